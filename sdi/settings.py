@@ -1,0 +1,175 @@
+"""The user's settings: environment variables whose names start with ``SDI_``, read once.
+
+The service reads them at its start, ``sdi doctor`` to show them.  An empty variable counts as not set.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, TypeVar, cast
+
+Split = Literal["auto", "always", "never"]
+Coherence = Literal["lazy", "host"]
+Verify = Literal["off", "stop", "warn"]
+
+MAX_MEMBERS = 256
+
+_T = TypeVar("_T")
+
+
+class SettingsError(ValueError):
+    """A setting is malformed; the text is one line that names the variable, its value and what is allowed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Every setting, parsed.  None: not set, the part of sdi concerned chooses."""
+
+    num_gpus: int | None = None
+    """How many members make the image (SDI_NUM_GPUS)."""
+    devices: str | None = None
+    """Which devices become members (SDI_DEVICES); ``sdi.devices.discover`` reads it."""
+    split: Split = "auto"
+    """auto: where it pays; always: wherever it is safe; never: each launch whole on one member (SDI_SPLIT)."""
+    coherence: Coherence = "lazy"
+    member_memory: int | None = None
+    """Limit of each member's memory in bytes (SDI_MEMBER_MEMORY: a number and K, M, G or T, powers of 1024)."""
+    member_vendors: str | None = None
+    """Directory of the real drivers' .icd files (SDI_MEMBER_VENDORS)."""
+    log: str = "warning"
+    """Least severe level that the service writes to stderr: debug, info, warning or error (SDI_LOG)."""
+    stats: Path | None = None
+    """File that gets the counters at the end of the session (SDI_STATS); "%p" is replaced by the process id."""
+    verify: Verify = "off"
+    delay_member: int | None = None
+    """For tests: the member whose operations are slowed down (SDI_TEST_DELAY_MEMBER)."""
+    fail_member: tuple[int, str] | None = None
+    """For tests: the member on which the named kernel fails (SDI_TEST_FAIL_MEMBER, "1:kernel")."""
+    profile: Path | None = None
+    service: Path | None = None
+    """Socket of a shared service (SDI_SERVICE)."""
+    python: str | None = None
+    """The Python that runs the service (SDI_PYTHON); read by the library."""
+
+    @staticmethod
+    def from_environ(environ: Mapping[str, str] | None = None) -> Settings:
+        """The settings in ``environ`` (default: this process's).  Raises SettingsError."""
+        given = os.environ if environ is None else environ
+
+        def read(name: str, parse: Callable[[str, str], _T], default: _T) -> _T:
+            text = given.get(name, "").strip()
+            return parse(name, text) if text else default
+
+        return Settings(
+            num_gpus=read("SDI_NUM_GPUS", _num_members, None),
+            devices=read("SDI_DEVICES", _text, None),
+            split=cast(Split, read("SDI_SPLIT", _one_of("auto", "always", "never"), "auto")),
+            coherence=cast(Coherence, read("SDI_COHERENCE", _one_of("lazy", "host"), "lazy")),
+            member_memory=read("SDI_MEMBER_MEMORY", _nbytes, None),
+            member_vendors=read("SDI_MEMBER_VENDORS", _text, None),
+            log=read("SDI_LOG", _one_of("debug", "info", "warning", "error"), "warning"),
+            stats=read("SDI_STATS", _path, None),
+            verify=read("SDI_VERIFY", _verify, "off"),
+            delay_member=read("SDI_TEST_DELAY_MEMBER", _member, None),
+            fail_member=read("SDI_TEST_FAIL_MEMBER", _member_and_kernel, None),
+            profile=read("SDI_PROFILE", _path, None),
+            service=read("SDI_SERVICE", _path, None),
+            python=read("SDI_PYTHON", _text, None),
+        )
+
+    def ignored(self) -> list[str]:
+        """One line for each setting that is set but has no effect in this version."""
+        found = []
+        if self.coherence == "host":
+            found.append("SDI_COHERENCE=host has no effect in this version: data moves lazily")
+        if self.member_memory is not None:
+            found.append("SDI_MEMBER_MEMORY has no effect in this version: members use what the driver offers")
+        if self.verify != "off":
+            found.append("SDI_VERIFY has no effect in this version: launches are not run twice")
+        if self.profile is not None:
+            found.append("SDI_PROFILE has no effect in this version: no profile is written")
+        if self.service is not None:
+            found.append("SDI_SERVICE has no effect in this version: each application has its own service")
+        return found
+
+
+NAMES = (
+    "SDI_NUM_GPUS",
+    "SDI_DEVICES",
+    "SDI_PROFILE",
+    "SDI_VERIFY",
+    "SDI_SPLIT",
+    "SDI_COHERENCE",
+    "SDI_MEMBER_MEMORY",
+    "SDI_MEMBER_VENDORS",
+    "SDI_SERVICE",
+    "SDI_PYTHON",
+    "SDI_LOG",
+    "SDI_STATS",
+    "SDI_TEST_DELAY_MEMBER",
+    "SDI_TEST_FAIL_MEMBER",
+)
+"""Every variable that is read."""
+
+_INTERNAL = frozenset({"SDI_IN_SERVICE"})
+
+
+def unknown(environ: Mapping[str, str]) -> list[str]:
+    """Variables that look like settings but are none: probably misspelled."""
+    return sorted(name for name in environ if name.startswith("SDI_") and name not in {*NAMES, *_INTERNAL})
+
+
+def _text(_name: str, text: str) -> str:
+    return text
+
+
+def _path(_name: str, text: str) -> Path:
+    return Path(text.replace("%p", str(os.getpid())))
+
+
+def _integer(name: str, text: str, low: int, high: int) -> int:
+    if not re.fullmatch(r"[0-9]{1,9}", text) or not low <= int(text) <= high:
+        raise SettingsError(f"{name}={text!r}: expected a whole number from {low} to {high}")
+    return int(text)
+
+
+def _num_members(name: str, text: str) -> int:
+    return _integer(name, text, 1, MAX_MEMBERS)
+
+
+def _member(name: str, text: str) -> int:
+    return _integer(name, text, 0, MAX_MEMBERS - 1)
+
+
+def _member_and_kernel(name: str, text: str) -> tuple[int, str]:
+    member, colon, kernel = text.partition(":")
+    if not colon or not kernel:
+        raise SettingsError(f'{name}={text!r}: expected a member\'s number, ":" and a kernel\'s name')
+    return _integer(name, member, 0, MAX_MEMBERS - 1), kernel
+
+
+def _one_of(*choices: str) -> Callable[[str, str], str]:
+    def parse(name: str, text: str) -> str:
+        if text.lower() not in choices:
+            raise SettingsError(f"{name}={text!r}: expected {', '.join(choices[:-1])} or {choices[-1]}")
+        return text.lower()
+
+    return parse
+
+
+def _verify(name: str, text: str) -> Verify:
+    found: dict[str, Verify] = {"0": "off", "off": "off", "1": "stop", "stop": "stop", "warn": "warn"}
+    if text.lower() not in found:
+        raise SettingsError(f"{name}={text!r}: expected 0, 1, off, stop or warn")
+    return found[text.lower()]
+
+
+def _nbytes(name: str, text: str) -> int:
+    match = re.fullmatch(r"([0-9]{1,15})([KMGT]?)(?:i?B)?", text, re.IGNORECASE)
+    if match is None or int(match[1]) == 0:
+        raise SettingsError(f"{name}={text!r}: expected a number of bytes such as 512M or 2G")
+    return int(match[1]) << (10 * " KMGT".index(match[2].upper() or " "))

@@ -1,0 +1,105 @@
+"""The environment becomes settings, or one clear line that says what is wrong."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from sdi.settings import NAMES, Settings, SettingsError, unknown
+
+
+def test_nothing_set_gives_the_defaults() -> None:
+    assert Settings.from_environ({}) == Settings()
+    assert Settings().ignored() == []
+
+
+def test_empty_and_blank_variables_count_as_not_set() -> None:
+    assert Settings.from_environ(dict.fromkeys(NAMES, " ")) == Settings()
+
+
+def test_every_setting_is_read() -> None:
+    settings = Settings.from_environ(
+        {
+            "SDI_NUM_GPUS": "4",
+            "SDI_DEVICES": "pocl",
+            "SDI_SPLIT": "Always",
+            "SDI_COHERENCE": "host",
+            "SDI_MEMBER_MEMORY": "64M",
+            "SDI_MEMBER_VENDORS": "/etc/OpenCL/vendors",
+            "SDI_LOG": "debug",
+            "SDI_STATS": "/tmp/stats-%p.json",
+            "SDI_VERIFY": "1",
+            "SDI_TEST_DELAY_MEMBER": "0",
+            "SDI_TEST_FAIL_MEMBER": "1:scale",
+            "SDI_PROFILE": "/tmp/profile",
+            "SDI_SERVICE": "/tmp/socket",
+            "SDI_PYTHON": "/usr/bin/python3",
+        }
+    )
+    assert settings == Settings(
+        num_gpus=4,
+        devices="pocl",
+        split="always",
+        coherence="host",
+        member_memory=64 << 20,
+        member_vendors="/etc/OpenCL/vendors",
+        log="debug",
+        stats=Path(f"/tmp/stats-{os.getpid()}.json"),
+        verify="stop",
+        delay_member=0,
+        fail_member=(1, "scale"),
+        profile=Path("/tmp/profile"),
+        service=Path("/tmp/socket"),
+        python="/usr/bin/python3",
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "nbytes"), [("4096", 4096), ("3k", 3 << 10), ("64MiB", 64 << 20), ("2G", 2 << 30), ("1tb", 1 << 40)]
+)
+def test_member_memory_counts_in_powers_of_1024(text: str, nbytes: int) -> None:
+    assert Settings.from_environ({"SDI_MEMBER_MEMORY": text}).member_memory == nbytes
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("SDI_NUM_GPUS", "0"),
+        ("SDI_NUM_GPUS", "four"),
+        ("SDI_NUM_GPUS", "-1"),
+        ("SDI_NUM_GPUS", "1_0"),
+        ("SDI_NUM_GPUS", "257"),
+        ("SDI_SPLIT", "yes"),
+        ("SDI_COHERENCE", "eager"),
+        ("SDI_MEMBER_MEMORY", "0"),
+        ("SDI_MEMBER_MEMORY", "64X"),
+        ("SDI_MEMBER_MEMORY", "-1M"),
+        ("SDI_LOG", "loud"),
+        ("SDI_VERIFY", "2"),
+        ("SDI_TEST_DELAY_MEMBER", "a"),
+        ("SDI_TEST_FAIL_MEMBER", "1"),
+        ("SDI_TEST_FAIL_MEMBER", "x:kernel"),
+        ("SDI_TEST_FAIL_MEMBER", "1:"),
+    ],
+)
+def test_a_malformed_value_is_one_line_with_name_and_value(name: str, text: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        Settings.from_environ({name: text})
+    message = str(caught.value)
+    assert message.startswith(f"{name}={text!r}: expected ") and "\n" not in message
+
+
+def test_settings_without_effect_are_named() -> None:
+    environ = {
+        "SDI_COHERENCE": "host",
+        "SDI_MEMBER_MEMORY": "1G",
+        "SDI_VERIFY": "warn",
+        "SDI_PROFILE": "p",
+        "SDI_SERVICE": "s",
+    }
+    lines = Settings.from_environ(environ).ignored()
+    assert [any(line.startswith(name) for line in lines) for name in environ] == [True] * 5
+
+
+def test_misspelled_settings_are_found() -> None:
+    assert unknown({"SDI_SPLITS": "1", "SDI_SPLIT": "auto", "SDI_IN_SERVICE": "1", "HOME": "/"}) == ["SDI_SPLITS"]
