@@ -87,7 +87,9 @@ class Settings:
         if self.coherence == "host":
             found.append("SDI_COHERENCE=host has no effect in this version: data moves lazily")
         if self.member_memory is not None:
-            found.append("SDI_MEMBER_MEMORY has no effect in this version: members use what the driver offers")
+            found.append(
+                "SDI_MEMBER_MEMORY has no effect in this version: members use what the driver offers"
+            )
         if self.verify != "off":
             found.append("SDI_VERIFY has no effect in this version: launches are not run twice")
         if self.profile is not None:
@@ -147,8 +149,8 @@ def _member(name: str, text: str) -> int:
 
 def _member_and_kernel(name: str, text: str) -> tuple[int, str]:
     member, colon, kernel = text.partition(":")
-    if not colon or not kernel:
-        raise SettingsError(f'{name}={text!r}: expected a member\'s number, ":" and a kernel\'s name')
+    if not member.isdecimal() or not colon or not kernel:
+        raise SettingsError(f"{name}={text!r}: expected a member's number, \":\" and a kernel's name")
     return _integer(name, member, 0, MAX_MEMBERS - 1), kernel
 
 

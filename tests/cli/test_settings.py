@@ -55,7 +55,8 @@ def test_every_setting_is_read() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "nbytes"), [("4096", 4096), ("3k", 3 << 10), ("64MiB", 64 << 20), ("2G", 2 << 30), ("1tb", 1 << 40)]
+    ("text", "nbytes"),
+    [("4096", 4096), ("3k", 3 << 10), ("64MiB", 64 << 20), ("2G", 2 << 30), ("1tb", 1 << 40)],
 )
 def test_member_memory_counts_in_powers_of_1024(text: str, nbytes: int) -> None:
     assert Settings.from_environ({"SDI_MEMBER_MEMORY": text}).member_memory == nbytes
@@ -102,4 +103,6 @@ def test_settings_without_effect_are_named() -> None:
 
 
 def test_misspelled_settings_are_found() -> None:
-    assert unknown({"SDI_SPLITS": "1", "SDI_SPLIT": "auto", "SDI_IN_SERVICE": "1", "HOME": "/"}) == ["SDI_SPLITS"]
+    assert unknown({"SDI_SPLITS": "1", "SDI_SPLIT": "auto", "SDI_IN_SERVICE": "1", "HOME": "/"}) == [
+        "SDI_SPLITS"
+    ]
