@@ -1,0 +1,51 @@
+"""One argument stored to in two widths: whole words, and single bytes of one word by different groups."""
+
+import numpy as np
+import pyopencl as cl
+
+from tests.programs._kit import Outputs, kernels, same, to_device, to_host
+
+KERNELS = {"mw_store": "split", "mw_struct": "split"}
+
+SOURCE = """
+__kernel void mw_store(__global uint *words, int n)
+{
+    int i = get_global_id(0);
+    words[i] = 0x10000u + i;
+    __global uchar *bytes = (__global uchar *)(words + n);
+    int lane = get_local_id(0), group = get_group_id(0);
+    bytes[lane * (int)get_num_groups(0) + group] = (uchar)(group + 1);
+}
+
+typedef struct { uint total; uchar part[4]; } cell_t;
+
+__kernel void mw_struct(__global cell_t *cells, int n)
+{
+    int i = get_global_id(0);
+    if (i < n)
+        cells[i].total += 7u;
+    cells[i % n].part[i / n] = (uchar)(i ^ 0x5A);
+}
+"""
+
+
+def run(ctx: cl.Context, queue: cl.CommandQueue) -> Outputs:
+    """Words followed by interleaved bytes, then structs whose four bytes four distant work-items write."""
+    store, struct = kernels(ctx, SOURCE, *KERNELS)
+    groups, local = 9, 16
+    n = groups * local
+    words = np.zeros(n + n // 4, np.uint32)
+    words_dev = to_device(ctx, words)
+    store(queue, (n,), (local,), words_dev, np.int32(n))
+    words[:n] = 0x10000 + np.arange(n)
+    words[n:].view(np.uint8)[:] = np.tile(np.arange(1, groups + 1), local)
+
+    cells = np.full((40, 8), 0x11, np.uint8)
+    cells_dev = to_device(ctx, cells)
+    struct(queue, (160,), (8,), cells_dev, np.int32(40))
+    cells[:, :4].view(np.uint32)[:] += 7
+    cells[:, 4:] = (np.arange(160).reshape(4, 40).T ^ 0x5A).astype(np.uint8)
+    outputs = {"words": to_host(queue, words_dev, words), "cells": to_host(queue, cells_dev, cells)}
+    same(outputs["words"], words, "words and bytes")
+    same(outputs["cells"], cells, "structs")
+    return outputs
