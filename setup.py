@@ -1,7 +1,7 @@
 """Compiles the C library into the wheel's data files; everything else is in pyproject.toml.
 
-The library lands in ``<prefix>/lib/sdi/libsdi_icd.so``, from where it walks up to ``<prefix>/bin/python3``; in
-editable installs too (setuptools installs data files for these as for any other).
+The library lands in ``<prefix>/lib/sdi/libsdi_icd.so``, from where it walks up to ``<prefix>/bin/python3``;
+in editable installs too (setuptools installs data files for these as for any other).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parent
 
 
 class InstallLibrary(install_data):
-    """Generates and compiles the library when data files are installed: into a wheel, never into the sources."""
+    """Generates and compiles the library where data files go: into a wheel, never into the sources."""
 
     def run(self) -> None:
         super().run()

@@ -34,16 +34,16 @@ class Settings:
     devices: str | None = None
     """Which devices become members (SDI_DEVICES); ``sdi.devices.discover`` reads it."""
     split: Split = "auto"
-    """auto: where it pays; always: wherever it is safe; never: each launch whole on one member (SDI_SPLIT)."""
+    """auto: where it pays; always: wherever it is safe; never: whole on one member (SDI_SPLIT)."""
     coherence: Coherence = "lazy"
     member_memory: int | None = None
-    """Limit of each member's memory in bytes (SDI_MEMBER_MEMORY: a number and K, M, G or T, powers of 1024)."""
+    """Limit of each member's memory in bytes (SDI_MEMBER_MEMORY: 512M, 2G; powers of 1024)."""
     member_vendors: str | None = None
     """Directory of the real drivers' .icd files (SDI_MEMBER_VENDORS)."""
     log: str = "warning"
     """Least severe level that the service writes to stderr: debug, info, warning or error (SDI_LOG)."""
     stats: Path | None = None
-    """File that gets the counters at the end of the session (SDI_STATS); "%p" is replaced by the process id."""
+    """File that gets the counters at the end of the session (SDI_STATS); "%p": this process's id."""
     verify: Verify = "off"
     delay_member: int | None = None
     """For tests: the member whose operations are slowed down (SDI_TEST_DELAY_MEMBER)."""
@@ -87,9 +87,7 @@ class Settings:
         if self.coherence == "host":
             found.append("SDI_COHERENCE=host has no effect in this version: data moves lazily")
         if self.member_memory is not None:
-            found.append(
-                "SDI_MEMBER_MEMORY has no effect in this version: members use what the driver offers"
-            )
+            found.append("SDI_MEMBER_MEMORY has no effect in this version: members use all they get")
         if self.verify != "off":
             found.append("SDI_VERIFY has no effect in this version: launches are not run twice")
         if self.profile is not None:

@@ -1,0 +1,59 @@
+# make demo    run two OpenCL programs on 1, 2 and 4 devices that look like one
+# make test    run the tests            (ARGS="tests/cli -k env" picks some)
+# make bench   measure what sdi costs   (ARGS=--quick for a short run)
+# make lint    ruff, mypy and the C compiler's warnings
+# make clean   remove everything that make made
+#
+# Each target first prepares .venv here, once.  PYTHON=/path/to/python3 picks another Python (3.11 or newer).
+
+SHELL := /bin/bash
+PYTHON ?= python3
+VENV := .venv
+PY := $(VENV)/bin/python
+LIBRARY := $(VENV)/lib/sdi/libsdi_icd.so
+LIBRARY_SOURCES := $(wildcard sdi/icd/generate*.py sdi/icd/api*.py sdi/icd/wire.py sdi/icd/client/*)
+CACHES := $(CURDIR)/build/test-cache
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+ARGS ?=
+
+.PHONY: help demo test bench lint clean install prepare
+
+help:
+	@sed -n 's/^# \(make [a-z]* \)/\1/p' Makefile
+
+prepare:
+	@PYTHON=$(PYTHON) tools/prepare.sh
+
+# Anew when the package's metadata change; the sources are used in place.
+$(VENV)/.installed: pyproject.toml setup.py | prepare
+	@echo "Installing sdi and what it needs into $(VENV) (a minute or so the first time)"
+	@test -x $(PY) || $(PYTHON) -m venv $(VENV)
+	@$(PY) -m pip install -qq --editable '.[dev]'
+	@touch $@
+
+$(LIBRARY): $(LIBRARY_SOURCES) | $(VENV)/.installed
+	@echo "Compiling libsdi_icd.so"
+	@$(PY) tools/library.py $@
+
+install: prepare $(VENV)/.installed $(LIBRARY)
+
+demo: install
+	@$(PY) demo/run.py $(ARGS)
+
+# Drivers and sdi keep compiled kernels in caches: the tests use a folder of their own.
+test: install
+	@mkdir -p $(CACHES)/pocl $(CACHES)/xdg
+	@POCL_CACHE_DIR=$(CACHES)/pocl XDG_CACHE_HOME=$(CACHES)/xdg $(PY) -m pytest $(ARGS)
+
+bench: install
+	@$(PY) bench/overhead.py $(ARGS)
+
+lint: install
+	@$(PY) -m ruff check .
+	@$(PY) -m ruff format --check .
+	@$(PY) -m mypy --strict sdi
+	@$(PY) tools/library.py --check
+
+clean:
+	@rm -rf $(VENV) build dist demo/out *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	@find sdi tests bench demo tools -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
