@@ -1,4 +1,4 @@
-"""Compiles the C library: ``library.py TARGET`` puts it there, ``library.py --check`` only shows warnings as errors."""
+"""Compiles the C library: ``library.py TARGET`` puts it there, ``--check`` only shows warnings as errors."""
 
 from __future__ import annotations
 

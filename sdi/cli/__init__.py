@@ -1,5 +1,1 @@
-"""The ``sdi`` command."""
-
-from sdi.cli.main import main
-
-__all__ = ["main"]
+"""The ``sdi`` command: run an application on the image, show what it is made of, find what is broken."""

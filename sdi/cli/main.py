@@ -1,8 +1,100 @@
-"""Parses the command line and calls the subcommand."""
+"""Parses the command line and calls the subcommand.
+
+Each subcommand is a module that is imported only when it is asked for: ``sdi run`` must cost little.
+"""
 
 from __future__ import annotations
 
+import argparse
+import sys
+from collections.abc import Sequence
 
-def main() -> int:
-    """Entry point of the console script; the exit status."""
-    return 2
+from sdi.cli.locate import NotInstalled
+from sdi.settings import SettingsError
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Entry point of the console script; the exit status (2: wrong usage or settings)."""
+    options = _parser().parse_args(arguments)
+    try:
+        return _call(options)
+    except (NotInstalled, SettingsError) as error:
+        print(f"sdi: {error}", file=sys.stderr)
+        return 2
+
+
+def _call(options: argparse.Namespace) -> int:
+    match options.subcommand:
+        case "run":
+            from sdi.cli.run import run
+
+            return run(_strip_dashes(options.application), _changes(options), stats=options.stats)
+        case "env":
+            from sdi.cli.env import show
+
+            return show(_changes(options), vendors_only=options.vendors)
+        case "devices":
+            from sdi.cli.devices import show_devices
+
+            return show_devices(_changes(options))
+        case _:
+            from sdi.cli.doctor import examine
+
+            return examine(_changes(options))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="sdi", description="Makes several OpenCL devices look like one.")
+    parser.add_argument("--version", action=_Version, nargs=0, help="print the version and leave")
+    commands = parser.add_subparsers(dest="subcommand", required=True, metavar="COMMAND")
+
+    image = argparse.ArgumentParser(add_help=False)
+    image.add_argument("-n", dest="num_gpus", metavar="N", help="members that make the image (SDI_NUM_GPUS)")
+    image.add_argument("--devices", metavar="WHICH", help="which devices become members (SDI_DEVICES)")
+
+    run = commands.add_parser(
+        "run",
+        parents=[image],
+        help="run an application on the image",
+        usage="sdi run [-n N] [--devices WHICH] [--split HOW] [--stats] [--] APPLICATION [ARGUMENT ...]",
+        description="Runs an application that then finds one OpenCL platform, SDI, with one device.",
+    )
+    run.add_argument(
+        "--split", choices=["auto", "always", "never"], help="when to split launches (SDI_SPLIT)"
+    )
+    run.add_argument("--stats", action="store_true", help="print at the end how kernels were split")
+    run.add_argument("application", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
+
+    env = commands.add_parser(
+        "env",
+        parents=[image],
+        help="print the variables that make an application find the image",
+        description='Prints shell commands; use as: eval "$(sdi env)"',
+    )
+    env.add_argument("--vendors", action="store_true", help="print only the value of OCL_ICD_VENDORS")
+
+    commands.add_parser("devices", parents=[image], help="list the members that make the image")
+    commands.add_parser("doctor", parents=[image], help="check the installation; say what to fix")
+    return parser
+
+
+class _Version(argparse.Action):
+    def __call__(self, parser: argparse.ArgumentParser, *_: object, **__: object) -> None:
+        from importlib.metadata import version
+
+        print(f"sdi {version('sdi')}")
+        parser.exit()
+
+
+def _changes(options: argparse.Namespace) -> dict[str, str]:
+    """The settings that the command line changes."""
+    given = {
+        "SDI_NUM_GPUS": options.num_gpus,
+        "SDI_DEVICES": options.devices,
+        "SDI_SPLIT": getattr(options, "split", None),
+    }
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _strip_dashes(application: list[str]) -> list[str]:
+    return application[1:] if application[:1] == ["--"] else application

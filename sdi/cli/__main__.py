@@ -1,0 +1,7 @@
+"""``python -m sdi.cli``."""
+
+import sys
+
+from sdi.cli.main import main
+
+sys.exit(main())

@@ -1,0 +1,146 @@
+"""The counters that a service writes at the end of a session, and the table ``sdi run --stats`` prints."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+
+class CountersError(ValueError):
+    """The file is not what a service writes."""
+
+
+@dataclass(frozen=True, slots=True)
+class KernelCounters:
+    """One kernel's launches.
+
+    ``members_used``: how many launches ran on so many members.  ``groups_per_member``: work-groups that
+    each member ran, over all launches.  ``why_whole``: one sentence, empty when nothing ran whole.
+    """
+
+    launches_split: int
+    launches_whole: int
+    why_whole: str
+    members_used: Mapping[int, int]
+    groups_per_member: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BytesMoved:
+    """Bytes copied between memories; ``application``: between the application and the virtual buffers."""
+
+    host_to_member: int
+    member_to_host: int
+    member_to_member: int
+    application: int
+
+
+@dataclass(frozen=True, slots=True)
+class Counters:
+    """One session's counters."""
+
+    members: int
+    kernels: Mapping[str, KernelCounters]
+    bytes_moved: BytesMoved
+
+    @staticmethod
+    def from_json(text: str) -> Counters:
+        """Read what the service wrote.  Raises CountersError."""
+        try:
+            data = json.loads(text)
+            return Counters(
+                members=int(data["members"]),
+                kernels={str(name): _kernel(entry) for name, entry in data["kernels"].items()},
+                bytes_moved=BytesMoved(
+                    **{key: int(data["bytes_moved"][key]) for key in BytesMoved.__dataclass_fields__}
+                ),
+            )
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise CountersError(f"not the counters of a session: {error!r}") from error
+
+
+def _kernel(entry: Mapping[str, object]) -> KernelCounters:
+    used, groups = entry["members_used"], entry["groups_per_member"]
+    if not isinstance(used, dict) or not isinstance(groups, list):
+        raise TypeError("members_used or groups_per_member")
+    return KernelCounters(
+        launches_split=int(str(entry["launches_split"])),
+        launches_whole=int(str(entry["launches_whole"])),
+        why_whole=str(entry["why_whole"]),
+        members_used={int(k): int(v) for k, v in used.items()},
+        groups_per_member=tuple(int(g) for g in groups),
+    )
+
+
+def merged(sessions: Sequence[Counters]) -> Counters:
+    """The sums over ``sessions``, of which there is at least one."""
+    members = max(s.members for s in sessions)
+    names = dict.fromkeys(name for s in sessions for name in s.kernels)
+    kernels = {}
+    for name in names:
+        parts = [s.kernels[name] for s in sessions if name in s.kernels]
+        used: Counter[int] = Counter()
+        for part in parts:
+            used.update(part.members_used)
+        kernels[name] = KernelCounters(
+            launches_split=sum(p.launches_split for p in parts),
+            launches_whole=sum(p.launches_whole for p in parts),
+            why_whole=next((p.why_whole for p in parts if p.why_whole), ""),
+            members_used=dict(sorted(used.items())),
+            groups_per_member=tuple(
+                sum(p.groups_per_member[k] for p in parts if k < len(p.groups_per_member))
+                for k in range(members)
+            ),
+        )
+    moved = BytesMoved(
+        **{key: sum(getattr(s.bytes_moved, key) for s in sessions) for key in BytesMoved.__dataclass_fields__}
+    )
+    return Counters(members, kernels, moved)
+
+
+def report(counters: Counters) -> str:
+    """The table for people; no newline at its end."""
+    lines = [f"sdi: {counters.members} member{'s' * (counters.members != 1)}"]
+    if counters.kernels:
+        rows = [("kernel", "split", "whole", "members", "groups on each member", "")]
+        for name, kernel in counters.kernels.items():
+            used = " ".join(str(k) for k in kernel.members_used) or "-"
+            groups = " ".join(str(g) for g in kernel.groups_per_member)
+            why = f"whole: {kernel.why_whole}" if kernel.launches_whole and kernel.why_whole else ""
+            rows.append((name, str(kernel.launches_split), str(kernel.launches_whole), used, groups, why))
+        lines += table(rows, right={1, 2})
+    else:
+        lines.append("no kernel was launched")
+    moved = counters.bytes_moved
+    lines.append(
+        f"moved: {size(moved.host_to_member)} host to members, {size(moved.member_to_host)} members to host, "
+        f"{size(moved.member_to_member)} between members, {size(moved.application)} for the application"
+    )
+    return "\n".join(lines)
+
+
+def table(rows: Sequence[Sequence[str]], right: set[int] | None = None) -> list[str]:
+    """Lines with aligned columns, the first row included; ``right``: columns aligned to the right."""
+    widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
+    lines = []
+    for row in rows:
+        cells = [
+            cell.rjust(width) if right and at in right else cell.ljust(width)
+            for at, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        lines.append("  ".join(cells).rstrip())
+    return lines
+
+
+def size(nbytes: int) -> str:
+    """``nbytes`` for people: "0 B", "1.5 KiB", "16.0 GiB"."""
+    if nbytes < 1024:
+        return f"{nbytes} B"
+    value = float(nbytes)
+    for unit in ("KiB", "MiB", "GiB", "TiB"):
+        value /= 1024
+        if value < 1024 or unit == "TiB":
+            break
+    return f"{value:.1f} {unit}"

@@ -1,0 +1,92 @@
+"""Where the installed parts are, and the environment in which a loader finds only them."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import sys
+import sysconfig
+from collections.abc import Mapping
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+
+LIBRARY = Path("lib", "sdi", "libsdi_icd.so")
+
+
+class NotInstalled(Exception):
+    """A part of sdi is missing; the text says which and what to do."""
+
+
+def prefix() -> Path:
+    """The folder that holds ``bin/`` and ``lib/sdi/``: the virtual environment's root."""
+    return Path(sysconfig.get_path("data"))
+
+
+def library() -> Path:
+    """Absolute path of the C library, with symbolic links left in it.  Raises NotInstalled."""
+    path = prefix() / LIBRARY
+    if not path.is_file():
+        raise NotInstalled(f"{path} is missing: install sdi again (pip install --force-reinstall sdi)")
+    return path
+
+
+def service_python(environ: Mapping[str, str]) -> Path | None:
+    """The Python that the library will start: SDI_PYTHON, else the nearest ``bin/python3`` above it."""
+    if environ.get("SDI_PYTHON"):
+        return Path(environ["SDI_PYTHON"])
+    for folder in (prefix() / LIBRARY).parents:
+        if os.access(folder / "bin" / "python3", os.X_OK):
+            return folder / "bin" / "python3"
+    return None
+
+
+def vendors() -> Path:
+    """The directory for OCL_ICD_VENDORS, with ``sdi.icd`` in it; made when it is not there.
+
+    Beside the library, or in the user's cache where that folder is read-only.
+    """
+    target = library()
+    errors = []
+    for folder in (target.parent / "vendors", _cache() / "sdi" / f"vendors-{_digest(target)}"):
+        try:
+            _write(folder / "sdi.icd", f"{target}\n")
+        except OSError as error:
+            errors.append(str(error))
+        else:
+            return folder
+    raise NotInstalled(f"no place to write sdi.icd: {'; '.join(errors)}")
+
+
+def image_environ(environ: Mapping[str, str]) -> dict[str, str]:
+    """Variables to set so that an OpenCL loader finds the image and sdi finds the real drivers."""
+    folder = str(vendors())
+    found = {"OCL_ICD_VENDORS": folder}
+    real = environ.get("OCL_ICD_VENDORS", "")
+    if real and not environ.get("SDI_MEMBER_VENDORS") and not (Path(real) / "sdi.icd").exists():
+        found["SDI_MEMBER_VENDORS"] = real
+    python = service_python(environ)
+    if not environ.get("SDI_PYTHON") and (python is None or python.parent != Path(sys.executable).parent):
+        found["SDI_PYTHON"] = sys.executable  # the library would start a Python that may not have sdi
+    return found
+
+
+def _cache() -> Path:
+    given = os.environ.get("XDG_CACHE_HOME", "")
+    return Path(given) if given.startswith("/") else Path.home() / ".cache"
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(os.fsencode(path)).hexdigest()[:12]
+
+
+def _write(path: Path, text: str) -> None:
+    """Make ``path`` hold ``text``; a reader sees the old text or the new one."""
+    with contextlib.suppress(OSError, UnicodeDecodeError):
+        if path.read_text() == text:
+            return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with NamedTemporaryFile("w", dir=path.parent, prefix=".sdi-", delete=False) as scratch:
+        scratch.write(text)
+    os.chmod(scratch.name, 0o644)
+    os.replace(scratch.name, path)

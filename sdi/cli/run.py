@@ -1,0 +1,143 @@
+"""``sdi run``: an application on the image, and what its counters say."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import resource
+import select
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from sdi.cli.counters import Counters, CountersError, merged, report
+from sdi.cli.locate import image_environ
+from sdi.settings import Settings
+
+SERVICE_PATIENCE_S = 20.0
+"""How long services may take to write their counters once the application has ended."""
+
+_FORWARDED = frozenset(
+    {signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2}
+)
+_IGNORED_BY_PYTHON = frozenset({signal.SIGPIPE, signal.SIGXFSZ})
+_SI_KERNEL = 0x80
+_PR_SET_CHILD_SUBREAPER = 36
+
+
+def run(application: list[str], changes: Mapping[str, str], stats: bool) -> int:
+    """Run ``application``; its exit status.  Without ``stats`` it replaces this process."""
+    if not application:
+        print("sdi run: no application given; try: sdi run -n 4 -- ./application", file=sys.stderr)
+        return 2
+    environ = {**os.environ, **image_environ(os.environ), **changes}
+    Settings.from_environ(environ)
+    try:
+        if stats:
+            return _run_with_stats(application, environ)
+        for number in _IGNORED_BY_PYTHON:
+            signal.signal(number, signal.SIG_DFL)
+        os.execvpe(application[0], application, environ)
+    except FileNotFoundError:
+        print(f"sdi run: {application[0]}: no such program", file=sys.stderr)
+        return 127
+    except OSError as error:
+        print(f"sdi run: {application[0]}: {error.strerror}", file=sys.stderr)
+        return 126
+
+
+def _run_with_stats(application: list[str], environ: dict[str, str]) -> int:
+    wanted = environ.get("SDI_STATS", "")
+    with tempfile.TemporaryDirectory(prefix="sdi-stats-") as folder:
+        # One file per service: the application may fork, or start others that use OpenCL.
+        environ["SDI_STATS"] = str(Path(folder, "%p.json"))
+        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        status = _run_and_wait(application, environ)
+        late = _wait_for_services()
+        sys.stdout.flush()
+        _print_counters(Path(folder), late, keep=wanted)
+    return _leave_like(status)
+
+
+def _run_and_wait(application: list[str], environ: dict[str, str]) -> int:
+    """Wait status of the application; signals sent to this process reach it."""
+    watched = {*_FORWARDED, signal.SIGCHLD}
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # or the kernel would drop the status
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, watched)
+    try:
+        child = os.posix_spawnp(
+            application[0], application, environ, setsigmask=before, setsigdef=_IGNORED_BY_PYTHON
+        )
+        while True:
+            got = signal.sigwaitinfo(watched)
+            if got.si_signo == signal.SIGCHLD:
+                pid, status = os.waitpid(child, os.WNOHANG)
+                if pid == child:
+                    return status
+            elif got.si_code != _SI_KERNEL:  # a terminal has sent it to the application already
+                os.kill(child, got.si_signo)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _wait_for_services() -> int:
+    """Wait until the services that the application left behind have ended; how many had not in time.
+
+    They are children of this process now: it is their subreaper.
+    """
+    deadline = time.monotonic() + SERVICE_PATIENCE_S
+    late = 0
+    for pid in _children():
+        if not _is_service(pid):
+            continue
+        descriptor = os.pidfd_open(pid)
+        try:
+            ended, _, _ = select.select([descriptor], [], [], max(0.0, deadline - time.monotonic()))
+        finally:
+            os.close(descriptor)
+        late += not ended
+    return late
+
+
+def _children() -> list[int]:
+    return [int(pid) for pid in Path("/proc/self/task", str(os.getpid()), "children").read_text().split()]
+
+
+def _is_service(pid: int) -> bool:
+    try:
+        return b"sdi.icd.server" in Path("/proc", str(pid), "cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return False
+
+
+def _print_counters(folder: Path, late: int, keep: str) -> None:
+    found = []
+    for path in sorted(folder.glob("*.json")):
+        try:
+            found.append(Counters.from_json(path.read_text()))
+        except CountersError as error:
+            print(f"sdi: {path.name}: {error}", file=sys.stderr)
+        if keep:
+            Path(keep.replace("%p", path.stem)).write_text(path.read_text())
+    if late:
+        print(f"sdi: {late} service(s) still busy after {SERVICE_PATIENCE_S:.0f} s", file=sys.stderr)
+    if found:
+        print(report(merged(found)), file=sys.stderr)
+    elif not late:
+        print("sdi: the application did not use the image", file=sys.stderr)
+
+
+def _leave_like(status: int) -> int:
+    """The application's exit status; when a signal ended it, the same signal ends this process."""
+    if not os.WIFSIGNALED(status):
+        return os.waitstatus_to_exitcode(status)
+    number = os.WTERMSIG(status)
+    sys.stderr.flush()
+    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+    if number not in {signal.SIGKILL, signal.SIGSTOP}:
+        signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)
+    return 128 + number

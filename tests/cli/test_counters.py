@@ -1,0 +1,76 @@
+"""Counters are read, added up and shown."""
+
+import json
+
+import pytest
+
+from sdi.cli.counters import BytesMoved, Counters, CountersError, KernelCounters, merged, report, size
+
+WRITTEN = {
+    "members": 2,
+    "kernels": {
+        "step": {
+            "launches_split": 10,
+            "launches_whole": 0,
+            "why_whole": "",
+            "members_used": {"2": 10},
+            "groups_per_member": [40, 40],
+            "launch_groups": {"8": {"2": 10}},
+        },
+        "histogram": {
+            "launches_split": 0,
+            "launches_whole": 3,
+            "why_whole": "line 4: atomic_inc on bins",
+            "members_used": {"1": 3},
+            "groups_per_member": [12, 0],
+            "launch_groups": {"4": {"1": 3}},
+        },
+    },
+    "bytes_moved": {"host_to_member": 4096, "member_to_host": 10, "member_to_member": 0, "application": 7},
+}
+
+
+def test_what_a_service_writes_is_read() -> None:
+    counters = Counters.from_json(json.dumps(WRITTEN))
+    assert counters.members == 2
+    assert counters.kernels["step"] == KernelCounters(10, 0, "", {2: 10}, (40, 40))
+    assert counters.bytes_moved == BytesMoved(4096, 10, 0, 7)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"members": "x"}', '{"members": 1, "kernels": []}'])
+def test_anything_else_is_refused(text: str) -> None:
+    with pytest.raises(CountersError):
+        Counters.from_json(text)
+
+
+def test_sessions_add_up() -> None:
+    one = Counters.from_json(json.dumps(WRITTEN))
+    other = Counters(4, {"step": KernelCounters(1, 1, "too few groups", {1: 1, 3: 1}, (1, 1, 1, 0))},
+                     BytesMoved(1, 1, 1, 1))  # fmt: skip
+    both = merged([one, other])
+    assert both.members == 4
+    assert both.kernels["step"] == KernelCounters(
+        11, 1, "too few groups", {1: 1, 2: 10, 3: 1}, (41, 41, 1, 0)
+    )
+    assert both.kernels["histogram"].groups_per_member == (12, 0, 0, 0)
+    assert both.bytes_moved == BytesMoved(4097, 11, 1, 8)
+
+
+def test_report_shows_each_kernel_and_why_it_ran_whole() -> None:
+    assert report(Counters.from_json(json.dumps(WRITTEN))).splitlines() == [
+        "sdi: 2 members",
+        "kernel     split  whole  members  groups on each member",
+        "step          10      0  2        40 40",
+        "histogram      0      3  1        12 0                   whole: line 4: atomic_inc on bins",
+        "moved: 4.0 KiB host to members, 10 B members to host, 0 B between members, 7 B for the application",
+    ]
+
+
+def test_sizes_are_for_people() -> None:
+    assert [size(n) for n in (0, 1023, 1536, 1 << 30, 5 << 40)] == [
+        "0 B",
+        "1023 B",
+        "1.5 KiB",
+        "1.0 GiB",
+        "5.0 TiB",
+    ]

@@ -1,0 +1,149 @@
+"""What every test gets: caches of its own, a clean environment, and a look at what it leaves behind.
+
+A module fails when it leaves threads, file descriptors or services behind; a test fails on a log record of
+level WARNING or above that it did not announce with ``@pytest.mark.logs("pattern")``.
+"""
+
+from __future__ import annotations
+
+import gc
+import logging
+import os
+import re
+import select
+import signal
+import threading
+import time
+from collections.abc import Generator, Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PATIENCE_S = 10.0
+MARK = "TESTS_OF_SDI"
+"""Variable that services inherit from this run, to tell them from those of others."""
+
+_CACHES = ROOT / "build" / "test-cache"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Before anything imports a driver: set the caches, drop the user's settings."""
+    config.addinivalue_line(
+        "markers", 'logs("pattern"): log records of level WARNING that match are expected'
+    )
+    os.environ.setdefault("POCL_CACHE_DIR", str(_CACHES / "pocl"))
+    os.environ.setdefault("XDG_CACHE_HOME", str(_CACHES / "xdg"))
+    for folder in (os.environ["POCL_CACHE_DIR"], os.environ["XDG_CACHE_HOME"]):
+        Path(folder).mkdir(parents=True, exist_ok=True)
+    for name in [n for n in os.environ if n.startswith(("SDI_", "OCL_ICD_", "PYOPENCL_"))]:
+        del os.environ[name]
+    os.environ["PYOPENCL_NO_CACHE"] = "1"
+    os.environ[MARK] = str(os.getpid())
+
+
+class _Records(logging.Handler):
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.records: list[logging.LogRecord] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.records.append(record)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    """Fail the test on log records that it did not announce."""
+    handler = _Records()
+    logging.getLogger().addHandler(handler)
+    try:
+        result = yield
+    finally:
+        logging.getLogger().removeHandler(handler)
+    expected = [mark.args[0] for mark in item.iter_markers("logs")]
+    unexpected = [
+        f"{record.name}: {record.getMessage()}"
+        for record in handler.records
+        if not any(re.search(pattern, record.getMessage()) for pattern in expected)
+    ]
+    if unexpected:
+        pytest.fail("unexpected log records:\n" + "\n".join(unexpected), pytrace=False)
+    return result
+
+
+@pytest.fixture(scope="module", autouse=True)
+def nothing_is_left_behind() -> Iterator[None]:
+    """Fail the module when threads, descriptors or services outlive it."""
+    threads = set(threading.enumerate())
+    descriptors = _descriptors()
+    yield
+    gc.collect()
+    left = [
+        *_threads_left(threads),
+        *(f"descriptor {number}: {what}" for number, what in _descriptors_left(descriptors)),
+        *_services_left(),
+    ]
+    if left:
+        pytest.fail("left behind:\n" + "\n".join(left), pytrace=False)
+
+
+def _threads_left(before: set[threading.Thread]) -> list[str]:
+    deadline = time.monotonic() + PATIENCE_S
+    new = [thread for thread in threading.enumerate() if thread not in before]
+    for thread in new:
+        thread.join(max(0.0, deadline - time.monotonic()))
+    return [f"thread {thread.name}" for thread in new if thread.is_alive()]
+
+
+def _descriptors() -> dict[int, str]:
+    found = {}
+    for entry in Path("/proc/self/fd").iterdir():
+        try:
+            found[int(entry.name)] = os.readlink(entry)
+        except FileNotFoundError:
+            continue  # the listing's own
+    return found
+
+
+def _descriptors_left(before: dict[int, str]) -> list[tuple[int, str]]:
+    """New descriptors; what a driver keeps open for the life of the process does not count."""
+    kept = re.compile(r"^(/dev/(dri|nvidia|urandom|null)|/sys/|.*/pocl/)")
+    return [
+        (number, what)
+        for number, what in _descriptors().items()
+        if before.get(number) != what and not kept.match(what)
+    ]
+
+
+def _services() -> list[int]:
+    """Services that programs of this run have started."""
+    mark = f"{MARK}={os.getpid()}".encode()
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            if b"sdi.icd.server" in (folder / "cmdline").read_bytes() and mark in (
+                folder / "environ"
+            ).read_bytes().split(b"\0"):
+                found.append(int(folder.name))
+        except OSError:
+            continue  # it has just ended, or belongs to somebody else
+    return found
+
+
+def _services_left() -> list[str]:
+    """Services that do not end by themselves soon; they are killed."""
+    deadline = time.monotonic() + PATIENCE_S
+    left = []
+    for pid in _services():
+        try:
+            descriptor = os.pidfd_open(pid)
+        except ProcessLookupError:
+            continue
+        try:
+            ended, _, _ = select.select([descriptor], [], [], max(0.0, deadline - time.monotonic()))
+            if not ended:
+                left.append(f"service {pid}")
+                signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+        finally:
+            os.close(descriptor)
+    return left
