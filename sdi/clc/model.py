@@ -1,0 +1,93 @@
+"""What the front end tells about a program: kernels, arguments, and what they do to memory.
+
+All values are frozen: a model is computed once per build and shared by threads.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from sdi.ndrange import GroupBox, Int3, NDRange
+
+
+class ArgumentKind(Enum):
+    """What ``clSetKernelArg`` accepts for an argument."""
+
+    VALUE = 0
+    GLOBAL = 1
+    CONSTANT = 2
+    LOCAL = 3
+    IMAGE = 4
+    SAMPLER = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """One kernel argument as the application declared it.
+
+    ``nbytes``: size that ``clSetKernelArg`` demands (8 for memory objects and samplers; for LOCAL any
+    non-zero size is right and ``nbytes`` is 0).
+    ``type_name``, ``address_qualifier``, ``access_qualifier``, ``type_qualifier``: the values that
+    ``clGetKernelArgInfo`` answers (CL_KERNEL_ARG_ADDRESS_GLOBAL 0x119B ..., CL_KERNEL_ARG_ACCESS_NONE
+    0x11A3 ..., bit set CL_KERNEL_ARG_TYPE_CONST 1, RESTRICT 2, VOLATILE 4).
+    ``reads``, ``writes``, ``atomic``: whether any path of the kernel (helpers and macros included) may
+    read, write, or atomically update memory through this pointer.  In doubt: True.
+    ``unit_nbytes``: size of the largest scalar the kernel stores through this pointer (1, 2, 4, 8;
+    0 when it stores nothing; 1 when unknown, for example after a cast to an unknown type).
+    """
+
+    name: str
+    type_name: str
+    kind: ArgumentKind
+    nbytes: int
+    address_qualifier: int
+    access_qualifier: int
+    type_qualifier: int
+    reads: bool
+    writes: bool
+    atomic: bool
+    unit_nbytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class KernelModel:
+    """One kernel.  ``why_whole`` is empty when the kernel may be split over members; otherwise one
+    sentence for the user that says what prevents it (global atomics, spinning on a volatile, an
+    unknown callee, a written program-scope variable, a global pointer stored to memory ...) with the
+    line of the user's text.
+    """
+
+    name: str
+    arguments: tuple[Argument, ...]
+    required_work_group_size: Int3 | None
+    attributes: str
+    why_whole: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledProgram:
+    """A program ready for the members.
+
+    ``text``: sub-range OpenCL C, self-contained (preprocessed; no -D or -I needed).  Kernels have their
+    original names and arguments plus ONE last argument, a struct by value of ``hidden_nbytes(kernel)``
+    bytes whose content is ``pack_hidden(...)``.
+    ``member_options``: options for the member's compiler (``-cl-...``), without -D and -I.
+    ``log``: warnings, for the build log.
+    """
+
+    kernels: tuple[KernelModel, ...]
+    text: str
+    member_options: tuple[str, ...]
+    log: str
+
+
+__all__ = [
+    "Argument",
+    "ArgumentKind",
+    "CompiledProgram",
+    "GroupBox",
+    "KernelModel",
+    "NDRange",
+]

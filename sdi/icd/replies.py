@@ -1,0 +1,82 @@
+"""What the service tells the client once: device facts, and the kernel tables of a build."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from sdi.devices.base import Device, KernelFacts
+from sdi.icd.image_info import image_info
+from sdi.icd.wire import (
+    ARGUMENT_ENTRY,
+    BUILD_REPLY,
+    INFO_ENTRY,
+    KERNEL_ENTRY,
+    PROTOCOL_VERSION,
+    Op,
+    layout,
+    padded,
+    record_layout,
+)
+from sdi.runtime.programs import Build, Kernel
+
+_FACTS = record_layout(Op.FACTS)
+_INFO = layout(INFO_ENTRY)
+_BUILD_REPLY = layout(BUILD_REPLY)
+_KERNEL = layout(KERNEL_ENTRY)
+_ARGUMENT = layout(ARGUMENT_ENTRY)
+
+
+def facts_record(devices: Sequence[Device], arena_nbytes: int) -> bytes:
+    """The FACTS record of an image made of ``devices``."""
+    info = image_info(devices)
+    body = b"".join(_INFO.pack(param, len(value)) + padded(value) for param, value in info.items())
+    return _FACTS.pack(_FACTS.size + len(body), Op.FACTS, 0, PROTOCOL_VERSION, 0, arena_nbytes, len(info), 0) + body
+
+
+def failure_record(status: int, message: str) -> bytes:
+    """The FACTS record of a service that cannot serve."""
+    text = message.encode()
+    body = padded(text)
+    return _FACTS.pack(_FACTS.size + len(body), Op.FACTS, 0, PROTOCOL_VERSION, status, 0, 0, len(text)) + body
+
+
+def build_payload(log: str, built: Build | None) -> bytes:
+    """Payload of the reply to BUILD: the log and the kernel tables."""
+    text = log.encode("utf-8", "surrogateescape")
+    kernels = list(zip(built.kernels, built.facts, strict=True)) if built else []
+    return b"".join(
+        [_BUILD_REPLY.pack(len(text), len(kernels)), padded(text), *(_kernel(k, facts) for k, facts in kernels)]
+    )
+
+
+def _kernel(kernel: Kernel, facts: KernelFacts) -> bytes:
+    model = kernel.model
+    name, attributes = model.name.encode(), model.attributes.encode()
+    entry = _KERNEL.pack(
+        len(name),
+        len(attributes),
+        len(model.arguments),
+        0,
+        *(model.required_work_group_size or (0, 0, 0)),
+        facts.work_group_size,
+        facts.preferred_multiple,
+        facts.local_mem_nbytes,
+        facts.private_mem_nbytes,
+    )
+    return b"".join([entry, padded(name), padded(attributes), *_arguments(kernel)])
+
+
+def _arguments(kernel: Kernel) -> Iterable[bytes]:
+    for argument in kernel.model.arguments:
+        name, type_name = argument.name.encode(), argument.type_name.encode()
+        yield _ARGUMENT.pack(
+            argument.kind.value,
+            argument.nbytes,
+            argument.address_qualifier,
+            argument.access_qualifier,
+            argument.type_qualifier,
+            len(name),
+            len(type_name),
+        )
+        yield padded(name)
+        yield padded(type_name)

@@ -1,0 +1,79 @@
+"""The service process: ``python -I -m sdi.icd.server COMMANDS NOTICES`` (two inherited socket descriptors).
+
+The C client starts it at the application's first ``clGetDeviceIDs``; it ends when the application does.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+import os
+import signal
+import socket
+import sys
+import threading
+from contextlib import suppress
+
+from sdi.settings import Settings, SettingsError
+
+_log = logging.getLogger("sdi")
+
+_DEVICE_NOT_FOUND = -1
+
+
+def main(arguments: list[str]) -> int:
+    """Serve one application; 0 when it has gone, 1 when the service could not start."""
+    commands, notices = (socket.socket(fileno=int(text)) for text in arguments)
+    for end in (commands, notices):
+        end.set_inheritable(False)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.current_thread().name = "sdi-scheduler"
+    sys.setswitchinterval(1e-5)
+    try:
+        settings = Settings.from_environ()
+    except SettingsError as error:
+        return _refuse(commands, str(error))
+    logging.basicConfig(level=settings.log.upper(), format="sdi: %(levelname)s: %(message)s", stream=sys.stderr)
+    for line in settings.ignored():
+        _log.warning("%s", line)
+    if settings.member_vendors:
+        os.environ["OCL_ICD_VENDORS"] = settings.member_vendors
+    try:
+        # Here, not at the top: the drivers behind these imports read the environment set above.
+        from sdi.devices.discover import open_members
+        from sdi.icd.session import Session
+
+        devices = open_members(settings)
+        session = Session(commands, notices, devices, settings.split)
+    except Exception as error:
+        _log.debug("start", exc_info=True)
+        return _refuse(commands, f"no image: {error}")
+    if settings.stats is not None:
+        session.counters.write(settings.stats, finished=False)
+    try:
+        session.run()
+    except Exception:
+        _log.exception("the session ended")
+        return 1
+    finally:
+        if settings.stats is not None:
+            session.counters.write(settings.stats, finished=True)
+    return 0
+
+
+def _refuse(commands: socket.socket, message: str) -> int:
+    """Tell the client why there is no image."""
+    from sdi.icd.replies import failure_record
+
+    with suppress(OSError):
+        commands.sendall(failure_record(_DEVICE_NOT_FOUND, message))
+    return 1
+
+
+if __name__ == "__main__":
+    status = main(sys.argv[1:])
+    # The application is gone: whatever is still running on members is of no use to anybody.  What kernels
+    # printed through C's stdio is, so that is flushed before threads and drivers are dropped with the process.
+    logging.shutdown()
+    ctypes.CDLL(None).fflush(None)
+    os._exit(status)

@@ -1,0 +1,326 @@
+"""One application's session: decodes its records, answers, and runs the engine.
+
+The thread that calls ``Session.run`` is ``sdi-scheduler``: it reads commands, takes completions from other
+threads and issues work; it never waits for anything but new messages.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import selectors
+import socket
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+
+from sdi.devices.base import Device
+from sdi.errors import BuildError, ClError, Status, require
+from sdi.icd.decode import command_of
+from sdi.icd.replies import build_payload, facts_record
+from sdi.icd.status_page import StatusPage
+from sdi.icd.wire import (
+    ARENA_NBYTES,
+    COMMANDS,
+    HEADER,
+    HEAP_OFFSET,
+    MAX_RECORD_NBYTES,
+    NUM_SLOTS,
+    NoticeKind,
+    Op,
+    layout,
+    padded,
+    record_layout,
+)
+from sdi.runtime.commands import Read, Write
+from sdi.runtime.counters import Counters
+from sdi.runtime.engine import Engine
+from sdi.runtime.launcher import Launcher, SplitMode
+from sdi.runtime.programs import Build, build
+from sdi.runtime.scheduler import Node, SchedulerCore
+from sdi.runtime.virtual_device import VirtualDevice
+from sdi.vmem.arena import Arena
+from sdi.vmem.host import HostWorker
+from sdi.vmem.memory import VirtualMemory
+
+_log = logging.getLogger("sdi.session")
+
+_HEADER = layout(HEADER)
+_REPLY = record_layout(Op.REPLY)
+_NOTICE = record_layout(Op.NOTICE)
+_LAYOUTS = {op: record_layout(op) for op in Op}
+_RECV_NBYTES = 1 << 18
+_OUT_OF_ORDER = 1
+_COPY_OR_USE_HOST_PTR = 1 << 3 | 1 << 5
+
+
+class ProtocolError(Exception):
+    """The command stream cannot be read any further."""
+
+
+class Session:
+    """Serves one application until its end of the command socket closes.
+
+    ``commands``, ``notices``: connected stream sockets.  Owned by: sdi-scheduler.
+    """
+
+    def __init__(
+        self, commands: socket.socket, notices: socket.socket, devices: Sequence[Device], split: SplitMode
+    ) -> None:
+        self._commands = commands
+        self._notices = notices
+        self._devices = devices
+        self._inbox: deque[Callable[[], None]] = deque()
+        self._wakeup = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._arena = Arena(ARENA_NBYTES, HEAP_OFFSET)
+        self._page = StatusPage(self._arena)
+        self._host = HostWorker()
+        self._memory = VirtualMemory(self._arena, devices, self._host, self.post)
+        self.counters = Counters(len(devices), self._memory.moved)
+        self._launcher = Launcher(self._memory, split, self.counters)
+        self._engine = Engine(SchedulerCore(), VirtualDevice(self._memory, self._launcher), self, self.post)
+        self._builder = ThreadPoolExecutor(1, "sdi-build")
+        self._unsent = bytearray()
+        self._transfer_nbytes: dict[int, tuple[int, bool]] = {}
+        self._selector = selectors.DefaultSelector()
+        self._unparsed = b""
+        self._open = True
+
+    # -- from other threads ---------------------------------------------------------------------------
+
+    def post(self, call: Callable[[], None]) -> None:
+        """Run ``call`` on sdi-scheduler.  Any thread."""
+        self._inbox.append(call)
+        os.eventfd_write(self._wakeup, 1)
+
+    # -- the loop -------------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Send the facts, then serve until the application is gone."""
+        record = facts_record(self._devices, self._arena.nbytes)
+        socket.send_fds(self._commands, [record[:1]], [self._arena.fd])
+        self._commands.sendall(record[1:])
+        self._commands.setblocking(False)
+        self._notices.setblocking(False)
+        self._selector.register(self._commands, selectors.EVENT_READ, self._receive)
+        self._selector.register(self._wakeup, selectors.EVENT_READ, self._drain)
+        while self._open:
+            for key, _ in self._selector.select():
+                key.data()
+            self._page.wake()
+
+    def close(self) -> None:
+        """Stop the session's threads after what was issued is done.  The sockets stay the caller's."""
+        self._builder.shutdown(cancel_futures=True)
+        for device in self._devices:
+            device.close()
+        self._host.close()
+        self._selector.close()
+        os.close(self._wakeup)
+        self._arena.close()
+
+    def _drain(self) -> None:
+        """Run what other threads posted."""
+        with contextlib.suppress(BlockingIOError):
+            os.eventfd_read(self._wakeup)
+        inbox = self._inbox
+        for _ in range(len(inbox)):
+            self._guarded(inbox.popleft())
+
+    def _receive(self) -> None:
+        try:
+            data = self._commands.recv(_RECV_NBYTES)
+        except BlockingIOError:
+            return
+        except ConnectionError:
+            data = b""
+        if not data:
+            self._open = False
+            return
+        if self._unparsed:
+            data = self._unparsed + data
+        at, end = 0, len(data)
+        try:
+            while end - at >= _HEADER.size:
+                nbytes, number, record_id = _HEADER.unpack_from(data, at)
+                if not _HEADER.size <= nbytes <= MAX_RECORD_NBYTES or nbytes % 8:
+                    raise ProtocolError(f"a record of {nbytes} bytes, op {number}")
+                if end - at < nbytes:
+                    break
+                self._record(number, record_id, data[at : at + nbytes])
+                at += nbytes
+        except ProtocolError as error:
+            _log.error("the command stream is damaged: %s", error)
+            self._open = False
+        self._unparsed = data[at:]
+
+    def _guarded(self, call: Callable[[], None]) -> None:
+        try:
+            call()
+        except Exception:
+            _log.exception("our bug")
+
+    # -- records --------------------------------------------------------------------------------------
+
+    def _record(self, number: int, record_id: int, record: bytes) -> None:
+        """Act on one record; a bad one is answered or logged and never ends the session."""
+        try:
+            op = Op(number)
+            fields = _LAYOUTS[op].unpack_from(record)
+            if op in COMMANDS:
+                self._command(op, record_id, fields, record)
+            else:
+                self._other(op, record_id, fields, record)
+        except Exception as error:
+            expected = isinstance(error, ClError | ValueError)
+            _log.log(
+                logging.INFO if expected else logging.ERROR,
+                "record op %d, id %d: %s",
+                number,
+                record_id,
+                error,
+                exc_info=not expected,
+            )
+            status = error.status if isinstance(error, ClError) else Status.OUT_OF_RESOURCES
+            if number in (Op.CREATE_BUFFER, Op.BUILD):
+                self._reply(record_id, status, 0, b"")
+            elif number in COMMANDS and len(record) >= 32:
+                slot = int.from_bytes(record[24:28], "little")
+                if 0 < slot < NUM_SLOTS:
+                    self._page.finished(slot, status, 0, 0, 0)
+
+    def _command(self, op: Op, command_id: int, fields: tuple[int, ...], record: bytes) -> None:
+        queue, slot, num_waits = fields[3:6]
+        command, waits = command_of(op, fields[6:], num_waits, record, _LAYOUTS[op].size)
+        require(slot < NUM_SLOTS, Status.INVALID_VALUE, f"slot {slot}")
+        if isinstance(command, Read | Write):
+            self._transfer_nbytes[command_id] = (command.rectangle.nbytes, command.blocking)
+        elif op in (Op.MAP, Op.UNMAP) and fields[-2 if op is Op.MAP else -1]:
+            self._transfer_nbytes[command_id] = (fields[8], bool(op is Op.MAP and fields[-1]))
+        self._engine.enqueue(queue, command_id, slot, command, waits)
+
+    def _other(self, op: Op, record_id: int, fields: tuple[int, ...], record: bytes) -> None:
+        engine, memory = self._engine, self._memory
+        match op:
+            case Op.CREATE_BUFFER:
+                flags, nbytes = fields[3:5]
+                require(nbytes > 0, Status.INVALID_BUFFER_SIZE, "a buffer of 0 bytes")
+                buffer = memory.create(record_id, nbytes, bool(flags & _COPY_OR_USE_HOST_PTR))
+                self._reply(record_id, Status.SUCCESS, buffer.offset, b"")
+            case Op.RELEASE_BUFFER:
+                engine.after_issued(lambda: memory.release(record_id))
+            case Op.BUILD:
+                self._build(record_id, fields, record)
+            case Op.RELEASE_BUILD:
+                engine.after_issued(lambda: self._launcher.remove(record_id))
+            case Op.CREATE_QUEUE:
+                engine.core.create_queue(record_id, in_order=not fields[3] & _OUT_OF_ORDER)
+            case Op.RELEASE_QUEUE:
+                engine.core.release_queue(record_id)
+            case Op.CREATE_USER_EVENT:
+                require(fields[3] < NUM_SLOTS, Status.INVALID_VALUE, f"slot {fields[3]}")
+                engine.core.create_user_event(record_id, fields[3])
+            case Op.SET_USER_EVENT:
+                engine.run(engine.core.set_user_event(record_id, fields[3]))
+            case Op.RELEASE_EVENT:
+                engine.core.release_event(record_id)
+            case Op.WATCH:
+                self._watch(record_id, fields[3])
+            case Op.TRANSFER_DONE:
+                engine.transfer_done(record_id, fields[3])
+            case _:
+                raise ClError(Status.INVALID_OPERATION, f"op {op.name} is not for the service")
+
+    def _build(self, build_id: int, fields: tuple[int, ...], record: bytes) -> None:
+        options_nbytes, directory_nbytes, source_nbytes = fields[3:6]
+        at = _LAYOUTS[Op.BUILD].size
+        texts: list[str] = []
+        for nbytes in (options_nbytes, directory_nbytes, source_nbytes):
+            require(at + nbytes <= len(record), Status.INVALID_VALUE, f"build {build_id}: truncated text")
+            texts.append(record[at : at + nbytes].decode("utf-8", "surrogateescape"))
+            at += nbytes
+        options, directory, source = texts
+        future = self._builder.submit(build, source, options, directory, self._devices)
+        future.add_done_callback(lambda done: self.post(lambda: self._built(build_id, done)))
+
+    def _built(self, build_id: int, done: Future[Build]) -> None:
+        error = done.exception()
+        if error is None:
+            result = done.result()
+            self._launcher.add(build_id, result)
+            self._reply(build_id, Status.SUCCESS, 0, build_payload(result.log, result))
+        elif isinstance(error, BuildError):
+            self._reply(build_id, error.status, 0, build_payload(error.log, None))
+        else:
+            _log.error("build %d", build_id, exc_info=error)
+            log = f"sdi: internal error: {error!r}\n"
+            self._reply(build_id, Status.BUILD_PROGRAM_FAILURE, 0, build_payload(log, None))
+
+    def _watch(self, event: int, status: int) -> None:
+        node = self._engine.core.node(event)
+        if node is None or node.stage.value >= 4:
+            self._notice(NoticeKind.EVENT_STATUS, event, node.status if node else 0)
+        else:
+            node.watches.append(status)
+            if status >= 2 and node.submitted_ns:
+                self._notice(NoticeKind.EVENT_STATUS, event, 2)
+
+    # -- what the engine tells the application ----------------------------------------------------------
+
+    def submitted(self, node: Node) -> None:
+        """See ``EventSink``."""
+        if node.slot:
+            self._page.submitted(node.slot, node.submitted_ns)
+        if any(status == 2 for status in node.watches):
+            self._notice(NoticeKind.EVENT_STATUS, node.id, 2)
+
+    def start_transfer(self, node: Node) -> None:
+        """See ``EventSink``."""
+        nbytes, blocking = self._transfer_nbytes[node.id]
+        if node.slot:
+            self._page.ready(node.slot, nbytes)
+        if not blocking:
+            self._notice(NoticeKind.TRANSFER_READY, node.id, 0)
+
+    def finished(self, node: Node) -> None:
+        """See ``EventSink``."""
+        self._transfer_nbytes.pop(node.id, None)
+        if node.slot:
+            self._page.finished(node.slot, node.status, node.submitted_ns, node.start_ns, node.end_ns)
+        if node.watches:
+            self._notice(NoticeKind.EVENT_STATUS, node.id, node.status)
+
+    # -- sending --------------------------------------------------------------------------------------
+
+    def _reply(self, record_id: int, status: int, value: int, payload: bytes) -> None:
+        """The client waits for this reply, so the short time it takes to drain it is all we may block."""
+        body = padded(payload)
+        record = _REPLY.pack(_REPLY.size + len(body), Op.REPLY, record_id, status, 0, value, len(payload)) + body
+        self._commands.setblocking(True)
+        try:
+            self._commands.sendall(record)
+        except OSError:
+            self._open = False
+        else:
+            self._commands.setblocking(False)
+
+    def _notice(self, kind: NoticeKind, event: int, status: int) -> None:
+        self._unsent += _NOTICE.pack(_NOTICE.size, Op.NOTICE, event, kind, status, 0)
+        self._page.wake()
+        self._send_notices()
+
+    def _send_notices(self) -> None:
+        """Send what the lander's socket takes; the rest when it is writable again."""
+        waiting = self._notices in self._selector.get_map()
+        try:
+            sent = self._notices.send(self._unsent)
+            del self._unsent[:sent]
+        except BlockingIOError:
+            pass
+        except OSError:
+            self._unsent.clear()
+        if self._unsent and not waiting:
+            self._selector.register(self._notices, selectors.EVENT_WRITE, self._send_notices)
+        elif waiting and not self._unsent:
+            self._selector.unregister(self._notices)

@@ -1,0 +1,63 @@
+"""The event status page: where the service stores what the application's threads wait for."""
+
+from __future__ import annotations
+
+import ctypes
+import platform
+
+from sdi.icd.wire import ARENA_HEADER, MAGIC, NUM_SLOTS, PROTOCOL_VERSION, SLOT_NBYTES, SLOTS_OFFSET, layout
+from sdi.vmem.arena import Arena
+
+_FUTEX_NUMBERS = {"x86_64": 202, "aarch64": 98}
+_FUTEX_WAKE = 1
+_ALL = 2**31 - 1
+_EPOCH_OFFSET = 12
+
+_syscall = ctypes.PyDLL(None).syscall
+
+
+class StatusPage:
+    """Writes slots; reads nothing from them.  Owned by: sdi-scheduler.
+
+    Stores are single aligned machine stores in program order (x86-64 and what CPython's memoryview does);
+    the status comes last.
+    """
+
+    def __init__(self, arena: Arena) -> None:
+        layout(ARENA_HEADER).pack_into(arena.bytes, 0, MAGIC, PROTOCOL_VERSION, 0, arena.nbytes)
+        slots = arena.view(SLOTS_OFFSET, NUM_SLOTS * SLOT_NBYTES)
+        self._words = slots.cast("Q")
+        self._statuses = slots.cast("i")
+        self._epochs = arena.view(0, 64).cast("I")
+        self._epoch = 0
+        self._address = ctypes.c_void_p(arena.address + _EPOCH_OFFSET)
+        self._number = _FUTEX_NUMBERS[platform.machine()]
+        self._dirty = False
+
+    def submitted(self, slot: int, now_ns: int) -> None:
+        """The command is on its way."""
+        self._words[slot * 8 + 3] = now_ns
+        self._statuses[slot * 16] = 2
+        self._dirty = True
+
+    def ready(self, slot: int, nbytes: int) -> None:
+        """The client may copy the first ``nbytes`` bytes."""
+        self._words[slot * 8 + 1] = nbytes
+        self._dirty = True
+
+    def finished(self, slot: int, status: int, submitted_ns: int, started_ns: int, ended_ns: int) -> None:
+        """Final status and times."""
+        words, at = self._words, slot * 8
+        words[at + 3] = submitted_ns
+        words[at + 4] = started_ns
+        words[at + 5] = ended_ns
+        self._statuses[slot * 16] = status
+        self._dirty = True
+
+    def wake(self) -> None:
+        """Let all waiters look, if anything was stored since the last call."""
+        if self._dirty:
+            self._dirty = False
+            self._epoch = (self._epoch + 1) & 0xFFFFFFFF
+            self._epochs[_EPOCH_OFFSET // 4] = self._epoch
+            _syscall(self._number, self._address, _FUTEX_WAKE, _ALL, None, None, 0)

@@ -1,0 +1,231 @@
+"""The wire between the C client and the service: one table, from which the C side is generated too.
+
+Two stream sockets and one memfd arena join an application to its service.
+
+* **commands** (client → service: records; service → client: one FACTS record at start, then one REPLY per
+  record of ``REPLIED``).  Every record starts with ``Header``; ``nbytes`` counts the whole record, header
+  and padding included, and is a multiple of 8.  All integers are little-endian, in C layout (each field
+  is aligned to its size).  After the fixed fields of a command come its wait list (``num_waits`` ids of
+  8 bytes), then its variable part, padded with zeros to 8 bytes.
+* **notices** (service → client: fixed ``NOTICE`` records; never anything else): read by the lander thread.
+* **arena**: page 0 is ``ArenaHeader``; the event status page follows at ``SLOTS_OFFSET``; virtual buffers
+  and staging memory, handed out by the service, start at ``HEAP_OFFSET``.
+
+Ids are chosen by the client from one counter that starts at 1 and are never reused; a command's id is its
+event's id.  0 is "none".
+
+Transfers.  READ, WRITE (and MAP, UNMAP with ``transfer`` = 1) copy between the arena and the application's
+memory.  The copy is done by the client: the service stores in the command's slot how many bytes may be
+copied (``ready_nbytes``, growing up to the total), bumps ``epoch`` and, when ``blocking`` is 0, sends a
+notice; the calling thread (blocking) or the lander (not blocking) copies and answers TRANSFER_DONE.  The
+service publishes COMPLETE after that.  A rectangle becomes ready as a whole.
+
+Publication.  Times and ``ready_nbytes`` are stored before ``status``; after a batch of stores the service
+increments ``epoch`` and wakes all its futex waiters.  The service reads nothing from header or slots, so
+an application that scribbles over them harms only itself.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from enum import IntEnum
+
+PROTOCOL_VERSION = 1
+MAGIC = 0x53444941_52454E41
+
+ARENA_NBYTES = 1 << 40
+SLOT_NBYTES = 64
+NUM_SLOTS = 1 << 20
+SLOTS_OFFSET = 4096
+HEAP_OFFSET = 128 << 20
+MAX_RECORD_NBYTES = 1 << 28
+PATTERN_MAX_NBYTES = 128
+
+
+class Op(IntEnum):
+    """What a record says."""
+
+    FACTS = 1
+    REPLY = 2
+    NOTICE = 3
+    CREATE_BUFFER = 10
+    RELEASE_BUFFER = 11
+    BUILD = 12
+    RELEASE_BUILD = 13
+    CREATE_QUEUE = 14
+    RELEASE_QUEUE = 15
+    CREATE_USER_EVENT = 16
+    SET_USER_EVENT = 17
+    RELEASE_EVENT = 18
+    WATCH = 19
+    TRANSFER_DONE = 20
+    NDRANGE = 30
+    READ = 31
+    WRITE = 32
+    COPY = 33
+    FILL = 34
+    MAP = 35
+    UNMAP = 36
+    MARKER = 37
+    BARRIER = 38
+
+
+REPLIED = frozenset({Op.CREATE_BUFFER, Op.BUILD})
+COMMANDS = frozenset(
+    {Op.NDRANGE, Op.READ, Op.WRITE, Op.COPY, Op.FILL, Op.MAP, Op.UNMAP, Op.MARKER, Op.BARRIER}
+)
+
+
+class NoticeKind(IntEnum):
+    """What a notice says about the command or event ``id``."""
+
+    TRANSFER_READY = 1
+    EVENT_STATUS = 2
+
+
+class ArgKind(IntEnum):
+    """Kind of one argument in an NDRANGE record and in kernel tables (see ``clc.model.ArgumentKind``)."""
+
+    VALUE = 0
+    GLOBAL = 1
+    CONSTANT = 2
+    LOCAL = 3
+    IMAGE = 4
+    SAMPLER = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field of a record: C type (u32, i32, u64, i64), name, number of elements (0: a scalar)."""
+
+    kind: str
+    name: str
+    count: int = 0
+
+
+def _fields(text: str) -> tuple[Field, ...]:
+    found = []
+    for item in text.split(";"):
+        kind, name = item.split()
+        name, _, count = name.partition("[")
+        found.append(Field(kind, name, int(count.rstrip("]")) if count else 0))
+    return tuple(found)
+
+
+HEADER = _fields("u32 nbytes; u32 op; u64 id")
+COMMAND = _fields("u64 queue; u32 slot; u32 num_waits")
+"""Follows the header in every record of ``COMMANDS``.  ``slot`` 0: nobody looks at this command."""
+
+BODY: dict[Op, tuple[Field, ...]] = {
+    # variable part: ``num_facts`` entries of INFO_ENTRY, each followed by its bytes padded to 8; then, when
+    # status is not 0, nothing but ``message_nbytes`` bytes of text.  The memfd comes along (SCM_RIGHTS).
+    Op.FACTS: _fields("u32 version; i32 status; u64 arena_nbytes; u32 num_facts; u32 message_nbytes"),
+    # variable part: as the replied record says
+    Op.REPLY: _fields("i32 status; u32 reserved; u64 value; u64 payload_nbytes"),
+    Op.NOTICE: _fields("u32 kind; i32 status; u64 reserved"),
+    # reply value: arena offset of the buffer's first byte (4096-aligned)
+    Op.CREATE_BUFFER: _fields("u64 flags; u64 buffer_nbytes"),
+    Op.RELEASE_BUFFER: (),
+    # variable part: options, working directory, source (not terminated, not padded between)
+    # id: a new build id; reply payload: BUILD_REPLY, log bytes padded to 8, then KERNEL_ENTRY ... each
+    Op.BUILD: _fields("u32 options_nbytes; u32 directory_nbytes; u64 source_nbytes"),
+    Op.RELEASE_BUILD: (),
+    Op.CREATE_QUEUE: _fields("u64 properties"),
+    Op.RELEASE_QUEUE: (),
+    Op.CREATE_USER_EVENT: _fields("u32 slot; u32 reserved"),
+    Op.SET_USER_EVENT: _fields("i32 status; u32 reserved"),
+    Op.RELEASE_EVENT: (),
+    # ask for an EVENT_STATUS notice when the event's status becomes <= status (negative: always)
+    Op.WATCH: _fields("i32 status; u32 reserved"),
+    Op.TRANSFER_DONE: _fields("i32 status; u32 reserved"),
+    # local_size 0,0,0: the application passed NULL.  Unused dimensions: offset 0, sizes 1.
+    # variable part: num_args of ARG_ENTRY, each followed by its bytes padded to 8 (VALUE: the value;
+    # GLOBAL, CONSTANT: u64 root buffer id, 0 is NULL, and u64 byte offset, 0 for whole buffers; LOCAL: u64 size)
+    Op.NDRANGE: _fields(
+        "u64 build; u64 kernel; u32 kernel_index; u32 work_dim; u64 offset[3]; u64 global_size[3];"
+        " u64 local_size[3]; u32 num_args; u32 args_nbytes"
+    ),
+    # offset: first byte in the buffer; region: bytes, rows, slices; pitches in bytes (0 when rows, slices are 1)
+    Op.READ: _fields(
+        "u64 buffer; u64 offset; u64 region[3]; u64 row_pitch; u64 slice_pitch; u32 blocking; u32 reserved"
+    ),
+    Op.WRITE: _fields(
+        "u64 buffer; u64 offset; u64 region[3]; u64 row_pitch; u64 slice_pitch; u32 blocking; u32 reserved"
+    ),
+    Op.COPY: _fields(
+        "u64 source; u64 target; u64 source_offset; u64 target_offset; u64 region[3]; u64 source_row_pitch;"
+        " u64 source_slice_pitch; u64 target_row_pitch; u64 target_slice_pitch"
+    ),
+    # variable part: the pattern
+    Op.FILL: _fields("u64 buffer; u64 offset; u64 fill_nbytes; u32 pattern_nbytes; u32 reserved"),
+    Op.MAP: _fields("u64 buffer; u64 offset; u64 map_nbytes; u64 flags; u32 transfer; u32 blocking"),
+    # wrote: 1 when the mapping allowed writing
+    Op.UNMAP: _fields("u64 buffer; u64 offset; u64 map_nbytes; u32 wrote; u32 transfer"),
+    Op.MARKER: (),
+    Op.BARRIER: (),
+}
+
+INFO_ENTRY = _fields("u32 param; u32 nbytes")
+BUILD_REPLY = _fields("u32 log_nbytes; u32 num_kernels")
+# followed by name, attributes, each padded to 8; then ARGUMENT_ENTRY for each argument, each followed by
+# name and type name, each padded to 8.  No terminators.  ``address``, ``access``, ``type``: what
+# clGetKernelArgInfo answers (CL_KERNEL_ARG_ADDRESS_... and so on).
+KERNEL_ENTRY = _fields(
+    "u32 name_nbytes; u32 attributes_nbytes; u32 num_args; u32 reserved; u64 required_size[3];"
+    " u64 work_group_size; u64 preferred_multiple; u64 local_mem_nbytes; u64 private_mem_nbytes"
+)
+ARGUMENT_ENTRY = _fields(
+    "u32 kind; u32 nbytes; u32 address; u32 access; u64 type; u32 name_nbytes; u32 type_nbytes"
+)
+ARG_ENTRY = _fields("u32 kind; u32 nbytes")
+
+ARENA_HEADER = _fields("u64 magic; u32 version; u32 epoch; u64 arena_nbytes")
+SLOT = _fields(
+    "i32 status; u32 reserved; u64 ready_nbytes; u64 queued_ns; u64 submitted_ns; u64 started_ns; u64 ended_ns;"
+    " u64 spare[2]"
+)
+"""One event's slot.  The client stores ``status`` = CL_QUEUED, ``ready_nbytes`` = 0 and ``queued_ns`` before it
+sends the command, the service everything after.  A slot may be reused by the client once its status is
+<= 0.  Times: CLOCK_MONOTONIC in ns."""
+
+STRUCTS: dict[str, tuple[Field, ...]] = {
+    "header": HEADER,
+    "command": COMMAND,
+    "info_entry": INFO_ENTRY,
+    "build_reply": BUILD_REPLY,
+    "kernel_entry": KERNEL_ENTRY,
+    "argument_entry": ARGUMENT_ENTRY,
+    "arg_entry": ARG_ENTRY,
+    "arena_header": ARENA_HEADER,
+    "slot": SLOT,
+}
+
+_CODES = {"u32": "I", "i32": "i", "u64": "Q", "i64": "q"}
+
+
+def layout(*groups: tuple[Field, ...]) -> struct.Struct:
+    """The ``struct.Struct`` of the fields of ``groups`` in order; C layout, no tail padding.
+
+    The tables are arranged so that natural alignment leaves no hole (checked here).
+    """
+    code, at = "<", 0
+    for field in (f for group in groups for f in group):
+        size = 8 if field.kind.endswith("64") else 4
+        if at % size:
+            raise ValueError(f"field {field.name} at offset {at} is not aligned")
+        at += size * max(1, field.count)
+        code += f"{field.count or ''}{_CODES[field.kind]}"
+    if at % 8:
+        raise ValueError(f"a structure of {at} bytes is not a multiple of 8")
+    return struct.Struct(code)
+
+
+def record_layout(op: Op) -> struct.Struct:
+    """Layout of a whole fixed record: header, command fields where ``op`` is a command, body."""
+    return layout(HEADER, COMMAND, BODY[op]) if op in COMMANDS else layout(HEADER, BODY[op])
+
+
+def padded(data: bytes) -> bytes:
+    """``data`` with zeros up to a multiple of 8 bytes."""
+    return data + bytes(-len(data) % 8)

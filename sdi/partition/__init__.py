@@ -1,0 +1,1 @@
+"""How the work-groups of an NDRange are shared out between members."""

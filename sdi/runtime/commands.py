@@ -1,0 +1,136 @@
+"""Commands: what the application enqueued, as frozen values.  Buffers are named by id, offsets are bytes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sdi.intervals import ByteRange
+from sdi.ndrange import Int3
+
+
+@dataclass(frozen=True, slots=True)
+class Rectangle:
+    """A region of a buffer: ``region`` is (bytes per row, rows, slices), ``offset`` its first byte."""
+
+    offset: int
+    region: Int3
+    row_pitch: int
+    slice_pitch: int
+
+    @property
+    def contiguous(self) -> bool:
+        """Whether the region is one run of bytes."""
+        row, rows, slices = self.region
+        return (rows == 1 or self.row_pitch == row) and (slices == 1 or self.slice_pitch == row * rows)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in the region (not those between its rows)."""
+        return self.region[0] * self.region[1] * self.region[2]
+
+    @property
+    def bounds(self) -> ByteRange:
+        """Smallest range that holds the region."""
+        row, rows, slices = self.region
+        span = row + (rows - 1) * self.row_pitch + (slices - 1) * self.slice_pitch
+        return ByteRange(self.offset, self.offset + span)
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """Copy a region of ``buffer`` to the application's memory; the client does the last step."""
+
+    buffer: int
+    rectangle: Rectangle
+    blocking: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """Copy the application's memory to a region of ``buffer``; the client does the copy when told."""
+
+    buffer: int
+    rectangle: Rectangle
+    blocking: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CopyBuffer:
+    """Copy a region between two buffers or two places of one; regions never overlap."""
+
+    source: int
+    target: int
+    source_rectangle: Rectangle
+    target_rectangle: Rectangle
+
+
+@dataclass(frozen=True, slots=True)
+class Fill:
+    """Repeat ``pattern`` over a range of ``buffer``."""
+
+    buffer: int
+    over: ByteRange
+    pattern: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Map:
+    """Make a range of ``buffer`` visible to the application.
+
+    ``transfer``: the client copies the bytes on to a USE_HOST_PTR pointer.
+    """
+
+    buffer: int
+    over: ByteRange
+    fetch: bool
+    for_writing: bool
+    transfer: bool
+    blocking: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Unmap:
+    """The application is done with a mapping; ``transfer``: its bytes come from a USE_HOST_PTR pointer."""
+
+    buffer: int
+    over: ByteRange
+    wrote: bool
+    transfer: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """One NDRange.  ``arguments``: the wire's argument entries, undecoded (they are a cache key).
+
+    ``local_size`` is None where the application left it to the implementation.
+    """
+
+    build: int
+    kernel_index: int
+    work_dim: int
+    offset: Int3
+    global_size: Int3
+    local_size: Int3 | None
+    arguments: bytes
+    num_args: int
+
+
+@dataclass(frozen=True, slots=True)
+class Marker:
+    """Completes when what it waits for is complete.  ``barrier``: later commands of the queue wait for it."""
+
+    barrier: bool
+
+
+Command = Read | Write | CopyBuffer | Fill | Map | Unmap | Launch | Marker
+
+
+def buffers_of(command: Command) -> tuple[int, ...]:
+    """Ids of the buffers that ``command`` names outside kernel arguments."""
+    match command:
+        case CopyBuffer():
+            return (command.source, command.target)
+        case Read() | Write() | Fill() | Map() | Unmap():
+            return (command.buffer,)
+        case Launch() | Marker():
+            return ()

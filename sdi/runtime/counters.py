@@ -1,0 +1,74 @@
+"""Counters of one session: what was split, over how many members, and what moved."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from sdi.vmem.memory import BytesMoved
+
+
+@dataclass(slots=True)
+class KernelCounters:
+    """Launches of one kernel name.  ``launch_groups``: groups in a launch → members used → launches."""
+
+    groups_per_member: list[int]
+    launches_split: int = 0
+    launches_whole: int = 0
+    why_whole: str = ""
+    members_used: dict[int, int] = field(default_factory=dict)
+    launch_groups: dict[int, dict[int, int]] = field(default_factory=dict)
+
+    def count(self, groups: tuple[int, ...], first_member: int, why_whole: str) -> None:
+        """One launch ran ``groups[k]`` work-groups on member ``first_member + k``."""
+        used, total = len(groups), sum(groups)
+        if used > 1:
+            self.launches_split += 1
+        else:
+            self.launches_whole += 1
+            self.why_whole = why_whole
+        self.members_used[used] = self.members_used.get(used, 0) + 1
+        by_members = self.launch_groups.setdefault(total, {})
+        by_members[used] = by_members.get(used, 0) + 1
+        for member, number in enumerate(groups, first_member):
+            self.groups_per_member[member] += number
+
+
+class Counters:
+    """All counters of a session.  Owned by: sdi-scheduler."""
+
+    def __init__(self, members: int, moved: BytesMoved) -> None:
+        self._members = members
+        self._moved = moved
+        self._kernels: dict[str, KernelCounters] = {}
+
+    def kernel(self, name: str) -> KernelCounters:
+        """The counters of kernels called ``name``."""
+        found = self._kernels.get(name)
+        if found is None:
+            found = self._kernels[name] = KernelCounters([0] * self._members)
+        return found
+
+    def write(self, path: Path, finished: bool) -> None:
+        """Store as JSON; readers see the old file or the whole new one.
+
+        ``pid`` names the service: a reader that wants the final counts (``finished``) waits for its end.
+        """
+        moved = asdict(self._moved)
+        conflicts = moved.pop("merge_conflicts")
+        text = json.dumps(
+            {
+                "pid": os.getpid(),
+                "finished": finished,
+                "members": self._members,
+                "kernels": {name: asdict(kernel) for name, kernel in self._kernels.items()},
+                "bytes_moved": moved,
+                "merge_conflicts": conflicts,
+            },
+            indent=1,
+        )
+        partial = path.with_name(path.name + ".partial")
+        partial.write_text(text)
+        partial.replace(path)

@@ -1,0 +1,136 @@
+"""The engine: carries out what the scheduler core decides, on the thread sdi-scheduler.
+
+Nothing here blocks: members and host report completions from their own threads through ``post``.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Protocol, assert_never
+
+from sdi.devices.join import join
+from sdi.devices.ticket import Ticket
+from sdi.errors import ClError, DeviceFailed
+from sdi.runtime.commands import Command
+from sdi.runtime.scheduler import Action, Issue, Node, Publish, SchedulerCore, StartTransfer
+from sdi.runtime.virtual_device import VirtualDevice
+
+_log = logging.getLogger("sdi.engine")
+
+
+class EventSink(Protocol):
+    """Where the engine tells the application about its events."""
+
+    def submitted(self, node: Node) -> None:
+        """The command was issued."""
+
+    def start_transfer(self, node: Node) -> None:
+        """The client may copy now."""
+
+    def finished(self, node: Node) -> None:
+        """The command or user event has its final status and times."""
+
+
+class Engine:
+    """Runs the commands of one session.  Owned by: sdi-scheduler."""
+
+    def __init__(
+        self,
+        core: SchedulerCore,
+        device: VirtualDevice,
+        sink: EventSink,
+        post: Callable[[Callable[[], None]], None],
+    ) -> None:
+        self.core = core
+        self._device = device
+        self._sink = sink
+        self._post = post
+        self._transfers: dict[int, Ticket] = {}
+        self._deferred: deque[tuple[int, Callable[[], None]]] = deque()
+
+    def enqueue(self, queue: int, command_id: int, slot: int, command: Command, waits: tuple[int, ...]) -> None:
+        """A command arrived from the application."""
+        self.run(self.core.enqueue(queue, command_id, slot, command, waits))
+
+    def after_issued(self, call: Callable[[], None]) -> None:
+        """Do ``call`` once all commands that have arrived so far are issued (release of what they name)."""
+        if self.core.oldest_unissued >= self.core.sequence:
+            call()
+        else:
+            self._deferred.append((self.core.sequence, call))
+
+    def transfer_done(self, command_id: int, status: int) -> None:
+        """The client has copied, or could not (negative ``status``)."""
+        ticket = self._transfers.pop(command_id, None)
+        node = self.core.node(command_id)
+        if ticket is None or node is None:
+            return
+        error = None if status >= 0 else DeviceFailed("application", f"copy failed with {status}")
+        node.end_ns = time.monotonic_ns()
+        ticket.complete(error, node.start_ns, node.end_ns)
+        self.run(self.core.transfer_done(node, status))
+
+    def run(self, actions: Iterable[Action]) -> None:
+        """Carry out ``actions`` and all that follow from them."""
+        todo = deque(actions)
+        while todo:
+            action = todo.popleft()
+            match action:
+                case Issue():
+                    todo.extend(self._issue(action.node))
+                case StartTransfer():
+                    action.node.start_ns = time.monotonic_ns()
+                    self._sink.start_transfer(action.node)
+                case Publish():
+                    self._publish(action.node)
+                case _:
+                    assert_never(action)
+        while self._deferred and self.core.oldest_unissued >= self._deferred[0][0]:
+            self._deferred.popleft()[1]()
+
+    def _issue(self, node: Node) -> list[Action]:
+        assert node.command is not None
+        node.submitted_ns = time.monotonic_ns()
+        self._sink.submitted(node)
+        try:
+            work = self._device.issue(node.command)
+        except ClError as error:
+            _log.info("command %d: %s", node.id, error)
+            return self.core.issued(node, error)
+        except Exception as error:
+            _log.exception("command %d: our bug", node.id)
+            return self.core.issued(node, error)
+        if work.transfer is not None:
+            node.transfer = True
+            self._transfers[node.id] = work.transfer
+        tickets = work.tickets
+        actions = self.core.issued(node)
+        if all(ticket.done for ticket in tickets):
+            error = next((ticket.error for ticket in tickets if ticket.error is not None), None)
+            return actions + self.core.work_done(node, error, *_times(tickets))
+        join(tickets, lambda error: self._post(lambda: self._work_done(node, error, tickets)))
+        return actions
+
+    def _work_done(self, node: Node, error: BaseException | None, tickets: list[Ticket]) -> None:
+        if error is not None:
+            _log.warning("command %d failed: %s", node.id, error)
+        self.run(self.core.work_done(node, error, *_times(tickets)))
+
+    def _publish(self, node: Node) -> None:
+        ticket = self._transfers.pop(node.id, None)
+        if ticket is not None:
+            ticket.complete(DeviceFailed("application", f"command {node.id} failed with {node.status} before its copy"))
+        now = time.monotonic_ns()
+        node.submitted_ns = node.submitted_ns or now
+        node.end_ns = node.end_ns or now
+        node.start_ns = node.start_ns or node.end_ns
+        self._sink.finished(node)
+
+
+def _times(tickets: list[Ticket]) -> tuple[int, int]:
+    """Start of the earliest and end of the latest piece, 0 where nothing ran."""
+    starts = [ticket.start_ns for ticket in tickets if ticket.start_ns]
+    return (min(starts, default=0), max((ticket.end_ns for ticket in tickets), default=0))

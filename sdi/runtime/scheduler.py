@@ -1,0 +1,300 @@
+"""The command scheduler's decisions: which command is issued when, and when it is complete.
+
+Pure: no thread, no device.  ``SchedulerCore`` is told what happened and answers what to do; the shell
+(``Engine``) does it.  A command is *ready* when its dependencies have been issued; it is *complete* when its
+own work is done and its dependencies are complete.  Source: papers/1 section 3.1; DESIGN "Asynchronous".
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from enum import Enum
+
+from sdi.errors import ClError, Status
+from sdi.runtime.commands import Command, Marker
+
+ISSUED_MAX = 512
+"""Commands issued but not complete; more wait, so that a flood of commands needs bounded memory."""
+
+
+class Stage(Enum):
+    """How far a node has come."""
+
+    WAITING = 0
+    READY = 1
+    ISSUED = 2
+    COPYING = 3
+    FINISHED = 4
+
+
+@dataclass(slots=True, eq=False)
+class Node:
+    """One command or user event in the dependency graph.  ``command`` is None for a user event.
+
+    ``unissued``, ``incomplete``: dependencies that are not issued, not complete.  ``transfer``: the client
+    has to copy when everything else is done.  ``failed_wait``: an event of the wait list failed.
+    """
+
+    id: int
+    command: Command | None
+    slot: int
+    sequence: int = -1
+    stage: Stage = Stage.WAITING
+    unissued: int = 0
+    incomplete: int = 0
+    work_done: bool = False
+    transfer: bool = False
+    status: int = 0
+    failed_wait: bool = False
+    forgotten: bool = False
+    start_ns: int = 0
+    end_ns: int = 0
+    submitted_ns: int = 0
+    issue_waiters: list[Node] = field(default_factory=list)
+    complete_waiters: list[tuple[Node, bool]] = field(default_factory=list)
+    watches: list[int] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Issue:
+    """Start the work of ``node`` and report ``issued``, then ``work_done``."""
+
+    node: Node
+
+
+@dataclass(frozen=True, slots=True)
+class StartTransfer:
+    """Tell the client to copy; it answers ``transfer_done``."""
+
+    node: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Publish:
+    """Tell the client the event's final status."""
+
+    node: Node
+
+
+Action = Issue | StartTransfer | Publish
+
+
+@dataclass(slots=True, eq=False)
+class _Queue:
+    """``last``: tail of an in-order queue, or the last barrier; ``since``: unfinished nodes after it."""
+
+    in_order: bool
+    last: Node | None = None
+    since: list[Node] = field(default_factory=list)
+
+
+class SchedulerCore:
+    """Dependency graph of all unfinished commands.  Owned by: sdi-scheduler."""
+
+    def __init__(self) -> None:
+        self._queues: dict[int, _Queue] = {}
+        self._nodes: dict[int, Node] = {}
+        self._ready: deque[Node] = deque()
+        self._issued = 0
+        self._sequence = 0
+        self._unissued: dict[int, None] = {}
+
+    def create_queue(self, queue: int, in_order: bool) -> None:
+        """A new queue."""
+        self._queues[queue] = _Queue(in_order)
+
+    def release_queue(self, queue: int) -> None:
+        """The application has no handle to ``queue`` any more; its commands go on."""
+        self._queues.pop(queue, None)
+
+    def create_user_event(self, event: int, slot: int) -> None:
+        """A user event: counts as issued when it is complete."""
+        self._nodes[event] = Node(event, None, slot)
+
+    def node(self, event: int) -> Node | None:
+        """The node of an event that is unfinished, or finished and not yet forgotten."""
+        return self._nodes.get(event)
+
+    @property
+    def sequence(self) -> int:
+        """Number of commands that have arrived."""
+        return self._sequence
+
+    @property
+    def oldest_unissued(self) -> int:
+        """Sequence number of the oldest command not issued yet; ``sequence`` when there is none."""
+        return next(iter(self._unissued), self._sequence)
+
+    @property
+    def unfinished(self) -> int:
+        """Commands and user events that are not complete."""
+        return sum(node.stage is not Stage.FINISHED for node in self._nodes.values())
+
+    def enqueue(self, queue: int, command_id: int, slot: int, command: Command, waits: tuple[int, ...]) -> list[Action]:
+        """A command arrived.  Events in ``waits`` that are unknown are complete."""
+        owner = self._queues[queue]
+        node = Node(command_id, command, slot, self._sequence, forgotten=slot == 0)
+        self._unissued[self._sequence] = None
+        self._sequence += 1
+        self._nodes[command_id] = node
+        barrier = isinstance(command, Marker) and (command.barrier or not waits)
+        if owner.in_order:
+            self._depend(node, owner.last, False)
+            owner.last = node
+        else:
+            self._depend(node, owner.last, False)
+            if barrier and not waits:
+                for other in owner.since:
+                    self._depend(node, other, False)
+            if isinstance(command, Marker) and command.barrier:
+                owner.last, owner.since = node, []
+            else:
+                owner.since = [n for n in owner.since if n.stage is not Stage.FINISHED]
+                owner.since.append(node)
+        for wait in waits:
+            self._depend(node, self._nodes.get(wait), True)
+        actions: list[Action] = []
+        if node.unissued == 0:
+            self._make_ready(node)
+            self._issue_ready(actions)
+        return actions
+
+    def issued(self, node: Node, error: BaseException | None = None) -> list[Action]:
+        """The shell started ``node``'s work, or could not (``error``)."""
+        actions: list[Action] = []
+        node.stage = Stage.ISSUED
+        if error is not None:
+            node.status = status_of(error)
+        self._after_issue(node)
+        if error is not None:
+            node.transfer = False
+            self._work_done(node, actions)
+        self._issue_ready(actions)
+        return actions
+
+    def work_done(self, node: Node, error: BaseException | None, start_ns: int, end_ns: int) -> list[Action]:
+        """Everything that ``node`` did on members and host is done (for a transfer: the copy may start)."""
+        node.start_ns, node.end_ns = start_ns, end_ns
+        if error is not None and node.status == 0:
+            node.status = status_of(error)
+        actions: list[Action] = []
+        self._work_done(node, actions)
+        self._issue_ready(actions)
+        return actions
+
+    def transfer_done(self, node: Node, error_status: int) -> list[Action]:
+        """The client has copied."""
+        actions: list[Action] = []
+        if node.stage is Stage.COPYING:
+            if error_status < 0 and node.status == 0:
+                node.status = error_status
+            self._finish(node, actions)
+            self._issue_ready(actions)
+        return actions
+
+    def set_user_event(self, event: int, status: int) -> list[Action]:
+        """The application completed a user event (0) or failed it (negative)."""
+        actions: list[Action] = []
+        node = self._nodes.get(event)
+        if node is not None and node.command is None and node.stage is not Stage.FINISHED:
+            node.status = min(status, 0)
+            self._after_issue(node)
+            self._finish(node, actions)
+            self._issue_ready(actions)
+        return actions
+
+    def release_event(self, event: int) -> None:
+        """The application has no handle to the event any more."""
+        node = self._nodes.get(event)
+        if node is not None:
+            node.forgotten = True
+            if node.stage is Stage.FINISHED:
+                del self._nodes[event]
+
+    def check(self) -> None:
+        """Assert the invariants (for tests)."""
+        live = [n for n in self._nodes.values() if n.stage is not Stage.FINISHED]
+        assert self._issued == sum(n.command is not None and n.stage in _ISSUED_STAGES for n in live)
+        assert all(n.unissued == 0 for n in live if n.stage in _ISSUED_STAGES or n.stage is Stage.READY)
+
+    def _depend(self, node: Node, on: Node | None, explicit: bool) -> None:
+        if on is None or on is node:
+            return
+        if on.stage is Stage.FINISHED:
+            node.failed_wait |= explicit and on.status < 0
+            return
+        on.complete_waiters.append((node, explicit))
+        node.incomplete += 1
+        if on.stage in (Stage.WAITING, Stage.READY):
+            on.issue_waiters.append(node)
+            node.unissued += 1
+
+    def _make_ready(self, node: Node) -> None:
+        node.stage = Stage.READY
+        self._ready.append(node)
+
+    def _issue_ready(self, actions: list[Action]) -> None:
+        while self._ready and self._issued < ISSUED_MAX:
+            node = self._ready.popleft()
+            node.stage = Stage.ISSUED
+            self._issued += 1
+            if node.failed_wait:
+                node.status = Status.EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST
+                self._after_issue(node)
+                self._work_done(node, actions)
+            elif isinstance(node.command, Marker):
+                self._after_issue(node)
+                self._work_done(node, actions)
+            else:
+                actions.append(Issue(node))
+
+    def _after_issue(self, node: Node) -> None:
+        self._unissued.pop(node.sequence, None)
+        waiters, node.issue_waiters = node.issue_waiters, []
+        for waiter in waiters:
+            waiter.unissued -= 1
+            if waiter.unissued == 0:
+                self._make_ready(waiter)
+
+    def _work_done(self, node: Node, actions: list[Action]) -> None:
+        node.work_done = True
+        if node.incomplete == 0 and self._settled(node, actions):
+            self._finish(node, actions)
+
+    def _settled(self, node: Node, actions: list[Action]) -> bool:
+        """All that ``node`` waited for is over: whether it is finished; if not, the client has to copy."""
+        if node.failed_wait and node.status == 0:
+            node.status = Status.EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST
+        if node.transfer and node.status == 0:
+            node.stage = Stage.COPYING
+            actions.append(StartTransfer(node))
+            return False
+        return True
+
+    def _finish(self, node: Node, actions: list[Action]) -> None:
+        """Finish ``node`` and all that only waited for it: iteratively, chains may be long."""
+        todo = deque([node])
+        while todo:
+            done = todo.popleft()
+            if done.command is not None:
+                self._issued -= 1
+            done.stage = Stage.FINISHED
+            done.command = None
+            actions.append(Publish(done))
+            if done.forgotten:
+                self._nodes.pop(done.id, None)
+            waiters, done.complete_waiters = done.complete_waiters, []
+            for waiter, explicit in waiters:
+                waiter.incomplete -= 1
+                waiter.failed_wait |= explicit and done.status < 0
+                if waiter.incomplete == 0 and waiter.work_done and self._settled(waiter, actions):
+                    todo.append(waiter)
+
+
+_ISSUED_STAGES = (Stage.ISSUED, Stage.COPYING)
+
+
+def status_of(error: BaseException) -> int:
+    """The event status that the application sees for ``error``."""
+    return int(error.status) if isinstance(error, ClError) else int(Status.OUT_OF_RESOURCES)

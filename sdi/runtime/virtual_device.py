@@ -1,0 +1,167 @@
+"""The virtual GPU device: turns ready commands into actions on members and host.
+
+Source: papers/1 section 3.1 and table 1.  Owned by: sdi-scheduler.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import assert_never
+
+import numpy as np
+
+from sdi.devices.join import join
+from sdi.devices.ticket import Ticket
+from sdi.errors import Status, require
+from sdi.intervals import ByteRange
+from sdi.runtime.commands import Command, CopyBuffer, Fill, Launch, Map, Marker, Read, Rectangle, Unmap, Write
+from sdi.runtime.launcher import Launcher
+from sdi.vmem.directory import HOST, member_memory
+from sdi.vmem.memory import VirtualBuffer, VirtualMemory
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What was issued for a command: it is done when ``tickets`` are.
+
+    ``transfer``: stands for the copy that the client makes after that, None where there is none.
+    """
+
+    tickets: list[Ticket]
+    transfer: Ticket | None = None
+
+
+class VirtualDevice:
+    """Issues commands.  The one device that the application sees."""
+
+    def __init__(self, memory: VirtualMemory, launcher: Launcher) -> None:
+        self._memory = memory
+        self._launcher = launcher
+
+    def issue(self, command: Command) -> Work:
+        """Issue ``command``; never waits.  Raises ClError when it cannot be done at all."""
+        match command:
+            case Launch():
+                return Work(self._launcher.issue(command))
+            case Read():
+                return self._read(command.buffer, command.rectangle.bounds, command.rectangle.nbytes)
+            case Write():
+                return self._write(command)
+            case CopyBuffer():
+                return Work([self._copy(command)])
+            case Fill():
+                return Work([self._fill(command)])
+            case Map():
+                return self._map(command)
+            case Unmap():
+                return self._unmap(command)
+            case Marker():
+                return Work([])
+            case _:
+                assert_never(command)
+
+    def _buffer(self, buffer_id: int, over: ByteRange) -> VirtualBuffer:
+        buffer = self._memory.buffer(buffer_id)
+        require(
+            over.stop <= buffer.nbytes,
+            Status.INVALID_VALUE,
+            f"buffer {buffer_id}: [{over.start}, {over.stop}) past its {buffer.nbytes} bytes",
+        )
+        return buffer
+
+    def _read(self, buffer_id: int, over: ByteRange, nbytes: int) -> Work:
+        buffer = self._buffer(buffer_id, over)
+        transfer = Ticket()
+        waits = self._memory.read_host(buffer, over, transfer)
+        self._memory.moved.application += nbytes
+        return Work(waits, transfer)
+
+    def _write(self, command: Write) -> Work:
+        rectangle = command.rectangle
+        over = rectangle.bounds
+        buffer = self._buffer(command.buffer, over)
+        if not rectangle.contiguous:
+            self._memory.fetch_host(buffer, over)
+        transfer = Ticket()
+        waits = self._memory.write_host(buffer, over, transfer)
+        self._memory.moved.application += rectangle.nbytes
+        return Work(waits, transfer)
+
+    def _copy(self, command: CopyBuffer) -> Ticket:
+        """On a member where only members hold the source, else in the arena."""
+        here, there = command.source_rectangle, command.target_rectangle
+        source = self._buffer(command.source, here.bounds)
+        target = self._buffer(command.target, there.bounds)
+        if here.contiguous and there.contiguous and not source.directory.is_current(HOST, here.bounds):
+            for member in range(len(self._memory.devices)):
+                if source.directory.is_current(member_memory(member), here.bounds):
+                    return self._memory.copy_on_member(member, source, here.bounds, target, there.bounds)
+        memory = self._memory
+        memory.fetch_host(source, here.bounds)
+        waits = source.hazards[HOST].before_read(here.bounds)
+        if not there.contiguous:
+            memory.fetch_host(target, there.bounds)
+            waits += target.hazards[HOST].before_read(there.bounds)
+        waits += target.hazards[HOST].before_write(there.bounds)
+        copy_from = memory.host_array(source, here.bounds)
+        copy_to = memory.host_array(target, there.bounds)
+
+        def copy() -> None:
+            for from_row, to_row in zip(_rows(here), _rows(there), strict=True):
+                copy_to[to_row] = copy_from[from_row]
+
+        ticket = memory.run_on_host(copy, waits)
+        source.hazards[HOST].read_by(here.bounds, ticket)
+        memory.write_host(target, there.bounds, ticket)
+        return ticket
+
+    def _fill(self, command: Fill) -> Ticket:
+        """On the member if there is only one, else in the arena."""
+        buffer = self._buffer(command.buffer, command.over)
+        memory, pattern = self._memory, command.pattern
+        if len(memory.devices) == 1:
+            return memory.fill_on_member(0, buffer, command.over, pattern)
+        target = memory.host_array(buffer, command.over).reshape(-1, len(pattern))
+
+        def fill() -> None:
+            target[:] = np.frombuffer(pattern, np.uint8)
+
+        ticket = memory.run_on_host(fill, buffer.hazards[HOST].before_write(command.over))
+        memory.write_host(buffer, command.over, ticket)
+        return ticket
+
+    def _map(self, command: Map) -> Work:
+        over = command.over
+        buffer = self._buffer(command.buffer, over)
+        mapped = Ticket()
+        waits: list[Ticket] = []
+        if command.fetch:
+            waits += self._memory.read_host(buffer, over, mapped)
+        if command.for_writing:
+            waits += [t for t in self._memory.write_host(buffer, over, mapped) if t is not mapped]
+        return _host_work(mapped, waits, command.transfer)
+
+    def _unmap(self, command: Unmap) -> Work:
+        if not command.wrote:
+            return Work([])
+        buffer = self._buffer(command.buffer, command.over)
+        unmapped = Ticket()
+        return _host_work(unmapped, self._memory.write_host(buffer, command.over, unmapped), command.transfer)
+
+
+def _host_work(ticket: Ticket, waits: list[Ticket], transfer: bool) -> Work:
+    """``ticket`` stands for an access by the application: by the client's copy, or as soon as ``waits`` are done."""
+    if transfer:
+        return Work(waits, ticket)
+    join(waits, ticket.complete)
+    return Work([ticket])
+
+
+def _rows(rectangle: Rectangle) -> Iterator[slice]:
+    """The rows of ``rectangle``, counted from its first byte."""
+    row, rows, slices = rectangle.region
+    for z in range(slices):
+        for y in range(rows):
+            start = z * rectangle.slice_pitch + y * rectangle.row_pitch
+            yield slice(start, start + row)

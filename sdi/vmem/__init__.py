@@ -1,0 +1,1 @@
+"""The memory of the image: virtual buffers, residency, hazards, merging."""

@@ -1,0 +1,90 @@
+"""The arena: one sparse memfd shared with the application, and its allocator.
+
+Source: DESIGN "Virtual device memory".  Offsets are bytes from the start of the memfd.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import mmap
+import os
+from bisect import bisect_left, insort
+
+from sdi.errors import ClError, Status
+
+PAGE_NBYTES = 4096
+_F_ADD_SEALS, _SEALS_SHRINK_AND_SEAL = 1033, 0x2 | 0x1
+_MAP_NORESERVE = 0x4000
+_MADV_DONTDUMP, _MADV_REMOVE = 16, 9
+KEEP_NBYTES = 2 << 30
+"""Freed bytes whose pages are kept: first touch costs twenty times a copy into warm pages."""
+
+
+class Arena:
+    """Memory that service and application both map; pages exist only where somebody touched them.
+
+    Owned by: sdi-scheduler (allocation); bytes are read and written by whoever holds a ticket for them.
+    """
+
+    def __init__(self, nbytes: int, heap_offset: int) -> None:
+        self.fd = os.memfd_create("sdi-arena", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        while True:
+            try:
+                os.ftruncate(self.fd, nbytes)
+                self._map = mmap.mmap(self.fd, nbytes, flags=mmap.MAP_SHARED | _MAP_NORESERVE)
+                break
+            except (OSError, OverflowError):
+                nbytes //= 2
+                if nbytes < 2 * heap_offset:
+                    os.close(self.fd)
+                    raise
+        fcntl.fcntl(self.fd, _F_ADD_SEALS, _SEALS_SHRINK_AND_SEAL)
+        self._map.madvise(_MADV_DONTDUMP)
+        self.nbytes = nbytes
+        self.bytes = memoryview(self._map)
+        self.address = ctypes.addressof(ctypes.c_char.from_buffer(self._map))
+        self._free: list[tuple[int, int]] = [(heap_offset, nbytes - heap_offset)]
+        self._used: dict[int, int] = {}
+        self._kept_nbytes = 0
+
+    def allocate(self, nbytes: int) -> int:
+        """Offset of ``nbytes`` bytes with any content, page-aligned, first fit (so warm pages come first)."""
+        need = -(-nbytes // PAGE_NBYTES) * PAGE_NBYTES
+        for at, (offset, size) in enumerate(self._free):
+            if size >= need:
+                if size > need:
+                    self._free[at] = (offset + need, size - need)
+                else:
+                    del self._free[at]
+                self._used[offset] = need
+                self._kept_nbytes = max(0, self._kept_nbytes - need)
+                return offset
+        raise ClError(
+            Status.MEM_OBJECT_ALLOCATION_FAILURE,
+            f"arena: {need} bytes asked, largest free piece {max((s for _, s in self._free), default=0)}",
+        )
+
+    def free(self, offset: int) -> None:
+        """Give back what ``allocate`` returned; pages stay for reuse up to ``KEEP_NBYTES`` in all."""
+        size = self._used.pop(offset)
+        if self._kept_nbytes + size <= KEEP_NBYTES:
+            self._kept_nbytes += size
+        else:
+            self._map.madvise(_MADV_REMOVE, offset, size)
+        at = bisect_left(self._free, (offset, 0))
+        if at < len(self._free) and offset + size == self._free[at][0]:
+            size += self._free.pop(at)[1]
+        if at > 0 and sum(self._free[at - 1]) == offset:
+            at -= 1
+            before = self._free.pop(at)
+            offset, size = before[0], before[1] + size
+        insort(self._free, (offset, size))
+
+    def view(self, offset: int, nbytes: int) -> memoryview:
+        """The bytes ``[offset, offset + nbytes)``."""
+        return self.bytes[offset : offset + nbytes]
+
+    def close(self) -> None:
+        """Close the descriptor; the mapping goes with the process, as others may still look at it."""
+        os.close(self.fd)

@@ -1,0 +1,96 @@
+"""The residency directory: which memories hold the current bytes of a root buffer, byte by byte.
+
+Pure: it plans copies and performs none.  Source: papers/1 section 3.6, with data that may stay on members.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from sdi.intervals import ByteRange, RangeMap
+
+HOST = 0
+"""The host memory's number; member k is memory k + 1."""
+
+
+_UNDEFINED = 1 << 62
+"""Marks bytes that nobody has written yet: the arena's content stands for them where it matters."""
+
+
+def member_memory(member: int) -> int:
+    """Number of member ``member``'s memory."""
+    return member + 1
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """Bytes that have to go from memory ``source`` to memory ``target`` to make ``over`` current there."""
+
+    source: int
+    target: int
+    over: ByteRange
+
+
+class Directory:
+    """Holders of one root buffer of ``nbytes`` bytes, which starts undefined, or ``defined`` on the host.
+
+    A byte always has at least one holder (the host, for undefined bytes).  Describes the state after all issued actions.
+    Owned by: sdi-scheduler.
+    """
+
+    __slots__ = ("_holders", "nbytes")
+
+    def __init__(self, nbytes: int, defined: bool = False) -> None:
+        self.nbytes = nbytes
+        self._holders = RangeMap[int](nbytes, 1 << HOST | (0 if defined else _UNDEFINED))
+
+    def is_current(self, memory: int, over: ByteRange) -> bool:
+        """Whether ``memory`` holds all of ``over``."""
+        bit = 1 << memory
+        whole = self._holders.whole()
+        if whole is not None:
+            return bool(whole & bit)
+        return all(mask & bit for _, mask in self._holders.items(over))
+
+    def read(self, memory: int, over: ByteRange, same_undefined: bool = False) -> list[Copy]:
+        """Plan what ``memory`` lacks of ``over`` and record it as current there.
+
+        Source: the host where it is a holder, else the member with the lowest number.  Undefined bytes are
+        not moved, unless all memories must agree on them (``same_undefined``: a twin is compared later).
+        """
+        bit = 1 << memory
+        if self.is_current(memory, over):
+            return []
+        skip = bit if same_undefined else bit | _UNDEFINED
+        copies: list[Copy] = []
+        for part, mask in self._holders.items(over):
+            if mask & skip:
+                continue
+            source = (mask & -mask).bit_length() - 1
+            last = copies[-1] if copies else None
+            if last is not None and last.source == source and last.over.stop == part.start:
+                copies[-1] = Copy(source, memory, ByteRange(last.over.start, part.stop))
+            else:
+                copies.append(Copy(source, memory, part))
+        self._holders.update(over, lambda mask: mask if mask & skip else mask | bit)
+        return copies
+
+    def wrote(self, memory: int, over: ByteRange) -> None:
+        """``memory`` is the only holder of ``over`` from now on."""
+        self._holders.assign(over, 1 << memory)
+
+    def dropped(self, memory: int) -> None:
+        """``memory`` no longer holds anything; it must not have been the only holder of a byte."""
+        keep = ~(1 << memory)
+        self._holders.update(ByteRange(0, self.nbytes), lambda mask: mask & keep)
+        self.check()
+
+    def holders(self, over: ByteRange) -> Iterable[tuple[ByteRange, int]]:
+        """Intervals of ``over`` with the bit set of the memories that hold them."""
+        return self._holders.items(over)
+
+    def check(self) -> None:
+        """Assert the invariants (for tests)."""
+        self._holders.check()
+        assert all(mask > 0 for _, mask in self._holders.items(ByteRange(0, self.nbytes)))
