@@ -1,0 +1,315 @@
+/* What single OpenCL calls cost on one platform.  Knows nothing of sdi.
+ *
+ *   calls times NAME LAUNCHES   set-arg, enqueue, launch + finish, sustained launches
+ *   calls copies NAME NBYTES    write and read of one large buffer beside memcpy in this process
+ *   calls stages NAME           says "stage" and waits for a line on stdin: before a build, after it
+ *   calls first NAME            seconds until the first device is known
+ *   calls platforms             only asks for the platforms and their names
+ *
+ * NAME: how the platform's name starts.  Prints lines "key value"; times in seconds.  Exit status 0: all is
+ * well, 1: an OpenCL call failed or an answer was wrong (said on stderr).
+ */
+#include <CL/cl.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define COPY_ROUNDS 5
+
+static void check(cl_int status, const char *what)
+{
+    if (status != CL_SUCCESS) {
+        fprintf(stderr, "calls: %s: error %d\n", what, (int)status);
+        exit(1);
+    }
+}
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static int compare(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median(double *values, size_t count)
+{
+    qsort(values, count, sizeof *values, compare);
+    return count % 2 ? values[count / 2] : 0.5 * (values[count / 2 - 1] + values[count / 2]);
+}
+
+static void say(const char *key, double value)
+{
+    printf("%s %.9g\n", key, value);
+    fflush(stdout);
+}
+
+static cl_platform_id find_platform(const char *name)
+{
+    cl_platform_id platforms[16];
+    cl_uint count = 0;
+    check(clGetPlatformIDs(16, platforms, &count), "clGetPlatformIDs");
+    for (cl_uint i = 0; i < count && i < 16; i++) {
+        char found[256] = "";
+        check(clGetPlatformInfo(platforms[i], CL_PLATFORM_NAME, sizeof found, found, NULL), "clGetPlatformInfo");
+        if (strncmp(found, name, strlen(name)) == 0)
+            return platforms[i];
+    }
+    fprintf(stderr, "calls: no platform is called %s\n", name);
+    exit(1);
+}
+
+static const char SOURCE[] =
+    "__kernel void empty(__global int *p, int n) { }\n"
+    "__kernel void number(__global uint *p, uint first) { p[get_global_id(0)] = first + get_global_id(0); }\n";
+
+struct session {
+    cl_device_id device;
+    cl_context context;
+    cl_command_queue queue;
+    cl_program program;
+};
+
+static struct session open_session(const char *name)
+{
+    struct session s;
+    cl_int status;
+    check(clGetDeviceIDs(find_platform(name), CL_DEVICE_TYPE_ALL, 1, &s.device, NULL), "clGetDeviceIDs");
+    s.context = clCreateContext(NULL, 1, &s.device, NULL, NULL, &status);
+    check(status, "clCreateContext");
+    s.queue = clCreateCommandQueue(s.context, s.device, 0, &status);
+    check(status, "clCreateCommandQueue");
+    s.program = NULL;
+    return s;
+}
+
+static void build(struct session *s)
+{
+    const char *text = SOURCE;
+    cl_int status;
+    s->program = clCreateProgramWithSource(s->context, 1, &text, NULL, &status);
+    check(status, "clCreateProgramWithSource");
+    check(clBuildProgram(s->program, 1, &s->device, "", NULL, NULL), "clBuildProgram");
+}
+
+static cl_kernel make_kernel(const struct session *s, const char *name, cl_mem buffer, cl_uint value)
+{
+    cl_int status;
+    cl_kernel kernel = clCreateKernel(s->program, name, &status);
+    check(status, "clCreateKernel");
+    check(clSetKernelArg(kernel, 0, sizeof buffer, &buffer), "clSetKernelArg");
+    check(clSetKernelArg(kernel, 1, sizeof value, &value), "clSetKernelArg");
+    return kernel;
+}
+
+static cl_mem make_buffer(const struct session *s, size_t nbytes)
+{
+    cl_int status;
+    cl_mem buffer = clCreateBuffer(s->context, CL_MEM_READ_WRITE, nbytes, NULL, &status);
+    check(status, "clCreateBuffer");
+    return buffer;
+}
+
+static void launch(const struct session *s, cl_kernel kernel, size_t items)
+{
+    const size_t group = 64;
+    check(clEnqueueNDRangeKernel(s->queue, kernel, 1, NULL, &items, &group, 0, NULL, NULL), "clEnqueueNDRangeKernel");
+}
+
+static void close_session(struct session *s)
+{
+    if (s->program)
+        clReleaseProgram(s->program);
+    clReleaseCommandQueue(s->queue);
+    clReleaseContext(s->context);
+}
+
+static void times(const char *name, size_t launches)
+{
+    struct session s = open_session(name);
+    build(&s);
+    cl_mem buffer = make_buffer(&s, 4096);
+    cl_kernel kernel = make_kernel(&s, "empty", buffer, 1);
+    const size_t items = 512; /* 8 work-groups */
+
+    for (int i = 0; i < 50; i++)
+        launch(&s, kernel, items);
+    check(clFinish(s.queue), "clFinish");
+
+    const size_t sets = 1000000;
+    double start = now();
+    for (size_t i = 0; i < sets; i++) {
+        cl_int value = (cl_int)i;
+        check(clSetKernelArg(kernel, 1, sizeof value, &value), "clSetKernelArg");
+    }
+    say("set_arg", (now() - start) / (double)sets);
+
+    double *samples = malloc(launches * sizeof *samples);
+    if (!samples)
+        exit(1);
+    for (size_t i = 0; i < launches; i++) {
+        start = now();
+        launch(&s, kernel, items);
+        samples[i] = now() - start;
+        if (i % 100 == 99)
+            check(clFinish(s.queue), "clFinish");
+    }
+    check(clFinish(s.queue), "clFinish");
+    say("enqueue", median(samples, launches));
+
+    for (size_t i = 0; i < launches; i++) {
+        start = now();
+        launch(&s, kernel, items);
+        check(clFinish(s.queue), "clFinish");
+        samples[i] = now() - start;
+    }
+    say("launch_finish", median(samples, launches));
+
+    start = now();
+    for (size_t i = 0; i < 5 * launches; i++)
+        launch(&s, kernel, items);
+    check(clFinish(s.queue), "clFinish");
+    say("sustained", (double)(5 * launches) / (now() - start));
+
+    free(samples);
+    clReleaseKernel(kernel);
+    clReleaseMemObject(buffer);
+    close_session(&s);
+}
+
+static void fill(unsigned char *bytes, size_t nbytes, unsigned char seed)
+{
+    for (size_t i = 0; i < nbytes; i += 64)
+        memset(bytes + i, (unsigned char)(i / 64 + seed), nbytes - i < 64 ? nbytes - i : 64);
+}
+
+static void expect(int right, const char *what)
+{
+    if (!right) {
+        fprintf(stderr, "calls: wrong bytes: %s\n", what);
+        exit(1);
+    }
+}
+
+static void copies(const char *name, size_t nbytes)
+{
+    struct session s = open_session(name);
+    build(&s);
+    cl_ulong limit = 0;
+    check(clGetDeviceInfo(s.device, CL_DEVICE_MAX_MEM_ALLOC_SIZE, sizeof limit, &limit, NULL), "clGetDeviceInfo");
+    if (nbytes > limit)
+        nbytes = (size_t)limit;
+    nbytes &= ~(size_t)4095;
+    unsigned char *source = malloc(nbytes), *target = malloc(nbytes);
+    if (!source || !target)
+        exit(1);
+    fill(source, nbytes, 1);
+    memset(target, 0, nbytes);
+    cl_mem buffer = make_buffer(&s, nbytes);
+    cl_kernel kernel = make_kernel(&s, "number", buffer, 0);
+
+    double copied[COPY_ROUNDS], written[COPY_ROUNDS], read[COPY_ROUNDS], computed[COPY_ROUNDS];
+    for (int round = -1; round < COPY_ROUNDS; round++) { /* round -1 warms up */
+        double t0 = now();
+        memcpy(target, source, nbytes);
+        double t1 = now();
+        memset(target, 0, nbytes);
+        fill(source, nbytes, (unsigned char)(round + 2));
+
+        double t2 = now();
+        check(clEnqueueWriteBuffer(s.queue, buffer, CL_TRUE, 0, nbytes, source, 0, NULL, NULL), "write");
+        double t3 = now();
+        check(clEnqueueReadBuffer(s.queue, buffer, CL_TRUE, 0, nbytes, target, 0, NULL, NULL), "read");
+        double t4 = now();
+        expect(memcmp(source, target, nbytes) == 0, "read after write");
+
+        cl_uint first = (cl_uint)(round + 2);
+        check(clSetKernelArg(kernel, 1, sizeof first, &first), "clSetKernelArg");
+        launch(&s, kernel, nbytes / 4);
+        check(clFinish(s.queue), "clFinish");
+        double t5 = now();
+        check(clEnqueueReadBuffer(s.queue, buffer, CL_TRUE, 0, nbytes, target, 0, NULL, NULL), "read");
+        double t6 = now();
+        for (size_t i = 0; i < nbytes / 4; i += 1021) {
+            cl_uint value;
+            memcpy(&value, target + 4 * i, 4);
+            expect(value == first + (cl_uint)i, "read after a kernel");
+        }
+        if (round >= 0) {
+            copied[round] = t1 - t0;
+            written[round] = t3 - t2;
+            read[round] = t4 - t3;
+            computed[round] = t6 - t5;
+        }
+    }
+    say("nbytes", (double)nbytes);
+    say("memcpy", median(copied, COPY_ROUNDS));
+    say("write", median(written, COPY_ROUNDS));
+    say("read_host", median(read, COPY_ROUNDS));
+    say("read_kernel", median(computed, COPY_ROUNDS));
+
+    clReleaseKernel(kernel);
+    clReleaseMemObject(buffer);
+    free(source);
+    free(target);
+    close_session(&s);
+}
+
+static void wait_for_line(void)
+{
+    puts("stage");
+    fflush(stdout);
+    for (int c = getchar(); c != '\n' && c != EOF;)
+        c = getchar();
+}
+
+static void stages(const char *name)
+{
+    struct session s = open_session(name);
+    wait_for_line();
+    build(&s);
+    cl_mem buffer = make_buffer(&s, 4096);
+    cl_kernel kernel = make_kernel(&s, "number", buffer, 0);
+    launch(&s, kernel, 512);
+    check(clFinish(s.queue), "clFinish");
+    wait_for_line();
+    clReleaseKernel(kernel);
+    clReleaseMemObject(buffer);
+    close_session(&s);
+}
+
+static void first(const char *name)
+{
+    cl_platform_id platform = find_platform(name);
+    cl_device_id device;
+    double start = now();
+    check(clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 1, &device, NULL), "clGetDeviceIDs");
+    say("first", now() - start);
+}
+
+int main(int argc, char **argv)
+{
+    const char *what = argc > 1 ? argv[1] : "";
+    if (strcmp(what, "times") == 0 && argc == 4)
+        times(argv[2], (size_t)strtoull(argv[3], NULL, 10));
+    else if (strcmp(what, "copies") == 0 && argc == 4)
+        copies(argv[2], (size_t)strtoull(argv[3], NULL, 10));
+    else if (strcmp(what, "stages") == 0 && argc == 3)
+        stages(argv[2]);
+    else if (strcmp(what, "first") == 0 && argc == 3)
+        first(argv[2]);
+    else if (strcmp(what, "platforms") == 0 && argc == 2)
+        (void)find_platform("");
+    else {
+        fprintf(stderr, "usage: calls times|copies|stages|first|platforms ...\n");
+        return 2;
+    }
+    return 0;
+}
