@@ -1,1 +1,1 @@
-"""Plain OpenCL programs: each module has ``KERNELS`` and ``run(ctx, queue)``, which returns all it computed."""
+"""Plain OpenCL programs: each has ``KERNELS`` and ``run(ctx, queue)``, which returns all it computed."""

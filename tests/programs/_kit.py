@@ -1,6 +1,6 @@
 """The few calls that all programs share: build, move arrays, compare."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -33,6 +33,15 @@ def to_host(queue: cl.CommandQueue, buffer: cl.Buffer, like: Array) -> Array:
     return result
 
 
+def failure(call: Callable[[], object], what: str) -> cl.Error:
+    """The OpenCL error that ``call`` must raise."""
+    try:
+        call()
+    except cl.Error as error:
+        return error
+    raise AssertionError(f"{what} must fail")
+
+
 def same(actual: Array, expected: Array, what: str) -> None:
     """Fail unless both arrays are equal, naming the first element that is not."""
     assert actual.shape == expected.shape, f"{what}: shape {actual.shape}, expected {expected.shape}"
@@ -50,4 +59,6 @@ def near(actual: Array, expected: Array, what: str, rtol: float = 1e-5, atol: fl
     if wrong.size:
         first = int(wrong[0])
         got, want = actual.ravel()[first], expected.ravel()[first]
-        raise AssertionError(f"{what}: {wrong.size} elements differ; [{first}] is {got}, expected about {want}")
+        raise AssertionError(
+            f"{what}: {wrong.size} elements differ; [{first}] is {got}, expected about {want}"
+        )

@@ -1,4 +1,4 @@
-"""One buffer bound to two arguments: disjoint halves, the same element, and a read-only view of what is written."""
+"""One buffer bound to two arguments: disjoint halves, the same element, bytes of the same words."""
 
 import numpy as np
 import pyopencl as cl

@@ -59,7 +59,10 @@ def run(ctx: cl.Context, queue: cl.CommandQueue) -> Outputs:
     in_dev = to_device(ctx, data)
     out_dev, size_dev = to_device(ctx, np.full(640, -1, np.int32)), to_device(ctx, np.zeros(1, np.int32))
     compact(queue, (640,), (32,), in_dev, out_dev, size_dev)
-    outputs = {"kept": np.sort(to_host(queue, out_dev, data)), "size": to_host(queue, size_dev, np.zeros(1, np.int32))}
+    outputs = {
+        "kept": np.sort(to_host(queue, out_dev, data)),
+        "size": to_host(queue, size_dev, np.zeros(1, np.int32)),
+    }
     kept = np.full(640, -1, np.int32)
     kept[: (data % 3 == 0).sum()] = data[data % 3 == 0]
     same(outputs["kept"], np.sort(kept), "kept")

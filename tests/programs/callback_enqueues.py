@@ -10,7 +10,11 @@ from tests.programs._kit import Outputs, kernels, same, to_device, to_host
 KERNELS = {"ce_next": "split"}
 
 SOURCE = """
-__kernel void ce_next(__global uint *data, uint k) { data[get_global_id(0)] = data[get_global_id(0)] * 7u + k; }
+__kernel void ce_next(__global uint *data, uint k)
+{
+    size_t i = get_global_id(0);
+    data[i] = data[i] * 7u + k;
+}
 """
 
 STEPS = 20

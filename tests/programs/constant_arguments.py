@@ -1,4 +1,4 @@
-"""Buffers as ``__constant`` arguments: two at once, one changed between launches, one also bound as ``__global``."""
+"""Buffers as ``__constant`` arguments, one changed between launches and one also bound as ``__global``."""
 
 import numpy as np
 import pyopencl as cl

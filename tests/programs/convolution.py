@@ -1,4 +1,4 @@
-"""A 3-D box filter with global offsets that leave the rim alone, and a 1-D convolution that reads backwards."""
+"""A 3-D box filter that leaves its rim alone (global offsets) and a 1-D filter that reads backwards."""
 
 import numpy as np
 import pyopencl as cl
@@ -11,7 +11,8 @@ SOURCE = """
 __kernel void co_box(__global const ushort *in, __global ushort *out)
 {
     int x = get_global_id(0), y = get_global_id(1), z = get_global_id(2);
-    int nx = get_global_size(0) + 2 * get_global_offset(0), ny = get_global_size(1) + 2 * get_global_offset(1);
+    int nx = get_global_size(0) + 2 * get_global_offset(0);
+    int ny = get_global_size(1) + 2 * get_global_offset(1);
     uint sum = 0;
     for (int dz = -1; dz <= 1; dz++)
         for (int dy = -1; dy <= 1; dy++)
@@ -54,7 +55,16 @@ def run(ctx: cl.Context, queue: cl.CommandQueue) -> Outputs:
         current = expected
     samples, taps = rng.random(400, dtype=np.float32), rng.random(9, dtype=np.float32)
     line_dev = to_device(ctx, np.zeros(400, np.float32))
-    line(queue, (400,), (40,), to_device(ctx, samples), line_dev, to_device(ctx, taps), np.int32(400), np.int32(9))
+    line(
+        queue,
+        (400,),
+        (40,),
+        to_device(ctx, samples),
+        line_dev,
+        to_device(ctx, taps),
+        np.int32(400),
+        np.int32(9),
+    )
     outputs = {"volume": to_host(queue, a, volume), "line": to_host(queue, line_dev, samples)}
     same(outputs["volume"], expected, "volume")
     near(outputs["line"], np.convolve(samples.astype(float), taps)[:400], "line")

@@ -17,7 +17,8 @@ __kernel void do_math(__global const double *x, __global double *out, double shi
     out[i] = sqrt(v) * M_PI;
     out[n + i] = fma(v, v, -1.0e-9) / (v + 3.0);
     out[2 * n + i] = exp(-v) + sin(v) * cos(v);
-    out[3 * n + i] = fmod(v * 1000.0, 7.0) + floor(v) + (double)(float)v + convert_double_rte((long)(v * 1e6));
+    out[3 * n + i] = fmod(v * 1000.0, 7.0) + floor(v) + (double)(float)v
+                   + convert_double_rte((long)(v * 1e6));
 }
 
 __kernel void do_series(__global double *out, int terms)

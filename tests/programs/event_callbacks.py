@@ -10,7 +10,11 @@ from tests.programs._kit import Outputs, kernels, same, to_device
 KERNELS = {"ec_square": "split"}
 
 SOURCE = """
-__kernel void ec_square(__global const uint *in, __global uint *out) { out[get_global_id(0)] = in[get_global_id(0)] * in[get_global_id(0)]; }
+__kernel void ec_square(__global const uint *in, __global uint *out)
+{
+    size_t i = get_global_id(0);
+    out[i] = in[i] * in[i];
+}
 """
 
 

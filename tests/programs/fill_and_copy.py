@@ -23,7 +23,9 @@ def run(ctx: cl.Context, queue: cl.CommandQueue) -> Outputs:
     a, b = np.zeros(n, np.uint32), np.arange(n, dtype=np.uint32)
     a_dev, b_dev = to_device(ctx, a), to_device(ctx, b)
     bytes_a, bytes_b = a.view(np.uint8), b.view(np.uint8)
-    for k, (size, offset, length) in enumerate(((1, 3, 1001), (2, 4, 900), (4, 0, 2880), (8, 800, 808), (16, 1600, 64))):
+    for k, (size, offset, length) in enumerate(
+        ((1, 3, 1001), (2, 4, 900), (4, 0, 2880), (8, 800, 808), (16, 1600, 64))
+    ):
         pattern = np.arange(1 + k, 1 + k + size, dtype=np.uint8) * 17
         cl.enqueue_fill_buffer(queue, a_dev, pattern, offset, length)
         bytes_a[offset : offset + length] = np.resize(pattern, length)

@@ -8,7 +8,7 @@ from tests.programs.geometry import LAUNCHES, expected_record
 
 KERNELS = {"gh_record": "split"}
 
-# Sizes of dimensions above 2 are left out: drivers disagree about them (the specification says 1, some say 0).
+# Sizes of dimensions above 2 are left out: the specification says 1, but some drivers say 0.
 SOURCE = """
 ulong one_id(int which, uint dim)
 {

@@ -41,7 +41,10 @@ def run(ctx: cl.Context, queue: cl.CommandQueue) -> Outputs:
     """Count 8,012 bytes into 64 bins with 12 groups."""
     partial, merge = kernels(ctx, SOURCE, *KERNELS)
     pixels = np.random.default_rng(28).binomial(255, 0.4, 8012).astype(np.uint8)
-    partial_dev, bins_dev = to_device(ctx, np.zeros((12, 64), np.uint32)), to_device(ctx, np.zeros(64, np.uint32))
+    partial_dev, bins_dev = (
+        to_device(ctx, np.zeros((12, 64), np.uint32)),
+        to_device(ctx, np.zeros(64, np.uint32)),
+    )
     partial(queue, (12 * 32,), (32,), to_device(ctx, pixels), partial_dev, np.uint32(pixels.size // 4))
     merge(queue, (64,), (8,), partial_dev, bins_dev, np.uint32(12))
     expected = np.bincount(pixels >> 2, minlength=64).astype(np.uint32)

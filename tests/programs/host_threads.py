@@ -1,4 +1,4 @@
-"""Four host threads, each with its own queue, kernel and buffers, sharing one context and one input buffer."""
+"""Four host threads, each with its own queue, kernel and buffer, that share a context and an input."""
 
 import threading
 

@@ -42,7 +42,9 @@ def run(ctx: cl.Context, queue: cl.CommandQueue) -> Outputs:
         step(queue, (1024,), (64,), device, n)
         reverse(queue, (512,), (32,), device, n)
         stride(queue, (80,), (8,), device, n)
-        data = (data * np.uint32(1664525) + np.uint32(1013904223))[::-1] ^ (np.arange(997, dtype=np.uint32) << 8)
+        data = (data * np.uint32(1664525) + np.uint32(1013904223))[::-1] ^ (
+            np.arange(997, dtype=np.uint32) << 8
+        )
     outputs = {"data": to_host(queue, device, data)}
     same(outputs["data"], data, "data")
     return outputs

@@ -5,7 +5,16 @@ import pyopencl as cl
 
 from tests.programs._kit import Array, Outputs, kernels, same, to_device, to_host
 
-TYPES = {"char": "i1", "uchar": "u1", "short": "i2", "ushort": "u2", "int": "i4", "uint": "u4", "long": "i8", "ulong": "u8"}
+TYPES = {
+    "char": "i1",
+    "uchar": "u1",
+    "short": "i2",
+    "ushort": "u2",
+    "int": "i4",
+    "uint": "u4",
+    "long": "i8",
+    "ulong": "u8",
+}
 KERNELS = {f"in_{name}": "split" for name in TYPES}
 
 SOURCE = """

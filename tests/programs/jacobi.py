@@ -8,7 +8,8 @@ from tests.programs._kit import Outputs, kernels, near, to_device, to_host
 KERNELS = {"ja_sweep": "split"}
 
 SOURCE = """
-__kernel void ja_sweep(__global const float *old, __global float *fresh, __global const float *rhs, int nx, int ny)
+__kernel void ja_sweep(__global const float *old, __global float *fresh, __global const float *rhs,
+                       int nx, int ny)
 {
     int x = get_global_id(0) + 1, y = get_global_id(1) + 1;
     if (x < nx - 1 && y < ny - 1) {

@@ -34,7 +34,9 @@ def expected_window(data: np.ndarray, local: int, radius: int) -> np.ndarray:
     padded_n = -(-n // local) * local
     padded = np.zeros(padded_n + 2 * radius, np.int64)
     padded[radius : radius + n] = data
-    sums = sum((padded[t : t + padded_n] * (t + 1) for t in range(2 * radius + 1)), np.zeros(padded_n, np.int64))
+    sums = sum(
+        (padded[t : t + padded_n] * (t + 1) for t in range(2 * radius + 1)), np.zeros(padded_n, np.int64)
+    )
     rows = sums.reshape(-1, local)
     return (rows - np.roll(rows, -1, axis=1)).ravel()[:n]
 

@@ -43,7 +43,10 @@ def run(ctx: cl.Context, queue: cl.CommandQueue) -> Outputs:
     options = ["-DTYPE=uint", "-DSTRIDE=3", "-D USE_XOR", "-cl-mad-enable", "-w", *common]
     (xor,) = kernels(ctx, SOURCE, "ma_xor_uint", options=options)
     data = np.random.default_rng(12).integers(0, 1 << 16, 90, dtype=np.int32)
-    plus_dev, xor_dev = to_device(ctx, np.arange(92, dtype=np.int32)), to_device(ctx, np.arange(273, dtype=np.uint32))
+    plus_dev, xor_dev = (
+        to_device(ctx, np.arange(92, dtype=np.int32)),
+        to_device(ctx, np.arange(273, dtype=np.uint32)),
+    )
     plus(queue, (90,), (9,), plus_dev, to_device(ctx, data))
     xor(queue, (90,), (9,), xor_dev, to_device(ctx, data.view(np.uint32)))
     outputs = {

@@ -8,7 +8,8 @@ from tests.programs._kit import Outputs, kernels, to_device, to_host
 KERNELS = {"md_rows": "split"}
 
 SOURCE = """
-__kernel void md_rows(__global uchar4 *pixels, __global ushort *counts, float2 corner, float step, int width, ushort most)
+__kernel void md_rows(__global uchar4 *pixels, __global ushort *counts, float2 corner, float step,
+                      int width, ushort most)
 {
     int x = get_global_id(0), y = get_global_id(1);
     if (x >= width)

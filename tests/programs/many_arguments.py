@@ -8,7 +8,8 @@ from tests.programs._kit import Outputs, kernels, same, to_device, to_host
 KERNELS = {"my_sum": "split"}
 
 SOURCE = """
-__kernel void my_sum(char c, uchar uc, short s, ushort us, int i, uint ui, long l, ulong ul, float f, double d,
+__kernel void my_sum(char c, uchar uc, short s, ushort us, int i, uint ui, long l, ulong ul,
+                     float f, double d,
                      char2 c2, short3 s3, int4 i4, long8 l8, uchar16 uc16, float3 f3,
                      __global const int *a, __global const short *b, __constant long *k, __local int *tmp,
                      __global long *out, __global float *fout, int n, const int last)
@@ -33,8 +34,8 @@ def run(ctx: cl.Context, queue: cl.CommandQueue) -> Outputs:
     a, b, k = np.arange(72, dtype=np.int32) * 11, np.arange(72, dtype=np.int16) - 30, np.arange(4) * 10**12
     out_dev, fout_dev = to_device(ctx, np.full(72, -1, np.int64)), to_device(ctx, np.full(72, -1, np.float32))
     values = [
-        np.int8(-7), np.uint8(200), np.int16(-3000), np.uint16(60000), np.int32(-(1 << 30)), np.uint32(1 << 31),
-        np.int64(-(1 << 40)), np.uint64(1 << 41), np.float32(0.5), np.float64(2.25),
+        np.int8(-7), np.uint8(200), np.int16(-3000), np.uint16(60000), np.int32(-(1 << 30)),
+        np.uint32(1 << 31), np.int64(-(1 << 40)), np.uint64(1 << 41), np.float32(0.5), np.float64(2.25),
         np.array([-5, 6], np.int8), np.array([1, 2, 3, 0], np.int16), np.array([1, 20, 3, 40], np.int32),
         np.arange(8, dtype=np.int64) * 1000 + 1, np.arange(16, dtype=np.uint8) * 16,
         np.array([1, 2, 3, 0], np.float32),

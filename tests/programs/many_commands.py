@@ -8,7 +8,11 @@ from tests.programs._kit import Outputs, kernels, same, to_device, to_host
 KERNELS = {"mc_step": "split"}
 
 SOURCE = """
-__kernel void mc_step(__global uint *data, uint k) { data[get_global_id(0)] = data[get_global_id(0)] * 5u + k; }
+__kernel void mc_step(__global uint *data, uint k)
+{
+    size_t i = get_global_id(0);
+    data[i] = data[i] * 5u + k;
+}
 """
 
 COMMANDS, N = 10_000, 64
@@ -32,11 +36,15 @@ def run(ctx: cl.Context, queue: cl.CommandQueue) -> Outputs:
                 a = a * np.uint32(5) + words[k]
             case 3 | 11:
                 at = k % 60
-                cl.enqueue_copy(queue, b_dev, a_dev, src_offset=at * 4, dst_offset=(63 - at) * 4, byte_count=4)
+                cl.enqueue_copy(
+                    queue, b_dev, a_dev, src_offset=at * 4, dst_offset=(63 - at) * 4, byte_count=4
+                )
                 b[63 - at] = a[at]
             case 5:
                 at = k % 61
-                kept.append(cl.enqueue_copy(queue, a_dev, words[k : k + 1], dst_offset=at * 4, is_blocking=False))
+                kept.append(
+                    cl.enqueue_copy(queue, a_dev, words[k : k + 1], dst_offset=at * 4, is_blocking=False)
+                )
                 a[at] = k
             case 9:
                 at = k % 59

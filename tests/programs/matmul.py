@@ -8,7 +8,8 @@ from tests.programs._kit import Outputs, kernels, near, to_device, to_host
 KERNELS = {"mm_tiled": "split"}
 
 SOURCE = """
-__kernel void mm_tiled(__global const float *a, __global const float *b, __global float *c, int m, int n, int k)
+__kernel void mm_tiled(__global const float *a, __global const float *b, __global float *c,
+                       int m, int n, int k)
 {
     __local float at[TILE][TILE], bt[TILE][TILE];
     int lx = get_local_id(0), ly = get_local_id(1), x = get_global_id(0), y = get_global_id(1);

@@ -8,7 +8,8 @@ from tests.programs._kit import Outputs, kernels, near, to_device, to_host
 KERNELS = {"nb_forces": "split", "nb_move": "split"}
 
 SOURCE = """
-__kernel void nb_forces(__global const float4 *position, __global float4 *velocity, __local float4 *tile, int n, float dt)
+__kernel void nb_forces(__global const float4 *position, __global float4 *velocity, __local float4 *tile,
+                        int n, float dt)
 {
     int i = get_global_id(0), lid = get_local_id(0), size = get_local_size(0);
     float4 me = position[i];

@@ -8,7 +8,8 @@ from tests.programs._kit import Outputs, kernels, same, to_device, to_host
 KERNELS = {"nu_optional": "split"}
 
 SOURCE = """
-__kernel void nu_optional(__global const int *weights, __global int *out, __global uchar *mask, __constant int *bias)
+__kernel void nu_optional(__global const int *weights, __global int *out, __global uchar *mask,
+                          __constant int *bias)
 {
     int i = get_global_id(0);
     int v = weights ? weights[i] : i;
@@ -34,7 +35,10 @@ def run(ctx: cl.Context, queue: cl.CommandQueue) -> Outputs:
         out_dev, mask_dev = to_device(ctx, out), to_device(ctx, mask)
         use_weights, use_mask, use_bias = case & 1, case & 2, case & 4
         optional.set_args(
-            w_dev if use_weights else None, out_dev, mask_dev if use_mask else None, b_dev if use_bias else None
+            w_dev if use_weights else None,
+            out_dev,
+            mask_dev if use_mask else None,
+            b_dev if use_bias else None,
         )
         cl.enqueue_nd_range_kernel(queue, optional, (n,), (8,))
         v = (weights if use_weights else np.arange(n)) + (50 if use_bias else 0)

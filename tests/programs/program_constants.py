@@ -47,7 +47,10 @@ def run(ctx: cl.Context, queue: cl.CommandQueue) -> Outputs:
     data = np.random.default_rng(14).integers(0, 100, 1001).astype(np.float32)
     smooth_dev = to_device(ctx, np.zeros_like(data))
     stencil(queue, (1024,), (64,), to_device(ctx, data), smooth_dev, np.int32(1001))
-    outputs = {"lookup": to_host(queue, out_dev, np.zeros(88, np.int32)), "smooth": to_host(queue, smooth_dev, data)}
+    outputs = {
+        "lookup": to_host(queue, out_dev, np.zeros(88, np.int32)),
+        "smooth": to_host(queue, smooth_dev, data),
+    }
 
     table = np.array([[1, 2, 3, 4, 5], [10, 20, 30, 40, 50], [-1, -2, -3, 0, 0]])
     letters = np.frombuffer(b"split or whole", np.uint8).astype(int)

@@ -1,7 +1,8 @@
 """Runs all programs on the first device of a platform and stores what they computed.
 
-``python -m tests.programs.runner --out FILE.npz [--only NAME ...]`` writes the arrays, under "program/array", and
-beside them ``FILE.json`` with each program's error, seconds and kernels.  ``OCL_TEST_PLATFORM`` names the platform.
+``python -m tests.programs.runner --out FILE.npz [--only NAME ...]`` writes the arrays, under
+"program/array", and beside them ``FILE.json`` with each program's error, seconds and kernels.
+``OCL_TEST_PLATFORM`` names the platform.
 """
 
 import argparse
@@ -86,7 +87,9 @@ def main() -> int:
     options.out.with_suffix(".json").write_text(json.dumps(reports, indent=1))
     failed = [name for name, report in reports.items() if report["error"] is not None]
     total = sum(report["seconds"] for report in reports.values())
-    print(f"{len(reports)} programs on {device.name}: {total:.1f} s, {len(failed)} failed: {' '.join(failed) or '-'}")
+    print(
+        f"{len(reports)} programs on {device.name}: {total:.1f} s, {len(failed)} failed: {' '.join(failed) or '-'}"
+    )
     return 1 if failed else 0
 
 

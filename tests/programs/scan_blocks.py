@@ -69,6 +69,9 @@ def run(ctx: cl.Context, queue: cl.CommandQueue) -> Outputs:
     blocks(queue, (groups * 32,), (32,), to_device(ctx, data), out_dev, sums_dev, np.int32(n))
     sums(queue, (1,), (1,), sums_dev, np.int32(groups))
     add(queue, (1024,), (64,), out_dev, sums_dev, np.int32(n))
-    outputs = {"out": to_host(queue, out_dev, data), "sums": to_host(queue, sums_dev, np.zeros(groups, np.int32))}
+    outputs = {
+        "out": to_host(queue, out_dev, data),
+        "sums": to_host(queue, sums_dev, np.zeros(groups, np.int32)),
+    }
     same(outputs["out"], (np.cumsum(data) - data).astype(np.int32), "scan")
     return outputs

@@ -1,4 +1,4 @@
-"""One program with many kernels, some unused, made all at once and again by name, and asked about themselves."""
+"""One program with many kernels, made all at once and by name, and asked about themselves."""
 
 import numpy as np
 import pyopencl as cl

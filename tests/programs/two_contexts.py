@@ -1,4 +1,4 @@
-"""A second context for the same device, with its own program, buffers and queue, used in turn with the first."""
+"""A second context for the same device, with its own program, buffers and queue, used in turn."""
 
 import numpy as np
 import pyopencl as cl

@@ -1,4 +1,4 @@
-"""Three-element vectors: 16 bytes apart as arrays, packed through ``vload3`` and ``vstore3``, and as arguments."""
+"""Three-element vectors: 16 bytes apart as arrays, packed by ``vload3`` and ``vstore3``, as arguments."""
 
 import numpy as np
 import pyopencl as cl

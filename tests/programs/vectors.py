@@ -1,4 +1,4 @@
-"""Vector types from two to sixteen elements: literals, swizzles, conversions, shuffles and relational operators."""
+"""Vectors of two to sixteen elements: literals, swizzles, conversions, comparisons and selections."""
 
 import numpy as np
 import pyopencl as cl

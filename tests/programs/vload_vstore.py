@@ -56,6 +56,8 @@ def run(ctx: cl.Context, queue: cl.CommandQueue) -> Outputs:
     same(outputs["moved"], expected, "moved bytes")
     same(outputs["scaled"], halves * 2 + np.float16(0.5), "scaled halves")
     words = floats.view(np.uint32)
-    mixed = np.ascontiguousarray(floats.view(np.uint8).reshape(-1, 4)[:, [3, 0, 2, 1]]).view(np.uint32).ravel()
+    mixed = (
+        np.ascontiguousarray(floats.view(np.uint8).reshape(-1, 4)[:, [3, 0, 2, 1]]).view(np.uint32).ravel()
+    )
     same(outputs["shuffled"], mixed ^ (words >> 23), "shuffled bits")
     return outputs

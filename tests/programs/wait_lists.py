@@ -8,7 +8,11 @@ from tests.programs._kit import Outputs, kernels, same, to_device, to_host
 KERNELS = {"wl_append": "split"}
 
 SOURCE = """
-__kernel void wl_append(__global ulong *data, uint digit) { data[get_global_id(0)] = data[get_global_id(0)] * 10 + digit; }
+__kernel void wl_append(__global ulong *data, uint digit)
+{
+    size_t i = get_global_id(0);
+    data[i] = data[i] * 10 + digit;
+}
 """
 
 
