@@ -306,7 +306,7 @@ def heading(plain: Column, calls: Path, rounds: int, launches: int) -> str:
             f"machine: {model}, {cores} cores, {memory:.0f} GiB, Linux {platform.release()}",
             f"driver: {plain.platform}; Python {platform.python_version()}; commit {commit or 'unknown'};"
             f" {time.strftime('%Y-%m-%d')}",
-            f"repetitions: medians over {rounds} rounds of fresh processes (copies: {min(rounds, 3)} rounds of 5);",
+            f"repetitions: medians over {rounds} fresh processes (copies: {min(rounds, 3)}, 5 times each);",
             f"  in each 1,000,000 set-arg, {launches:,} enqueues, {launches:,} launches + finish,"
             f" {5 * launches:,} sustained launches of 8 work-groups",
             "",
