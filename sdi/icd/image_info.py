@@ -60,12 +60,14 @@ def image_info(devices: Sequence[Device]) -> dict[int, bytes]:
     first = facts[0].info
     info: dict[int, bytes] = {param: _u32(0) for param in _ZERO_U32}
     info |= {param: _u64(0) for param in _ZERO_SIZE}
-    info |= {param: b"\0" for param in _EMPTY_TEXT}
-    info |= {param: b"" for param in _EMPTY_LIST}
+    info |= dict.fromkeys(_EMPTY_TEXT, b"\x00")
+    info |= dict.fromkeys(_EMPTY_LIST, b"")
     info |= {param: _u32(1) for param in _TRUE}
     info |= {param: first[param] for param in _FIRST if param in first}
     for param in _MIN_U32:
-        info[param] = _u32(min(_number(f.info[param]) for f in facts if param in f.info)) if param in first else _u32(0)
+        info[param] = (
+            _u32(min(_number(f.info[param]) for f in facts if param in f.info)) if param in first else _u32(0)
+        )
     for param in _MIN_SIZE:
         info[param] = _u64(min(_number(f.info[param]) for f in facts if param in f.info))
     for param in _MAX_U32:

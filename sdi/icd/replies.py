@@ -30,7 +30,10 @@ def facts_record(devices: Sequence[Device], arena_nbytes: int) -> bytes:
     """The FACTS record of an image made of ``devices``."""
     info = image_info(devices)
     body = b"".join(_INFO.pack(param, len(value)) + padded(value) for param, value in info.items())
-    return _FACTS.pack(_FACTS.size + len(body), Op.FACTS, 0, PROTOCOL_VERSION, 0, arena_nbytes, len(info), 0) + body
+    return (
+        _FACTS.pack(_FACTS.size + len(body), Op.FACTS, 0, PROTOCOL_VERSION, 0, arena_nbytes, len(info), 0)
+        + body
+    )
 
 
 def failure_record(status: int, message: str) -> bytes:
@@ -45,7 +48,11 @@ def build_payload(log: str, built: Build | None) -> bytes:
     text = log.encode("utf-8", "surrogateescape")
     kernels = list(zip(built.kernels, built.facts, strict=True)) if built else []
     return b"".join(
-        [_BUILD_REPLY.pack(len(text), len(kernels)), padded(text), *(_kernel(k, facts) for k, facts in kernels)]
+        [
+            _BUILD_REPLY.pack(len(text), len(kernels)),
+            padded(text),
+            *(_kernel(k, facts) for k, facts in kernels),
+        ]
     )
 
 

@@ -33,7 +33,9 @@ def main(arguments: list[str]) -> int:
         settings = Settings.from_environ()
     except SettingsError as error:
         return _refuse(commands, str(error))
-    logging.basicConfig(level=settings.log.upper(), format="sdi: %(levelname)s: %(message)s", stream=sys.stderr)
+    logging.basicConfig(
+        level=settings.log.upper(), format="sdi: %(levelname)s: %(message)s", stream=sys.stderr
+    )
     for line in settings.ignored():
         _log.warning("%s", line)
     if settings.member_vendors:
@@ -72,8 +74,8 @@ def _refuse(commands: socket.socket, message: str) -> int:
 
 if __name__ == "__main__":
     status = main(sys.argv[1:])
-    # The application is gone: whatever is still running on members is of no use to anybody.  What kernels
-    # printed through C's stdio is, so that is flushed before threads and drivers are dropped with the process.
+    # The application is gone: what still runs on members is of no use to anybody.  What kernels printed
+    # through C's stdio is: flush it before threads and drivers are dropped with the process.
     logging.shutdown()
     ctypes.CDLL(None).fflush(None)
     os._exit(status)

@@ -296,7 +296,9 @@ class Session:
     def _reply(self, record_id: int, status: int, value: int, payload: bytes) -> None:
         """The client waits for this reply, so the short time it takes to drain it is all we may block."""
         body = padded(payload)
-        record = _REPLY.pack(_REPLY.size + len(body), Op.REPLY, record_id, status, 0, value, len(payload)) + body
+        record = (
+            _REPLY.pack(_REPLY.size + len(body), Op.REPLY, record_id, status, 0, value, len(payload)) + body
+        )
         self._commands.setblocking(True)
         try:
             self._commands.sendall(record)

@@ -141,12 +141,13 @@ BODY: dict[Op, tuple[Field, ...]] = {
     Op.TRANSFER_DONE: _fields("i32 status; u32 reserved"),
     # local_size 0,0,0: the application passed NULL.  Unused dimensions: offset 0, sizes 1.
     # variable part: num_args of ARG_ENTRY, each followed by its bytes padded to 8 (VALUE: the value;
-    # GLOBAL, CONSTANT: u64 root buffer id, 0 is NULL, and u64 byte offset, 0 for whole buffers; LOCAL: u64 size)
+    # GLOBAL, CONSTANT: u64 root buffer id, 0 is NULL, and u64 byte offset, 0 for whole buffers; LOCAL: u64
+    # size)
     Op.NDRANGE: _fields(
         "u64 build; u64 kernel; u32 kernel_index; u32 work_dim; u64 offset[3]; u64 global_size[3];"
         " u64 local_size[3]; u32 num_args; u32 args_nbytes"
     ),
-    # offset: first byte in the buffer; region: bytes, rows, slices; pitches in bytes (0 when rows, slices are 1)
+    # offset: first byte in the buffer; region: bytes, rows, slices; pitches in bytes (0 when there is one)
     Op.READ: _fields(
         "u64 buffer; u64 offset; u64 region[3]; u64 row_pitch; u64 slice_pitch; u32 blocking; u32 reserved"
     ),
@@ -182,11 +183,11 @@ ARG_ENTRY = _fields("u32 kind; u32 nbytes")
 
 ARENA_HEADER = _fields("u64 magic; u32 version; u32 epoch; u64 arena_nbytes")
 SLOT = _fields(
-    "i32 status; u32 reserved; u64 ready_nbytes; u64 queued_ns; u64 submitted_ns; u64 started_ns; u64 ended_ns;"
-    " u64 spare[2]"
+    "i32 status; u32 reserved; u64 ready_nbytes; u64 queued_ns; u64 submitted_ns; u64 started_ns;"
+    " u64 ended_ns; u64 spare[2]"
 )
-"""One event's slot.  The client stores ``status`` = CL_QUEUED, ``ready_nbytes`` = 0 and ``queued_ns`` before it
-sends the command, the service everything after.  A slot may be reused by the client once its status is
+"""One event's slot.  The client stores ``status`` = CL_QUEUED, ``ready_nbytes`` = 0 and ``queued_ns`` before
+it sends the command, the service everything after.  A slot may be reused by the client once its status is
 <= 0.  Times: CLOCK_MONOTONIC in ns."""
 
 STRUCTS: dict[str, tuple[Field, ...]] = {

@@ -51,7 +51,9 @@ class Engine:
         self._transfers: dict[int, Ticket] = {}
         self._deferred: deque[tuple[int, Callable[[], None]]] = deque()
 
-    def enqueue(self, queue: int, command_id: int, slot: int, command: Command, waits: tuple[int, ...]) -> None:
+    def enqueue(
+        self, queue: int, command_id: int, slot: int, command: Command, waits: tuple[int, ...]
+    ) -> None:
         """A command arrived from the application."""
         self.run(self.core.enqueue(queue, command_id, slot, command, waits))
 
@@ -109,8 +111,8 @@ class Engine:
         tickets = work.tickets
         actions = self.core.issued(node)
         if all(ticket.done for ticket in tickets):
-            error = next((ticket.error for ticket in tickets if ticket.error is not None), None)
-            return actions + self.core.work_done(node, error, *_times(tickets))
+            failure = next((ticket.error for ticket in tickets if ticket.error is not None), None)
+            return actions + self.core.work_done(node, failure, *_times(tickets))
         join(tickets, lambda error: self._post(lambda: self._work_done(node, error, tickets)))
         return actions
 
@@ -122,7 +124,9 @@ class Engine:
     def _publish(self, node: Node) -> None:
         ticket = self._transfers.pop(node.id, None)
         if ticket is not None:
-            ticket.complete(DeviceFailed("application", f"command {node.id} failed with {node.status} before its copy"))
+            ticket.complete(
+                DeviceFailed("application", f"command {node.id} failed with {node.status} before its copy")
+            )
         now = time.monotonic_ns()
         node.submitted_ns = node.submitted_ns or now
         node.end_ns = node.end_ns or now

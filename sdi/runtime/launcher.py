@@ -48,7 +48,9 @@ class Launcher:
         """Issue all pieces; the launch is done when the returned tickets are."""
         build = self._builds.get(launch.build)
         if build is None or not launch.kernel_index < len(build.kernels):
-            raise ClError(Status.INVALID_PROGRAM_EXECUTABLE, f"build {launch.build}, kernel {launch.kernel_index}")
+            raise ClError(
+                Status.INVALID_PROGRAM_EXECUTABLE, f"build {launch.build}, kernel {launch.kernel_index}"
+            )
         kernel = build.kernels[launch.kernel_index]
         key = (launch.work_dim, launch.offset, launch.global_size, launch.local_size, launch.arguments)
         binding = kernel.find(key)
@@ -63,7 +65,11 @@ class Launcher:
     def _bind(self, kernel: Kernel, launch: Launch) -> Binding:
         """Cut the NDRange and decode the arguments."""
         values = kernel.decode(launch)
-        local = launch.local_size or kernel.model.required_work_group_size or choose_local_size(launch.global_size)
+        local = (
+            launch.local_size
+            or kernel.model.required_work_group_size
+            or choose_local_size(launch.global_size)
+        )
         ndrange = NDRange(launch.work_dim, launch.offset, launch.global_size, local)
         why_whole = self._why_whole(kernel, ndrange)
         boxes = cut(ndrange.num_groups, 1 if why_whole else len(self._devices))
@@ -139,7 +145,9 @@ class Launcher:
                 buffer.directory.wrote(member_memory(first), buffer.whole)
         return tickets
 
-    def _bind_on(self, build: Build, kernel: Kernel, binding: Binding, member: int, box: GroupBox) -> BoundKernel:
+    def _bind_on(
+        self, build: Build, kernel: Kernel, binding: Binding, member: int, box: GroupBox
+    ) -> BoundKernel:
         """Set the arguments of one piece on one member."""
         shifts: list[int] = []
         arguments: list[BoundArgument] = []

@@ -107,10 +107,14 @@ class Kernel:
                 payload = data[at + 8 : at + 8 + nbytes]
                 at += 8 + nbytes + -nbytes % 8
                 if kind != argument.kind.value or len(payload) != nbytes:
-                    raise ClError(Status.INVALID_KERNEL_ARGS, f"{self.model.name}: {argument.name} has kind {kind}")
+                    raise ClError(
+                        Status.INVALID_KERNEL_ARGS, f"{self.model.name}: {argument.name} has kind {kind}"
+                    )
                 values.append(_decode(argument.kind, argument.nbytes, payload))
         except struct.error as cause:
-            raise ClError(Status.INVALID_KERNEL_ARGS, f"{self.model.name}: {len(data)} bytes of arguments") from cause
+            raise ClError(
+                Status.INVALID_KERNEL_ARGS, f"{self.model.name}: {len(data)} bytes of arguments"
+            ) from cause
         if at != len(data) or launch.num_args != len(expected):
             raise ClError(
                 Status.INVALID_KERNEL_ARGS,

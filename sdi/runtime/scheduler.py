@@ -131,7 +131,9 @@ class SchedulerCore:
         """Commands and user events that are not complete."""
         return sum(node.stage is not Stage.FINISHED for node in self._nodes.values())
 
-    def enqueue(self, queue: int, command_id: int, slot: int, command: Command, waits: tuple[int, ...]) -> list[Action]:
+    def enqueue(
+        self, queue: int, command_id: int, slot: int, command: Command, waits: tuple[int, ...]
+    ) -> list[Action]:
         """A command arrived.  Events in ``waits`` that are unknown are complete."""
         owner = self._queues[queue]
         node = Node(command_id, command, slot, self._sequence, forgotten=slot == 0)

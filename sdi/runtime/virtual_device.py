@@ -151,7 +151,7 @@ class VirtualDevice:
 
 
 def _host_work(ticket: Ticket, waits: list[Ticket], transfer: bool) -> Work:
-    """``ticket`` stands for an access by the application: by the client's copy, or as soon as ``waits`` are done."""
+    """``ticket`` stands for an access by the application: the client's copy, or a mapping (no copy)."""
     if transfer:
         return Work(waits, ticket)
     join(waits, ticket.complete)

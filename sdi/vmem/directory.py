@@ -35,8 +35,8 @@ class Copy:
 class Directory:
     """Holders of one root buffer of ``nbytes`` bytes, which starts undefined, or ``defined`` on the host.
 
-    A byte always has at least one holder (the host, for undefined bytes).  Describes the state after all issued actions.
-    Owned by: sdi-scheduler.
+    A byte always has at least one holder (the host, for undefined bytes).  Describes the state after all
+    issued actions.  Owned by: sdi-scheduler.
     """
 
     __slots__ = ("_holders", "nbytes")

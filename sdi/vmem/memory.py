@@ -167,7 +167,9 @@ class VirtualMemory:
         hazards.read_by(over, ticket)
         return waits
 
-    def merge(self, buffer: VirtualBuffer, launched: Sequence[tuple[int, Ticket]], unit_nbytes: int) -> Ticket:
+    def merge(
+        self, buffer: VirtualBuffer, launched: Sequence[tuple[int, Ticket]], unit_nbytes: int
+    ) -> Ticket:
         """Bring home what members wrote to ``buffer`` in one launch: ``launched`` is (member, launch ticket).
 
         The arena held the bytes from before the launch on all of these members (the twin).
@@ -205,7 +207,10 @@ class VirtualMemory:
     def copy_on_member(
         self, member: int, source: VirtualBuffer, over: ByteRange, target: VirtualBuffer, to: ByteRange
     ) -> Ticket:
-        """Copy ``over`` of ``source``, current on ``member``, to ``to`` of ``target``; only that member has it then."""
+        """Copy ``over`` of ``source``, current on ``member``, to ``to`` of ``target``.
+
+        Afterwards only that member holds ``to``.
+        """
         memory = member_memory(member)
         there = self.device_buffer(target, member)
         ticket = self.devices[member].copy(

@@ -20,7 +20,7 @@ _CHUNK_NBYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class MergeResult:
-    """``changed_units``: units that some member changed; ``conflicts``: units that several members changed."""
+    """``changed_units``: units that some member changed; ``conflicts``: those that several changed."""
 
     changed_units: int
     conflicts: int

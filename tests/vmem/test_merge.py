@@ -1,0 +1,56 @@
+"""Merging of members' writes against a model with one Python value per unit."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sdi.vmem import merge
+from sdi.vmem.merge import MergeResult, merge_diffs
+
+
+@given(
+    st.integers(1, 70),
+    st.sampled_from([1, 2, 4, 8]),
+    st.lists(st.lists(st.tuples(st.integers(0, 69), st.integers(0, 255)), max_size=8), min_size=1, max_size=4),
+    st.sampled_from([8, 16, 1 << 20]),
+)
+def test_each_changed_unit_comes_from_the_last_member_that_changed_it(
+    nbytes: int, unit: int, writes: list[list[tuple[int, int]]], chunk: int
+) -> None:
+    before = np.arange(nbytes, dtype=np.uint8)
+    copies = [before.copy() for _ in writes]
+    for copy, stores in zip(copies, writes, strict=True):
+        for at, value in stores:
+            copy[at % nbytes] = value
+    expected, changed, conflicts = before.copy(), 0, 0
+    whole = nbytes - nbytes % unit
+    spans = [(at, at + unit) for at in range(0, whole, unit)] + [(at, at + 1) for at in range(whole, nbytes)]
+    for start, stop in spans:
+        writers = [copy for copy in copies if bytes(copy[start:stop]) != bytes(before[start:stop])]
+        changed += bool(writers)
+        conflicts += len(writers) > 1
+        if writers:
+            expected[start:stop] = writers[-1][start:stop]
+    target = before.copy()
+    chunk_before = merge._CHUNK_NBYTES
+    merge._CHUNK_NBYTES = chunk
+    try:
+        assert merge_diffs(target, copies, unit) == MergeResult(changed, conflicts)
+    finally:
+        merge._CHUNK_NBYTES = chunk_before
+    assert bytes(target) == bytes(expected)
+
+
+def test_racing_stores_never_mix_into_a_third_value() -> None:
+    target = np.zeros(4, np.uint8)
+    first, second = np.array([0x100], np.uint32).view(np.uint8), np.array([1], np.uint32).view(np.uint8)
+    assert merge_diffs(target, [first, second], 4).conflicts == 1
+    assert target.view(np.uint32)[0] == 1
+
+
+def test_copies_of_another_size_are_a_bug() -> None:
+    with pytest.raises(ValueError, match="bytes"):
+        merge_diffs(np.zeros(4, np.uint8), [np.zeros(5, np.uint8)], 1)
