@@ -1,0 +1,1 @@
+"""Members of the image: the ``Device`` protocol and its implementations."""

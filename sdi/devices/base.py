@@ -1,0 +1,136 @@
+"""The ``Device`` protocol: what a member of the image can do.
+
+One implementation per file: ``opencl.py`` (any installed OpenCL driver); CUDA comes later.
+
+Contract.  Every operation but ``build`` and ``memory_in_use`` returns at once with a ``Ticket``; it starts
+when all tickets in ``wait`` are done (tickets may belong to other members or be completed by hand).  If
+one of those failed, the operation is not performed and its ticket fails with the same error.  Operations
+are issued from one thread (sdi-scheduler); tickets complete on the member's own ``-done`` thread.
+Operations issued on one member in order run in that order or concurrently: the caller orders conflicting
+ones through ``wait``.  Host memory given to a copy is referenced by the member until the copy's ticket is
+done.  Driver errors never escape from an issuing call: they fail the ticket with ``DeviceFailed``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NewType, Protocol
+
+from sdi.devices.ticket import Ticket
+from sdi.ndrange import Int3
+
+HostBytes = memoryview
+"""Host memory: contiguous, format "B", writable where the operation writes it."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceFacts:
+    """What a member reports once.
+
+    ``kind``: "cpu" or "gpu".  ``unit``: identifies the physical device (members that share it share its
+    memory).  ``info``: raw ``clGetDeviceInfo`` bytes by parameter number, as this machine's driver gives
+    them, for the parameters that the image combines or passes through.
+    ``memory_nbytes``: this member's share of the device's memory.
+    """
+
+    name: str
+    kind: str
+    vendor: str
+    driver: str
+    unit: str
+    memory_nbytes: int
+    max_work_group_size: int
+    info: Mapping[int, bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class KernelFacts:
+    """Work-group info of a built kernel on one member (``clGetKernelWorkGroupInfo``)."""
+
+    work_group_size: int
+    preferred_multiple: int
+    local_mem_nbytes: int
+    private_mem_nbytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class LocalBytes:
+    """A ``__local`` argument of ``nbytes``."""
+
+    nbytes: int
+
+
+DeviceBuffer = NewType("DeviceBuffer", object)
+"""Bytes on one member; opaque outside it."""
+DeviceProgram = NewType("DeviceProgram", object)
+"""A program built on one member."""
+BoundKernel = NewType("BoundKernel", object)
+"""A kernel with all arguments set, ready to launch many times."""
+
+BoundArgument = DeviceBuffer | bytes | LocalBytes | None
+"""One kernel argument: a device buffer, a value's bytes, a ``__local`` size, or None (NULL pointer)."""
+
+
+class Device(Protocol):
+    """One member.  Owned by: sdi-scheduler (issue), its own ``-done`` thread (completions)."""
+
+    facts: DeviceFacts
+
+    def allocate(self, nbytes: int) -> DeviceBuffer:
+        """New device buffer of ``nbytes`` > 0, content undefined.
+
+        Raises ClError(MEM_OBJECT_ALLOCATION_FAILURE), also when ``facts.memory_nbytes`` would be exceeded.
+        """
+
+    def free(self, buffer: DeviceBuffer) -> None:
+        """Give ``buffer`` back; every operation that uses it must be done."""
+
+    def upload(self, host: HostBytes, buffer: DeviceBuffer, offset: int, wait: Sequence[Ticket]) -> Ticket:
+        """Copy all of ``host`` to ``buffer`` at ``offset``."""
+
+    def download(self, buffer: DeviceBuffer, offset: int, host: HostBytes, wait: Sequence[Ticket]) -> Ticket:
+        """Fill all of ``host`` from ``buffer`` at ``offset``."""
+
+    def copy(
+        self,
+        source: DeviceBuffer,
+        source_offset: int,
+        target: DeviceBuffer,
+        target_offset: int,
+        nbytes: int,
+        wait: Sequence[Ticket],
+    ) -> Ticket:
+        """Copy between two device buffers of this member, or within one (ranges never overlap)."""
+
+    def fill(
+        self, buffer: DeviceBuffer, offset: int, nbytes: int, pattern: bytes, wait: Sequence[Ticket]
+    ) -> Ticket:
+        """Repeat ``pattern`` (1 to 128 bytes, a power of two) over ``nbytes`` (a multiple of it)."""
+
+    def build(self, text: str, options: Sequence[str]) -> DeviceProgram:
+        """Compile OpenCL C for this member.  Blocks; called from a build thread.  Raises BuildError."""
+
+    def kernel_facts(self, program: DeviceProgram, kernel: str) -> KernelFacts:
+        """Work-group info of ``kernel``.  May block; called from a build thread."""
+
+    def bind(self, program: DeviceProgram, kernel: str, arguments: Sequence[BoundArgument]) -> BoundKernel:
+        """Set all arguments once.  The result is launched any number of times, from sdi-scheduler."""
+
+    def launch(
+        self, bound: BoundKernel, groups: Int3, local_size: Int3, work_dim: int, wait: Sequence[Ticket]
+    ) -> Ticket:
+        """Run ``groups`` work-groups of ``local_size`` work-items."""
+
+    def flush(self) -> None:
+        """Make sure that everything issued so far will run without further calls."""
+
+    def memory_in_use(self) -> int:
+        """Bytes allocated on this member now."""
+
+    def close(self) -> None:
+        """Wait for what the driver has, release the driver's objects, join the ``-done`` thread.
+
+        Operations whose ``wait`` is not done yet fail with DeviceFailed: a ticket that nobody completes must
+        not keep a session from ending.
+        """

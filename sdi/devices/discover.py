@@ -1,0 +1,140 @@
+"""Which driver devices become the members of the image, and how much memory each gets.
+
+Runs in the service, after it has set OCL_ICD_VENDORS: the loader reads it once, at the first call.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from sdi.devices.base import Device
+from sdi.devices.delayed import DelayedDevice
+from sdi.devices.faulty import FaultyDevice
+from sdi.devices.opencl import DriverDevice, OpenCLDevice, driver_devices
+from sdi.errors import ClError, Status, require
+
+DEFAULT_CPU_MEMBERS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class MemberSettings:
+    """The settings that shape the image.
+
+    ``count``: SDI_NUM_GPUS.  ``devices``: SDI_DEVICES, a comma list of indices into ``driver_devices()`` or
+    of substrings of "platform: name".  ``memory_nbytes``: SDI_MEMBER_MEMORY, a limit per member in bytes,
+    with suffix K, M or G.  For tests: ``delayed`` (SDI_TEST_DELAY_MEMBER) makes that member late, ``faulty``
+    (SDI_TEST_FAIL_MEMBER=<member>:<kernel>) makes launches of that kernel fail there.
+    """
+
+    count: int | None = None
+    devices: str | None = None
+    memory_nbytes: int | None = None
+    delayed: int | None = None
+    faulty: tuple[int, str] | None = None
+
+    @staticmethod
+    def read(environment: Mapping[str, str]) -> MemberSettings:
+        """Raises ClError(INVALID_VALUE) that names the setting."""
+        faulty = environment.get("SDI_TEST_FAIL_MEMBER")
+        member, separator, kernel = (faulty or "").partition(":")
+        require(not faulty or (separator and kernel), Status.INVALID_VALUE, f"SDI_TEST_FAIL_MEMBER={faulty}")
+        return MemberSettings(
+            count=_number(environment, "SDI_NUM_GPUS"),
+            devices=environment.get("SDI_DEVICES") or None,
+            memory_nbytes=_nbytes(environment, "SDI_MEMBER_MEMORY"),
+            delayed=_number(environment, "SDI_TEST_DELAY_MEMBER"),
+            faulty=(_parse(member, "SDI_TEST_FAIL_MEMBER", faulty), kernel) if faulty else None,
+        )
+
+
+def open_members(settings: MemberSettings) -> list[Device]:
+    """Open the members in order.  Raises ClError when there is no device or not enough of them."""
+    chosen = choose(driver_devices(), settings.count, settings.devices)
+    members: list[Device] = []
+    try:
+        for number, (device, share_nbytes) in enumerate(zip(chosen, memory_shares(chosen), strict=True)):
+            limit = settings.memory_nbytes
+            nbytes = share_nbytes if limit is None else min(limit, share_nbytes)
+            member: Device = OpenCLDevice(device, number, nbytes)
+            if settings.faulty is not None and settings.faulty[0] == number:
+                member = FaultyDevice(member, settings.faulty[1])
+            if settings.delayed == number:
+                member = DelayedDevice(member)
+            members.append(member)
+    except BaseException:
+        for member in reversed(members):
+            member.close()
+        raise
+    return members
+
+
+def choose(devices: Sequence[DriverDevice], count: int | None, selection: str | None) -> list[DriverDevice]:
+    """The driver device of each member, in order.
+
+    Without ``selection``: all GPUs (each once, whatever the number of drivers that show it); with none, the
+    first CPU device.  Without ``count``: all of these, but at least two members on a CPU.  Members beyond
+    the number of devices share the CPU devices in turn; a GPU is never shared.
+    """
+    require(count is None or count > 0, Status.INVALID_VALUE, f"SDI_NUM_GPUS={count}: at least 1 member")
+    require(devices, Status.DEVICE_NOT_FOUND, "no OpenCL driver offers a CPU or GPU device")
+    if selection is None:
+        gpus = list({device.unit: device for device in reversed(devices) if device.kind == "gpu"}.values())
+        pool = gpus[::-1] or [next(device for device in devices if device.kind == "cpu")]
+    else:
+        pool = _select(devices, selection)
+    cpus = [device for device in pool if device.kind == "cpu"]
+    if count is None:
+        count = max(len(pool), DEFAULT_CPU_MEMBERS) if len(cpus) == len(pool) else len(pool)
+    most = len(pool)
+    missing = count - most
+    require(
+        missing <= 0 or cpus,
+        Status.DEVICE_NOT_FOUND,
+        f"SDI_NUM_GPUS={count}: there are {most} GPUs, and a GPU is not shared; ask for at most {most}",
+    )
+    return pool[:count] + [cpus[i % len(cpus)] for i in range(missing)]
+
+
+def memory_shares(chosen: Sequence[DriverDevice]) -> list[int]:
+    """Bytes for each member.  A CPU's memory is the host's too: half of it, divided by the members on it."""
+    sharers = Counter(device.unit for device in chosen)
+    return [
+        device.memory_nbytes // (2 * sharers[device.unit]) if device.kind == "cpu" else device.memory_nbytes
+        for device in chosen
+    ]
+
+
+def _select(devices: Sequence[DriverDevice], selection: str) -> list[DriverDevice]:
+    names = [f"{device.platform}: {device.name}" for device in devices]
+    pool: dict[int, DriverDevice] = {}
+    for item in filter(None, (part.strip() for part in selection.split(","))):
+        if item.isdecimal():
+            matches = [int(item)] if int(item) < len(devices) else []
+        else:
+            matches = [index for index, name in enumerate(names) if item.lower() in name.lower()]
+        known = "; ".join(f"{index} = {name}" for index, name in enumerate(names))
+        require(matches, Status.DEVICE_NOT_FOUND, f"SDI_DEVICES: {item!r} matches none of {known}")
+        pool.update((index, devices[index]) for index in matches)
+    require(pool, Status.DEVICE_NOT_FOUND, f"SDI_DEVICES={selection!r} selects nothing")
+    return list(pool.values())
+
+
+def _number(environment: Mapping[str, str], name: str) -> int | None:
+    text = environment.get(name)
+    return _parse(text, name, text) if text else None
+
+
+def _nbytes(environment: Mapping[str, str], name: str) -> int | None:
+    text = environment.get(name)
+    if not text:
+        return None
+    shift = {"K": 10, "M": 20, "G": 30}.get(text[-1].upper(), 0)
+    return _parse(text[:-1] if shift else text, name, text) << shift
+
+
+def _parse(digits: str, name: str, text: str | None) -> int:
+    if not digits.strip().isdecimal():
+        raise ClError(Status.INVALID_VALUE, f"{name}={text}: not a number")
+    return int(digits)

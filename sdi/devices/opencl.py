@@ -1,0 +1,346 @@
+"""Members on any installed OpenCL driver: the only file that knows pyopencl.
+
+One context and one in-order queue per member; members may share a driver device.  Nothing here waits for the
+device except ``build``, ``kernel_facts`` and ``close``.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final, Protocol, cast
+
+import pyopencl as cl
+from pyopencl import _cl
+
+from sdi.devices.base import (
+    BoundArgument,
+    BoundKernel,
+    DeviceBuffer,
+    DeviceFacts,
+    DeviceProgram,
+    HostBytes,
+    KernelFacts,
+    LocalBytes,
+)
+from sdi.devices.lane import Lane
+from sdi.devices.ticket import Ticket
+from sdi.errors import BuildError, ClError, DeviceFailed, Status, require
+from sdi.ndrange import Int3
+
+OWN_PLATFORM = "SDI"
+"""Name of the image's own platform, which is never a member."""
+
+_PARAMETERS = range(0x1000, 0x1080)  # all of clGetDeviceInfo's that OpenCL 1.0 to 3.0 define
+_HANDLES = frozenset({0x1031, 0x1042})  # CL_DEVICE_PLATFORM, CL_DEVICE_PARENT_DEVICE: mean nothing elsewhere
+_TYPE, _GLOBAL_MEM_SIZE, _MAX_WORK_GROUP_SIZE = 0x1000, 0x101F, 0x1004
+_NAME, _VENDOR, _DRIVER_VERSION = 0x102B, 0x102C, 0x102D
+_UUID_KHR, _PCI_BUS_INFO_KHR = 0x106A, 0x410F
+_TYPE_CPU, _TYPE_GPU = 1 << 1, 1 << 2
+_PROFILING_START, _PROFILING_END = cl.profiling_info.START, cl.profiling_info.END
+
+
+@dataclass(frozen=True, slots=True)
+class DriverDevice:
+    """A device of an installed driver.  ``unit``: the physical device, see ``DeviceFacts``."""
+
+    platform: str
+    name: str
+    kind: str
+    unit: str
+    memory_nbytes: int
+    info: Mapping[int, bytes] = field(repr=False)
+    handle: cl.Device = field(repr=False, compare=False)
+
+
+def driver_devices() -> list[DriverDevice]:
+    """CPUs and GPUs of all platforms but our own, in the loader's order."""
+    found = []
+    try:
+        platforms = cl.get_platforms()
+    except cl.Error:  # the loader found no platform (CL_PLATFORM_NOT_FOUND_KHR)
+        return []
+    for platform in platforms:
+        if platform.name == OWN_PLATFORM:
+            continue
+        try:
+            handles = platform.get_devices()
+        except cl.Error:
+            continue
+        for position, handle in enumerate(handles):
+            info = _device_info(handle)
+            device_type = int.from_bytes(info[_TYPE], "little")
+            if not device_type & (_TYPE_CPU | _TYPE_GPU):
+                continue
+            kind = "gpu" if device_type & _TYPE_GPU else "cpu"
+            if kind == "cpu":
+                unit = "cpu"  # whatever its driver, a CPU device is this host
+            elif _PCI_BUS_INFO_KHR in info:
+                unit = "pci " + info[_PCI_BUS_INFO_KHR].hex()
+            elif _UUID_KHR in info:
+                unit = "uuid " + info[_UUID_KHR].hex()
+            else:
+                unit = f"{platform.name} {position}"
+            memory_nbytes = int.from_bytes(info[_GLOBAL_MEM_SIZE], "little")
+            found.append(
+                DriverDevice(platform.name, _text(info, _NAME), kind, unit, memory_nbytes, info, handle)
+            )
+    return found
+
+
+@dataclass(slots=True, eq=False)
+class _Buffer:
+    memory: cl.Buffer
+    nbytes: int
+
+
+class _TakesValues(Protocol):
+    """Kernel's method for values in bulk, which pyopencl's stub lacks; ``set_arg`` takes 6 us for bytes."""
+
+    def _set_arg_buf_multi(self, values: tuple[int | bytes, ...]) -> None: ...
+
+
+class _TakesObjects(Protocol):
+    def set_arg(self, index: int, value: cl.Buffer | cl.LocalMemory | None) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Arguments:
+    """All arguments of a kernel.  ``values``: index and bytes in turn, as the driver call wants them."""
+
+    values: tuple[int | bytes, ...]
+    objects: tuple[tuple[int, cl.Buffer | cl.LocalMemory | None], ...]
+
+    def set_on(self, kernel: cl.Kernel) -> None:
+        cast(_TakesValues, kernel)._set_arg_buf_multi(self.values)
+        for index, value in self.objects:
+            cast(_TakesObjects, kernel).set_arg(index, value)
+
+
+@dataclass(slots=True, eq=False)
+class _Kernel:
+    """The driver's kernel, shared by all bindings of it: making one costs 90 us, setting arguments about 1.
+
+    ``lock``: setting arguments and enqueueing are one step (other threads issue what was held back); neither
+    blocks.  ``arguments``: those that are set.
+    """
+
+    handle: cl.Kernel
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    arguments: _Arguments | None = None
+
+
+@dataclass(slots=True, eq=False)
+class _Program:
+    handle: _cl._Program
+    kernels: dict[str, _Kernel] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Bound:
+    kernel: _Kernel
+    arguments: _Arguments
+
+
+class OpenCLDevice:
+    """A member on a driver device.  Implements ``Device``; see there.
+
+    ``memory_nbytes``: this member's share of the device's memory; ``allocate`` never goes beyond.
+    """
+
+    def __init__(self, device: DriverDevice, number: int, memory_nbytes: int) -> None:
+        name = f"member {number} ({device.name})"
+        info = device.info
+        self.facts: DeviceFacts = DeviceFacts(
+            name=name,
+            kind=device.kind,
+            vendor=_text(info, _VENDOR),
+            driver=_text(info, _DRIVER_VERSION),
+            unit=device.unit,
+            memory_nbytes=memory_nbytes,
+            max_work_group_size=int.from_bytes(info[_MAX_WORK_GROUP_SIZE], "little"),
+            info=info,
+        )
+        try:
+            self._context = cl.Context([device.handle])
+            self._queue = cl.CommandQueue(
+                self._context, properties=cl.command_queue_properties.PROFILING_ENABLE
+            )
+        except cl.Error as cause:
+            raise DeviceFailed(name, str(cause)) from cause
+        self._device: Final = device.handle
+        self._used_nbytes = 0
+        self._lane: Final[Lane[cl.Event]] = Lane(self, name, _times, f"sdi-gpu-{number}-done")
+
+    def allocate(self, nbytes: int) -> DeviceBuffer:
+        available = self.facts.memory_nbytes - self._used_nbytes
+        asked = (
+            f"{self.facts.name}: {nbytes} bytes asked, {available} of {self.facts.memory_nbytes} available"
+        )
+        require(0 < nbytes <= available, Status.MEM_OBJECT_ALLOCATION_FAILURE, asked)
+        try:
+            memory = cl.Buffer(self._context, cl.mem_flags.READ_WRITE, nbytes)
+        except (cl.Error, MemoryError) as cause:
+            raise ClError(Status.MEM_OBJECT_ALLOCATION_FAILURE, f"{asked}; {cause}") from cause
+        self._used_nbytes += nbytes
+        return DeviceBuffer(_Buffer(memory, nbytes))
+
+    def free(self, buffer: DeviceBuffer) -> None:
+        own = cast(_Buffer, buffer)
+        own.memory.release()
+        self._used_nbytes -= own.nbytes
+
+    def upload(self, host: HostBytes, buffer: DeviceBuffer, offset: int, wait: Sequence[Ticket]) -> Ticket:
+        memory = cast(_Buffer, buffer).memory
+        start = partial(cl.enqueue_copy, self._queue, memory, host, dst_offset=offset, is_blocking=False)
+        return self._lane.issue(start, wait, host)
+
+    def download(self, buffer: DeviceBuffer, offset: int, host: HostBytes, wait: Sequence[Ticket]) -> Ticket:
+        memory = cast(_Buffer, buffer).memory
+        start = partial(cl.enqueue_copy, self._queue, host, memory, src_offset=offset, is_blocking=False)
+        return self._lane.issue(start, wait, host)
+
+    def copy(
+        self,
+        source: DeviceBuffer,
+        source_offset: int,
+        target: DeviceBuffer,
+        target_offset: int,
+        nbytes: int,
+        wait: Sequence[Ticket],
+    ) -> Ticket:
+        start = partial(
+            cl.enqueue_copy,
+            self._queue,
+            cast(_Buffer, target).memory,
+            cast(_Buffer, source).memory,
+            src_offset=source_offset,
+            dst_offset=target_offset,
+            byte_count=nbytes,
+        )
+        return self._lane.issue(start, wait)
+
+    def fill(
+        self, buffer: DeviceBuffer, offset: int, nbytes: int, pattern: bytes, wait: Sequence[Ticket]
+    ) -> Ticket:
+        start = partial(
+            cl.enqueue_fill_buffer, self._queue, cast(_Buffer, buffer).memory, pattern, offset, nbytes
+        )
+        return self._lane.issue(start, wait)
+
+    def build(self, text: str, options: Sequence[str]) -> DeviceProgram:
+        # Not cl.Program: it adds include paths and warns about every non-empty log.
+        handle = None
+        try:
+            handle = _cl._Program(self._context, text)
+            handle._build(options=" ".join(options).encode())
+        except cl.Error as cause:
+            log = ""
+            if handle is not None:
+                log = str(handle.get_build_info(self._device, cl.program_build_info.LOG) or "")
+            raise BuildError(log or str(cause)) from cause
+        return DeviceProgram(_Program(handle))
+
+    def kernel_facts(self, program: DeviceProgram, kernel: str) -> KernelFacts:
+        handle = self._kernel(cast(_Program, program), kernel).handle
+        asked = cl.kernel_work_group_info
+        device = self._device
+        try:
+            return KernelFacts(
+                work_group_size=handle.get_work_group_info(asked.WORK_GROUP_SIZE, device),
+                preferred_multiple=handle.get_work_group_info(
+                    asked.PREFERRED_WORK_GROUP_SIZE_MULTIPLE, device
+                ),
+                local_mem_nbytes=handle.get_work_group_info(asked.LOCAL_MEM_SIZE, device),
+                private_mem_nbytes=handle.get_work_group_info(asked.PRIVATE_MEM_SIZE, device),
+            )
+        except cl.Error as cause:
+            raise DeviceFailed(self.facts.name, str(cause)) from cause
+
+    def bind(self, program: DeviceProgram, kernel: str, arguments: Sequence[BoundArgument]) -> BoundKernel:
+        values: list[int | bytes] = []
+        objects: list[tuple[int, cl.Buffer | cl.LocalMemory | None]] = []
+        for index, argument in enumerate(arguments):
+            if isinstance(argument, bytes):
+                values += (index, argument)
+            elif isinstance(argument, LocalBytes):
+                objects.append((index, cl.LocalMemory(argument.nbytes)))
+            else:
+                objects.append((index, None if argument is None else cast(_Buffer, argument).memory))
+        bound = _Bound(
+            self._kernel(cast(_Program, program), kernel), _Arguments(tuple(values), tuple(objects))
+        )
+        return BoundKernel(bound)
+
+    def launch(
+        self, bound: BoundKernel, groups: Int3, local_size: Int3, work_dim: int, wait: Sequence[Ticket]
+    ) -> Ticket:
+        start = partial(_launch, self._queue, cast(_Bound, bound), groups[:work_dim], local_size[:work_dim])
+        return self._lane.issue(start, wait)
+
+    def flush(self) -> None:
+        self._queue.flush()
+
+    def memory_in_use(self) -> int:
+        return self._used_nbytes
+
+    def close(self) -> None:
+        self._lane.close()
+        del self._queue, self._context
+
+    def _kernel(self, program: _Program, name: str) -> _Kernel:
+        kernel = program.kernels.get(name)
+        if kernel is None:
+            try:
+                handle = cl.Kernel(program.handle, name)
+            except cl.Error as cause:
+                raise ClError(
+                    Status.INVALID_KERNEL_NAME, f"{self.facts.name}: kernel {name!r}: {cause}"
+                ) from cause
+            kernel = program.kernels.setdefault(name, _Kernel(handle))
+        return kernel
+
+
+def _launch(
+    queue: cl.CommandQueue, bound: _Bound, groups: tuple[int, ...], local_size: tuple[int, ...]
+) -> cl.Event:
+    kernel, arguments = bound.kernel, bound.arguments
+    with kernel.lock:
+        if kernel.arguments is not arguments:
+            kernel.arguments = None
+            arguments.set_on(kernel.handle)
+            kernel.arguments = arguments
+        return cl.enqueue_nd_range_kernel(
+            queue, kernel.handle, groups, local_size, None, None, g_times_l=True
+        )
+
+
+def _times(event: cl.Event) -> tuple[int, int]:
+    start, end = event.get_profiling_info(_PROFILING_START), event.get_profiling_info(_PROFILING_END)
+    assert isinstance(start, int) and isinstance(end, int)
+    return start, end
+
+
+def _device_info(device: cl.Device) -> dict[int, bytes]:
+    """Raw bytes of every parameter that the driver knows, through the loader that pyopencl is linked to."""
+    get_info = ctypes.CDLL(_cl.__file__).clGetDeviceInfo
+    get_info.argtypes = [ctypes.c_void_p, ctypes.c_uint32, ctypes.c_size_t, ctypes.c_void_p, ctypes.c_void_p]
+    get_info.restype = ctypes.c_int32
+    info = {}
+    for parameter in (*_PARAMETERS, _PCI_BUS_INFO_KHR):
+        if parameter in _HANDLES:
+            continue
+        nbytes = ctypes.c_size_t()
+        if get_info(device.int_ptr, parameter, 0, None, ctypes.byref(nbytes)):
+            continue
+        value = ctypes.create_string_buffer(nbytes.value)
+        if not nbytes.value or not get_info(device.int_ptr, parameter, nbytes.value, value, None):
+            info[parameter] = value.raw
+    return info
+
+
+def _text(info: Mapping[int, bytes], parameter: int) -> str:
+    return info.get(parameter, b"").rstrip(b"\0").decode(errors="replace").strip()

@@ -1,0 +1,117 @@
+"""Tickets: what an issued action returns and later actions wait for."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+
+
+class _Completions(threading.local):
+    """Callbacks that ``Ticket.complete`` on this thread still has to run; None outside of it."""
+
+    pending: deque[tuple[Callable[[Ticket], None], Ticket]] | None = None
+
+
+_completions = _Completions()
+
+
+class Ticket:
+    """Completion of one issued action.  Starts pending; becomes done exactly once.
+
+    Any thread may read ``done`` and ``error`` or call ``when_done``; only the issuer completes it.
+    ``error`` is None or the exception that made the action (or one it waited for) fail.
+    ``start_ns``, ``end_ns``: host clock (``time.monotonic_ns``), 0 where nothing ran.
+    ``owner``: the member that issued it (compared by identity; lets a member order work among its own
+    tickets on the device), ``native``: that member's handle, None for tickets completed by hand.
+    """
+
+    __slots__ = ("_callbacks", "_lock", "done", "end_ns", "error", "native", "owner", "start_ns")
+
+    def __init__(self, owner: object = None, native: object = None) -> None:
+        self.owner = owner
+        self.native = native
+        self.done = False
+        self.error: BaseException | None = None
+        self.start_ns = 0
+        self.end_ns = 0
+        self._callbacks: list[Callable[[Ticket], None]] | None = None
+        self._lock = threading.Lock()
+
+    def complete(self, error: BaseException | None = None, start_ns: int = 0, end_ns: int = 0) -> None:
+        """Mark as done and run the callbacks on this thread.  They must be short and never block.
+
+        Completing a ticket in a callback is legal: its callbacks run after those of the tickets completed
+        before it, without recursion, so a chain of any length is released in constant stack.  All have run
+        when the outermost ``complete`` returns; it raises the first exception that a callback raised.
+        """
+        with self._lock:
+            assert not self.done, "a ticket completes once"
+            self.error = error
+            self.start_ns = start_ns
+            self.end_ns = end_ns
+            self.native = None
+            self.done = True
+            callbacks, self._callbacks = self._callbacks, None
+        if callbacks:
+            pending = _completions.pending
+            if pending is None:
+                _run((callback, self) for callback in callbacks)
+            else:
+                pending.extend((callback, self) for callback in callbacks)
+
+    def when_done(self, callback: Callable[[Ticket], None]) -> None:
+        """Call ``callback(self)`` once: at completion on the completing thread, or now if done."""
+        with self._lock:
+            if not self.done:
+                if self._callbacks is None:
+                    self._callbacks = []
+                self._callbacks.append(callback)
+                return
+        callback(self)
+
+
+def _run(callbacks: Iterable[tuple[Callable[[Ticket], None], Ticket]]) -> None:
+    """Run ``callbacks`` and all that they add, even if some raise; then raise the first such exception."""
+    _completions.pending = pending = deque(callbacks)
+    failure: Exception | None = None
+    try:
+        while pending:
+            callback, ticket = pending.popleft()
+            try:
+                callback(ticket)
+            except Exception as error:
+                failure = failure or error
+    finally:
+        _completions.pending = None
+    if failure is not None:
+        raise failure
+
+
+def when_all_done(tickets: Sequence[Ticket], callback: Callable[[BaseException | None], None]) -> None:
+    """Call ``callback(error)`` once when all ``tickets`` are done; ``error`` is the first one's that failed.
+
+    First in the order of ``tickets``, not of time.  Runs on the thread that completes the last one, or now.
+    """
+    missing = len(tickets)
+    lock = threading.Lock()
+
+    def one_done(_: Ticket) -> None:
+        nonlocal missing
+        with lock:
+            missing -= 1
+            if missing:
+                return
+        callback(next((ticket.error for ticket in tickets if ticket.error is not None), None))
+
+    if not tickets:
+        callback(None)
+    for ticket in tickets:
+        ticket.when_done(one_done)
+
+
+def completed(error: BaseException | None = None) -> Ticket:
+    """A ticket that is done from the start."""
+    ticket = Ticket()
+    ticket.complete(error)
+    return ticket
