@@ -1,11 +1,13 @@
 """Runs all programs on the first device of a platform and stores what they computed.
 
 ``python -m tests.programs.runner --out FILE.npz [--only NAME ...]`` writes the arrays, under
-"program/array", and beside them ``FILE.json`` with each program's error, seconds and kernels.
+"program/array", and beside them ``FILE.json`` with each program's error, seconds and kernels.  Both are
+complete after each program, so that one that ends the process or hangs spoils nothing but itself.
 ``OCL_TEST_PLATFORM`` names the platform.
 """
 
 import argparse
+import faulthandler
 import importlib
 import json
 import os
@@ -13,6 +15,7 @@ import pkgutil
 import sys
 import time
 import traceback
+import zipfile
 from pathlib import Path
 from types import ModuleType
 from typing import TypedDict
@@ -24,7 +27,7 @@ from tests.programs._kit import Outputs
 
 
 class ProgramReport(TypedDict):
-    """What happened to one program."""
+    """What happened to one program; ``error`` is "unfinished" while it runs."""
 
     error: str | None
     seconds: float
@@ -56,40 +59,49 @@ def run_program(module: ModuleType, device: cl.Device) -> Outputs:
     return outputs
 
 
+def append(path: Path, program: str, outputs: Outputs) -> None:
+    """Add one program's arrays to an .npz file."""
+    with zipfile.ZipFile(path, "a") as archive:
+        for key, array in outputs.items():
+            with archive.open(f"{program}/{key}.npy", "w") as entry:
+                np.lib.format.write_array(entry, np.ascontiguousarray(array), allow_pickle=False)
+
+
 def main() -> int:
     """Run the programs; 0 when none failed."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--only", nargs="+", default=program_names(), metavar="NAME")
+    parser.add_argument("--limit", type=float, default=100.0, help="seconds that one program may take")
     options = parser.parse_args()
 
     device = choose_device()
-    arrays: Outputs = {}
     reports: dict[str, ProgramReport] = {}
+    options.out.unlink(missing_ok=True)
+    append(options.out, "", {})
     for name in options.only:
+        faulthandler.dump_traceback_later(options.limit, exit=True)
+        reports[name] = ProgramReport(error="unfinished", seconds=0.0, kernels={})
+        options.out.with_suffix(".json").write_text(json.dumps(reports, indent=1))
         start = time.perf_counter()
         error = None
-        declared: dict[str, str] = {}
         try:
             module = importlib.import_module(f"tests.programs.{name}")
-            declared = dict(module.KERNELS)
-            for key, array in run_program(module, device).items():
-                arrays[f"{name}/{key}"] = np.ascontiguousarray(array)
+            reports[name]["kernels"] = dict(module.KERNELS)
+            append(options.out, name, run_program(module, device))
         except Exception:
             error = traceback.format_exc()
-        seconds = time.perf_counter() - start
-        reports[name] = ProgramReport(error=error, seconds=seconds, kernels=declared)
-        print(f"{name:<28}{seconds:8.3f} s  {'ok' if error is None else 'FAILED'}", flush=True)
-        if error is not None:
             print(error, file=sys.stderr, flush=True)
-
-    np.savez(options.out, **arrays)
+        reports[name]["error"] = error
+        reports[name]["seconds"] = seconds = time.perf_counter() - start
+        print(f"{name:<28}{seconds:8.3f} s  {'ok' if error is None else 'FAILED'}", flush=True)
+    faulthandler.cancel_dump_traceback_later()
     options.out.with_suffix(".json").write_text(json.dumps(reports, indent=1))
+
     failed = [name for name, report in reports.items() if report["error"] is not None]
     total = sum(report["seconds"] for report in reports.values())
-    print(
-        f"{len(reports)} programs on {device.name}: {total:.1f} s, {len(failed)} failed: {' '.join(failed) or '-'}"
-    )
+    summary = f"{len(reports)} programs on {device.name}: {total:.1f} s"
+    print(f"{summary}, failed: {' '.join(failed) or 'none'}")
     return 1 if failed else 0
 
 

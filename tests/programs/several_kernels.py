@@ -10,7 +10,10 @@ KERNELS = {"sk_init": "split", "sk_add": "split", "sk_square": "split"}
 SOURCE = """
 int twice(int v);
 __kernel void sk_init(__global int *data) { data[get_global_id(0)] = get_global_id(0); }
-__kernel void sk_add(__global int *data, int a, short b, char c) { data[get_global_id(0)] += twice(a) + b + c; }
+__kernel void sk_add(__global int *data, int a, short b, char c)
+{
+    data[get_global_id(0)] += twice(a) + b + c;
+}
 __kernel void sk_unused(__global const float *in, __global float *out, __local float *tmp) { out[0] = in[0]; }
 int twice(int v) { return v * 2; }
 __kernel void sk_square(__global int *data) { data[get_global_id(0)] *= data[get_global_id(0)]; }

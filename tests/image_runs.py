@@ -1,0 +1,112 @@
+"""Runs a command with the plain driver or with the image, and sees to it that no service outlives it."""
+
+from __future__ import annotations
+
+import functools
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+MARK = "OCL_TEST_RUN"
+"""Variable with a value of its own for each run, which all processes of the run inherit."""
+
+END_PATIENCE_S = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """How a command ended.  ``returncode`` is None when it was killed for taking too long.
+
+    ``remained``: processes of the run, services above all, that had to be killed ``END_PATIENCE_S`` after it.
+    """
+
+    returncode: int | None
+    stdout: str
+    stderr: str
+    seconds: float
+    remained: tuple[str, ...]
+
+    def describe(self) -> str:
+        """The end of both outputs, for the message of a failing test."""
+        ended = "killed: it took too long" if self.returncode is None else f"exit status {self.returncode}"
+        return f"{ended} after {self.seconds:.1f} s\n{self.stdout[-3000:]}\n{self.stderr[-3000:]}"
+
+
+@functools.cache
+def vendors() -> str:
+    """The directory for OCL_ICD_VENDORS that makes a loader find the image."""
+    command = [sys.executable, "-m", "sdi.cli", "env", "--vendors"]
+    found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    return found.stdout.strip()
+
+
+def plain_environ() -> dict[str, str]:
+    """An environment in which the loader finds the plain drivers."""
+    unwanted = ("SDI_", "OCL_ICD_", "OCL_TEST_")
+    environ = {name: value for name, value in os.environ.items() if not name.startswith(unwanted)}
+    return environ | {"PYOPENCL_NO_CACHE": "1"}
+
+
+def image_environ(members: int, **settings: str) -> dict[str, str]:
+    """An environment in which the loader finds an image of ``members`` members."""
+    image = {"OCL_ICD_VENDORS": vendors(), "SDI_NUM_GPUS": str(members), "OCL_TEST_PLATFORM": "SDI"}
+    return plain_environ() | image | settings
+
+
+def run(command: Sequence[str | Path], environ: Mapping[str, str], timeout_s: float) -> Run:
+    """Run a command from the project's root and wait for everything that it started."""
+    mark = uuid.uuid4().hex
+    start = time.monotonic()
+    process = subprocess.Popen(
+        [str(part) for part in command],
+        cwd=ROOT,
+        env={**environ, MARK: mark},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        errors="replace",
+    )
+    returncode: int | None = None
+    try:
+        stdout, stderr = process.communicate(timeout=timeout_s)
+        returncode = process.returncode
+    except subprocess.TimeoutExpired:
+        process.kill()
+        kill_remaining(mark, patience_s=0.0)
+        stdout, stderr = process.communicate()
+    seconds = time.monotonic() - start
+    return Run(returncode, stdout, stderr, seconds, kill_remaining(mark, END_PATIENCE_S))
+
+
+def kill_remaining(mark: str, patience_s: float) -> tuple[str, ...]:
+    """Wait until all processes with this mark have ended; those that take too long are killed and named."""
+    deadline = time.monotonic() + patience_s
+    wanted = f"{MARK}={mark}".encode()
+    remained = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            descriptor = os.pidfd_open(int(folder.name))
+        except OSError:
+            continue
+        try:
+            if wanted not in (folder / "environ").read_bytes().split(b"\0"):
+                continue
+            name = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
+            ended, _, _ = select.select([descriptor], [], [], max(0.0, deadline - time.monotonic()))
+            if not ended:
+                remained.append(f"{folder.name}: {name}")
+                signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+        except OSError:
+            continue  # it has just ended, or belongs to somebody else
+        finally:
+            os.close(descriptor)
+    return tuple(remained)

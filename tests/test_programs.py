@@ -1,0 +1,185 @@
+"""Every program computes the same bytes on the image as on the plain driver, with its kernels really split."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import pytest
+
+from tests.image_runs import ROOT, Run, image_environ, plain_environ, run
+
+Arrays: TypeAlias = dict[str, np.ndarray[Any, Any]]
+
+RUN_LIMIT_S = 900.0
+PROGRAMS = sorted(
+    path.stem
+    for path in (ROOT / "tests" / "programs").glob("*.py")
+    if not path.name.startswith("_") and path.stem != "runner"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """An image: how many members, and which of them is slow."""
+
+    members: int
+    delayed: int | None = None
+
+    def __str__(self) -> str:
+        return f"N{self.members}" + ("" if self.delayed is None else f"-member{self.delayed}-late")
+
+    def environ(self, stats: Path) -> dict[str, str]:
+        """The variables with which a program sees this image."""
+        late = {} if self.delayed is None else {"SDI_TEST_DELAY_MEMBER": str(self.delayed)}
+        return image_environ(self.members, SDI_SPLIT="always", SDI_STATS=str(stats), **late)
+
+
+CONFIGURATIONS = [Configuration(n) for n in (1, 2, 3, 5, 8)] + [Configuration(3, late) for late in (0, 1, 2)]
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """One pass of the runner: arrays by "program/array", reports by program, kernel counters by kernel.
+
+    ``runs``: one, plus one more for each program that ended or hung the process of the runner.
+    """
+
+    arrays: Arrays
+    reports: dict[str, dict[str, Any]]
+    kernels: dict[str, dict[str, Any]]
+    runs: list[Run]
+
+    def outputs(self, program: str) -> Arrays:
+        """One program's arrays; fails the test when the program failed."""
+        error = self.reports[program]["error"]
+        if error is not None:
+            pytest.fail(f"{program} failed:\n{error}", pytrace=False)
+        prefix = f"{program}/"
+        return {k.removeprefix(prefix): v for k, v in self.arrays.items() if k.startswith(prefix)}
+
+
+def run_all(folder: Path, environ: Callable[[Path], dict[str, str]]) -> Pass:
+    """Run every program; after one that takes the runner down, go on with the next."""
+    done = Pass({}, {}, {}, [])
+    waiting = list(PROGRAMS)
+    while waiting:
+        out, stats = folder / f"run{len(done.runs)}.npz", folder / f"stats{len(done.runs)}.json"
+        command = [sys.executable, "-m", "tests.programs.runner", "--out", str(out), "--only", *waiting]
+        ended = run(command, environ(stats), RUN_LIMIT_S)
+        done.runs.append(ended)
+        report = out.with_suffix(".json")
+        reports = json.loads(report.read_text()) if report.exists() else {}
+        for program in reports:
+            if reports[program]["error"] == "unfinished":
+                reports[program]["error"] = f"the runner did not survive it: {ended.describe()}"
+        if not reports:
+            failed = {"error": f"the runner did not start: {ended.describe()}", "kernels": {}}
+            reports = dict.fromkeys(waiting, failed)
+        else:
+            with np.load(out) as archive:
+                done.arrays.update(archive)
+        done.reports.update(reports)
+        if stats.exists():
+            done.kernels.update(json.loads(stats.read_text())["kernels"])
+        waiting = [program for program in waiting if program not in reports]
+    return done
+
+
+@pytest.fixture(scope="session")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> Pass:
+    """What the programs compute on the plain driver."""
+    return run_all(tmp_path_factory.mktemp("plain"), lambda stats: plain_environ())
+
+
+@pytest.fixture(scope="session", params=CONFIGURATIONS, ids=str)
+def configuration(request: pytest.FixtureRequest) -> Configuration:
+    """Each image in turn."""
+    chosen: Configuration = request.param
+    return chosen
+
+
+@pytest.fixture(scope="session")
+def image(configuration: Configuration, tmp_path_factory: pytest.TempPathFactory) -> Pass:
+    """What the programs compute on the image."""
+    return run_all(tmp_path_factory.mktemp(str(configuration)), configuration.environ)
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_plain_driver_runs_the_program(program: str, plain: Pass) -> None:
+    assert plain.outputs(program), f"{program} returns nothing"
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_image_computes_the_bytes_of_the_plain_driver(program: str, plain: Pass, image: Pass) -> None:
+    expected, actual = plain.outputs(program), image.outputs(program)
+    assert set(actual) == set(expected)
+    for name, array in expected.items():
+        difference = first_difference(actual[name], array)
+        if difference:
+            pytest.fail(f"{program}, array {name}: {difference}", pytrace=False)
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_each_launch_uses_the_members_it_should(
+    program: str, image: Pass, configuration: Configuration
+) -> None:
+    image.outputs(program)
+    wrong = []
+    for kernel, kind in image.reports[program]["kernels"].items():
+        if kernel not in image.kernels:
+            wrong.append(f"{kernel} is not in the counters")
+            continue
+        counters = image.kernels[kernel]
+        assert counters["launch_groups"], f"{kernel} was never launched"
+        for groups, by_members in counters["launch_groups"].items():
+            for used, launches in by_members.items():
+                fault = members_fault(kind, int(groups), int(used), configuration.members)
+                if fault:
+                    reason = counters["why_whole"]
+                    wrong.append(f"{kernel}: {launches} launches of {groups} groups {fault} ({reason!r})")
+        if kind == "whole" and configuration.members > 1 and not counters["why_whole"]:
+            wrong.append(f"{kernel} ran whole without a reason")
+    if wrong:
+        pytest.fail("\n".join(wrong), pytrace=False)
+
+
+def test_runner_survives_and_leaves_no_process(image: Pass) -> None:
+    for ended in image.runs:
+        assert ended.returncode in (0, 1), ended.describe()
+        assert not ended.remained
+
+
+def members_fault(kind: str, groups: int, used: int, members: int) -> str:
+    """What is wrong about launches of ``groups`` groups that used so many members; "" when nothing is.
+
+    split: as many as there are groups; some: at least two (small grids need not fill all); whole: one.
+    """
+    most = min(groups, members)
+    least = {"split": most, "some": min(2, most), "whole": 1}[kind]
+    if kind == "whole":
+        most = 1
+    if least <= used <= most:
+        return ""
+    wanted = f"{least}" if least == most else f"{least} to {most}"
+    return f"used {used} of {members} members, not {wanted}"
+
+
+def first_difference(actual: np.ndarray[Any, Any], expected: np.ndarray[Any, Any]) -> str:
+    """Where two arrays first differ, in bytes, with both elements; "" when they are equal."""
+    if (actual.shape, actual.dtype) != (expected.shape, expected.dtype):
+        return f"{actual.dtype}{actual.shape} instead of {expected.dtype}{expected.shape}"
+    a, b = (np.frombuffer(array.tobytes(), np.uint8) for array in (actual, expected))
+    different = np.flatnonzero(a != b)
+    if not different.size:
+        return ""
+    offset = int(different[0])
+    element = offset // expected.itemsize
+    got, want = actual.ravel()[element], expected.ravel()[element]
+    where = f"byte {offset} of {b.size} (element {element}): {a[offset]:#04x} instead of {b[offset]:#04x}"
+    return f"{different.size} bytes differ, the first is {where}; {got} instead of {want}"
