@@ -60,15 +60,29 @@ def vendors() -> Path:
 
 def image_environ(environ: Mapping[str, str]) -> dict[str, str]:
     """Variables to set so that an OpenCL loader finds the image and sdi finds the real drivers."""
-    folder = str(vendors())
-    found = {"OCL_ICD_VENDORS": folder}
-    real = environ.get("OCL_ICD_VENDORS", "")
-    if real and not environ.get("SDI_MEMBER_VENDORS") and not (Path(real) / "sdi.icd").exists():
+    found = {"OCL_ICD_VENDORS": str(vendors())}
+    real = _real_vendors(environ)
+    if real and not environ.get("SDI_MEMBER_VENDORS"):
         found["SDI_MEMBER_VENDORS"] = real
     python = service_python(environ)
     if not environ.get("SDI_PYTHON") and (python is None or python.parent != Path(sys.executable).parent):
         found["SDI_PYTHON"] = sys.executable  # the library would start a Python that may not have sdi
     return found
+
+
+def show_only_real_drivers() -> None:
+    """Let this process's loader find what the service would find; call it before pyopencl is imported."""
+    real = os.environ.get("SDI_MEMBER_VENDORS") or _real_vendors(os.environ)
+    os.environ.pop("OCL_ICD_VENDORS", None)
+    if real:
+        os.environ["OCL_ICD_VENDORS"] = real
+    os.environ["SDI_IN_SERVICE"] = "1"
+
+
+def _real_vendors(environ: Mapping[str, str]) -> str:
+    """The user's own OCL_ICD_VENDORS: where drivers are, unless it is the image's."""
+    given = environ.get("OCL_ICD_VENDORS", "")
+    return "" if not given or (Path(given) / "sdi.icd").exists() else given
 
 
 def _cache() -> Path:

@@ -1,0 +1,216 @@
+"""``sdi doctor``: is everything there, and does it work together?
+
+Each check prints one line: ok, note (works, but you should know) or FAIL with what to do.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import ctypes.util
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Literal
+
+from sdi import settings as settings_module
+from sdi.cli.locate import NotInstalled, image_environ, library, service_python
+from sdi.settings import NAMES, Settings, SettingsError
+
+EXPORTS = ("clGetExtensionFunctionAddress", "clIcdGetPlatformIDsKHR", "clGetPlatformInfo")
+SLOW_START_S = 2.0
+PATIENCE_S = 60.0
+_DRIVER_HINT = "install a driver, for CPUs: apt-get install pocl-opencl-icd"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One line of the report; ``fix``: what to do about a FAIL or note."""
+
+    state: Literal["ok", "note", "FAIL"]
+    what: str
+    text: str
+    fix: str = ""
+
+    def __str__(self) -> str:
+        first = f"{self.state:<5} {self.what:<9} {self.text}"
+        return f"{first}\n{'':<16}fix: {self.fix}" if self.fix else first
+
+
+def examine(changes: Mapping[str, str]) -> int:
+    """Print all findings; 1 when something is broken."""
+    environ = {**os.environ, **changes}
+    broken = 0
+    for finding in _findings(environ):
+        print(finding, flush=True)
+        broken += finding.state == "FAIL"
+    print("everything works" if not broken else f"{broken} problem{'s' * (broken > 1)} found")
+    return 1 if broken else 0
+
+
+def _findings(environ: Mapping[str, str]) -> Iterator[Finding]:
+    sound = True
+    for check in (_settings, _library, _python, _drivers):
+        for finding in check(environ):
+            sound = sound and finding.state != "FAIL"
+            yield finding
+    if sound:
+        yield from _loaders(environ)
+    else:
+        yield Finding("note", "image", "not tried: the problems above come first")
+
+
+def _settings(environ: Mapping[str, str]) -> Iterator[Finding]:
+    try:
+        parsed = Settings.from_environ(environ)
+    except SettingsError as error:
+        yield Finding("FAIL", "settings", str(error), "change or unset this variable")
+        return
+    given = [f"{name}={environ[name]}" for name in NAMES if environ.get(name)]
+    yield Finding("ok", "settings", " ".join(given) or "none, all defaults")
+    for line in parsed.ignored():
+        yield Finding("note", "settings", line)
+    for name in settings_module.unknown(environ):
+        yield Finding("note", "settings", f"{name} is no setting of sdi: misspelled?")
+
+
+def _library(_environ: Mapping[str, str]) -> Iterator[Finding]:
+    try:
+        path = library()
+    except NotInstalled as error:
+        yield Finding("FAIL", "library", str(error))
+        return
+    try:
+        loaded = ctypes.CDLL(str(path))
+    except OSError as error:
+        yield Finding("FAIL", "library", f"{path} can't be loaded: {error}", "install sdi again")
+        return
+    missing = [name for name in EXPORTS if not hasattr(loaded, name)]
+    if missing:
+        yield Finding("FAIL", "library", f"{path} lacks {', '.join(missing)}", "install sdi again")
+    else:
+        yield Finding("ok", "library", str(path))
+
+
+def _python(environ: Mapping[str, str]) -> Iterator[Finding]:
+    """The Python that the library starts must find this sdi."""
+    effective = {**environ, **_image_environ(environ)}
+    python = service_python(effective)
+    if python is None:
+        yield Finding("FAIL", "service", "no Python to start", f"export SDI_PYTHON={sys.executable}")
+        return
+    code = "import sdi.icd.server, sdi; print(sdi.__file__)"
+    try:
+        done = subprocess.run(
+            [str(python), "-I", "-c", code], capture_output=True, text=True, timeout=PATIENCE_S, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        yield Finding("FAIL", "service", f"{python}: {error}", f"export SDI_PYTHON={sys.executable}")
+        return
+    if done.returncode:
+        yield Finding(
+            "FAIL", "service", f"{python}: {_last_line(done.stderr)}", f"export SDI_PYTHON={sys.executable}"
+        )
+        return
+    yield Finding("ok", "service", f"{python}, sdi in {Path(done.stdout.strip()).parent}")
+    if "SDI_PYTHON" not in environ and "SDI_PYTHON" in effective:
+        yield Finding(
+            "note", "service", f"without sdi run or sdi env, set SDI_PYTHON={effective['SDI_PYTHON']}"
+        )
+
+
+def _drivers(environ: Mapping[str, str]) -> Iterator[Finding]:
+    """In a process of its own: drivers have been seen to crash."""
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "sdi.cli", "devices"],
+            env=dict(environ),
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        yield Finding(
+            "FAIL", "members", f"drivers do not answer within {PATIENCE_S:.0f} s", "see sdi devices"
+        )
+        return
+    if done.returncode == 2:
+        yield Finding("FAIL", "members", _last_line(done.stderr))
+    elif done.returncode:
+        line = done.stderr.strip().partition("\n")[0] or f"a driver failed, status {done.returncode}"
+        hint = "see sdi devices" if "SDI_DEVICES" in line or "SDI_NUM_GPUS" in line else _DRIVER_HINT
+        yield Finding("FAIL", "members", line, hint)
+    else:
+        for line in done.stdout.partition("\n\n")[0].splitlines()[1:]:
+            yield Finding("ok", "members", " ".join(line.split()))
+
+
+def _loaders(environ: Mapping[str, str]) -> Iterator[Finding]:
+    """The whole way, through each loader: find the image, start the service, build and run a kernel."""
+    system, bundled = ctypes.util.find_library("OpenCL"), _bundled_loader()
+    if system is None:
+        text = "the system has no libOpenCL: programs in C find no platform"
+        yield Finding("note", "loader", text, "apt-get install ocl-icd-libopencl1")
+    if bundled is None:
+        yield Finding("note", "loader", "this pyopencl brings no loader, it uses the system's")
+    if system is None and bundled is None:
+        yield Finding("FAIL", "loader", "there is no OpenCL loader", "apt-get install ocl-icd-libopencl1")
+    for title, loader in (("system's", system), ("pyopencl's", bundled)):
+        if loader is not None:
+            yield _image(title, loader, environ)
+
+
+def _image(title: str, loader: str, environ: Mapping[str, str]) -> Finding:
+    what = f"{title} {Path(loader).name}"
+    home = str(Path(loader).parent.parent)  # the loader in pyopencl's wheel wants to know; others do not look
+    try:
+        done = subprocess.run(
+            [sys.executable, "-I", "-m", "sdi.cli.probe", loader],
+            env={**environ, **_image_environ(environ), "PYOPENCL_HOME": home},
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return Finding("FAIL", "image", f"{what}: no answer within {PATIENCE_S:.0f} s", "try SDI_LOG=debug")
+    try:
+        found = json.loads(done.stdout)
+    except ValueError:
+        text = f"{what}: the program ended with status {done.returncode}: {_last_line(done.stderr)}"
+        return Finding("FAIL", "image", text, "try SDI_LOG=debug")
+    if "error" in found:
+        said = f" ({_last_line(done.stderr)})" if done.stderr.strip() else ""
+        return Finding("FAIL", "image", f"{what}: {found['error']}{said}", "try SDI_LOG=debug")
+    first, kernel = float(found["first_s"]), float(found["kernel_s"])
+    text = f"{what}: {found['device']}; device after {first:.2f} s, kernel built and run in {kernel:.2f} s"
+    if first > SLOW_START_S:
+        return Finding("note", "image", f"{text}: the service starts slowly")
+    return Finding("ok", "image", text)
+
+
+def _image_environ(environ: Mapping[str, str]) -> dict[str, str]:
+    try:
+        return image_environ(environ)
+    except NotInstalled:
+        return {}
+
+
+def _bundled_loader() -> str | None:
+    """The loader inside pyopencl's wheel."""
+    spec = find_spec("pyopencl")
+    if spec is None or spec.origin is None:
+        return None
+    package = Path(spec.origin).parent
+    found = sorted(package.glob(".libs/libOpenCL*.so*"))
+    return str(found[0]) if found else None
+
+
+def _last_line(text: str) -> str:
+    lines = text.strip().splitlines()
+    return lines[-1] if lines else "no message"
