@@ -1,0 +1,123 @@
+"""From a program's source to what the runtime needs of it."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+
+from sdi.clc.lines import KERNEL_FILE, LineMap
+from sdi.clc.model import Argument, CompiledProgram, KernelModel
+from sdi.clc.syntax import Function, Tree
+from sdi.errors import BuildError
+
+_FP16_PRAGMA = re.compile(r"#\s*pragma\s+OPENCL\s+EXTENSION\s+(cl_khr_fp16|all)\s*:\s*enable")
+_RECURSION_LIMIT = 20_000
+
+
+def compile_source(source: str, options: str, working_directory: str | None = None) -> CompiledProgram:
+    """Check, model and emit a program.
+
+    ``options``: as given to clBuildProgram.  ``working_directory``: the application's, where relative
+    ``-I`` folders and included files are looked for.
+    Raises BuildError: INVALID_BUILD_OPTIONS, or BUILD_PROGRAM_FAILURE with clang's diagnostics.
+    Any thread may call it, several at once; about 15 ms for 100 lines.
+    """
+    # libclang is large: it is loaded by the first build, not by whoever imports this package.
+    from sdi.clc.arguments import is_kernel
+    from sdi.clc.base_header import language_names, predefined_macros
+    from sdi.clc.diagnostics import report
+    from sdi.clc.macros import MacroError
+    from sdi.clc.options import parse_options
+    from sdi.clc.parse import TreeBuilder, parse_unit
+    from sdi.clc.preprocess import preprocess
+    from sdi.clc.subrange import SubrangeEmitter
+
+    parsed = parse_options(options, working_directory)
+    user_text = _normalised(source)
+    macros = predefined_macros(parsed.version, parsed.flags)
+    if _FP16_PRAGMA.search(user_text):
+        macros["cl_khr_fp16"] = "1"
+    preamble = _defines(parsed.defines) + f'#line 1 "{KERNEL_FILE}"\n' + user_text
+    main_path = os.path.join(working_directory or os.getcwd(), KERNEL_FILE)
+    checked = _encoded(preamble)
+    extra = [f"-I{folder}" for folder in parsed.include_folders]
+    if parsed.no_warnings:
+        extra.append("-w")
+    if parsed.warnings_are_errors:
+        extra.append("-Werror")
+    with parse_unit(main_path, checked, parsed, macros, extra) as unit:
+        found = report(unit, checked, parsed.no_warnings)
+    if found.errors:
+        raise BuildError(found.text)
+    try:
+        plain = preprocess(preamble, "<options>", parsed.include_folders, macros, language_names())
+    except (MacroError, OSError) as cause:
+        raise BuildError(f"{found.text}error: {cause}\n") from cause
+    plain = plain[plain.index(f'#line 1 "{KERNEL_FILE}"') :]
+    encoded = _encoded(plain)
+    sys.setrecursionlimit(max(sys.getrecursionlimit(), _RECURSION_LIMIT))
+    with parse_unit(main_path, encoded, parsed, macros, ["-w"]) as unit:
+        again = report(unit, encoded, no_warnings=True)
+        if again.errors:
+            raise BuildError(f"{found.text}error: the preprocessed program does not compile\n{again.text}")
+        tree = TreeBuilder(unit, encoded).build()
+    lines = LineMap(tree.text)
+    kernels = tuple(
+        _kernel_model(tree, function, lines)
+        for function in tree.functions.values()
+        if function.body is not None and is_kernel(tree, function)
+    )
+    text = SubrangeEmitter(tree).emit().encode("latin-1").decode("utf-8", "replace")
+    return CompiledProgram(kernels, text, parsed.member_options, found.text)
+
+
+def _normalised(source: str) -> str:
+    text = source.rstrip("\0").removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+    return text if text.endswith("\n") else text + "\n"
+
+
+def _encoded(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
+
+
+def _defines(defines: tuple[tuple[str, str], ...]) -> str:
+    """The -D options as text; a later one replaces an earlier one, as on clang's command line."""
+    lines = ['#line 1 "<options>"\n']
+    for name, value in defines:
+        lines.append(f"#undef {name.partition('(')[0]}\n#define {name} {value}\n")
+    return "".join(lines)
+
+
+def _kernel_model(tree: Tree, function: Function, lines: LineMap) -> KernelModel:
+    from sdi.clc import arguments as of
+    from sdi.clc.effects import EffectAnalysis
+
+    analysis = EffectAnalysis(tree, function, lines)
+    found: list[Argument] = []
+    for parameter, effects in zip(function.parameters, analysis.arguments, strict=True):
+        kind = parameter.type
+        found.append(
+            Argument(
+                name=parameter.name,
+                type_name=of.type_name(kind),
+                kind=of.argument_kind(kind),
+                nbytes=of.argument_nbytes(kind),
+                address_qualifier=of.address_qualifier(kind),
+                access_qualifier=of.access_qualifier(kind),
+                type_qualifier=of.type_qualifier(kind),
+                reads=effects.reads,
+                writes=effects.writes,
+                atomic=effects.atomic,
+                unit_nbytes=effects.unit_nbytes,
+            )
+        )
+    assert function.definition is not None
+    return KernelModel(
+        name=function.name,
+        arguments=tuple(found),
+        required_work_group_size=of.required_work_group_size(tree, function),
+        attributes=of.attributes_text(tree, function),
+        why_whole=analysis.why_whole,
+        line=lines.place(function.definition.location)[1],
+    )

@@ -1,0 +1,487 @@
+"""What a kernel may do to memory through each of its arguments, found from the tree.
+
+A pointer value is described by its *roots*: the kernel arguments it may point into.  Roots flow
+through variables (without regard to order), arithmetic, casts, ``?:`` and calls: a helper is visited
+once for each combination of roots it is called with.  Where roots can't be known (a pointer that
+was stored to memory, made from an integer, or returned by an unknown function) a global pointer is
+assumed to point into every argument.  Every answer errs on the side of more effects.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from sdi.clc.builtins import FENCES, Action, action_of
+from sdi.clc.lines import LineMap
+from sdi.clc.syntax import LOOPS, Form, Function, Kind, Node, Space, Tree, Type, callee_of
+
+Roots = frozenset[int]
+NOTHING: Roots = frozenset()
+STATIC = -1  # the root of program-scope variables in global memory
+
+_UNKNOWN_NBYTES = 0
+_MAX_CONTEXTS = 5000
+_MAX_ROUNDS = 50
+_LEAVES = frozenset(
+    {
+        Kind.INTEGER_LITERAL,
+        Kind.FLOATING_LITERAL,
+        Kind.STRING_LITERAL,
+        Kind.CHARACTER_LITERAL,
+        Kind.SIZEOF,
+        Kind.BREAK,
+        Kind.CONTINUE,
+        Kind.NULL_STATEMENT,
+        Kind.UNEXPOSED_ATTRIBUTE,
+        Kind.STRUCT_DECL,
+        Kind.UNION_DECL,
+        Kind.ENUM_DECL,
+        Kind.TYPEDEF_DECL,
+        Kind.TYPE_REF,
+    }
+)
+_PLACES = frozenset({Kind.DECL_REF, Kind.ARRAY_SUBSCRIPT, Kind.MEMBER_REF})
+_ADDRESSES = frozenset({Form.POINTER, Form.ARRAY, Form.FUNCTION})
+
+
+@dataclass(slots=True)
+class ArgumentEffects:
+    """Effects through one argument; ``store_nbytes``: sizes of stored scalars, 0 for unknown ones."""
+
+    reads: bool = False
+    writes: bool = False
+    atomic: bool = False
+    store_nbytes: set[int] = field(default_factory=set)
+
+    @property
+    def unit_nbytes(self) -> int:
+        """Size of the largest stored scalar; 0 without stores, 1 when a size is unknown."""
+        if not self.writes:
+            return 0
+        return 1 if _UNKNOWN_NBYTES in self.store_nbytes else max(self.store_nbytes, default=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where an lvalue is: a variable, or what a pointer with ``roots`` points to (variable 0)."""
+
+    variable: int
+    roots: Roots
+
+
+@dataclass(slots=True)
+class _Frame:
+    """One visit of a function: what its variables may hold."""
+
+    roots: dict[int, Roots] = field(default_factory=dict)
+    address_taken: set[int] = field(default_factory=set)
+    returned: Roots = NOTHING
+    changed: bool = False
+
+
+class EffectAnalysis:
+    """The analysis of one kernel.  Owned by: the thread of the build."""
+
+    def __init__(self, tree: Tree, kernel: Function, lines: LineMap) -> None:
+        self.tree = tree
+        self.lines = lines
+        self.arguments = [ArgumentEffects() for _ in kernel.parameters]
+        self.reasons: list[tuple[int, str]] = []
+        self._names = [p.name for p in kernel.parameters]
+        of_space: dict[Space, set[int]] = {space: set() for space in Space}
+        own: list[Roots] = []
+        for index, parameter in enumerate(kernel.parameters):
+            pointee = parameter.type.element if parameter.type.form is Form.POINTER else None
+            is_rooted = parameter.type.form is Form.IMAGE or (
+                pointee is not None and pointee.space in (Space.GLOBAL, Space.CONSTANT, Space.GENERIC)
+            )
+            own.append(frozenset({index}) if is_rooted else NOTHING)
+            if pointee is not None:
+                of_space[pointee.space].add(index)
+        everything = of_space[Space.GLOBAL] | {STATIC}
+        self._all_global: Roots = frozenset(everything)
+        self._all_constant: Roots = frozenset(of_space[Space.CONSTANT])
+        self._all = self._all_global | self._all_constant
+        self._frame = _Frame()
+        self._loop_depth = 0
+        self._done: dict[tuple[int, tuple[Roots, ...], bool], Roots] = {}
+        self._active: list[int] = []
+        self.call(kernel, own, kernel.definition)
+
+    # -- functions -------------------------------------------------------------------------------
+
+    def call(self, function: Function, arguments: list[Roots], at: Node | None) -> Roots:
+        """Visit ``function`` with these roots for its parameters; the roots of what it returns."""
+        body = function.body
+        if body is None:
+            self._because(at, f"calls '{function.name}', which is declared but not defined")
+            for roots in arguments:
+                self._touch(roots, reads=True, writes=True, nbytes={_UNKNOWN_NBYTES})
+            return self._all
+        if function.declaration in self._active or len(self._done) > _MAX_CONTEXTS:
+            self._because(at, f"calls '{function.name}' recursively or in too many ways")
+            self._touch(self._all, reads=True, writes=True, nbytes={_UNKNOWN_NBYTES})
+            return self._all
+        key = (function.declaration, tuple(arguments), self._loop_depth > 0)
+        known = self._done.get(key)
+        if known is not None:
+            return known
+        frame = _Frame()
+        for parameter, roots in zip(function.parameters, arguments, strict=False):
+            frame.roots[parameter.declaration] = roots
+        saved, self._frame = self._frame, frame
+        has_goto = any(n.kind in (Kind.GOTO, Kind.INDIRECT_GOTO) for n in body.walk())
+        self._loop_depth += has_goto
+        self._active.append(function.declaration)
+        for _ in range(_MAX_ROUNDS):
+            frame.changed = False
+            self.visit(body)
+            if not frame.changed:
+                break
+        else:
+            raise AssertionError(f"roots of {function.name} do not settle")
+        self._active.pop()
+        self._loop_depth -= has_goto
+        self._frame = saved
+        self._done[key] = frame.returned
+        return frame.returned
+
+    def visit(self, node: Node) -> None:
+        """A statement or declaration."""
+        kind = node.kind
+        if kind in LOOPS:
+            self._loop_depth += 1
+            self._look_for_fences(node)
+            for child in node.children:
+                self.visit(child)
+            self._loop_depth -= 1
+        elif kind is Kind.VAR_DECL:
+            for child in node.operands:
+                self._store_roots(node.declaration, self.value(child))
+        elif kind is Kind.RETURN:
+            for child in node.children:
+                roots = self.value(child)
+                if not roots <= self._frame.returned:
+                    self._frame.returned |= roots
+        elif kind is Kind.ASM:
+            self._because(node, "uses inline assembly")
+            self._touch(self._all, reads=True, writes=True, nbytes={_UNKNOWN_NBYTES})
+        elif 200 <= kind < 300 and kind is not Kind.OTHER:
+            for child in node.children:
+                self.visit(child)
+        elif kind not in _LEAVES:
+            self.value(node)
+
+    # -- expressions -----------------------------------------------------------------------------
+
+    def value(self, node: Node) -> Roots:
+        """Evaluate an expression: note its accesses, answer the roots of its value."""
+        kind = node.kind
+        if kind in _LEAVES:
+            return NOTHING
+        if kind in _PLACES or (kind is Kind.UNARY_OPERATOR and node.operator == "*"):
+            return self._load(node, self.place(node))
+        children = node.operands
+        match kind:
+            case Kind.PAREN if len(children) == 1:
+                return self.value(children[0])
+            case Kind.UNEXPOSED | Kind.CAST if len(children) == 1:
+                return self._converted(node, children[0], self.value(children[0]))
+            case Kind.UNARY_OPERATOR if node.operator == "&":
+                return self._address(children[0], self.place(children[0]))
+            case Kind.UNARY_OPERATOR if node.operator in ("++", "--", "x++", "x--"):
+                place = self.place(children[0])
+                self._access(place, children[0], reads=True, writes=True)
+                return self._contents(place, children[0].type)
+            case Kind.BINARY_OPERATOR if node.operator == "=":
+                roots = self.value(children[1])
+                place = self.place(children[0])
+                self._access(place, children[0], reads=False, writes=True)
+                if place.variable:
+                    self._store_roots(place.variable, roots)
+                return roots
+            case Kind.COMPOUND_ASSIGNMENT:
+                roots = self.value(children[1])
+                place = self.place(children[0])
+                self._access(place, children[0], reads=True, writes=True)
+                if place.variable:
+                    self._store_roots(place.variable, roots)
+                return self._contents(place, children[0].type) | roots
+            case Kind.CALL:
+                return self._call(node)
+            case Kind.BINARY_OPERATOR if node.operator == ",":
+                self.value(children[0])
+                return self.value(children[1])
+            case Kind.BINARY_OPERATOR | Kind.UNARY_OPERATOR | Kind.CONDITIONAL_OPERATOR:
+                return self._join(children)
+            case Kind.INIT_LIST | Kind.COMPOUND_LITERAL:
+                return self._join(children)
+            case _:
+                return self._unknown(node, children)
+
+    def _join(self, nodes: tuple[Node, ...]) -> Roots:
+        roots = NOTHING
+        for node in nodes:
+            roots |= self.value(node)
+        return roots
+
+    def _converted(self, node: Node, child: Node, roots: Roots) -> Roots:
+        if node.type.form is Form.POINTER and child.type.form not in _ADDRESSES:
+            return NOTHING if _is_zero(child, self.tree) else self._all
+        return roots
+
+    def _unknown(self, node: Node, children: tuple[Node, ...]) -> Roots:
+        """A node no rule is for, such as a statement expression or clang's own atomic operators."""
+        roots = NOTHING
+        for child in children:
+            if 200 <= child.kind < 300 or child.kind in (Kind.VAR_DECL, Kind.COMPOUND):
+                self.visit(child)
+            else:
+                roots |= self.value(child)
+        if len(children) > 1 and any(child.type.form is Form.POINTER for child in children):
+            atomic = "atomic" in self.tree.source(node)
+            if atomic:
+                self._atomic(node, roots or self._all)
+            self._touch(roots, reads=True, writes=True, nbytes={_UNKNOWN_NBYTES})
+        return self._all if node.type.holds_pointer else roots
+
+    def place(self, node: Node) -> Place:
+        """Where an lvalue is; accesses on the way there are noted, the one to it is not."""
+        children = node.operands
+        match node.kind:
+            case Kind.DECL_REF:
+                return Place(node.declaration, NOTHING)
+            case Kind.PAREN if len(children) == 1:
+                return self.place(children[0])
+            case Kind.UNARY_OPERATOR if node.operator == "*":
+                return Place(0, self.value(children[0]))
+            case Kind.ARRAY_SUBSCRIPT if len(children) == 2:
+                base, index = children
+                if base.type.form not in _ADDRESSES and index.type.form in _ADDRESSES:
+                    base, index = index, base
+                self.value(index)
+                return self._element(base)
+            case Kind.MEMBER_REF if len(children) == 1:
+                base = children[0]
+                if base.type.form is Form.POINTER:
+                    return Place(0, self.value(base))
+                return self.place(base)
+            case Kind.UNEXPOSED if len(children) == 1 and node.type.form is not Form.POINTER:
+                return self.place(children[0])
+            case _:
+                # A value, such as the struct that a call returned.
+                roots = self.value(node)
+                return Place(0, roots if node.type.holds_pointer else NOTHING)
+
+    def _element(self, base: Node) -> Place:
+        """The place of ``base[i]``: an array's elements are where the array is."""
+        inner = base
+        while inner.kind in (Kind.UNEXPOSED, Kind.PAREN) and len(inner.children) == 1:
+            inner = inner.children[0]
+        if inner.type.form in (Form.ARRAY, Form.VECTOR) and inner.kind in (*_PLACES, Kind.UNARY_OPERATOR):
+            return self.place(inner)
+        if base.type.form is Form.VECTOR:
+            return self.place(base)
+        return Place(0, self.value(base))
+
+    def _load(self, node: Node, place: Place) -> Roots:
+        """The value of an lvalue; an array's value is its address."""
+        if node.type.form is Form.ARRAY:
+            return self._address(node, place)
+        if node.type.form is Form.FUNCTION:
+            return NOTHING
+        self._access(place, node, reads=True, writes=False)
+        return self._contents(place, node.type)
+
+    def _address(self, node: Node, place: Place) -> Roots:
+        if not place.variable:
+            return place.roots
+        if place.variable not in self._frame.address_taken:
+            self._frame.address_taken.add(place.variable)
+            self._frame.changed = True
+        return frozenset({STATIC}) if node.type.space is Space.GLOBAL else NOTHING
+
+    def _contents(self, place: Place, value_type: Type) -> Roots:
+        """Roots of what lies at a place."""
+        if not place.variable:
+            # Nothing is known about pointers that went through memory.
+            return (place.roots | self._all) if value_type.holds_pointer else NOTHING
+        if value_type.holds_pointer and (
+            value_type.punned
+            or place.variable in self._frame.address_taken
+            or place.variable in self._punned()
+        ):
+            return self._all
+        return self._frame.roots.get(place.variable, NOTHING)
+
+    def _punned(self) -> frozenset[int]:
+        return frozenset()
+
+    def _store_roots(self, variable: int, roots: Roots) -> None:
+        known = self._frame.roots.get(variable, NOTHING)
+        if not roots <= known:
+            self._frame.roots[variable] = known | roots
+            self._frame.changed = True
+
+    # -- calls -----------------------------------------------------------------------------------
+
+    def _call(self, node: Node) -> Roots:
+        reference = callee_of(node)
+        arguments = node.children[1:]
+        if reference is None:
+            self._because(node, "calls through a pointer")
+            self._touch(self._join(arguments) or self._all, reads=True, writes=True, nbytes={_UNKNOWN_NBYTES})
+            return self._all
+        values = [self.value(argument) for argument in arguments]
+        function = self.tree.functions.get(reference.declaration)
+        if function is not None:
+            return self.call(function, values, node)
+        self._builtin(node, reference.name, arguments, values)
+        return self._all if node.type.holds_pointer else NOTHING
+
+    def _builtin(self, node: Node, name: str, arguments: tuple[Node, ...], values: list[Roots]) -> None:
+        action = action_of(name)
+        if name in FENCES:
+            if name == "atomic_work_item_fence" and not self._is_group_scope(arguments):
+                self._because(node, "orders memory across work-groups with atomic_work_item_fence")
+            return
+        if action is Action.ENQUEUE:
+            self._because(node, f"calls '{name}'")
+        pointers = 0
+        for argument, roots in zip(arguments, values, strict=True):
+            form = argument.type.form
+            if form is Form.IMAGE:
+                self._touch(roots, reads=action is not Action.WRITE_IMAGE, writes=False, nbytes=set())
+                if action is not Action.READ_IMAGE:
+                    self._touch(roots, reads=False, writes=True, nbytes={_UNKNOWN_NBYTES})
+                    self._because(node, f"writes an image with {name}")
+            elif form in (Form.POINTER, Form.ARRAY) and argument.type.element is not None:
+                pointers += 1
+                self._through(node, name, action, argument.type.element, roots, pointers)
+
+    def _through(
+        self, node: Node, name: str, action: Action, pointee: Type, roots: Roots, number: int
+    ) -> None:
+        """A built-in's access through its ``number``-th pointer, counted from 1."""
+        reached = self._reached(pointee.space, roots)
+        if not reached:
+            return
+        if action is Action.ATOMIC and number == 1:
+            self._atomic(node, reached)
+        reads = action in (Action.READ, Action.ATOMIC, Action.UNKNOWN, Action.ENQUEUE)
+        writes = action in (Action.WRITE, Action.ATOMIC, Action.UNKNOWN, Action.ENQUEUE)
+        if action is Action.COPY:
+            reads, writes = number == 2, number == 1
+        if reads and pointee.volatile:
+            self._spin(node)
+        self._touch(reached, reads=reads, writes=writes, nbytes=_sizes(pointee), at=node)
+
+    def _is_group_scope(self, arguments: tuple[Node, ...]) -> bool:
+        scope = self.tree.source(arguments[-1]) if arguments else ""
+        return scope in ("memory_scope_work_group", "memory_scope_work_item", "memory_scope_sub_group")
+
+    def _look_for_fences(self, loop: Node) -> None:
+        """A fence in a loop that reads global memory may wait for another work-group."""
+        for node in loop.walk():
+            if node.kind is not Kind.CALL:
+                continue
+            reference = callee_of(node)
+            if reference is None:
+                continue
+            if reference.name in FENCES and self._orders_global(node) and self._reads_global(loop):
+                self._because(node, f"uses {reference.name} in a loop that reads global memory")
+                return
+
+    def _orders_global(self, fence: Node) -> bool:
+        flags = self.tree.source(fence.children[1]) if len(fence.children) > 1 else ""
+        return flags.strip("() ") != "CLK_LOCAL_MEM_FENCE"
+
+    def _reads_global(self, loop: Node) -> bool:
+        functions = self.tree.functions
+        return any(
+            (
+                (node.kind in _PLACES or node.kind is Kind.UNARY_OPERATOR)
+                and node.type.space in (Space.GLOBAL, Space.GENERIC)
+            )
+            or (node.kind is Kind.DECL_REF and node.declaration in functions)
+            for node in loop.walk()
+        )
+
+    # -- effects ---------------------------------------------------------------------------------
+
+    def _reached(self, space: Space, roots: Roots) -> Roots:
+        """Which roots an access in ``space`` through a pointer with ``roots`` may reach."""
+        match space:
+            case Space.LOCAL | Space.PRIVATE:
+                return NOTHING
+            case Space.GLOBAL:
+                return roots & self._all_global or self._all_global
+            case Space.CONSTANT:
+                return roots & self._all_constant
+            case _:
+                return roots or self._all
+
+    def _access(self, place: Place, node: Node, reads: bool, writes: bool) -> None:
+        space = node.type.space
+        if place.variable:
+            if space is not Space.GLOBAL:
+                return
+            reached: Roots = frozenset({STATIC})
+        else:
+            reached = self._reached(space, place.roots)
+        if not reached:
+            return
+        if reads and node.type.volatile:
+            self._spin(node)
+        self._touch(reached, reads=reads, writes=writes, nbytes=_sizes(node.type), at=node)
+
+    def _touch(
+        self, roots: Roots, reads: bool, writes: bool, nbytes: set[int], at: Node | None = None
+    ) -> None:
+        for root in roots:
+            if root == STATIC:
+                if writes and at is not None:
+                    self._because(at, "may write a program-scope variable")
+                continue
+            effects = self.arguments[root]
+            effects.reads |= reads
+            if writes:
+                effects.writes = True
+                effects.store_nbytes |= nbytes
+
+    def _atomic(self, node: Node, roots: Roots) -> None:
+        for root in roots:
+            if root != STATIC:
+                self.arguments[root].atomic = True
+        names = sorted(self._names[root] for root in roots if root != STATIC)
+        through = f" through '{names[0]}'" if len(names) == 1 else ""
+        self._because(node, f"updates global memory atomically{through}")
+
+    def _spin(self, node: Node) -> None:
+        if self._loop_depth:
+            self._because(
+                node, "reads volatile global memory in a loop, perhaps to wait for another work-group"
+            )
+
+    def _because(self, node: Node | None, what: str) -> None:
+        line = self.lines.describe(node.begin) if node is not None else "line 0"
+        reason = (node.begin if node is not None else 0, f"{line}: {what}")
+        if reason not in self.reasons:
+            self.reasons.append(reason)
+
+    @property
+    def why_whole(self) -> str:
+        """The first reason, in the order of the text; empty when there is none."""
+        return min(self.reasons)[1] if self.reasons else ""
+
+
+def _sizes(stored: Type) -> set[int]:
+    largest, smallest = stored.scalar_nbytes
+    return {largest, smallest}
+
+
+def _is_zero(node: Node, tree: Tree) -> bool:
+    """A null pointer constant."""
+    while node.kind in (Kind.UNEXPOSED, Kind.PAREN, Kind.CAST) and len(node.operands) == 1:
+        node = node.operands[0]
+    return node.kind is Kind.INTEGER_LITERAL and tree.source(node).rstrip("uUlL") in ("0", "0x0", "NULL")

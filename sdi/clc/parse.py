@@ -1,0 +1,268 @@
+"""From libclang's cursors to our tree."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sdi.clc.base_header import HEADER_PATH, header_text, parser_extensions
+from sdi.clc.libclang import CXCursor, CXType, Unit, text_of
+from sdi.clc.options import BuildOptions
+from sdi.clc.syntax import Form, Function, Kind, Node, Space, Tree, Type
+
+_BINARY = (
+    "",
+    ".*",
+    "->*",
+    "*",
+    "/",
+    "%",
+    "+",
+    "-",
+    "<<",
+    ">>",
+    "<=>",
+    "<",
+    ">",
+    "<=",
+    ">=",
+    "==",
+    "!=",
+    "&",
+    "^",
+    "|",
+    "&&",
+    "||",
+    "=",
+    "*=",
+    "/=",
+    "%=",
+    "+=",
+    "-=",
+    "<<=",
+    ">>=",
+    "&=",
+    "^=",
+    "|=",
+    ",",
+)
+_UNARY = ("", "x++", "x--", "++", "--", "&", "*", "+", "-", "~", "!", "__real", "__imag", "__extension__", "")
+
+_UNSIGNED = frozenset({4, 5, 6, 7, 8, 9, 10, 11, 12})
+_INTEGERS = frozenset(range(3, 21))
+_FLOATS = frozenset({21, 22, 23, 30, 31, 32})
+_ENUM = 106
+_POINTER = 101
+_RECORD = 105
+_VECTORS = frozenset({113, 176})
+_ARRAYS = frozenset({112, 114, 115, 116})
+_FUNCTIONS = frozenset({110, 111})
+_VOID = 2
+_ATOMIC = 177
+_IMAGES = range(121, 157)
+_SAMPLER = 157
+_EVENT = 158
+_NAMED = frozenset({Kind.DECL_REF, Kind.MEMBER_REF, Kind.CALL})
+_DECLARATIONS = frozenset(
+    {
+        Kind.FUNCTION_DECL,
+        Kind.VAR_DECL,
+        Kind.PARM_DECL,
+        Kind.FIELD_DECL,
+        Kind.STRUCT_DECL,
+        Kind.UNION_DECL,
+        Kind.ENUM_DECL,
+        Kind.ENUM_CONSTANT_DECL,
+        Kind.TYPEDEF_DECL,
+    }
+)
+_SPACES = {
+    0: Space.NONE,
+    1: Space.GLOBAL,
+    2: Space.LOCAL,
+    3: Space.CONSTANT,
+    4: Space.PRIVATE,
+    5: Space.GENERIC,
+}
+
+NO_TYPE = Type(Form.OTHER, "", "", 0, Space.NONE, False, False, False, False, None, 0, (0, 0), False)
+
+
+def clang_arguments(options: BuildOptions) -> list[str]:
+    """clang's command line for a program with these options."""
+    arguments = ["-x", "cl", f"-cl-std={options.standard}", "-target", "spir64"]
+    arguments += ["-Xclang", "-fdeclare-opencl-builtins", "-Xclang", parser_extensions(options.version)]
+    arguments += ["-cl-no-stdinc", "-nostdinc", "-undef", "-fgnu-keywords", "-ferror-limit=100"]
+    arguments += ["-include", HEADER_PATH]
+    arguments += options.flags
+    return arguments
+
+
+def parse_unit(
+    path: str, text: bytes, options: BuildOptions, macros: Mapping[str, str], extra: list[str]
+) -> Unit:
+    """Parse ``text`` as if it lay at ``path``; the caller leaves the Unit's context.
+
+    ``macros``: predefined; clang also looks at them to know which built-in functions there are.
+    """
+    header = "".join(f"#define {n} {v}\n" for n, v in macros.items() if not n.startswith("__STDC"))
+    arguments = [*clang_arguments(options), *extra]
+    return Unit({path: text, HEADER_PATH: (header + header_text()).encode()}, arguments)
+
+
+class TreeBuilder:
+    """Builds a Tree from one Unit.  Owned by: the thread of the build."""
+
+    def __init__(self, unit: Unit, text: bytes) -> None:
+        self.unit = unit
+        self.lib = unit.lib
+        self.text = text
+        self.main = unit.main_file()
+        self._types: dict[tuple[int, int], Type] = {}
+
+    def build(self) -> Tree:
+        """The declarations of the main file."""
+        declarations: list[Node] = []
+        for cursor in self.unit.children(self.unit.root()):
+            if not self.is_foreign(cursor):
+                declarations.append(self.node(cursor))
+        grouped: dict[int, list[Node]] = {}
+        for node in declarations:
+            if node.kind is Kind.FUNCTION_DECL:
+                grouped.setdefault(node.declaration, []).append(node)
+        functions = {
+            key: Function(nodes[0].name, key, tuple(nodes), next((n for n in nodes if n.is_definition), None))
+            for key, nodes in grouped.items()
+        }
+        return Tree(self.text.decode("latin-1"), tuple(declarations), functions)
+
+    def is_foreign(self, cursor: CXCursor) -> bool:
+        """Declared in the base header or by clang itself."""
+        return self.unit.file_offset(self.lib.clang_getCursorLocation(cursor))[0] != self.main
+
+    def node(self, cursor: CXCursor) -> Node:
+        """The tree below ``cursor``."""
+        lib = self.lib
+        kind = Kind(cursor.kind)
+        begin, end = self.unit.extent(cursor)
+        name, operator, declaration = "", "", 0
+        is_definition = is_static = False
+        location = 0
+        if kind is Kind.PARM_DECL:
+            location = self.unit.file_offset(lib.clang_getCursorLocation(cursor))[1]
+        if kind in _DECLARATIONS:
+            name = text_of(lib.clang_getCursorSpelling(cursor))
+            declaration = lib.clang_getCanonicalCursor(cursor).identity
+            if kind in (Kind.FUNCTION_DECL, Kind.VAR_DECL):
+                is_definition = bool(lib.clang_isCursorDefinition(cursor))
+                location = self.unit.file_offset(lib.clang_getCursorLocation(cursor))[1]
+        elif kind in _NAMED:
+            referenced = lib.clang_getCursorReferenced(cursor)
+            declaration = lib.clang_getCanonicalCursor(referenced).identity
+            name = text_of(lib.clang_getCursorSpelling(cursor))
+        elif kind is Kind.BINARY_OPERATOR or kind is Kind.COMPOUND_ASSIGNMENT:
+            operator = _BINARY[lib.clang_getCursorBinaryOperatorKind(cursor)]
+        elif kind is Kind.UNARY_OPERATOR:
+            operator = _UNARY[lib.clang_getCursorUnaryOperatorKind(cursor)]
+        if kind is Kind.VAR_DECL:
+            is_static = int(lib.clang_Cursor_getStorageClass(cursor)) in (2, 3)
+        children = tuple([self.node(child) for child in self.unit.children(cursor)])
+        return Node(
+            kind,
+            name,
+            self.type_of(lib.clang_getCursorType(cursor)),
+            begin,
+            end,
+            children,
+            declaration,
+            operator,
+            is_definition,
+            is_static,
+            location,
+        )
+
+    def type_of(self, ctype: CXType) -> Type:
+        """Our value for a libclang type; each is made once."""
+        key = ctype.identity
+        known = self._types.get(key)
+        if known is None:
+            known = self._types[key] = self._make_type(ctype) if ctype.kind else NO_TYPE
+        return known
+
+    def _make_type(self, ctype: CXType) -> Type:
+        lib = self.lib
+        canonical = lib.clang_getCanonicalType(ctype)
+        kind: int = canonical.kind
+        form, element, count = Form.OTHER, None, 0
+        holds_pointer = punned = False
+        nbytes = max(int(lib.clang_Type_getSizeOf(canonical)), 0)
+        scalars = (nbytes, nbytes)
+        if kind == _ATOMIC:
+            inner = self.type_of(lib.clang_Type_getValueType(canonical))
+            form, scalars = inner.form, inner.scalar_nbytes
+        elif kind in _INTEGERS or kind == _ENUM:
+            form = Form.INTEGER
+        elif kind in _FLOATS:
+            form = Form.FLOATING
+        elif kind in _VECTORS or kind in _ARRAYS:
+            form = Form.VECTOR if kind in _VECTORS else Form.ARRAY
+            element = self.type_of(lib.clang_getElementType(canonical))
+            count = max(int(lib.clang_getNumElements(canonical)), 0)
+            scalars, holds_pointer = element.scalar_nbytes, element.holds_pointer
+            punned = element.punned
+        elif kind == _POINTER:
+            form, holds_pointer = Form.POINTER, True
+            element = self.type_of(lib.clang_getPointeeType(canonical))
+        elif kind == _RECORD:
+            form = Form.RECORD
+            scalars, holds_pointer, punned = self._record(canonical)
+        elif kind in _FUNCTIONS:
+            form, scalars = Form.FUNCTION, (0, 0)
+        elif kind == _VOID:
+            form, scalars = Form.VOID, (0, 0)
+        elif kind == _SAMPLER:
+            form = Form.SAMPLER
+        elif kind == _EVENT:
+            form = Form.EVENT
+        elif kind in _IMAGES:
+            form = Form.IMAGE
+        return Type(
+            form,
+            text_of(lib.clang_getTypeSpelling(ctype)),
+            text_of(lib.clang_getTypeSpelling(canonical)),
+            nbytes,
+            _SPACES.get(int(lib.clang_getAddressSpace(canonical)), Space.GENERIC),
+            bool(lib.clang_isConstQualifiedType(canonical)),
+            bool(lib.clang_isVolatileQualifiedType(canonical)),
+            bool(lib.clang_isRestrictQualifiedType(canonical)),
+            kind in _UNSIGNED,
+            element,
+            count,
+            scalars,
+            holds_pointer,
+            punned,
+        )
+
+    def _record(self, record: CXType) -> tuple[tuple[int, int], bool, bool]:
+        """Largest and smallest scalar of a record, whether it holds a pointer, and one in a union."""
+        largest, smallest, pointer, union = 0, 0, False, False
+        pending = [record]
+        seen = 0
+        while pending:
+            current = pending.pop()
+            seen += 1
+            declaration = self.lib.clang_getTypeDeclaration(current)
+            union = union or declaration.kind == Kind.UNION_DECL
+            for child in self.unit.children(declaration):
+                if child.kind != Kind.FIELD_DECL:
+                    continue
+                field = self.lib.clang_getCanonicalType(self.lib.clang_getCursorType(child))
+                while field.kind in _ARRAYS or field.kind in _VECTORS:
+                    field = self.lib.clang_getCanonicalType(self.lib.clang_getElementType(field))
+                if field.kind == _RECORD and seen < 1000:
+                    pending.append(field)
+                    continue
+                pointer = pointer or field.kind == _POINTER
+                nbytes = max(int(self.lib.clang_Type_getSizeOf(field)), 1)
+                largest = max(largest, nbytes)
+                smallest = min(smallest or nbytes, nbytes)
+        return (largest, smallest), pointer, pointer and union

@@ -1,0 +1,254 @@
+"""Sub-range OpenCL C: every kernel can run a box of work-groups and behave as part of the whole NDRange.
+
+Each kernel gets one more parameter, ``__sdi_launch`` (see ``launch.py``).  Functions that need the
+NDRange's geometry, at any depth, get a pointer to it as their first parameter, ``__sdi_range``.
+The text is edited at the extents of nodes and never printed anew, so what the front end does not
+know passes through untouched; no edit adds or removes a line, so ``#line`` stays true.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sdi.clc.arguments import argument_kind, is_kernel
+from sdi.clc.builtins import GEOMETRY_FUNCTIONS
+from sdi.clc.model import ArgumentKind
+from sdi.clc.syntax import Function, Kind, Node, Space, Tree, callee_of
+
+_GEOMETRY = """\
+typedef struct { ulong group_offset[3]; ulong num_groups[3]; ulong global_offset[3]; \
+ulong global_size[3]; uint work_dim; uint reserved; } __sdi_geometry;
+"""
+_FUNCTION = "static inline __attribute__((always_inline)) "
+_ACCESSORS = {
+    "get_work_dim": ("uint", "", "r->work_dim"),
+    "get_global_id": (
+        "size_t",
+        "uint d",
+        "d < 3 ? get_global_id(d) + (size_t)(r->group_offset[d] * get_local_size(d)"
+        " + r->global_offset[d]) : 0",
+    ),
+    "get_global_size": ("size_t", "uint d", "d < 3 ? (size_t)r->global_size[d] : 1"),
+    "get_group_id": ("size_t", "uint d", "d < 3 ? get_group_id(d) + (size_t)r->group_offset[d] : 0"),
+    "get_num_groups": ("size_t", "uint d", "d < 3 ? (size_t)r->num_groups[d] : 1"),
+    "get_global_offset": ("size_t", "uint d", "d < 3 ? (size_t)r->global_offset[d] : 0"),
+    "get_enqueued_local_size": ("size_t", "uint d", "get_local_size(d)"),
+    "get_global_linear_id": (
+        "size_t",
+        "",
+        "((get_global_id(2) + (size_t)r->group_offset[2] * get_local_size(2)) * (size_t)r->global_size[1]"
+        " + get_global_id(1) + (size_t)r->group_offset[1] * get_local_size(1)) * (size_t)r->global_size[0]"
+        " + get_global_id(0) + (size_t)r->group_offset[0] * get_local_size(0)",
+    ),
+}
+_POINTER = "const __sdi_geometry *__sdi_range"
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """Replace ``[begin, end)`` of the text."""
+
+    begin: int
+    end: int
+    text: str
+
+
+def apply_edits(text: str, edits: list[Edit]) -> str:
+    """The text with all edits made; edits at one place keep their order, and none may overlap."""
+    parts: list[str] = []
+    at = 0
+    for edit in sorted(edits, key=lambda e: (e.begin, e.end)):
+        assert at <= edit.begin <= edit.end, f"edits overlap at {edit.begin}"
+        parts += [text[at : edit.begin], edit.text]
+        at = edit.end
+    return "".join(parts) + text[at:]
+
+
+def _opening(text: str, at: int) -> int:
+    """Offset of the first ``(`` at or after ``at``, past white space and closing parentheses."""
+    while text[at] in " \t\n\r\f\v)":
+        at += 1
+    assert text[at] == "(", f"no parameter list at {at}"
+    return at
+
+
+def _closing(text: str, opening: int) -> int:
+    """Offset of the ``)`` that matches the ``(`` at ``opening``; strings are skipped."""
+    depth, at = 0, opening
+    while True:
+        char = text[at]
+        if char in "\"'":
+            quote = char
+            at += 1
+            while text[at] != quote:
+                at += 2 if text[at] == "\\" else 1
+        elif char == "(":
+            depth += 1
+        elif char == ")":
+            depth -= 1
+            if depth == 0:
+                return at
+        at += 1
+
+
+def _calls(tree: Tree, body: Node) -> list[tuple[Node, Node]]:
+    """(call, reference to its function) for each direct call."""
+    found: list[tuple[Node, Node]] = []
+    for node in body.walk():
+        if node.kind is Kind.CALL:
+            reference = callee_of(node)
+            if reference is not None:
+                found.append((node, reference))
+    return found
+
+
+def _shifted(kernel: Function) -> list[Node]:
+    return [
+        p for p in kernel.parameters if argument_kind(p.type) in (ArgumentKind.GLOBAL, ArgumentKind.CONSTANT)
+    ]
+
+
+class SubrangeEmitter:
+    """Emits one program.  Owned by: the thread of the build."""
+
+    def __init__(self, tree: Tree) -> None:
+        self.tree = tree
+        self.text = tree.text
+        self.edits: list[Edit] = []
+        self.kernels = {key for key, f in tree.functions.items() if is_kernel(tree, f)}
+        self.calls = {
+            key: _calls(tree, f.body) if f.body is not None else [] for key, f in tree.functions.items()
+        }
+        self.needing = self._needing_geometry()
+
+    def emit(self) -> str:
+        """The whole text, ready for a member's compiler."""
+        for key, function in self.tree.functions.items():
+            if key in self.kernels:
+                self._kernel(function)
+            elif key in self.needing:
+                for node in function.nodes:
+                    self._prepend_parameter(node)
+            for call, reference in self.calls[key]:
+                self._call(call, reference)
+        return self._prologue() + apply_edits(self.text, self.edits)
+
+    def _needing_geometry(self) -> set[int]:
+        """Functions that ask for the geometry, or call one that does, or call a kernel."""
+        functions = self.tree.functions
+        needing = {
+            key
+            for key, calls in self.calls.items()
+            if any(
+                r.declaration in self.kernels
+                or (r.declaration not in functions and r.name in GEOMETRY_FUNCTIONS)
+                for _, r in calls
+            )
+        }
+        grown = True
+        while grown:
+            more = {
+                key
+                for key, calls in self.calls.items()
+                if key not in needing and any(r.declaration in needing for _, r in calls)
+            }
+            needing |= more
+            grown = bool(more)
+        return needing
+
+    def _prologue(self) -> str:
+        counts = sorted({len(_shifted(self.tree.functions[key])) for key in self.kernels})
+        nested = {
+            len(_shifted(self.tree.functions[r.declaration]))
+            for calls in self.calls.values()
+            for _, r in calls
+            if r.declaration in self.kernels
+        }
+        used = {r.name for calls in self.calls.values() for _, r in calls} & GEOMETRY_FUNCTIONS
+        parts = [_GEOMETRY]
+        for count in counts:
+            shift = f" long shift[{count}];" if count else ""
+            parts.append(f"typedef struct {{ __sdi_geometry range;{shift} }} __sdi_launch_{count};\n")
+        for count in sorted(nested):
+            zero = f" for (int i = 0; i < {count}; i++) l.shift[i] = 0;" if count else ""
+            parts.append(
+                f"{_FUNCTION}__sdi_launch_{count} __sdi_nested_{count}(const __sdi_geometry *r) "
+                f"{{ __sdi_launch_{count} l; l.range = *r;{zero} return l; }}\n"
+            )
+        for name in sorted(used):
+            result, parameter, value = _ACCESSORS[name]
+            more = f", {parameter}" if parameter else ""
+            parts.append(
+                f"{_FUNCTION}{result} __sdi_{name}(const __sdi_geometry *r{more}) {{ return {value}; }}\n"
+            )
+        return "".join(parts)
+
+    def _parameter_list(self, declaration: Node) -> tuple[int, int]:
+        """Offsets of the parentheses around the parameters."""
+        opening = _opening(self.text, declaration.location + len(declaration.name))
+        return opening, _closing(self.text, opening)
+
+    def _prepend_parameter(self, declaration: Node) -> None:
+        opening, closing = self._parameter_list(declaration)
+        if any(n.kind is Kind.PARM_DECL for n in declaration.children):
+            self.edits.append(Edit(opening + 1, opening + 1, f"{_POINTER}, "))
+        else:
+            self.edits.append(self._keeping_lines(opening + 1, closing, _POINTER))
+
+    def _keeping_lines(self, begin: int, end: int, text: str) -> Edit:
+        return Edit(begin, end, text + "\n" * self.text.count("\n", begin, end))
+
+    def _kernel(self, kernel: Function) -> None:
+        shifted = _shifted(kernel)
+        hidden = f"__sdi_launch_{len(shifted)} __sdi_launch"
+        for node in kernel.nodes:
+            opening, closing = self._parameter_list(node)
+            if any(n.kind is Kind.PARM_DECL for n in node.children):
+                self.edits.append(Edit(closing, closing, f", {hidden}"))
+            else:
+                self.edits.append(self._keeping_lines(opening + 1, closing, hidden))
+        body = kernel.body
+        if body is None:
+            return
+        statements: list[str] = []
+        if kernel.declaration in self.needing:
+            statements.append(f"{_POINTER} = &__sdi_launch.range;")
+        for number, parameter in enumerate(shifted):
+            if parameter.name:
+                statements.append(self._unshift(parameter, number))
+        if statements:
+            self.edits.append(Edit(body.begin + 1, body.begin + 1, " " + " ".join(statements)))
+
+    def _unshift(self, parameter: Node, number: int) -> str:
+        """The statement that makes a pointer name byte 0 of the application's buffer."""
+        pointee = parameter.type.element
+        assert pointee is not None
+        space = "__constant" if pointee.space is Space.CONSTANT else "__global"
+        qualifiers = space + " const" * pointee.const + " volatile" * pointee.volatile
+        name = source = parameter.name
+        target = name
+        if parameter.type.const:
+            # A const pointer can't be assigned: the parameter gets another name, a local takes its own.
+            source = f"__sdi_arg_{name}"
+            self.edits.append(Edit(parameter.location, parameter.location + len(name), source))
+            target = self.text[parameter.begin : parameter.end]
+        moved = f"({qualifiers} void *)(({qualifiers} char *){source} - __sdi_launch.shift[{number}])"
+        return f"{' '.join(target.split())} = {source} ? {moved} : 0;"
+
+    def _call(self, call: Node, reference: Node) -> None:
+        key = reference.declaration
+        opening = _opening(self.text, reference.end)
+        if key in self.kernels:
+            count = len(_shifted(self.tree.functions[key]))
+            closing = call.end - 1
+            assert self.text[closing] == ")"
+            comma = ", " if len(call.children) > 1 else ""
+            self.edits.append(Edit(closing, closing, f"{comma}__sdi_nested_{count}(__sdi_range)"))
+            return
+        is_builtin = key not in self.tree.functions and reference.name in GEOMETRY_FUNCTIONS
+        if not is_builtin and key not in self.needing:
+            return
+        if is_builtin:
+            self.edits.append(Edit(reference.begin, reference.end, f"__sdi_{reference.name}"))
+        comma = ", " if len(call.children) > 1 else ""
+        self.edits.append(Edit(opening + 1, opening + 1, f"__sdi_range{comma}"))

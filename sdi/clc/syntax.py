@@ -1,0 +1,218 @@
+"""The tree of a program as the front end's passes read it: plain values, free of libclang.
+
+Offsets count bytes of the preprocessed text.  ``(children of) UNEXPOSED`` nodes are what libclang has
+no name for: implicit conversions (extent of their only child), vector components (``v.xy``: the
+child is the vector) and a few operators; passes that don't know a node must assume the worst.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum, IntEnum
+
+
+class Kind(IntEnum):
+    """Node kinds; values are libclang's CXCursorKind."""
+
+    STRUCT_DECL = 2
+    UNION_DECL = 3
+    ENUM_DECL = 5
+    FIELD_DECL = 6
+    ENUM_CONSTANT_DECL = 7
+    FUNCTION_DECL = 8
+    VAR_DECL = 9
+    PARM_DECL = 10
+    TYPEDEF_DECL = 20
+    TYPE_REF = 43
+    UNEXPOSED = 100
+    DECL_REF = 101
+    MEMBER_REF = 102
+    CALL = 103
+    INTEGER_LITERAL = 106
+    FLOATING_LITERAL = 107
+    STRING_LITERAL = 109
+    CHARACTER_LITERAL = 110
+    PAREN = 111
+    UNARY_OPERATOR = 112
+    ARRAY_SUBSCRIPT = 113
+    BINARY_OPERATOR = 114
+    COMPOUND_ASSIGNMENT = 115
+    CONDITIONAL_OPERATOR = 116
+    CAST = 117
+    COMPOUND_LITERAL = 118
+    INIT_LIST = 119
+    SIZEOF = 136
+    LABEL = 201
+    COMPOUND = 202
+    CASE = 203
+    DEFAULT = 204
+    IF = 205
+    SWITCH = 206
+    WHILE = 207
+    DO = 208
+    FOR = 209
+    GOTO = 210
+    INDIRECT_GOTO = 211
+    CONTINUE = 212
+    BREAK = 213
+    RETURN = 214
+    ASM = 215
+    NULL_STATEMENT = 230
+    DECL_STATEMENT = 231
+    TRANSLATION_UNIT = 350
+    UNEXPOSED_ATTRIBUTE = 400
+    OTHER = 0
+
+    @classmethod
+    def _missing_(cls, value: object) -> Kind:
+        return cls.OTHER
+
+
+LOOPS = frozenset({Kind.WHILE, Kind.DO, Kind.FOR})
+
+
+class Space(Enum):
+    """Address spaces; NONE for types that are not in memory of their own, such as pointees of casts."""
+
+    NONE = 0
+    GLOBAL = 1
+    LOCAL = 2
+    CONSTANT = 3
+    PRIVATE = 4
+    GENERIC = 5
+
+
+class Form(Enum):
+    """What a type is, typedefs resolved."""
+
+    VOID = "void"
+    INTEGER = "integer"
+    FLOATING = "floating"
+    VECTOR = "vector"
+    POINTER = "pointer"
+    ARRAY = "array"
+    RECORD = "record"
+    IMAGE = "image"
+    SAMPLER = "sampler"
+    EVENT = "event"
+    FUNCTION = "function"
+    OTHER = "other"
+
+
+@dataclass(frozen=True, slots=True)
+class Type:
+    """A type with its qualifiers.
+
+    ``spelling``: as written, typedef names kept; ``canonical``: typedefs resolved.
+    ``nbytes``: ``sizeof``, 0 when it has none.
+    ``element``: pointee, or type of an element of a vector or array; None for pointees of a pointer
+    that is a member of a record.
+    ``count``: elements of a vector or array.
+    ``scalar_nbytes``: the largest and the smallest scalar inside; (0, 0) without any.
+    ``holds_pointer``: a value of it contains a pointer.
+    ``punned``: it has a pointer inside a union.
+    """
+
+    form: Form
+    spelling: str
+    canonical: str
+    nbytes: int
+    space: Space
+    const: bool
+    volatile: bool
+    restrict: bool
+    unsigned: bool
+    element: Type | None
+    count: int
+    scalar_nbytes: tuple[int, int]
+    holds_pointer: bool
+    punned: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A declaration, statement or expression.
+
+    ``name``: of a declaration, or of what a reference refers to.
+    ``declaration``: identity of the declaration (canonical), for declarations and references; 0: none.
+    ``operator``: of unary, binary and assignment operators, postfix ones as ``x++``.
+    ``is_static_storage``: of variables that live as long as the program.
+    ``location``: offset of the name, for declarations.
+    """
+
+    kind: Kind
+    name: str
+    type: Type
+    begin: int
+    end: int
+    children: tuple[Node, ...]
+    declaration: int = 0
+    operator: str = ""
+    is_definition: bool = False
+    is_static_storage: bool = False
+    location: int = 0
+
+    @property
+    def operands(self) -> tuple[Node, ...]:
+        """The children without references to types."""
+        if any(child.kind is Kind.TYPE_REF for child in self.children):
+            return tuple(child for child in self.children if child.kind is not Kind.TYPE_REF)
+        return self.children
+
+    def walk(self) -> Iterator[Node]:
+        """This node and all below it, in source order."""
+        stack = [self]
+        while stack:
+            node = stack.pop()
+            yield node
+            stack.extend(reversed(node.children))
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A function of the program: all its declarations, and its body's node when it is defined."""
+
+    name: str
+    declaration: int
+    nodes: tuple[Node, ...]
+    definition: Node | None
+
+    @property
+    def body(self) -> Node | None:
+        """The compound statement."""
+        if self.definition is None:
+            return None
+        return next((n for n in self.definition.children if n.kind is Kind.COMPOUND), None)
+
+    @property
+    def parameters(self) -> tuple[Node, ...]:
+        """Parameters of the definition, else of the first declaration."""
+        node = self.definition or self.nodes[0]
+        return tuple(n for n in node.children if n.kind is Kind.PARM_DECL)
+
+    @property
+    def attributes(self) -> tuple[Node, ...]:
+        """Attributes of all declarations, ``__kernel`` included."""
+        return tuple(n for node in self.nodes for n in node.children if n.kind is Kind.UNEXPOSED_ATTRIBUTE)
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """A parsed program.  ``text``: what the offsets count; one character per byte (latin-1)."""
+
+    text: str
+    declarations: tuple[Node, ...]
+    functions: dict[int, Function]
+
+    def source(self, node: Node) -> str:
+        """The text of a node."""
+        return self.text[node.begin : node.end]
+
+
+def callee_of(call: Node) -> Node | None:
+    """The DECL_REF of a call's function, through parentheses and conversions."""
+    node = call.children[0] if call.children else None
+    while node is not None and node.kind in (Kind.UNEXPOSED, Kind.PAREN) and len(node.children) == 1:
+        node = node.children[0]
+    return node if node is not None and node.kind is Kind.DECL_REF else None
