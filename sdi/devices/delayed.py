@@ -29,7 +29,7 @@ class DelayedDevice:
     """``device``, but each operation starts some time after it was issued, as if the member were busy.
 
     ``delay_ns()`` says how much for the next operation (a fixed cycle of 0 to 3 ms by default).  Delays start
-    at issue, so they overlap: n operations issued at once are late by one delay, not n.  Releases are in order.
+    at issue, so they overlap: n operations issued at once are late by one delay, not n.  Released in order.
     Owned by: the issuing thread; its own ``-late`` thread releases.
     """
 

@@ -6,14 +6,14 @@ Runs in the service, after it has set OCL_ICD_VENDORS: the loader reads it once,
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sdi.devices.base import Device
 from sdi.devices.delayed import DelayedDevice
 from sdi.devices.faulty import FaultyDevice
 from sdi.devices.opencl import DriverDevice, OpenCLDevice, driver_devices
-from sdi.errors import ClError, Status, require
+from sdi.errors import Status, require
 
 DEFAULT_CPU_MEMBERS = 2
 
@@ -23,9 +23,9 @@ class MemberSettings:
     """The settings that shape the image.
 
     ``count``: SDI_NUM_GPUS.  ``devices``: SDI_DEVICES, a comma list of indices into ``driver_devices()`` or
-    of substrings of "platform: name".  ``memory_nbytes``: SDI_MEMBER_MEMORY, a limit per member in bytes,
-    with suffix K, M or G.  For tests: ``delayed`` (SDI_TEST_DELAY_MEMBER) makes that member late, ``faulty``
-    (SDI_TEST_FAIL_MEMBER=<member>:<kernel>) makes launches of that kernel fail there.
+    of substrings of "platform: name".  ``memory_nbytes``: SDI_MEMBER_MEMORY, a limit per member.  For tests:
+    ``delayed`` (SDI_TEST_DELAY_MEMBER) is the member that is late, ``faulty`` (SDI_TEST_FAIL_MEMBER) a member
+    and the kernel whose launches fail there.
     """
 
     count: int | None = None
@@ -33,20 +33,6 @@ class MemberSettings:
     memory_nbytes: int | None = None
     delayed: int | None = None
     faulty: tuple[int, str] | None = None
-
-    @staticmethod
-    def read(environment: Mapping[str, str]) -> MemberSettings:
-        """Raises ClError(INVALID_VALUE) that names the setting."""
-        faulty = environment.get("SDI_TEST_FAIL_MEMBER")
-        member, separator, kernel = (faulty or "").partition(":")
-        require(not faulty or (separator and kernel), Status.INVALID_VALUE, f"SDI_TEST_FAIL_MEMBER={faulty}")
-        return MemberSettings(
-            count=_number(environment, "SDI_NUM_GPUS"),
-            devices=environment.get("SDI_DEVICES") or None,
-            memory_nbytes=_nbytes(environment, "SDI_MEMBER_MEMORY"),
-            delayed=_number(environment, "SDI_TEST_DELAY_MEMBER"),
-            faulty=(_parse(member, "SDI_TEST_FAIL_MEMBER", faulty), kernel) if faulty else None,
-        )
 
 
 def open_members(settings: MemberSettings) -> list[Device]:
@@ -119,22 +105,3 @@ def _select(devices: Sequence[DriverDevice], selection: str) -> list[DriverDevic
         pool.update((index, devices[index]) for index in matches)
     require(pool, Status.DEVICE_NOT_FOUND, f"SDI_DEVICES={selection!r} selects nothing")
     return list(pool.values())
-
-
-def _number(environment: Mapping[str, str], name: str) -> int | None:
-    text = environment.get(name)
-    return _parse(text, name, text) if text else None
-
-
-def _nbytes(environment: Mapping[str, str], name: str) -> int | None:
-    text = environment.get(name)
-    if not text:
-        return None
-    shift = {"K": 10, "M": 20, "G": 30}.get(text[-1].upper(), 0)
-    return _parse(text[:-1] if shift else text, name, text) << shift
-
-
-def _parse(digits: str, name: str, text: str | None) -> int:
-    if not digits.strip().isdecimal():
-        raise ClError(Status.INVALID_VALUE, f"{name}={text}: not a number")
-    return int(digits)

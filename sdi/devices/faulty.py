@@ -16,7 +16,8 @@ from sdi.devices.base import (
     HostBytes,
     KernelFacts,
 )
-from sdi.devices.ticket import Ticket, when_all_done
+from sdi.devices.join import join
+from sdi.devices.ticket import Ticket
 from sdi.errors import DeviceFailed
 from sdi.ndrange import Int3
 
@@ -49,7 +50,7 @@ class FaultyDevice:
             return self._device.launch(bound, groups, local_size, work_dim, wait)
         ticket = Ticket()
         failure = DeviceFailed(self.facts.name, f"kernel {faulty.name} fails because a test asked for it")
-        when_all_done(wait, lambda error: ticket.complete(error or failure))
+        join(wait, lambda error: ticket.complete(error or failure))
         return ticket
 
     def allocate(self, nbytes: int) -> DeviceBuffer:

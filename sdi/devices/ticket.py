@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 
 
 class _Completions(threading.local):
@@ -86,28 +86,6 @@ def _run(callbacks: Iterable[tuple[Callable[[Ticket], None], Ticket]]) -> None:
         _completions.pending = None
     if failure is not None:
         raise failure
-
-
-def when_all_done(tickets: Sequence[Ticket], callback: Callable[[BaseException | None], None]) -> None:
-    """Call ``callback(error)`` once when all ``tickets`` are done; ``error`` is the first one's that failed.
-
-    First in the order of ``tickets``, not of time.  Runs on the thread that completes the last one, or now.
-    """
-    missing = len(tickets)
-    lock = threading.Lock()
-
-    def one_done(_: Ticket) -> None:
-        nonlocal missing
-        with lock:
-            missing -= 1
-            if missing:
-                return
-        callback(next((ticket.error for ticket in tickets if ticket.error is not None), None))
-
-    if not tickets:
-        callback(None)
-    for ticket in tickets:
-        ticket.when_done(one_done)
 
 
 def completed(error: BaseException | None = None) -> Ticket:
