@@ -37,7 +37,8 @@ def pytest_configure(config: pytest.Config) -> None:
     for folder in (os.environ["POCL_CACHE_DIR"], os.environ["XDG_CACHE_HOME"]):
         Path(folder).mkdir(parents=True, exist_ok=True)
     for name in [n for n in os.environ if n.startswith(("SDI_", "OCL_ICD_", "PYOPENCL_"))]:
-        del os.environ[name]
+        if name != "PYOPENCL_HOME":  # pyopencl sets it at its import, and its loader crashes without it
+            del os.environ[name]
     os.environ["PYOPENCL_NO_CACHE"] = "1"
     os.environ[MARK] = str(os.getpid())
 
