@@ -1,4 +1,4 @@
-"""Every program computes the same bytes on the image as on the plain driver, with its kernels really split."""
+"""Every program computes the same bytes on the image as on the plain driver, and its kernels are split."""
 
 from __future__ import annotations
 
