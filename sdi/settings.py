@@ -86,8 +86,6 @@ class Settings:
         found = []
         if self.coherence == "host":
             found.append("SDI_COHERENCE=host has no effect in this version: data moves lazily")
-        if self.member_memory is not None:
-            found.append("SDI_MEMBER_MEMORY has no effect in this version: members use all they get")
         if self.verify != "off":
             found.append("SDI_VERIFY has no effect in this version: launches are not run twice")
         if self.profile is not None:

@@ -34,7 +34,9 @@ def show_devices(changes: Mapping[str, str]) -> int:
         if devices:
             print("\n".join(available(devices, [])), file=sys.stderr)
         return 1
-    print("\n".join([*image(members, memory_shares(members)), "", *available(devices, members)]))
+    limit = settings.member_memory
+    memory_nbytes = [share if limit is None else min(share, limit) for share in memory_shares(members)]
+    print("\n".join([*image(members, memory_nbytes), "", *available(devices, members)]))
     return 0
 
 
