@@ -26,7 +26,7 @@ EXTENSIONS = (
 """Device extensions that the image has where all members do."""
 
 TYPE, VENDOR_ID, COMPUTE_UNITS, MAX_WORK_GROUP = 0x1000, 0x1001, 0x1002, 0x1004
-MAX_ALLOC, GLOBAL_MEM, DRIVER_EXTENSIONS = 0x1010, 0x101F, 0x1030
+MAX_ALLOC, GLOBAL_MEM, NAME, DRIVER_EXTENSIONS = 0x1010, 0x101F, 0x102B, 0x1030
 
 _MIN_U32 = (0x1003, 0x1017, 0x1021, 0x1041, 0x105C)
 _MIN_SIZE = (0x1004, 0x1020, 0x1023, 0x1025, 0x1049)
@@ -83,7 +83,7 @@ def image_info(devices: Sequence[Device]) -> dict[int, bytes]:
     info[GLOBAL_MEM] = _u64(sum(f.memory_nbytes for f in facts))
     info[0x1029] = _u64(1)
     info[0x102A] = _u64(3)
-    info[0x102B] = _text(image_name(devices))
+    info[NAME] = _text(image_name(devices))
     info[0x102C] = _text("sdi")
     info[0x102D] = _text(__version__)
     info[0x102E] = _text("FULL_PROFILE")
@@ -113,7 +113,7 @@ def image_extensions(devices: Sequence[Device]) -> list[str]:
 
 def image_name(devices: Iterable[Device]) -> str:
     """ "SDI (4 x name)", or the kinds with their numbers where members differ."""
-    kinds = Counter(device.facts.name for device in devices)
+    kinds = Counter(device.facts.info[NAME].rstrip(b"\0").decode() for device in devices)
     return "SDI (" + " + ".join(f"{number} x {name}" for name, number in kinds.items()) + ")"
 
 

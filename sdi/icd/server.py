@@ -42,10 +42,18 @@ def main(arguments: list[str]) -> int:
         os.environ["OCL_ICD_VENDORS"] = settings.member_vendors
     try:
         # Here, not at the top: the drivers behind these imports read the environment set above.
-        from sdi.devices.discover import open_members
+        from sdi.devices.discover import MemberSettings, open_members
         from sdi.icd.session import Session
 
-        devices = open_members(settings)
+        devices = open_members(
+            MemberSettings(
+                count=settings.num_gpus,
+                devices=settings.devices,
+                memory_nbytes=settings.member_memory,
+                delayed=settings.delay_member,
+                faulty=settings.fail_member,
+            )
+        )
         session = Session(commands, notices, devices, settings.split)
     except Exception as error:
         _log.debug("start", exc_info=True)

@@ -70,7 +70,10 @@ class Launcher:
             or kernel.model.required_work_group_size
             or choose_local_size(launch.global_size)
         )
-        ndrange = NDRange(launch.work_dim, launch.offset, launch.global_size, local)
+        try:
+            ndrange = NDRange(launch.work_dim, launch.offset, launch.global_size, local)
+        except ValueError as cause:
+            raise ClError(Status.INVALID_WORK_GROUP_SIZE, f"{kernel.model.name}: {cause}") from cause
         why_whole = self._why_whole(kernel, ndrange)
         boxes = cut(ndrange.num_groups, 1 if why_whole else len(self._devices))
         uses = kernel.uses(values)

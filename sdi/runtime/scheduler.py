@@ -134,8 +134,12 @@ class SchedulerCore:
     def enqueue(
         self, queue: int, command_id: int, slot: int, command: Command, waits: tuple[int, ...]
     ) -> list[Action]:
-        """A command arrived.  Events in ``waits`` that are unknown are complete."""
-        owner = self._queues[queue]
+        """A command arrived.  Events in ``waits`` that are unknown are complete.  Raises ClError."""
+        owner = self._queues.get(queue)
+        if owner is None:
+            raise ClError(Status.INVALID_COMMAND_QUEUE, f"queue {queue} is not known")
+        if command_id in self._nodes:
+            raise ClError(Status.INVALID_EVENT, f"command id {command_id} is in use")
         node = Node(command_id, command, slot, self._sequence, forgotten=slot == 0)
         self._unissued[self._sequence] = None
         self._sequence += 1

@@ -14,7 +14,9 @@ import numpy.typing as npt
 
 Bytes = npt.NDArray[np.uint8]
 
-_UNIT_TYPES = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
+Units = npt.NDArray[np.generic]
+
+_UNIT_TYPES: dict[int, type[np.generic]] = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 _CHUNK_NBYTES = 1 << 20
 
 
@@ -26,54 +28,75 @@ class MergeResult:
     conflicts: int
 
 
-def merge_diffs(target: Bytes, copies: Sequence[Bytes], unit_nbytes: int) -> MergeResult:
+def merge_diffs(
+    target: Bytes, copies: Sequence[Bytes], unit_nbytes: int, smallest_nbytes: int | None = None
+) -> MergeResult:
     """Apply to ``target`` every unit in which a copy differs from it; where several do, the last copy wins.
 
     ``target``: uint8, shape ``(n,)``: the bytes before the launch (the twin), updated in place.
     ``copies``: one per member, each shape ``(n,)``: that member's bytes after the launch.
-    ``unit_nbytes``: 1, 2, 4 or 8; units count from element 0, a shorter tail is compared bytewise.
+    ``unit_nbytes``: 1, 2, 4 or 8, the largest scalar stored; units count from element 0, a shorter tail is
+    compared bytewise.  ``smallest_nbytes``: the smallest scalar stored (default: the same); a unit in which
+    several members changed different scalars of that size holds all of them, and is no conflict.
     Vectorised by chunks that fit the cache.
     """
     nbytes = target.shape[0]
     if any(copy.shape[0] != nbytes for copy in copies):
         raise ValueError(f"copies of {[c.shape[0] for c in copies]} bytes for a target of {nbytes}")
     whole = nbytes - nbytes % unit_nbytes
-    kind = _UNIT_TYPES[unit_nbytes]
-    changed, conflicts = _merge_units(
-        target[:whole].view(kind), [copy[:whole].view(kind) for copy in copies], _CHUNK_NBYTES // unit_nbytes
-    )
-    if whole < nbytes:
-        tail = _merge_units(target[whole:], [copy[whole:] for copy in copies], _CHUNK_NBYTES)
-        changed, conflicts = changed + tail[0], conflicts + tail[1]
+    kind, small = _UNIT_TYPES[unit_nbytes], _UNIT_TYPES[smallest_nbytes or unit_nbytes]
+    changed = conflicts = 0
+    for start, stop, unit, part in ((0, whole, kind, small), (whole, nbytes, np.uint8, np.uint8)):
+        step = _CHUNK_NBYTES
+        for at in range(start, stop, step):
+            end = min(at + step, stop)
+            found = _merge_units(
+                target[at:end].view(unit), [copy[at:end].view(unit) for copy in copies], part
+            )
+            changed, conflicts = changed + found[0], conflicts + found[1]
     return MergeResult(changed, conflicts)
 
 
-def _merge_units(
-    target: npt.NDArray[np.generic], copies: Sequence[npt.NDArray[np.generic]], chunk: int
-) -> tuple[int, int]:
-    """Changed and conflicting units; see ``merge_diffs``."""
-    changed = conflicts = 0
-    for at in range(0, target.shape[0], chunk):
-        part = target[at : at + chunk]
-        parts = [copy[at : at + chunk] for copy in copies]
-        masks = [np.not_equal(part, copy) for copy in parts]
-        counts = [int(np.count_nonzero(mask)) for mask in masks]
-        writers = [k for k, count in enumerate(counts) if count]
-        if len(writers) > 1:
-            any_changed = np.logical_or.reduce([masks[k] for k in writers])
-            units = int(np.count_nonzero(any_changed))
-            conflicts += units_in_conflict([masks[k] for k in writers]) if units < sum(counts) else 0
-            changed += units
-        else:
-            changed += sum(counts)
+def _merge_units(target: Units, copies: Sequence[Units], small: type[np.generic]) -> tuple[int, int]:
+    """Changed and conflicting units of one chunk; see ``merge_diffs``."""
+    masks = [np.not_equal(target, copy) for copy in copies]
+    counts = [int(np.count_nonzero(mask)) for mask in masks]
+    writers = [k for k, count in enumerate(counts) if count]
+    if len(writers) < 2:
         for k in writers:
-            np.copyto(part, parts[k], where=masks[k])
-    return changed, conflicts
+            np.copyto(target, copies[k], where=masks[k])
+        return sum(counts), 0
+    times = np.zeros(target.shape, np.uint8)
+    for k in writers:
+        times += masks[k]
+    shared = np.flatnonzero(times > 1)
+    before = target[shared]
+    for k in writers:
+        np.copyto(target, copies[k], where=masks[k])
+    conflicts = 0
+    if shared.size:
+        conflicts = _merge_shared(target, shared, before, [copies[k] for k in writers], small)
+    return int(np.count_nonzero(times)), conflicts
 
 
-def units_in_conflict(masks: Sequence[npt.NDArray[np.bool_]]) -> int:
-    """Positions that are set in more than one mask."""
-    total = np.zeros(masks[0].shape, np.uint8)
+def _merge_shared(
+    target: Units,
+    shared: npt.NDArray[np.intp],
+    before: Units,
+    copies: Sequence[Units],
+    small: type[np.generic],
+) -> int:
+    """Look closer at the units ``shared``, which several copies changed; the number of true conflicts."""
+    base = before.view(small).reshape(shared.size, -1)
+    parts = [copy[shared].view(small).reshape(shared.size, -1) for copy in copies]
+    masks = [np.not_equal(base, part) for part in parts]
+    times = np.zeros(base.shape, np.uint8)
     for mask in masks:
-        total += mask
-    return int(np.count_nonzero(total > 1))
+        times += mask
+    conflict = np.any(times > 1, axis=1)
+    merged = base.copy()
+    for part, mask in zip(parts, masks, strict=True):
+        np.copyto(merged, part, where=mask)
+    apart = ~conflict
+    target[shared[apart]] = merged[apart].reshape(-1).view(target.dtype)
+    return int(np.count_nonzero(conflict))

@@ -219,4 +219,3 @@ def test_forgotten_events_leave_nothing_behind(shell: Shell) -> None:
     shell.core.release_event(2)
     shell.drain()
     assert shell.core.node(2) is None
-

@@ -10,7 +10,9 @@ from sdi.vmem.directory import HOST, Directory
 
 N, MEMORIES = 20, 4
 RANGES = st.tuples(st.integers(0, N - 1), st.integers(1, N)).filter(lambda p: p[0] < p[1])
-STEPS = st.lists(st.tuples(st.sampled_from(["read", "write"]), st.integers(0, MEMORIES - 1), RANGES), max_size=30)
+STEPS = st.lists(
+    st.tuples(st.sampled_from(["read", "write"]), st.integers(0, MEMORIES - 1), RANGES), max_size=30
+)
 
 
 @settings(max_examples=300)
@@ -51,7 +53,9 @@ def test_undefined_bytes_move_only_where_all_memories_must_agree() -> None:
     directory = Directory(8)
     directory.wrote(HOST, ByteRange(0, 4))
     assert [copy.over for copy in directory.read(1, ByteRange(0, 8))] == [ByteRange(0, 4)]
-    assert [copy.over for copy in directory.read(1, ByteRange(0, 8), same_undefined=True)] == [ByteRange(4, 8)]
+    assert [copy.over for copy in directory.read(1, ByteRange(0, 8), same_undefined=True)] == [
+        ByteRange(4, 8)
+    ]
     assert directory.read(1, ByteRange(0, 8), same_undefined=True) == []
 
 

@@ -14,7 +14,9 @@ from sdi.vmem.merge import MergeResult, merge_diffs
 @given(
     st.integers(1, 70),
     st.sampled_from([1, 2, 4, 8]),
-    st.lists(st.lists(st.tuples(st.integers(0, 69), st.integers(0, 255)), max_size=8), min_size=1, max_size=4),
+    st.lists(
+        st.lists(st.tuples(st.integers(0, 69), st.integers(0, 255)), max_size=8), min_size=1, max_size=4
+    ),
     st.sampled_from([8, 16, 1 << 20]),
 )
 def test_each_changed_unit_comes_from_the_last_member_that_changed_it(
@@ -49,6 +51,15 @@ def test_racing_stores_never_mix_into_a_third_value() -> None:
     first, second = np.array([0x100], np.uint32).view(np.uint8), np.array([1], np.uint32).view(np.uint8)
     assert merge_diffs(target, [first, second], 4).conflicts == 1
     assert target.view(np.uint32)[0] == 1
+
+
+def test_neighbouring_small_stores_in_one_large_unit_are_all_kept() -> None:
+    target = np.zeros(32, np.uint8)
+    first, second = target.copy(), target.copy()
+    first.view(np.uint32)[[0, 4]] = 7, 8
+    second.view(np.uint32)[[1, 4]] = 9, 10
+    assert merge_diffs(target, [first, second], 8, 4) == MergeResult(2, 1)
+    assert list(target.view(np.uint32)) == [7, 9, 0, 0, 10, 0, 0, 0]
 
 
 def test_copies_of_another_size_are_a_bug() -> None:

@@ -1,0 +1,24 @@
+"""Sessions of the service with real members, without the C library."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+
+import pytest
+
+from sdi.devices.discover import MemberSettings, open_members
+from sdi.runtime.launcher import SplitMode
+from tests.icd.wire_client import WireClient
+
+
+@pytest.fixture
+def serve() -> Iterator[Callable[..., WireClient]]:
+    """A function that starts a session with that many members; closed at the end of the test."""
+    with ExitStack() as stack:
+
+        def start(members: int = 2, split: SplitMode = "always") -> WireClient:
+            devices = open_members(MemberSettings(count=members))
+            return stack.enter_context(WireClient(devices, split))
+
+        yield start

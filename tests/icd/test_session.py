@@ -1,0 +1,231 @@
+"""The service's side of a session, driven over the wire with real members."""
+
+from __future__ import annotations
+
+import os
+import random
+import struct
+import time
+from collections.abc import Callable
+
+import pytest
+
+from sdi.errors import Status
+from sdi.icd.wire import COMMANDS, HEADER, MAX_RECORD_NBYTES, NoticeKind, Op, layout, record_layout
+from tests.icd.wire_client import QUEUE, WireClient
+
+Serve = Callable[..., WireClient]
+
+SCALE = """
+__kernel void scale(__global int *a, int factor) {
+    a[get_global_id(0)] = a[get_global_id(0)] * factor + (int)get_group_id(0);
+}
+"""
+
+
+def ints(*values: int) -> bytes:
+    return struct.pack(f"<{len(values)}i", *values)
+
+
+@pytest.mark.parametrize("members", [1, 3])
+def test_a_kernel_runs_split_and_its_result_is_read(serve: Serve, members: int) -> None:
+    client = serve(members)
+    build, status, _ = client.build(SCALE)
+    assert status == 0
+    buffer = client.buffer(ints(*range(64)))
+    client.launch(build, [(buffer, 0), ints(3)], [64], [8])
+    client.launch(build, [(buffer, 0), ints(5)], [64], [8])
+    once = [i * 3 + i // 8 for i in range(64)]
+    assert client.read(buffer, 256) == ints(*(value * 5 + i // 8 for i, value in enumerate(once)))
+    counters = client.session.counters.kernel("scale")
+    assert counters.members_used == {members: 2}
+    assert sum(counters.groups_per_member) == 16
+
+
+def test_a_write_after_a_launch_does_not_reach_the_launch(serve: Serve) -> None:
+    client = serve(3)
+    build, _, _ = client.build(SCALE)
+    a = client.buffer(ints(*[1] * 32))
+    kept = client.buffer(128)
+    for value in (10, 20, 30):
+        client.write(a, ints(*[value] * 32))
+        client.launch(build, [(a, 0), ints(2)], [32], [4])
+    client.command(Op.COPY, source=a, target=kept, region=[128, 1, 1])
+    client.write(a, ints(*[7] * 32))
+    assert client.read(kept, 128) == ints(*(60 + i // 4 for i in range(32)))
+    assert client.read(a, 128) == ints(*[7] * 32)
+
+
+def test_a_read_is_not_disturbed_by_a_later_launch(serve: Serve) -> None:
+    client = serve(2)
+    build, _, _ = client.build(SCALE)
+    a = client.buffer(ints(*[1] * 32))
+    read = client.command(Op.READ, buffer=a, region=[128, 1, 1])
+    assert client.notice()[:2] == (NoticeKind.TRANSFER_READY, read)
+    launch = client.launch(build, [(a, 0), ints(2)], [32], [4])
+    write = client.command(Op.FILL, b"\0", buffer=a, fill_nbytes=128, pattern_nbytes=1)
+    at = client.offsets[a]
+    assert client.slot(write)[0] > 0
+    assert client.arena[at : at + 128] == ints(*[1] * 32)
+    client.send(Op.TRANSFER_DONE, read)
+    assert [client.wait(command) for command in (launch, write)] == [0, 0]
+    assert client.read(a, 128) == bytes(128)
+
+
+def test_sub_buffers_are_views_of_their_root(serve: Serve) -> None:
+    client = serve(2)
+    build, _, _ = client.build(SCALE)
+    a = client.buffer(ints(*range(64)))
+    client.launch(build, [(a, 128), ints(2)], [32], [8])
+    assert client.read(a, 256) == ints(*range(32), *(2 * (i + 32) + i // 8 for i in range(32)))
+
+
+def test_rectangles_touch_their_rows_only(serve: Serve) -> None:
+    client = serve(2)
+    a, b = client.buffer(bytes(range(64))), client.buffer(bytes(64))
+    client.command(
+        Op.COPY,
+        source=a,
+        target=b,
+        source_offset=9,
+        target_offset=2,
+        region=[3, 2, 2],
+        source_row_pitch=8,
+        source_slice_pitch=32,
+        target_row_pitch=4,
+        target_slice_pitch=16,
+    )
+    expected = bytearray(64)
+    for z in range(2):
+        for y in range(2):
+            for x in range(3):
+                expected[2 + x + 4 * y + 16 * z] = 9 + x + 8 * y + 32 * z
+    assert client.read(b, 64) == bytes(expected)
+
+
+def test_maps_see_current_bytes_and_unmaps_publish_them(serve: Serve) -> None:
+    client = serve(2)
+    build, _, _ = client.build(SCALE)
+    a = client.buffer(ints(*[1] * 32))
+    client.launch(build, [(a, 0), ints(5)], [32], [8])
+    mapped = client.command(Op.MAP, buffer=a, map_nbytes=128, flags=3)
+    assert client.wait(mapped) == 0
+    at = client.offsets[a]
+    assert client.arena[at : at + 128] == ints(*(5 + i // 8 for i in range(32)))
+    client.arena[at : at + 8] = ints(100, 200)
+    client.command(Op.UNMAP, buffer=a, map_nbytes=128, wrote=1)
+    client.launch(build, [(a, 0), ints(2)], [32], [8])
+    assert client.read(a, 8) == ints(200, 400)
+
+
+def test_commands_behind_a_user_event_wait_and_may_name_buffers_released_meanwhile(serve: Serve) -> None:
+    client = serve(2)
+    build, _, _ = client.build(SCALE)
+    a, b = client.buffer(ints(*[3] * 16)), client.buffer(64)
+    event = client.new_id()
+    client.send(Op.CREATE_USER_EVENT, event, slot=900)
+    client.launch(build, [(a, 0), ints(2)], [16], [4])
+    held = client.command(Op.COPY, source=a, target=b, region=[64, 1, 1], waits=[event])
+    client.send(Op.RELEASE_BUFFER, a)
+    client.send(Op.RELEASE_BUILD, build)
+    assert client.slot(held)[0] > 0
+    client.send(Op.SET_USER_EVENT, event, status=0)
+    assert client.read(b, 64) == ints(*(6 + i // 4 for i in range(16)))
+
+
+def test_times_are_ordered_and_on_the_host_clock(serve: Serve) -> None:
+    client = serve(2)
+    build, _, _ = client.build(SCALE)
+    a = client.buffer(ints(*[3] * 16))
+    before = time.monotonic_ns()
+    launch = client.launch(build, [(a, 0), ints(2)], [16], [4])
+    assert client.wait(launch) == 0
+    _, _, _, submitted, started, ended = client.slot(launch)
+    assert before <= submitted <= started <= ended <= time.monotonic_ns()
+
+
+def test_bad_records_get_a_status_and_leave_the_session_alive(serve: Serve) -> None:
+    client = serve(2)
+    build, _, _ = client.build(SCALE)
+    a = client.buffer(ints(*range(16)))
+    cases = [
+        (client.command(Op.READ, buffer=a, region=[65, 1, 1]), Status.INVALID_VALUE),
+        (client.command(Op.READ, buffer=a, offset=1 << 63, region=[1 << 63, 1, 1]), Status.INVALID_VALUE),
+        (client.command(Op.READ, buffer=a, region=[0, 1, 1]), Status.INVALID_VALUE),
+        (client.command(Op.READ, buffer=12345, region=[4, 1, 1]), Status.INVALID_MEM_OBJECT),
+        (client.command(Op.MARKER, queue=777), Status.INVALID_COMMAND_QUEUE),
+        (client.command(Op.FILL, b"ab", buffer=a, fill_nbytes=3, pattern_nbytes=2), Status.INVALID_VALUE),
+        (client.command(Op.FILL, buffer=a, fill_nbytes=3, pattern_nbytes=0), Status.INVALID_VALUE),
+        (client.launch(build, [(a, 0)], [16], [4]), Status.INVALID_KERNEL_ARGS),
+        (client.launch(build, [(a, 0), b"abcdefgh"], [16], [4]), Status.INVALID_ARG_SIZE),
+        (client.launch(build, [ints(1), ints(1)], [16], [4]), Status.INVALID_KERNEL_ARGS),
+        (client.launch(build, [(a, 0), ints(1)], [16], [5]), Status.INVALID_WORK_GROUP_SIZE),
+        (
+            client.launch(build, [(a, 0), ints(1)], [16], [4], kernel_index=9),
+            Status.INVALID_PROGRAM_EXECUTABLE,
+        ),
+        (client.launch(999, [(a, 0), ints(1)], [16], [4]), Status.INVALID_PROGRAM_EXECUTABLE),
+    ]
+    client.finish()
+    assert [Status(client.slot(command)[0]) for command, _ in cases] == [status for _, status in cases]
+    assert client.read(a, 64) == ints(*range(16))
+
+
+def test_an_event_that_fails_fails_what_waits_for_it(serve: Serve) -> None:
+    client = serve(1)
+    a = client.buffer(ints(*range(16)))
+    bad = client.command(Op.READ, buffer=a, region=[65, 1, 1])
+    after = client.command(Op.READ, buffer=a, region=[4, 1, 1], waits=[bad])
+    client.finish()
+    assert client.slot(after)[0] == Status.EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST
+
+
+@pytest.mark.logs("record op|our bug")
+def test_random_record_contents_never_end_the_session(serve: Serve) -> None:
+    client = serve(2)
+    choose = random.Random(20)
+    ops = [op for op in Op if op not in (Op.BUILD, Op.CREATE_BUFFER, Op.RELEASE_QUEUE, Op.TRANSFER_DONE)]
+    for _ in range(3000):
+        op = choose.choice(ops)
+        size = record_layout(op).size + 8 * choose.randrange(4)
+        nbytes = choose.choice([size, size - 8, 16])
+        body = b"".join(
+            choose.choice([choose.randbytes(4), bytes(4), ints(choose.randrange(64))])
+            for _ in range(nbytes // 4 - 4)
+        )
+        if op in COMMANDS and len(body) >= 16:
+            body = struct.pack("<QII", QUEUE, choose.randrange(5000, 6000), choose.randrange(3)) + body[16:]
+        client.commands.sendall(
+            layout(HEADER).pack(len(body) + 16, op, 1 << 40 | choose.randrange(1 << 30)) + body
+        )
+    client.commands.sendall(layout(HEADER).pack(16, 4711, 1))
+    queue = client.new_id()
+    client.send(Op.CREATE_QUEUE, queue)
+    marker = client.command(Op.MARKER, queue=queue)
+    client.send(Op.WATCH, marker)
+    while client.notice()[1] != marker:
+        pass
+    assert client.slot(marker)[0] == 0
+
+
+@pytest.mark.logs("damaged")
+@pytest.mark.parametrize(
+    "data",
+    [
+        layout(HEADER).pack(MAX_RECORD_NBYTES + 8, Op.MARKER, 1),
+        layout(HEADER).pack(8, Op.MARKER, 1),
+        layout(HEADER).pack(33, Op.MARKER, 1) + bytes(20),
+        os.urandom(512),
+    ],
+    ids=["oversized", "undersized", "unaligned", "noise"],
+)
+def test_a_damaged_stream_ends_the_session_and_nothing_else(serve: Serve, data: bytes) -> None:
+    client = serve(1)
+    client.commands.sendall(data)
+    client._thread.join(timeout=30)
+    assert not client._thread.is_alive()
+
+
+def test_a_record_cut_off_by_the_end_of_the_application_is_dropped(serve: Serve) -> None:
+    client = serve(1)
+    client.commands.sendall(layout(HEADER).pack(64, Op.FILL, 1) + bytes(10))

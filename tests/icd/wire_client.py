@@ -1,0 +1,245 @@
+"""A client of the service in Python: speaks the wire as the C library does, for tests without it."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import select
+import socket
+import struct
+import threading
+from collections.abc import Sequence
+from typing import Self
+
+from sdi.devices.base import Device
+from sdi.icd.session import Session
+from sdi.icd.wire import (
+    ARG_ENTRY,
+    BODY,
+    COMMAND,
+    HEADER,
+    SLOT,
+    SLOT_NBYTES,
+    SLOTS_OFFSET,
+    Field,
+    NoticeKind,
+    Op,
+    layout,
+    padded,
+    record_layout,
+)
+from sdi.runtime.launcher import SplitMode
+
+QUEUE = 1
+_HEADER = layout(HEADER)
+_SLOT = layout(SLOT)
+
+
+def _flat(fields: tuple[Field, ...], values: dict[str, int | Sequence[int]]) -> list[int]:
+    flat: list[int] = []
+    for field in fields:
+        value = values.pop(field.name, 0)
+        if isinstance(value, int):
+            flat += [value] * max(1, field.count)
+        else:
+            assert len(value) == field.count
+            flat += value
+    assert not values, f"unknown fields {values}"
+    return flat
+
+
+class WireClient:
+    """One session on its own thread, and the application's side of it.  Use as a context manager."""
+
+    def __init__(self, devices: Sequence[Device], split: SplitMode = "always") -> None:
+        self.commands, commands = socket.socketpair()
+        self.notices, notices = socket.socketpair()
+        self._ends = (self.commands, commands, self.notices, notices)
+        for end in (self.commands, self.notices):
+            end.settimeout(60)
+        self.session = Session(commands, notices, devices, split)
+        self._thread = threading.Thread(target=self.session.run, name="sdi-scheduler")
+        self._thread.start()
+        first, (descriptor,), _, _ = socket.recv_fds(self.commands, 1, 1)
+        header = first + self._exactly(record_layout(Op.FACTS).size - 1)
+        facts = record_layout(Op.FACTS).unpack(header)
+        self.facts_body = self._exactly(facts[0] - len(header))
+        self.arena = mmap.mmap(descriptor, facts[5], flags=mmap.MAP_SHARED | 0x4000)
+        os.close(descriptor)
+        self._next_id = QUEUE
+        self._next_slot = 1
+        self.slots: dict[int, int] = {}
+        self.offsets: dict[int, int] = {}
+        self.send(Op.CREATE_QUEUE, QUEUE)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.commands.close()
+        self._thread.join()
+        self.session.close()
+        for end in self._ends:
+            end.close()
+        self.arena.close()
+
+    def _exactly(self, nbytes: int) -> bytes:
+        data = b""
+        while len(data) < nbytes:
+            more = self.commands.recv(nbytes - len(data))
+            assert more, "the service closed the command socket"
+            data += more
+        return data
+
+    def new_id(self) -> int:
+        self._next_id += 1
+        return self._next_id
+
+    def send(self, op: Op, record_id: int, variable: bytes = b"", **fields: int | Sequence[int]) -> None:
+        """Send a record that is no command."""
+        body = layout(BODY[op]).pack(*_flat(BODY[op], dict(fields)))
+        tail = body + padded(variable)
+        self.commands.sendall(_HEADER.pack(_HEADER.size + len(tail), op, record_id) + tail)
+
+    def command(
+        self,
+        op: Op,
+        variable: bytes = b"",
+        waits: Sequence[int] = (),
+        queue: int = QUEUE,
+        **fields: int | Sequence[int],
+    ) -> int:
+        """Send a command with a slot of its own; its id."""
+        command_id, slot = self.new_id(), self._next_slot
+        self._next_slot += 1
+        self.slots[command_id] = slot
+        _SLOT.pack_into(self.arena, SLOTS_OFFSET + slot * SLOT_NBYTES, 3, 0, 0, 0, 0, 0, 0, 0, 0)
+        body = layout(COMMAND).pack(queue, slot, len(waits)) + layout(BODY[op]).pack(
+            *_flat(BODY[op], dict(fields))
+        )
+        tail = body + struct.pack(f"<{len(waits)}Q", *waits) + padded(variable)
+        self.commands.sendall(_HEADER.pack(_HEADER.size + len(tail), op, command_id) + tail)
+        return command_id
+
+    def reply(self) -> tuple[int, int, bytes]:
+        """Status, value and payload of the next reply."""
+        head = record_layout(Op.REPLY)
+        nbytes, op, _, status, _, value, payload_nbytes = head.unpack(self._exactly(head.size))
+        assert op == Op.REPLY
+        return status, value, self._exactly(nbytes - head.size)[:payload_nbytes]
+
+    def notice(self) -> tuple[NoticeKind, int, int]:
+        """Kind, id and status of the next notice."""
+        head = record_layout(Op.NOTICE)
+        data = b""
+        while len(data) < head.size:
+            more = self.notices.recv(head.size - len(data))
+            assert more, "the service closed the notice socket"
+            data += more
+        _, _, event, kind, status, _ = head.unpack(data)
+        return NoticeKind(kind), event, status
+
+    def slot(self, command_id: int) -> tuple[int, int, int, int, int, int]:
+        """Status, ready bytes, queued, submitted, started and ended times."""
+        values = _SLOT.unpack_from(self.arena, SLOTS_OFFSET + self.slots[command_id] * SLOT_NBYTES)
+        return (values[0], *values[2:7])  # type: ignore[return-value]
+
+    # -- calls as an application makes them ----------------------------------------------------------
+
+    def buffer(self, data: bytes | int) -> int:
+        """A buffer of that many bytes, or with this content (COPY_HOST_PTR)."""
+        nbytes = data if isinstance(data, int) else len(data)
+        buffer = self.new_id()
+        self.send(
+            Op.CREATE_BUFFER, buffer, flags=1 | (0 if isinstance(data, int) else 1 << 5), buffer_nbytes=nbytes
+        )
+        status, offset, _ = self.reply()
+        assert status == 0, status
+        self.offsets[buffer] = offset
+        if not isinstance(data, int):
+            self.arena[offset : offset + nbytes] = data
+        return buffer
+
+    def build(self, source: str, options: str = "") -> tuple[int, int, bytes]:
+        """Build id, status, payload."""
+        build_id, texts = self.new_id(), [options.encode(), b"", source.encode()]
+        self.send(
+            Op.BUILD,
+            build_id,
+            b"".join(texts),
+            options_nbytes=len(texts[0]),
+            directory_nbytes=0,
+            source_nbytes=len(texts[2]),
+        )
+        status, _, payload = self.reply()
+        return build_id, status, payload
+
+    def launch(
+        self,
+        build: int,
+        arguments: Sequence[bytes | tuple[int, int] | int],
+        global_size: Sequence[int],
+        local_size: Sequence[int] | None,
+        kernel_index: int = 0,
+        **more: int | Sequence[int],
+    ) -> int:
+        """Enqueue kernel 0; an argument is a value's bytes, (buffer, offset), or a ``__local`` size."""
+        entries = b""
+        for argument in arguments:
+            if isinstance(argument, bytes):
+                entries += layout(ARG_ENTRY).pack(0, len(argument)) + padded(argument)
+            elif isinstance(argument, int):
+                entries += layout(ARG_ENTRY).pack(3, 8) + struct.pack("<Q", argument)
+            else:
+                entries += layout(ARG_ENTRY).pack(1, 16) + struct.pack("<QQ", *argument)
+        fill = [1] * (3 - len(global_size))
+        return self.command(
+            Op.NDRANGE,
+            entries,
+            build=build,
+            kernel_index=kernel_index,
+            work_dim=len(global_size),
+            global_size=[*global_size, *fill],
+            local_size=[*local_size, *fill] if local_size else [0, 0, 0],
+            num_args=len(arguments),
+            args_nbytes=len(entries),
+            **more,
+        )
+
+    def read(self, buffer: int, nbytes: int, offset: int = 0) -> bytes:
+        """A blocking read: wait for the transfer, copy, answer."""
+        command = self.command(Op.READ, buffer=buffer, offset=offset, region=[nbytes, 1, 1])
+        kind, event, _ = self.notice()
+        assert (kind, event) == (NoticeKind.TRANSFER_READY, command)
+        assert self.slot(command)[1] == nbytes
+        at = self.offsets[buffer] + offset
+        data = self.arena[at : at + nbytes]
+        self.send(Op.TRANSFER_DONE, command, status=0)
+        assert self.wait(command) == 0
+        return data
+
+    def write(self, buffer: int, data: bytes, offset: int = 0) -> int:
+        """A write whose copy is made at once when asked for; the command."""
+        command = self.command(Op.WRITE, buffer=buffer, offset=offset, region=[len(data), 1, 1])
+        kind, event, _ = self.notice()
+        assert (kind, event) == (NoticeKind.TRANSFER_READY, command)
+        at = self.offsets[buffer] + offset
+        self.arena[at : at + len(data)] = data
+        self.send(Op.TRANSFER_DONE, command, status=0)
+        return command
+
+    def wait(self, command: int) -> int:
+        """Final status of ``command``: asked for by WATCH, waited for on the notice socket."""
+        self.send(Op.WATCH, command, status=0)
+        while True:
+            kind, event, status = self.notice()
+            if kind is NoticeKind.EVENT_STATUS and event == command and status <= 0:
+                return self.slot(command)[0]
+
+    def finish(self) -> None:
+        """Wait for everything in the queue."""
+        assert self.wait(self.command(Op.MARKER)) == 0
+
+    def drained(self) -> bool:
+        """Whether no notice is waiting to be read."""
+        return not select.select([self.notices], [], [], 0)[0]
