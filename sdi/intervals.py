@@ -67,6 +67,9 @@ class RangeMap(Generic[V]):
     def items(self, over: ByteRange) -> Iterator[tuple[ByteRange, V]]:
         """Intervals that overlap ``over``, cut to it, in order."""
         self._check(over)
+        if len(self._starts) == 1:
+            yield over, self._values[0]
+            return
         at = bisect_right(self._starts, over.start) - 1
         while at < len(self._starts) and self._starts[at] < over.stop:
             stop = self._starts[at + 1] if at + 1 < len(self._starts) else self.nbytes
@@ -87,6 +90,9 @@ class RangeMap(Generic[V]):
     def assign(self, over: ByteRange, value: V) -> None:
         """Give every byte of ``over`` the same value."""
         self._check(over)
+        if over.stop - over.start == self.nbytes:
+            self._starts, self._values = [0], [value]
+            return
         first, last = self._split(over.start), self._split(over.stop)
         self._starts[first:last] = [over.start]
         self._values[first:last] = [value]

@@ -47,11 +47,10 @@ class VirtualBuffer:
     hazards: list[Hazards]
     device_buffers: list[DeviceBuffer | None]
     on_release: set[Callable[[int], None]] = field(default_factory=set)
+    whole: ByteRange = field(init=False)
 
-    @property
-    def whole(self) -> ByteRange:
-        """All its bytes."""
-        return ByteRange(0, self.nbytes)
+    def __post_init__(self) -> None:
+        self.whole = ByteRange(0, self.nbytes)
 
 
 class VirtualMemory:
