@@ -42,7 +42,12 @@ class InstallLibrary(install_data):
 
         target = Path(self.install_dir) / "lib" / "sdi" / "libsdi_icd.so"
         with TemporaryDirectory(prefix="sdi-build-") as scratch:
-            built = compile_client(Path(scratch))
+            try:
+                built = compile_client(Path(scratch))
+            except FileNotFoundError as error:
+                raise SystemExit(
+                    f"sdi: there is no C compiler ({error.filename}); install gcc, or a wheel of sdi"
+                ) from error
             self.mkpath(str(target.parent))
             self.copy_file(str(built), str(target))
         self.outfiles.append(str(target))
