@@ -1,0 +1,256 @@
+/* Buffers and parts of buffers. */
+#include "client.h"
+
+enum { CHUNK_NBYTES = 16 << 20 };
+#define ACCESS_FLAGS (CL_MEM_READ_WRITE | CL_MEM_WRITE_ONLY | CL_MEM_READ_ONLY)
+#define HOST_FLAGS (CL_MEM_HOST_WRITE_ONLY | CL_MEM_HOST_READ_ONLY | CL_MEM_HOST_NO_ACCESS)
+#define POINTER_FLAGS (CL_MEM_USE_HOST_PTR | CL_MEM_ALLOC_HOST_PTR | CL_MEM_COPY_HOST_PTR)
+
+static bool several(cl_ulong bits)
+{
+    return (bits & (bits - 1)) != 0;
+}
+
+static bool flags_valid(cl_ulong flags)
+{
+    return !(flags & ~(ACCESS_FLAGS | HOST_FLAGS | POINTER_FLAGS)) && !several(flags & ACCESS_FLAGS)
+           && !several(flags & HOST_FLAGS)
+           && !(flags & CL_MEM_USE_HOST_PTR && flags & (CL_MEM_ALLOC_HOST_PTR | CL_MEM_COPY_HOST_PTR));
+}
+
+/* ---- creation ------------------------------------------------------------------------------------------------- */
+
+/* Client lock held. */
+static void discard(cl_mem buffer)
+{
+    buffer->object.refs = 0;
+    sdi_hold(buffer);
+    sdi_unhold(buffer);
+}
+
+/* Has the service make room in the arena. */
+static cl_int place(cl_mem buffer)
+{
+    struct sdi_rec_create_buffer record = {
+        .nbytes = sizeof record,
+        .op = SDI_OP_CREATE_BUFFER,
+        .id = buffer->object.id,
+        .flags = buffer->flags,
+        .buffer_nbytes = buffer->nbytes,
+    };
+    struct sdi_reply reply = sdi_ask(&record, sizeof record);
+    free(reply.payload);
+    if (reply.status)
+        return reply.status;
+    if (reply.value < SDI_HEAP_OFFSET || reply.value > sdi_session.arena_nbytes
+        || buffer->nbytes > sdi_session.arena_nbytes - reply.value) {
+        sdi_lock();
+        sdi_send_bare(SDI_OP_RELEASE_BUFFER, buffer->object.id);
+        sdi_unlock();
+        return CL_MEM_OBJECT_ALLOCATION_FAILURE;
+    }
+    buffer->bytes = sdi_session.arena + reply.value;
+    buffer->touched = calloc(buffer->nbytes / CHUNK_NBYTES + 1, 1); /* without it: slower first copies */
+    return CL_SUCCESS;
+}
+
+static cl_mem create(cl_context context, const cl_ulong *properties, cl_ulong flags, size_t nbytes, void *host_ptr,
+                     cl_int *errcode_ret)
+{
+    if (!sdi_is_context(context))
+        return sdi_fail(errcode_ret, CL_INVALID_CONTEXT);
+    if (properties && properties[0])
+        return sdi_fail(errcode_ret, CL_INVALID_PROPERTY);
+    if (!flags_valid(flags))
+        return sdi_fail(errcode_ret, CL_INVALID_VALUE);
+    if (nbytes == 0 || nbytes > sdi_session.limits.max_alloc_nbytes)
+        return sdi_fail(errcode_ret, CL_INVALID_BUFFER_SIZE);
+    if ((host_ptr != NULL) != ((flags & (CL_MEM_USE_HOST_PTR | CL_MEM_COPY_HOST_PTR)) != 0))
+        return sdi_fail(errcode_ret, CL_INVALID_HOST_PTR);
+    sdi_lock();
+    cl_mem buffer = sdi_new(SDI_BUFFER);
+    if (buffer) {
+        buffer->context = context;
+        sdi_hold(context);
+        buffer->root = buffer;
+        buffer->nbytes = nbytes;
+        buffer->flags = flags & ACCESS_FLAGS ? flags : flags | CL_MEM_READ_WRITE;
+        buffer->host_ptr = flags & CL_MEM_USE_HOST_PTR ? host_ptr : NULL;
+        buffer->num_properties = properties ? 1 : 0;
+    }
+    sdi_unlock();
+    if (!buffer)
+        return sdi_fail(errcode_ret, CL_OUT_OF_HOST_MEMORY);
+    cl_int status = place(buffer);
+    if (status) {
+        sdi_lock();
+        discard(buffer);
+        sdi_unlock();
+        return sdi_fail(errcode_ret, status);
+    }
+    if (host_ptr)
+        sdi_copy_to_arena(buffer, 0, host_ptr, nbytes);
+    sdi_succeed(errcode_ret);
+    return buffer;
+}
+
+cl_mem sdi_clCreateBuffer(cl_context context, cl_ulong flags, size_t nbytes, void *host_ptr, cl_int *errcode_ret)
+{
+    return create(context, NULL, flags, nbytes, host_ptr, errcode_ret);
+}
+
+cl_mem sdi_clCreateBufferWithProperties(cl_context context, const cl_ulong *properties, cl_ulong flags, size_t nbytes,
+                                        void *host_ptr, cl_int *errcode_ret)
+{
+    return create(context, properties, flags, nbytes, host_ptr, errcode_ret);
+}
+
+/* The flags of a part: what is not given comes from the whole.  False: they contradict each other. */
+static bool part_flags(cl_ulong whole, cl_ulong flags, cl_ulong *result)
+{
+    if (!flags_valid(flags) || flags & POINTER_FLAGS)
+        return false;
+    if ((whole & CL_MEM_WRITE_ONLY && flags & (CL_MEM_READ_WRITE | CL_MEM_READ_ONLY))
+        || (whole & CL_MEM_READ_ONLY && flags & (CL_MEM_READ_WRITE | CL_MEM_WRITE_ONLY))
+        || (whole & CL_MEM_HOST_WRITE_ONLY && flags & CL_MEM_HOST_READ_ONLY)
+        || (whole & CL_MEM_HOST_READ_ONLY && flags & CL_MEM_HOST_WRITE_ONLY)
+        || (whole & CL_MEM_HOST_NO_ACCESS && flags & (CL_MEM_HOST_READ_ONLY | CL_MEM_HOST_WRITE_ONLY)))
+        return false;
+    *result = flags | (whole & POINTER_FLAGS);
+    if (!(flags & ACCESS_FLAGS))
+        *result |= whole & ACCESS_FLAGS;
+    if (!(flags & HOST_FLAGS))
+        *result |= whole & HOST_FLAGS;
+    return true;
+}
+
+/* A part is a view: only the client knows of it. */
+cl_mem sdi_clCreateSubBuffer(cl_mem whole, cl_ulong flags, cl_uint type, const void *info, cl_int *errcode_ret)
+{
+    if (!sdi_is_mem(whole) || whole->root != whole)
+        return sdi_fail(errcode_ret, CL_INVALID_MEM_OBJECT);
+    struct {
+        size_t origin, nbytes;
+    } region;
+    cl_ulong all_flags;
+    if (!part_flags(whole->flags, flags, &all_flags) || type != CL_BUFFER_CREATE_TYPE_REGION || !info)
+        return sdi_fail(errcode_ret, CL_INVALID_VALUE);
+    memcpy(&region, info, sizeof region);
+    if (region.nbytes == 0)
+        return sdi_fail(errcode_ret, CL_INVALID_BUFFER_SIZE);
+    if (region.origin > whole->nbytes || region.nbytes > whole->nbytes - region.origin)
+        return sdi_fail(errcode_ret, CL_INVALID_VALUE);
+    if (region.origin % sdi_session.limits.base_align_nbytes)
+        return sdi_fail(errcode_ret, CL_MISALIGNED_SUB_BUFFER_OFFSET);
+    if (sdi_session_dead())
+        return sdi_fail(errcode_ret, CL_OUT_OF_RESOURCES);
+    sdi_lock();
+    cl_mem part = sdi_new(SDI_BUFFER);
+    if (part) {
+        part->context = whole->context;
+        sdi_hold(part->context);
+        part->root = whole;
+        sdi_hold(whole);
+        part->origin = region.origin;
+        part->nbytes = region.nbytes;
+        part->flags = all_flags;
+        part->host_ptr = whole->host_ptr ? whole->host_ptr + region.origin : NULL;
+    }
+    sdi_unlock();
+    if (!part)
+        return sdi_fail(errcode_ret, CL_OUT_OF_HOST_MEMORY);
+    sdi_succeed(errcode_ret);
+    return part;
+}
+
+/* ---- life -------------------------------------------------------------------------------------------------------- */
+
+cl_int sdi_clRetainMemObject(cl_mem buffer)
+{
+    return sdi_retain(buffer, SDI_BUFFER, CL_INVALID_MEM_OBJECT);
+}
+
+cl_int sdi_clReleaseMemObject(cl_mem buffer)
+{
+    return sdi_release(buffer, SDI_BUFFER, CL_INVALID_MEM_OBJECT);
+}
+
+void sdi_drop_buffer(cl_mem buffer)
+{
+    if (buffer->root != buffer)
+        sdi_unhold(buffer->root);
+    else if (buffer->bytes)
+        sdi_send_bare(SDI_OP_RELEASE_BUFFER, buffer->object.id);
+    free(buffer->touched);
+    while (buffer->mappings) {
+        struct sdi_mapping *mapping = buffer->mappings;
+        buffer->mappings = mapping->next;
+        free(mapping);
+    }
+    sdi_defer(buffer->destructors);
+    sdi_unhold(buffer->context);
+}
+
+cl_int sdi_clSetMemObjectDestructorCallback(cl_mem buffer, void (*notify)(cl_mem, void *), void *data)
+{
+    if (!sdi_is_mem(buffer))
+        return CL_INVALID_MEM_OBJECT;
+    if (!notify)
+        return CL_INVALID_VALUE;
+    struct sdi_call *call = malloc(sizeof *call);
+    if (!call)
+        return CL_OUT_OF_HOST_MEMORY;
+    *call = (struct sdi_call){.what = SDI_CALL_BUFFER, .function.buffer = notify, .object = buffer, .data = data};
+    sdi_lock();
+    call->next = buffer->destructors; /* the last registered runs first */
+    buffer->destructors = call;
+    sdi_unlock();
+    return CL_SUCCESS;
+}
+
+cl_int sdi_clGetMemObjectInfo(cl_mem buffer, cl_uint param, size_t size, void *value, size_t *size_ret)
+{
+    static const cl_ulong no_properties = 0;
+    if (!sdi_is_mem(buffer))
+        return CL_INVALID_MEM_OBJECT;
+    switch (param) {
+    case CL_MEM_TYPE:
+        SDI_ANSWER(cl_uint, CL_MEM_OBJECT_BUFFER);
+    case CL_MEM_FLAGS:
+        SDI_ANSWER(cl_ulong, buffer->flags);
+    case CL_MEM_SIZE:
+        SDI_ANSWER(size_t, buffer->nbytes);
+    case CL_MEM_HOST_PTR:
+        SDI_ANSWER(void *, buffer->host_ptr);
+    case CL_MEM_MAP_COUNT:
+        SDI_ANSWER(cl_uint, buffer->num_mappings);
+    case CL_MEM_REFERENCE_COUNT:
+        SDI_ANSWER(cl_uint, buffer->object.refs);
+    case CL_MEM_CONTEXT:
+        SDI_ANSWER(cl_context, buffer->context);
+    case CL_MEM_ASSOCIATED_MEMOBJECT:
+        SDI_ANSWER(cl_mem, buffer->root == buffer ? NULL : buffer->root);
+    case CL_MEM_OFFSET:
+        SDI_ANSWER(size_t, buffer->origin);
+    case CL_MEM_USES_SVM_POINTER:
+        SDI_ANSWER(cl_uint, 0);
+    case CL_MEM_PROPERTIES:
+        return sdi_answer(&no_properties, buffer->num_properties * sizeof no_properties, size, value, size_ret);
+    default:
+        return CL_INVALID_VALUE;
+    }
+}
+
+/* Images are not supported: no format is. */
+cl_int sdi_clGetSupportedImageFormats(cl_context context, cl_ulong flags, cl_uint type, cl_uint num_entries,
+                                      void *formats, cl_uint *num_formats)
+{
+    (void)flags;
+    if (!sdi_is_context(context))
+        return CL_INVALID_CONTEXT;
+    if (type <= CL_MEM_OBJECT_BUFFER || type >= CL_MEM_OBJECT_PIPE || (num_entries == 0 && formats))
+        return CL_INVALID_VALUE;
+    if (num_formats)
+        *num_formats = 0;
+    return CL_SUCCESS;
+}

@@ -1,0 +1,433 @@
+/* What the files of the client share.  One section per file; comments say who may call what, holding what.
+ *
+ * Locks, in the order in which they may be taken:
+ *   start lock (session.c)   one thread starts the service
+ *   client lock (handle.c)   handles, ids, slots, the command stream, all fields of objects that change
+ *   reply lock (stream.c)    threads that wait for replies
+ *   caller lock (caller.c)   callbacks to run
+ * No lock is held while a callback of the application runs, while a reply or an event is awaited, or while
+ * bytes of a transfer are copied. */
+#ifndef SDI_CLIENT_H
+#define SDI_CLIENT_H
+
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cl.h"
+#include "sdi_api.h"
+#include "sdi_wire.h"
+
+#ifndef SDI_VERSION
+#define SDI_VERSION "0"
+#endif
+
+#define SDI_MIN(a, b) ((a) < (b) ? (a) : (b))
+
+/* ---- handle.c: objects -------------------------------------------------------------------------------- */
+
+enum sdi_kind {
+    SDI_FREE = 0,
+    SDI_DEVICE,
+    SDI_CONTEXT,
+    SDI_QUEUE,
+    SDI_BUFFER,
+    SDI_PROGRAM,
+    SDI_KERNEL,
+    SDI_EVENT,
+};
+
+/* Begins every object.  `dispatch` comes first, as ICD loaders want, and stays valid after release.  `refs` is
+ * what the application retained; `holds` is what other objects, transfers and callbacks need.  An object lives
+ * while one of them is not 0. */
+struct sdi_object {
+    const sdi_function *dispatch;
+    uint32_t kind;
+    uint32_t generation;
+    uint64_t id;
+    uint32_t refs;
+    uint32_t holds;
+};
+
+struct sdi_platform {
+    const sdi_function *dispatch;
+};
+
+struct sdi_device {
+    struct sdi_object object;
+};
+
+struct sdi_context {
+    struct sdi_object object;
+    cl_device_id device;
+    intptr_t *properties; /* as given, with the final 0; or NULL */
+    size_t num_properties;
+    struct sdi_call *destructors;
+};
+
+struct sdi_queue {
+    struct sdi_object object;
+    cl_context context;
+    cl_ulong properties;
+    cl_ulong *property_list; /* as given, with the final 0; or NULL */
+    size_t num_property_list;
+};
+
+struct sdi_mapping {
+    struct sdi_mapping *next;
+    char *pointer;
+    size_t offset, nbytes; /* in the root buffer */
+    cl_ulong flags;
+};
+
+/* A buffer, or a part of one (`root` is another object). */
+struct sdi_buffer {
+    struct sdi_object object;
+    cl_context context;
+    cl_mem root;
+    size_t origin, nbytes;
+    cl_ulong flags;
+    char *host_ptr;                /* of this object: USE_HOST_PTR; or NULL */
+    char *bytes;                   /* root: first byte in the arena */
+    uint8_t *touched;              /* root: one per 16 MiB whose pages exist in this process; or NULL */
+    struct sdi_mapping *mappings;
+    uint32_t num_mappings;
+    struct sdi_call *destructors;
+    size_t num_properties; /* given: only the final 0, or nothing */
+};
+
+struct sdi_argument {
+    uint32_t kind, nbytes, address, access;
+    uint64_t type;
+    char *name, *type_name;
+    size_t at; /* where its entry begins in a kernel's payload */
+};
+
+struct sdi_kernel_table {
+    char *name, *attributes;
+    uint32_t num_args;
+    size_t required_size[3];
+    size_t work_group_size, preferred_multiple;
+    uint64_t local_mem_nbytes, private_mem_nbytes;
+    struct sdi_argument *arguments;
+    size_t payload_nbytes;
+};
+
+struct sdi_program {
+    struct sdi_object object;
+    cl_context context;
+    char *source;
+    size_t source_nbytes;
+    int build_status;
+    uint64_t build; /* its id; 0: no executable */
+    char *options, *log;
+    struct sdi_kernel_table *tables;
+    uint32_t num_tables;
+    uint32_t num_kernels; /* attached objects */
+};
+
+struct sdi_bound {
+    cl_mem buffer; /* may have been released since: compare its id */
+    uint64_t id;   /* 0: NULL buffer, or no memory object */
+    bool set;
+};
+
+struct sdi_kernel {
+    struct sdi_object object;
+    cl_program program;
+    const struct sdi_kernel_table *table;
+    uint64_t build;
+    uint32_t index;
+    unsigned char *payload; /* the arguments as an NDRANGE record has them */
+    struct sdi_bound *bound;
+};
+
+struct sdi_event {
+    struct sdi_object object;
+    cl_context context;
+    cl_command_queue queue; /* NULL: user event */
+    cl_uint type;
+    uint32_t slot;
+    int user_status;
+    bool profiling;
+    struct sdi_call *callbacks;
+    cl_event next_watched;
+};
+
+extern struct sdi_platform sdi_platform;
+extern uint32_t sdi_generation;
+
+struct sdi_object *sdi_find(const void *handle, enum sdi_kind kind);
+
+/* Whether a handle is an object of this process that lives; any value may be asked about. */
+static inline bool sdi_is_platform_id(cl_platform_id p) { return p == &sdi_platform; }
+static inline bool sdi_is_device_id(cl_device_id d) { return sdi_find(d, SDI_DEVICE) != NULL; }
+static inline bool sdi_is_context(cl_context c) { return sdi_find(c, SDI_CONTEXT) != NULL; }
+static inline bool sdi_is_command_queue(cl_command_queue q) { return sdi_find(q, SDI_QUEUE) != NULL; }
+static inline bool sdi_is_mem(cl_mem m) { return sdi_find(m, SDI_BUFFER) != NULL; }
+static inline bool sdi_is_program(cl_program p) { return sdi_find(p, SDI_PROGRAM) != NULL; }
+static inline bool sdi_is_kernel(cl_kernel k) { return sdi_find(k, SDI_KERNEL) != NULL; }
+static inline bool sdi_is_event(cl_event e) { return sdi_find(e, SDI_EVENT) != NULL; }
+
+void sdi_lock(void);
+/* Runs the destructor callbacks that became due, after unlocking. */
+void sdi_unlock(void);
+
+/* Client lock held.  A new object with one reference, zeroed, with a fresh id; NULL when memory is exhausted. */
+void *sdi_new(enum sdi_kind kind);
+void sdi_hold(void *object);
+void sdi_unhold(void *object);
+uint64_t sdi_next_id(void);
+
+/* Client lock not held. */
+cl_int sdi_retain(void *handle, enum sdi_kind kind, cl_int invalid);
+cl_int sdi_release(void *handle, enum sdi_kind kind, cl_int invalid);
+
+/* Client lock held: the last count of an object went; release what it owns, tell the service. */
+void sdi_drop_context(cl_context context);
+void sdi_drop_queue(cl_command_queue queue);
+void sdi_drop_buffer(cl_mem buffer);
+void sdi_drop_program(cl_program program);
+void sdi_drop_kernel(cl_kernel kernel);
+void sdi_drop_event(cl_event event);
+
+/* ---- answers ------------------------------------------------------------------------------------------ */
+
+/* Answers a clGet*Info query by `nbytes` bytes at `data`. */
+cl_int sdi_answer(const void *data, size_t nbytes, size_t size, void *value, size_t *size_ret);
+cl_int sdi_answer_text(const char *text, size_t size, void *value, size_t *size_ret);
+#define SDI_ANSWER(type, expression) \
+    do { \
+        type answer_ = (expression); \
+        return sdi_answer(&answer_, sizeof answer_, size, value, size_ret); \
+    } while (0)
+
+static inline void *sdi_fail(cl_int *errcode_ret, cl_int status)
+{
+    if (errcode_ret)
+        *errcode_ret = status;
+    return NULL;
+}
+
+static inline void sdi_succeed(cl_int *errcode_ret)
+{
+    if (errcode_ret)
+        *errcode_ret = CL_SUCCESS;
+}
+
+/* ---- session.c: the service of this process ------------------------------------------------------------ */
+
+/* Values of the facts that calls are validated against. */
+struct sdi_limits {
+    cl_ulong type, max_alloc_nbytes, local_mem_nbytes, queue_properties;
+    size_t base_align_nbytes;
+    size_t max_work_group_size, max_work_item_sizes[3];
+    cl_uint work_dimensions, version;
+    bool non_uniform;
+};
+
+struct sdi_session {
+    int commands, notices; /* sockets; -1 before the start */
+    bool running;
+    bool dead; /* atomic: the service is gone; nothing will happen any more */
+    char *arena;
+    size_t arena_nbytes;
+    struct sdi_wire_arena_header *header;
+    struct sdi_wire_slot *slots;
+    struct sdi_limits limits;
+    cl_device_id device;
+};
+
+extern struct sdi_session sdi_session;
+
+/* No lock held.  Starts the service if this process has none yet; the device, or NULL. */
+cl_device_id sdi_session_device(void);
+/* Any thread, any lock: no more answers come from the service. */
+void sdi_session_died(void);
+static inline bool sdi_session_dead(void) { return __atomic_load_n(&sdi_session.dead, __ATOMIC_ACQUIRE); }
+/* Looks whether the service has hung up; whether it is dead. */
+bool sdi_session_check(void);
+const void *sdi_fact(cl_uint param, size_t *nbytes);
+void sdi_log(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void sdi_complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* The absolute path of this library as the loader knows it, remembered at the first call. */
+const char *sdi_library_path(void);
+
+/* service.c: starts the service process; 0 and its two sockets (ours), or -1 after one line on stderr. */
+int sdi_service_start(int sockets[2]);
+/* All descriptors that a start has open at the moment, for the child of a fork to close; -1: none. */
+extern int sdi_service_descriptors[4];
+
+/* The child of a fork forgets what the parent had; nobody else runs. */
+void sdi_handle_forget(void);
+void sdi_stream_forget(void);
+void sdi_slot_forget(void);
+void sdi_lander_forget(void);
+void sdi_caller_forget(void);
+
+/* ---- stream.c: records --------------------------------------------------------------------------------- */
+
+/* Client lock held.  Sends whole records; CL_OUT_OF_RESOURCES when the service is dead. */
+cl_int sdi_send(const void *records, size_t nbytes);
+/* Client lock held.  A record without wait list whose body is nothing, or a status. */
+void sdi_send_bare(uint32_t op, uint64_t id);
+cl_int sdi_send_status(uint32_t op, uint64_t id, cl_int status);
+
+struct sdi_reply {
+    cl_int status;
+    uint64_t value;
+    unsigned char *payload; /* to be freed; NULL when empty */
+    size_t payload_nbytes;
+};
+/* No lock held.  Sends a record and waits for its reply. */
+struct sdi_reply sdi_ask(const void *record, size_t nbytes);
+
+static inline size_t sdi_padded(size_t nbytes) { return (nbytes + 7) & ~(size_t)7; }
+
+/* ---- slot.c: the event status page ------------------------------------------------------------------- */
+
+/* Client lock held.  0: none left. */
+uint32_t sdi_slot_new(int status);
+void sdi_slot_release(uint32_t slot);
+/* Status of a slot; a pending one of a dead service counts as failed. */
+int sdi_slot_status(uint32_t slot);
+uint32_t sdi_epoch(void);
+/* Waits until the epoch is no longer `seen`, at most 100 ms; then looks whether the service lives. */
+void sdi_epoch_wait(uint32_t seen);
+void sdi_epoch_wake(void);
+int sdi_slot_wait(uint32_t slot);
+uint64_t sdi_now_ns(void);
+
+/* ---- command.c: enqueueing ----------------------------------------------------------------------------- */
+
+struct sdi_waits {
+    cl_uint num;
+    const cl_event *events;
+};
+
+/* CL_SUCCESS, CL_INVALID_EVENT_WAIT_LIST or CL_INVALID_CONTEXT. */
+cl_int sdi_check_waits(cl_context context, struct sdi_waits waits);
+
+/* One command's record under construction; on the caller's stack. */
+struct sdi_record {
+    unsigned char *at;
+    size_t nbytes;
+    unsigned char *tail; /* the variable part */
+    uint64_t small[254];
+};
+
+/* The fixed part (zeroed, header and waits filled), or NULL: no memory.  Complete events are left out of the wait
+ * list unless `keep` (where an empty list means "everything before"). */
+void *sdi_record_open(struct sdi_record *record, uint32_t op, size_t fixed_nbytes, struct sdi_waits waits, bool keep,
+                      size_t tail_nbytes);
+void sdi_record_close(struct sdi_record *record);
+
+struct sdi_command {
+    cl_command_queue queue;
+    cl_uint type;
+    bool wants_event;              /* the application asked for its event */
+    bool wants_slot;               /* without an event: the client itself waits */
+    bool forget;                   /* without an event: the service may forget the id when it is complete */
+    struct sdi_transfer *transfer; /* to be done by the lander */
+    cl_mem holds;                  /* a blocking transfer's root, until sdi_finish_blocking; or NULL */
+    uint64_t id;                   /* out: this and the following */
+    uint32_t slot;
+    cl_event event;
+};
+/* No lock held.  Sends the record (and closes it); makes slot and event. */
+cl_int sdi_enqueue(struct sdi_record *record, struct sdi_command *command);
+/* The same for commands that nobody waits for and that have no transfer. */
+cl_int sdi_enqueue_simple(struct sdi_record *record, cl_command_queue queue, cl_uint type, cl_event *event);
+/* No lock held.  After a blocking command: waits as far as the application may see it. */
+cl_int sdi_finish_blocking(struct sdi_command *command, cl_int status, cl_event *event);
+
+/* ---- transfer.c ------------------------------------------------------------------------------------------ */
+
+/* Bytes to be copied between a buffer's place in the arena and memory of the application. */
+struct sdi_transfer {
+    struct sdi_transfer *next; /* in the lander's table */
+    uint64_t id;
+    uint32_t slot;
+    cl_event event; /* held; or NULL: the slot is the transfer's own */
+    cl_mem root;    /* held */
+    bool to_arena;
+    bool busy; /* the lander copies: only it may free this */
+    char *host;
+    size_t offset; /* in root */
+    size_t region[3], arena_row, arena_slice, host_row, host_slice;
+    size_t copied, total;
+};
+/* No lock held.  Copies what is ready; 1: all is copied, 0: more to come, negative: the command failed. */
+int sdi_transfer_step(struct sdi_transfer *transfer);
+/* No lock held.  Enqueues the record's command with this transfer, blocking or by the lander. */
+cl_int sdi_transfer_enqueue(struct sdi_record *record, struct sdi_command *command,
+                            const struct sdi_transfer *transfer, bool blocking, cl_event *event);
+/* Copies at once; for new buffers. */
+void sdi_copy_to_arena(cl_mem root, size_t offset, const char *from, size_t nbytes);
+cl_int sdi_host_access(cl_mem buffer, bool reads, bool writes);
+
+/* ---- copy.c ---------------------------------------------------------------------------------------------- */
+
+/* Rows of bytes in a memory. */
+struct sdi_box {
+    size_t offset, end; /* of its first byte, past its last */
+    size_t region[3], row, slice;
+};
+/* False when the box is empty, its pitches are too small, or a number overflows. */
+bool sdi_box_make(struct sdi_box *box, const size_t *origin, const size_t *region, size_t row, size_t slice);
+/* Whether it has no gaps. */
+bool sdi_box_is_dense(const struct sdi_box *box);
+
+/* ---- lander.c, caller.c: threads ------------------------------------------------------------------------- */
+
+/* Client lock held.  Starts the lander; CL_OUT_OF_HOST_MEMORY when no thread can be had. */
+cl_int sdi_lander_start(void);
+/* Client lock held. */
+void sdi_lander_add(struct sdi_transfer *transfer);
+void sdi_lander_remove(struct sdi_transfer *transfer);
+void sdi_lander_watch(cl_event event);
+bool sdi_on_lander(void);
+int sdi_start_thread(void *(*run)(void *), void *argument);
+
+/* A callback that is registered, or due. */
+struct sdi_call {
+    struct sdi_call *next;
+    enum { SDI_CALL_EVENT, SDI_CALL_BUFFER, SDI_CALL_CONTEXT } what;
+    union {
+        void (*event)(cl_event, cl_int, void *);
+        void (*buffer)(cl_mem, void *);
+        void (*context)(cl_context, void *);
+    } function;
+    void *object; /* an event is held until its callback has returned */
+    cl_int status;
+    void *data;
+};
+/* No lock held but possibly the client lock.  Has the caller thread run the chain, in order. */
+void sdi_caller_post(struct sdi_call *calls);
+cl_int sdi_caller_start(void);
+/* No lock held.  Runs and frees the chain here. */
+void sdi_run_calls(struct sdi_call *calls);
+/* Client lock held.  Destructor callbacks to be run when the lock is given back. */
+void sdi_defer(struct sdi_call *calls);
+
+/* ---- event.c ---------------------------------------------------------------------------------------------- */
+
+int sdi_event_status(cl_event event);
+/* Client lock held.  Moves the event's callbacks that `status` satisfies to the caller thread. */
+void sdi_event_fire(cl_event event, int status);
+
+/* ---- program.c ---------------------------------------------------------------------------------------------- */
+
+void sdi_free_tables(struct sdi_kernel_table *tables, uint32_t num);
+/* tables.c: the kernels of a BUILD reply; false when it is malformed or memory is exhausted. */
+bool sdi_read_tables(const unsigned char *at, size_t nbytes, char **log, struct sdi_kernel_table **tables,
+                     uint32_t *num);
+
+/* ---- kernel.c ----------------------------------------------------------------------------------------------- */
+
+uint64_t sdi_kernel_local_nbytes(cl_kernel kernel);
+
+#endif

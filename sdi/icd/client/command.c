@@ -1,0 +1,243 @@
+/* Enqueueing: a command is one record, built on the caller's stack and sent by one send(). */
+#include "client.h"
+
+cl_int sdi_check_waits(cl_context context, struct sdi_waits waits)
+{
+    if ((waits.num == 0) != (waits.events == NULL))
+        return CL_INVALID_EVENT_WAIT_LIST;
+    for (cl_uint i = 0; i < waits.num; i++)
+        if (!sdi_is_event(waits.events[i]))
+            return CL_INVALID_EVENT_WAIT_LIST;
+    for (cl_uint i = 0; i < waits.num; i++)
+        if (waits.events[i]->context != context)
+            return CL_INVALID_CONTEXT;
+    return CL_SUCCESS;
+}
+
+void *sdi_record_open(struct sdi_record *record, uint32_t op, size_t fixed_nbytes, struct sdi_waits waits, bool keep,
+                      size_t tail_nbytes)
+{
+    size_t nbytes = fixed_nbytes + 8 * (size_t)waits.num + sdi_padded(tail_nbytes);
+    size_t room = nbytes + sizeof(struct sdi_rec_release_event); /* sdi_enqueue may append one */
+    record->at = (unsigned char *)record->small;
+    if (room > sizeof record->small)
+        record->at = room > SDI_MAX_RECORD_NBYTES ? NULL : malloc(room);
+    if (!record->at)
+        return NULL;
+    memset(record->at, 0, fixed_nbytes);
+    struct sdi_rec_marker *head = (struct sdi_rec_marker *)record->at; /* all commands begin like this */
+    uint64_t *ids = (uint64_t *)(record->at + fixed_nbytes);
+    uint32_t num = 0;
+    for (cl_uint i = 0; i < waits.num; i++)
+        if (keep || sdi_event_status(waits.events[i]) != CL_COMPLETE)
+            ids[num++] = waits.events[i]->object.id;
+    record->tail = record->at + fixed_nbytes + 8 * num;
+    record->nbytes = fixed_nbytes + 8 * num + sdi_padded(tail_nbytes);
+    if (tail_nbytes % 8)
+        memset(record->at + record->nbytes - 8, 0, 8);
+    head->nbytes = (uint32_t)record->nbytes;
+    head->op = op;
+    head->num_waits = num;
+    return head;
+}
+
+void sdi_record_close(struct sdi_record *record)
+{
+    if (record->at != (unsigned char *)record->small)
+        free(record->at);
+}
+
+/* Client lock held. */
+static cl_int send_command(struct sdi_record *record, struct sdi_command *command)
+{
+    struct sdi_rec_marker *head = (struct sdi_rec_marker *)record->at;
+    cl_event event = NULL;
+    if (!sdi_session.running || sdi_session_dead())
+        return CL_OUT_OF_RESOURCES;
+    if (command->transfer && sdi_lander_start() != CL_SUCCESS)
+        return CL_OUT_OF_HOST_MEMORY;
+    command->slot = 0;
+    if (command->wants_event || command->wants_slot) {
+        command->slot = sdi_slot_new(CL_QUEUED);
+        if (!command->slot)
+            return CL_OUT_OF_RESOURCES;
+    }
+    if (command->wants_event) {
+        event = sdi_new(SDI_EVENT);
+        if (!event) {
+            sdi_session.slots[command->slot].status = CL_COMPLETE;
+            sdi_slot_release(command->slot);
+            return CL_OUT_OF_HOST_MEMORY;
+        }
+        event->context = command->queue->context;
+        event->queue = command->queue;
+        event->type = command->type;
+        event->slot = command->slot;
+        event->profiling = (command->queue->properties & CL_QUEUE_PROFILING_ENABLE) != 0;
+        sdi_hold(event->context);
+        sdi_hold(event->queue);
+        command->id = event->object.id;
+    } else {
+        command->id = sdi_next_id();
+    }
+    command->event = event;
+    head->id = command->id;
+    head->queue = command->queue->object.id;
+    head->slot = command->slot;
+    size_t nbytes = record->nbytes;
+    if (command->forget && command->slot && !event) {
+        struct sdi_rec_release_event release = {
+            .nbytes = sizeof release,
+            .op = SDI_OP_RELEASE_EVENT,
+            .id = command->id,
+        };
+        memcpy(record->at + nbytes, &release, sizeof release);
+        nbytes += sizeof release;
+    }
+    struct sdi_transfer *transfer = command->transfer;
+    if (transfer) {
+        transfer->id = command->id;
+        transfer->slot = command->slot;
+        transfer->event = event;
+        if (event)
+            sdi_hold(event);
+        sdi_hold(transfer->root);
+        sdi_lander_add(transfer);
+    }
+    cl_int status = sdi_send(record->at, nbytes);
+    if (!status) {
+        if (command->holds)
+            sdi_hold(command->holds);
+        return CL_SUCCESS;
+    }
+    if (transfer) {
+        sdi_lander_remove(transfer);
+        sdi_unhold(transfer->root);
+        if (event)
+            sdi_unhold(event);
+    }
+    if (event) {
+        event->object.refs = 0;
+        sdi_hold(event);
+        sdi_unhold(event);
+    } else if (command->slot) {
+        sdi_slot_release(command->slot);
+    }
+    return status;
+}
+
+cl_int sdi_enqueue(struct sdi_record *record, struct sdi_command *command)
+{
+    sdi_lock();
+    cl_int status = send_command(record, command);
+    sdi_unlock();
+    sdi_record_close(record);
+    return status;
+}
+
+cl_int sdi_enqueue_simple(struct sdi_record *record, cl_command_queue queue, cl_uint type, cl_event *event)
+{
+    struct sdi_command command = {.queue = queue, .type = type, .wants_event = event != NULL};
+    cl_int status = sdi_enqueue(record, &command);
+    if (!status && event)
+        *event = command.event;
+    return status;
+}
+
+cl_int sdi_finish_blocking(struct sdi_command *command, cl_int status, cl_event *event)
+{
+    if (command->event && status >= 0)
+        status = sdi_slot_wait(command->slot);
+    sdi_lock();
+    if (command->holds)
+        sdi_unhold(command->holds);
+    if (!command->event)
+        sdi_slot_release(command->slot);
+    sdi_unlock();
+    if (command->event && status < 0)
+        sdi_release(command->event, SDI_EVENT, CL_INVALID_EVENT);
+    else if (command->event)
+        *event = command->event;
+    if (status >= 0)
+        return CL_SUCCESS;
+    return status == CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST ? status : CL_OUT_OF_RESOURCES;
+}
+
+/* ---- markers and barriers ---------------------------------------------------------------------------------- */
+
+/* `keep`: an empty wait list means every command before. */
+static cl_int mark(cl_command_queue queue, uint32_t op, cl_uint type, struct sdi_waits waits, bool keep,
+                   cl_event *event)
+{
+    struct sdi_record record;
+    _Static_assert(sizeof(struct sdi_rec_marker) == sizeof(struct sdi_rec_barrier), "markers and barriers");
+    if (!sdi_record_open(&record, op, sizeof(struct sdi_rec_marker), waits, keep, 0))
+        return CL_OUT_OF_HOST_MEMORY;
+    return sdi_enqueue_simple(&record, queue, type, event);
+}
+
+static cl_int check_and_mark(cl_command_queue queue, uint32_t op, cl_uint type, struct sdi_waits waits,
+                             cl_event *event)
+{
+    if (!sdi_is_command_queue(queue))
+        return CL_INVALID_COMMAND_QUEUE;
+    cl_int status = sdi_check_waits(queue->context, waits);
+    return status ? status : mark(queue, op, type, waits, true, event);
+}
+
+cl_int sdi_clEnqueueMarkerWithWaitList(cl_command_queue queue, cl_uint num, const cl_event *list, cl_event *event)
+{
+    return check_and_mark(queue, SDI_OP_MARKER, CL_COMMAND_MARKER, (struct sdi_waits){num, list}, event);
+}
+
+cl_int sdi_clEnqueueBarrierWithWaitList(cl_command_queue queue, cl_uint num, const cl_event *list, cl_event *event)
+{
+    return check_and_mark(queue, SDI_OP_BARRIER, CL_COMMAND_BARRIER, (struct sdi_waits){num, list}, event);
+}
+
+cl_int sdi_clEnqueueMarker(cl_command_queue queue, cl_event *event)
+{
+    if (!sdi_is_command_queue(queue))
+        return CL_INVALID_COMMAND_QUEUE;
+    if (!event)
+        return CL_INVALID_VALUE;
+    return mark(queue, SDI_OP_MARKER, CL_COMMAND_MARKER, (struct sdi_waits){0, NULL}, true, event);
+}
+
+cl_int sdi_clEnqueueBarrier(cl_command_queue queue)
+{
+    if (!sdi_is_command_queue(queue))
+        return CL_INVALID_COMMAND_QUEUE;
+    return mark(queue, SDI_OP_BARRIER, CL_COMMAND_BARRIER, (struct sdi_waits){0, NULL}, true, NULL);
+}
+
+cl_int sdi_clEnqueueWaitForEvents(cl_command_queue queue, cl_uint num, const cl_event *list)
+{
+    if (!sdi_is_command_queue(queue))
+        return CL_INVALID_COMMAND_QUEUE;
+    if (num == 0 || !list)
+        return CL_INVALID_VALUE;
+    cl_int status = sdi_check_waits(queue->context, (struct sdi_waits){num, list});
+    if (status)
+        return status == CL_INVALID_EVENT_WAIT_LIST ? CL_INVALID_EVENT : status;
+    return mark(queue, SDI_OP_BARRIER, CL_COMMAND_BARRIER, (struct sdi_waits){num, list}, true, NULL);
+}
+
+/* Data moves when it is needed: a migration only takes its place in the order of commands. */
+cl_int sdi_clEnqueueMigrateMemObjects(cl_command_queue queue, cl_uint num_objects, const cl_mem *objects,
+                                      cl_ulong flags, cl_uint num, const cl_event *list, cl_event *event)
+{
+    struct sdi_waits waits = {num, list};
+    if (!sdi_is_command_queue(queue))
+        return CL_INVALID_COMMAND_QUEUE;
+    if (num_objects == 0 || !objects || flags & ~CL_MIGRATE_MEM_OBJECT_KNOWN)
+        return CL_INVALID_VALUE;
+    for (cl_uint i = 0; i < num_objects; i++) {
+        if (!sdi_is_mem(objects[i]))
+            return CL_INVALID_MEM_OBJECT;
+        if (objects[i]->context != queue->context)
+            return CL_INVALID_CONTEXT;
+    }
+    cl_int status = sdi_check_waits(queue->context, waits);
+    return status ? status : mark(queue, SDI_OP_MARKER, CL_COMMAND_MIGRATE_MEM_OBJECTS, waits, true, event);
+}

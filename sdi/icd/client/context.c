@@ -1,0 +1,132 @@
+/* Contexts: known to the client only. */
+#include "client.h"
+
+/* Checks a property list; its length without the final 0 (in words) in *num. */
+static cl_int check_properties(const intptr_t *properties, size_t *num)
+{
+    bool platform = false, sync = false;
+    *num = 0;
+    if (!properties)
+        return CL_SUCCESS;
+    for (const intptr_t *at = properties; at[0]; at += 2, *num += 2) {
+        bool *given = at[0] == CL_CONTEXT_PLATFORM ? &platform : at[0] == CL_CONTEXT_INTEROP_USER_SYNC ? &sync : NULL;
+        if (!given || *given)
+            return CL_INVALID_PROPERTY;
+        *given = true;
+        if (at[0] == CL_CONTEXT_PLATFORM && !sdi_is_platform_id((cl_platform_id)at[1]))
+            return CL_INVALID_PLATFORM;
+        if (at[0] == CL_CONTEXT_INTEROP_USER_SYNC && at[1] != 0 && at[1] != 1)
+            return CL_INVALID_PROPERTY;
+    }
+    return CL_SUCCESS;
+}
+
+static cl_context create(const intptr_t *properties, size_t num, cl_device_id device, cl_int *errcode_ret)
+{
+    if (sdi_session_check())
+        return sdi_fail(errcode_ret, CL_OUT_OF_RESOURCES);
+    intptr_t *copy = NULL;
+    if (properties) {
+        copy = malloc((num + 1) * sizeof *copy);
+        if (!copy)
+            return sdi_fail(errcode_ret, CL_OUT_OF_HOST_MEMORY);
+        memcpy(copy, properties, (num + 1) * sizeof *copy);
+    }
+    sdi_lock();
+    cl_context context = sdi_new(SDI_CONTEXT);
+    if (context) {
+        context->device = device;
+        context->properties = copy;
+        context->num_properties = copy ? num + 1 : 0;
+    }
+    sdi_unlock();
+    if (!context) {
+        free(copy);
+        return sdi_fail(errcode_ret, CL_OUT_OF_HOST_MEMORY);
+    }
+    sdi_succeed(errcode_ret);
+    return context;
+}
+
+cl_context sdi_clCreateContext(const intptr_t *properties, cl_uint num_devices, const cl_device_id *devices,
+                               void (*notify)(const char *, const void *, size_t, void *), void *data,
+                               cl_int *errcode_ret)
+{
+    size_t num;
+    cl_int status = check_properties(properties, &num);
+    if (status)
+        return sdi_fail(errcode_ret, status);
+    if (!devices || num_devices == 0 || (!notify && data))
+        return sdi_fail(errcode_ret, CL_INVALID_VALUE);
+    for (cl_uint i = 0; i < num_devices; i++)
+        if (!sdi_is_device_id(devices[i]))
+            return sdi_fail(errcode_ret, CL_INVALID_DEVICE);
+    return create(properties, num, devices[0], errcode_ret);
+}
+
+cl_context sdi_clCreateContextFromType(const intptr_t *properties, cl_ulong type,
+                                       void (*notify)(const char *, const void *, size_t, void *), void *data,
+                                       cl_int *errcode_ret)
+{
+    size_t num;
+    cl_int status = check_properties(properties, &num);
+    if (status)
+        return sdi_fail(errcode_ret, status);
+    if (!notify && data)
+        return sdi_fail(errcode_ret, CL_INVALID_VALUE);
+    cl_device_id device;
+    status = sdi_clGetDeviceIDs(&sdi_platform, type, 1, &device, NULL);
+    return status ? sdi_fail(errcode_ret, status) : create(properties, num, device, errcode_ret);
+}
+
+cl_int sdi_clRetainContext(cl_context context)
+{
+    return sdi_retain(context, SDI_CONTEXT, CL_INVALID_CONTEXT);
+}
+
+cl_int sdi_clReleaseContext(cl_context context)
+{
+    return sdi_release(context, SDI_CONTEXT, CL_INVALID_CONTEXT);
+}
+
+void sdi_drop_context(cl_context context)
+{
+    free(context->properties);
+    sdi_defer(context->destructors);
+}
+
+cl_int sdi_clGetContextInfo(cl_context context, cl_uint param, size_t size, void *value, size_t *size_ret)
+{
+    if (!sdi_is_context(context))
+        return CL_INVALID_CONTEXT;
+    switch (param) {
+    case CL_CONTEXT_REFERENCE_COUNT:
+        SDI_ANSWER(cl_uint, context->object.refs);
+    case CL_CONTEXT_NUM_DEVICES:
+        SDI_ANSWER(cl_uint, 1);
+    case CL_CONTEXT_DEVICES:
+        SDI_ANSWER(cl_device_id, context->device);
+    case CL_CONTEXT_PROPERTIES:
+        return sdi_answer(context->properties, context->num_properties * sizeof *context->properties, size, value,
+                          size_ret);
+    default:
+        return CL_INVALID_VALUE;
+    }
+}
+
+cl_int sdi_clSetContextDestructorCallback(cl_context context, void (*notify)(cl_context, void *), void *data)
+{
+    if (!sdi_is_context(context))
+        return CL_INVALID_CONTEXT;
+    if (!notify)
+        return CL_INVALID_VALUE;
+    struct sdi_call *call = malloc(sizeof *call);
+    if (!call)
+        return CL_OUT_OF_HOST_MEMORY;
+    *call = (struct sdi_call){.what = SDI_CALL_CONTEXT, .function.context = notify, .object = context, .data = data};
+    sdi_lock();
+    call->next = context->destructors; /* the last registered runs first */
+    context->destructors = call;
+    sdi_unlock();
+    return CL_SUCCESS;
+}

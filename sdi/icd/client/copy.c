@@ -1,0 +1,173 @@
+/* Commands that the service does alone: copies and fills; and boxes of bytes. */
+#include "client.h"
+
+/* ---- boxes ---------------------------------------------------------------------------------------------------- */
+
+bool sdi_box_make(struct sdi_box *box, const size_t *origin, const size_t *region, size_t row, size_t slice)
+{
+    size_t least, z, y, last;
+    if (!origin || !region || !region[0] || !region[1] || !region[2])
+        return false;
+    row = row ? row : region[0];
+    if (row < region[0] || __builtin_mul_overflow(region[1], row, &least))
+        return false;
+    slice = slice ? slice : least;
+    if (slice < least || __builtin_mul_overflow(origin[2], slice, &z) || __builtin_mul_overflow(origin[1], row, &y)
+        || __builtin_add_overflow(z, y, &box->offset) || __builtin_add_overflow(box->offset, origin[0], &box->offset)
+        || __builtin_mul_overflow(region[2] - 1, slice, &last)
+        || __builtin_add_overflow(last, (region[1] - 1) * row + region[0], &last)
+        || __builtin_add_overflow(box->offset, last, &box->end))
+        return false;
+    memcpy(box->region, region, sizeof box->region);
+    box->row = row;
+    box->slice = slice;
+    return true;
+}
+
+bool sdi_box_is_dense(const struct sdi_box *box)
+{
+    return (box->region[1] == 1 || box->row == box->region[0])
+           && (box->region[2] == 1 || box->slice == box->region[0] * box->region[1]);
+}
+
+/* Whether two boxes of the same region in one memory, `distance` bytes apart, with the same pitches, share a byte:
+ * the distance must be x + y * row + z * slice with |x|, |y|, |z| less than the region. */
+static bool boxes_meet(const struct sdi_box *box, size_t distance)
+{
+    for (size_t up = 0; up < 2; up++) {
+        size_t z = distance / box->slice + up;
+        size_t in_slice = up ? box->slice - distance % box->slice : distance % box->slice;
+        if (z >= box->region[2])
+            continue;
+        for (size_t side = 0; side < 2; side++) {
+            size_t y = in_slice / box->row + side;
+            size_t x = side ? box->row - in_slice % box->row : in_slice % box->row;
+            if (y < box->region[1] && x < box->region[0])
+                return true;
+        }
+    }
+    return false;
+}
+
+/* ---- entry points ------------------------------------------------------------------------------------------------ */
+
+static cl_int check_pair(cl_command_queue queue, cl_mem source, cl_mem target)
+{
+    if (!sdi_is_command_queue(queue))
+        return CL_INVALID_COMMAND_QUEUE;
+    if (!sdi_is_mem(source) || !sdi_is_mem(target))
+        return CL_INVALID_MEM_OBJECT;
+    return source->context != queue->context || target->context != queue->context ? CL_INVALID_CONTEXT : CL_SUCCESS;
+}
+
+static struct sdi_rec_copy *open_copy(struct sdi_record *record, cl_mem source, cl_mem target, size_t source_offset,
+                                      size_t target_offset, struct sdi_waits waits)
+{
+    struct sdi_rec_copy *body = sdi_record_open(record, SDI_OP_COPY, sizeof *body, waits, false, 0);
+    if (body) {
+        body->source = source->root->object.id;
+        body->target = target->root->object.id;
+        body->source_offset = source->origin + source_offset;
+        body->target_offset = target->origin + target_offset;
+    }
+    return body;
+}
+
+cl_int sdi_clEnqueueCopyBuffer(cl_command_queue queue, cl_mem source, cl_mem target, size_t source_offset,
+                               size_t target_offset, size_t nbytes, cl_uint num, const cl_event *list,
+                               cl_event *event)
+{
+    struct sdi_waits waits = {num, list};
+    cl_int status = check_pair(queue, source, target);
+    if (status)
+        return status;
+    if (nbytes == 0 || source_offset > source->nbytes || nbytes > source->nbytes - source_offset
+        || target_offset > target->nbytes || nbytes > target->nbytes - target_offset)
+        return CL_INVALID_VALUE;
+    status = sdi_check_waits(queue->context, waits);
+    if (status)
+        return status;
+    if (source->root == target->root) {
+        size_t from = source->origin + source_offset, to = target->origin + target_offset;
+        if ((from < to ? to - from : from - to) < nbytes)
+            return CL_MEM_COPY_OVERLAP;
+    }
+    struct sdi_record record;
+    struct sdi_rec_copy *body = open_copy(&record, source, target, source_offset, target_offset, waits);
+    if (!body)
+        return CL_OUT_OF_HOST_MEMORY;
+    body->region[0] = nbytes;
+    body->region[1] = body->region[2] = 1;
+    return sdi_enqueue_simple(&record, queue, CL_COMMAND_COPY_BUFFER, event);
+}
+
+cl_int sdi_clEnqueueCopyBufferRect(cl_command_queue queue, cl_mem source, cl_mem target, const size_t *source_origin,
+                                   const size_t *target_origin, const size_t *region, size_t source_row,
+                                   size_t source_slice, size_t target_row, size_t target_slice, cl_uint num,
+                                   const cl_event *list, cl_event *event)
+{
+    struct sdi_waits waits = {num, list};
+    struct sdi_box from, to;
+    cl_int status = check_pair(queue, source, target);
+    if (status)
+        return status;
+    if (!sdi_box_make(&from, source_origin, region, source_row, source_slice)
+        || !sdi_box_make(&to, target_origin, region, target_row, target_slice) || from.end > source->nbytes
+        || to.end > target->nbytes)
+        return CL_INVALID_VALUE;
+    bool same_pitches = from.row == to.row && from.slice == to.slice;
+    if (source == target && from.row != to.row && from.slice != to.slice)
+        return CL_INVALID_VALUE;
+    status = sdi_check_waits(queue->context, waits);
+    if (status)
+        return status;
+    if (source->root == target->root) {
+        size_t a = source->origin + from.offset, b = target->origin + to.offset;
+        bool apart = source->origin + from.end <= b || target->origin + to.end <= a;
+        if (!apart && (!same_pitches || boxes_meet(&from, a < b ? b - a : a - b)))
+            return CL_MEM_COPY_OVERLAP;
+    }
+    struct sdi_record record;
+    struct sdi_rec_copy *body = open_copy(&record, source, target, from.offset, to.offset, waits);
+    if (!body)
+        return CL_OUT_OF_HOST_MEMORY;
+    for (int i = 0; i < 3; i++)
+        body->region[i] = region[i];
+    if (sdi_box_is_dense(&from) && sdi_box_is_dense(&to)) {
+        body->region[0] = region[0] * region[1] * region[2];
+        body->region[1] = body->region[2] = 1;
+    } else {
+        body->source_row_pitch = from.row;
+        body->source_slice_pitch = from.slice;
+        body->target_row_pitch = to.row;
+        body->target_slice_pitch = to.slice;
+    }
+    return sdi_enqueue_simple(&record, queue, CL_COMMAND_COPY_BUFFER_RECT, event);
+}
+
+cl_int sdi_clEnqueueFillBuffer(cl_command_queue queue, cl_mem buffer, const void *pattern, size_t pattern_nbytes,
+                               size_t offset, size_t nbytes, cl_uint num, const cl_event *list, cl_event *event)
+{
+    struct sdi_waits waits = {num, list};
+    cl_int status = check_pair(queue, buffer, buffer);
+    if (status)
+        return status;
+    if (offset > buffer->nbytes || nbytes > buffer->nbytes - offset || nbytes == 0)
+        return CL_INVALID_VALUE;
+    if (!pattern || pattern_nbytes == 0 || pattern_nbytes > SDI_PATTERN_MAX_NBYTES
+        || pattern_nbytes & (pattern_nbytes - 1) || offset % pattern_nbytes || nbytes % pattern_nbytes)
+        return CL_INVALID_VALUE;
+    status = sdi_check_waits(queue->context, waits);
+    if (status)
+        return status;
+    struct sdi_record record;
+    struct sdi_rec_fill *body = sdi_record_open(&record, SDI_OP_FILL, sizeof *body, waits, false, pattern_nbytes);
+    if (!body)
+        return CL_OUT_OF_HOST_MEMORY;
+    body->buffer = buffer->root->object.id;
+    body->offset = buffer->origin + offset;
+    body->fill_nbytes = nbytes;
+    body->pattern_nbytes = (uint32_t)pattern_nbytes;
+    memcpy(record.tail, pattern, pattern_nbytes);
+    return sdi_enqueue_simple(&record, queue, CL_COMMAND_FILL_BUFFER, event);
+}

@@ -1,0 +1,282 @@
+/* Kernels and their arguments.  A kernel keeps its arguments in the form in which an NDRANGE record has them:
+ * setting one is a check and a copy of a few bytes. */
+#include "client.h"
+
+/* ---- creation ---------------------------------------------------------------------------------------------------- */
+
+/* Client lock held.  NULL: no memory. */
+static cl_kernel make(cl_program program, uint32_t index)
+{
+    const struct sdi_kernel_table *table = &program->tables[index];
+    unsigned char *payload = calloc(1, table->payload_nbytes + 8);
+    struct sdi_bound *bound = calloc(table->num_args + 1, sizeof *bound);
+    cl_kernel kernel = payload && bound ? sdi_new(SDI_KERNEL) : NULL;
+    if (!kernel) {
+        free(payload);
+        free(bound);
+        return NULL;
+    }
+    for (uint32_t i = 0; i < table->num_args; i++) {
+        const struct sdi_argument *argument = &table->arguments[i];
+        struct sdi_wire_arg_entry entry = {.kind = argument->kind, .nbytes = argument->nbytes};
+        if (argument->kind == SDI_ARG_GLOBAL || argument->kind == SDI_ARG_CONSTANT)
+            entry.nbytes = 16;
+        else if (argument->kind != SDI_ARG_VALUE)
+            entry.nbytes = 8;
+        memcpy(payload + argument->at, &entry, sizeof entry);
+    }
+    kernel->program = program;
+    sdi_hold(program);
+    program->num_kernels++;
+    kernel->table = table;
+    kernel->build = program->build;
+    kernel->index = index;
+    kernel->payload = payload;
+    kernel->bound = bound;
+    return kernel;
+}
+
+cl_kernel sdi_clCreateKernel(cl_program program, const char *name, cl_int *errcode_ret)
+{
+    if (!sdi_is_program(program))
+        return sdi_fail(errcode_ret, CL_INVALID_PROGRAM);
+    cl_kernel kernel = NULL;
+    cl_int status = CL_SUCCESS;
+    sdi_lock();
+    uint32_t index = 0;
+    while (name && index < program->num_tables && strcmp(program->tables[index].name, name) != 0)
+        index++;
+    if (!program->build)
+        status = CL_INVALID_PROGRAM_EXECUTABLE;
+    else if (!name)
+        status = CL_INVALID_VALUE;
+    else if (index == program->num_tables)
+        status = CL_INVALID_KERNEL_NAME;
+    else if (!(kernel = make(program, index)))
+        status = CL_OUT_OF_HOST_MEMORY;
+    sdi_unlock();
+    if (status)
+        return sdi_fail(errcode_ret, status);
+    sdi_succeed(errcode_ret);
+    return kernel;
+}
+
+/* Client lock held. */
+static void discard(cl_kernel kernel)
+{
+    kernel->object.refs = 0;
+    sdi_hold(kernel);
+    sdi_unhold(kernel);
+}
+
+cl_int sdi_clCreateKernelsInProgram(cl_program program, cl_uint num, cl_kernel *kernels, cl_uint *num_ret)
+{
+    if (!sdi_is_program(program))
+        return CL_INVALID_PROGRAM;
+    cl_int status = CL_SUCCESS;
+    sdi_lock();
+    if (!program->build)
+        status = CL_INVALID_PROGRAM_EXECUTABLE;
+    else if (kernels && num < program->num_tables)
+        status = CL_INVALID_VALUE;
+    for (uint32_t i = 0; kernels && !status && i < program->num_tables; i++) {
+        kernels[i] = make(program, i);
+        if (kernels[i])
+            continue;
+        status = CL_OUT_OF_HOST_MEMORY;
+        while (i--)
+            discard(kernels[i]);
+        break;
+    }
+    if (!status && num_ret)
+        *num_ret = program->num_tables;
+    sdi_unlock();
+    return status;
+}
+
+cl_kernel sdi_clCloneKernel(cl_kernel source, cl_int *errcode_ret)
+{
+    if (!sdi_is_kernel(source))
+        return sdi_fail(errcode_ret, CL_INVALID_KERNEL);
+    sdi_lock();
+    cl_kernel kernel = make(source->program, source->index);
+    if (kernel) {
+        memcpy(kernel->payload, source->payload, source->table->payload_nbytes);
+        memcpy(kernel->bound, source->bound, source->table->num_args * sizeof *source->bound);
+    }
+    sdi_unlock();
+    if (!kernel)
+        return sdi_fail(errcode_ret, CL_OUT_OF_HOST_MEMORY);
+    sdi_succeed(errcode_ret);
+    return kernel;
+}
+
+cl_int sdi_clRetainKernel(cl_kernel kernel)
+{
+    return sdi_retain(kernel, SDI_KERNEL, CL_INVALID_KERNEL);
+}
+
+cl_int sdi_clReleaseKernel(cl_kernel kernel)
+{
+    return sdi_release(kernel, SDI_KERNEL, CL_INVALID_KERNEL);
+}
+
+void sdi_drop_kernel(cl_kernel kernel)
+{
+    free(kernel->payload);
+    free(kernel->bound);
+    kernel->program->num_kernels--;
+    sdi_unhold(kernel->program);
+}
+
+/* ---- arguments ----------------------------------------------------------------------------------------------------- */
+
+static cl_int set_buffer(cl_kernel kernel, struct sdi_bound *bound, unsigned char *bytes, size_t size,
+                         const void *value)
+{
+    cl_mem buffer = NULL;
+    if (size != sizeof buffer)
+        return CL_INVALID_ARG_SIZE;
+    if (value)
+        memcpy(&buffer, value, sizeof buffer);
+    uint64_t place[2] = {0, 0};
+    bound->buffer = NULL;
+    bound->id = 0;
+    if (buffer) {
+        if (!sdi_is_mem(buffer) || buffer->context != kernel->program->context) {
+            bound->set = false;
+            return CL_INVALID_MEM_OBJECT;
+        }
+        bound->buffer = buffer;
+        bound->id = buffer->object.id;
+        place[0] = buffer->root->object.id;
+        place[1] = buffer->origin;
+    }
+    memcpy(bytes, place, sizeof place);
+    bound->set = true;
+    return CL_SUCCESS;
+}
+
+cl_int sdi_clSetKernelArg(cl_kernel kernel, cl_uint index, size_t size, const void *value)
+{
+    if (!sdi_is_kernel(kernel))
+        return CL_INVALID_KERNEL;
+    if (index >= kernel->table->num_args)
+        return CL_INVALID_ARG_INDEX;
+    const struct sdi_argument *argument = &kernel->table->arguments[index];
+    struct sdi_bound *bound = &kernel->bound[index];
+    unsigned char *bytes = kernel->payload + argument->at + sizeof(struct sdi_wire_arg_entry);
+    uint64_t local_nbytes = size;
+    switch (argument->kind) {
+    case SDI_ARG_VALUE:
+        if (!value)
+            return CL_INVALID_ARG_VALUE;
+        if (size != argument->nbytes)
+            return CL_INVALID_ARG_SIZE;
+        memcpy(bytes, value, size);
+        bound->set = true;
+        return CL_SUCCESS;
+    case SDI_ARG_GLOBAL:
+    case SDI_ARG_CONSTANT:
+        return set_buffer(kernel, bound, bytes, size, value);
+    case SDI_ARG_LOCAL:
+        if (value)
+            return CL_INVALID_ARG_VALUE;
+        if (size == 0)
+            return CL_INVALID_ARG_SIZE;
+        memcpy(bytes, &local_nbytes, sizeof local_nbytes);
+        bound->set = true;
+        return CL_SUCCESS;
+    case SDI_ARG_SAMPLER:
+        return value ? CL_INVALID_SAMPLER : CL_INVALID_ARG_VALUE;
+    default:
+        return value ? CL_INVALID_MEM_OBJECT : CL_INVALID_ARG_VALUE;
+    }
+}
+
+/* ---- information ------------------------------------------------------------------------------------------------------ */
+
+cl_int sdi_clGetKernelInfo(cl_kernel kernel, cl_uint param, size_t size, void *value, size_t *size_ret)
+{
+    if (!sdi_is_kernel(kernel))
+        return CL_INVALID_KERNEL;
+    switch (param) {
+    case CL_KERNEL_FUNCTION_NAME:
+        return sdi_answer_text(kernel->table->name, size, value, size_ret);
+    case CL_KERNEL_NUM_ARGS:
+        SDI_ANSWER(cl_uint, kernel->table->num_args);
+    case CL_KERNEL_REFERENCE_COUNT:
+        SDI_ANSWER(cl_uint, kernel->object.refs);
+    case CL_KERNEL_CONTEXT:
+        SDI_ANSWER(cl_context, kernel->program->context);
+    case CL_KERNEL_PROGRAM:
+        SDI_ANSWER(cl_program, kernel->program);
+    case CL_KERNEL_ATTRIBUTES:
+        return sdi_answer_text(kernel->table->attributes, size, value, size_ret);
+    default:
+        return CL_INVALID_VALUE;
+    }
+}
+
+cl_int sdi_clGetKernelArgInfo(cl_kernel kernel, cl_uint index, cl_uint param, size_t size, void *value,
+                              size_t *size_ret)
+{
+    if (!sdi_is_kernel(kernel))
+        return CL_INVALID_KERNEL;
+    if (index >= kernel->table->num_args)
+        return CL_INVALID_ARG_INDEX;
+    const struct sdi_argument *argument = &kernel->table->arguments[index];
+    switch (param) {
+    case CL_KERNEL_ARG_ADDRESS_QUALIFIER:
+        SDI_ANSWER(cl_uint, argument->address);
+    case CL_KERNEL_ARG_ACCESS_QUALIFIER:
+        SDI_ANSWER(cl_uint, argument->access);
+    case CL_KERNEL_ARG_TYPE_QUALIFIER:
+        SDI_ANSWER(cl_ulong, argument->type);
+    case CL_KERNEL_ARG_TYPE_NAME:
+        return sdi_answer_text(argument->type_name, size, value, size_ret);
+    case CL_KERNEL_ARG_NAME:
+        return sdi_answer_text(argument->name, size, value, size_ret);
+    default:
+        return CL_INVALID_VALUE;
+    }
+}
+
+/* The kernel's own local memory and that of its arguments set so far. */
+uint64_t sdi_kernel_local_nbytes(cl_kernel kernel)
+{
+    uint64_t total = kernel->table->local_mem_nbytes;
+    for (uint32_t i = 0; i < kernel->table->num_args; i++)
+        if (kernel->table->arguments[i].kind == SDI_ARG_LOCAL) {
+            uint64_t nbytes;
+            memcpy(&nbytes, kernel->payload + kernel->table->arguments[i].at + sizeof(struct sdi_wire_arg_entry),
+                   sizeof nbytes);
+            if (__builtin_add_overflow(total, nbytes, &total))
+                return UINT64_MAX;
+        }
+    return total;
+}
+
+cl_int sdi_clGetKernelWorkGroupInfo(cl_kernel kernel, cl_device_id device, cl_uint param, size_t size, void *value,
+                                    size_t *size_ret)
+{
+    if (!sdi_is_kernel(kernel))
+        return CL_INVALID_KERNEL;
+    if (device && !sdi_is_device_id(device))
+        return CL_INVALID_DEVICE;
+    const struct sdi_kernel_table *table = kernel->table;
+    switch (param) {
+    case CL_KERNEL_WORK_GROUP_SIZE:
+        SDI_ANSWER(size_t, table->work_group_size);
+    case CL_KERNEL_COMPILE_WORK_GROUP_SIZE:
+        return sdi_answer(table->required_size, sizeof table->required_size, size, value, size_ret);
+    case CL_KERNEL_LOCAL_MEM_SIZE:
+        SDI_ANSWER(cl_ulong, sdi_kernel_local_nbytes(kernel));
+    case CL_KERNEL_PREFERRED_WORK_GROUP_SIZE_MULTIPLE:
+        SDI_ANSWER(size_t, table->preferred_multiple);
+    case CL_KERNEL_PRIVATE_MEM_SIZE:
+        SDI_ANSWER(cl_ulong, table->private_mem_nbytes);
+    default:
+        return CL_INVALID_VALUE; /* GLOBAL_WORK_SIZE too: this is neither a custom device nor a built-in kernel */
+    }
+}

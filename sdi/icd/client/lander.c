@@ -1,0 +1,207 @@
+/* The lander thread: reads notices, does the copies of non-blocking transfers, passes callbacks on.
+ *
+ * Started at the first non-blocking transfer or watched event; never runs code of the application. */
+#include "client.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sys/socket.h>
+
+enum { NUM_BUCKETS = 1024, SWEEP_AFTER = 4096 };
+
+/* By id; all under the client lock. */
+static struct sdi_transfer *transfers[NUM_BUCKETS];
+static cl_event watched[NUM_BUCKETS];
+static size_t num_transfers, sweep_at = SWEEP_AFTER;
+static bool started;
+static __thread bool is_lander;
+
+void sdi_lander_forget(void)
+{
+    memset(transfers, 0, sizeof transfers);
+    memset(watched, 0, sizeof watched);
+    num_transfers = 0;
+    sweep_at = SWEEP_AFTER;
+    started = false;
+}
+
+bool sdi_on_lander(void)
+{
+    return is_lander;
+}
+
+/* ---- tables ------------------------------------------------------------------------------------------------ */
+
+static void let_go(struct sdi_transfer *transfer)
+{
+    if (transfer->event)
+        sdi_unhold(transfer->event);
+    else
+        sdi_slot_release(transfer->slot);
+    sdi_unhold(transfer->root);
+    free(transfer);
+}
+
+/* A transfer whose command failed before it could be copied is over; its notice may never come. */
+static void sweep(void)
+{
+    for (size_t i = 0; i < NUM_BUCKETS; i++)
+        for (struct sdi_transfer **at = &transfers[i]; *at;) {
+            struct sdi_transfer *transfer = *at;
+            if (transfer->busy || sdi_slot_status(transfer->slot) >= 0) {
+                at = &transfer->next;
+                continue;
+            }
+            *at = transfer->next;
+            num_transfers--;
+            if (!transfer->event)
+                sdi_send_bare(SDI_OP_RELEASE_EVENT, transfer->id);
+            let_go(transfer);
+        }
+}
+
+void sdi_lander_add(struct sdi_transfer *transfer)
+{
+    struct sdi_transfer **bucket = &transfers[transfer->id % NUM_BUCKETS];
+    if (num_transfers >= sweep_at) {
+        sweep();
+        sweep_at = num_transfers * 2 > SWEEP_AFTER ? num_transfers * 2 : SWEEP_AFTER;
+    }
+    transfer->next = *bucket;
+    *bucket = transfer;
+    num_transfers++;
+}
+
+void sdi_lander_remove(struct sdi_transfer *transfer)
+{
+    struct sdi_transfer **at = &transfers[transfer->id % NUM_BUCKETS];
+    while (*at && *at != transfer)
+        at = &(*at)->next;
+    if (*at) {
+        *at = transfer->next;
+        num_transfers--;
+    }
+}
+
+void sdi_lander_watch(cl_event event)
+{
+    cl_event *bucket = &watched[event->object.id % NUM_BUCKETS];
+    for (cl_event at = *bucket; at; at = at->next_watched)
+        if (at == event)
+            return;
+    event->next_watched = *bucket;
+    *bucket = event;
+    sdi_hold(event);
+}
+
+/* ---- notices ----------------------------------------------------------------------------------------------- */
+
+static void event_notice(uint64_t id, int status)
+{
+    sdi_lock();
+    cl_event *at = &watched[id % NUM_BUCKETS];
+    while (*at && (*at)->object.id != id)
+        at = &(*at)->next_watched;
+    cl_event event = *at;
+    if (event) {
+        sdi_event_fire(event, status);
+        if (!event->callbacks) {
+            *at = event->next_watched;
+            event->next_watched = NULL;
+            sdi_unhold(event);
+        }
+    }
+    sdi_unlock();
+}
+
+/* Copies what is ready of the transfer `id`, if it is one. */
+static void transfer_notice(uint64_t id)
+{
+    sdi_lock();
+    struct sdi_transfer *transfer = transfers[id % NUM_BUCKETS];
+    while (transfer && transfer->id != id)
+        transfer = transfer->next;
+    if (transfer)
+        transfer->busy = true;
+    sdi_unlock();
+    if (!transfer)
+        return;
+    int done = sdi_transfer_step(transfer);
+    if (done == 0) {
+        sdi_lock();
+        transfer->busy = false;
+        sdi_unlock();
+        return;
+    }
+    struct {
+        struct sdi_rec_transfer_done done;
+        struct sdi_rec_release_event release;
+    } records = {
+        .done = {.nbytes = sizeof records.done, .op = SDI_OP_TRANSFER_DONE, .id = id},
+        .release = {.nbytes = sizeof records.release, .op = SDI_OP_RELEASE_EVENT, .id = id},
+    };
+    _Static_assert(sizeof records == sizeof records.done + sizeof records.release, "two records in a row");
+    sdi_lock();
+    if (done > 0)
+        sdi_send(&records, transfer->event ? sizeof records.done : sizeof records);
+    else if (!transfer->event)
+        sdi_send(&records.release, sizeof records.release);
+    sdi_lander_remove(transfer);
+    let_go(transfer);
+    sdi_unlock();
+}
+
+/* The service is gone: every transfer is over, every watched event has failed. */
+static void fail_all(void)
+{
+    sdi_session_died();
+    sdi_lock();
+    sweep();
+    for (size_t i = 0; i < NUM_BUCKETS; i++)
+        while (watched[i]) {
+            cl_event event = watched[i];
+            watched[i] = event->next_watched;
+            event->next_watched = NULL;
+            int status = sdi_event_status(event);
+            sdi_event_fire(event, status > 0 ? CL_OUT_OF_RESOURCES : status);
+            sdi_unhold(event);
+        }
+    sdi_unlock();
+}
+
+static void *run(void *argument)
+{
+    (void)argument;
+    struct sdi_rec_notice notices[64];
+    size_t held = 0; /* bytes of notices received so far */
+    is_lander = true;
+    pthread_setname_np(pthread_self(), "sdi-lander");
+    for (;;) {
+        ssize_t n = recv(sdi_session.notices, (char *)notices + held, sizeof notices - held, 0);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            break;
+        held += (size_t)n;
+        size_t num = held / sizeof *notices;
+        for (size_t i = 0; i < num; i++) {
+            if (notices[i].op != SDI_OP_NOTICE || notices[i].nbytes != sizeof *notices)
+                goto out;
+            transfer_notice(notices[i].id);
+            if (notices[i].kind == SDI_NOTICE_EVENT_STATUS)
+                event_notice(notices[i].id, notices[i].status);
+        }
+        held -= num * sizeof *notices;
+        memmove(notices, notices + num, held);
+    }
+out:
+    fail_all();
+    return NULL;
+}
+
+cl_int sdi_lander_start(void)
+{
+    if (!started)
+        started = sdi_start_thread(run, NULL) == 0;
+    return started ? CL_SUCCESS : CL_OUT_OF_HOST_MEMORY;
+}

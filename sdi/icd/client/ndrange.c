@@ -1,0 +1,135 @@
+/* Launches: checked in the specification's order, then one record with a copy of the kernel's arguments. */
+#include "client.h"
+
+#define OPENCL_2_1 ((2u << 22) | (1u << 12))
+
+struct range {
+    cl_uint work_dim;
+    size_t offset[3], global[3], local[3]; /* local 0, 0, 0: not given */
+    bool empty;
+};
+
+static cl_int check_objects(cl_command_queue queue, cl_kernel kernel)
+{
+    if (!sdi_is_command_queue(queue))
+        return CL_INVALID_COMMAND_QUEUE;
+    if (!sdi_is_kernel(kernel))
+        return CL_INVALID_KERNEL;
+    if (kernel->program->context != queue->context)
+        return CL_INVALID_CONTEXT;
+    for (uint32_t i = 0; i < kernel->table->num_args; i++) {
+        const struct sdi_bound *bound = &kernel->bound[i];
+        if (!bound->set || (bound->id && (!sdi_is_mem(bound->buffer) || bound->buffer->object.id != bound->id)))
+            return CL_INVALID_KERNEL_ARGS;
+    }
+    return CL_SUCCESS;
+}
+
+static cl_int check_local(cl_kernel kernel, struct range *range, const size_t *local)
+{
+    const struct sdi_limits *limits = &sdi_session.limits;
+    const size_t *required = kernel->table->required_size;
+    size_t items = 1;
+    if (!local && required[0])
+        local = required;
+    if (!local)
+        return CL_SUCCESS;
+    for (cl_uint i = 0; i < 3; i++)
+        range->local[i] = i < range->work_dim ? local[i] : 1;
+    for (cl_uint i = 0; i < 3; i++)
+        if (required[0] && range->local[i] != required[i])
+            return CL_INVALID_WORK_GROUP_SIZE;
+    for (cl_uint i = 0; i < range->work_dim; i++)
+        if (range->local[i] == 0 || (range->global[i] % range->local[i] && !limits->non_uniform))
+            return CL_INVALID_WORK_GROUP_SIZE;
+    for (cl_uint i = 0; i < range->work_dim; i++)
+        if (range->local[i] > limits->max_work_item_sizes[i])
+            return CL_INVALID_WORK_ITEM_SIZE;
+    for (cl_uint i = 0; i < range->work_dim; i++)
+        if (__builtin_mul_overflow(items, range->local[i], &items))
+            return CL_INVALID_WORK_GROUP_SIZE;
+    return items > SDI_MIN(kernel->table->work_group_size, limits->max_work_group_size) ? CL_INVALID_WORK_GROUP_SIZE
+                                                                                         : CL_SUCCESS;
+}
+
+static cl_int check_range(cl_kernel kernel, struct range *range, const size_t *offset, const size_t *global,
+                          const size_t *local)
+{
+    if (range->work_dim < 1 || range->work_dim > sdi_session.limits.work_dimensions)
+        return CL_INVALID_WORK_DIMENSION;
+    for (cl_uint i = 0; i < 3; i++) {
+        range->offset[i] = offset && i < range->work_dim ? offset[i] : 0;
+        range->global[i] = i >= range->work_dim ? 1 : global ? global[i] : 0;
+        range->local[i] = 0;
+        range->empty |= range->global[i] == 0;
+    }
+    if (range->empty && sdi_session.limits.version < OPENCL_2_1)
+        return CL_INVALID_GLOBAL_WORK_SIZE;
+    for (cl_uint i = 0; i < 3; i++) {
+        size_t end;
+        if (__builtin_add_overflow(range->offset[i], range->global[i], &end))
+            return CL_INVALID_GLOBAL_OFFSET;
+    }
+    cl_int status = check_local(kernel, range, local);
+    if (status)
+        return status;
+    if (sdi_kernel_local_nbytes(kernel) > sdi_session.limits.local_mem_nbytes)
+        return CL_OUT_OF_RESOURCES;
+    return CL_SUCCESS;
+}
+
+/* A launch of no work-items only takes its place in the order of commands. */
+static cl_int enqueue_nothing(cl_command_queue queue, cl_uint type, struct sdi_waits waits, cl_event *event)
+{
+    struct sdi_record record;
+    if (!sdi_record_open(&record, SDI_OP_MARKER, sizeof(struct sdi_rec_marker), waits, true, 0))
+        return CL_OUT_OF_HOST_MEMORY;
+    return sdi_enqueue_simple(&record, queue, type, event);
+}
+
+static cl_int launch(cl_command_queue queue, cl_kernel kernel, cl_uint type, cl_uint work_dim, const size_t *offset,
+                     const size_t *global, const size_t *local, struct sdi_waits waits, cl_event *event)
+{
+    struct range range = {.work_dim = work_dim};
+    cl_int status = check_objects(queue, kernel);
+    if (!status)
+        status = check_range(kernel, &range, offset, global, local);
+    if (!status)
+        status = sdi_check_waits(queue->context, waits);
+    if (status)
+        return status;
+    if (range.empty)
+        return enqueue_nothing(queue, type, waits, event);
+    struct sdi_record record;
+    size_t args_nbytes = kernel->table->payload_nbytes;
+    struct sdi_rec_ndrange *body = sdi_record_open(&record, SDI_OP_NDRANGE, sizeof *body, waits, false, args_nbytes);
+    if (!body)
+        return CL_OUT_OF_HOST_MEMORY;
+    body->build = kernel->build;
+    body->kernel = kernel->object.id;
+    body->kernel_index = kernel->index;
+    body->work_dim = work_dim;
+    for (int i = 0; i < 3; i++) {
+        body->offset[i] = range.offset[i];
+        body->global_size[i] = range.global[i];
+        body->local_size[i] = range.local[i];
+    }
+    body->num_args = kernel->table->num_args;
+    body->args_nbytes = (uint32_t)args_nbytes;
+    memcpy(record.tail, kernel->payload, args_nbytes);
+    return sdi_enqueue_simple(&record, queue, type, event);
+}
+
+cl_int sdi_clEnqueueNDRangeKernel(cl_command_queue queue, cl_kernel kernel, cl_uint work_dim, const size_t *offset,
+                                  const size_t *global, const size_t *local, cl_uint num, const cl_event *list,
+                                  cl_event *event)
+{
+    return launch(queue, kernel, CL_COMMAND_NDRANGE_KERNEL, work_dim, offset, global, local,
+                  (struct sdi_waits){num, list}, event);
+}
+
+cl_int sdi_clEnqueueTask(cl_command_queue queue, cl_kernel kernel, cl_uint num, const cl_event *list, cl_event *event)
+{
+    static const size_t one[3] = {1, 1, 1};
+    return launch(queue, kernel, CL_COMMAND_TASK, 1, NULL, one, one, (struct sdi_waits){num, list}, event);
+}

@@ -1,0 +1,105 @@
+/* The platform: known without a service, valid in every process. */
+#include "client.h"
+
+#define EXTENSIONS "cl_khr_icd"
+#define EXPORTED __attribute__((visibility("default")))
+
+struct name_version {
+    cl_uint version;
+    char name[64];
+};
+
+/* In the service itself this platform does not exist, or it would find itself. */
+static bool hidden(void)
+{
+    const char *mark = getenv("SDI_IN_SERVICE");
+    return mark && mark[0];
+}
+
+cl_int sdi_clGetPlatformIDs(cl_uint num_entries, cl_platform_id *platforms, cl_uint *num_platforms)
+{
+    if ((platforms && num_entries == 0) || (!platforms && !num_platforms))
+        return CL_INVALID_VALUE;
+    sdi_library_path(); /* now, before the application changes its directory */
+    if (num_platforms)
+        *num_platforms = hidden() ? 0 : 1;
+    if (hidden())
+        return CL_PLATFORM_NOT_FOUND_KHR;
+    if (platforms)
+        platforms[0] = &sdi_platform;
+    return CL_SUCCESS;
+}
+
+cl_int sdi_clGetPlatformInfo(cl_platform_id platform, cl_uint param, size_t size, void *value, size_t *size_ret)
+{
+    static const struct name_version extensions[] = {{1u << 22, EXTENSIONS}};
+    if (!sdi_is_platform_id(platform))
+        return CL_INVALID_PLATFORM;
+    switch (param) {
+    case CL_PLATFORM_PROFILE:
+        return sdi_answer_text("FULL_PROFILE", size, value, size_ret);
+    case CL_PLATFORM_VERSION:
+        return sdi_answer_text("OpenCL 3.0 sdi " SDI_VERSION, size, value, size_ret);
+    case CL_PLATFORM_NAME:
+        return sdi_answer_text("SDI", size, value, size_ret);
+    case CL_PLATFORM_VENDOR:
+        return sdi_answer_text("sdi", size, value, size_ret);
+    case CL_PLATFORM_EXTENSIONS:
+        return sdi_answer_text(EXTENSIONS, size, value, size_ret);
+    case CL_PLATFORM_ICD_SUFFIX_KHR:
+        return sdi_answer_text("SDI", size, value, size_ret);
+    case CL_PLATFORM_HOST_TIMER_RESOLUTION:
+        SDI_ANSWER(cl_ulong, 1);
+    case CL_PLATFORM_NUMERIC_VERSION:
+        SDI_ANSWER(cl_uint, 3u << 22);
+    case CL_PLATFORM_EXTENSIONS_WITH_VERSION:
+        return sdi_answer(extensions, sizeof extensions, size, value, size_ret);
+    default:
+        return CL_INVALID_VALUE;
+    }
+}
+
+void *sdi_clGetExtensionFunctionAddress(const char *name)
+{
+    if (!name)
+        return NULL;
+    if (strcmp(name, "clIcdGetPlatformIDsKHR") == 0)
+        name = "clGetPlatformIDs";
+    return (void *)sdi_find_function(name);
+}
+
+void *sdi_clGetExtensionFunctionAddressForPlatform(cl_platform_id platform, const char *name)
+{
+    return sdi_is_platform_id(platform) ? sdi_clGetExtensionFunctionAddress(name) : NULL;
+}
+
+cl_int sdi_clUnloadCompiler(void)
+{
+    return CL_SUCCESS;
+}
+
+cl_int sdi_clUnloadPlatformCompiler(cl_platform_id platform)
+{
+    return sdi_is_platform_id(platform) ? CL_SUCCESS : CL_INVALID_PLATFORM;
+}
+
+/* ---- what the library exports -------------------------------------------------------------------------- */
+
+EXPORTED void *clGetExtensionFunctionAddress(const char *name);
+EXPORTED cl_int clIcdGetPlatformIDsKHR(cl_uint num_entries, cl_platform_id *platforms, cl_uint *num_platforms);
+EXPORTED cl_int clGetPlatformInfo(cl_platform_id platform, cl_uint param, size_t size, void *value, size_t *size_ret);
+
+void *clGetExtensionFunctionAddress(const char *name)
+{
+    return sdi_clGetExtensionFunctionAddress(name);
+}
+
+cl_int clIcdGetPlatformIDsKHR(cl_uint num_entries, cl_platform_id *platforms, cl_uint *num_platforms)
+{
+    return sdi_clGetPlatformIDs(num_entries, platforms, num_platforms);
+}
+
+cl_int clGetPlatformInfo(cl_platform_id platform, cl_uint param, size_t size, void *value, size_t *size_ret)
+{
+    return sdi_clGetPlatformInfo(platform, param, size, value, size_ret);
+}

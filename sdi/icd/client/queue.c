@@ -1,0 +1,153 @@
+/* Command queues. */
+#include "client.h"
+
+static cl_command_queue create(cl_context context, cl_device_id device, cl_ulong properties, cl_ulong *list,
+                               size_t num_list, cl_int *errcode_ret)
+{
+    cl_int status = CL_SUCCESS;
+    if (properties & ~CL_QUEUE_KNOWN)
+        status = CL_INVALID_VALUE;
+    else if (properties & ~(CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE | CL_QUEUE_PROFILING_ENABLE)
+             || properties & ~sdi_session.limits.queue_properties)
+        status = CL_INVALID_QUEUE_PROPERTIES;
+    cl_command_queue queue = NULL;
+    if (!status) {
+        sdi_lock();
+        queue = sdi_new(SDI_QUEUE);
+        if (queue) {
+            struct sdi_rec_create_queue record = {
+                .nbytes = sizeof record,
+                .op = SDI_OP_CREATE_QUEUE,
+                .id = queue->object.id,
+                .properties = properties,
+            };
+            queue->context = context;
+            sdi_hold(context);
+            queue->properties = properties;
+            status = sdi_send(&record, sizeof record);
+            if (!status) {
+                queue->property_list = list;
+                queue->num_property_list = num_list;
+            } else {
+                queue->object.refs = 0;
+                sdi_hold(queue);
+                sdi_unhold(queue);
+            }
+        } else {
+            status = CL_OUT_OF_HOST_MEMORY;
+        }
+        sdi_unlock();
+    }
+    if (status) {
+        free(list);
+        return sdi_fail(errcode_ret, status);
+    }
+    (void)device;
+    sdi_succeed(errcode_ret);
+    return queue;
+}
+
+cl_command_queue sdi_clCreateCommandQueue(cl_context context, cl_device_id device, cl_ulong properties,
+                                          cl_int *errcode_ret)
+{
+    if (!sdi_is_context(context))
+        return sdi_fail(errcode_ret, CL_INVALID_CONTEXT);
+    if (!sdi_is_device_id(device))
+        return sdi_fail(errcode_ret, CL_INVALID_DEVICE);
+    return create(context, device, properties, NULL, 0, errcode_ret);
+}
+
+cl_command_queue sdi_clCreateCommandQueueWithProperties(cl_context context, cl_device_id device,
+                                                        const cl_ulong *list, cl_int *errcode_ret)
+{
+    cl_ulong properties = 0;
+    size_t num = 0;
+    if (!sdi_is_context(context))
+        return sdi_fail(errcode_ret, CL_INVALID_CONTEXT);
+    if (!sdi_is_device_id(device))
+        return sdi_fail(errcode_ret, CL_INVALID_DEVICE);
+    for (; list && list[num]; num += 2) {
+        if (list[num] == CL_QUEUE_PROPERTIES)
+            properties = list[num + 1];
+        else if (list[num] == CL_QUEUE_SIZE) /* for queues on the device only */
+            return sdi_fail(errcode_ret, CL_INVALID_QUEUE_PROPERTIES);
+        else
+            return sdi_fail(errcode_ret, CL_INVALID_VALUE);
+    }
+    cl_ulong *copy = NULL;
+    if (list) {
+        copy = malloc((num + 1) * sizeof *copy);
+        if (!copy)
+            return sdi_fail(errcode_ret, CL_OUT_OF_HOST_MEMORY);
+        memcpy(copy, list, (num + 1) * sizeof *copy);
+    }
+    return create(context, device, properties, copy, copy ? num + 1 : 0, errcode_ret);
+}
+
+cl_int sdi_clRetainCommandQueue(cl_command_queue queue)
+{
+    return sdi_retain(queue, SDI_QUEUE, CL_INVALID_COMMAND_QUEUE);
+}
+
+cl_int sdi_clReleaseCommandQueue(cl_command_queue queue)
+{
+    return sdi_release(queue, SDI_QUEUE, CL_INVALID_COMMAND_QUEUE);
+}
+
+void sdi_drop_queue(cl_command_queue queue)
+{
+    sdi_send_bare(SDI_OP_RELEASE_QUEUE, queue->object.id);
+    free(queue->property_list);
+    sdi_unhold(queue->context);
+}
+
+cl_int sdi_clGetCommandQueueInfo(cl_command_queue queue, cl_uint param, size_t size, void *value, size_t *size_ret)
+{
+    if (!sdi_is_command_queue(queue))
+        return CL_INVALID_COMMAND_QUEUE;
+    switch (param) {
+    case CL_QUEUE_CONTEXT:
+        SDI_ANSWER(cl_context, queue->context);
+    case CL_QUEUE_DEVICE:
+        SDI_ANSWER(cl_device_id, queue->context->device);
+    case CL_QUEUE_REFERENCE_COUNT:
+        SDI_ANSWER(cl_uint, queue->object.refs);
+    case CL_QUEUE_PROPERTIES:
+        SDI_ANSWER(cl_ulong, queue->properties);
+    case CL_QUEUE_SIZE:
+        return CL_INVALID_COMMAND_QUEUE; /* this is no queue on the device */
+    case CL_QUEUE_DEVICE_DEFAULT:
+        SDI_ANSWER(cl_command_queue, NULL);
+    case CL_QUEUE_PROPERTIES_ARRAY:
+        return sdi_answer(queue->property_list, queue->num_property_list * sizeof *queue->property_list, size, value,
+                          size_ret);
+    default:
+        return CL_INVALID_VALUE;
+    }
+}
+
+/* Records are sent at once: there is nothing to flush. */
+cl_int sdi_clFlush(cl_command_queue queue)
+{
+    if (!sdi_is_command_queue(queue))
+        return CL_INVALID_COMMAND_QUEUE;
+    return sdi_session_dead() ? CL_OUT_OF_RESOURCES : CL_SUCCESS;
+}
+
+cl_int sdi_clFinish(cl_command_queue queue)
+{
+    if (!sdi_is_command_queue(queue))
+        return CL_INVALID_COMMAND_QUEUE;
+    struct sdi_record record;
+    if (!sdi_record_open(&record, SDI_OP_MARKER, sizeof(struct sdi_rec_marker), (struct sdi_waits){0, NULL}, true, 0))
+        return CL_OUT_OF_HOST_MEMORY;
+    struct sdi_command command = {.queue = queue, .type = CL_COMMAND_MARKER, .wants_slot = true, .forget = true};
+    cl_int status = sdi_enqueue(&record, &command);
+    if (status)
+        return status;
+    status = sdi_slot_wait(command.slot);
+    sdi_lock();
+    sdi_slot_release(command.slot);
+    sdi_unlock();
+    return status < 0 ? CL_OUT_OF_RESOURCES : CL_SUCCESS;
+}

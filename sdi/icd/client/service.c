@@ -1,0 +1,202 @@
+/* Starting the service process.
+ *
+ * It must not be a child that the application's wait(-1) could see.  A middle process (no exit signal: reaped with
+ * __WCLONE only) starts the service and leaves at once, so the service belongs to nobody here.  Both are made with
+ * CLONE_VM | CLONE_VFORK: nothing is copied, whatever the size of the application, and no fork handler runs. */
+#include "client.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern char **environ;
+
+enum { STACK_NBYTES = 128 << 10, COMMANDS_FD = 3, NOTICES_FD = 4 };
+#ifndef SYS_close_range
+#define SYS_close_range 436
+#endif
+
+int sdi_service_descriptors[4] = {-1, -1, -1, -1};
+
+struct launch {
+    const char *python;
+    char *const *arguments;
+    char **environment;
+    int commands, notices; /* the service's ends */
+    char *stack;           /* of the service until it runs its program */
+    volatile int error;    /* errno of what failed; 0: the service runs */
+};
+
+/* ---- what to run ---------------------------------------------------------------------------------------- */
+
+static bool starts_with(const char *text, const char *prefix)
+{
+    return strncmp(text, prefix, strlen(prefix)) == 0;
+}
+
+/* The application's environment without what would change the service's Python or hide real drivers from it. */
+static char **service_environment(void)
+{
+    static char mark[] = "SDI_IN_SERVICE=1";
+    size_t n = 0, kept = 0;
+    while (environ && environ[n])
+        n++;
+    char **copy = malloc((n + 2) * sizeof *copy);
+    if (!copy)
+        return NULL;
+    for (size_t i = 0; i < n; i++) {
+        const char *item = environ[i];
+        if (!starts_with(item, "PYTHON") && !starts_with(item, "LD_PRELOAD=") && !starts_with(item, "OCL_ICD_")
+            && !starts_with(item, "SDI_IN_SERVICE="))
+            copy[kept++] = environ[i];
+    }
+    copy[kept++] = mark;
+    copy[kept] = NULL;
+    return copy;
+}
+
+/* `bin/python3` in the nearest folder above this library that has one; SDI_PYTHON overrides. */
+static bool find_python(char *found, size_t size)
+{
+    const char *chosen = getenv("SDI_PYTHON");
+    if (chosen && chosen[0]) {
+        snprintf(found, size, "%s", chosen);
+        return true;
+    }
+    char folder[4096];
+    snprintf(folder, sizeof folder, "%s", sdi_library_path());
+    for (char *slash = strrchr(folder, '/'); slash; slash = strrchr(folder, '/')) {
+        *slash = 0;
+        if ((size_t)snprintf(found, size, "%s/bin/python3", folder) < size && access(found, X_OK) == 0)
+            return true;
+    }
+    sdi_complain("no bin/python3 in any folder above %s; set SDI_PYTHON to the Python that has sdi",
+                 sdi_library_path());
+    return false;
+}
+
+/* ---- the two processes ----------------------------------------------------------------------------------- */
+
+/* Closes all descriptors from `first` on. */
+static void close_from(int first)
+{
+    if (syscall(SYS_close_range, (unsigned)first, ~0u, 0) == 0)
+        return;
+    long limit = sysconf(_SC_OPEN_MAX);
+    for (int fd = first; fd < (limit > 0 && limit < 65536 ? (int)limit : 65536); fd++)
+        close(fd);
+}
+
+static int arrange_descriptors(const struct launch *launch)
+{
+    int commands = fcntl(launch->commands, F_DUPFD, 10);
+    int notices = fcntl(launch->notices, F_DUPFD, 10);
+    int nothing = open("/dev/null", O_RDWR);
+    if (commands < 0 || notices < 0 || nothing < 0)
+        return -1;
+    if (nothing != STDIN_FILENO && dup2(nothing, STDIN_FILENO) < 0)
+        return -1;
+    for (int fd = STDOUT_FILENO; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && dup2(nothing, fd) < 0)
+            return -1;
+    if (dup2(commands, COMMANDS_FD) < 0 || dup2(notices, NOTICES_FD) < 0)
+        return -1;
+    close_from(NOTICES_FD + 1);
+    return 0;
+}
+
+/* Runs in the service's process until it becomes Python; memory is shared with the application, which waits. */
+static int become_service(void *argument)
+{
+    struct launch *launch = argument;
+    if (arrange_descriptors(launch) != 0)
+        goto failed;
+    setsid();
+    struct sigaction normal = {.sa_handler = SIG_DFL};
+    for (int number = 1; number < NSIG; number++)
+        sigaction(number, &normal, NULL);
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    execvpe(launch->python, launch->arguments, launch->environment);
+failed:
+    launch->error = errno ? errno : EINVAL;
+    _exit(127);
+}
+
+/* The process between: starts the service and leaves. */
+static int start_and_leave(void *argument)
+{
+    struct launch *launch = argument;
+    if (clone(become_service, launch->stack + STACK_NBYTES, CLONE_VM | CLONE_VFORK | SIGCHLD, launch) < 0)
+        launch->error = errno ? errno : EINVAL;
+    _exit(0);
+}
+
+static int run(struct launch *launch)
+{
+    char *stacks = mmap(NULL, 2 * STACK_NBYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (stacks == MAP_FAILED)
+        return errno;
+    launch->stack = stacks;
+    sigset_t all, before;
+    int cancellation;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancellation);
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before); /* no handler of the application may run in our processes */
+    int middle = clone(start_and_leave, stacks + 2 * STACK_NBYTES, CLONE_VM | CLONE_VFORK, launch);
+    int error = middle < 0 ? errno : 0;
+    if (middle > 0)
+        while (waitpid(middle, NULL, __WCLONE) < 0 && errno == EINTR)
+            ;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_setcancelstate(cancellation, NULL);
+    munmap(stacks, 2 * STACK_NBYTES);
+    return error ? error : launch->error;
+}
+
+int sdi_service_start(int sockets[2])
+{
+    static char isolated[] = "-I", module[] = "-m", name[] = "sdi.icd.server", three[] = "3", four[] = "4";
+    char python[4096];
+    if (!find_python(python, sizeof python))
+        return -1;
+    char *arguments[] = {python, isolated, module, name, three, four, NULL};
+    struct launch launch = {.python = python, .arguments = arguments};
+    int *fds = sdi_service_descriptors;
+    int error = 0;
+    launch.environment = service_environment();
+    if (!launch.environment || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) != 0
+        || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds + 2) != 0)
+        error = errno;
+    launch.commands = fds[1];
+    launch.notices = fds[3];
+    if (!error)
+        error = run(&launch);
+    free(launch.environment);
+    if (error) {
+        sdi_complain("cannot start the service with %s: %s", python, strerror(error));
+        for (int i = 0; i < 4; i++) {
+            if (fds[i] >= 0)
+                close(fds[i]);
+            fds[i] = -1;
+        }
+        return -1;
+    }
+    for (int i = 1; i < 4; i += 2) {
+        close(fds[i]);
+        fds[i] = -1;
+    }
+    sdi_log("started %s -I -m %s", python, name);
+    sockets[0] = fds[0];
+    sockets[1] = fds[2];
+    return 0;
+}

@@ -1,0 +1,115 @@
+/* The event status page: slots of the arena, handed out by the client, and waiting for their status. */
+#include "client.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { WAIT_NS = 100 * 1000 * 1000 };
+
+/* Released slots, oldest first; one is free when its status is final. */
+static uint32_t next_of[SDI_NUM_SLOTS];
+static uint32_t oldest, newest;
+static uint32_t num_used = 1; /* slot 0 is nobody's */
+
+void sdi_slot_forget(void)
+{
+    oldest = newest = 0;
+    num_used = 1;
+}
+
+uint64_t sdi_now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
+}
+
+static int status_of(uint32_t slot)
+{
+    return __atomic_load_n(&sdi_session.slots[slot].status, __ATOMIC_ACQUIRE);
+}
+
+void sdi_slot_release(uint32_t slot)
+{
+    next_of[slot] = 0;
+    if (oldest)
+        next_of[newest] = slot;
+    else
+        oldest = slot;
+    newest = slot;
+}
+
+static uint32_t take_oldest(void)
+{
+    uint32_t slot = oldest;
+    oldest = next_of[slot];
+    return slot;
+}
+
+/* A released slot whose command is over; looks at `attempts` of them. */
+static uint32_t reuse(uint32_t attempts)
+{
+    while (oldest && attempts--) {
+        uint32_t slot = take_oldest();
+        if (status_of(slot) <= 0)
+            return slot;
+        sdi_slot_release(slot);
+    }
+    return 0;
+}
+
+uint32_t sdi_slot_new(int status)
+{
+    uint32_t slot = reuse(2);
+    if (!slot && num_used < SDI_NUM_SLOTS)
+        slot = num_used++;
+    if (!slot)
+        slot = reuse(SDI_NUM_SLOTS);
+    if (!slot)
+        return 0;
+    struct sdi_wire_slot *fresh = &sdi_session.slots[slot];
+    fresh->ready_nbytes = 0;
+    fresh->queued_ns = sdi_now_ns();
+    __atomic_store_n(&fresh->status, status, __ATOMIC_RELEASE);
+    return slot;
+}
+
+int sdi_slot_status(uint32_t slot)
+{
+    int status = status_of(slot);
+    return status > 0 && sdi_session_dead() ? CL_OUT_OF_RESOURCES : status;
+}
+
+uint32_t sdi_epoch(void)
+{
+    return __atomic_load_n(&sdi_session.header->epoch, __ATOMIC_ACQUIRE);
+}
+
+void sdi_epoch_wait(uint32_t seen)
+{
+    struct timespec limit = {.tv_nsec = WAIT_NS};
+    long result = syscall(SYS_futex, &sdi_session.header->epoch, FUTEX_WAIT, seen, &limit, NULL, 0);
+    if (result != 0 && errno == ETIMEDOUT)
+        sdi_session_check();
+}
+
+void sdi_epoch_wake(void)
+{
+    if (sdi_session.header)
+        syscall(SYS_futex, &sdi_session.header->epoch, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+int sdi_slot_wait(uint32_t slot)
+{
+    for (;;) {
+        uint32_t seen = sdi_epoch();
+        int status = sdi_slot_status(slot);
+        if (status <= 0)
+            return status;
+        sdi_epoch_wait(seen);
+    }
+}

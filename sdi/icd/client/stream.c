@@ -1,0 +1,162 @@
+/* The command stream: records to the service under the client lock, replies to whoever asked.
+ *
+ * Several threads may wait for replies (a long build, a new buffer).  One of them reads the socket and hands each
+ * reply to the thread it belongs to; when it has its own, another takes over. */
+#include "client.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sys/socket.h>
+
+struct waiter {
+    struct waiter *next;
+    uint64_t id;
+    bool done;
+    struct sdi_reply reply;
+};
+
+static pthread_mutex_t reply_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t reply_arrived = PTHREAD_COND_INITIALIZER;
+static struct waiter *waiters;
+static bool reading;
+
+void sdi_stream_forget(void)
+{
+    reply_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+    reply_arrived = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
+    waiters = NULL;
+    reading = false;
+}
+
+cl_int sdi_send(const void *records, size_t nbytes)
+{
+    const char *at = records;
+    if (!sdi_session.running || sdi_session_dead())
+        return CL_OUT_OF_RESOURCES;
+    while (nbytes) {
+        ssize_t n = send(sdi_session.commands, at, nbytes, MSG_NOSIGNAL);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0) {
+            sdi_session_died();
+            return CL_OUT_OF_RESOURCES;
+        }
+        at += n;
+        nbytes -= (size_t)n;
+    }
+    return CL_SUCCESS;
+}
+
+void sdi_send_bare(uint32_t op, uint64_t id)
+{
+    struct sdi_wire_header record = {.nbytes = sizeof record, .op = op, .id = id};
+    sdi_send(&record, sizeof record);
+}
+
+cl_int sdi_send_status(uint32_t op, uint64_t id, cl_int status)
+{
+    struct sdi_rec_transfer_done record = {.nbytes = sizeof record, .op = op, .id = id, .status = status};
+    _Static_assert(sizeof(struct sdi_rec_set_user_event) == sizeof record, "records with a status");
+    _Static_assert(sizeof(struct sdi_rec_watch) == sizeof record, "records with a status");
+    return sdi_send(&record, sizeof record);
+}
+
+static bool receive(void *data, size_t nbytes)
+{
+    char *at = data;
+    while (nbytes) {
+        ssize_t n = recv(sdi_session.commands, at, nbytes, 0);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return false;
+        at += n;
+        nbytes -= (size_t)n;
+    }
+    return true;
+}
+
+/* Reads one reply; false: the service is gone, or out of step. */
+static bool read_reply(uint64_t *id, struct sdi_reply *reply)
+{
+    struct sdi_rec_reply record;
+    *reply = (struct sdi_reply){.status = CL_OUT_OF_RESOURCES};
+    if (!receive(&record, sizeof record) || record.op != SDI_OP_REPLY || record.nbytes < sizeof record
+        || record.nbytes > SDI_MAX_RECORD_NBYTES || record.nbytes % 8
+        || record.payload_nbytes > record.nbytes - sizeof record)
+        return false;
+    size_t rest = record.nbytes - sizeof record;
+    if (rest) {
+        reply->payload = malloc(rest);
+        if (!reply->payload || !receive(reply->payload, rest)) {
+            free(reply->payload);
+            reply->payload = NULL;
+            return false;
+        }
+    }
+    *id = record.id;
+    reply->status = record.status;
+    reply->value = record.value;
+    reply->payload_nbytes = record.payload_nbytes;
+    return true;
+}
+
+static void remove_waiter(struct waiter *gone)
+{
+    struct waiter **at = &waiters;
+    while (*at && *at != gone)
+        at = &(*at)->next;
+    if (*at)
+        *at = gone->next;
+}
+
+/* Reply lock held on entry and return. */
+static void read_for_all(void)
+{
+    uint64_t id = 0;
+    struct sdi_reply reply;
+    reading = true;
+    pthread_mutex_unlock(&reply_lock);
+    bool ok = read_reply(&id, &reply);
+    if (!ok)
+        sdi_session_died();
+    pthread_mutex_lock(&reply_lock);
+    reading = false;
+    struct waiter *owner = waiters;
+    while (ok && owner && owner->id != id)
+        owner = owner->next;
+    if (ok && owner) {
+        owner->reply = reply;
+        owner->done = true;
+        remove_waiter(owner);
+    } else {
+        free(reply.payload);
+    }
+    pthread_cond_broadcast(&reply_arrived);
+}
+
+struct sdi_reply sdi_ask(const void *record, size_t nbytes)
+{
+    struct waiter waiter = {.id = ((const struct sdi_wire_header *)record)->id};
+    waiter.reply.status = CL_OUT_OF_RESOURCES;
+    pthread_mutex_lock(&reply_lock);
+    waiter.next = waiters;
+    waiters = &waiter;
+    pthread_mutex_unlock(&reply_lock);
+
+    sdi_lock();
+    bool sent = sdi_send(record, nbytes) == CL_SUCCESS;
+    sdi_unlock();
+
+    pthread_mutex_lock(&reply_lock);
+    while (sent && !waiter.done && !sdi_session_dead()) {
+        if (reading)
+            pthread_cond_wait(&reply_arrived, &reply_lock);
+        else
+            read_for_all();
+    }
+    if (!waiter.done)
+        remove_waiter(&waiter);
+    pthread_mutex_unlock(&reply_lock);
+    return waiter.reply;
+}

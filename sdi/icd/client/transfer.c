@@ -1,0 +1,266 @@
+/* Reads and writes: the bytes between the arena and the application's memory are copied here, by the thread that
+ * waits for them or by the lander, as far as the service says that they are ready. */
+#include "client.h"
+
+#include <sys/mman.h>
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+
+enum { CHUNK_NBYTES = 16 << 20, POPULATE_NBYTES = 64 << 10, PAGE_NBYTES = 4096 };
+
+/* ---- copying ------------------------------------------------------------------------------------------------ */
+
+/* Has the kernel make pages of the arena present at once: much cheaper than one fault for each.  Once per chunk. */
+static void populate(cl_mem root, size_t offset, size_t nbytes)
+{
+    size_t chunk = offset / CHUNK_NBYTES;
+    if (!root->touched || nbytes < POPULATE_NBYTES || __atomic_load_n(&root->touched[chunk], __ATOMIC_RELAXED))
+        return;
+    size_t first = offset & ~(size_t)(PAGE_NBYTES - 1);
+    madvise(root->bytes + first, offset + nbytes - first, MADV_POPULATE_WRITE);
+    size_t chunk_nbytes = SDI_MIN((size_t)CHUNK_NBYTES, root->nbytes - chunk * CHUNK_NBYTES);
+    if (nbytes == chunk_nbytes)
+        __atomic_store_n(&root->touched[chunk], 1, __ATOMIC_RELAXED);
+}
+
+/* memmove: the application may pass memory that it got by mapping a buffer. */
+static void copy_run(cl_mem root, size_t offset, char *host, size_t nbytes, bool to_arena)
+{
+    while (nbytes) {
+        size_t piece = SDI_MIN(nbytes, CHUNK_NBYTES - offset % CHUNK_NBYTES);
+        populate(root, offset, piece);
+        if (to_arena)
+            memmove(root->bytes + offset, host, piece);
+        else
+            memmove(host, root->bytes + offset, piece);
+        offset += piece;
+        host += piece;
+        nbytes -= piece;
+    }
+}
+
+void sdi_copy_to_arena(cl_mem root, size_t offset, const char *from, size_t nbytes)
+{
+    copy_run(root, offset, (char *)from, nbytes, true);
+}
+
+static void copy_box(const struct sdi_transfer *transfer)
+{
+    for (size_t z = 0; z < transfer->region[2]; z++)
+        for (size_t y = 0; y < transfer->region[1]; y++) {
+            char *arena = transfer->root->bytes + transfer->offset + z * transfer->arena_slice + y * transfer->arena_row;
+            char *host = transfer->host + z * transfer->host_slice + y * transfer->host_row;
+            if (transfer->to_arena)
+                memmove(arena, host, transfer->region[0]);
+            else
+                memmove(host, arena, transfer->region[0]);
+        }
+}
+
+int sdi_transfer_step(struct sdi_transfer *transfer)
+{
+    int status = sdi_slot_status(transfer->slot);
+    if (status < 0)
+        return status;
+    size_t ready = __atomic_load_n(&sdi_session.slots[transfer->slot].ready_nbytes, __ATOMIC_ACQUIRE);
+    ready = SDI_MIN(ready, transfer->total);
+    if (transfer->region[1] == 1 && transfer->region[2] == 1) {
+        copy_run(transfer->root, transfer->offset + transfer->copied, transfer->host + transfer->copied,
+                 ready - transfer->copied, transfer->to_arena);
+        transfer->copied = ready;
+    } else if (ready == transfer->total) {
+        copy_box(transfer);
+        transfer->copied = ready;
+    }
+    return transfer->copied == transfer->total;
+}
+
+/* ---- the protocol ---------------------------------------------------------------------------------------------- */
+
+/* In the thread that enqueued: copies until all is done; tells the service. */
+static int follow(struct sdi_transfer *transfer, const struct sdi_command *command)
+{
+    int done;
+    for (;;) {
+        uint32_t seen = sdi_epoch();
+        done = sdi_transfer_step(transfer);
+        if (done != 0)
+            break;
+        sdi_epoch_wait(seen);
+    }
+    struct {
+        struct sdi_rec_transfer_done done;
+        struct sdi_rec_release_event release;
+    } records = {
+        .done = {.nbytes = sizeof records.done, .op = SDI_OP_TRANSFER_DONE, .id = command->id},
+        .release = {.nbytes = sizeof records.release, .op = SDI_OP_RELEASE_EVENT, .id = command->id},
+    };
+    cl_int sent = CL_SUCCESS;
+    sdi_lock();
+    if (done > 0)
+        sent = sdi_send(&records, command->event ? sizeof records.done : sizeof records);
+    else if (!command->event)
+        sdi_send(&records.release, sizeof records.release);
+    sdi_unlock();
+    (void)sent; /* the bytes are where they belong, whatever became of the service */
+    return done > 0 ? CL_SUCCESS : done;
+}
+
+cl_int sdi_transfer_enqueue(struct sdi_record *record, struct sdi_command *command,
+                            const struct sdi_transfer *transfer, bool blocking, cl_event *event)
+{
+    command->wants_event = event != NULL;
+    command->wants_slot = true;
+    if (blocking) {
+        struct sdi_transfer mine = *transfer;
+        command->holds = transfer->root;
+        cl_int status = sdi_enqueue(record, command);
+        if (status)
+            return status;
+        mine.slot = command->slot;
+        return sdi_finish_blocking(command, follow(&mine, command), event);
+    }
+    command->transfer = malloc(sizeof *transfer);
+    if (!command->transfer) {
+        sdi_record_close(record);
+        return CL_OUT_OF_HOST_MEMORY;
+    }
+    *command->transfer = *transfer;
+    struct sdi_transfer *landed = command->transfer;
+    cl_int status = sdi_enqueue(record, command);
+    if (status)
+        free(landed);
+    else if (event)
+        *event = command->event;
+    return status;
+}
+
+/* ---- entry points --------------------------------------------------------------------------------------------- */
+
+cl_int sdi_host_access(cl_mem buffer, bool reads, bool writes)
+{
+    if (reads && buffer->flags & (CL_MEM_HOST_WRITE_ONLY | CL_MEM_HOST_NO_ACCESS))
+        return CL_INVALID_OPERATION;
+    if (writes && buffer->flags & (CL_MEM_HOST_READ_ONLY | CL_MEM_HOST_NO_ACCESS))
+        return CL_INVALID_OPERATION;
+    return CL_SUCCESS;
+}
+
+/* The transfer's fields but ids, in units of the buffer (which may be a part of its root). */
+static cl_int transfer(cl_command_queue queue, cl_mem buffer, cl_uint type, bool blocking,
+                       struct sdi_transfer *shape, struct sdi_waits waits, cl_event *event)
+{
+    cl_int status = sdi_check_waits(queue->context, waits);
+    if (!status)
+        status = sdi_host_access(buffer, !shape->to_arena, shape->to_arena);
+    if (status)
+        return status;
+    shape->root = buffer->root;
+    shape->offset += buffer->origin;
+    shape->total = shape->region[0] * shape->region[1] * shape->region[2];
+    struct sdi_record record;
+    struct sdi_rec_read *body = sdi_record_open(&record, shape->to_arena ? SDI_OP_WRITE : SDI_OP_READ, sizeof *body,
+                                                waits, false, 0);
+    _Static_assert(sizeof(struct sdi_rec_read) == sizeof(struct sdi_rec_write), "reads and writes");
+    if (!body)
+        return CL_OUT_OF_HOST_MEMORY;
+    body->buffer = shape->root->object.id;
+    body->offset = shape->offset;
+    for (int i = 0; i < 3; i++)
+        body->region[i] = shape->region[i];
+    if (shape->region[1] != 1 || shape->region[2] != 1) {
+        body->row_pitch = shape->arena_row;
+        body->slice_pitch = shape->arena_slice;
+    }
+    body->blocking = blocking;
+    struct sdi_command command = {.queue = queue, .type = type};
+    return sdi_transfer_enqueue(&record, &command, shape, blocking, event);
+}
+
+static cl_int transfer_range(cl_command_queue queue, cl_mem buffer, bool to_arena, bool blocking, size_t offset,
+                             size_t nbytes, char *host, struct sdi_waits waits, cl_event *event)
+{
+    if (!sdi_is_command_queue(queue))
+        return CL_INVALID_COMMAND_QUEUE;
+    if (!sdi_is_mem(buffer))
+        return CL_INVALID_MEM_OBJECT;
+    if (buffer->context != queue->context)
+        return CL_INVALID_CONTEXT;
+    if (!host || nbytes == 0 || offset > buffer->nbytes || nbytes > buffer->nbytes - offset)
+        return CL_INVALID_VALUE;
+    struct sdi_transfer shape = {.to_arena = to_arena, .host = host, .offset = offset, .region = {nbytes, 1, 1}};
+    return transfer(queue, buffer, to_arena ? CL_COMMAND_WRITE_BUFFER : CL_COMMAND_READ_BUFFER, blocking, &shape,
+                    waits, event);
+}
+
+cl_int sdi_clEnqueueReadBuffer(cl_command_queue queue, cl_mem buffer, cl_uint blocking, size_t offset, size_t nbytes,
+                               void *host, cl_uint num, const cl_event *list, cl_event *event)
+{
+    return transfer_range(queue, buffer, false, blocking != 0, offset, nbytes, host, (struct sdi_waits){num, list},
+                          event);
+}
+
+cl_int sdi_clEnqueueWriteBuffer(cl_command_queue queue, cl_mem buffer, cl_uint blocking, size_t offset, size_t nbytes,
+                                const void *host, cl_uint num, const cl_event *list, cl_event *event)
+{
+    return transfer_range(queue, buffer, true, blocking != 0, offset, nbytes, (char *)host,
+                          (struct sdi_waits){num, list}, event);
+}
+
+struct rectangle {
+    const size_t *buffer_origin, *host_origin, *region;
+    size_t buffer_row, buffer_slice, host_row, host_slice;
+};
+
+static cl_int transfer_rectangle(cl_command_queue queue, cl_mem buffer, bool to_arena, bool blocking,
+                                 struct rectangle given, char *host, struct sdi_waits waits, cl_event *event)
+{
+    if (!sdi_is_command_queue(queue))
+        return CL_INVALID_COMMAND_QUEUE;
+    if (!sdi_is_mem(buffer))
+        return CL_INVALID_MEM_OBJECT;
+    if (buffer->context != queue->context)
+        return CL_INVALID_CONTEXT;
+    struct sdi_box inside, outside;
+    if (!host || !sdi_box_make(&inside, given.buffer_origin, given.region, given.buffer_row, given.buffer_slice)
+        || !sdi_box_make(&outside, given.host_origin, given.region, given.host_row, given.host_slice)
+        || inside.end > buffer->nbytes)
+        return CL_INVALID_VALUE;
+    struct sdi_transfer shape = {
+        .to_arena = to_arena,
+        .host = host + outside.offset,
+        .offset = inside.offset,
+        .region = {given.region[0], given.region[1], given.region[2]},
+        .arena_row = inside.row,
+        .arena_slice = inside.slice,
+        .host_row = outside.row,
+        .host_slice = outside.slice,
+    };
+    if (sdi_box_is_dense(&inside) && sdi_box_is_dense(&outside)) {
+        shape.region[0] *= shape.region[1] * shape.region[2];
+        shape.region[1] = shape.region[2] = 1;
+    }
+    return transfer(queue, buffer, to_arena ? CL_COMMAND_WRITE_BUFFER_RECT : CL_COMMAND_READ_BUFFER_RECT, blocking,
+                    &shape, waits, event);
+}
+
+cl_int sdi_clEnqueueReadBufferRect(cl_command_queue queue, cl_mem buffer, cl_uint blocking,
+                                   const size_t *buffer_origin, const size_t *host_origin, const size_t *region,
+                                   size_t buffer_row, size_t buffer_slice, size_t host_row, size_t host_slice,
+                                   void *host, cl_uint num, const cl_event *list, cl_event *event)
+{
+    struct rectangle given = {buffer_origin, host_origin, region, buffer_row, buffer_slice, host_row, host_slice};
+    return transfer_rectangle(queue, buffer, false, blocking != 0, given, host, (struct sdi_waits){num, list}, event);
+}
+
+cl_int sdi_clEnqueueWriteBufferRect(cl_command_queue queue, cl_mem buffer, cl_uint blocking,
+                                    const size_t *buffer_origin, const size_t *host_origin, const size_t *region,
+                                    size_t buffer_row, size_t buffer_slice, size_t host_row, size_t host_slice,
+                                    const void *host, cl_uint num, const cl_event *list, cl_event *event)
+{
+    struct rectangle given = {buffer_origin, host_origin, region, buffer_row, buffer_slice, host_row, host_slice};
+    return transfer_rectangle(queue, buffer, true, blocking != 0, given, (char *)host, (struct sdi_waits){num, list},
+                              event);
+}

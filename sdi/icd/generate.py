@@ -1,0 +1,226 @@
+"""Writes the generated C of the client and compiles the client: ``python -m sdi.icd.generate OUTDIR``.
+
+``sdi_wire.h``: the records of ``wire.py`` as C structures (sizes and offsets asserted), opcodes and limits.
+``sdi_api.h``: prototypes of the functions of ``api.py``; ``sdi_dispatch.c``: the dispatch table, the stubs of what
+isn't implemented, and the names.  Needs only the standard library and a C compiler, no OpenCL header.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+from sdi.icd import wire
+from sdi.icd.api import ENTRIES, NUM_SLOTS, Entry
+
+CLIENT = Path(__file__).resolve().parent / "client"
+LIBRARY_NAME = "libsdi_icd.so"
+FLAGS = (
+    "-O2",
+    "-std=c11",
+    "-Wall",
+    "-Wextra",
+    "-Werror",
+    "-fvisibility=hidden",
+    "-fPIC",
+    "-shared",
+    "-pthread",
+    "-Wl,-Bsymbolic",
+    "-Wl,-z,nodelete",
+)
+SANITIZE_FLAGS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=undefined", "-fno-omit-frame-pointer", "-g")
+
+_C_TYPES = {"u32": "uint32_t", "i32": "int32_t", "u64": "uint64_t", "i64": "int64_t"}
+_INVALID = {
+    "cl_platform_id": "CL_INVALID_PLATFORM",
+    "cl_device_id": "CL_INVALID_DEVICE",
+    "cl_context": "CL_INVALID_CONTEXT",
+    "cl_command_queue": "CL_INVALID_COMMAND_QUEUE",
+    "cl_mem": "CL_INVALID_MEM_OBJECT",
+    "cl_program": "CL_INVALID_PROGRAM",
+    "cl_kernel": "CL_INVALID_KERNEL",
+    "cl_event": "CL_INVALID_EVENT",
+}
+"""Handle types that the client can check (``sdi_is_<type>``), and the code for a wrong one."""
+
+
+def project_version() -> str:
+    """The version in ``pyproject.toml`` beside the package; "0" when there is none (an unusual source tree)."""
+    try:
+        text = (CLIENT.parent.parent.parent / "pyproject.toml").read_text(encoding="utf-8")
+        return str(tomllib.loads(text)["project"]["version"])
+    except (OSError, KeyError):
+        return "0"
+
+
+def _structure(name: str, fields: tuple[wire.Field, ...]) -> Iterator[str]:
+    """A C structure and assertions that the compiler lays it out as ``wire.layout`` does."""
+    yield f"struct {name} {{"
+    for field in fields:
+        yield f"    {_C_TYPES[field.kind]} {field.name}{f'[{field.count}]' if field.count else ''};"
+    yield "};"
+    at = 0
+    for field in fields:
+        yield f'_Static_assert(offsetof(struct {name}, {field.name}) == {at}, "{name}.{field.name}");'
+        at += (8 if field.kind.endswith("64") else 4) * max(1, field.count)
+    assert at == wire.layout(fields).size
+    yield f'_Static_assert(sizeof(struct {name}) == {at}, "{name}");'
+    yield ""
+
+
+def wire_header() -> str:
+    """``sdi_wire.h``."""
+    lines = ["#ifndef SDI_WIRE_H", "#define SDI_WIRE_H", "#include <stddef.h>", "#include <stdint.h>", ""]
+    for name in ("PROTOCOL_VERSION", "NUM_SLOTS", "PATTERN_MAX_NBYTES", "SLOT_NBYTES"):
+        lines.append(f"#define SDI_{name} {getattr(wire, name)}")
+    for name in ("MAGIC", "ARENA_NBYTES", "SLOTS_OFFSET", "HEAP_OFFSET", "MAX_RECORD_NBYTES"):
+        lines.append(f"#define SDI_{name} UINT64_C({getattr(wire, name):#x})")
+    for enum, prefix in ((wire.Op, "OP"), (wire.NoticeKind, "NOTICE"), (wire.ArgKind, "ARG")):
+        lines.append("")
+        lines += [f"#define SDI_{prefix}_{member.name} {member.value}" for member in enum]
+    lines.append("")
+    for name, fields in wire.STRUCTS.items():
+        lines += _structure(f"sdi_wire_{name}", fields)
+    for op, body in wire.BODY.items():
+        head = wire.HEADER + (wire.COMMAND if op in wire.COMMANDS else ())
+        lines += _structure(f"sdi_rec_{op.name.lower()}", head + body)
+    lines += [
+        '_Static_assert(sizeof(struct sdi_wire_slot) == SDI_SLOT_NBYTES, "slot");',
+        "#endif",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def api_header() -> str:
+    """``sdi_api.h``: needs the types of ``client/cl.h``."""
+    lines = ["#ifndef SDI_API_H", "#define SDI_API_H", '#include "cl.h"', ""]
+    lines += [f"{e.prototype('sdi_' + e.name)};" for e in ENTRIES if e.implemented]
+    lines += [
+        "",
+        f"#define SDI_NUM_API {NUM_SLOTS}",
+        "typedef void (*sdi_function)(void);",
+        f"extern const sdi_function sdi_dispatch[{NUM_SLOTS}];",
+        "sdi_function sdi_find_function(const char *name);",
+        "#endif",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _declare(parameter: str, name: str) -> str:
+    """``parameter`` with a name."""
+    return parameter.replace("(*)", f"(*{name})", 1) if "(*)" in parameter else f"{parameter} {name}"
+
+
+def _stub(entry: Entry) -> Iterator[str]:
+    """A function that checks the object it is called for and fails as the specification wants."""
+    names = [f"p{i}" for i in range(len(entry.parameters))]
+    declared = ", ".join(_declare(p, n) for p, n in zip(entry.parameters, names, strict=True))
+    yield f"static {entry.result} stub_{entry.name}({declared or 'void'})"
+    yield "{"
+    for name in names:
+        yield f"    (void){name};"
+    if entry.error == "NULL":
+        yield "    return NULL;" if entry.result != "void" else ""
+        yield "}"
+        yield ""
+        return
+    yield f"    cl_int status = {entry.error};"
+    if entry.parameters and entry.parameters[0] in _INVALID:
+        kind = entry.parameters[0]
+        yield f"    if (!sdi_is_{kind.removeprefix('cl_')}(p0))"
+        yield f"        status = {_INVALID[kind]};"
+    if entry.result == "cl_int":
+        yield "    return status;"
+    else:
+        yield f"    if ({names[-1]})"
+        yield f"        *{names[-1]} = status;"
+        yield "    return NULL;"
+    yield "}"
+    yield ""
+
+
+def dispatch_source() -> str:
+    """``sdi_dispatch.c``."""
+    lines = ['#include "client.h"', ""]
+    lines += ["static cl_int stub_reserved(void)", "{", "    return CL_INVALID_OPERATION;", "}", ""]
+    for entry in ENTRIES:
+        if entry.error:
+            lines += [line for line in _stub(entry) if line or not lines[-1].endswith(";")]
+    lines += [f"const sdi_function sdi_dispatch[{NUM_SLOTS}] = {{"]
+    for entry in ENTRIES:
+        name = "stub_reserved" if entry.reserved else f"{'stub' if entry.error else 'sdi'}_{entry.name}"
+        lines.append(f"    (sdi_function){name},")
+    lines += ["};", "", "static const struct {", "    const char *name;", "    sdi_function function;"]
+    lines.append("} sdi_names[] = {")
+    lines += [f'    {{"{e.name}", (sdi_function)sdi_{e.name}}},' for e in ENTRIES if e.implemented]
+    lines += [
+        "};",
+        "",
+        "sdi_function sdi_find_function(const char *name)",
+        "{",
+        "    for (size_t i = 0; i < sizeof sdi_names / sizeof *sdi_names; i++)",
+        "        if (strcmp(sdi_names[i].name, name) == 0)",
+        "            return sdi_names[i].function;",
+        "    return NULL;",
+        "}",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def generate(outdir: Path) -> None:
+    """Write the generated files into ``outdir``."""
+    outdir.mkdir(parents=True, exist_ok=True)
+    for name, text in (
+        ("sdi_wire.h", wire_header()),
+        ("sdi_api.h", api_header()),
+        ("sdi_dispatch.c", dispatch_source()),
+    ):
+        (outdir / name).write_text(text, encoding="utf-8")
+
+
+def compile_client(outdir: Path, sanitize: bool = False) -> Path:
+    """Generate into ``outdir``, compile and link the client there; the path of ``libsdi_icd.so``.
+
+    ``sanitize``: under the address and undefined-behaviour sanitizers; the program that loads the library must
+    then have the sanitizers' runtime.  The compiler is ``$CC`` or ``cc``.
+    Raises subprocess.CalledProcessError (the compiler has written why to stderr), or FileNotFoundError when
+    there is no compiler.
+    """
+    generate(outdir)
+    target = outdir / LIBRARY_NAME
+    sources = [*sorted(CLIENT.glob("*.c")), outdir / "sdi_dispatch.c"]
+    command = [
+        *shlex.split(os.environ.get("CC") or "cc"),
+        *FLAGS,
+        *(SANITIZE_FLAGS if sanitize else ()),
+        f'-DSDI_VERSION="{project_version()}"',
+        f"-I{CLIENT}",
+        f"-I{outdir}",
+        *map(str, sources),
+        "-o",
+        str(target),
+    ]
+    subprocess.run(command, check=True)
+    return target
+
+
+def main(arguments: list[str]) -> int:
+    """Generate and compile into the given folder; ``--sanitize`` first for the sanitizers."""
+    sanitize = arguments[:1] == ["--sanitize"]
+    if len(arguments) != 1 + sanitize:
+        print(__doc__, file=sys.stderr)
+        return 2
+    print(compile_client(Path(arguments[-1]), sanitize))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
