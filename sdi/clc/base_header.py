@@ -134,7 +134,7 @@ _FLOATING = {
     "HALF_EPSILON": "((half)0x1.0p-10)",
 }
 
-_ATOMICS = """
+_ORDERS = """
 typedef enum memory_order {
   memory_order_relaxed = 0, memory_order_acquire = 2, memory_order_release = 3,
   memory_order_acq_rel = 4, memory_order_seq_cst = 5
@@ -144,6 +144,7 @@ typedef enum memory_scope {
   memory_scope_all_svm_devices = 3, memory_scope_all_devices = 3, memory_scope_sub_group = 4
 } memory_scope;
 #define ATOMIC_VAR_INIT(value) (value)
+int printf(__constant const char *format, ...) __attribute__((format(printf, 1, 2)));
 #define ATOMIC_FLAG_INIT 0
 """
 
@@ -246,5 +247,5 @@ def header_text() -> str:
     lines += [f"#define {name} {name}" for name, _ in _ENUMERATORS]
     lines += [f"#define {name} {name}" for name in ("CLK_LOCAL_MEM_FENCE", "CLK_GLOBAL_MEM_FENCE")]
     lines.append("#define CLK_IMAGE_MEM_FENCE CLK_IMAGE_MEM_FENCE")
-    lines.append(_ATOMICS)
+    lines.append(_ORDERS)
     return "\n".join(lines) + "\n"

@@ -39,6 +39,7 @@ _ENQUEUE = re.compile(
 class Action(Enum):
     """What a built-in does through its pointers."""
 
+    NOTHING = "nothing"
     READ = "read"
     WRITE = "write"
     COPY = "copy"  # writes through the first, reads through the second
@@ -51,8 +52,8 @@ class Action(Enum):
 
 def action_of(name: str) -> Action:
     """The action of a built-in function."""
-    if name in FENCES:
-        return Action.READ
+    if name in FENCES or name == "wait_group_events":
+        return Action.NOTHING
     if _ATOMICS.match(name):
         return Action.ATOMIC
     if _READERS.match(name):

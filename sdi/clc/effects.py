@@ -63,10 +63,14 @@ class ArgumentEffects:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where an lvalue is: a variable, or what a pointer with ``roots`` points to (variable 0)."""
+    """Where an lvalue is: in a variable, or what a pointer with ``roots`` points to (variable 0).
+
+    ``is_punned``: a member of a record with a pointer in a union.
+    """
 
     variable: int
     roots: Roots
+    is_punned: bool = False
 
 
 @dataclass(slots=True)
@@ -98,8 +102,8 @@ class EffectAnalysis:
             own.append(frozenset({index}) if is_rooted else NOTHING)
             if pointee is not None:
                 of_space[pointee.space].add(index)
-        everything = of_space[Space.GLOBAL] | {STATIC}
-        self._all_global: Roots = frozenset(everything)
+        static = {STATIC} if tree.has_global_variables else set()
+        self._all_global: Roots = frozenset(of_space[Space.GLOBAL] | of_space[Space.GENERIC] | static)
         self._all_constant: Roots = frozenset(of_space[Space.CONSTANT])
         self._all = self._all_global | self._all_constant
         self._frame = _Frame()
@@ -265,7 +269,8 @@ class EffectAnalysis:
                 base = children[0]
                 if base.type.form is Form.POINTER:
                     return Place(0, self.value(base))
-                return self.place(base)
+                place = self.place(base)
+                return Place(place.variable, place.roots, place.is_punned or base.type.punned)
             case Kind.UNEXPOSED if len(children) == 1 and node.type.form is not Form.POINTER:
                 return self.place(children[0])
             case _:
@@ -306,16 +311,9 @@ class EffectAnalysis:
         if not place.variable:
             # Nothing is known about pointers that went through memory.
             return (place.roots | self._all) if value_type.holds_pointer else NOTHING
-        if value_type.holds_pointer and (
-            value_type.punned
-            or place.variable in self._frame.address_taken
-            or place.variable in self._punned()
-        ):
+        if value_type.holds_pointer and (place.is_punned or place.variable in self._frame.address_taken):
             return self._all
         return self._frame.roots.get(place.variable, NOTHING)
-
-    def _punned(self) -> frozenset[int]:
-        return frozenset()
 
     def _store_roots(self, variable: int, roots: Roots) -> None:
         known = self._frame.roots.get(variable, NOTHING)

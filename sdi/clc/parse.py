@@ -117,6 +117,7 @@ class TreeBuilder:
         self.lib = unit.lib
         self.text = text
         self.main = unit.main_file()
+        self._has_globals = False
         self._types: dict[tuple[int, int], Type] = {}
 
     def build(self) -> Tree:
@@ -133,7 +134,7 @@ class TreeBuilder:
             key: Function(nodes[0].name, key, tuple(nodes), next((n for n in nodes if n.is_definition), None))
             for key, nodes in grouped.items()
         }
-        return Tree(self.text.decode("latin-1"), tuple(declarations), functions)
+        return Tree(self.text.decode("latin-1"), tuple(declarations), functions, self._has_globals)
 
     def is_foreign(self, cursor: CXCursor) -> bool:
         """Declared in the base header or by clang itself."""
@@ -166,10 +167,13 @@ class TreeBuilder:
         if kind is Kind.VAR_DECL:
             is_static = int(lib.clang_Cursor_getStorageClass(cursor)) in (2, 3)
         children = tuple([self.node(child) for child in self.unit.children(cursor)])
+        node_type = self.type_of(lib.clang_getCursorType(cursor))
+        if kind is Kind.VAR_DECL and node_type.space is Space.GLOBAL:
+            self._has_globals = True
         return Node(
             kind,
             name,
-            self.type_of(lib.clang_getCursorType(cursor)),
+            node_type,
             begin,
             end,
             children,
@@ -211,7 +215,9 @@ class TreeBuilder:
             punned = element.punned
         elif kind == _POINTER:
             form, holds_pointer = Form.POINTER, True
-            element = self.type_of(lib.clang_getPointeeType(canonical))
+            # The type as written keeps the pointee's typedef names; behind a typedef there are none.
+            pointee = lib.clang_getPointeeType(ctype)
+            element = self.type_of(pointee if pointee.kind else lib.clang_getPointeeType(canonical))
         elif kind == _RECORD:
             form = Form.RECORD
             scalars, holds_pointer, punned = self._record(canonical)

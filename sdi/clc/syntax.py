@@ -199,11 +199,16 @@ class Function:
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """A parsed program.  ``text``: what the offsets count; one character per byte (latin-1)."""
+    """A parsed program.
+
+    ``text``: what the offsets count; one character per byte (latin-1).
+    ``has_global_variables``: it declares variables in global memory.
+    """
 
     text: str
     declarations: tuple[Node, ...]
     functions: dict[int, Function]
+    has_global_variables: bool
 
     def source(self, node: Node) -> str:
         """The text of a node."""
