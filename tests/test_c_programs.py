@@ -1,0 +1,175 @@
+"""C programs, linked to Debian's loader, on the image: threads, forks, waits, exits, error codes."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.image_runs import ROOT, Run, image_environ, plain_environ, run
+
+LIMIT_S = 180.0
+FLAGS = ["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-O1", "-g", "-pthread"]
+LOADER = Path("/usr/lib/x86_64-linux-gnu/libOpenCL.so.1")
+
+Compiled = Callable[[str], Path]
+
+# At these calls pocl 3.1 crashes, or does not follow the specification.
+CRASHES = (
+    "CreateProgramWithSource: strings NULL",
+    "BuildProgram: a device is NULL",
+    "EnqueueNDRangeKernel: kernel NULL",
+    "EnqueueNDRangeKernel: wait list NULL",
+    "EnqueueTask: kernel NULL",
+)
+DEVIATIONS = {
+    "GetDeviceIDs: type 0",
+    "GetDeviceIDs: type 2^40",
+    "CreateContextFromType: none",
+    "CreateContextFromType: type 0",
+    "SetKernelArg: struct of 8 bytes",
+    "SetKernelArg: char4 of 3 bytes",
+    "EnqueueNDRangeKernel: offset overflows",
+    "EnqueueNDRangeKernel: wait list of 0",
+    "EnqueueNDRangeKernel: an event is NULL",
+    "EnqueueNDRangeKernel: another context's event",
+    "EnqueueMapBuffer: unknown flag",
+    "EnqueueMapBuffer: read and invalidate",
+}
+
+
+@pytest.fixture(scope="session")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> Compiled:
+    """Compiles "folder/name.c" below the project's root, once, and returns the program."""
+    if shutil.which("gcc") is None or not Path("/usr/include/CL/cl.h").exists() or not LOADER.exists():
+        pytest.skip("needs gcc, opencl-headers and ocl-icd-opencl-dev")
+    folder = tmp_path_factory.mktemp("compiled")
+
+    def build(source: str) -> Path:
+        program = folder / Path(source).stem
+        if not program.exists():
+            command = ["gcc", *FLAGS, ROOT / f"{source}.c", "-o", program, "-lOpenCL", "-lm"]
+            subprocess.run(command, check=True)
+        return program
+
+    return build
+
+
+@pytest.fixture(params=[1, 3], ids=["N1", "N3"])
+def members(request: pytest.FixtureRequest) -> int:
+    """How many members the image has."""
+    number: int = request.param
+    return number
+
+
+def on_image(members: int, program: Path, *arguments: str, expected: int = 0, **settings: str) -> Run:
+    """Run a program on the image; fails unless it ends as expected and leaves no process."""
+    environ = image_environ(members, **({"SDI_SPLIT": "always"} | settings))
+    ended = run([program, *arguments], environ, LIMIT_S)
+    assert ended.returncode == expected, ended.describe()
+    assert not ended.remained, ended.describe()
+    return ended
+
+
+def test_programs_use_the_system_loader(compiled: Compiled) -> None:
+    needs = subprocess.run(["ldd", compiled("tests/c/threads")], capture_output=True, text=True, check=True)
+    assert re.search(rf"libOpenCL\.so\.1 => (/usr)?{LOADER.relative_to('/usr')}|{LOADER}", needs.stdout)
+
+
+def test_eight_threads_compute_at_once(compiled: Compiled, members: int) -> None:
+    on_image(members, compiled("tests/c/threads"))
+
+
+def test_rare_entry_points_work_and_call_back(compiled: Compiled, members: int) -> None:
+    on_image(members, compiled("tests/c/entry_points"))
+
+
+@pytest.mark.parametrize(("size", "rounds"), [(200, 3), (97, 1)])
+def test_matmul_has_the_checksum_of_the_plain_driver(
+    compiled: Compiled, members: int, size: int, rounds: int
+) -> None:
+    program = compiled("demo/matmul")
+    plain = run([program, str(size), str(rounds)], plain_environ(), LIMIT_S)
+    assert plain.returncode == 0, plain.describe()
+    image = on_image(members, program, str(size), str(rounds))
+    checksums = [re.findall("^checksum (.*)", ended.stdout, re.M) for ended in (plain, image)]
+    assert len(checksums[0]) == 1
+    assert checksums[0] == checksums[1]
+
+
+def test_child_after_fork_starts_afresh_while_the_parent_goes_on(compiled: Compiled, members: int) -> None:
+    on_image(members, compiled("tests/c/forks"))
+
+
+def test_wait_for_any_child_sees_only_the_applications_own(compiled: Compiled, members: int) -> None:
+    on_image(members, compiled("tests/c/wait_any"))
+
+
+@pytest.mark.parametrize("how", ["exit", "_exit", "return", "thread", "gated", "kill"])
+def test_exit_with_work_pending_is_prompt_and_leaves_no_service(
+    compiled: Compiled, members: int, how: str
+) -> None:
+    ended = on_image(members, compiled("tests/c/exit_pending"), how, expected=-9 if how == "kill" else 0)
+    assert f"leaving by {how}" in ended.stdout
+
+
+def test_bad_calls_get_the_codes_of_the_specification(compiled: Compiled, members: int) -> None:
+    ended = on_image(members, compiled("tests/c/errors"), "freed")
+    assert "WRONG" not in ended.stdout
+    log = [line.removeprefix("log| ") for line in ended.stdout.splitlines() if line.startswith("log| ")]
+    assert any(re.search(r"\b4:\d+: error: expected expression", line) for line in log), log
+    assert "    a[0] = 1 +;" in log, log
+    assert any(re.fullmatch(r"[ ~]*\^[ ~]*", line) for line in log), log
+
+
+def test_expected_codes_are_those_of_the_plain_driver(compiled: Compiled) -> None:
+    ended = run([compiled("tests/c/errors"), *CRASHES], plain_environ(), LIMIT_S)
+    wrong = {line[:58].strip() for line in ended.stdout.splitlines() if line.endswith("WRONG")}
+    assert re.search(r"^\d+ calls, \d+ wrong", ended.stdout, re.M), ended.describe()
+    assert wrong <= DEVIATIONS
+
+
+def test_asking_for_platforms_starts_no_python_and_takes_no_5_ms(compiled: Compiled, tmp_path: Path) -> None:
+    program = compiled("tests/c/platforms")
+    started = tmp_path / "started"
+    fake = tmp_path / "python"
+    fake.write_text(f"#!/bin/sh\ntouch {started}\n")
+    fake.chmod(0o755)
+    empty = tmp_path / "vendors"
+    empty.mkdir()
+
+    def fastest(environ: dict[str, str]) -> float:
+        runs = [run([program], environ, LIMIT_S) for _ in range(7)]
+        assert all(ended.returncode == 0 for ended in runs), runs[0].describe()
+        return min(float(re.findall("^ms (.*)", ended.stdout, re.M)[0]) for ended in runs)
+
+    ended = on_image(3, program, SDI_PYTHON=str(fake))
+    assert "name SDI" in ended.stdout
+    assert not started.exists(), "a service was started"
+    without = fastest(plain_environ() | {"OCL_ICD_VENDORS": str(empty)})
+    with_image = fastest(image_environ(3))
+    assert with_image - without < 5.0, f"{with_image} ms with the image, {without} ms without any platform"
+
+
+def test_clinfo_describes_one_device(members: int) -> None:
+    clinfo = shutil.which("clinfo")
+    if clinfo is None:
+        pytest.skip("clinfo is not installed")
+    ended = on_image(members, Path(clinfo))
+    assert re.search(r"^Number of platforms\s+1$", ended.stdout, re.M), ended.describe()
+    assert re.search(r"^Number of devices\s+1$", ended.stdout, re.M), ended.describe()
+    assert "Error" not in ended.stderr, ended.describe()
+
+
+def test_pyopencl_with_its_own_loader_sees_one_device(members: int) -> None:
+    code = "import pyopencl as cl; print([d.name for p in cl.get_platforms() for d in p.get_devices()])"
+    environ = image_environ(members)
+    ended = run([sys.executable, "-c", code], environ, LIMIT_S)
+    assert ended.returncode == 0, ended.describe()
+    assert not ended.remained, ended.describe()
+    assert re.search(r"\['SDI \(", ended.stdout), ended.describe()
