@@ -53,7 +53,7 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Compiled:
     def build(source: str) -> Path:
         program = folder / Path(source).stem
         if not program.exists():
-            command = ["gcc", *FLAGS, ROOT / f"{source}.c", "-o", program, "-lOpenCL", "-lm"]
+            command = ["gcc", *FLAGS, str(ROOT / f"{source}.c"), "-o", str(program), "-lOpenCL", "-lm"]
             subprocess.run(command, check=True)
         return program
 
@@ -78,7 +78,7 @@ def on_image(members: int, program: Path, *arguments: str, expected: int = 0, **
 
 def test_programs_use_the_system_loader(compiled: Compiled) -> None:
     needs = subprocess.run(["ldd", compiled("tests/c/threads")], capture_output=True, text=True, check=True)
-    assert re.search(rf"libOpenCL\.so\.1 => (/usr)?{LOADER.relative_to('/usr')}|{LOADER}", needs.stdout)
+    assert re.search(r"libOpenCL\.so\.1 => \S*/x86_64-linux-gnu/libOpenCL", needs.stdout), needs.stdout
 
 
 def test_eight_threads_compute_at_once(compiled: Compiled, members: int) -> None:
