@@ -19,6 +19,7 @@ Roots = frozenset[int]
 NOTHING: Roots = frozenset()
 STATIC = -1  # the root of program-scope variables in global memory
 
+_TEMPORARY = -1  # the "variable" of a place that is a value without a name
 _UNKNOWN_NBYTES = 0
 _MAX_CONTEXTS = 5000
 _MAX_ROUNDS = 50
@@ -274,9 +275,10 @@ class EffectAnalysis:
             case Kind.UNEXPOSED if len(children) == 1 and node.type.form is not Form.POINTER:
                 return self.place(children[0])
             case _:
-                # A value, such as the struct that a call returned.
+                # A value, such as the struct that a call returned; or an lvalue that no rule is for.
                 roots = self.value(node)
-                return Place(0, roots if node.type.holds_pointer else NOTHING)
+                known = node.type.space in (Space.NONE, Space.PRIVATE, Space.LOCAL)
+                return Place(_TEMPORARY if known else 0, roots)
 
     def _element(self, base: Node) -> Place:
         """The place of ``base[i]``: an array's elements are where the array is."""
@@ -308,6 +310,8 @@ class EffectAnalysis:
 
     def _contents(self, place: Place, value_type: Type) -> Roots:
         """Roots of what lies at a place."""
+        if place.variable == _TEMPORARY:
+            return self._all if place.is_punned and value_type.holds_pointer else place.roots
         if not place.variable:
             # Nothing is known about pointers that went through memory.
             return (place.roots | self._all) if value_type.holds_pointer else NOTHING

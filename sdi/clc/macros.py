@@ -113,6 +113,18 @@ def _string_of(tokens: list[Token]) -> Token:
     return Token('"' + "".join(parts) + '"')
 
 
+def _move_operand(stack: list[Token], out: list[Token]) -> None:
+    """Move the operand of ``defined``, with its parentheses, without expanding it."""
+    wrapped = False
+    while stack:
+        token = stack.pop()
+        out.append(token)
+        if token.text == "(":
+            wrapped = True
+        elif token.text == ")" or (not wrapped and not _is_space(token.text)):
+            return
+
+
 @dataclass(slots=True)
 class Expander:
     """The macros in force, and expansion with them.
@@ -138,8 +150,12 @@ class Expander:
             return True
         return any(not self.macros[name].is_itself for name in names & self.macros.keys())
 
-    def expand(self, tokens: list[Token], top: bool = False) -> list[Token]:
-        """All macros expanded.  ``top``: newlines passed are reported, so that ``__LINE__`` is right."""
+    def expand(self, tokens: list[Token], top: bool = False, in_condition: bool = False) -> list[Token]:
+        """All macros expanded.
+
+        ``top``: newlines passed are reported, so that ``__LINE__`` is right.  ``in_condition``: the
+        operand of ``defined`` stays as it is, also when a macro expands to ``defined X`` (as in clang).
+        """
         out: list[Token] = []
         stack = tokens[::-1]
         macros = self.macros
@@ -150,6 +166,10 @@ class Expander:
                 self.on_newline()
             if text in DYNAMIC:
                 out.append(self._dynamic(text))
+                continue
+            if text == "defined" and in_condition:
+                out.append(token)
+                _move_operand(stack, out)
                 continue
             macro = macros.get(text)
             if macro is None or text in token.hidden or macro.is_itself:

@@ -63,8 +63,12 @@ class BuildOptions:
 
     @property
     def member_options(self) -> tuple[str, ...]:
-        """What a member's compiler gets: no -D, no -I, no warnings."""
-        return (f"-cl-std={self.standard}", *self.flags, "-w")
+        """What a member's compiler gets: no -D, no -I, no warnings.
+
+        The text no longer asks for its version, and older versions lack words the emitter uses.
+        """
+        standard = self.standard if self.version > 120 else "CL1.2"
+        return (f"-cl-std={standard}", *self.flags, "-w")
 
 
 def _invalid(what: str) -> BuildError:
@@ -122,7 +126,7 @@ def parse_options(options: str, working_directory: str | None) -> BuildOptions:
     words = iter(_words(options))
     for word in words:
         if word[:2] in ("-D", "-I") and not word.startswith("--"):
-            value = word[2:] or next(words, "")
+            value = word[2:].strip() or next(words, "")
             if not value:
                 raise _invalid(f"{word} needs a value")
             if word[1] == "I":

@@ -104,7 +104,9 @@ def parse_unit(
 
     ``macros``: predefined; clang also looks at them to know which built-in functions there are.
     """
-    header = "".join(f"#define {n} {v}\n" for n, v in macros.items() if not n.startswith("__STDC"))
+    header = "#pragma clang system_header\n" + "".join(
+        f"#define {n} {v}\n" for n, v in macros.items() if not n.startswith("__STDC")
+    )
     arguments = [*clang_arguments(options), *extra]
     return Unit({path: text, HEADER_PATH: (header + header_text()).encode()}, arguments)
 
@@ -118,6 +120,7 @@ class TreeBuilder:
         self.text = text
         self.main = unit.main_file()
         self._has_globals = False
+        self._functions: list[Node] = []
         self._types: dict[tuple[int, int], Type] = {}
 
     def build(self) -> Tree:
@@ -127,9 +130,8 @@ class TreeBuilder:
             if not self.is_foreign(cursor):
                 declarations.append(self.node(cursor))
         grouped: dict[int, list[Node]] = {}
-        for node in declarations:
-            if node.kind is Kind.FUNCTION_DECL:
-                grouped.setdefault(node.declaration, []).append(node)
+        for node in self._functions:
+            grouped.setdefault(node.declaration, []).append(node)
         functions = {
             key: Function(nodes[0].name, key, tuple(nodes), next((n for n in nodes if n.is_definition), None))
             for key, nodes in grouped.items()
@@ -170,7 +172,7 @@ class TreeBuilder:
         node_type = self.type_of(lib.clang_getCursorType(cursor))
         if kind is Kind.VAR_DECL and node_type.space is Space.GLOBAL:
             self._has_globals = True
-        return Node(
+        made = Node(
             kind,
             name,
             node_type,
@@ -183,6 +185,9 @@ class TreeBuilder:
             is_static,
             location,
         )
+        if kind is Kind.FUNCTION_DECL:  # at program scope, or a prototype inside a function
+            self._functions.append(made)
+        return made
 
     def type_of(self, ctype: CXType) -> Type:
         """Our value for a libclang type; each is made once."""

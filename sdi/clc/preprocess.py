@@ -14,12 +14,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from sdi.clc.conditions import evaluate
-from sdi.clc.macros import DYNAMIC, IDENTIFIER, Expander, MacroError, Token, tokens_of
+from sdi.clc.macros import DYNAMIC, IDENTIFIER, Expander, MacroError, tokens_of
 
 _MAX_INCLUDE_DEPTH = 200
 _SPLICE = re.compile(r"\\[ \t]*\n")
 _COMMENT = re.compile(r'"(?:\\.|[^"\\\n])*"' r"|'(?:\\.|[^'\\\n])*'" r"|//[^\n]*" r"|/\*.*?\*/", re.DOTALL)
 _DIRECTIVE = re.compile(r"[ \t\f\v]*#[ \t\f\v]*([A-Za-z_]\w*|)")
+_DEFINED = re.compile(r"\bdefined\s*(\(\s*)?([A-Za-z_$][\w$]*)(?(1)\s*\))")
+_HAS_FEATURE = re.compile(r"\b__has_\w+\s*\([^()]*\)")
 _DEFERRED = "\x01"  # a newline that a splice or a comment took out of the line
 
 
@@ -128,36 +130,9 @@ class _Run:
             match = IDENTIFIER.match(rest)
             known = match is not None and self.is_defined(match.group())
             return known == (name == "ifdef")
-        parts: list[Token] = []
-        tokens = [token for token in tokens_of(rest) if not token.text.isspace()]
-        at = 0
-        while at < len(tokens):
-            text = tokens[at].text
-            if text == "defined":
-                wrapped = at + 1 < len(tokens) and tokens[at + 1].text == "("
-                named = at + (2 if wrapped else 1)
-                if named >= len(tokens):
-                    raise MacroError(f"#if {rest}: defined needs a name")
-                parts.append(Token("1" if self.is_defined(tokens[named].text) else "0"))
-                at = named + (2 if wrapped else 1)
-            elif text.startswith("__has_"):
-                end = at + 1
-                while end < len(tokens) and tokens[end].text != ")":
-                    end += 1
-                parts.append(Token("0"))
-                at = end + 1
-            else:
-                parts.append(tokens[at])
-                at += 1
-        spaced = [piece for part in parts for piece in (part, Token(" "))]
-        expression = "".join(token.text for token in self.expander.expand(spaced))
-        if "defined" in expression:
-            # A macro expanded to "defined X": undefined in C99, but clang evaluates it.
-            expression = re.sub(
-                r"\bdefined\s*(\(\s*)?([A-Za-z_$][\w$]*)(?(1)\s*\))",
-                lambda m: "1" if self.is_defined(m.group(2)) else "0",
-                expression,
-            )
+        tokens = tokens_of(_HAS_FEATURE.sub("0", rest))
+        expression = "".join(token.text for token in self.expander.expand(tokens, in_condition=True))
+        expression = _DEFINED.sub(lambda m: str(int(self.is_defined(m.group(2)))), expression)
         return evaluate(expression) != 0
 
     def is_defined(self, name: str) -> bool:
@@ -251,5 +226,5 @@ def preprocess(
         expander.define(f"{name} {name}")
     for name, value in macros.items():
         expander.define(f"{name} {value}")
-    run.read(text, "")
+    run.read(text.removesuffix("\n"), "")
     return "".join(run.out)

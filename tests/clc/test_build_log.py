@@ -37,7 +37,8 @@ def test_an_error_shows_the_users_line_and_a_caret() -> None:
 
 def test_lines_stay_right_after_directives_includes_and_options(tmp_path: Path) -> None:
     (tmp_path / "one.h").write_text("#pragma once\n\ntypedef float real;\n")
-    source = '#include "one.h"\n#define A(x) \\\n  (x)\n/* two\nlines */\nkernel void k(global real *a) { a = 1.5; }\n'
+    source = '#include "one.h"\n#define A(x) \\\n  (x)\n/* two\nlines */\n'
+    source += "kernel void k(global real *a) { a = 1.5; }\n"
     log = log_of(source, "-D B=1 -DC", str(tmp_path))
     assert log.startswith("<kernel>:6:35: error: ")
 

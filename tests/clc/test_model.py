@@ -162,6 +162,17 @@ CASES = {
            kernel void k(global int *a, global int *b) { struct S s; s.p = b; s.n = 1; put(s); }""",
         "a: b:w4",
     ),
+    "members and components of values": Case(
+        """typedef struct { int x[2]; float4 v; } S; S make(void) { S s; return s; }
+           kernel void k(global float *a, global float *b) {
+             a[0] = make().x[1] + make().v.y + ((float4)(b[0])).z + ((float4)(1, 2, 3, 4)).x; }""",
+        "a:w4 b:r",
+    ),
+    "prototype inside a function": Case(
+        """kernel void k(global int *a, global int *b) { void put(global int *p); put(b); }
+           void put(global int *p) { p[get_global_id(0)] = 1; }""",
+        "a: b:w4",
+    ),
     "struct with a pointer given to a helper by address": Case(
         """struct S { global int *p; }; void set(struct S *s, global int *p) { s->p = p; }
            kernel void k(global int *a, global int *b) { struct S s; set(&s, b); s.p[0] = 1; }""",
@@ -348,7 +359,8 @@ typedef struct { int a; char b; } pair;
 struct foo { double d; float3 v; };
 typedef float real;
 kernel void k(global float *a, global const unsigned int *restrict b, constant volatile real *c,
-              local int4 *d, unsigned char e, float3 f, struct foo g, pair h, read_only image2d_t i, write_only image3d_t j,
+              local int4 *d, unsigned char e, float3 f, struct foo g, pair h, read_only image2d_t i,
+              write_only image3d_t j,
               sampler_t l, const int m, global struct foo *n, global void *o, uint p, unsigned long q,
               global real *const r, image1d_t s, global int (*t)[4], unsigned u) {}
 """

@@ -223,6 +223,13 @@ PROGRAMS: dict[str, str] = {
           out[get_global_id(0)] = in[get_global_id(0)]; /* get_global_id(0) */
         }
         """,
+    "prototype inside a function": """
+        __kernel void k(__global float *out, __global const float *in) {
+          float late(int, size_t);
+          out[get_global_id(0)] = late(1, 2) + in[0];
+        }
+        float late(int a, size_t b) { return a + b + get_global_id(0); }
+        """,
     "shadowed parameter names": """
         __kernel void k(__global float *out, __global const float *in) {
           { __global const float *out = in; float in = out[0]; if (in == 99999) return; }
