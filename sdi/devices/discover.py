@@ -66,8 +66,11 @@ def choose(devices: Sequence[DriverDevice], count: int | None, selection: str | 
     require(count is None or count > 0, Status.INVALID_VALUE, f"SDI_NUM_GPUS={count}: at least 1 member")
     require(devices, Status.DEVICE_NOT_FOUND, "no OpenCL driver offers a CPU or GPU device")
     if selection is None:
-        gpus = list({device.unit: device for device in reversed(devices) if device.kind == "gpu"}.values())
-        pool = gpus[::-1] or [next(device for device in devices if device.kind == "cpu")]
+        gpus: dict[str, DriverDevice] = {}
+        for device in devices:
+            if device.kind == "gpu":
+                gpus.setdefault(device.unit, device)
+        pool = list(gpus.values()) or [next(device for device in devices if device.kind == "cpu")]
     else:
         pool = _select(devices, selection)
     cpus = [device for device in pool if device.kind == "cpu"]

@@ -126,6 +126,8 @@ class Lane(Generic[N]):
     def close(self) -> None:
         """Fail what is still held back, wait for everything that the driver has, join the thread."""
         with self._lock:
+            if self._closed:
+                return
             self._closed = True
             abandoned = list(self._held)
             self._held.clear()

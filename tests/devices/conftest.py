@@ -1,0 +1,72 @@
+"""Members to test: each kind is a way to wrap the member on the CPU driver."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from sdi.devices.base import Device
+from sdi.devices.delayed import DelayedDevice
+from sdi.devices.discover import choose, memory_shares
+from sdi.devices.faulty import FaultyDevice
+from sdi.devices.opencl import DriverDevice, OpenCLDevice, driver_devices
+from sdi.devices.ticket import Ticket
+
+PATIENCE_S = 60.0
+
+OpenMembers = Callable[[int], list[Device]]
+
+
+def finish(ticket: Ticket) -> None:
+    """Wait for ``ticket``; raises its error."""
+    done = threading.Event()
+    ticket.when_done(lambda _: done.set())
+    assert done.wait(PATIENCE_S), "a ticket is not done in time"
+    if ticket.error is not None:
+        raise ticket.error
+
+
+def _late(device: Device, seed: int) -> DelayedDevice:
+    numbers = random.Random(seed)
+    return DelayedDevice(device, lambda: numbers.randrange(0, 400_000))
+
+
+KINDS: dict[str, Callable[[Device, int], Device]] = {
+    "opencl": lambda device, seed: device,
+    "delayed": _late,
+    "faulty": lambda device, seed: FaultyDevice(device, "no_kernel_has_this_name"),
+}
+
+
+@pytest.fixture(scope="session")
+def driver() -> DriverDevice:
+    """The CPU device."""
+    devices = [device for device in driver_devices() if device.kind == "cpu"]
+    if not devices:
+        pytest.skip("no OpenCL driver offers a CPU device")
+    return devices[0]
+
+
+@pytest.fixture(params=list(KINDS))
+def open_members(request: pytest.FixtureRequest, driver: DriverDevice) -> Iterator[OpenMembers]:
+    """Opens members of each kind in turn; closes them in reverse."""
+    opened: list[Device] = []
+
+    def open_(count: int) -> list[Device]:
+        chosen = choose([driver], count, None)
+        for number, (device, nbytes) in enumerate(zip(chosen, memory_shares(chosen), strict=True)):
+            opened.append(KINDS[request.param](OpenCLDevice(device, number, nbytes), number))
+        return opened[-count:]
+
+    yield open_
+    for member in reversed(opened):
+        member.close()
+
+
+@pytest.fixture
+def member(open_members: OpenMembers) -> Device:
+    """One member."""
+    return open_members(1)[0]
