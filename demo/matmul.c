@@ -1,9 +1,9 @@
 /* Multiplies two matrices with OpenCL, tile by tile, and checks the result.
  *
- *     cc -O2 -o matmul matmul.c -lOpenCL -lm && ./matmul [size [rounds]]
+ *     cc -O2 -o matmul matmul.c -lOpenCL -lm && ./matmul [size [rounds [file]]]
  *
  * Each round multiplies the last product by the same matrix again.  Prints the device, a checksum of the
- * result's bytes, and the time of the rounds. */
+ * result's bytes, and the time of the rounds; the file gets those bytes. */
 #define CL_TARGET_OPENCL_VERSION 120
 #include <CL/cl.h>
 
@@ -83,7 +83,7 @@ int main(int argc, char **argv)
     char name[256];
 
     if (n < 1 || n > 16384 || rounds < 1) {
-        fprintf(stderr, "usage: %s [size [rounds]]\n", argv[0]);
+        fprintf(stderr, "usage: %s [size [rounds [file]]]\n", argv[0]);
         return 2;
     }
     float *a = malloc(bytes), *b = malloc(bytes), *before = malloc(bytes), *c = malloc(bytes);
@@ -150,6 +150,13 @@ int main(int argc, char **argv)
     uint64_t hash = 14695981039346656037u;
     for (size_t i = 0; i < bytes; i++)
         hash = (hash ^ ((const unsigned char *)c)[i]) * 1099511628211u;
+    if (argc > 3) {
+        FILE *file = fopen(argv[3], "wb");
+        if (file == NULL || fwrite(c, 1, bytes, file) != bytes || fclose(file) != 0) {
+            perror(argv[3]);
+            return 1;
+        }
+    }
     printf("device %s\n", name);
     printf("%d products of %zu x %zu: right\n", rounds, n, n);
     printf("checksum %016llx\n", (unsigned long long)hash);

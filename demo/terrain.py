@@ -1,7 +1,7 @@
 """Erodes a real landscape with OpenCL and draws it before and after.
 
-The data are those that matplotlib ships: the elevations around the Jacksboro fault in Tennessee, on a grid
-of 3 arc seconds.  Material slides down slopes that are steeper than it can bear, until what is left is stable.
+The data are those that matplotlib ships: the elevations around the Jacksboro fault in Tennessee, on a
+grid of 3 arc seconds.  Material slides down slopes that are steeper than it can bear.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -63,7 +64,8 @@ __kernel void erode(__global const float *old, __global float *new_grid, float b
         + slide(at(old, x, y - 1, w, h) - here, bearable) + slide(at(old, x, y + 1, w, h) - here, bearable);
 }
 
-__kernel void hillshade(__global const float *grid, __global uchar *shade, float cell, float3 sun, int w, int h)
+__kernel void hillshade(__global const float *grid, __global uchar *shade, float cell, float3 sun,
+                        int w, int h)
 {
     int x = get_global_id(0), y = get_global_id(1);
     if (x >= w || y >= h)
@@ -124,7 +126,9 @@ class Terrain:
         """The landscape as it is now, lit from the north-west."""
         sun = np.array([-0.5, 0.5, 0.7071, 0], np.float32)
         cell = np.float32(self._cell)
-        self._hillshade(self._queue, self._global_size, GROUP, self._now, self._shade, cell, sun, *self._sizes)
+        self._hillshade(
+            self._queue, self._global_size, GROUP, self._now, self._shade, cell, sun, *self._sizes
+        )
         heights, shade = np.empty(self.shape, np.float32), np.empty(self.shape, np.uint8)
         cl.enqueue_copy(self._queue, heights, self._now)
         cl.enqueue_copy(self._queue, shade, self._shade)
@@ -146,7 +150,9 @@ def draw(path: Path, before: Landscape, after: Landscape, steps: int) -> None:
     extreme = float(np.abs(moved).max()) or 1.0
     low, high = float(before.heights.min()), float(before.heights.max())
     figure, axes = plt.subplots(1, 3, figsize=(16, 5), layout="constrained")
-    for axis, landscape, title in zip(axes, (before, after), ("before", f"after {steps} steps"), strict=False):
+    for axis, landscape, title in zip(
+        axes, (before, after), ("before", f"after {steps} steps"), strict=False
+    ):
         colour = plt.get_cmap("gist_earth")((landscape.heights - low) / (high - low))[..., :3]
         axis.imshow(colour * (0.25 + 0.75 * landscape.shade[..., None] / 255))
         axis.set_title(title)
@@ -170,7 +176,8 @@ def main() -> None:
     parser.add_argument("--raw", type=Path, help="also store the heights and the shade, as bytes")
     options = parser.parse_args()
 
-    terrain = Terrain(get_sample_data("jacksboro_fault_dem.npz")["elevation"], options.factor)
+    data: Mapping[str, npt.NDArray[np.int16]] = get_sample_data("jacksboro_fault_dem.npz")  # type: ignore[assignment]
+    terrain = Terrain(data["elevation"], options.factor)
     before = terrain.look()
     terrain.erode(2, options.slope)  # some drivers compile at the first launch, which is not measured
     terrain.start()
