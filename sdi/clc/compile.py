@@ -110,6 +110,7 @@ def _kernel_model(tree: Tree, function: Function, lines: LineMap) -> KernelModel
                 writes=effects.writes,
                 atomic=effects.atomic,
                 unit_nbytes=effects.unit_nbytes,
+                smallest_unit_nbytes=effects.smallest_unit_nbytes,
             )
         )
     assert function.definition is not None

@@ -61,6 +61,13 @@ class ArgumentEffects:
             return 0
         return 1 if _UNKNOWN_NBYTES in self.store_nbytes else max(self.store_nbytes, default=1)
 
+    @property
+    def smallest_unit_nbytes(self) -> int:
+        """Size of the smallest stored scalar; 0 without stores, 1 when a size is unknown."""
+        if not self.writes:
+            return 0
+        return 1 if _UNKNOWN_NBYTES in self.store_nbytes else min(self.store_nbytes, default=1)
+
 
 @dataclass(frozen=True, slots=True)
 class Place:

@@ -35,6 +35,7 @@ class Argument:
     read, write, or atomically update memory through this pointer.  In doubt: True.
     ``unit_nbytes``: size of the largest scalar the kernel stores through this pointer (1, 2, 4, 8;
     0 when it stores nothing; 1 when unknown, for example after a cast to an unknown type).
+    ``smallest_unit_nbytes``: likewise, of the smallest one.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Argument:
     writes: bool
     atomic: bool
     unit_nbytes: int
+    smallest_unit_nbytes: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -143,7 +143,7 @@ class Launcher:
         tickets = [ticket for _, ticket in launched]
         for buffer, use in uses:
             if use.writes and split:
-                tickets.append(memory.merge(buffer, launched, use.unit_nbytes))
+                tickets.append(memory.merge(buffer, launched, use.unit_nbytes, use.smallest_unit_nbytes))
             elif use.writes:
                 buffer.directory.wrote(member_memory(first), buffer.whole)
         return tickets

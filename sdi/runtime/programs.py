@@ -48,6 +48,7 @@ class BufferUse:
     reads: bool
     writes: bool
     unit_nbytes: int
+    smallest_unit_nbytes: int
 
 
 @dataclass(slots=True)
@@ -130,11 +131,13 @@ class Kernel:
                 continue
             reads, writes = argument.reads or argument.atomic, argument.writes or argument.atomic
             unit = argument.unit_nbytes or 1 if writes else 0
+            smallest = argument.smallest_unit_nbytes or 1 if writes else 0
             before = found.get(value.buffer)
             if before is not None:
                 reads, writes = reads or before.reads, writes or before.writes
                 unit = max(unit, before.unit_nbytes)
-            found[value.buffer] = BufferUse(value.buffer, reads, writes, unit)
+                smallest = min(filter(None, (smallest, before.smallest_unit_nbytes)), default=0)
+            found[value.buffer] = BufferUse(value.buffer, reads, writes, unit, smallest)
         return tuple(found.values())
 
 

@@ -167,7 +167,11 @@ class VirtualMemory:
         return waits
 
     def merge(
-        self, buffer: VirtualBuffer, launched: Sequence[tuple[int, Ticket]], unit_nbytes: int
+        self,
+        buffer: VirtualBuffer,
+        launched: Sequence[tuple[int, Ticket]],
+        unit_nbytes: int,
+        smallest_nbytes: int,
     ) -> Ticket:
         """Bring home what members wrote to ``buffer`` in one launch: ``launched`` is (member, launch ticket).
 
@@ -191,7 +195,7 @@ class VirtualMemory:
         copies = [np.frombuffer(self.arena.view(at, buffer.nbytes), np.uint8) for at in staged]
 
         def merge() -> None:
-            self.moved.merge_conflicts += merge_diffs(target, copies, unit_nbytes).conflicts
+            self.moved.merge_conflicts += merge_diffs(target, copies, unit_nbytes, smallest_nbytes).conflicts
 
         merged = self._host.submit(merge, [*downloads, *buffer.hazards[HOST].before_write(over)])
         buffer.hazards[HOST].written_by(over, merged)

@@ -25,7 +25,7 @@ def run(ctx: cl.Context, queue: cl.CommandQueue) -> Outputs:
     assert device.available and device.compiler_available and device.max_compute_units >= 1
     assert device.max_work_item_dimensions >= 3 and min(device.max_work_item_sizes[:3]) >= 1
     assert 1 <= device.max_work_group_size <= np.prod(device.max_work_item_sizes[:3], dtype=float)
-    assert device.global_mem_size >= device.max_mem_alloc_size >= device.global_mem_size // 4
+    assert device.global_mem_size >= device.max_mem_alloc_size >= min(1 << 30, device.global_mem_size // 4)
     assert device.local_mem_size >= 32 << 10 and device.address_bits in (32, 64)
     assert "cl_khr_global_int32_base_atomics" in device.extensions.split()
     assert device.version.startswith("OpenCL ") and device.opencl_c_version.startswith("OpenCL C ")
