@@ -14,7 +14,7 @@ from sdi.devices.base import BoundKernel, Device, DeviceBuffer, LocalBytes
 from sdi.devices.ticket import Ticket, completed
 from sdi.errors import BuildError, ClError, DeviceFailed, Status
 
-from .conftest import OpenMembers, finish
+from .conftest import PATIENCE_S, OpenMembers, finish
 
 SOURCE = """
 kernel void add(global int *a, int b) { a[get_global_id(0)] += b; }
@@ -289,17 +289,18 @@ def test_what_the_driver_refuses_fails_its_ticket_and_the_member_lives_on(member
 def test_host_memory_lives_until_its_copy_is_done_and_no_longer(member: Device) -> None:
     buffer, gate = filled(member, 1 << 16), Ticket()
     sent, found = np.full(1 << 16, 3, np.int32), np.zeros(1 << 16, np.int32)
-    alive = [weakref.ref(sent), weakref.ref(found)]
+    released = [threading.Event(), threading.Event()]
+    weakref.finalize(sent, released[0].set)
+    weakref.finalize(found, released[1].set)
     tickets = [member.upload(host(sent), buffer, 0, [gate])]
     tickets.append(member.download(buffer, 0, host(found), tickets))
     del sent, found
     gc.collect()
-    assert all(ref() is not None for ref in alive)
+    assert not any(event.is_set() for event in released)
     gate.complete()
     finish(tickets[1])
-    del tickets
-    assert (contents(member, buffer, 1 << 16) == 3).all()  # completed later by the same thread
-    assert all(ref() is None for ref in alive)
+    assert all(event.wait(PATIENCE_S) for event in released), "dropped without further operations"
+    assert (contents(member, buffer, 1 << 16) == 3).all()
 
 
 def test_uploads_of_memory_dropped_right_after_the_call_are_right(member: Device) -> None:
