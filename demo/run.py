@@ -116,7 +116,7 @@ def difference(actual: bytes, expected: bytes) -> str:
 
 
 def how_split(kernel: Mapping[str, object]) -> str:
-    """How the launches of one kernel were run: "300 launches on 4 devices, 25 + 25 + 25 + 25 % of the work"."""
+    """How the launches of one kernel were run: "300 on 4 devices, 25 + 25 + ... % of the work-groups"."""
     split, whole = int(str(kernel["launches_split"])), int(str(kernel["launches_whole"]))
     groups = kernel["groups_per_member"]
     assert isinstance(groups, list)

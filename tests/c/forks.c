@@ -32,10 +32,14 @@ static void fresh_session(void)
 
 int main(int argc, char **argv)
 {
-    if (argc > 1 && strcmp(argv[1], "descriptors") == 0) {
-        REQUIRE(open_descriptors() == 0, "%d descriptors are open after exec", open_descriptors());
+    char inherited[16];
+
+    if (argc > 1) {
+        REQUIRE(open_descriptors() == atoi(argv[1]), "%d descriptors are open after exec, %s before OpenCL was used",
+                open_descriptors(), argv[1]);
         return 33;
     }
+    snprintf(inherited, sizeof inherited, "%d", open_descriptors());
 
     pid_t early = fork();
     if (early == 0) {
@@ -88,7 +92,7 @@ int main(int argc, char **argv)
 
     pid_t other = fork();
     if (other == 0) {
-        execl("/proc/self/exe", argv[0], "descriptors", NULL);
+        execl("/proc/self/exe", argv[0], inherited, NULL);
         _exit(1);
     }
     expect_exit(other, 33);
