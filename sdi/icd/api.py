@@ -1,16 +1,16 @@
-"""The API table: every slot of the ICD dispatch table, in the order in which all loaders know them.
+"""The API table: every slot of the ICD dispatch table, in the order that all loaders know.
 
-``ENTRIES`` lists 149 functions (OpenCL 1.0 to 3.0 and the extensions that have slots of their own).  A line of
-the table is ``result name(parameter types)``, then what happens to it:
+``ENTRIES`` lists 149 functions (OpenCL 1.0 to 3.0 and the extensions that have slots of their own).  A line
+of the table is ``result name(parameter types)``, then what happens to it:
 
 * nothing: the client implements it as ``sdi_<name>``;
 * ``!CODE``: the generated stub validates the object it is called for and returns CODE (creating functions:
   NULL, and CODE through their last argument);
 * ``reserved``: belongs to systems other than Linux; the slot is filled all the same.
 
-``INFO`` and ``WAIT`` stand for the parameters that many functions end with.  All handles are pointers to the
-client's own structures; other OpenCL types are written as what they are (``cl_uint`` for every enum of 32 bits,
-``cl_ulong`` for every bit field).  Needs only the standard library.
+``INFO`` and ``WAIT`` stand for the parameters that many functions end with.  Handles are pointers to the
+client's own structures; other OpenCL types are written as what they are (``cl_uint`` for enums of 32 bits,
+``cl_ulong`` for bit fields).  Needs only the standard library.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ cl_int clReleaseCommandQueue(cl_command_queue)
 cl_int clGetCommandQueueInfo(cl_command_queue, INFO)
 cl_int clSetCommandQueueProperty(cl_command_queue, cl_ulong, cl_uint, cl_ulong *) !CL_INVALID_OPERATION
 cl_mem clCreateBuffer(cl_context, cl_ulong, size_t, void *, cl_int *)
-cl_mem clCreateImage2D(cl_context, cl_ulong, const void *, size_t, size_t, size_t, void *, cl_int *) \
-!CL_INVALID_OPERATION
-cl_mem clCreateImage3D(cl_context, cl_ulong, const void *, size_t, size_t, size_t, size_t, size_t, void *, \
+cl_mem clCreateImage2D(cl_context, cl_ulong, const void *, size_t, size_t, size_t, void *, \
 cl_int *) !CL_INVALID_OPERATION
+cl_mem clCreateImage3D(cl_context, cl_ulong, const void *, size_t, size_t, size_t, size_t, size_t, \
+void *, cl_int *) !CL_INVALID_OPERATION
 cl_int clRetainMemObject(cl_mem)
 cl_int clReleaseMemObject(cl_mem)
 cl_int clGetSupportedImageFormats(cl_context, cl_ulong, cl_uint, cl_uint, void *, cl_uint *)
@@ -83,18 +83,18 @@ cl_int clFinish(cl_command_queue)
 cl_int clEnqueueReadBuffer(cl_command_queue, cl_mem, cl_uint, size_t, size_t, void *, WAIT)
 cl_int clEnqueueWriteBuffer(cl_command_queue, cl_mem, cl_uint, size_t, size_t, const void *, WAIT)
 cl_int clEnqueueCopyBuffer(cl_command_queue, cl_mem, cl_mem, size_t, size_t, size_t, WAIT)
-cl_int clEnqueueReadImage(cl_command_queue, cl_mem, cl_uint, SIZES, SIZES, size_t, size_t, void *, WAIT) \
-!CL_INVALID_OPERATION
-cl_int clEnqueueWriteImage(cl_command_queue, cl_mem, cl_uint, SIZES, SIZES, size_t, size_t, const void *, WAIT) \
-!CL_INVALID_OPERATION
+cl_int clEnqueueReadImage(cl_command_queue, cl_mem, cl_uint, SIZES, SIZES, size_t, size_t, void *, \
+WAIT) !CL_INVALID_OPERATION
+cl_int clEnqueueWriteImage(cl_command_queue, cl_mem, cl_uint, SIZES, SIZES, size_t, size_t, const void *, \
+WAIT) !CL_INVALID_OPERATION
 cl_int clEnqueueCopyImage(cl_command_queue, cl_mem, cl_mem, SIZES, SIZES, SIZES, WAIT) !CL_INVALID_OPERATION
-cl_int clEnqueueCopyImageToBuffer(cl_command_queue, cl_mem, cl_mem, SIZES, SIZES, size_t, WAIT) \
-!CL_INVALID_OPERATION
-cl_int clEnqueueCopyBufferToImage(cl_command_queue, cl_mem, cl_mem, size_t, SIZES, SIZES, WAIT) \
-!CL_INVALID_OPERATION
+cl_int clEnqueueCopyImageToBuffer(cl_command_queue, cl_mem, cl_mem, SIZES, SIZES, size_t, \
+WAIT) !CL_INVALID_OPERATION
+cl_int clEnqueueCopyBufferToImage(cl_command_queue, cl_mem, cl_mem, size_t, SIZES, SIZES, \
+WAIT) !CL_INVALID_OPERATION
 void * clEnqueueMapBuffer(cl_command_queue, cl_mem, cl_uint, cl_ulong, size_t, size_t, WAIT, cl_int *)
-void * clEnqueueMapImage(cl_command_queue, cl_mem, cl_uint, cl_ulong, SIZES, SIZES, size_t *, size_t *, WAIT, \
-cl_int *) !CL_INVALID_OPERATION
+void * clEnqueueMapImage(cl_command_queue, cl_mem, cl_uint, cl_ulong, SIZES, SIZES, size_t *, size_t *, \
+WAIT, cl_int *) !CL_INVALID_OPERATION
 cl_int clEnqueueUnmapMemObject(cl_command_queue, cl_mem, void *, WAIT)
 cl_int clEnqueueNDRangeKernel(cl_command_queue, cl_kernel, cl_uint, SIZES, SIZES, SIZES, WAIT)
 cl_int clEnqueueTask(cl_command_queue, cl_kernel, WAIT)
@@ -105,8 +105,10 @@ cl_int clEnqueueWaitForEvents(cl_command_queue, cl_uint, const cl_event *)
 cl_int clEnqueueBarrier(cl_command_queue)
 void * clGetExtensionFunctionAddress(const char *)
 cl_mem clCreateFromGLBuffer(cl_context, cl_ulong, cl_uint, cl_int *) !CL_INVALID_OPERATION
-cl_mem clCreateFromGLTexture2D(cl_context, cl_ulong, cl_uint, cl_int, cl_uint, cl_int *) !CL_INVALID_OPERATION
-cl_mem clCreateFromGLTexture3D(cl_context, cl_ulong, cl_uint, cl_int, cl_uint, cl_int *) !CL_INVALID_OPERATION
+cl_mem clCreateFromGLTexture2D(cl_context, cl_ulong, cl_uint, cl_int, cl_uint, \
+cl_int *) !CL_INVALID_OPERATION
+cl_mem clCreateFromGLTexture3D(cl_context, cl_ulong, cl_uint, cl_int, cl_uint, \
+cl_int *) !CL_INVALID_OPERATION
 cl_mem clCreateFromGLRenderbuffer(cl_context, cl_ulong, cl_uint, cl_int *) !CL_INVALID_OPERATION
 cl_int clGetGLObjectInfo(cl_mem, cl_uint *, cl_uint *) !CL_INVALID_OPERATION
 cl_int clGetGLTextureInfo(cl_mem, INFO) !CL_INVALID_OPERATION
@@ -124,27 +126,29 @@ cl_mem clCreateSubBuffer(cl_mem, cl_ulong, cl_uint, const void *, cl_int *)
 cl_int clSetMemObjectDestructorCallback(cl_mem, void (*)(cl_mem, void *), void *)
 cl_event clCreateUserEvent(cl_context, cl_int *)
 cl_int clSetUserEventStatus(cl_event, cl_int)
-cl_int clEnqueueReadBufferRect(cl_command_queue, cl_mem, cl_uint, SIZES, SIZES, SIZES, size_t, size_t, size_t, \
-size_t, void *, WAIT)
-cl_int clEnqueueWriteBufferRect(cl_command_queue, cl_mem, cl_uint, SIZES, SIZES, SIZES, size_t, size_t, size_t, \
-size_t, const void *, WAIT)
-cl_int clEnqueueCopyBufferRect(cl_command_queue, cl_mem, cl_mem, SIZES, SIZES, SIZES, size_t, size_t, size_t, \
-size_t, WAIT)
-cl_int clCreateSubDevicesEXT(cl_device_id, const cl_ulong *, cl_uint, cl_device_id *, cl_uint *) \
-!CL_INVALID_OPERATION
+cl_int clEnqueueReadBufferRect(cl_command_queue, cl_mem, cl_uint, SIZES, SIZES, SIZES, size_t, size_t, \
+size_t, size_t, void *, WAIT)
+cl_int clEnqueueWriteBufferRect(cl_command_queue, cl_mem, cl_uint, SIZES, SIZES, SIZES, size_t, size_t, \
+size_t, size_t, const void *, WAIT)
+cl_int clEnqueueCopyBufferRect(cl_command_queue, cl_mem, cl_mem, SIZES, SIZES, SIZES, size_t, size_t, \
+size_t, size_t, WAIT)
+cl_int clCreateSubDevicesEXT(cl_device_id, const cl_ulong *, cl_uint, cl_device_id *, \
+cl_uint *) !CL_INVALID_OPERATION
 cl_int clRetainDeviceEXT(cl_device_id)
 cl_int clReleaseDeviceEXT(cl_device_id)
 cl_event clCreateEventFromGLsyncKHR(cl_context, void *, cl_int *) !CL_INVALID_OPERATION
-cl_int clCreateSubDevices(cl_device_id, const intptr_t *, cl_uint, cl_device_id *, cl_uint *) !CL_INVALID_VALUE
+cl_int clCreateSubDevices(cl_device_id, const intptr_t *, cl_uint, cl_device_id *, \
+cl_uint *) !CL_INVALID_VALUE
 cl_int clRetainDevice(cl_device_id)
 cl_int clReleaseDevice(cl_device_id)
-cl_mem clCreateImage(cl_context, cl_ulong, const void *, const void *, void *, cl_int *) !CL_INVALID_OPERATION
-cl_program clCreateProgramWithBuiltInKernels(cl_context, cl_uint, const cl_device_id *, const char *, cl_int *) \
-!CL_INVALID_VALUE
-cl_int clCompileProgram(cl_program, cl_uint, const cl_device_id *, const char *, cl_uint, const cl_program *, \
-const char **, PROGRAM_NOTIFY) !CL_INVALID_OPERATION
-cl_program clLinkProgram(cl_context, cl_uint, const cl_device_id *, const char *, cl_uint, const cl_program *, \
-PROGRAM_NOTIFY, cl_int *) !CL_LINKER_NOT_AVAILABLE
+cl_mem clCreateImage(cl_context, cl_ulong, const void *, const void *, void *, \
+cl_int *) !CL_INVALID_OPERATION
+cl_program clCreateProgramWithBuiltInKernels(cl_context, cl_uint, const cl_device_id *, const char *, \
+cl_int *) !CL_INVALID_VALUE
+cl_int clCompileProgram(cl_program, cl_uint, const cl_device_id *, const char *, cl_uint, \
+const cl_program *, const char **, PROGRAM_NOTIFY) !CL_INVALID_OPERATION
+cl_program clLinkProgram(cl_context, cl_uint, const cl_device_id *, const char *, cl_uint, \
+const cl_program *, PROGRAM_NOTIFY, cl_int *) !CL_LINKER_NOT_AVAILABLE
 cl_int clUnloadPlatformCompiler(cl_platform_id)
 cl_int clGetKernelArgInfo(cl_kernel, cl_uint, INFO)
 cl_int clEnqueueFillBuffer(cl_command_queue, cl_mem, const void *, size_t, size_t, size_t, WAIT)
@@ -164,20 +168,23 @@ reserved clEnqueueReleaseD3D11ObjectsKHR
 reserved clGetDeviceIDsFromDX9MediaAdapterKHR
 reserved clEnqueueAcquireDX9MediaSurfacesKHR
 reserved clEnqueueReleaseDX9MediaSurfacesKHR
-cl_mem clCreateFromEGLImageKHR(cl_context, void *, void *, cl_ulong, const intptr_t *, cl_int *) \
-!CL_INVALID_OPERATION
+cl_mem clCreateFromEGLImageKHR(cl_context, void *, void *, cl_ulong, const intptr_t *, \
+cl_int *) !CL_INVALID_OPERATION
 cl_int clEnqueueAcquireEGLObjectsKHR(cl_command_queue, GL_OBJECTS) !CL_INVALID_OPERATION
 cl_int clEnqueueReleaseEGLObjectsKHR(cl_command_queue, GL_OBJECTS) !CL_INVALID_OPERATION
 cl_event clCreateEventFromEGLSyncKHR(cl_context, void *, void *, cl_int *) !CL_INVALID_OPERATION
 cl_command_queue clCreateCommandQueueWithProperties(cl_context, cl_device_id, const cl_ulong *, cl_int *)
-cl_mem clCreatePipe(cl_context, cl_ulong, cl_uint, cl_uint, const intptr_t *, cl_int *) !CL_INVALID_OPERATION
+cl_mem clCreatePipe(cl_context, cl_ulong, cl_uint, cl_uint, const intptr_t *, \
+cl_int *) !CL_INVALID_OPERATION
 cl_int clGetPipeInfo(cl_mem, INFO) !CL_INVALID_MEM_OBJECT
 void * clSVMAlloc(cl_context, cl_ulong, size_t, cl_uint) !NULL
 void clSVMFree(cl_context, void *) !NULL
-cl_int clEnqueueSVMFree(cl_command_queue, cl_uint, void **, \
-void (*)(cl_command_queue, cl_uint, void **, void *), void *, WAIT) !CL_INVALID_OPERATION
-cl_int clEnqueueSVMMemcpy(cl_command_queue, cl_uint, void *, const void *, size_t, WAIT) !CL_INVALID_OPERATION
-cl_int clEnqueueSVMMemFill(cl_command_queue, void *, const void *, size_t, size_t, WAIT) !CL_INVALID_OPERATION
+cl_int clEnqueueSVMFree(cl_command_queue, cl_uint, void **, void (*)(cl_command_queue, cl_uint, void **, \
+void *), void *, WAIT) !CL_INVALID_OPERATION
+cl_int clEnqueueSVMMemcpy(cl_command_queue, cl_uint, void *, const void *, size_t, \
+WAIT) !CL_INVALID_OPERATION
+cl_int clEnqueueSVMMemFill(cl_command_queue, void *, const void *, size_t, size_t, \
+WAIT) !CL_INVALID_OPERATION
 cl_int clEnqueueSVMMap(cl_command_queue, cl_uint, cl_ulong, void *, size_t, WAIT) !CL_INVALID_OPERATION
 cl_int clEnqueueSVMUnmap(cl_command_queue, void *, WAIT) !CL_INVALID_OPERATION
 cl_sampler clCreateSamplerWithProperties(cl_context, const cl_ulong *, cl_int *) !CL_INVALID_OPERATION
@@ -187,18 +194,18 @@ cl_int clGetKernelSubGroupInfoKHR(cl_kernel, cl_device_id, cl_uint, size_t, cons
 size_t *) !CL_INVALID_OPERATION
 cl_kernel clCloneKernel(cl_kernel, cl_int *)
 cl_program clCreateProgramWithIL(cl_context, const void *, size_t, cl_int *) !CL_INVALID_OPERATION
-cl_int clEnqueueSVMMigrateMem(cl_command_queue, cl_uint, const void **, SIZES, cl_ulong, WAIT) \
-!CL_INVALID_OPERATION
+cl_int clEnqueueSVMMigrateMem(cl_command_queue, cl_uint, const void **, SIZES, cl_ulong, \
+WAIT) !CL_INVALID_OPERATION
 cl_int clGetDeviceAndHostTimer(cl_device_id, cl_ulong *, cl_ulong *)
 cl_int clGetHostTimer(cl_device_id, cl_ulong *)
-cl_int clGetKernelSubGroupInfo(cl_kernel, cl_device_id, cl_uint, size_t, const void *, size_t, void *, size_t *) \
-!CL_INVALID_OPERATION
+cl_int clGetKernelSubGroupInfo(cl_kernel, cl_device_id, cl_uint, size_t, const void *, size_t, void *, \
+size_t *) !CL_INVALID_OPERATION
 cl_int clSetDefaultDeviceCommandQueue(cl_context, cl_device_id, cl_command_queue) !CL_INVALID_OPERATION
 cl_int clSetProgramReleaseCallback(cl_program, PROGRAM_NOTIFY) !CL_INVALID_OPERATION
 cl_int clSetProgramSpecializationConstant(cl_program, cl_uint, size_t, const void *) !CL_INVALID_OPERATION
 cl_mem clCreateBufferWithProperties(cl_context, const cl_ulong *, cl_ulong, size_t, void *, cl_int *)
-cl_mem clCreateImageWithProperties(cl_context, const cl_ulong *, cl_ulong, const void *, const void *, void *, \
-cl_int *) !CL_INVALID_OPERATION
+cl_mem clCreateImageWithProperties(cl_context, const cl_ulong *, cl_ulong, const void *, const void *, \
+void *, cl_int *) !CL_INVALID_OPERATION
 cl_int clSetContextDestructorCallback(cl_context, void (*)(cl_context, void *), void *)
 """
 

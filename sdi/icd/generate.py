@@ -1,8 +1,8 @@
 """Writes the generated C of the client and compiles the client: ``python -m sdi.icd.generate OUTDIR``.
 
 ``sdi_wire.h``: the records of ``wire.py`` as C structures (sizes and offsets asserted), opcodes and limits.
-``sdi_api.h``: prototypes of the functions of ``api.py``; ``sdi_dispatch.c``: the dispatch table, the stubs of what
-isn't implemented, and the names.  Needs only the standard library and a C compiler, no OpenCL header.
+``sdi_api.h``: prototypes of the functions of ``api.py``; ``sdi_dispatch.c``: the dispatch table, the stubs of
+what isn't implemented, and the names.  Needs only the standard library and a C compiler, no OpenCL header.
 """
 
 from __future__ import annotations
@@ -33,7 +33,12 @@ FLAGS = (
     "-Wl,-Bsymbolic",
     "-Wl,-z,nodelete",
 )
-SANITIZE_FLAGS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=undefined", "-fno-omit-frame-pointer", "-g")
+SANITIZE_FLAGS = (
+    "-fsanitize=address,undefined",
+    "-fno-sanitize-recover=undefined",
+    "-fno-omit-frame-pointer",
+    "-g",
+)
 
 _C_TYPES = {"u32": "uint32_t", "i32": "int32_t", "u64": "uint64_t", "i64": "int64_t"}
 _INVALID = {
@@ -50,7 +55,7 @@ _INVALID = {
 
 
 def project_version() -> str:
-    """The version in ``pyproject.toml`` beside the package; "0" when there is none (an unusual source tree)."""
+    """The version in ``pyproject.toml`` beside the package; "0" in a source tree without one."""
     try:
         text = (CLIENT.parent.parent.parent / "pyproject.toml").read_text(encoding="utf-8")
         return str(tomllib.loads(text)["project"]["version"])
@@ -189,7 +194,7 @@ def generate(outdir: Path) -> None:
 def compile_client(outdir: Path, sanitize: bool = False) -> Path:
     """Generate into ``outdir``, compile and link the client there; the path of ``libsdi_icd.so``.
 
-    ``sanitize``: under the address and undefined-behaviour sanitizers; the program that loads the library must
+    ``sanitize``: under the address and undefined-behaviour sanitizers; a program that loads the library must
     then have the sanitizers' runtime.  The compiler is ``$CC`` or ``cc``.
     Raises subprocess.CalledProcessError (the compiler has written why to stderr), or FileNotFoundError when
     there is no compiler.

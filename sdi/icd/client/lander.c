@@ -104,7 +104,8 @@ static void event_notice(uint64_t id, int status)
         at = &(*at)->next_watched;
     cl_event event = *at;
     if (event) {
-        sdi_event_fire(event, status);
+        int final = sdi_event_status(event);
+        sdi_event_fire(event, final <= 0 ? final : status);
         if (!event->callbacks) {
             *at = event->next_watched;
             event->next_watched = NULL;

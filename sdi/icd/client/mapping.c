@@ -7,8 +7,7 @@ static bool meet(const struct sdi_mapping *a, size_t offset, size_t nbytes)
     return a->offset < offset + nbytes && offset < a->offset + a->nbytes;
 }
 
-/* Client lock held.  Whether the range is mapped for writing, through this object or another view of its bytes
- * that holds its mappings. */
+/* Client lock held.  Whether a byte of the range is mapped for writing through this object. */
 static bool mapped_for_writing(cl_mem buffer, size_t offset, size_t nbytes)
 {
     for (const struct sdi_mapping *m = buffer->mappings; m; m = m->next)

@@ -162,6 +162,8 @@ static cl_int run_build(struct build *build)
         program->build = id;
         program->build_status = CL_BUILD_SUCCESS;
     } else {
+        if (!reply.status)
+            sdi_send_bare(SDI_OP_RELEASE_BUILD, id); /* made, but its answer can't be used */
         sdi_free_tables(tables, num);
         program->build_status = CL_BUILD_ERROR;
     }

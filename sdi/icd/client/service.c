@@ -129,7 +129,7 @@ static int become_service(void *argument)
     execvpe(launch->python, launch->arguments, launch->environment);
 failed:
     launch->error = errno ? errno : EINVAL;
-    _exit(127);
+    return 127;
 }
 
 /* The process between: starts the service and leaves. */
@@ -138,7 +138,7 @@ static int start_and_leave(void *argument)
     struct launch *launch = argument;
     if (clone(become_service, launch->stack + STACK_NBYTES, CLONE_VM | CLONE_VFORK | SIGCHLD, launch) < 0)
         launch->error = errno ? errno : EINVAL;
-    _exit(0);
+    return 0;
 }
 
 static int run(struct launch *launch)

@@ -1,0 +1,470 @@
+"""The service's side of the wire in one file, for tests of the C client: a fake without devices or threads.
+
+Run as the service would be (``... 3 4``: command and notice socket).  It does at once what is ready.  Memory
+commands are real; kernels do what their names say:
+
+* ``add...``: adds the first 4-byte VALUE to every int of its first buffer, from its offset on;
+* ``hold...``: runs until a kernel named ``let_go...`` does; ``fail...``: ends with CL_OUT_OF_RESOURCES;
+* ``die...``: the service ends without a word; any other: nothing.
+
+Programs: ``#error`` in the source fails the build with a log, ``-bad`` in the options is an invalid option,
+``wait for a fill`` delays the reply until a FILL has come.  Transfers of 1 MiB and more become ready in two
+steps.  ``SDI_FAKE_LOG`` names a file that gets every record as one line of JSON before it is obeyed;
+``SDI_FAKE_FACTS`` a JSON file of facts (hexadecimal, by parameter); ``SDI_FAKE_START`` a way to fail:
+``refuse``, ``vanish``, ``old``, ``garbage``, or ``corrupt`` (the first reply is no reply).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import mmap
+import os
+import re
+import socket
+import struct
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from sdi.icd.wire import (
+    ARENA_HEADER,
+    ARG_ENTRY,
+    ARGUMENT_ENTRY,
+    BODY,
+    BUILD_REPLY,
+    COMMAND,
+    COMMANDS,
+    HEADER,
+    HEAP_OFFSET,
+    INFO_ENTRY,
+    KERNEL_ENTRY,
+    MAGIC,
+    PROTOCOL_VERSION,
+    SLOT_NBYTES,
+    SLOTS_OFFSET,
+    ArgKind,
+    NoticeKind,
+    Op,
+    layout,
+    padded,
+    record_layout,
+)
+
+ARENA_NBYTES = 8 << 30
+OUT_OF_RESOURCES, ALLOCATION_FAILURE, WAITED_FOR_FAILURE = -5, -4, -14
+BUILD_FAILURE, INVALID_BUILD_OPTIONS = -11, -43
+TWO_STEPS_NBYTES = 1 << 20
+EPOCH_OFFSET = 12
+
+
+def _u32(*values: int) -> bytes:
+    return struct.pack(f"<{len(values)}I", *values)
+
+
+def _u64(*values: int) -> bytes:
+    return struct.pack(f"<{len(values)}Q", *values)
+
+
+FACTS: dict[int, bytes] = {
+    0x1000: _u64(2),  # TYPE: CPU
+    0x1002: _u32(2),  # MAX_COMPUTE_UNITS
+    0x1003: _u32(3),  # MAX_WORK_ITEM_DIMENSIONS
+    0x1004: _u64(256),  # MAX_WORK_GROUP_SIZE
+    0x1005: _u64(256, 256, 64),  # MAX_WORK_ITEM_SIZES
+    0x1010: _u64(2 << 30),  # MAX_MEM_ALLOC_SIZE
+    0x1019: _u32(1024),  # MEM_BASE_ADDR_ALIGN, in bits
+    0x1023: _u64(32768),  # LOCAL_MEM_SIZE
+    0x102A: _u64(3),  # QUEUE_PROPERTIES
+    0x102B: b"Fake\0",  # NAME
+    0x102C: b"sdi\0",  # VENDOR
+    0x102F: b"OpenCL 3.0 fake\0",  # VERSION
+    0x105E: _u32(3 << 22),  # NUMERIC_VERSION
+}
+
+
+# -- records ------------------------------------------------------------------------------------------
+
+
+def decode(record: bytes) -> dict[str, object]:
+    """A record of the command stream by names of fields; the variable part is ``tail``, as hexadecimal text."""
+    op = Op(struct.unpack_from("<I", record, 4)[0])
+    fields = HEADER + (COMMAND if op in COMMANDS else ()) + BODY[op]
+    shape = record_layout(op)
+    values: Iterator[int] = iter(shape.unpack_from(record))
+    found: dict[str, object] = {}
+    for f in fields:
+        found[f.name] = [next(values) for _ in range(f.count)] if f.count else next(values)
+    at = shape.size
+    if op in COMMANDS:
+        num = int(str(found["num_waits"]))
+        found["waits"] = list(struct.unpack_from(f"<{num}Q", record, at))
+        at += 8 * num
+    found["op"] = op.name
+    found["tail"] = record[at:].hex()
+    return found
+
+
+def arguments(tail: bytes, num: int) -> list[tuple[ArgKind, bytes]]:
+    """The arguments of an NDRANGE record's variable part."""
+    entry, at, found = layout(ARG_ENTRY), 0, []
+    for _ in range(num):
+        kind, nbytes = entry.unpack_from(tail, at)
+        at += entry.size
+        found.append((ArgKind(kind), tail[at : at + nbytes]))
+        at += len(padded(bytes(nbytes)))
+    return found
+
+
+# -- programs -----------------------------------------------------------------------------------------
+
+_SIZES = {"char": 1, "short": 2, "int": 4, "uint": 4, "float": 4, "long": 8, "double": 8, "float4": 16}
+_SIGNATURE = re.compile(
+    r"kernel\s+(?:__attribute__\(\((reqd_work_group_size)\((\d+),(\d+),(\d+)\)\)\)\s+)?void\s+(\w+)\s*\(([^)]*)\)"
+)
+_ADDRESSES = {ArgKind.GLOBAL: 0x119B, ArgKind.LOCAL: 0x119C, ArgKind.CONSTANT: 0x119D}
+
+
+def _argument(text: str) -> bytes:
+    words = text.replace("*", " * ").split()
+    name, is_pointer = words[-1], "*" in words
+    kind = ArgKind.VALUE
+    for word, meaning in (
+        ("global", ArgKind.GLOBAL),
+        ("constant", ArgKind.CONSTANT),
+        ("local", ArgKind.LOCAL),
+    ):
+        if word in words:
+            kind = meaning
+    kind = {"image2d_t": ArgKind.IMAGE, "sampler_t": ArgKind.SAMPLER}.get(words[-2], kind)
+    type_name = next(w for w in reversed(words[:-1]) if w != "*") + ("*" if is_pointer else "")
+    nbytes = 0 if kind is ArgKind.LOCAL else 8 if kind is not ArgKind.VALUE else _SIZES[type_name]
+    qualifiers = 1 if "const" in words else 0
+    entry = layout(ARGUMENT_ENTRY).pack(
+        kind, nbytes, _ADDRESSES.get(kind, 0x119E), 0x11A3, qualifiers, len(name), len(type_name)
+    )
+    return entry + padded(name.encode()) + padded(type_name.encode())
+
+
+def build_tables(source: str) -> tuple[list[str], bytes]:
+    """Names of the kernels, and their entries as a BUILD reply has them."""
+    names, entries = [], b""
+    for required, x, y, z, name, parameters in _SIGNATURE.findall(source):
+        given = [p for p in parameters.split(",") if p.strip()]
+        attributes = f"reqd_work_group_size({x},{y},{z})" if required else ""
+        sizes = (int(x), int(y), int(z)) if required else (0, 0, 0)
+        entries += layout(KERNEL_ENTRY).pack(
+            len(name), len(attributes), len(given), 0, *sizes, 128, 8, 64 if "static_local" in name else 0, 16
+        )
+        entries += padded(name.encode()) + padded(attributes.encode()) + b"".join(map(_argument, given))
+        names.append(name)
+    return names, entries
+
+
+# -- commands -----------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Node:
+    """A command, or a user event."""
+
+    id: int
+    slot: int
+    queue: int
+    run: Callable[[], int | None]
+    """Does the work; its status, or None: it goes on until something else finishes the node."""
+    waits: set[int] = field(default_factory=set)
+    failed: bool = False
+    submitted_ns: int = 0
+    started_ns: int = 0
+    watches: list[int] = field(default_factory=list)
+
+
+def rows(region: list[int], offset: int, row: int, slice_: int) -> Iterator[int]:
+    """Where the rows of a box begin."""
+    for z in range(region[2]):
+        for y in range(region[1]):
+            yield offset + z * slice_ + y * row
+
+
+class Service:
+    """One session.  ``pending``: what is not complete, in the order of arrival."""
+
+    def __init__(self, commands: socket.socket, notices: socket.socket) -> None:
+        self.commands, self.notices = commands, notices
+        name = os.environ.get("SDI_FAKE_LOG")
+        self.log = open(name, "a", encoding="utf-8") if name else None  # noqa: SIM115
+        self.corrupt = os.environ.get("SDI_FAKE_START") == "corrupt"
+        self.memory = os.memfd_create("sdi-fake")
+        os.ftruncate(self.memory, ARENA_NBYTES)
+        self.arena = mmap.mmap(self.memory, ARENA_NBYTES)
+        self.epoch = ctypes.c_uint32.from_buffer(self.arena, EPOCH_OFFSET)
+        layout(ARENA_HEADER).pack_into(self.arena, 0, MAGIC, PROTOCOL_VERSION, 0, ARENA_NBYTES)
+        self.heap = HEAP_OFFSET
+        self.buffers: dict[int, int] = {}
+        self.kernels: dict[int, list[str]] = {}
+        self.out_of_order: dict[int, bool] = {}
+        self.last: dict[int, int] = {}
+        self.pending: dict[int, Node] = {}
+        self.results: dict[int, int] = {}
+        self.held: list[int] = []
+        self.delayed: list[bytes] = []
+
+    # -- what goes out ---------------------------------------------------------------------------------
+
+    def send_facts(self) -> None:
+        """The first record, with the arena's descriptor."""
+        name = os.environ.get("SDI_FAKE_FACTS")
+        facts = (
+            {int(k): bytes.fromhex(v) for k, v in json.loads(Path(name).read_text()).items()}
+            if name
+            else FACTS
+        )
+        entry = layout(INFO_ENTRY)
+        body = b"".join(entry.pack(param, len(data)) + padded(data) for param, data in facts.items())
+        shape = record_layout(Op.FACTS)
+        version = PROTOCOL_VERSION + (os.environ.get("SDI_FAKE_START") == "old")
+        record = (
+            shape.pack(shape.size + len(body), Op.FACTS, 0, version, 0, ARENA_NBYTES, len(facts), 0) + body
+        )
+        sent = socket.send_fds(self.commands, [record], [self.memory])
+        self.commands.sendall(record[sent:])
+
+    def refuse(self, message: bytes) -> None:
+        """FACTS of a service that cannot work."""
+        shape, body = record_layout(Op.FACTS), padded(message)
+        self.commands.sendall(
+            shape.pack(shape.size + len(body), Op.FACTS, 0, PROTOCOL_VERSION, -1, 0, 0, len(message)) + body
+        )
+
+    def reply(self, record_id: int, status: int, value: int = 0, payload: bytes = b"") -> bytes:
+        """A REPLY record."""
+        shape, body = record_layout(Op.REPLY), padded(payload)
+        op = Op.NOTICE if self.corrupt else Op.REPLY
+        return shape.pack(shape.size + len(body), op, record_id, status, 0, value, len(payload)) + body
+
+    def notice(self, kind: NoticeKind, event: int, status: int) -> None:
+        """One NOTICE record."""
+        shape = record_layout(Op.NOTICE)
+        self.notices.sendall(shape.pack(shape.size, Op.NOTICE, event, kind, status, 0))
+
+    def bump(self) -> None:
+        """Tell all waiters that something on the status page has changed."""
+        self.epoch.value += 1
+        ctypes.CDLL(None).syscall(202, ctypes.byref(self.epoch), 1, 0x7FFFFFFF, None, None, 0)
+
+    # -- events ----------------------------------------------------------------------------------------
+
+    def finish(self, node: Node, status: int) -> None:
+        """Publish a status and let go what waited for it."""
+        del self.pending[node.id]
+        self.results[node.id] = status
+        if node.slot:
+            now = time.monotonic_ns()
+            at = SLOTS_OFFSET + SLOT_NBYTES * node.slot
+            struct.pack_into("<QQQ", self.arena, at + 24, node.submitted_ns, node.started_ns or now, now)
+            struct.pack_into("<i", self.arena, at, status)
+            self.bump()
+        if node.watches:
+            self.notice(NoticeKind.EVENT_STATUS, node.id, status)
+        for other in list(self.pending.values()):
+            if node.id in other.waits:
+                other.waits.discard(node.id)
+                self.start_if_ready(other)
+
+    def start_if_ready(self, node: Node) -> None:
+        """Run a command that waits for nothing any more."""
+        if node.waits or node.started_ns or node.id not in self.pending:
+            return
+        node.started_ns = time.monotonic_ns()
+        status = WAITED_FOR_FAILURE if node.failed else node.run()
+        if status is not None:
+            self.finish(node, status)
+
+    def enqueue(self, op: Op, r: dict, run: Callable[[Node], int | None]) -> None:
+        """Take a command into the order of its queue."""
+        node = Node(r["id"], r["slot"], r["queue"], lambda: run(node), submitted_ns=time.monotonic_ns())
+        if not self.out_of_order[node.queue]:
+            node.waits.update({self.last.get(node.queue, 0)} & self.pending.keys())
+        elif op in (Op.MARKER, Op.BARRIER) and not r["waits"]:
+            node.waits.update(n.id for n in self.pending.values() if n.queue == node.queue)
+        self.last[node.queue] = node.id
+        for event in r["waits"]:
+            if event in self.pending:
+                node.waits.add(event)
+            node.failed |= self.results.get(event, 0) < 0
+        self.pending[node.id] = node
+        self.start_if_ready(node)
+
+    # -- what comes in ---------------------------------------------------------------------------------
+
+    def obey(self, record: bytes) -> None:
+        """Do what a record says."""
+        r = decode(record)
+        if self.log:
+            self.log.write(json.dumps(r) + "\n")
+            self.log.flush()
+        op, tail = Op[str(r["op"])], bytes.fromhex(str(r["tail"]))
+        if op is Op.FILL and self.delayed:
+            for late in self.delayed:
+                self.commands.sendall(late)
+            self.delayed.clear()
+        match op:
+            case Op.CREATE_BUFFER:
+                nbytes = (r["buffer_nbytes"] + 4095) // 4096 * 4096
+                if self.heap + nbytes > ARENA_NBYTES:
+                    self.commands.sendall(self.reply(r["id"], ALLOCATION_FAILURE))
+                else:
+                    self.buffers[r["id"]] = self.heap
+                    self.commands.sendall(self.reply(r["id"], 0, self.heap))
+                    self.heap += nbytes
+            case Op.BUILD:
+                self.build(r, tail)
+            case Op.CREATE_QUEUE:
+                self.out_of_order[r["id"]] = bool(r["properties"] & 1)
+            case Op.CREATE_USER_EVENT:
+                self.pending[r["id"]] = Node(r["id"], r["slot"], 0, lambda: None, started_ns=1)
+            case Op.SET_USER_EVENT:
+                self.fail_or_finish(self.pending[r["id"]], r["status"])
+            case Op.WATCH:
+                if r["id"] in self.pending:
+                    self.pending[r["id"]].watches.append(r["status"])
+                    if r["status"] > 0:
+                        self.notice(NoticeKind.EVENT_STATUS, r["id"], r["status"])
+                else:
+                    self.notice(NoticeKind.EVENT_STATUS, r["id"], self.results[r["id"]])
+            case Op.TRANSFER_DONE:
+                self.finish(self.pending[r["id"]], r["status"])
+            case _ if op in COMMANDS:
+                self.enqueue(op, r, lambda node: self.run(op, node, r, tail))
+            case _:
+                pass
+
+    def fail_or_finish(self, node: Node, status: int) -> None:
+        """Finish; those that name it in their wait lists fail with it."""
+        if status < 0:
+            for other in self.pending.values():
+                other.failed |= node.id in other.waits and other.queue != node.queue
+        self.finish(node, status)
+
+    def build(self, r: dict, tail: bytes) -> None:
+        """Answer a BUILD."""
+        a, b = r["options_nbytes"], r["options_nbytes"] + r["directory_nbytes"]
+        options, source = tail[:a].decode(), tail[b : b + r["source_nbytes"]].decode()
+        names, entries = build_tables(source)
+        log = (
+            b"1:1: error: #error\n" if "#error" in source else b"" if "quiet" in source else b"all is well\n"
+        )
+        head = layout(BUILD_REPLY)
+        if "#error" in source or "-bad" in options:
+            status = INVALID_BUILD_OPTIONS if "-bad" in options else BUILD_FAILURE
+            answer = self.reply(r["id"], status, 0, head.pack(len(log), 0) + padded(log))
+        else:
+            self.kernels[r["id"]] = names
+            answer = self.reply(r["id"], 0, 0, head.pack(len(log), len(names)) + padded(log) + entries)
+        if "wait for a fill" in source:
+            self.delayed.append(answer)
+        else:
+            self.commands.sendall(answer)
+
+    def announce(self, node: Node, r: dict, total: int) -> None:
+        """A transfer's bytes may be copied by the client."""
+        at = SLOTS_OFFSET + SLOT_NBYTES * node.slot
+        steps = [total // 2, total] if total >= TWO_STEPS_NBYTES else [total]
+        for ready in steps:
+            struct.pack_into("<Q", self.arena, at + 8, ready)
+            self.bump()
+            if not r.get("blocking", 0):
+                self.notice(NoticeKind.TRANSFER_READY, node.id, 0)
+
+    def run(self, op: Op, node: Node, r: dict, tail: bytes) -> int | None:
+        """What a ready command does."""
+        arena = self.arena
+        match op:
+            case Op.READ | Op.WRITE:
+                self.announce(node, r, r["region"][0] * r["region"][1] * r["region"][2])
+                return None
+            case Op.MAP | Op.UNMAP if r["transfer"]:
+                self.announce(node, r, r["map_nbytes"])
+                return None
+            case Op.COPY:
+                n = r["region"][0]
+                source = rows(r["region"], r["source_offset"], r["source_row_pitch"], r["source_slice_pitch"])
+                target = rows(r["region"], r["target_offset"], r["target_row_pitch"], r["target_slice_pitch"])
+                for s, t in zip(source, target, strict=True):
+                    s, t = s + self.buffers[r["source"]], t + self.buffers[r["target"]]
+                    arena[t : t + n] = arena[s : s + n]
+            case Op.FILL:
+                pattern = tail[: r["pattern_nbytes"]]
+                at = self.buffers[r["buffer"]] + r["offset"]
+                arena[at : at + r["fill_nbytes"]] = pattern * (r["fill_nbytes"] // len(pattern))
+            case Op.NDRANGE:
+                return self.launch(
+                    node, self.kernels[r["build"]][r["kernel_index"]], arguments(tail, r["num_args"])
+                )
+            case _:
+                pass
+        return 0
+
+    def launch(self, node: Node, name: str, given: list[tuple[ArgKind, bytes]]) -> int | None:
+        """Run a kernel by its name."""
+        if name.startswith("die"):
+            os._exit(0)
+        if name.startswith("fail"):
+            for other in self.pending.values():
+                other.failed |= node.id in other.waits and other.queue != node.queue
+            return OUT_OF_RESOURCES
+        if name.startswith("hold"):
+            self.held.append(node.id)
+            return None
+        if name.startswith("let_go"):
+            for held in self.held:
+                self.finish(self.pending[held], 0)
+            self.held.clear()
+        if name.startswith("add"):
+            buffer, offset = struct.unpack(
+                "<QQ", next(data for kind, data in given if kind is ArgKind.GLOBAL)
+            )
+            (term,) = struct.unpack("<i", next(data for kind, data in given if kind is ArgKind.VALUE))
+            start = self.buffers[buffer] + offset
+            numbers = struct.unpack_from("<256i", self.arena, start)
+            struct.pack_into("<256i", self.arena, start, *(n + term for n in numbers))
+        return 0
+
+    def serve(self) -> None:
+        """Until the application hangs up."""
+        waiting = b""
+        while data := self.commands.recv(1 << 20):
+            waiting += data
+            while len(waiting) >= 4 and len(waiting) >= (nbytes := struct.unpack_from("<I", waiting)[0]):
+                self.obey(waiting[:nbytes])
+                waiting = waiting[nbytes:]
+
+
+def main() -> None:
+    """The two descriptors are the last arguments."""
+    commands, notices = (socket.socket(fileno=int(a)) for a in sys.argv[-2:])
+    how = os.environ.get("SDI_FAKE_START")
+    if how == "vanish":
+        sys.exit(0)
+    if how == "garbage":
+        commands.sendall(bytes(range(256)) * 4)
+        sys.exit(0)
+    service = Service(commands, notices)
+    if how == "refuse":
+        service.refuse(b"no device for you")
+        sys.exit(0)
+    try:
+        service.send_facts()
+        service.serve()
+    except (BrokenPipeError, ConnectionResetError):
+        pass  # the application has ended
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()
