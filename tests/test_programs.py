@@ -155,6 +155,15 @@ def test_runner_survives_and_leaves_no_process(image: Pass) -> None:
         assert not ended.remained
 
 
+def test_programs_run_again_from_the_binaries_that_pyopencl_has_cached(tmp_path: Path) -> None:
+    environ = image_environ(2, XDG_CACHE_HOME=str(tmp_path / "cache"))
+    del environ["PYOPENCL_NO_CACHE"]
+    command = [sys.executable, "-m", "tests.programs.runner", "--out", str(tmp_path / "out.npz")]
+    for _ in range(2):
+        ended = run([*command, "--only", "vector_add", "several_kernels", "includes"], environ, RUN_LIMIT_S)
+        assert ended.returncode == 0, ended.describe()
+
+
 def members_fault(kind: str, groups: int, used: int, members: int) -> str:
     """What is wrong about launches of ``groups`` groups that used so many members; "" when nothing is.
 
