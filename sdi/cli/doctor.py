@@ -142,7 +142,8 @@ def _drivers(environ: Mapping[str, str]) -> Iterator[Finding]:
     if done.returncode == 2:
         yield Finding("FAIL", "members", _last_line(done.stderr))
     elif done.returncode:
-        line = done.stderr.strip().partition("\n")[0] or f"a driver failed, status {done.returncode}"
+        said = [line for line in done.stderr.splitlines() if line.startswith("sdi devices:")]
+        line = said[0] if said else f"a driver failed, status {done.returncode}: {_last_line(done.stderr)}"
         hint = "see sdi devices" if "SDI_DEVICES" in line or "SDI_NUM_GPUS" in line else _DRIVER_HINT
         yield Finding("FAIL", "members", line, hint)
     else:

@@ -17,7 +17,7 @@ def bare(tmp_path: Path) -> Path:
     """A PATH with what the script itself needs: no compiler, no clinfo, and an apt-get that only notes."""
     folder = tmp_path / "bin"
     folder.mkdir()
-    for name in ("sh", "mktemp", "rm", "cat", "tail", "ls", "env"):
+    for name in ("sh", "mktemp", "rm", "cat", "tail", "ls", "env", "ld"):
         found = shutil.which(name)
         assert found is not None
         (folder / name).symlink_to(found)
