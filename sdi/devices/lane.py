@@ -3,8 +3,9 @@
 An operation goes to the driver's in-order queue when every ticket of another owner that it waits for is
 *done* and every ticket of its own member is *issued*: the queue orders the rest.  Until then it is held back
 here, not in the driver.  Why not OpenCL user events: pocl 3.1 hangs when a command waits for one that has
-failed, and a blocked command in an in-order queue blocks commands that do not depend on it.  [M] Nor is
-it dearer: a hop between two members takes 41-50 us, through a user event 24-120 us.
+failed, and a blocked command in an in-order queue blocks commands that do not depend on it.  [M] A hop
+between two members costs the same within the noise (alternating runs on two busy cores: held 41-105 us,
+through a user event 24-124 us).
 
 No deadlock: the driver only ever has operations that can run, and a held operation waits only for tickets
 that existed before it was issued, so that the waits form no cycle.
