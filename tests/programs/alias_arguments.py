@@ -5,7 +5,7 @@ import pyopencl as cl
 
 from tests.programs._kit import Outputs, kernels, same, to_device, to_host
 
-KERNELS = {"al_halves": "split", "al_element": "split", "al_bytes": "split"}
+KERNELS: dict[str, str] = {"al_halves": "split", "al_element": "split", "al_bytes": "split"}
 
 SOURCE = """
 __kernel void al_halves(__global const int *in, __global int *out, int from, int to)

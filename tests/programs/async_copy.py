@@ -5,7 +5,7 @@ import pyopencl as cl
 
 from tests.programs._kit import Outputs, kernels, same, to_device, to_host
 
-KERNELS = {"ay_reverse": "split", "ay_column": "split"}
+KERNELS: dict[str, str] = {"ay_reverse": "split", "ay_column": "split"}
 
 SOURCE = """
 #define L 24

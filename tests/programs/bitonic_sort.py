@@ -5,7 +5,7 @@ import pyopencl as cl
 
 from tests.programs._kit import Outputs, kernels, same, to_device, to_host
 
-KERNELS = {"bt_local": "split", "bt_global": "split"}
+KERNELS: dict[str, str] = {"bt_local": "split", "bt_global": "split"}
 
 SOURCE = """
 #define BLOCK 64

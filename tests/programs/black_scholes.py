@@ -7,7 +7,7 @@ import pyopencl as cl
 
 from tests.programs._kit import Outputs, kernels, near, to_device, to_host
 
-KERNELS = {"bs_float": "split", "bs_double": "split"}
+KERNELS: dict[str, str] = {"bs_float": "split", "bs_double": "split"}
 
 SOURCE = """
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable

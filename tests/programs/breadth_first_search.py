@@ -5,7 +5,7 @@ import pyopencl as cl
 
 from tests.programs._kit import Outputs, kernels, same, to_device, to_host
 
-KERNELS = {"bf_level": "split"}
+KERNELS: dict[str, str] = {"bf_level": "split"}
 
 SOURCE = """
 __kernel void bf_level(__global const int * restrict start, __global const int * restrict edges,

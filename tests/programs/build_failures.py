@@ -5,7 +5,7 @@ import pyopencl as cl
 
 from tests.programs._kit import Outputs, build, failure, same, to_device, to_host
 
-KERNELS = {"bd_fine": "split"}
+KERNELS: dict[str, str] = {"bd_fine": "split"}
 
 FINE = "__kernel void bd_fine(__global int *data) { data[get_global_id(0)] += 3; }"
 

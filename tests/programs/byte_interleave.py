@@ -5,7 +5,7 @@ import pyopencl as cl
 
 from tests.programs._kit import Outputs, kernels, same, to_device, to_host
 
-KERNELS = {"bi_bytes": "split", "bi_shorts": "split"}
+KERNELS: dict[str, str] = {"bi_bytes": "split", "bi_shorts": "split"}
 
 SOURCE = """
 __kernel void bi_bytes(__global uchar *out)

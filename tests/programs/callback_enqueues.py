@@ -7,7 +7,7 @@ import pyopencl as cl
 
 from tests.programs._kit import Outputs, kernels, same, to_device, to_host
 
-KERNELS = {"ce_next": "split"}
+KERNELS: dict[str, str] = {"ce_next": "split"}
 
 SOURCE = """
 __kernel void ce_next(__global uint *data, uint k)

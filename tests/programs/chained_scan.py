@@ -5,7 +5,7 @@ import pyopencl as cl
 
 from tests.programs._kit import Outputs, kernels, same, to_device, to_host
 
-KERNELS = {"cs_scan": "whole"}
+KERNELS: dict[str, str] = {"cs_scan": "whole"}
 
 SOURCE = """
 __kernel void cs_scan(__global const uint *in, __global uint *out, volatile __global uint *state)

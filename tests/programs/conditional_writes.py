@@ -5,7 +5,7 @@ import pyopencl as cl
 
 from tests.programs._kit import Outputs, kernels, same, to_device, to_host
 
-KERNELS = {"cw_pass": "split", "cw_rows": "split"}
+KERNELS: dict[str, str] = {"cw_pass": "split", "cw_rows": "split"}
 
 SOURCE = """
 __kernel void cw_pass(__global const int *in, __global int *out, int limit)

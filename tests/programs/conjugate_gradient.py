@@ -5,7 +5,7 @@ import pyopencl as cl
 
 from tests.programs._kit import Outputs, kernels, near, to_device, to_host
 
-KERNELS = {"cg_apply": "split", "cg_dot": "split", "cg_axpy": "split"}
+KERNELS: dict[str, str] = {"cg_apply": "split", "cg_dot": "split", "cg_axpy": "split"}
 
 SOURCE = """
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable

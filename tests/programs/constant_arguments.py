@@ -5,7 +5,7 @@ import pyopencl as cl
 
 from tests.programs._kit import Outputs, kernels, same, to_device, to_host
 
-KERNELS = {"ca_poly": "split"}
+KERNELS: dict[str, str] = {"ca_poly": "split"}
 
 SOURCE = """
 __kernel void ca_poly(__constant int *coefficients, __global const int *x, __global int *out, int degree,

@@ -5,7 +5,7 @@ import pyopencl as cl
 
 from tests.programs._kit import Outputs, kernels, same, to_device, to_host
 
-KERNELS = {"cf_collatz": "split", "cf_machine": "split"}
+KERNELS: dict[str, str] = {"cf_collatz": "split", "cf_machine": "split"}
 
 SOURCE = """
 __kernel void cf_collatz(__global const uint *start, __global ushort *steps, __global uint *peak)

@@ -5,7 +5,7 @@ import pyopencl as cl
 
 from tests.programs._kit import Outputs, kernels, near, same, to_device, to_host
 
-KERNELS = {"co_box": "split", "co_line": "split"}
+KERNELS: dict[str, str] = {"co_box": "split", "co_line": "split"}
 
 SOURCE = """
 __kernel void co_box(__global const ushort *in, __global ushort *out)

@@ -5,7 +5,7 @@ import pyopencl as cl
 
 from tests.programs._kit import Outputs, build, same, to_device, to_host
 
-KERNELS = {"df_sized": "split"}
+KERNELS: dict[str, str] = {"df_sized": "split"}
 
 SOURCE = """
 __kernel __attribute__((reqd_work_group_size(4, 2, 1))) __attribute__((vec_type_hint(float4)))

@@ -5,7 +5,7 @@ import pyopencl as cl
 
 from tests.programs._kit import Outputs, kernels, near, to_device, to_host
 
-KERNELS = {"do_math": "split", "do_series": "split"}
+KERNELS: dict[str, str] = {"do_math": "split", "do_series": "split"}
 
 SOURCE = """
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable

@@ -7,7 +7,7 @@ import pyopencl as cl
 
 from tests.programs._kit import Outputs, kernels, same, to_device
 
-KERNELS = {"ec_square": "split"}
+KERNELS: dict[str, str] = {"ec_square": "split"}
 
 SOURCE = """
 __kernel void ec_square(__global const uint *in, __global uint *out)

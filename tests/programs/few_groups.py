@@ -5,7 +5,7 @@ import pyopencl as cl
 
 from tests.programs._kit import Outputs, kernels, same, to_device, to_host
 
-KERNELS = {"fg_line": "split", "fg_grid": "some"}
+KERNELS: dict[str, str] = {"fg_line": "split", "fg_grid": "some"}
 
 SOURCE = """
 __kernel void fg_line(__global uint *out, uint salt)

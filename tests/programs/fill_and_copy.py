@@ -5,7 +5,7 @@ import pyopencl as cl
 
 from tests.programs._kit import Outputs, kernels, same, to_device, to_host
 
-KERNELS = {"fc_mix": "split"}
+KERNELS: dict[str, str] = {"fc_mix": "split"}
 
 SOURCE = """
 __kernel void fc_mix(__global const uint *in, __global uint *out)

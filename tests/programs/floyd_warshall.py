@@ -5,7 +5,7 @@ import pyopencl as cl
 
 from tests.programs._kit import Outputs, kernels, same, to_device, to_host
 
-KERNELS = {"fw_via": "split"}
+KERNELS: dict[str, str] = {"fw_via": "split"}
 
 SOURCE = """
 __kernel void fw_via(__global uint *distance, __global uchar *via, uint n, uint k)

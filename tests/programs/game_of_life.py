@@ -5,7 +5,7 @@ import pyopencl as cl
 
 from tests.programs._kit import Outputs, kernels, same, to_device, to_host
 
-KERNELS = {"gl_step": "split"}
+KERNELS: dict[str, str] = {"gl_step": "split"}
 
 SOURCE = """
 int alive(__global const uchar *cells, int x, int y, int w, int h)

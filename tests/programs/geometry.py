@@ -5,7 +5,7 @@ import pyopencl as cl
 
 from tests.programs._kit import Outputs, kernels, same, to_device, to_host
 
-KERNELS = {"geo_record": "split"}
+KERNELS: dict[str, str] = {"geo_record": "split"}
 
 SOURCE = """
 #define RECORD(d) \\

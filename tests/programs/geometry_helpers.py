@@ -6,7 +6,7 @@ import pyopencl as cl
 from tests.programs._kit import Outputs, kernels, same, to_device, to_host
 from tests.programs.geometry import LAUNCHES, expected_record
 
-KERNELS = {"gh_record": "split"}
+KERNELS: dict[str, str] = {"gh_record": "split"}
 
 # Sizes of dimensions above 2 are left out: the specification says 1, but some drivers say 0.
 SOURCE = """

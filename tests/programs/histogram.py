@@ -5,7 +5,7 @@ import pyopencl as cl
 
 from tests.programs._kit import Outputs, kernels, same, to_device, to_host
 
-KERNELS = {"hi_partial": "split", "hi_merge": "split"}
+KERNELS: dict[str, str] = {"hi_partial": "split", "hi_merge": "split"}
 
 SOURCE = """
 #define BINS 64

@@ -5,7 +5,7 @@ import pyopencl as cl
 
 from tests.programs._kit import Outputs, kernels, same, to_host
 
-KERNELS = {"hp_add": "split"}
+KERNELS: dict[str, str] = {"hp_add": "split"}
 
 SOURCE = """
 __kernel void hp_add(__global const int *in, __global int *out, int v)

@@ -7,7 +7,7 @@ import pyopencl as cl
 
 from tests.programs._kit import Array, Outputs, build, same, to_device, to_host
 
-KERNELS = {"ht_hash": "split"}
+KERNELS: dict[str, str] = {"ht_hash": "split"}
 
 SOURCE = """
 __kernel void ht_hash(__global const uint *shared_input, __global uint *mine, uint seed)

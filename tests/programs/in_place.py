@@ -5,7 +5,7 @@ import pyopencl as cl
 
 from tests.programs._kit import Outputs, kernels, same, to_device, to_host
 
-KERNELS = {"ip_step": "split", "ip_reverse": "split", "ip_stride": "split"}
+KERNELS: dict[str, str] = {"ip_step": "split", "ip_reverse": "split", "ip_stride": "split"}
 
 SOURCE = """
 __kernel void ip_step(__global uint *data, uint n)

@@ -7,7 +7,7 @@ import pyopencl as cl
 
 from tests.programs._kit import Outputs, kernels, same, to_device, to_host
 
-KERNELS = {"ic_apply": "split"}
+KERNELS: dict[str, str] = {"ic_apply": "split"}
 
 SOURCE = """
 #include "first.h"

@@ -15,7 +15,7 @@ TYPES = {
     "long": "i8",
     "ulong": "u8",
 }
-KERNELS = {f"in_{name}": "split" for name in TYPES}
+KERNELS: dict[str, str] = {f"in_{name}": "split" for name in TYPES}
 
 SOURCE = """
 #define KERNEL(T) \\

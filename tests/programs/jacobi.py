@@ -5,7 +5,7 @@ import pyopencl as cl
 
 from tests.programs._kit import Outputs, kernels, near, to_device, to_host
 
-KERNELS = {"ja_sweep": "split"}
+KERNELS: dict[str, str] = {"ja_sweep": "split"}
 
 SOURCE = """
 __kernel void ja_sweep(__global const float *old, __global float *fresh, __global const float *rhs,

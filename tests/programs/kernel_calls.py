@@ -5,7 +5,7 @@ import pyopencl as cl
 
 from tests.programs._kit import Outputs, kernels, same, to_device, to_host
 
-KERNELS = {"kc_inner": "split", "kc_outer": "split"}
+KERNELS: dict[str, str] = {"kc_inner": "split", "kc_outer": "split"}
 
 SOURCE = """
 __kernel void kc_inner(__global int *data, int v)

@@ -5,7 +5,7 @@ import pyopencl as cl
 
 from tests.programs._kit import Outputs, kernels, same, to_device, to_host
 
-KERNELS = {"lr_step": "split"}
+KERNELS: dict[str, str] = {"lr_step": "split"}
 
 SOURCE = """
 __kernel void lr_step(__global uint *data, uint k)

@@ -5,7 +5,7 @@ import pyopencl as cl
 
 from tests.programs._kit import Array, Outputs, kernels, same, to_device, to_host
 
-KERNELS = {"lg_push": "split", "lg_collide": "split", "lg_halo": "split"}
+KERNELS: dict[str, str] = {"lg_push": "split", "lg_collide": "split", "lg_halo": "split"}
 
 # Cells are interleaved: byte 9 * cell + direction.  The push from cell c in direction d writes byte d of its
 # neighbour, which nobody else writes; what it reads, byte d of c in the other plane, nobody writes at all.

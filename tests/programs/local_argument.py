@@ -5,7 +5,7 @@ import pyopencl as cl
 
 from tests.programs._kit import Outputs, kernels, same, to_device, to_host
 
-KERNELS = {"la_window": "split"}
+KERNELS: dict[str, str] = {"la_window": "split"}
 
 SOURCE = """
 __kernel void la_window(__global const int *in, __local int *tile, __global long *out, __local long *sums,

@@ -5,7 +5,7 @@ import pyopencl as cl
 
 from tests.programs._kit import Outputs, kernels, same, to_device, to_host
 
-KERNELS = {"lo_groups": "split"}
+KERNELS: dict[str, str] = {"lo_groups": "split"}
 
 SOURCE = """
 void note(volatile __local int *slot, int v) { atomic_max(slot, v); }

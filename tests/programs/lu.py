@@ -5,7 +5,7 @@ import pyopencl as cl
 
 from tests.programs._kit import Outputs, kernels, near, to_device, to_host
 
-KERNELS = {"lu_column": "split", "lu_update": "split"}
+KERNELS: dict[str, str] = {"lu_column": "split", "lu_update": "split"}
 
 SOURCE = """
 __kernel void lu_column(__global float *a, int n, int k)

@@ -5,7 +5,7 @@ import pyopencl as cl
 
 from tests.programs._kit import Outputs, kernels, same, to_device, to_host
 
-KERNELS = {"ma_plus_int": "split", "ma_xor_uint": "split"}
+KERNELS: dict[str, str] = {"ma_plus_int": "split", "ma_xor_uint": "split"}
 
 SOURCE = """
 #ifndef TYPE

@@ -5,7 +5,7 @@ import pyopencl as cl
 
 from tests.programs._kit import Outputs, kernels, to_device, to_host
 
-KERNELS = {"md_rows": "split"}
+KERNELS: dict[str, str] = {"md_rows": "split"}
 
 SOURCE = """
 __kernel void md_rows(__global uchar4 *pixels, __global ushort *counts, float2 corner, float step,

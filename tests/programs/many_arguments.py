@@ -5,7 +5,7 @@ import pyopencl as cl
 
 from tests.programs._kit import Outputs, kernels, same, to_device, to_host
 
-KERNELS = {"my_sum": "split"}
+KERNELS: dict[str, str] = {"my_sum": "split"}
 
 SOURCE = """
 __kernel void my_sum(char c, uchar uc, short s, ushort us, int i, uint ui, long l, ulong ul,

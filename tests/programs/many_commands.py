@@ -5,7 +5,7 @@ import pyopencl as cl
 
 from tests.programs._kit import Outputs, kernels, same, to_device, to_host
 
-KERNELS = {"mc_step": "split"}
+KERNELS: dict[str, str] = {"mc_step": "split"}
 
 SOURCE = """
 __kernel void mc_step(__global uint *data, uint k)

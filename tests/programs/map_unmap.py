@@ -5,7 +5,7 @@ import pyopencl as cl
 
 from tests.programs._kit import Array, Outputs, kernels, same, to_device, to_host
 
-KERNELS = {"mu_double": "split"}
+KERNELS: dict[str, str] = {"mu_double": "split"}
 
 SOURCE = """
 __kernel void mu_double(__global int *data) { data[get_global_id(0)] *= 2; }

@@ -5,7 +5,7 @@ import pyopencl as cl
 
 from tests.programs._kit import Outputs, kernels, near, to_device, to_host
 
-KERNELS = {"mm_tiled": "split"}
+KERNELS: dict[str, str] = {"mm_tiled": "split"}
 
 SOURCE = """
 __kernel void mm_tiled(__global const float *a, __global const float *b, __global float *c,

@@ -5,7 +5,7 @@ import pyopencl as cl
 
 from tests.programs._kit import Outputs, kernels, same, to_device, to_host
 
-KERNELS = {"mw_store": "split", "mw_struct": "split"}
+KERNELS: dict[str, str] = {"mw_store": "split", "mw_struct": "split"}
 
 SOURCE = """
 __kernel void mw_store(__global uint *words, int n)

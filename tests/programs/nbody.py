@@ -5,7 +5,7 @@ import pyopencl as cl
 
 from tests.programs._kit import Outputs, kernels, near, to_device, to_host
 
-KERNELS = {"nb_forces": "split", "nb_move": "split"}
+KERNELS: dict[str, str] = {"nb_forces": "split", "nb_move": "split"}
 
 SOURCE = """
 __kernel void nb_forces(__global const float4 *position, __global float4 *velocity, __local float4 *tile,

@@ -5,7 +5,7 @@ import pyopencl as cl
 
 from tests.programs._kit import Outputs, kernels, same, to_device, to_host
 
-KERNELS = {"nu_optional": "split"}
+KERNELS: dict[str, str] = {"nu_optional": "split"}
 
 SOURCE = """
 __kernel void nu_optional(__global const int *weights, __global int *out, __global uchar *mask,

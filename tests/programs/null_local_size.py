@@ -5,7 +5,7 @@ import pyopencl as cl
 
 from tests.programs._kit import Outputs, kernels, same, to_device, to_host
 
-KERNELS = {"nl_line": "split", "nl_grid": "some"}
+KERNELS: dict[str, str] = {"nl_line": "split", "nl_grid": "some"}
 
 SOURCE = """
 __kernel void nl_line(__global uint *out)

@@ -5,7 +5,7 @@ import pyopencl as cl
 
 from tests.programs._kit import Outputs, kernels, same, to_device, to_host
 
-KERNELS = {"pu_add": "split"}
+KERNELS: dict[str, str] = {"pu_add": "split"}
 
 SOURCE = """
 __kernel void pu_add(__global uchar *data, uchar v) { data[get_global_id(0)] += v; }

@@ -5,7 +5,7 @@ import pyopencl as cl
 
 from tests.programs._kit import Outputs, kernels, same, to_device, to_host
 
-KERNELS = {"pp_rule": "split", "pp_mix": "split"}
+KERNELS: dict[str, str] = {"pp_rule": "split", "pp_mix": "split"}
 
 SOURCE = """
 __kernel void pp_rule(__global const uchar *old, __global uchar *new_cells, int n)

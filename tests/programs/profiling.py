@@ -5,7 +5,7 @@ import pyopencl as cl
 
 from tests.programs._kit import Outputs, failure, kernels, same, to_device
 
-KERNELS = {"pr_step": "split"}
+KERNELS: dict[str, str] = {"pr_step": "split"}
 
 SOURCE = """
 __kernel void pr_step(__global float *data) { data[get_global_id(0)] = data[get_global_id(0)] * 0.5f + 1.0f; }

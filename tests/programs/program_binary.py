@@ -5,7 +5,7 @@ import pyopencl as cl
 
 from tests.programs._kit import Outputs, build, same, to_device, to_host
 
-KERNELS = {"pb_step": "split"}
+KERNELS: dict[str, str] = {"pb_step": "split"}
 
 SOURCE = """
 __constant int weights[4] = { 1, -2, 3, -4 };

@@ -5,7 +5,7 @@ import pyopencl as cl
 
 from tests.programs._kit import Outputs, kernels, same, to_device, to_host
 
-KERNELS = {"pc_lookup": "split", "pc_stencil": "split"}
+KERNELS: dict[str, str] = {"pc_lookup": "split", "pc_stencil": "split"}
 
 SOURCE = """
 enum { ROWS = 3, COLUMNS = 5 };

@@ -7,7 +7,7 @@ from pyopencl.elementwise import ElementwiseKernel
 
 from tests.programs._kit import Outputs, near, same
 
-KERNELS = {"py_blend": "split"}
+KERNELS: dict[str, str] = {"py_blend": "split"}
 
 
 def run(ctx: cl.Context, queue: cl.CommandQueue) -> Outputs:

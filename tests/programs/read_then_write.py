@@ -5,7 +5,7 @@ import pyopencl as cl
 
 from tests.programs._kit import Outputs, kernels, same, to_device, to_host
 
-KERNELS = {"rw_step": "split"}
+KERNELS: dict[str, str] = {"rw_step": "split"}
 
 SOURCE = """
 __kernel void rw_step(__global ushort *data, ushort k)

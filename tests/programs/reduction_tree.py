@@ -5,7 +5,7 @@ import pyopencl as cl
 
 from tests.programs._kit import Outputs, kernels, near, to_device, to_host
 
-KERNELS = {"rt_sum": "split"}
+KERNELS: dict[str, str] = {"rt_sum": "split"}
 
 SOURCE = """
 #define LOCAL 64

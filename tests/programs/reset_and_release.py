@@ -5,7 +5,7 @@ import pyopencl as cl
 
 from tests.programs._kit import Outputs, build, same, to_device, to_host
 
-KERNELS = {"rr_add": "split"}
+KERNELS: dict[str, str] = {"rr_add": "split"}
 
 SOURCE = """
 __kernel void rr_add(__global const int *in, __global int *out, int k, __local int *tmp)

@@ -5,7 +5,7 @@ import pyopencl as cl
 
 from tests.programs._kit import Outputs, kernels, same, to_device, to_host
 
-KERNELS = {"sb_blocks": "split", "sb_sums": "split", "sb_add": "split"}
+KERNELS: dict[str, str] = {"sb_blocks": "split", "sb_sums": "split", "sb_add": "split"}
 
 SOURCE = """
 #define L 32

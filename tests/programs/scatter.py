@@ -5,7 +5,7 @@ import pyopencl as cl
 
 from tests.programs._kit import Outputs, kernels, same, to_device, to_host
 
-KERNELS = {"sc_scatter": "split", "sc_several": "split"}
+KERNELS: dict[str, str] = {"sc_scatter": "split", "sc_several": "split"}
 
 SOURCE = """
 __kernel void sc_scatter(__global const uint *index, __global const float *in, __global float *out)

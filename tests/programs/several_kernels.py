@@ -5,7 +5,7 @@ import pyopencl as cl
 
 from tests.programs._kit import Outputs, build, same, to_device, to_host
 
-KERNELS = {"sk_init": "split", "sk_add": "split", "sk_square": "split"}
+KERNELS: dict[str, str] = {"sk_init": "split", "sk_add": "split", "sk_square": "split"}
 
 SOURCE = """
 int twice(int v);

@@ -5,7 +5,7 @@ import pyopencl as cl
 
 from tests.programs._kit import Outputs, kernels, same, to_device, to_host
 
-KERNELS = {"so_edges": "split"}
+KERNELS: dict[str, str] = {"so_edges": "split"}
 
 SOURCE = """
 #define T 8

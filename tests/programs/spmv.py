@@ -5,7 +5,7 @@ import pyopencl as cl
 
 from tests.programs._kit import Outputs, kernels, near, to_device, to_host
 
-KERNELS = {"sp_item": "split", "sp_group": "split"}
+KERNELS: dict[str, str] = {"sp_item": "split", "sp_group": "split"}
 
 SOURCE = """
 __kernel void sp_item(__global const int *start, __global const int *column, __global const float *value,

@@ -5,7 +5,7 @@ import pyopencl as cl
 
 from tests.programs._kit import Outputs, kernels, same, to_device
 
-KERNELS = {"sm_chunk": "split"}
+KERNELS: dict[str, str] = {"sm_chunk": "split"}
 
 SOURCE = """
 __kernel void sm_chunk(__global const uchar *in, __global uint *out, int n)

@@ -5,7 +5,7 @@ import pyopencl as cl
 
 from tests.programs._kit import Outputs, kernels, same, to_device, to_host
 
-KERNELS = {"sw_stride": "split", "sw_column": "split", "sw_diagonal": "split"}
+KERNELS: dict[str, str] = {"sw_stride": "split", "sw_column": "split", "sw_diagonal": "split"}
 
 SOURCE = """
 __kernel void sw_stride(__global short *out, int stride, int first, int n)

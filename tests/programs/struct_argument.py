@@ -5,7 +5,7 @@ import pyopencl as cl
 
 from tests.programs._kit import Outputs, kernels, same, to_device, to_host
 
-KERNELS = {"sa_apply": "split"}
+KERNELS: dict[str, str] = {"sa_apply": "split"}
 
 SOURCE = """
 typedef struct { char tag; int shift; } inner_t;

@@ -5,7 +5,7 @@ import pyopencl as cl
 
 from tests.programs._kit import Outputs, kernels, same, to_device, to_host
 
-KERNELS = {"st_move": "split", "st_pick": "split"}
+KERNELS: dict[str, str] = {"st_move": "split", "st_pick": "split"}
 
 SOURCE = """
 typedef struct {

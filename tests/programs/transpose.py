@@ -5,7 +5,7 @@ import pyopencl as cl
 
 from tests.programs._kit import Outputs, kernels, same, to_device, to_host
 
-KERNELS = {"tr_tiled": "split", "tr_naive": "split"}
+KERNELS: dict[str, str] = {"tr_tiled": "split", "tr_naive": "split"}
 
 SOURCE = """
 #define TILE 8

@@ -5,7 +5,7 @@ import pyopencl as cl
 
 from tests.programs._kit import Outputs, kernels, same, to_device, to_host
 
-KERNELS = {"tc_first": "split", "tc_second": "split"}
+KERNELS: dict[str, str] = {"tc_first": "split", "tc_second": "split"}
 
 SOURCE = """
 __kernel void NAME(__global int *data, int v)

@@ -5,7 +5,7 @@ import pyopencl as cl
 
 from tests.programs._kit import Outputs, kernels, same, to_device, to_host
 
-KERNELS = {"tq_left": "split", "tq_right": "split"}
+KERNELS: dict[str, str] = {"tq_left": "split", "tq_right": "split"}
 
 SOURCE = """
 __kernel void tq_left(__global uint *data, __global uint *log)

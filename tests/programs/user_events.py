@@ -5,7 +5,7 @@ import pyopencl as cl
 
 from tests.programs._kit import Outputs, failure, kernels, same, to_device, to_host
 
-KERNELS = {"ue_append": "split"}
+KERNELS: dict[str, str] = {"ue_append": "split"}
 
 SOURCE = """
 __kernel void ue_append(__global uint *data, uint digit)

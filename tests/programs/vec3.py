@@ -5,7 +5,7 @@ import pyopencl as cl
 
 from tests.programs._kit import Outputs, kernels, near, same, to_device, to_host
 
-KERNELS = {"v3_cross": "split", "v3_packed": "split"}
+KERNELS: dict[str, str] = {"v3_cross": "split", "v3_packed": "split"}
 
 SOURCE = """
 __kernel void v3_cross(__global const float3 *a, __global const float3 *b, __global float4 *out, float3 bias)

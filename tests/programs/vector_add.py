@@ -5,7 +5,7 @@ import pyopencl as cl
 
 from tests.programs._kit import Outputs, kernels, same, to_device, to_host
 
-KERNELS = {"va_add": "split"}
+KERNELS: dict[str, str] = {"va_add": "split"}
 
 SOURCE = """
 __kernel void va_add(__global const float *a, __global const float *b, __global float *c, int n)

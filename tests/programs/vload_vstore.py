@@ -5,7 +5,7 @@ import pyopencl as cl
 
 from tests.programs._kit import Outputs, kernels, same, to_device, to_host
 
-KERNELS = {"vl_unaligned": "split", "vl_half": "split", "vl_bits": "split"}
+KERNELS: dict[str, str] = {"vl_unaligned": "split", "vl_half": "split", "vl_bits": "split"}
 
 SOURCE = """
 __kernel void vl_unaligned(__global const uchar *in, __global uchar *out, int from, int to)

@@ -5,7 +5,7 @@ import pyopencl as cl
 
 from tests.programs._kit import Outputs, kernels, same, to_device, to_host
 
-KERNELS = {"wl_append": "split"}
+KERNELS: dict[str, str] = {"wl_append": "split"}
 
 SOURCE = """
 __kernel void wl_append(__global ulong *data, uint digit)

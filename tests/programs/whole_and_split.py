@@ -5,7 +5,7 @@ import pyopencl as cl
 
 from tests.programs._kit import Outputs, kernels, same, to_device, to_host
 
-KERNELS = {"ws_grow": "split", "ws_serial": "whole"}
+KERNELS: dict[str, str] = {"ws_grow": "split", "ws_serial": "whole"}
 
 SOURCE = """
 __kernel void ws_grow(__global uint *data, __global const uint *counter)

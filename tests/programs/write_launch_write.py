@@ -5,7 +5,7 @@ import pyopencl as cl
 
 from tests.programs._kit import Outputs, kernels, same, to_device, to_host
 
-KERNELS = {"ww_take": "split"}
+KERNELS: dict[str, str] = {"ww_take": "split"}
 
 SOURCE = """
 __kernel void ww_take(__global const uint *a, __global uint *out, uint k)
