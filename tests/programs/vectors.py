@@ -5,7 +5,12 @@ import pyopencl as cl
 
 from tests.programs._kit import Outputs, kernels, same, to_device, to_host
 
-KERNELS: dict[str, str] = {"ve_float4": "split", "ve_int8": "split", "ve_uchar16": "split", "ve_double2": "split"}
+KERNELS: dict[str, str] = {
+    "ve_float4": "split",
+    "ve_int8": "split",
+    "ve_uchar16": "split",
+    "ve_double2": "split",
+}
 
 SOURCE = """
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
