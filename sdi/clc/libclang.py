@@ -104,6 +104,7 @@ _SIGNATURES: dict[str, tuple[list[type], type | None]] = {
     "clang_disposeTranslationUnit": ([c_void_p], None),
     "clang_getTranslationUnitCursor": ([c_void_p], CXCursor),
     "clang_getFile": ([c_void_p, c_char_p], c_void_p),
+    "clang_getLocationForOffset": ([c_void_p, c_void_p, c_uint], CXSourceLocation),
     "clang_getNumDiagnostics": ([c_void_p], c_uint),
     "clang_getDiagnostic": ([c_void_p, c_uint], c_void_p),
     "clang_disposeDiagnostic": ([c_void_p], None),
@@ -223,6 +224,9 @@ class Unit:
         if failed:
             self.lib.clang_disposeIndex(self._index)
             raise RuntimeError(f"libclang could not parse: error {failed}")
+        self._nbytes = len(files[self.main_path])
+        start = self.lib.clang_getLocationForOffset(self._handle, c_void_p(self.main_file()), 0)
+        self._first: int = start.value
 
     def __enter__(self) -> Unit:
         return self
@@ -269,6 +273,10 @@ class Unit:
     def extent(self, cursor: CXCursor) -> tuple[int, int]:
         """Byte offsets of the cursor's first character and after its last one."""
         extent = self.lib.clang_getCursorExtent(cursor)
+        # A location in the main file, outside macros, is the file's first location plus the offset.
+        first, last = extent.begin - self._first, extent.end - self._first
+        if 0 <= first <= last <= self._nbytes:
+            return (first, last)
         begin = self.file_offset(self.lib.clang_getRangeStart(extent))[1]
         end = self.file_offset(self.lib.clang_getRangeEnd(extent))[1]
         return (begin, end)

@@ -34,6 +34,8 @@ class Token(NamedTuple):
 
 
 SPACE = Token(" ")
+# Around expansions, so that tokens don't run together; "#" does not see it.
+PADDING = Token(" ", frozenset({" "}))
 NEWLINE = Token("\n")
 
 
@@ -104,7 +106,7 @@ def _string_of(tokens: list[Token]) -> Token:
     parts: list[str] = []
     for token in _strip(tokens):
         if _is_space(token.text):
-            if parts and parts[-1] != " ":
+            if parts and parts[-1] != " " and " " not in token.hidden:
                 parts.append(" ")
         elif token.text[0] in "\"'" and len(token.text) > 1:
             parts.append(token.text.replace("\\", "\\\\").replace('"', '\\"'))
@@ -181,9 +183,9 @@ class Expander:
             if macro.parameters is None:
                 hidden = token.hidden | {text}
                 body = self._substitute(macro, {}, hidden)
-                stack.append(SPACE)
+                stack.append(PADDING)
                 stack.extend(reversed(body))
-                stack.append(SPACE)
+                stack.append(PADDING)
                 continue
             call = self._arguments(macro, stack)
             if call is None:
@@ -193,9 +195,9 @@ class Expander:
             hidden = (token.hidden & closing.hidden) | {text}
             body = self._substitute(macro, arguments, hidden)
             stack.extend([NEWLINE] * newlines)
-            stack.append(SPACE)
+            stack.append(PADDING)
             stack.extend(reversed(body))
-            stack.append(SPACE)
+            stack.append(PADDING)
         return out
 
     def _dynamic(self, name: str) -> Token:
@@ -297,7 +299,7 @@ class Expander:
                 else:
                     if text not in expanded:
                         expanded[text] = self.expand(list(arguments[text]))
-                    piece = [SPACE, *expanded[text], SPACE]
+                    piece = [PADDING, *expanded[text], PADDING]
                 if pasted_next and not piece:
                     piece = [Token("")]
             else:

@@ -50,17 +50,20 @@ _UNARY = ("", "x++", "x--", "++", "--", "&", "*", "+", "-", "~", "!", "__real", 
 _UNSIGNED = frozenset({4, 5, 6, 7, 8, 9, 10, 11, 12})
 _INTEGERS = frozenset(range(3, 21))
 _FLOATS = frozenset({21, 22, 23, 30, 31, 32})
+_ATOMIC = 177
 _ENUM = 106
 _POINTER = 101
 _RECORD = 105
 _VECTORS = frozenset({113, 176})
 _ARRAYS = frozenset({112, 114, 115, 116})
 _FUNCTIONS = frozenset({110, 111})
+# clang crashes when it is asked for the size of some others, such as the type of a built-in function.
+_SIZED = frozenset({*_INTEGERS, *_FLOATS, *_VECTORS, *_ARRAYS, _ENUM, _POINTER, _RECORD, _ATOMIC})
 _VOID = 2
-_ATOMIC = 177
 _IMAGES = range(121, 157)
 _SAMPLER = 157
 _EVENT = 158
+_KINDS: dict[int, Kind] = {kind.value: kind for kind in Kind}
 _NAMED = frozenset({Kind.DECL_REF, Kind.MEMBER_REF, Kind.CALL})
 _DECLARATIONS = frozenset(
     {
@@ -145,7 +148,7 @@ class TreeBuilder:
     def node(self, cursor: CXCursor) -> Node:
         """The tree below ``cursor``."""
         lib = self.lib
-        kind = Kind(cursor.kind)
+        kind = _KINDS.get(cursor.kind, Kind.OTHER)
         begin, end = self.unit.extent(cursor)
         name, operator, declaration = "", "", 0
         is_definition = is_static = False
@@ -203,7 +206,7 @@ class TreeBuilder:
         kind: int = canonical.kind
         form, element, count = Form.OTHER, None, 0
         holds_pointer = punned = False
-        nbytes = max(int(lib.clang_Type_getSizeOf(canonical)), 0)
+        nbytes = max(int(lib.clang_Type_getSizeOf(canonical)), 0) if kind in _SIZED else 0
         scalars = (nbytes, nbytes)
         if kind == _ATOMIC:
             inner = self.type_of(lib.clang_Type_getValueType(canonical))

@@ -237,7 +237,6 @@ class SubrangeEmitter:
 
     def _call(self, call: Node, reference: Node) -> None:
         key = reference.declaration
-        opening = _opening(self.text, reference.end)
         if key in self.kernels:
             count = len(_shifted(self.tree.functions[key]))
             closing = call.end - 1
@@ -251,4 +250,5 @@ class SubrangeEmitter:
         if is_builtin:
             self.edits.append(Edit(reference.begin, reference.end, f"__sdi_{reference.name}"))
         comma = ", " if len(call.children) > 1 else ""
-        self.edits.append(Edit(opening + 1, opening + 1, f"__sdi_range{comma}"))
+        after = _opening(self.text, reference.end) + 1
+        self.edits.append(Edit(after, after, f"__sdi_range{comma}"))

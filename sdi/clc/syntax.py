@@ -64,10 +64,6 @@ class Kind(IntEnum):
     UNEXPOSED_ATTRIBUTE = 400
     OTHER = 0
 
-    @classmethod
-    def _missing_(cls, value: object) -> Kind:
-        return cls.OTHER
-
 
 LOOPS = frozenset({Kind.WHILE, Kind.DO, Kind.FOR})
 

@@ -37,6 +37,10 @@ def expand(text: str, kept: frozenset[str] = frozenset(), folders: tuple[str, ..
         ("#define CAT(a, b) a ## b\n#define X(a, b) CAT(a, b)\n#define A 1\nX(A, A) CAT(A, A)", "11 AA"),
         ('#define S(x) #x\nS( a  +  "b\\n" ) S()', '"a + \\"b\\\\n\\"" ""'),
         ("#define S(x) #x\n#define T(x) S(x)\n#define A 1\nS(A) T(A)", '"A" "1"'),
+        (
+            "#define S(x) #x\n#define T(x) S(x)\n#define D /a b\n#define E(x) x\nT(D/c.h E(1)+2)",
+            '"/a b/c.h 1+2"',
+        ),
         ("#define V(f, ...) f(__VA_ARGS__)\nV(g, 1, (2, 3)) V(h)", "g ( 1 , ( 2 , 3 ) ) h ( )"),
         ("#define V(f, ...) g(f, ##__VA_ARGS__)\nV(1) V(1, 2)", "g ( 1 ) g ( 1 , 2 )"),
         ("#define V(f, rest...) f(rest)\nV(g, 1, 2)", "g ( 1 , 2 )"),
