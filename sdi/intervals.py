@@ -41,6 +41,72 @@ def coalesce(ranges: Iterable[ByteRange]) -> list[ByteRange]:
     return found
 
 
+@dataclass(frozen=True, slots=True)
+class RangeSet:
+    """A set of bytes: sorted, disjoint ranges that never touch, so that equal sets compare equal."""
+
+    ranges: tuple[ByteRange, ...] = ()
+
+    def __post_init__(self) -> None:
+        if any(a.stop >= b.start for a, b in zip(self.ranges, self.ranges[1:], strict=False)):
+            raise ValueError("ranges of a set are sorted and never touch")
+
+    @staticmethod
+    def of(ranges: Iterable[ByteRange]) -> RangeSet:
+        """The union of any ranges."""
+        return RangeSet(tuple(coalesce(ranges)))
+
+    def __bool__(self) -> bool:
+        """Whether there is any byte."""
+        return bool(self.ranges)
+
+    @property
+    def nbytes(self) -> int:
+        """Number of bytes."""
+        return sum(part.nbytes for part in self.ranges)
+
+    def union(self, other: RangeSet) -> RangeSet:
+        """Bytes of either set."""
+        return RangeSet.of((*self.ranges, *other.ranges)) if self and other else self or other
+
+    def intersection(self, other: RangeSet) -> RangeSet:
+        """Bytes of both sets; O(n + m)."""
+        found: list[ByteRange] = []
+        mine, theirs = self.ranges, other.ranges
+        at = there = 0
+        while at < len(mine) and there < len(theirs):
+            start, stop = max(mine[at].start, theirs[there].start), min(mine[at].stop, theirs[there].stop)
+            if start < stop:
+                found.append(ByteRange(start, stop))
+            if mine[at].stop < theirs[there].stop:
+                at += 1
+            else:
+                there += 1
+        return RangeSet(tuple(found))
+
+    def difference(self, other: RangeSet) -> RangeSet:
+        """Bytes of this set that are not in ``other``; O(n + m)."""
+        found: list[ByteRange] = []
+        there = 0
+        for part in self.ranges:
+            start = part.start
+            while there < len(other.ranges) and other.ranges[there].stop <= start:
+                there += 1
+            look = there
+            while look < len(other.ranges) and other.ranges[look].start < part.stop:
+                if start < other.ranges[look].start:
+                    found.append(ByteRange(start, other.ranges[look].start))
+                start = other.ranges[look].stop
+                look += 1
+            if start < part.stop:
+                found.append(ByteRange(start, part.stop))
+        return RangeSet(tuple(found))
+
+    def overlaps(self, other: RangeSet) -> bool:
+        """Whether a byte is in both sets."""
+        return bool(self.intersection(other))
+
+
 class RangeMap(Generic[V]):
     """Total map from the bytes of ``[0, nbytes)`` to values; equal neighbours are one interval.
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sdi.intervals import ByteRange, RangeMap, coalesce
+from sdi.intervals import ByteRange, RangeMap, RangeSet, coalesce
 
 N = 24
 RANGES = st.tuples(st.integers(0, N - 1), st.integers(1, N)).filter(lambda p: p[0] < p[1])
@@ -33,6 +33,22 @@ def test_coalesced_ranges_hold_the_same_bytes_and_never_touch(pairs: list[tuple[
     merged = coalesce(ByteRange(*pair) for pair in pairs)
     assert {b for r in merged for b in range(r.start, r.stop)} == {b for a, z in pairs for b in range(a, z)}
     assert all(a.stop < b.start for a, b in zip(merged, merged[1:], strict=False))
+
+
+def _bytes_of(a_set: RangeSet) -> set[int]:
+    return {b for part in a_set.ranges for b in range(part.start, part.stop)}
+
+
+@given(st.lists(RANGES), st.lists(RANGES))
+def test_range_sets_are_sets_of_bytes(first: list[tuple[int, int]], second: list[tuple[int, int]]) -> None:
+    a, b = (RangeSet.of(ByteRange(*pair) for pair in pairs) for pairs in (first, second))
+    mine, theirs = _bytes_of(a), _bytes_of(b)
+    assert _bytes_of(a.union(b)) == mine | theirs
+    assert _bytes_of(a.intersection(b)) == mine & theirs
+    assert _bytes_of(a.difference(b)) == mine - theirs
+    assert a.overlaps(b) == bool(mine & theirs)
+    assert (a.nbytes, bool(a)) == (len(mine), bool(mine))
+    assert (a == b) == (mine == theirs)
 
 
 def test_empty_and_outside_ranges_are_refused() -> None:

@@ -31,6 +31,7 @@ from sdi.devices.base import (
     LocalBytes,
 )
 from sdi.devices.lane import Lane
+from sdi.devices.pocl_order import POCL_ORDER, grid_width
 from sdi.devices.ticket import Ticket
 from sdi.errors import BuildError, ClError, DeviceFailed, Status, require
 from sdi.ndrange import Int3
@@ -140,14 +141,20 @@ class _Kernel:
 
 @dataclass(slots=True, eq=False)
 class _Program:
+    """``key``: equal for programs that a driver may take for the same."""
+
     handle: _cl._Program
+    key: tuple[str, str]
     kernels: dict[str, _Kernel] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Bound:
+    """``key``: what drivers may share between members."""
+
     kernel: _Kernel
     arguments: _Arguments
+    key: tuple[tuple[str, str], str]
 
 
 class OpenCLDevice:
@@ -178,6 +185,7 @@ class OpenCLDevice:
             raise DeviceFailed(name, str(cause)) from cause
         self._device: Final = device.handle
         self._used_nbytes = 0
+        self._is_pocl: Final = device.platform == "Portable Computing Language"
         self._lane: Final[Lane[cl.Event]] = Lane(self, name, _times, f"sdi-gpu-{number}-done")
 
     def allocate(self, nbytes: int) -> DeviceBuffer:
@@ -247,7 +255,7 @@ class OpenCLDevice:
             if handle is not None:
                 log = str(handle.get_build_info(self._device, cl.program_build_info.LOG) or "")
             raise BuildError(log or str(cause)) from cause
-        return DeviceProgram(_Program(handle))
+        return DeviceProgram(_Program(handle, (text, " ".join(options))))
 
     def kernel_facts(self, program: DeviceProgram, kernel: str) -> KernelFacts:
         handle = self._kernel(cast(_Program, program), kernel).handle
@@ -275,16 +283,21 @@ class OpenCLDevice:
                 objects.append((index, cl.LocalMemory(argument.nbytes)))
             else:
                 objects.append((index, None if argument is None else cast(_Buffer, argument).memory))
-        bound = _Bound(
-            self._kernel(cast(_Program, program), kernel), _Arguments(tuple(values), tuple(objects))
-        )
-        return BoundKernel(bound)
+        own = cast(_Program, program)
+        arguments_set = _Arguments(tuple(values), tuple(objects))
+        return BoundKernel(_Bound(self._kernel(own, kernel), arguments_set, (own.key, kernel)))
 
     def launch(
         self, bound: BoundKernel, groups: Int3, local_size: Int3, work_dim: int, wait: Sequence[Ticket]
     ) -> Ticket:
-        start = partial(_launch, self._queue, cast(_Bound, bound), groups[:work_dim], local_size[:work_dim])
-        return self._lane.issue(start, wait)
+        own = cast(_Bound, bound)
+        start = partial(_launch, self._queue, own, groups[:work_dim], local_size[:work_dim])
+        if not self._is_pocl:
+            return self._lane.issue(start, wait)
+        key, width = (own.key, local_size), grid_width(groups, local_size)
+        ticket = self._lane.issue(start, [*wait, *POCL_ORDER.before(key, width)])
+        POCL_ORDER.launched(key, width, ticket)
+        return ticket
 
     def flush(self) -> None:
         self._queue.flush()

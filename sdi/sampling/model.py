@@ -1,0 +1,69 @@
+"""What access analysis answers: which bytes an assignment of a launch may read and write.
+
+Frozen values.  Offsets are bytes from the start of the memory that the argument's pointer names (the bound
+buffer or sub-buffer), in the application's view.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Protocol
+
+from sdi.intervals import RangeSet
+from sdi.ndrange import GroupBox, NDRange
+
+
+class Precision(Enum):
+    """How well the written bytes of an argument are known.
+
+    EXACT: the box writes exactly ``writes``, whatever the buffers hold.  MAY: it writes within ``writes`` and
+    nowhere else.  WHOLE: nothing is known; ``writes`` is the whole buffer.
+    """
+
+    EXACT = "exact"
+    MAY = "may"
+    WHOLE = "whole"
+
+
+@dataclass(frozen=True, slots=True)
+class AccessRange:
+    """What one box of work-groups does through one pointer argument.
+
+    ``reads``: contains every byte that is read (never less).  ``writes``: see ``Precision``.  Both are clipped
+    to the buffer.  ``reads_whole``: the reads are not known and ``reads`` is the whole buffer.
+    """
+
+    argument: int
+    reads: RangeSet
+    writes: RangeSet
+    precision: Precision
+    reads_whole: bool = False
+
+
+class BoundAccess(Protocol):
+    """The access maps of a kernel with the NDRange and all scalars known.  Cheap to keep, pure."""
+
+    def over(self, box: GroupBox) -> tuple[AccessRange, ...]:
+        """What the work-groups of ``box`` do, one entry per GLOBAL or CONSTANT argument, in order."""
+
+
+class KernelAccess(Protocol):
+    """The access maps of a kernel, parametric in scalars, offset and local size; made once per build."""
+
+    def bind(
+        self, ndrange: NDRange, values: tuple[bytes | None, ...], buffer_nbytes: tuple[int | None, ...]
+    ) -> BoundAccess:
+        """``values``: each argument's bytes as the application set them, None for pointers.
+
+        ``buffer_nbytes``: size of the memory behind each pointer argument, None for other arguments and NULL.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why an argument is not better known: one sentence for the user, with the line of the source."""
+
+    argument: int
+    text: str
+    line: int
