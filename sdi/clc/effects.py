@@ -381,7 +381,7 @@ class EffectAnalysis:
         writes = action in (Action.WRITE, Action.ATOMIC, Action.UNKNOWN, Action.ENQUEUE)
         if action is Action.COPY:
             reads, writes = number == 2, number == 1
-        if reads and pointee.volatile:
+        if reads and pointee.volatile and action is not Action.ATOMIC:
             self._spin(node)
         self._touch(reached, reads=reads, writes=writes, nbytes=_sizes(pointee), at=node)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from sdi.clc.base_header import HEADER_PATH, header_text, parser_extensions
@@ -63,6 +64,8 @@ _VOID = 2
 _IMAGES = range(121, 157)
 _SAMPLER = 157
 _EVENT = 158
+_WORD = re.compile(rb"[A-Za-z_$][A-Za-z0-9_$]*")
+_KERNEL_WORD = re.compile(rb"\b(__)?kernel\b")
 _KINDS: dict[int, Kind] = {kind.value: kind for kind in Kind}
 _NAMED = frozenset({Kind.DECL_REF, Kind.MEMBER_REF, Kind.CALL})
 _DECLARATIONS = frozenset(
@@ -124,14 +127,16 @@ class TreeBuilder:
         self.main = unit.main_file()
         self._has_globals = False
         self._functions: list[Node] = []
+        self._unused_bodies: list[tuple[int, int]] = []
         self._types: dict[tuple[int, int], Type] = {}
 
     def build(self) -> Tree:
-        """The declarations of the main file."""
-        declarations: list[Node] = []
-        for cursor in self.unit.children(self.unit.root()):
-            if not self.is_foreign(cursor):
-                declarations.append(self.node(cursor))
+        """The declarations of the main file, and the bodies of the functions that kernels may call."""
+        cursors = [c for c in self.unit.children(self.unit.root()) if not self.is_foreign(c)]
+        reachable = self._reachable_functions(cursors)
+        declarations = [
+            self.node(c, with_body=c.kind != Kind.FUNCTION_DECL or c.identity in reachable) for c in cursors
+        ]
         grouped: dict[int, list[Node]] = {}
         for node in self._functions:
             grouped.setdefault(node.declaration, []).append(node)
@@ -139,14 +144,44 @@ class TreeBuilder:
             key: Function(nodes[0].name, key, tuple(nodes), next((n for n in nodes if n.is_definition), None))
             for key, nodes in grouped.items()
         }
-        return Tree(self.text.decode("latin-1"), tuple(declarations), functions, self._has_globals)
+        return Tree(
+            self.text.decode("latin-1"),
+            tuple(declarations),
+            functions,
+            self._has_globals,
+            tuple(self._unused_bodies),
+        )
+
+    def _reachable_functions(self, cursors: list[CXCursor]) -> set[int]:
+        """Function declarations whose name the text of a kernel, or of a function it names, mentions.
+
+        Programs with large libraries of helpers use few of them; names are found much faster than calls.
+        """
+        lib = self.lib
+        by_name: dict[bytes, list[CXCursor]] = {}
+        pending: list[bytes] = []
+        for cursor in cursors:
+            if cursor.kind == Kind.FUNCTION_DECL:
+                name = text_of(lib.clang_getCursorSpelling(cursor)).encode()
+                by_name.setdefault(name, []).append(cursor)
+                begin, _ = self.unit.extent(cursor)
+                at = self.unit.file_offset(lib.clang_getCursorLocation(cursor))[1]
+                if _KERNEL_WORD.search(self.text, begin, at):
+                    pending.append(name)
+        reachable: set[int] = set()
+        while pending:
+            for cursor in by_name.pop(pending.pop(), ()):
+                reachable.add(cursor.identity)
+                begin, end = self.unit.extent(cursor)
+                pending += by_name.keys() & set(_WORD.findall(self.text, begin, end))
+        return reachable
 
     def is_foreign(self, cursor: CXCursor) -> bool:
         """Declared in the base header or by clang itself."""
         return self.unit.file_offset(self.lib.clang_getCursorLocation(cursor))[0] != self.main
 
-    def node(self, cursor: CXCursor) -> Node:
-        """The tree below ``cursor``."""
+    def node(self, cursor: CXCursor, with_body: bool = True) -> Node:
+        """The tree below ``cursor``; without its body for a function that nothing calls."""
         lib = self.lib
         kind = _KINDS.get(cursor.kind, Kind.OTHER)
         begin, end = self.unit.extent(cursor)
@@ -171,7 +206,10 @@ class TreeBuilder:
             operator = _UNARY[lib.clang_getCursorUnaryOperatorKind(cursor)]
         if kind is Kind.VAR_DECL:
             is_static = int(lib.clang_Cursor_getStorageClass(cursor)) in (2, 3)
-        children = tuple([self.node(child) for child in self.unit.children(cursor)])
+        parts = self.unit.children(cursor)
+        if not with_body and parts and parts[-1].kind == Kind.COMPOUND:
+            self._unused_bodies.append(self.unit.extent(parts.pop()))
+        children = tuple([self.node(child) for child in parts])
         node_type = self.type_of(lib.clang_getCursorType(cursor))
         if kind is Kind.VAR_DECL and node_type.space is Space.GLOBAL:
             self._has_globals = True

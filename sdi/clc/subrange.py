@@ -131,6 +131,9 @@ class SubrangeEmitter:
                     self._prepend_parameter(node)
             for call, reference in self.calls[key]:
                 self._call(call, reference)
+        for begin, end in self.tree.unused_bodies:
+            # What nothing calls needs no geometry; left as it is, it might call what now does.
+            self.edits.append(self._keeping_lines(begin + 1, end - 1, " "))
         return self._prologue() + apply_edits(self.text, self.edits)
 
     def _needing_geometry(self) -> set[int]:

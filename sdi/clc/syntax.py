@@ -199,12 +199,14 @@ class Tree:
 
     ``text``: what the offsets count; one character per byte (latin-1).
     ``has_global_variables``: it declares variables in global memory.
+    ``unused_bodies``: extents of the bodies of functions that no kernel can call; they have no nodes.
     """
 
     text: str
     declarations: tuple[Node, ...]
     functions: dict[int, Function]
     has_global_variables: bool
+    unused_bodies: tuple[tuple[int, int], ...]
 
     def source(self, node: Node) -> str:
         """The text of a node."""

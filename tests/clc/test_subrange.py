@@ -230,6 +230,15 @@ PROGRAMS: dict[str, str] = {
         }
         float late(int a, size_t b) { return a + b + get_global_id(0); }
         """,
+    "helpers that nothing calls": """
+        float used(float x) { return x + get_global_id(0); }
+        float unused(float x) { if (x > 1) {
+          return used(x); } return get_group_id(0); }
+        static inline void unused_too() { unused(1); }
+        __kernel void k(__global float *out, __global const float *in) {
+          out[get_global_id(0)] = used(in[get_global_id(0)]);
+        }
+        """,
     "shadowed parameter names": """
         __kernel void k(__global float *out, __global const float *in) {
           { __global const float *out = in; float in = out[0]; if (in == 99999) return; }
