@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -32,7 +34,7 @@ def test_a_range_map_equals_one_value_per_byte(steps: list[tuple[tuple[int, int]
 def test_coalesced_ranges_hold_the_same_bytes_and_never_touch(pairs: list[tuple[int, int]]) -> None:
     merged = coalesce(ByteRange(*pair) for pair in pairs)
     assert {b for r in merged for b in range(r.start, r.stop)} == {b for a, z in pairs for b in range(a, z)}
-    assert all(a.stop < b.start for a, b in zip(merged, merged[1:], strict=False))
+    assert all(a.stop < b.start for a, b in itertools.pairwise(merged))
 
 
 def _bytes_of(a_set: RangeSet) -> set[int]:

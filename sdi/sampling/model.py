@@ -30,8 +30,8 @@ class Precision(Enum):
 class AccessRange:
     """What one box of work-groups does through one pointer argument.
 
-    ``reads``: contains every byte that is read (never less).  ``writes``: see ``Precision``.  Both are clipped
-    to the buffer.  ``reads_whole``: the reads are not known and ``reads`` is the whole buffer.
+    ``reads``: contains every byte that is read (never less).  ``writes``: see ``Precision``.  Both are
+    clipped to the buffer.  ``reads_whole``: the reads are not known and ``reads`` is the whole buffer.
     """
 
     argument: int
