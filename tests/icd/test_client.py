@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.icd import test_client_objects
+from tests.icd import test_client_events, test_client_launches, test_client_memory, test_client_objects
 from tests.icd.test_client_setting import environment, run_program
 
-MODULES = (test_client_objects,)
+MODULES = (test_client_objects, test_client_memory, test_client_launches, test_client_events)
 CASES = [
     pytest.param(module.__name__.rpartition(".")[2], program.__name__, id=program.__name__)
     for module in MODULES

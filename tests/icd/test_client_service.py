@@ -91,7 +91,7 @@ FACTS: dict[int, bytes] = {
 
 
 def decode(record: bytes) -> dict[str, object]:
-    """A record of the command stream by names of fields; the variable part is ``tail``, as hexadecimal text."""
+    """A record of the command stream by names of fields; ``tail``: its variable part in hexadecimal."""
     op = Op(struct.unpack_from("<I", record, 4)[0])
     fields = HEADER + (COMMAND if op in COMMANDS else ()) + BODY[op]
     shape = record_layout(op)
@@ -130,7 +130,7 @@ _ADDRESSES = {ArgKind.GLOBAL: 0x119B, ArgKind.LOCAL: 0x119C, ArgKind.CONSTANT: 0
 
 
 def _argument(text: str) -> bytes:
-    words = text.replace("*", " * ").split()
+    words = [w.removeprefix("__") for w in text.replace("*", " * ").split()]
     name, is_pointer = words[-1], "*" in words
     kind = ArgKind.VALUE
     for word, meaning in (
