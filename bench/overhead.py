@@ -176,8 +176,8 @@ def measure_platforms(calls: Path, plain: Column, image: Column | None, samples:
     """Wall time of a whole program that only asks for platforms and their names.
 
     "platforms": each column's own .icd files, as ``sdi run`` sets it.  "beside": sdi's .icd file together
-    with the drivers'.  A loader that counts all platforms' devices to sort them is told not to: that would be a
-    program that asks for devices.
+    with the drivers'.  A loader that counts all platforms' devices to sort them is told not to: that would be
+    a program that asks for devices.
     """
     drivers = Path(os.environ.get("OCL_ICD_VENDORS") or "/etc/OpenCL/vendors")
     with tempfile.TemporaryDirectory(prefix="sdi-vendors-") as folder:
