@@ -24,6 +24,7 @@ from sdi.settings import NAMES, Settings, SettingsError
 EXPORTS = ("clGetExtensionFunctionAddress", "clIcdGetPlatformIDsKHR", "clGetPlatformInfo")
 SLOW_START_S = 2.0
 PATIENCE_S = 60.0
+_REINSTALL = "install sdi again: pip install --force-reinstall --no-deps, or make in its sources"
 _DRIVER_HINT = "install a driver, for CPUs: apt-get install pocl-opencl-icd"
 
 
@@ -82,16 +83,16 @@ def _library(_environ: Mapping[str, str]) -> Iterator[Finding]:
     try:
         path = library()
     except NotInstalled as error:
-        yield Finding("FAIL", "library", str(error))
+        yield Finding("FAIL", "library", str(error), _REINSTALL)
         return
     try:
         loaded = ctypes.CDLL(str(path))
     except OSError as error:
-        yield Finding("FAIL", "library", f"{path} can't be loaded: {error}", "install sdi again")
+        yield Finding("FAIL", "library", f"{path} can't be loaded: {error}", _REINSTALL)
         return
     missing = [name for name in EXPORTS if not hasattr(loaded, name)]
     if missing:
-        yield Finding("FAIL", "library", f"{path} lacks {', '.join(missing)}", "install sdi again")
+        yield Finding("FAIL", "library", f"{path} lacks {', '.join(missing)}", _REINSTALL)
     else:
         yield Finding("ok", "library", str(path))
 
@@ -140,7 +141,7 @@ def _drivers(environ: Mapping[str, str]) -> Iterator[Finding]:
         )
         return
     if done.returncode == 2:
-        yield Finding("FAIL", "members", _last_line(done.stderr))
+        yield Finding("note", "members", "not looked for: the settings come first")
     elif done.returncode:
         said = [line for line in done.stderr.splitlines() if line.startswith("sdi devices:")]
         line = said[0] if said else f"a driver failed, status {done.returncode}: {_last_line(done.stderr)}"

@@ -27,7 +27,7 @@ def library() -> Path:
     """Absolute path of the C library, with symbolic links left in it.  Raises NotInstalled."""
     path = prefix() / LIBRARY
     if not path.is_file():
-        raise NotInstalled(f"{path} is missing: install sdi again (pip install --force-reinstall sdi)")
+        raise NotInstalled(f"{path} is missing: install sdi again")
     return path
 
 

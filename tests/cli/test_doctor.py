@@ -1,0 +1,150 @@
+"""``sdi doctor`` and ``sdi devices`` on the installed package: ok, or what is broken and a fix."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from sdi.cli.devices import spans
+
+SDI = [sys.executable, "-m", "sdi.cli"]
+
+
+def sdi(*arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*SDI, *arguments],
+        env={**os.environ, **environ},
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+
+
+@pytest.fixture
+def no_drivers(tmp_path: Path) -> str:
+    folder = tmp_path / "vendors"
+    folder.mkdir()
+    return str(folder)
+
+
+def failures(shown: str) -> list[str]:
+    """What is broken, by the second column; each has a fix on the next line."""
+    lines = shown.splitlines()
+    found = [at for at, line in enumerate(lines) if line.startswith("FAIL")]
+    assert all(lines[at + 1].lstrip().startswith("fix: ") for at in found), shown
+    return [lines[at].split()[1] for at in found]
+
+
+def test_doctor_finds_nothing_to_fix_on_a_working_installation() -> None:
+    done = sdi("doctor", "-n", "3")
+    assert (done.returncode, failures(done.stdout)) == (0, []), done.stdout
+    assert done.stdout.count("SDI (3 x ") == 2, "through the system's loader and pyopencl's"
+    assert done.stdout.endswith("everything works\n")
+
+
+def test_doctor_works_where_the_image_is_chosen_already() -> None:
+    vendors = sdi("env", "--vendors").stdout.strip()
+    assert sdi("doctor", OCL_ICD_VENDORS=vendors).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("environ", "broken", "words"),
+    [
+        ({"SDI_SPLIT": "maybe"}, "settings", "SDI_SPLIT='maybe': expected auto, always or never"),
+        ({"SDI_PYTHON": "/no/such/python"}, "service", "/no/such/python"),
+        ({"SDI_PYTHON": "/bin/false"}, "service", "/bin/false"),
+        ({"SDI_DEVICES": "no such device"}, "members", "'no such device' matches none of 0 = "),
+    ],
+)
+def test_doctor_says_what_is_broken(environ: dict[str, str], broken: str, words: str) -> None:
+    done = sdi("doctor", **environ)
+    assert done.returncode == 1
+    assert broken in failures(done.stdout)
+    assert words in done.stdout
+
+
+def test_doctor_says_that_no_driver_is_there(no_drivers: str) -> None:
+    done = sdi("doctor", SDI_MEMBER_VENDORS=no_drivers)
+    assert (done.returncode, failures(done.stdout)) == (1, ["members"])
+    assert "apt-get install pocl-opencl-icd" in done.stdout
+
+
+def test_doctor_notes_settings_without_effect_and_misspelled_ones() -> None:
+    done = sdi("doctor", SDI_PROFILE="/tmp/profile", SDI_SPLITS="always")
+    assert done.returncode == 0
+    assert "note  settings  SDI_PROFILE has no effect in this version" in done.stdout
+    assert "note  settings  SDI_SPLITS is no setting of sdi: misspelled?" in done.stdout
+
+
+def test_devices_lists_members_and_what_they_share() -> None:
+    done = sdi("devices", "-n", "3", "--devices", "0", SDI_MEMBER_MEMORY="64M")
+    lines = done.stdout.splitlines()
+    assert [line.split()[0] for line in lines[:4]] == ["member", "0", "1", "2"]
+    assert all(line.endswith(" 64.0 MiB") for line in lines[1:4])
+    assert lines[5] == "links: members 0-2 share one CPU and its memory"
+    assert lines[8].endswith(" 0-2")
+
+
+def test_devices_without_a_driver_fails_in_one_line(no_drivers: str) -> None:
+    done = sdi("devices", SDI_MEMBER_VENDORS=no_drivers)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "sdi devices: no OpenCL driver offers a CPU or GPU device\n"
+
+
+def test_numbers_are_shown_as_spans() -> None:
+    assert [spans(n) for n in ([], [3], [0, 1, 2, 5], [0, 2, 4])] == ["", "3", "0-2, 5", "0, 2, 4"]
+
+
+ADD = """
+import numpy as np, pyopencl as cl
+context = cl.create_some_context(interactive=False)
+queue = cl.CommandQueue(context)
+program = cl.Program(context, "__kernel void twice(__global int *p) { p[get_global_id(0)] *= 2; }").build()
+numbers = np.arange(256, dtype=np.int32)
+buffer = cl.Buffer(context, cl.mem_flags.COPY_HOST_PTR, hostbuf=numbers)
+program.twice(queue, (256,), (16,), buffer)
+result = np.empty_like(numbers)
+cl.enqueue_copy(queue, result, buffer)
+print(context.devices[0].name.split(" (")[0], (result == 2 * numbers).all())
+"""
+
+
+def test_stats_of_a_real_program_show_the_split() -> None:
+    done = sdi("run", "-n", "4", "--split", "always", "--stats", "--", sys.executable, "-c", ADD)
+    assert (done.returncode, done.stdout) == (0, "SDI True\n"), done.stderr
+    lines = done.stderr.splitlines()
+    assert lines[0] == "sdi: 4 members"
+    assert lines[2].split() == ["twice", "1", "0", "4", "4", "4", "4", "4"]
+    assert lines[3].startswith("moved: ")
+
+
+def test_stats_add_up_over_several_processes() -> None:
+    twice = (
+        f"import subprocess, sys; [subprocess.run([sys.executable, '-c', {ADD!r}], check=True) for _ in '12']"
+    )
+    done = sdi("run", "-n", "2", "--split", "always", "--stats", "--", sys.executable, "-c", twice)
+    assert (done.returncode, done.stdout) == (0, "SDI True\nSDI True\n"), done.stderr
+    assert done.stderr.splitlines()[2].split() == ["twice", "2", "0", "2", "16", "16"]
+
+
+def test_settings_without_effect_are_named_by_the_service() -> None:
+    done = sdi("run", "--", sys.executable, "-c", ADD, SDI_COHERENCE="host")
+    assert (done.returncode, done.stdout) == (0, "SDI True\n")
+    assert "SDI_COHERENCE=host has no effect in this version" in done.stderr
+
+
+def test_a_malformed_setting_reaches_a_program_that_sdi_run_did_not_start() -> None:
+    vendors = sdi("env", "--vendors").stdout.strip()
+    done = subprocess.run(
+        [sys.executable, "-c", ADD],
+        env={**os.environ, "OCL_ICD_VENDORS": vendors, "SDI_SPLIT": "maybe"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode != 0
+    assert "SDI_SPLIT='maybe': expected auto, always or never" in done.stderr
