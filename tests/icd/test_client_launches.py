@@ -14,7 +14,8 @@ from tests.icd.test_client_binding import ADD, COPY_HOST_PTR, Cl, handles, sizes
 from tests.icd.test_client_service import arguments
 
 KINDS = """
-kernel void kinds(global int *data, constant float *table, local int *scratch, const char c, float4 v, long n) {}
+kernel void kinds(global int *data, constant float *table, local int *scratch, const char c, float4 v, long n)
+{}
 kernel __attribute__((reqd_work_group_size(8,4,1))) void shaped(global int *data) {}
 kernel void static_local() {}
 kernel void picture(image2d_t image, sampler_t sampler) {}
@@ -48,9 +49,57 @@ def builds_send_source_options_and_directory(cl: Cl) -> None:
     assert cl.number("clGetProgramInfo", program, 0x1167) == 1
     assert cl.number("clGetProgramInfo", program, 0x1162) == 1
     assert cl.number("clGetProgramInfo", program, 0x1163) == device
-    assert cl.number("clGetProgramInfo", program, 0x1165) == 0
+    assert cl.number("clGetProgramInfo", program, 0x1165) > len(source)
     assert len(cl.info("clGetProgramInfo", program, 0x1166)) == 8
     assert cl.info("clGetProgramInfo", program, 0x1169) == b""
+
+
+def binary_of(cl: Cl, program: int) -> bytes:
+    nbytes = cl.number("clGetProgramInfo", program, 0x1165)
+    place = ctypes.create_string_buffer(nbytes + 1)
+    cl.check(cl.clGetProgramInfo(program, 0x1166, 8, (ctypes.c_void_p * 1)(ctypes.addressof(place)), None))
+    return place.raw[:nbytes]
+
+
+def binaries_hold_source_and_options(cl: Cl) -> None:
+    context, devices = cl.context(), handles([cl.device()])
+    program = cl.source(context, ADD)
+    assert binary_of(cl, program) == b""
+    cl.check(cl.clGetProgramInfo(program, 0x1166, 8, (ctypes.c_void_p * 1)(None), None))
+    cl.check(cl.clBuildProgram(program, 0, None, b"-D N=3", None, None))
+    binary = binary_of(cl, program)
+    answer = (c_int32 * 1)(7)
+    again = cl.make(
+        "clCreateProgramWithBinary",
+        context,
+        1,
+        devices,
+        sizes([len(binary)]),
+        (ctypes.c_char_p * 1)(binary),
+        answer,
+    )
+    assert answer[0] == 0
+    assert binary_of(cl, again) == binary
+    assert cl.text("clGetProgramInfo", again, 0x1164) == ""
+    assert cl.number("clGetProgramBuildInfo", again, cl.device(), 0x1184) == 4
+    cl.check(cl.clBuildProgram(again, 0, None, b"-D N=4", None, None))
+    first, second = cl.records("BUILD")
+    assert first["tail"] == second["tail"]
+    cl.kernel(again, "add")
+    for damaged in (
+        binary[:-1],
+        binary + b"x",
+        b"x" + binary[1:],
+        binary[:-1] + b"#",
+        binary[:20],
+        b"\x7fELF",
+    ):
+        bad = (ctypes.c_char_p * 1)(damaged)
+        assert (
+            cl.code("clCreateProgramWithBinary", context, 1, devices, sizes([len(damaged)]), bad, answer)
+            == -42
+        )
+        assert answer[0] == -42
 
 
 def failed_builds_keep_their_log(cl: Cl) -> None:
@@ -116,6 +165,7 @@ def builds_with_a_callback_run_elsewhere(cl: Cl) -> None:
     other = cl.buffer(context, 4096)
     cl.write(queue, other, b"meanwhile")
     assert cl.read(queue, other, 9) == b"meanwhile"
+    until(lambda: bool(cl.records("BUILD")))
     assert not seen
     cl.check(cl.clEnqueueFillBuffer(queue, buffer, b"x", 1, 0, 64, 0, None, None))
     assert called.wait(60)
@@ -404,6 +454,7 @@ def setting_an_argument_asks_nobody(cl: Cl) -> None:
 
 PROGRAMS = (
     builds_send_source_options_and_directory,
+    binaries_hold_source_and_options,
     failed_builds_keep_their_log,
     bad_builds_have_their_codes,
     builds_with_a_callback_run_elsewhere,

@@ -123,6 +123,7 @@ struct sdi_program {
     size_t source_nbytes;
     int build_status;
     uint64_t build; /* its id; 0: no executable */
+    bool from_binary; /* options are the binary's, and the source is not shown */
     char *options, *log;
     struct sdi_kernel_table *tables;
     uint32_t num_tables;
@@ -421,6 +422,10 @@ void sdi_event_fire(cl_event event, int status);
 
 /* ---- program.c ---------------------------------------------------------------------------------------------- */
 
+size_t sdi_binary_nbytes(cl_program program);
+void sdi_write_binary(cl_program program, unsigned char *to);
+cl_int sdi_read_binary(const unsigned char *bytes, size_t nbytes, char **options, char **source,
+                       size_t *source_nbytes);
 void sdi_free_tables(struct sdi_kernel_table *tables, uint32_t num);
 /* tables.c: the kernels of a BUILD reply; false when it is malformed or memory is exhausted. */
 bool sdi_read_tables(const unsigned char *at, size_t nbytes, char **log, struct sdi_kernel_table **tables,

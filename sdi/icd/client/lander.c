@@ -13,8 +13,8 @@ enum { NUM_BUCKETS = 1024, SWEEP_AFTER = 4096 };
 static struct sdi_transfer *transfers[NUM_BUCKETS];
 static cl_event watched[NUM_BUCKETS];
 static size_t num_transfers, sweep_at = SWEEP_AFTER;
-static bool started;
-static __thread bool is_lander;
+static bool started, running;
+static pthread_t lander;
 
 void sdi_lander_forget(void)
 {
@@ -22,12 +22,12 @@ void sdi_lander_forget(void)
     memset(watched, 0, sizeof watched);
     num_transfers = 0;
     sweep_at = SWEEP_AFTER;
-    started = false;
+    started = running = false;
 }
 
 bool sdi_on_lander(void)
 {
-    return is_lander;
+    return __atomic_load_n(&running, __ATOMIC_ACQUIRE) && pthread_equal(lander, pthread_self());
 }
 
 /* ---- tables ------------------------------------------------------------------------------------------------ */
@@ -175,7 +175,8 @@ static void *run(void *argument)
     (void)argument;
     struct sdi_rec_notice notices[64];
     size_t held = 0; /* bytes of notices received so far */
-    is_lander = true;
+    lander = pthread_self();
+    __atomic_store_n(&running, true, __ATOMIC_RELEASE);
     pthread_setname_np(pthread_self(), "sdi-lander");
     for (;;) {
         ssize_t n = recv(sdi_session.notices, (char *)notices + held, sizeof notices - held, 0);

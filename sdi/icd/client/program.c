@@ -25,6 +25,33 @@ static char *join(cl_uint count, const char **strings, const size_t *lengths, si
     return text;
 }
 
+/* Takes source and options over.  With options: the program comes from a binary.  NULL source: no memory. */
+static cl_program new_program(cl_context context, char *source, size_t nbytes, char *options, cl_int *errcode_ret)
+{
+    cl_program program = NULL;
+    if (source) {
+        sdi_lock();
+        program = sdi_new(SDI_PROGRAM);
+        if (program) {
+            program->context = context;
+            sdi_hold(context);
+            program->source = source;
+            program->source_nbytes = nbytes;
+            program->options = options;
+            program->from_binary = options != NULL;
+            program->build_status = CL_BUILD_NONE;
+        }
+        sdi_unlock();
+    }
+    if (!program) {
+        free(source);
+        free(options);
+        return sdi_fail(errcode_ret, CL_OUT_OF_HOST_MEMORY);
+    }
+    sdi_succeed(errcode_ret);
+    return program;
+}
+
 cl_program sdi_clCreateProgramWithSource(cl_context context, cl_uint count, const char **strings,
                                          const size_t *lengths, cl_int *errcode_ret)
 {
@@ -35,29 +62,11 @@ cl_program sdi_clCreateProgramWithSource(cl_context context, cl_uint count, cons
     for (cl_uint i = 0; i < count; i++)
         if (!strings[i])
             return sdi_fail(errcode_ret, CL_INVALID_VALUE);
-    size_t nbytes;
+    size_t nbytes = 0;
     char *source = join(count, strings, lengths, &nbytes);
-    if (!source)
-        return sdi_fail(errcode_ret, CL_OUT_OF_HOST_MEMORY);
-    sdi_lock();
-    cl_program program = sdi_new(SDI_PROGRAM);
-    if (program) {
-        program->context = context;
-        sdi_hold(context);
-        program->source = source;
-        program->source_nbytes = nbytes;
-        program->build_status = CL_BUILD_NONE;
-    }
-    sdi_unlock();
-    if (!program) {
-        free(source);
-        return sdi_fail(errcode_ret, CL_OUT_OF_HOST_MEMORY);
-    }
-    sdi_succeed(errcode_ret);
-    return program;
+    return new_program(context, source, nbytes, NULL, errcode_ret);
 }
 
-/* No binary is one of ours: programs have none yet. */
 cl_program sdi_clCreateProgramWithBinary(cl_context context, cl_uint num_devices, const cl_device_id *devices,
                                          const size_t *lengths, const unsigned char **binaries,
                                          cl_int *binary_status, cl_int *errcode_ret)
@@ -71,11 +80,20 @@ cl_program sdi_clCreateProgramWithBinary(cl_context context, cl_uint num_devices
             return sdi_fail(errcode_ret, CL_INVALID_DEVICE);
         bool empty = lengths[i] == 0 || !binaries[i];
         if (binary_status)
-            binary_status[i] = empty ? CL_INVALID_VALUE : CL_INVALID_BINARY;
+            binary_status[i] = empty ? CL_INVALID_VALUE : CL_SUCCESS;
         if (empty)
             return sdi_fail(errcode_ret, CL_INVALID_VALUE);
     }
-    return sdi_fail(errcode_ret, CL_INVALID_BINARY);
+    if (num_devices > 1) /* the platform has one */
+        return sdi_fail(errcode_ret, CL_INVALID_DEVICE);
+    char *options, *source;
+    size_t nbytes;
+    cl_int status = sdi_read_binary(binaries[0], lengths[0], &options, &source, &nbytes);
+    if (binary_status)
+        binary_status[0] = status == CL_INVALID_BINARY ? status : CL_SUCCESS;
+    if (status)
+        return sdi_fail(errcode_ret, status);
+    return new_program(context, source, nbytes, options, errcode_ret);
 }
 
 cl_int sdi_clRetainProgram(cl_program program)
@@ -216,7 +234,9 @@ cl_int sdi_clBuildProgram(cl_program program, cl_uint num_devices, const cl_devi
             return CL_INVALID_DEVICE;
     struct build build = {.program = program, .notify = notify, .data = data};
     struct build *own = notify ? malloc(sizeof *own) : NULL;
-    build.options = strdup(options ? options : "");
+    sdi_lock(); /* a binary is built with the options that it was made with */
+    build.options = strdup(program->from_binary ? program->options : options ? options : "");
+    sdi_unlock();
     cl_int status = !build.options || (notify && !own) ? CL_OUT_OF_HOST_MEMORY : begin_build(program);
     if (status) {
         free(build.options);
@@ -256,6 +276,25 @@ static cl_int answer_names(cl_program program, size_t size, void *value, size_t 
     return status;
 }
 
+/* The binary's size, or the binary through the one pointer that the application passes (NULL: not wanted). */
+static cl_int answer_binary(cl_program program, bool only_size, size_t size, void *value, size_t *size_ret)
+{
+    sdi_lock(); /* a build in another thread replaces the options */
+    size_t nbytes = sdi_binary_nbytes(program);
+    cl_int status;
+    if (only_size) {
+        status = sdi_answer(&nbytes, sizeof nbytes, size, value, size_ret);
+    } else {
+        status = value && size < sizeof(void *) ? CL_INVALID_VALUE : CL_SUCCESS;
+        if (!status && size_ret)
+            *size_ret = sizeof(void *);
+        if (!status && value && *(unsigned char **)value && nbytes)
+            sdi_write_binary(program, *(unsigned char **)value);
+    }
+    sdi_unlock();
+    return status;
+}
+
 cl_int sdi_clGetProgramInfo(cl_program program, cl_uint param, size_t size, void *value, size_t *size_ret)
 {
     if (!sdi_is_program(program))
@@ -270,15 +309,13 @@ cl_int sdi_clGetProgramInfo(cl_program program, cl_uint param, size_t size, void
     case CL_PROGRAM_DEVICES:
         SDI_ANSWER(cl_device_id, program->context->device);
     case CL_PROGRAM_SOURCE:
+        if (program->from_binary)
+            return sdi_answer("", 1, size, value, size_ret);
         return sdi_answer(program->source, program->source_nbytes + 1, size, value, size_ret);
     case CL_PROGRAM_BINARY_SIZES:
-        SDI_ANSWER(size_t, 0);
-    case CL_PROGRAM_BINARIES: /* one pointer, to a place for no bytes */
-        if (value && size < sizeof(void *))
-            return CL_INVALID_VALUE;
-        if (size_ret)
-            *size_ret = sizeof(void *);
-        return CL_SUCCESS;
+        return answer_binary(program, true, size, value, size_ret);
+    case CL_PROGRAM_BINARIES:
+        return answer_binary(program, false, size, value, size_ret);
     case CL_PROGRAM_IL:
         return sdi_answer(NULL, 0, size, value, size_ret);
     case CL_PROGRAM_SCOPE_GLOBAL_CTORS_PRESENT:
@@ -304,7 +341,7 @@ cl_int sdi_clGetProgramBuildInfo(cl_program program, cl_device_id device, cl_uin
         return CL_INVALID_DEVICE;
     sdi_lock(); /* a build in another thread replaces the texts */
     cl_int status = CL_INVALID_VALUE;
-    cl_uint type = program->build ? CL_PROGRAM_BINARY_TYPE_EXECUTABLE : CL_PROGRAM_BINARY_TYPE_NONE;
+    cl_uint type = program->build || program->from_binary ? CL_PROGRAM_BINARY_TYPE_EXECUTABLE : CL_PROGRAM_BINARY_TYPE_NONE;
     size_t no_variables = 0;
     if (param == CL_PROGRAM_BUILD_STATUS)
         status = sdi_answer(&program->build_status, sizeof(cl_int), size, value, size_ret);
