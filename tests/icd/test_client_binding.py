@@ -1,8 +1,8 @@
 """OpenCL by ctypes, for programs that test the C client.
 
 Run one by ``python -m tests.icd.test_client_binding MODULE NAME``.  Functions come from ``libOpenCL.so.1``
-(any loader) with the types of the API table.  ``Cl`` adds what every program needs; its shortcuts fail on any code
-but CL_SUCCESS.
+(any loader) with the types of the API table.  ``Cl`` adds what every program needs; its shortcuts fail on
+any code but CL_SUCCESS.
 """
 
 from __future__ import annotations
@@ -226,9 +226,19 @@ class Cl:
     @staticmethod
     def records(*ops: str) -> list[dict]:
         """The records of these kinds that the service has received so far, in order."""
-        lines = Path(os.environ["SDI_FAKE_LOG"]).read_text(encoding="utf-8").splitlines()
-        found = [json.loads(line) for line in lines]
+        found = [r for r in Cl.lines() if "op" in r]
         return [r for r in found if r["op"] in ops or not ops]
+
+    @staticmethod
+    def starts() -> list[dict]:
+        """What every service that was started found in its process."""
+        return [r["start"] for r in Cl.lines() if "start" in r]
+
+    @staticmethod
+    def lines() -> list[dict]:
+        """The services' log."""
+        text = Path(os.environ["SDI_FAKE_LOG"]).read_text(encoding="utf-8")
+        return [json.loads(line) for line in text.splitlines()]
 
     def last(self, op: str) -> dict:
         """The last record of a kind."""

@@ -65,7 +65,7 @@ def commands_without_an_event_use_no_slot(cl: Cl) -> None:
     cl.check(cl.clEnqueueWaitForEvents(queue, 1, handles([first])))
     old = cl.event_of("clEnqueueMarker", queue)
     assert cl.wait(first, old) == 0
-    records = [r for r in cl.records("MARKER", "BARRIER")]
+    records = cl.records("MARKER", "BARRIER")
     assert [r["op"] for r in records] == ["MARKER", "MARKER", "BARRIER", "BARRIER", "BARRIER", "MARKER"]
     assert [bool(r["slot"]) for r in records] == [True, False, False, False, False, True]
     ids = [r["id"] for r in records]

@@ -11,7 +11,8 @@ Programs: ``#error`` in the source fails the build with a log, ``-bad`` in the o
 ``wait for a fill`` delays the reply until a FILL has come.  Transfers of 1 MiB and more become ready in two
 steps.  ``SDI_FAKE_LOG`` names a file that gets every record as one line of JSON before it is obeyed;
 ``SDI_FAKE_FACTS`` a JSON file of facts (hexadecimal, by parameter); ``SDI_FAKE_START`` a way to fail:
-``refuse``, ``vanish``, ``old``, ``garbage``, or ``corrupt`` (the first reply is no reply).
+``refuse``, ``vanish``, ``old``, ``garbage``, or ``corrupt`` (the first reply is no reply).  The log's first
+line tells what the process found when it started.
 """
 
 from __future__ import annotations
@@ -213,6 +214,26 @@ class Service:
         self.results: dict[int, int] = {}
         self.held: list[int] = []
         self.delayed: list[bytes] = []
+
+    def log_start(self) -> None:
+        """What this process was given."""
+        if not self.log:
+            return
+        status = dict(line.split(":\t", 1) for line in Path("/proc/self/status").read_text().splitlines())
+        links = {int(fd): os.readlink(f"/proc/self/fd/{fd}") for fd in ("0", "3", "4")}
+        start = {
+            "arguments": Path("/proc/self/cmdline").read_text().split("\0")[:-1],
+            "environment": sorted(os.environ),
+            "descriptors": [int(fd) for fd in os.listdir("/proc/self/fd")],
+            "links": links,
+            "pid": os.getpid(),
+            "session": os.getsid(0),
+            "blocked": int(status["SigBlk"], 16),
+            "ignored": int(status["SigIgn"], 16),
+            "directory": os.getcwd(),
+        }
+        self.log.write(json.dumps({"start": start}) + "\n")
+        self.log.flush()
 
     # -- what goes out ---------------------------------------------------------------------------------
 
@@ -458,6 +479,7 @@ def main() -> None:
     if how == "refuse":
         service.refuse(b"no device for you")
         sys.exit(0)
+    service.log_start()
     try:
         service.send_facts()
         service.serve()
