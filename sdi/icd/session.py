@@ -1,16 +1,17 @@
 """One application's session: decodes its records, answers, and runs the engine.
 
-The thread that calls ``Session.run`` is ``sdi-scheduler``: it reads commands, takes completions from other
-threads and issues work; it never waits for anything but new messages.
+The scheduler is a role, taken in turns: ``Session.run`` takes it for each batch of records, a thread that
+posts (a member's ``-done`` thread with a completion, say) takes it if it is free and else leaves its call to
+whoever has it.  So a completion reaches the application without waking another thread of ours first.  Nothing that is
+done in a turn waits.
 """
 
 from __future__ import annotations
 
-import contextlib
 import logging
-import os
 import selectors
 import socket
+import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -62,7 +63,7 @@ class ProtocolError(Exception):
 class Session:
     """Serves one application until its end of the command socket closes.
 
-    ``commands``, ``notices``: connected stream sockets.  Owned by: sdi-scheduler.
+    ``commands``, ``notices``: connected stream sockets.  Owned by: whoever has the turn.
     """
 
     def __init__(
@@ -72,7 +73,7 @@ class Session:
         self._notices = notices
         self._devices = devices
         self._inbox: deque[Callable[[], None]] = deque()
-        self._wakeup = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._turn = threading.Lock()
         self._arena = Arena(ARENA_NBYTES, HEAP_OFFSET)
         self._page = StatusPage(self._arena)
         self._host = HostWorker()
@@ -90,9 +91,9 @@ class Session:
     # -- from other threads ---------------------------------------------------------------------------
 
     def post(self, call: Callable[[], None]) -> None:
-        """Run ``call`` on sdi-scheduler.  Any thread."""
+        """Run ``call`` in a turn of the scheduler: now, or by the thread that has the turn.  Any thread."""
         self._inbox.append(call)
-        os.eventfd_write(self._wakeup, 1)
+        self._take_turns()
 
     # -- the loop -------------------------------------------------------------------------------------
 
@@ -104,11 +105,13 @@ class Session:
         self._commands.setblocking(False)
         self._notices.setblocking(False)
         self._selector.register(self._commands, selectors.EVENT_READ, self._receive)
-        self._selector.register(self._wakeup, selectors.EVENT_READ, self._drain)
         while self._open:
-            for key, _ in self._selector.select():
-                key.data()
-            self._page.wake()
+            ready = self._selector.select()
+            with self._turn:
+                for key, _ in ready:
+                    key.data()
+                self._drain()
+            self._take_turns()
 
     def close(self) -> None:
         """Stop the session's threads after what was issued is done.  The sockets stay the caller's."""
@@ -117,16 +120,22 @@ class Session:
             device.close()
         self._host.close()
         self._selector.close()
-        os.close(self._wakeup)
         self._arena.close()
 
+    def _take_turns(self) -> None:
+        """Run what was posted while nobody had the turn; after the release look again, or a call is lost."""
+        while self._inbox and self._turn.acquire(blocking=False):
+            try:
+                self._drain()
+            finally:
+                self._turn.release()
+
     def _drain(self) -> None:
-        """Run what other threads posted."""
-        with contextlib.suppress(BlockingIOError):
-            os.eventfd_read(self._wakeup)
+        """Run what was posted, then let the application's threads look.  The caller has the turn."""
         inbox = self._inbox
-        for _ in range(len(inbox)):
+        while inbox:
             self._guarded(inbox.popleft())
+        self._page.wake()
 
     def _receive(self) -> None:
         try:
