@@ -1,0 +1,47 @@
+"""The partition table: every optimal cut, and nothing else."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from sdi.ndrange import GroupBox
+from sdi.partition.table import MEMBERS_MAX, cuts, shapes
+
+
+def groups(box: GroupBox) -> set[tuple[int, ...]]:
+    return set(itertools.product(*(range(a, b) for a, b in zip(box.start, box.stop, strict=True))))
+
+
+def test_three_dimensions_and_four_members_have_the_six_ways_of_the_paper() -> None:
+    found = cuts((8, 8, 8), 4)
+    assert {cut.shape for cut in found} == {(1, 1, 4), (1, 4, 1), (4, 1, 1), (1, 2, 2), (2, 1, 2), (2, 2, 1)}
+    assert [cut.shape for cut in found][:3] == [(1, 1, 4), (1, 4, 1), (4, 1, 1)]
+
+
+def test_two_dimensions_and_four_members_have_three_ways_and_one_dimension_one() -> None:
+    assert {cut.shape for cut in cuts((8, 8, 1), 4)} == {(1, 4, 1), (4, 1, 1), (2, 2, 1)}
+    assert [cut.shape for cut in cuts((8, 1, 1), 4)] == [(4, 1, 1)]
+
+
+@pytest.mark.parametrize("members", range(1, MEMBERS_MAX + 1))
+def test_every_cut_covers_the_grid_with_disjoint_balanced_boxes(members: int) -> None:
+    for grid in [(16, 1, 1), (17, 5, 1), (3, 3, 1), (4, 6, 5), (1, 1, 2), (31, 1, 29)]:
+        for cut in cuts(grid, members):
+            assert len(cut.boxes) == min(members, grid[0] * grid[1] * grid[2])
+            seen = [groups(box) for box in cut.boxes]
+            assert sum(map(len, seen)) == grid[0] * grid[1] * grid[2] == len(set().union(*seen))
+            if cut.shape != (0, 0, 0):
+                extents = [box.extent for box in cut.boxes]
+                assert all(max(e[d] for e in extents) - min(e[d] for e in extents) <= 1 for d in range(3))
+
+
+def test_primes_are_cut_along_one_dimension_only() -> None:
+    assert all(sum(part > 1 for part in shape) == 1 for shape in shapes(13))
+
+
+def test_a_grid_that_no_shape_fits_is_still_shared_by_all() -> None:
+    (only,) = cuts((3, 3, 1), 8)
+    assert only.shape == (0, 0, 0)
+    assert len(only.boxes) == 8
