@@ -1,7 +1,7 @@
 """Launches: from an NDRange command to pieces on members.
 
-Access is WHOLE for now: every member gets all bytes that the kernel reads or may write, and what several
-members wrote is merged on the host with twins and diffs (papers/1 section 3.6).
+Every member gets the bytes that its piece may read, or may leave unwritten where it may write; bytes that
+only one piece may write stay there, the others are brought together with twins and diffs (papers/1, 3.6).
 """
 
 from __future__ import annotations
@@ -10,17 +10,25 @@ from typing import Literal
 
 from sdi.clc import pack_hidden
 from sdi.devices.base import BoundArgument, BoundKernel, LocalBytes
+from sdi.devices.join import join
 from sdi.devices.ticket import Ticket
 from sdi.errors import ClError, Status
 from sdi.ndrange import GroupBox, Int3, NDRange
-from sdi.partition.slabs import cut
+from sdi.partition.gain import estimate, loss
+from sdi.partition.table import cuts
+from sdi.runtime.arguments import LocalSize, Pointer, decode_arguments
 from sdi.runtime.commands import Launch
 from sdi.runtime.counters import Counters
-from sdi.runtime.programs import Binding, Build, Kernel, LocalSize, Pointer
+from sdi.runtime.plan import LaunchPlan, make_plan
+from sdi.runtime.programs import Binding, Build, Kernel
 from sdi.vmem.directory import member_memory
 from sdi.vmem.memory import VirtualMemory
 
 SplitMode = Literal["auto", "always", "never"]
+
+_CANDIDATES_MAX = 16
+_RECONSIDER = frozenset({2, 5, 16, 64, 256, 1024})
+"""After so many launches the measured time may overrule a binding that splits."""
 
 LOCAL_ITEMS_MAX = 64
 """Work-items per group that sdi chooses when the application passes no local size."""
@@ -48,42 +56,66 @@ class Launcher:
         """Issue all pieces; the launch is done when the returned tickets are."""
         build = self._builds.get(launch.build)
         if build is None or not launch.kernel_index < len(build.kernels):
-            raise ClError(
-                Status.INVALID_PROGRAM_EXECUTABLE, f"build {launch.build}, kernel {launch.kernel_index}"
-            )
+            what = f"build {launch.build}, kernel {launch.kernel_index}"
+            raise ClError(Status.INVALID_PROGRAM_EXECUTABLE, what)
         kernel = build.kernels[launch.kernel_index]
         key = (launch.work_dim, launch.offset, launch.global_size, launch.local_size, launch.arguments)
         binding = kernel.find(key)
+        if binding is not None and binding.launches in _RECONSIDER and self._would_change(kernel, binding):
+            kernel.forget(key)
+            binding = None
         if binding is None:
             binding = self._bind(kernel, launch)
             kernel.keep(key, binding)
-        first = 0 if len(binding.boxes) > 1 else self._best_member(binding)
+        binding.launches += 1
+        first = 0 if len(binding.plan.boxes) > 1 else self._best_member(binding.plan)
         tickets = self._run(build, kernel, binding, first)
         self._counters.kernel(kernel.model.name).count(binding.groups, first, binding.why_whole)
         return tickets
 
     def _bind(self, kernel: Kernel, launch: Launch) -> Binding:
-        """Cut the NDRange and decode the arguments."""
-        values = kernel.decode(launch)
-        local = (
-            launch.local_size
-            or kernel.model.required_work_group_size
-            or choose_local_size(launch.global_size)
-        )
+        """Decode the arguments, cut the NDRange, find what each piece needs."""
+        model = kernel.model
+        values = decode_arguments(model, launch)
+        local = launch.local_size or model.required_work_group_size or choose_local_size(launch.global_size)
         try:
             ndrange = NDRange(launch.work_dim, launch.offset, launch.global_size, local)
         except ValueError as cause:
-            raise ClError(Status.INVALID_WORK_GROUP_SIZE, f"{kernel.model.name}: {cause}") from cause
-        why_whole = self._why_whole(kernel, ndrange)
-        boxes = cut(ndrange.num_groups, 1 if why_whole else len(self._devices))
-        uses = kernel.uses(values)
-        for use in uses:
-            self._memory.buffer(use.buffer).on_release.add(kernel.forget_buffer)
-        groups = tuple(box.total_groups for box in boxes)
-        return Binding(ndrange, boxes, groups, values, uses, why_whole, {})
+            raise ClError(Status.INVALID_WORK_GROUP_SIZE, f"{model.name}: {cause}") from cause
+        buffers = {
+            v.buffer: self._memory.buffer(v.buffer) for v in values if isinstance(v, Pointer) and v.buffer
+        }
+        access = kernel.access.bind(
+            ndrange,
+            tuple(value if isinstance(value, bytes) else None for value in values),
+            tuple(
+                buffers[v.buffer].nbytes - v.offset if isinstance(v, Pointer) and v.buffer else None
+                for v in values
+            ),
+        )
 
-    def _why_whole(self, kernel: Kernel, ndrange: NDRange) -> str:
-        """Why a launch runs on one member; empty when it is split."""
+        def plan(boxes: tuple[GroupBox, ...]) -> LaunchPlan:
+            return make_plan(model, values, access, boxes, buffers)
+
+        why_whole = self._never_split(kernel, ndrange)
+        chosen: LaunchPlan | None = None
+        if not why_whole:
+            cut_key = (ndrange.num_groups, tuple(buffers))
+            last = kernel.last_cut(cut_key)
+            candidates = [last] if last else [c.boxes for c in cuts(ndrange.num_groups, len(self._devices))]
+            chosen = min((plan(boxes) for boxes in candidates[:_CANDIDATES_MAX]), key=self._cost)
+            kernel.keep_cut(cut_key, chosen.boxes)
+            if self._split == "auto":
+                why_whole = self._loss(kernel, chosen)
+        if why_whole or chosen is None:
+            chosen = plan((GroupBox((0, 0, 0), ndrange.num_groups),))
+        for buffer in buffers.values():
+            buffer.on_release.add(kernel.forget_buffer)
+        groups = tuple(box.total_groups for box in chosen.boxes)
+        return Binding(ndrange, chosen, groups, values, why_whole, {})
+
+    def _never_split(self, kernel: Kernel, ndrange: NDRange) -> str:
+        """Why a launch can't be split; empty when it can."""
         if kernel.model.why_whole:
             return kernel.model.why_whole
         if len(self._devices) == 1:
@@ -94,59 +126,118 @@ class Launcher:
             return "one work-group"
         return ""
 
-    def _best_member(self, binding: Binding) -> int:
+    def _cost(self, plan: LaunchPlan) -> tuple[int, int, int]:
+        """Order of cuts: bytes to move now and after; all bytes needed; number of contiguous pieces."""
+        needed = pieces = 0
+        for buffer in plan.buffers:
+            for piece in buffer.pieces:
+                needed += piece.needs.nbytes
+                pieces += len(piece.needs.ranges) + len(piece.owns.ranges)
+        return (_moved_nbytes(plan), needed, pieces)
+
+    def _loss(self, kernel: Kernel, plan: LaunchPlan) -> str:
+        """Why splitting as ``plan`` says is predicted to lose; empty when it gains or nobody knows yet."""
+        group_ns = kernel.time.group_ns
+        if group_ns is None:
+            return ""
+        groups = sum(box.total_groups for box in plan.boxes)
+        return loss(
+            estimate(group_ns, groups, 1, 0),
+            estimate(group_ns, groups, len(plan.boxes), _moved_nbytes(plan)),
+        )
+
+    def _would_change(self, kernel: Kernel, binding: Binding) -> bool:
+        """Whether the times measured since speak for another way to run it."""
+        if self._split != "auto" or self._never_split(kernel, binding.ndrange):
+            return False
+        if len(binding.plan.boxes) > 1:
+            return bool(self._loss(kernel, binding.plan))
+        return False
+
+    def _best_member(self, plan: LaunchPlan) -> int:
         """The member that lacks the fewest bytes; the lowest number among equals."""
         if len(self._devices) == 1:
             return 0
-        held = [0] * len(self._devices)
-        for use in binding.uses:
-            buffer = self._memory.buffer(use.buffer)
-            for part, mask in buffer.directory.holders(buffer.whole):
-                for member in range(len(held)):
-                    if mask >> member_memory(member) & 1:
-                        held[member] += part.nbytes
-        return held.index(max(held))
+        missing = [
+            sum(b.buffer.directory.stale_nbytes(member_memory(m), b.pieces[0].needs) for b in plan.buffers)
+            for m in range(len(self._devices))
+        ]
+        return missing.index(min(missing))
 
     def _run(self, build: Build, kernel: Kernel, binding: Binding, first: int) -> list[Ticket]:
-        """Bring in what is stale, launch the pieces, merge what several of them wrote."""
-        memory, split = self._memory, len(binding.boxes) > 1
-        uses = [(memory.buffer(use.buffer), use) for use in binding.uses]
-        for buffer, use in uses:
-            if split and use.writes:
-                memory.fetch_host(buffer, buffer.whole)
-        for member in range(first, first + len(binding.boxes)):
-            for buffer, use in uses:
-                memory.fetch(buffer, member, buffer.whole, same_undefined=split and use.writes)
-        bound = binding.bound
-        for member, box in enumerate(binding.boxes, first):
+        """Bring in what is stale, launch the pieces, bring together what several of them wrote."""
+        memory, plan, bound = self._memory, binding.plan, binding.bound
+        for used in plan.buffers:
+            for merged in used.merged:
+                memory.fetch_host(used.buffer, merged.over)
+        for member, box in enumerate(plan.boxes, first):
+            for used in plan.buffers:
+                memory.device_buffer(used.buffer, member)
+                for merged in used.merged:
+                    if member - first in merged.pieces:
+                        memory.fetch(used.buffer, member, merged.over, same_undefined=True)
+                for part in used.pieces[member - first].needs.ranges:
+                    memory.fetch(used.buffer, member, part, same_undefined=False)
             if member not in bound:
                 bound[member] = self._bind_on(build, kernel, binding, member, box)
         # From here on nothing raises: a launch is issued on all its members or on none.
-        launched: list[tuple[int, Ticket]] = []
-        for member, box in enumerate(binding.boxes, first):
-            here = member_memory(member)
-            waits: list[Ticket] = []
-            for buffer, use in uses:
-                hazards = buffer.hazards[here]
-                waits += hazards.before_read(buffer.whole)
-                if use.writes:
-                    waits += hazards.before_write(buffer.whole)
-            device, ndrange = self._devices[member], binding.ndrange
-            ticket = device.launch(bound[member], box.extent, ndrange.local_size, ndrange.work_dim, waits)
-            device.flush()
-            for buffer, use in uses:
-                if use.writes:
-                    buffer.hazards[here].written_by(buffer.whole, ticket)
-                else:
-                    buffer.hazards[here].read_by(buffer.whole, ticket)
-            launched.append((member, ticket))
-        tickets = [ticket for _, ticket in launched]
-        for buffer, use in uses:
-            if use.writes and split:
-                tickets.append(memory.merge(buffer, launched, use.unit_nbytes, use.smallest_unit_nbytes))
-            elif use.writes:
-                buffer.directory.wrote(member_memory(first), buffer.whole)
+        tickets = [
+            self._launch(binding, member, member - first) for member in range(first, first + len(plan.boxes))
+        ]
+        self._measure(kernel, binding, tickets)
+        for used in plan.buffers:
+            for k, piece in enumerate(used.pieces):
+                for part in piece.owns.ranges:
+                    used.buffer.directory.wrote(member_memory(first + k), part)
+            for merged in used.merged:
+                launched = [(first + k, tickets[k]) for k in merged.pieces]
+                tickets.append(
+                    memory.merge(used.buffer, merged.over, launched, used.unit_nbytes, used.smallest_nbytes)
+                )
         return tickets
+
+    def _launch(self, binding: Binding, member: int, k: int) -> Ticket:
+        """Launch box ``k`` on ``member`` behind everything that conflicts with it there."""
+        here, plan, ndrange = member_memory(member), binding.plan, binding.ndrange
+        waits: list[Ticket] = []
+        for used in plan.buffers:
+            hazards = used.buffer.hazards[here]
+            piece = used.pieces[k]
+            for part in piece.needs.ranges:
+                waits += hazards.before_read(part)
+            for part in piece.owns.ranges:
+                waits += hazards.before_write(part)
+            for merged in used.merged:
+                if k in merged.pieces:
+                    waits += hazards.before_write(merged.over)
+        device = self._devices[member]
+        box = plan.boxes[k]
+        ticket = device.launch(binding.bound[member], box.extent, ndrange.local_size, ndrange.work_dim, waits)
+        device.flush()
+        for used in plan.buffers:
+            hazards = used.buffer.hazards[here]
+            piece = used.pieces[k]
+            for part in piece.needs.ranges:
+                hazards.read_by(part, ticket)
+            for part in piece.owns.ranges:
+                hazards.written_by(part, ticket)
+            for merged in used.merged:
+                if k in merged.pieces:
+                    hazards.written_by(merged.over, ticket)
+        return ticket
+
+    def _measure(self, kernel: Kernel, binding: Binding, tickets: list[Ticket]) -> None:
+        """Learn the kernel's time per group from some launches."""
+        if self._split != "auto" or not (binding.launches <= 4 or binding.launches % 64 == 0):
+            return
+        launched = list(tickets)
+        groups = sum(binding.groups)
+
+        def record(error: BaseException | None) -> None:
+            if error is None:
+                kernel.time.record(sum(t.end_ns - t.start_ns for t in launched), groups)
+
+        join(launched, record)
 
     def _bind_on(
         self, build: Build, kernel: Kernel, binding: Binding, member: int, box: GroupBox
@@ -169,6 +260,16 @@ class Launcher:
                     arguments.append(value)
         arguments.append(pack_hidden(kernel.model, binding.ndrange, box, shifts))
         return self._devices[member].bind(build.programs[member], kernel.model.name, arguments)
+
+
+def _moved_nbytes(plan: LaunchPlan) -> int:
+    """Bytes that running ``plan`` moves now: stale ones there, and merged ones home and back again."""
+    stale = sum(
+        used.buffer.directory.stale_nbytes(member_memory(k), piece.needs)
+        for used in plan.buffers
+        for k, piece in enumerate(used.pieces)
+    )
+    return stale + 2 * plan.merged_nbytes
 
 
 def choose_local_size(global_size: Int3, limit: int = LOCAL_ITEMS_MAX) -> Int3:

@@ -2,81 +2,55 @@
 
 from __future__ import annotations
 
-import struct
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sdi.clc import compile_source
-from sdi.clc.model import ArgumentKind, KernelModel
+from sdi.clc.model import KernelModel
 from sdi.devices.base import BoundKernel, Device, DeviceProgram, KernelFacts
-from sdi.errors import ClError, Status
 from sdi.ndrange import GroupBox, Int3, NDRange
-from sdi.runtime.commands import Launch
+from sdi.partition.gain import KernelTime
+from sdi.runtime.arguments import ArgumentValue
+from sdi.runtime.plan import LaunchPlan
+from sdi.sampling.model import KernelAccess
+from sdi.sampling.whole import WholeAccess
 
 BINDINGS_MAX = 64
 """Bindings kept per kernel, least recently used first out."""
-
-_ENTRY = struct.Struct("<II")
-_POINTER = struct.Struct("<QQ")
-_SIZE = struct.Struct("<Q")
-
-
-@dataclass(frozen=True, slots=True)
-class Pointer:
-    """A buffer bound to an argument: root buffer (0: NULL) and the offset of the bound sub-buffer."""
-
-    buffer: int
-    offset: int
-
-
-@dataclass(frozen=True, slots=True)
-class LocalSize:
-    """Bytes of a ``__local`` argument."""
-
-    nbytes: int
-
-
-ArgumentValue = bytes | Pointer | LocalSize
-
-
-@dataclass(frozen=True, slots=True)
-class BufferUse:
-    """What one launch does to one root buffer, over all arguments that name it."""
-
-    buffer: int
-    reads: bool
-    writes: bool
-    unit_nbytes: int
-    smallest_unit_nbytes: int
 
 
 @dataclass(slots=True)
 class Binding:
     """A launch whose cut, packed parameters and bound kernels are known.
 
-    ``boxes[k]`` runs on member ``first + k``, where ``first`` is chosen at launch for one box, else 0.
-    ``bound[m]``: the kernel bound on member m, once it was needed there.
+    Box k of ``plan`` runs on member ``first + k``, where ``first`` is chosen at launch for one box, else 0.
+    ``bound[m]``: the kernel bound on member m, once it was needed there.  ``launches``: how often it ran.
     """
 
     ndrange: NDRange
-    boxes: tuple[GroupBox, ...]
+    plan: LaunchPlan
     groups: tuple[int, ...]
     values: tuple[ArgumentValue, ...]
-    uses: tuple[BufferUse, ...]
     why_whole: str
     bound: dict[int, BoundKernel]
+    launches: int = 0
 
 
 BindingKey = tuple[int, Int3, Int3, Int3 | None, bytes]
+CutKey = tuple[Int3, tuple[int, ...]]
+"""Work-groups per dimension and the buffers bound: what a cut is remembered for."""
 
 
 class Kernel:
     """One kernel of a build, with its bindings.  Owned by: sdi-scheduler."""
 
-    def __init__(self, model: KernelModel) -> None:
+    def __init__(self, model: KernelModel, access: KernelAccess) -> None:
         self.model = model
+        self.access = access
+        self.time = KernelTime()
         self._bindings: OrderedDict[BindingKey, Binding] = OrderedDict()
+        self._cuts: OrderedDict[CutKey, tuple[GroupBox, ...]] = OrderedDict()
 
     def find(self, key: BindingKey) -> Binding | None:
         """The binding for ``key``, now the most recently used."""
@@ -91,68 +65,30 @@ class Kernel:
         if len(self._bindings) > BINDINGS_MAX:
             self._bindings.popitem(last=False)
 
+    def forget(self, key: BindingKey) -> None:
+        """Drop a binding whose cut is to be chosen anew."""
+        del self._bindings[key]
+
     def forget_buffer(self, buffer: int) -> None:
-        """Drop the bindings that refer to ``buffer``."""
-        gone = [k for k, b in self._bindings.items() if any(use.buffer == buffer for use in b.uses)]
-        for key in gone:
+        """Drop the bindings and cuts that refer to ``buffer``."""
+        bindings = [
+            k for k, b in self._bindings.items() if any(p.buffer.id == buffer for p in b.plan.buffers)
+        ]
+        for key in bindings:
             del self._bindings[key]
+        for cut in [cut for cut in self._cuts if buffer in cut[1]]:
+            del self._cuts[cut]
 
-    def decode(self, launch: Launch) -> tuple[ArgumentValue, ...]:
-        """The argument values of ``launch``.  Raises ClError(INVALID_KERNEL_ARGS) for a bad record."""
-        expected = self.model.arguments
-        data, at = launch.arguments, 0
-        values: list[ArgumentValue] = []
-        try:
-            for argument in expected:
-                kind, nbytes = _ENTRY.unpack_from(data, at)
-                payload = data[at + 8 : at + 8 + nbytes]
-                at += 8 + nbytes + -nbytes % 8
-                if kind != argument.kind.value or len(payload) != nbytes:
-                    raise ClError(
-                        Status.INVALID_KERNEL_ARGS, f"{self.model.name}: {argument.name} has kind {kind}"
-                    )
-                values.append(_decode(argument.kind, argument.nbytes, payload))
-        except struct.error as cause:
-            raise ClError(
-                Status.INVALID_KERNEL_ARGS, f"{self.model.name}: {len(data)} bytes of arguments"
-            ) from cause
-        if at != len(data) or launch.num_args != len(expected):
-            raise ClError(
-                Status.INVALID_KERNEL_ARGS,
-                f"{self.model.name}: {launch.num_args} arguments for {len(expected)}",
-            )
-        return tuple(values)
+    def last_cut(self, key: CutKey) -> tuple[GroupBox, ...] | None:
+        """The cut last chosen for launches like this: with other scalars, data had better stay where it is."""
+        return self._cuts.get(key)
 
-    def uses(self, values: Sequence[ArgumentValue]) -> tuple[BufferUse, ...]:
-        """What a launch with ``values`` does to each root buffer; a buffer bound twice is one use."""
-        found: dict[int, BufferUse] = {}
-        for argument, value in zip(self.model.arguments, values, strict=True):
-            if not isinstance(value, Pointer) or value.buffer == 0:
-                continue
-            reads, writes = argument.reads or argument.atomic, argument.writes or argument.atomic
-            unit = argument.unit_nbytes or 1 if writes else 0
-            smallest = argument.smallest_unit_nbytes or 1 if writes else 0
-            before = found.get(value.buffer)
-            if before is not None:
-                reads, writes = reads or before.reads, writes or before.writes
-                unit = max(unit, before.unit_nbytes)
-                smallest = min(filter(None, (smallest, before.smallest_unit_nbytes)), default=0)
-            found[value.buffer] = BufferUse(value.buffer, reads, writes, unit, smallest)
-        return tuple(found.values())
-
-
-def _decode(kind: ArgumentKind, nbytes: int, payload: bytes) -> ArgumentValue:
-    match kind:
-        case ArgumentKind.GLOBAL | ArgumentKind.CONSTANT:
-            return Pointer(*_POINTER.unpack(payload))
-        case ArgumentKind.LOCAL:
-            return LocalSize(*_SIZE.unpack(payload))
-        case ArgumentKind.VALUE:
-            if len(payload) != nbytes:
-                raise ClError(Status.INVALID_ARG_SIZE, f"{len(payload)} bytes for a value of {nbytes}")
-            return payload
-        case ArgumentKind.IMAGE | ArgumentKind.SAMPLER:
-            raise ClError(Status.INVALID_OPERATION, "images and samplers are not supported")
+    def keep_cut(self, key: CutKey, boxes: tuple[GroupBox, ...]) -> None:
+        """Remember a chosen cut."""
+        self._cuts[key] = boxes
+        self._cuts.move_to_end(key)
+        if len(self._cuts) > BINDINGS_MAX:
+            self._cuts.popitem(last=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +109,8 @@ def build(source: str, options: str, directory: str, devices: Sequence[Device]) 
         _weakest([d.kernel_facts(p, model.name) for d, p in zip(devices, programs, strict=True)])
         for model in compiled.kernels
     )
-    return Build(tuple(Kernel(model) for model in compiled.kernels), facts, programs, compiled.log)
+    kernels = tuple(Kernel(model, WholeAccess(model)) for model in compiled.kernels)
+    return Build(kernels, facts, programs, compiled.log)
 
 
 def _weakest(facts: Sequence[KernelFacts]) -> KernelFacts:

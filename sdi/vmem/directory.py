@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from sdi.intervals import ByteRange, RangeMap
+from sdi.intervals import ByteRange, RangeMap, RangeSet
 
 HOST = 0
 """The host memory's number; member k is memory k + 1."""
@@ -75,6 +75,19 @@ class Directory:
                 copies.append(Copy(source, memory, part))
         self._holders.update(over, lambda mask: mask if mask & skip else mask | bit)
         return copies
+
+    def stale_nbytes(self, memory: int, ranges: RangeSet) -> int:
+        """Bytes of ``ranges`` that a ``read`` for ``memory`` would move."""
+        skip = 1 << memory | _UNDEFINED
+        whole = self._holders.whole()
+        if whole is not None:
+            return 0 if whole & skip else ranges.nbytes
+        return sum(
+            part.nbytes
+            for over in ranges.ranges
+            for part, mask in self._holders.items(over)
+            if not mask & skip
+        )
 
     def wrote(self, memory: int, over: ByteRange) -> None:
         """``memory`` is the only holder of ``over`` from now on."""

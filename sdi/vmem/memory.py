@@ -169,30 +169,30 @@ class VirtualMemory:
     def merge(
         self,
         buffer: VirtualBuffer,
+        over: ByteRange,
         launched: Sequence[tuple[int, Ticket]],
         unit_nbytes: int,
         smallest_nbytes: int,
     ) -> Ticket:
-        """Bring home what members wrote to ``buffer`` in one launch: ``launched`` is (member, launch ticket).
+        """Bring home what several members wrote to ``over`` in one launch: ``launched`` is (member, ticket).
 
-        The arena held the bytes from before the launch on all of these members (the twin).
+        The arena and all of these members held the same bytes before the launch (the twin).
         """
-        over = buffer.whole
         staged: list[int] = []
         downloads: list[Ticket] = []
         for member, launch in launched:
-            at = self.arena.allocate(buffer.nbytes)
+            at = self.arena.allocate(over.nbytes)
             staged.append(at)
             hazards = buffer.hazards[member_memory(member)]
             ticket = self.devices[member].download(
-                self.device_buffer(buffer, member), 0, self.arena.view(at, buffer.nbytes), [launch]
+                self.device_buffer(buffer, member), over.start, self.arena.view(at, over.nbytes), [launch]
             )
             hazards.read_by(over, ticket)
             downloads.append(ticket)
             self.devices[member].flush()
-            self.moved.member_to_host += buffer.nbytes
+            self.moved.member_to_host += over.nbytes
         target = self.host_array(buffer, over)
-        copies = [np.frombuffer(self.arena.view(at, buffer.nbytes), np.uint8) for at in staged]
+        copies = [np.frombuffer(self.arena.view(at, over.nbytes), np.uint8) for at in staged]
 
         def merge() -> None:
             self.moved.merge_conflicts += merge_diffs(target, copies, unit_nbytes, smallest_nbytes).conflicts

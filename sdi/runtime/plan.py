@@ -1,0 +1,192 @@
+"""Plans: the cut of one launch, and what each piece of it needs and writes, buffer by buffer.
+
+Offsets are bytes of root buffers.  Source: papers/1 sections 3.2-3.4 and 3.6; DESIGN "Splitting or not".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sdi.clc.model import KernelModel
+from sdi.intervals import ByteRange, RangeSet
+from sdi.ndrange import GroupBox
+from sdi.runtime.arguments import ArgumentValue, Pointer
+from sdi.sampling.model import AccessRange, BoundAccess, Precision
+from sdi.vmem.memory import VirtualBuffer
+
+_EMPTY = RangeSet()
+_ALIGNMENT = 8
+"""Merged ranges are widened to multiples of the largest unit that a kernel can store."""
+_MERGED_RANGES_MAX = 256
+"""More ranges than that are merged as the one range that holds them all."""
+
+
+@dataclass(frozen=True, slots=True)
+class PieceAccess:
+    """One piece of a launch on one root buffer.
+
+    ``needs``: must be current on the member before the launch.  ``owns``: written by this piece alone, whole
+    or in bytes that were current before: the member is its only holder afterwards.
+    """
+
+    needs: RangeSet
+    owns: RangeSet
+
+
+@dataclass(frozen=True, slots=True)
+class MergedRange:
+    """Bytes that the pieces ``pieces`` may all write: brought together with twins and diffs."""
+
+    over: ByteRange
+    pieces: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BufferPlan:
+    """What a cut does to one root buffer: ``pieces[k]`` belongs to box k.
+
+    ``merged``: disjoint, in order; compared in units between ``smallest_nbytes`` and ``unit_nbytes``.
+    """
+
+    buffer: VirtualBuffer
+    pieces: tuple[PieceAccess, ...]
+    merged: tuple[MergedRange, ...]
+    unit_nbytes: int
+    smallest_nbytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchPlan:
+    """A cut with all that follows from it."""
+
+    boxes: tuple[GroupBox, ...]
+    buffers: tuple[BufferPlan, ...]
+
+    @property
+    def merged_nbytes(self) -> int:
+        """Bytes that go through twins and diffs, over all writers."""
+        return sum(merged.over.nbytes * len(merged.pieces) for plan in self.buffers for merged in plan.merged)
+
+
+@dataclass(slots=True)
+class _Gathered:
+    """All that one piece does to one root buffer, over all arguments that name it."""
+
+    reads: RangeSet = _EMPTY
+    exact: RangeSet = _EMPTY
+    may: RangeSet = _EMPTY
+
+
+def make_plan(
+    model: KernelModel,
+    values: Sequence[ArgumentValue],
+    access: BoundAccess,
+    boxes: tuple[GroupBox, ...],
+    buffers: dict[int, VirtualBuffer],
+) -> LaunchPlan:
+    """What the pieces ``boxes`` of a launch need and write.  Pure but for the access maps' own caches."""
+    pointers = [
+        (index, value) for index, value in enumerate(values) if isinstance(value, Pointer) and value.buffer
+    ]
+    gathered: list[dict[int, _Gathered]] = []
+    for box in boxes:
+        by_argument = {item.argument: item for item in access.over(box)}
+        piece = {buffer_id: _Gathered() for buffer_id in buffers}
+        for index, pointer in pointers:
+            _gather(piece[pointer.buffer], by_argument[index], pointer.offset)
+        gathered.append(piece)
+    return LaunchPlan(
+        boxes, tuple(_buffer_plan(model, pointers, buffer, gathered) for buffer in buffers.values())
+    )
+
+
+def _gather(into: _Gathered, item: AccessRange, offset: int) -> None:
+    into.reads = into.reads.union(_moved(item.reads, offset))
+    writes = _moved(item.writes, offset)
+    if item.precision is Precision.EXACT:
+        into.exact = into.exact.union(writes)
+    else:
+        into.may = into.may.union(writes)
+
+
+def _moved(ranges: RangeSet, offset: int) -> RangeSet:
+    """``ranges`` of a sub-buffer as ranges of its root."""
+    if not offset:
+        return ranges
+    return RangeSet(tuple(ByteRange(r.start + offset, r.stop + offset) for r in ranges.ranges))
+
+
+def _buffer_plan(
+    model: KernelModel,
+    pointers: Sequence[tuple[int, Pointer]],
+    buffer: VirtualBuffer,
+    gathered: Sequence[dict[int, _Gathered]],
+) -> BufferPlan:
+    pieces = [piece[buffer.id] for piece in gathered]
+    writes = [piece.exact.union(piece.may) for piece in pieces]
+    shared = _aligned(_shared(writes), buffer.nbytes)
+    if len(shared.ranges) > _MERGED_RANGES_MAX:
+        shared = RangeSet((ByteRange(shared.ranges[0].start, shared.ranges[-1].stop),))
+    # Bytes that may stay unwritten keep their old value, and bytes that are merged are compared with it:
+    # both must be current before the launch.
+    compared = [_aligned(written, buffer.nbytes).intersection(shared) for written in writes]
+    units = [
+        (model.arguments[index].unit_nbytes or 1, model.arguments[index].smallest_unit_nbytes or 1)
+        for index, pointer in pointers
+        if pointer.buffer == buffer.id and model.arguments[index].writes
+    ]
+    return BufferPlan(
+        buffer,
+        tuple(
+            PieceAccess(piece.reads.union(piece.may).union(own), written.difference(shared))
+            for piece, written, own in zip(pieces, writes, compared, strict=True)
+        ),
+        _merged(compared),
+        max((largest for largest, _ in units), default=1),
+        min((smallest for _, smallest in units), default=1),
+    )
+
+
+def _merged(compared: Sequence[RangeSet]) -> tuple[MergedRange, ...]:
+    """The bytes of all sets, cut where the sets that hold them change."""
+    edges = sorted(
+        edge
+        for piece, ranges in enumerate(compared)
+        for part in ranges.ranges
+        for edge in ((part.start, piece), (part.stop, piece))
+    )
+    found: list[MergedRange] = []
+    inside: set[int] = set()
+    start = 0
+    for offset, piece in edges:
+        if inside and offset > start:
+            found.append(MergedRange(ByteRange(start, offset), tuple(sorted(inside))))
+        inside ^= {piece}
+        start = offset
+    return tuple(found)
+
+
+def _shared(writes: Sequence[RangeSet]) -> RangeSet:
+    """Bytes that more than one set holds; O(n log n) over all ranges."""
+    edges = sorted(
+        edge for ranges in writes for part in ranges.ranges for edge in ((part.start, 1), (part.stop, -1))
+    )
+    found: list[ByteRange] = []
+    depth = start = 0
+    for offset, step in edges:
+        if depth >= 2 and offset > start:
+            found.append(ByteRange(start, offset))
+        depth += step
+        start = offset
+    return RangeSet.of(found)
+
+
+def _aligned(ranges: RangeSet, nbytes: int) -> RangeSet:
+    """``ranges`` widened to multiples of the alignment, within the buffer."""
+    return RangeSet.of(
+        ByteRange(
+            part.start // _ALIGNMENT * _ALIGNMENT, min(-(-part.stop // _ALIGNMENT) * _ALIGNMENT, nbytes)
+        )
+        for part in ranges.ranges
+    )

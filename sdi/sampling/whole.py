@@ -1,0 +1,51 @@
+"""Access maps that know nothing but whether an argument is read or written at all."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sdi.clc.model import ArgumentKind, KernelModel
+from sdi.intervals import ByteRange, RangeSet
+from sdi.ndrange import GroupBox, NDRange
+from sdi.sampling.model import AccessRange, Precision
+
+
+@dataclass(frozen=True, slots=True)
+class BoundWholeAccess:
+    """Every box may touch every byte."""
+
+    ranges: tuple[AccessRange, ...]
+
+    def over(self, box: GroupBox) -> tuple[AccessRange, ...]:
+        """See ``BoundAccess``."""
+        del box
+        return self.ranges
+
+
+@dataclass(frozen=True, slots=True)
+class WholeAccess:
+    """See ``KernelAccess``: reads and writes of whole buffers, from the kernel's model."""
+
+    model: KernelModel
+
+    def bind(
+        self, ndrange: NDRange, values: tuple[bytes | None, ...], buffer_nbytes: tuple[int | None, ...]
+    ) -> BoundWholeAccess:
+        """See ``KernelAccess``."""
+        del ndrange, values
+        found = []
+        for index, (argument, nbytes) in enumerate(zip(self.model.arguments, buffer_nbytes, strict=True)):
+            if argument.kind not in (ArgumentKind.GLOBAL, ArgumentKind.CONSTANT):
+                continue
+            whole = RangeSet((ByteRange(0, nbytes),)) if nbytes else RangeSet()
+            writes = argument.writes or argument.atomic
+            found.append(
+                AccessRange(
+                    index,
+                    whole if argument.reads or argument.atomic else RangeSet(),
+                    whole if writes else RangeSet(),
+                    Precision.WHOLE if writes else Precision.EXACT,
+                    reads_whole=argument.reads,
+                )
+            )
+        return BoundWholeAccess(tuple(found))
