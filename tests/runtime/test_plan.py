@@ -1,0 +1,188 @@
+"""Plans carried out on a dense model: whatever the access ranges, the host reads what one device would."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sdi.clc.model import Argument, ArgumentKind, KernelModel
+from sdi.intervals import ByteRange, RangeSet
+from sdi.ndrange import GroupBox
+from sdi.runtime.arguments import Pointer
+from sdi.runtime.plan import make_plan
+from sdi.sampling.model import AccessRange, Precision
+from sdi.vmem.directory import HOST, Directory, member_memory
+from sdi.vmem.memory import VirtualBuffer
+from sdi.vmem.merge import merge_diffs
+
+NBYTES = 64
+EMPTY = RangeSet()
+
+
+def argument(index: int) -> Argument:
+    return Argument(f"a{index}", "uchar*", ArgumentKind.GLOBAL, 8, 0x119B, 0x11A3, 0, True, True, False, 1, 1)
+
+
+@dataclass(frozen=True)
+class Maps:
+    """``pieces[k][argument]``; box k starts at group k."""
+
+    pieces: tuple[tuple[AccessRange, ...], ...]
+
+    def over(self, box: GroupBox) -> tuple[AccessRange, ...]:
+        return self.pieces[box.start[0]]
+
+
+RANGE = st.tuples(st.integers(0, NBYTES - 1), st.integers(1, 12)).map(
+    lambda p: ByteRange(p[0], min(p[0] + p[1], NBYTES))
+)
+SETS = st.lists(RANGE, max_size=3).map(RangeSet.of)
+ACCESS = st.tuples(SETS, SETS, st.sampled_from([Precision.EXACT, Precision.MAY, Precision.WHOLE]))
+
+
+@settings(max_examples=400, deadline=None)
+@given(
+    st.lists(st.lists(ACCESS, min_size=2, max_size=2), min_size=2, max_size=4),
+    st.sampled_from([(1, 1), (1, 2)]),
+    st.integers(0, 10_000),
+    st.booleans(),
+)
+def test_a_split_launch_leaves_what_one_device_would(
+    drawn: list[list[tuple[RangeSet, RangeSet, Precision]]], bound: tuple[int, int], seed: int, defined: bool
+) -> None:
+    choose = random.Random(seed)
+    whole = RangeSet((ByteRange(0, NBYTES),))
+    pieces = tuple(
+        tuple(
+            AccessRange(index, reads, whole if precision is Precision.WHOLE else writes, precision)
+            for index, (reads, writes, precision) in enumerate(arguments)
+        )
+        for arguments in drawn
+    )
+    members = len(pieces)
+    model = KernelModel("k", (argument(0), argument(1)), None, "", "", 1)
+    values = tuple(Pointer(buffer, 0) for buffer in bound)
+    buffers = {b: _buffer(b, members, defined) for b in sorted(set(bound))}
+    boxes = tuple(GroupBox((k, 0, 0), (k + 1, 1, 1)) for k in range(members))
+    plan = make_plan(model, values, Maps(pieces), boxes, buffers)
+    noise = np.random.default_rng(seed)
+    for used in plan.buffers:
+        directory = used.buffer.directory
+        memories = noise.integers(0, 256, (members + 1, NBYTES), np.uint8)
+        truth = memories[HOST].copy()
+        if not defined:
+            directory.wrote(HOST, ByteRange(0, NBYTES))
+        _scatter(directory, memories, choose)
+
+        def fetch(
+            memory: int, over: ByteRange, same: bool, directory: Directory = directory, memories=memories
+        ) -> None:  # type: ignore[no-untyped-def]
+            for copy in directory.read(memory, over, same):
+                part = slice(copy.over.start, copy.over.stop)
+                memories[memory][part] = memories[copy.source][part]
+
+        for merged in used.merged:
+            fetch(HOST, merged.over, False)
+        for k, piece in enumerate(used.pieces):
+            for merged in used.merged:
+                if k in merged.pieces:
+                    fetch(member_memory(k), merged.over, True)
+            for part in piece.needs.ranges:
+                fetch(member_memory(k), part, False)
+        # What each piece writes: all of an exact range, some of the others; no byte by two pieces.
+        written: set[int] = set()
+        for k in range(members):
+            for access, pointer in zip(pieces[k], values, strict=True):
+                if pointer.buffer != used.buffer.id:
+                    continue
+                for read in access.reads.ranges:
+                    seen = memories[member_memory(k)][read.start : read.stop]
+                    untouched = [at not in written for at in range(read.start, read.stop)]
+                    assert (seen == truth[read.start : read.stop])[untouched].all()
+                for part in access.writes.ranges:
+                    for at in range(part.start, part.stop):
+                        exact = access.precision is Precision.EXACT
+                        if at in written or not (exact or choose.random() < 0.5):
+                            continue
+                        written.add(at)
+                        value = choose.randrange(256)
+                        memories[member_memory(k)][at] = truth[at] = value
+        # An exact range that another piece wrote too is a race of the drawn program: leave those bytes out.
+        racing = _racing(pieces, values, used.buffer.id)
+        for k, piece in enumerate(used.pieces):
+            for part in piece.owns.ranges:
+                directory.wrote(member_memory(k), part)
+        for merged in used.merged:
+            part = slice(merged.over.start, merged.over.stop)
+            merge_diffs(
+                memories[HOST][part], [memories[member_memory(k)][part].copy() for k in merged.pieces], 1
+            )
+            directory.wrote(HOST, merged.over)
+        directory.check()
+        fetch(HOST, ByteRange(0, NBYTES), False)
+        kept = np.array([at not in racing for at in range(NBYTES)])
+        assert (memories[HOST] == truth)[kept].all()
+
+
+def _buffer(number: int, members: int, defined: bool) -> VirtualBuffer:
+    return VirtualBuffer(number, NBYTES, 0, Directory(NBYTES, defined), [], cast(list, [None] * members))
+
+
+def _scatter(directory: Directory, memories: np.ndarray, choose: random.Random) -> None:
+    """Leave the data where earlier launches might have: pieces of it on members only, copies of it elsewhere."""
+    for _ in range(4):
+        memory, start = choose.randrange(len(memories)), choose.randrange(NBYTES)
+        over = ByteRange(start, min(start + choose.randrange(1, 24), NBYTES))
+        for copy in directory.read(memory, over):
+            part = slice(copy.over.start, copy.over.stop)
+            memories[memory][part] = memories[copy.source][part]
+        if choose.random() < 0.5:
+            directory.wrote(memory, over)
+
+
+def _racing(
+    pieces: tuple[tuple[AccessRange, ...], ...], values: tuple[Pointer, ...], buffer: int
+) -> set[int]:
+    """Bytes that two pieces claim to write exactly."""
+    counts: dict[int, set[int]] = {}
+    for k, arguments in enumerate(pieces):
+        for access, pointer in zip(arguments, values, strict=True):
+            if pointer.buffer == buffer and access.precision is Precision.EXACT:
+                for part in access.writes.ranges:
+                    for at in range(part.start, part.stop):
+                        counts.setdefault(at, set()).add(k)
+    return {at for at, members in counts.items() if len(members) > 1}
+
+
+def test_disjoint_exact_writes_fetch_nothing_and_merge_nothing() -> None:
+    model = KernelModel("k", (argument(0),), None, "", "", 1)
+    halves = [RangeSet((ByteRange(0, 32),)), RangeSet((ByteRange(32, 64),))]
+    maps = Maps(tuple((AccessRange(0, EMPTY, half, Precision.EXACT),) for half in halves))
+    boxes = (GroupBox((0, 0, 0), (1, 1, 1)), GroupBox((1, 0, 0), (2, 1, 1)))
+    (used,) = make_plan(model, (Pointer(1, 0),), maps, boxes, {1: _buffer(1, 2, True)}).buffers
+    assert used.merged == ()
+    assert [piece.needs for piece in used.pieces] == [EMPTY, EMPTY]
+    assert [piece.owns for piece in used.pieces] == halves
+
+
+def test_only_the_overlap_of_uncertain_writes_is_merged() -> None:
+    model = KernelModel("k", (argument(0),), None, "", "", 1)
+    writes = [RangeSet((ByteRange(0, 40),)), RangeSet((ByteRange(32, 64),))]
+    maps = Maps(tuple((AccessRange(0, EMPTY, part, Precision.MAY),) for part in writes))
+    boxes = (GroupBox((0, 0, 0), (1, 1, 1)), GroupBox((1, 0, 0), (2, 1, 1)))
+    (used,) = make_plan(model, (Pointer(1, 0),), maps, boxes, {1: _buffer(1, 2, True)}).buffers
+    assert [(m.over, m.pieces) for m in used.merged] == [(ByteRange(32, 40), (0, 1))]
+    assert [piece.owns.nbytes for piece in used.pieces] == [32, 24]
+
+
+def test_ranges_of_a_sub_buffer_count_from_its_root() -> None:
+    model = KernelModel("k", (argument(0),), None, "", "", 1)
+    maps = Maps(((AccessRange(0, RangeSet((ByteRange(0, 8),)), EMPTY, Precision.EXACT),),))
+    boxes = (GroupBox((0, 0, 0), (1, 1, 1)),)
+    (used,) = make_plan(model, (Pointer(1, 16),), maps, boxes, {1: _buffer(1, 1, True)}).buffers
+    assert used.pieces[0].needs == RangeSet((ByteRange(16, 24),))
