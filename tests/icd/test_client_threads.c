@@ -18,7 +18,7 @@ enum { NUM_THREADS = 8, NUM_STEPS = 60, NUM_ITEMS = 256 };
 
 static cl_device_id device;
 static cl_context context;
-static const char *source = "__kernel void add(global int *data, int term) {}";
+static const char *source = "__kernel void add(__global int *data, int term) { data[get_global_id(0)] += term; }";
 
 static void CL_CALLBACK count(cl_event event, cl_int status, void *data)
 {

@@ -185,6 +185,8 @@ void sdi_hold(void *held)
 void sdi_unhold(void *held)
 {
     struct sdi_object *object = held;
+    if (object->generation != sdi_generation)
+        return; /* held before a fork, by a callback that is now in the child */
     if (--object->holds == 0 && object->refs == 0)
         drop(object);
 }

@@ -260,9 +260,12 @@ cl_int sdi_clBuildProgram(cl_program program, cl_uint num_devices, const cl_devi
 
 /* ---- information -------------------------------------------------------------------------------------------------- */
 
+/* Client lock held. */
 static cl_int answer_names(cl_program program, size_t size, void *value, size_t *size_ret)
 {
     size_t nbytes = 1;
+    if (!program->build)
+        return CL_INVALID_PROGRAM_EXECUTABLE;
     for (uint32_t i = 0; i < program->num_tables; i++)
         nbytes += strlen(program->tables[i].name) + (i > 0);
     char *names = malloc(nbytes), *at = names;
@@ -297,6 +300,7 @@ static cl_int answer_binary(cl_program program, bool only_size, size_t size, voi
 
 cl_int sdi_clGetProgramInfo(cl_program program, cl_uint param, size_t size, void *value, size_t *size_ret)
 {
+    cl_int status;
     if (!sdi_is_program(program))
         return CL_INVALID_PROGRAM;
     switch (param) {
@@ -326,7 +330,10 @@ cl_int sdi_clGetProgramInfo(cl_program program, cl_uint param, size_t size, void
             return CL_INVALID_PROGRAM_EXECUTABLE;
         SDI_ANSWER(size_t, program->num_tables);
     case CL_PROGRAM_KERNEL_NAMES:
-        return program->build ? answer_names(program, size, value, size_ret) : CL_INVALID_PROGRAM_EXECUTABLE;
+        sdi_lock(); /* a build in another thread replaces the tables */
+        status = answer_names(program, size, value, size_ret);
+        sdi_unlock();
+        return status;
     default:
         return CL_INVALID_VALUE;
     }
