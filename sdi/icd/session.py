@@ -294,10 +294,11 @@ class Session:
 
     def finished(self, node: Node) -> None:
         """See ``EventSink``."""
-        self._transfer_nbytes.pop(node.id, None)
+        transfer = self._transfer_nbytes.pop(node.id, None)
         if node.slot:
             self._page.finished(node.slot, node.status, node.submitted_ns, node.start_ns, node.end_ns)
-        if node.watches:
+        # The lander holds what a transfer needs until it hears of it, also of one that fails before it starts.
+        if node.watches or (transfer is not None and node.status < 0):
             self._notice(NoticeKind.EVENT_STATUS, node.id, node.status)
 
     # -- sending --------------------------------------------------------------------------------------
