@@ -2,8 +2,8 @@
 
 The scheduler is a role, taken in turns: ``Session.run`` takes it for each batch of records, a thread that
 posts (a member's ``-done`` thread with a completion, say) takes it if it is free and else leaves its call to
-whoever has it.  So a completion reaches the application without waking another thread of ours first.  Nothing that is
-done in a turn waits.
+whoever has it.  So a completion reaches the application without waking another thread of ours first.  Nothing
+that is done in a turn waits.
 """
 
 from __future__ import annotations
@@ -297,7 +297,7 @@ class Session:
         transfer = self._transfer_nbytes.pop(node.id, None)
         if node.slot:
             self._page.finished(node.slot, node.status, node.submitted_ns, node.start_ns, node.end_ns)
-        # The lander holds what a transfer needs until it hears of it, also of one that fails before it starts.
+        # The lander holds what a transfer needs until it hears of it, also if it fails before it starts.
         if node.watches or (transfer is not None and node.status < 0):
             self._notice(NoticeKind.EVENT_STATUS, node.id, node.status)
 

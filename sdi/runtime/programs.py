@@ -80,7 +80,7 @@ class Kernel:
             del self._cuts[cut]
 
     def last_cut(self, key: CutKey) -> tuple[GroupBox, ...] | None:
-        """The cut last chosen for launches like this: with other scalars, data had better stay where it is."""
+        """The cut last chosen for launches like this: with other scalars, data had better stay in place."""
         return self._cuts.get(key)
 
     def keep_cut(self, key: CutKey, boxes: tuple[GroupBox, ...]) -> None:

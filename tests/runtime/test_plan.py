@@ -87,13 +87,13 @@ def test_a_split_launch_leaves_what_one_device_would(
                 memories[memory][part] = memories[copy.source][part]
 
         for merged in used.merged:
-            fetch(HOST, merged.over, False)
+            _fetch(directory, memories, HOST, merged.over)
         for k, piece in enumerate(used.pieces):
             for merged in used.merged:
                 if k in merged.pieces:
-                    fetch(member_memory(k), merged.over, True)
+                    _fetch(directory, memories, member_memory(k), merged.over, same_undefined=True)
             for part in piece.needs.ranges:
-                fetch(member_memory(k), part, False)
+                _fetch(directory, memories, member_memory(k), part)
         # What each piece writes: all of an exact range, some of the others; no byte by two pieces.
         written: set[int] = set()
         for k in range(members):
@@ -124,7 +124,7 @@ def test_a_split_launch_leaves_what_one_device_would(
             )
             directory.wrote(HOST, merged.over)
         directory.check()
-        fetch(HOST, ByteRange(0, NBYTES), False)
+        _fetch(directory, memories, HOST, ByteRange(0, NBYTES))
         kept = np.array([at not in racing for at in range(NBYTES)])
         assert (memories[HOST] == truth)[kept].all()
 
@@ -133,14 +133,20 @@ def _buffer(number: int, members: int, defined: bool) -> VirtualBuffer:
     return VirtualBuffer(number, NBYTES, 0, Directory(NBYTES, defined), [], cast(list, [None] * members))
 
 
+def _fetch(
+    directory: Directory, memories: np.ndarray, memory: int, over: ByteRange, same_undefined: bool = False
+) -> None:
+    for copy in directory.read(memory, over, same_undefined):
+        part = slice(copy.over.start, copy.over.stop)
+        memories[memory][part] = memories[copy.source][part]
+
+
 def _scatter(directory: Directory, memories: np.ndarray, choose: random.Random) -> None:
-    """Leave the data where earlier launches might have: pieces of it on members only, copies of it elsewhere."""
+    """Leave the data where earlier launches might have: pieces on members only, copies elsewhere."""
     for _ in range(4):
         memory, start = choose.randrange(len(memories)), choose.randrange(NBYTES)
         over = ByteRange(start, min(start + choose.randrange(1, 24), NBYTES))
-        for copy in directory.read(memory, over):
-            part = slice(copy.over.start, copy.over.stop)
-            memories[memory][part] = memories[copy.source][part]
+        _fetch(directory, memories, memory, over)
         if choose.random() < 0.5:
             directory.wrote(memory, over)
 
