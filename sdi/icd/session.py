@@ -51,6 +51,7 @@ _HEADER = layout(HEADER)
 _REPLY = record_layout(Op.REPLY)
 _NOTICE = record_layout(Op.NOTICE)
 _LAYOUTS = {op: record_layout(op) for op in Op}
+_OPS = {op.value: op for op in Op}
 _RECV_NBYTES = 1 << 18
 _OUT_OF_ORDER = 1
 _COPY_OR_USE_HOST_PTR = 1 << 3 | 1 << 5
@@ -175,7 +176,7 @@ class Session:
     def _record(self, number: int, record_id: int, record: bytes) -> None:
         """Act on one record; a bad one is answered or logged and never ends the session."""
         try:
-            op = Op(number)
+            op = _OPS.get(number) or Op(number)
             fields = _LAYOUTS[op].unpack_from(record)
             if op in COMMANDS:
                 self._command(op, record_id, fields, record)

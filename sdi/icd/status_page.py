@@ -35,10 +35,9 @@ class StatusPage:
         self._dirty = False
 
     def submitted(self, slot: int, now_ns: int) -> None:
-        """The command is on its way."""
+        """The command is on its way.  Nobody waits for that, so nobody is woken."""
         self._words[slot * 8 + 3] = now_ns
         self._statuses[slot * 16] = 2
-        self._dirty = True
 
     def ready(self, slot: int, nbytes: int) -> None:
         """The client may copy the first ``nbytes`` bytes."""
