@@ -1,0 +1,333 @@
+"""The access maps of a kernel: made once from its tree, bound per launch, asked per box of work-groups."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sdi.clc.arguments import argument_kind
+from sdi.clc.lines import LineMap
+from sdi.clc.model import ArgumentKind
+from sdi.clc.syntax import Form as TypeForm
+from sdi.clc.syntax import Function, Space, Tree, Type
+from sdi.intervals import ByteRange, RangeSet
+from sdi.ndrange import GroupBox, NDRange
+from sdi.sampling.boxes import (
+    Domain,
+    base_ranges,
+    merged,
+    range_set,
+    reach,
+    tightened,
+    without_mixed_ids,
+)
+from sdi.sampling.forms import BASES, Binding, Form, Kind, interval
+from sdi.sampling.layout import Layouts
+from sdi.sampling.machine import Access, GaveUp, Loop, Machine, Mode
+from sdi.sampling.model import AccessRange, Precision, Reason
+from sdi.sampling.statements import Statements
+from sdi.sampling.terms import I64, Op, Terms, TermTable
+from sdi.sampling.values import HARMLESS, Pointer, Record, Value, int_type
+
+_POINTERS = (ArgumentKind.GLOBAL, ArgumentKind.CONSTANT)
+
+
+@dataclass(frozen=True, slots=True)
+class Effects:
+    """What is known of one pointer argument whatever the launch.
+
+    ``reads_anything``, ``writes_anything``: an access through it has an address that is not known.
+    """
+
+    argument: int
+    name: str
+    reads_anything: bool
+    writes_anything: bool
+
+
+@dataclass(frozen=True, slots=True)
+class KernelAnalysis:
+    """The access maps of one kernel.  Frozen, can be pickled; any thread may bind it.
+
+    ``reasons``: why arguments are not better known, whatever the launch.
+    """
+
+    name: str
+    pointers: tuple[Effects, ...]
+    accesses: tuple[Access, ...]
+    loops: tuple[Loop | None, ...]
+    table: TermTable
+    reasons: tuple[Reason, ...]
+
+    def bind(
+        self, ndrange: NDRange, values: tuple[bytes | None, ...], buffer_nbytes: tuple[int | None, ...]
+    ) -> BoundKernel:
+        """The maps for one launch; see KernelAccess."""
+        return BoundKernel(self, Binding(self.table, self.loops, ndrange, values), buffer_nbytes)
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """One access of a bound kernel, in one domain: its first byte as a form, and how many bytes.
+
+    ``is_regular``: the form depends on ids and counters only; the access happens whenever its guards hold.
+    ``is_wild``: the form depends on something of which nothing is known.
+    """
+
+    argument: int
+    mode: Mode
+    offset: Form
+    nbytes: int
+    is_regular: bool
+    is_wild: bool
+
+
+class BoundKernel:
+    """A kernel with its NDRange and scalars known.  Pure; answers for a box are kept."""
+
+    def __init__(
+        self, analysis: KernelAnalysis, binding: Binding, buffer_nbytes: tuple[int | None, ...]
+    ) -> None:
+        self._analysis = analysis
+        self._binding = binding
+        self._nbytes = {e.argument: buffer_nbytes[e.argument] or 0 for e in analysis.pointers}
+        self._known: dict[GroupBox, tuple[AccessRange, ...]] = {}
+        self._groups = self._compile()
+
+    def over(self, box: GroupBox) -> tuple[AccessRange, ...]:
+        """What the work-groups of ``box`` do, one entry per GLOBAL or CONSTANT argument, in order."""
+        known = self._known.get(box)
+        if known is None:
+            known = self._known[box] = self._over(box)
+        return known
+
+    # -- binding ---------------------------------------------------------------------------------
+
+    def _compile(self) -> list[tuple[Domain, list[Piece]]]:
+        """Pieces by domain."""
+        binding = self._binding
+        by_guards: dict[tuple[int, ...], list[Access]] = {}
+        for access in self._analysis.accesses:
+            if self._nbytes[access.argument]:
+                by_guards.setdefault(access.guards, []).append(access)
+        found: list[tuple[Domain, list[Piece]]] = []
+        for guards, accesses in by_guards.items():
+            binding.is_loose = False
+            alternatives = binding.conjunction([binding.alternatives(g) for g in guards])
+            is_loose = binding.is_loose
+            for constraints in alternatives:
+                domains: dict[tuple[Form, ...] | int, tuple[Domain, list[Piece]]] = {}
+                for access in accesses:
+                    self._piece(access, constraints, is_loose, domains)
+                found += domains.values()
+        return found
+
+    def _piece(
+        self,
+        access: Access,
+        constraints: list[Form],
+        is_loose: bool,
+        domains: dict[tuple[Form, ...] | int, tuple[Domain, list[Piece]]],
+    ) -> None:
+        binding = self._binding
+        offset = binding.exact(access.offset)
+        forms = without_mixed_ids(binding, [offset, *constraints])
+        key: tuple[Form, ...] | int = 0
+        if forms[0] is not offset or any(a is not b for a, b in zip(forms[1:], constraints, strict=True)):
+            key = len(domains) + 1
+        offset = forms[0]
+        if key not in domains:
+            atoms = self._atoms(forms[1:])
+            exact = not is_loose and all(self._is_regular(f) for f in forms[1:])
+            domains[key] = (Domain(tuple(forms[1:]), exact, atoms), [])
+        domain, pieces = domains[key]
+        extra = self._atoms([offset])
+        if set(extra) - set(domain.atoms):
+            atoms = tuple(sorted({*extra, *domain.atoms}))
+            domain = Domain(domain.constraints, domain.is_exact, atoms)
+            domains[key] = (domain, pieces)
+        regular = access.is_definite and self._is_regular(offset) and self._are_closed(access.loops)
+        wild = any(v >= BASES and binding.atoms[v - BASES].kind in (Kind.ANY, Kind.WRAPPED) for v in extra)
+        pieces.append(Piece(access.argument, access.mode, offset, access.nbytes, regular, wild))
+
+    def _is_regular(self, form: Form) -> bool:
+        atoms = self._binding.atoms
+        return all(v < BASES or atoms[v - BASES].kind is Kind.COUNTER for v in form[1])
+
+    def _are_closed(self, loops: tuple[int, ...]) -> bool:
+        """Whether what holds for one iteration of these loops holds for all earlier ones."""
+        binding = self._binding
+        for number in loops:
+            loop = self._analysis.loops[number]
+            if loop is None:
+                return False
+            variable = next(iter(binding.form(loop.counter)[1]))
+            if not interval((0, {variable: 1}), binding.ranges)[1] < 1 << 64:
+                return False
+            saved, binding.is_loose = binding.is_loose, False
+            closed = True
+            for condition in loop.conditions:
+                found = binding.alternatives(condition)
+                if len(found) > 1 or any(f[1].get(variable, 0) > 0 for each in found for f in each):
+                    closed = False
+            closed = closed and not binding.is_loose
+            binding.is_loose = saved
+            if not closed:
+                return False
+        return True
+
+    def _atoms(self, forms: list[Form]) -> tuple[int, ...]:
+        """The atoms that some forms need, in order."""
+        found: set[int] = set()
+        pending = [v for _, parts in forms for v in parts if v >= BASES]
+        while pending:
+            variable = pending.pop()
+            if variable not in found:
+                found.add(variable)
+                inner = self._binding.atoms[variable - BASES].forms
+                pending += [v for _, parts in inner for v in parts if v >= BASES]
+        return tuple(sorted(found))
+
+    # -- boxes -----------------------------------------------------------------------------------
+
+    def _over(self, box: GroupBox) -> tuple[AccessRange, ...]:
+        atoms = self._binding.atoms
+        ranges = base_ranges(self._binding, box)
+        reads: dict[int, list[tuple[int, int]] | None] = {e: [] for e in self._nbytes}
+        certain: dict[int, list[tuple[int, int]]] = {e: [] for e in self._nbytes}
+        possible: dict[int, list[tuple[int, int]] | None] = {e: [] for e in self._nbytes}
+        for domain, pieces in self._groups:
+            inside = tightened(domain, atoms, ranges)
+            if inside is None:
+                continue
+            for piece in pieces:
+                found = reach(piece.offset, piece.nbytes, piece.is_regular, domain, inside)
+                if found is not None and piece.is_wild and not found.is_exact:
+                    (lo, hi), nbytes = found.spans[0], self._nbytes[piece.argument]
+                    if lo <= 0 and hi >= nbytes:
+                        found = None
+                if piece.mode is Mode.WRITE and found is not None and found.is_exact:
+                    certain[piece.argument] += found.spans
+                    continue
+                into = reads if piece.mode is Mode.READ else possible
+                if found is None:
+                    into[piece.argument] = None
+                    continue
+                spans = into[piece.argument]
+                if spans is not None:
+                    spans += found.spans
+        return tuple(
+            self._answer(e, reads[e.argument], certain[e.argument], possible[e.argument])
+            for e in self._analysis.pointers
+        )
+
+    def _answer(
+        self,
+        effects: Effects,
+        reads: list[tuple[int, int]] | None,
+        certain: list[tuple[int, int]],
+        possible: list[tuple[int, int]] | None,
+    ) -> AccessRange:
+        nbytes = self._nbytes[effects.argument]
+        whole = RangeSet((ByteRange(0, nbytes),)) if nbytes else RangeSet()
+        reads_whole = effects.reads_anything or reads is None
+        read = whole if reads is None or reads_whole else range_set(reads, nbytes)
+        if effects.writes_anything or possible is None:
+            return AccessRange(effects.argument, read, whole, Precision.WHOLE, reads_whole)
+        written = range_set(certain, nbytes)
+        precision = Precision.EXACT
+        if possible:
+            wider = range_set(merged([*certain, *possible]), nbytes)
+            if wider != written:
+                written, precision = wider, Precision.MAY
+        return AccessRange(effects.argument, read, written, precision, reads_whole)
+
+
+def analyse(tree: Tree, function: Function) -> KernelAnalysis:
+    """The access maps of a kernel; a few milliseconds, on any thread."""
+    machine = Machine()
+    lines = LineMap(tree.text)
+    parameters = function.parameters
+    pointers = [i for i, p in enumerate(parameters) if argument_kind(p.type) in _POINTERS]
+    names = [p.name or f"argument {i}" for i, p in enumerate(parameters)]
+    reasons: list[Reason] = []
+    reads: set[int] = set()
+    writes: set[int] = set()
+    try:
+        layouts = Layouts(tree)
+        Statements(tree, machine).kernel(
+            function, [_argument(machine.terms, layouts, i, p.type) for i, p in enumerate(parameters)]
+        )
+    except (GaveUp, RecursionError) as cause:
+        reads, writes = set(pointers), set(pointers)
+        at = cause.offset if isinstance(cause, GaveUp) else function.nodes[0].begin
+        why = str(cause) if isinstance(cause, GaveUp) else "is nested too deeply"
+        reasons += [Reason(i, f"the kernel {why}", lines.place(at)[1]) for i in pointers]
+        machine.accesses.clear()
+    for unknown in machine.unknown:
+        reached = [i for i in pointers if _may_reach(unknown.space, parameters[i].type)]
+        (reads if unknown.mode is Mode.READ else writes).update(reached)
+        line = lines.place(unknown.at)[1]
+        verb = "reads" if unknown.mode is Mode.READ else "writes"
+        reasons += [Reason(i, f"{verb} through a pointer that is not followed", line) for i in reached]
+    table = machine.terms.finish()
+    accesses = tuple(machine.accesses)
+    reasons += _reasons(accesses, table, lines)
+    return KernelAnalysis(
+        function.name,
+        tuple(Effects(i, names[i], i in reads, i in writes) for i in pointers),
+        accesses,
+        tuple(machine.found_loops),
+        table,
+        tuple(dict.fromkeys(reasons)),
+    )
+
+
+def _reasons(accesses: tuple[Access, ...], table: TermTable, lines: LineMap) -> list[Reason]:
+    found: list[Reason] = []
+    for access in accesses:
+        verb = "reads" if access.mode is Mode.READ else "writes"
+        line = lines.place(access.at)[1]
+        if table.opaque[access.offset]:
+            found.append(Reason(access.argument, f"{verb} at an index that depends on data", line))
+        elif access.mode is Mode.WRITE and any(table.opaque[g] for g in access.guards):
+            found.append(Reason(access.argument, "writes under a condition that depends on data", line))
+        elif access.mode is Mode.WRITE and not access.is_definite:
+            found.append(Reason(access.argument, "may write less than the bytes named here", line))
+    return found
+
+
+def _may_reach(space: Space, parameter: Type) -> bool:
+    pointee = parameter.element
+    if pointee is None or space in (Space.LOCAL, Space.PRIVATE):
+        return False
+    return space not in (Space.GLOBAL, Space.CONSTANT) or pointee.space in (space, Space.GENERIC, Space.NONE)
+
+
+def _argument(terms: Terms, layouts: Layouts, number: int, of: Type) -> Value:
+    kind = argument_kind(of)
+    if kind in _POINTERS:
+        return Pointer(((number, terms.const(0, I64)),))
+    if kind is ArgumentKind.LOCAL:
+        return HARMLESS
+    return _scalar(terms, layouts, number, 0, of)
+
+
+def _scalar(terms: Terms, layouts: Layouts, number: int, offset: int, of: Type) -> Value:
+    """The value of (a part of) an argument that is passed by value."""
+    kind = int_type(of)
+    if kind is not None:
+        if kind.bits < 8:
+            return terms.unknown(kind)
+        return terms.make(Op.SCALAR, (), kind, (number, offset))
+    element = of.element
+    if of.form is TypeForm.VECTOR and element is not None and int_type(element) is not None:
+        parts = range(of.count)
+        return tuple(_scalar(terms, layouts, number, offset + i * element.nbytes, element) for i in parts)
+    if of.form is TypeForm.RECORD:
+        fields = layouts.fields(of)
+        if fields is not None:
+            items = fields.items()
+            return Record(
+                tuple((n, _scalar(terms, layouts, number, offset + f.offset, f.type)) for n, f in items)
+            )
+    return None

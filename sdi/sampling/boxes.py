@@ -1,0 +1,192 @@
+"""What a bound kernel's accesses reach when a box of work-groups runs: ranges of bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from sdi.intervals import ByteRange, RangeSet
+from sdi.ndrange import GroupBox
+from sdi.sampling.forms import (
+    BASES,
+    GLOBAL,
+    GROUP,
+    LOCAL,
+    Atom,
+    Binding,
+    Form,
+    Range,
+    atom_range,
+    interval,
+    is_finite,
+    plus,
+)
+
+MAX_RANGES = 10_000
+_ROUNDS = 3
+
+Span = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Domain:
+    """One way in which a group of guards can hold: every constraint is >= 0.
+
+    ``is_exact``: the work-items and iterations that satisfy the constraints are those that pass the guards.
+    ``atoms``: the atoms to compute, in order.
+    """
+
+    constraints: tuple[Form, ...]
+    is_exact: bool
+    atoms: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """The bytes one access reaches: spans, sorted or not.  ``is_exact``: these and no other ones."""
+
+    spans: list[Span]
+    is_exact: bool
+
+
+def base_ranges(binding: Binding, box: GroupBox) -> list[Range]:
+    """The ranges of all variables in a box; those of atoms are the whole launch's."""
+    n = binding.ndrange
+    found = list(binding.ranges)
+    for dim in range(3):
+        first, stop, local = box.start[dim], box.stop[dim], n.local_size[dim]
+        found[GLOBAL + dim] = (n.offset[dim] + first * local, n.offset[dim] + stop * local - 1)
+        found[GROUP + dim] = (first, stop - 1)
+    return found
+
+
+def tightened(domain: Domain, atoms: list[Atom], ranges: list[Range]) -> list[Range] | None:
+    """The ranges inside a domain; None when it is empty."""
+    found = list(ranges)
+    for variable in domain.atoms:
+        atom = atoms[variable - BASES]
+        if atom.forms:
+            lo, hi = atom_range(atom, found)
+            found[variable] = (lo, hi)
+    for _ in range(_ROUNDS):
+        changed = False
+        for constant, parts in domain.constraints:
+            # Each variable's part is at least what the others leave.
+            highest = constant
+            for variable, factor in parts.items():
+                highest += factor * (found[variable][1] if factor > 0 else found[variable][0])
+            if highest < 0:
+                return None
+            for variable, factor in parts.items():
+                lo, hi = found[variable]
+                if factor > 0:
+                    least = hi - highest // factor
+                    if least > lo:
+                        if least > hi:
+                            return None
+                        found[variable] = (least, hi)
+                        changed = True
+                else:
+                    most = lo + highest // -factor
+                    if most < hi:
+                        if most < lo:
+                            return None
+                        found[variable] = (lo, most)
+                        changed = True
+        if not changed:
+            break
+        for variable in domain.atoms:
+            atom = atoms[variable - BASES]
+            if atom.forms:
+                lo, hi = atom_range(atom, found)
+                lo, hi = max(lo, found[variable][0]), min(hi, found[variable][1])
+                if lo > hi:
+                    return None
+                found[variable] = (lo, hi)
+    return found
+
+
+def reach(offset: Form, nbytes: int, is_regular: bool, domain: Domain, ranges: list[Range]) -> Reach | None:
+    """The bytes of ``offset`` over a tightened domain; None when they have no bounds.
+
+    ``is_regular``: the offset depends on ids and counters only.
+    """
+    lo, hi = interval(offset, ranges)
+    if not is_finite(lo, hi):
+        return None
+    if is_regular and domain.is_exact:
+        for constraint in domain.constraints:
+            if interval(constraint, ranges)[0] < 0:
+                return Reach([(lo, hi + nbytes)], False)
+        strides = sorted((abs(c), ranges[v][1] - ranges[v][0] + 1) for v, c in offset[1].items())
+        spans = image(lo, strides, nbytes)
+        if spans is not None:
+            return Reach(spans, True)
+    return Reach([(lo, hi + nbytes)], False)
+
+
+def image(start: int, strides: Iterable[tuple[int, int]], nbytes: int) -> list[Span] | None:
+    """``nbytes`` at ``start`` plus any sum of multiples of strides; None when these are too many ranges.
+
+    ``strides``: (stride, number of multiples from 0), smallest stride first.
+    """
+    spans = [(start, start + nbytes)]
+    for stride, count in strides:
+        if count == 1 or stride == 0:
+            continue
+        if len(spans) == 1:
+            first, stop = spans[0]
+            if stride <= stop - first:
+                spans = [(first, stop + stride * (count - 1))]
+                continue
+        if len(spans) * count > MAX_RANGES:
+            return None
+        spans = merged([(a + stride * k, b + stride * k) for k in range(count) for a, b in spans])
+    return spans
+
+
+def merged(spans: list[Span]) -> list[Span]:
+    """The same bytes as sorted spans that never touch."""
+    spans.sort()
+    found: list[Span] = []
+    if not spans:
+        return found
+    first, stop = spans[0]
+    for a, b in spans:
+        if a <= stop:
+            if b > stop:
+                stop = b
+        else:
+            found.append((first, stop))
+            first, stop = a, b
+    found.append((first, stop))
+    return found
+
+
+def range_set(spans: list[Span], nbytes: int) -> RangeSet:
+    """A set of bytes, cut to a buffer of ``nbytes``."""
+    inside = [(max(a, 0), min(b, nbytes)) for a, b in spans if a < nbytes and b > 0]
+    return RangeSet(tuple(ByteRange(a, b) for a, b in merged(inside)))
+
+
+def without_mixed_ids(binding: Binding, forms: list[Form]) -> list[Form]:
+    """Forms in which no dimension has a global id beside a group or local id."""
+    used = {v for _, parts in forms for v in parts if v < BASES}
+    for dim in range(3):
+        if dim in used and (GROUP + dim in used or LOCAL + dim in used):
+            n = binding.ndrange
+            parts = {GROUP + dim: n.local_size[dim], LOCAL + dim: 1}
+            whole: Form = (
+                n.offset[dim],
+                {v: c for v, c in parts.items() if binding.ranges[v][0] != binding.ranges[v][1]},
+            )
+            forms = [_replaced(form, dim, whole) for form in forms]
+    return forms
+
+
+def _replaced(form: Form, variable: int, value: Form) -> Form:
+    factor = form[1].get(variable, 0)
+    if not factor:
+        return form
+    rest = (form[0], {v: c for v, c in form[1].items() if v != variable})
+    return plus(rest, value, factor)

@@ -1,0 +1,752 @@
+"""Expressions of a symbolic run: their values, the places they name, and the memory they touch."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from sdi.clc.syntax import Form, Function, Kind, Node, Space, Tree, Type, callee_of
+from sdi.sampling.layout import Layouts
+from sdi.sampling.machine import GaveUp, Machine, Mode
+from sdi.sampling.terms import I32, I64, U32, U64, IntType, Op
+from sdi.sampling.values import HARMLESS, Pointer, Record, Value, fresh, int_type, is_bool, joined
+
+Path = tuple[str | int, ...]
+Inliner = Callable[[Function, list[Value], Node], Value]
+
+_INTEGER = re.compile(r"(0[xX][0-9a-fA-F]+|0[bB][01]+|\d+)([uUlL]*)\Z")
+_COMPONENTS = {c: i for i, c in enumerate("xyzw")} | {c: i for i, c in enumerate("rgba")}
+_ARITHMETIC = {
+    "/": Op.DIV,
+    "%": Op.REM,
+    "&": Op.AND,
+    "|": Op.OR,
+    "^": Op.XOR,
+    "<<": Op.SHL,
+    ">>": Op.SHR,
+}
+_COMPARISONS = frozenset({"<", ">", "<=", ">=", "==", "!="})
+_SIZES = {"char": 1, "uchar": 1, "bool": 1, "short": 2, "ushort": 2, "half": 2, "int": 4, "uint": 4}
+_SIZES |= {"float": 4, "long": 8, "ulong": 8, "double": 8, "size_t": 8, "unsigned": 4, "ptrdiff_t": 8}
+_NAMED_SIZE = re.compile(r"sizeof\s*\(\s*(?:(?:unsigned|signed)\s+)?(\w+?)(2|3|4|8|16)?\s*\)\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """A private variable, or a part of one."""
+
+    declaration: int
+    path: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """What a pointer points to."""
+
+    pointer: Value
+    space: Space
+
+
+@dataclass(frozen=True, slots=True)
+class Swizzle:
+    """Some components of a vector that lies somewhere."""
+
+    base: Place
+    indices: tuple[int, ...]
+    vector: Type
+
+
+@dataclass(frozen=True, slots=True)
+class Temporary:
+    """A value without a place."""
+
+    value: Value
+
+
+Place = Variable | Memory | Swizzle | Temporary
+
+
+class Expressions:
+    """Evaluates expressions on a machine.  Owned by: the thread of the build."""
+
+    def __init__(self, tree: Tree, machine: Machine, inline: Inliner) -> None:
+        from sdi.sampling.calls import Builtins
+
+        self.tree = tree
+        self.machine = machine
+        self.terms = machine.terms
+        self.layouts = Layouts(tree)
+        self._inline = inline
+        self._builtins = Builtins(self)
+        self._constants: dict[int, Node] | None = None
+        self._enumerators: dict[int, int] = {}
+
+    # -- values ----------------------------------------------------------------------------------
+
+    def value(self, node: Node) -> Value:
+        """Run an expression: note its accesses, answer its value."""
+        self.machine.step(node)
+        match node.kind:
+            case Kind.INTEGER_LITERAL | Kind.CHARACTER_LITERAL:
+                return self._literal(node)
+            case Kind.FLOATING_LITERAL | Kind.STRING_LITERAL:
+                return None
+            case Kind.PAREN if len(node.children) == 1:
+                return self.value(node.children[0])
+            case Kind.DECL_REF | Kind.ARRAY_SUBSCRIPT | Kind.MEMBER_REF:
+                return self.load(self.place(node), node.type, node)
+            case Kind.UNEXPOSED | Kind.CAST:
+                return self._conversion(node)
+            case Kind.UNARY_OPERATOR:
+                return self._unary(node)
+            case Kind.BINARY_OPERATOR:
+                return self._binary(node)
+            case Kind.COMPOUND_ASSIGNMENT:
+                return self._compound(node)
+            case Kind.CONDITIONAL_OPERATOR if len(node.children) == 3:
+                return self._conditional(node)
+            case Kind.CALL:
+                return self._call(node)
+            case Kind.INIT_LIST | Kind.COMPOUND_LITERAL:
+                return self._list(node)
+            case Kind.SIZEOF:
+                return self._sizeof(node)
+            case _:
+                return self._other(node)
+
+    def truth(self, value: Value) -> int:
+        """``value != 0``."""
+        if isinstance(value, int):
+            return self.terms.truth(value)
+        return self.terms.truth(self.terms.unknown(I32))
+
+    def condition(self, node: Node) -> int:
+        """The truth of an expression that guards something."""
+        return self.truth(self.value(node))
+
+    def _literal(self, node: Node) -> Value:
+        kind = int_type(node.type)
+        if kind is None:
+            return None
+        text = self.tree.source(node)
+        if node.kind is Kind.CHARACTER_LITERAL:
+            try:
+                character = ast.literal_eval(text)
+            except (ValueError, SyntaxError):
+                return self.terms.unknown(kind)
+            return (
+                self.terms.const(ord(character), kind)
+                if len(character) == 1
+                else fresh(self.terms, node.type)
+            )
+        match = _INTEGER.match(text)
+        if match is None:
+            return self.terms.unknown(kind)
+        digits = match.group(1)
+        base = 8 if digits[0] == "0" and digits.isdigit() and len(digits) > 1 else 0
+        return self.terms.const(int(digits, base), kind)
+
+    def _sizeof(self, node: Node) -> Value:
+        kind = int_type(node.type) or U64
+        operands = [c for c in node.children if c.type.nbytes]
+        if len(operands) == 1:
+            text = self.tree.source(node)
+            inner = self.tree.source(operands[0])
+            if text.removeprefix("sizeof").strip("() \t\n") == inner.strip("() \t\n"):
+                return self.terms.const(operands[0].type.nbytes, kind)
+        match = _NAMED_SIZE.match(self.tree.source(node))
+        if match is not None and match.group(1) in _SIZES:
+            count = int(match.group(2) or 1)
+            return self.terms.const(_SIZES[match.group(1)] * (4 if count == 3 else count), kind)
+        return self.terms.unknown(kind, data=False)
+
+    def converted(self, value: Value, source: Type, target: Type, explicit: bool = True) -> Value:
+        """``value`` of type ``source`` as a ``target``.
+
+        ``explicit``: a cast, which spreads a scalar over a vector; else a reinterpretation is possible.
+        """
+        terms = self.terms
+        kind = int_type(target)
+        if kind is not None:
+            if not isinstance(value, int):
+                return terms.unknown(kind)
+            return terms.convert(terms.truth(value) if is_bool(target) else value, kind)
+        match target.form:
+            case Form.POINTER:
+                if isinstance(value, Pointer):
+                    return value
+                return Pointer(()) if isinstance(value, int) and terms.value(value) == 0 else None
+            case Form.VECTOR:
+                element = target.element
+                if element is None or int_type(element) is None:
+                    return None
+                if isinstance(value, tuple) and len(value) == target.count and source.element is not None:
+                    return tuple(self.converted(v, source.element, element) for v in value)
+                is_spread = explicit or source.nbytes == element.nbytes
+                if isinstance(value, int) and is_spread:
+                    return (self.converted(value, source, element),) * target.count
+                return fresh(terms, target)
+            case Form.RECORD:
+                return value if isinstance(value, Record) else None
+            case _:
+                return None
+
+    def _conversion(self, node: Node) -> Value:
+        operands = node.operands
+        if len(operands) != 1:
+            return self._other(node)
+        child = operands[0]
+        if node.kind is Kind.UNEXPOSED:
+            indices = self.components(node, child)
+            if indices is not None:
+                return self.load(self.place(node), node.type, node)
+            if child.type.form is Form.VECTOR and node.type.form is not Form.VECTOR:
+                self.value(child)  # unknown components, or a reinterpretation
+                return fresh(self.terms, node.type)
+        if child.kind is Kind.DECL_REF and node.type.form is Form.EVENT:
+            return None
+        value = self.value(child)
+        return self.converted(value, child.type, node.type, node.kind is Kind.CAST)
+
+    def components(self, node: Node, child: Node) -> tuple[int, ...] | None:
+        """Which components an UNEXPOSED node names, or None when it is something else."""
+        if child.type.form is not Form.VECTOR:
+            return None
+        text = "".join(self.tree.text[child.end : node.end].split())
+        if not text.startswith("."):
+            return None
+        name, count = text[1:], child.type.count
+        padded = 4 if count == 3 else count
+        if name in ("lo", "hi", "even", "odd"):
+            all_of = list(range(padded))
+            half = {
+                "lo": all_of[: padded // 2],
+                "hi": all_of[padded // 2 :],
+                "even": all_of[::2],
+                "odd": all_of[1::2],
+            }
+            return tuple(half[name])
+        if name[:1] in ("s", "S") and name[1:]:
+            try:
+                return tuple(int(c, 16) for c in name[1:])
+            except ValueError:
+                return None
+        if all(c in _COMPONENTS for c in name):
+            return tuple(_COMPONENTS[c] for c in name)
+        return None
+
+    def _other(self, node: Node) -> Value:
+        """A node no rule is for: its pointers may be used in any way."""
+        for child in node.operands:
+            if 200 <= child.kind < 300 or child.kind is Kind.VAR_DECL:
+                raise GaveUp("has a statement inside an expression", node.begin)
+            self.expose(self.value(child), child)
+        return fresh(self.terms, node.type)
+
+    def expose(self, value: Value, node: Node) -> None:
+        """Any part of what ``value`` points to may be read and written."""
+        if node.type.form not in (Form.POINTER, Form.ARRAY) or node.type.element is None:
+            return
+        space = node.type.element.space
+        if isinstance(value, Pointer):
+            anywhere = self.machine.indexed(value, None, 1)
+            for mode in Mode:
+                self.machine.touch(anywhere, space, mode, 1, node.begin, is_definite=False)
+        else:
+            for mode in Mode:
+                self.machine.touch(None, space, mode, 1, node.begin)
+
+    # -- operators -------------------------------------------------------------------------------
+
+    def _unary(self, node: Node) -> Value:
+        child = node.children[0]
+        match node.operator:
+            case "*":
+                return self.load(self.place(node), node.type, node)
+            case "&":
+                place = self.place(child)
+                return place.pointer if isinstance(place, Memory) else HARMLESS
+            case "++" | "--" | "x++" | "x--":
+                place = self.place(child)
+                old = self.load(place, child.type, child)
+                new = self._stepped(old, child.type, 1 if "+" in node.operator else -1)
+                self.store(place, child.type, new, child)
+                return old if node.operator[0] == "x" else new
+            case "!" if node.type.form is Form.INTEGER:
+                opposite = self.terms.negate(self.condition(child))
+                return self.terms.convert(opposite, int_type(node.type) or I32)
+            case "-" | "+" | "~":
+                return self._map(self.value(child), node.operator, node.type)
+            case _:
+                self.value(child)
+                return fresh(self.terms, node.type)
+
+    def _map(self, value: Value, operator: str, of: Type) -> Value:
+        if isinstance(value, tuple) and of.element is not None:
+            return tuple(self._map(v, operator, of.element) for v in value)
+        kind = int_type(of)
+        if not isinstance(value, int) or kind is None:
+            return fresh(self.terms, of)
+        value = self.terms.convert(value, kind)
+        if operator == "+":
+            return value
+        negative = self.terms.scale(value, -1)
+        return negative if operator == "-" else self.terms.add(negative, self.terms.const(-1, kind))
+
+    def _stepped(self, old: Value, of: Type, by: int) -> Value:
+        if isinstance(old, Pointer):
+            return self.machine.moved(old, by * (of.element.nbytes if of.element is not None else 0))
+        if isinstance(old, tuple) and of.element is not None:
+            return tuple(self._stepped(v, of.element, by) for v in old)
+        kind = int_type(of)
+        if isinstance(old, int) and kind is not None and not is_bool(of):
+            return self.terms.add(old, self.terms.const(by, kind))
+        return fresh(self.terms, of)
+
+    def _binary(self, node: Node) -> Value:
+        left, right = node.children
+        match node.operator:
+            case "=":
+                value = self.value(right)
+                place = self.place(left)
+                value = self.converted(value, right.type, left.type)
+                self.store(place, left.type, value, left)
+                return value
+            case ",":
+                self.value(left)
+                return self.value(right)
+            case "&&" | "||" if node.type.form is Form.INTEGER:
+                return self.terms.convert(self._shortcut(node), int_type(node.type) or I32)
+        a, b = self.value(left), self.value(right)
+        return self.operate(node.operator, a, left.type, b, right.type, node.type)
+
+    def _shortcut(self, node: Node) -> int:
+        machine = self.machine
+        left = self.condition(node.children[0])
+        needed = left if node.operator == "&&" else self.terms.negate(left)
+        known = self.terms.value(needed)
+        if known == 0:
+            return left
+        before, guards = dict(machine.env), len(machine.guards)
+        machine.assume(needed)
+        right = self.condition(node.children[1])
+        del machine.guards[guards:]
+        if machine.env != before:
+            machine.env = machine.merge(needed, machine.env, before)
+        return self.terms.join([left, right], Op.ALL if node.operator == "&&" else Op.ANY)
+
+    def operate(self, operator: str, a: Value, left: Type, b: Value, right: Type, result: Type) -> Value:
+        """A binary operator without side effects on two values."""
+        if left.form is Form.POINTER or right.form is Form.POINTER:
+            return self._pointer_arithmetic(operator, a, left, b, right, result)
+        if result.form is Form.VECTOR:
+            return self._vector(operator, a, left, b, right, result)
+        kind = int_type(result)
+        if kind is None or not isinstance(a, int) or not isinstance(b, int):
+            return fresh(self.terms, result)
+        terms = self.terms
+        if operator in _COMPARISONS:
+            common = usual(terms.type(a), terms.type(b))
+            a, b = terms.convert(a, common), terms.convert(b, common)
+            match operator:
+                case "<":
+                    found = terms.less(a, b)
+                case ">":
+                    found = terms.less(b, a)
+                case "<=":
+                    found = terms.negate(terms.less(b, a))
+                case ">=":
+                    found = terms.negate(terms.less(a, b))
+                case "==":
+                    found = terms.equal(a, b)
+                case _:
+                    found = terms.negate(terms.equal(a, b))
+            return terms.convert(found, kind)
+        if operator in ("<<", ">>"):
+            return terms.binary(_ARITHMETIC[operator], terms.convert(a, kind), b)
+        a, b = terms.convert(a, kind), terms.convert(b, kind)
+        match operator:
+            case "+":
+                return terms.add(a, b)
+            case "-":
+                return terms.sub(a, b)
+            case "*":
+                return terms.mul(a, b)
+            case "/" | "%" | "&" | "|" | "^":
+                return terms.binary(_ARITHMETIC[operator], a, b)
+            case _:
+                return terms.unknown(kind)
+
+    def _vector(self, operator: str, a: Value, left: Type, b: Value, right: Type, result: Type) -> Value:
+        element = result.element
+        if element is None or int_type(element) is None or operator in (*_COMPARISONS, "&&", "||"):
+            return fresh(self.terms, result)
+        count = result.count
+        xs = a if isinstance(a, tuple) else (a,) * count
+        ys = b if isinstance(b, tuple) else (b,) * count
+        if len(xs) != count or len(ys) != count:
+            return fresh(self.terms, result)
+        x_type = left.element if isinstance(a, tuple) and left.element is not None else left
+        y_type = right.element if isinstance(b, tuple) and right.element is not None else right
+        pairs = zip(xs, ys, strict=True)
+        return tuple(self.operate(operator, x, x_type, y, y_type, element) for x, y in pairs)
+
+    def _pointer_arithmetic(
+        self, operator: str, a: Value, left: Type, b: Value, right: Type, result: Type
+    ) -> Value:
+        if right.form is Form.POINTER and operator == "+":
+            a, left, b, right = b, right, a, left
+        if result.form is Form.POINTER and operator in ("+", "-") and right.form is Form.INTEGER:
+            stride = left.element.nbytes if left.element is not None else 0
+            stride = stride or (1 if left.element is not None and left.element.form is Form.VOID else 0)
+            if isinstance(a, Pointer) and stride:
+                return self.machine.indexed(a, b, stride, 1 if operator == "+" else -1)
+            return None
+        return fresh(self.terms, result)
+
+    def _compound(self, node: Node) -> Value:
+        left, right = node.children
+        operator = node.operator[:-1]
+        value = self.value(right)
+        place = self.place(left)
+        old = self.load(place, left.type, left)
+        new = self._compounded(operator, old, left.type, value, right.type)
+        self.store(place, left.type, new, left)
+        return new
+
+    def _compounded(self, operator: str, old: Value, left: Type, value: Value, right: Type) -> Value:
+        if left.form is Form.POINTER:
+            return self._pointer_arithmetic(operator, old, left, value, right, left)
+        if left.form is Form.VECTOR:
+            return self._vector(operator, old, left, value, right, left)
+        kind = int_type(left)
+        if kind is None or not isinstance(old, int) or not isinstance(value, int):
+            return fresh(self.terms, left)
+        common = usual(self.terms.type(old), self.terms.type(value))
+        if operator in ("<<", ">>"):
+            common = usual(self.terms.type(old), I32 if kind.bits < 32 else self.terms.type(old))
+        wide = _as_type(left, common)
+        made = self.operate(operator, self.terms.convert(old, common), wide, value, wide, wide)
+        return self.converted(made, wide, left)
+
+    def _conditional(self, node: Node) -> Value:
+        machine = self.machine
+        if node.children[0].type.form is Form.VECTOR:
+            for child in node.children:
+                self.value(child)
+            return fresh(self.terms, node.type)
+        condition = self.condition(node.children[0])
+        known = self.terms.value(condition)
+        if known is not None:
+            child = node.children[1 if known else 2]
+            return self.converted(self.value(child), child.type, node.type)
+        before, guards = dict(machine.env), len(machine.guards)
+        values: list[Value] = []
+        environments: list[dict[int, Value]] = []
+        for child, side in zip(node.children[1:], (condition, self.terms.negate(condition)), strict=True):
+            machine.env = dict(before)
+            machine.assume(side)
+            values.append(self.converted(self.value(child), child.type, node.type))
+            environments.append(machine.env)
+            del machine.guards[guards:]
+        machine.env = machine.merge(condition, environments[0], environments[1])
+        return joined(self.terms, condition, values[0], values[1])
+
+    def _list(self, node: Node) -> Value:
+        """``{...}`` or ``(int2)(a, b)``."""
+        operands = node.operands
+        if node.kind is Kind.COMPOUND_LITERAL:
+            if len(operands) == 1:
+                return self.converted(self.value(operands[0]), operands[0].type, node.type)
+            return self._other(node)
+        values = [self.value(child) for child in operands]
+        if node.type.form is Form.VECTOR and node.type.element is not None:
+            parts: list[Value] = []
+            for child, value in zip(operands, values, strict=True):
+                of = child.type
+                if of.form is Form.VECTOR and of.element is not None:
+                    known = isinstance(value, tuple) and len(value) == of.count
+                    each = value if known and isinstance(value, tuple) else (None,) * of.count
+                    parts += [self.converted(v, of.element, node.type.element) for v in each]
+                else:
+                    parts.append(self.converted(value, of, node.type.element))
+            if len(parts) == 1 and node.type.count > 1 and self.tree.source(node)[:1] == "(":
+                parts *= node.type.count
+            return tuple(parts) if len(parts) == node.type.count else fresh(self.terms, node.type)
+        if node.type.form is Form.RECORD and "=" not in self.tree.source(node):
+            fields = self.layouts.fields(node.type)
+            if fields is not None and len(fields) == len(values):
+                pairs = zip(fields.items(), operands, values, strict=True)
+                return Record(tuple((n, self.converted(v, o.type, f.type)) for (n, f), o, v in pairs))
+        if len(values) == 1 and node.type.form in (Form.INTEGER, Form.POINTER):
+            return self.converted(values[0], operands[0].type, node.type)
+        return fresh(self.terms, node.type)
+
+    # -- calls -----------------------------------------------------------------------------------
+
+    def _call(self, node: Node) -> Value:
+        reference = callee_of(node)
+        arguments = node.children[1:]
+        if reference is None:
+            raise GaveUp("calls through a pointer", node.begin)
+        function = self.tree.functions.get(reference.declaration)
+        if function is not None:
+            values = [self.value(a) for a in arguments]
+            if function.body is None:
+                for argument, value in zip(arguments, values, strict=True):
+                    self.expose(value, argument)
+                return fresh(self.terms, node.type)
+            return self._inline(function, values, node)
+        return self._builtins.call(node, reference.name, arguments)
+
+    # -- places ----------------------------------------------------------------------------------
+
+    def place(self, node: Node) -> Place:
+        """Where an lvalue is."""
+        match node.kind:
+            case Kind.PAREN if len(node.children) == 1:
+                return self.place(node.children[0])
+            case Kind.DECL_REF:
+                return self._named(node)
+            case Kind.ARRAY_SUBSCRIPT if len(node.children) == 2:
+                return self._element(node)
+            case Kind.UNARY_OPERATOR if node.operator == "*":
+                value = self.value(node.children[0])
+                return Memory(value if isinstance(value, Pointer) else None, node.type.space)
+            case Kind.MEMBER_REF if len(node.children) == 1:
+                return self._member(node)
+            case Kind.UNEXPOSED if len(node.children) == 1:
+                child = node.children[0]
+                indices = self.components(node, child)
+                if indices is not None:
+                    return Swizzle(self.place(child), indices, child.type)
+                if child.type.form is node.type.form and child.type.nbytes == node.type.nbytes:
+                    return self.place(child)
+        return Temporary(self._rvalue(node))
+
+    def _rvalue(self, node: Node) -> Value:
+        if node.kind in (Kind.DECL_REF, Kind.ARRAY_SUBSCRIPT, Kind.MEMBER_REF):
+            return self._other(node)
+        return self.value(node)
+
+    def _named(self, node: Node) -> Place:
+        name = node.declaration
+        if name in self.machine.env:
+            if node.type.form is Form.ARRAY or node.type.space is Space.LOCAL:
+                return Memory(HARMLESS, node.type.space)
+            return Variable(name, ())
+        known = self._constant(name)
+        if known is not None:
+            return Temporary(known)
+        if node.type.space in (Space.GLOBAL, Space.GENERIC, Space.CONSTANT):
+            return Memory(HARMLESS, node.type.space)  # a program-scope variable: no argument's memory
+        if node.type.form is Form.FUNCTION:
+            return Temporary(None)
+        return Memory(HARMLESS, Space.PRIVATE)
+
+    def _constant(self, declaration: int) -> Value:
+        """The value of an enumerator or of a scalar constant of the program."""
+        if self._constants is None:
+            self._constants = {}
+            for top in self.tree.declarations:
+                if top.kind is Kind.VAR_DECL and (top.type.const or top.type.space is Space.CONSTANT):
+                    self._constants[top.declaration] = top
+                elif top.kind is not Kind.FUNCTION_DECL:
+                    self._note_enumerators(top)
+        number = self._enumerators.get(declaration)
+        if number is not None:
+            return self.terms.const(number, I32)
+        variable = self._constants.get(declaration)
+        if variable is None or variable.type.form is not Form.INTEGER:
+            return None
+        initial = [c for c in variable.operands if c.kind < 400]
+        if not initial:
+            return None
+        return self.converted(self.value(initial[-1]), initial[-1].type, variable.type)
+
+    def _note_enumerators(self, top: Node) -> None:
+        for node in top.walk():
+            if node.kind is not Kind.ENUM_DECL:
+                continue
+            following: int | None = 0
+            for child in node.children:
+                if child.kind is not Kind.ENUM_CONSTANT_DECL:
+                    continue
+                if child.operands:
+                    value = self.value(child.operands[-1])
+                    following = self.terms.value(value) if isinstance(value, int) else None
+                if following is not None:
+                    self._enumerators[child.declaration] = following
+                    following += 1
+
+    def _element(self, node: Node) -> Place:
+        base, index = node.children
+        if base.type.form is Form.INTEGER:
+            base, index = index, base
+        if base.type.form is Form.VECTOR:
+            place = self.place(base)
+            chosen = self.value(index)
+            number = self.terms.value(chosen) if isinstance(chosen, int) else None
+            if number is not None and 0 <= number < base.type.count:
+                return Swizzle(place, (number,), base.type)
+            if isinstance(place, Memory) and isinstance(place.pointer, Pointer):
+                stride = base.type.element.nbytes if base.type.element is not None else 0
+                return Memory(self.machine.indexed(place.pointer, chosen, stride), place.space)
+            if isinstance(place, Variable):
+                self.machine.sticky.add(place.declaration)
+            return Memory(HARMLESS, Space.PRIVATE) if not isinstance(place, Memory) else place
+        pointer = self.value(base)
+        offset = self.value(index)
+        if not isinstance(pointer, Pointer) or not node.type.nbytes:
+            return Memory(None, node.type.space)
+        return Memory(self.machine.indexed(pointer, offset, node.type.nbytes), node.type.space)
+
+    def _member(self, node: Node) -> Place:
+        child = node.children[0]
+        if child.type.form is Form.POINTER:
+            value = self.value(child)
+            base: Place = Memory(value if isinstance(value, Pointer) else None, node.type.space)
+            record = child.type.element
+        else:
+            base = self.place(child)
+            record = child.type
+        match base:
+            case Memory():
+                if not isinstance(base.pointer, Pointer) or record is None:
+                    return Memory(None, node.type.space)
+                fields = self.layouts.fields(record)
+                if fields is None or node.name not in fields:
+                    anywhere = self.machine.indexed(base.pointer, None, 1)
+                    return Memory(anywhere, node.type.space)
+                return Memory(self.machine.moved(base.pointer, fields[node.name].offset), node.type.space)
+            case Variable():
+                if node.type.form is Form.ARRAY:
+                    return Memory(HARMLESS, Space.PRIVATE)
+                return Variable(base.declaration, (*base.path, node.name))
+            case Temporary():
+                value = base.value
+                return Temporary(value.get(node.name) if isinstance(value, Record) else None)
+            case _:
+                return Temporary(None)
+
+    # -- loads and stores ------------------------------------------------------------------------
+
+    def load(self, place: Place, of: Type, node: Node) -> Value:
+        """The value at a place."""
+        terms = self.terms
+        match place:
+            case Memory():
+                if of.form is Form.ARRAY:
+                    return place.pointer
+                if of.form is not Form.FUNCTION:
+                    self.machine.touch(place.pointer, place.space, Mode.READ, of.nbytes, node.begin)
+                return fresh(terms, of)
+            case Variable():
+                if place.declaration in self.machine.sticky:
+                    return fresh(terms, of)
+                value = self.machine.env.get(place.declaration)
+                for step in place.path:
+                    value = value.get(step) if isinstance(value, Record) and isinstance(step, str) else None
+                return self._typed(value, of)
+            case Temporary():
+                return self._typed(place.value, of)
+            case Swizzle():
+                whole: Value
+                if isinstance(place.base, Memory):
+                    self._touch_components(place, place.base, Mode.READ, node)
+                    whole = None
+                else:
+                    whole = self.load(place.base, place.vector, node)
+                if not isinstance(whole, tuple) or max(place.indices) >= len(whole):
+                    return fresh(terms, of)
+                found = tuple(whole[i] for i in place.indices)
+                return found if of.form is Form.VECTOR else self._typed(found[0], of)
+
+    def _typed(self, value: Value, of: Type) -> Value:
+        """A known value, or a fresh one of the right type."""
+        kind = int_type(of)
+        if kind is not None:
+            return (
+                value if isinstance(value, int) and self.terms.type(value) == kind else fresh(self.terms, of)
+            )
+        return fresh(self.terms, of) if value is None else value
+
+    def _touch_components(self, place: Swizzle, base: Memory, mode: Mode, node: Node) -> None:
+        element = place.vector.element
+        size = element.nbytes if element is not None else 0
+        for index in sorted(set(place.indices)):
+            moved = (
+                self.machine.moved(base.pointer, index * size) if isinstance(base.pointer, Pointer) else None
+            )
+            self.machine.touch(moved, base.space, mode, size, node.begin)
+
+    def store(self, place: Place, of: Type, value: Value, node: Node) -> None:
+        """Put a value at a place."""
+        match place:
+            case Memory():
+                dense = self.layouts.is_dense(of)
+                self.machine.touch(place.pointer, place.space, Mode.WRITE, of.nbytes, node.begin, dense)
+            case Variable():
+                self._assign(place.declaration, place.path, value)
+            case Swizzle() if isinstance(place.base, Memory):
+                self._touch_components(place, place.base, Mode.WRITE, node)
+            case Swizzle():
+                old = self.load(place.base, place.vector, node)
+                if not isinstance(old, tuple):
+                    old = (None,) * place.vector.count
+                parts = list(old)
+                new = value if isinstance(value, tuple) else (value,)
+                for at, index in enumerate(place.indices):
+                    if index < len(parts):
+                        known = new[at] if at < len(new) else None
+                        element = place.vector.element
+                        parts[index] = self._typed(known, element) if element is not None else None
+                self.store(place.base, place.vector, tuple(parts), node)
+            case Temporary():
+                raise GaveUp("stores to a place that the analysis has no model of", node.begin)
+
+    def _assign(self, declaration: int, path: Path, value: Value) -> None:
+        if not path:
+            self.machine.env[declaration] = value
+            return
+        self.machine.env[declaration] = _with(self.machine.env.get(declaration), path, value)
+
+
+def _with(base: Value, path: Path, value: Value) -> Value:
+    """``base`` with another value at a path of field names."""
+    if not path:
+        return value
+    record = base if isinstance(base, Record) else Record(())
+    name = path[0]
+    assert isinstance(name, str)
+    return record.replaced(name, _with(record.get(name), path[1:], value))
+
+
+def usual(a: IntType, b: IntType) -> IntType:
+    """The type of an arithmetic operation (C99, 6.3.1.8)."""
+    a, b = (t if t.bits >= 32 else I32 for t in (a, b))
+    if a.bits != b.bits:
+        return max(a, b)
+    return a if not a.signed else b
+
+
+def _as_type(of: Type, kind: IntType) -> Type:
+    """A plain type for ``kind``."""
+    name = {I32: "int", U32: "unsigned int", I64: "long"}.get(kind, "unsigned long")
+    return Type(
+        Form.INTEGER,
+        name,
+        name,
+        kind.bits // 8,
+        Space.NONE,
+        False,
+        False,
+        False,
+        not kind.signed,
+        None,
+        0,
+        (kind.bits // 8, kind.bits // 8),
+        False,
+    )

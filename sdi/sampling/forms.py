@@ -1,0 +1,637 @@
+"""Affine forms of a bound launch: a kernel's terms with scalars, sizes and offsets put in.
+
+A form is ``(constant, {variable: coefficient})``.  Variables 0 to 8 are the global ids, group ids and local
+ids; then come loop counters and other *atoms*: what is not affine (floor divisions, minima, wrapped
+values, data), each with its range.  A range that is unbounded ends at INFINITY.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import cast
+
+from sdi.ndrange import NDRange
+from sdi.sampling.machine import Loop
+from sdi.sampling.terms import I32, IntType, Op, Row, TermTable, fold
+
+Form = tuple[int, dict[int, int]]
+Range = tuple[int, int]
+
+GLOBAL, GROUP, LOCAL = 0, 3, 6  # first variables of the ids
+BASES = 9
+INFINITY = 1 << 400
+FINITE = 1 << 300  # sums of what is smaller can't reach INFINITY
+_MAX_ITERATIONS = 130
+_MAX_ALTERNATIVES = 8
+
+
+class Kind(Enum):
+    """What an atom is.
+
+    FLOOR: of a form, divided by ``number``.  LEAST, GREATEST: of some forms.  EITHER: one of some forms.
+    PRODUCT: of two forms.  WRAPPED: a form, wrapped to ``type``.  ANY: a value of ``range``.
+    """
+
+    COUNTER = "counter"
+    FLOOR = "floor"
+    LEAST = "least"
+    GREATEST = "greatest"
+    EITHER = "either"
+    PRODUCT = "product"
+    WRAPPED = "wrapped"
+    ANY = "any"
+
+
+@dataclass(slots=True)
+class Atom:
+    """A variable that is not an id."""
+
+    kind: Kind
+    forms: tuple[Form, ...]
+    number: int
+    type: IntType
+    range: Range
+    is_data: bool
+
+
+class Binding:
+    """The forms of one launch.  Owned by: the thread that binds."""
+
+    def __init__(
+        self,
+        table: TermTable,
+        loops: tuple[Loop | None, ...],
+        ndrange: NDRange,
+        values: tuple[bytes | None, ...],
+    ) -> None:
+        self.rows = table.rows
+        self.opaque = table.opaque
+        self.loops = loops
+        self.ndrange = ndrange
+        self.values = values
+        groups = ndrange.num_groups
+        first, size, local = ndrange.offset, ndrange.global_size, ndrange.local_size
+        self.ranges: list[Range] = [(first[d], first[d] + size[d] - 1) for d in range(3)]
+        self.ranges += [(0, groups[d] - 1) for d in range(3)]
+        self.ranges += [(0, local[d] - 1) for d in range(3)]
+        self.atoms: list[Atom] = []
+        self._forms: dict[int, Form] = {}
+        self._keys: dict[object, int] = {}
+        self._assumed = 0  # depth of runs that take values not to wrap
+        self._wraps = 0
+        self.is_loose = False  # a condition had no form, and was left out
+
+    # -- forms -----------------------------------------------------------------------------------
+
+    def form(self, term: int) -> Form:
+        """The value of a term, or a number congruent to it in the ring of its type."""
+        known = self._forms.get(term)
+        if known is None:
+            known = self._make(term, self.rows[term])
+            if not self._assumed:
+                self._forms[term] = known
+        return known
+
+    def exact(self, term: int) -> Form:
+        """The value of a term."""
+        found = self.form(term)
+        if self._assumed and found[1]:
+            return found
+        return self.wrapped(found, self.rows[term].type, self.opaque[term])
+
+    def wrapped(self, found: Form, kind: IntType, is_data: bool) -> Form:
+        """``found`` as a value of ``kind``."""
+        constant, parts = found
+        if not parts:
+            return (kind.wrap(constant), parts)
+        lo, hi = interval(found, self.ranges)
+        bits = kind.bits
+        low = -(1 << (bits - 1)) if kind.signed else 0
+        if low <= lo and hi < low + (1 << bits):
+            return found
+        if is_finite(lo, hi):
+            turns = (lo - low) >> bits
+            if turns == (hi - low) >> bits:
+                return (constant - (turns << bits), parts)
+        self._wraps += 1
+        return self.atom(Kind.WRAPPED, (found,), 0, kind, (kind.lo, kind.hi), is_data)
+
+    def atom(
+        self,
+        kind: Kind,
+        forms: tuple[Form, ...],
+        number: int = 0,
+        of: IntType = I32,
+        bounds: Range | None = None,
+        is_data: bool = False,
+    ) -> Form:
+        """The variable for an atom, as a form; equal atoms are one variable."""
+        key = (kind, tuple((c, tuple(sorted(p.items()))) for c, p in forms), number, of)
+        variable = self._keys.get(key)
+        if variable is None:
+            made = Atom(kind, forms, number, of, bounds or (-INFINITY, INFINITY), is_data)
+            if bounds is None:
+                made.range = atom_range(made, self.ranges)
+            variable = self.add(made)
+            self._keys[key] = variable
+        return (0, {variable: 1})
+
+    def add(self, atom: Atom) -> int:
+        """Number a new variable."""
+        self.atoms.append(atom)
+        self.ranges.append(atom.range)
+        return BASES + len(self.atoms) - 1
+
+    def set_range(self, variable: int, found: Range) -> None:
+        """Change a variable's range, and those of the atoms over it."""
+        self.ranges[variable] = found
+        for later in range(variable + 1 - BASES, len(self.atoms)):
+            atom = self.atoms[later]
+            if atom.forms:
+                self.ranges[later + BASES] = atom.range = atom_range(atom, self.ranges)
+
+    def anything(self, term: int, kind: IntType, bounds: Range | None = None) -> Form:
+        """The variable of a term that has no form."""
+        key = (Kind.ANY, term)
+        variable = self._keys.get(key)
+        if variable is None:
+            lo, hi = bounds or (kind.lo, kind.hi)
+            found = (max(lo, kind.lo), min(hi, kind.hi))
+            variable = self.add(Atom(Kind.ANY, (), term, kind, found, self.opaque[term]))
+            self._keys[key] = variable
+        return (0, {variable: 1})
+
+    def _make(self, term: int, row: Row) -> Form:
+        op, args, kind, payload = row
+        if op <= Op.WORK_DIM:
+            return self._leaf(op, payload, kind, term)
+        match op:
+            case Op.LINEAR:
+                constant, coefficients = cast(tuple[int, tuple[int, ...]], payload)
+                total: dict[int, int] = {}
+                for arg, factor in zip(args, coefficients, strict=True):
+                    more, parts = self.form(arg)
+                    constant += factor * more
+                    for variable, coefficient in parts.items():
+                        total[variable] = total.get(variable, 0) + factor * coefficient
+                return (constant, {v: c for v, c in total.items() if c})
+            case Op.CONVERT:
+                inner = self.rows[args[0]].type
+                return self.form(args[0]) if kind.bits <= inner.bits else self.exact(args[0])
+            case Op.MUL:
+                return self._product(self.form(args[0]), self.form(args[1]), term)
+            case Op.COUNTER:
+                return self._counter(cast(int, payload))
+            case Op.OPAQUE:
+                return self.anything(term, kind)
+            case Op.FLOORDIV:
+                return self._floor(self.exact(args[0]), cast(int, payload), term)
+            case Op.FLOORMOD:
+                divisor = cast(int, payload)
+                return self._modulo(self.form(args[0]), divisor, term)
+            case Op.DIV | Op.REM:
+                return self._division(op, self.exact(args[0]), self.exact(args[1]), kind, term)
+            case Op.MIN | Op.MAX:
+                return self._extreme(op, self.exact(args[0]), self.exact(args[1]), term)
+            case Op.SELECT:
+                return self._select(args, term)
+            case Op.LT | Op.EQ | Op.NOT | Op.ALL | Op.ANY:
+                found = self.truth(term)
+                return (int(found), {}) if found is not None else self.anything(term, kind, (0, 1))
+            case Op.GEOMETRIC:
+                return self.anything(term, kind)
+            case Op.MUL24:
+                return self._mul24(args, kind, term)
+            case _:
+                return self._bits(op, args, kind, term)
+
+    def _leaf(self, op: Op, payload: object, kind: IntType, term: int) -> Form:
+        n = self.ndrange
+        if op is Op.SCALAR:
+            argument, offset = cast(tuple[int, int], payload)
+            raw = self.values[argument]
+            if raw is None or len(raw) < offset + kind.bits // 8:
+                return self.anything(term, kind)
+            return (int.from_bytes(raw[offset : offset + kind.bits // 8], "little", signed=kind.signed), {})
+        number = int(payload) if isinstance(payload, int) else 0
+        match op:
+            case Op.GLOBAL_ID | Op.GROUP_ID | Op.LOCAL_ID:
+                variable = number + (GLOBAL, GROUP, LOCAL)[op - Op.GLOBAL_ID]
+                lo, hi = self.ranges[variable]
+                return (lo, {}) if lo == hi else (0, {variable: 1})
+            case Op.GLOBAL_SIZE:
+                return (n.global_size[number], {})
+            case Op.LOCAL_SIZE:
+                return (n.local_size[number], {})
+            case Op.NUM_GROUPS:
+                return (n.num_groups[number], {})
+            case Op.GLOBAL_OFFSET:
+                return (n.offset[number], {})
+            case Op.WORK_DIM:
+                return (n.work_dim, {})
+            case _:
+                return (number, {})
+
+    def _product(self, a: Form, b: Form, term: int) -> Form:
+        for (factor, none), (constant, parts) in ((a, b), (b, a)):
+            if not none:
+                return (constant * factor, {v: c * factor for v, c in parts.items()} if factor else {})
+        return self.atom(Kind.PRODUCT, (a, b), is_data=self.opaque[term])
+
+    def _floor(self, a: Form, divisor: int, term: int) -> Form:
+        """``floor(a / divisor)`` of an exact form, ``divisor`` > 0."""
+        constant, parts = a
+        if divisor == 1 or not parts:
+            return (constant // divisor, parts)
+        parts = self._split_ids(parts, divisor)
+        whole = {v: c // divisor for v, c in parts.items() if c % divisor == 0}
+        rest = {v: c for v, c in parts.items() if c % divisor}
+        quotient, remainder = divmod(constant, divisor)
+        if not rest:
+            return (quotient, whole)
+        lo, hi = interval((remainder, rest), self.ranges)
+        if lo // divisor == hi // divisor:
+            return (quotient + lo // divisor, whole)
+        variable = self.atom(Kind.FLOOR, ((remainder, rest),), divisor, is_data=self.opaque[term])
+        whole.update(variable[1])
+        return (quotient, whole)
+
+    def _split_ids(self, parts: dict[int, int], divisor: int) -> dict[int, int]:
+        """Global ids in terms of group and local ids where that divides evenly."""
+        for dim in range(3):
+            coefficient = parts.get(dim, 0)
+            local = self.ndrange.local_size[dim]
+            if coefficient % divisor and coefficient * local % divisor == 0 and not self.ndrange.offset[dim]:
+                made = dict(parts)
+                del made[dim]
+                for variable, factor in ((GROUP + dim, local), (LOCAL + dim, 1)):
+                    lo, hi = self.ranges[variable]
+                    if lo != hi:
+                        made[variable] = made.get(variable, 0) + coefficient * factor
+                rest = {v: c for v, c in made.items() if c % divisor}
+                lo, hi = interval((0, rest), self.ranges)
+                if lo // divisor == hi // divisor:
+                    return made
+        return parts
+
+    def _modulo(self, a: Form, divisor: int, term: int) -> Form:
+        return minus(a, scaled(self._floor(a, divisor, term), divisor))
+
+    def _division(self, op: Op, a: Form, b: Form, kind: IntType, term: int) -> Form:
+        if b[1] or b[0] == 0:
+            lo, hi = interval(a, self.ranges)
+            low, high = interval(b, self.ranges)
+            if lo >= 0 and low > 0:
+                return self.anything(term, kind, (0, hi // low if op is Op.DIV else min(hi, high - 1)))
+            return self.anything(term, kind)
+        divisor = b[0]
+        if not a[1]:
+            folded = fold(op, a[0], divisor, kind)
+            return (folded or 0, {})
+        lo, hi = interval(a, self.ranges)
+        if divisor > 0 and lo >= 0:
+            return self._floor(a, divisor, term) if op is Op.DIV else self._modulo(a, divisor, term)
+        if divisor > 0 and hi <= 0:
+            quotient = scaled(self._floor(scaled(a, -1), divisor, term), -1)
+            return quotient if op is Op.DIV else minus(a, scaled(quotient, divisor))
+        size = abs(divisor)
+        if op is Op.REM:
+            return self.anything(term, kind, (-(size - 1) if lo < 0 else 0, size - 1 if hi > 0 else 0))
+        bound = max(abs(lo), abs(hi)) // size
+        return self.anything(term, kind, (-bound, bound))
+
+    def _extreme(self, op: Op, a: Form, b: Form, term: int) -> Form:
+        lo, hi = interval(minus(a, b), self.ranges)
+        if hi <= 0 or lo >= 0:
+            return a if (op is Op.MIN) == (hi <= 0) else b
+        kind = Kind.LEAST if op is Op.MIN else Kind.GREATEST
+        return self.atom(kind, (a, b), is_data=self.opaque[term])
+
+    def _select(self, args: tuple[int, ...], term: int) -> Form:
+        condition, a, b = args
+        found = self.truth(condition)
+        if found is not None:
+            return self.form(a if found else b)
+        then, other = self.exact(a), self.exact(b)
+        if then == other:
+            return then
+        return self.atom(Kind.EITHER, (then, other), term, is_data=self.opaque[term])
+
+    def _mul24(self, args: tuple[int, ...], kind: IntType, term: int) -> Form:
+        a, b = self.exact(args[0]), self.exact(args[1])
+        low, high = (-(1 << 23), (1 << 23) - 1) if kind.signed else (0, (1 << 24) - 1)
+        for each in (a, b):
+            lo, hi = interval(each, self.ranges)
+            if lo < low or hi > high:
+                return self.anything(term, kind)
+        return self._product(a, b, term)
+
+    def _bits(self, op: Op, args: tuple[int, ...], kind: IntType, term: int) -> Form:
+        """Operations on bits whose operands are not constant masks."""
+        a, b = self.exact(args[0]), self.exact(args[1])
+        if not a[1] and not b[1]:
+            folded = fold(op, a[0], b[0], kind)
+            return (kind.wrap(folded) if folded is not None else 0, {})
+        if op in (Op.SHL, Op.SHR) and not b[1]:
+            shift = b[0] & (kind.bits - 1)
+            return scaled(a, 1 << shift) if op is Op.SHL else self._floor(a, 1 << shift, term)
+        if op is Op.AND:
+            for one, (mask, none) in ((a, b), (b, a)):
+                if not none and mask >= 0 and mask & (mask + 1) == 0:
+                    return self._modulo(one, mask + 1, term)
+        (lo, hi), (low, high) = interval(a, self.ranges), interval(b, self.ranges)
+        if lo >= 0 and low >= 0:
+            top = (1 << max(hi, high).bit_length()) - 1
+            match op:
+                case Op.AND:
+                    return self.anything(term, kind, (0, min(hi, high)))
+                case Op.OR:
+                    if self._are_disjoint(a, b) or self._are_disjoint(b, a):
+                        return plus(a, b)
+                    return self.anything(term, kind, (max(lo, low), top))
+                case Op.XOR:
+                    return self.anything(term, kind, (0, top))
+                case Op.SHR:
+                    return self.anything(term, kind, (0, hi))
+                case Op.SHL if high < kind.bits and hi << high <= kind.hi:
+                    return self.anything(term, kind, (lo << low, hi << high))
+        return self.anything(term, kind)
+
+    def _are_disjoint(self, a: Form, b: Form) -> bool:
+        """Whether ``a`` is below a power of two that divides ``b``."""
+        _, hi = interval(a, self.ranges)
+        unit = 1 << hi.bit_length()
+        return b[0] % unit == 0 and all(c % unit == 0 for c in b[1].values())
+
+    # -- truth values ----------------------------------------------------------------------------
+
+    def truth(self, term: int) -> bool | None:
+        """Whether a truth value is the same for every work-item, and which."""
+        op, args, _, payload = self.rows[term]
+        match op:
+            case Op.CONST:
+                return payload != 0
+            case Op.LT:
+                lo, hi = interval(minus(self.exact(args[0]), self.exact(args[1])), self.ranges)
+                return True if hi < 0 else False if lo >= 0 else None
+            case Op.EQ:
+                lo, hi = interval(minus(self.exact(args[0]), self.exact(args[1])), self.ranges)
+                return True if lo == hi == 0 else False if lo > 0 or hi < 0 else None
+            case Op.NOT:
+                inner = self.truth(args[0])
+                return None if inner is None else not inner
+            case Op.ALL | Op.ANY:
+                known = [self.truth(a) for a in args]
+                absorbing = op is Op.ANY
+                if absorbing in known:
+                    return absorbing
+                return None if None in known else not absorbing
+            case _:
+                lo, hi = interval(self.exact(term), self.ranges)
+                return False if lo == hi == 0 else True if lo > 0 or hi < 0 else None
+
+    def alternatives(self, term: int, wanted: bool = True) -> list[list[Form]]:
+        """Lists of forms: where the truth value is ``wanted``, all forms of one list are >= 0.
+
+        The reverse holds too, unless ``is_loose`` is set, which stays.
+        """
+        op, args, _, payload = self.rows[term]
+        match op:
+            case Op.CONST:
+                return [[]] if (payload != 0) == wanted else []
+            case Op.LT:
+                a, b = self.exact(args[0]), self.exact(args[1])
+                return self._kept([[shifted(minus(b, a), -1)]] if wanted else [[minus(a, b)]])
+            case Op.EQ:
+                difference = minus(self.exact(args[0]), self.exact(args[1]))
+                opposite = scaled(difference, -1)
+                if wanted:
+                    return self._kept([[difference, opposite]])
+                return self._kept([[shifted(difference, -1)], [shifted(opposite, -1)]])
+            case Op.NOT:
+                return self.alternatives(args[0], not wanted)
+            case Op.ALL | Op.ANY:
+                parts = [self.alternatives(a, wanted) for a in args]
+                if (op is Op.ALL) == wanted:
+                    return self.conjunction(parts)
+                found = [each for p in parts for each in p]
+                if [] in found:
+                    return [[]]
+                if len(found) <= _MAX_ALTERNATIVES:
+                    return found
+        self.is_loose = True
+        return [[]]
+
+    def conjunction(self, parts: list[list[list[Form]]]) -> list[list[Form]]:
+        """Alternatives of "all of them"."""
+        found: list[list[Form]] = [[]]
+        for part in parts:
+            if len(found) * len(part) > _MAX_ALTERNATIVES:
+                self.is_loose = True
+                continue
+            found = [[*a, *b] for a in found for b in part]
+        return found
+
+    def _kept(self, lists: list[list[Form]]) -> list[list[Form]]:
+        """Without what always holds; without lists that never hold."""
+        found: list[list[Form]] = []
+        for each in lists:
+            kept: list[Form] = []
+            for one in each:
+                lo, hi = interval(one, self.ranges)
+                if hi < 0:
+                    break
+                if lo < 0:
+                    kept.append(one)
+            else:
+                if not kept:
+                    return [[]]
+                found.append(kept)
+        return found
+
+    # -- loops -----------------------------------------------------------------------------------
+
+    def _counter(self, number: int) -> Form:
+        key = (Kind.COUNTER, number)
+        variable = self._keys.get(key)
+        if variable is None:
+            atom = Atom(Kind.COUNTER, (), number, I32, (0, INFINITY), False)
+            variable = self.add(atom)
+            self._keys[key] = variable
+            loop = self.loops[number]
+            if loop is not None:
+                last = self._last_iteration(loop, variable)
+                atom.range = (0, last)
+                self.set_range(variable, atom.range)
+        return (0, {variable: 1})
+
+    def _last_iteration(self, loop: Loop, variable: int) -> int:
+        """The largest number of an iteration, INFINITY when unknown.
+
+        First values are taken not to wrap; then that is checked for every iteration and the test that
+        ends the loop.
+        """
+        conditions: list[int] = []
+        for term in loop.conditions:
+            row = self.rows[term]
+            conditions += row.args if row.op is Op.ALL else (term,)
+        best = INFINITY
+        for term in conditions:
+            last = self._last_by(term, variable)
+            if last < best:
+                self.set_range(variable, (0, max(last + 1, 0)))
+                wraps = self._wraps
+                saved, self._forms = self._forms, {}
+                self._assumed, depth = 0, self._assumed
+                after = self._last_by(term, variable, assume=False)
+                self._forms, self._assumed = saved, depth
+                if wraps == self._wraps and after <= last:
+                    best = last
+                self.set_range(variable, (0, INFINITY))
+        if best == INFINITY:
+            best = self._geometric(conditions, variable)
+        return max(best, -1)
+
+    def _last_by(self, term: int, variable: int, assume: bool = True) -> int:
+        """The last iteration for which one condition can hold."""
+        self._assumed += assume
+        found = self.alternatives(term)
+        self._assumed -= assume
+        if len(found) > 1:
+            return self._unequal(found, variable)
+        if not found:
+            return -1
+        best = INFINITY
+        for constant, parts in found[0]:
+            slope = parts.get(variable, 0)
+            if slope < 0:
+                _, hi = interval((constant, {v: c for v, c in parts.items() if v != variable}), self.ranges)
+                if is_finite(hi):
+                    best = min(best, hi // -slope if hi >= 0 else -1)
+        return best
+
+    def _unequal(self, found: list[list[Form]], variable: int) -> int:
+        """The last iteration of a loop that runs until two values are equal, one unit nearer each time."""
+        for each in found:
+            if len(each) != 1:
+                return INFINITY
+            constant, parts = each[0]
+            rest = shifted((constant, {v: c for v, c in parts.items() if v != variable}), 1)
+            lo, hi = interval(rest, self.ranges)
+            if parts.get(variable) == -1 and lo >= 0 and is_finite(hi):
+                return hi - 1 if hi > 0 else -1
+        return INFINITY
+
+    def _geometric(self, conditions: list[int], variable: int) -> int:
+        """The last iteration of a loop whose variable is multiplied or divided; sets its range."""
+        counter = next(t for t, r in enumerate(self.rows) if r.op is Op.COUNTER and self._is(t, variable))
+        own = [t for t, r in enumerate(self.rows) if r.op is Op.GEOMETRIC and r.args[2] == counter]
+        best = INFINITY
+        for term in own:
+            _, args, kind, payload = self.rows[term]
+            start, factor = self.exact(args[0]), self.exact(args[1])
+            bounds = interval(start, self.ranges)
+            if factor[1] or factor[0] < 2 or bounds[0] < 0:
+                continue
+            place = next(iter(self.form(term)[1]))
+            whole = self.ranges[place]
+            low, high = bounds
+            for iteration in range(_MAX_ITERATIONS):
+                if bounds[1] > kind.hi:
+                    break
+                self.set_range(place, bounds)
+                saved, self._forms = self._forms, {term: (0, {place: 1})}
+                ended = any(self.truth(c) is False for c in conditions)
+                self._forms = saved
+                if ended:
+                    best = min(best, iteration - 1)
+                    whole = (low, high)
+                    break
+                low, high = min(low, bounds[0]), max(high, bounds[1])
+                if payload == "*":
+                    bounds = (bounds[0] * factor[0], bounds[1] * factor[0])
+                else:
+                    bounds = (bounds[0] // factor[0], bounds[1] // factor[0])
+            self.atoms[place - BASES].range = whole
+            self.set_range(place, whole)
+        return best
+
+    def _is(self, term: int, variable: int) -> bool:
+        return self._keys.get((Kind.COUNTER, self.rows[term].payload)) == variable
+
+
+# -- arithmetic of forms -------------------------------------------------------------------------
+
+
+def interval(found: Form, ranges: list[Range]) -> Range:
+    """Smallest and largest value over a box of variables (papers/1, theorem 1, term by term)."""
+    lo = hi = found[0]
+    for variable, coefficient in found[1].items():
+        a, b = ranges[variable]
+        if coefficient > 0:
+            lo += coefficient * a
+            hi += coefficient * b
+        else:
+            lo += coefficient * b
+            hi += coefficient * a
+    return lo, hi
+
+
+def plus(a: Form, b: Form, factor: int = 1) -> Form:
+    """``a + factor * b``."""
+    parts = dict(a[1])
+    for variable, coefficient in b[1].items():
+        total = parts.get(variable, 0) + factor * coefficient
+        if total:
+            parts[variable] = total
+        else:
+            parts.pop(variable, None)
+    return (a[0] + factor * b[0], parts)
+
+
+def minus(a: Form, b: Form) -> Form:
+    """``a - b``."""
+    return plus(a, b, -1)
+
+
+def scaled(a: Form, factor: int) -> Form:
+    """``a * factor``."""
+    return (a[0] * factor, {v: c * factor for v, c in a[1].items()} if factor else {})
+
+
+def shifted(a: Form, by: int) -> Form:
+    """``a + by``."""
+    return (a[0] + by, a[1])
+
+
+def is_finite(*bounds: int) -> bool:
+    """Whether no bound comes from INFINITY."""
+    return all(-FINITE < bound < FINITE for bound in bounds)
+
+
+def atom_range(atom: Atom, ranges: list[Range]) -> Range:
+    """The range of an atom, given those of the variables below it."""
+    lo, hi = _atom_range(atom, ranges)
+    return (lo if lo > -FINITE else -INFINITY, hi if hi < FINITE else INFINITY)
+
+
+def _atom_range(atom: Atom, ranges: list[Range]) -> Range:
+    found = [interval(f, ranges) for f in atom.forms]
+    match atom.kind:
+        case Kind.FLOOR:
+            return (found[0][0] // atom.number, found[0][1] // atom.number)
+        case Kind.LEAST:
+            return (min(lo for lo, _ in found), min(hi for _, hi in found))
+        case Kind.GREATEST:
+            return (max(lo for lo, _ in found), max(hi for _, hi in found))
+        case Kind.EITHER:
+            return (min(lo for lo, _ in found), max(hi for _, hi in found))
+        case Kind.PRODUCT:
+            corners = [x * y for x in found[0] for y in found[1]]
+            return (min(corners), max(corners))
+        case Kind.WRAPPED:
+            lo, hi = found[0]
+            return (lo, hi) if atom.type.lo <= lo and hi <= atom.type.hi else (atom.type.lo, atom.type.hi)
+        case _:
+            return atom.range

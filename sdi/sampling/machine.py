@@ -1,0 +1,214 @@
+"""The state of a symbolic run of a kernel: variables, the guards of the path, and the accesses found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import Enum
+
+from sdi.clc.syntax import Node, Space
+from sdi.sampling.terms import I32, I64, Op, Terms
+from sdi.sampling.values import PRIVATE_MEMORY, Pointer, Value, joined
+
+MAX_STEPS = 100_000
+
+
+class GaveUp(Exception):
+    """The kernel does something that the analysis has no model of.  ``offset``: where, in the text."""
+
+    def __init__(self, why: str, offset: int) -> None:
+        super().__init__(why)
+        self.offset = offset
+
+
+class Mode(Enum):
+    """What an access does."""
+
+    READ = "read"
+    WRITE = "write"
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """One place of the source that touches global or constant memory.
+
+    ``offset``: term for the first byte, ``nbytes`` long.  ``guards``: truth values that all hold when it
+    happens.  ``loops``: numbers of the loops around it, outermost first.  ``is_definite``: it happens
+    whenever the guards hold.  ``at``: offset in the program's text.
+    """
+
+    argument: int
+    mode: Mode
+    offset: int
+    nbytes: int
+    guards: tuple[int, ...]
+    loops: tuple[int, ...]
+    is_definite: bool
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """A loop: iteration t happens when ``conditions`` hold for the counter's values 0 to t.
+
+    ``counter``: its term.
+    """
+
+    counter: int
+    conditions: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """An access through a pointer of which nothing but the address space is known."""
+
+    space: Space
+    mode: Mode
+    at: int
+
+
+@dataclass(slots=True)
+class Body:
+    """The loop body, or the function, that is being run."""
+
+    first_guard: int
+    first_access: int
+    loop: int | None = None
+    returns: list[tuple[int, Value, bool]] = field(default_factory=list)
+    continues: list[tuple[int, dict[int, Value]]] = field(default_factory=list)
+    stops: list[int] = field(default_factory=list)
+    is_broken: bool = False
+    is_switch: bool = False
+
+
+class Machine:
+    """One symbolic run.  Owned by: the thread of the build."""
+
+    def __init__(self) -> None:
+        self.terms = Terms()
+        self.zero = self.terms.const(0, I64)  # term 0: the offset of HARMLESS
+        self.env: dict[int, Value] = {}
+        self.sticky: set[int] = set()  # variables that pointers may change
+        self.guards: list[int] = []
+        self.loops: list[int] = []
+        self.accesses: list[Access] = []
+        self.unknown: list[Unknown] = []
+        self.found_loops: list[Loop | None] = []
+        self.dead = False
+        self.functions: list[Body] = []
+        self.bodies: list[Body] = []
+        self._steps = 0
+
+    def step(self, node: Node) -> None:
+        """Count a node; raises GaveUp after too many."""
+        self._steps += 1
+        if self._steps > MAX_STEPS:
+            raise GaveUp("is too long to analyse", node.begin)
+
+    # -- paths -----------------------------------------------------------------------------------
+
+    def assume(self, condition: int) -> None:
+        """What follows happens only when ``condition`` holds."""
+        if self.terms.value(condition) is None:
+            self.guards.append(condition)
+        elif self.terms.value(condition) == 0:
+            self.dead = True
+
+    def since(self, first: int) -> int:
+        """The conjunction of the guards from number ``first`` on."""
+        return self.terms.join(self.guards[first:])
+
+    def doubt(self) -> None:
+        """What follows may or may not happen."""
+        self.guards.append(self.terms.truth(self.terms.unknown(I32)))
+
+    def merge(self, condition: int, then: dict[int, Value], other: dict[int, Value]) -> dict[int, Value]:
+        """The variables after two paths meet."""
+        if then == other:
+            return then
+        merged = dict(other)
+        for name, value in then.items():
+            if name not in other:
+                merged[name] = None
+            elif value is not other[name]:
+                merged[name] = joined(self.terms, condition, value, other[name])
+        for name in other.keys() - then.keys():
+            merged[name] = None
+        return merged
+
+    # -- accesses --------------------------------------------------------------------------------
+
+    def touch(
+        self, pointer: Value, space: Space, mode: Mode, nbytes: int, at: int, is_definite: bool = True
+    ) -> None:
+        """Note an access of ``nbytes`` at ``pointer``."""
+        if self.dead or space in (Space.LOCAL, Space.PRIVATE):
+            return
+        if not isinstance(pointer, Pointer):
+            self.unknown.append(Unknown(space, mode, at))
+            return
+        is_definite = is_definite and len(pointer.choices) == 1
+        for root, offset in pointer.choices:
+            if root != PRIVATE_MEMORY:
+                self.accesses.append(
+                    Access(root, mode, offset, nbytes, tuple(self.guards), tuple(self.loops), is_definite, at)
+                )
+
+    def moved(self, pointer: Pointer, nbytes: int) -> Pointer:
+        """The pointer plus a constant number of bytes."""
+        if nbytes == 0:
+            return pointer
+        step = self.terms.const(nbytes, I64)
+        return Pointer(
+            tuple((r, o if r == PRIVATE_MEMORY else self.terms.add(o, step)) for r, o in pointer.choices)
+        )
+
+    def indexed(self, pointer: Pointer, index: Value, stride: int, sign: int = 1) -> Pointer:
+        """The pointer plus ``index`` elements of ``stride`` bytes."""
+        terms = self.terms
+        if isinstance(index, int):
+            index = terms.convert(index, I64)
+        else:
+            index = terms.unknown(I64)
+        step = terms.scale(index, stride * sign)
+        return Pointer(
+            tuple((r, o if r == PRIVATE_MEMORY else terms.add(o, step)) for r, o in pointer.choices)
+        )
+
+    def unify(self, condition: int, first: int, middle: int, guards: int) -> None:
+        """Writes of the same bytes on both sides of an ``if`` happen without its guard.
+
+        ``first``, ``middle``: where the accesses of the two sides begin; ``guards``: how many stood before.
+        """
+        other = self.terms.negate(condition)
+
+        def keys(accesses: Iterable[Access], own: int) -> dict[tuple[object, ...], Access]:
+            return {
+                (a.argument, a.offset, a.nbytes, a.loops): a
+                for a in accesses
+                if a.mode is Mode.WRITE and a.is_definite and a.guards[guards:] == (own,)
+            }
+
+        then = keys(self.accesses[first:middle], condition)
+        if not then:
+            return
+        for key, access in keys(self.accesses[middle:], other).items():
+            if key in then:
+                self.accesses.append(
+                    Access(
+                        access.argument,
+                        access.mode,
+                        access.offset,
+                        access.nbytes,
+                        access.guards[:guards],
+                        access.loops,
+                        True,
+                        access.at,
+                    )
+                )
+
+    def counter(self) -> tuple[int, int]:
+        """(number, term) of a new loop's counter."""
+        number = len(self.found_loops)
+        self.found_loops.append(None)
+        return number, self.terms.make(Op.COUNTER, (), I64, number)

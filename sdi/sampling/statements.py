@@ -1,0 +1,480 @@
+"""Statements of a symbolic run: paths that part and meet, loops, inlined helpers.
+
+A loop's body is run twice: once with unknown values for what it changes, to see how each variable
+changes per iteration, and once with the values at iteration t.
+"""
+
+from __future__ import annotations
+
+from sdi.clc.syntax import Form, Function, Kind, Node, Space, Tree
+from sdi.sampling.expressions import Expressions
+from sdi.sampling.machine import Body, GaveUp, Loop, Machine, Mode
+from sdi.sampling.terms import I64, Op
+from sdi.sampling.values import Pointer, Record, Value, fresh, joined
+
+_MAX_INLINED = 40
+_STEPPING = ("++", "--", "x++", "x--")
+
+
+class Statements:
+    """Runs a kernel on a machine.  Owned by: the thread of the build."""
+
+    def __init__(self, tree: Tree, machine: Machine) -> None:
+        self.tree = tree
+        self.machine = machine
+        self.terms = machine.terms
+        self.expressions = Expressions(tree, machine, self.inline)
+        self._active: list[int] = []
+        self._changed: dict[int, frozenset[int]] = {}
+        self._scanned: set[int] = set()
+
+    # -- functions -------------------------------------------------------------------------------
+
+    def kernel(self, function: Function, arguments: list[Value]) -> None:
+        """Run a kernel's body with these arguments."""
+        assert function.definition is not None
+        self.inline(function, arguments, function.definition)
+
+    def inline(self, function: Function, arguments: list[Value], at: Node) -> Value:
+        """Run a call of a function that has a body; the value it returns."""
+        machine, body = self.machine, function.body
+        assert body is not None
+        if function.declaration in self._active or len(self._active) > _MAX_INLINED:
+            raise GaveUp(f"calls '{function.name}' recursively", at.begin)
+        self._look_for_addresses(function.declaration, body)
+        for parameter, value in zip(function.parameters, arguments, strict=False):
+            machine.env[parameter.declaration] = value
+        frame = Body(len(machine.guards), len(machine.accesses))
+        depth = len(machine.loops)
+        machine.functions.append(frame)
+        bodies, machine.bodies = machine.bodies, []
+        self._active.append(function.declaration)
+        self.run(body)
+        self._active.pop()
+        machine.bodies = bodies
+        machine.functions.pop()
+        result: Value = None
+        if frame.returns:
+            result = frame.returns[-1][1]
+            for condition, value, _ in reversed(frame.returns[:-1]):
+                result = joined(self.terms, condition, value, result)
+            if any(in_loop for _, _, in_loop in frame.returns):
+                result = None
+        del machine.guards[frame.first_guard :]
+        machine.dead = False
+        assert len(machine.loops) == depth
+        if at.kind is Kind.CALL and (result is None or isinstance(result, int)):
+            known = isinstance(result, int)
+            return result if known else fresh(self.terms, at.type)
+        return result
+
+    def _look_for_addresses(self, declaration: int, body: Node) -> None:
+        """Variables whose address is taken may change behind the analysis' back."""
+        if declaration in self._scanned:
+            return
+        self._scanned.add(declaration)
+        for node in body.walk():
+            if node.kind in (Kind.GOTO, Kind.INDIRECT_GOTO, Kind.ASM, Kind.LABEL):
+                raise GaveUp("uses goto or inline assembly", node.begin)
+            if node.kind is Kind.UNARY_OPERATOR and node.operator == "&":
+                name = _root(node.children[0])
+                if name:
+                    self.machine.sticky.add(name)
+
+    # -- statements ------------------------------------------------------------------------------
+
+    def run(self, node: Node) -> None:
+        """Run a statement."""
+        machine = self.machine
+        if machine.dead:
+            return
+        machine.step(node)
+        match node.kind:
+            case Kind.COMPOUND | Kind.DECL_STATEMENT:
+                for child in node.children:
+                    self.run(child)
+            case Kind.VAR_DECL:
+                self._declare(node)
+            case Kind.IF:
+                self._if(node)
+            case Kind.FOR:
+                self._for(node)
+            case Kind.WHILE:
+                self._loop(node.children[0], None, node.children[-1])
+            case Kind.DO:
+                self._do(node)
+            case Kind.SWITCH:
+                self._switch(node)
+            case Kind.RETURN:
+                self._return(node)
+            case Kind.CONTINUE:
+                body = next(b for b in reversed(machine.bodies) if not b.is_switch)
+                body.continues.append((machine.since(body.first_guard), dict(machine.env)))
+                machine.dead = True
+            case Kind.BREAK:
+                self._break(node)
+            case Kind.NULL_STATEMENT | Kind.UNEXPOSED_ATTRIBUTE:
+                pass
+            case Kind.STRUCT_DECL | Kind.UNION_DECL | Kind.ENUM_DECL | Kind.TYPEDEF_DECL | Kind.FUNCTION_DECL:
+                pass
+            case kind if 200 <= kind < 300:
+                if len(node.children) == 1 and kind is not Kind.LABEL:
+                    self.run(node.children[0])
+                else:
+                    raise GaveUp("has a statement that the analysis has no model of", node.begin)
+            case _:
+                self.expressions.value(node)
+
+    def _declare(self, node: Node) -> None:
+        initial = [c for c in node.operands if c.kind < 400]
+        of = node.type
+        if of.form is Form.ARRAY or of.space is Space.LOCAL or node.is_static_storage:
+            for child in initial:
+                self.expressions.value(child)
+            self.machine.env[node.declaration] = None
+            return
+        if initial:
+            value = self.expressions.converted(self.expressions.value(initial[-1]), initial[-1].type, of)
+        elif of.form is Form.RECORD:
+            value = Record(())
+        else:
+            value = fresh(self.terms, of)
+        self.machine.env[node.declaration] = value
+
+    def _return(self, node: Node) -> None:
+        machine = self.machine
+        value: Value = None
+        if node.children:
+            value = self.expressions.value(node.children[0])
+        frame = machine.functions[-1]
+        in_loop = bool(machine.bodies)
+        frame.returns.append((machine.since(frame.first_guard), value, in_loop))
+        for body in machine.bodies:
+            body.is_broken = True
+        machine.dead = True
+
+    def _break(self, node: Node) -> None:
+        machine = self.machine
+        if not machine.bodies:
+            raise GaveUp("has a break outside a loop", node.begin)
+        body = machine.bodies[-1]
+        stores = any(a.mode is Mode.WRITE for a in machine.accesses[body.first_access :])
+        condition = machine.since(body.first_guard)
+        if stores or self.terms.value(condition) is not None or body.continues:
+            body.is_broken = True
+        else:
+            body.stops.append(self.terms.negate(condition))
+        machine.dead = True
+
+    def _if(self, node: Node) -> None:
+        machine, terms = self.machine, self.terms
+        condition = self.expressions.condition(node.children[0])
+        then, other = node.children[1], (node.children[2] if len(node.children) > 2 else None)
+        known = terms.value(condition)
+        if known is not None:
+            if known:
+                self.run(then)
+            elif other is not None:
+                self.run(other)
+            return
+        opposite = terms.negate(condition)
+        base, first = len(machine.guards), len(machine.accesses)
+        before = machine.env
+        machine.env = dict(before)
+        machine.guards.append(condition)
+        self.run(then)
+        then_env, then_dead, then_more = machine.env, machine.dead, machine.guards[base + 1 :]
+        del machine.guards[base:]
+        middle = len(machine.accesses)
+        machine.env, machine.dead = dict(before), False
+        machine.guards.append(opposite)
+        if other is not None:
+            self.run(other)
+        other_env, other_dead, other_more = machine.env, machine.dead, machine.guards[base + 1 :]
+        del machine.guards[base:]
+        if other is not None:
+            machine.unify(condition, first, middle, base)
+        machine.dead = then_dead and other_dead
+        if then_dead:
+            machine.env = other_env
+            machine.guards += [opposite, *other_more]
+        elif other_dead:
+            machine.env = then_env
+            machine.guards += [condition, *then_more]
+        else:
+            machine.env = machine.merge(condition, then_env, other_env)
+            if then_more or other_more:
+                then_on = terms.join([opposite, terms.join(list(then_more))], Op.ANY)
+                other_on = terms.join([condition, terms.join(list(other_more))], Op.ANY)
+                machine.guards += [g for g in (then_on, other_on) if terms.value(g) is None]
+
+    # -- loops -----------------------------------------------------------------------------------
+
+    def _for(self, node: Node) -> None:
+        initial, condition, increment, body = self._clauses(node)
+        if initial is not None:
+            self.run(initial)
+        self._loop(condition, increment, body)
+
+    def _clauses(self, node: Node) -> tuple[Node | None, Node | None, Node | None, Node]:
+        """The parts of a ``for``; clang leaves empty ones out."""
+        text = self.tree.text
+        at = text.index("(", node.begin)
+        depth, breaks = 0, [at]
+        while True:
+            char = text[at]
+            if char in "\"'":
+                raise GaveUp("has a string in a loop's head", node.begin)
+            depth += (char in "([{") - (char in ")]}")
+            if depth == 0:
+                break
+            if char == ";" and depth == 1:
+                breaks.append(at)
+            at += 1
+        if len(breaks) != 3:
+            raise GaveUp("has a loop without a head", node.begin)
+        parts: list[Node | None] = [None, None, None]
+        for child in node.children[:-1]:
+            slot = 0 if child.begin < breaks[1] else 1 if child.begin < breaks[2] else 2
+            if parts[slot] is not None or child.begin > at:
+                raise GaveUp("has a loop whose head the analysis can't read", node.begin)
+            parts[slot] = child
+        return parts[0], parts[1], parts[2], node.children[-1]
+
+    def _do(self, node: Node) -> None:
+        """``do S while (c);`` is ``S`` once and then ``while (c) S``."""
+        body, condition = node.children[0], node.children[-1]
+        machine = self.machine
+        guards = len(machine.guards)
+        if any(n.kind in (Kind.BREAK, Kind.RETURN) for n in body.walk()):
+            machine.doubt()
+        self._once(None, None, body)
+        machine.dead = False
+        self._loop(condition, None, body)
+        del machine.guards[guards:]
+        if any(n.kind is Kind.RETURN for n in body.walk()):
+            machine.doubt()
+
+    def _loop(self, condition: Node | None, increment: Node | None, body: Node) -> None:
+        machine, terms = self.machine, self.terms
+        nodes = [n for n in (condition, increment, body) if n is not None]
+        changed = frozenset[int]().union(*(self._changes(n) for n in nodes)) & machine.env.keys()
+        before, accesses, unknown = dict(machine.env), len(machine.accesses), len(machine.unknown)
+        mark = len(terms.rows)
+        heads = {name: self._placeholder(before[name]) for name in changed}
+        number, counter = machine.counter()
+        machine.loops.append(number)
+        machine.env.update(heads)
+        first, _ = self._once(condition, increment, body)
+        after = machine.env
+        ends = not first.is_broken and machine.dead
+        del machine.accesses[accesses:], machine.unknown[unknown:]
+        machine.dead = False
+        machine.env = dict(before)
+        for name in changed:
+            if not ends:
+                value = self._at_iteration(before[name], heads[name], after.get(name), mark, counter)
+                machine.env[name] = value
+        guards = len(machine.guards)
+        if first.is_broken:
+            machine.doubt()
+        once = terms.equal(counter, terms.const(0, I64))
+        if ends:  # every path leaves the body
+            machine.guards.append(once)
+        starts = dict(machine.env)
+        second, held = self._once(condition, increment, body)
+        conditions = [held] if held is not None else []
+        if ends:
+            conditions.append(once)
+        machine.found_loops[number] = Loop(counter, (*conditions, *second.stops))
+        machine.loops.pop()
+        del machine.guards[guards:]
+        machine.dead = False
+        finals, machine.env = machine.env, before
+        self._forget(changed)
+        for name in changed:
+            start, final = starts[name], finals.get(name)
+            if isinstance(start, Pointer) and isinstance(final, Pointer) and _roots(start) == _roots(final):
+                before[name] = self._placeholder(final)
+        if any(n.kind is Kind.RETURN for n in body.walk()):
+            machine.doubt()
+
+    def _once(self, condition: Node | None, increment: Node | None, body: Node) -> tuple[Body, int | None]:
+        """One iteration, and the term of its condition."""
+        machine = self.machine
+        base = len(machine.guards)
+        term: int | None = None
+        if condition is not None:
+            term = self.expressions.condition(condition)
+            machine.assume(term)
+        frame = Body(len(machine.guards), len(machine.accesses))
+        machine.bodies.append(frame)
+        self.run(body)
+        machine.bodies.pop()
+        if frame.continues:
+            ahead = frame.continues
+            if machine.dead:
+                machine.env = ahead[-1][1]
+                ahead = ahead[:-1]
+            for held, env in reversed(ahead):
+                machine.env = machine.merge(held, env, machine.env)
+            machine.dead = False
+            del machine.guards[frame.first_guard :]
+            machine.guards += frame.stops
+        if increment is not None and not machine.dead:
+            self.expressions.value(increment)
+        del machine.guards[base:]
+        return frame, term
+
+    def _placeholder(self, value: Value) -> Value:
+        match value:
+            case int():
+                return self.terms.unknown(self.terms.type(value))
+            case Pointer() if len(value.choices) == 1:
+                root, _ = value.choices[0]
+                return Pointer(((root, self.terms.unknown(I64)),))
+            case tuple():
+                return tuple(self._placeholder(v) for v in value)
+            case Record():
+                return Record(tuple((n, self._placeholder(v)) for n, v in value.fields))
+            case _:
+                return None
+
+    def _at_iteration(self, start: Value, head: Value, end: Value, mark: int, counter: int) -> Value:
+        """A variable at iteration t, when an iteration makes ``end`` of ``head``."""
+        match start, head, end:
+            case int(), int(), int() if self.terms.type(start) == self.terms.type(end):
+                return self._term_at(start, head, end, mark, counter)
+            case Pointer(), Pointer(), Pointer() if len(start.choices) == len(end.choices) == 1:
+                (root, first), (_, middle), (other, last) = start.choices[0], head.choices[0], end.choices[0]
+                if root != other:
+                    return None
+                return Pointer(((root, self._term_at(first, middle, last, mark, counter)),))
+            case tuple(), tuple(), tuple() if len(start) == len(end):
+                parts = zip(start, head, end, strict=True)
+                return tuple(self._at_iteration(s, h, e, mark, counter) for s, h, e in parts)
+            case Record(), Record(), Record():
+                found: list[tuple[str, Value]] = []
+                for name, value in start.fields:
+                    made = self._at_iteration(value, head.get(name), end.get(name), mark, counter)
+                    found.append((name, made))
+                return Record(tuple(found))
+            case _:
+                return None
+
+    def _term_at(self, start: int, head: int, end: int, mark: int, counter: int) -> int:
+        terms = self.terms
+        kind = terms.type(start)
+        if end == head:
+            return start
+        is_first = terms.equal(counter, terms.const(0, I64))
+        if terms.is_older(end, mark):
+            return terms.select(is_first, start, end)
+        step = terms.sub(end, head)
+        if terms.is_older(step, mark):
+            return terms.add(start, terms.mul(step, terms.convert(counter, kind)))
+        row = terms.rows[end]
+        if row.op is Op.LINEAR and terms.parts(end) == (0, {head: row.payload[1][0]}):  # type: ignore[index]
+            factor = terms.const(row.payload[1][0], kind)  # type: ignore[index]
+            return terms.make(Op.GEOMETRIC, (start, factor, counter), kind, "*")
+        if row.op in (Op.FLOORDIV, Op.DIV) and row.args[0] == head:
+            if row.op is Op.FLOORDIV and isinstance(row.payload, int):
+                divisor = terms.const(row.payload, kind)
+            else:
+                divisor = row.args[1]
+            if terms.is_older(divisor, mark):
+                name = "//" if row.op is Op.FLOORDIV else "/"
+                return terms.make(Op.GEOMETRIC, (start, divisor, counter), kind, name)
+        if row.op is Op.MUL and head in row.args:
+            factor = row.args[1] if row.args[0] == head else row.args[0]
+            if terms.is_older(factor, mark):
+                return terms.make(Op.GEOMETRIC, (start, factor, counter), kind, "*")
+        return terms.unknown(kind)
+
+    def _forget(self, names: frozenset[int]) -> None:
+        env = self.machine.env
+        for name in names & env.keys():
+            env[name] = None if isinstance(env[name], Pointer) else self._placeholder(env[name])
+
+    def _changes(self, node: Node) -> frozenset[int]:
+        """Variables that a statement may assign."""
+        known = self._changed.get(id(node))
+        if known is None:
+            found: set[int] = set()
+            for each in node.walk():
+                is_assignment = each.kind is Kind.COMPOUND_ASSIGNMENT or (
+                    each.kind is Kind.BINARY_OPERATOR and each.operator == "="
+                )
+                if is_assignment or (each.kind is Kind.UNARY_OPERATOR and each.operator in _STEPPING):
+                    name = _root(each.children[0])
+                    if name:
+                        found.add(name)
+            known = self._changed[id(node)] = frozenset(found)
+        return known
+
+    # -- switch ----------------------------------------------------------------------------------
+
+    def _switch(self, node: Node) -> None:
+        """Each label begins a path of its own; a path that falls through makes the next one uncertain."""
+        machine = self.machine
+        self.expressions.value(node.children[0])
+        body = node.children[-1]
+        if body.kind is not Kind.COMPOUND:
+            raise GaveUp("has a switch that the analysis can't read", node.begin)
+        changed = self._changes(node)
+        base = len(machine.guards)
+        before = machine.env
+        may_leave = any(n.kind in (Kind.RETURN, Kind.CONTINUE) for n in body.walk())
+        for statements in self._sections(body):
+            machine.env = dict(before)
+            self._forget(changed)
+            machine.doubt()
+            frame = Body(len(machine.guards), len(machine.accesses), is_switch=True)
+            machine.bodies.append(frame)
+            for statement in statements:
+                if statement.kind is Kind.BREAK:
+                    break
+                self.run(statement)
+            machine.bodies.pop()
+            machine.dead = False
+            del machine.guards[base:]
+        machine.env = before
+        self._forget(changed)
+        if may_leave:
+            machine.doubt()
+
+    def _sections(self, body: Node) -> list[list[Node]]:
+        """What runs from each label on."""
+        statements: list[Node] = []
+        labels: list[int] = []
+        for child in body.children:
+            while child.kind in (Kind.CASE, Kind.DEFAULT):
+                labels.append(len(statements))
+                if len(child.children) != (2 if child.kind is Kind.CASE else 1):
+                    raise GaveUp("has a range of cases", child.begin)
+                child = child.children[-1]
+            statements.append(child)
+        if any(n.kind in (Kind.CASE, Kind.DEFAULT) for s in statements for n in s.walk()) and not any(
+            n.kind is Kind.SWITCH for s in statements for n in s.walk()
+        ):
+            raise GaveUp("has a label inside a statement of a switch", body.begin)
+        return [statements[at:] for at in labels]
+
+
+def _roots(pointer: Pointer) -> list[int]:
+    return [root for root, _ in pointer.choices]
+
+
+def _root(node: Node) -> int:
+    """The variable that an lvalue is, or is a part of; 0 for what a pointer points to."""
+    while node.kind is not Kind.DECL_REF:
+        inner = node.children[0] if node.children else node
+        is_part = (
+            (node.kind in (Kind.PAREN, Kind.UNEXPOSED) and len(node.children) == 1)
+            or (node.kind is Kind.MEMBER_REF and inner.type.form is not Form.POINTER)
+            or (node.kind is Kind.ARRAY_SUBSCRIPT and inner.type.form is Form.VECTOR)
+        )
+        if not is_part or inner is node:
+            return 0
+        node = inner
+    return node.declaration

@@ -1,0 +1,380 @@
+"""Integer expressions of a kernel, as a directed acyclic graph of hash-consed terms.
+
+A term is an index into ``Terms.rows``; its row is plain data, so a graph can be pickled and compared.
+Every term has a C integer type and stands for the value that the kernel computes, wrapping included.
+Sums are kept as linear combinations, so that equal sums are equal terms and differences cancel.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import NamedTuple, cast
+
+MAX_DEPTH = 200
+
+
+class IntType(NamedTuple):
+    """An integer type of OpenCL C."""
+
+    bits: int
+    signed: bool
+
+    @property
+    def lo(self) -> int:
+        """Smallest value."""
+        return -(1 << (self.bits - 1)) if self.signed else 0
+
+    @property
+    def hi(self) -> int:
+        """Largest value."""
+        return (1 << (self.bits - 1)) - 1 if self.signed else (1 << self.bits) - 1
+
+    def wrap(self, value: int) -> int:
+        """The value of this type that is congruent to ``value``."""
+        value &= (1 << self.bits) - 1
+        return value - (1 << self.bits) if self.signed and value >> (self.bits - 1) else value
+
+
+I32 = IntType(32, True)
+U32 = IntType(32, False)
+I64 = IntType(64, True)
+U64 = IntType(64, False)
+
+
+class Op(IntEnum):
+    """What a term is.  ``payload`` and arguments as said."""
+
+    CONST = 0  # payload: value
+    SCALAR = 1  # payload: (argument, byte offset in it)
+    GLOBAL_ID = 2  # payload: dimension, also for the next ones
+    GROUP_ID = 3
+    LOCAL_ID = 4
+    GLOBAL_SIZE = 5
+    LOCAL_SIZE = 6
+    NUM_GROUPS = 7
+    GLOBAL_OFFSET = 8
+    WORK_DIM = 9
+    COUNTER = 10  # iteration number of a loop, from 0; payload: number of the loop
+    OPAQUE = 11  # any value of its type; payload: (serial number, 1 when it depends on data)
+    LINEAR = 12  # payload: (constant, coefficients of the arguments)
+    MUL = 13
+    DIV = 14  # C division, towards zero
+    REM = 15
+    FLOORDIV = 16  # by a power of two: arithmetic shift
+    FLOORMOD = 17  # by a power of two: mask
+    SHL = 18
+    SHR = 19
+    AND = 20
+    OR = 21
+    XOR = 22
+    CONVERT = 23
+    MIN = 24
+    MAX = 25
+    SELECT = 26  # condition, then, else
+    LT = 27
+    EQ = 28
+    NOT = 29  # of a truth value, also the next ones
+    ALL = 30
+    ANY = 31
+    MUL24 = 32
+    GEOMETRIC = 33  # start, factor, iteration number; payload: "<<", ">>", "*" or "/"
+    LOOKUP = 34  # index; payload: the table's values
+
+
+class Row(NamedTuple):
+    """One term."""
+
+    op: Op
+    args: tuple[int, ...]
+    type: IntType
+    payload: object
+
+
+LEAVES = frozenset(op for op in Op if op <= Op.OPAQUE)
+TRUTHS = frozenset({Op.LT, Op.EQ, Op.NOT, Op.ALL, Op.ANY})
+
+
+@dataclass(frozen=True, slots=True)
+class TermTable:
+    """The finished graph.
+
+    ``opaque``: for each term, whether an OPAQUE is below it.
+    """
+
+    rows: tuple[Row, ...]
+    opaque: tuple[bool, ...]
+
+
+class Terms:
+    """Builds a graph.  Owned by: the thread of the build."""
+
+    def __init__(self) -> None:
+        self.rows: list[Row] = []
+        self.opaque: list[bool] = []
+        self._newest: list[int] = []
+        self._depth: list[int] = []
+        self._index: dict[Row, int] = {}
+        self._serial = 0
+
+    def finish(self) -> TermTable:
+        """The graph as it is now."""
+        return TermTable(tuple(self.rows), tuple(self.opaque))
+
+    def make(self, op: Op, args: tuple[int, ...], kind: IntType, payload: object = None) -> int:
+        """The term with this row; too deep a term becomes opaque."""
+        row = Row(op, args, kind, payload)
+        known = self._index.get(row)
+        if known is not None:
+            return known
+        depth = 1 + max((self._depth[a] for a in args), default=0)
+        if depth > MAX_DEPTH:
+            return self.unknown(kind, data=any(self.opaque[a] for a in args))
+        number = len(self.rows)
+        self._index[row] = number
+        self.rows.append(row)
+        self.opaque.append(op is Op.OPAQUE or any(self.opaque[a] for a in args))
+        newest = max((self._newest[a] for a in args), default=-1)
+        self._newest.append(number if op in (Op.OPAQUE, Op.COUNTER) else newest)
+        self._depth.append(depth)
+        return number
+
+    # -- leaves ----------------------------------------------------------------------------------
+
+    def const(self, value: int, kind: IntType = I32) -> int:
+        """A constant, wrapped to its type."""
+        return self.make(Op.CONST, (), kind, kind.wrap(value))
+
+    def unknown(self, kind: IntType, data: bool = True) -> int:
+        """A fresh value that nothing is known about but its type."""
+        self._serial += 1
+        return self.make(Op.OPAQUE, (), kind, (self._serial, int(data)))
+
+    def type(self, term: int) -> IntType:
+        """The type of a term."""
+        return self.rows[term].type
+
+    def value(self, term: int) -> int | None:
+        """The value of a constant, else None."""
+        row = self.rows[term]
+        return row.payload if row.op is Op.CONST and isinstance(row.payload, int) else None
+
+    def is_older(self, term: int, mark: int) -> bool:
+        """Whether it depends on no unknown and no counter made since there were ``mark`` terms."""
+        return self._newest[term] < mark
+
+    # -- sums ------------------------------------------------------------------------------------
+
+    def parts(self, term: int) -> tuple[int, dict[int, int]]:
+        """Constant and coefficients of a sum; other terms are a sum of one."""
+        row = self.rows[term]
+        if row.op is Op.LINEAR:
+            constant, coefficients = cast(tuple[int, tuple[int, ...]], row.payload)
+            return constant, dict(zip(row.args, coefficients, strict=True))
+        value = self.value(term)
+        return (value, {}) if value is not None else (0, {term: 1})
+
+    def sum(self, constant: int, parts: dict[int, int], kind: IntType) -> int:
+        """``constant`` plus each term times its coefficient, in the ring of ``kind``."""
+        signed = IntType(kind.bits, True)
+        items = sorted((t, signed.wrap(c)) for t, c in parts.items())
+        items = [(t, c) for t, c in items if c]
+        if not items:
+            return self.const(constant, kind)
+        constant = signed.wrap(constant)
+        if constant == 0 and len(items) == 1 and items[0][1] == 1:
+            return items[0][0]
+        return self.make(Op.LINEAR, tuple(t for t, _ in items), kind, (constant, tuple(c for _, c in items)))
+
+    def add(self, a: int, b: int, sign: int = 1) -> int:
+        """``a + sign * b``, both of one type."""
+        kind = self.type(a)
+        assert kind == self.type(b), "operands of a sum have one type"
+        constant, parts = self.parts(a)
+        more, others = self.parts(b)
+        for term, coefficient in others.items():
+            parts[term] = parts.get(term, 0) + sign * coefficient
+        return self.sum(constant + sign * more, parts, kind)
+
+    def sub(self, a: int, b: int) -> int:
+        """``a - b``."""
+        return self.add(a, b, -1)
+
+    def scale(self, a: int, factor: int) -> int:
+        """``a`` times a number."""
+        constant, parts = self.parts(a)
+        return self.sum(constant * factor, {t: c * factor for t, c in parts.items()}, self.type(a))
+
+    def mul(self, a: int, b: int) -> int:
+        """``a * b``, both of one type."""
+        for one, other in ((a, b), (b, a)):
+            value = self.value(one)
+            if value is not None:
+                return self.scale(other, value)
+        return self.make(Op.MUL, (min(a, b), max(a, b)), self.type(a))
+
+    # -- conversions -----------------------------------------------------------------------------
+
+    def convert(self, a: int, kind: IntType) -> int:
+        """``(kind)a``."""
+        row = self.rows[a]
+        if row.type == kind:
+            return a
+        value = self.value(a)
+        if value is not None:
+            return self.const(value, kind)
+        if kind.bits <= row.type.bits:
+            if row.op is Op.LINEAR:
+                constant, parts = self.parts(a)
+                narrow: dict[int, int] = {}
+                for term, coefficient in parts.items():
+                    made = self.convert(term, kind)
+                    narrow[made] = narrow.get(made, 0) + coefficient
+                return self.sum(constant, narrow, kind)
+            if row.op is Op.CONVERT:
+                return self.convert(row.args[0], kind)
+            if row.op is Op.MUL:
+                return self.mul(self.convert(row.args[0], kind), self.convert(row.args[1], kind))
+        return self.make(Op.CONVERT, (a,), kind)
+
+    # -- other arithmetic ------------------------------------------------------------------------
+
+    def binary(self, op: Op, a: int, b: int) -> int:
+        """DIV, REM, AND, OR, XOR, SHL, SHR, MIN, MAX or MUL24 of two terms (of one type but for shifts)."""
+        kind = self.type(a)
+        x, y = self.value(a), self.value(b)
+        if x is not None and y is not None:
+            folded = fold(op, x, y, kind)
+            if folded is not None:
+                return self.const(folded, kind)
+        match op:
+            case Op.SHL | Op.SHR if y is not None:
+                shift = y & (kind.bits - 1)
+                if op is Op.SHL:
+                    return self.scale(a, 1 << shift)
+                return a if shift == 0 else self.make(Op.FLOORDIV, (a,), kind, 1 << shift)
+            case Op.AND:
+                for one, mask in ((a, y), (b, x)):
+                    if mask is not None and mask >= 0 and mask & (mask + 1) == 0:
+                        if mask == 0:
+                            return self.const(0, kind)
+                        return self.make(Op.FLOORMOD, (one,), kind, mask + 1)
+            case Op.DIV if y == 1:
+                return a
+            case Op.DIV | Op.REM if y is not None and y > 0 and y & (y - 1) == 0 and not kind.signed:
+                kept = Op.FLOORDIV if op is Op.DIV else Op.FLOORMOD
+                return self.make(kept, (a,), kind, y) if y > 1 else self.const(0, kind)
+            case Op.OR | Op.XOR if y == 0 or x == 0:
+                return a if y == 0 else b
+            case Op.MIN | Op.MAX if a == b:
+                return a
+        if op in (Op.AND, Op.OR, Op.XOR, Op.MIN, Op.MAX, Op.MUL24) and a > b:
+            a, b = b, a
+        return self.make(op, (a, b), kind)
+
+    def select(self, condition: int, a: int, b: int) -> int:
+        """``condition ? a : b``."""
+        value = self.value(condition)
+        if a == b or value is not None:
+            return b if value == 0 else a
+        return self.make(Op.SELECT, (condition, a, b), self.type(a))
+
+    # -- truth values ----------------------------------------------------------------------------
+
+    def truth(self, a: int) -> int:
+        """``a != 0`` as 0 or 1."""
+        row = self.rows[a]
+        if row.op in TRUTHS:
+            return a
+        if row.op is Op.CONVERT and self.rows[row.args[0]].op in TRUTHS:
+            return row.args[0]
+        value = self.value(a)
+        if value is not None:
+            return self.const(int(value != 0))
+        return self.negate(self.equal(a, self.const(0, row.type)))
+
+    def less(self, a: int, b: int) -> int:
+        """``a < b``, both of one type."""
+        if a == b:
+            return self.const(0)
+        x, y = self.value(a), self.value(b)
+        if x is not None and y is not None:
+            return self.const(int(x < y))
+        return self.make(Op.LT, (a, b), I32)
+
+    def equal(self, a: int, b: int) -> int:
+        """``a == b``, both of one type."""
+        if a == b:
+            return self.const(1)
+        x, y = self.value(a), self.value(b)
+        if x is not None and y is not None:
+            return self.const(int(x == y))
+        for one, other in ((a, y), (b, x)):
+            row = self.rows[one]
+            if other == 0 and (row.op in TRUTHS or row.op is Op.CONVERT):
+                inner = one if row.op in TRUTHS else row.args[0]
+                if self.rows[inner].op in TRUTHS:
+                    return self.negate(inner)
+        return self.make(Op.EQ, (min(a, b), max(a, b)), I32)
+
+    def negate(self, a: int) -> int:
+        """``!a`` of a truth value."""
+        row = self.rows[a]
+        value = self.value(a)
+        if value is not None:
+            return self.const(int(value == 0))
+        if row.op is Op.NOT:
+            return row.args[0]
+        if row.op in (Op.ALL, Op.ANY):
+            return self.join([self.negate(x) for x in row.args], Op.ANY if row.op is Op.ALL else Op.ALL)
+        return self.make(Op.NOT, (a,), I32)
+
+    def join(self, terms: list[int], op: Op = Op.ALL) -> int:
+        """All, or any, of some truth values."""
+        absorbing = 0 if op is Op.ALL else 1
+        kept: dict[int, None] = {}
+        for term in terms:
+            row = self.rows[term]
+            for each in row.args if row.op is op else (term,):
+                value = self.value(each)
+                if value == absorbing:
+                    return self.const(absorbing)
+                if value is None:
+                    kept[each] = None
+        if not kept:
+            return self.const(1 - absorbing)
+        if len(kept) == 1:
+            return next(iter(kept))
+        return self.make(op, tuple(kept), I32)
+
+
+def fold(op: Op, x: int, y: int, kind: IntType) -> int | None:
+    """A binary operation on numbers of ``kind``, not yet wrapped; None where C leaves it undefined."""
+    match op:
+        case Op.DIV | Op.REM:
+            if y == 0:
+                return None
+            quotient = abs(x) // abs(y) * (1 if (x < 0) == (y < 0) else -1)
+            return quotient if op is Op.DIV else x - y * quotient
+        case Op.AND:
+            return x & y
+        case Op.OR:
+            return x | y
+        case Op.XOR:
+            return x ^ y
+        case Op.SHL:
+            return x << (y & (kind.bits - 1))
+        case Op.SHR:
+            return x >> (y & (kind.bits - 1))
+        case Op.MIN:
+            return min(x, y)
+        case Op.MAX:
+            return max(x, y)
+        case Op.MUL24:
+            return x * y if _is_24(x, kind) and _is_24(y, kind) else None
+        case _:
+            return None
+
+
+def _is_24(x: int, kind: IntType) -> bool:
+    return -(1 << 23) <= x < 1 << 23 if kind.signed else 0 <= x < 1 << 24
