@@ -1,0 +1,151 @@
+"""Applications whose service fails, is killed, or serves another Python than the one that runs it."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from tests.image_runs import Run, image_environ, run
+
+KERNELS = """
+__kernel void twice(__global int *a) { a[get_global_id(0)] *= 2; }
+__kernel void broken(__global int *a) { a[get_global_id(0)] += 1; }
+"""
+
+START = f"""
+import os, signal, numpy as np, pyopencl as cl
+(device,) = cl.get_platforms()[0].get_devices()
+ctx = cl.Context([device])
+queue = cl.CommandQueue(ctx)
+program = cl.Program(ctx, '''{KERNELS}''').build()
+twice, broken = cl.Kernel(program, "twice"), cl.Kernel(program, "broken")
+data = np.arange(64, dtype=np.int32)
+buffer = cl.Buffer(ctx, cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR, hostbuf=data)
+"""
+
+
+def application(tmp_path: Path, text: str, members: int, **settings: str) -> Run:
+    script = tmp_path / "application.py"
+    script.write_text(START + textwrap.dedent(text))
+    return run([sys.executable, script], image_environ(members, SDI_SPLIT="always", **settings), 60)
+
+
+def test_a_kernel_that_fails_on_a_member_fails_its_event_and_nothing_else(tmp_path: Path) -> None:
+    result = application(
+        tmp_path,
+        """
+        other = cl.Buffer(ctx, cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR, hostbuf=data)
+        event = broken(queue, (64,), (8,), buffer)
+        try:
+            event.wait()
+        except cl.Error as error:
+            print("failed with", event.command_execution_status)
+        out = np.empty_like(data)
+        twice(queue, (64,), (8,), other)
+        cl.enqueue_copy(queue, out, other)
+        assert (out == data * 2).all()
+        cl.enqueue_copy(queue, buffer, data)
+        twice(queue, (64,), (8,), buffer)
+        cl.enqueue_copy(queue, out, buffer)
+        assert (out == data * 2).all()
+        print("went on")
+        """,
+        3,
+        SDI_TEST_FAIL_MEMBER="1:broken",
+        SDI_LOG="error",
+    )
+    assert result.returncode == 0, result.describe()
+    assert "failed with -5" in result.stdout, result.describe()
+    assert "went on" in result.stdout, result.describe()
+
+
+@pytest.mark.parametrize("members", [1, 3])
+def test_an_application_outlives_its_service(tmp_path: Path, members: int) -> None:
+    result = application(
+        tmp_path,
+        """
+        mark = os.environ["OCL_TEST_RUN"]
+        def service():
+            for name in filter(str.isdigit, os.listdir("/proc")):
+                try:
+                    environ = open(f"/proc/{name}/environ").read()
+                    command = open(f"/proc/{name}/cmdline").read()
+                except OSError:
+                    continue
+                if mark in environ and "sdi.icd.server" in command:
+                    return int(name)
+        gate = cl.UserEvent(ctx)
+        event = cl.enqueue_marker(queue, wait_for=[gate])
+        os.kill(service(), signal.SIGKILL)
+        try:
+            event.wait()
+        except cl.Error as error:
+            print("waiter woke")
+        for call in (queue.finish, lambda: cl.Buffer(ctx, 0, 64), lambda: twice(queue, (64,), (8,), buffer),
+                     lambda: cl.enqueue_copy(queue, data, buffer)):
+            try:
+                call()
+            except cl.Error as error:
+                print(error.code)
+        print("lives")
+        """,
+        members,
+    )
+    assert result.returncode == 0, result.describe()
+    lines = result.stdout.split("\n")
+    assert lines[0] == "waiter woke", result.describe()
+    assert lines[1:5] == ["-5"] * 4, result.describe()
+    assert "lives" in result.stdout
+
+
+def other_python() -> str | None:
+    """A Python of another version than this one."""
+    own = ".".join(map(str, sys.version_info[:3]))
+    for name in ("python3.13", "python3.12", "python3.10", "python3.9", "/usr/bin/python3"):
+        path = shutil.which(name)
+        if path is None:
+            continue
+        asked = subprocess.run(
+            [path, "-c", "import ctypes, platform; print(platform.python_version())"],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if asked.returncode == 0 and asked.stdout.strip() not in ("", own):
+            return path
+    return None
+
+
+def test_an_application_in_another_python_gets_the_service_of_the_installed_one(tmp_path: Path) -> None:
+    python = other_python()
+    if python is None:
+        pytest.skip("no other Python version on this machine")
+    script = tmp_path / "application.py"
+    script.write_text(
+        textwrap.dedent(
+            """
+            import ctypes, os
+            cl = ctypes.CDLL("libOpenCL.so.1")
+            platform, device, status = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_int()
+            assert cl.clGetPlatformIDs(1, ctypes.byref(platform), None) == 0
+            pointer, number, flags = ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint64
+            get = cl.clGetDeviceIDs
+            get.argtypes = [pointer, flags, number, pointer, pointer]
+            assert get(platform, 0xFFFFFFFF, 1, ctypes.byref(device), None) == 0
+            info = cl.clGetDeviceInfo
+            info.argtypes = [pointer, number, ctypes.c_size_t, pointer, pointer]
+            name = ctypes.create_string_buffer(300)
+            assert info(device, 0x102B, 300, name, None) == 0
+            print(name.value.decode())
+            """
+        )
+    )
+    (tmp_path / "numpy.py").write_text("raise ImportError('the service must not look here')\n")
+    result = run([python, script], image_environ(2, PYTHONPATH=str(tmp_path)), 60)
+    assert result.returncode == 0, result.describe()
+    assert result.stdout.startswith("SDI (2 x "), result.describe()
