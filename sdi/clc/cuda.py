@@ -1,0 +1,83 @@
+"""From OpenCL C to CUDA C++ for NVRTC: the front door of the CUDA emitter.
+
+A member is given the same text as any OpenCL driver: the sub-range OpenCL C of ``compile_source``, which is
+self-contained (or a plain program, with -D and -I among the options).  It is preprocessed and parsed as
+there, and written anew from the tree.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+from sdi.clc.cuda_emit import CudaKernel, CudaParameter, CudaProgram, ParameterKind, emit
+from sdi.errors import BuildError
+
+_RECURSION_LIMIT = 20_000
+
+# NVRTC's options for OpenCL's.  Source: OpenCL 3.0 API specification, "Optimization Options".
+_OPTIONS = {
+    "-cl-fast-relaxed-math": ("--use_fast_math",),
+    "-cl-denorms-are-zero": ("--ftz=true",),
+}
+_EXACT = "-cl-fp32-correctly-rounded-divide-sqrt"
+
+
+def translate(text: str, options: Sequence[str]) -> CudaProgram:
+    """``text`` as CUDA C++.
+
+    ``options``: as for clBuildProgram.  Raises BuildError with clang's log, or with one line for a
+    construct that CUDA members do not have.  Any thread; about 15 ms for 100 lines.
+    """
+    # libclang is large: it is loaded by the first build.
+    from sdi.clc.base_header import language_names, predefined_macros
+    from sdi.clc.cuda_tree import CudaTreeBuilder, parse_for_cuda
+    from sdi.clc.diagnostics import report
+    from sdi.clc.lines import KERNEL_FILE
+    from sdi.clc.macros import MacroError
+    from sdi.clc.options import parse_options
+    from sdi.clc.preprocess import preprocess
+
+    parsed = parse_options(" ".join(_quoted(each) for each in options), None)
+    macros = predefined_macros(parsed.version, parsed.flags)
+    macros["cl_khr_fp16"] = "1"
+    defines = "".join(f"#undef {n.partition('(')[0]}\n#define {n} {v}\n" for n, v in parsed.defines)
+    given = f'{defines}#line 1 "{KERNEL_FILE}"\n{text}\n'
+    try:
+        plain = preprocess(given, "<options>", parsed.include_folders, macros, language_names())
+    except (MacroError, OSError) as cause:
+        raise BuildError(f"error: {cause}\n") from cause
+    encoded = plain.encode("utf-8", "surrogateescape")
+    sys.setrecursionlimit(max(sys.getrecursionlimit(), _RECURSION_LIMIT))
+    path = os.path.join(os.getcwd(), KERNEL_FILE)
+    with parse_for_cuda(path, encoded, parsed, macros) as unit:
+        found = report(unit, encoded, no_warnings=True)
+        if found.errors:
+            raise BuildError(found.text)
+        tree = CudaTreeBuilder(unit, encoded).build_cuda()
+    return emit(tree)
+
+
+def nvrtc_options(options: Sequence[str], contracts: bool) -> tuple[str, ...]:
+    """NVRTC's options for ``options`` of clBuildProgram.
+
+    OpenCL C contracts ``a * b + c`` unless a pragma forbids it, and allows 2.5 ULP for division and 3 for
+    square root of floats unless correct rounding is asked for.
+    """
+    found = ["--std=c++20", "-w"]
+    if _EXACT not in options and "-cl-fast-relaxed-math" not in options:
+        found += ["--prec-div=false", "--prec-sqrt=false"]
+    for option in options:
+        found += _OPTIONS.get(option, ())
+    if not contracts and "-cl-fast-relaxed-math" not in options and "-cl-mad-enable" not in options:
+        found.append("--fmad=false")
+    return tuple(dict.fromkeys(found))
+
+
+def _quoted(option: str) -> str:
+    """One option for a line of options; a word may be two, as in ``-D NAME``."""
+    return option if '"' in option else option.replace("\\", "\\\\")
+
+
+__all__ = ["CudaKernel", "CudaParameter", "CudaProgram", "ParameterKind", "nvrtc_options", "translate"]

@@ -1,0 +1,109 @@
+"""Which function of the compat header stands for a built-in function or constant of OpenCL C."""
+
+from __future__ import annotations
+
+import functools
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from sdi.clc import base_header
+
+_HEADERS = ("cuda_compat.h", "cuda_compat_math.h", "cuda_compat_memory.h")
+_DEFINED = re.compile(r"\b_cl_(\w+)\s*\(|_CL_[A-Z0-9_]+\((\w+)")
+_ROUNDINGS = {"rte": "0", "rtz": "1", "rtp": "2", "rtn": "3", "": "-1"}
+_CONVERT = re.compile(r"convert_[a-z]+\d*?(?P<sat>_sat)?(_(?P<mode>rte|rtz|rtp|rtn))?\Z")
+_LOAD = re.compile(r"(?P<how>vload|vloada_half|vload_half)(?P<count>2|3|4|8|16|)\Z")
+_STORE = re.compile(
+    r"(?P<how>vstore|vstorea_half|vstore_half)(?P<count>2|3|4|8|16|)(_(?P<mode>rte|rtz|rtp|rtn))?\Z"
+)
+_AS = re.compile(r"as_[a-z_]+\d*\Z")
+
+_GEOMETRY = frozenset(
+    {
+        "get_work_dim",
+        "get_global_id",
+        "get_global_size",
+        "get_group_id",
+        "get_num_groups",
+        "get_global_linear_id",
+    }
+)
+_CONSTANTS = {
+    "NULL": "0",
+    "CLK_LOCAL_MEM_FENCE": "1",
+    "CLK_GLOBAL_MEM_FENCE": "2",
+    "CLK_IMAGE_MEM_FENCE": "4",
+    "memory_order_relaxed": "0",
+    "memory_order_acquire": "2",
+    "memory_order_release": "3",
+    "memory_order_acq_rel": "4",
+    "memory_order_seq_cst": "5",
+    "memory_scope_work_item": "0",
+    "memory_scope_work_group": "1",
+    "memory_scope_device": "2",
+    "memory_scope_all_svm_devices": "3",
+    "memory_scope_all_devices": "3",
+    "memory_scope_sub_group": "4",
+}
+
+
+_NUMBER = re.compile(r"#define (\w+) \(?(?:\(half\))?(0x[0-9a-f.]+p-?\d+f?|\d+\.\d+f?|\d+)\)?$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Builtin:
+    """A function of the header.  ``takes_result``: its first template argument is the result's type."""
+
+    function: str
+    template: tuple[str, ...] = ()
+    takes_result: bool = False
+
+
+@functools.cache
+def header_text() -> str:
+    """The compat header: types, vectors and the built-in functions, about 900 lines."""
+    here = Path(__file__).parent
+    return "".join((here / name).read_text(encoding="utf-8") for name in _HEADERS)
+
+
+@functools.cache
+def _functions() -> frozenset[str]:
+    return frozenset((a or b).removeprefix("_cl_") for a, b in _DEFINED.findall(header_text()))
+
+
+@functools.cache
+def _named_numbers() -> dict[str, str]:
+    """Numbers that the base header names, such as M_PI_F."""
+    return dict(_NUMBER.findall(base_header.header_text()))
+
+
+def geometry_functions() -> frozenset[str]:
+    """Built-ins that need the native geometry of the launch."""
+    return _GEOMETRY
+
+
+def constant_of(name: str) -> str | None:
+    """The C++ text of a named constant, or None."""
+    return _CONSTANTS.get(name) or _named_numbers().get(name)
+
+
+@functools.cache
+def builtin(name: str) -> Builtin | None:
+    """What stands for the built-in function ``name``; None when the header has nothing for it."""
+    if match := _CONVERT.match(name):
+        mode = _ROUNDINGS[match["mode"] or ""]
+        return Builtin("_cl_convert", ("true" if match["sat"] else "false", mode), takes_result=True)
+    if _AS.match(name):
+        return Builtin("_cl_as", takes_result=True)
+    if match := _LOAD.match(name):
+        function = f"_cl_{match['how']}"
+        return Builtin(function, (match["count"] or "1",))
+    if match := _STORE.match(name):
+        if match["how"] == "vstore":
+            return Builtin("_cl_vstore")
+        return Builtin(f"_cl_{match['how']}", (_ROUNDINGS[match["mode"] or "rte"],))
+    plain = name.removesuffix("_explicit")
+    if plain.startswith("atom_"):
+        plain = f"atomic_{plain.removeprefix('atom_')}"
+    return Builtin(f"_cl_{plain}") if plain in _functions() else None

@@ -1,0 +1,227 @@
+"""A program as CUDA C++: the compat header, then the program's declarations in a namespace.
+
+Each kernel becomes ``extern "C" sdi_k_NAME`` with the kernel's own parameters, a ``__local`` pointer
+being an offset into dynamic shared memory, and one last parameter: the native grid (``_cl_grid``).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import Enum
+
+from sdi.clc.arguments import argument_kind, is_kernel, required_work_group_size
+from sdi.clc.cuda_builtins import geometry_functions, header_text
+from sdi.clc.cuda_expressions import GRID, Expressions
+from sdi.clc.cuda_records import Records
+from sdi.clc.cuda_statements import Statements
+from sdi.clc.cuda_tree import CudaTree
+from sdi.clc.cuda_types import TypeNames, UnknownConstruct, safe_name
+from sdi.clc.lines import LineMap
+from sdi.clc.model import ArgumentKind
+from sdi.clc.syntax import Form, Function, Kind, Node, callee_of
+from sdi.errors import BuildError
+from sdi.ndrange import Int3
+
+SYMBOL_PREFIX = "sdi_k_"
+LOCAL_ALIGNMENT = 128
+"""Alignment of ``__local`` arguments: that of the largest vector."""
+_DYNAMIC = "_cl_dynamic"
+_POINTERS = (ArgumentKind.GLOBAL, ArgumentKind.CONSTANT)
+
+
+class ParameterKind(Enum):
+    """What a kernel's parameter is in CUDA."""
+
+    POINTER = "pointer"
+    LOCAL = "local"
+    VALUE = "value"
+
+
+@dataclass(frozen=True, slots=True)
+class CudaParameter:
+    """A parameter: bytes and alignment in the parameter block (8 and 8 for POINTER, 4 and 4 for LOCAL)."""
+
+    kind: ParameterKind
+    nbytes: int
+    alignment: int
+
+
+@dataclass(frozen=True, slots=True)
+class CudaKernel:
+    """One kernel; the native grid (16 bytes, aligned to 4) follows its parameters."""
+
+    name: str
+    symbol: str
+    parameters: tuple[CudaParameter, ...]
+    required_work_group_size: Int3 | None
+
+
+@dataclass(frozen=True, slots=True)
+class CudaProgram:
+    """``text``: CUDA C++, complete.  ``contracts``: multiplication and addition may be fused."""
+
+    text: str
+    kernels: tuple[CudaKernel, ...]
+    contracts: bool
+
+
+def emit(program: CudaTree) -> CudaProgram:
+    """The program as CUDA C++.  Raises BuildError with the user's line for what it has no rule for."""
+    lines = LineMap(program.tree.text)
+    try:
+        return _Emitter(program, lines).emit()
+    except UnknownConstruct as unknown:
+        where = "<kernel>"
+        if unknown.node is not None:
+            file, line = lines.place(unknown.node.begin)
+            where = f"{file}:{line}"
+        raise BuildError(f"{where}: error: {unknown.what}: not supported on CUDA members\n") from unknown
+
+
+class _Emitter:
+    """Emits one program.  Owned by: the thread of the build."""
+
+    def __init__(self, program: CudaTree, lines: LineMap) -> None:
+        self.program = program
+        self.tree = program.tree
+        self.kernels = {key for key, f in self.tree.functions.items() if is_kernel(self.tree, f)}
+        self.needing = self._needing_geometry()
+        self.types = TypeNames()
+        self.records = Records(program, self.types)
+        self.expressions = Expressions(program, self.types, self.needing, self.records.fields)
+        self.statements = Statements(program, self.types, self.expressions, self.records, lines)
+        self.called = {
+            reference.declaration
+            for function in self.tree.functions.values()
+            if function.body is not None
+            for reference in _references(function.body)
+        }
+
+    def emit(self) -> CudaProgram:
+        parts = [header_text(), "\nnamespace sdi_program {\n"]
+        parts.append(f"extern __shared__ __align__({LOCAL_ALIGNMENT}) unsigned char {_DYNAMIC}[];\n")
+        for node in self.tree.declarations:
+            parts.append(self.statements.place(node) + self._declaration(node))
+        parts.append("\n}\n")
+        kernels = tuple(
+            self._signature(function)
+            for key, function in self.tree.functions.items()
+            if key in self.kernels and function.body is not None
+        )
+        contracts = not re.search(r"#\s*pragma\s+OPENCL\s+FP_CONTRACT\s*:?\s*OFF", self.tree.text)
+        return CudaProgram("".join(parts), kernels, contracts)
+
+    def _needing_geometry(self) -> set[int]:
+        """Functions that ask for the native geometry or call one that does."""
+        functions = self.tree.functions
+        calls = {key: list(_references(f.body)) if f.body is not None else [] for key, f in functions.items()}
+        needing = {
+            key
+            for key, references in calls.items()
+            if any(r.declaration not in functions and r.name in geometry_functions() for r in references)
+        }
+        grown = True
+        while grown:
+            more = {
+                key
+                for key, references in calls.items()
+                if key not in needing and any(r.declaration in needing for r in references)
+            }
+            needing |= more
+            grown = bool(more)
+        return needing
+
+    def _declaration(self, node: Node) -> str:
+        match node.kind:
+            case Kind.FUNCTION_DECL:
+                return self._function(node)
+            case Kind.VAR_DECL:
+                return self.statements.variable(node, is_global=True)
+            case Kind.STRUCT_DECL | Kind.UNION_DECL:
+                return self.records.define(node)
+            case Kind.ENUM_DECL:
+                return self.statements.enumeration(node)
+            case Kind.TYPEDEF_DECL:
+                return ""
+            case _:
+                if self.tree.source(node).strip() in (";", ""):
+                    return ""
+                raise UnknownConstruct(node, f"'{self.tree.source(node)[:40]}'")
+
+    def _function(self, node: Node) -> str:
+        function = self.tree.functions[node.declaration]
+        if function.body is None:
+            return ""  # never called, or a prototype of what is not defined
+        key = node.declaration
+        is_definition = node is function.definition
+        written = ""
+        if key not in self.kernels or key in self.called:
+            body = self.statements.block(function.body) if is_definition else ";"
+            written = f"{self._prototype(node, function)} {body}\n"
+        if key in self.kernels and is_definition:
+            written += self._entry(function)
+        return written
+
+    def _prototype(self, node: Node, function: Function) -> str:
+        parameters = [
+            self.types.declare(p.type, safe_name(p.name), p)
+            for p in node.children
+            if p.kind is Kind.PARM_DECL
+        ]
+        if node.declaration in self.needing:
+            parameters.insert(0, f"const _cl_grid &{GRID}")
+        result = self.types.value(self.program.results[node.declaration], node)
+        inline = "__forceinline__"
+        if any("noinline" in self.tree.source(a) for a in function.attributes):
+            inline = "__noinline__"
+        return f"static __device__ {inline} {result} {safe_name(node.name)}({', '.join(parameters)})"
+
+    def _entry(self, function: Function) -> str:
+        parameters: list[str] = []
+        locals_: list[str] = []
+        for parameter in function.parameters:
+            name = safe_name(parameter.name)
+            if argument_kind(parameter.type) is ArgumentKind.LOCAL:
+                parameters.append(f"unsigned _cl_at_{parameter.name}")
+                if not parameter.name:
+                    continue
+                pointer = self.types.value(parameter.type, parameter)
+                declared = self.types.declare(parameter.type, name, parameter)
+                locals_.append(f"{declared} = ({pointer})({_DYNAMIC} + _cl_at_{parameter.name});")
+            else:
+                parameters.append(self.types.declare(parameter.type, name, parameter))
+        parameters.append(f"const _cl_grid {GRID}")
+        assert function.body is not None
+        bounds = ""
+        required = required_work_group_size(self.tree, function)
+        if required is not None:
+            bounds = f"__launch_bounds__({required[0] * required[1] * required[2]}) "
+        head = f'extern "C" __global__ void {bounds}{SYMBOL_PREFIX}{function.name}({", ".join(parameters)})'
+        return f"{head} {{ {' '.join(locals_)} {self.statements.block(function.body)} }}\n"
+
+    def _signature(self, function: Function) -> CudaKernel:
+        parameters: list[CudaParameter] = []
+        for parameter in function.parameters:
+            kind = argument_kind(parameter.type)
+            if kind in _POINTERS:
+                parameters.append(CudaParameter(ParameterKind.POINTER, 8, 8))
+            elif kind is ArgumentKind.LOCAL:
+                parameters.append(CudaParameter(ParameterKind.LOCAL, 4, 4))
+            elif kind is ArgumentKind.VALUE and parameter.type.form is not Form.OTHER:
+                alignment = self.program.alignments[parameter.type.canonical]
+                parameters.append(CudaParameter(ParameterKind.VALUE, parameter.type.nbytes, alignment))
+            else:
+                raise UnknownConstruct(parameter, f"'{parameter.type.spelling}': images and samplers")
+        return CudaKernel(
+            function.name,
+            SYMBOL_PREFIX + function.name,
+            tuple(parameters),
+            required_work_group_size(self.tree, function),
+        )
+
+
+def _references(body: Node) -> list[Node]:
+    """References to the functions that a body calls."""
+    found = [callee_of(node) for node in body.walk() if node.kind is Kind.CALL]
+    return [each for each in found if each is not None]

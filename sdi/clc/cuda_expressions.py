@@ -1,0 +1,472 @@
+"""OpenCL C expressions as CUDA C++.
+
+Expressions are written anew from the tree, never copied, so what has no rule here can't slip through.
+clang's implicit conversions are in the tree and become casts: C++ then has nothing left to decide.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+
+from sdi.clc.cuda_builtins import Builtin, builtin, constant_of, geometry_functions
+from sdi.clc.cuda_printf import printf_arguments
+from sdi.clc.cuda_tree import CudaTree
+from sdi.clc.cuda_types import TypeNames, UnknownConstruct, is_scalar, safe_name, unqualified
+from sdi.clc.syntax import Form, Kind, Node, Type, callee_of
+
+GRID = "_cl_g"
+"""The parameter through which functions get the native geometry of the launch."""
+
+_COMPARISONS = frozenset({"<", ">", "<=", ">=", "==", "!="})
+_LOGICAL = {"&&": "_cl_and", "||": "_cl_or"}
+_SHIFTS = {"<<": "_cl_shl", ">>": "_cl_shr"}
+_COMPONENT = re.compile(r"[\s)]*(\.|->)\s*([A-Za-z0-9]+)\s*\Z")
+_LETTERS = {"x": 0, "y": 1, "z": 2, "w": 3, "r": 0, "g": 1, "b": 2, "a": 3}
+_BOOLEAN = {"true": "1", "false": "0"}
+
+
+def component_indices(name: str, count: int) -> tuple[int, ...] | None:
+    """Elements that ``.name`` of a vector of ``count`` selects; None when it is no component name.
+
+    The upper half of three elements has a fourth, undefined one: here it is the third again.
+    Source: OpenCL C 3.0 specification, section 6.3.7.
+    """
+    even = 4 if count == 3 else count
+    halves = {
+        "lo": range(even // 2),
+        "hi": range(even // 2, even),
+        "even": range(0, even, 2),
+        "odd": range(1, even, 2),
+    }
+    if name in halves:
+        return tuple(min(index, count - 1) for index in halves[name])
+    if name[0] in "sS" and len(name) > 1:
+        try:
+            found = tuple(int(digit, 16) for digit in name[1:])
+        except ValueError:
+            return None
+    elif all(letter in _LETTERS for letter in name):
+        found = tuple(_LETTERS[letter] for letter in name)
+    else:
+        return None
+    return found if max(found) < count else None
+
+
+class Expressions:
+    """Writes the expressions of one program.  Owned by: the thread of the build."""
+
+    def __init__(
+        self, program: CudaTree, types: TypeNames, needing: set[int], fields: Mapping[str, tuple[Node, ...]]
+    ) -> None:
+        self.program = program
+        self.tree = program.tree
+        self.types = types
+        self.needing = needing
+        self.fields = fields
+        self.statement: Callable[[Node], str] | None = None
+
+    # -- values ----------------------------------------------------------------------------------
+
+    def __call__(self, node: Node) -> str:
+        """The C++ text of an expression; safe as an operand of any operator."""
+        operands = node.operands
+        match node.kind:
+            case Kind.PAREN:
+                return self(operands[0])
+            case Kind.DECL_REF:
+                return self._name(node)
+            case Kind.INTEGER_LITERAL | Kind.FLOATING_LITERAL | Kind.CHARACTER_LITERAL:
+                return self._literal(node)
+            case Kind.STRING_LITERAL:
+                source = self._source(node)
+                return source if source.startswith('"') else '""'  # of a macro such as NAN
+            case Kind.UNEXPOSED:
+                return self._unexposed(node)
+            case Kind.CAST:
+                return self._converted(node, operands[-1], is_explicit=True)
+            case Kind.COMPOUND_LITERAL:
+                return self._compound_literal(node, operands[-1])
+            case Kind.INIT_LIST:
+                return self.initialiser(node.type, node)
+            case Kind.CALL:
+                return self._call(node)
+            case Kind.MEMBER_REF:
+                arrow = "->" if operands[0].type.form is Form.POINTER else "."
+                return f"{self(operands[0])}{arrow}{safe_name(node.name)}"
+            case Kind.ARRAY_SUBSCRIPT:
+                return self._subscript(*operands)
+            case Kind.UNARY_OPERATOR:
+                return self._unary(node, operands[0])
+            case Kind.BINARY_OPERATOR:
+                return self._binary(node, *operands)
+            case Kind.COMPOUND_ASSIGNMENT:
+                return self._compound_assignment(node, *operands)
+            case Kind.CONDITIONAL_OPERATOR:
+                return self._conditional(*operands)
+            case Kind.SIZEOF:
+                value = self.program.sizes.get((node.begin, node.end))
+                if value is None:
+                    raise UnknownConstruct(node, f"'{self._source(node)}'")
+                return f"{value}ul"
+            case _:
+                return self._other(node)
+
+    def _source(self, node: Node) -> str:
+        return self.tree.source(node)
+
+    def _other(self, node: Node) -> str:
+        source = self._source(node)
+        if source in _BOOLEAN and node.type.form is Form.INTEGER:
+            return f"(({self.types.plain(node.type, node)}){_BOOLEAN[source]})"
+        if source.startswith("(") and len(node.children) == 1 and node.children[0].kind is Kind.COMPOUND:
+            return self._statement_expression(node, node.children[0])
+        raise UnknownConstruct(node, f"'{' '.join(source.split())[:60]}'")
+
+    def _statement_expression(self, node: Node, block: Node) -> str:
+        """``({ ... })``: CUDA C++ has lambdas instead, which nothing may leave by a jump."""
+        jumps = (Kind.RETURN, Kind.GOTO, Kind.LABEL, Kind.BREAK, Kind.CONTINUE)
+        if any(each.kind in jumps for each in block.walk()) or not block.children:
+            raise UnknownConstruct(node, "a statement expression with a jump")
+        assert self.statement is not None
+        *before, last = block.children
+        written = " ".join(self.statement(each) for each in before)
+        is_void = node.type.form is Form.VOID
+        end = self.statement(last) if is_void else f"return {self(last)};"
+        return f"[&]() -> {self.types.value(node.type, node)} {{ {written} {end} }}()"
+
+    def _name(self, node: Node) -> str:
+        if node.declaration in self.program.variables or node.declaration in self.tree.functions:
+            return safe_name(node.name)
+        if node.declaration in self.program.enumerators:
+            return f"(({self.types.plain(node.type, node)}){safe_name(node.name)})"
+        constant = constant_of(node.name)
+        if constant is None:
+            raise UnknownConstruct(node, f"'{node.name}'")
+        return constant
+
+    def _literal(self, node: Node) -> str:
+        text = self._source(node)
+        if text[:1].isalpha():
+            constant = constant_of(text)
+            if constant is None:
+                raise UnknownConstruct(node, f"'{text}'")
+            text = constant
+        wanted = self.types.plain(node.type, node)
+        if node.kind is Kind.CHARACTER_LITERAL:
+            return f"((int){text})"
+        if node.kind is Kind.FLOATING_LITERAL:
+            number = text.rstrip("fFhHlL") if not text.lower().startswith("0x") else text.rstrip("fFlL")
+            if wanted == "double":
+                return number
+            if wanted == "float" and text[-1] in "fF" and not text.lower().startswith("0x"):
+                return f"{number}f" if set(number) & set(".eE") else f"{number}.0f"
+            return f"(({wanted}){number})"
+        if wanted in ("int", "unsigned int", "unsigned long") and not text.lower().endswith("ll"):
+            return text
+        return f"(({wanted}){text.rstrip('lLuU')}{'u' * wanted.startswith('unsigned')}l)"
+
+    def _unexposed(self, node: Node) -> str:
+        operands = node.operands
+        if len(operands) != 1:
+            raise UnknownConstruct(node, f"'{' '.join(self._source(node).split())[:60]}'")
+        if self._components(node) is not None:
+            return self._swizzle(node, as_target=False)
+        return self._converted(node, operands[0], is_explicit=False)
+
+    def _is_boolean(self, node: Node) -> bool:
+        """A conversion of a bool to an integer, as it stands inside a splat."""
+        while node.kind is Kind.PAREN:
+            node = node.operands[0]
+        return unqualified(node.type) == "bool" or (
+            node.kind is Kind.UNEXPOSED
+            and node.type.form is Form.INTEGER
+            and len(node.operands) == 1
+            and unqualified(node.operands[0].type) == "bool"
+        )
+
+    def _converted(self, node: Node, child: Node, is_explicit: bool) -> str:
+        """``child`` as the type of ``node``."""
+        target, source = node.type, child.type
+        value = self(child)
+        if target.form is Form.VECTOR:
+            if source.form is Form.VECTOR:
+                if unqualified(target) != unqualified(source):
+                    raise UnknownConstruct(
+                        node, f"a conversion of '{source.spelling}' to '{target.spelling}'"
+                    )
+                return self._loaded(node, child, value)
+            if not is_scalar(source):
+                raise UnknownConstruct(node, f"a conversion of '{source.spelling}' to '{target.spelling}'")
+            # All bits of a vector made from a true bool are set.
+            sign = "-" if self._is_boolean(child) and target.element is not None else ""
+            sign = sign if target.element is not None and target.element.form is Form.INTEGER else ""
+            return f"_cl_splat<{self.types.plain(target, node)}>({sign}{value})"
+        if target.form is Form.RECORD:
+            if unqualified(target) != unqualified(source):
+                raise UnknownConstruct(node, f"a conversion of '{source.spelling}' to '{target.spelling}'")
+            return self._loaded(node, child, value)
+        if target.form is Form.VOID:
+            return f"((void){value})"
+        if target.form is Form.FUNCTION or source.form is Form.FUNCTION:
+            return value
+        if target.form is Form.POINTER and source.form is Form.ARRAY and not is_explicit:
+            return value
+        if target.form is Form.EVENT:
+            return f"((_cl_event){value})"
+        if not is_scalar(target) and target.form is not Form.POINTER:
+            raise UnknownConstruct(node, f"a conversion to '{target.spelling}'")
+        if is_scalar(target) and unqualified(target) == unqualified(source):
+            return value
+        if source.form is Form.VECTOR:
+            raise UnknownConstruct(node, f"a conversion of '{source.spelling}' to '{target.spelling}'")
+        if target.form is Form.POINTER and unqualified(target) == unqualified(source) and not is_explicit:
+            return value
+        return f"(({self.types.value(target, node)}){value})"
+
+    def _loaded(self, node: Node, child: Node, value: str) -> str:
+        """The value of a class object; C++ copies volatile ones only element by element."""
+        if child.type.volatile and not node.type.volatile and self._components(child) is None:
+            return f"_cl_load<{self.types.plain(node.type, node)}>({value})"
+        return value
+
+    # -- vectors ---------------------------------------------------------------------------------
+
+    def _components(self, node: Node) -> tuple[Node, tuple[int, ...]] | None:
+        """(vector, elements) if ``node`` selects components of a vector or of a pointer to one."""
+        operands = node.operands
+        if node.kind is not Kind.UNEXPOSED or len(operands) != 1:
+            return None
+        child = operands[0]
+        inner = child.type.element if child.type.form is Form.POINTER else child.type
+        if inner is None or inner.form is not Form.VECTOR or node.end <= child.end:
+            return None
+        match = _COMPONENT.match(self.tree.text, child.end, node.end)
+        indices = component_indices(match.group(2), inner.count) if match else None
+        expected = node.type.count if node.type.form is Form.VECTOR else 1
+        if indices is None or len(indices) != expected:
+            raise UnknownConstruct(node, f"'{self._source(node)}'")
+        return child, indices
+
+    def _swizzle(self, node: Node, as_target: bool) -> str:
+        """Components of a vector; those of components are found at once."""
+        found = self._components(node)
+        assert found is not None
+        vector, indices = found
+        while True:
+            while vector.kind is Kind.PAREN:
+                vector = vector.operands[0]
+            inner = self._components(vector)
+            if inner is None:
+                break
+            vector, outer = inner
+            indices = tuple(outer[index] for index in indices)
+        base = f"(*{self(vector)})" if vector.type.form is Form.POINTER else self(vector)
+        if node.type.form is not Form.VECTOR:
+            return f"{base}.v[{indices[0]}]"
+        listed = ", ".join(map(str, indices))
+        return f"{'_cl_ref' if as_target else '_cl_swizzle'}<{listed}>({base})"
+
+    def _compound_literal(self, node: Node, values: Node) -> str:
+        if values.kind is not Kind.INIT_LIST:
+            raise UnknownConstruct(node, f"'{self._source(node)}'")
+        if node.type.form is Form.ARRAY:
+            raise UnknownConstruct(node, "an array as a compound literal")
+        return self.initialiser(node.type, values)
+
+    # -- initialisers ----------------------------------------------------------------------------
+
+    def initialiser(self, target: Type, node: Node) -> str:
+        """The value of an initialiser of ``target``: a list with braces, or an expression."""
+        if node.kind is not Kind.INIT_LIST:
+            return self(node)
+        if target.form is Form.VECTOR:
+            values = ", ".join(self(each) for each in node.operands)
+            return f"_cl_make<{self.types.plain(target, node)}>({values})"
+        if target.form is Form.ARRAY:
+            return self._array_initialiser(target, node)
+        if target.form is Form.RECORD:
+            return self._record_initialiser(target, node)
+        if len(node.operands) != 1:
+            raise UnknownConstruct(node, "this initialiser")
+        return self.initialiser(target, node.operands[0])
+
+    def _designated(self, node: Node) -> tuple[Node, Node] | None:
+        """(designator, value) of ``.field = value`` or ``[index] = value``."""
+        if node.kind is Kind.UNEXPOSED and node.type.form is Form.VOID:
+            if len(node.operands) != 2:
+                raise UnknownConstruct(node, "nested designators")
+            return node.operands[0], node.operands[1]
+        return None
+
+    def _array_initialiser(self, target: Type, node: Node) -> str:
+        element = target.element
+        assert element is not None
+        operands = node.operands
+        if len(operands) == 1 and operands[0].kind is Kind.STRING_LITERAL:
+            return self(operands[0])
+        slots: dict[int, str] = {}
+        at = 0
+        for each in operands:
+            designated = self._designated(each)
+            if designated is not None:
+                index = re.fullmatch(r"(\d+)[uU]?", self._source(designated[0]))
+                if index is None:
+                    raise UnknownConstruct(each, "this designator")
+                at, each = int(index.group(1)), designated[1]
+            if element.form in (Form.ARRAY, Form.RECORD) and not self._fills(element, each):
+                return self._flat(target, node)
+            slots[at] = self.initialiser(element, each)
+            at += 1
+        zero = "{}" if element.form in (Form.ARRAY, Form.RECORD, Form.VECTOR) else "0"
+        return "{" + ", ".join(slots.get(i, zero) for i in range(max(slots, default=-1) + 1)) + "}"
+
+    def _fills(self, target: Type, node: Node) -> bool:
+        """The initialiser is for all of ``target``, not for its first scalar (braces left out)."""
+        if node.kind is Kind.INIT_LIST:
+            return True
+        if target.form is Form.RECORD:
+            return unqualified(node.type) == unqualified(target)
+        return target.form is not Form.ARRAY or node.kind is Kind.STRING_LITERAL
+
+    def _flat(self, target: Type, node: Node) -> str:
+        """A list that leaves inner braces out: C++ has the same rule, but no designators in it."""
+        if any(self._designated(each) for each in node.operands):
+            raise UnknownConstruct(node, "designators without inner braces")
+        return "{" + ", ".join(self(each) for each in node.operands) + "}"
+
+    def _record_initialiser(self, target: Type, node: Node) -> str:
+        fields = self.fields.get(unqualified(target))
+        if fields is None:
+            raise UnknownConstruct(node, f"an initialiser of '{target.spelling}'")
+        name = self.types.record(target)
+        is_union = unqualified(target).startswith("union ")
+        values: dict[str, str] = {}
+        at = 0
+        for each in node.operands:
+            designated = self._designated(each)
+            if designated is not None:
+                names = [f.name for f in fields]
+                wanted = self._source(designated[0])
+                if wanted not in names:
+                    raise UnknownConstruct(each, f"the designator '.{wanted}'")
+                at, each = names.index(wanted), designated[1]
+            if at >= len(fields):
+                raise UnknownConstruct(node, f"an initialiser of '{target.spelling}'")
+            field = fields[at]
+            if not self._fills(field.type, each):
+                return name + self._flat(target, node)
+            values[field.name] = self.initialiser(field.type, each)
+            at += 1
+        listed = [f".{safe_name(f.name)} = {values[f.name]}" for f in fields if f.name in values]
+        if is_union and len(listed) > 1:
+            raise UnknownConstruct(node, "several values for a union")
+        return f"{name}{{{', '.join(listed)}}}"
+
+    # -- operators -------------------------------------------------------------------------------
+
+    def _subscript(self, base: Node, index: Node) -> str:
+        if index.type.form in (Form.POINTER, Form.ARRAY, Form.VECTOR):
+            base, index = index, base
+        member = ".v" if base.type.form is Form.VECTOR else ""
+        return f"{self(base)}{member}[{self(index)}]"
+
+    def target(self, node: Node) -> str:
+        """An lvalue that is assigned to."""
+        while node.kind is Kind.PAREN:
+            node = node.operands[0]
+        if self._components(node) is not None:
+            return self._swizzle(node, as_target=True)
+        return self(node)
+
+    def _unary(self, node: Node, operand: Node) -> str:
+        operator = node.operator
+        if operator in ("x++", "x--"):
+            return f"({self.target(operand)}{operator[1:]})"
+        if operator in ("++", "--"):
+            return f"({operator}{self.target(operand)})"
+        if operator == "!":
+            value = self(operand)
+            return f"_cl_not({value})" if node.type.form is Form.VECTOR else f"((int)!{value})"
+        if operator == "&" and operand.type.form is Form.FUNCTION:
+            raise UnknownConstruct(node, "a function's address")
+        if operator in ("-", "~", "+", "*", "&"):
+            value = f"({operator}{self(operand)})"
+            if is_scalar(node.type) and operator in ("-", "~", "+") and node.type.nbytes < 4:
+                return f"(({self.types.plain(node.type, node)}){value})"
+            return value
+        raise UnknownConstruct(node, f"the operator '{operator}'")
+
+    def _binary(self, node: Node, left: Node, right: Node) -> str:
+        operator = node.operator
+        if operator == "=":
+            return self._assignment(left, right)
+        a, b = self(left), self(right)
+        is_vector = node.type.form is Form.VECTOR
+        if operator == ",":
+            return f"((void){a}, {b})" if left.type.form is not Form.VOID else f"({a}, {b})"
+        if operator in _LOGICAL and is_vector:
+            return f"{_LOGICAL[operator]}({a}, {b})"
+        if operator in _SHIFTS:
+            count = re.fullmatch(r"\d+", b)
+            if not is_vector and count is not None and int(b) < 8 * node.type.nbytes:
+                return f"({a} {operator} {b})"
+            return f"{_SHIFTS[operator]}({a}, {b})"
+        if operator in _COMPARISONS or operator in _LOGICAL:
+            return f"({a} {operator} {b})" if is_vector else f"((int)({a} {operator} {b}))"
+        if operator in ("*", "/", "%", "+", "-", "&", "^", "|"):
+            return f"({a} {operator} {b})"
+        raise UnknownConstruct(node, f"the operator '{operator}'")
+
+    def _assignment(self, left: Node, right: Node) -> str:
+        value = self(right)
+        if left.type.volatile and left.type.form in (Form.VECTOR, Form.RECORD):
+            if self._components(left) is None:
+                return f"_cl_store({self(left)}, {value})"
+        return f"({self.target(left)} = {value})"
+
+    def _compound_assignment(self, node: Node, left: Node, right: Node) -> str:
+        operator = node.operator
+        target, value = self.target(left), self(right)
+        if operator in ("<<=", ">>="):
+            return f"{_SHIFTS[operator[:2]]}_to({target}, {value})"
+        if left.type.volatile and left.type.form is Form.VECTOR:
+            raise UnknownConstruct(node, f"'{operator}' on a volatile vector")
+        if left.type.form is Form.POINTER:
+            return f"({target} {operator} {value})"
+        if unqualified(left.type) == "half":
+            return f"_cl_half_to({target}, {value}, [](auto a, auto b) {{ return a {operator[:-1]} b; }})"
+        return f"({target} {operator} {value})"
+
+    def _conditional(self, condition: Node, yes: Node, no: Node) -> str:
+        if condition.type.form is Form.VECTOR:
+            return f"_cl_choose({self(condition)}, {self(yes)}, {self(no)})"
+        return f"({self(condition)} ? {self(yes)} : {self(no)})"
+
+    # -- calls -----------------------------------------------------------------------------------
+
+    def _call(self, node: Node) -> str:
+        reference = callee_of(node)
+        if reference is None:
+            raise UnknownConstruct(node, "a call through a pointer")
+        arguments = node.children[1:]
+        values = [self(each) for each in arguments]
+        if reference.declaration in self.tree.functions:
+            if reference.declaration in self.needing:
+                values.insert(0, GRID)
+            return f"{safe_name(reference.name)}({', '.join(values)})"
+        if reference.name == "printf":
+            return f"::printf({', '.join(printf_arguments(arguments, values, self._source))})"
+        found = builtin(reference.name)
+        if found is None:
+            raise UnknownConstruct(node, f"the built-in function '{reference.name}'")
+        return self._builtin(node, reference.name, found, values)
+
+    def _builtin(self, node: Node, name: str, found: Builtin, values: list[str]) -> str:
+        parameters = list(found.template)
+        if found.takes_result:
+            parameters.insert(0, self.types.plain(node.type, node))
+        if name in geometry_functions():
+            values = [GRID, *values]
+        listed = f"<{', '.join(parameters)}>" if parameters else ""
+        return f"{found.function}{listed}({', '.join(values)})"

@@ -1,0 +1,91 @@
+"""Structs and unions as CUDA C++, laid out as clang laid them out; the compiler checks that."""
+
+from __future__ import annotations
+
+import re
+
+from sdi.clc.cuda_tree import CudaTree
+from sdi.clc.cuda_types import TypeNames, UnknownConstruct, safe_name, unqualified
+from sdi.clc.syntax import Form, Kind, Node, Type
+
+RECORDS = (Kind.STRUCT_DECL, Kind.UNION_DECL)
+_ALIGNED = re.compile(r"(?:__)?aligned(?:__)?\s*\(\s*(\d+)\s*\)\Z")
+_PACKED = ("packed", "__packed__")
+
+
+def _innermost(found: Type) -> Type:
+    while found.form is Form.ARRAY and found.element is not None:
+        found = found.element
+    return found
+
+
+class Records:
+    """Writes the records of one program.  Owned by: the thread of the build."""
+
+    def __init__(self, program: CudaTree, types: TypeNames) -> None:
+        self.program = program
+        self.tree = program.tree
+        self.types = types
+        self.fields: dict[str, tuple[Node, ...]] = {}
+        for declaration in self.tree.declarations:
+            for node in declaration.walk():
+                if node.kind in RECORDS and any(c.kind is Kind.FIELD_DECL for c in node.children):
+                    fields = tuple(c for c in node.children if c.kind is Kind.FIELD_DECL)
+                    self.fields.setdefault(unqualified(node.type), fields)
+
+    def define(self, node: Node) -> str:
+        """A definition with checks of its layout, after those of the records inside; or a declaration."""
+        keyword = "union" if node.kind is Kind.UNION_DECL else "struct"
+        name = self.types.record(node.type)
+        if "{" not in self.tree.source(node):
+            return f"{keyword} {name};"
+        inner, body = self._body(node)
+        layout = self.program.layouts.get(node.type.canonical)
+        if layout is None:
+            raise UnknownConstruct(node, f"'{node.type.spelling}'")
+        attributes = [self.tree.source(c) for c in node.children if c.kind is Kind.OTHER]
+        packed = any(text in _PACKED for text in attributes)
+        how = "__attribute__((packed)) " if packed else ""
+        how += f"alignas({layout.alignment}) " if layout.alignment > 1 or packed else ""
+        checks = [f"sizeof({name}) == {layout.nbytes}", f"alignof({name}) == {layout.alignment}"]
+        checks += [
+            f"__builtin_offsetof({name}, {safe_name(field)}) == {offset}"
+            for field, offset in layout.offsets.items()
+            if field
+        ]
+        asserted = f'static_assert({" && ".join(checks)}, "layout of {name}");'
+        return f"{inner}{keyword} {how}{name} {{ {body} }}; {asserted}"
+
+    def _body(self, node: Node) -> tuple[str, str]:
+        """(definitions that must come first, members)."""
+        inner: list[str] = []
+        members: list[str] = []
+        named = {
+            unqualified(_innermost(c.type)) for c in node.children if c.kind is Kind.FIELD_DECL and c.name
+        }
+        for child in node.children:
+            if child.kind in RECORDS:
+                if "(anonymous" in child.type.canonical and unqualified(child.type) not in named:
+                    before, body = self._body(child)
+                    keyword = "union" if child.kind is Kind.UNION_DECL else "struct"
+                    inner.append(before)
+                    members.append(f"{keyword} {{ {body} }};")
+                else:
+                    inner.append(self.define(child) + " ")
+            elif child.kind is Kind.FIELD_DECL and child.name:
+                members.append(self._field(child))
+            elif child.kind not in (Kind.OTHER, Kind.TYPE_REF, Kind.UNEXPOSED_ATTRIBUTE, Kind.FIELD_DECL):
+                raise UnknownConstruct(child, "this member")
+        return "".join(inner), " ".join(members)
+
+    def _field(self, node: Node) -> str:
+        alignment = ""
+        for child in node.children:
+            if child.kind is not Kind.OTHER:
+                continue
+            text = self.tree.source(child)
+            match = _ALIGNED.match(text)
+            if match is None:
+                raise UnknownConstruct(child, f"the attribute '{text}'")
+            alignment = f"alignas({match.group(1)}) "
+        return f"{alignment}{self.types.declare(node.type, safe_name(node.name), node)};"

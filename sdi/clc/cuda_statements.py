@@ -1,0 +1,225 @@
+"""OpenCL C statements as CUDA C++."""
+
+from __future__ import annotations
+
+import re
+
+from sdi.clc.cuda_expressions import Expressions
+from sdi.clc.cuda_records import Records
+from sdi.clc.cuda_tree import CudaTree
+from sdi.clc.cuda_types import TypeNames, UnknownConstruct, safe_name
+from sdi.clc.lines import LineMap
+from sdi.clc.syntax import LOOPS, Form, Kind, Node, Space, Type
+
+_UNROLL = re.compile(
+    r"#\s*pragma\s+(?:unroll|GCC\s+unroll|clang\s+loop\s+unroll_count)\s*\(?\s*(\d*)"
+    r"|__attribute__\s*\(\(\s*(?:__)?opencl_unroll_hint(?:__)?\s*(?:\(\s*(\d+)\s*\))?"
+)
+_CONSTANT_LIMIT_NBYTES = 60_000  # of the 64 KiB that a module may have
+
+
+def space_of(found: Type) -> Space:
+    """Where an object of this type is; an array is where its elements are."""
+    while (
+        found.form is Form.ARRAY and found.space in (Space.NONE, Space.PRIVATE) and found.element is not None
+    ):
+        found = found.element
+    return found.space
+
+
+class Statements:
+    """Writes the statements and variables of one program.  Owned by: the thread of the build."""
+
+    def __init__(
+        self, program: CudaTree, types: TypeNames, expressions: Expressions, records: Records, lines: LineMap
+    ) -> None:
+        self.tree = program.tree
+        self.types = types
+        self.expressions = expressions
+        self.records = records
+        self.lines = lines
+        self._constant_nbytes = 0
+        expressions.statement = self
+
+    def place(self, node: Node) -> str:
+        """``#line`` for the text of ``node``."""
+        file, line = self.lines.place(node.begin)
+        return f'\n#line {line} "{file.replace(chr(92), chr(92) * 2).replace(chr(34), chr(92) + chr(34))}"\n'
+
+    def block(self, node: Node) -> str:
+        """A compound statement with its braces."""
+        return "{" + "".join(self.place(each) + self(each) for each in node.children) + "\n}"
+
+    def __call__(self, node: Node) -> str:
+        """One statement."""
+        value, children = self.expressions, node.children
+        match node.kind:
+            case Kind.COMPOUND:
+                return self.block(node)
+            case Kind.DECL_STATEMENT:
+                return " ".join(self.declarations(node))
+            case Kind.NULL_STATEMENT:
+                return ";"
+            case Kind.IF:
+                tail = f" else {self.nested(children[2])}" if len(children) > 2 else ""
+                return f"if ({value(children[0])}) {self.nested(children[1])}{tail}"
+            case Kind.WHILE:
+                return f"while ({value(children[0])}) {self.nested(children[1])}"
+            case Kind.DO:
+                return f"do {self.nested(children[0])} while ({value(children[1])});"
+            case Kind.FOR:
+                return self._for(node)
+            case Kind.SWITCH:
+                return f"switch ({value(children[0])}) {self.nested(children[1])}"
+            case Kind.CASE:
+                bounds = " ... ".join(value(each) for each in children[:-1])
+                return f"case {bounds}: {self(children[-1])}"
+            case Kind.DEFAULT:
+                return f"default: {self(children[0])}"
+            case Kind.BREAK:
+                return "break;"
+            case Kind.CONTINUE:
+                return "continue;"
+            case Kind.RETURN:
+                return f"return {value(children[0])};" if children else "return;"
+            case Kind.LABEL | Kind.GOTO:
+                return self._label(node)
+            case Kind.ASM | Kind.INDIRECT_GOTO:
+                raise UnknownConstruct(node, "inline assembly or a computed goto")
+            case Kind.OTHER:
+                return self._attributed(node)
+            case _:
+                return f"{value(node)};"
+
+    def nested(self, node: Node) -> str:
+        """The body of a control statement, in braces so that it may be several C++ statements."""
+        return self.block(node) if node.kind is Kind.COMPOUND else f"{{{self.place(node)}{self(node)}\n}}"
+
+    def _label(self, node: Node) -> str:
+        match = re.match(r"(goto\s+)?(\w+)", self.tree.source(node))
+        assert match is not None
+        if node.kind is Kind.GOTO:
+            return f"goto {safe_name(match.group(2))};"
+        return f"{safe_name(match.group(2))}: {self(node.children[-1])}"
+
+    def _attributed(self, node: Node) -> str:
+        """A statement with an attribute or a pragma before it."""
+        statements = [c for c in node.children if c.kind in LOOPS or c.kind in (Kind.COMPOUND, Kind.IF)]
+        source = self.tree.source(node)
+        if len(statements) != 1 or not source.startswith(("#", "__attribute__", "[[")):
+            if source.startswith("__attribute__") and not node.children:
+                return ";"
+            return f"{self.expressions(node)};"
+        before = self.tree.text[node.begin : statements[0].begin]
+        unroll = ""
+        if statements[0].kind in LOOPS:
+            match = _UNROLL.search(before)
+            if match is not None:
+                unroll = f"\n#pragma unroll {match.group(1) or match.group(2) or ''}\n"
+            elif "nounroll" in before:
+                unroll = "\n#pragma unroll 1\n"
+        return unroll + self(statements[0])
+
+    def _for(self, node: Node) -> str:
+        """The children do not say which clauses are missing: the semicolons do."""
+        first, second, closing = self._clauses(node)
+        init = condition = increment = ""
+        before = ""
+        for child in node.children[:-1]:
+            if child.begin < first:
+                if child.kind is Kind.DECL_STATEMENT:
+                    written = self.declarations(child)
+                    if len(written) == 1:
+                        init = written[0].rstrip(";")
+                    else:
+                        before = " ".join(written)
+                else:
+                    init = self.expressions(child)
+            elif child.begin < second:
+                condition = self.expressions(child)
+            elif child.begin < closing:
+                increment = self.expressions(child)
+        body = self.nested(node.children[-1])
+        loop = f"for ({init}; {condition}; {increment}) {body}"
+        return f"{{ {before} {loop} }}" if before else loop
+
+    def _clauses(self, node: Node) -> tuple[int, int, int]:
+        """Offsets of a loop's two semicolons and of the parenthesis that closes its head."""
+        text, depth, found = self.tree.text, 0, []
+        at = node.begin
+        while True:
+            char = text[at]
+            if char in "\"'":
+                quote = char
+                at += 1
+                while text[at] != quote:
+                    at += 2 if text[at] == "\\" else 1
+            elif char in "({[":
+                depth += 1
+            elif char in ")}]":
+                depth -= 1
+                if depth == 0:
+                    return found[0], found[1], at
+            elif char == ";" and depth == 1:
+                found.append(at)
+            at += 1
+
+    # -- variables -------------------------------------------------------------------------------
+
+    def declarations(self, node: Node) -> list[str]:
+        """The declarations of a statement, each complete."""
+        written: list[str] = []
+        for child in node.children:
+            match child.kind:
+                case Kind.VAR_DECL:
+                    written.append(self.variable(child, is_global=False))
+                case Kind.STRUCT_DECL | Kind.UNION_DECL:
+                    written.append(self.records.define(child))
+                case Kind.ENUM_DECL:
+                    written.append(self.enumeration(child))
+                case Kind.TYPEDEF_DECL | Kind.TYPE_REF | Kind.FUNCTION_DECL:
+                    pass
+                case _:
+                    raise UnknownConstruct(child, "this declaration")
+        return written
+
+    def variable(self, node: Node, is_global: bool) -> str:
+        """A variable with its initialiser, in the memory that its address space names."""
+        declared = self.types.declare(node.type, safe_name(node.name), node)
+        match space_of(node.type):
+            case Space.CONSTANT:
+                self._constant_nbytes += node.type.nbytes
+                fits = self._constant_nbytes <= _CONSTANT_LIMIT_NBYTES
+                declared = f"static {'__constant__' if fits else '__device__'} {declared}"
+            case Space.GLOBAL:
+                declared = f"static __device__ {declared}"
+            case Space.LOCAL:
+                return f"__shared__ {declared};"
+            case _:
+                if is_global or node.is_static_storage:
+                    raise UnknownConstruct(node, f"the variable '{node.name}'")
+        operands = node.operands
+        last = operands[-1] if operands else None
+        if last is None or not self._is_initialiser(last):
+            return f"{declared};"
+        return f"{declared} = {self._initialiser(node, last)};"
+
+    def _initialiser(self, node: Node, value: Node) -> str:
+        if value.kind is Kind.INIT_LIST and node.type.form is Form.ARRAY and not node.type.count:
+            raise UnknownConstruct(node, f"the size of '{node.name}'")
+        return self.expressions.initialiser(node.type, value)
+
+    def _is_initialiser(self, node: Node) -> bool:
+        """The last child of a variable; else it may be an array's bound or an attribute."""
+        before = self.tree.text[max(0, node.begin - 200) : node.begin].rstrip("( \t\n\r\f\v")
+        return before.endswith("=") or re.search(r"=\s*(\n#line[^\n]*\n\s*)*\Z", before) is not None
+
+    def enumeration(self, node: Node) -> str:
+        """An enumeration: its constants; its type is an integer type everywhere."""
+        listed = []
+        for each in node.children:
+            if each.kind is Kind.ENUM_CONSTANT_DECL:
+                operands = each.operands
+                value = f" = {self.expressions(operands[0])}" if operands else ""
+                listed.append(safe_name(each.name) + value)
+        return f"enum {{ {', '.join(listed)} }};" if listed else ""

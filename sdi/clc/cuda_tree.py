@@ -1,0 +1,154 @@
+"""The tree of a program with what the CUDA emitter needs beyond it: layouts, sizes, result types."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from ctypes import c_longlong, c_uint, c_void_p
+from dataclasses import dataclass, field
+
+from sdi.clc.base_header import HEADER_PATH, header_text
+from sdi.clc.libclang import CXCursor, Unit
+from sdi.clc.options import BuildOptions
+from sdi.clc.parse import TreeBuilder, clang_arguments
+from sdi.clc.syntax import Kind, Node, Tree, Type
+
+_SCALARS = {
+    "char": 1,
+    "uchar": 1,
+    "short": 2,
+    "ushort": 2,
+    "half": 2,
+    "int": 4,
+    "uint": 4,
+    "float": 4,
+    "long": 8,
+    "ulong": 8,
+    "double": 8,
+}
+_WIDTHS = {1: 1, 2: 2, 3: 4, 4: 4, 8: 8, 16: 16}
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """A record as clang lays it out: bytes, alignment, and the offset of each named field."""
+
+    nbytes: int
+    alignment: int
+    offsets: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class CudaTree:
+    """A program's tree and facts about its nodes, by the nodes' places.
+
+    ``sizes``: value of each ``sizeof`` and ``vec_step``, by (begin, end).  ``results``: result type of each
+    function, by declaration.  ``layouts``: by the record's canonical type.  ``alignments``: of parameters'
+    types, by canonical type.  ``variables``, ``enumerators``: declarations of the program's own ones.
+    """
+
+    tree: Tree
+    sizes: Mapping[tuple[int, int], int]
+    results: Mapping[int, Type]
+    layouts: Mapping[str, Layout]
+    alignments: Mapping[str, int]
+    variables: frozenset[int]
+    enumerators: frozenset[int]
+
+
+@dataclass(slots=True)
+class _Facts:
+    sizes: dict[tuple[int, int], int] = field(default_factory=dict)
+    results: dict[int, Type] = field(default_factory=dict)
+    layouts: dict[str, Layout] = field(default_factory=dict)
+    alignments: dict[str, int] = field(default_factory=dict)
+    variables: set[int] = field(default_factory=set)
+    enumerators: set[int] = field(default_factory=set)
+
+
+class CudaTreeBuilder(TreeBuilder):
+    """Builds the tree and notes the facts.  Owned by: the thread of the build."""
+
+    def __init__(self, unit: Unit, text: bytes) -> None:
+        super().__init__(unit, text)
+        self._facts = _Facts()
+        lib = unit.lib
+        lib.clang_Cursor_Evaluate.argtypes, lib.clang_Cursor_Evaluate.restype = [CXCursor], c_void_p
+        for name, result in (("getAsLongLong", c_longlong), ("getKind", c_uint), ("dispose", None)):
+            function = getattr(lib, f"clang_EvalResult_{name}")
+            function.argtypes, function.restype = [c_void_p], result
+        lib.clang_Cursor_getOffsetOfField.argtypes = [CXCursor]
+        lib.clang_Cursor_getOffsetOfField.restype = c_longlong
+
+    def build_cuda(self) -> CudaTree:
+        """The whole program."""
+        tree = self.build()
+        found = self._facts
+        return CudaTree(
+            tree,
+            found.sizes,
+            found.results,
+            found.layouts,
+            found.alignments,
+            frozenset(found.variables),
+            frozenset(found.enumerators),
+        )
+
+    def node(self, cursor: CXCursor, with_body: bool = True) -> Node:
+        made = super().node(cursor, with_body)
+        facts, lib = self._facts, self.lib
+        match made.kind:
+            case Kind.SIZEOF:
+                value = lib.clang_Cursor_Evaluate(cursor)
+                if value:
+                    if lib.clang_EvalResult_getKind(value) == 1:  # an integer
+                        facts.sizes[made.begin, made.end] = int(lib.clang_EvalResult_getAsLongLong(value))
+                    lib.clang_EvalResult_dispose(value)
+            case Kind.FUNCTION_DECL:
+                result = lib.clang_getResultType(lib.clang_getCursorType(cursor))
+                facts.results[made.declaration] = self.type_of(result)
+            case Kind.PARM_DECL:
+                alignment = int(lib.clang_Type_getAlignOf(lib.clang_getCursorType(cursor)))
+                facts.alignments[made.type.canonical] = alignment
+                facts.variables.add(made.declaration)
+            case Kind.VAR_DECL:
+                facts.variables.add(made.declaration)
+            case Kind.ENUM_CONSTANT_DECL:
+                facts.enumerators.add(made.declaration)
+            case Kind.STRUCT_DECL | Kind.UNION_DECL:
+                offsets = {}
+                for child in self.unit.children(cursor):
+                    if child.kind == Kind.FIELD_DECL:
+                        name = super().node(child).name
+                        offsets[name] = int(lib.clang_Cursor_getOffsetOfField(child)) // 8
+                ctype = lib.clang_getCursorType(cursor)
+                alignment = int(lib.clang_Type_getAlignOf(ctype))
+                facts.layouts[made.type.canonical] = Layout(made.type.nbytes, alignment, offsets)
+        return made
+
+
+def parse_for_cuda(path: str, text: bytes, options: BuildOptions, macros: Mapping[str, str]) -> Unit:
+    """Parse preprocessed text; ``as_type`` is a function here, so that it is a call in the tree."""
+    header = "#pragma clang system_header\n" + "".join(
+        f"#define {n} {v}\n" for n, v in macros.items() if not n.startswith("__STDC")
+    )
+    header += header_text() + _reinterpretations()
+    return Unit({path: text, HEADER_PATH: header.encode()}, [*clang_arguments(options), "-w"])
+
+
+@functools.cache
+def _reinterpretations() -> str:
+    """Declarations of ``as_type`` for every pair of types of one size; vectors of 3 are as large as of 4."""
+    types = {
+        f"{scalar}{width if width > 1 else ''}": nbytes * _WIDTHS[width]
+        for scalar, nbytes in _SCALARS.items()
+        for width in _WIDTHS
+    }
+    lines = ["#pragma OPENCL EXTENSION cl_khr_fp16 : enable", "#undef as_size_t"]
+    for target, nbytes in (*types.items(), ("size_t", 8)):
+        lines.append(f"#undef as_{target}")
+        sources = [name for name, size in types.items() if size == nbytes]
+        lines += [
+            f"{target} __attribute__((overloadable, const)) as_{target}({source});" for source in sources
+        ]
+    return "\n".join(lines) + "\n"

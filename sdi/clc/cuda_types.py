@@ -1,0 +1,141 @@
+"""OpenCL C types as CUDA C++: scalars, vectors of the compat header, records, pointers, arrays."""
+
+from __future__ import annotations
+
+import re
+
+from sdi.clc.syntax import Form, Node, Space, Type
+
+_SCALARS = {
+    "bool": "bool",
+    "char": "char",
+    "signed char": "signed char",
+    "unsigned char": "unsigned char",
+    "short": "short",
+    "unsigned short": "unsigned short",
+    "int": "int",
+    "unsigned int": "unsigned int",
+    "long": "long",
+    "unsigned long": "unsigned long",
+    "long long": "long",
+    "unsigned long long": "unsigned long",
+    "float": "float",
+    "double": "double",
+    "half": "_cl_half",
+    "__fp16": "_cl_half",
+}
+_QUALIFIERS = re.compile(r"\b(const|volatile|restrict|__(global|local|constant|private|generic|restrict))\b")
+_ATOMIC = re.compile(r"_Atomic\((.*)\)\Z")
+_ENUMERATION = re.compile(r"enum .*|(?!__)[A-Za-z_]\w*")  # one without a tag has its typedef's name
+
+# Words of C++ and CUDA that OpenCL C programs may use as names.  Source: C++20 working draft N4861,
+# section 5.11; CUDA C++ programming guide, "Built-in Variables".
+RESERVED = frozenset(
+    """
+    alignas alignof and and_eq asm bitand bitor bool catch char char16_t char32_t char8_t class compl concept
+    const_cast consteval constexpr constinit co_await co_return co_yield decltype delete dynamic_cast
+    explicit export extern false final friend import inline module mutable namespace new noexcept not not_eq
+    nullptr operator or or_eq override private protected public register reinterpret_cast requires
+    static_assert static_cast template this thread_local throw true try typeid typename typeof using virtual
+    wchar_t xor xor_eq threadIdx blockIdx blockDim gridDim warpSize dim3 printf memcpy linux unix
+    """.split()
+)
+
+
+class UnknownConstruct(Exception):
+    """The emitter has no rule for something; ``node``: where it is."""
+
+    def __init__(self, node: Node | None, what: str) -> None:
+        super().__init__(what)
+        self.node = node
+        self.what = what
+
+
+def safe_name(name: str) -> str:
+    """A name that means nothing else in CUDA C++; different names stay different."""
+    return f"_u_{name}" if name in RESERVED or name.startswith(("_cl_", "_u_", "_CL_")) else name
+
+
+def unqualified(found: Type) -> str:
+    """The canonical type without qualifiers and address spaces."""
+    return " ".join(_QUALIFIERS.sub(" ", found.canonical).replace("*", " * ").split())
+
+
+def is_scalar(found: Type) -> bool:
+    """An arithmetic scalar."""
+    return found.form in (Form.INTEGER, Form.FLOATING)
+
+
+class TypeNames:
+    """Spells types; remembers the names it makes for records that have none.  One per program."""
+
+    def __init__(self) -> None:
+        self._unnamed: dict[str, str] = {}
+
+    def record(self, found: Type) -> str:
+        """The C++ name of a struct or union."""
+        canonical = unqualified(found)
+        name = re.sub(r"\A(struct|union) ", "", canonical)
+        if re.fullmatch(r"\w+", name):
+            return safe_name(name)
+        return self._unnamed.setdefault(canonical, f"_cl_record{len(self._unnamed)}")
+
+    def scalar(self, found: Type, node: Node | None) -> str:
+        """The C++ name of an arithmetic type; enumerations are integers of their size."""
+        canonical = unqualified(found)
+        atomic = _ATOMIC.match(canonical)
+        if atomic is not None:
+            canonical = atomic.group(1).strip()
+        if canonical in _SCALARS:
+            return _SCALARS[canonical]
+        if found.form is Form.INTEGER and found.nbytes == 4 and _ENUMERATION.fullmatch(canonical):
+            return "int"
+        raise UnknownConstruct(node, f"the type '{found.spelling}'")
+
+    def plain(self, found: Type, node: Node | None) -> str:
+        """A type that needs no declarator, without qualifiers."""
+        match found.form:
+            case Form.VOID:
+                return "void"
+            case Form.INTEGER | Form.FLOATING:
+                return self.scalar(found, node)
+            case Form.VECTOR:
+                assert found.element is not None
+                return f"_cl_vec<{self.scalar(found.element, node)}, {found.count}>"
+            case Form.RECORD:
+                return self.record(found)
+            case Form.EVENT:
+                return "_cl_event"
+            case Form.IMAGE | Form.SAMPLER:
+                raise UnknownConstruct(node, f"'{found.spelling}': images and samplers")
+            case _:
+                raise UnknownConstruct(node, f"the type '{found.spelling}'")
+
+    def declare(self, found: Type, name: str, node: Node | None) -> str:
+        """A declaration of ``name``; an abstract one for an empty name."""
+        if found.form is Form.ARRAY:
+            assert found.element is not None
+            inner = f"({name})" if name.startswith("*") else name
+            count = str(found.count) if found.count else ""
+            return self.declare(found.element, f"{inner}[{count}]", node)
+        qualifiers = "const " * found.const + "volatile " * found.volatile
+        if found.form is Form.POINTER:
+            if found.element is None:
+                raise UnknownConstruct(node, f"the type '{found.spelling}'")
+            restrict = "__restrict__ " * found.restrict
+            return self.declare(found.element, f"*{restrict}{qualifiers}{name}".rstrip(), node)
+        if found.space is Space.CONSTANT and not found.const:
+            qualifiers = f"const {qualifiers}"
+        return f"{qualifiers}{self.plain(found, node)} {name}".rstrip()
+
+    def of(self, found: Type, node: Node | None) -> str:
+        """A type for a cast or a template argument."""
+        return self.declare(found, "", node)
+
+    def value(self, found: Type, node: Node | None) -> str:
+        """The type of an expression: without qualifiers at the top."""
+        if found.form is Form.POINTER:
+            if found.element is None:
+                raise UnknownConstruct(node, f"the type '{found.spelling}'")
+            return self.declare(found.element, "*", node)
+        return self.plain(found, node)
