@@ -69,7 +69,7 @@ def compile_source(source: str, options: str, working_directory: str | None = No
         if function.body is not None and is_kernel(tree, function)
     )
     text = SubrangeEmitter(tree).emit().encode("latin-1").decode("utf-8", "replace")
-    return CompiledProgram(kernels, text, parsed.member_options, found.text)
+    return CompiledProgram(kernels, text, parsed.member_options, found.text, tree)
 
 
 def _normalised(source: str) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from sdi.clc.syntax import Tree
 from sdi.ndrange import GroupBox, Int3, NDRange
 
 
@@ -76,13 +77,14 @@ class CompiledProgram:
     original names and arguments plus ONE last argument, a struct by value of ``hidden_nbytes(kernel)``
     bytes whose content is ``pack_hidden(...)``.
     ``member_options``: options for the member's compiler (``-cl-...``), without -D and -I.
-    ``log``: warnings, for the build log.
+    ``log``: warnings, for the build log.  ``tree``: what later passes read.
     """
 
     kernels: tuple[KernelModel, ...]
     text: str
     member_options: tuple[str, ...]
     log: str
+    tree: Tree
 
 
 __all__ = [

@@ -136,9 +136,12 @@ class VirtualMemory:
         if buffer.directory.is_current(memory, over):
             return
         device_buffer = self.device_buffer(buffer, member)
+        # Bring home first what only other members hold: once the read is planned, the directory counts this
+        # member as a holder, and the way home might start here, where the bytes are not yet.
+        for part in buffer.directory.elsewhere(memory, over):
+            self.fetch_host(buffer, part)
         for copy in buffer.directory.read(memory, over, same_undefined):
-            if copy.source != HOST:
-                self.fetch_host(buffer, copy.over)
+            assert copy.source == HOST
             host, here = buffer.hazards[HOST], buffer.hazards[memory]
             ticket = self.devices[member].upload(
                 self.host_view(buffer, copy.over),
