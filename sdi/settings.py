@@ -45,6 +45,8 @@ class Settings:
     stats: Path | None = None
     """File that gets the counters at the end of the session (SDI_STATS); "%p": this process's id."""
     verify: Verify = "off"
+    """Run each split launch whole too and compare; stop: a difference ends the session, warn: it is logged
+    and the program goes on with the whole run's bytes (SDI_VERIFY)."""
     delay_member: int | None = None
     """For tests: the member whose operations are slowed down (SDI_TEST_DELAY_MEMBER)."""
     fail_member: tuple[int, str] | None = None
@@ -86,8 +88,6 @@ class Settings:
         found = []
         if self.coherence == "host":
             found.append("SDI_COHERENCE=host has no effect in this version: data moves lazily")
-        if self.verify != "off":
-            found.append("SDI_VERIFY has no effect in this version: launches are not run twice")
         if self.profile is not None:
             found.append("SDI_PROFILE has no effect in this version: no profile is written")
         if self.service is not None:

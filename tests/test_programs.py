@@ -26,21 +26,27 @@ PROGRAMS = sorted(
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """An image: how many members, and which of them is slow."""
+    """An image: how many members, which of them is slow, whether launches are verified."""
 
     members: int
     delayed: int | None = None
+    verified: bool = False
 
     def __str__(self) -> str:
-        return f"N{self.members}" + ("" if self.delayed is None else f"-member{self.delayed}-late")
+        late = "" if self.delayed is None else f"-member{self.delayed}-late"
+        return f"N{self.members}" + late + "-verified" * self.verified
 
     def environ(self, stats: Path) -> dict[str, str]:
         """The variables with which a program sees this image."""
         late = {} if self.delayed is None else {"SDI_TEST_DELAY_MEMBER": str(self.delayed)}
-        return image_environ(self.members, SDI_SPLIT="always", SDI_STATS=str(stats), **late)
+        verify = {"SDI_VERIFY": "1"} if self.verified else {}
+        return image_environ(self.members, SDI_SPLIT="always", SDI_STATS=str(stats), **late, **verify)
 
 
-CONFIGURATIONS = [Configuration(n) for n in (1, 2, 3, 5, 8)] + [Configuration(3, late) for late in (0, 1, 2)]
+CONFIGURATIONS = [Configuration(n) for n in (1, 2, 3, 5, 8)] + [
+    *(Configuration(3, late) for late in (0, 1, 2)),
+    Configuration(3, verified=True),
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +149,8 @@ def test_each_launch_uses_the_members_it_should(
                 if fault:
                     reason = counters["why_whole"]
                     wrong.append(f"{kernel}: {launches} launches of {groups} groups {fault} ({reason!r})")
+        if configuration.verified and counters["launches_verified"] != counters["launches_split"]:
+            wrong.append(f"{kernel}: {counters['launches_verified']} launches verified")
         if kind == "whole" and configuration.members > 1 and not counters["why_whole"]:
             wrong.append(f"{kernel} ran whole without a reason")
     if wrong:

@@ -54,7 +54,7 @@ def main(arguments: list[str]) -> int:
                 faulty=settings.fail_member,
             )
         )
-        session = Session(commands, notices, devices, settings.split)
+        session = Session(commands, notices, devices, settings.split, settings.verify)
     except Exception as error:
         _log.debug("start", exc_info=True)
         return _refuse(commands, f"no image: {error}")

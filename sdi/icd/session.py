@@ -15,6 +15,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 
 from sdi.devices.base import Device
 from sdi.errors import BuildError, ClError, Status, require
@@ -40,7 +41,9 @@ from sdi.runtime.engine import Engine
 from sdi.runtime.launcher import Launcher, SplitMode
 from sdi.runtime.programs import Build, build
 from sdi.runtime.scheduler import Node, SchedulerCore
+from sdi.runtime.verify import Verifier
 from sdi.runtime.virtual_device import VirtualDevice
+from sdi.settings import Verify
 from sdi.vmem.arena import Arena
 from sdi.vmem.host import HostWorker
 from sdi.vmem.memory import VirtualMemory
@@ -68,7 +71,12 @@ class Session:
     """
 
     def __init__(
-        self, commands: socket.socket, notices: socket.socket, devices: Sequence[Device], split: SplitMode
+        self,
+        commands: socket.socket,
+        notices: socket.socket,
+        devices: Sequence[Device],
+        split: SplitMode,
+        verify: Verify = "off",
     ) -> None:
         self._commands = commands
         self._notices = notices
@@ -80,7 +88,11 @@ class Session:
         self._host = HostWorker()
         self._memory = VirtualMemory(self._arena, devices, self._host, self.post)
         self.counters = Counters(len(devices), self._memory.moved)
-        self._launcher = Launcher(self._memory, split, self.counters)
+        self._is_verified = verify != "off"
+        verifier = None
+        if self._is_verified:
+            verifier = Verifier(self._memory, self.counters, self.post, self._end, verify == "warn")
+        self._launcher = Launcher(self._memory, split, self.counters, verifier)
         self._engine = Engine(SchedulerCore(), VirtualDevice(self._memory, self._launcher), self, self.post)
         self._builder = ThreadPoolExecutor(1, "sdi-build")
         self._unsent = bytearray()
@@ -164,6 +176,11 @@ class Session:
             _log.error("the command stream is damaged: %s", error)
             self._open = False
         self._unparsed = data[at:]
+
+    def _end(self) -> None:
+        """End the session: the application finds the service gone, and all that it waits for fails."""
+        with suppress(OSError):
+            self._commands.shutdown(socket.SHUT_RDWR)
 
     def _guarded(self, call: Callable[[], None]) -> None:
         try:
@@ -251,7 +268,7 @@ class Session:
             texts.append(record[at : at + nbytes].decode("utf-8", "surrogateescape"))
             at += nbytes
         options, directory, source = texts
-        future = self._builder.submit(build, source, options, directory, self._devices)
+        future = self._builder.submit(build, source, options, directory, self._devices, self._is_verified)
         future.add_done_callback(lambda done: self.post(lambda: self._built(build_id, done)))
 
     def _built(self, build_id: int, done: Future[Build]) -> None:

@@ -17,6 +17,7 @@ class KernelCounters:
     groups_per_member: list[int]
     launches_split: int = 0
     launches_whole: int = 0
+    launches_verified: int = 0
     why_whole: str = ""
     members_used: dict[int, int] = field(default_factory=dict)
     launch_groups: dict[int, dict[int, int]] = field(default_factory=dict)

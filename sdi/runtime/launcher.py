@@ -21,6 +21,7 @@ from sdi.runtime.commands import Launch
 from sdi.runtime.counters import Counters
 from sdi.runtime.plan import LaunchPlan, make_plan
 from sdi.runtime.programs import Binding, Build, Kernel
+from sdi.runtime.verify import Verifier
 from sdi.vmem.directory import member_memory
 from sdi.vmem.memory import VirtualMemory
 
@@ -37,11 +38,18 @@ LOCAL_ITEMS_MAX = 64
 class Launcher:
     """Issues launches on the members.  Owned by: sdi-scheduler."""
 
-    def __init__(self, memory: VirtualMemory, split: SplitMode, counters: Counters) -> None:
+    def __init__(
+        self,
+        memory: VirtualMemory,
+        split: SplitMode,
+        counters: Counters,
+        verifier: Verifier | None = None,
+    ) -> None:
         self._memory = memory
         self._devices = memory.devices
         self._split = split
         self._counters = counters
+        self._verifier = verifier
         self._builds: dict[int, Build] = {}
 
     def add(self, build_id: int, build: Build) -> None:
@@ -69,7 +77,12 @@ class Launcher:
             kernel.keep(key, binding)
         binding.launches += 1
         first = 0 if len(binding.plan.boxes) > 1 else self._best_member(binding.plan)
-        tickets = self._run(build, kernel, binding, first)
+        if self._verifier is not None and len(binding.plan.boxes) > 1:
+            tickets = self._verifier.launch(
+                build, kernel, binding, lambda: self._run(build, kernel, binding, first)
+            )
+        else:
+            tickets = self._run(build, kernel, binding, first)
         self._counters.kernel(kernel.model.name).count(binding.groups, first, binding.why_whole)
         return tickets
 

@@ -93,24 +93,39 @@ class Kernel:
 
 @dataclass(frozen=True, slots=True)
 class Build:
-    """A program built for all members: ``programs[m]`` is member m's, ``facts[k]`` kernel k's limits."""
+    """A program built for all members: ``programs[m]`` is member m's, ``facts[k]`` kernel k's limits.
+
+    ``silent``: member 0's program without its output, to run launches a second time.
+    """
 
     kernels: tuple[Kernel, ...]
     facts: tuple[KernelFacts, ...]
     programs: tuple[DeviceProgram, ...]
     log: str
+    silent: DeviceProgram
 
 
-def build(source: str, options: str, directory: str, devices: Sequence[Device]) -> Build:
-    """Compile for every member.  Blocks; runs on a build thread.  Raises BuildError with the whole log."""
+_SILENCE = "#define printf(format, ...) ((void)0, ##__VA_ARGS__, 0)\n"
+
+
+def build(
+    source: str, options: str, directory: str, devices: Sequence[Device], verified: bool = False
+) -> Build:
+    """Compile for every member.  Blocks; runs on a build thread.  Raises BuildError with the whole log.
+
+    ``verified``: launches will run a second time, which must not print again.
+    """
     compiled = compile_source(source, options, directory or None)
     programs = tuple(device.build(compiled.text, compiled.member_options) for device in devices)
     facts = tuple(
         _weakest([d.kernel_facts(p, model.name) for d, p in zip(devices, programs, strict=True)])
         for model in compiled.kernels
     )
-    kernels = tuple(Kernel(model, WholeAccess(model)) for model in compiled.kernels)
-    return Build(kernels, facts, programs, compiled.log)
+    kernels = tuple(Kernel(model, access_of(compiled, model)) for model in compiled.kernels)
+    silent = programs[0]
+    if verified and "printf" in compiled.text:
+        silent = devices[0].build(_SILENCE + compiled.text, compiled.member_options)
+    return Build(kernels, facts, programs, compiled.log, silent)
 
 
 def _weakest(facts: Sequence[KernelFacts]) -> KernelFacts:

@@ -93,6 +93,10 @@ class Directory:
         """``memory`` is the only holder of ``over`` from now on."""
         self._holders.assign(over, 1 << memory)
 
+    def define(self) -> None:
+        """Undefined bytes become what the arena holds: one value for all memories."""
+        self._holders.update(ByteRange(0, self.nbytes), lambda mask: 1 << HOST if mask & _UNDEFINED else mask)
+
     def dropped(self, memory: int) -> None:
         """``memory`` no longer holds anything; it must not have been the only holder of a byte."""
         keep = ~(1 << memory)

@@ -1,0 +1,354 @@
+"""``SDI_VERIFY``: each split launch runs a second time, whole on one member, from the same bytes.
+
+Both results are compared byte by byte on the host.  Nothing that comes later sees bytes that are not
+verified yet.  Source: design/0005-explain-and-verify.md.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Generator, Iterable
+from dataclasses import dataclass, field
+from functools import partial
+
+import numpy as np
+
+from sdi.clc import pack_hidden
+from sdi.clc.model import KernelModel
+from sdi.devices.base import BoundArgument, BoundKernel, DeviceBuffer, LocalBytes
+from sdi.devices.join import join
+from sdi.devices.ticket import Ticket, completed
+from sdi.errors import ClError, Status
+from sdi.intervals import ByteRange
+from sdi.ndrange import GroupBox
+from sdi.runtime.arguments import LocalSize, Pointer
+from sdi.runtime.counters import Counters
+from sdi.runtime.difference import Difference, first_difference, locate_argument
+from sdi.runtime.programs import Binding, Build, Kernel
+from sdi.vmem.directory import HOST
+from sdi.vmem.memory import VirtualBuffer, VirtualMemory
+
+_log = logging.getLogger("sdi.verify")
+
+_MEMBER = 0
+"""The member that runs launches whole."""
+_CONST = 1
+"""CL_KERNEL_ARG_TYPE_CONST."""
+
+
+@dataclass(slots=True)
+class _Shadow:
+    """What the second run of launches on one root buffer works on.
+
+    ``device_buffer``: its copy of the buffer.  ``before``, ``after``: arena offsets of the bytes from before
+    the launch and from after the whole run; None until a launch may write the buffer.
+    """
+
+    device_buffer: DeviceBuffer
+    before: int | None = None
+    after: int | None = None
+
+
+@dataclass(slots=True)
+class _Check:
+    """One launch that is being verified.
+
+    ``compared``: the buffers that it may write.  ``verified`` fails when the results differ; ``over`` is done
+    when the shadows are free again and never fails.
+    """
+
+    build: Build
+    kernel: Kernel
+    binding: Binding
+    shadows: dict[int, _Shadow]
+    compared: list[VirtualBuffer]
+    verified: Ticket = field(default_factory=Ticket)
+    over: Ticket = field(default_factory=Ticket)
+    difference: Difference | None = None
+
+
+class Verifier:
+    """Verifies split launches.  Owned by: sdi-scheduler.
+
+    ``goes_on``: after a difference the whole run's bytes are taken and the program goes on; if not, the
+    launch fails and ``stop`` is called.  ``post`` runs a call on sdi-scheduler, from any thread.
+    """
+
+    def __init__(
+        self,
+        memory: VirtualMemory,
+        counters: Counters,
+        post: Callable[[Callable[[], None]], None],
+        stop: Callable[[], None],
+        goes_on: bool,
+    ) -> None:
+        self._memory = memory
+        self._device = memory.devices[_MEMBER]
+        self._counters = counters
+        self._post = post
+        self._stop = stop
+        self._goes_on = goes_on
+        self._shadows: dict[int, _Shadow] = {}
+        self._idle = completed()
+
+    def launch(
+        self, build: Build, kernel: Kernel, binding: Binding, run: Callable[[], list[Ticket]]
+    ) -> list[Ticket]:
+        """Issue a split launch by ``run``, and all that verifies it; it is done when the tickets are."""
+        buffers = [used.buffer for used in binding.plan.buffers]
+        compared = _written(kernel.model, binding, buffers)
+        try:
+            shadows = {b.id: self._shadow(b, written=b in compared) for b in buffers}
+        except ClError as error:
+            _log.warning("kernel '%s' is not verified: %s", kernel.model.name, error)
+            return run()
+        check = _Check(build, kernel, binding, shadows, compared)
+        kept = self._keep(check, buffers)
+        try:
+            tickets = run()
+        except ClError:
+            self._idle = _over(kept.values())
+            raise
+        downloads = self._run_whole(check, buffers, kept)
+        for buffer in compared:
+            self._memory.fetch_host(buffer, buffer.whole)
+        pending = [t for buffer in compared for hazards in buffer.hazards for t in hazards.pending()]
+        result = self._memory.run_on_host(
+            lambda: self._compare(check), [*tickets, *downloads, *kept.values(), *pending]
+        )
+        for buffer in compared:
+            for hazards in buffer.hazards:
+                hazards.written_by(buffer.whole, check.verified)
+            if self._goes_on:
+                buffer.directory.wrote(HOST, buffer.whole)
+        self._idle = check.over
+        result.when_done(lambda ticket: self._post(lambda: self._judge(check, ticket.error)))
+        return [*tickets, check.verified]
+
+    # -- the second run -------------------------------------------------------------------------------
+
+    def _shadow(self, buffer: VirtualBuffer, written: bool) -> _Shadow:
+        """The shadow of ``buffer``, made when needed.  Raises ClError when there is no room."""
+        shadow = self._shadows.get(buffer.id)
+        if shadow is None:
+            shadow = self._shadows[buffer.id] = _Shadow(self._device.allocate(buffer.nbytes))
+            buffer.on_release.add(self._forget)
+        if written and shadow.before is None:
+            shadow.before = self._memory.arena.allocate(buffer.nbytes)
+        if written and shadow.after is None:
+            shadow.after = self._memory.arena.allocate(buffer.nbytes)
+        return shadow
+
+    def _forget(self, buffer_id: int) -> None:
+        """The application has released a buffer: its shadow goes once the last verification is over."""
+        shadow = self._shadows.pop(buffer_id, None)
+        if shadow is None:
+            return
+
+        def free() -> None:
+            self._device.free(shadow.device_buffer)
+            for offset in (shadow.before, shadow.after):
+                if offset is not None:
+                    self._memory.arena.free(offset)
+
+        self._idle.when_done(lambda _ticket: self._post(free))
+
+    def _view(self, buffer: VirtualBuffer, offset: int | None) -> memoryview:
+        assert offset is not None
+        return self._memory.arena.view(offset, buffer.nbytes)
+
+    def _keep(self, check: _Check, buffers: list[VirtualBuffer]) -> dict[int, Ticket]:
+        """Bring all buffers home and copy the bytes that the launch may change; the copies' tickets.
+
+        Undefined bytes get one value for both runs: whatever the arena holds.
+        """
+        kept = {}
+        for buffer in buffers:
+            buffer.directory.define()
+            self._memory.fetch_host(buffer, buffer.whole)
+            if buffer not in check.compared:
+                continue
+            source = self._memory.host_array(buffer, buffer.whole)
+            target = np.frombuffer(self._view(buffer, check.shadows[buffer.id].before), np.uint8)
+            host = buffer.hazards[HOST]
+            waits = [self._idle, *host.before_read(buffer.whole)]
+            kept[buffer.id] = self._memory.run_on_host(partial(np.copyto, target, source), waits)
+            host.read_by(buffer.whole, kept[buffer.id])
+        return kept
+
+    def _run_whole(
+        self, check: _Check, buffers: list[VirtualBuffer], kept: dict[int, Ticket]
+    ) -> list[Ticket]:
+        """Run the launch whole on the shadows; the tickets of the downloads of what it wrote."""
+        uploads = []
+        for buffer in buffers:
+            shadow = check.shadows[buffer.id]
+            if buffer in check.compared:
+                uploads.append(self._restore(check, buffer, [kept[buffer.id]]))
+            else:
+                host = buffer.hazards[HOST]
+                ticket = self._device.upload(
+                    self._memory.host_view(buffer, buffer.whole),
+                    shadow.device_buffer,
+                    0,
+                    [self._idle, *host.before_read(buffer.whole)],
+                )
+                host.read_by(buffer.whole, ticket)
+                uploads.append(ticket)
+        whole = GroupBox((0, 0, 0), check.binding.ndrange.num_groups)
+        launched = self._run_box(check, whole, [self._idle, *uploads])
+        downloads = [
+            self._device.download(
+                check.shadows[buffer.id].device_buffer,
+                0,
+                self._view(buffer, check.shadows[buffer.id].after),
+                [launched],
+            )
+            for buffer in check.compared
+        ]
+        self._device.flush()
+        return downloads or [launched]
+
+    def _restore(self, check: _Check, buffer: VirtualBuffer, waits: list[Ticket]) -> Ticket:
+        """Give a shadow the bytes from before the launch."""
+        shadow = check.shadows[buffer.id]
+        return self._device.upload(self._view(buffer, shadow.before), shadow.device_buffer, 0, waits)
+
+    def _run_box(self, check: _Check, box: GroupBox, waits: list[Ticket]) -> Ticket:
+        """Run some work-groups on the shadows."""
+        ndrange = check.binding.ndrange
+        ticket = self._device.launch(
+            self._bind(check, box), box.extent, ndrange.local_size, ndrange.work_dim, waits
+        )
+        self._device.flush()
+        return ticket
+
+    def _bind(self, check: _Check, box: GroupBox) -> BoundKernel:
+        shifts: list[int] = []
+        arguments: list[BoundArgument] = []
+        for value in check.binding.values:
+            match value:
+                case Pointer(buffer=0):
+                    shifts.append(0)
+                    arguments.append(None)
+                case Pointer():
+                    shifts.append(-value.offset)
+                    arguments.append(check.shadows[value.buffer].device_buffer)
+                case LocalSize():
+                    arguments.append(LocalBytes(value.nbytes))
+                case bytes():
+                    arguments.append(value)
+        model = check.kernel.model
+        arguments.append(pack_hidden(model, check.binding.ndrange, box, shifts))
+        return self._device.bind(check.build.silent, model.name, arguments)
+
+    # -- the verdict ----------------------------------------------------------------------------------
+
+    def _compare(self, check: _Check) -> None:
+        """On sdi-host: note the first difference; where the program goes on, take the whole run's bytes."""
+        values = check.binding.values
+        for buffer in sorted(
+            check.compared, key=lambda b: next(k for k, v in enumerate(values) if _names(v, b.id))
+        ):
+            split = self._memory.host_array(buffer, buffer.whole)
+            whole = np.frombuffer(self._view(buffer, check.shadows[buffer.id].after), np.uint8)
+            found = first_difference(split, whole)
+            if found is None:
+                continue
+            if check.difference is None:
+                at = locate_argument(check.kernel.model, values, buffer.id, found.offset)
+                check.difference = Difference.of(check.kernel.model, at, buffer, found, split, whole)
+            if self._goes_on:
+                np.copyto(split, whole)
+
+    def _judge(self, check: _Check, error: BaseException | None) -> None:
+        """In a turn of the scheduler: the comparison is done, or could not be made."""
+        if error is not None or check.difference is None:
+            if error is None:
+                self._counters.kernel(check.kernel.model.name).launches_verified += 1
+            check.verified.complete(error)
+            check.over.complete()
+            return
+        self._advance(self._search(check, check.difference), check)
+
+    def _advance(self, steps: Generator[Ticket, None, None], check: _Check) -> None:
+        """Go on with a search when the ticket that it waits for is done; report at its end."""
+        for ticket in steps:
+            ticket.when_done(lambda _ticket: self._post(lambda: self._advance(steps, check)))
+            return
+        self._report(check)
+
+    def _search(self, check: _Check, found: Difference) -> Generator[Ticket, None, None]:
+        """Find the work-group that writes the first differing byte: run ever smaller boxes from before.
+
+        The boxes that the members ran come first, so all runs together are about two whole ones.
+        """
+        for member, box in enumerate(check.binding.plan.boxes):
+            if (yield from self._writes(check, found, box)):
+                found.member, found.member_box = member, box
+                break
+        else:
+            return
+        while box.total_groups > 1:
+            low, high = _halves(box)
+            box = low if (yield from self._writes(check, found, low)) else high
+        found.group = box.start
+
+    def _writes(self, check: _Check, found: Difference, box: GroupBox) -> Generator[Ticket, None, bool]:
+        """Whether a run of ``box`` changes the bytes that differ."""
+        uploads = [self._restore(check, buffer, []) for buffer in check.compared]
+        launched = self._run_box(check, box, uploads)
+        shadow = check.shadows[found.buffer.id]
+        over = ByteRange(found.offset, found.offset + len(found.whole))
+        after = self._view(found.buffer, shadow.after)[over.start : over.stop]
+        ticket = self._device.download(shadow.device_buffer, over.start, after, [launched])
+        self._device.flush()
+        yield ticket
+        before = self._view(found.buffer, shadow.before)[over.start : over.stop]
+        return ticket.error is None and after != before
+
+    def _report(self, check: _Check) -> None:
+        """Say what differs, and go on or stop."""
+        assert check.difference is not None
+        name = check.kernel.model.name
+        text = check.difference.describe(name, len(check.binding.plan.boxes))
+        if self._goes_on:
+            _log.error("%s\n  the program goes on with the bytes of the whole run", text)
+            check.verified.complete()
+        else:
+            _log.error("%s\n  SDI_VERIFY=1: the session ends here; SDI_VERIFY=warn goes on", text)
+            what = f"verification: kernel '{name}' differs between split and whole"
+            check.verified.complete(ClError(Status.OUT_OF_RESOURCES, what))
+            self._post(self._stop)
+        check.over.complete()
+
+
+def _written(model: KernelModel, binding: Binding, buffers: list[VirtualBuffer]) -> list[VirtualBuffer]:
+    """The buffers to compare: all but those that only pointers to constants name."""
+    ids = {
+        value.buffer
+        for argument, value in zip(model.arguments, binding.values, strict=True)
+        if isinstance(value, Pointer)
+        and (argument.writes or argument.atomic or not argument.type_qualifier & _CONST)
+    }
+    return [buffer for buffer in buffers if buffer.id in ids]
+
+
+def _names(value: object, buffer_id: int) -> bool:
+    return isinstance(value, Pointer) and value.buffer == buffer_id
+
+
+def _over(tickets: Iterable[Ticket]) -> Ticket:
+    """A ticket that is done when all of ``tickets`` are, and never fails."""
+    over = Ticket()
+    join(tickets, lambda _error: over.complete())
+    return over
+
+
+def _halves(box: GroupBox) -> tuple[GroupBox, GroupBox]:
+    """``box`` cut in two along its longest dimension."""
+    extent = box.extent
+    dim = extent.index(max(extent))
+    low, high = list(box.stop), list(box.start)
+    low[dim] = high[dim] = box.start[dim] + extent[dim] // 2
+    return GroupBox(box.start, (low[0], low[1], low[2])), GroupBox((high[0], high[1], high[2]), box.stop)

@@ -1,0 +1,38 @@
+"""Doubles an array on the image with a kernel that prints once, and says what each call answered."""
+
+import numpy as np
+import pyopencl as cl
+
+SOURCE = """
+__kernel void twice(__global float *out, __global const float *in)
+{
+    size_t i = get_global_id(0);
+    out[i] = in[i] * 2;
+    if (i == 5)
+        printf("printed by item %d\\n", (int)i);
+}
+"""
+ITEMS = 4096
+
+
+def answer(call: object) -> str:
+    try:
+        call()
+    except cl.Error as error:
+        return cl.status_code.to_string(error.code)
+    return "SUCCESS"
+
+
+context = cl.Context(cl.get_platforms()[0].get_devices())
+queue = cl.CommandQueue(context)
+kernel = cl.Program(context, SOURCE).build().twice
+numbers = np.arange(ITEMS, dtype=np.float32)
+given = cl.Buffer(context, cl.mem_flags.READ_ONLY | cl.mem_flags.COPY_HOST_PTR, hostbuf=numbers)
+taken = cl.Buffer(context, cl.mem_flags.WRITE_ONLY, numbers.nbytes)
+event = kernel(queue, (ITEMS,), (64,), taken, given)
+result = np.zeros_like(numbers)
+print("read", answer(lambda: cl.enqueue_copy(queue, result, taken)))
+print("wait", answer(event.wait))
+print("finish", answer(queue.finish))
+print("create", answer(lambda: cl.Buffer(context, cl.mem_flags.READ_WRITE, 64)))
+print("right", bool((result == 2 * numbers).all()), flush=True)

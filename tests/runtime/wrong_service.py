@@ -1,0 +1,55 @@
+"""A service with wrong access maps: each box says that it writes only the first half of what it writes.
+
+For kernels that write element i of 4 bytes in work-item i.  Runs in place of the service, with its arguments.
+"""
+
+import runpy
+import sys
+from dataclasses import dataclass, replace
+
+from sdi.clc.model import KernelModel
+from sdi.intervals import ByteRange, RangeSet
+from sdi.ndrange import GroupBox, NDRange
+from sdi.runtime.programs import Kernel
+from sdi.sampling.model import AccessRange, BoundAccess, KernelAccess, Precision
+
+
+@dataclass(frozen=True, slots=True)
+class HalfBound:
+    """See the module."""
+
+    bound: BoundAccess
+    group_nbytes: int
+
+    def over(self, box: GroupBox) -> tuple[AccessRange, ...]:
+        start, stop = box.start[0] * self.group_nbytes, box.stop[0] * self.group_nbytes
+        half = RangeSet((ByteRange(start, (start + stop) // 2),))
+        return tuple(
+            replace(item, writes=half, precision=Precision.EXACT) if item.writes else item
+            for item in self.bound.over(box)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class HalfAccess:
+    """See the module."""
+
+    access: KernelAccess
+
+    def bind(
+        self, ndrange: NDRange, values: tuple[bytes | None, ...], buffer_nbytes: tuple[int | None, ...]
+    ) -> HalfBound:
+        return HalfBound(self.access.bind(ndrange, values, buffer_nbytes), 4 * ndrange.local_size[0])
+
+
+_make_kernel = Kernel.__init__
+
+
+def _make_wrong_kernel(kernel: Kernel, model: KernelModel, access: KernelAccess) -> None:
+    _make_kernel(kernel, model, HalfAccess(access))
+
+
+if __name__ == "__main__":
+    Kernel.__init__ = _make_wrong_kernel  # type: ignore[method-assign]
+    sys.argv = ["server", *sys.argv[-2:]]
+    runpy.run_module("sdi.icd.server", run_name="__main__")
