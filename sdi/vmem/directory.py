@@ -103,6 +103,11 @@ class Directory:
         self._holders.update(ByteRange(0, self.nbytes), lambda mask: mask & keep)
         self.check()
 
+    def elsewhere(self, memory: int, over: ByteRange) -> list[ByteRange]:
+        """Parts of ``over`` that neither ``memory`` nor the host holds."""
+        near = 1 << memory | 1 << HOST
+        return [part for part, mask in self._holders.items(over) if not mask & near]
+
     def holders(self, over: ByteRange) -> Iterable[tuple[ByteRange, int]]:
         """Intervals of ``over`` with the bit set of the memories that hold them."""
         return self._holders.items(over)
