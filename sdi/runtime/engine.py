@@ -129,8 +129,8 @@ class Engine:
             )
         now = time.monotonic_ns()
         node.submitted_ns = node.submitted_ns or now
-        node.end_ns = node.end_ns or now
-        node.start_ns = node.start_ns or node.end_ns
+        node.end_ns = max(node.end_ns, node.floor_ns) or now
+        node.start_ns = max(node.start_ns, node.floor_ns) or node.end_ns
         self._sink.finished(node)
 
 

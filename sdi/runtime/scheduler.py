@@ -34,6 +34,8 @@ class Node:
 
     ``unissued``, ``incomplete``: dependencies that are not issued, not complete.  ``transfer``: the client
     has to copy when everything else is done.  ``failed_wait``: an event of the wait list failed.
+    ``floor_ns``: end of the last dependency.  Pieces of the next command may start before that, on members
+    that are done with this one, but to the application commands in order run one after the other.
     """
 
     id: int
@@ -48,6 +50,7 @@ class Node:
     status: int = 0
     failed_wait: bool = False
     forgotten: bool = False
+    floor_ns: int = 0
     start_ns: int = 0
     end_ns: int = 0
     submitted_ns: int = 0
@@ -293,6 +296,7 @@ class SchedulerCore:
             waiters, done.complete_waiters = done.complete_waiters, []
             for waiter, explicit in waiters:
                 waiter.incomplete -= 1
+                waiter.floor_ns = max(waiter.floor_ns, done.floor_ns, done.end_ns)
                 waiter.failed_wait |= explicit and done.status < 0
                 if waiter.incomplete == 0 and waiter.work_done and self._settled(waiter, actions):
                     todo.append(waiter)
