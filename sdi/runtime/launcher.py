@@ -19,7 +19,7 @@ from sdi.partition.table import cuts
 from sdi.runtime.arguments import LocalSize, Pointer, decode_arguments
 from sdi.runtime.commands import Launch
 from sdi.runtime.counters import Counters
-from sdi.runtime.plan import LaunchPlan, make_plan
+from sdi.runtime.plan import LaunchPlan, cost, make_plan, moved_nbytes
 from sdi.runtime.programs import Binding, Build, Kernel
 from sdi.runtime.verify import Verifier
 from sdi.vmem.directory import member_memory
@@ -116,7 +116,7 @@ class Launcher:
             cut_key = (ndrange.num_groups, tuple(buffers))
             last = kernel.last_cut(cut_key)
             candidates = [last] if last else [c.boxes for c in cuts(ndrange.num_groups, len(self._devices))]
-            chosen = min((plan(boxes) for boxes in candidates[:_CANDIDATES_MAX]), key=self._cost)
+            chosen = min((plan(boxes) for boxes in candidates[:_CANDIDATES_MAX]), key=cost)
             kernel.keep_cut(cut_key, chosen.boxes)
             if self._split == "auto":
                 why_whole = self._loss(kernel, chosen)
@@ -139,15 +139,6 @@ class Launcher:
             return "one work-group"
         return ""
 
-    def _cost(self, plan: LaunchPlan) -> tuple[int, int, int]:
-        """Order of cuts: bytes to move now and after; all bytes needed; number of contiguous pieces."""
-        needed = pieces = 0
-        for buffer in plan.buffers:
-            for piece in buffer.pieces:
-                needed += piece.needs.nbytes
-                pieces += len(piece.needs.ranges) + len(piece.owns.ranges)
-        return (_moved_nbytes(plan), needed, pieces)
-
     def _loss(self, kernel: Kernel, plan: LaunchPlan) -> str:
         """Why splitting as ``plan`` says is predicted to lose; empty when it gains or nobody knows yet."""
         group_ns = kernel.time.group_ns
@@ -156,7 +147,7 @@ class Launcher:
         groups = sum(box.total_groups for box in plan.boxes)
         return loss(
             estimate(group_ns, groups, 1, 0),
-            estimate(group_ns, groups, len(plan.boxes), _moved_nbytes(plan)),
+            estimate(group_ns, groups, len(plan.boxes), moved_nbytes(plan)),
         )
 
     def _would_change(self, kernel: Kernel, binding: Binding) -> bool:
@@ -273,16 +264,6 @@ class Launcher:
                     arguments.append(value)
         arguments.append(pack_hidden(kernel.model, binding.ndrange, box, shifts))
         return self._devices[member].bind(build.programs[member], kernel.model.name, arguments)
-
-
-def _moved_nbytes(plan: LaunchPlan) -> int:
-    """Bytes that running ``plan`` moves now: stale ones there, and merged ones home and back again."""
-    stale = sum(
-        used.buffer.directory.stale_nbytes(member_memory(k), piece.needs)
-        for used in plan.buffers
-        for k, piece in enumerate(used.pieces)
-    )
-    return stale + 2 * plan.merged_nbytes
 
 
 def choose_local_size(global_size: Int3, limit: int = LOCAL_ITEMS_MAX) -> Int3:

@@ -13,6 +13,7 @@ from sdi.intervals import ByteRange, RangeSet
 from sdi.ndrange import GroupBox
 from sdi.runtime.arguments import ArgumentValue, Pointer
 from sdi.sampling.model import AccessRange, BoundAccess, Precision
+from sdi.vmem.directory import member_memory
 from sdi.vmem.memory import VirtualBuffer
 
 _EMPTY = RangeSet()
@@ -99,6 +100,26 @@ def make_plan(
     return LaunchPlan(
         boxes, tuple(_buffer_plan(model, pointers, buffer, gathered) for buffer in buffers.values())
     )
+
+
+def moved_nbytes(plan: LaunchPlan) -> int:
+    """Bytes that running ``plan`` moves now: stale ones there, and merged ones home and back again."""
+    stale = sum(
+        used.buffer.directory.stale_nbytes(member_memory(k), piece.needs)
+        for used in plan.buffers
+        for k, piece in enumerate(used.pieces)
+    )
+    return stale + 2 * plan.merged_nbytes
+
+
+def cost(plan: LaunchPlan) -> tuple[int, int, int]:
+    """Order of cuts: bytes to move now and after; all bytes needed; number of contiguous pieces."""
+    needed = pieces = 0
+    for buffer in plan.buffers:
+        for piece in buffer.pieces:
+            needed += piece.needs.nbytes
+            pieces += len(piece.needs.ranges) + len(piece.owns.ranges)
+    return (moved_nbytes(plan), needed, pieces)
 
 
 def _gather(into: _Gathered, item: AccessRange, offset: int) -> None:
