@@ -12,7 +12,6 @@ from sdi.devices.base import BoundKernel, Device, DeviceProgram, KernelFacts
 from sdi.ndrange import GroupBox, Int3, NDRange
 from sdi.partition.gain import KernelTime
 from sdi.runtime.access import access_of
-from sdi.runtime.access import access_of
 from sdi.runtime.arguments import ArgumentValue
 from sdi.runtime.plan import LaunchPlan
 from sdi.sampling.model import KernelAccess
