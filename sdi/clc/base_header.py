@@ -8,6 +8,7 @@ and their own compiler's values.  Source: OpenCL C 3.0 specification, sections 6
 from __future__ import annotations
 
 import functools
+from dataclasses import dataclass
 
 HEADER_PATH = "/__sdi__/base.h"
 
@@ -148,8 +149,8 @@ int printf(__constant const char *format, ...) __attribute__((format(printf, 1, 
 #define ATOMIC_FLAG_INIT 0
 """
 
-# Extensions the image claims; the parser knows more than it claims (see PARSER_EXTENSIONS).
-EXTENSIONS = (
+# Extensions an image claims where its members have them; the parser knows more than is claimed.
+ALL_EXTENSIONS = (
     "cl_khr_byte_addressable_store",
     "cl_khr_global_int32_base_atomics",
     "cl_khr_global_int32_extended_atomics",
@@ -158,9 +159,24 @@ EXTENSIONS = (
     "cl_khr_int64_base_atomics",
     "cl_khr_int64_extended_atomics",
     "cl_khr_fp64",
+    "cl_khr_fp16",
 )
+ALL_FEATURES = {"__opencl_c_int64": "", "__opencl_c_fp64": "cl_khr_fp64"}
+"""Optional features of OpenCL C 3.0 that an image has, each with the extension that members need for it."""
 
-_ALL_VERSIONS_ACCEPTED = ("cl_khr_fp16", "cl_khr_3d_image_writes", "cl_khr_depth_images")
+
+@dataclass(frozen=True, slots=True)
+class Language:
+    """What a program finds defined: names of extensions, and of features of OpenCL C 3.0."""
+
+    extensions: tuple[str, ...]
+    features: tuple[str, ...]
+
+
+USUAL = Language(tuple(name for name in ALL_EXTENSIONS if name != "cl_khr_fp16"), tuple(ALL_FEATURES))
+"""What nearly all devices have."""
+
+_ALL_VERSIONS_ACCEPTED = ("cl_khr_3d_image_writes", "cl_khr_depth_images")
 _VERSION_3_ACCEPTED = (
     "__opencl_c_fp64",
     "__opencl_c_images",
@@ -175,16 +191,16 @@ _VERSION_3_ACCEPTED = (
 
 def parser_extensions(version: int) -> str:
     """The value of clang's ``-cl-ext=``: what may be parsed, claimed by a macro or not."""
-    names = [*EXTENSIONS, *_ALL_VERSIONS_ACCEPTED]
+    names = [*ALL_EXTENSIONS, *_ALL_VERSIONS_ACCEPTED]
     if version >= 300:
         names += _VERSION_3_ACCEPTED
     return "-cl-ext=-all," + ",".join(f"+{name}" for name in names)
 
 
-def predefined_macros(version: int, flags: tuple[str, ...]) -> dict[str, str]:
+def predefined_macros(version: int, flags: tuple[str, ...], language: Language = USUAL) -> dict[str, str]:
     """Macros a program sees before its first line, and may test in ``#if``.
 
-    ``version``: of the language, ``__OPENCL_C_VERSION__``.
+    ``version``: ``__OPENCL_C_VERSION__``.
     """
     macros = {
         **INTEGER_LIMITS,
@@ -196,7 +212,6 @@ def predefined_macros(version: int, flags: tuple[str, ...]) -> dict[str, str]:
         "CL_VERSION_2_0": "200",
         "CL_VERSION_3_0": "300",
         "__ENDIAN_LITTLE__": "1",
-        "__IMAGE_SUPPORT__": "1",
         "__STDC__": "1",
         "__STDC_VERSION__": "199901L",
         "FP_FAST_FMA": "1",
@@ -206,9 +221,9 @@ def predefined_macros(version: int, flags: tuple[str, ...]) -> dict[str, str]:
         "kernel_exec(X,typen)": "__kernel __attribute__((work_group_size_hint(X,1,1))) "
         "__attribute__((vec_type_hint(typen)))",
     }
-    macros.update(dict.fromkeys(EXTENSIONS, "1"))
+    macros.update(dict.fromkeys(language.extensions, "1"))
     if version >= 300:
-        macros.update({"__opencl_c_fp64": "1", "__opencl_c_int64": "1", "__opencl_c_images": "1"})
+        macros.update(dict.fromkeys(language.features, "1"))
     if "-cl-fast-relaxed-math" in flags:
         macros["__FAST_RELAXED_MATH__"] = "1"
     if "-cl-fast-relaxed-math" in flags or "-cl-finite-math-only" in flags:

@@ -6,6 +6,7 @@ import os
 import re
 import sys
 
+from sdi.clc.base_header import USUAL, Language
 from sdi.clc.lines import KERNEL_FILE, LineMap
 from sdi.clc.model import Argument, CompiledProgram, KernelModel
 from sdi.clc.syntax import Function, Tree
@@ -15,11 +16,13 @@ _FP16_PRAGMA = re.compile(r"#\s*pragma\s+OPENCL\s+EXTENSION\s+(cl_khr_fp16|all)\
 _RECURSION_LIMIT = 20_000
 
 
-def compile_source(source: str, options: str, working_directory: str | None = None) -> CompiledProgram:
+def compile_source(
+    source: str, options: str, working_directory: str | None = None, language: Language = USUAL
+) -> CompiledProgram:
     """Check, model and emit a program.
 
     ``options``: as given to clBuildProgram.  ``working_directory``: the application's, where relative
-    ``-I`` folders and included files are looked for.
+    ``-I`` folders and included files are looked for.  ``language``: what the image's members have.
     Raises BuildError: INVALID_BUILD_OPTIONS, or BUILD_PROGRAM_FAILURE with clang's diagnostics.
     Any thread may call it, several at once; about 15 ms for 100 lines.
     """
@@ -35,7 +38,7 @@ def compile_source(source: str, options: str, working_directory: str | None = No
 
     parsed = parse_options(options, working_directory)
     user_text = _normalised(source)
-    macros = predefined_macros(parsed.version, parsed.flags)
+    macros = predefined_macros(parsed.version, parsed.flags, language)
     if _FP16_PRAGMA.search(user_text):
         macros["cl_khr_fp16"] = "1"
     preamble = _defines(parsed.defines) + f'#line 1 "{KERNEL_FILE}"\n' + user_text

@@ -6,109 +6,100 @@ those of the weakest member; what the image does not do is reported as absent.
 
 from __future__ import annotations
 
+import functools
+import operator
 import struct
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from sdi import __version__
 from sdi.devices.base import Device
+from sdi.runtime.language import image_language
 
-EXTENSIONS = (
-    "cl_khr_byte_addressable_store",
-    "cl_khr_global_int32_base_atomics",
-    "cl_khr_global_int32_extended_atomics",
-    "cl_khr_local_int32_base_atomics",
-    "cl_khr_local_int32_extended_atomics",
-    "cl_khr_int64_base_atomics",
-    "cl_khr_int64_extended_atomics",
-    "cl_khr_fp64",
-)
-"""Device extensions that the image has where all members do."""
-
-TYPE, VENDOR_ID, COMPUTE_UNITS, MAX_WORK_GROUP = 0x1000, 0x1001, 0x1002, 0x1004
+TYPE, VENDOR_ID, COMPUTE_UNITS = 0x1000, 0x1001, 0x1002
 MAX_ALLOC, GLOBAL_MEM, NAME, DRIVER_EXTENSIONS = 0x1010, 0x101F, 0x102B, 0x1030
+MAX_WORK_ITEM_SIZES = 0x1005
 
-_MIN_U32 = (0x1003, 0x1017, 0x1021, 0x1041, 0x105C)
-_MIN_SIZE = (0x1004, 0x1020, 0x1023, 0x1025, 0x1049)
-_MAX_U32 = (0x1019, 0x101A, 0x101D)
-_FIRST = (
-    *range(0x1006, 0x100E),
-    0x101B,
-    0x101C,
-    0x101E,
-    0x1022,
-    0x1024,
-    0x1026,
-    *range(0x1034, 0x103D),
-    0x1032,
-    0x1067,
+# How members' numbers are combined, by the type of the answer.
+_LEAST_U32 = (
+    0x1003,  # MAX_WORK_ITEM_DIMENSIONS
+    *range(0x1006, 0x100D),  # PREFERRED_VECTOR_WIDTH_..., MAX_CLOCK_FREQUENCY
+    *(0x101C, 0x1021, 0x1022, 0x1024),  # cache type, MAX_CONSTANT_ARGS, LOCAL_MEM_TYPE, ERROR_CORRECTION
+    *(0x1026, 0x1034, *range(0x1036, 0x103D)),  # ENDIAN_LITTLE, vector widths
 )
+_LEAST_U64 = (
+    *(0x1004, 0x1017, 0x1020, 0x1023),  # MAX_WORK_GROUP_SIZE, MAX_PARAMETER_SIZE, constant and local memory
+    *(0x101E, 0x1049),  # GLOBAL_MEM_CACHE_SIZE, PRINTF_BUFFER_SIZE
+)
+_MOST_U32 = (0x1019, 0x101A, 0x101D)  # MEM_BASE_ADDR_ALIGN, MIN_DATA_TYPE_ALIGN_SIZE, cache line
+_MOST_U64 = (0x1025, 0x1067)  # PROFILING_TIMER_RESOLUTION, PREFERRED_WORK_GROUP_SIZE_MULTIPLE
+_COMMON_BITS = (0x101B, 0x1032, 0x1033)  # SINGLE_, DOUBLE_ and HALF_FP_CONFIG
+
+# What the image does not have, by the type of the answer.
 _ZERO_U32 = (
-    *(0x100E, 0x100F, 0x1016, 0x1018, 0x1043, 0x104A, 0x104B, 0x104C),
-    *(0x104F, 0x1050, 0x1051, 0x1052, 0x1055, 0x1056, 0x1057, 0x1058, 0x1059, 0x105A, 0x105C),
-    *(0x105D, 0x1065, 0x1068, 0x1069, 0x1071),
+    *(0x100E, 0x100F, 0x1016, 0x1018, 0x104A, 0x104B, 0x104C),  # images and samplers
+    *(0x104F, 0x1050, 0x1051, 0x1052),  # queues on the device
+    *(0x1055, 0x1056, 0x1057, 0x1071),  # pipes
+    *(0x1058, 0x1059, 0x105A),  # preferred alignment of atomics: natural
+    *(0x105C, 0x105D, 0x1065, 0x1068, 0x1069),  # sub-groups, non-uniform groups, collectives, generic space
 )
-_ZERO_SIZE = (0x1011, 0x1012, 0x1013, 0x1014, 0x1015, 0x1040, 0x1041, 0x104D, 0x104E, 0x1053, 0x1054, 0x1070)
-_EMPTY_TEXT = (0x103F, 0x105B, 0x1072)
-_EMPTY_LIST = (0x1061, 0x1062)
-_TRUE = (0x1027, 0x1028, 0x1048)
+_ZERO_U64 = (
+    *(0x1011, 0x1012, 0x1013, 0x1014, 0x1015, 0x1040, 0x1041),  # images
+    *(0x104D, 0x1054),  # program-scope variables in global memory
+    *(0x104E, 0x1053, 0x1070),  # queues on the device, shared virtual memory
+)
+_EMPTY_TEXT = (0x103F, 0x105B)  # BUILT_IN_KERNELS, IL_VERSION
+_EMPTY_LIST = (0x1061, 0x1062)  # ILS_WITH_VERSION, BUILT_IN_KERNELS_WITH_VERSION
+_TRUE = (0x1027, 0x1028, 0x103E, 0x1048)  # AVAILABLE, compiler and linker, INTEROP_USER_SYNC
+
+_NEVER_CONFORMANT = "v0000-01-01-00"
 
 
 def image_info(devices: Sequence[Device]) -> dict[int, bytes]:
     """Raw ``clGetDeviceInfo`` bytes by parameter, for everything the client does not answer itself."""
     facts = [device.facts for device in devices]
-    first = facts[0].info
-    info: dict[int, bytes] = {param: _u32(0) for param in _ZERO_U32}
-    info |= {param: _u64(0) for param in _ZERO_SIZE}
-    info |= dict.fromkeys(_EMPTY_TEXT, b"\x00")
+    known = [f.info for f in facts]
+    language = image_language(devices)
+
+    def numbers(param: int) -> list[int]:
+        return [_number(info.get(param, b"")) for info in known]
+
+    info = {param: _u32(0) for param in _ZERO_U32}
+    info |= {param: _u64(0) for param in _ZERO_U64}
+    info |= dict.fromkeys(_EMPTY_TEXT, _text(""))
     info |= dict.fromkeys(_EMPTY_LIST, b"")
     info |= {param: _u32(1) for param in _TRUE}
-    info |= {param: first[param] for param in _FIRST if param in first}
-    for param in _MIN_U32:
-        info[param] = (
-            _u32(min(_number(f.info[param]) for f in facts if param in f.info)) if param in first else _u32(0)
-        )
-    for param in _MIN_SIZE:
-        info[param] = _u64(min(_number(f.info[param]) for f in facts if param in f.info))
-    for param in _MAX_U32:
-        info[param] = _u32(max(_number(f.info[param]) for f in facts if param in f.info))
-    sizes = [struct.unpack_from("<3Q", f.info[0x1005]) for f in facts]
-    info[0x1005] = struct.pack("<3Q", *(min(column) for column in zip(*sizes, strict=True)))
-    units = {f.unit: _number(f.info[COMPUTE_UNITS]) for f in facts}
-    info[COMPUTE_UNITS] = _u32(sum(units.values()))
+    info |= {param: _u32(min(numbers(param))) for param in _LEAST_U32}
+    info |= {param: _u64(min(numbers(param))) for param in _LEAST_U64}
+    info |= {param: _u32(max(numbers(param))) for param in _MOST_U32}
+    info |= {param: _u64(max(numbers(param))) for param in _MOST_U64}
+    info |= {param: _u64(functools.reduce(operator.and_, numbers(param))) for param in _COMMON_BITS}
+    sizes = [struct.unpack_from("<3Q", each[MAX_WORK_ITEM_SIZES]) for each in known]
+    info[MAX_WORK_ITEM_SIZES] = struct.pack("<3Q", *(min(column) for column in zip(*sizes, strict=True)))
+    info[COMPUTE_UNITS] = _u32(sum({f.unit: _number(f.info[COMPUTE_UNITS]) for f in facts}.values()))
     info[TYPE] = _u64(4 if all(f.kind == "gpu" for f in facts) else 2)
     info[VENDOR_ID] = _u32(0x534449)
-    info[0x100D] = _u32(64)
+    info[0x100D] = _u32(64)  # ADDRESS_BITS
     info[MAX_ALLOC] = _u64(min(min(_number(f.info[MAX_ALLOC]), f.memory_nbytes) for f in facts))
     info[GLOBAL_MEM] = _u64(sum(f.memory_nbytes for f in facts))
-    info[0x1029] = _u64(1)
-    info[0x102A] = _u64(3)
+    info[0x1029] = _u64(1)  # EXECUTION_CAPABILITIES: kernels, not native ones
+    info[0x102A] = _u64(3)  # QUEUE_ON_HOST_PROPERTIES: out of order, profiling
     info[NAME] = _text(image_name(devices))
     info[0x102C] = _text("sdi")
     info[0x102D] = _text(__version__)
     info[0x102E] = _text("FULL_PROFILE")
     info[0x102F] = _text(f"OpenCL 3.0 sdi {__version__}")
-    names = image_extensions(devices)
-    info[DRIVER_EXTENSIONS] = _text(" ".join(names))
-    info[0x1060] = b"".join(_named(name, 1, 0) for name in names)
-    info[0x1035] = _u32(int(all(f.kind == "cpu" for f in facts)))
+    info[DRIVER_EXTENSIONS] = _text(" ".join(language.extensions))
+    info[0x1060] = b"".join(_named(name, 1, 0) for name in language.extensions)
+    info[0x1035] = _u32(int(all(f.kind == "cpu" for f in facts)))  # HOST_UNIFIED_MEMORY
     info[0x103D] = _text("OpenCL C 1.2 sdi")
-    info[0x103E] = _u32(1)
-    info[0x105E] = _u32(3 << 22)
-    info[0x1063] = _u64(1 << 0 | 1 << 4)
-    info[0x1064] = _u64(1 << 0 | 1 << 1 | 1 << 4)
+    info[0x105E] = _u32(3 << 22)  # NUMERIC_VERSION
+    info[0x1063] = _u64(1 << 0 | 1 << 4)  # ATOMIC_MEMORY_CAPABILITIES: relaxed, in a work-group
+    info[0x1064] = _u64(1 << 0 | 1 << 1 | 1 << 4)  # ATOMIC_FENCE_CAPABILITIES: acquire and release too
     info[0x1066] = b"".join(_named("OpenCL C", *v) for v in ((1, 0), (1, 1), (1, 2), (3, 0)))
-    features = ["__opencl_c_int64", *(["__opencl_c_fp64"] if "cl_khr_fp64" in names else [])]
-    info[0x106F] = b"".join(_named(name, 3, 0) for name in features)
+    info[0x106F] = b"".join(_named(name, 3, 0) for name in language.features)
+    info[0x1072] = _text(_NEVER_CONFORMANT)
     return info
-
-
-def image_extensions(devices: Sequence[Device]) -> list[str]:
-    """Device extensions that the image reports."""
-    common = set(EXTENSIONS)
-    for device in devices:
-        common &= set(device.facts.info[DRIVER_EXTENSIONS].rstrip(b"\0").decode().split())
-    return [name for name in EXTENSIONS if name in common]
 
 
 def image_name(devices: Iterable[Device]) -> str:

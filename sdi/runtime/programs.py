@@ -13,6 +13,7 @@ from sdi.ndrange import GroupBox, Int3, NDRange
 from sdi.partition.gain import KernelTime
 from sdi.runtime.access import access_of
 from sdi.runtime.arguments import ArgumentValue
+from sdi.runtime.language import image_language
 from sdi.runtime.plan import LaunchPlan
 from sdi.sampling.model import KernelAccess
 
@@ -115,7 +116,7 @@ def build(
 
     ``verified``: launches will run a second time, which must not print again.
     """
-    compiled = compile_source(source, options, directory or None)
+    compiled = compile_source(source, options, directory or None, image_language(devices))
     programs = tuple(device.build(compiled.text, compiled.member_options) for device in devices)
     facts = tuple(
         _weakest([d.kernel_facts(p, model.name) for d, p in zip(devices, programs, strict=True)])
