@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from math import gcd
 
 from sdi.intervals import ByteRange, RangeSet
 from sdi.ndrange import GroupBox
@@ -11,6 +12,7 @@ from sdi.sampling.forms import (
     BASES,
     GLOBAL,
     GROUP,
+    INFINITY,
     LOCAL,
     Atom,
     Binding,
@@ -106,26 +108,65 @@ def tightened(domain: Domain, atoms: list[Atom], ranges: list[Range]) -> list[Ra
     return found
 
 
-def reach(offset: Form, nbytes: int, is_regular: bool, domain: Domain, ranges: list[Range]) -> Reach | None:
+def reach(
+    offset: Form,
+    nbytes: int,
+    is_regular: bool,
+    domain: Domain,
+    ranges: list[Range],
+    most_ranges: int = MAX_RANGES,
+) -> Reach | None:
     """The bytes of ``offset`` over a tightened domain; None when they have no bounds.
 
-    ``is_regular``: the offset depends on ids and counters only.
+    ``is_regular``: the offset depends on ids and counters only.  ``most_ranges``: where there would be more,
+    the one range that holds them all is the answer, and not exact.
     """
     lo, hi = interval(offset, ranges)
     if not is_finite(lo, hi):
         return None
     if is_regular and domain.is_exact:
+        bounds: Range = (lo, hi)
         for constraint in domain.constraints:
             if interval(constraint, ranges)[0] < 0:
-                return Reach([(lo, hi + nbytes)], False)
+                along = _along(offset, constraint, nbytes)
+                if along is None:
+                    return Reach([(lo, hi + nbytes)], False)
+                bounds = (max(bounds[0], along[0]), min(bounds[1], along[1]))
         strides = sorted((abs(c), ranges[v][1] - ranges[v][0] + 1) for v, c in offset[1].items())
-        spans = image(lo, strides, nbytes)
+        spans = image(lo, strides, nbytes, most_ranges)
         if spans is not None:
+            if bounds != (lo, hi):
+                # Whole elements: they lie on multiples of the strides' common divisor.
+                unit = gcd(*offset[1].values())
+                first = lo + -(-(bounds[0] - lo) // unit) * unit
+                stop = lo + (bounds[1] - lo) // unit * unit + nbytes
+                spans = [(max(a, first), min(b, stop)) for a, b in spans if a < stop and b > first]
             return Reach(spans, True)
     return Reach([(lo, hi + nbytes)], False)
 
 
-def image(start: int, strides: Iterable[tuple[int, int]], nbytes: int) -> list[Span] | None:
+def _along(offset: Form, constraint: Form, nbytes: int) -> Range | None:
+    """The bounds that a constraint puts on an offset's value, when it says something of that value only."""
+    constant, parts = constraint
+    base, own = offset
+    if parts.keys() != own.keys() or gcd(*own.values()) < nbytes:
+        return None
+    # parts = own * up / down for one fraction.
+    variable = next(iter(own))
+    up, down = parts[variable], own[variable]
+    if down < 0:
+        up, down = -up, -down
+    if any(parts[v] * down != own[v] * up for v in own):
+        return None
+    # constant + (value - base) * up / down >= 0
+    if up > 0:
+        return (base - constant * down // up, INFINITY)
+    return (-INFINITY, base + constant * down // -up)
+
+
+def image(
+    start: int, strides: Iterable[tuple[int, int]], nbytes: int, most_ranges: int = MAX_RANGES
+) -> list[Span] | None:
     """``nbytes`` at ``start`` plus any sum of multiples of strides; None when these are too many ranges.
 
     ``strides``: (stride, number of multiples from 0), smallest stride first.
@@ -139,7 +180,7 @@ def image(start: int, strides: Iterable[tuple[int, int]], nbytes: int) -> list[S
             if stride <= stop - first:
                 spans = [(first, stop + stride * (count - 1))]
                 continue
-        if len(spans) * count > MAX_RANGES:
+        if len(spans) * count > most_ranges:
             return None
         spans = merged([(a + stride * k, b + stride * k) for k in range(count) for a, b in spans])
     return spans

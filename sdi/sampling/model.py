@@ -47,6 +47,9 @@ class BoundAccess(Protocol):
     def over(self, box: GroupBox) -> tuple[AccessRange, ...]:
         """What the work-groups of ``box`` do, one entry per GLOBAL or CONSTANT argument, in order."""
 
+    def bounds(self, box: GroupBox) -> tuple[AccessRange, ...]:
+        """The same as one range per access: not as precise, and cheap where there are many pieces."""
+
 
 class KernelAccess(Protocol):
     """The access maps of a kernel, parametric in scalars, offset and local size; made once per build."""

@@ -21,6 +21,10 @@ class BoundWholeAccess:
         del box
         return self.ranges
 
+    def bounds(self, box: GroupBox) -> tuple[AccessRange, ...]:
+        """See ``BoundAccess``."""
+        return self.over(box)
+
 
 @dataclass(frozen=True, slots=True)
 class WholeAccess:
