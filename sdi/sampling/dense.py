@@ -1,0 +1,251 @@
+"""The bytes of an access point by point: for small boxes whose ranges have no closed form.
+
+Every work-item and iteration of a box is one element of an array; the kernel's terms are computed on these
+arrays with C's integer types.  Source: the sampling run of papers/1, section 3.3, for all work-items.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias, cast
+
+import numpy as np
+
+from sdi.ndrange import GroupBox
+from sdi.sampling.boxes import MAX_RANGES, Span
+from sdi.sampling.forms import Binding
+from sdi.sampling.machine import Access, Loop
+from sdi.sampling.terms import IntType, Op
+
+Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+
+MAX_POINTS = 1 << 17
+_IDS = (Op.GLOBAL_ID, Op.GROUP_ID, Op.LOCAL_ID)
+
+
+class Undefined(Exception):
+    """A value depends on what the specification leaves open."""
+
+
+def spans_of(binding: Binding, access: Access, box: GroupBox) -> list[Span] | None:
+    """Exactly the bytes of a definite access without data; None for too many points or ranges."""
+    loops: list[Loop] = []
+    for number in access.loops:
+        loop = binding.loops[number]
+        if loop is None:
+            return None
+        loops.append(loop)
+    terms = [access.offset, *access.guards, *(c for loop in loops for c in loop.conditions)]
+    if any(binding.opaque[t] for t in terms):
+        return None
+    points = _Points(binding, box)
+    if not points.lay_out([*terms, *(loop.counter for loop in loops)]):
+        return None
+    with np.errstate(all="ignore"):
+        try:
+            return points.spans(access, loops)
+        except Undefined:
+            return None
+
+
+def _dtype(kind: IntType) -> np.dtype[Any]:
+    if kind.bits == 1:
+        return np.dtype(np.uint8)
+    return np.dtype(f"{'i' if kind.signed else 'u'}{kind.bits // 8}")
+
+
+class _Points:
+    """The arrays over one box."""
+
+    def __init__(self, binding: Binding, box: GroupBox) -> None:
+        self._binding = binding
+        self._box = box
+        self._axes: dict[tuple[Op, int], Array] = {}
+        self._axis: dict[tuple[Op, int], int] = {}
+        self._known: dict[int, Array] = {}
+
+    def lay_out(self, terms: list[int]) -> bool:
+        """Give each id and counter that the terms need an axis; False when there are too many points."""
+        rows = self._binding.rows
+        leaves: set[tuple[Op, int]] = set()
+        seen: set[int] = set()
+        pending = list(terms)
+        while pending:
+            term = pending.pop()
+            if term in seen:
+                continue
+            seen.add(term)
+            row = rows[term]
+            if row.op in _IDS or row.op is Op.COUNTER:
+                leaves.add((row.op, cast(int, row.payload)))
+            pending += row.args
+        ranges: dict[tuple[Op, int], range] = {}
+        n, box = self._binding.ndrange, self._box
+        for op, number in leaves:
+            if op is Op.COUNTER:
+                variable = next(iter(self._binding.form(_term(rows, op, number))[1]))
+                last = self._binding.ranges[variable][1]
+                if last >= MAX_POINTS:
+                    return False
+                ranges[op, number] = range(last + 1)
+                continue
+            local = n.local_size[number]
+            is_mixed = any((other, number) in leaves for other in _IDS[1:])
+            if op is Op.GLOBAL_ID and not is_mixed:
+                first = n.offset[number]
+                ranges[op, number] = range(
+                    first + box.start[number] * local, first + box.stop[number] * local
+                )
+            else:
+                ranges[Op.GROUP_ID, number] = range(box.start[number], box.stop[number])
+                if op is not Op.GROUP_ID:
+                    ranges[Op.LOCAL_ID, number] = range(local)
+        total = 1
+        for each in ranges.values():
+            total *= len(each)
+        if total > MAX_POINTS or not total:
+            return False
+        for axis, (leaf, each) in enumerate(sorted(ranges.items())):
+            shape = [1] * len(ranges)
+            shape[axis] = len(each)
+            self._axes[leaf] = np.arange(each.start, each.stop, dtype=np.int64).reshape(shape)
+            self._axis[leaf] = axis
+        return True
+
+    def spans(self, access: Access, loops: list[Loop]) -> list[Span] | None:
+        """The bytes of an access."""
+        offsets = self.value(access.offset)
+        inside: Array = np.ones((1,) * max(len(self._axes), 1), bool)
+        for loop in loops:
+            held: Array = np.ones((1,) * len(self._axes), bool)
+            for condition in loop.conditions:
+                held = held & (self.value(condition) != 0)
+            row = self._binding.rows[loop.counter]
+            axis = self._axis[Op.COUNTER, cast(int, row.payload)]
+            if held.shape[axis] > 1:
+                held = np.logical_and.accumulate(held, axis=axis)
+            inside = inside & held
+        for guard in access.guards:
+            inside = inside & (self.value(guard) != 0)
+        every = np.broadcast_arrays(offsets, inside)
+        starts = np.unique(every[0][every[1]])
+        if not starts.size:
+            return []
+        breaks = np.flatnonzero(starts[1:] > starts[:-1] + access.nbytes)
+        if breaks.size >= MAX_RANGES:
+            return None
+        firsts = starts[np.concatenate(([0], breaks + 1))].tolist()
+        lasts = starts[np.concatenate((breaks, [starts.size - 1]))].tolist()
+        return [(a, b + access.nbytes) for a, b in zip(firsts, lasts, strict=True)]
+
+    def value(self, term: int) -> Array:
+        """A term at every point; axes on which it does not depend have length 1."""
+        known = self._known.get(term)
+        if known is None:
+            kind = self._binding.rows[term].type
+            known = self._known[term] = self._compute(term, kind).astype(_dtype(kind), copy=False)
+        return known
+
+    def _compute(self, term: int, kind: IntType) -> Array:
+        op, args, _, payload = self._binding.rows[term]
+        match op:
+            case Op.GLOBAL_ID | Op.GROUP_ID | Op.LOCAL_ID | Op.COUNTER:
+                return self._id(op, cast(int, payload))
+            case _ if op <= Op.WORK_DIM:
+                constant, parts = self._binding.form(term)
+                if parts:
+                    raise Undefined
+                return self._constant(constant, kind)
+            case Op.LINEAR:
+                constant, coefficients = cast(tuple[int, tuple[int, ...]], payload)
+                total = self._constant(constant, kind)
+                for arg, factor in zip(args, coefficients, strict=True):
+                    total = total + self.value(arg) * self._constant(factor, kind)
+                return total
+            case Op.GEOMETRIC:
+                return self._geometric(args, str(payload), kind)
+            case Op.FLOORDIV:
+                shift = self._constant(cast(int, payload).bit_length() - 1, kind)
+                return np.right_shift(self.value(args[0]), shift)
+            case Op.FLOORMOD:
+                return np.bitwise_and(self.value(args[0]), self._constant(cast(int, payload) - 1, kind))
+        made: Array = self._operation(op, [self.value(a) for a in args], kind)
+        return made
+
+    def _operation(self, op: Op, values: list[Array], kind: IntType) -> Any:
+        first, second = values[0], values[1] if len(values) > 1 else values[0]
+        match op:
+            case Op.CONVERT:
+                return first & 1 if kind.bits == 1 else first
+            case Op.MUL:
+                return first * second
+            case Op.MUL24:
+                low, high = (-(1 << 23), 1 << 23) if kind.signed else (0, 1 << 24)
+                if any((v < low).any() or (v >= high).any() for v in values):
+                    raise Undefined
+                return first * second
+            case Op.DIV | Op.REM:
+                return _division(op, first, second)
+            case Op.SHL | Op.SHR:
+                amount = (second & (kind.bits - 1)).astype(first.dtype)
+                return first << amount if op is Op.SHL else first >> amount
+            case Op.AND:
+                return first & second
+            case Op.OR:
+                return first | second
+            case Op.XOR:
+                return first ^ second
+            case Op.MIN:
+                return np.minimum(first, second)
+            case Op.MAX:
+                return np.maximum(first, second)
+            case Op.SELECT:
+                return np.where(first != 0, second, values[2])
+            case Op.LT:
+                return first < second
+            case Op.EQ:
+                return first == second
+            case Op.NOT:
+                return first == 0
+            case Op.ALL | Op.ANY:
+                total = values[0] != 0
+                for value in values[1:]:
+                    total = total & (value != 0) if op is Op.ALL else total | (value != 0)
+                return total
+            case _:
+                raise Undefined
+
+    def _constant(self, value: int, kind: IntType) -> Array:
+        return np.full((1,) * len(self._axes), kind.wrap(value), _dtype(kind))
+
+    def _id(self, op: Op, number: int) -> Array:
+        own = self._axes.get((op, number))
+        if own is None:
+            n = self._binding.ndrange
+            group, local = self._axes[Op.GROUP_ID, number], self._axes[Op.LOCAL_ID, number]
+            own = group * n.local_size[number] + local + n.offset[number]
+        return own
+
+    def _geometric(self, args: tuple[int, ...], payload: str, kind: IntType) -> Array:
+        current, factor = self.value(args[0]), self.value(args[1])
+        axis = self._axis[Op.COUNTER, cast(int, self._binding.rows[args[2]].payload)]
+        if current.shape[axis] > 1 or factor.shape[axis] > 1:
+            raise Undefined
+        found: list[Array] = []
+        for _ in range(self.value(args[2]).shape[axis]):
+            found.append(current)
+            current = current * factor if payload == "*" else _division(Op.DIV, current, factor)
+            if payload == "//" and (current < 0).any():
+                raise Undefined
+        return np.concatenate([np.broadcast_to(f, found[-1].shape) for f in found], axis=axis)
+
+
+def _division(op: Op, a: Array, b: Array) -> Array:
+    """C division: towards zero.  By zero: nothing that a correct kernel uses."""
+    b = np.where(b == 0, np.ones_like(b), b)
+    quotient = a // b
+    quotient = np.where((quotient * b != a) & ((a < 0) != (b < 0)), quotient + 1, quotient)
+    return quotient if op is Op.DIV else a - quotient * b
+
+
+def _term(rows: tuple[Any, ...], op: Op, number: int) -> int:
+    return next(i for i, row in enumerate(rows) if row.op is op and row.payload == number)
