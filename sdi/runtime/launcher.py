@@ -22,6 +22,8 @@ from sdi.runtime.counters import Counters
 from sdi.runtime.plan import LaunchPlan, cost, make_plan, moved_nbytes
 from sdi.runtime.programs import Binding, Build, Kernel
 from sdi.runtime.verify import Verifier
+from sdi.sampling.model import Bounds
+from sdi.sampling.whole import WholeAccess
 from sdi.vmem.directory import member_memory
 from sdi.vmem.memory import VirtualMemory
 
@@ -98,7 +100,9 @@ class Launcher:
         buffers = {
             v.buffer: self._memory.buffer(v.buffer) for v in values if isinstance(v, Pointer) and v.buffer
         }
-        access = kernel.access.bind(
+        # One member needs no ranges: everything is on it anyway.
+        maps = kernel.access if len(self._devices) > 1 else WholeAccess(model)
+        access = maps.bind(
             ndrange,
             tuple(value if isinstance(value, bytes) else None for value in values),
             tuple(
@@ -107,8 +111,8 @@ class Launcher:
             ),
         )
 
-        def plan(boxes: tuple[GroupBox, ...]) -> LaunchPlan:
-            return make_plan(model, values, access, boxes, buffers)
+        def plan(boxes: tuple[GroupBox, ...], exact: bool = False) -> LaunchPlan:
+            return make_plan(model, values, access if exact else Bounds(access), boxes, buffers)
 
         why_whole = self._never_split(kernel, ndrange)
         chosen: LaunchPlan | None = None
@@ -117,6 +121,10 @@ class Launcher:
             last = kernel.last_cut(cut_key)
             candidates = [last] if last else [c.boxes for c in cuts(ndrange.num_groups, len(self._devices))]
             chosen = min((plan(boxes) for boxes in candidates[:_CANDIDATES_MAX]), key=cost)
+            if chosen.merged_nbytes:
+                # Bounds of several pieces overlap; their bytes may not.
+                exact = [plan(boxes, exact=True) for boxes in candidates[:_CANDIDATES_MAX]]
+                chosen = min((chosen, *exact), key=cost)
             kernel.keep_cut(cut_key, chosen.boxes)
             if self._split == "auto":
                 why_whole = self._loss(kernel, chosen)

@@ -25,7 +25,7 @@ from sdi.sampling.boxes import (
 from sdi.sampling.forms import BASES, Binding, Form, Kind, interval
 from sdi.sampling.layout import Layouts
 from sdi.sampling.machine import Access, GaveUp, Loop, Machine, Mode
-from sdi.sampling.model import AccessRange, Precision, Reason
+from sdi.sampling.model import MANY_RANGES, AccessRange, Precision, Reason
 from sdi.sampling.statements import Statements
 from sdi.sampling.terms import I64, Op, Terms, TermTable
 from sdi.sampling.values import HARMLESS, Pointer, Record, Value, int_type
@@ -104,8 +104,8 @@ class BoundKernel:
         return known
 
     def bounds(self, box: GroupBox) -> tuple[AccessRange, ...]:
-        """The same, as one range for each access: much cheaper where the bytes are in many pieces."""
-        return self._over(box, most_ranges=1)
+        """The same with few ranges per access: much cheaper where there would be many."""
+        return self._over(box, most_ranges=MANY_RANGES)
 
     # -- binding ---------------------------------------------------------------------------------
 
@@ -209,7 +209,11 @@ class BoundKernel:
                 continue
             for piece in pieces:
                 found = reach(piece.offset, piece.nbytes, piece.is_regular, domain, inside, most_ranges)
-                if most_ranges > 1 and piece.mode is Mode.WRITE and (found is None or not found.is_exact):
+                if (
+                    most_ranges == MAX_RANGES
+                    and piece.mode is Mode.WRITE
+                    and (found is None or not found.is_exact)
+                ):
                     if id(piece.access) in done:
                         continue
                     spans = self._point_by_point(piece.access, box)

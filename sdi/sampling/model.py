@@ -41,6 +41,10 @@ class AccessRange:
     reads_whole: bool = False
 
 
+MANY_RANGES = 64
+"""Where an access has more ranges than that, ``bounds`` answers with the one that holds them all."""
+
+
 class BoundAccess(Protocol):
     """The access maps of a kernel with the NDRange and all scalars known.  Cheap to keep, pure."""
 
@@ -48,7 +52,22 @@ class BoundAccess(Protocol):
         """What the work-groups of ``box`` do, one entry per GLOBAL or CONSTANT argument, in order."""
 
     def bounds(self, box: GroupBox) -> tuple[AccessRange, ...]:
-        """The same as one range per access: not as precise, and cheap where there are many pieces."""
+        """The same with at most ``MANY_RANGES`` ranges per access: cheap where there would be more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Access maps that answer with their bounds."""
+
+    access: BoundAccess
+
+    def over(self, box: GroupBox) -> tuple[AccessRange, ...]:
+        """See ``BoundAccess.bounds``."""
+        return self.access.bounds(box)
+
+    def bounds(self, box: GroupBox) -> tuple[AccessRange, ...]:
+        """See ``BoundAccess``."""
+        return self.access.bounds(box)
 
 
 class KernelAccess(Protocol):
