@@ -36,6 +36,7 @@ class Settings:
     split: Split = "auto"
     """auto: where it pays; always: wherever it is safe; never: whole on one member (SDI_SPLIT)."""
     coherence: Coherence = "lazy"
+    """lazy: data stays where it was written; host: through the host after every kernel (SDI_COHERENCE)."""
     member_memory: int | None = None
     """Limit of each member's memory in bytes (SDI_MEMBER_MEMORY: 512M, 2G; powers of 1024)."""
     member_vendors: str | None = None
@@ -86,8 +87,6 @@ class Settings:
     def ignored(self) -> list[str]:
         """One line for each setting that is set but has no effect in this version."""
         found = []
-        if self.coherence == "host":
-            found.append("SDI_COHERENCE=host has no effect in this version: data moves lazily")
         if self.profile is not None:
             found.append("SDI_PROFILE has no effect in this version: no profile is written")
         if self.service is not None:

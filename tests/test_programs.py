@@ -26,26 +26,35 @@ PROGRAMS = sorted(
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """An image: how many members, which of them is slow, whether launches are verified."""
+    """An image: how many members, which of them is slow, whether launches are verified, which protocol."""
 
     members: int
     delayed: int | None = None
     verified: bool = False
+    coherence: str = "lazy"
 
     def __str__(self) -> str:
         late = "" if self.delayed is None else f"-member{self.delayed}-late"
-        return f"N{self.members}" + late + "-verified" * self.verified
+        return f"N{self.members}" + late + "-verified" * self.verified + "-host" * (self.coherence == "host")
 
     def environ(self, stats: Path) -> dict[str, str]:
         """The variables with which a program sees this image."""
         late = {} if self.delayed is None else {"SDI_TEST_DELAY_MEMBER": str(self.delayed)}
         verify = {"SDI_VERIFY": "1"} if self.verified else {}
-        return image_environ(self.members, SDI_SPLIT="always", SDI_STATS=str(stats), **late, **verify)
+        return image_environ(
+            self.members,
+            SDI_SPLIT="always",
+            SDI_STATS=str(stats),
+            SDI_COHERENCE=self.coherence,
+            **late,
+            **verify,
+        )
 
 
 CONFIGURATIONS = [Configuration(n) for n in (1, 2, 3, 5, 8)] + [
     *(Configuration(3, late) for late in (0, 1, 2)),
     Configuration(3, verified=True),
+    Configuration(3, coherence="host"),
 ]
 
 

@@ -103,6 +103,18 @@ class Device(Protocol):
     ) -> Ticket:
         """Copy between two device buffers of this member, or within one (ranges never overlap)."""
 
+    def peer_copy(
+        self,
+        source_device: Device,
+        source: DeviceBuffer,
+        source_offset: int,
+        target: DeviceBuffer,
+        target_offset: int,
+        nbytes: int,
+        wait: Sequence[Ticket],
+    ) -> Ticket:
+        """Copy from another member's buffer to one of this member; the ticket is this member's."""
+
     def fill(
         self, buffer: DeviceBuffer, offset: int, nbytes: int, pattern: bytes, wait: Sequence[Ticket]
     ) -> Ticket:

@@ -60,6 +60,20 @@ class DelayedDevice:
     ) -> Ticket:
         return self._device.copy(source, source_offset, target, target_offset, nbytes, self._late(wait))
 
+    def peer_copy(
+        self,
+        source_device: Device,
+        source: DeviceBuffer,
+        source_offset: int,
+        target: DeviceBuffer,
+        target_offset: int,
+        nbytes: int,
+        wait: Sequence[Ticket],
+    ) -> Ticket:
+        return self._device.peer_copy(
+            source_device, source, source_offset, target, target_offset, nbytes, self._late(wait)
+        )
+
     def fill(
         self, buffer: DeviceBuffer, offset: int, nbytes: int, pattern: bytes, wait: Sequence[Ticket]
     ) -> Ticket:

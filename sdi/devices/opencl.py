@@ -7,6 +7,7 @@ device except ``build``, ``kernel_facts`` and ``close``.
 from __future__ import annotations
 
 import ctypes
+import mmap
 import os
 import threading
 from collections.abc import Mapping, Sequence
@@ -23,6 +24,7 @@ from pyopencl import _cl
 from sdi.devices.base import (
     BoundArgument,
     BoundKernel,
+    Device,
     DeviceBuffer,
     DeviceFacts,
     DeviceProgram,
@@ -30,6 +32,7 @@ from sdi.devices.base import (
     KernelFacts,
     LocalBytes,
 )
+from sdi.devices.bounce import bounce_copy
 from sdi.devices.lane import Lane
 from sdi.devices.pocl_order import POCL_ORDER, grid_width
 from sdi.devices.ticket import Ticket
@@ -45,6 +48,7 @@ _TYPE, _GLOBAL_MEM_SIZE, _MAX_WORK_GROUP_SIZE = 0x1000, 0x101F, 0x1004
 _NAME, _VENDOR, _DRIVER_VERSION = 0x102B, 0x102C, 0x102D
 _UUID_KHR, _PCI_BUS_INFO_KHR = 0x106A, 0x410F
 _TYPE_CPU, _TYPE_GPU = 1 << 1, 1 << 2
+_IN_HOST_MEMORY = cl.mem_flags.READ_WRITE | cl.mem_flags.USE_HOST_PTR
 _PROFILING_START, _PROFILING_END = cl.profiling_info.START, cl.profiling_info.END
 
 
@@ -98,8 +102,11 @@ def driver_devices() -> list[DriverDevice]:
 
 @dataclass(slots=True, eq=False)
 class _Buffer:
+    """``host``: the buffer's bytes themselves, where the device computes in host memory; else None."""
+
     memory: cl.Buffer
     nbytes: int
+    host: memoryview | None
 
 
 class _TakesValues(Protocol):
@@ -194,12 +201,18 @@ class OpenCLDevice:
             f"{self.facts.name}: {nbytes} bytes asked, {available} of {self.facts.memory_nbytes} available"
         )
         require(0 < nbytes <= available, Status.MEM_OBJECT_ALLOCATION_FAILURE, asked)
+        host: memoryview | None = None
         try:
-            memory = cl.Buffer(self._context, cl.mem_flags.READ_WRITE, nbytes)
-        except (cl.Error, MemoryError) as cause:
+            if self._is_pocl:
+                # It computes in the memory it is given: so other members can copy from there directly.
+                host = memoryview(mmap.mmap(-1, nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))
+                memory = cl.Buffer(self._context, _IN_HOST_MEMORY, hostbuf=host)
+            else:
+                memory = cl.Buffer(self._context, cl.mem_flags.READ_WRITE, nbytes)
+        except (cl.Error, MemoryError, OSError) as cause:
             raise ClError(Status.MEM_OBJECT_ALLOCATION_FAILURE, f"{asked}; {cause}") from cause
         self._used_nbytes += nbytes
-        return DeviceBuffer(_Buffer(memory, nbytes))
+        return DeviceBuffer(_Buffer(memory, nbytes, host))
 
     def free(self, buffer: DeviceBuffer) -> None:
         own = cast(_Buffer, buffer)
@@ -235,6 +248,24 @@ class OpenCLDevice:
             byte_count=nbytes,
         )
         return self._lane.issue(start, wait)
+
+    def peer_copy(
+        self,
+        source_device: Device,
+        source: DeviceBuffer,
+        source_offset: int,
+        target: DeviceBuffer,
+        target_offset: int,
+        nbytes: int,
+        wait: Sequence[Ticket],
+    ) -> Ticket:
+        # [M] pocl 3.1, 64 MiB: 10.7 GB/s directly, 7.0 through a bounce buffer, 5.4 through the arena.
+        host = source.host if isinstance(source, _Buffer) else None
+        if host is None:
+            return bounce_copy(
+                source_device, source, source_offset, self, target, target_offset, nbytes, wait
+            )
+        return self.upload(host[source_offset : source_offset + nbytes], target, target_offset, wait)
 
     def fill(
         self, buffer: DeviceBuffer, offset: int, nbytes: int, pattern: bytes, wait: Sequence[Ticket]

@@ -54,7 +54,7 @@ def main(arguments: list[str]) -> int:
                 faulty=settings.fail_member,
             )
         )
-        session = Session(commands, notices, devices, settings.split, settings.verify)
+        session = Session(commands, notices, devices, settings.split, settings.verify, settings.coherence)
     except Exception as error:
         _log.debug("start", exc_info=True)
         return _refuse(commands, f"no image: {error}")

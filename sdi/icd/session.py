@@ -46,7 +46,7 @@ from sdi.runtime.virtual_device import VirtualDevice
 from sdi.settings import Verify
 from sdi.vmem.arena import Arena
 from sdi.vmem.host import HostWorker
-from sdi.vmem.memory import VirtualMemory
+from sdi.vmem.memory import Coherence, VirtualMemory
 
 _log = logging.getLogger("sdi.session")
 
@@ -77,6 +77,7 @@ class Session:
         devices: Sequence[Device],
         split: SplitMode,
         verify: Verify = "off",
+        coherence: Coherence = "lazy",
     ) -> None:
         self._commands = commands
         self._notices = notices
@@ -86,8 +87,8 @@ class Session:
         self._arena = Arena(ARENA_NBYTES, HEAP_OFFSET)
         self._page = StatusPage(self._arena)
         self._host = HostWorker()
-        self._memory = VirtualMemory(self._arena, devices, self._host, self.post)
-        self.counters = Counters(len(devices), self._memory.moved)
+        self._memory = VirtualMemory(self._arena, devices, self._host, self.post, coherence)
+        self.counters = Counters(len(devices), self._memory.accounting)
         self._is_verified = verify != "off"
         verifier = None
         if self._is_verified:

@@ -7,7 +7,7 @@ import os
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from sdi.vmem.memory import BytesMoved
+from sdi.vmem.accounting import Accounting
 
 
 @dataclass(slots=True)
@@ -40,9 +40,9 @@ class KernelCounters:
 class Counters:
     """All counters of a session.  Owned by: sdi-scheduler."""
 
-    def __init__(self, members: int, moved: BytesMoved) -> None:
+    def __init__(self, members: int, accounting: Accounting) -> None:
         self._members = members
-        self._moved = moved
+        self._accounting = accounting
         self._kernels: dict[str, KernelCounters] = {}
 
     def kernel(self, name: str) -> KernelCounters:
@@ -57,7 +57,7 @@ class Counters:
 
         ``pid`` names the service: a reader that wants the final counts (``finished``) waits for its end.
         """
-        moved = asdict(self._moved)
+        moved = asdict(self._accounting.moved)
         conflicts = moved.pop("merge_conflicts")
         text = json.dumps(
             {
@@ -67,6 +67,7 @@ class Counters:
                 "kernels": {name: asdict(kernel) for name, kernel in self._kernels.items()},
                 "bytes_moved": moved,
                 "merge_conflicts": conflicts,
+                "memory": self._accounting.report(),
             },
             indent=1,
         )

@@ -179,11 +179,14 @@ class Launcher:
     def _run(self, build: Build, kernel: Kernel, binding: Binding, first: int) -> list[Ticket]:
         """Bring in what is stale, launch the pieces, bring together what several of them wrote."""
         memory, plan, bound = self._memory, binding.plan, binding.bound
+        accounting = memory.accounting
         for used in plan.buffers:
+            accounting.cause = used.cause
             for merged in used.merged:
                 memory.fetch_host(used.buffer, merged.over)
         for member, box in enumerate(plan.boxes, first):
             for used in plan.buffers:
+                accounting.cause = used.cause
                 memory.device_buffer(used.buffer, member)
                 for merged in used.merged:
                     if member - first in merged.pieces:
@@ -197,7 +200,9 @@ class Launcher:
             self._launch(binding, member, member - first) for member in range(first, first + len(plan.boxes))
         ]
         self._measure(kernel, binding, tickets)
+        members = range(first, first + len(plan.boxes))
         for used in plan.buffers:
+            accounting.cause = used.cause
             for k, piece in enumerate(used.pieces):
                 for part in piece.owns.ranges:
                     used.buffer.directory.wrote(member_memory(first + k), part)
@@ -206,6 +211,7 @@ class Launcher:
                 tickets.append(
                     memory.merge(used.buffer, merged.over, launched, used.unit_nbytes, used.smallest_nbytes)
                 )
+            memory.after_kernel(used.buffer, members)
         return tickets
 
     def _launch(self, binding: Binding, member: int, k: int) -> Ticket:

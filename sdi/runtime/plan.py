@@ -48,6 +48,7 @@ class BufferPlan:
     """What a cut does to one root buffer: ``pieces[k]`` belongs to box k.
 
     ``merged``: disjoint, in order; compared in units between ``smallest_nbytes`` and ``unit_nbytes``.
+    ``cause``: the kernel and the arguments that name the buffer, for accounting.
     """
 
     buffer: VirtualBuffer
@@ -55,6 +56,7 @@ class BufferPlan:
     merged: tuple[MergedRange, ...]
     unit_nbytes: int
     smallest_nbytes: int
+    cause: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +168,7 @@ def _buffer_plan(
         _merged(compared),
         max((largest for largest, _ in units), default=1),
         min((smallest for _, smallest in units), default=1),
+        f"{model.name}: {', '.join(model.arguments[i].name for i, p in pointers if p.buffer == buffer.id)}",
     )
 
 

@@ -41,6 +41,7 @@ class VirtualDevice:
 
     def issue(self, command: Command) -> Work:
         """Issue ``command``; never waits.  Raises ClError when it cannot be done at all."""
+        self._memory.accounting.cause = type(command).__name__.lower()
         match command:
             case Launch():
                 return Work(self._launcher.issue(command))
@@ -93,7 +94,8 @@ class VirtualDevice:
         here, there = command.source_rectangle, command.target_rectangle
         source = self._buffer(command.source, here.bounds)
         target = self._buffer(command.target, there.bounds)
-        if here.contiguous and there.contiguous and not source.directory.is_current(HOST, here.bounds):
+        stays = self._memory.coherence == "lazy" and here.contiguous and there.contiguous
+        if stays and not source.directory.is_current(HOST, here.bounds):
             for member in range(len(self._memory.devices)):
                 if source.directory.is_current(member_memory(member), here.bounds):
                     return self._memory.copy_on_member(member, source, here.bounds, target, there.bounds)
@@ -120,7 +122,7 @@ class VirtualDevice:
         """On the member if there is only one, else in the arena."""
         buffer = self._buffer(command.buffer, command.over)
         memory, pattern = self._memory, command.pattern
-        if len(memory.devices) == 1:
+        if len(memory.devices) == 1 and memory.coherence == "lazy":
             return memory.fill_on_member(0, buffer, command.over, pattern)
         target = memory.host_array(buffer, command.over).reshape(-1, len(pattern))
 

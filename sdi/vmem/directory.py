@@ -5,10 +5,10 @@ Pure: it plans copies and performs none.  Source: papers/1 section 3.6, with dat
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from sdi.intervals import ByteRange, RangeMap, RangeSet
+from sdi.intervals import ByteRange, RangeMap, RangeSet, coalesce
 
 HOST = 0
 """The host memory's number; member k is memory k + 1."""
@@ -53,21 +53,35 @@ class Directory:
             return bool(whole & bit)
         return all(mask & bit for _, mask in self._holders.items(over))
 
-    def read(self, memory: int, over: ByteRange, same_undefined: bool = False) -> list[Copy]:
+    def read(
+        self,
+        memory: int,
+        over: ByteRange,
+        same_undefined: bool = False,
+        choose: Callable[[int, int], int] | None = None,
+    ) -> list[Copy]:
         """Plan what ``memory`` lacks of ``over`` and record it as current there.
 
-        Source: the host where it is a holder, else the member with the lowest number.  Undefined bytes are
-        not moved, unless all memories must agree on them (``same_undefined``: a twin is compared later).
+        Source: what ``choose(holders, nbytes)`` picks from the bit set of holders, asked once for each such
+        set; without it, the holder with the lowest number.  Undefined bytes are not moved, unless all
+        memories must agree on them (``same_undefined``: a twin is compared later).
         """
         bit = 1 << memory
         if self.is_current(memory, over):
             return []
         skip = bit if same_undefined else bit | _UNDEFINED
         copies: list[Copy] = []
+        sources: dict[int, int] = {}
         for part, mask in self._holders.items(over):
             if mask & skip:
                 continue
-            source = (mask & -mask).bit_length() - 1
+            if choose is None:
+                source = (mask & -mask).bit_length() - 1
+            else:
+                holders = mask & ~_UNDEFINED
+                source = sources.get(holders, -1)
+                if source < 0:
+                    source = sources[holders] = choose(holders, part.nbytes)
             last = copies[-1] if copies else None
             if last is not None and last.source == source and last.over.stop == part.start:
                 copies[-1] = Copy(source, memory, ByteRange(last.over.start, part.stop))
@@ -93,20 +107,29 @@ class Directory:
         """``memory`` is the only holder of ``over`` from now on."""
         self._holders.assign(over, 1 << memory)
 
+    def copied(self, memory: int, over: ByteRange) -> None:
+        """``memory`` holds ``over`` too from now on."""
+        bit = 1 << memory
+        self._holders.update(over, lambda mask: mask | bit)
+
     def define(self) -> None:
         """Undefined bytes become what the arena holds: one value for all memories."""
         self._holders.update(ByteRange(0, self.nbytes), lambda mask: 1 << HOST if mask & _UNDEFINED else mask)
 
-    def dropped(self, memory: int) -> None:
-        """``memory`` no longer holds anything; it must not have been the only holder of a byte."""
+    def dropped(self, memory: int, over: ByteRange | None = None) -> None:
+        """``memory`` no longer holds ``over`` (default: anything); it must not be a byte's only holder."""
         keep = ~(1 << memory)
-        self._holders.update(ByteRange(0, self.nbytes), lambda mask: mask & keep)
-        self.check()
+        self._holders.update(over or ByteRange(0, self.nbytes), lambda mask: mask & keep)
 
-    def elsewhere(self, memory: int, over: ByteRange) -> list[ByteRange]:
-        """Parts of ``over`` that neither ``memory`` nor the host holds."""
-        near = 1 << memory | 1 << HOST
-        return [part for part, mask in self._holders.items(over) if not mask & near]
+    def only_in(self, memory: int, over: ByteRange) -> list[ByteRange]:
+        """The parts of ``over`` that no other memory holds."""
+        bit = 1 << memory
+        return coalesce(part for part, mask in self._holders.items(over) if mask == bit)
+
+    def current_in(self, memory: int, over: ByteRange) -> list[ByteRange]:
+        """The parts of ``over`` that ``memory`` holds."""
+        bit = 1 << memory
+        return coalesce(part for part, mask in self._holders.items(over) if mask & bit)
 
     def holders(self, over: ByteRange) -> Iterable[tuple[ByteRange, int]]:
         """Intervals of ``over`` with the bit set of the memories that hold them."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -13,32 +14,56 @@ from sdi.devices.ticket import Ticket
 
 _log = logging.getLogger("sdi.host")
 
+THREADS_MAX = 4
+"""More add nothing: a few cores saturate the host's memory."""
+
 
 class HostWorker:
-    """One thread (``sdi-host``) that runs tasks whose tickets are done, in the order they become ready."""
+    """Threads (``sdi-host-k``) that run tasks whose tickets are done, in the order they become ready."""
 
-    def __init__(self) -> None:
+    def __init__(self, threads: int | None = None) -> None:
+        self.threads = threads or min(THREADS_MAX, len(os.sched_getaffinity(0)))
         self._ready: SimpleQueue[tuple[Callable[[], None], Ticket] | None] = SimpleQueue()
-        self._thread = threading.Thread(target=self._run, name="sdi-host", daemon=True)
-        self._thread.start()
+        self._threads = [
+            threading.Thread(target=self._run, name=f"sdi-host-{number}", daemon=True)
+            for number in range(self.threads)
+        ]
+        for thread in self._threads:
+            thread.start()
 
     def submit(self, task: Callable[[], None], wait: Sequence[Ticket]) -> Ticket:
         """Run ``task`` when ``wait`` is done; if one of them failed, fail with its error instead."""
+        return self.submit_all([task], wait)
+
+    def submit_all(self, tasks: Sequence[Callable[[], None]], wait: Sequence[Ticket]) -> Ticket:
+        """Likewise for tasks that may run side by side; the ticket is done when all of them are."""
         ticket = Ticket(self)
+        parts = [Ticket(self) for _ in tasks]
 
         def ready(error: BaseException | None) -> None:
-            if error is None:
-                self._ready.put((task, ticket))
-            else:
+            if error is not None:
                 ticket.complete(error)
+                return
+            for task, part in zip(tasks, parts, strict=True):
+                self._ready.put((task, part))
 
+        def finished(error: BaseException | None) -> None:
+            starts = [part.start_ns for part in parts if part.start_ns]
+            ticket.complete(error, min(starts, default=0), max((part.end_ns for part in parts), default=0))
+
+        if len(parts) == 1:
+            parts = [ticket]
+        else:
+            join(parts, finished)
         join(wait, ready)
         return ticket
 
     def close(self) -> None:
         """Run what is ready, then stop."""
-        self._ready.put(None)
-        self._thread.join()
+        for _ in self._threads:
+            self._ready.put(None)
+        for thread in self._threads:
+            thread.join()
 
     def _run(self) -> None:
         while (item := self._ready.get()) is not None:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from typing import Literal
 
 import numpy as np
 
@@ -15,22 +17,17 @@ from sdi.devices.join import join
 from sdi.devices.ticket import Ticket
 from sdi.errors import ClError, Status
 from sdi.intervals import ByteRange
+from sdi.vmem.accounting import Accounting, BytesMoved
 from sdi.vmem.arena import Arena
-from sdi.vmem.directory import HOST, Directory, member_memory
+from sdi.vmem.directory import HOST, Copy, Directory, member_memory
 from sdi.vmem.hazards import Hazards
 from sdi.vmem.host import HostWorker
-from sdi.vmem.merge import Bytes, merge_diffs
+from sdi.vmem.links import Links
+from sdi.vmem.merge import Bytes, MergeResult, merge_diffs
 
-
-@dataclass(slots=True)
-class BytesMoved:
-    """Bytes moved since the start, by link."""
-
-    host_to_member: int = 0
-    member_to_host: int = 0
-    member_to_member: int = 0
-    application: int = 0
-    merge_conflicts: int = 0
+Coherence = Literal["lazy", "host"]
+_MERGE_TASK_NBYTES = 4 << 20
+"""Merges are cut into tasks of this size, for several threads."""
 
 
 @dataclass(slots=True, eq=False)
@@ -62,11 +59,20 @@ class VirtualMemory:
         devices: Sequence[Device],
         host: HostWorker,
         post: Callable[[Callable[[], None]], None],
+        coherence: Coherence = "lazy",
+        links: Links | None = None,
     ) -> None:
-        """``post`` runs a call on sdi-scheduler, from any thread."""
+        """``post`` runs a call on sdi-scheduler, from any thread.
+
+        ``coherence``: "lazy", or "host" for the protocol of papers/1 to the letter: results go to the host
+        after every kernel, and members get the ranges that they access from there before the next.
+        """
         self.arena = arena
         self.devices = devices
-        self.moved = BytesMoved()
+        self.coherence = coherence
+        self.accounting = Accounting(BytesMoved(), [0] * len(devices))
+        self.moved = self.accounting.moved
+        self.links = links or Links([device.facts.kind for device in devices])
         self._host = host
         self._post = post
         self._buffers: dict[int, VirtualBuffer] = {}
@@ -110,48 +116,88 @@ class VirtualMemory:
         found = buffer.device_buffers[member]
         if found is None:
             found = self.devices[member].allocate(buffer.nbytes)
+            peak = self.accounting.peak_nbytes
+            peak[member] = max(peak[member], self.devices[member].memory_in_use())
             buffer.device_buffers[member] = found
         return found
 
     def fetch_host(self, buffer: VirtualBuffer, over: ByteRange) -> None:
         """Make ``over`` current in the arena; readers wait through the host's hazards."""
-        for copy in buffer.directory.read(HOST, over):
-            member = copy.source - 1
-            device_buffer = self.device_buffer(buffer, member)
-            host, there = buffer.hazards[HOST], buffer.hazards[copy.source]
-            ticket = self.devices[member].download(
-                device_buffer,
-                copy.over.start,
-                self.host_view(buffer, copy.over),
-                [*there.before_read(copy.over), *host.before_write(copy.over)],
-            )
-            there.read_by(copy.over, ticket)
-            host.written_by(copy.over, ticket)
-            self.devices[member].flush()
-            self.moved.member_to_host += copy.over.nbytes
+        if buffer.directory.is_current(HOST, over):
+            return
+        for copy in buffer.directory.read(HOST, over, False, partial(self.links.choose, HOST)):
+            self._download(buffer, copy)
 
     def fetch(self, buffer: VirtualBuffer, member: int, over: ByteRange, same_undefined: bool) -> None:
-        """Make ``over`` current on ``member``, through the host where another member holds it."""
+        """Make ``over`` current on ``member``, from wherever it comes soonest."""
         memory = member_memory(member)
         if buffer.directory.is_current(memory, over):
             return
-        device_buffer = self.device_buffer(buffer, member)
-        # Bring home first what only other members hold: once the read is planned, the directory counts this
-        # member as a holder, and the way home might start here, where the bytes are not yet.
-        for part in buffer.directory.elsewhere(memory, over):
-            self.fetch_host(buffer, part)
-        for copy in buffer.directory.read(memory, over, same_undefined):
-            assert copy.source == HOST
-            host, here = buffer.hazards[HOST], buffer.hazards[memory]
-            ticket = self.devices[member].upload(
-                self.host_view(buffer, copy.over),
-                device_buffer,
-                copy.over.start,
-                [*host.before_read(copy.over), *here.before_write(copy.over)],
-            )
-            host.read_by(copy.over, ticket)
-            here.written_by(copy.over, ticket)
-            self.moved.host_to_member += copy.over.nbytes
+        self.device_buffer(buffer, member)
+        for copy in buffer.directory.read(memory, over, same_undefined, partial(self.links.choose, memory)):
+            if copy.source == HOST:
+                self._upload(buffer, member, copy.over)
+            elif self.links.through_host(copy.source, memory, copy.over.nbytes):
+                # Not by fetch_host: the directory already counts this member as a holder.
+                self._download(buffer, Copy(copy.source, HOST, copy.over))
+                buffer.directory.copied(HOST, copy.over)
+                self._upload(buffer, member, copy.over)
+            else:
+                self._peer_copy(buffer, copy)
+
+    def _download(self, buffer: VirtualBuffer, copy: Copy) -> None:
+        member, over = copy.source - 1, copy.over
+        host, there = buffer.hazards[HOST], buffer.hazards[copy.source]
+        ticket = self.devices[member].download(
+            self.device_buffer(buffer, member),
+            over.start,
+            self.host_view(buffer, over),
+            [*there.before_read(over), *host.before_write(over)],
+        )
+        there.read_by(over, ticket)
+        host.written_by(over, ticket)
+        self.devices[member].flush()
+        self._copied(copy.source, HOST, over, ticket)
+
+    def _upload(self, buffer: VirtualBuffer, member: int, over: ByteRange) -> None:
+        memory = member_memory(member)
+        host, here = buffer.hazards[HOST], buffer.hazards[memory]
+        ticket = self.devices[member].upload(
+            self.host_view(buffer, over),
+            self.device_buffer(buffer, member),
+            over.start,
+            [*host.before_read(over), *here.before_write(over)],
+        )
+        host.read_by(over, ticket)
+        here.written_by(over, ticket)
+        self._copied(HOST, memory, over, ticket)
+
+    def _peer_copy(self, buffer: VirtualBuffer, copy: Copy) -> None:
+        source, target, over = copy.source - 1, copy.target - 1, copy.over
+        there, here = buffer.hazards[copy.source], buffer.hazards[copy.target]
+        ticket = self.devices[target].peer_copy(
+            self.devices[source],
+            self.device_buffer(buffer, source),
+            over.start,
+            self.device_buffer(buffer, target),
+            over.start,
+            over.nbytes,
+            [*there.before_read(over), *here.before_write(over)],
+        )
+        there.read_by(over, ticket)
+        here.written_by(over, ticket)
+        self._copied(copy.source, copy.target, over, ticket)
+
+    def _copied(self, source: int, target: int, over: ByteRange, ticket: Ticket) -> None:
+        self.accounting.copied(source, target, over.nbytes)
+        self.links.issued(source, target, over.nbytes, ticket)
+
+    def after_kernel(self, buffer: VirtualBuffer, members: Sequence[int]) -> None:
+        """A kernel that used ``buffer`` was issued on ``members``, and the directory knows what it wrote."""
+        if self.coherence == "host":
+            self.fetch_host(buffer, buffer.whole)
+            for member in members:
+                buffer.directory.dropped(member_memory(member))
 
     def write_host(self, buffer: VirtualBuffer, over: ByteRange, ticket: Ticket) -> list[Ticket]:
         """``over`` is overwritten in the arena by an action that ``ticket`` stands for: what it waits for."""
@@ -193,17 +239,33 @@ class VirtualMemory:
             hazards.read_by(over, ticket)
             downloads.append(ticket)
             self.devices[member].flush()
-            self.moved.member_to_host += over.nbytes
+            self._copied(member_memory(member), HOST, over, ticket)
         target = self.host_array(buffer, over)
         copies = [np.frombuffer(self.arena.view(at, over.nbytes), np.uint8) for at in staged]
+        found: list[MergeResult] = []
 
-        def merge() -> None:
-            self.moved.merge_conflicts += merge_diffs(target, copies, unit_nbytes, smallest_nbytes).conflicts
+        def merge(start: int, stop: int) -> None:
+            parts = [copy[start:stop] for copy in copies]
+            found.append(merge_diffs(target[start:stop], parts, unit_nbytes, smallest_nbytes))
 
-        merged = self._host.submit(merge, [*downloads, *buffer.hazards[HOST].before_write(over)])
+        tasks = [
+            partial(merge, start, min(start + _MERGE_TASK_NBYTES, over.nbytes))
+            for start in range(0, over.nbytes, _MERGE_TASK_NBYTES)
+        ]
+        merged = self._host.submit_all(tasks, [*downloads, *buffer.hazards[HOST].before_write(over)])
         buffer.hazards[HOST].written_by(over, merged)
         buffer.directory.wrote(HOST, over)
-        merged.when_done(lambda _ticket: self._post(lambda: self._free_staged(staged)))
+        events = self.accounting.events
+        events.twins += 1
+        events.twin_nbytes += over.nbytes
+
+        def finished() -> None:
+            for offset in staged:
+                self.arena.free(offset)
+            self.moved.merge_conflicts += sum(result.conflicts for result in found)
+            events.diff_nbytes += unit_nbytes * sum(result.changed_units for result in found)
+
+        merged.when_done(lambda _ticket: self._post(finished))
         return merged
 
     def host_array(self, buffer: VirtualBuffer, over: ByteRange) -> Bytes:
@@ -251,10 +313,6 @@ class VirtualMemory:
     def run_on_host(self, task: Callable[[], None], wait: Sequence[Ticket]) -> Ticket:
         """Run ``task``, which works on arena bytes, after ``wait``."""
         return self._host.submit(task, wait)
-
-    def _free_staged(self, offsets: Sequence[int]) -> None:
-        for offset in offsets:
-            self.arena.free(offset)
 
     def _free(self, buffer: VirtualBuffer) -> None:
         for member, device_buffer in enumerate(buffer.device_buffers):

@@ -1,0 +1,111 @@
+"""What virtual device memory did: bytes moved by link and by cause, twins, diffs, spills, waves.
+
+Issue and profile read these; nothing decides by them.  Owned by: sdi-scheduler.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+
+from sdi.vmem.directory import HOST
+
+
+@dataclass(slots=True)
+class BytesMoved:
+    """Bytes moved since the start, by kind of link."""
+
+    host_to_member: int = 0
+    member_to_host: int = 0
+    member_to_member: int = 0
+    application: int = 0
+    merge_conflicts: int = 0
+
+
+@dataclass(slots=True)
+class Events:
+    """How often things happened, and to how many bytes.
+
+    ``twins``: regions that several members might write, compared with their bytes from before the launch.
+    ``diff_nbytes``: what had changed in them.  ``drops``: device buffers given up that were current elsewhere
+    too; ``spills``: those that had to be copied to the host first.  ``moves``: device buffers replaced by
+    others of another extent.  ``waves``: launches' parts beyond the first, issued because not all fitted.
+    ``holds``: times that issuing stood still for memory.  ``mapped``: buffers used in the arena by members
+    that can't hold them.
+    """
+
+    twins: int = 0
+    twin_nbytes: int = 0
+    diff_nbytes: int = 0
+    drops: int = 0
+    dropped_nbytes: int = 0
+    spills: int = 0
+    spilled_nbytes: int = 0
+    moves: int = 0
+    waves: int = 0
+    holds: int = 0
+    mapped: int = 0
+
+
+@dataclass(slots=True)
+class _Sum:
+    """Copies and their bytes."""
+
+    copies: int = 0
+    nbytes: int = 0
+
+    def add(self, nbytes: int) -> None:
+        self.copies += 1
+        self.nbytes += nbytes
+
+
+@dataclass(slots=True)
+class Accounting:
+    """All counts of one session.
+
+    ``cause``: what the copies issued from now on are for: "kernel: argument", or a command's name.
+    ``peak_nbytes``: the most that was allocated on each member at a time.
+    """
+
+    moved: BytesMoved
+    peak_nbytes: list[int]
+    events: Events = field(default_factory=Events)
+    cause: str = ""
+    _links: dict[tuple[int, int], _Sum] = field(default_factory=dict)
+    _causes: dict[tuple[str, int, int], _Sum] = field(default_factory=dict)
+
+    def copied(self, source: int, target: int, nbytes: int) -> None:
+        """``nbytes`` go from memory ``source`` to memory ``target``."""
+        moved = self.moved
+        if source == HOST:
+            moved.host_to_member += nbytes
+        elif target == HOST:
+            moved.member_to_host += nbytes
+        else:
+            moved.member_to_member += nbytes
+        self._links.setdefault((source, target), _Sum()).add(nbytes)
+        self._causes.setdefault((self.cause, source, target), _Sum()).add(nbytes)
+
+    def link_nbytes(self, source: int, target: int) -> int:
+        """Bytes that went from one memory to another."""
+        found = self._links.get((source, target))
+        return found.nbytes if found else 0
+
+    def report(self) -> dict[str, object]:
+        """Everything but ``moved``, ready for JSON.  Memories are called "host", "0", "1" ..."""
+        causes: dict[str, dict[str, int]] = {}
+        for (cause, source, target), total in self._causes.items():
+            causes.setdefault(cause, {})[_link(source, target)] = total.nbytes
+        return {
+            "links": {_link(*ends): asdict(total) for ends, total in self._links.items()},
+            "causes": causes,
+            "peak_nbytes": list(self.peak_nbytes),
+            **asdict(self.events),
+        }
+
+
+def _link(source: int, target: int) -> str:
+    return f"{_name(source)}>{_name(target)}"
+
+
+def _name(memory: int) -> str:
+    return "host" if memory == HOST else str(memory - 1)

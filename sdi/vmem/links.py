@@ -1,0 +1,82 @@
+"""What it costs to move bytes from one memory to another, measured as copies complete.
+
+Chooses sources: a memory that is sending, or has still to receive the bytes itself, is worth less than one
+that is free, so that a buffer which all members want spreads along a tree.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+from sdi.devices.ticket import Ticket
+from sdi.vmem.directory import HOST
+
+LATENCY_NS = 20_000.0
+MEASURED_NBYTES = 1 << 18
+"""Shorter copies say more about latency than about the link."""
+_WEIGHT = 0.2
+_HOST_CPU, _HOST_GPU, _CPU, _GPU = 0.1, 0.02, 0.1, 0.0025
+"""ns per byte before anything is measured.  DESIGN: 55 GB/s to a GPU, 395 between GPUs, 11 by memcpy."""
+
+
+class Links:
+    """Times per byte between the memories 0 (host) to N.  Owned by: sdi-scheduler; any thread measures.
+
+    ``kinds``: "cpu" or "gpu" of each member.
+    """
+
+    def __init__(self, kinds: Sequence[str], now_ns: Callable[[], int] = time.monotonic_ns) -> None:
+        self._now_ns = now_ns
+        count = len(kinds) + 1
+        self._rates = [[0.0] * count for _ in range(count)]
+        for source in range(count):
+            for target in range(count):
+                ends = {kinds[m - 1] for m in (source, target) if m != HOST}
+                if HOST in (source, target):
+                    rate = _HOST_GPU if ends == {"gpu"} else _HOST_CPU
+                else:
+                    rate = _GPU if ends == {"gpu"} else _CPU if ends == {"cpu"} else _HOST_GPU + _HOST_CPU
+                self._rates[source][target] = rate
+        self._free_ns = [0.0] * count
+        self._filled_ns = [0.0] * count
+
+    def cost_ns(self, source: int, target: int, nbytes: int) -> float:
+        """Expected time of one copy on a link that is free."""
+        return LATENCY_NS + nbytes * self._rates[source][target]
+
+    def through_host(self, source: int, target: int, nbytes: int) -> bool:
+        """Whether two copies through the arena are expected to be faster than one between these members."""
+        two = self.cost_ns(source, HOST, nbytes) + self.cost_ns(HOST, target, nbytes)
+        return two < self.cost_ns(source, target, nbytes)
+
+    def choose(self, target: int, holders: int, nbytes: int) -> int:
+        """The memory among the bit set ``holders`` from which ``target`` gets ``nbytes`` soonest."""
+        best = (holders & -holders).bit_length() - 1
+        if holders & (holders - 1) == 0:
+            return best
+        now, best_ns = self._now_ns(), float("inf")
+        for source in range(holders.bit_length()):
+            if holders >> source & 1:
+                start = max(now, self._free_ns[source], self._filled_ns[source])
+                end = start + self.cost_ns(source, target, nbytes)
+                if end < best_ns:
+                    best, best_ns = source, end
+        return best
+
+    def issued(self, source: int, target: int, nbytes: int, ticket: Ticket) -> None:
+        """A copy was issued; its time is taken when it is done.  The host can serve all at once."""
+        start = max(float(self._now_ns()), self._free_ns[source], self._filled_ns[source])
+        end = start + self.cost_ns(source, target, nbytes)
+        if source != HOST:
+            self._free_ns[source] = end
+        if target != HOST:
+            self._filled_ns[target] = max(self._filled_ns[target], end)
+        if nbytes >= MEASURED_NBYTES:
+            ticket.when_done(lambda done: self._measure(source, target, nbytes, done))
+
+    def _measure(self, source: int, target: int, nbytes: int, ticket: Ticket) -> None:
+        took = ticket.end_ns - ticket.start_ns
+        if ticket.error is None and took > 0:
+            rates = self._rates[source]
+            rates[target] += _WEIGHT * (took / nbytes - rates[target])

@@ -1,0 +1,71 @@
+"""Copies between members, directly and through a bounce buffer."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from sdi.devices import bounce
+from sdi.devices.base import Device, DeviceBuffer
+from sdi.devices.bounce import bounce_copy
+from sdi.devices.ticket import Ticket
+from sdi.errors import DeviceFailed
+
+from .conftest import OpenMembers, finish
+
+NBYTES = 10_000
+
+
+def host(array: np.ndarray) -> memoryview:
+    return memoryview(array).cast("B")
+
+
+def two(open_members: OpenMembers) -> tuple[list[Device], list[DeviceBuffer], np.ndarray]:
+    members = open_members(2)
+    data = np.random.default_rng(3).integers(0, 256, NBYTES, np.uint8)
+    buffers = [member.allocate(NBYTES) for member in members]
+    finish(members[0].upload(host(data), buffers[0], 0, []))
+    finish(members[1].fill(buffers[1], 0, NBYTES, b"\0", []))
+    return members, buffers, data
+
+
+def test_a_peer_copy_moves_the_range_and_nothing_else(open_members: OpenMembers) -> None:
+    (first, second), (source, target), data = two(open_members)
+    ticket = second.peer_copy(first, source, 100, target, 7, 5000, [])
+    found = np.empty(NBYTES, np.uint8)
+    finish(second.download(target, 0, host(found), [ticket]))
+    assert (found[7:5007] == data[100:5100]).all()
+    assert not found[:7].any() and not found[5007:].any()
+
+
+def test_a_peer_copy_waits_for_the_source(open_members: OpenMembers) -> None:
+    (first, second), (source, target), _ = two(open_members)
+    gate = Ticket()
+    filled = first.fill(source, 0, NBYTES, b"\5", [gate])
+    ticket = second.peer_copy(first, source, 0, target, 0, NBYTES, [filled])
+    assert not ticket.done
+    gate.complete()
+    found = np.empty(NBYTES, np.uint8)
+    finish(second.download(target, 0, host(found), [ticket]))
+    assert (found == 5).all()
+
+
+def test_a_peer_copy_fails_with_what_it_waits_for(open_members: OpenMembers) -> None:
+    (first, second), (source, target), _ = two(open_members)
+    gate, error = Ticket(), DeviceFailed("a member", "is gone")
+    ticket = second.peer_copy(first, source, 0, target, 0, NBYTES, [gate])
+    gate.complete(error)
+    with pytest.raises(DeviceFailed, match="is gone"):
+        finish(ticket)
+
+
+@pytest.mark.parametrize("chunk_nbytes", [1000, 5000, NBYTES])
+def test_a_bounced_copy_is_the_same_in_any_number_of_chunks(
+    open_members: OpenMembers, monkeypatch: pytest.MonkeyPatch, chunk_nbytes: int
+) -> None:
+    monkeypatch.setattr(bounce, "CHUNK_NBYTES", chunk_nbytes)
+    (first, second), (source, target), data = two(open_members)
+    ticket = bounce_copy(first, source, 3, second, target, 0, NBYTES - 3, [])
+    found = np.empty(NBYTES, np.uint8)
+    finish(second.download(target, 0, host(found), [ticket]))
+    assert (found[:-3] == data[3:]).all() and not found[-3:].any()

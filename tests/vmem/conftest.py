@@ -1,0 +1,134 @@
+"""Virtual memory over real members on the CPU driver, without a session."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+import pytest
+
+from sdi.devices.base import Device
+from sdi.devices.delayed import DelayedDevice
+from sdi.devices.discover import choose
+from sdi.devices.opencl import OpenCLDevice, driver_devices
+from sdi.devices.ticket import Ticket
+from sdi.intervals import ByteRange
+from sdi.vmem.arena import Arena
+from sdi.vmem.host import HostWorker
+from sdi.vmem.memory import Coherence, VirtualBuffer, VirtualMemory
+
+PATIENCE_S = 60.0
+
+
+class Rig:
+    """Members, arena and memory; ``post`` keeps calls for this thread, which runs them while it waits."""
+
+    def __init__(self, devices: Sequence[Device], coherence: Coherence = "lazy") -> None:
+        self.devices = list(devices)
+        self.arena = Arena(1 << 32, 1 << 16)
+        self.host = HostWorker(2)
+        self._posted: deque[Callable[[], None]] = deque()
+        self._changed = threading.Event()
+        self.memory = VirtualMemory(self.arena, self.devices, self.host, self.post, coherence)
+        self._ids = iter(range(1, 1 << 30))
+
+    def post(self, call: Callable[[], None]) -> None:
+        self._posted.append(call)
+        self._changed.set()
+
+    def turn(self) -> None:
+        """Run what was posted."""
+        while self._posted:
+            self._posted.popleft()()
+
+    def wait(self, *tickets: Ticket) -> None:
+        """Until all are done; raises the first error."""
+        end = time.monotonic() + PATIENCE_S
+        for ticket in tickets:
+            ticket.when_done(lambda _: self._changed.set())
+        while not all(ticket.done for ticket in tickets):
+            self.turn()
+            assert self._changed.wait(end - time.monotonic()), "a ticket is not done in time"
+            self._changed.clear()
+        self.turn()
+        for ticket in tickets:
+            if ticket.error is not None:
+                raise ticket.error
+
+    def settle(self) -> None:
+        """Until nothing is pending on any buffer."""
+        for buffer in list(self.memory._buffers.values()):
+            self.wait(*(ticket for hazards in buffer.hazards for ticket in hazards.pending()))
+
+    def buffer(self, data: bytes | int) -> VirtualBuffer:
+        """A buffer with this content, or of so many undefined bytes."""
+        nbytes = data if isinstance(data, int) else len(data)
+        made = self.memory.create(next(self._ids), nbytes, not isinstance(data, int))
+        if not isinstance(data, int):
+            self.memory.host_view(made, made.whole)[:] = data
+        return made
+
+    def read(self, buffer: VirtualBuffer, over: ByteRange | None = None) -> bytes:
+        """What the application reads."""
+        over = over or buffer.whole
+        done = Ticket()
+        self.wait(*self.memory.read_host(buffer, over, done))
+        data = bytes(self.memory.host_view(buffer, over))
+        done.complete()
+        return data
+
+    def write(self, buffer: VirtualBuffer, start: int, data: bytes) -> None:
+        """What the application writes."""
+        done = Ticket()
+        over = ByteRange(start, start + len(data))
+        self.wait(*self.memory.write_host(buffer, over, done))
+        self.memory.host_view(buffer, over)[:] = data
+        done.complete()
+
+    def moved(self) -> int:
+        """Bytes moved over all links so far."""
+        counts = self.memory.moved
+        return counts.host_to_member + counts.member_to_host + counts.member_to_member
+
+    def close(self) -> None:
+        self.settle()
+        for device in reversed(self.devices):
+            device.close()
+        self.host.close()
+        self.turn()
+        self.arena.close()
+        del self.memory, self.arena, self.devices  # pytest keeps what a fixture made for a while
+
+
+MakeRig = Callable[..., Rig]
+
+
+@pytest.fixture
+def rig() -> Iterator[MakeRig]:
+    """Makes rigs: ``rig(3, memory_nbytes=1 << 20, late=[0])``."""
+    made: list[Rig] = []
+
+    def make(
+        members: int, memory_nbytes: int = 1 << 30, late: Sequence[int] = (), coherence: Coherence = "lazy"
+    ) -> Rig:
+        cpus = [device for device in driver_devices() if device.kind == "cpu"]
+        if not cpus:
+            pytest.skip("no OpenCL driver offers a CPU device")
+        devices: list[Device] = []
+        for number, device in enumerate(choose(cpus, members, None)):
+            member: Device = OpenCLDevice(device, number, memory_nbytes)
+            devices.append(DelayedDevice(member) if number in late else member)
+        made.append(Rig(devices, coherence))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.close()
+
+
+def noise(nbytes: int, seed: int = 1) -> bytes:
+    """Bytes that no two places share by plan."""
+    return np.random.default_rng(seed).integers(0, 256, nbytes, np.uint8).tobytes()

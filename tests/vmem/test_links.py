@@ -1,0 +1,45 @@
+"""Sources are chosen by when the bytes would arrive."""
+
+from __future__ import annotations
+
+from sdi.devices.ticket import Ticket
+from sdi.vmem.directory import HOST
+from sdi.vmem.links import Links
+
+MIB = 1 << 20
+
+
+def frozen() -> int:
+    return 0
+
+
+def test_peers_of_gpus_are_preferred_to_the_host_and_cpus_ask_the_host() -> None:
+    assert Links(["gpu", "gpu"], frozen).choose(2, 0b011, MIB) == 1
+    assert Links(["cpu", "cpu"], frozen).choose(2, 0b011, MIB) == HOST
+
+
+def test_a_source_that_is_busy_is_worth_less() -> None:
+    links = Links(["gpu"] * 4, frozen)
+    links.issued(1, 3, MIB, Ticket())
+    assert links.choose(4, 0b0110, MIB) == 2
+
+
+def test_a_broadcast_takes_a_logarithmic_number_of_rounds() -> None:
+    links = Links(["gpu"] * 16, frozen)
+    holders, depth, served = 0b10, {1: 0}, dict.fromkeys(range(1, 17), 0)
+    for target in range(2, 17):
+        source = links.choose(target, holders, 100 * MIB)
+        links.issued(source, target, 100 * MIB, Ticket())
+        holders |= 1 << target
+        depth[target] = depth[source] + 1
+        served[source] += 1
+    assert max(depth.values()) <= 4 and max(served.values()) <= 4
+
+
+def test_measured_times_change_the_choice() -> None:
+    links = Links(["gpu", "gpu"], frozen)
+    for _ in range(50):
+        ticket = Ticket()
+        links.issued(1, 2, MIB, ticket)
+        ticket.complete(None, 1, 1 + 100 * MIB)  # a peer link of 10 MB/s
+    assert links.through_host(1, 2, MIB)
