@@ -19,7 +19,7 @@ from sdi.partition.table import cuts
 from sdi.runtime.arguments import LocalSize, Pointer, decode_arguments
 from sdi.runtime.commands import Launch
 from sdi.runtime.counters import Counters
-from sdi.runtime.plan import LaunchPlan, cost, make_plan, moved_nbytes
+from sdi.runtime.plan import LaunchPlan, candidate_plans, cost, make_plan, moved_nbytes
 from sdi.runtime.programs import Binding, Build, Kernel
 from sdi.runtime.verify import Verifier
 from sdi.sampling.model import Bounds
@@ -29,7 +29,6 @@ from sdi.vmem.memory import VirtualMemory
 
 SplitMode = Literal["auto", "always", "never"]
 
-_CANDIDATES_MAX = 16
 _RECONSIDER = frozenset({2, 5, 16, 64, 256, 1024})
 """After so many launches the measured time may overrule a binding that splits."""
 
@@ -111,7 +110,7 @@ class Launcher:
             ),
         )
 
-        def plan(boxes: tuple[GroupBox, ...], exact: bool = False) -> LaunchPlan:
+        def plan(boxes: tuple[GroupBox, ...], exact: bool) -> LaunchPlan:
             return make_plan(model, values, access if exact else Bounds(access), boxes, buffers)
 
         why_whole = self._never_split(kernel, ndrange)
@@ -120,16 +119,12 @@ class Launcher:
             cut_key = (ndrange.num_groups, tuple(buffers))
             last = kernel.last_cut(cut_key)
             candidates = [last] if last else [c.boxes for c in cuts(ndrange.num_groups, len(self._devices))]
-            chosen = min((plan(boxes) for boxes in candidates[:_CANDIDATES_MAX]), key=cost)
-            if chosen.merged_nbytes:
-                # Bounds of several pieces overlap; their bytes may not.
-                exact = [plan(boxes, exact=True) for boxes in candidates[:_CANDIDATES_MAX]]
-                chosen = min((chosen, *exact), key=cost)
+            chosen = min(candidate_plans(candidates, plan), key=cost)
             kernel.keep_cut(cut_key, chosen.boxes)
             if self._split == "auto":
                 why_whole = self._loss(kernel, chosen)
         if why_whole or chosen is None:
-            chosen = plan((GroupBox((0, 0, 0), ndrange.num_groups),))
+            chosen = plan((GroupBox((0, 0, 0), ndrange.num_groups),), exact=False)
         for buffer in buffers.values():
             buffer.on_release.add(kernel.forget_buffer)
         groups = tuple(box.total_groups for box in chosen.boxes)

@@ -5,7 +5,7 @@ Offsets are bytes of root buffers.  Source: papers/1 sections 3.2-3.4 and 3.6; D
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from sdi.clc.model import KernelModel
@@ -19,6 +19,7 @@ from sdi.vmem.memory import VirtualBuffer
 _EMPTY = RangeSet()
 _ALIGNMENT = 8
 """Merged ranges are widened to multiples of the largest unit that a kernel can store."""
+_CANDIDATES_MAX = 16
 _MERGED_RANGES_MAX = 256
 """More ranges than that are merged as the one range that holds them all."""
 
@@ -102,6 +103,21 @@ def make_plan(
     return LaunchPlan(
         boxes, tuple(_buffer_plan(model, pointers, buffer, gathered) for buffer in buffers.values())
     )
+
+
+def candidate_plans(
+    cuts: Sequence[tuple[GroupBox, ...]], plan: Callable[[tuple[GroupBox, ...], bool], LaunchPlan]
+) -> list[LaunchPlan]:
+    """A plan for each cut, of which the launch runs the one that costs least.
+
+    ``plan(boxes, exact)`` makes them, from bounds of the access ranges; if the best of these has to merge,
+    also from the exact ranges: bounds of several pieces overlap, their bytes may not.
+    """
+    found = [plan(boxes, False) for boxes in cuts[:_CANDIDATES_MAX]]
+    if min(found, key=cost).merged_nbytes:
+        exact = [plan(boxes, True) for boxes in cuts[:_CANDIDATES_MAX]]
+        found = [min(pair, key=cost) for pair in zip(found, exact, strict=True)]
+    return found
 
 
 def moved_nbytes(plan: LaunchPlan) -> int:

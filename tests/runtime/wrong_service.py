@@ -29,6 +29,9 @@ class HalfBound:
             for item in self.bound.over(box)
         )
 
+    def bounds(self, box: GroupBox) -> tuple[AccessRange, ...]:
+        return self.over(box)
+
 
 @dataclass(frozen=True, slots=True)
 class HalfAccess:
