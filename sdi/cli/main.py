@@ -6,6 +6,7 @@ Each subcommand is a module that is imported only when it is asked for: ``sdi ru
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 
@@ -37,6 +38,11 @@ def _call(options: argparse.Namespace) -> int:
             from sdi.cli.devices import show_devices
 
             return show_devices(_changes(options))
+        case "explain":
+            from sdi.cli.explain import explain
+            from sdi.settings import Settings
+
+            return explain(options, Settings.from_environ({**os.environ, **_changes(options)}).num_gpus)
         case _:
             from sdi.cli.doctor import examine
 
@@ -73,6 +79,29 @@ def _parser() -> argparse.ArgumentParser:
     )
     env.add_argument("--vendors", action="store_true", help="print only the value of OCL_ICD_VENDORS")
 
+    explain = commands.add_parser(
+        "explain",
+        help="show how a kernel would be split, and why",
+        description="Analyses kernels without running them: what each argument is read and written for, "
+        "and with --global how a launch would be split. Needs no driver.",
+    )
+    explain.add_argument("file", metavar="FILE", help="a file of OpenCL C")
+    explain.add_argument("--kernel", metavar="NAME", help="the kernel (default: all)")
+    explain.add_argument("--global", dest="global_size", metavar="X,Y,Z", help="work-items of the launch")
+    explain.add_argument("--local", dest="local_size", metavar="X,Y,Z", help="work-items of a work-group")
+    explain.add_argument("--offset", metavar="X,Y,Z", help="global offset of the launch")
+    explain.add_argument(
+        "--arg", action="append", default=[], metavar="NAME=VALUE", help="value of a scalar argument"
+    )
+    explain.add_argument(
+        "--buffer", action="append", default=[], metavar="NAME=SIZE", help="bytes of a buffer: 4096, 64M"
+    )
+    explain.add_argument("-n", dest="num_gpus", metavar="N", help="members (SDI_NUM_GPUS; default: 2)")
+    explain.add_argument("-D", dest="define", action="append", default=[], metavar="NAME[=VALUE]")
+    explain.add_argument("-I", dest="include", action="append", default=[], metavar="FOLDER")
+    explain.add_argument("--options", default="", help="more build options")
+    explain.add_argument("--json", action="store_true", help="print JSON (design/0005 has the fields)")
+
     commands.add_parser("devices", parents=[image], help="list the members that make the image")
     commands.add_parser("doctor", parents=[image], help="check the installation; say what to fix")
     return parser
@@ -90,7 +119,7 @@ def _changes(options: argparse.Namespace) -> dict[str, str]:
     """The settings that the command line changes."""
     given = {
         "SDI_NUM_GPUS": options.num_gpus,
-        "SDI_DEVICES": options.devices,
+        "SDI_DEVICES": getattr(options, "devices", None),
         "SDI_SPLIT": getattr(options, "split", None),
     }
     return {name: value for name, value in given.items() if value is not None}

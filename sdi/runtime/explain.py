@@ -1,0 +1,250 @@
+"""Why a kernel is split as it is, or runs whole: frozen notes, made from what the launches use.
+
+Shared by ``sdi explain`` (no driver, no data: everything on the host) and the service (the last launch).
+Source: design/0005-explain-and-verify.md, which documents the fields as JSON.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sdi.clc.lines import LineMap
+from sdi.clc.model import ArgumentKind, CompiledProgram, KernelModel
+from sdi.clc.syntax import Function, Type
+from sdi.intervals import RangeSet
+from sdi.ndrange import GroupBox, Int3, NDRange
+from sdi.runtime.advice import advice_for
+from sdi.runtime.arguments import ArgumentValue, Pointer
+from sdi.runtime.plan import LaunchPlan
+from sdi.sampling import KernelAnalysis, Precision
+from sdi.sampling.model import BoundAccess, KernelAccess
+from sdi.sampling.printing import Printer
+
+_POINTERS = (ArgumentKind.GLOBAL, ArgumentKind.CONSTANT)
+_RANGES_MAX = 4
+"""Ranges that a note spells out; the others are counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class AccessNote:
+    """Accesses of one form.  ``mode``: "read" or "write".  ``when``: the guards, empty without any."""
+
+    mode: str
+    form: str
+    when: str
+    lines: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ReasonNote:
+    """Why an argument is not better known."""
+
+    text: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class ArgumentNote:
+    """One pointer argument, whatever the launch."""
+
+    name: str
+    type: str
+    accesses: tuple[AccessNote, ...]
+    reasons: tuple[ReasonNote, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class KernelNote:
+    """One kernel, whatever the launch.  ``why_whole`` and ``advice`` are empty when it may be split."""
+
+    name: str
+    line: int
+    why_whole: str
+    advice: str
+    arguments: tuple[ArgumentNote, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RangesNote:
+    """A set of bytes: its first few ranges as (start, stop), and how many there are in all."""
+
+    nbytes: int
+    pieces: int
+    ranges: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BufferNote:
+    """What one member's share does to the buffer behind some arguments; offsets are bytes of that buffer.
+
+    ``needs``: current on the member before the launch.  ``writes``: by this member alone.  ``merged``:
+    written by several, brought together with twins and diffs.
+    """
+
+    arguments: tuple[str, ...]
+    needs: RangesNote
+    writes: RangesNote
+    merged: RangesNote
+
+
+@dataclass(frozen=True, slots=True)
+class MemberNote:
+    """One member's share: work-groups ``start`` <= id < ``stop``."""
+
+    member: int
+    start: Int3
+    stop: Int3
+    buffers: tuple[BufferNote, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PrecisionNote:
+    """How well the bytes behind one argument are known in this launch: "exact", "may" or "whole".
+
+    ``writes`` is empty for an argument that is not written, ``reads`` ("ranges" or "whole") likewise.
+    """
+
+    name: str
+    reads: str
+    writes: str
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchNote:
+    """One launch.  ``cut``: parts per dimension.  ``why_whole``: empty when it is split."""
+
+    global_size: Int3
+    local_size: Int3
+    num_groups: Int3
+    cut: Int3
+    why_whole: str
+    precision: tuple[PrecisionNote, ...]
+    members: tuple[MemberNote, ...]
+
+
+def note_kernel(compiled: CompiledProgram, model: KernelModel, access: KernelAccess) -> KernelNote:
+    """What holds for all launches of a kernel; a few milliseconds."""
+    function = next(
+        f for f in compiled.tree.functions.values() if f.name == model.name and f.body is not None
+    )
+    known = access if isinstance(access, KernelAnalysis) else None
+    lines = LineMap(compiled.tree.text)
+    return KernelNote(
+        model.name,
+        model.line,
+        model.why_whole,
+        advice_for(model.why_whole),
+        tuple(
+            ArgumentNote(
+                argument.name,
+                argument.type_name,
+                _access_notes(known, model, index, function, lines) if known else (),
+                _reason_notes(known, index) if known else (),
+            )
+            for index, argument in enumerate(model.arguments)
+            if argument.kind in _POINTERS
+        ),
+    )
+
+
+def _access_notes(
+    analysis: KernelAnalysis, model: KernelModel, argument: int, function: Function, lines: LineMap
+) -> tuple[AccessNote, ...]:
+    printer = Printer(analysis.table, model.arguments)
+    pointee: Type | None = function.parameters[argument].type.element
+    element_nbytes = pointee.nbytes if pointee is not None else 0
+    found: dict[tuple[str, str, str], dict[int, None]] = {}
+    for access in analysis.accesses:
+        if access.argument == argument:
+            key = (
+                access.mode.value,
+                printer.access(access, element_nbytes),
+                printer.condition(access.guards),
+            )
+            found.setdefault(key, {})[lines.place(access.at)[1]] = None
+    return tuple(AccessNote(*key, tuple(at)) for key, at in found.items())
+
+
+def _reason_notes(analysis: KernelAnalysis, argument: int) -> tuple[ReasonNote, ...]:
+    return tuple(ReasonNote(r.text, r.line) for r in analysis.reasons if r.argument == argument)
+
+
+def note_launch(
+    model: KernelModel,
+    ndrange: NDRange,
+    values: Sequence[ArgumentValue],
+    plan: LaunchPlan,
+    access: BoundAccess,
+    why_whole: str,
+    first_member: int = 0,
+) -> LaunchNote:
+    """One launch as ``plan`` runs it, from member ``first_member`` on."""
+    return LaunchNote(
+        ndrange.global_size,
+        ndrange.local_size,
+        ndrange.num_groups,
+        cut_shape(plan.boxes),
+        why_whole,
+        _precisions(model, access, plan.boxes),
+        tuple(
+            MemberNote(first_member + k, box.start, box.stop, _buffer_notes(model, values, plan, k))
+            for k, box in enumerate(plan.boxes)
+        ),
+    )
+
+
+def cut_shape(boxes: Sequence[GroupBox]) -> Int3:
+    """Into how many parts each dimension is cut; (0, 0, 0) for boxes that form no grid."""
+    x, y, z = (len({(box.start[d], box.stop[d]) for box in boxes}) for d in range(3))
+    return (x, y, z) if x * y * z == len(boxes) else (0, 0, 0)
+
+
+def _precisions(
+    model: KernelModel, access: BoundAccess, boxes: Sequence[GroupBox]
+) -> tuple[PrecisionNote, ...]:
+    order = [Precision.EXACT, Precision.MAY, Precision.WHOLE]
+    reads: dict[int, str] = {}
+    writes: dict[int, Precision] = {}
+    for box in boxes:
+        for item in access.over(box):
+            if item.reads:
+                reads[item.argument] = "whole" if item.reads_whole else reads.get(item.argument, "ranges")
+            if item.writes:
+                known = writes.get(item.argument, Precision.EXACT)
+                writes[item.argument] = max(known, item.precision, key=order.index)
+    return tuple(
+        PrecisionNote(
+            argument.name,
+            reads.get(index, ""),
+            writes[index].value if index in writes else "",
+        )
+        for index, argument in enumerate(model.arguments)
+        if argument.kind in _POINTERS
+    )
+
+
+def _buffer_notes(
+    model: KernelModel, values: Sequence[ArgumentValue], plan: LaunchPlan, k: int
+) -> tuple[BufferNote, ...]:
+    return tuple(
+        BufferNote(
+            tuple(
+                argument.name
+                for argument, value in zip(model.arguments, values, strict=True)
+                if isinstance(value, Pointer) and value.buffer == used.buffer.id
+            ),
+            _ranges(used.pieces[k].needs),
+            _ranges(used.pieces[k].owns),
+            _ranges(RangeSet.of(merged.over for merged in used.merged if k in merged.pieces)),
+        )
+        for used in plan.buffers
+    )
+
+
+def _ranges(found: RangeSet) -> RangesNote:
+    return RangesNote(
+        found.nbytes,
+        len(found.ranges),
+        tuple((part.start, part.stop) for part in found.ranges[:_RANGES_MAX]),
+    )

@@ -1,0 +1,112 @@
+"""Notes on kernels and launches as lines for people."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from sdi.ndrange import Int3
+from sdi.runtime.explain import ArgumentNote, BufferNote, KernelNote, LaunchNote, RangesNote
+
+_WRITES = {
+    "exact": "known exactly",
+    "may": "somewhere in the ranges below",
+    "whole": "perhaps anywhere in the buffer",
+}
+_READS = {"ranges": "within the ranges below", "whole": "perhaps anywhere in the buffer"}
+
+
+def kernel_lines(note: KernelNote, launch: LaunchNote | None) -> list[str]:
+    """How the kernel runs, why, and what it does to each pointer argument."""
+    lines = [f"kernel {note.name}, line {note.line}: {_how(note, launch)}"]
+    if note.advice:
+        lines.append(f"  to have it split: {note.advice}")
+    precisions = {p.name: p for p in launch.precision} if launch else {}
+    for argument in note.arguments:
+        lines += _argument_lines(argument)
+        known = precisions.get(argument.name)
+        if known is not None and known.writes:
+            lines.append(f"    writes: {_WRITES[known.writes]}")
+        if known is not None and known.reads == "whole":
+            lines.append(f"    reads: {_READS[known.reads]}")
+        lines += [f"    line {reason.line}: {reason.text}" for reason in argument.reasons]
+    return lines + _legend(note)
+
+
+def _legend(note: KernelNote) -> list[str]:
+    """What the words mean that are not the author's."""
+    text = " ".join(f"{a.form} {a.when}" for argument in note.arguments for a in argument.accesses)
+    counters = sorted(set(re.findall(r"\bi[0-9]+\b", text)), key=lambda name: int(name[1:]))
+    said = [f"{', '.join(counters)}: iterations of loops, from 0"] if counters else []
+    if "..." in text:
+        said.append("...: a value that is not followed, such as data")
+    return [f"  ({'; '.join(said)})"] if said else []
+
+
+def _how(note: KernelNote, launch: LaunchNote | None) -> str:
+    if launch is None:
+        return f"always whole on one member ({note.why_whole})" if note.why_whole else "may be split"
+    groups = f"{by(launch.num_groups)} work-groups of {by(launch.local_size)}"
+    if launch.why_whole:
+        return f"whole on one member ({launch.why_whole}); {groups}"
+    cut = f"cut {by(launch.cut)}" if all(launch.cut) else "cut unevenly"
+    return f"split over {len(launch.members)} members, {cut} of {groups}"
+
+
+def _argument_lines(argument: ArgumentNote) -> list[str]:
+    lines = [f"  {argument.name} ({argument.type})"]
+    guards = {access.when for access in argument.accesses}
+    shared = len(guards) == 1 and len(argument.accesses) > 1
+    for access in argument.accesses:
+        at = ", ".join(str(line) for line in access.lines)
+        when = f" when {access.when}" if access.when and not shared else ""
+        word = "line" if len(access.lines) == 1 else "lines"
+        lines.append(f"    {access.mode}s {access.form}{when}, {word} {at}")
+    if shared and guards != {""}:
+        lines.append(f"    all of these when {guards.pop()}")
+    if not argument.accesses:
+        lines.append("    not used" if not argument.reasons else "    not followed")
+    return lines
+
+
+def member_lines(launch: LaunchNote) -> list[str]:
+    """What each member runs, needs and writes."""
+    lines = []
+    for member in launch.members:
+        lines.append(f"  member {member.member} runs groups {member.start} to {member.stop}")
+        for buffer in member.buffers:
+            lines += _buffer_lines(buffer)
+    return lines
+
+
+def _buffer_lines(buffer: BufferNote) -> list[str]:
+    names = ", ".join(buffer.arguments)
+    kinds = (("needs", buffer.needs), ("writes", buffer.writes), ("merges", buffer.merged))
+    return [f"    {names}: {word} {ranges_text(found)}" for word, found in kinds if found.nbytes]
+
+
+def ranges_text(found: RangesNote) -> str:
+    """``64.0 KiB [0, 65536)``, or with the first ranges of many."""
+    shown = " ".join(f"[{start}, {stop})" for start, stop in found.ranges)
+    more = found.pieces - len(found.ranges)
+    return f"{size(found.nbytes)} {shown}" + (f" and {more} more" if more else "")
+
+
+def by(sizes: Sequence[int] | Int3) -> str:
+    """``16 x 16`` for (16, 16, 1): trailing ones are left out."""
+    kept = list(sizes)
+    while len(kept) > 1 and kept[-1] == 1:
+        kept.pop()
+    return " x ".join(str(number) for number in kept)
+
+
+def size(nbytes: int) -> str:
+    """``nbytes`` for people: "0 B", "1.5 KiB", "16.0 GiB"."""
+    if nbytes < 1024:
+        return f"{nbytes} B"
+    value = float(nbytes)
+    for unit in ("KiB", "MiB", "GiB", "TiB"):
+        value /= 1024
+        if value < 1024 or unit == "TiB":
+            break
+    return f"{value:.1f} {unit}"

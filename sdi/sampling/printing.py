@@ -1,0 +1,175 @@
+"""Access forms as a kernel's author would write them: ``C[get_global_id(1) * WB + get_global_id(0)]``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import cast
+
+from sdi.clc.model import Argument
+from sdi.sampling.machine import Access
+from sdi.sampling.terms import Op, TermTable
+
+_LONGEST = 160
+"""A longer text is of no use to anybody: what is inside becomes "..."."""
+_SUM, _PRODUCT, _UNARY = 4, 5, 6
+_IDS = {
+    Op.GLOBAL_ID: "get_global_id",
+    Op.GROUP_ID: "get_group_id",
+    Op.LOCAL_ID: "get_local_id",
+    Op.GLOBAL_SIZE: "get_global_size",
+    Op.LOCAL_SIZE: "get_local_size",
+    Op.NUM_GROUPS: "get_num_groups",
+    Op.GLOBAL_OFFSET: "get_global_offset",
+}
+_OPERATORS = {
+    Op.DIV: (" / ", _PRODUCT),
+    Op.REM: (" % ", _PRODUCT),
+    Op.SHL: (" << ", 3),
+    Op.SHR: (" >> ", 3),
+    Op.AND: (" & ", 2),
+    Op.XOR: (" ^ ", 2),
+    Op.OR: (" | ", 2),
+    Op.LT: (" < ", 2),
+    Op.EQ: (" == ", 2),
+}
+_CALLS = {Op.MIN: "min", Op.MAX: "max", Op.MUL24: "mul24"}
+_VECTOR = re.compile(r"[a-z]+(2|3|4|8|16)\Z")
+
+
+class Printer:
+    """Prints the terms of one kernel.  ``arguments``: the kernel's, whose names scalars get."""
+
+    def __init__(self, table: TermTable, arguments: Sequence[Argument]) -> None:
+        self._rows = table.rows
+        self._arguments = arguments
+        self._known: dict[int, tuple[str, int]] = {}
+
+    def access(self, access: Access, element_nbytes: int) -> str:
+        """``name[index]``, counted in elements of the argument; in bytes where they don't fit."""
+        name = self._arguments[access.argument].name or f"argument {access.argument}"
+        row = self._rows[access.offset]
+        constant, parts = 0, {access.offset: 1}
+        if row.op is Op.LINEAR:
+            constant, coefficients = cast(tuple[int, tuple[int, ...]], row.payload)
+            parts = dict(zip(row.args, coefficients, strict=True))
+        elif row.op is Op.CONST:
+            constant, parts = cast(int, row.payload), {}
+        unit = element_nbytes
+        if unit < 1 or any(number % unit for number in (constant, *parts.values())):
+            unit = 1
+        index = self._sum(constant // unit, {term: c // unit for term, c in parts.items()})[0]
+        if len(index) > _LONGEST:
+            index = "..."
+        if unit == element_nbytes and access.nbytes == element_nbytes:
+            return f"{name}[{index}]"
+        if unit == element_nbytes and access.nbytes % unit == 0:
+            return f"{name}[{index}], {access.nbytes // unit} elements"
+        return f"{name}, {access.nbytes} bytes at byte {index}"
+
+    def condition(self, guards: Sequence[int]) -> str:
+        """The guards that all hold, empty when there are none."""
+        texts = [self._wrapped(term, 1) for term in guards]
+        return " && ".join(text if len(text) <= _LONGEST else "..." for text in dict.fromkeys(texts))
+
+    def _wrapped(self, term: int, level: int) -> str:
+        """The text, in parentheses if it binds less than ``level``."""
+        text, binds = self._text(term)
+        return text if binds >= level else f"({text})"
+
+    def _text(self, term: int) -> tuple[str, int]:
+        """The text and how strongly its outermost operator binds."""
+        known = self._known.get(term)
+        if known is None:
+            known = self._made(term)
+            if len(known[0]) > 2 * _LONGEST:
+                known = ("...", _UNARY)
+            self._known[term] = known
+        return known
+
+    def _made(self, term: int) -> tuple[str, int]:
+        op, args, kind, payload = self._rows[term]
+        if op in _IDS:
+            return f"{_IDS[op]}({payload})", _UNARY
+        if op in (Op.LT, Op.EQ) and self._rows[args[0]].op is Op.CONST:
+            sign = " > " if op is Op.LT else " == "
+            return self._wrapped(args[1], 3) + sign + self._wrapped(args[0], 3), 2
+        if op in _OPERATORS:
+            sign, level = _OPERATORS[op]
+            return self._wrapped(args[0], level) + sign + self._wrapped(args[1], level + 1), level
+        if op in _CALLS:
+            return f"{_CALLS[op]}({self._text(args[0])[0]}, {self._text(args[1])[0]})", _UNARY
+        match op:
+            case Op.CONST:
+                value = cast(int, payload)
+                return str(value), _UNARY if value >= 0 else _SUM
+            case Op.SCALAR:
+                argument, offset = cast(tuple[int, int], payload)
+                return self._scalar(argument, offset, kind.bits // 8), _UNARY
+            case Op.WORK_DIM:
+                return "get_work_dim()", _UNARY
+            case Op.COUNTER:
+                return f"i{payload}", _UNARY
+            case Op.LINEAR:
+                constant, coefficients = cast(tuple[int, tuple[int, ...]], payload)
+                return self._sum(constant, dict(zip(args, coefficients, strict=True)))
+            case Op.MUL:
+                ordered = sorted(args, key=lambda a: self._rows[a].op in (Op.SCALAR, Op.LOCAL_SIZE))
+                return " * ".join(self._wrapped(a, _PRODUCT) for a in ordered), _PRODUCT
+            case Op.FLOORDIV | Op.FLOORMOD:
+                sign = " / " if op is Op.FLOORDIV else " % "
+                return f"{self._wrapped(args[0], _PRODUCT)}{sign}{payload}", _PRODUCT
+            case Op.CONVERT:
+                return self._text(args[0])
+            case Op.SELECT:
+                a, b, c = (self._wrapped(a, 1) for a in args)
+                return f"{a} ? {b} : {c}", 0
+            case Op.NOT:
+                return self._negated(args[0])
+            case Op.ALL:
+                return " && ".join(self._wrapped(a, 2) for a in args), 1
+            case Op.ANY:
+                return " || ".join(self._wrapped(a, 2) for a in args), 1
+            case _:
+                return "...", _UNARY
+
+    def _negated(self, term: int) -> tuple[str, int]:
+        op, args, _, _ = self._rows[term]
+        if op in (Op.LT, Op.EQ):
+            sign = " >= " if op is Op.LT else " != "
+            if self._rows[args[0]].op is Op.CONST:
+                args, sign = (args[1], args[0]), sign.replace(">", "<")
+            return self._wrapped(args[0], 2) + sign + self._wrapped(args[1], 3), 2
+        return "!" + self._wrapped(term, _UNARY), _UNARY
+
+    def _scalar(self, argument: int, offset: int, nbytes: int) -> str:
+        name = self._arguments[argument].name or f"argument {argument}"
+        type_name = self._arguments[argument].type_name
+        if _VECTOR.match(type_name):
+            part = offset // max(nbytes, 1)
+            return f"{name}.{'xyzw'[part] if part < 4 else f's{part:x}'}"
+        return name if offset == 0 and " " not in type_name else f"{name}.byte{offset}"
+
+    def _is_plain(self, term: int, number: int) -> bool:
+        """Not a product, not even behind conversions: written after the products."""
+        while self._rows[term].op is Op.CONVERT:
+            term = self._rows[term].args[0]
+        return number == 1 and self._rows[term].op is not Op.MUL
+
+    def _sum(self, constant: int, parts: dict[int, int]) -> tuple[str, int]:
+        """``constant`` plus terms times numbers; what is added comes first."""
+        texts: list[tuple[bool, str]] = []
+        alone = len(parts) == 1 and constant == 0
+        for term, number in sorted(parts.items(), key=lambda item: (item[1] < 0, self._is_plain(*item))):
+            if abs(number) == 1:
+                if alone and number == 1:
+                    return self._text(term)
+                texts.append((number < 0, self._wrapped(term, _PRODUCT if number < 0 else _SUM)))
+            else:
+                texts.append((number < 0, f"{abs(number)} * {self._wrapped(term, _UNARY)}"))
+        if constant or not texts:
+            texts.append((constant < 0, str(abs(constant))))
+        text = ("-" if texts[0][0] else "") + texts[0][1]
+        for negative, part in texts[1:]:
+            text += (" - " if negative else " + ") + part
+        return text, _PRODUCT if alone else _SUM
