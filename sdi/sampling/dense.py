@@ -171,7 +171,7 @@ class _Points:
         made: Array = self._operation(op, [self.value(a) for a in args], kind)
         return made
 
-    def _operation(self, op: Op, values: list[Array], kind: IntType) -> Any:
+    def _operation(self, op: Op, values: list[Array], kind: IntType) -> Any:  # noqa: ANN401 (numpy's operators)
         first, second = values[0], values[1] if len(values) > 1 else values[0]
         match op:
             case Op.CONVERT:

@@ -6,13 +6,17 @@ changes per iteration, and once with the values at iteration t.
 
 from __future__ import annotations
 
-from sdi.clc.syntax import Form, Function, Kind, Node, Space, Tree
+from dataclasses import dataclass
+
+from sdi.clc.syntax import LOOPS, Form, Function, Kind, Node, Space, Tree
 from sdi.sampling.expressions import Expressions
 from sdi.sampling.machine import Body, GaveUp, Loop, Machine, Mode
-from sdi.sampling.terms import I64, Op
+from sdi.sampling.terms import I64, Op, Terms
 from sdi.sampling.values import Pointer, Record, Value, fresh, joined
 
 _MAX_INLINED = 40
+_MAX_UNROLLED = 16
+_MAX_UNROLLED_IN_ALL = 500
 _STEPPING = ("++", "--", "x++", "x--")
 
 
@@ -27,6 +31,7 @@ class Statements:
         self._active: list[int] = []
         self._changed: dict[int, frozenset[int]] = {}
         self._scanned: set[int] = set()
+        self._unrolled_iterations = 0
 
     # -- functions -------------------------------------------------------------------------------
 
@@ -122,6 +127,10 @@ class Statements:
                     self.run(node.children[0])
                 else:
                     raise GaveUp("has a statement that the analysis has no model of", node.begin)
+            case Kind.UNEXPOSED | Kind.OTHER if node.children and 200 <= node.children[-1].kind < 300:
+                if any(c.kind < 400 for c in node.children[:-1]):
+                    raise GaveUp("has a statement that the analysis has no model of", node.begin)
+                self.run(node.children[-1])  # a statement with attributes
             case _:
                 self.expressions.value(node)
 
@@ -167,33 +176,32 @@ class Statements:
         machine.dead = True
 
     def _if(self, node: Node) -> None:
-        machine, terms = self.machine, self.terms
         condition = self.expressions.condition(node.children[0])
-        then, other = node.children[1], (node.children[2] if len(node.children) > 2 else None)
+        then, other = node.children[1], list(node.children[2:])
+        self._branch(condition, [then], other)
+
+    def _branch(self, condition: int, then: list[Node], other: list[Node] | Chain) -> None:
+        """Two paths that meet again."""
+        machine, terms = self.machine, self.terms
         known = terms.value(condition)
         if known is not None:
-            if known:
-                self.run(then)
-            elif other is not None:
-                self.run(other)
+            self._follow(then if known else other)
             return
         opposite = terms.negate(condition)
         base, first = len(machine.guards), len(machine.accesses)
         before = machine.env
         machine.env = dict(before)
         machine.guards.append(condition)
-        self.run(then)
+        self._follow(then)
         then_env, then_dead, then_more = machine.env, machine.dead, machine.guards[base + 1 :]
         del machine.guards[base:]
         middle = len(machine.accesses)
         machine.env, machine.dead = dict(before), False
         machine.guards.append(opposite)
-        if other is not None:
-            self.run(other)
+        self._follow(other)
         other_env, other_dead, other_more = machine.env, machine.dead, machine.guards[base + 1 :]
         del machine.guards[base:]
-        if other is not None:
-            machine.unify(condition, first, middle, base)
+        machine.unify(condition, first, middle, base)
         machine.dead = then_dead and other_dead
         if then_dead:
             machine.env = other_env
@@ -207,6 +215,15 @@ class Statements:
                 then_on = terms.join([opposite, terms.join(list(then_more))], Op.ANY)
                 other_on = terms.join([condition, terms.join(list(other_more))], Op.ANY)
                 machine.guards += [g for g in (then_on, other_on) if terms.value(g) is None]
+
+    def _follow(self, path: list[Node] | Chain) -> None:
+        if isinstance(path, Chain):
+            condition, then = path.branches[0]
+            rest = Chain(path.branches[1:], path.otherwise)
+            self._branch(condition, then, rest if rest.branches else rest.otherwise)
+            return
+        for statement in path:
+            self.run(statement)
 
     # -- loops -----------------------------------------------------------------------------------
 
@@ -271,10 +288,18 @@ class Statements:
         del machine.accesses[accesses:], machine.unknown[unknown:]
         machine.dead = False
         machine.env = dict(before)
+        is_lost = False
         for name in changed:
             if not ends:
+                known = len(terms.rows)
                 value = self._at_iteration(before[name], heads[name], after.get(name), mark, counter)
                 machine.env[name] = value
+                is_lost |= isinstance(value, int) and terms.rows[value].op is Op.OPAQUE and value >= known
+        if is_lost:
+            machine.loops.pop()
+            if self._unrolled(condition, increment, body):
+                return
+            machine.loops.append(number)
         guards = len(machine.guards)
         if first.is_broken:
             machine.doubt()
@@ -292,12 +317,70 @@ class Statements:
         machine.dead = False
         finals, machine.env = machine.env, before
         self._forget(changed)
+        trips = None
+        if held is not None and condition is not None and not self._changes(condition):
+            is_plain = not (first.is_broken or second.is_broken or second.stops or ends)
+            trips = trip_count(terms, held, counter) if is_plain else None
         for name in changed:
             start, final = starts[name], finals.get(name)
-            if isinstance(start, Pointer) and isinstance(final, Pointer) and _roots(start) == _roots(final):
+            if trips is not None:
+                before[name] = self._after(start, counter, trips)
+            elif isinstance(start, Pointer) and isinstance(final, Pointer) and _roots(start) == _roots(final):
                 before[name] = self._placeholder(final)
         if any(n.kind is Kind.RETURN for n in body.walk()):
             machine.doubt()
+
+    def _unrolled(self, condition: Node | None, increment: Node | None, body: Node) -> bool:
+        """Run a loop with a small constant number of iterations one by one; False when it has none."""
+        leaves = (Kind.BREAK, Kind.CONTINUE, Kind.RETURN)
+        if condition is None or any(n.kind in leaves for n in body.walk()):
+            return False
+        machine, terms = self.machine, self.terms
+        env, accesses, unknown = dict(machine.env), len(machine.accesses), len(machine.unknown)
+        for _ in range(_MAX_UNROLLED + 1):
+            known = terms.value(self.expressions.condition(condition))
+            if known is None:
+                break
+            if not known:
+                return True
+            self._unrolled_iterations += 1
+            if self._unrolled_iterations > _MAX_UNROLLED_IN_ALL:
+                break
+            self._once(None, increment, body)
+        machine.env = env
+        del machine.accesses[accesses:], machine.unknown[unknown:]
+        return False
+
+    def _after(self, value: Value, counter: int, trips: int) -> Value:
+        """A variable after the last iteration, from its value at iteration t."""
+        match value:
+            case int():
+                terms = self.terms
+                kind = terms.type(value)
+                constant, parts = terms.parts(value)
+                own = terms.convert(counter, kind)
+                times = terms.convert(trips, kind)
+                total = terms.const(constant, kind)
+                for part, factor in parts.items():
+                    row = terms.rows[part]
+                    if part == own:
+                        part = times
+                    elif row.op is Op.MUL and own in row.args:
+                        part = terms.mul(row.args[1] if row.args[0] == own else row.args[0], times)
+                    elif terms.mentions(part, counter):
+                        return terms.unknown(kind, data=False)
+                    total = terms.add(total, terms.scale(part, factor))
+                return total
+            case Pointer() if len(value.choices) == 1:
+                root, offset = value.choices[0]
+                after = self._after(offset, counter, trips)
+                return Pointer(((root, after),)) if isinstance(after, int) else None
+            case tuple():
+                return tuple(self._after(v, counter, trips) for v in value)
+            case Record():
+                return Record(tuple((n, self._after(v, counter, trips)) for n, v in value.fields))
+            case _:
+                return None
 
     def _once(self, condition: Node | None, increment: Node | None, body: Node) -> tuple[Body, int | None]:
         """One iteration, and the term of its condition."""
@@ -415,25 +498,57 @@ class Statements:
     # -- switch ----------------------------------------------------------------------------------
 
     def _switch(self, node: Node) -> None:
-        """Each label begins a path of its own; a path that falls through makes the next one uncertain."""
-        machine = self.machine
-        self.expressions.value(node.children[0])
+        """A chain of branches, unless a ``break`` stands inside a statement."""
+        value = self.expressions.value(node.children[0])
         body = node.children[-1]
         if body.kind is not Kind.COMPOUND:
             raise GaveUp("has a switch that the analysis can't read", node.begin)
+        sections = self._sections(body)
+        conditions = [self._chosen(value, labels) for labels, _ in sections]
+        if any(_breaks(s) for _, statements in sections for s in statements) or None in conditions:
+            self._uncertain(node, [statements for _, statements in sections])
+            return
+        branches: list[tuple[int, list[Node]]] = []
+        otherwise: list[Node] = []
+        for (labels, statements), condition in zip(sections, conditions, strict=True):
+            assert condition is not None
+            if None in labels:
+                otherwise = statements
+                # Labels beside ``default`` choose what no other label chooses.
+                continue
+            branches.append((condition, statements))
+        if branches:
+            self._follow(Chain(branches, otherwise))
+        else:
+            self._follow(otherwise)
+
+    def _chosen(self, value: Value, labels: list[Node | None]) -> int | None:
+        """Whether a switch jumps to one of some labels; None when that is not known."""
+        if not isinstance(value, int):
+            value = self.terms.unknown(I64)
+        found: list[int] = []
+        for label in labels:
+            if label is not None:
+                chosen = self.expressions.value(label)
+                if not isinstance(chosen, int):
+                    return None
+                found.append(self.terms.equal(value, self.terms.convert(chosen, self.terms.type(value))))
+        return self.terms.join(found, Op.ANY)
+
+    def _uncertain(self, node: Node, sections: list[list[Node]]) -> None:
+        """Each label begins a path of its own that may or may not be taken."""
+        machine = self.machine
         changed = self._changes(node)
         base = len(machine.guards)
         before = machine.env
-        may_leave = any(n.kind in (Kind.RETURN, Kind.CONTINUE) for n in body.walk())
-        for statements in self._sections(body):
+        may_leave = any(n.kind in (Kind.RETURN, Kind.CONTINUE) for n in node.walk())
+        for statements in sections:
             machine.env = dict(before)
             self._forget(changed)
             machine.doubt()
             frame = Body(len(machine.guards), len(machine.accesses), is_switch=True)
             machine.bodies.append(frame)
             for statement in statements:
-                if statement.kind is Kind.BREAK:
-                    break
                 self.run(statement)
             machine.bodies.pop()
             machine.dead = False
@@ -443,22 +558,85 @@ class Statements:
         if may_leave:
             machine.doubt()
 
-    def _sections(self, body: Node) -> list[list[Node]]:
-        """What runs from each label on."""
+    def _sections(self, body: Node) -> list[tuple[list[Node | None], list[Node]]]:
+        """(labels, None for ``default``; what runs from there to the first ``break``)."""
         statements: list[Node] = []
-        labels: list[int] = []
+        places: dict[int, list[Node | None]] = {}
         for child in body.children:
             while child.kind in (Kind.CASE, Kind.DEFAULT):
-                labels.append(len(statements))
+                label = child.children[0] if child.kind is Kind.CASE else None
+                places.setdefault(len(statements), []).append(label)
                 if len(child.children) != (2 if child.kind is Kind.CASE else 1):
                     raise GaveUp("has a range of cases", child.begin)
                 child = child.children[-1]
             statements.append(child)
-        if any(n.kind in (Kind.CASE, Kind.DEFAULT) for s in statements for n in s.walk()) and not any(
-            n.kind is Kind.SWITCH for s in statements for n in s.walk()
-        ):
+        if any(_labels(s) for s in statements):
             raise GaveUp("has a label inside a statement of a switch", body.begin)
-        return [statements[at:] for at in labels]
+        found: list[tuple[list[Node | None], list[Node]]] = []
+        for at, labels in places.items():
+            run: list[Node] = []
+            for statement in statements[at:]:
+                if statement.kind is Kind.BREAK:
+                    break
+                run.append(statement)
+            found.append((labels, run))
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """``if ... else if ... else``: (condition, statements) each, and what runs otherwise."""
+
+    branches: list[tuple[int, list[Node]]]
+    otherwise: list[Node]
+
+
+def _breaks(node: Node) -> bool:
+    """Whether a ``break`` in a statement leaves what is around the statement."""
+    if node.kind is Kind.BREAK:
+        return True
+    if node.kind in LOOPS or node.kind is Kind.SWITCH:
+        return False
+    return any(_breaks(child) for child in node.children)
+
+
+def _labels(node: Node) -> bool:
+    """Whether a label in a statement belongs to a switch around the statement."""
+    if node.kind in (Kind.CASE, Kind.DEFAULT):
+        return True
+    return node.kind is not Kind.SWITCH and any(_labels(child) for child in node.children)
+
+
+def trip_count(terms: Terms, condition: int, counter: int) -> int | None:
+    """How often ``i < n`` or ``i <= n`` holds for i = start + step * t, as a term; None for other ones."""
+    row = terms.rows[condition]
+    is_strict = row.op is Op.LT
+    if not is_strict:
+        row = terms.rows[row.args[0]] if row.op is Op.NOT else row
+        if row.op is not Op.LT:
+            return None
+    small, large = row.args if is_strict else (row.args[1], row.args[0])
+    kind = terms.type(small)
+    own = terms.convert(counter, kind)
+    _, parts = terms.parts(terms.sub(large, small))
+    step = -parts.pop(own, 0)
+    if step <= 0 or any(terms.mentions(part, counter) for part in parts):
+        return None
+
+    def at_start(term: int) -> int:
+        constant, inner = terms.parts(term)
+        inner.pop(own, None)
+        return terms.sum(constant, inner, kind)
+
+    small, large = at_start(small), at_start(large)
+    if any(terms.mentions(t, counter) for t in (small, large)):
+        return None
+    first = terms.less(small, large) if is_strict else terms.negate(terms.less(large, small))
+    wide = kind if kind.bits == 64 else I64  # the distance may be too large for their type
+    rest = terms.sub(terms.convert(large, wide), terms.convert(small, wide))
+    rest = terms.add(rest, terms.const(step - is_strict, wide))
+    trips = terms.binary(Op.DIV, rest, terms.const(step, wide))
+    return terms.select(first, trips, terms.const(0, wide))
 
 
 def _roots(pointer: Pointer) -> list[int]:

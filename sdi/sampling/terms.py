@@ -163,6 +163,19 @@ class Terms:
         """Whether it depends on no unknown and no counter made since there were ``mark`` terms."""
         return self._newest[term] < mark
 
+    def mentions(self, term: int, leaf: int) -> bool:
+        """Whether ``leaf`` is below ``term``."""
+        seen: set[int] = set()
+        pending = [term]
+        while pending:
+            at = pending.pop()
+            if at == leaf:
+                return True
+            if at not in seen and at > leaf:  # arguments are older than what they are in
+                seen.add(at)
+                pending += self.rows[at].args
+        return False
+
     # -- sums ------------------------------------------------------------------------------------
 
     def parts(self, term: int) -> tuple[int, dict[int, int]]:

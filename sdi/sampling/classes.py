@@ -1,0 +1,106 @@
+"""How regular a kernel's accesses are, whatever the launch."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from sdi.sampling.analysis import KernelAnalysis
+from sdi.sampling.machine import Access, Mode
+from sdi.sampling.terms import Op, Row, TermTable
+
+
+class Shape(IntEnum):
+    """What an offset is, in ids and loop counters, for given scalars.
+
+    UNIFORM: a constant.  QUASI_AFFINE: affine but for floor divisions, modulo, minima, maxima and
+    choices.  COMPUTED: another function of ids, scalars and constants.  DATA: it depends on memory.
+    """
+
+    UNIFORM = 0
+    AFFINE = 1
+    QUASI_AFFINE = 2
+    COMPUTED = 3
+    DATA = 4
+
+
+def shapes(table: TermTable) -> list[Shape]:
+    """The shape of every term."""
+    found: list[Shape] = []
+    for row in table.rows:
+        found.append(_shape(row, found, table))
+    return found
+
+
+def _shape(row: Row, known: list[Shape], table: TermTable) -> Shape:
+    parts = [known[a] for a in row.args]
+    worst = max(parts, default=Shape.UNIFORM)
+    match row.op:
+        case Op.GLOBAL_ID | Op.GROUP_ID | Op.LOCAL_ID | Op.COUNTER:
+            return Shape.AFFINE
+        case Op.OPAQUE:
+            return Shape.DATA
+        case Op.MUL | Op.MUL24:
+            return worst if min(parts) is Shape.UNIFORM else max(worst, Shape.COMPUTED)
+        case Op.LINEAR | Op.CONVERT:
+            return worst
+        case Op.SELECT:
+            if parts[0] is Shape.UNIFORM:
+                return worst
+            return max(parts[1], parts[2], Shape.QUASI_AFFINE)  # one of two, whatever the condition
+        case Op.GEOMETRIC:
+            return max(parts[0], parts[1], Shape.QUASI_AFFINE)
+        case _ if worst is Shape.UNIFORM:
+            return worst
+        case Op.FLOORDIV | Op.FLOORMOD | Op.MIN | Op.MAX | Op.LT | Op.EQ | Op.NOT | Op.ALL | Op.ANY:
+            return max(worst, Shape.QUASI_AFFINE)
+        case Op.DIV | Op.REM | Op.SHL | Op.SHR if parts[1] is Shape.UNIFORM:
+            return max(worst, Shape.QUASI_AFFINE)
+        case Op.AND | Op.OR | Op.XOR if min(parts) is Shape.UNIFORM:
+            return max(worst, Shape.QUASI_AFFINE)
+        case _:
+            return max(worst, Shape.COMPUTED)
+
+
+def shape_of(access: Access, analysis: KernelAnalysis, known: list[Shape]) -> Shape:
+    """The shape of an access: that of its offset, or DATA when a counter in it has no bound but data."""
+    table = analysis.table
+    found = known[access.offset]
+    counters = _counters(access.offset, table)
+    for number in access.loops:
+        loop = analysis.loops[number]
+        if loop is not None and loop.counter in counters:
+            bounds = [known[c] for c in loop.conditions if _mentions(c, loop.counter, table)]
+            if not bounds or min(bounds) is Shape.DATA:
+                return Shape.DATA
+    return found
+
+
+def kernel_shapes(analysis: KernelAnalysis) -> tuple[Shape, Shape]:
+    """The worst shape of any access, and of any write."""
+    known = shapes(analysis.table)
+    every = [(a.mode, shape_of(a, analysis, known)) for a in analysis.accesses]
+    worst = max((s for _, s in every), default=Shape.UNIFORM)
+    writes = max((s for m, s in every if m is Mode.WRITE), default=Shape.UNIFORM)
+    if any(e.reads_anything or e.writes_anything for e in analysis.pointers):
+        worst = Shape.DATA
+    if any(e.writes_anything for e in analysis.pointers):
+        writes = Shape.DATA
+    return worst, writes
+
+
+def _counters(term: int, table: TermTable) -> set[int]:
+    found: set[int] = set()
+    seen: set[int] = set()
+    pending = [term]
+    while pending:
+        at = pending.pop()
+        if at not in seen:
+            seen.add(at)
+            if table.rows[at].op is Op.COUNTER:
+                found.add(at)
+            pending += table.rows[at].args
+    return found
+
+
+def _mentions(term: int, counter: int, table: TermTable) -> bool:
+    return counter in _counters(term, table)

@@ -1,0 +1,180 @@
+"""How the kernels of this folder are launched, by file and name.
+
+A launch: global size, local size, arguments, and perhaps a global offset.  Arguments: ``B(n)`` is a buffer of
+n ints, ``U(n)`` an unsigned and ``H(n)`` a short value, ``L(n)`` local memory of n bytes, ``V(a, b, ...)``
+several ints as one value, ``I(n)`` an int.
+"""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+import numpy as np
+
+from sdi.ndrange import NDRange
+from tests.sampling.checking import Argument, Launch
+
+FOLDER = Path(__file__).parent
+
+
+def B(ints: int) -> Argument:  # noqa: N802
+    """A buffer, on a boundary that every vector type is happy with."""
+    return np.zeros(4 * ints, np.uint8)
+
+
+def I(value: int) -> Argument:  # noqa: N802, E743
+    """An int."""
+    return struct.pack("<i", value)
+
+
+def U(value: int) -> Argument:  # noqa: N802
+    """A uint."""
+    return struct.pack("<I", value)
+
+
+def H(value: int) -> Argument:  # noqa: N802
+    """A short."""
+    return struct.pack("<h", value)
+
+
+def L(nbytes: int) -> Argument:  # noqa: N802
+    """Local memory."""
+    return nbytes
+
+
+def V(*values: int) -> Argument:  # noqa: N802
+    """Several ints as one value."""
+    return struct.pack(f"<{len(values)}i", *values)
+
+
+def launch(size: object, local: object, arguments: object, offset: object = None) -> Launch:
+    """A launch from short forms."""
+    sizes = size if isinstance(size, tuple) else (size,)
+    locals_ = local if isinstance(local, tuple) else (local,)
+    starts = offset if isinstance(offset, tuple) else (offset or 0,) * len(sizes)
+
+    def three(values: tuple[object, ...], rest: int) -> tuple[int, int, int]:
+        x, y, z = (*(int(str(v)) for v in values), *(rest,) * (3 - len(values)))
+        return (x, y, z)
+
+    assert isinstance(arguments, list)
+    return Launch(NDRange(len(sizes), three(starts, 0), three(sizes, 1), three(locals_, 1)), tuple(arguments))
+
+
+LAUNCHES: dict[str, dict[str, list[Launch]]] = {
+    "affine": {
+        "copy": [launch(64, 8, [B(64), B(64)]), launch(40, 4, [B(80), B(80)], 16)],
+        "copy_guarded": [launch(64, 8, [B(64), B(64), I(n)]) for n in (0, 1, 45, 64)],
+        "copy_early": [launch(64, 8, [B(64), B(64), U(n)]) for n in (0, 37, 64)],
+        "reversed": [launch(64, 8, [B(64), B(64), I(n)]) for n in (45, 64)],
+        "every_third": [launch(32, 4, [B(100), I(n)]) for n in (0, 2)],
+        "by_group": [launch(64, 8, [B(8)]), launch(64, 8, [B(9)], 3)],
+        "leader": [launch(64, 8, [B(64), B(8), I(n)]) for n in (30, 64)],
+        "last_of_group": [launch(64, 8, [B(64)]), launch(64, 8, [B(80)], 5)],
+        "matrix": [launch((16, 12), (4, 2), [B(192), B(192), I(w), I(h)]) for w, h in ((16, 12), (13, 9))],
+        "matrix_early": [
+            launch((16, 12), (4, 2), [B(192), B(192), I(w), I(h)]) for w, h in ((16, 12), (13, 9))
+        ],
+        "turned": [launch((16, 12), (4, 2), [B(192), B(192), I(w), I(h)]) for w, h in ((16, 12), (13, 9))],
+        "interior": [launch((16, 12), (4, 2), [B(192), B(192), I(16), I(12)])],
+        "border": [launch((16, 12), (4, 2), [B(192), I(w), I(h)]) for w, h in ((16, 12), (13, 9))],
+        "not_five": [launch(64, 8, [B(64)])],
+        "lower_triangle": [launch((16, 16), (4, 2), [B(256), I(n)]) for n in (16, 11)],
+        "diagonal": [launch((16, 16), (4, 2), [B(256), I(n)]) for n in (16, 11)],
+        "volume": [launch((8, 6, 4), (2, 3, 1), [B(192), B(192), I(8), I(6)])],
+        "both_sides": [launch(64, 8, [B(64), B(64)])],
+        "one_side": [launch(64, 8, [B(64), B(64)])],
+        "zero_then_maybe": [launch(64, 8, [B(64), B(64)])],
+        "flagged": [launch(64, 8, [B(64), I(n)]) for n in (0, 3)],
+        "joined": [launch(64, 8, [B(80), I(n)]) for n in (20, 64)],
+        "nested_returns": [launch(64, 8, [B(200), I(40), I(m)]) for m in (10, 50)],
+        "offset_ids": [launch(64, 8, [B(64)], 7)],
+        "pointers": [launch(16, 4, [B(200), I(n)]) for n in (16, 20)],
+        "choice_of_pointer": [launch(16, 4, [B(16), B(16), I(n)]) for n in (0, 1)],
+        "data_choice_of_pointer": [launch(16, 4, [B(16), B(16), B(4)])],
+        "chars": [launch(64, 8, [B(40)])],
+        "cast_to_bytes": [launch(64, 8, [B(20)])],
+        "switched": [launch(32, 8, [B(128), I(n)]) for n in (0, 1, 2, 7)],
+    },
+    "loops": {
+        "dot_rows": [launch(16, 4, [B(16 * 9), B(9), B(16), I(n)]) for n in (9, 0)],
+        "grid_stride": [launch(32, 8, [B(100), B(100), I(n)]) for n in (100, 64, 20, 0)],
+        "grid_stride_while": [launch(32, 8, [B(100), B(100), U(n)]) for n in (100, 20)],
+        "descending": [launch(16, 4, [B(160), I(n)]) for n in (10, 0)],
+        "descending_unsigned": [launch(16, 4, [B(160), U(n)]) for n in (10, 0)],
+        "countdown": [launch(16, 4, [B(160), I(n)]) for n in (10, 0)],
+        "step_two": [launch(8, 4, [B(400), I(30), I(s)]) for s in (1, 2, 7)],
+        "triangle_loop": [launch(16, 4, [B(256), I(16)])],
+        "rest_of_row": [launch(16, 4, [B(256), I(16), I(k)]) for k in (0, 9, 15, 20)],
+        "nested": [launch(8, 2, [B(240), B(240), I(6), I(5)])],
+        "secondary": [launch(8, 2, [B(100), B(100), I(7), I(s)]) for s in (1, 8)],
+        "conditional_induction": [launch(8, 2, [B(100), B(100), I(7)])],
+        "with_continue": [launch(8, 2, [B(100), B(100), I(7)])],
+        "skipping_continue": [launch(8, 2, [B(100), I(7)])],
+        "with_break": [launch(8, 2, [B(100), B(100), I(7)])],
+        "plain_break": [launch(8, 2, [B(100), I(7), I(n)]) for n in (30, 100)],
+        "write_then_break": [launch(8, 2, [B(100), I(7), I(n)]) for n in (3, 100)],
+        "return_in_loop": [launch(8, 2, [B(100), B(100), I(7)])],
+        "do_once_more": [launch(8, 2, [B(100), I(n)]) for n in (7, 0)],
+        "until_equal": [launch(8, 2, [B(100), I(n)]) for n in (7, 0)],
+        "doubling": [launch(8, 2, [B(200), I(n)]) for n in (20, 1)],
+        "halving": [launch(32, 8, [B(32)]), launch(20, 5, [B(32)])],
+        "data_bound": [launch(16, 4, [B(17), B(128)])],
+        "after_loop": [launch(8, 2, [B(600), I(n)]) for n in (0, 10, 12)],
+        "unrolled_table": [launch(8, 2, [B(600)])],
+        "changed_bound": [launch(8, 2, [B(100), I(7)])],
+        "swapped": [launch(8, 2, [B(8), B(8), I(n)]) for n in (1, 2)],
+        "both_in_loop": [launch(8, 2, [B(100), B(100), I(7)])],
+    },
+    "quasi": {
+        "flat_to_matrix": [launch(60, 6, [B(120), I(w)]) for w in (10, 7)],
+        "there_and_back": [launch(60, 6, [B(120), I(w)]) for w in (10, 7)],
+        "clamped": [launch(64, 8, [B(64), B(64), I(64)])],
+        "clamped_by_choice": [launch(64, 8, [B(64), B(64), I(64)])],
+        "store_clamped": [launch(64, 8, [B(64), I(n)]) for n in (64, 20)],
+        "even_odd": [launch(64, 8, [B(64)])],
+        "butterfly": [launch(64, 8, [B(128), I(bit)]) for bit in (0, 2, 5)],
+        "tiles": [launch((16, 12), (4, 2), [B(192), I(16)])],
+        "negative_division": [launch(32, 8, [B(100), I(c)]) for c in (9, 16)],
+        "wraps_below": [launch(32, 8, [B(100), U(n)]) for n in (10, 100)],
+        "guarded_minus_one": [launch(32, 8, [B(100)])],
+        "narrow": [launch(32, 8, [B(256)])],
+        "narrow_short": [launch(32, 8, [B(256), H(n)]) for n in (100, -10)],
+        "signed_unsigned": [launch(32, 8, [B(256), I(n)]) for n in (10, -1)],
+        "product_of_ids": [launch((8, 8), (2, 2), [B(100)])],
+        "parity_of_group": [launch(64, 8, [B(64)])],
+        "big_mask": [launch(64, 8, [B(64), I(m)]) for m in (7, 42, 0)],
+        "variable_shift": [launch(64, 8, [B(64)])],
+        "multiplied24": [launch((8, 8), (2, 2), [B(100), I(10)])],
+        "absolute": [launch(32, 8, [B(64), I(c)]) for c in (0, 13)],
+        "not_zero": [launch(32, 8, [B(64), I(20)])],
+        "from_float": [launch(32, 8, [B(64), I(20)])],
+    },
+    "shapes": {
+        "four_floats": [launch(16, 4, [B(64), B(64)])],
+        "components": [launch(8, 4, [B(64), I(0)])],
+        "three_floats": [launch(16, 4, [B(64)])],
+        "vector_store": [launch(16, 4, [B(1024), B(1024)])],
+        "coordinates": [launch((8, 6), (2, 3), [B(200), I(12)])],
+        "int4_of_ids": [launch(8, 4, [B(200), V(2, 3, 4, 5)])],
+        "fields": [launch(16, 4, [B(200), I(n)]) for n in (16, 11)],
+        "whole_items": [launch(16, 4, [B(100), B(100)])],
+        "size_argument": [launch((8, 6), (2, 3), [B(200), V(7, 5, 0)])],
+        "helpers": [launch(16, 4, [B(200), I(n)]) for n in (16, 5)],
+        "by_pointer": [launch(16, 4, [B(64)])],
+        "table": [launch(16, 4, [B(64)])],
+        "group_copy": [launch(32, 8, [B(32), B(32), L(32)])],
+        "group_copy_strided": [launch(32, 8, [B(64), L(32), U(6)])],
+        "reduction": [launch(32, 8, [B(32), B(4), L(32)])],
+        "gather": [launch(32, 8, [B(32), B(64), B(32)])],
+        "scatter": [launch(32, 8, [B(32), B(64), I(50)])],
+        "private_array": [launch(32, 8, [B(64)])],
+        "counts": [launch(32, 8, [B(64), B(1)])],
+        "increments": [launch(32, 8, [B(100)])],
+        "any_dimension": [launch((8, 6), (2, 3), [B(64)])],
+        "matrix_multiply": [
+            launch((12, 8), (4, 4), [B(70), B(90), B(99), I(7), I(11), I(k), L(64), L(64)]) for k in (5, 8)
+        ],
+    },
+}

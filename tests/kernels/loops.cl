@@ -1,0 +1,239 @@
+// Loops.
+
+__kernel void dot_rows(__global const float *a, __global const float *x, __global float *y, int n)
+{
+    int row = get_global_id(0);
+    float sum = 0.0f;
+    for (int k = 0; k < n; k++)
+        sum += a[row * n + k] * x[k];
+    y[row] = sum;
+}
+
+__kernel void grid_stride(__global const int *a, __global int *b, int n)
+{
+    for (int i = get_global_id(0); i < n; i += get_global_size(0))
+        b[i] = a[i];
+}
+
+__kernel void grid_stride_while(__global const int *a, __global int *b, uint n)
+{
+    uint i = get_global_id(0);
+    while (i < n) {
+        b[i] = a[i];
+        i += get_global_size(0);
+    }
+}
+
+__kernel void descending(__global int *b, int n)
+{
+    int g = get_global_id(0);
+    for (int k = n - 1; k >= 0; k--)
+        b[g * n + k] = k;
+}
+
+__kernel void descending_unsigned(__global int *b, uint n)
+{
+    uint g = get_global_id(0);
+    for (uint k = n; k > 0; --k)
+        b[g * n + k - 1] = k;
+}
+
+__kernel void countdown(__global int *b, int n)
+{
+    __global int *p = b + get_global_id(0) * n;
+    int k = n;
+    while (k--)
+        *p++ = k;
+}
+
+__kernel void step_two(__global int *b, int n, int step)
+{
+    for (int k = 1; k <= n; k += step)
+        b[get_global_id(0) * 40 + k] = k;
+}
+
+__kernel void triangle_loop(__global int *b, int n)
+{
+    int y = get_global_id(0);
+    for (int x = 0; x <= y; x++)
+        b[y * n + x] = 1;
+}
+
+__kernel void rest_of_row(__global int *b, int n, int k)
+{
+    int y = get_global_id(0);
+    for (int x = k + 1; x < n; x++)
+        b[y * n + x] = 1;
+}
+
+__kernel void nested(__global const int *a, __global int *b, int w, int h)
+{
+    int z = get_global_id(0);
+    for (int y = 0; y < h; y++)
+        for (int x = 0; x < w; x++)
+            b[(z * h + y) * w + x] = a[(z * h + y) * w + x];
+}
+
+__kernel void secondary(__global const int *a, __global int *b, int n, int stride)
+{
+    int from = get_global_id(0), to = get_global_id(0) * n;
+    for (int k = 0; k < n; k++) {
+        b[to] = a[from];
+        to++;
+        from += stride;
+    }
+}
+
+__kernel void conditional_induction(__global const int *a, __global int *b, int n)
+{
+    int at = get_global_id(0) * n;
+    for (int k = 0; k < n; k++)
+        if (a[get_global_id(0) * n + k] > 0)
+            b[at++] = k;
+}
+
+__kernel void with_continue(__global const int *a, __global int *b, int n)
+{
+    int g = get_global_id(0);
+    for (int k = 0; k < n; k++) {
+        if (k == 2)
+            continue;
+        b[g * n + k] = a[g * n + k];
+    }
+}
+
+__kernel void skipping_continue(__global int *b, int n)
+{
+    int g = get_global_id(0), at = 0;
+    for (int k = 0; k < n; k++) {
+        if (k & 1)
+            continue;
+        b[g * n + at] = k;
+        at++;
+    }
+}
+
+__kernel void with_break(__global const int *a, __global int *b, int n)
+{
+    int g = get_global_id(0);
+    for (int k = 0; k < n; k++) {
+        if (a[g * n + k] == 1)
+            break;
+        b[g * n + k] = 2;
+    }
+}
+
+__kernel void plain_break(__global int *b, int n, int limit)
+{
+    int g = get_global_id(0);
+    for (int k = 0; k < n; k++) {
+        int at = g * n + k;
+        if (at >= limit)
+            break;
+        b[at] = 2;
+    }
+}
+
+__kernel void write_then_break(__global int *b, int n, int limit)
+{
+    int g = get_global_id(0);
+    for (int k = 0; k < n; k++) {
+        b[g * n + k] = 2;
+        if (k >= limit)
+            break;
+    }
+}
+
+__kernel void return_in_loop(__global const int *a, __global int *b, int n)
+{
+    int g = get_global_id(0);
+    for (int k = 0; k < n; k++)
+        if (a[k] > 1)
+            return;
+    b[g] = 1;
+}
+
+__kernel void do_once_more(__global int *b, int n)
+{
+    int g = get_global_id(0), k = 0;
+    do {
+        b[g * (n + 1) + k] = k;
+        k++;
+    } while (k < n);
+}
+
+__kernel void until_equal(__global int *b, int n)
+{
+    int g = get_global_id(0);
+    for (int k = 0; k != n; k++)
+        b[g * n + k] = k;
+}
+
+__kernel void doubling(__global int *b, int n)
+{
+    for (int s = 1; s < n; s *= 2)
+        b[get_global_id(0) * n + s] = s;
+}
+
+__kernel void halving(__global int *b)
+{
+    int lid = get_local_id(0);
+    for (int s = get_local_size(0) / 2; s > 0; s >>= 1)
+        if (lid < s)
+            b[get_group_id(0) * get_local_size(0) + lid + s] = s;
+}
+
+__kernel void data_bound(__global const int *rows, __global int *b)
+{
+    int g = get_global_id(0);
+    for (int k = rows[g] & 3; k < (rows[g + 1] & 7); k++)
+        b[g * 8 + k] = k;
+}
+
+__kernel void after_loop(__global int *b, int n)
+{
+    int k, g = get_global_id(0);
+    for (k = 0; k < n; k += 3)
+        b[g * 64 + k] = k;
+    b[g * 64 + k] = -1;
+}
+
+__kernel void unrolled_table(__global int *b)
+{
+    int g = get_global_id(0), at = 1;
+    for (int k = 0; k < 4; k++) {
+        b[g * 64 + at] = k;
+        at = at * 3 + 1;
+    }
+}
+
+__kernel void changed_bound(__global int *b, int n)
+{
+    int g = get_global_id(0), m = n;
+    for (int k = 0; k < m; k++) {
+        b[g * n + k] = k;
+        m = m - 1;
+    }
+}
+
+__kernel void swapped(__global int *a, __global int *b, int n)
+{
+    __global int *from = a, *to = b;
+    for (int k = 0; k < n; k++) {
+        to[get_global_id(0)] = from[get_global_id(0)] + 1;
+        __global int *other = from;
+        from = to;
+        to = other;
+    }
+}
+
+__kernel void both_in_loop(__global const int *a, __global int *b, int n)
+{
+    int g = get_global_id(0);
+    for (int k = 0; k < n; k++) {
+        if (a[k] > g)
+            b[g * n + k] = 1;
+        else
+            b[g * n + k] = 2;
+    }
+}
