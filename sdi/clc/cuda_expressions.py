@@ -420,9 +420,9 @@ class Expressions:
 
     def _assignment(self, left: Node, right: Node) -> str:
         value = self(right)
-        if left.type.volatile and left.type.form in (Form.VECTOR, Form.RECORD):
-            if self._components(left) is None:
-                return f"_cl_store({self(left)}, {value})"
+        is_object = left.type.form in (Form.VECTOR, Form.RECORD) and self._components(left) is None
+        if left.type.volatile and is_object:
+            return f"_cl_store({self(left)}, {value})"
         return f"({self.target(left)} = {value})"
 
     def _compound_assignment(self, node: Node, left: Node, right: Node) -> str:

@@ -145,7 +145,8 @@ class Statements:
 
     def _clauses(self, node: Node) -> tuple[int, int, int]:
         """Offsets of a loop's two semicolons and of the parenthesis that closes its head."""
-        text, depth, found = self.tree.text, 0, []
+        text, depth = self.tree.text, 0
+        found: list[int] = []
         at = node.begin
         while True:
             char = text[at]

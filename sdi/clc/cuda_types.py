@@ -30,16 +30,15 @@ _ENUMERATION = re.compile(r"enum .*|(?!__)[A-Za-z_]\w*")  # one without a tag ha
 
 # Words of C++ and CUDA that OpenCL C programs may use as names.  Source: C++20 working draft N4861,
 # section 5.11; CUDA C++ programming guide, "Built-in Variables".
-RESERVED = frozenset(
-    """
-    alignas alignof and and_eq asm bitand bitor bool catch char char16_t char32_t char8_t class compl concept
-    const_cast consteval constexpr constinit co_await co_return co_yield decltype delete dynamic_cast
-    explicit export extern false final friend import inline module mutable namespace new noexcept not not_eq
-    nullptr operator or or_eq override private protected public register reinterpret_cast requires
-    static_assert static_cast template this thread_local throw true try typeid typename typeof using virtual
-    wchar_t xor xor_eq threadIdx blockIdx blockDim gridDim warpSize dim3 printf memcpy linux unix
-    """.split()
-)
+_WORDS = """
+alignas alignof and and_eq asm bitand bitor bool catch char char16_t char32_t char8_t class compl concept
+const_cast consteval constexpr constinit co_await co_return co_yield decltype delete dynamic_cast
+explicit export extern false final friend import inline module mutable namespace new noexcept not not_eq
+nullptr operator or or_eq override private protected public register reinterpret_cast requires
+static_assert static_cast template this thread_local throw true try typeid typename typeof using virtual
+wchar_t xor xor_eq threadIdx blockIdx blockDim gridDim warpSize dim3 printf memcpy linux unix
+"""
+RESERVED = frozenset(_WORDS.split())
 
 
 class UnknownConstruct(Exception):

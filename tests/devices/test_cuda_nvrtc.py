@@ -1,0 +1,155 @@
+"""The cache of compiled programs, the fills' arithmetic and the parameter block (no GPU needed)."""
+
+from __future__ import annotations
+
+import ctypes
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from sdi.clc.cuda import translate
+from sdi.devices.base import DeviceBuffer, LocalBytes
+from sdi.devices.cuda import _Buffer, _packed, _parameter_block
+from sdi.devices.cuda_memory import Fills, Pinned, check_range, fill_pattern
+from sdi.devices.nvrtc import Cache, key_of
+
+
+def test_a_cached_value_comes_back(tmp_path: Path) -> None:
+    cache = Cache(tmp_path / "new")
+    assert cache.get(b"key") is None
+    cache.put(b"key", b"value")
+    assert cache.get(b"key") == b"value"
+    assert Cache(tmp_path / "new").get(b"key") == b"value"
+    assert cache.get(b"other") is None
+
+
+@pytest.mark.logs("is damaged")
+@pytest.mark.parametrize("damage", ["cut", "flipped", "empty", "other"])
+def test_a_damaged_file_counts_as_absent(tmp_path: Path, damage: str) -> None:
+    cache = Cache(tmp_path)
+    cache.put(b"key", bytes(range(256)))
+    (file,) = tmp_path.iterdir()
+    content = bytearray(file.read_bytes())
+    content[100] ^= 1
+    file.write_bytes(
+        {"cut": content[:60], "flipped": content, "empty": b"", "other": b"text\n" * 100}[damage]
+    )
+    assert cache.get(b"key") is None
+    cache.put(b"key", b"again")
+    assert cache.get(b"key") == b"again"
+
+
+def test_a_folder_that_cannot_be_written_is_no_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    cache = Cache(tmp_path / "file" / "below")
+    cache.put(b"key", b"value")
+    assert cache.get(b"key") is None
+
+
+_WRITER = """
+import sys
+from pathlib import Path
+from sdi.devices.nvrtc import Cache
+cache, number = Cache(Path(sys.argv[1])), int(sys.argv[2])
+for _ in range(100):
+    cache.put(b"key", bytes([number]) * (1000 + number * 777))
+    found = cache.get(b"key")
+    assert found is not None and len(found) == 1000 + found[0] * 777 and len(set(found)) == 1
+"""
+
+
+def test_processes_may_write_one_value_at_once(tmp_path: Path) -> None:
+    processes = [
+        subprocess.Popen([sys.executable, "-c", _WRITER, str(tmp_path), str(number)]) for number in range(3)
+    ]
+    for process in processes:
+        assert process.wait(60) == 0
+    assert len(list(tmp_path.iterdir())) == 1, "no temporary file stays"
+
+
+def test_the_least_recently_used_go_first(tmp_path: Path) -> None:
+    cache = Cache(tmp_path, max_nbytes=5000)
+    for number in range(8):
+        cache.put(b"%d" % number, bytes(1000))
+        cache.get(b"0")
+    assert cache.get(b"0") is not None
+    assert cache.get(b"7") is not None
+    assert cache.get(b"1") is None
+
+
+def test_keys_differ_when_a_part_does() -> None:
+    assert len({key_of("ab", "c"), key_of("a", "bc"), key_of("abc"), key_of("abc", "")}) == 4
+
+
+@pytest.mark.parametrize("pattern_nbytes", [1, 2, 4, 8, 16, 32, 64, 128])
+@pytest.mark.parametrize("count", [1, 3, 1000, 5000])
+def test_a_fill_repeats_its_pattern(pattern_nbytes: int, count: int) -> None:
+    memory = bytearray(pattern_nbytes * (count + 2))
+
+    def put(width: int) -> object:
+        def fill(at: int, value: int, many: int) -> None:
+            memory[at : at + width * many] = value.to_bytes(width, "little") * many
+
+        return fill
+
+    def set_rows(at: int, pitch: int, value: int, width: int, height: int) -> None:
+        for row in range(height):
+            memory[at + row * pitch : at + row * pitch + 4] = value.to_bytes(4, "little")
+
+    def copy(to: int, from_: int, nbytes: int) -> None:
+        assert from_ + nbytes <= to, "copies never overlap"
+        memory[to : to + nbytes] = memory[from_ : from_ + nbytes]
+
+    fills = Fills(put(1), put(2), put(4), set_rows, copy)  # type: ignore[arg-type]
+    pattern = bytes(range(1, pattern_nbytes + 1))
+    fill_pattern(fills, pattern_nbytes, pattern_nbytes * count, pattern)
+    assert memory == bytes(pattern_nbytes) + pattern * count + bytes(pattern_nbytes)
+
+
+def test_patterns_and_ranges_out_of_bounds_are_refused() -> None:
+    with pytest.raises(ValueError, match="3 bytes"):
+        fill_pattern(Fills(*[lambda *_: None] * 5), 0, 6, b"abc")  # type: ignore[arg-type]
+    check_range(4, 4, 8)
+    for nbytes, offset in ((5, 4), (1, -1), (0, 9)):
+        with pytest.raises(ValueError, match="of a buffer of 8 bytes"):
+            check_range(nbytes, offset, 8)
+
+
+def test_pinned_memory_is_known_by_its_addresses() -> None:
+    store = bytearray(4096)
+    address = ctypes.addressof(ctypes.c_char.from_buffer(store))
+    pinned = Pinned()
+    view = memoryview(store)
+    assert not pinned.holds(view)
+    pinned.add(address + 1024, 2048)
+    assert pinned.holds(view[1024:3072])
+    assert pinned.holds(view[2000:2001])
+    assert not pinned.holds(view[1023:1025])
+    assert not pinned.holds(view[3000:3073])
+    pinned.remove(address + 1024)
+    assert not pinned.holds(view[1024:3072])
+
+
+def test_parameters_are_packed_as_the_kernel_declares_them() -> None:
+    source = "kernel void k(char c, global int *a, float3 v, local int *l, short h, "
+    source += "local float *m, global int *z) {}"
+    (kernel,) = translate(source, ()).kernels
+    buffer = DeviceBuffer(_Buffer(None, 0x1122334455, 64))  # type: ignore[arg-type]
+    arguments = [b"\7", buffer, bytes(range(16)), LocalBytes(10), b"\1\2", LocalBytes(4), None]
+    block, shared_nbytes = _parameter_block(kernel, arguments)
+    expected = b"\7" + bytes(7) + (0x1122334455).to_bytes(8, "little") + bytes(range(16))
+    expected += bytes(4) + b"\1\2" + bytes(2) + (128).to_bytes(4, "little") + bytes(4) + bytes(8)
+    assert block == expected
+    assert shared_nbytes == 132
+    for wrong in ([*arguments, None], [b"", *arguments[1:]], [buffer, *arguments[1:]]):
+        with pytest.raises(ValueError, match="k: "):
+            _parameter_block(kernel, wrong)
+
+
+def test_a_grid_that_cuda_does_not_allow_is_launched_in_x() -> None:
+    assert _packed(b"", (5, 65_535, 1), (4, 2, 1), 3)[0] == (5, 65_535, 1)
+    grid, block, parameters = _packed(b"", (5, 70_000, 2), (4, 2, 1), 3)
+    assert (grid, block) == ((700_000, 1, 1), (4, 2, 1))
+    assert parameters == b"".join(n.to_bytes(4, "little") for n in (5, 70_000, 2)) + b"\3\0\1\0"
