@@ -297,8 +297,10 @@ class Statements:
                 is_lost |= isinstance(value, int) and terms.rows[value].op is Op.OPAQUE and value >= known
         if is_lost:
             machine.loops.pop()
+            solved, machine.env = machine.env, dict(before)
             if self._unrolled(condition, increment, body):
                 return
+            machine.env = solved
             machine.loops.append(number)
         guards = len(machine.guards)
         if first.is_broken:
@@ -336,7 +338,7 @@ class Statements:
         if condition is None or any(n.kind in leaves for n in body.walk()):
             return False
         machine, terms = self.machine, self.terms
-        env, accesses, unknown = dict(machine.env), len(machine.accesses), len(machine.unknown)
+        accesses, unknown = len(machine.accesses), len(machine.unknown)
         for _ in range(_MAX_UNROLLED + 1):
             known = terms.value(self.expressions.condition(condition))
             if known is None:
@@ -347,7 +349,6 @@ class Statements:
             if self._unrolled_iterations > _MAX_UNROLLED_IN_ALL:
                 break
             self._once(None, increment, body)
-        machine.env = env
         del machine.accesses[accesses:], machine.unknown[unknown:]
         return False
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from tests.kernels.cases import FOLDER, LAUNCHES
@@ -13,8 +11,8 @@ from tests.sampling.sources import kernels_of, tree_of
 
 
 @pytest.fixture(scope="module")
-def recorder() -> Iterator[Recorder]:
-    yield Recorder()
+def recorder() -> Recorder:
+    return Recorder()
 
 
 @pytest.mark.parametrize("name", [f"{file}/{kernel}" for file, of in LAUNCHES.items() for kernel in of])

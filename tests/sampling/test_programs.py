@@ -1,0 +1,43 @@
+"""Every launch of tests/programs: the access maps against the recorded truth."""
+
+from __future__ import annotations
+
+import pyopencl as cl
+import pytest
+
+from sdi.sampling import KernelAnalysis, analyse
+from tests.sampling.checking import CONTENTS, check
+from tests.sampling.launches import catch, program_names
+from tests.sampling.recorder import Recorder
+from tests.sampling.sources import kernels_of, tree_of
+
+
+@pytest.fixture(scope="module")
+def recorder() -> Recorder:
+    return Recorder()
+
+
+def depends_on_data(analysis: KernelAnalysis) -> bool:
+    """Whether a kernel may only run on data that its program made: an address or a loop depends on them."""
+    loops = any(analysis.table.opaque[c] for loop in analysis.loops if loop for c in loop.conditions)
+    return (
+        loops
+        or any(analysis.table.opaque[access.offset] for access in analysis.accesses)
+        or any(e.reads_anything or e.writes_anything for e in analysis.pointers)
+    )
+
+
+# Programs that make no launch which can be caught: they test what is no launch, or include files.
+@pytest.mark.parametrize("name", program_names())
+def test_maps_of_each_launch_of_a_program_agree_with_what_it_touches(name: str, recorder: Recorder) -> None:
+    def needs_content(source: str, options: str, kernel: str) -> bool:
+        tree = tree_of(source, options)
+        return depends_on_data(analyse(tree, kernels_of(tree)[kernel]))
+
+    context = cl.Context([recorder.device])
+    for caught in catch(name, context, needs_content):
+        tree = tree_of(caught.source, caught.options)
+        function = kernels_of(tree)[caught.kernel]
+        analysis = analyse(tree, function)
+        contents = ("given",) if depends_on_data(analysis) else CONTENTS
+        check(recorder, tree, function, caught.options, caught.launch, contents, analysis)
