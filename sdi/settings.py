@@ -48,6 +48,8 @@ class Settings:
     verify: Verify = "off"
     """Run each split launch whole too and compare; stop: a difference ends the session, warn: it is logged
     and the program goes on with the whole run's bytes (SDI_VERIFY)."""
+    explain: bool = False
+    """Note how and why each kernel is split: into the file of SDI_STATS, or to stderr (SDI_EXPLAIN)."""
     delay_member: int | None = None
     """For tests: the member whose operations are slowed down (SDI_TEST_DELAY_MEMBER)."""
     fail_member: tuple[int, str] | None = None
@@ -77,6 +79,7 @@ class Settings:
             log=read("SDI_LOG", _one_of("debug", "info", "warning", "error"), "warning"),
             stats=read("SDI_STATS", _path, None),
             verify=read("SDI_VERIFY", _verify, "off"),
+            explain=read("SDI_EXPLAIN", _one_of("0", "1"), "0") == "1",
             delay_member=read("SDI_TEST_DELAY_MEMBER", _member, None),
             fail_member=read("SDI_TEST_FAIL_MEMBER", _member_and_kernel, None),
             profile=read("SDI_PROFILE", _path, None),
@@ -99,6 +102,7 @@ NAMES = (
     "SDI_DEVICES",
     "SDI_PROFILE",
     "SDI_VERIFY",
+    "SDI_EXPLAIN",
     "SDI_SPLIT",
     "SDI_COHERENCE",
     "SDI_MEMBER_MEMORY",

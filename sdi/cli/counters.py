@@ -18,6 +18,7 @@ class KernelCounters:
 
     ``members_used``: how many launches ran on so many members.  ``groups_per_member``: work-groups that
     each member ran, over all launches.  ``why_whole``: one sentence, empty when nothing ran whole.
+    ``explained``: lines that say how and why the last launch was split; none unless asked for.
     """
 
     launches_split: int
@@ -25,6 +26,7 @@ class KernelCounters:
     why_whole: str
     members_used: Mapping[int, int]
     groups_per_member: tuple[int, ...]
+    explained: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +67,9 @@ def _kernel(entry: Mapping[str, object]) -> KernelCounters:
     used, groups = entry["members_used"], entry["groups_per_member"]
     if not isinstance(used, dict) or not isinstance(groups, list):
         raise TypeError("members_used or groups_per_member")
+    explain = entry.get("explain")
     return KernelCounters(
+        explained=tuple(map(str, explain["text"])) if isinstance(explain, dict) else (),
         launches_split=int(str(entry["launches_split"])),
         launches_whole=int(str(entry["launches_whole"])),
         why_whole=str(entry["why_whole"]),
@@ -89,6 +93,7 @@ def merged(sessions: Sequence[Counters]) -> Counters:
             launches_whole=sum(p.launches_whole for p in parts),
             why_whole=next((p.why_whole for p in parts if p.why_whole), ""),
             members_used=dict(sorted(used.items())),
+            explained=next((p.explained for p in reversed(parts) if p.explained), ()),
             groups_per_member=tuple(
                 sum(p.groups_per_member[k] for p in parts if k < len(p.groups_per_member))
                 for k in range(members)
@@ -119,6 +124,12 @@ def report(counters: Counters) -> str:
         f"{size(moved.member_to_member)} between members, {size(moved.application)} for the application"
     )
     return "\n".join(lines)
+
+
+def explanation(counters: Counters) -> str:
+    """How and why each kernel's last launch was split; no newline at its end."""
+    lines = [line for kernel in counters.kernels.values() for line in kernel.explained]
+    return "\n".join(lines) or "sdi: no kernel was launched"
 
 
 def table(rows: Sequence[Sequence[str]], right: set[int] | None = None) -> list[str]:

@@ -29,7 +29,12 @@ def _call(options: argparse.Namespace) -> int:
         case "run":
             from sdi.cli.run import run
 
-            return run(_strip_dashes(options.application), _changes(options), stats=options.stats)
+            return run(
+                _strip_dashes(options.application),
+                _changes(options),
+                stats=options.stats,
+                explain=options.explain,
+            )
         case "env":
             from sdi.cli.env import show
 
@@ -62,13 +67,14 @@ def _parser() -> argparse.ArgumentParser:
         "run",
         parents=[image],
         help="run an application on the image",
-        usage="sdi run [-n N] [--devices WHICH] [--split HOW] [--stats] [--] APPLICATION [ARGUMENT ...]",
+        usage="sdi run [-n N] [--devices WHICH] [--split HOW] [--stats] [--explain] [--] APPLICATION ...",
         description="Runs an application that then finds one OpenCL platform, SDI, with one device.",
     )
     run.add_argument(
         "--split", choices=["auto", "always", "never"], help="when to split launches (SDI_SPLIT)"
     )
     run.add_argument("--stats", action="store_true", help="print at the end how kernels were split")
+    run.add_argument("--explain", action="store_true", help="print at the end how and why kernels were split")
     run.add_argument("application", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
 
     env = commands.add_parser(

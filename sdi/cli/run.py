@@ -13,7 +13,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from sdi.cli.counters import Counters, CountersError, merged, report
+from sdi.cli.counters import Counters, CountersError, explanation, merged, report
 from sdi.cli.locate import image_environ
 from sdi.settings import Settings
 
@@ -28,16 +28,18 @@ _SI_KERNEL = 0x80
 _PR_SET_CHILD_SUBREAPER = 36
 
 
-def run(application: list[str], changes: Mapping[str, str], stats: bool) -> int:
-    """Run ``application``; its exit status.  Without ``stats`` it replaces this process."""
+def run(application: list[str], changes: Mapping[str, str], stats: bool, explain: bool = False) -> int:
+    """Run ``application``; its exit status.  Without ``stats`` or ``explain`` it replaces this process."""
     if not application:
         print("sdi run: no application given; try: sdi run -n 4 -- ./application", file=sys.stderr)
         return 2
     environ = {**os.environ, **image_environ(os.environ), **changes}
     Settings.from_environ(environ)
     try:
-        if stats:
-            return _run_with_stats(application, environ)
+        if explain:
+            environ["SDI_EXPLAIN"] = "1"
+        if stats or explain:
+            return _run_with_stats(application, environ, stats, explain)
         for number in _IGNORED_BY_PYTHON:
             signal.signal(number, signal.SIG_DFL)
         os.execvpe(application[0], application, environ)
@@ -49,7 +51,7 @@ def run(application: list[str], changes: Mapping[str, str], stats: bool) -> int:
         return 126
 
 
-def _run_with_stats(application: list[str], environ: dict[str, str]) -> int:
+def _run_with_stats(application: list[str], environ: dict[str, str], stats: bool, explain: bool) -> int:
     wanted = environ.get("SDI_STATS", "")
     with tempfile.TemporaryDirectory(prefix="sdi-stats-") as folder:
         # One file per service: the application may fork, or start others that use OpenCL.
@@ -58,7 +60,7 @@ def _run_with_stats(application: list[str], environ: dict[str, str]) -> int:
         status = _run_and_wait(application, environ)
         late = _wait_for_services()
         sys.stdout.flush()
-        _print_counters(Path(folder), late, keep=wanted)
+        _print_counters(Path(folder), late, wanted, stats, explain)
     return _leave_like(status)
 
 
@@ -113,7 +115,8 @@ def _is_service(pid: int) -> bool:
         return False
 
 
-def _print_counters(folder: Path, late: int, keep: str) -> None:
+def _print_counters(folder: Path, late: int, keep: str, stats: bool, explain: bool) -> None:
+    """Print what was asked for; store the services' files as ``keep`` too, unless it is empty."""
     found = []
     for path in sorted(folder.glob("*.json")):
         try:
@@ -125,7 +128,11 @@ def _print_counters(folder: Path, late: int, keep: str) -> None:
     if late:
         print(f"sdi: {late} service(s) still busy after {SERVICE_PATIENCE_S:.0f} s", file=sys.stderr)
     if found:
-        print(report(merged(found)), file=sys.stderr)
+        counters = merged(found)
+        if explain:
+            print(explanation(counters), file=sys.stderr)
+        if stats:
+            print(report(counters), file=sys.stderr)
     elif not late:
         print("sdi: the application did not use the image", file=sys.stderr)
 

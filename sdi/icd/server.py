@@ -54,7 +54,15 @@ def main(arguments: list[str]) -> int:
                 faulty=settings.fail_member,
             )
         )
-        session = Session(commands, notices, devices, settings.split, settings.verify, settings.coherence)
+        session = Session(
+            commands,
+            notices,
+            devices,
+            settings.split,
+            settings.verify,
+            settings.coherence,
+            settings.explain,
+        )
     except Exception as error:
         _log.debug("start", exc_info=True)
         return _refuse(commands, f"no image: {error}")
@@ -68,6 +76,9 @@ def main(arguments: list[str]) -> int:
     finally:
         if settings.stats is not None:
             session.counters.write(settings.stats, finished=True)
+        else:
+            for explained in session.counters.explained().values():
+                print("\n".join(explained.text), file=sys.stderr)
     return 0
 
 

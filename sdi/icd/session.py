@@ -78,6 +78,7 @@ class Session:
         split: SplitMode,
         verify: Verify = "off",
         coherence: Coherence = "lazy",
+        explain: bool = False,
     ) -> None:
         self._commands = commands
         self._notices = notices
@@ -89,6 +90,7 @@ class Session:
         self._host = HostWorker()
         self._memory = VirtualMemory(self._arena, devices, self._host, self.post, coherence)
         self.counters = Counters(len(devices), self._memory.accounting)
+        self._is_explained = explain
         self._is_verified = verify != "off"
         verifier = None
         if self._is_verified:
@@ -269,7 +271,9 @@ class Session:
             texts.append(record[at : at + nbytes].decode("utf-8", "surrogateescape"))
             at += nbytes
         options, directory, source = texts
-        future = self._builder.submit(build, source, options, directory, self._devices, self._is_verified)
+        future = self._builder.submit(
+            build, source, options, directory, self._devices, self._is_verified, self._is_explained
+        )
         future.add_done_callback(lambda done: self.post(lambda: self._built(build_id, done)))
 
     def _built(self, build_id: int, done: Future[Build]) -> None:

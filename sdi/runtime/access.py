@@ -13,12 +13,12 @@ _log = logging.getLogger("sdi.access")
 
 
 def access_of(compiled: CompiledProgram, model: KernelModel) -> KernelAccess:
-    """The access maps found in the kernel's tree; if the analysis fails, that is our bug, said and survived."""
+    """The access maps found in the kernel's tree; a failure is our bug: it is logged and survived."""
     function = next(
         f for f in compiled.tree.functions.values() if f.name == model.name and f.body is not None
     )
     try:
         return analyse(compiled.tree, function)
     except Exception:
-        _log.exception("kernel %s: the access analysis failed, so every member gets whole buffers", model.name)
+        _log.exception("kernel %s: the analysis failed, so every member gets whole buffers", model.name)
         return WholeAccess(model)

@@ -7,6 +7,8 @@ import os
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from sdi.runtime.last_launch import Explained, LastLaunch
+from sdi.runtime.programs import Binding, Kernel
 from sdi.vmem.accounting import Accounting
 
 
@@ -44,6 +46,7 @@ class Counters:
         self._members = members
         self._accounting = accounting
         self._kernels: dict[str, KernelCounters] = {}
+        self._last: dict[str, LastLaunch] = {}
 
     def kernel(self, name: str) -> KernelCounters:
         """The counters of kernels called ``name``."""
@@ -52,6 +55,18 @@ class Counters:
             found = self._kernels[name] = KernelCounters([0] * self._members)
         return found
 
+    def ran(self, kernel: Kernel, binding: Binding, first_member: int) -> None:
+        """A launch of ``kernel`` was issued."""
+        name = kernel.model.name
+        self.kernel(name).count(binding.groups, first_member, binding.why_whole)
+        if kernel.note is not None:
+            self._last[name] = LastLaunch(kernel, binding, first_member)
+
+    def explained(self) -> dict[str, Explained]:
+        """The last launch of each kernel that was built to be explained."""
+        found = {name: last.explained() for name, last in self._last.items()}
+        return {name: each for name, each in found.items() if each is not None}
+
     def write(self, path: Path, finished: bool) -> None:
         """Store as JSON; readers see the old file or the whole new one.
 
@@ -59,12 +74,15 @@ class Counters:
         """
         moved = asdict(self._accounting.moved)
         conflicts = moved.pop("merge_conflicts")
+        kernels = {name: asdict(kernel) for name, kernel in self._kernels.items()}
+        for name, each in self.explained().items():
+            kernels[name]["explain"] = asdict(each)
         text = json.dumps(
             {
                 "pid": os.getpid(),
                 "finished": finished,
                 "members": self._members,
-                "kernels": {name: asdict(kernel) for name, kernel in self._kernels.items()},
+                "kernels": kernels,
                 "bytes_moved": moved,
                 "merge_conflicts": conflicts,
                 "memory": self._accounting.report(),

@@ -84,7 +84,7 @@ class Launcher:
             )
         else:
             tickets = self._run(build, kernel, binding, first)
-        self._counters.kernel(kernel.model.name).count(binding.groups, first, binding.why_whole)
+        self._counters.ran(kernel, binding, first)
         return tickets
 
     def _bind(self, kernel: Kernel, launch: Launch) -> Binding:

@@ -13,6 +13,7 @@ from sdi.ndrange import GroupBox, Int3, NDRange
 from sdi.partition.gain import KernelTime
 from sdi.runtime.access import access_of
 from sdi.runtime.arguments import ArgumentValue
+from sdi.runtime.explain import KernelNote, note_kernel
 from sdi.runtime.language import image_language
 from sdi.runtime.plan import LaunchPlan
 from sdi.sampling.model import KernelAccess
@@ -50,6 +51,7 @@ class Kernel:
         self.model = model
         self.access = access
         self.time = KernelTime()
+        self.note: KernelNote | None = None
         self._bindings: OrderedDict[BindingKey, Binding] = OrderedDict()
         self._cuts: OrderedDict[CutKey, tuple[GroupBox, ...]] = OrderedDict()
 
@@ -110,11 +112,17 @@ _SILENCE = "#define printf(format, ...) ((void)0, ##__VA_ARGS__, 0)\n"
 
 
 def build(
-    source: str, options: str, directory: str, devices: Sequence[Device], verified: bool = False
+    source: str,
+    options: str,
+    directory: str,
+    devices: Sequence[Device],
+    verified: bool = False,
+    explained: bool = False,
 ) -> Build:
     """Compile for every member.  Blocks; runs on a build thread.  Raises BuildError with the whole log.
 
-    ``verified``: launches will run a second time, which must not print again.
+    ``verified``: launches will run a second time, which must not print again.  ``explained``: kernels get
+    notes on what they do.
     """
     compiled = compile_source(source, options, directory or None, image_language(devices))
     programs = tuple(device.build(compiled.text, compiled.member_options) for device in devices)
@@ -123,6 +131,9 @@ def build(
         for model in compiled.kernels
     )
     kernels = tuple(Kernel(model, access_of(compiled, model)) for model in compiled.kernels)
+    if explained:
+        for kernel in kernels:
+            kernel.note = note_kernel(compiled, kernel.model, kernel.access)
     silent = programs[0]
     if verified and "printf" in compiled.text:
         silent = devices[0].build(_SILENCE + compiled.text, compiled.member_options)

@@ -4,7 +4,16 @@ import json
 
 import pytest
 
-from sdi.cli.counters import BytesMoved, Counters, CountersError, KernelCounters, merged, report, size
+from sdi.cli.counters import (
+    BytesMoved,
+    Counters,
+    CountersError,
+    KernelCounters,
+    explanation,
+    merged,
+    report,
+    size,
+)
 
 WRITTEN = {
     "members": 2,
@@ -64,6 +73,13 @@ def test_report_shows_each_kernel_and_why_it_ran_whole() -> None:
         "histogram      0      3  1        12 0                   whole: line 4: atomic_inc on bins",
         "moved: 4.0 KiB host to members, 10 B members to host, 0 B between members, 7 B for the application",
     ]
+
+
+def test_the_last_explanation_of_each_kernel_is_shown() -> None:
+    kernels = {"step": WRITTEN["kernels"]["step"] | {"explain": {"text": ["kernel step", "  cut 2"]}}}  # type: ignore[index]
+    first = Counters.from_json(json.dumps(WRITTEN | {"kernels": kernels}))
+    assert explanation(merged([first, Counters.from_json(json.dumps(WRITTEN))])) == "kernel step\n  cut 2"
+    assert explanation(Counters.from_json(json.dumps(WRITTEN))) == "sdi: no kernel was launched"
 
 
 def test_sizes_are_for_people() -> None:

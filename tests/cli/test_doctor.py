@@ -131,9 +131,9 @@ def test_stats_add_up_over_several_processes() -> None:
 
 
 def test_settings_without_effect_are_named_by_the_service() -> None:
-    done = sdi("run", "--", sys.executable, "-c", ADD, SDI_COHERENCE="host")
+    done = sdi("run", "--", sys.executable, "-c", ADD, SDI_PROFILE="p")
     assert (done.returncode, done.stdout) == (0, "SDI True\n")
-    assert "SDI_COHERENCE=host has no effect in this version" in done.stderr
+    assert "SDI_PROFILE has no effect in this version" in done.stderr
 
 
 def test_a_malformed_setting_reaches_a_program_that_sdi_run_did_not_start() -> None:

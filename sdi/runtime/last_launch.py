@@ -1,0 +1,53 @@
+"""What a session remembers of each kernel's last launch, to explain it at the end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sdi.runtime.arguments import Pointer
+from sdi.runtime.explain import KernelNote, LaunchNote, note_launch
+from sdi.runtime.explain_text import kernel_lines, member_lines
+from sdi.runtime.programs import Binding, Kernel
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """Notes on a kernel and its last launch; ``text``: the same as lines for people."""
+
+    kernel: KernelNote
+    launch: LaunchNote
+    text: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LastLaunch:
+    """A launch that ran from member ``first`` on.  Keeping it costs nothing; explaining it, milliseconds."""
+
+    kernel: Kernel
+    binding: Binding
+    first: int
+
+    def explained(self) -> Explained | None:
+        """The notes; None for a kernel that was built without any."""
+        note, binding = self.kernel.note, self.binding
+        if note is None:
+            return None
+        nbytes = {used.buffer.id: used.buffer.nbytes for used in binding.plan.buffers}
+        access = self.kernel.access.bind(
+            binding.ndrange,
+            tuple(value if isinstance(value, bytes) else None for value in binding.values),
+            tuple(
+                nbytes[v.buffer] - v.offset if isinstance(v, Pointer) and v.buffer else None
+                for v in binding.values
+            ),
+        )
+        launch = note_launch(
+            self.kernel.model,
+            binding.ndrange,
+            binding.values,
+            binding.plan,
+            access,
+            binding.why_whole,
+            self.first,
+        )
+        return Explained(note, launch, (*kernel_lines(note, launch), *member_lines(launch)))
