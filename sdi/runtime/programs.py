@@ -108,7 +108,8 @@ class Build:
     silent: DeviceProgram
 
 
-_SILENCE = "#define printf(format, ...) ((void)0, ##__VA_ARGS__, 0)\n"
+_SILENCE = ' -D "printf(format,...)=((void)0,##__VA_ARGS__,0)" -w'
+"""A build option: printf evaluates its arguments, and prints nothing."""
 
 
 def build(
@@ -136,7 +137,8 @@ def build(
             kernel.note = note_kernel(compiled, kernel.model, kernel.access)
     silent = programs[0]
     if verified and "printf" in compiled.text:
-        silent = devices[0].build(_SILENCE + compiled.text, compiled.member_options)
+        quiet = compile_source(source, options + _SILENCE, directory or None, image_language(devices))
+        silent = devices[0].build(quiet.text, quiet.member_options)
     return Build(kernels, facts, programs, compiled.log, silent)
 
 
