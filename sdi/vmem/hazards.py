@@ -50,10 +50,15 @@ class Hazards:
         return list(found.values())
 
     def read_by(self, over: ByteRange, ticket: Ticket) -> None:
-        """Record a read of ``over`` that is done when ``ticket`` is."""
-        self._uses.update(
-            over, lambda uses: _Uses(uses.writer, (*(r for r in uses.readers if not r.done), ticket))
-        )
+        """Record a read of ``over`` that is done when ``ticket`` is.  Forgets what is done on the way."""
+
+        def used(uses: _Uses) -> _Uses:
+            writer = uses.writer
+            if writer is not None and writer.done and writer.error is None:
+                writer = None
+            return _Uses(writer, (*(r for r in uses.readers if not r.done), ticket))
+
+        self._uses.update(over, used)
 
     def written_by(self, over: ByteRange, ticket: Ticket) -> None:
         """Record that ``over`` holds its bytes once ``ticket`` is done."""
