@@ -207,8 +207,15 @@ class BoundKernel:
             inside = tightened(domain, atoms, ranges)
             if inside is None:
                 continue
+            same: dict[tuple[int, int, bool], Reach | None] = {}
             for piece in pieces:
-                found = reach(piece.offset, piece.nbytes, piece.is_regular, domain, inside, most_ranges)
+                key = (id(piece.offset), piece.nbytes, piece.is_regular)
+                if key in same:
+                    found = same[key]
+                else:
+                    found = same[key] = reach(
+                        piece.offset, piece.nbytes, piece.is_regular, domain, inside, most_ranges
+                    )
                 if (
                     most_ranges == MAX_RANGES
                     and piece.mode is Mode.WRITE

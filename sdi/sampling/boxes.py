@@ -182,16 +182,19 @@ def image(
                 continue
         if len(spans) * count > most_ranges:
             return None
+        if len(spans) == 1:
+            spans = [(at, at + stop - first) for at in range(first, first + stride * count, stride)]
+            continue
         spans = merged([(a + stride * k, b + stride * k) for k in range(count) for a, b in spans])
     return spans
 
 
 def merged(spans: list[Span]) -> list[Span]:
     """The same bytes as sorted spans that never touch."""
+    if len(spans) < 2:
+        return spans
     spans.sort()
     found: list[Span] = []
-    if not spans:
-        return found
     first, stop = spans[0]
     for a, b in spans:
         if a <= stop:
@@ -206,8 +209,10 @@ def merged(spans: list[Span]) -> list[Span]:
 
 def range_set(spans: list[Span], nbytes: int) -> RangeSet:
     """A set of bytes, cut to a buffer of ``nbytes``."""
-    inside = [(max(a, 0), min(b, nbytes)) for a, b in spans if a < nbytes and b > 0]
-    return RangeSet(tuple(ByteRange(a, b) for a, b in merged(inside)))
+    inside = merged(spans)
+    if inside and (inside[0][0] < 0 or inside[-1][1] > nbytes):
+        inside = [(max(a, 0), min(b, nbytes)) for a, b in inside if a < nbytes and b > 0]
+    return RangeSet(tuple([ByteRange(a, b) for a, b in inside]))
 
 
 def without_mixed_ids(binding: Binding, forms: list[Form]) -> list[Form]:

@@ -1,0 +1,205 @@
+"""What the access analysis costs: per kernel at a build, and per launch with new scalars.
+
+``python bench/analysis.py [--quick]`` prints one table.  Times are medians of the thread's processor time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import platform
+import statistics
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from sdi.clc.macros import MacroError  # noqa: E402
+from sdi.ndrange import GroupBox, NDRange  # noqa: E402
+from sdi.sampling import KernelAnalysis, analyse  # noqa: E402
+from tests.sampling.sources import kernels_of, tree_of  # noqa: E402
+
+MEMBERS = 4
+
+LU = """
+__kernel void lu(__global float *a, int n, int k)
+{
+    int x = k + 1 + get_global_id(0), y = k + 1 + get_global_id(1);
+    if (x < n && y < n)
+        a[y * n + x] -= a[y * n + k] * a[k * n + x];
+}
+"""
+STENCIL = """
+__kernel void stencil(__global const float *a, __global float *b, int w, int h, int step)
+{
+    int x = get_global_id(0), y = get_global_id(1);
+    if (x > 0 && x < w - 1 && y > 0 && y < h - 1)
+        b[y * w + x] = step + a[y * w + x - 1] + a[y * w + x + 1] + a[(y - 1) * w + x] + a[(y + 1) * w + x];
+}
+"""
+NBODY = """
+__kernel void nbody(__global const float4 *from, __global float4 *to, __global float4 *speed, int n, float dt)
+{
+    int i = get_global_id(0);
+    float4 p = from[i], f = (float4)(0.0f);
+    for (int j = 0; j < n; j++) {
+        float4 d = from[j] - p;
+        f += d * rsqrt(dot(d, d) + 0.01f);
+    }
+    speed[i] += f * dt;
+    to[i] = p + speed[i] * dt;
+}
+"""
+MATMUL = """
+#define TILE 16
+__kernel void matmul(__global const float *a, __global const float *b, __global float *c, int m, int n, int k)
+{
+    __local float at[TILE][TILE], bt[TILE][TILE];
+    int lx = get_local_id(0), ly = get_local_id(1), x = get_global_id(0), y = get_global_id(1);
+    float sum = 0.0f;
+    for (int t = 0; t < k; t += TILE) {
+        at[ly][lx] = y < m && t + lx < k ? a[y * k + t + lx] : 0.0f;
+        bt[ly][lx] = x < n && t + ly < k ? b[(t + ly) * n + x] : 0.0f;
+        barrier(CLK_LOCAL_MEM_FENCE);
+        for (int i = 0; i < TILE; ++i)
+            sum += at[ly][i] * bt[i][lx];
+        barrier(CLK_LOCAL_MEM_FENCE);
+    }
+    if (x < n && y < m)
+        c[y * n + x] = sum;
+}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A kernel and its launches: ``values(step)`` are the arguments of launch number ``step``."""
+
+    title: str
+    source: str
+    ndrange: NDRange
+    buffers: tuple[int | None, ...]
+    values: Callable[[int], tuple[bytes | None, ...]]
+
+
+def i32(*values: int | None) -> tuple[bytes | None, ...]:
+    """Ints as argument bytes; None for a buffer."""
+    return tuple(None if v is None else struct.pack("<i", v) for v in values)
+
+
+SIDE = 4096
+SQUARE = 4 * SIDE * SIDE
+GRID = NDRange(2, (0, 0, 0), (SIDE, SIDE, 1), (16, 16, 1))
+CASES = (
+    Case(
+        "matmul 4096^2, k",
+        MATMUL,
+        GRID,
+        (SQUARE,) * 3,
+        lambda s: i32(*(None,) * 3, SIDE, SIDE, SIDE - s % 64),
+    ),
+    Case("stencil 4096^2, step", STENCIL, GRID, (SQUARE,) * 2, lambda s: i32(*(None,) * 2, SIDE, SIDE, s)),
+    Case(
+        "n-body 262144, n",
+        NBODY,
+        NDRange(1, (0, 0, 0), (1 << 18, 1, 1), (256, 1, 1)),
+        (1 << 22,) * 3,
+        lambda s: i32(*(None,) * 3, (1 << 18) - s % 64, 0),
+    ),
+    Case("LU 4096^2, k", LU, GRID, (SQUARE,), lambda s: i32(None, SIDE, s)),
+)
+
+
+def slabs(ndrange: NDRange) -> list[GroupBox]:
+    """One slab per member along the last dimension."""
+    dim = ndrange.work_dim - 1
+    found = []
+    for k in range(MEMBERS):
+        start, stop = [0, 0, 0], list(ndrange.num_groups)
+        start[dim], stop[dim] = stop[dim] * k // MEMBERS, stop[dim] * (k + 1) // MEMBERS
+        found.append(GroupBox((start[0], start[1], start[2]), (stop[0], stop[1], stop[2])))
+    return found
+
+
+def median_us(action: Callable[[int], object], repetitions: int) -> float:
+    """Median processor time of ``action(step)``."""
+    times = []
+    for step in range(repetitions):
+        start = time.thread_time_ns()
+        action(step)
+        times.append(time.thread_time_ns() - start)
+    return statistics.median(times) / 1e3
+
+
+def extraction_ms() -> list[float]:
+    """Milliseconds per kernel of tests/programs and tests/kernels."""
+    sources: list[str] = [p.read_text() for p in sorted((ROOT / "tests" / "kernels").glob("*.cl"))]
+    for path in sorted((ROOT / "tests" / "programs").glob("*.py")):
+        if not path.name.startswith("_") and path.stem != "runner":
+            source = getattr(importlib.import_module(f"tests.programs.{path.stem}"), "SOURCE", None)
+            sources += [source] if isinstance(source, str) else []
+    found: list[float] = []
+    for source in sources:
+        try:
+            tree = tree_of(source, "-DTILE=8")
+        except (ValueError, MacroError):
+            continue  # it needs the program's own options
+        for function in kernels_of(tree).values():
+            found.append(median_us(lambda _, t=tree, f=function: analyse(t, f), 3) / 1e3)  # type: ignore[misc]
+    return found
+
+
+def per_launch(analysis: KernelAnalysis, case: Case, boxes: Sequence[GroupBox], exact: bool, n: int) -> float:
+    """Microseconds to bind new scalars and ask for every box."""
+
+    def action(step: int) -> None:
+        bound = analysis.bind(case.ndrange, case.values(step), buffers)
+        for box in boxes:
+            _ = bound.over(box) if exact else bound.bounds(box)
+
+    buffers = (*case.buffers, *(None,) * (len(case.values(0)) - len(case.buffers)))
+    return median_us(action, n)
+
+
+def main() -> int:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--quick", action="store_true", help="a tenth of the repetitions")
+    repetitions = 20 if parser.parse_args().quick else 200
+    commit = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False
+    ).stdout.strip()
+    print(
+        f"access analysis, commit {commit}, {platform.processor() or platform.machine()}, "
+        f"Python {platform.python_version()}, {repetitions} repetitions"
+    )
+    times = extraction_ms()
+    rank = sorted(times)
+    print(
+        f"\nextraction of {len(times)} kernels: median {statistics.median(times):.2f} ms, "
+        f"95 % below {rank[int(0.95 * len(rank))]:.2f} ms, longest {rank[-1]:.2f} ms"
+    )
+    print(f"\n{'bind and ' + str(MEMBERS) + ' boxes, µs':28}  bounds    exact   exact ranges written")
+    for case in CASES:
+        tree = tree_of(case.source)
+        analysis = analyse(tree, next(iter(kernels_of(tree).values())))
+        boxes = slabs(case.ndrange)
+        buffers = (*case.buffers, *(None,) * (len(case.values(0)) - len(case.buffers)))
+        bound = analysis.bind(case.ndrange, case.values(1), buffers)
+        ranges = sum(len(r.writes.ranges) for box in boxes for r in bound.over(box))
+        few = per_launch(analysis, case, boxes, False, repetitions)
+        many = per_launch(analysis, case, boxes, True, repetitions)
+        print(f"  {case.title:26}  {few:6.0f}  {many:7.0f}   {ranges}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
