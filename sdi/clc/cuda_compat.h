@@ -5,6 +5,12 @@
 #define _CL static __device__ __forceinline__
 #define _CL_EACH(N) _Pragma("unroll") for (int i = 0; i < (N); i++)
 
+#ifdef __CUDACC_RTC__  // which has __builtin_offsetof only from 13.1 on
+#define _CL_OFFSET(type, field) __INTADDR__(&((type *)0)->field)
+#else
+#define _CL_OFFSET(type, field) __builtin_offsetof(type, field)
+#endif
+
 typedef unsigned char _cl_uchar;
 typedef unsigned short _cl_ushort;
 typedef unsigned int _cl_uint;

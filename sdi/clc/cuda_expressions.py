@@ -185,7 +185,26 @@ class Expressions:
             and unqualified(node.operands[0].type) == "bool"
         )
 
-    def _converted(self, node: Node, child: Node, is_explicit: bool) -> str:
+    def _operand(self, node: Node) -> str:
+        """An operand of an arithmetic operator, where a bool splat into a vector counts as 0 or 1."""
+        if node.kind is Kind.UNEXPOSED and len(node.operands) == 1 and self._components(node) is None:
+            return self._converted(node, node.operands[0], is_explicit=False, is_operand=True)
+        return self(node)
+
+    def _splat_sign(self, node: Node, child: Node, is_operand: bool) -> str:
+        """All bits of a vector made from a true bool are set, but not in ``(int4)(b)`` and operands.
+
+        The specification (6.2.2) knows no such exceptions; clang, and so each driver made of it, does.
+        """
+        element = node.type.element
+        if element is None or element.form is not Form.INTEGER or not self._is_boolean(child):
+            return ""
+        is_literal = node.kind is Kind.CAST and self.tree.text[
+            max(0, child.begin - 80) : child.begin
+        ].rstrip().endswith("(")
+        return "" if is_operand or is_literal else "-"
+
+    def _converted(self, node: Node, child: Node, is_explicit: bool, is_operand: bool = False) -> str:
         """``child`` as the type of ``node``."""
         target, source = node.type, child.type
         value = self(child)
@@ -198,9 +217,7 @@ class Expressions:
                 return self._loaded(node, child, value)
             if not is_scalar(source):
                 raise UnknownConstruct(node, f"a conversion of '{source.spelling}' to '{target.spelling}'")
-            # All bits of a vector made from a true bool are set.
-            sign = "-" if self._is_boolean(child) and target.element is not None else ""
-            sign = sign if target.element is not None and target.element.form is Form.INTEGER else ""
+            sign = self._splat_sign(node, child, is_operand)
             return f"_cl_splat<{self.types.plain(target, node)}>({sign}{value})"
         if target.form is Form.RECORD:
             if unqualified(target) != unqualified(source):
@@ -401,7 +418,7 @@ class Expressions:
         operator = node.operator
         if operator == "=":
             return self._assignment(left, right)
-        a, b = self(left), self(right)
+        a, b = self._operand(left), self._operand(right)
         is_vector = node.type.form is Form.VECTOR
         if operator == ",":
             return f"((void){a}, {b})" if left.type.form is not Form.VOID else f"({a}, {b})"
@@ -427,7 +444,7 @@ class Expressions:
 
     def _compound_assignment(self, node: Node, left: Node, right: Node) -> str:
         operator = node.operator
-        target, value = self.target(left), self(right)
+        target, value = self.target(left), self._operand(right)
         if operator in ("<<=", ">>="):
             return f"{_SHIFTS[operator[:2]]}_to({target}, {value})"
         if left.type.volatile and left.type.form is Form.VECTOR:

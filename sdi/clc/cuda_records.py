@@ -49,7 +49,7 @@ class Records:
         how += f"alignas({layout.alignment}) " if layout.alignment > 1 or packed else ""
         checks = [f"sizeof({name}) == {layout.nbytes}", f"alignof({name}) == {layout.alignment}"]
         checks += [
-            f"__builtin_offsetof({name}, {safe_name(field)}) == {offset}"
+            f"_CL_OFFSET({name}, {safe_name(field)}) == {offset}"
             for field, offset in layout.offsets.items()
             if field
         ]

@@ -204,6 +204,7 @@ class CudaLane:
         if self.is_closed:
             ticket.complete(DeviceFailed(self.name, "is closed"))
             return ticket
+        wait = tuple(wait)  # the caller may add the new ticket to its list
         operation = _Operation(ticket, channel, start, wait, keep, is_blocking)
         blockers = [other for other in wait if not other.done and not isinstance(other.native, _OURS)]
         if blockers:
@@ -260,6 +261,7 @@ class CudaLane:
             except Exception as cause:
                 error = DeviceFailed(self.name, str(cause))
                 error.__cause__ = cause
+                self.events.extend(event for event in (begin, end) if event is not None)
                 begin = end = None
         if error is None and end is not None:
             ticket.native = Mark(stream, end)

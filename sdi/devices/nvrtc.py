@@ -53,6 +53,9 @@ def library() -> ctypes.CDLL:
         if path in tried:
             continue
         try:
+            # NVRTC opens its second library by name alone, which finds it only if it is loaded.
+            for other in sorted(Path(path).parent.glob("libnvrtc-builtins.so.*")) if "/" in path else ():
+                ctypes.CDLL(str(other), ctypes.RTLD_GLOBAL)
             lib = ctypes.CDLL(path)
         except OSError:
             tried.append(path)

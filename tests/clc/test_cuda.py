@@ -150,7 +150,7 @@ def test_parameters_say_how_they_are_packed() -> None:
 def test_layouts_are_checked_by_the_compiler(compiles: Compile) -> None:
     source = "typedef struct { char c; float3 p; } s; " + kernel("a[0].xyz = ((global s *)b)->p;")
     program = translate(source, ())
-    check = "static_assert(sizeof(s) == 32 && alignof(s) == 16 && __builtin_offsetof(s, c) == 0"
+    check = "static_assert(sizeof(s) == 32 && alignof(s) == 16 && _CL_OFFSET(s, c) == 0"
     assert check in program.text
     wrong = CudaProgram(program.text.replace("sizeof(s) == 32", "sizeof(s) == 28"), program.kernels, True)
     compiles(program, ())
