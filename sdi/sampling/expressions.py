@@ -622,6 +622,8 @@ class Expressions:
                     return Memory(anywhere, node.type.space)
                 return Memory(self.machine.moved(base.pointer, fields[node.name].offset), node.type.space)
             case Variable():
+                if record is None or not self.layouts.is_disjoint(record):
+                    self.machine.sticky.add(base.declaration)  # one member's bytes are another's
                 if node.type.form is Form.ARRAY:
                     return Memory(HARMLESS, Space.PRIVATE)
                 return Variable(base.declaration, (*base.path, node.name))

@@ -42,6 +42,11 @@ class Layouts:
             self._known[key] = self._lay_out(key, record.nbytes)
         return self._known[key]
 
+    def is_disjoint(self, record: Type) -> bool:
+        """Whether no two members of a structure share bytes."""
+        fields = self.fields(record)
+        return fields is not None and len({f.offset for f in fields.values()}) == len(fields)
+
     def is_dense(self, of: Type) -> bool:
         """Whether a value of this type has no padding, so that storing it writes every byte."""
         match of.form:

@@ -173,6 +173,7 @@ LAUNCHES: dict[str, dict[str, list[Launch]]] = {
         "counts": [launch(32, 8, [B(64), B(1)])],
         "increments": [launch(32, 8, [B(100)])],
         "any_dimension": [launch((8, 6), (2, 3), [B(64)])],
+        "union_of_words": [launch(32, 8, [B(64), I(3)])],
         "matrix_multiply": [
             launch((12, 8), (4, 4), [B(70), B(90), B(99), I(7), I(11), I(k), L(64), L(64)]) for k in (5, 8)
         ],

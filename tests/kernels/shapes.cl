@@ -178,3 +178,15 @@ __kernel void matrix_multiply(__global const float *a, __global const float *b, 
     if (x < n && y < m)
         c[y * n + x] = sum;
 }
+
+typedef union { int whole; short parts[2]; float real; } word_u;
+
+__kernel void union_of_words(__global int *b, int n)
+{
+    word_u u;
+    u.whole = 5;
+    u.real = (float)get_global_id(0) * n;
+    b[u.whole & 31] = 1;
+    u.whole = get_global_id(0);
+    b[u.whole + 32] = 2;
+}

@@ -51,7 +51,8 @@ __REC_NOTHING(__local)
 __REC_NOTHING(__private)
 #define __REC_AT(mode, ...) (*({ __typeof__(&(__VA_ARGS__)) p_ = &(__VA_ARGS__); \\
  __rec(p_, sizeof(__VA_ARGS__), mode); p_; }))
-#define __REC_P(mode, ...) ({ __typeof__(&*(__VA_ARGS__)) p_ = (__VA_ARGS__); __rec(p_, sizeof(*p_), mode); p_; })
+#define __REC_P(mode, ...) ({ __typeof__(&*(__VA_ARGS__)) p_ = (__VA_ARGS__); \\
+ __rec(p_, sizeof(*p_), mode); p_; })
 #define __REC_LOAD(f, stride, size, o, p) ({ ulong o_ = (o); __typeof__(&*(p)) p_ = (p); \\
  __rec((__typeof__(p_))(p_ + o_ * (stride)), size * sizeof(*p_), 1); f(o_, p_); })
 #define __REC_STORE(f, stride, size, v, o, p) ({ __typeof__(v) v_ = (v); ulong o_ = (o); \\

@@ -19,7 +19,7 @@ def recorder() -> Recorder:
 
 
 @settings(
-    max_examples=60, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck), database=None
+    max_examples=30, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck), database=None
 )
 @given(seed=st.integers(0, 1_000_000), points=st.sampled_from((0, dense.MAX_POINTS)))
 def test_maps_of_random_kernels_agree_with_what_they_touch(
