@@ -52,7 +52,7 @@ def tree_or_none(source: str, folder: Path):  # type: ignore[no-untyped-def]
     for _ in range(_ROUNDS):
         options = " ".join(f"-D{n}={v}" for n, v in guesses.items())
         try:
-            return tree_of(source, f"-I{folder} -I{folder.parent} {options}", str(folder))
+            return tree_of(source, f'-I"{folder}" -I"{folder.parent}" {options}', str(folder))
         except ValueError as cause:
             text = str(cause)
         except Exception:
@@ -83,14 +83,35 @@ def left_over(analysis: KernelAnalysis) -> tuple[str, ...]:
     return tuple(sorted(found))
 
 
+def programs(root: Path) -> list[tuple[Path, str]]:
+    """Each program of a folder.  ``.opencl`` files are parts, in C++ raw strings, that need common ones."""
+    found = [(path, path.read_text("utf-8", "replace")) for path in sorted(root.rglob("*.cl"))]
+    parts: dict[Path, list[str]] = {}
+    shared: dict[Path, list[str]] = {}
+    common: list[str] = []
+    for path in sorted(root.rglob("*.opencl")):
+        text = path.read_text("utf-8", "replace")
+        text = "\n".join(_RAW.findall(text)) or text
+        if path.stem == "common":
+            common.append(text)
+        elif re.fullmatch(r"level\d", path.stem):
+            shared.setdefault(path.parent, []).append(text)
+        else:
+            parts.setdefault(path.with_name(re.sub(r"_part\d", "", path.name)), []).append(text)
+    for path, texts in parts.items():
+        found.append((path, "\n".join([*common, *shared.get(path.parent, []), *texts])))
+    return found
+
+
 def measure(root: Path) -> tuple[list[Kernel], list[str]]:
     """All kernels of one folder, and the files that do not parse."""
     kernels: list[Kernel] = []
     failed: list[str] = []
-    for path in sorted([*root.rglob("*.cl"), *root.rglob("*.opencl")]):
-        source = path.read_text("utf-8", "replace")
-        if path.suffix == ".opencl":
-            source = "\n".join(_RAW.findall(source)) or source
+    seen: set[str] = set()
+    for path, source in programs(root):
+        if source in seen:
+            continue  # a copy of another file
+        seen.add(source)
         tree = tree_or_none(source, path.parent)
         name = str(path.relative_to(root))
         if tree is None:
