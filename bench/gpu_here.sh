@@ -12,7 +12,7 @@ mkdir -p /tmp/vendors && cp /etc/OpenCL/vendors/*.icd /tmp/vendors/ 2>/dev/null
 [ -n "$vendor" ] && echo "$vendor" >/tmp/vendors/nvidia.icd
 export OCL_ICD_VENDORS=/tmp/vendors
 nvidia-smi --query-gpu=name,driver_version,clocks.sm --format=csv
-timeout 150 python3 -m pytest -q -n 8 --timeout 60 -p no:cacheprovider tests/devices/test_cuda.py tests/devices/test_cuda_lane.py \
+timeout 150 python3 -m pytest -q -n 8 -p no:benchmark --timeout 60 -p no:cacheprovider tests/devices/test_cuda.py tests/devices/test_cuda_lane.py \
   tests/devices/test_cuda_nvrtc.py tests/clc/test_cuda.py >"$out/tests.log" 2>&1
 status=$?
 tail -c 5000 "$out/tests.log"

@@ -245,10 +245,14 @@ def launches(member: CudaDevice) -> dict[str, float]:
             found[f"{label}_issue_us"] = (issued - start) * 200
             found[f"{label}_sustained_us"] = (time.perf_counter() - start) * 200
     latencies = []
+    durations = []
     for _ in range(1000):
         start = time.perf_counter()
-        finish(member.launch(kernel, (1, 1, 1), (32, 1, 1), 1, []))
+        ticket = member.launch(kernel, (1, 1, 1), (32, 1, 1), 1, [])
+        finish(ticket)
         latencies.append((time.perf_counter() - start) * 1e6)
+        durations.append((ticket.end_ns - ticket.start_ns) / 1e3)
+    found["empty_kernel_between_events_us"] = float(np.median(durations))
     found["launch_to_done_us"] = float(np.median(latencies))
     return found
 

@@ -59,8 +59,8 @@ def translate(text: str, options: Sequence[str]) -> CudaProgram:
     return emit(tree)
 
 
-def nvrtc_options(options: Sequence[str], contracts: bool) -> tuple[str, ...]:
-    """NVRTC's options for ``options`` of clBuildProgram.
+def nvrtc_options(options: Sequence[str], contracts: bool, is_flat: bool = False) -> tuple[str, ...]:
+    """NVRTC's options for ``options`` of clBuildProgram; ``is_flat``: for grids launched in x alone.
 
     OpenCL C contracts ``a * b + c`` unless a pragma forbids it, and allows 2.5 ULP for division and 3 for
     square root of floats unless correct rounding is asked for.
@@ -68,6 +68,8 @@ def nvrtc_options(options: Sequence[str], contracts: bool) -> tuple[str, ...]:
     found = ["--std=c++20", "-w"]
     if _EXACT not in options and "-cl-fast-relaxed-math" not in options:
         found += ["--prec-div=false", "--prec-sqrt=false"]
+    if is_flat:
+        found.append("-D_CL_FLAT")
     for option in options:
         found += _OPTIONS.get(option, ())
     if not contracts and "-cl-fast-relaxed-math" not in options and "-cl-mad-enable" not in options:

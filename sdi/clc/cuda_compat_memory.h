@@ -2,8 +2,9 @@
 // Part 3: work-items, barriers, vector loads and stores, asynchronous copies, atomics.
 // Source: OpenCL C 3.0 specification, sections 6.15.1, 6.15.7 to 6.15.12.
 
-// The native geometry.  A grid whose y or z CUDA does not allow is launched in x alone: is_flat.
-struct _cl_grid { unsigned groups[3]; unsigned short work_dim; unsigned short is_flat; };
+// The native geometry.  A grid whose y or z CUDA does not allow is launched in x alone: _CL_FLAT.
+// base: global id of the first work-item of the box of work-groups that is run.
+struct _cl_grid { unsigned long base[3]; unsigned groups[3]; unsigned work_dim; };
 _CL unsigned _cl_pick(unsigned d, unsigned x, unsigned y, unsigned z, unsigned past) {
   return d == 0 ? x : d == 1 ? y : d == 2 ? z : past;
 }
@@ -19,15 +20,21 @@ _CL _cl_size _cl_get_num_groups(const _cl_grid &g, unsigned d) {
   return _cl_pick(d, g.groups[0], g.groups[1], g.groups[2], 1);
 }
 _CL _cl_size _cl_get_group_id(const _cl_grid &g, unsigned d) {
-  if (!g.is_flat) return _cl_pick(d, blockIdx.x, blockIdx.y, blockIdx.z, 0);
+#ifdef _CL_FLAT
   const unsigned b = blockIdx.x, row = b / g.groups[0];
   return _cl_pick(d, b % g.groups[0], row % g.groups[1], row / g.groups[1], 0);
+#else
+  return _cl_pick(d, blockIdx.x, blockIdx.y, blockIdx.z, 0);
+#endif
 }
 _CL _cl_size _cl_get_global_size(const _cl_grid &g, unsigned d) {
   return _cl_get_num_groups(g, d) * _cl_get_local_size(d);
 }
 _CL _cl_size _cl_get_global_id(const _cl_grid &g, unsigned d) {
   return _cl_get_group_id(g, d) * _cl_get_local_size(d) + _cl_get_local_id(d);
+}
+_CL _cl_size _cl_box_global_id(const _cl_grid &g, unsigned d) {
+  return d < 3 ? g.base[d] + _cl_get_global_id(g, d) : 0;
 }
 _CL _cl_size _cl_get_global_linear_id(const _cl_grid &g) {
   return (_cl_get_global_id(g, 2) * _cl_get_global_size(g, 1) + _cl_get_global_id(g, 1)) * _cl_get_global_size(g, 0) + _cl_get_global_id(g, 0);

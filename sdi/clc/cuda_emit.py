@@ -26,7 +26,12 @@ from sdi.ndrange import Int3
 SYMBOL_PREFIX = "sdi_k_"
 LOCAL_ALIGNMENT = 128
 """Alignment of ``__local`` arguments: that of the largest vector."""
+GRID_NBYTES = 40
 _DYNAMIC = "_cl_dynamic"
+_HIDDEN = "__sdi_launch"
+_SHIFT = re.compile(r"__sdi_launch\.shift\[\d+\]")
+# Functions of sub-range text that have a faster twin here: see ``subrange.py``.
+_ACCESSORS = {"__sdi_get_global_id": "_cl_box_global_id"}
 _POINTERS = (ArgumentKind.GLOBAL, ArgumentKind.CONSTANT)
 
 
@@ -49,12 +54,17 @@ class CudaParameter:
 
 @dataclass(frozen=True, slots=True)
 class CudaKernel:
-    """One kernel; the native grid (16 bytes, aligned to 4) follows its parameters."""
+    """One kernel; the native grid (``GRID_NBYTES``, aligned to 8) follows its parameters.
+
+    ``is_subrange``: its last parameter is the hidden launch of sub-range text; of that the caller subtracts
+    the shifts from the pointers, and puts the first global id into the grid: the kernel does neither.
+    """
 
     name: str
     symbol: str
     parameters: tuple[CudaParameter, ...]
     required_work_group_size: Int3 | None
+    is_subrange: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +168,8 @@ class _Emitter:
         written = ""
         if key not in self.kernels or key in self.called:
             body = self.statements.block(function.body) if is_definition else ";"
+            if node.name in _ACCESSORS and is_definition:
+                body = f"{{ return {_ACCESSORS[node.name]}({GRID}, {function.parameters[1].name}); }}"
             written = f"{self._prototype(node, function)} {body}\n"
         if key in self.kernels and is_definition:
             written += self._entry(function)
@@ -198,7 +210,28 @@ class _Emitter:
         if required is not None:
             bounds = f"__launch_bounds__({required[0] * required[1] * required[2]}) "
         head = f'extern "C" __global__ void {bounds}{SYMBOL_PREFIX}{function.name}({", ".join(parameters)})'
-        return f"{head} {{ {' '.join(locals_)} {self.statements.block(function.body)} }}\n"
+        body = "".join(
+            self.statements.place(each) + (self._unshifted(each) or self.statements(each))
+            for each in function.body.children
+        )
+        return f"{head} {{ {' '.join(locals_)} {{ {body}\n}} }}\n"
+
+    def _unshifted(self, statement: Node) -> str:
+        """What stands for a statement that shifts a pointer, which the launch has done; else nothing.
+
+        Sub-range text has ``a = a ? (T *)((char *)a - __sdi_launch.shift[0]) : 0;``, or the same as the
+        declaration of a const pointer.
+        """
+        if not _SHIFT.search(self.tree.source(statement)):
+            return ""
+        if statement.kind is Kind.BINARY_OPERATOR and statement.operator == "=":
+            return ";"
+        variable = statement.children[0]
+        match = re.search(r"=\s*(\w+)\s*\?", self.tree.source(statement))
+        if statement.kind is not Kind.DECL_STATEMENT or variable.kind is not Kind.VAR_DECL or match is None:
+            raise UnknownConstruct(statement, "this use of the hidden argument")
+        declared = self.types.declare(variable.type, safe_name(variable.name), variable)
+        return f"{declared} = {safe_name(match.group(1))};"
 
     def _signature(self, function: Function) -> CudaKernel:
         parameters: list[CudaParameter] = []
@@ -218,6 +251,7 @@ class _Emitter:
             SYMBOL_PREFIX + function.name,
             tuple(parameters),
             required_work_group_size(self.tree, function),
+            bool(function.parameters) and function.parameters[-1].name == _HIDDEN,
         )
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
+import itertools
 import logging
 import struct
 import threading
@@ -20,8 +21,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, Protocol, cast
 
-from sdi.clc.cuda import CudaKernel, ParameterKind, nvrtc_options, translate
+from sdi.clc.cuda import CudaKernel, CudaProgram, ParameterKind, nvrtc_options, translate
 from sdi.clc.cuda_emit import LOCAL_ALIGNMENT
+from sdi.clc.launch import GEOMETRY_NBYTES
 from sdi.devices.base import (
     BoundArgument,
     BoundKernel,
@@ -49,7 +51,8 @@ else:
     _why_missing = None
 
 _log = logging.getLogger(__name__)
-_GRID = struct.Struct("<3I2H")
+_GRID = struct.Struct("<3Q4I")
+_HIDDEN = struct.Struct("<3Q24x3Q")  # group_offset and global_offset of the hidden argument
 _MAX_GRID_Y, _MAX_GRID_X = 65_535, (1 << 31) - 1
 _SHARED_NBYTES = 48 << 10  # more must be asked for, kernel by kernel
 _NON_BLOCKING = 1
@@ -170,27 +173,33 @@ class _Buffer:
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
 class _Program:
+    """``flat``: the same, compiled for grids that are launched in x alone, once one was needed."""
+
+    translated: CudaProgram
+    options: tuple[str, ...]
     module: _Module
     kernels: dict[str, CudaKernel]
     functions: dict[str, _Function] = field(default_factory=dict)
+    flat: _Program | None = None
 
 
-_Launch = tuple[tuple[int, int, int], Int3, bytes]
+_Start = Callable[[], None]
 
 
 @dataclass(slots=True, eq=False)
 class _Bound:
-    """``parameters``: the block, less the grid at its end.  ``last``: key and value of the last launch.
+    """``parameters``: the block, less the grid at its end; ``offsets``: of groups and of global ids.
 
-    ``error``: why it can't be launched.  ``program`` keeps the module loaded.
+    ``error``: why it can't be launched.  ``last``: key and start of the last launch.
     """
 
-    function: Callable[..., None]
     program: _Program
+    kernel: str
     parameters: bytes
     shared_nbytes: int
+    offsets: tuple[Int3, Int3]
     error: Exception | None = None
-    last: tuple[tuple[Int3, Int3, int], _Launch] | None = None
+    last: tuple[tuple[Int3, Int3, int], _Start] | None = None
 
 
 class CudaDevice:
@@ -430,10 +439,11 @@ class CudaDevice:
     # -- programs ------------------------------------------------------------------------------------
 
     def build(self, text: str, options: Sequence[str]) -> DeviceProgram:
-        translated = translate(text, options)
-        words = nvrtc_options(options, translated.contracts)
+        return DeviceProgram(self._load(translate(text, options), tuple(options), is_flat=False))
+
+    def _load(self, translated: CudaProgram, options: tuple[str, ...], is_flat: bool) -> _Program:
+        words = nvrtc_options(options, translated.contracts, is_flat)
         capability = self.gpu.capability
-        code = None
         try:
             compiler = "{}.{}".format(*version())
         except NvrtcMissing as cause:
@@ -450,10 +460,11 @@ class CudaDevice:
                 module = drv.module_from_buffer(code)
         except drv.Error as cause:
             raise BuildError(f"error: {cause}\n") from cause
-        program = _Program(module, {kernel.name: kernel for kernel in translated.kernels})
+        kernels = {kernel.name: kernel for kernel in translated.kernels}
+        program = _Program(translated, options, module, kernels)
         # A module is freed only while its context is on the stack of the thread that frees it.
         weakref.finalize(program, self._unloaded.append, module).atexit = False
-        return DeviceProgram(program)
+        return program
 
     def kernel_facts(self, program: DeviceProgram, kernel: str) -> KernelFacts:
         function, of = self._function(cast(_Program, program), kernel), drv.function_attribute
@@ -485,16 +496,17 @@ class CudaDevice:
 
     def bind(self, program: DeviceProgram, kernel: str, arguments: Sequence[BoundArgument]) -> BoundKernel:
         own = cast(_Program, program)
-        function = self._function(own, kernel)
+        self._function(own, kernel)
+        offsets = ((0, 0, 0), (0, 0, 0))
         try:
             parameters, shared_nbytes = _parameter_block(own.kernels[kernel], arguments)
-            if shared_nbytes > _SHARED_NBYTES:
-                with self._pushed():
-                    limit = drv.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES
-                    function.set_attribute(limit, shared_nbytes)
-        except (ValueError, drv.Error) as cause:
-            return BoundKernel(_Bound(function._launch_kernel, own, b"", 0, cause))
-        return BoundKernel(_Bound(function._launch_kernel, own, parameters, shared_nbytes))
+        except ValueError as cause:
+            return BoundKernel(_Bound(own, kernel, b"", 0, offsets, cause))
+        hidden = arguments[-1] if own.kernels[kernel].is_subrange else None
+        if isinstance(hidden, bytes):
+            found = _HIDDEN.unpack_from(hidden)
+            offsets = (found[:3], found[3:])
+        return BoundKernel(_Bound(own, kernel, parameters, shared_nbytes, offsets))
 
     def launch(
         self, bound: BoundKernel, groups: Int3, local_size: Int3, work_dim: int, wait: Sequence[Ticket]
@@ -504,12 +516,35 @@ class CudaDevice:
         key = (groups, local_size, work_dim)
         last = own.last
         if last is None or last[0] != key:
-            own.last = last = (key, _packed(own.parameters, groups, local_size, work_dim))
-        grid, block, parameters = last[1]
-        if own.error is not None or grid[0] > _MAX_GRID_X:
-            return self._lane.issue(channel, partial(_refuse, own.error, groups), wait)
-        start = partial(own.function, grid, block, parameters, own.shared_nbytes, channel.stream)
-        return self._lane.issue(channel, start, wait, own)
+            own.last = last = (key, self._start_of(own, channel, groups, local_size, work_dim))
+        return self._lane.issue(channel, last[1], wait, own)
+
+    def _start_of(
+        self, bound: _Bound, channel: Channel, groups: Int3, local_size: Int3, work_dim: int
+    ) -> _Start:
+        """What launches: all that does not change between launches of one shape is done here."""
+        program, error = bound.program, bound.error
+        grid, parameters = _packed(bound.parameters, bound.offsets, groups, local_size, work_dim)
+        if grid[0] > _MAX_GRID_X:
+            error = error or ValueError(f"{groups} work-groups are more than a grid can have")
+        try:
+            if error is None and grid != groups:
+                # Rare enough to compile when the first such launch comes, which then takes its time.
+                if program.flat is None:
+                    program.flat = self._load(program.translated, program.options, is_flat=True)
+                program = program.flat
+            function = self._function(program, bound.kernel)
+            if bound.shared_nbytes > _SHARED_NBYTES:
+                with self._pushed():
+                    limit = drv.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES
+                    function.set_attribute(limit, bound.shared_nbytes)
+        except (BuildError, DeviceFailed, drv.Error) as cause:
+            error = error or cause
+        if error is not None:
+            return partial(_refuse, error)
+        return partial(
+            function._launch_kernel, grid, local_size, parameters, bound.shared_nbytes, channel.stream
+        )
 
     # -- the rest ------------------------------------------------------------------------------------
 
@@ -563,8 +598,8 @@ def unregister_host(address: int) -> None:
         drv.Context.pop()
 
 
-def _refuse(error: Exception | None, groups: Int3) -> None:
-    raise error or ValueError(f"{groups} work-groups are more than a grid can have")
+def _refuse(error: Exception) -> None:
+    raise error
 
 
 def _parameter_block(kernel: CudaKernel, arguments: Sequence[BoundArgument]) -> tuple[bytes, int]:
@@ -576,6 +611,9 @@ def _parameter_block(kernel: CudaKernel, arguments: Sequence[BoundArgument]) -> 
         raise ValueError(f"{kernel.name}: {len(arguments)} arguments for {len(kernel.parameters)}")
     block = bytearray()
     shared_nbytes = 0
+    shifts: Iterator[int] = itertools.repeat(0)
+    if kernel.is_subrange and arguments and isinstance(arguments[-1], bytes):
+        shifts = (shift for (shift,) in struct.iter_unpack("<q", arguments[-1][GEOMETRY_NBYTES:]))
     for number, (parameter, argument) in enumerate(zip(kernel.parameters, arguments, strict=True)):
         block += bytes(-len(block) % parameter.alignment)
         match parameter.kind, argument:
@@ -586,19 +624,27 @@ def _parameter_block(kernel: CudaKernel, arguments: Sequence[BoundArgument]) -> 
                 block += shared_nbytes.to_bytes(4, "little")
                 shared_nbytes += argument.nbytes
             case ParameterKind.POINTER, None:
+                next(shifts, 0)
                 block += bytes(8)
             case ParameterKind.POINTER, _ if not isinstance(argument, bytes | LocalBytes):
-                block += cast(_Buffer, argument).address.to_bytes(8, "little")
+                address = cast(_Buffer, argument).address - next(shifts, 0)
+                block += (address % (1 << 64)).to_bytes(8, "little")
             case _:
                 what = f"{len(argument)} bytes" if isinstance(argument, bytes) else type(argument).__name__
                 wanted = f"{parameter.kind.value} of {parameter.nbytes} bytes"
                 raise ValueError(f"{kernel.name}: argument {number} is {what}, not a {wanted}")
-    block += bytes(-len(block) % 4)
+    block += bytes(-len(block) % 8)
     return bytes(block), shared_nbytes
 
 
-def _packed(parameters: bytes, groups: Int3, local_size: Int3, work_dim: int) -> _Launch:
-    """Grid, block and parameters; a grid whose y or z CUDA does not allow is launched in x alone."""
+def _packed(
+    parameters: bytes, offsets: tuple[Int3, Int3], groups: Int3, local_size: Int3, work_dim: int
+) -> tuple[Int3, bytes]:
+    """Grid and parameters; a grid whose y or z CUDA does not allow is launched in x alone."""
     is_flat = max(groups[1], groups[2]) > _MAX_GRID_Y
     grid = (groups[0] * groups[1] * groups[2], 1, 1) if is_flat else groups
-    return grid, local_size, parameters + _GRID.pack(*groups, work_dim, is_flat)
+    base = [
+        first * local + offset
+        for first, local, offset in zip(offsets[0], local_size, offsets[1], strict=True)
+    ]
+    return grid, parameters + _GRID.pack(*base, *groups, work_dim)

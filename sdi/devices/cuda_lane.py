@@ -31,6 +31,7 @@ class Event(Protocol):
 
     def record(self, stream: object) -> object: ...
     def synchronize(self) -> object: ...
+    def query(self) -> bool: ...
     def time_till(self, other: Event) -> float: ...
 
 
@@ -125,7 +126,7 @@ class Channel:
         while (item := self.queue.get()) is not None:
             try:
                 if isinstance(item, _Operation):
-                    operation, item = item, self._lane.perform(item)
+                    operation, item = item, self._lane.perform_held(item)
                     release_followers(operation.ticket)
                     del operation
                 self._complete(item)
@@ -139,7 +140,9 @@ class Channel:
         begin, end = issued.begin, issued.end
         if begin is not None and end is not None:
             try:
-                end.synchronize()
+                # A query keeps the GIL: to give it up and get it back costs more than the driver's answer.
+                if not end.query():
+                    end.synchronize()
                 start_ns, end_ns = self._host_times(begin, end, issued.issued_ns)
             except Exception as cause:
                 error = DeviceFailed(self._lane.name, str(cause))
@@ -205,14 +208,13 @@ class CudaLane:
             ticket.complete(DeviceFailed(self.name, "is closed"))
             return ticket
         wait = tuple(wait)  # the caller may add the new ticket to its list
-        operation = _Operation(ticket, channel, start, wait, keep, is_blocking)
         blockers = [other for other in wait if not other.done and not isinstance(other.native, _OURS)]
         if blockers:
-            self._hold(operation, blockers)
+            self._hold(_Operation(ticket, channel, start, wait, keep, is_blocking), blockers)
         elif is_blocking:
-            channel.queue.put(operation)
+            channel.queue.put(_Operation(ticket, channel, start, wait, keep, is_blocking))
         else:
-            channel.queue.put(self.perform(operation))
+            channel.queue.put(self.perform(ticket, channel, start, wait, keep))
         return ticket
 
     def close(self, channels: Sequence[Channel]) -> None:
@@ -232,13 +234,19 @@ class CudaLane:
         for channel in channels:
             channel.close()
 
-    def perform(self, operation: _Operation) -> _Issued:
-        """Give the operation to its stream, or mark it as failed if something it waits for failed."""
-        ticket, wait = operation.ticket, operation.wait
+    def perform(
+        self,
+        ticket: CudaTicket,
+        channel: Channel,
+        start: Callable[[], object],
+        wait: Sequence[Ticket],
+        keep: object,
+    ) -> _Issued:
+        """Give an operation to its stream, or mark it as failed if something it waits for failed."""
         error: BaseException | None = None
         begin: Event | None = None
         end: Event | None = None
-        stream = operation.channel.stream
+        stream = channel.stream
         marks: list[Mark] = []
         for other in wait:
             native = other.native  # before ``error``: completion sets that first, then forgets ``native``
@@ -256,7 +264,7 @@ class CudaLane:
                 for mark in marks:
                     stream.wait_for_event(mark.end)
                 begin.record(stream)
-                operation.start()
+                start()
                 end.record(stream)
             except Exception as cause:
                 error = DeviceFailed(self.name, str(cause))
@@ -268,7 +276,12 @@ class CudaLane:
         else:
             assert error is not None
             ticket.native = _Failed(error)
-        return _Issued(ticket, begin, end, error, wait, operation.keep, issued_ns)
+        return _Issued(ticket, begin, end, error, wait, keep, issued_ns)
+
+    def perform_held(self, operation: _Operation) -> _Issued:
+        """``perform`` for an operation that was held, or whose thread performs it."""
+        own = operation
+        return self.perform(own.ticket, own.channel, own.start, own.wait, own.keep)
 
     def _event(self) -> Event:
         try:
@@ -340,7 +353,7 @@ def _start_all(ready: deque[_Operation]) -> None:
             with _order:
                 lane.started()
             continue
-        channel.queue.put(lane.perform(operation))
+        channel.queue.put(lane.perform_held(operation))
         with _order:
             lane.started()
             followers, operation.ticket.followers = operation.ticket.followers, None

@@ -100,6 +100,7 @@ BODIES: dict[str, str] = {
     "geometry functions": "on[0] = get_global_id(0) + 10 * get_group_id(0) + 100 * get_local_id(0); on[1] = get_global_size(0) + get_local_size(0) + get_num_groups(0); on[2] = get_work_dim() + get_global_id(1) + get_global_size(2) + get_local_size(1) + get_global_offset(0);",
     "constants": "on[0] = INT_MAX; on[1] = CHAR_BIT; of[0] = M_PI_F; of[1] = FLT_EPSILON; of[2] = MAXFLOAT; of[3] = INFINITY; of[4] = 1e-3f + 2.f + .5f + 0x1p4f; on[2] = 010 + 0xff; of[5] = 1.0 / 3; on[3] = (int)UINT_MAX; of[6] = FLT_MIN; on[4] = true + false;",
     "sizes": "on[0] = sizeof(float3); on[1] = sizeof(int[3]); float4 v; on[2] = sizeof v; on[3] = vec_step(float3); on[4] = sizeof(size_t); on[5] = sizeof(n);",
+    "sizes of 64 bits": "size_t big = ((size_t)1 << 40) + get_global_id(0); on[0] = (int)(big >> 36); ptrdiff_t d = (ptrdiff_t)n[0] << 33; on[1] = (int)(d >> 33); on[2] = (get_global_id(0) - 1) > 5; uintptr_t p = (uintptr_t)&n[1] - (uintptr_t)n; on[3] = (int)p; on[4] = sizeof(size_t) + sizeof(big);",
     "overloads by argument": "on[0] = max((char)n[0], (char)3); on[1] = max((uint)n[0], 5u) & 255; of[0] = max(f[0], 1.0f); of[1] = fmax(f[0], 0); of[2] = pow(2.0f, 3); of[3] = clamp(f[0], -1.0f, 1.0f);",
 }  # fmt: skip
 

@@ -27,6 +27,9 @@ class FakeEvent:
     def synchronize(self) -> None:
         assert self.recorded.is_set(), "waits for an event that was never recorded"
 
+    def query(self) -> bool:
+        return self.recorded.is_set()
+
     def time_till(self, other: Event) -> float:
         assert isinstance(other, FakeEvent)
         return (other.at - self.at) * 1e3

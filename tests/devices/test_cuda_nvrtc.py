@@ -9,11 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from sdi.clc import compile_source, pack_hidden
 from sdi.clc.cuda import translate
 from sdi.devices.base import DeviceBuffer, LocalBytes
 from sdi.devices.cuda import _Buffer, _packed, _parameter_block
 from sdi.devices.cuda_memory import Fills, Pinned, check_range, fill_pattern
 from sdi.devices.nvrtc import Cache, key_of
+from sdi.ndrange import GroupBox, NDRange
 
 
 def test_a_cached_value_comes_back(tmp_path: Path) -> None:
@@ -149,7 +151,21 @@ def test_parameters_are_packed_as_the_kernel_declares_them() -> None:
 
 
 def test_a_grid_that_cuda_does_not_allow_is_launched_in_x() -> None:
-    assert _packed(b"", (5, 65_535, 1), (4, 2, 1), 3)[0] == (5, 65_535, 1)
-    grid, block, parameters = _packed(b"", (5, 70_000, 2), (4, 2, 1), 3)
-    assert (grid, block) == ((700_000, 1, 1), (4, 2, 1))
-    assert parameters == b"".join(n.to_bytes(4, "little") for n in (5, 70_000, 2)) + b"\3\0\1\0"
+    none = ((0, 0, 0), (0, 0, 0))
+    assert _packed(b"", none, (5, 65_535, 1), (4, 2, 1), 3)[0] == (5, 65_535, 1)
+    grid, parameters = _packed(b"12345678", ((1, 2, 3), (10, 20, 1 << 40)), (5, 70_000, 2), (4, 2, 1), 3)
+    assert grid == (700_000, 1, 1)
+    base = b"".join(n.to_bytes(8, "little") for n in (14, 24, 3 + (1 << 40)))
+    assert parameters == b"12345678" + base + b"".join(n.to_bytes(4, "little") for n in (5, 70_000, 2, 3))
+
+
+def test_the_shifts_of_sub_range_text_are_taken_from_the_pointers() -> None:
+    compiled = compile_source("kernel void k(global int *a, int n, constant int *b, global int *c) {}", "")
+    (kernel,) = translate(compiled.text, compiled.member_options).kernels
+    assert kernel.is_subrange
+    ndrange = NDRange(1, (0, 0, 0), (16, 1, 1), (4, 1, 1))
+    hidden = pack_hidden(compiled.kernels[0], ndrange, GroupBox((1, 0, 0), (2, 1, 1)), [64, -16, 8])
+    buffer = DeviceBuffer(_Buffer(None, 4096, 64))  # type: ignore[arg-type]
+    block, _ = _parameter_block(kernel, [buffer, bytes(4), buffer, None, hidden])
+    assert block[:8] == (4096 - 64).to_bytes(8, "little")
+    assert block[16:32] == (4096 + 16).to_bytes(8, "little") + bytes(8)
