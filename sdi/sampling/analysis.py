@@ -11,6 +11,7 @@ from sdi.clc.syntax import Form as TypeForm
 from sdi.clc.syntax import Function, Space, Tree, Type
 from sdi.intervals import ByteRange, RangeSet
 from sdi.ndrange import GroupBox, NDRange
+from sdi.sampling.affine import Form, interval
 from sdi.sampling.boxes import (
     MAX_RANGES,
     Domain,
@@ -22,7 +23,7 @@ from sdi.sampling.boxes import (
     tightened,
     without_mixed_ids,
 )
-from sdi.sampling.forms import BASES, Binding, Form, Kind, interval
+from sdi.sampling.forms import BASES, Binding, Kind
 from sdi.sampling.layout import Layouts
 from sdi.sampling.machine import Access, GaveUp, Loop, Machine, Mode
 from sdi.sampling.model import MANY_RANGES, AccessRange, Precision, Reason

@@ -8,21 +8,8 @@ from math import gcd
 
 from sdi.intervals import ByteRange, RangeSet
 from sdi.ndrange import GroupBox
-from sdi.sampling.forms import (
-    BASES,
-    GLOBAL,
-    GROUP,
-    INFINITY,
-    LOCAL,
-    Atom,
-    Binding,
-    Form,
-    Range,
-    atom_range,
-    interval,
-    is_finite,
-    plus,
-)
+from sdi.sampling.affine import INFINITY, Form, Range, interval, is_finite, plus
+from sdi.sampling.forms import BASES, GLOBAL, GROUP, LOCAL, Atom, Binding, atom_range
 
 MAX_RANGES = 10_000
 _ROUNDS = 3

@@ -5,19 +5,29 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from sdi.clc.syntax import Form, Function, Kind, Node, Space, Tree, Type, callee_of
 from sdi.sampling.layout import Layouts
 from sdi.sampling.machine import GaveUp, Machine, Mode
-from sdi.sampling.terms import I32, I64, U32, U64, IntType, Op
+from sdi.sampling.places import (
+    Memory,
+    Path,
+    Place,
+    Swizzle,
+    Temporary,
+    Variable,
+    as_type,
+    components,
+    size_of,
+    usual,
+    with_part,
+)
+from sdi.sampling.terms import I32, U64, Op
 from sdi.sampling.values import HARMLESS, Pointer, Record, Value, fresh, int_type, is_bool, joined
 
-Path = tuple[str | int, ...]
 Inliner = Callable[[Function, list[Value], Node], Value]
 
 _INTEGER = re.compile(r"(0[xX][0-9a-fA-F]+|0[bB][01]+|\d+)([uUlL]*)\Z")
-_COMPONENTS = {c: i for i, c in enumerate("xyzw")} | {c: i for i, c in enumerate("rgba")}
 _ARITHMETIC = {
     "/": Op.DIV,
     "%": Op.REM,
@@ -28,44 +38,6 @@ _ARITHMETIC = {
     ">>": Op.SHR,
 }
 _COMPARISONS = frozenset({"<", ">", "<=", ">=", "==", "!="})
-_SIZES = {"char": 1, "uchar": 1, "bool": 1, "short": 2, "ushort": 2, "half": 2, "int": 4, "uint": 4}
-_SIZES |= {"float": 4, "long": 8, "ulong": 8, "double": 8, "size_t": 8, "unsigned": 4, "ptrdiff_t": 8}
-_NAMED_SIZE = re.compile(r"sizeof\s*\(\s*(?:(?:unsigned|signed)\s+)?(\w+?)(2|3|4|8|16)?\s*\)\Z")
-
-
-@dataclass(frozen=True, slots=True)
-class Variable:
-    """A private variable, or a part of one."""
-
-    declaration: int
-    path: Path
-
-
-@dataclass(frozen=True, slots=True)
-class Memory:
-    """What a pointer points to."""
-
-    pointer: Value
-    space: Space
-
-
-@dataclass(frozen=True, slots=True)
-class Swizzle:
-    """Some components of a vector that lies somewhere."""
-
-    base: Place
-    indices: tuple[int, ...]
-    vector: Type
-
-
-@dataclass(frozen=True, slots=True)
-class Temporary:
-    """A value without a place."""
-
-    value: Value
-
-
-Place = Variable | Memory | Swizzle | Temporary
 
 
 class Expressions:
@@ -73,6 +45,7 @@ class Expressions:
 
     def __init__(self, tree: Tree, machine: Machine, inline: Inliner) -> None:
         from sdi.sampling.calls import Builtins
+        from sdi.sampling.constants import Constants
 
         self.tree = tree
         self.machine = machine
@@ -80,8 +53,7 @@ class Expressions:
         self.layouts = Layouts(tree)
         self._inline = inline
         self._builtins = Builtins(self)
-        self._constants: dict[int, Node] | None = None
-        self._enumerators: dict[int, int] = {}
+        self._constants = Constants(tree, self)
 
     # -- values ----------------------------------------------------------------------------------
 
@@ -112,7 +84,7 @@ class Expressions:
             case Kind.INIT_LIST | Kind.COMPOUND_LITERAL:
                 return self._list(node)
             case Kind.SIZEOF:
-                return self._sizeof(node)
+                return self._size(node)
             case _:
                 return self._other(node)
 
@@ -148,19 +120,10 @@ class Expressions:
         base = 8 if digits[0] == "0" and digits.isdigit() and len(digits) > 1 else 0
         return self.terms.const(int(digits, base), kind)
 
-    def _sizeof(self, node: Node) -> Value:
+    def _size(self, node: Node) -> Value:
         kind = int_type(node.type) or U64
-        operands = [c for c in node.children if c.type.nbytes]
-        if len(operands) == 1:
-            text = self.tree.source(node)
-            inner = self.tree.source(operands[0])
-            if text.removeprefix("sizeof").strip("() \t\n") == inner.strip("() \t\n"):
-                return self.terms.const(operands[0].type.nbytes, kind)
-        match = _NAMED_SIZE.match(self.tree.source(node))
-        if match is not None and match.group(1) in _SIZES:
-            count = int(match.group(2) or 1)
-            return self.terms.const(_SIZES[match.group(1)] * (4 if count == 3 else count), kind)
-        return self.terms.unknown(kind, data=False)
+        nbytes = size_of(self.tree, node)
+        return self.terms.unknown(kind, data=False) if nbytes is None else self.terms.const(nbytes, kind)
 
     def converted(self, value: Value, source: Type, target: Type, explicit: bool = True) -> Value:
         """``value`` of type ``source`` as a ``target``.
@@ -199,7 +162,7 @@ class Expressions:
             return self._other(node)
         child = operands[0]
         if node.kind is Kind.UNEXPOSED:
-            indices = self.components(node, child)
+            indices = components(self.tree, node, child)
             if indices is not None:
                 return self.load(self.place(node), node.type, node)
             if child.type.form is Form.VECTOR and node.type.form is not Form.VECTOR:
@@ -209,33 +172,6 @@ class Expressions:
             return None
         value = self.value(child)
         return self.converted(value, child.type, node.type, node.kind is Kind.CAST)
-
-    def components(self, node: Node, child: Node) -> tuple[int, ...] | None:
-        """Which components an UNEXPOSED node names, or None when it is something else."""
-        if child.type.form is not Form.VECTOR:
-            return None
-        text = "".join(self.tree.text[child.end : node.end].split())
-        if not text.startswith("."):
-            return None
-        name, count = text[1:], child.type.count
-        padded = 4 if count == 3 else count
-        if name in ("lo", "hi", "even", "odd"):
-            all_of = list(range(padded))
-            half = {
-                "lo": all_of[: padded // 2],
-                "hi": all_of[padded // 2 :],
-                "even": all_of[::2],
-                "odd": all_of[1::2],
-            }
-            return tuple(half[name])
-        if name[:1] in ("s", "S") and name[1:]:
-            try:
-                return tuple(int(c, 16) for c in name[1:])
-            except ValueError:
-                return None
-        if all(c in _COMPONENTS for c in name):
-            return tuple(_COMPONENTS[c] for c in name)
-        return None
 
     def _other(self, node: Node) -> Value:
         """A node no rule is for: its pointers may be used in any way."""
@@ -427,7 +363,7 @@ class Expressions:
         common = usual(self.terms.type(old), self.terms.type(value))
         if operator in ("<<", ">>"):
             common = usual(self.terms.type(old), I32 if kind.bits < 32 else self.terms.type(old))
-        wide = _as_type(left, common)
+        wide = as_type(left, common)
         made = self.operate(operator, self.terms.convert(old, common), wide, value, wide, wide)
         return self.converted(made, wide, left)
 
@@ -519,7 +455,7 @@ class Expressions:
                 return self._member(node)
             case Kind.UNEXPOSED if len(node.children) == 1:
                 child = node.children[0]
-                indices = self.components(node, child)
+                indices = components(self.tree, node, child)
                 if indices is not None:
                     return Swizzle(self.place(child), indices, child.type)
                 if child.type.form is node.type.form and child.type.nbytes == node.type.nbytes:
@@ -537,7 +473,7 @@ class Expressions:
             if node.type.form is Form.ARRAY or node.type.space is Space.LOCAL:
                 return Memory(HARMLESS, node.type.space)
             return Variable(name, ())
-        known = self._constant(name)
+        known = self._constants.value(name)
         if known is not None:
             return Temporary(known)
         if node.type.space in (Space.GLOBAL, Space.GENERIC, Space.CONSTANT):
@@ -545,41 +481,6 @@ class Expressions:
         if node.type.form is Form.FUNCTION:
             return Temporary(None)
         return Memory(HARMLESS, Space.PRIVATE)
-
-    def _constant(self, declaration: int) -> Value:
-        """The value of an enumerator or of a scalar constant of the program."""
-        if self._constants is None:
-            self._constants = {}
-            for top in self.tree.declarations:
-                if top.kind is Kind.VAR_DECL and (top.type.const or top.type.space is Space.CONSTANT):
-                    self._constants[top.declaration] = top
-                elif top.kind is not Kind.FUNCTION_DECL:
-                    self._note_enumerators(top)
-        number = self._enumerators.get(declaration)
-        if number is not None:
-            return self.terms.const(number, I32)
-        variable = self._constants.get(declaration)
-        if variable is None or variable.type.form is not Form.INTEGER:
-            return None
-        initial = [c for c in variable.operands if c.kind < 400]
-        if not initial:
-            return None
-        return self.converted(self.value(initial[-1]), initial[-1].type, variable.type)
-
-    def _note_enumerators(self, top: Node) -> None:
-        for node in top.walk():
-            if node.kind is not Kind.ENUM_DECL:
-                continue
-            following: int | None = 0
-            for child in node.children:
-                if child.kind is not Kind.ENUM_CONSTANT_DECL:
-                    continue
-                if child.operands:
-                    value = self.value(child.operands[-1])
-                    following = self.terms.value(value) if isinstance(value, int) else None
-                if following is not None:
-                    self._enumerators[child.declaration] = following
-                    following += 1
 
     def _element(self, node: Node) -> Place:
         base, index = node.children
@@ -713,42 +614,4 @@ class Expressions:
         if not path:
             self.machine.env[declaration] = value
             return
-        self.machine.env[declaration] = _with(self.machine.env.get(declaration), path, value)
-
-
-def _with(base: Value, path: Path, value: Value) -> Value:
-    """``base`` with another value at a path of field names."""
-    if not path:
-        return value
-    record = base if isinstance(base, Record) else Record(())
-    name = path[0]
-    assert isinstance(name, str)
-    return record.replaced(name, _with(record.get(name), path[1:], value))
-
-
-def usual(a: IntType, b: IntType) -> IntType:
-    """The type of an arithmetic operation (C99, 6.3.1.8)."""
-    a, b = (t if t.bits >= 32 else I32 for t in (a, b))
-    if a.bits != b.bits:
-        return max(a, b)
-    return a if not a.signed else b
-
-
-def _as_type(of: Type, kind: IntType) -> Type:
-    """A plain type for ``kind``."""
-    name = {I32: "int", U32: "unsigned int", I64: "long"}.get(kind, "unsigned long")
-    return Type(
-        Form.INTEGER,
-        name,
-        name,
-        kind.bits // 8,
-        Space.NONE,
-        False,
-        False,
-        False,
-        not kind.signed,
-        None,
-        0,
-        (kind.bits // 8, kind.bits // 8),
-        False,
-    )
+        self.machine.env[declaration] = with_part(self.machine.env.get(declaration), path, value)

@@ -6,12 +6,11 @@ changes per iteration, and once with the values at iteration t.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from sdi.clc.syntax import LOOPS, Form, Function, Kind, Node, Space, Tree
+from sdi.clc.syntax import Form, Function, Kind, Node, Space, Tree
+from sdi.sampling.control import Chain, has_label, leaves, roots_of, trip_count, variable_of
 from sdi.sampling.expressions import Expressions
 from sdi.sampling.machine import Body, GaveUp, Loop, Machine, Mode
-from sdi.sampling.terms import I64, Op, Terms
+from sdi.sampling.terms import I64, Op
 from sdi.sampling.values import Pointer, Record, Value, fresh, joined
 
 _MAX_INLINED = 40
@@ -82,7 +81,7 @@ class Statements:
             if node.kind in (Kind.GOTO, Kind.INDIRECT_GOTO, Kind.ASM, Kind.LABEL):
                 raise GaveUp("uses goto or inline assembly", node.begin)
             if node.kind is Kind.UNARY_OPERATOR and node.operator == "&":
-                name = _root(node.children[0])
+                name = variable_of(node.children[0])
                 if name:
                     self.machine.sticky.add(name)
 
@@ -327,7 +326,11 @@ class Statements:
             start, final = starts[name], finals.get(name)
             if trips is not None:
                 before[name] = self._after(start, counter, trips)
-            elif isinstance(start, Pointer) and isinstance(final, Pointer) and _roots(start) == _roots(final):
+            elif (
+                isinstance(start, Pointer)
+                and isinstance(final, Pointer)
+                and roots_of(start) == roots_of(final)
+            ):
                 before[name] = self._placeholder(final)
         if any(n.kind is Kind.RETURN for n in body.walk()):
             machine.doubt()
@@ -490,7 +493,7 @@ class Statements:
                     each.kind is Kind.BINARY_OPERATOR and each.operator == "="
                 )
                 if is_assignment or (each.kind is Kind.UNARY_OPERATOR and each.operator in _STEPPING):
-                    name = _root(each.children[0])
+                    name = variable_of(each.children[0])
                     if name:
                         found.add(name)
             known = self._changed[id(node)] = frozenset(found)
@@ -506,7 +509,7 @@ class Statements:
             raise GaveUp("has a switch that the analysis can't read", node.begin)
         sections = self._sections(body)
         conditions = [self._chosen(value, labels) for labels, _ in sections]
-        if any(_breaks(s) for _, statements in sections for s in statements) or None in conditions:
+        if any(leaves(s) for _, statements in sections for s in statements) or None in conditions:
             self._uncertain(node, [statements for _, statements in sections])
             return
         branches: list[tuple[int, list[Node]]] = []
@@ -571,7 +574,7 @@ class Statements:
                     raise GaveUp("has a range of cases", child.begin)
                 child = child.children[-1]
             statements.append(child)
-        if any(_labels(s) for s in statements):
+        if any(has_label(s) for s in statements):
             raise GaveUp("has a label inside a statement of a switch", body.begin)
         found: list[tuple[list[Node | None], list[Node]]] = []
         for at, labels in places.items():
@@ -582,78 +585,3 @@ class Statements:
                 run.append(statement)
             found.append((labels, run))
         return found
-
-
-@dataclass(frozen=True, slots=True)
-class Chain:
-    """``if ... else if ... else``: (condition, statements) each, and what runs otherwise."""
-
-    branches: list[tuple[int, list[Node]]]
-    otherwise: list[Node]
-
-
-def _breaks(node: Node) -> bool:
-    """Whether a ``break`` in a statement leaves what is around the statement."""
-    if node.kind is Kind.BREAK:
-        return True
-    if node.kind in LOOPS or node.kind is Kind.SWITCH:
-        return False
-    return any(_breaks(child) for child in node.children)
-
-
-def _labels(node: Node) -> bool:
-    """Whether a label in a statement belongs to a switch around the statement."""
-    if node.kind in (Kind.CASE, Kind.DEFAULT):
-        return True
-    return node.kind is not Kind.SWITCH and any(_labels(child) for child in node.children)
-
-
-def trip_count(terms: Terms, condition: int, counter: int) -> int | None:
-    """How often ``i < n`` or ``i <= n`` holds for i = start + step * t, as a term; None for other ones."""
-    row = terms.rows[condition]
-    is_strict = row.op is Op.LT
-    if not is_strict:
-        row = terms.rows[row.args[0]] if row.op is Op.NOT else row
-        if row.op is not Op.LT:
-            return None
-    small, large = row.args if is_strict else (row.args[1], row.args[0])
-    kind = terms.type(small)
-    own = terms.convert(counter, kind)
-    _, parts = terms.parts(terms.sub(large, small))
-    step = -parts.pop(own, 0)
-    if step <= 0 or any(terms.mentions(part, counter) for part in parts):
-        return None
-
-    def at_start(term: int) -> int:
-        constant, inner = terms.parts(term)
-        inner.pop(own, None)
-        return terms.sum(constant, inner, kind)
-
-    small, large = at_start(small), at_start(large)
-    if any(terms.mentions(t, counter) for t in (small, large)):
-        return None
-    first = terms.less(small, large) if is_strict else terms.negate(terms.less(large, small))
-    wide = kind if kind.bits == 64 else I64  # the distance may be too large for their type
-    rest = terms.sub(terms.convert(large, wide), terms.convert(small, wide))
-    rest = terms.add(rest, terms.const(step - is_strict, wide))
-    trips = terms.binary(Op.DIV, rest, terms.const(step, wide))
-    return terms.select(first, trips, terms.const(0, wide))
-
-
-def _roots(pointer: Pointer) -> list[int]:
-    return [root for root, _ in pointer.choices]
-
-
-def _root(node: Node) -> int:
-    """The variable that an lvalue is, or is a part of; 0 for what a pointer points to."""
-    while node.kind is not Kind.DECL_REF:
-        inner = node.children[0] if node.children else node
-        is_part = (
-            (node.kind in (Kind.PAREN, Kind.UNEXPOSED) and len(node.children) == 1)
-            or (node.kind is Kind.MEMBER_REF and inner.type.form is not Form.POINTER)
-            or (node.kind is Kind.ARRAY_SUBSCRIPT and inner.type.form is Form.VECTOR)
-        )
-        if not is_part or inner is node:
-            return 0
-        node = inner
-    return node.declaration
