@@ -191,18 +191,25 @@ class Expressions:
             return self._converted(node, node.operands[0], is_explicit=False, is_operand=True)
         return self(node)
 
-    def _splat_sign(self, node: Node, child: Node, is_operand: bool) -> str:
-        """All bits of a vector made from a true bool are set, but not in ``(int4)(b)`` and operands.
+    def _splat(self, node: Node, child: Node, value: str, is_operand: bool) -> str:
+        """A scalar in all elements.
 
-        The specification (6.2.2) knows no such exceptions; clang, and so each driver made of it, does.
+        All bits of a vector made from a true bool are set, but not in ``(int4)(b)`` and operands: the
+        specification (6.2.2) knows no such exceptions; clang, and so each driver made of it, does.  With
+        elements that are floats, clang's tree has a conversion to int where the sign changes.
         """
         element = node.type.element
-        if element is None or element.form is not Form.INTEGER or not self._is_boolean(child):
-            return ""
-        is_literal = node.kind is Kind.CAST and self.tree.text[
-            max(0, child.begin - 80) : child.begin
-        ].rstrip().endswith("(")
-        return "" if is_operand or is_literal else "-"
+        assert element is not None
+        if element.form is Form.FLOATING and child.kind is Kind.UNEXPOSED and len(child.operands) == 1:
+            inner = child.operands[0]
+            is_signed = inner.kind is Kind.UNEXPOSED and unqualified(inner.type) == "int"
+            if is_signed and self._is_boolean(inner):
+                value = f"(({self.types.scalar(element, node)})(-{self(inner)}))"
+        elif element.form is Form.INTEGER and self._is_boolean(child) and not is_operand:
+            before = self.tree.text[max(0, child.begin - 80) : child.begin].rstrip()
+            if node.kind is not Kind.CAST or not before.endswith("("):
+                value = f"-{value}"
+        return f"_cl_splat<{self.types.plain(node.type, node)}>({value})"
 
     def _converted(self, node: Node, child: Node, is_explicit: bool, is_operand: bool = False) -> str:
         """``child`` as the type of ``node``."""
@@ -217,8 +224,7 @@ class Expressions:
                 return self._loaded(node, child, value)
             if not is_scalar(source):
                 raise UnknownConstruct(node, f"a conversion of '{source.spelling}' to '{target.spelling}'")
-            sign = self._splat_sign(node, child, is_operand)
-            return f"_cl_splat<{self.types.plain(target, node)}>({sign}{value})"
+            return self._splat(node, child, value, is_operand)
         if target.form is Form.RECORD:
             if unqualified(target) != unqualified(source):
                 raise UnknownConstruct(node, f"a conversion of '{source.spelling}' to '{target.spelling}'")

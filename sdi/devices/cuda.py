@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
-import itertools
 import logging
 import struct
 import threading
@@ -21,9 +20,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, Protocol, cast
 
-from sdi.clc.cuda import CudaKernel, CudaProgram, ParameterKind, nvrtc_options, translate
-from sdi.clc.cuda_emit import LOCAL_ALIGNMENT
-from sdi.clc.launch import GEOMETRY_NBYTES
+from sdi.clc.cuda import CudaKernel, CudaProgram, nvrtc_options, translate
 from sdi.devices.base import (
     BoundArgument,
     BoundKernel,
@@ -32,11 +29,11 @@ from sdi.devices.base import (
     DeviceProgram,
     HostBytes,
     KernelFacts,
-    LocalBytes,
 )
 from sdi.devices.cuda_info import CudaAttributes, device_info
-from sdi.devices.cuda_lane import Channel, CudaLane, Event
-from sdi.devices.cuda_memory import PINNED, Fills, check_range, fill_pattern
+from sdi.devices.cuda_lane import Channel, CudaLane, Event, Stream
+from sdi.devices.cuda_launch import MAX_GRID_X, offsets_of, packed, parameter_block
+from sdi.devices.cuda_memory import PINNED, CudaBuffer, Fills, check_range, fill_pattern
 from sdi.devices.nvrtc import Cache, NvrtcMissing, cache_folder, compile_text, key_of, version
 from sdi.devices.ticket import Ticket
 from sdi.errors import BuildError, ClError, DeviceFailed, Status, require
@@ -51,9 +48,6 @@ else:
     _why_missing = None
 
 _log = logging.getLogger(__name__)
-_GRID = struct.Struct("<3Q4I")
-_HIDDEN = struct.Struct("<3Q24x3Q")  # group_offset and global_offset of the hidden argument
-_MAX_GRID_Y, _MAX_GRID_X = 65_535, (1 << 31) - 1
 _SHARED_NBYTES = 48 << 10  # more must be asked for, kernel by kernel
 _NON_BLOCKING = 1
 
@@ -129,10 +123,6 @@ class _Module(Protocol):
     def get_function(self, name: str) -> _Function: ...
 
 
-class _Memory(Protocol):
-    def free(self) -> None: ...
-
-
 class _Function(Protocol):
     def get_attribute(self, attribute: object) -> int: ...
     def set_attribute(self, attribute: object, value: int) -> None: ...
@@ -162,13 +152,6 @@ def _primary_context(ordinal: int) -> _Context:
     """Kept for as long as the process lives: what was made in it may be destroyed late."""
     made: _Context = drv.Device(ordinal).retain_primary_context()
     return made
-
-
-@dataclass(slots=True, eq=False)
-class _Buffer:
-    memory: _Memory
-    address: int
-    nbytes: int
 
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
@@ -225,7 +208,7 @@ class CudaDevice:
         self._number: Final = number
         self._cache: Final = cache if cache is not None else Cache(cache_folder())
         self._used_nbytes = 0
-        self._buffers: set[_Buffer] = set()
+        self._buffers: set[CudaBuffer] = set()
         self._unloaded: list[object] = []
         self._opening = threading.RLock()
         self._context: _Context | None = None
@@ -276,7 +259,9 @@ class CudaDevice:
                 channel = self._channels.get(kind)
                 if channel is None:
                     with self._pushed():
-                        stream = drv.Stream(_NON_BLOCKING)
+                        # A closed member refuses every operation before it comes to its stream.
+                        made = None if self._lane.is_closed else drv.Stream(_NON_BLOCKING)
+                        stream = cast(Stream, made)
                     suffix = "done" if kind == "done" else f"{kind}-done"
                     channel = Channel(self._lane, stream, f"sdi-gpu-{self._number}-{suffix}")
                     self._channels[kind] = channel
@@ -296,19 +281,19 @@ class CudaDevice:
         except drv.Error as cause:
             raise ClError(Status.MEM_OBJECT_ALLOCATION_FAILURE, f"{asked}; {cause}") from cause
         self._used_nbytes += nbytes
-        buffer = _Buffer(memory, int(memory), nbytes)
+        buffer = CudaBuffer(memory, int(memory), nbytes)
         self._buffers.add(buffer)
         return DeviceBuffer(buffer)
 
     def free(self, buffer: DeviceBuffer) -> None:
-        own = cast(_Buffer, buffer)
+        own = cast(CudaBuffer, buffer)
         self._buffers.remove(own)
         self._used_nbytes -= own.nbytes
         with self._pushed():
             own.memory.free()
 
     def upload(self, host: HostBytes, buffer: DeviceBuffer, offset: int, wait: Sequence[Ticket]) -> Ticket:
-        channel, own = self._channel("up"), cast(_Buffer, buffer)
+        channel, own = self._channel("up"), cast(CudaBuffer, buffer)
 
         def start() -> None:
             check_range(host.nbytes, offset, own.nbytes)
@@ -317,7 +302,7 @@ class CudaDevice:
         return self._lane.issue(channel, start, wait, host, is_blocking=not PINNED.holds(host))
 
     def download(self, buffer: DeviceBuffer, offset: int, host: HostBytes, wait: Sequence[Ticket]) -> Ticket:
-        channel, own = self._channel("down"), cast(_Buffer, buffer)
+        channel, own = self._channel("down"), cast(CudaBuffer, buffer)
 
         def start() -> None:
             check_range(host.nbytes, offset, own.nbytes)
@@ -335,7 +320,7 @@ class CudaDevice:
         wait: Sequence[Ticket],
     ) -> Ticket:
         channel = self._channel("done")
-        from_, to = cast(_Buffer, source), cast(_Buffer, target)
+        from_, to = cast(CudaBuffer, source), cast(CudaBuffer, target)
 
         def start() -> None:
             check_range(nbytes, source_offset, from_.nbytes)
@@ -363,7 +348,7 @@ class CudaDevice:
         Over the direct link where a checked copy proved that it works, else through the host by the driver.
         """
         channel = self._channel("peer")
-        from_, to = cast(_Buffer, source), cast(_Buffer, target)
+        from_, to = cast(CudaBuffer, source), cast(CudaBuffer, target)
 
         def start() -> None:
             check_range(nbytes, source_offset, from_.nbytes)
@@ -418,7 +403,7 @@ class CudaDevice:
     def fill(
         self, buffer: DeviceBuffer, offset: int, nbytes: int, pattern: bytes, wait: Sequence[Ticket]
     ) -> Ticket:
-        channel, own = self._channel("done"), cast(_Buffer, buffer)
+        channel, own = self._channel("done"), cast(CudaBuffer, buffer)
 
         def start() -> None:
             check_range(nbytes, offset, own.nbytes)
@@ -497,15 +482,11 @@ class CudaDevice:
     def bind(self, program: DeviceProgram, kernel: str, arguments: Sequence[BoundArgument]) -> BoundKernel:
         own = cast(_Program, program)
         self._function(own, kernel)
-        offsets = ((0, 0, 0), (0, 0, 0))
         try:
-            parameters, shared_nbytes = _parameter_block(own.kernels[kernel], arguments)
+            parameters, shared_nbytes = parameter_block(own.kernels[kernel], arguments)
         except ValueError as cause:
-            return BoundKernel(_Bound(own, kernel, b"", 0, offsets, cause))
-        hidden = arguments[-1] if own.kernels[kernel].is_subrange else None
-        if isinstance(hidden, bytes):
-            found = _HIDDEN.unpack_from(hidden)
-            offsets = (found[:3], found[3:])
+            return BoundKernel(_Bound(own, kernel, b"", 0, offsets_of(own.kernels[kernel], ()), cause))
+        offsets = offsets_of(own.kernels[kernel], arguments)
         return BoundKernel(_Bound(own, kernel, parameters, shared_nbytes, offsets))
 
     def launch(
@@ -524,8 +505,8 @@ class CudaDevice:
     ) -> _Start:
         """What launches: all that does not change between launches of one shape is done here."""
         program, error = bound.program, bound.error
-        grid, parameters = _packed(bound.parameters, bound.offsets, groups, local_size, work_dim)
-        if grid[0] > _MAX_GRID_X:
+        grid, parameters = packed(bound.parameters, bound.offsets, groups, local_size, work_dim)
+        if grid[0] > MAX_GRID_X:
             error = error or ValueError(f"{groups} work-groups are more than a grid can have")
         try:
             if error is None and grid != groups:
@@ -600,51 +581,3 @@ def unregister_host(address: int) -> None:
 
 def _refuse(error: Exception) -> None:
     raise error
-
-
-def _parameter_block(kernel: CudaKernel, arguments: Sequence[BoundArgument]) -> tuple[bytes, int]:
-    """(parameters with their padding, up to the grid; bytes of dynamic shared memory).
-
-    Raises ValueError for an argument that is not what the kernel declares.
-    """
-    if len(arguments) != len(kernel.parameters):
-        raise ValueError(f"{kernel.name}: {len(arguments)} arguments for {len(kernel.parameters)}")
-    block = bytearray()
-    shared_nbytes = 0
-    shifts: Iterator[int] = itertools.repeat(0)
-    if kernel.is_subrange and arguments and isinstance(arguments[-1], bytes):
-        shifts = (shift for (shift,) in struct.iter_unpack("<q", arguments[-1][GEOMETRY_NBYTES:]))
-    for number, (parameter, argument) in enumerate(zip(kernel.parameters, arguments, strict=True)):
-        block += bytes(-len(block) % parameter.alignment)
-        match parameter.kind, argument:
-            case ParameterKind.VALUE, bytes() if len(argument) == parameter.nbytes:
-                block += argument
-            case ParameterKind.LOCAL, LocalBytes():
-                shared_nbytes += -shared_nbytes % LOCAL_ALIGNMENT
-                block += shared_nbytes.to_bytes(4, "little")
-                shared_nbytes += argument.nbytes
-            case ParameterKind.POINTER, None:
-                next(shifts, 0)
-                block += bytes(8)
-            case ParameterKind.POINTER, _ if not isinstance(argument, bytes | LocalBytes):
-                address = cast(_Buffer, argument).address - next(shifts, 0)
-                block += (address % (1 << 64)).to_bytes(8, "little")
-            case _:
-                what = f"{len(argument)} bytes" if isinstance(argument, bytes) else type(argument).__name__
-                wanted = f"{parameter.kind.value} of {parameter.nbytes} bytes"
-                raise ValueError(f"{kernel.name}: argument {number} is {what}, not a {wanted}")
-    block += bytes(-len(block) % 8)
-    return bytes(block), shared_nbytes
-
-
-def _packed(
-    parameters: bytes, offsets: tuple[Int3, Int3], groups: Int3, local_size: Int3, work_dim: int
-) -> tuple[Int3, bytes]:
-    """Grid and parameters; a grid whose y or z CUDA does not allow is launched in x alone."""
-    is_flat = max(groups[1], groups[2]) > _MAX_GRID_Y
-    grid = (groups[0] * groups[1] * groups[2], 1, 1) if is_flat else groups
-    base = [
-        first * local + offset
-        for first, local, offset in zip(offsets[0], local_size, offsets[1], strict=True)
-    ]
-    return grid, parameters + _GRID.pack(*base, *groups, work_dim)

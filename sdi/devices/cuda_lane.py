@@ -109,21 +109,31 @@ class Channel:
 
     def __init__(self, lane: CudaLane, stream: Stream, thread_name: str) -> None:
         self.stream: Final = stream
-        self.queue: Final[SimpleQueue[_Issued | _Operation | None]] = SimpleQueue()
+        self._queue: Final[SimpleQueue[_Issued | _Operation | None]] = SimpleQueue()
         self._lane: Final = lane
         self._anchor: tuple[Event, int] | None = None
-        self._thread: Final = threading.Thread(target=self._run, name=thread_name, daemon=True)
-        self._thread.start()
+        self._name: Final = thread_name
+        self._thread: threading.Thread | None = None
+
+    def put(self, item: _Issued | _Operation) -> None:
+        """To be performed, or waited for, by the channel's thread, which starts with the first."""
+        self._queue.put(item)
+        if self._thread is None:
+            with _order:
+                if self._thread is None:
+                    self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+                    self._thread.start()
 
     def close(self) -> None:
         """Complete everything that was queued, then join the thread."""
-        self.queue.put(None)
-        self._thread.join()
+        self._queue.put(None)
+        if self._thread is not None:
+            self._thread.join()
         self._anchor = None
 
     def _run(self) -> None:
         self._lane.driver.enter()
-        while (item := self.queue.get()) is not None:
+        while (item := self._queue.get()) is not None:
             try:
                 if isinstance(item, _Operation):
                     operation, item = item, self._lane.perform_held(item)
@@ -212,9 +222,9 @@ class CudaLane:
         if blockers:
             self._hold(_Operation(ticket, channel, start, wait, keep, is_blocking), blockers)
         elif is_blocking:
-            channel.queue.put(_Operation(ticket, channel, start, wait, keep, is_blocking))
+            channel.put(_Operation(ticket, channel, start, wait, keep, is_blocking))
         else:
-            channel.queue.put(self.perform(ticket, channel, start, wait, keep))
+            channel.put(self.perform(ticket, channel, start, wait, keep))
         return ticket
 
     def close(self, channels: Sequence[Channel]) -> None:
@@ -229,7 +239,7 @@ class CudaLane:
         for operation in abandoned:
             error = DeviceFailed(self.name, "closed before the operation could start")
             operation.ticket.native = _Failed(error)
-            operation.channel.queue.put(_Issued(operation.ticket, None, None, error, (), operation.keep, 0))
+            operation.channel.put(_Issued(operation.ticket, None, None, error, (), operation.keep, 0))
             release_followers(operation.ticket)
         for channel in channels:
             channel.close()
@@ -349,11 +359,11 @@ def _start_all(ready: deque[_Operation]) -> None:
         operation = ready.popleft()
         lane, channel = _lane(operation), operation.channel
         if operation.is_blocking:
-            channel.queue.put(operation)
+            channel.put(operation)
             with _order:
                 lane.started()
             continue
-        channel.queue.put(lane.perform_held(operation))
+        channel.put(lane.perform_held(operation))
         with _order:
             lane.started()
             followers, operation.ticket.followers = operation.ticket.followers, None

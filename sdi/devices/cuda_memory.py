@@ -7,7 +7,7 @@ import ctypes
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
 from sdi.devices.base import HostBytes
 
@@ -57,6 +57,21 @@ def fill_pattern(fills: Fills, address: int, nbytes: int, pattern: bytes) -> Non
         count = min(done, nbytes - done)
         fills.copy(address + done, address, count)
         done += count
+
+
+class DeviceMemory(Protocol):
+    """An allocation of the driver."""
+
+    def free(self) -> None: ...
+
+
+@dataclass(slots=True, eq=False)
+class CudaBuffer:
+    """Bytes on a GPU."""
+
+    memory: DeviceMemory
+    address: int
+    nbytes: int
 
 
 class Pinned:

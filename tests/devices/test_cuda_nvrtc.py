@@ -12,8 +12,8 @@ import pytest
 from sdi.clc import compile_source, pack_hidden
 from sdi.clc.cuda import translate
 from sdi.devices.base import DeviceBuffer, LocalBytes
-from sdi.devices.cuda import _Buffer, _packed, _parameter_block
-from sdi.devices.cuda_memory import Fills, Pinned, check_range, fill_pattern
+from sdi.devices.cuda_launch import packed, parameter_block
+from sdi.devices.cuda_memory import CudaBuffer, Fills, Pinned, check_range, fill_pattern
 from sdi.devices.nvrtc import Cache, key_of
 from sdi.ndrange import GroupBox, NDRange
 
@@ -138,22 +138,22 @@ def test_parameters_are_packed_as_the_kernel_declares_them() -> None:
     source = "kernel void k(char c, global int *a, float3 v, local int *l, short h, "
     source += "local float *m, global int *z) {}"
     (kernel,) = translate(source, ()).kernels
-    buffer = DeviceBuffer(_Buffer(None, 0x1122334455, 64))  # type: ignore[arg-type]
+    buffer = DeviceBuffer(CudaBuffer(None, 0x1122334455, 64))  # type: ignore[arg-type]
     arguments = [b"\7", buffer, bytes(range(16)), LocalBytes(10), b"\1\2", LocalBytes(4), None]
-    block, shared_nbytes = _parameter_block(kernel, arguments)
+    block, shared_nbytes = parameter_block(kernel, arguments)
     expected = b"\7" + bytes(7) + (0x1122334455).to_bytes(8, "little") + bytes(range(16))
     expected += bytes(4) + b"\1\2" + bytes(2) + (128).to_bytes(4, "little") + bytes(4) + bytes(8)
     assert block == expected
     assert shared_nbytes == 132
     for wrong in ([*arguments, None], [b"", *arguments[1:]], [buffer, *arguments[1:]]):
         with pytest.raises(ValueError, match="k: "):
-            _parameter_block(kernel, wrong)
+            parameter_block(kernel, wrong)
 
 
 def test_a_grid_that_cuda_does_not_allow_is_launched_in_x() -> None:
     none = ((0, 0, 0), (0, 0, 0))
-    assert _packed(b"", none, (5, 65_535, 1), (4, 2, 1), 3)[0] == (5, 65_535, 1)
-    grid, parameters = _packed(b"12345678", ((1, 2, 3), (10, 20, 1 << 40)), (5, 70_000, 2), (4, 2, 1), 3)
+    assert packed(b"", none, (5, 65_535, 1), (4, 2, 1), 3)[0] == (5, 65_535, 1)
+    grid, parameters = packed(b"12345678", ((1, 2, 3), (10, 20, 1 << 40)), (5, 70_000, 2), (4, 2, 1), 3)
     assert grid == (700_000, 1, 1)
     base = b"".join(n.to_bytes(8, "little") for n in (14, 24, 3 + (1 << 40)))
     assert parameters == b"12345678" + base + b"".join(n.to_bytes(4, "little") for n in (5, 70_000, 2, 3))
@@ -165,7 +165,7 @@ def test_the_shifts_of_sub_range_text_are_taken_from_the_pointers() -> None:
     assert kernel.is_subrange
     ndrange = NDRange(1, (0, 0, 0), (16, 1, 1), (4, 1, 1))
     hidden = pack_hidden(compiled.kernels[0], ndrange, GroupBox((1, 0, 0), (2, 1, 1)), [64, -16, 8])
-    buffer = DeviceBuffer(_Buffer(None, 4096, 64))  # type: ignore[arg-type]
-    block, _ = _parameter_block(kernel, [buffer, bytes(4), buffer, None, hidden])
+    buffer = DeviceBuffer(CudaBuffer(None, 4096, 64))  # type: ignore[arg-type]
+    block, _ = parameter_block(kernel, [buffer, bytes(4), buffer, None, hidden])
     assert block[:8] == (4096 - 64).to_bytes(8, "little")
     assert block[16:32] == (4096 + 16).to_bytes(8, "little") + bytes(8)

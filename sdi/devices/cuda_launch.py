@@ -1,0 +1,79 @@
+"""The parameter block of a launch: arguments as CUDA kernels take them, and the native grid."""
+
+from __future__ import annotations
+
+import itertools
+import struct
+from collections.abc import Iterator, Sequence
+from typing import cast
+
+from sdi.clc.cuda import CudaKernel, ParameterKind
+from sdi.clc.cuda_emit import LOCAL_ALIGNMENT
+from sdi.clc.launch import GEOMETRY_NBYTES
+from sdi.devices.base import BoundArgument, LocalBytes
+from sdi.devices.cuda_memory import CudaBuffer
+from sdi.ndrange import Int3
+
+_GRID = struct.Struct("<3Q4I")
+_HIDDEN = struct.Struct("<3Q24x3Q")  # group_offset and global_offset of the hidden argument
+MAX_GRID_Y, MAX_GRID_X = 65_535, (1 << 31) - 1
+
+Offsets = tuple[Int3, Int3]
+"""First group of the box of work-groups, and global offset of the NDRange."""
+
+
+def offsets_of(kernel: CudaKernel, arguments: Sequence[BoundArgument]) -> Offsets:
+    """The offsets in the hidden argument of sub-range text; zeros without one."""
+    hidden = arguments[-1] if kernel.is_subrange and arguments else None
+    if not isinstance(hidden, bytes):
+        return (0, 0, 0), (0, 0, 0)
+    gx, gy, gz, x, y, z = _HIDDEN.unpack_from(hidden)
+    return (gx, gy, gz), (x, y, z)
+
+
+def parameter_block(kernel: CudaKernel, arguments: Sequence[BoundArgument]) -> tuple[bytes, int]:
+    """(parameters with their padding, up to the grid; bytes of dynamic shared memory).
+
+    Raises ValueError for an argument that is not what the kernel declares.
+    """
+    if len(arguments) != len(kernel.parameters):
+        raise ValueError(f"{kernel.name}: {len(arguments)} arguments for {len(kernel.parameters)}")
+    block = bytearray()
+    shared_nbytes = 0
+    shifts: Iterator[int] = itertools.repeat(0)
+    if kernel.is_subrange and arguments and isinstance(arguments[-1], bytes):
+        shifts = (shift for (shift,) in struct.iter_unpack("<q", arguments[-1][GEOMETRY_NBYTES:]))
+    for number, (parameter, argument) in enumerate(zip(kernel.parameters, arguments, strict=True)):
+        block += bytes(-len(block) % parameter.alignment)
+        match parameter.kind, argument:
+            case ParameterKind.VALUE, bytes() if len(argument) == parameter.nbytes:
+                block += argument
+            case ParameterKind.LOCAL, LocalBytes():
+                shared_nbytes += -shared_nbytes % LOCAL_ALIGNMENT
+                block += shared_nbytes.to_bytes(4, "little")
+                shared_nbytes += argument.nbytes
+            case ParameterKind.POINTER, None:
+                next(shifts, 0)
+                block += bytes(8)
+            case ParameterKind.POINTER, _ if not isinstance(argument, bytes | LocalBytes):
+                address = cast(CudaBuffer, argument).address - next(shifts, 0)
+                block += (address % (1 << 64)).to_bytes(8, "little")
+            case _:
+                what = f"{len(argument)} bytes" if isinstance(argument, bytes) else type(argument).__name__
+                wanted = f"{parameter.kind.value} of {parameter.nbytes} bytes"
+                raise ValueError(f"{kernel.name}: argument {number} is {what}, not a {wanted}")
+    block += bytes(-len(block) % 8)
+    return bytes(block), shared_nbytes
+
+
+def packed(
+    parameters: bytes, offsets: Offsets, groups: Int3, local_size: Int3, work_dim: int
+) -> tuple[Int3, bytes]:
+    """Grid and parameters; a grid whose y or z CUDA does not allow is launched in x alone."""
+    is_flat = max(groups[1], groups[2]) > MAX_GRID_Y
+    grid = (groups[0] * groups[1] * groups[2], 1, 1) if is_flat else groups
+    base = [
+        first * local + offset
+        for first, local, offset in zip(offsets[0], local_size, offsets[1], strict=True)
+    ]
+    return grid, parameters + _GRID.pack(*base, *groups, work_dim)
