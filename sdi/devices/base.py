@@ -83,6 +83,14 @@ class Device(Protocol):
         Raises ClError(MEM_OBJECT_ALLOCATION_FAILURE), also when ``facts.memory_nbytes`` would be exceeded.
         """
 
+    def adopt(self, host: HostBytes) -> DeviceBuffer:
+        """A device buffer whose bytes are ``host`` itself: nothing is copied, nothing counts as allocated.
+
+        For what is larger than the member.  ``host`` starts at a page and outlives the buffer, and whoever
+        uses either orders all access to both.  Raises ClError(MEM_OBJECT_ALLOCATION_FAILURE) where the
+        member can't.
+        """
+
     def free(self, buffer: DeviceBuffer) -> None:
         """Give ``buffer`` back; every operation that uses it must be done."""
 

@@ -115,6 +115,9 @@ class DelayedDevice:
     def allocate(self, nbytes: int) -> DeviceBuffer:
         return self._device.allocate(nbytes)
 
+    def adopt(self, host: HostBytes) -> DeviceBuffer:
+        return self._device.adopt(host)
+
     def free(self, buffer: DeviceBuffer) -> None:
         self._device.free(buffer)
 

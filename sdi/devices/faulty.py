@@ -56,6 +56,9 @@ class FaultyDevice:
     def allocate(self, nbytes: int) -> DeviceBuffer:
         return self._device.allocate(nbytes)
 
+    def adopt(self, host: HostBytes) -> DeviceBuffer:
+        return self._device.adopt(host)
+
     def free(self, buffer: DeviceBuffer) -> None:
         self._device.free(buffer)
 

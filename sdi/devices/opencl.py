@@ -214,6 +214,16 @@ class OpenCLDevice:
         self._used_nbytes += nbytes
         return DeviceBuffer(_Buffer(memory, nbytes, host))
 
+    def adopt(self, host: HostBytes) -> DeviceBuffer:
+        asked = f"{self.facts.name}: {host.nbytes} bytes of host memory"
+        # Elsewhere the driver may keep a copy of its own, which others would not see.
+        require(self._is_pocl, Status.MEM_OBJECT_ALLOCATION_FAILURE, f"{asked}: the driver can't share them")
+        try:
+            memory = cl.Buffer(self._context, _IN_HOST_MEMORY, hostbuf=host)
+        except (cl.Error, MemoryError) as cause:
+            raise ClError(Status.MEM_OBJECT_ALLOCATION_FAILURE, f"{asked}; {cause}") from cause
+        return DeviceBuffer(_Buffer(memory, 0, host))
+
     def free(self, buffer: DeviceBuffer) -> None:
         own = cast(_Buffer, buffer)
         own.memory.release()

@@ -80,8 +80,9 @@ def image_info(devices: Sequence[Device]) -> dict[int, bytes]:
     info[TYPE] = _u64(4 if all(f.kind == "gpu" for f in facts) else 2)
     info[VENDOR_ID] = _u32(0x534449)
     info[0x100D] = _u32(64)  # ADDRESS_BITS
-    info[MAX_ALLOC] = _u64(min(min(_number(f.info[MAX_ALLOC]), f.memory_nbytes) for f in facts))
-    info[GLOBAL_MEM] = _u64(sum(f.memory_nbytes for f in facts))
+    # What a member can't hold stays on the host, so a buffer may be as large as all memory together.
+    memories = {f.unit: _number(f.info[GLOBAL_MEM]) // (2 if f.kind == "cpu" else 1) for f in facts}
+    info[MAX_ALLOC] = info[GLOBAL_MEM] = _u64(sum(memories.values()))
     info[0x1029] = _u64(1)  # EXECUTION_CAPABILITIES: kernels, not native ones
     info[0x102A] = _u64(3)  # QUEUE_ON_HOST_PROPERTIES: out of order, profiling
     info[NAME] = _text(image_name(devices))

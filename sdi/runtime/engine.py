@@ -9,14 +9,15 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import Protocol, assert_never
+from typing import Protocol, assert_never, cast
 
 from sdi.devices.join import join
 from sdi.devices.ticket import Ticket
 from sdi.errors import ClError, DeviceFailed
 from sdi.runtime.commands import Command
 from sdi.runtime.scheduler import Action, Issue, Node, Publish, SchedulerCore, StartTransfer
-from sdi.runtime.virtual_device import VirtualDevice
+from sdi.runtime.steps import Steps
+from sdi.runtime.virtual_device import VirtualDevice, Work
 
 _log = logging.getLogger("sdi.engine")
 
@@ -50,6 +51,8 @@ class Engine:
         self._post = post
         self._transfers: dict[int, Ticket] = {}
         self._deferred: deque[tuple[int, Callable[[], None]]] = deque()
+        self._held: Node | None = None
+        self._behind: deque[Node] = deque()
 
     def enqueue(
         self, queue: int, command_id: int, slot: int, command: Command, waits: tuple[int, ...]
@@ -76,13 +79,23 @@ class Engine:
         self.run(self.core.transfer_done(node, status))
 
     def run(self, actions: Iterable[Action]) -> None:
-        """Carry out ``actions`` and all that follow from them."""
+        """Carry out ``actions`` and all that follow from them.
+
+        While a command is held back for memory, commands that become ready queue up behind it; everything
+        else goes on.
+        """
         todo = deque(actions)
-        while todo:
+        while todo or (self._behind and self._held is None):
+            if not todo:
+                todo.extend(self._issue(self._behind.popleft()))
+                continue
             action = todo.popleft()
             match action:
                 case Issue():
-                    todo.extend(self._issue(action.node))
+                    if self._held is not None or self._behind:
+                        self._behind.append(action.node)
+                    else:
+                        todo.extend(self._issue(action.node))
                 case StartTransfer():
                     action.node.start_ns = time.monotonic_ns()
                     self._sink.start_transfer(action.node)
@@ -97,14 +110,29 @@ class Engine:
         assert node.command is not None
         node.submitted_ns = time.monotonic_ns()
         self._sink.submitted(node)
+        return self._advance(node, self._device.issue(node.command))
+
+    def _resume(self, node: Node, steps: Steps[Work]) -> None:
+        self._held = None
+        self.run(self._advance(node, steps))
+
+    def _advance(self, node: Node, steps: Steps[Work]) -> list[Action]:
+        """Issue ``node``'s work up to its end, or to where it has to wait for memory."""
         try:
-            work = self._device.issue(node.command)
+            waits = next(steps)
+        except StopIteration as end:
+            return self._issued(node, cast(Work, end.value))
         except ClError as error:
             _log.info("command %d: %s", node.id, error)
             return self.core.issued(node, error)
         except Exception as error:
             _log.exception("command %d: our bug", node.id)
             return self.core.issued(node, error)
+        self._held = node
+        join(waits, lambda _error: self._post(lambda: self._resume(node, steps)))
+        return []
+
+    def _issued(self, node: Node, work: Work) -> list[Action]:
         if work.transfer is not None:
             node.transfer = True
             self._transfers[node.id] = work.transfer

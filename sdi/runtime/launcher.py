@@ -6,10 +6,12 @@ only one piece may write stay there, the others are brought together with twins 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
 from typing import Literal
 
 from sdi.clc import pack_hidden
-from sdi.devices.base import BoundArgument, BoundKernel, LocalBytes
+from sdi.devices.base import BoundArgument, LocalBytes
 from sdi.devices.join import join
 from sdi.devices.ticket import Ticket
 from sdi.errors import ClError, Status
@@ -19,13 +21,16 @@ from sdi.partition.table import cuts
 from sdi.runtime.arguments import LocalSize, Pointer, decode_arguments
 from sdi.runtime.commands import Launch
 from sdi.runtime.counters import Counters
-from sdi.runtime.plan import LaunchPlan, candidate_plans, cost, make_plan, moved_nbytes
+from sdi.runtime.plan import BufferPlan, LaunchPlan, candidate_plans, cost, make_plan, moved_nbytes
 from sdi.runtime.programs import Binding, Build, Kernel
+from sdi.runtime.steps import Steps
 from sdi.runtime.verify import Verifier
+from sdi.runtime.waves import Bound, Wave, make_waves
 from sdi.sampling.model import Bounds
 from sdi.sampling.whole import WholeAccess
-from sdi.vmem.directory import member_memory
+from sdi.vmem.directory import HOST, member_memory
 from sdi.vmem.memory import VirtualMemory
+from sdi.vmem.placement import GRANULE_NBYTES
 
 SplitMode = Literal["auto", "always", "never"]
 
@@ -61,7 +66,7 @@ class Launcher:
         """The application has no use for the build any more."""
         self._builds.pop(build_id, None)
 
-    def issue(self, launch: Launch) -> list[Ticket]:
+    def issue(self, launch: Launch) -> Steps[list[Ticket]]:
         """Issue all pieces; the launch is done when the returned tickets are."""
         build = self._builds.get(launch.build)
         if build is None or not launch.kernel_index < len(build.kernels):
@@ -78,12 +83,18 @@ class Launcher:
             kernel.keep(key, binding)
         binding.launches += 1
         first = 0 if len(binding.plan.boxes) > 1 else self._best_member(binding.plan)
-        if self._verifier is not None and len(binding.plan.boxes) > 1:
-            tickets = self._verifier.launch(
-                build, kernel, binding, lambda: self._run(build, kernel, binding, first)
-            )
-        else:
-            tickets = self._run(build, kernel, binding, first)
+        members = range(first, first + len(binding.plan.boxes))
+        tickets: list[Ticket] = []
+        for wave in binding.waves:
+            wanted = wave.places(first)
+            while waits := self._memory.placement.reserve(wanted):
+                yield waits
+            run = partial(self._run, build, kernel, binding, wave, first)
+            if self._verifier is not None and len(members) > 1 and len(binding.waves) == 1:
+                tickets += self._verifier.launch(build, kernel, binding, run)
+            else:
+                tickets += run()
+        self._memory.accounting.events.waves += len(binding.waves) - 1
         self._counters.ran(kernel, binding, first)
         return tickets
 
@@ -99,8 +110,10 @@ class Launcher:
         buffers = {
             v.buffer: self._memory.buffer(v.buffer) for v in values if isinstance(v, Pointer) and v.buffer
         }
-        # One member needs no ranges: everything is on it anyway.
-        maps = kernel.access if len(self._devices) > 1 else WholeAccess(model)
+        capacities = [heap.capacity for heap in self._memory.placement.heaps]
+        # One member needs no ranges: everything is on it anyway, if it fits.
+        is_ample = sum(buffer.nbytes + GRANULE_NBYTES for buffer in buffers.values()) <= capacities[0]
+        maps = WholeAccess(model) if len(self._devices) == 1 and is_ample else kernel.access
         access = maps.bind(
             ndrange,
             tuple(value if isinstance(value, bytes) else None for value in values),
@@ -128,7 +141,14 @@ class Launcher:
         for buffer in buffers.values():
             buffer.on_release.add(kernel.forget_buffer)
         groups = tuple(box.total_groups for box in chosen.boxes)
-        return Binding(ndrange, chosen, groups, values, why_whole, {})
+        if len(chosen.boxes) == 1:
+            capacities = [min(capacities)]  # the member is chosen at launch
+
+        def plan_wave(boxes: tuple[GroupBox, ...]) -> LaunchPlan:
+            return min(candidate_plans([boxes], plan), key=cost)
+
+        waves = make_waves(plan_wave, chosen, capacities, self._verifier is not None)
+        return Binding(ndrange, chosen, groups, values, why_whole, waves)
 
     def _never_split(self, kernel: Kernel, ndrange: NDRange) -> str:
         """Why a launch can't be split; empty when it can."""
@@ -171,50 +191,60 @@ class Launcher:
         ]
         return missing.index(min(missing))
 
-    def _run(self, build: Build, kernel: Kernel, binding: Binding, first: int) -> list[Ticket]:
+    def _run(self, build: Build, kernel: Kernel, binding: Binding, wave: Wave, first: int) -> list[Ticket]:
         """Bring in what is stale, launch the pieces, bring together what several of them wrote."""
-        memory, plan, bound = self._memory, binding.plan, binding.bound
+        memory, plan = self._memory, wave.plan
+        members = [first + k for k in wave.members]
         accounting = memory.accounting
         for used in plan.buffers:
             accounting.cause = used.cause
             for merged in used.merged:
                 memory.fetch_host(used.buffer, merged.over)
-        for member, box in enumerate(plan.boxes, first):
+        for k, member in enumerate(members):
             for used in plan.buffers:
                 accounting.cause = used.cause
-                memory.device_buffer(used.buffer, member)
+                if used.buffer.id in wave.mapped:
+                    for part in used.pieces[k].needs.ranges:
+                        memory.fetch_host(used.buffer, part)
+                    continue
                 for merged in used.merged:
-                    if member - first in merged.pieces:
+                    if k in merged.pieces:
                         memory.fetch(used.buffer, member, merged.over, same_undefined=True)
-                for part in used.pieces[member - first].needs.ranges:
+                for part in used.pieces[k].needs.ranges:
                     memory.fetch(used.buffer, member, part, same_undefined=False)
-            if member not in bound:
-                bound[member] = self._bind_on(build, kernel, binding, member, box)
-        # From here on nothing raises: a launch is issued on all its members or on none.
-        tickets = [
-            self._launch(binding, member, member - first) for member in range(first, first + len(plan.boxes))
-        ]
+            bound = wave.bound.get(member)
+            if bound is None or any(
+                extent is not used.buffer.extents[member]
+                for extent, used in zip(bound[1], plan.buffers, strict=True)
+                if used.buffer.id not in wave.mapped
+            ):
+                wave.bound[member] = self._bind_on(build, kernel, binding, wave, member, plan.boxes[k])
+        # From here on nothing raises: a wave is issued on all its members or on none.
+        tickets = [self._launch(binding, wave, member, k) for k, member in enumerate(members)]
         self._measure(kernel, binding, tickets)
-        members = range(first, first + len(plan.boxes))
+        launches = list(tickets)
         for used in plan.buffers:
             accounting.cause = used.cause
+            if used.buffer.id in wave.mapped:
+                self._launched_in_arena(used, launches)
+                continue
             for k, piece in enumerate(used.pieces):
                 for part in piece.owns.ranges:
-                    used.buffer.directory.wrote(member_memory(first + k), part)
+                    used.buffer.directory.wrote(member_memory(members[k]), part)
             for merged in used.merged:
-                launched = [(first + k, tickets[k]) for k in merged.pieces]
+                launched = [(members[k], launches[k]) for k in merged.pieces]
                 tickets.append(
                     memory.merge(used.buffer, merged.over, launched, used.unit_nbytes, used.smallest_nbytes)
                 )
             memory.after_kernel(used.buffer, members)
         return tickets
 
-    def _launch(self, binding: Binding, member: int, k: int) -> Ticket:
+    def _launch(self, binding: Binding, wave: Wave, member: int, k: int) -> Ticket:
         """Launch box ``k`` on ``member`` behind everything that conflicts with it there."""
-        here, plan, ndrange = member_memory(member), binding.plan, binding.ndrange
+        here, plan, ndrange = member_memory(member), wave.plan, binding.ndrange
         waits: list[Ticket] = []
         for used in plan.buffers:
-            hazards = used.buffer.hazards[here]
+            hazards = used.buffer.hazards[HOST if used.buffer.id in wave.mapped else here]
             piece = used.pieces[k]
             for part in piece.needs.ranges:
                 waits += hazards.before_read(part)
@@ -225,9 +255,12 @@ class Launcher:
                     waits += hazards.before_write(merged.over)
         device = self._devices[member]
         box = plan.boxes[k]
-        ticket = device.launch(binding.bound[member], box.extent, ndrange.local_size, ndrange.work_dim, waits)
+        bound = wave.bound[member][0]
+        ticket = device.launch(bound, box.extent, ndrange.local_size, ndrange.work_dim, waits)
         device.flush()
         for used in plan.buffers:
+            if used.buffer.id in wave.mapped:
+                continue  # until all pieces are launched: they do not wait for each other
             hazards = used.buffer.hazards[here]
             piece = used.pieces[k]
             for part in piece.needs.ranges:
@@ -238,6 +271,21 @@ class Launcher:
                 if k in merged.pieces:
                     hazards.written_by(merged.over, ticket)
         return ticket
+
+    def _launched_in_arena(self, used: BufferPlan, launches: Sequence[Ticket]) -> None:
+        """All pieces work on the arena's bytes of one buffer: what comes next waits for all of them."""
+        everyone = Ticket()
+        join(launches, everyone.complete)
+        hazards = used.buffer.hazards[HOST]
+        for piece in used.pieces:
+            for part in piece.needs.ranges:
+                hazards.read_by(part, everyone)
+        for written in (
+            *(part for piece in used.pieces for part in piece.owns.ranges),
+            *(merged.over for merged in used.merged),
+        ):
+            hazards.written_by(written, everyone)
+            used.buffer.directory.wrote(HOST, written)
 
     def _measure(self, kernel: Kernel, binding: Binding, tickets: list[Ticket]) -> None:
         """Learn the kernel's time per group from some launches."""
@@ -253,8 +301,8 @@ class Launcher:
         join(launched, record)
 
     def _bind_on(
-        self, build: Build, kernel: Kernel, binding: Binding, member: int, box: GroupBox
-    ) -> BoundKernel:
+        self, build: Build, kernel: Kernel, binding: Binding, wave: Wave, member: int, box: GroupBox
+    ) -> Bound:
         """Set the arguments of one piece on one member."""
         shifts: list[int] = []
         arguments: list[BoundArgument] = []
@@ -264,15 +312,21 @@ class Launcher:
                     shifts.append(0)
                     arguments.append(None)
                 case Pointer():
-                    shifts.append(-value.offset)
                     buffer = self._memory.buffer(value.buffer)
-                    arguments.append(self._memory.device_buffer(buffer, member))
+                    if value.buffer in wave.mapped:
+                        shifts.append(-value.offset)
+                        arguments.append(self._memory.mapped(buffer, member))
+                    else:
+                        extent = self._memory.extent(buffer, member)
+                        shifts.append(extent.over.start - value.offset)
+                        arguments.append(extent.device_buffer)
                 case LocalSize():
                     arguments.append(LocalBytes(value.nbytes))
                 case bytes():
                     arguments.append(value)
         arguments.append(pack_hidden(kernel.model, binding.ndrange, box, shifts))
-        return self._devices[member].bind(build.programs[member], kernel.model.name, arguments)
+        bound = self._devices[member].bind(build.programs[member], kernel.model.name, arguments)
+        return bound, tuple(used.buffer.extents[member] for used in wave.plan.buffers)
 
 
 def choose_local_size(global_size: Int3, limit: int = LOCAL_ITEMS_MAX) -> Int3:

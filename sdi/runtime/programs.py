@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from sdi.clc import compile_source
 from sdi.clc.model import KernelModel
-from sdi.devices.base import BoundKernel, Device, DeviceProgram, KernelFacts
+from sdi.devices.base import Device, DeviceProgram, KernelFacts
 from sdi.ndrange import GroupBox, Int3, NDRange
 from sdi.partition.gain import KernelTime
 from sdi.runtime.access import access_of
@@ -16,6 +16,7 @@ from sdi.runtime.arguments import ArgumentValue
 from sdi.runtime.explain import KernelNote, note_kernel
 from sdi.runtime.language import image_language
 from sdi.runtime.plan import LaunchPlan
+from sdi.runtime.waves import Wave
 from sdi.sampling.model import KernelAccess
 
 BINDINGS_MAX = 64
@@ -27,7 +28,7 @@ class Binding:
     """A launch whose cut, packed parameters and bound kernels are known.
 
     Box k of ``plan`` runs on member ``first + k``, where ``first`` is chosen at launch for one box, else 0.
-    ``bound[m]``: the kernel bound on member m, once it was needed there.  ``launches``: how often it ran.
+    ``waves``: the same launch in parts that fit into memory; mostly one.  ``launches``: how often it ran.
     """
 
     ndrange: NDRange
@@ -35,7 +36,7 @@ class Binding:
     groups: tuple[int, ...]
     values: tuple[ArgumentValue, ...]
     why_whole: str
-    bound: dict[int, BoundKernel]
+    waves: tuple[Wave, ...]
     launches: int = 0
 
 

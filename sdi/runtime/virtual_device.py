@@ -17,8 +17,14 @@ from sdi.errors import Status, require
 from sdi.intervals import ByteRange
 from sdi.runtime.commands import Command, CopyBuffer, Fill, Launch, Map, Marker, Read, Rectangle, Unmap, Write
 from sdi.runtime.launcher import Launcher
-from sdi.vmem.directory import HOST, member_memory
-from sdi.vmem.memory import VirtualBuffer, VirtualMemory
+from sdi.runtime.steps import Steps
+from sdi.vmem.buffer import VirtualBuffer
+from sdi.vmem.directory import HOST
+from sdi.vmem.memory import VirtualMemory
+from sdi.vmem.placement import Wanted
+
+_HOMES_MAX = 32
+"""A copy of bytes that are scattered more than that goes through the arena."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,20 +45,20 @@ class VirtualDevice:
         self._memory = memory
         self._launcher = launcher
 
-    def issue(self, command: Command) -> Work:
+    def issue(self, command: Command) -> Steps[Work]:
         """Issue ``command``; never waits.  Raises ClError when it cannot be done at all."""
         self._memory.accounting.cause = type(command).__name__.lower()
         match command:
             case Launch():
-                return Work(self._launcher.issue(command))
+                return Work((yield from self._launcher.issue(command)))
             case Read():
                 return self._read(command.buffer, command.rectangle.bounds, command.rectangle.nbytes)
             case Write():
                 return self._write(command)
             case CopyBuffer():
-                return Work([self._copy(command)])
+                return Work((yield from self._copy(command)))
             case Fill():
-                return Work([self._fill(command)])
+                return Work([(yield from self._fill(command))])
             case Map():
                 return self._map(command)
             case Unmap():
@@ -89,16 +95,41 @@ class VirtualDevice:
         self._memory.moved.application += rectangle.nbytes
         return Work(waits, transfer)
 
-    def _copy(self, command: CopyBuffer) -> Ticket:
-        """On a member where only members hold the source, else in the arena."""
+    def _copy(self, command: CopyBuffer) -> Steps[list[Ticket]]:
+        """Where the source is: on members what only these hold, the rest in the arena."""
         here, there = command.source_rectangle, command.target_rectangle
         source = self._buffer(command.source, here.bounds)
         target = self._buffer(command.target, there.bounds)
-        stays = self._memory.coherence == "lazy" and here.contiguous and there.contiguous
-        if stays and not source.directory.is_current(HOST, here.bounds):
-            for member in range(len(self._memory.devices)):
-                if source.directory.is_current(member_memory(member), here.bounds):
-                    return self._memory.copy_on_member(member, source, here.bounds, target, there.bounds)
+        if self._memory.coherence == "host" or not (here.contiguous and there.contiguous):
+            return [self._copy_in_arena(source, here, target, there)]
+        shift = there.offset - here.offset
+        tickets: list[Ticket] = []
+        for memory, over in _homes(source, here.bounds):
+            to = ByteRange(over.start + shift, over.stop + shift)
+            member = memory - 1
+            wanted: list[Wanted] = [(source, member, over), (target, member, to)]
+            if source is target:
+                wanted = [(source, member, ByteRange(min(over.start, to.start), max(over.stop, to.stop)))]
+            if memory == HOST or not all(self._memory.placement.fits(member, w[2]) for w in wanted):
+                nbytes = over.nbytes
+                tickets.append(
+                    self._copy_in_arena(
+                        source,
+                        Rectangle(over.start, (nbytes, 1, 1), nbytes, nbytes),
+                        target,
+                        Rectangle(to.start, (nbytes, 1, 1), nbytes, nbytes),
+                    )
+                )
+                continue
+            while waits := self._memory.placement.reserve(wanted):
+                yield waits
+            self._memory.fetch(source, member, over, same_undefined=False)
+            tickets.append(self._memory.copy_on_member(member, source, over, target, to))
+        return tickets
+
+    def _copy_in_arena(
+        self, source: VirtualBuffer, here: Rectangle, target: VirtualBuffer, there: Rectangle
+    ) -> Ticket:
         memory = self._memory
         memory.fetch_host(source, here.bounds)
         waits = source.hazards[HOST].before_read(here.bounds)
@@ -118,19 +149,22 @@ class VirtualDevice:
         memory.write_host(target, there.bounds, ticket)
         return ticket
 
-    def _fill(self, command: Fill) -> Ticket:
+    def _fill(self, command: Fill) -> Steps[Ticket]:
         """On the member if there is only one, else in the arena."""
-        buffer = self._buffer(command.buffer, command.over)
+        over = command.over
+        buffer = self._buffer(command.buffer, over)
         memory, pattern = self._memory, command.pattern
-        if len(memory.devices) == 1 and memory.coherence == "lazy":
-            return memory.fill_on_member(0, buffer, command.over, pattern)
-        target = memory.host_array(buffer, command.over).reshape(-1, len(pattern))
+        if len(memory.devices) == 1 and memory.coherence == "lazy" and memory.placement.fits(0, over):
+            while waits := memory.placement.reserve([(buffer, 0, over)]):
+                yield waits
+            return memory.fill_on_member(0, buffer, over, pattern)
+        target = memory.host_array(buffer, over).reshape(-1, len(pattern))
 
         def fill() -> None:
             target[:] = np.frombuffer(pattern, np.uint8)
 
-        ticket = memory.run_on_host(fill, buffer.hazards[HOST].before_write(command.over))
-        memory.write_host(buffer, command.over, ticket)
+        ticket = memory.run_on_host(fill, buffer.hazards[HOST].before_write(over))
+        memory.write_host(buffer, over, ticket)
         return ticket
 
     def _map(self, command: Map) -> Work:
@@ -158,6 +192,18 @@ def _host_work(ticket: Ticket, waits: list[Ticket], transfer: bool) -> Work:
         return Work(waits, ticket)
     join(waits, ticket.complete)
     return Work([ticket])
+
+
+def _homes(buffer: VirtualBuffer, over: ByteRange) -> list[tuple[int, ByteRange]]:
+    """``over`` by memory that holds it, the host first; all of it by the host when that is too fine."""
+    found: list[tuple[int, ByteRange]] = []
+    for part, holders in buffer.directory.holders(over):
+        memory = (holders & -holders).bit_length() - 1
+        if found and found[-1][0] == memory:
+            found[-1] = (memory, ByteRange(found[-1][1].start, part.stop))
+        else:
+            found.append((memory, part))
+    return found if len(found) <= _HOMES_MAX else [(HOST, over)]
 
 
 def _rows(rectangle: Rectangle) -> Iterator[slice]:

@@ -6,7 +6,6 @@ Source: papers/1 section 3.6.  Owned by: sdi-scheduler.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Literal
 
@@ -19,35 +18,17 @@ from sdi.errors import ClError, Status
 from sdi.intervals import ByteRange
 from sdi.vmem.accounting import Accounting, BytesMoved
 from sdi.vmem.arena import Arena
+from sdi.vmem.buffer import Extent, VirtualBuffer
 from sdi.vmem.directory import HOST, Copy, Directory, member_memory
 from sdi.vmem.hazards import Hazards
 from sdi.vmem.host import HostWorker
 from sdi.vmem.links import Links
 from sdi.vmem.merge import Bytes, MergeResult, merge_diffs
+from sdi.vmem.placement import Placement
 
 Coherence = Literal["lazy", "host"]
 _MERGE_TASK_NBYTES = 4 << 20
 """Merges are cut into tasks of this size, for several threads."""
-
-
-@dataclass(slots=True, eq=False)
-class VirtualBuffer:
-    """What a ``cl_mem`` names: ``nbytes`` bytes at ``offset`` in the arena, and device buffers by member.
-
-    ``on_release``: told the buffer's id when it goes, to drop what refers to its device buffers.
-    """
-
-    id: int
-    nbytes: int
-    offset: int
-    directory: Directory
-    hazards: list[Hazards]
-    device_buffers: list[DeviceBuffer | None]
-    on_release: set[Callable[[int], None]] = field(default_factory=set)
-    whole: ByteRange = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.whole = ByteRange(0, self.nbytes)
 
 
 class VirtualMemory:
@@ -73,6 +54,7 @@ class VirtualMemory:
         self.accounting = Accounting(BytesMoved(), [0] * len(devices))
         self.moved = self.accounting.moved
         self.links = links or Links([device.facts.kind for device in devices])
+        self.placement = Placement(devices, self.accounting, post, self.fetch_host)
         self._host = host
         self._post = post
         self._buffers: dict[int, VirtualBuffer] = {}
@@ -111,14 +93,18 @@ class VirtualMemory:
         """The arena's bytes of ``over``."""
         return self.arena.view(buffer.offset + over.start, over.nbytes)
 
-    def device_buffer(self, buffer: VirtualBuffer, member: int) -> DeviceBuffer:
-        """The member's device buffer, allocated at first use.  Raises ClError when the member is full."""
-        found = buffer.device_buffers[member]
+    def extent(self, buffer: VirtualBuffer, member: int) -> Extent:
+        """The buffer's place on a member; the caller has reserved one."""
+        found = buffer.extents[member]
+        assert found is not None, f"buffer {buffer.id} has no place on member {member}"
+        return found
+
+    def mapped(self, buffer: VirtualBuffer, member: int) -> DeviceBuffer:
+        """The arena's bytes of ``buffer`` as a device buffer of ``member``.  Raises ClError."""
+        found = buffer.mapped.get(member)
         if found is None:
-            found = self.devices[member].allocate(buffer.nbytes)
-            peak = self.accounting.peak_nbytes
-            peak[member] = max(peak[member], self.devices[member].memory_in_use())
-            buffer.device_buffers[member] = found
+            found = buffer.mapped[member] = self.devices[member].adopt(self.host_view(buffer, buffer.whole))
+            self.accounting.events.mapped += 1
         return found
 
     def fetch_host(self, buffer: VirtualBuffer, over: ByteRange) -> None:
@@ -129,11 +115,10 @@ class VirtualMemory:
             self._download(buffer, copy)
 
     def fetch(self, buffer: VirtualBuffer, member: int, over: ByteRange, same_undefined: bool) -> None:
-        """Make ``over`` current on ``member``, from wherever it comes soonest."""
+        """Make ``over``, which has a place on ``member``, current there, from wherever it comes soonest."""
         memory = member_memory(member)
         if buffer.directory.is_current(memory, over):
             return
-        self.device_buffer(buffer, member)
         for copy in buffer.directory.read(memory, over, same_undefined, partial(self.links.choose, memory)):
             if copy.source == HOST:
                 self._upload(buffer, member, copy.over)
@@ -148,9 +133,10 @@ class VirtualMemory:
     def _download(self, buffer: VirtualBuffer, copy: Copy) -> None:
         member, over = copy.source - 1, copy.over
         host, there = buffer.hazards[HOST], buffer.hazards[copy.source]
+        extent = self.extent(buffer, member)
         ticket = self.devices[member].download(
-            self.device_buffer(buffer, member),
-            over.start,
+            extent.device_buffer,
+            over.start - extent.over.start,
             self.host_view(buffer, over),
             [*there.before_read(over), *host.before_write(over)],
         )
@@ -162,10 +148,11 @@ class VirtualMemory:
     def _upload(self, buffer: VirtualBuffer, member: int, over: ByteRange) -> None:
         memory = member_memory(member)
         host, here = buffer.hazards[HOST], buffer.hazards[memory]
+        extent = self.extent(buffer, member)
         ticket = self.devices[member].upload(
             self.host_view(buffer, over),
-            self.device_buffer(buffer, member),
-            over.start,
+            extent.device_buffer,
+            over.start - extent.over.start,
             [*host.before_read(over), *here.before_write(over)],
         )
         host.read_by(over, ticket)
@@ -175,12 +162,13 @@ class VirtualMemory:
     def _peer_copy(self, buffer: VirtualBuffer, copy: Copy) -> None:
         source, target, over = copy.source - 1, copy.target - 1, copy.over
         there, here = buffer.hazards[copy.source], buffer.hazards[copy.target]
+        from_, to = self.extent(buffer, source), self.extent(buffer, target)
         ticket = self.devices[target].peer_copy(
             self.devices[source],
-            self.device_buffer(buffer, source),
-            over.start,
-            self.device_buffer(buffer, target),
-            over.start,
+            from_.device_buffer,
+            over.start - from_.over.start,
+            to.device_buffer,
+            over.start - to.over.start,
             over.nbytes,
             [*there.before_read(over), *here.before_write(over)],
         )
@@ -233,8 +221,12 @@ class VirtualMemory:
             at = self.arena.allocate(over.nbytes)
             staged.append(at)
             hazards = buffer.hazards[member_memory(member)]
+            extent = self.extent(buffer, member)
             ticket = self.devices[member].download(
-                self.device_buffer(buffer, member), over.start, self.arena.view(at, over.nbytes), [launch]
+                extent.device_buffer,
+                over.start - extent.over.start,
+                self.arena.view(at, over.nbytes),
+                [launch],
             )
             hazards.read_by(over, ticket)
             downloads.append(ticket)
@@ -275,17 +267,17 @@ class VirtualMemory:
     def copy_on_member(
         self, member: int, source: VirtualBuffer, over: ByteRange, target: VirtualBuffer, to: ByteRange
     ) -> Ticket:
-        """Copy ``over`` of ``source``, current on ``member``, to ``to`` of ``target``.
+        """Copy ``over`` of ``source``, current on ``member``, to ``to`` of ``target``, which has room there.
 
         Afterwards only that member holds ``to``.
         """
         memory = member_memory(member)
-        there = self.device_buffer(target, member)
+        from_, there = self.extent(source, member), self.extent(target, member)
         ticket = self.devices[member].copy(
-            self.device_buffer(source, member),
-            over.start,
-            there,
-            to.start,
+            from_.device_buffer,
+            over.start - from_.over.start,
+            there.device_buffer,
+            to.start - there.over.start,
             over.nbytes,
             [*source.hazards[memory].before_read(over), *target.hazards[memory].before_write(to)],
         )
@@ -296,11 +288,12 @@ class VirtualMemory:
         return ticket
 
     def fill_on_member(self, member: int, buffer: VirtualBuffer, over: ByteRange, pattern: bytes) -> Ticket:
-        """Repeat ``pattern`` over a range; only ``member`` has it then."""
+        """Repeat ``pattern`` over a range that has a place on ``member``; only that member has it then."""
         memory = member_memory(member)
+        extent = self.extent(buffer, member)
         ticket = self.devices[member].fill(
-            self.device_buffer(buffer, member),
-            over.start,
+            extent.device_buffer,
+            over.start - extent.over.start,
             over.nbytes,
             pattern,
             buffer.hazards[memory].before_write(over),
@@ -315,7 +308,10 @@ class VirtualMemory:
         return self._host.submit(task, wait)
 
     def _free(self, buffer: VirtualBuffer) -> None:
-        for member, device_buffer in enumerate(buffer.device_buffers):
-            if device_buffer is not None:
-                self.devices[member].free(device_buffer)
+        self.placement.discard(buffer)
+        for member, device_buffer in buffer.mapped.items():
+            self.devices[member].free(device_buffer)
         self.arena.free(buffer.offset)
+
+
+__all__ = ["Coherence", "VirtualBuffer", "VirtualMemory"]

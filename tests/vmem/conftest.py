@@ -13,12 +13,14 @@ import pytest
 from sdi.devices.base import Device
 from sdi.devices.delayed import DelayedDevice
 from sdi.devices.discover import choose
+from sdi.devices.join import join
 from sdi.devices.opencl import OpenCLDevice, driver_devices
 from sdi.devices.ticket import Ticket
 from sdi.intervals import ByteRange
 from sdi.vmem.arena import Arena
 from sdi.vmem.host import HostWorker
 from sdi.vmem.memory import Coherence, VirtualBuffer, VirtualMemory
+from sdi.vmem.placement import Wanted
 
 PATIENCE_S = 60.0
 
@@ -88,6 +90,21 @@ class Rig:
         self.memory.host_view(buffer, over)[:] = data
         done.complete()
 
+    def reserve(self, *wanted: Wanted) -> None:
+        """Make room, and wait for it where that takes time."""
+        while waits := self.memory.placement.reserve(wanted):
+            self.wait(_over(waits))
+
+    def fill(self, member: int, buffer: VirtualBuffer, over: ByteRange, pattern: bytes) -> Ticket:
+        """Write on a member, as a kernel would."""
+        self.reserve((buffer, member, over))
+        return self.memory.fill_on_member(member, buffer, over, pattern)
+
+    def fetch(self, buffer: VirtualBuffer, member: int, over: ByteRange, same_undefined: bool) -> None:
+        """Make a range current on a member."""
+        self.reserve((buffer, member, over))
+        self.memory.fetch(buffer, member, over, same_undefined)
+
     def moved(self) -> int:
         """Bytes moved over all links so far."""
         counts = self.memory.moved
@@ -101,6 +118,12 @@ class Rig:
         self.turn()
         self.arena.close()
         del self.memory, self.arena, self.devices  # pytest keeps what a fixture made for a while
+
+
+def _over(tickets: Sequence[Ticket]) -> Ticket:
+    over = Ticket()
+    join(tickets, lambda _error: over.complete())
+    return over
 
 
 MakeRig = Callable[..., Rig]

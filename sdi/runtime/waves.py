@@ -1,0 +1,141 @@
+"""Waves: a launch in parts that fit into the members' memories, one after the other.
+
+The work-groups of an NDRange may run in any order, so a part may see what an earlier one wrote.
+Source: DESIGN "Virtual device memory"; issue and memory: ``vmem/placement.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from sdi.devices.base import BoundKernel
+from sdi.intervals import ByteRange
+from sdi.ndrange import GroupBox, Int3
+from sdi.partition.slabs import cut
+from sdi.runtime.plan import BufferPlan, LaunchPlan
+from sdi.vmem.buffer import Extent, VirtualBuffer
+from sdi.vmem.placement import GRANULE_NBYTES, Wanted, rounded
+
+WAVES_MAX = 1024
+
+MakePlan = Callable[[tuple[GroupBox, ...]], LaunchPlan]
+Bound = tuple[BoundKernel, tuple[Extent | None, ...]]
+"""A kernel with its arguments set, and the extents that these name."""
+
+
+@dataclass(slots=True, eq=False)
+class Wave:
+    """A part of a launch that is in memory as a whole: box k of ``plan`` runs on member first + members[k].
+
+    ``wanted``: per box, what must have a place on its member, None for any place (nothing is touched).
+    ``mapped``: buffers that the members use in the arena instead.  ``bound``: by member, once it was needed
+    there.
+    """
+
+    plan: LaunchPlan
+    members: tuple[int, ...]
+    wanted: tuple[tuple[tuple[VirtualBuffer, ByteRange | None], ...], ...]
+    mapped: frozenset[int]
+    bound: dict[int, Bound] = field(default_factory=dict)
+
+    def places(self, first: int) -> list[Wanted]:
+        """``wanted`` with the members' numbers."""
+        found: list[Wanted] = []
+        for k, piece in zip(self.members, self.wanted, strict=True):
+            for buffer, over in piece:
+                if over is None:
+                    extent = buffer.extents[first + k]
+                    over = extent.over if extent else ByteRange(0, min(GRANULE_NBYTES, buffer.nbytes))
+                found.append((buffer, first + k, over))
+        return found
+
+
+def make_waves(
+    make_plan: MakePlan, plan: LaunchPlan, capacities: Sequence[int], is_guarded: bool = False
+) -> tuple[Wave, ...]:
+    """The launch ``plan`` cut so that each wave fits; ``capacities[k]``: what the member of box k can hold.
+
+    ``is_guarded``: the access ranges are in doubt, so members get places for whole buffers, in which a wrong
+    range does no harm that can't be seen.
+    Waves take half of a member where possible, so that the copies of one can run beside the kernels of the
+    one before.  Where no cut fits, the buffer of which a work-group wants most is used in the arena.
+    """
+    mapped: set[int] = set()
+    members = tuple(range(len(plan.boxes)))
+    if is_guarded:
+        places = tuple((used.buffer, used.buffer.whole) for used in plan.buffers)
+        guarded = Wave(plan, members, (places,) * len(plan.boxes), frozenset())
+        if _fits(guarded, capacities, 1):
+            return (guarded,)
+    while True:
+        whole = _wave(plan, members, frozenset(mapped))
+        if _fits(whole, capacities, 1):
+            return (whole,)
+        finest: list[Wave] = []
+        for share in (2, 1):
+            count = 2
+            while count <= WAVES_MAX:
+                finest = _cut(make_plan, plan.boxes, count, frozenset(mapped))
+                if all(_fits(wave, capacities, share) for wave in finest):
+                    return tuple(finest)
+                if len(finest) < count:
+                    break
+                count *= 2
+        sizes: dict[int, int] = {}
+        for wave in finest or [whole]:
+            for buffer, over in (place for piece in wave.wanted for place in piece):
+                sizes[buffer.id] = max(sizes.get(buffer.id, 0), over.nbytes if over is not None else 0)
+        mapped.add(max(sizes, key=lambda buffer_id: sizes[buffer_id]))
+
+
+def _fits(wave: Wave, capacities: Sequence[int], share: int) -> bool:
+    """Whether each box wants at most so large a share of its member."""
+    return all(
+        sum(rounded(over, buffer.nbytes).nbytes if over else GRANULE_NBYTES for buffer, over in piece)
+        <= capacities[member] // share
+        for member, piece in zip(wave.members, wave.wanted, strict=True)
+    )
+
+
+def _cut(make_plan: MakePlan, boxes: Sequence[GroupBox], count: int, mapped: frozenset[int]) -> list[Wave]:
+    """Each of ``boxes`` in ``count`` parts, or as many as it has work-groups."""
+    parts = [_parts(box, count) for box in boxes]
+    waves = []
+    for number in range(max(len(part) for part in parts)):
+        members = tuple(k for k, part in enumerate(parts) if number < len(part))
+        waves.append(_wave(make_plan(tuple(parts[k][number] for k in members)), members, mapped))
+    return waves
+
+
+def _parts(box: GroupBox, count: int) -> tuple[GroupBox, ...]:
+    """``box`` in slabs, in the order of their work-groups."""
+
+    def moved(corner: Int3) -> Int3:
+        return (corner[0] + box.start[0], corner[1] + box.start[1], corner[2] + box.start[2])
+
+    return tuple(GroupBox(moved(part.start), moved(part.stop)) for part in cut(box.extent, count))
+
+
+def _wave(plan: LaunchPlan, members: tuple[int, ...], mapped: frozenset[int]) -> Wave:
+    return Wave(
+        plan,
+        members,
+        tuple(
+            tuple((used.buffer, _hull(used, k)) for used in plan.buffers if used.buffer.id not in mapped)
+            for k in range(len(plan.boxes))
+        ),
+        mapped,
+    )
+
+
+def _hull(used: BufferPlan, k: int) -> ByteRange | None:
+    """The smallest range that holds all that box k touches of a buffer; None if it touches nothing."""
+    piece = used.pieces[k]
+    starts = [ranges.ranges[0].start for ranges in (piece.needs, piece.owns) if ranges]
+    stops = [ranges.ranges[-1].stop for ranges in (piece.needs, piece.owns) if ranges]
+    for merged in used.merged:
+        if k in merged.pieces:
+            starts.append(merged.over.start)
+            stops.append(merged.over.stop)
+    return ByteRange(min(starts), max(stops)) if starts else None

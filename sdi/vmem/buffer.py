@@ -1,0 +1,51 @@
+"""What a ``cl_mem`` names, and the parts of it that members hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from sdi.devices.base import DeviceBuffer
+from sdi.intervals import ByteRange
+from sdi.vmem.directory import Directory
+from sdi.vmem.hazards import Hazards
+
+
+@dataclass(slots=True, eq=False)
+class Extent:
+    """Bytes ``over`` of a root buffer on one member, the first of them at the start of ``device_buffer``.
+
+    Never changes its place: what holds other bytes is another extent, so identity tells whether what was
+    bound to it is still right.  ``nbytes``: of the device buffer.  ``used``: when a launch last wanted it.
+    """
+
+    device_buffer: DeviceBuffer
+    over: ByteRange
+    nbytes: int
+    used: int = 0
+
+    def holds(self, over: ByteRange) -> bool:
+        """Whether all of ``over`` lies in it."""
+        return self.over.start <= over.start and over.stop <= self.over.stop
+
+
+@dataclass(slots=True, eq=False)
+class VirtualBuffer:
+    """``nbytes`` bytes at ``offset`` in the arena, and at most one extent per member.
+
+    A member is a holder (see ``directory``) only of bytes in its extent.  ``mapped``: the arena's own bytes
+    as device buffers, by member.  ``on_release``: told the buffer's id when it goes.
+    """
+
+    id: int
+    nbytes: int
+    offset: int
+    directory: Directory
+    hazards: list[Hazards]
+    extents: list[Extent | None]
+    mapped: dict[int, DeviceBuffer] = field(default_factory=dict)
+    on_release: set[Callable[[int], None]] = field(default_factory=set)
+    whole: ByteRange = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.whole = ByteRange(0, self.nbytes)

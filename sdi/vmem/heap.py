@@ -1,0 +1,129 @@
+"""One member's memory: device buffers in use, on their way out, and kept for reuse.
+
+Owned by: sdi-scheduler.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from sdi.devices.base import Device, DeviceBuffer
+from sdi.devices.join import join
+from sdi.devices.ticket import Ticket
+from sdi.errors import ClError
+
+POOL_SHARE, POOL_NBYTES = 4, 1 << 30
+"""At most this fraction of a member's memory, and no more than that, is kept for reuse."""
+_SLACK_SHARE, _SLACK_NBYTES = 8, 1 << 12
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Block:
+    """A device buffer of ``nbytes``."""
+
+    device_buffer: DeviceBuffer
+    nbytes: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Leaving:
+    """A block that nobody wants any more, once ``pending`` is done."""
+
+    block: Block
+    pending: list[Ticket]
+
+
+class MemberHeap:
+    """Blocks of one member.  ``post`` runs a call on sdi-scheduler; ``peak`` is told the bytes in use."""
+
+    def __init__(
+        self, device: Device, post: Callable[[Callable[[], None]], None], peak: Callable[[int], None]
+    ) -> None:
+        self._device = device
+        self._post = post
+        self._peak = peak
+        self._pool: list[Block] = []
+        self._pool_nbytes = 0
+        self._leaving: list[_Leaving] = []
+        self.capacity = device.facts.memory_nbytes
+        self.tight = False
+        """Whether blocks must have the very size asked for, because memory is that short."""
+        self.refusal = ""
+        """What the driver said when it last refused memory."""
+
+    @property
+    def available(self) -> int:
+        """Bytes that can be had at once: free ones and those of the pool."""
+        return self.capacity - self._device.memory_in_use() + self._pool_nbytes
+
+    @property
+    def obtainable(self) -> int:
+        """Bytes that can be had once everything on its way out is gone."""
+        return self.available + sum(item.block.nbytes for item in self._leaving)
+
+    def take(self, nbytes: int) -> Block | None:
+        """A block of at least ``nbytes``, or None while there is no room."""
+        self._reap()
+        if not self.tight:
+            most = nbytes + max(nbytes // _SLACK_SHARE, _SLACK_NBYTES)
+            fitting = [block for block in self._pool if nbytes <= block.nbytes <= most]
+            if fitting:
+                best = min(fitting, key=lambda block: block.nbytes)
+                self._pool.remove(best)
+                self._pool_nbytes -= best.nbytes
+                return best
+        if nbytes > self.available:
+            return None
+        while self._pool and self.capacity - self._device.memory_in_use() < nbytes:
+            self._free(self._pool.pop(0))
+        while True:
+            try:
+                made = Block(self._device.allocate(nbytes), nbytes)
+            except ClError as error:
+                self.refusal = str(error)
+                if not self._pool:
+                    return None
+                self._free(self._pool.pop(0))
+            else:
+                self._peak(self._device.memory_in_use())
+                return made
+
+    def give(self, block: Block, pending: Sequence[Ticket]) -> None:
+        """``block`` is not wanted any more, but until ``pending`` is done it is in use."""
+        waits = [ticket for ticket in pending if not ticket.done]
+        if waits:
+            self._leaving.append(_Leaving(block, waits))
+            join(waits, lambda _error: self._post(self._reap))
+        else:
+            self._keep(block)
+
+    def pending(self, nbytes: int) -> list[Ticket]:
+        """What has to be done before so much more is available, oldest first; empty when nothing is left."""
+        found: list[Ticket] = []
+        missing = nbytes - self.available
+        for item in self._leaving:
+            if missing <= 0:
+                break
+            found += [ticket for ticket in item.pending if not ticket.done]
+            missing -= item.block.nbytes
+        return found
+
+    def _reap(self) -> None:
+        gone = [item for item in self._leaving if all(ticket.done for ticket in item.pending)]
+        if gone:
+            self._leaving = [item for item in self._leaving if item not in gone]
+            for item in gone:
+                self._keep(item.block)
+
+    def _keep(self, block: Block) -> None:
+        if self.tight or self._pool_nbytes + block.nbytes > min(self.capacity // POOL_SHARE, POOL_NBYTES):
+            self._device.free(block.device_buffer)
+        else:
+            self._pool.append(block)
+            self._pool_nbytes += block.nbytes
+
+    def _free(self, block: Block) -> None:
+        """Free a block that was in the pool."""
+        self._pool_nbytes -= block.nbytes
+        self._device.free(block.device_buffer)

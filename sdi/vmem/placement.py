@@ -1,0 +1,244 @@
+"""Which bytes of which buffers have a place on the members, and what goes when a member is full.
+
+Nothing here waits: where memory can be had only later, the answer is what to wait for.
+Owned by: sdi-scheduler.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from sdi.devices.base import Device
+from sdi.devices.ticket import Ticket
+from sdi.errors import ClError, Status
+from sdi.intervals import ByteRange
+from sdi.vmem.accounting import Accounting
+from sdi.vmem.buffer import Extent, VirtualBuffer
+from sdi.vmem.directory import member_memory
+from sdi.vmem.heap import Block, MemberHeap
+
+GRANULE_NBYTES = 4096
+"""Extents start and end at multiples of this: more than the alignment that any device promises."""
+
+_ATTEMPTS = 4
+"""What is wanted together may push each other out so often; then it is too much."""
+
+Wanted = tuple[VirtualBuffer, int, ByteRange]
+"""A buffer, a member, and the bytes that must have a place there."""
+
+
+def rounded(over: ByteRange, nbytes: int) -> ByteRange:
+    """``over`` widened to granules, within a buffer of ``nbytes``."""
+    stop = -(-over.stop // GRANULE_NBYTES) * GRANULE_NBYTES
+    return ByteRange(over.start // GRANULE_NBYTES * GRANULE_NBYTES, min(stop, nbytes))
+
+
+class Placement:
+    """The extents of all buffers on all members.
+
+    ``spill(buffer, over)`` issues the copies that make ``over`` current on the host.
+    """
+
+    def __init__(
+        self,
+        devices: Sequence[Device],
+        accounting: Accounting,
+        post: Callable[[Callable[[], None]], None],
+        spill: Callable[[VirtualBuffer, ByteRange], None],
+    ) -> None:
+        self._devices = devices
+        self._events = accounting.events
+        self._spill = spill
+        self._clock = 0
+        self._placed: list[dict[int, VirtualBuffer]] = [{} for _ in devices]
+        peaks = accounting.peak_nbytes
+
+        def heap(member: int) -> MemberHeap:
+            def peak(nbytes: int) -> None:
+                peaks[member] = max(peaks[member], nbytes)
+
+            return MemberHeap(devices[member], post, peak)
+
+        self.heaps = [heap(member) for member in range(len(devices))]
+
+    def reserve(self, wanted: Sequence[Wanted]) -> list[Ticket]:
+        """Give all of ``wanted`` a place.  Empty: done; else ask again once the tickets are done.
+
+        Buffers that are not wanted may lose their place: those whose bytes others hold too first, then
+        those that have to be copied to the host, each least recently used first.  Raises ClError when all
+        that is wanted on a member at a time is more than it can hold.
+        """
+        self._clock += 1
+        for attempt in range(_ATTEMPTS):
+            missing: dict[int, list[tuple[VirtualBuffer, ByteRange]]] = {}
+            for buffer, member, over in wanted:
+                extent = buffer.extents[member]
+                if extent is not None and extent.holds(over):
+                    extent.used = self._clock
+                else:
+                    missing.setdefault(member, []).append((buffer, over))
+            if not missing:
+                for heap in self.heaps:
+                    heap.tight = False
+                return []
+            waits: list[Ticket] = []
+            for member, parts in missing.items():
+                if attempt and not self.heaps[member].tight:
+                    self._trim(member, wanted)
+                waits += self._reserve_on(member, parts, [w[0] for w in wanted if w[1] == member])
+            if waits:
+                self._events.holds += 1
+                return waits
+        for heap in self.heaps:
+            heap.tight = False
+        total = {m: sum(rounded(o, b.nbytes).nbytes for b, k, o in wanted if k == m) for m in missing}
+        asked = ", ".join(
+            f"{self._devices[m].facts.name}: {nbytes} bytes needed at a time, {self.heaps[m].capacity} there"
+            for m, nbytes in total.items()
+        )
+        raise ClError(Status.MEM_OBJECT_ALLOCATION_FAILURE, asked)
+
+    def fits(self, member: int, over: ByteRange) -> bool:
+        """Whether two such places can be made on the member at a time."""
+        return over.nbytes + 2 * GRANULE_NBYTES <= self.heaps[member].capacity // 2
+
+    def discard(self, buffer: VirtualBuffer) -> None:
+        """The buffer is released: its extents go once everything issued on them is done."""
+        for member, extent in enumerate(buffer.extents):
+            if extent is not None:
+                self._give(buffer, member, extent)
+
+    def _reserve_on(
+        self, member: int, parts: Sequence[tuple[VirtualBuffer, ByteRange]], wanted: Sequence[VirtualBuffer]
+    ) -> list[Ticket]:
+        heap = self.heaps[member]
+        for buffer, over in parts:
+            exact = rounded(over, buffer.nbytes)
+            extent = buffer.extents[member]
+            while True:
+                grown = exact
+                if extent is not None and not heap.tight:
+                    grown = ByteRange(min(exact.start, extent.over.start), max(exact.stop, extent.over.stop))
+                block = heap.take(grown.nbytes)
+                if block is None and grown != exact:
+                    grown = exact
+                    block = heap.take(exact.nbytes)
+                if block is not None:
+                    self._place(buffer, member, block, grown)
+                    break
+                waits = self._make_room(member, exact.nbytes, [b for b, _ in parts], wanted)
+                if waits:
+                    return waits
+                extent = buffer.extents[member]
+        return []
+
+    def _trim(self, member: int, wanted: Sequence[Wanted]) -> None:
+        """From now on every place has the very size that is wanted; those of another size go."""
+        self.heaps[member].tight = True
+        for buffer, where, over in wanted:
+            extent = buffer.extents[member]
+            if where == member and extent is not None and extent.over != rounded(over, buffer.nbytes):
+                self._evict(buffer, member)
+
+    def _place(self, buffer: VirtualBuffer, member: int, block: Block, over: ByteRange) -> None:
+        """``block`` becomes the buffer's place on the member; what the old one held moves or goes."""
+        new = Extent(block.device_buffer, over, block.nbytes, self._clock)
+        old = buffer.extents[member]
+        if old is None:
+            self._placed[member][buffer.id] = buffer
+        else:
+            self._events.moves += 1
+            self._move(buffer, member, old, new)
+        buffer.extents[member] = new
+
+    def _move(self, buffer: VirtualBuffer, member: int, old: Extent, new: Extent) -> None:
+        memory = member_memory(member)
+        hazards = buffer.hazards[memory]
+        for part in _outside(old.over, new.over):
+            self._bring_home(buffer, member, part)
+        pending = hazards.before_write(old.over)
+        for part in buffer.directory.current_in(memory, old.over):
+            ticket = self._devices[member].copy(
+                old.device_buffer,
+                part.start - old.over.start,
+                new.device_buffer,
+                part.start - new.over.start,
+                part.nbytes,
+                hazards.before_read(part),
+            )
+            hazards.written_by(part, ticket)
+            pending.append(ticket)
+        self._devices[member].flush()
+        self.heaps[member].give(Block(old.device_buffer, old.nbytes), pending)
+
+    def _bring_home(self, buffer: VirtualBuffer, member: int, over: ByteRange) -> None:
+        """The member gives up ``over``; what nobody else holds goes to the host."""
+        memory = member_memory(member)
+        dirty = buffer.directory.only_in(memory, over)
+        for part in dirty:
+            self._spill(buffer, part)
+        if dirty:
+            self._events.spills += 1
+            self._events.spilled_nbytes += sum(part.nbytes for part in dirty)
+        else:
+            self._events.drops += 1
+            self._events.dropped_nbytes += over.nbytes
+        buffer.directory.dropped(memory, over)
+
+    def _evict(self, buffer: VirtualBuffer, member: int) -> None:
+        extent = buffer.extents[member]
+        assert extent is not None
+        self._bring_home(buffer, member, extent.over)
+        self._give(buffer, member, extent)
+
+    def _give(self, buffer: VirtualBuffer, member: int, extent: Extent) -> None:
+        """Take the buffer's place on the member away."""
+        buffer.extents[member] = None
+        self._placed[member].pop(buffer.id, None)
+        pending = buffer.hazards[member_memory(member)].before_write(extent.over)
+        self.heaps[member].give(Block(extent.device_buffer, extent.nbytes), pending)
+
+    def _make_room(
+        self, member: int, nbytes: int, moving: Sequence[VirtualBuffer], wanted: Sequence[VirtualBuffer]
+    ) -> list[Ticket]:
+        """Take places away until ``nbytes`` can be had; what to wait for until they are free.
+
+        First those of buffers that are not ``wanted``, then those of ``moving``, which get new ones anyway,
+        at last those that are larger than wanted.  Raises ClError when even that is not enough.
+        """
+        heap, memory = self.heaps[member], member_memory(member)
+        keep = {id(buffer) for buffer in wanted}
+        others = [b for b in self._placed[member].values() if id(b) not in keep]
+
+        def worth(buffer: VirtualBuffer) -> tuple[bool, int]:
+            extent = buffer.extents[member]
+            assert extent is not None
+            return bool(buffer.directory.only_in(memory, extent.over)), extent.used
+
+        for victim in sorted(others, key=worth):
+            if heap.obtainable >= nbytes:
+                break
+            self._evict(victim, member)
+        else:
+            for buffer in (*moving, *wanted):
+                if heap.obtainable < nbytes and buffer.extents[member] is not None:
+                    self._evict(buffer, member)
+        if heap.obtainable < nbytes:
+            missing = nbytes - heap.obtainable
+            heap.tight = False
+            raise ClError(
+                Status.MEM_OBJECT_ALLOCATION_FAILURE,
+                f"{self._devices[member].facts.name}: {nbytes} bytes asked, {missing} of them missing "
+                f"of the {heap.capacity} that it has; {heap.refusal}",
+            )
+        return heap.pending(nbytes)
+
+
+def _outside(over: ByteRange, inner: ByteRange) -> list[ByteRange]:
+    """The parts of ``over`` that are not in ``inner``."""
+    found = []
+    if over.start < inner.start:
+        found.append(ByteRange(over.start, min(over.stop, inner.start)))
+    if over.stop > inner.stop:
+        found.append(ByteRange(max(over.start, inner.stop), over.stop))
+    return found

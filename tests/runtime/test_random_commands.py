@@ -1,0 +1,444 @@
+"""Random commands on real members, issued without waiting, against bytes computed one after the other.
+
+Access ranges are written by hand here, so that these tests are about what is done with them.
+"""
+
+from __future__ import annotations
+
+import random
+import struct
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Literal, cast
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from sdi.devices.base import DeviceBuffer
+from sdi.devices.join import join
+from sdi.devices.ticket import Ticket
+from sdi.errors import ClError, Status
+from sdi.intervals import ByteRange, RangeSet
+from sdi.ndrange import GroupBox, NDRange
+from sdi.runtime.commands import Command, CopyBuffer, Fill, Launch, Map, Read, Rectangle, Unmap, Write
+from sdi.runtime.counters import Counters
+from sdi.runtime.launcher import Launcher
+from sdi.runtime.plan import LaunchPlan
+from sdi.runtime.programs import Build, build
+from sdi.runtime.virtual_device import VirtualDevice
+from sdi.sampling.model import AccessRange, Precision
+from sdi.vmem.buffer import VirtualBuffer
+from sdi.vmem.directory import HOST, member_memory
+from tests.vmem.conftest import MakeRig, Rig, noise
+
+GROUP = 512
+GROUPS = 40
+NBYTES = GROUP * GROUPS
+STEP = 31  # has no factor in common with NBYTES
+SOURCE = """
+kernel void move(global uchar *to, global const uchar *from, int distance, int seed, int scatter)
+{
+    int n = get_global_size(0), i = get_global_id(0), j = clamp(i + distance, 0, n - 1);
+    if (seed == 0 || (i * 13 + seed) % 3 != 0)
+        to[scatter ? (int)((long)i * 31 % n) : i] = from[j] + 1;
+}
+"""
+
+
+def move(to: np.ndarray, from_: np.ndarray, distance: int, seed: int, scatter: int) -> np.ndarray:
+    """What the kernel does."""
+    i = np.arange(NBYTES)
+    stored = i if seed == 0 else i[(i * 13 + seed) % 3 != 0]
+    result = to.copy()
+    result[stored * STEP % NBYTES if scatter else stored] = (
+        from_[np.clip(stored + distance, 0, NBYTES - 1)] + 1
+    )
+    return result
+
+
+@dataclass(frozen=True)
+class ByHand:
+    """Access maps of ``move``."""
+
+    distance: int = 0
+    seed: int = 0
+    scatter: int = 0
+
+    def bind(
+        self, ndrange: NDRange, values: tuple[bytes | None, ...], buffer_nbytes: tuple[int | None, ...]
+    ) -> ByHand:
+        return ByHand(*(int.from_bytes(cast(bytes, value), "little", signed=True) for value in values[2:]))
+
+    def over(self, box: GroupBox) -> tuple[AccessRange, ...]:
+        start, stop = box.start[0] * GROUP, box.stop[0] * GROUP
+        last = NBYTES - 1
+        reads = ByteRange(
+            min(max(start + self.distance, 0), last), min(max(stop - 1 + self.distance, 0), last) + 1
+        )
+        writes = ByteRange(0, NBYTES) if self.scatter else ByteRange(start, stop)
+        precision = Precision.MAY if self.seed or self.scatter else Precision.EXACT
+        return (
+            AccessRange(0, RangeSet(), RangeSet((writes,)), precision),
+            AccessRange(1, RangeSet((reads,)), RangeSet(), Precision.EXACT),
+        )
+
+    bounds = over
+
+
+class Machine:
+    """A virtual device whose commands are issued one after the other and waited for at the end."""
+
+    def __init__(self, rig: Rig) -> None:
+        self.rig = rig
+        self.memory = rig.memory
+        counters = Counters(len(rig.devices), rig.memory.accounting)
+        self.launcher = Launcher(rig.memory, "always", counters)
+        self.device = VirtualDevice(rig.memory, self.launcher)
+        self.build: Build = build(SOURCE, "", "", rig.devices)
+        self.build.kernels[0].access = ByHand()
+        self.launcher.add(1, self.build)
+        self.pending: list[Ticket] = []
+        self.reads: list[tuple[bytearray, bytes]] = []
+
+    def run(self, command: Command, then: Callable[[], None] = lambda: None) -> None:
+        """Issue; ``then`` is the application's copy."""
+        steps = self.device.issue(command)
+        while True:
+            try:
+                waits = next(steps)
+            except StopIteration as end:
+                work = end.value
+                break
+            over = Ticket()
+            join(waits, lambda _error, over=over: over.complete())  # type: ignore[misc]
+            self.rig.wait(over)
+        self.pending += work.tickets
+        if work.transfer is not None:
+            transfer = work.transfer
+            self.pending.append(transfer)
+
+            def copy(error: BaseException | None) -> None:
+                then()
+                transfer.complete(error)
+
+            join(work.tickets, copy)
+
+    def launch(self, to: int, from_: int, distance: int, seed: int, scatter: int) -> LaunchPlan:
+        pointers = b"".join(struct.pack("<IIQQ", 1, 16, buffer, 0) for buffer in (to, from_))
+        numbers = b"".join(struct.pack("<IIi4x", 0, 4, value) for value in (distance, seed, scatter))
+        launch = Launch(1, 0, 1, (0, 0, 0), (NBYTES, 1, 1), (GROUP, 1, 1), pointers + numbers, 5)
+        self.run(launch)
+        key = (launch.work_dim, launch.offset, launch.global_size, launch.local_size, launch.arguments)
+        binding = self.build.kernels[0].find(key)
+        assert binding is not None
+        return binding.plan
+
+    def finish(self) -> None:
+        self.rig.wait(*self.pending)
+        self.pending.clear()
+        for found, expected in self.reads:
+            assert bytes(found) == expected
+        self.reads.clear()
+
+
+def test_a_launch_larger_than_its_members_runs_in_waves_that_fit(rig: MakeRig) -> None:
+    made = rig(2, 2 * 8192)
+    machine = Machine(made)
+    to, from_ = made.buffer(noise(NBYTES, 1)), made.buffer(noise(NBYTES, 2))
+    for _ in range(3):
+        machine.launch(to.id, from_.id, 700, 0, 0)
+    assert made.read(to) == move(*_arrays(1, 2), 700, 0, 0).tobytes()
+    machine.finish()
+    events = made.memory.accounting.events
+    assert events.waves >= 3 and events.spills > 0 and events.mapped == 0
+    assert max(made.memory.accounting.peak_nbytes) <= 2 * 8192
+    machine.__dict__.clear()
+
+
+def test_what_every_work_group_wants_whole_is_used_in_the_arena_when_it_is_too_large(rig: MakeRig) -> None:
+    made = rig(3, 8192, late=[2])
+    machine = Machine(made)
+    to, from_ = made.buffer(noise(NBYTES, 1)), made.buffer(noise(NBYTES, 2))
+    machine.launch(to.id, from_.id, 1, 5, 1)  # each piece may write every byte of ``to``
+    machine.launch(from_.id, to.id, 0, 0, 0)
+    expected = move(*_arrays(1, 2), 1, 5, 1)
+    assert made.read(to) == expected.tobytes()
+    assert made.read(from_) == move(expected, expected, 0, 0, 0).tobytes()
+    machine.finish()
+    assert made.memory.accounting.events.mapped == 3
+    assert made.memory.moved.merge_conflicts == 0
+    machine.__dict__.clear()
+
+
+def test_what_no_memory_can_hold_fails_and_says_how_much_is_missing(
+    rig: MakeRig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = rig(1, 8192)
+
+    def refuse(host: memoryview) -> DeviceBuffer:
+        raise ClError(Status.MEM_OBJECT_ALLOCATION_FAILURE, f"{host.nbytes} bytes of host memory: refused")
+
+    monkeypatch.setattr(made.devices[0], "adopt", refuse)
+    machine = Machine(made)
+    to, from_ = made.buffer(noise(NBYTES, 1)), made.buffer(noise(NBYTES, 2))
+    with pytest.raises(ClError, match=f"{NBYTES} bytes of host memory: refused"):
+        machine.launch(to.id, from_.id, 1, 5, 1)
+    assert made.read(to) == noise(NBYTES, 1)
+    machine.__dict__.clear()
+
+
+def test_a_second_launch_with_the_same_inputs_moves_nothing(rig: MakeRig) -> None:
+    made = rig(3)
+    machine = Machine(made)
+    to, from_ = made.buffer(noise(NBYTES, 1)), made.buffer(noise(NBYTES, 2))
+    machine.launch(to.id, from_.id, 700, 0, 0)
+    once = made.moved()
+    assert once == NBYTES - 700  # all that is read, each byte by one member
+    machine.launch(to.id, from_.id, 700, 0, 0)
+    assert made.moved() == once
+    machine.finish()
+    machine.__dict__.clear()
+
+
+def test_members_exchange_halos_without_the_host(rig: MakeRig) -> None:
+    made = rig(4)
+    machine = Machine(made)
+    a, b = made.buffer(noise(NBYTES, 1)), made.buffer(noise(NBYTES, 2))
+    machine.launch(b.id, a.id, 100, 0, 0)
+    machine.launch(a.id, b.id, 100, 0, 0)
+    uploaded = made.memory.moved.host_to_member
+    before = made.memory.moved.member_to_member
+    for _ in range(5):
+        machine.launch(b.id, a.id, 100, 0, 0)
+        machine.launch(a.id, b.id, 100, 0, 0)
+    machine.finish()
+    moved = made.memory.moved
+    assert (moved.host_to_member, moved.member_to_host) == (uploaded, 0)
+    assert moved.member_to_member - before == 10 * 3 * 100
+    machine.__dict__.clear()
+
+
+def test_members_hold_only_what_they_use(rig: MakeRig) -> None:
+    made = rig(4)
+    machine = Machine(made)
+    to, from_ = made.buffer(noise(NBYTES, 1)), made.buffer(noise(NBYTES, 2))
+    assert made.memory.accounting.peak_nbytes == [0] * 4
+    machine.launch(to.id, from_.id, 0, 0, 0)
+    machine.finish()
+    assert max(made.memory.accounting.peak_nbytes) <= 2 * (NBYTES // 4 + 2 * 4096)
+    machine.__dict__.clear()
+
+
+def test_reads_of_one_buffer_do_not_wait_for_kernels_on_others(rig: MakeRig) -> None:
+    made = rig(2)
+    machine = Machine(made)
+    a, b, c = (made.buffer(noise(NBYTES, k)) for k in range(3))
+    machine.launch(a.id, b.id, 0, 0, 0)
+    made.wait(*machine.pending)
+    gate = Ticket()
+    for hazards in c.hazards:  # as if an operation that takes long used all of it
+        hazards.written_by(c.whole, gate)
+    machine.launch(c.id, b.id, 0, 0, 0)
+    blocked = [ticket for ticket in machine.pending if not ticket.done]
+    assert made.read(a) == move(*_arrays(0, 1), 0, 0, 0).tobytes()
+    assert made.read(b) == noise(NBYTES, 1)
+    assert blocked and not any(ticket.done for ticket in blocked)
+    gate.complete()
+    machine.finish()
+    machine.__dict__.clear()
+
+
+def test_memory_in_use_is_flat_over_many_buffers(rig: MakeRig) -> None:
+    made = rig(2)
+    machine = Machine(made)
+    from_ = made.buffer(noise(NBYTES, 2))
+    in_use = []
+    for number in range(200):
+        to = made.buffer(NBYTES)
+        machine.launch(to.id, from_.id, 0, 0, 0)
+        made.memory.release(to.id)
+        if number % 50 == 10:
+            machine.finish()
+            in_use.append([device.memory_in_use() for device in made.devices])
+    assert max(in_use[2:]) <= in_use[1]
+    machine.finish()
+    machine.__dict__.clear()
+
+
+def _arrays(*seeds: int) -> list[np.ndarray]:
+    return [np.frombuffer(noise(NBYTES, seed), np.uint8) for seed in seeds]
+
+
+class Dense:
+    """One version number per byte and memory: what moving only stale bytes costs."""
+
+    def __init__(self, members: int) -> None:
+        self.versions = np.full((members + 1, NBYTES), -1)
+        self.versions[HOST] = 0
+        self.latest = np.zeros(NBYTES, int)
+
+    def read(self, memory: int, over: ByteRange) -> int:
+        part = slice(over.start, over.stop)
+        stale = self.versions[memory, part] != self.latest[part]
+        self.versions[memory, part] = self.latest[part]
+        return int(np.count_nonzero(stale))
+
+    def wrote(self, memory: int, over: ByteRange) -> None:
+        part = slice(over.start, over.stop)
+        self.latest[part] += 1
+        self.versions[memory, part] = self.latest[part]
+
+
+Kind = Literal["launch", "read", "write", "copy", "fill", "map", "release"]
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(["launch", "launch", "launch", "read", "write", "copy", "fill", "map", "release"]),
+        st.integers(0, 1 << 30),
+    ),
+    min_size=1,
+    max_size=25,
+)
+
+
+@pytest.fixture(params=["ample", "late", "full", "tiny", "host"])
+def machine(request: pytest.FixtureRequest, rig: MakeRig) -> Iterator[Machine]:
+    """3 members: with room for all, one of them late, room for two buffers, for less than one; papers/1."""
+    memory_nbytes = {"full": 2 * NBYTES + 8192, "tiny": 16384}.get(request.param, 1 << 30)
+    late = [1] if request.param == "late" else []
+    made = rig(3, memory_nbytes, late, "host" if request.param == "host" else "lazy")
+    made.limit = memory_nbytes
+    machine = Machine(made)
+    yield machine
+    machine.__dict__.clear()  # pytest keeps what a fixture made for a while
+
+
+@settings(
+    max_examples=25,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    derandomize=True,
+)
+@given(STEPS)
+def test_random_commands_leave_what_one_device_would_and_move_only_what_is_stale(
+    machine: Machine, steps: list[tuple[Kind, int]]
+) -> None:
+    rig, memory = machine.rig, machine.memory
+    is_counted = rig.limit > NBYTES * 8 and memory.coherence == "lazy"
+    buffers: list[VirtualBuffer] = []
+    truth: list[np.ndarray] = []
+    dense: list[Dense] = []
+
+    def make() -> tuple[VirtualBuffer, np.ndarray, Dense]:
+        data = noise(NBYTES, len(steps) + len(buffers))
+        made = rig.buffer(data)
+        return made, np.frombuffer(data, np.uint8).copy(), Dense(len(rig.devices))
+
+    for _ in range(3):
+        for into, item in zip((buffers, truth, dense), make(), strict=True):
+            into.append(item)  # type: ignore[attr-defined]
+    for kind, seed in steps:
+        choose = random.Random(seed)
+        a, b = choose.sample(range(3), 2)
+        start = choose.randrange(NBYTES)
+        over = ByteRange(start, start + choose.randrange(1, NBYTES - start + 1))
+        before, expected_moves = rig.moved(), 0
+        if kind == "launch":
+            numbers = (choose.choice([0, 1, -700]), choose.choice([0, 0, 5]), choose.choice([0, 0, 1]))
+            plan = machine.launch(buffers[a].id, buffers[b].id, *numbers)
+            truth[a] = move(truth[a], truth[b], *numbers)
+            expected_moves = _launch_moves(plan, {buffers[k].id: dense[k] for k in (a, b)})
+        elif kind == "read":
+            into = bytearray(over.nbytes)
+            expected = truth[a][over.start : over.stop].tobytes()
+            view = memory.host_view(buffers[a], over)
+            machine.run(
+                Read(buffers[a].id, _row(over), False),
+                lambda into=into, view=view: into.__setitem__(slice(None), view),  # type: ignore[misc]
+            )
+            machine.reads.append((into, expected))
+            expected_moves = dense[a].read(HOST, over)
+        elif kind == "write":
+            data = choose.randbytes(over.nbytes)
+            view = memory.host_view(buffers[a], over)
+            machine.run(
+                Write(buffers[a].id, _row(over), False),
+                lambda data=data, view=view: view.__setitem__(slice(None), data),  # type: ignore[misc]
+            )
+            truth[a][over.start : over.stop] = np.frombuffer(data, np.uint8)
+            dense[a].wrote(HOST, over)
+        elif kind == "fill":
+            machine.run(Fill(buffers[a].id, over, bytes([seed % 256])))
+            truth[a][over.start : over.stop] = seed % 256
+            dense[a].wrote(HOST, over)
+        elif kind == "copy":
+            at = choose.randrange(NBYTES - over.nbytes + 1)
+            to = ByteRange(at, at + over.nbytes)
+            homes = [(p, m) for p, m in buffers[a].directory.holders(over)]
+            machine.run(CopyBuffer(buffers[a].id, buffers[b].id, _row(over), _row(to)))
+            truth[b][to.start : to.stop] = truth[a][over.start : over.stop]
+            for part, holders in homes:
+                home = (holders & -holders).bit_length() - 1
+                moved = ByteRange(part.start + at - over.start, part.stop + at - over.start)
+                dense[b].wrote(home, moved)
+        elif kind == "map":
+            machine.run(Map(buffers[a].id, over, True, True, False, True))
+            rig.wait(*machine.pending)
+            expected_moves = dense[a].read(HOST, over)
+            data = choose.randbytes(over.nbytes)
+            memory.host_view(buffers[a], over)[:] = data
+            machine.run(Unmap(buffers[a].id, over, True, False))
+            truth[a][over.start : over.stop] = np.frombuffer(data, np.uint8)
+            dense[a].wrote(HOST, over)
+        else:
+            memory.release(buffers[a].id)
+            buffers[a], truth[a], dense[a] = make()
+        if is_counted:
+            assert rig.moved() - before == expected_moves, kind
+        for buffer in buffers:
+            buffer.directory.check()
+            _check_places(buffer)
+    for buffer, expected in zip(buffers, truth, strict=True):
+        assert rig.read(buffer) == expected.tobytes()
+    machine.finish()
+    for buffer in buffers:
+        memory.release(buffer.id)
+    rig.turn()
+    assert max(memory.accounting.peak_nbytes) <= rig.limit
+
+
+def _row(over: ByteRange) -> Rectangle:
+    return Rectangle(over.start, (over.nbytes, 1, 1), over.nbytes, over.nbytes)
+
+
+def _launch_moves(plan: LaunchPlan, dense: dict[int, Dense]) -> int:
+    """Bytes that running ``plan`` moves when only stale bytes move, and merged ones go home."""
+    moved = 0
+    for used in plan.buffers:
+        model = dense[used.buffer.id]
+        for merged in used.merged:
+            moved += model.read(HOST, merged.over)
+    for used in plan.buffers:
+        model = dense[used.buffer.id]
+        for k, piece in enumerate(used.pieces):
+            for merged in used.merged:
+                if k in merged.pieces:
+                    moved += model.read(member_memory(k), merged.over)
+            for part in piece.needs.ranges:
+                moved += model.read(member_memory(k), part)
+        for k, piece in enumerate(used.pieces):
+            for part in piece.owns.ranges:
+                model.wrote(member_memory(k), part)
+        for merged in used.merged:
+            moved += merged.over.nbytes * len(merged.pieces)
+            model.wrote(HOST, merged.over)
+    return moved
+
+
+def _check_places(buffer: VirtualBuffer) -> None:
+    """Members hold only bytes that have a place there."""
+    for part, holders in buffer.directory.holders(buffer.whole):
+        for member, extent in enumerate(buffer.extents):
+            if holders >> member_memory(member) & 1:
+                assert extent is not None and extent.holds(part)
