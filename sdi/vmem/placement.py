@@ -136,8 +136,12 @@ class Placement:
         """From now on every place has the very size that is wanted; those of another size go."""
         self.heaps[member].tight = True
         for buffer, where, over in wanted:
-            extent = buffer.extents[member]
-            if where == member and extent is not None and extent.over != rounded(over, buffer.nbytes):
+            extent, exact = buffer.extents[member], rounded(over, buffer.nbytes)
+            if (
+                where == member
+                and extent is not None
+                and (extent.over, extent.nbytes) != (exact, exact.nbytes)
+            ):
                 self._evict(buffer, member)
 
     def _place(self, buffer: VirtualBuffer, member: int, block: Block, over: ByteRange) -> None:
