@@ -78,7 +78,9 @@ def test_the_wheel_holds_the_library_and_all_modules_and_nothing_else(wheel: Pat
     with zipfile.ZipFile(wheel) as archive:
         names = {name for name in archive.namelist() if ".dist-info/" not in name}
     modules = {str(path.relative_to(ROOT)) for path in (ROOT / "sdi").rglob("*.py")}
-    assert names - modules - {"sdi/py.typed"} == {f"sdi-0.1.0.data/data/{LIBRARY}"}
+    headers = {str(path.relative_to(ROOT)) for path in (ROOT / "sdi" / "clc").glob("*.h")}
+    assert names - modules - headers - {"sdi/py.typed"} == {f"sdi-0.1.0.data/data/{LIBRARY}"}
+    assert headers <= names
     assert modules <= names
 
 
