@@ -1,0 +1,109 @@
+"""The engine while a command is held back for memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import cast
+
+from sdi.devices.ticket import Ticket
+from sdi.errors import ClError, Status
+from sdi.intervals import ByteRange
+from sdi.runtime.commands import Command, Fill
+from sdi.runtime.engine import Engine
+from sdi.runtime.scheduler import Node, SchedulerCore
+from sdi.runtime.steps import Steps
+from sdi.runtime.virtual_device import VirtualDevice, Work
+
+
+class Device:
+    """Issues fills; a buffer listed in ``full`` has to wait for these tickets, one after the other."""
+
+    def __init__(self) -> None:
+        self.full: dict[int, list[Ticket]] = {}
+        self.fails: set[int] = set()
+        self.issued: list[int] = []
+        self.work: dict[int, Ticket] = {}
+
+    def issue(self, command: Command) -> Steps[Work]:
+        assert isinstance(command, Fill)
+        for ticket in self.full.get(command.buffer, []):
+            yield [ticket]
+        if command.buffer in self.fails:
+            raise ClError(Status.MEM_OBJECT_ALLOCATION_FAILURE, "nothing left")
+        self.issued.append(command.buffer)
+        self.work[command.buffer] = Ticket()
+        return Work([self.work[command.buffer]])
+
+
+class Rig:
+    """An engine over such a device; ``calls`` is what was posted."""
+
+    def __init__(self) -> None:
+        self.device = Device()
+        self.calls: list[Callable[[], None]] = []
+        self.finished_with: dict[int, int] = {}
+        core = SchedulerCore()
+        core.create_queue(1, in_order=False)
+        self.engine = Engine(core, cast(VirtualDevice, self.device), self, self.calls.append)
+
+    def submitted(self, node: Node) -> None: ...
+
+    def start_transfer(self, node: Node) -> None: ...
+
+    def finished(self, node: Node) -> None:
+        self.finished_with[node.id] = node.status
+
+    def enqueue(self, *numbers: int) -> None:
+        for number in numbers:
+            self.engine.enqueue(1, number, 0, Fill(number, ByteRange(0, 4), b"\0"), ())
+
+    def turn(self) -> None:
+        while self.calls:
+            self.calls.pop(0)()
+
+
+def test_a_held_command_holds_later_ones_and_nothing_else() -> None:
+    rig = Rig()
+    tickets = [Ticket(), Ticket()]
+    rig.device.full[12] = tickets
+    rig.enqueue(11, 12, 13, 14)
+    released: list[int] = []
+    rig.engine.after_issued(lambda: released.append(12))
+    assert rig.device.issued == [11]
+    rig.device.work[11].complete()
+    rig.turn()
+    assert rig.finished_with == {11: 0}  # completions go on
+    tickets[0].complete()
+    rig.turn()
+    assert rig.device.issued == [11] and not released
+    tickets[1].complete(ClError(Status.OUT_OF_RESOURCES, "what failed has given its memory back too"))
+    rig.turn()
+    assert rig.device.issued == [11, 12, 13, 14] and released == [12]
+    for number in (12, 13, 14):
+        rig.device.work[number].complete()
+    rig.turn()
+    assert rig.finished_with == dict.fromkeys((11, 12, 13, 14), 0)
+
+
+def test_commands_behind_a_held_one_keep_their_order_when_they_are_held_themselves() -> None:
+    rig = Rig()
+    first, second = Ticket(), Ticket()
+    rig.device.full = {11: [first], 12: [second]}
+    rig.enqueue(11, 12, 13)
+    second.complete()
+    rig.turn()
+    assert rig.device.issued == []
+    first.complete()
+    rig.turn()
+    assert rig.device.issued == [11, 12, 13]
+
+
+def test_a_held_command_that_finds_no_memory_fails_alone() -> None:
+    rig = Rig()
+    ticket = Ticket()
+    rig.device.full[11], rig.device.fails = [ticket], {11}
+    rig.enqueue(11, 12)
+    ticket.complete()
+    rig.turn()
+    assert rig.device.issued == [12]
+    assert rig.finished_with == {11: Status.MEM_OBJECT_ALLOCATION_FAILURE}
