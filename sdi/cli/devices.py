@@ -13,7 +13,7 @@ from sdi.errors import ClError
 from sdi.settings import Settings
 
 if TYPE_CHECKING:
-    from sdi.devices.opencl import DriverDevice
+    from sdi.devices.discover import Found
 
 _DRIVER_VERSION = 0x102D  # CL_DRIVER_VERSION
 
@@ -23,10 +23,9 @@ def show_devices(changes: Mapping[str, str]) -> int:
     settings = Settings.from_environ({**os.environ, **changes})
     show_only_real_drivers()
     # Not at the top: the drivers behind these imports read the environment set above.
-    from sdi.devices.discover import choose, memory_shares
-    from sdi.devices.opencl import driver_devices
+    from sdi.devices.discover import all_devices, choose, memory_shares
 
-    devices = driver_devices()
+    devices = all_devices()
     try:
         members = choose(devices, settings.num_gpus, settings.devices)
     except ClError as error:
@@ -40,7 +39,7 @@ def show_devices(changes: Mapping[str, str]) -> int:
     return 0
 
 
-def image(members: Sequence[DriverDevice], memory_nbytes: Sequence[int]) -> list[str]:
+def image(members: Sequence[Found], memory_nbytes: Sequence[int]) -> list[str]:
     """The members, their memory and what links them."""
     rows = [("member", "kind", "device", "driver", "memory")]
     for number, (member, nbytes) in enumerate(zip(members, memory_nbytes, strict=True)):
@@ -48,7 +47,7 @@ def image(members: Sequence[DriverDevice], memory_nbytes: Sequence[int]) -> list
     return [*table(rows, right={4}), "", *links(members)]
 
 
-def links(members: Sequence[DriverDevice]) -> list[str]:
+def links(members: Sequence[Found]) -> list[str]:
     """What a copy between members goes through."""
     if len(members) == 1:
         return ["links: none, the image has one member"]
@@ -65,7 +64,7 @@ def links(members: Sequence[DriverDevice]) -> list[str]:
     return lines
 
 
-def available(devices: Sequence[DriverDevice], members: Sequence[DriverDevice]) -> list[str]:
+def available(devices: Sequence[Found], members: Sequence[Found]) -> list[str]:
     """All devices, numbered as SDI_DEVICES numbers them, and the members on each."""
     rows = [("SDI_DEVICES", "kind", "platform", "device", "members")]
     for index, device in enumerate(devices):
@@ -74,7 +73,7 @@ def available(devices: Sequence[DriverDevice], members: Sequence[DriverDevice]) 
     return table(rows)
 
 
-def driver(device: DriverDevice) -> str:
+def driver(device: Found) -> str:
     """The driver's name and version."""
     version = device.info.get(_DRIVER_VERSION, b"").rstrip(b"\0").decode(errors="replace")
     return f"{device.platform} {version}".strip()

@@ -24,12 +24,14 @@ from sdi.clc.cuda import CudaKernel, CudaProgram, nvrtc_options, translate
 from sdi.devices.base import (
     BoundArgument,
     BoundKernel,
+    Device,
     DeviceBuffer,
     DeviceFacts,
     DeviceProgram,
     HostBytes,
     KernelFacts,
 )
+from sdi.devices.bounce import bounce_copy
 from sdi.devices.cuda_info import CudaAttributes, device_info
 from sdi.devices.cuda_lane import Channel, CudaLane, Event, Stream
 from sdi.devices.cuda_launch import MAX_GRID_X, offsets_of, packed, parameter_block
@@ -285,6 +287,10 @@ class CudaDevice:
         self._buffers.add(buffer)
         return DeviceBuffer(buffer)
 
+    def adopt(self, host: HostBytes) -> DeviceBuffer:
+        what = f"{self.facts.name}: {len(host)} bytes of host memory can't be used as device memory yet"
+        raise ClError(Status.MEM_OBJECT_ALLOCATION_FAILURE, what)
+
     def free(self, buffer: DeviceBuffer) -> None:
         own = cast(CudaBuffer, buffer)
         self._buffers.remove(own)
@@ -335,7 +341,7 @@ class CudaDevice:
 
     def peer_copy(
         self,
-        source_device: CudaDevice,
+        source_device: Device,
         source: DeviceBuffer,
         source_offset: int,
         target: DeviceBuffer,
@@ -343,10 +349,15 @@ class CudaDevice:
         nbytes: int,
         wait: Sequence[Ticket],
     ) -> Ticket:
-        """Copy from a buffer of another CUDA member to one of this member, on this member's peer stream.
+        """Copy from a buffer of another member to one of this member, on this member's peer stream.
 
-        Over the direct link where a checked copy proved that it works, else through the host by the driver.
+        Between CUDA members over the direct link where a checked copy proved that it works, else through the
+        host by the driver; from members of other drivers through host memory.
         """
+        if not isinstance(source_device, CudaDevice):
+            return bounce_copy(
+                source_device, source, source_offset, self, target, target_offset, nbytes, wait
+            )
         channel = self._channel("peer")
         from_, to = cast(CudaBuffer, source), cast(CudaBuffer, target)
 

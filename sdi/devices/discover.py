@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sdi.devices.base import Device
+from sdi.devices.cuda import CudaDevice, CudaGpu, cuda_devices
 from sdi.devices.delayed import DelayedDevice
 from sdi.devices.faulty import FaultyDevice
 from sdi.devices.opencl import DriverDevice, OpenCLDevice, driver_devices
@@ -17,12 +18,15 @@ from sdi.errors import Status, require
 
 DEFAULT_CPU_MEMBERS = 2
 
+Found = DriverDevice | CudaGpu
+"""A device that can become a member."""
+
 
 @dataclass(frozen=True, slots=True)
 class MemberSettings:
     """The settings that shape the image.
 
-    ``count``: SDI_NUM_GPUS.  ``devices``: SDI_DEVICES, a comma list of indices into ``driver_devices()`` or
+    ``count``: SDI_NUM_GPUS.  ``devices``: SDI_DEVICES, a comma list of indices into ``all_devices()`` or
     of substrings of "platform: name".  ``memory_nbytes``: SDI_MEMBER_MEMORY, a limit per member.  For tests:
     ``delayed`` (SDI_TEST_DELAY_MEMBER) is the member that is late, ``faulty`` (SDI_TEST_FAIL_MEMBER) a member
     and the kernel whose launches fail there.
@@ -35,15 +39,24 @@ class MemberSettings:
     faulty: tuple[int, str] | None = None
 
 
+def all_devices() -> list[Found]:
+    """All that can become members; GPUs that CUDA shows come before the same ones of other drivers."""
+    return [*cuda_devices(), *driver_devices()]
+
+
 def open_members(settings: MemberSettings) -> list[Device]:
     """Open the members in order.  Raises ClError when there is no device or not enough of them."""
-    chosen = choose(driver_devices(), settings.count, settings.devices)
+    chosen = choose(all_devices(), settings.count, settings.devices)
     members: list[Device] = []
     try:
         for number, (device, share_nbytes) in enumerate(zip(chosen, memory_shares(chosen), strict=True)):
             limit = settings.memory_nbytes
             nbytes = share_nbytes if limit is None else min(limit, share_nbytes)
-            member: Device = OpenCLDevice(device, number, nbytes)
+            member: Device = (
+                CudaDevice(device, number, nbytes)
+                if isinstance(device, CudaGpu)
+                else OpenCLDevice(device, number, nbytes)
+            )
             if settings.faulty is not None and settings.faulty[0] == number:
                 member = FaultyDevice(member, settings.faulty[1])
             if settings.delayed == number:
@@ -56,7 +69,7 @@ def open_members(settings: MemberSettings) -> list[Device]:
     return members
 
 
-def choose(devices: Sequence[DriverDevice], count: int | None, selection: str | None) -> list[DriverDevice]:
+def choose(devices: Sequence[Found], count: int | None, selection: str | None) -> list[Found]:
     """The driver device of each member, in order.
 
     Without ``selection``: all GPUs (each once, whatever the number of drivers that show it); with none, the
@@ -66,7 +79,7 @@ def choose(devices: Sequence[DriverDevice], count: int | None, selection: str | 
     require(count is None or count > 0, Status.INVALID_VALUE, f"SDI_NUM_GPUS={count}: at least 1 member")
     require(devices, Status.DEVICE_NOT_FOUND, "no OpenCL driver offers a CPU or GPU device")
     if selection is None:
-        gpus: dict[str, DriverDevice] = {}
+        gpus: dict[str, Found] = {}
         for device in devices:
             if device.kind == "gpu":
                 gpus.setdefault(device.unit, device)
@@ -86,7 +99,7 @@ def choose(devices: Sequence[DriverDevice], count: int | None, selection: str | 
     return pool[:count] + [cpus[i % len(cpus)] for i in range(missing)]
 
 
-def memory_shares(chosen: Sequence[DriverDevice]) -> list[int]:
+def memory_shares(chosen: Sequence[Found]) -> list[int]:
     """Bytes for each member.  A CPU's memory is the host's too: half of it, divided by the members on it."""
     sharers = Counter(device.unit for device in chosen)
     return [
@@ -95,9 +108,9 @@ def memory_shares(chosen: Sequence[DriverDevice]) -> list[int]:
     ]
 
 
-def _select(devices: Sequence[DriverDevice], selection: str) -> list[DriverDevice]:
+def _select(devices: Sequence[Found], selection: str) -> list[Found]:
     names = [f"{device.platform}: {device.name}" for device in devices]
-    pool: dict[int, DriverDevice] = {}
+    pool: dict[int, Found] = {}
     for item in filter(None, (part.strip() for part in selection.split(","))):
         if item.isdecimal():
             matches = [int(item)] if int(item) < len(devices) else []
