@@ -146,6 +146,8 @@ _thread = _Thread()
 def _driver() -> ctypes.CDLL:
     lib = ctypes.CDLL("libcuda.so.1")
     lib.cuCtxSetCurrent.argtypes = [ctypes.c_void_p]
+    address, context = ctypes.c_uint64, ctypes.c_void_p
+    lib.cuMemcpyPeerAsync.argtypes = [address, context, address, context, ctypes.c_size_t, ctypes.c_void_p]
     return lib
 
 
@@ -368,9 +370,17 @@ class CudaDevice:
             if self._context is source_device._context:
                 drv.memcpy_dtod_async(to_address, from_address, nbytes, channel.stream)
             else:
-                drv.memcpy_peer_async(
-                    to_address, from_address, nbytes, self._context, source_device._context, channel.stream
+                # Not pycuda's: it dereferences the context on its own stack, which is empty on this thread.
+                status = _driver().cuMemcpyPeerAsync(
+                    to_address,
+                    self._handle,
+                    from_address,
+                    source_device._handle,
+                    nbytes,
+                    channel.stream.handle,
                 )
+                if status:
+                    raise DeviceFailed(self.facts.name, f"cuMemcpyPeerAsync failed with {status}")
 
         try:
             self.link(source_device)

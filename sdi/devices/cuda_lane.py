@@ -38,6 +38,8 @@ class Event(Protocol):
 class Stream(Protocol):
     """A driver's stream."""
 
+    @property
+    def handle(self) -> int: ...
     def wait_for_event(self, event: Event) -> object: ...
 
 
