@@ -31,6 +31,7 @@ from sdi.runtime.virtual_device import VirtualDevice
 from sdi.sampling.model import AccessRange, Precision
 from sdi.vmem.buffer import VirtualBuffer
 from sdi.vmem.directory import HOST, member_memory
+from sdi.vmem.memory import Coherence
 from tests.vmem.conftest import MakeRig, Rig, noise
 
 GROUP = 512
@@ -302,12 +303,23 @@ STEPS = st.lists(
 )
 
 
-@pytest.fixture(params=["ample", "late", "full", "tiny", "host"])
+KINDS: dict[str, tuple[int, list[int], Coherence]] = {
+    "ample": (1 << 30, [], "lazy"),
+    "late-0": (1 << 30, [0], "lazy"),
+    "late-1-2": (1 << 30, [1, 2], "lazy"),
+    "full": (2 * NBYTES + 8192, [], "lazy"),  # room for two buffers
+    "full-late": (2 * NBYTES + 8192, [0, 2], "lazy"),
+    "tiny": (16384, [], "lazy"),  # for less than one
+    "tiny-late": (16384, [1], "lazy"),
+    "host": (1 << 30, [1], "host"),
+}
+
+
+@pytest.fixture(params=KINDS)
 def machine(request: pytest.FixtureRequest, rig: MakeRig) -> Iterator[Machine]:
-    """3 members: with room for all, one of them late, room for two buffers, for less than one; papers/1."""
-    memory_nbytes = {"full": 2 * NBYTES + 8192, "tiny": 16384}.get(request.param, 1 << 30)
-    late = [1] if request.param == "late" else []
-    made = rig(3, memory_nbytes, late, "host" if request.param == "host" else "lazy")
+    """3 members: how much memory each has, which are late, and the protocol."""
+    memory_nbytes, late, coherence = KINDS[request.param]
+    made = rig(3, memory_nbytes, late, coherence)
     made.limit = memory_nbytes
     machine = Machine(made)
     yield machine
@@ -315,7 +327,7 @@ def machine(request: pytest.FixtureRequest, rig: MakeRig) -> Iterator[Machine]:
 
 
 @settings(
-    max_examples=25,
+    max_examples=20,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
     derandomize=True,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import threading
 import time
 from collections import deque
@@ -35,6 +36,7 @@ class Rig:
         self._posted: deque[Callable[[], None]] = deque()
         self._changed = threading.Event()
         self.memory = VirtualMemory(self.arena, self.devices, self.host, self.post, coherence)
+        self.limit = 1 << 30
         self._ids = iter(range(1, 1 << 30))
 
     def post(self, call: Callable[[], None]) -> None:
@@ -126,6 +128,11 @@ def _over(tickets: Sequence[Ticket]) -> Ticket:
     return over
 
 
+def _late(device: Device, seed: int) -> Device:
+    numbers = random.Random(seed)
+    return DelayedDevice(device, lambda: numbers.choice((0, 100_000, 1_000_000, 5_000_000)))
+
+
 MakeRig = Callable[..., Rig]
 
 
@@ -143,7 +150,7 @@ def rig() -> Iterator[MakeRig]:
         devices: list[Device] = []
         for number, device in enumerate(choose(cpus, members, None)):
             member: Device = OpenCLDevice(device, number, memory_nbytes)
-            devices.append(DelayedDevice(member) if number in late else member)
+            devices.append(_late(member, number) if number in late else member)
         made.append(Rig(devices, coherence))
         return made[-1]
 

@@ -106,3 +106,90 @@ def test_where_the_peer_link_is_slow_bytes_go_through_the_arena(rig: MakeRig) ->
     made.fetch(buffer, 1, ByteRange(0, 100), same_undefined=False)
     made.wait(made.fill(1, buffer, ByteRange(0, 50), b"\2"))
     assert made.read(buffer, ByteRange(0, 100)) == b"\2" * 50 + b"\1" * 50
+
+
+def test_bytes_come_home_only_after_those_who_still_read_the_old_ones(rig: MakeRig) -> None:
+    made = rig(1)
+    buffer = made.buffer(noise(4096))
+    gate = Ticket()
+    buffer.hazards[HOST].read_by(buffer.whole, gate)  # as an upload that has not started
+    made.fill(0, buffer, ByteRange(0, 100), b"\7")
+    done = Ticket()
+    waits = made.memory.read_host(buffer, buffer.whole, done)
+    made.wait(*buffer.hazards[1].before_read(buffer.whole))
+    assert made.memory.host_view(buffer, buffer.whole) == noise(4096)
+    gate.complete()
+    made.wait(*waits)
+    assert made.memory.host_view(buffer, ByteRange(0, 101)) == b"\7" * 100 + noise(4096)[100:101]
+    done.complete()
+
+
+def test_a_copy_between_members_waits_for_those_who_still_use_the_old_bytes(
+    rig: MakeRig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = rig(2)
+    waits: list[Ticket] = []
+    peer_copy = made.devices[1].peer_copy
+    monkeypatch.setattr(
+        made.devices[1], "peer_copy", lambda *args: waits.extend(args[-1]) or peer_copy(*args)
+    )
+    buffer = made.buffer(noise(4096))
+    made.fetch(buffer, 1, buffer.whole, same_undefined=False)
+    gate = Ticket()
+    buffer.hazards[2].read_by(buffer.whole, gate)  # as a kernel that has not started
+    made.fill(0, buffer, buffer.whole, b"\7")
+    made.fetch(buffer, 1, buffer.whole, same_undefined=False)
+    (copied,) = buffer.hazards[2].before_read(buffer.whole)
+    assert gate in waits and not copied.done
+    gate.complete()
+    made.wait(copied)
+
+
+def test_memory_that_is_given_up_is_reused_only_when_nothing_uses_it(rig: MakeRig) -> None:
+    made = rig(1, 8192)
+    first, second = made.buffer(noise(8192)), made.buffer(noise(8192, 2))
+    made.fetch(first, 0, first.whole, same_undefined=False)
+    gate = Ticket()
+    first.hazards[1].read_by(first.whole, gate)  # as a kernel that has not started
+    waits = made.memory.placement.reserve([(second, 0, second.whole)])
+    assert gate in waits and made.devices[0].memory_in_use() == 8192
+    gate.complete()
+    made.wait(*waits)
+    assert made.memory.placement.reserve([(second, 0, second.whole)]) == []
+    events = made.memory.accounting.events
+    assert (events.drops, events.spills, events.holds) == (1, 0, 1)
+    assert made.memory.accounting.peak_nbytes == [8192]
+
+
+def test_clean_bytes_go_before_dirty_ones_and_the_least_recently_used_first(rig: MakeRig) -> None:
+    made = rig(1, 4 * 4096)
+    dirty, old, new, other = (made.buffer(noise(4096, k)) for k in range(4))
+    made.fill(0, dirty, dirty.whole, b"\1")
+    for buffer in (old, new, other):
+        made.fetch(buffer, 0, buffer.whole, same_undefined=False)
+    made.settle()
+    made.reserve((old, 0, old.whole))
+    for wanted, gone in ((made.buffer(4096), new), (made.buffer(4096), other), (made.buffer(4096), old)):
+        made.reserve((wanted, 0, wanted.whole))
+        made.fill(0, wanted, wanted.whole, b"\2")
+        made.settle()
+        assert gone.extents[0] is None
+    assert dirty.extents[0] is not None
+    fifth = made.buffer(4096)
+    made.reserve((fifth, 0, fifth.whole))
+    assert dirty.extents[0] is None and made.read(dirty) == b"\1" * 4096
+    assert made.memory.accounting.events.spilled_nbytes == 4096
+
+
+def test_places_grow_to_hold_both_ranges_and_keep_what_they_held(rig: MakeRig) -> None:
+    made = rig(1)
+    data = noise(100_000)
+    buffer = made.buffer(data)
+    made.fill(0, buffer, ByteRange(50_000, 50_010), b"\1")
+    made.fill(0, buffer, ByteRange(20_000, 20_010), b"\2")
+    extent = made.memory.extent(buffer, 0)
+    assert extent.over == ByteRange(16_384, 53_248)
+    expected = bytearray(data)
+    expected[50_000:50_010], expected[20_000:20_010] = b"\1" * 10, b"\2" * 10
+    assert made.read(buffer) == expected
+    assert made.memory.moved.member_to_host == 20
