@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import replace
 
-from sdi.clc.base_header import USUAL, Language
+from sdi.clc.base_header import USUAL, Language, language_names
 from sdi.clc.lines import KERNEL_FILE, LineMap
 from sdi.clc.model import Argument, CompiledProgram, KernelModel
+from sdi.clc.objects import ObjectText, macros_for
+from sdi.clc.options import parse_options
 from sdi.clc.syntax import Function, Tree
 from sdi.errors import BuildError
 
-_FP16_PRAGMA = re.compile(r"#\s*pragma\s+OPENCL\s+EXTENSION\s+(cl_khr_fp16|all)\s*:\s*enable")
 _RECURSION_LIMIT = 20_000
+_LEVELS = ("a", "b", "c", "d")  # an embedded header may be named "../x.h"
 
 
 def compile_source(
@@ -26,25 +30,93 @@ def compile_source(
     Raises BuildError: INVALID_BUILD_OPTIONS, or BUILD_PROGRAM_FAILURE with clang's diagnostics.
     Any thread may call it, several at once; about 15 ms for 100 lines.
     """
-    # libclang is large: it is loaded by the first build, not by whoever imports this package.
+    made, log = compile_object(source, options, working_directory, {}, language)
+    return compile_text(made, log, language)
+
+
+def compile_object(
+    source: str,
+    options: str,
+    working_directory: str | None,
+    headers: Mapping[str, str],
+    language: Language = USUAL,
+) -> tuple[ObjectText, str]:
+    """Check and preprocess a program: the object, and warnings for the build log.
+
+    ``headers``: texts by the names that the program includes them with; they come before files.
+    Raises BuildError as ``compile_source`` does.
+    """
+    if not headers:
+        return _checked(source, options, working_directory, language, None)
+    with tempfile.TemporaryDirectory(prefix="sdi-headers-") as root:
+        folder = os.path.join(root, *_LEVELS)
+        os.makedirs(folder)
+        for name, text in headers.items():
+            path = os.path.normpath(os.path.join(folder, name.lstrip("/")))
+            if not path.startswith(root + os.sep):
+                raise BuildError(f"error: a header cannot be named '{name}'\n")
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            with open(path, "w", encoding="utf-8", errors="surrogateescape") as file:
+                file.write(_normalised(text))
+        try:
+            made, log = _checked(source, options, working_directory, language, folder)
+        except BuildError as error:
+            raise BuildError(error.log.replace(folder + os.sep, ""), error.status) from error
+        return replace(made, text=made.text.replace(folder + os.sep, "")), log.replace(folder + os.sep, "")
+
+
+def compile_text(
+    made: ObjectText, log: str, language: Language = USUAL, linked: bool = False
+) -> CompiledProgram:
+    """Model and emit a preprocessed program.  ``log``: what to say of it.
+
+    ``linked``: every function must be defined.
+    """
     from sdi.clc.arguments import is_kernel
-    from sdi.clc.base_header import language_names, predefined_macros
     from sdi.clc.diagnostics import report
-    from sdi.clc.macros import MacroError
-    from sdi.clc.options import parse_options
+    from sdi.clc.link import require_definitions
     from sdi.clc.parse import TreeBuilder, parse_unit
-    from sdi.clc.preprocess import preprocess
     from sdi.clc.subrange import SubrangeEmitter
 
+    options = made.options
+    encoded = _encoded(made.text)
+    macros = made.macros(language)
+    sys.setrecursionlimit(max(sys.getrecursionlimit(), _RECURSION_LIMIT))
+    with parse_unit(os.path.join("/", KERNEL_FILE), encoded, options, macros, ["-w"]) as unit:
+        again = report(unit, encoded, no_warnings=True)
+        if again.errors:
+            raise BuildError(f"{log}error: the preprocessed program does not compile\n{again.text}")
+        tree = TreeBuilder(unit, encoded).build()
+    if linked:
+        require_definitions(tree)
+    lines = LineMap(tree.text)
+    kernels = tuple(
+        _kernel_model(tree, function, lines)
+        for function in tree.functions.values()
+        if function.body is not None and is_kernel(tree, function)
+    )
+    text = SubrangeEmitter(tree).emit().encode("latin-1").decode("utf-8", "replace")
+    return CompiledProgram(kernels, text, options.member_options, log, tree, made)
+
+
+def _checked(
+    source: str, options: str, working_directory: str | None, language: Language, headers: str | None
+) -> tuple[ObjectText, str]:
+    """``headers``: a folder that comes before all others."""
+    # libclang is large: it is loaded by the first build, not by whoever imports this package.
+    from sdi.clc.diagnostics import report
+    from sdi.clc.macros import MacroError
+    from sdi.clc.parse import parse_unit
+    from sdi.clc.preprocess import preprocess
+
     parsed = parse_options(options, working_directory)
+    folders = (headers, *parsed.include_folders) if headers else parsed.include_folders
     user_text = _normalised(source)
-    macros = predefined_macros(parsed.version, parsed.flags, language)
-    if _FP16_PRAGMA.search(user_text):
-        macros["cl_khr_fp16"] = "1"
+    macros = macros_for(user_text, parsed, language)
     preamble = _defines(parsed.defines) + f'#line 1 "{KERNEL_FILE}"\n' + user_text
-    main_path = os.path.join(working_directory or os.getcwd(), KERNEL_FILE)
+    main_path = os.path.join(headers or working_directory or os.getcwd(), KERNEL_FILE)
     checked = _encoded(preamble)
-    extra = [f"-I{folder}" for folder in parsed.include_folders]
+    extra = [f"-I{folder}" for folder in folders]
     if parsed.no_warnings:
         extra.append("-w")
     if parsed.warnings_are_errors:
@@ -54,25 +126,11 @@ def compile_source(
     if found.errors:
         raise BuildError(found.text)
     try:
-        plain = preprocess(preamble, "<options>", parsed.include_folders, macros, language_names())
+        plain = preprocess(preamble, "<options>", folders, macros, language_names())
     except (MacroError, OSError) as cause:
         raise BuildError(f"{found.text}error: {cause}\n") from cause
     plain = plain[plain.index(f'#line 1 "{KERNEL_FILE}"') :]
-    encoded = _encoded(plain)
-    sys.setrecursionlimit(max(sys.getrecursionlimit(), _RECURSION_LIMIT))
-    with parse_unit(main_path, encoded, parsed, macros, ["-w"]) as unit:
-        again = report(unit, encoded, no_warnings=True)
-        if again.errors:
-            raise BuildError(f"{found.text}error: the preprocessed program does not compile\n{again.text}")
-        tree = TreeBuilder(unit, encoded).build()
-    lines = LineMap(tree.text)
-    kernels = tuple(
-        _kernel_model(tree, function, lines)
-        for function in tree.functions.values()
-        if function.body is not None and is_kernel(tree, function)
-    )
-    text = SubrangeEmitter(tree).emit().encode("latin-1").decode("utf-8", "replace")
-    return CompiledProgram(kernels, text, parsed.member_options, found.text, tree)
+    return ObjectText(plain, parsed.standard, parsed.flags), found.text
 
 
 def _normalised(source: str) -> str:

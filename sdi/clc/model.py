@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from sdi.clc.objects import ObjectText
 from sdi.clc.syntax import Tree
 from sdi.ndrange import GroupBox, Int3, NDRange
 
@@ -78,6 +79,7 @@ class CompiledProgram:
     bytes whose content is ``pack_hidden(...)``.
     ``member_options``: options for the member's compiler (``-cl-...``), without -D and -I.
     ``log``: warnings, for the build log.  ``tree``: what later passes read.
+    ``object``: the preprocessed program, from which it can be made again.
     """
 
     kernels: tuple[KernelModel, ...]
@@ -85,6 +87,7 @@ class CompiledProgram:
     member_options: tuple[str, ...]
     log: str
     tree: Tree
+    object: ObjectText
 
 
 __all__ = [

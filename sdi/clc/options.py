@@ -28,6 +28,16 @@ _SHARED_FLAGS = frozenset(
         "-cl-fast-relaxed-math",
     }
 )
+MATH_FLAGS = frozenset(
+    {
+        "-cl-denorms-are-zero",
+        "-cl-no-signed-zeros",
+        "-cl-unsafe-math-optimizations",
+        "-cl-finite-math-only",
+        "-cl-fast-relaxed-math",
+    }
+)
+"""What a linker may be told too."""
 # Options that change nothing here: drivers may dislike them, and argument info is ours.
 _IGNORED_FLAGS = frozenset(
     {

@@ -146,9 +146,9 @@ cl_int *) !CL_INVALID_OPERATION
 cl_program clCreateProgramWithBuiltInKernels(cl_context, cl_uint, const cl_device_id *, const char *, \
 cl_int *) !CL_INVALID_VALUE
 cl_int clCompileProgram(cl_program, cl_uint, const cl_device_id *, const char *, cl_uint, \
-const cl_program *, const char **, PROGRAM_NOTIFY) !CL_INVALID_OPERATION
+const cl_program *, const char **, PROGRAM_NOTIFY)
 cl_program clLinkProgram(cl_context, cl_uint, const cl_device_id *, const char *, cl_uint, \
-const cl_program *, PROGRAM_NOTIFY, cl_int *) !CL_LINKER_NOT_AVAILABLE
+const cl_program *, PROGRAM_NOTIFY, cl_int *)
 cl_int clUnloadPlatformCompiler(cl_platform_id)
 cl_int clGetKernelArgInfo(cl_kernel, cl_uint, INFO)
 cl_int clEnqueueFillBuffer(cl_command_queue, cl_mem, const void *, size_t, size_t, size_t, WAIT)

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
+from functools import partial
 
 from sdi.errors import ClError, Status, require
-from sdi.icd.wire import PATTERN_MAX_NBYTES, Op
+from sdi.icd.wire import HEADER_ENTRY, PATTERN_MAX_NBYTES, Op, layout
 from sdi.intervals import ByteRange
 from sdi.ndrange import Int3
+from sdi.runtime import builds
+from sdi.runtime.builds import Compiled, Target
 from sdi.runtime.commands import Command, CopyBuffer, Fill, Launch, Map, Marker, Read, Rectangle, Unmap, Write
+from sdi.runtime.programs import Build
 
+_HEADER_ENTRY = layout(HEADER_ENTRY)
 _MAP_WRITE = 1 << 1
 _MAP_WRITE_INVALIDATE = 1 << 2
 
@@ -70,6 +76,53 @@ def _command(op: Op, body: tuple[int, ...], variable: bytes) -> Command:
             return Marker(barrier=op is Op.BARRIER)
         case _:
             raise ClError(Status.INVALID_OPERATION, f"{op.name} is no command")
+
+
+BuildWork = Callable[[Target], Build | Compiled]
+"""Blocks."""
+
+
+def build_work(op: Op, body: tuple[int, ...], record: bytes, fixed_nbytes: int) -> BuildWork:
+    """What a BUILD, COMPILE or LINK record asks for.  Raises ClError for what no client sends."""
+    take = _Taker(record, fixed_nbytes)
+    match op:
+        case Op.BUILD:
+            options, directory, source = (take.text(nbytes) for nbytes in body[:3])
+            return partial(builds.build, source, options, directory)
+        case Op.COMPILE:
+            options, directory, source = (take.text(nbytes) for nbytes in body[:3])
+            headers: dict[str, str] = {}
+            for _ in range(body[3]):
+                name_nbytes, text_nbytes = _HEADER_ENTRY.unpack(take.bytes(_HEADER_ENTRY.size))
+                name = take.text(name_nbytes)
+                headers.setdefault(name, take.text(text_nbytes))
+            return partial(builds.compile_only, source, options, directory, headers)
+        case _:
+            options_nbytes, num_objects, again = body[:3]
+            sizes = [int.from_bytes(take.bytes(8), "little") for _ in range(num_objects)]
+            options = take.text(options_nbytes)
+            objects = [take.bytes(nbytes) for nbytes in sizes]
+            if again:
+                return partial(builds.rebuild, b"".join(objects))
+            return partial(builds.link, objects, options)
+
+
+class _Taker:
+    """Reads a record's variable part from front to back."""
+
+    def __init__(self, record: bytes, at: int) -> None:
+        self._record = record
+        self._at = at
+
+    def bytes(self, nbytes: int) -> bytes:
+        end = self._at + nbytes
+        require(end <= len(self._record), Status.INVALID_VALUE, f"{nbytes} bytes past a record's end")
+        found = self._record[self._at : end]
+        self._at = end
+        return found
+
+    def text(self, nbytes: int) -> str:
+        return self.bytes(nbytes).decode("utf-8", "surrogateescape")
 
 
 def _rectangle(offset: int, region: tuple[int, ...], row_pitch: int, slice_pitch: int) -> Rectangle:

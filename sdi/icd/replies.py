@@ -17,6 +17,7 @@ from sdi.icd.wire import (
     padded,
     record_layout,
 )
+from sdi.runtime.builds import Compiled
 from sdi.runtime.programs import Build, Kernel
 
 _FACTS = record_layout(Op.FACTS)
@@ -43,15 +44,16 @@ def failure_record(status: int, message: str) -> bytes:
     return _FACTS.pack(_FACTS.size + len(body), Op.FACTS, 0, PROTOCOL_VERSION, status, 0, 0, len(text)) + body
 
 
-def build_payload(log: str, built: Build | None) -> bytes:
-    """Payload of the reply to BUILD: the log and the kernel tables."""
-    text = log.encode("utf-8", "surrogateescape")
-    kernels = list(zip(built.kernels, built.facts, strict=True)) if built else []
+def build_payload(made: Build | Compiled) -> bytes:
+    """Payload of the reply to BUILD, COMPILE and LINK: the log, the kernel tables, the object."""
+    text = made.log.encode("utf-8", "surrogateescape")
+    kernels = list(zip(made.kernels, made.facts, strict=True)) if isinstance(made, Build) else []
     return b"".join(
         [
             _BUILD_REPLY.pack(len(text), len(kernels)),
             padded(text),
             *(_kernel(k, facts) for k, facts in kernels),
+            made.object,
         ]
     )
 

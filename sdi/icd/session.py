@@ -19,7 +19,7 @@ from contextlib import suppress
 
 from sdi.devices.base import Device
 from sdi.errors import BuildError, ClError, Status, require
-from sdi.icd.decode import command_of
+from sdi.icd.decode import build_work, command_of
 from sdi.icd.replies import build_payload, facts_record
 from sdi.icd.status_page import StatusPage
 from sdi.icd.wire import (
@@ -29,17 +29,19 @@ from sdi.icd.wire import (
     HEAP_OFFSET,
     MAX_RECORD_NBYTES,
     NUM_SLOTS,
+    REPLIED,
     NoticeKind,
     Op,
     layout,
     padded,
     record_layout,
 )
+from sdi.runtime.builds import Compiled, Target
 from sdi.runtime.commands import Read, Write
 from sdi.runtime.counters import Counters
 from sdi.runtime.engine import Engine
 from sdi.runtime.launcher import Launcher, SplitMode
-from sdi.runtime.programs import Build, build
+from sdi.runtime.programs import Build
 from sdi.runtime.scheduler import Node, SchedulerCore
 from sdi.runtime.verify import Verifier
 from sdi.runtime.virtual_device import VirtualDevice
@@ -90,10 +92,9 @@ class Session:
         self._host = HostWorker()
         self._memory = VirtualMemory(self._arena, devices, self._host, self.post, coherence)
         self.counters = Counters(len(devices), self._memory.accounting)
-        self._is_explained = explain
-        self._is_verified = verify != "off"
+        self._target = Target(devices, verified=verify != "off", explained=explain)
         verifier = None
-        if self._is_verified:
+        if self._target.verified:
             verifier = Verifier(self._memory, self.counters, self.post, self._end, verify == "warn")
         self._launcher = Launcher(self._memory, split, self.counters, verifier)
         self._engine = Engine(SchedulerCore(), VirtualDevice(self._memory, self._launcher), self, self.post)
@@ -213,7 +214,7 @@ class Session:
                 exc_info=not expected,
             )
             status = error.status if isinstance(error, ClError) else Status.OUT_OF_RESOURCES
-            if number in (Op.CREATE_BUFFER, Op.BUILD):
+            if number in REPLIED:
                 self._reply(record_id, status, 0, b"")
             elif number in COMMANDS and len(record) >= 32:
                 slot = int.from_bytes(record[24:28], "little")
@@ -240,8 +241,8 @@ class Session:
                 self._reply(record_id, Status.SUCCESS, buffer.offset, b"")
             case Op.RELEASE_BUFFER:
                 engine.after_issued(lambda: memory.release(record_id))
-            case Op.BUILD:
-                self._build(record_id, fields, record)
+            case Op.BUILD | Op.COMPILE | Op.LINK:
+                self._build(op, record_id, fields, record)
             case Op.RELEASE_BUILD:
                 engine.after_issued(lambda: self._launcher.remove(record_id))
             case Op.CREATE_QUEUE:
@@ -262,32 +263,26 @@ class Session:
             case _:
                 raise ClError(Status.INVALID_OPERATION, f"op {op.name} is not for the service")
 
-    def _build(self, build_id: int, fields: tuple[int, ...], record: bytes) -> None:
-        options_nbytes, directory_nbytes, source_nbytes = fields[3:6]
-        at = _LAYOUTS[Op.BUILD].size
-        texts: list[str] = []
-        for nbytes in (options_nbytes, directory_nbytes, source_nbytes):
-            require(at + nbytes <= len(record), Status.INVALID_VALUE, f"build {build_id}: truncated text")
-            texts.append(record[at : at + nbytes].decode("utf-8", "surrogateescape"))
-            at += nbytes
-        options, directory, source = texts
-        future = self._builder.submit(
-            build, source, options, directory, self._devices, self._is_verified, self._is_explained
-        )
+    def _build(self, op: Op, build_id: int, fields: tuple[int, ...], record: bytes) -> None:
+        """Has the build thread build, compile or link."""
+        work = build_work(op, fields[3:], record, _LAYOUTS[op].size)
+        future = self._builder.submit(work, self._target)
         future.add_done_callback(lambda done: self.post(lambda: self._built(build_id, done)))
 
-    def _built(self, build_id: int, done: Future[Build]) -> None:
+    def _built(self, build_id: int, done: Future[Build | Compiled]) -> None:
         error = done.exception()
         if error is None:
             result = done.result()
-            self._launcher.add(build_id, result)
-            self._reply(build_id, Status.SUCCESS, 0, build_payload(result.log, result))
-        elif isinstance(error, BuildError):
-            self._reply(build_id, error.status, 0, build_payload(error.log, None))
+            if isinstance(result, Build):
+                self._launcher.add(build_id, result)
+            self._reply(build_id, Status.SUCCESS, 0, build_payload(result))
+        elif isinstance(error, ClError):
+            log = error.log if isinstance(error, BuildError) else f"error: {error.what}\n"
+            self._reply(build_id, error.status, 0, build_payload(Compiled(b"", log)))
         else:
             _log.error("build %d", build_id, exc_info=error)
             log = f"sdi: internal error: {error!r}\n"
-            self._reply(build_id, Status.BUILD_PROGRAM_FAILURE, 0, build_payload(log, None))
+            self._reply(build_id, Status.BUILD_PROGRAM_FAILURE, 0, build_payload(Compiled(b"", log)))
 
     def _watch(self, event: int, status: int) -> None:
         node = self._engine.core.node(event)

@@ -60,6 +60,8 @@ class Op(IntEnum):
     RELEASE_EVENT = 18
     WATCH = 19
     TRANSFER_DONE = 20
+    COMPILE = 21
+    LINK = 22
     NDRANGE = 30
     READ = 31
     WRITE = 32
@@ -71,7 +73,7 @@ class Op(IntEnum):
     BARRIER = 38
 
 
-REPLIED = frozenset({Op.CREATE_BUFFER, Op.BUILD})
+REPLIED = frozenset({Op.CREATE_BUFFER, Op.BUILD, Op.COMPILE, Op.LINK})
 COMMANDS = frozenset(
     {Op.NDRANGE, Op.READ, Op.WRITE, Op.COPY, Op.FILL, Op.MAP, Op.UNMAP, Op.MARKER, Op.BARRIER}
 )
@@ -128,9 +130,18 @@ BODY: dict[Op, tuple[Field, ...]] = {
     Op.CREATE_BUFFER: _fields("u64 flags; u64 buffer_nbytes"),
     Op.RELEASE_BUFFER: (),
     # variable part: options, working directory, source (not terminated, not padded between)
-    # id: a new build id; reply payload: BUILD_REPLY, log bytes padded to 8, then KERNEL_ENTRY ... each
+    # id: a new build id; reply payload: BUILD_REPLY, log bytes padded to 8, then KERNEL_ENTRY ... each,
+    # then the rest: an object, from which the program can be made again by LINK
     Op.BUILD: _fields("u32 options_nbytes; u32 directory_nbytes; u64 source_nbytes"),
     Op.RELEASE_BUILD: (),
+    # variable part: options, working directory, source, then num_headers times HEADER_ENTRY, name, text
+    # (nothing padded between); reply payload as for BUILD, without kernels
+    Op.COMPILE: _fields(
+        "u32 options_nbytes; u32 directory_nbytes; u64 source_nbytes; u32 num_headers; u32 reserved"
+    ),
+    # variable part: num_objects sizes of 8 bytes, options, objects (nothing padded between); reply as for
+    # BUILD; rebuild: 1 for the one object of a binary
+    Op.LINK: _fields("u32 options_nbytes; u32 num_objects; u32 rebuild; u32 reserved"),
     Op.CREATE_QUEUE: _fields("u64 properties"),
     Op.RELEASE_QUEUE: (),
     Op.CREATE_USER_EVENT: _fields("u32 slot; u32 reserved"),
@@ -168,6 +179,7 @@ BODY: dict[Op, tuple[Field, ...]] = {
 }
 
 INFO_ENTRY = _fields("u32 param; u32 nbytes")
+HEADER_ENTRY = _fields("u32 name_nbytes; u32 text_nbytes")
 BUILD_REPLY = _fields("u32 log_nbytes; u32 num_kernels")
 # followed by name, attributes, each padded to 8; then ARGUMENT_ENTRY for each argument, each followed by
 # name and type name, each padded to 8.  No terminators.  ``address``, ``access``, ``type``: what
@@ -194,6 +206,7 @@ STRUCTS: dict[str, tuple[Field, ...]] = {
     "header": HEADER,
     "command": COMMAND,
     "info_entry": INFO_ENTRY,
+    "header_entry": HEADER_ENTRY,
     "build_reply": BUILD_REPLY,
     "kernel_entry": KERNEL_ENTRY,
     "argument_entry": ARGUMENT_ENTRY,

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sdi.clc import compile_source
 from sdi.clc.model import KernelModel
-from sdi.devices.base import Device, DeviceProgram, KernelFacts
+from sdi.devices.base import DeviceProgram, KernelFacts
 from sdi.ndrange import GroupBox, Int3, NDRange
 from sdi.partition.gain import KernelTime
-from sdi.runtime.access import access_of
 from sdi.runtime.arguments import ArgumentValue
-from sdi.runtime.explain import KernelNote, note_kernel
-from sdi.runtime.language import image_language
+from sdi.runtime.explain import KernelNote
 from sdi.runtime.plan import LaunchPlan
 from sdi.runtime.waves import Wave
 from sdi.sampling.model import KernelAccess
@@ -100,6 +96,7 @@ class Build:
     """A program built for all members: ``programs[m]`` is member m's, ``facts[k]`` kernel k's limits.
 
     ``silent``: member 0's program without its output, to run launches a second time.
+    ``object``: what the program can be made from again, packed.
     """
 
     kernels: tuple[Kernel, ...]
@@ -107,47 +104,4 @@ class Build:
     programs: tuple[DeviceProgram, ...]
     log: str
     silent: DeviceProgram
-
-
-_SILENCE = ' -D "printf(format,...)=((void)0,##__VA_ARGS__,0)" -w'
-"""A build option: printf evaluates its arguments, and prints nothing."""
-
-
-def build(
-    source: str,
-    options: str,
-    directory: str,
-    devices: Sequence[Device],
-    verified: bool = False,
-    explained: bool = False,
-) -> Build:
-    """Compile for every member.  Blocks; runs on a build thread.  Raises BuildError with the whole log.
-
-    ``verified``: launches will run a second time, which must not print again.  ``explained``: kernels get
-    notes on what they do.
-    """
-    compiled = compile_source(source, options, directory or None, image_language(devices))
-    programs = tuple(device.build(compiled.text, compiled.member_options) for device in devices)
-    facts = tuple(
-        _weakest([d.kernel_facts(p, model.name) for d, p in zip(devices, programs, strict=True)])
-        for model in compiled.kernels
-    )
-    kernels = tuple(Kernel(model, access_of(compiled, model)) for model in compiled.kernels)
-    if explained:
-        for kernel in kernels:
-            kernel.note = note_kernel(compiled, kernel.model, kernel.access)
-    silent = programs[0]
-    if verified and "printf" in compiled.text:
-        quiet = compile_source(source, options + _SILENCE, directory or None, image_language(devices))
-        silent = devices[0].build(quiet.text, quiet.member_options)
-    return Build(kernels, facts, programs, compiled.log, silent)
-
-
-def _weakest(facts: Sequence[KernelFacts]) -> KernelFacts:
-    """Limits that hold on every member."""
-    return KernelFacts(
-        min(f.work_group_size for f in facts),
-        max(f.preferred_multiple for f in facts),
-        max(f.local_mem_nbytes for f in facts),
-        max(f.private_mem_nbytes for f in facts),
-    )
+    object: bytes

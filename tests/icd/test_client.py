@@ -15,6 +15,7 @@ from sdi.icd.generate import generate
 from tests.icd import (
     test_client_events,
     test_client_launches,
+    test_client_links,
     test_client_memory,
     test_client_objects,
     test_client_session,
@@ -25,6 +26,7 @@ MODULES = (
     test_client_objects,
     test_client_memory,
     test_client_launches,
+    test_client_links,
     test_client_events,
     test_client_session,
 )

@@ -61,7 +61,7 @@ def binary_of(cl: Cl, program: int) -> bytes:
     return place.raw[:nbytes]
 
 
-def binaries_hold_source_and_options(cl: Cl) -> None:
+def binaries_hold_what_the_program_is_made_from(cl: Cl) -> None:
     context, devices = cl.context(), handles([cl.device()])
     program = cl.source(context, ADD)
     assert binary_of(cl, program) == b""
@@ -83,8 +83,10 @@ def binaries_hold_source_and_options(cl: Cl) -> None:
     assert cl.text("clGetProgramInfo", again, 0x1164) == ""
     assert cl.number("clGetProgramBuildInfo", again, cl.device(), 0x1184) == 4
     cl.check(cl.clBuildProgram(again, 0, None, b"-D N=4", None, None))
-    first, second = cl.records("BUILD")
-    assert first["tail"] == second["tail"]
+    record = cl.last("LINK")
+    assert (record["num_objects"], record["rebuild"], record["options_nbytes"]) == (1, 1, 6)
+    tail = bytes.fromhex(record["tail"])
+    assert tail[:14] == struct.pack("<Q", len(ADD)) + b"-D N=3" and tail[14:].rstrip(b"\0") == ADD.encode()
     cl.kernel(again, "add")
     for damaged in (
         binary[:-1],
@@ -142,8 +144,32 @@ def bad_builds_have_their_codes(cl: Cl) -> None:
     assert cl.code("clCreateProgramWithBinary", context, 1, devices, sizes([0]), binary, answer) == -30
     assert cl.code("clCreateProgramWithIL", context, b"il", 2) == -59
     assert cl.code("clCreateProgramWithBuiltInKernels", context, 1, devices, b"x") == -30
-    assert cl.clCompileProgram(program, 0, None, None, 0, None, None, None, None) == -59
-    assert cl.code("clLinkProgram", context, 0, None, None, 1, handles([program]), None, None) == -16
+    compile_only = cl.clCompileProgram
+    headers, names = handles([program]), (ctypes.c_char_p * 1)(b"x.h")
+    assert compile_only(None, 0, None, None, 0, None, None, None, None) == -44
+    assert compile_only(program, 1, None, None, 0, None, None, None, None) == -30
+    assert compile_only(program, 0, devices, None, 0, None, None, None, None) == -30
+    assert compile_only(program, 1, handles([context]), None, 0, None, None, None, None) == -33
+    assert compile_only(program, 0, None, None, 0, None, None, None, 8) == -30
+    assert compile_only(program, 0, None, None, 1, headers, None, None, None) == -30
+    assert compile_only(program, 0, None, None, 1, None, names, None, None) == -30
+    assert compile_only(program, 0, None, None, 0, headers, names, None, None) == -30
+    assert compile_only(program, 0, None, None, 1, handles([context]), names, None, None) == -44
+    assert compile_only(program, 0, None, None, 1, headers, (ctypes.c_char_p * 1)(None), None, None) == -30
+    inputs = handles([program])
+    assert cl.code("clLinkProgram", None, 0, None, None, 1, inputs, None, None) == -34
+    assert cl.code("clLinkProgram", context, 1, None, None, 1, inputs, None, None) == -30
+    assert cl.code("clLinkProgram", context, 1, handles([context]), None, 1, inputs, None, None) == -33
+    assert cl.code("clLinkProgram", context, 0, None, None, 0, inputs, None, None) == -30
+    assert cl.code("clLinkProgram", context, 0, None, None, 1, None, None, None) == -30
+    assert cl.code("clLinkProgram", context, 0, None, None, 1, handles([context]), None, None) == -44
+    assert cl.code("clLinkProgram", context, 0, None, None, 1, inputs, None, 8) == -30
+    assert cl.code("clLinkProgram", context, 0, None, None, 1, inputs, None, None) == -59
+    cl.check(cl.clBuildProgram(program, 0, None, None, None, None))
+    assert cl.code("clLinkProgram", context, 0, None, None, 1, inputs, None, None) == -59
+    kernel = cl.kernel(program, "add")
+    assert compile_only(program, 0, None, None, 0, None, None, None, None) == -59
+    cl.check(cl.clReleaseKernel(kernel))
 
 
 def builds_with_a_callback_run_elsewhere(cl: Cl) -> None:
@@ -454,7 +480,7 @@ def setting_an_argument_asks_nobody(cl: Cl) -> None:
 
 PROGRAMS = (
     builds_send_source_options_and_directory,
-    binaries_hold_source_and_options,
+    binaries_hold_what_the_program_is_made_from,
     failed_builds_keep_their_log,
     bad_builds_have_their_codes,
     builds_with_a_callback_run_elsewhere,

@@ -7,8 +7,9 @@ commands are real; kernels do what their names say:
 * ``hold...``: runs until a kernel named ``let_go...`` does; ``fail...``: ends with CL_OUT_OF_RESOURCES;
 * ``die...``: the service ends without a word; any other: nothing.
 
-Programs: ``#error`` in the source fails the build with a log, ``-bad`` in the options is an invalid option,
-``wait for a fill`` delays the reply until a FILL has come.  Transfers of 1 MiB and more become ready in two
+Programs (an object is its source): ``#error`` in the source fails the build with a log, ``-bad`` in the
+options is an invalid option, ``wait for a fill`` delays the reply until a FILL has come.  Transfers of 1 MiB
+and more become ready in two
 steps.  ``SDI_FAKE_LOG`` names a file that gets every record as one line of JSON before it is obeyed;
 ``SDI_FAKE_FACTS`` a JSON file of facts (hexadecimal, by parameter); ``SDI_FAKE_START`` a way to fail:
 ``refuse``, ``vanish``, ``old``, ``garbage``, or ``corrupt`` (the first reply is no reply).  The log's first
@@ -343,8 +344,15 @@ class Service:
                     self.buffers[r["id"]] = self.heap
                     self.commands.sendall(self.reply(r["id"], 0, self.heap))
                     self.heap += nbytes
-            case Op.BUILD:
-                self.build(r, tail)
+            case Op.BUILD | Op.COMPILE:
+                a, b = r["options_nbytes"], r["options_nbytes"] + r["directory_nbytes"]
+                options, source = tail[:a].decode(), tail[b : b + r["source_nbytes"]].decode()
+                self.build(r, options, source, op is Op.BUILD)
+            case Op.LINK:
+                a = 8 * r["num_objects"]
+                sizes, options = struct.unpack(f"<{a // 8}Q", tail[:a]), tail[a : a + r["options_nbytes"]]
+                texts = tail[a + len(options) :][: sum(sizes)].decode()
+                self.build(r, options.decode(), texts, b"-create-library" not in options)
             case Op.CREATE_QUEUE:
                 self.out_of_order[r["id"]] = bool(r["properties"] & 1)
             case Op.CREATE_USER_EVENT:
@@ -372,11 +380,9 @@ class Service:
                 other.failed |= node.id in other.waits and other.queue != node.queue
         self.finish(node, status)
 
-    def build(self, r: dict, tail: bytes) -> None:
-        """Answer a BUILD."""
-        a, b = r["options_nbytes"], r["options_nbytes"] + r["directory_nbytes"]
-        options, source = tail[:a].decode(), tail[b : b + r["source_nbytes"]].decode()
-        names, entries = build_tables(source)
+    def build(self, r: dict, options: str, source: str, executable: bool) -> None:
+        """Answer a BUILD, COMPILE or LINK; an object is its source."""
+        names, entries = build_tables(source) if executable else ([], b"")
         log = (
             b"1:1: error: #error\n" if "#error" in source else b"" if "quiet" in source else b"all is well\n"
         )
@@ -386,7 +392,8 @@ class Service:
             answer = self.reply(r["id"], status, 0, head.pack(len(log), 0) + padded(log))
         else:
             self.kernels[r["id"]] = names
-            answer = self.reply(r["id"], 0, 0, head.pack(len(log), len(names)) + padded(log) + entries)
+            said = head.pack(len(log), len(names)) + padded(log) + entries
+            answer = self.reply(r["id"], 0, 0, said + source.encode())
         if "wait for a fill" in source:
             self.delayed.append(answer)
         else:

@@ -1,17 +1,17 @@
-/* Program binaries: a container of our own that holds what the program is built from.
+/* Program binaries: a container of our own that holds what the program is made from.
  *
- * Any image, whatever its members, can build from it.  Layout: struct container, options, source. */
+ * Any image, whatever its members, can build or link it.  Layout: struct container, options, object. */
 #include "client.h"
 
 static const char MAGIC[8] = "sdi-prg";
 
-enum { CONTAINER_VERSION = 1 };
+enum { CONTAINER_VERSION = 2 };
 
 struct container {
     char magic[8];
-    uint32_t version, reserved;
-    uint64_t options_nbytes, source_nbytes;
-    uint64_t checksum; /* of options and source */
+    uint32_t version, type;
+    uint64_t options_nbytes, object_nbytes;
+    uint64_t checksum; /* of options and object */
 };
 
 /* FNV-1a, 64 bits. */
@@ -22,17 +22,17 @@ static uint64_t checksum(uint64_t sum, const char *bytes, size_t nbytes)
     return sum;
 }
 
-static uint64_t checksum_of(const char *options, size_t options_nbytes, const char *source, size_t source_nbytes)
+static uint64_t checksum_of(const char *options, size_t options_nbytes, const char *object, size_t object_nbytes)
 {
-    return checksum(checksum(UINT64_C(0xcbf29ce484222325), options, options_nbytes), source, source_nbytes);
+    return checksum(checksum(UINT64_C(0xcbf29ce484222325), options, options_nbytes), object, object_nbytes);
 }
 
 /* Size of the program's binary; 0: there is none. */
 size_t sdi_binary_nbytes(cl_program program)
 {
-    if (!program->build && !program->from_binary)
+    if (!program->object_code)
         return 0;
-    return sizeof(struct container) + strlen(program->options ? program->options : "") + program->source_nbytes;
+    return sizeof(struct container) + strlen(program->options ? program->options : "") + program->object_nbytes;
 }
 
 /* Writes sdi_binary_nbytes bytes. */
@@ -41,40 +41,41 @@ void sdi_write_binary(cl_program program, unsigned char *to)
     const char *options = program->options ? program->options : "";
     struct container head = {
         .version = CONTAINER_VERSION,
+        .type = program->binary_type,
         .options_nbytes = strlen(options),
-        .source_nbytes = program->source_nbytes,
-        .checksum = checksum_of(options, strlen(options), program->source, program->source_nbytes),
+        .object_nbytes = program->object_nbytes,
+        .checksum = checksum_of(options, strlen(options), program->object_code, program->object_nbytes),
     };
     memcpy(head.magic, MAGIC, sizeof head.magic);
     memcpy(to, &head, sizeof head);
     memcpy(to + sizeof head, options, head.options_nbytes);
-    memcpy(to + sizeof head + head.options_nbytes, program->source, program->source_nbytes);
+    memcpy(to + sizeof head + head.options_nbytes, program->object_code, program->object_nbytes);
 }
 
-/* Options and source of a binary, both terminated and for the caller to free.  CL_INVALID_BINARY: foreign, damaged or
- * of another version. */
-cl_int sdi_read_binary(const unsigned char *bytes, size_t nbytes, char **options, char **source, size_t *source_nbytes)
+/* What a binary holds, for the caller to free.  CL_INVALID_BINARY: foreign, damaged or of another version. */
+cl_int sdi_read_binary(const unsigned char *bytes, size_t nbytes, struct sdi_binary *binary)
 {
     struct container head;
     if (nbytes < sizeof head)
         return CL_INVALID_BINARY;
     memcpy(&head, bytes, sizeof head);
     size_t rest = nbytes - sizeof head;
-    if (memcmp(head.magic, MAGIC, sizeof head.magic) != 0 || head.version != CONTAINER_VERSION || head.reserved
-        || head.options_nbytes > rest || head.source_nbytes != rest - head.options_nbytes)
+    if (memcmp(head.magic, MAGIC, sizeof head.magic) != 0 || head.version != CONTAINER_VERSION
+        || head.type < CL_PROGRAM_BINARY_TYPE_COMPILED_OBJECT || head.type > CL_PROGRAM_BINARY_TYPE_EXECUTABLE
+        || head.options_nbytes > rest || head.object_nbytes != rest - head.options_nbytes)
         return CL_INVALID_BINARY;
     const char *texts = (const char *)bytes + sizeof head;
-    if (checksum_of(texts, head.options_nbytes, texts + head.options_nbytes, head.source_nbytes) != head.checksum)
+    if (checksum_of(texts, head.options_nbytes, texts + head.options_nbytes, head.object_nbytes) != head.checksum)
         return CL_INVALID_BINARY;
-    *options = strndup(texts, head.options_nbytes);
-    *source = malloc(head.source_nbytes + 1);
-    if (!*options || !*source) {
-        free(*options);
-        free(*source);
+    binary->type = head.type;
+    binary->options = strndup(texts, head.options_nbytes);
+    binary->object = malloc(head.object_nbytes + 1);
+    binary->object_nbytes = head.object_nbytes;
+    if (!binary->options || !binary->object) {
+        free(binary->options);
+        free(binary->object);
         return CL_OUT_OF_HOST_MEMORY;
     }
-    memcpy(*source, texts + head.options_nbytes, head.source_nbytes);
-    (*source)[head.source_nbytes] = 0;
-    *source_nbytes = head.source_nbytes;
+    memcpy(binary->object, texts + head.options_nbytes, head.object_nbytes);
     return CL_SUCCESS;
 }

@@ -116,14 +116,19 @@ struct sdi_kernel_table {
     size_t payload_nbytes;
 };
 
+enum sdi_origin { SDI_FROM_LINK = 0, SDI_FROM_SOURCE, SDI_FROM_BINARY };
+
 struct sdi_program {
     struct sdi_object object;
     cl_context context;
-    char *source;
+    char *source; /* empty if it was not made from source */
     size_t source_nbytes;
+    uint32_t origin; /* FROM_BINARY: options are the binary's */
+    cl_uint binary_type;
     int build_status;
     uint64_t build; /* its id; 0: no executable */
-    bool from_binary; /* options are the binary's, and the source is not shown */
+    char *object_code; /* what the service made of it and can make an executable from; or NULL */
+    size_t object_nbytes;
     char *options, *log;
     struct sdi_kernel_table *tables;
     uint32_t num_tables;
@@ -422,14 +427,30 @@ void sdi_event_fire(cl_event event, int status);
 
 /* ---- program.c ---------------------------------------------------------------------------------------------- */
 
+/* Takes the source over; NULL: no memory. */
+cl_program sdi_new_program(cl_context context, char *source, size_t nbytes);
+
+/* binary.c */
+struct sdi_binary {
+    cl_uint type;
+    char *options, *object;
+    size_t object_nbytes;
+};
 size_t sdi_binary_nbytes(cl_program program);
 void sdi_write_binary(cl_program program, unsigned char *to);
-cl_int sdi_read_binary(const unsigned char *bytes, size_t nbytes, char **options, char **source,
-                       size_t *source_nbytes);
+cl_int sdi_read_binary(const unsigned char *bytes, size_t nbytes, struct sdi_binary *binary);
+
+/* tables.c: what a build says; all for the caller to free. */
+struct sdi_build_result {
+    char *log;
+    struct sdi_kernel_table *tables;
+    uint32_t num_tables;
+    char *object; /* NULL: none */
+    size_t object_nbytes;
+};
 void sdi_free_tables(struct sdi_kernel_table *tables, uint32_t num);
-/* tables.c: the kernels of a BUILD reply; false when it is malformed or memory is exhausted. */
-bool sdi_read_tables(const unsigned char *at, size_t nbytes, char **log, struct sdi_kernel_table **tables,
-                     uint32_t *num);
+/* False when the reply is malformed or memory is exhausted; the result can be freed all the same. */
+bool sdi_read_build(const unsigned char *at, size_t nbytes, struct sdi_build_result *result);
 
 /* ---- kernel.c ----------------------------------------------------------------------------------------------- */
 

@@ -100,15 +100,12 @@ static bool take_kernel(struct reader *reader, struct sdi_kernel_table *table)
     return true;
 }
 
-bool sdi_read_tables(const unsigned char *at, size_t nbytes, char **log, struct sdi_kernel_table **tables,
-                     uint32_t *num)
+bool sdi_read_build(const unsigned char *at, size_t nbytes, struct sdi_build_result *result)
 {
     struct reader reader = {at, nbytes};
     struct sdi_wire_build_reply head;
-    *log = NULL;
-    *tables = NULL;
-    *num = 0;
-    if (!take(&reader, &head, sizeof head) || !(*log = take_text(&reader, head.log_nbytes))
+    memset(result, 0, sizeof *result);
+    if (!take(&reader, &head, sizeof head) || !(result->log = take_text(&reader, head.log_nbytes))
         || head.num_kernels > reader.left / sizeof(struct sdi_wire_kernel_entry))
         return false;
     struct sdi_kernel_table *made = calloc(head.num_kernels + 1, sizeof *made);
@@ -119,7 +116,11 @@ bool sdi_read_tables(const unsigned char *at, size_t nbytes, char **log, struct 
             sdi_free_tables(made, head.num_kernels);
             return false;
         }
-    *tables = made;
-    *num = head.num_kernels;
-    return true;
+    result->tables = made;
+    result->num_tables = head.num_kernels;
+    if (reader.left == 0)
+        return true;
+    result->object_nbytes = reader.left;
+    result->object = malloc(reader.left);
+    return result->object && take(&reader, result->object, reader.left);
 }

@@ -1,0 +1,66 @@
+"""Compiled objects and libraries: preprocessed programs that can be stored, linked and built anywhere.
+
+An object keeps text, not code: what a member's driver makes of it is made when the program is built or
+linked, on whatever members the image then has.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from sdi.clc.base_header import Language, predefined_macros
+from sdi.clc.options import BuildOptions
+from sdi.errors import ClError, Status
+
+_FP16_PRAGMA = re.compile(r"#\s*pragma\s+OPENCL\s+EXTENSION\s+(cl_khr_fp16|all)\s*:\s*enable")
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectText:
+    """One preprocessed program, and the options that still matter for it.
+
+    ``text``: begins with a ``#line`` directive; needs no macro and no other file.
+    """
+
+    text: str
+    standard: str
+    flags: tuple[str, ...]
+
+    @property
+    def options(self) -> BuildOptions:
+        """Options for parsing the text again."""
+        return BuildOptions((), (), self.standard, self.flags, no_warnings=True, warnings_are_errors=False)
+
+    def macros(self, language: Language) -> dict[str, str]:
+        """The predefined macros that clang sees with this text."""
+        return macros_for(self.text, self.options, language)
+
+
+def macros_for(text: str, options: BuildOptions, language: Language) -> dict[str, str]:
+    """The macros that are defined before ``text``."""
+    macros = predefined_macros(options.version, options.flags, language)
+    if _FP16_PRAGMA.search(text):
+        macros["cl_khr_fp16"] = "1"
+    return macros
+
+
+def pack_objects(objects: Iterable[ObjectText]) -> bytes:
+    """The objects as bytes, for a binary."""
+    found = [{"text": o.text, "standard": o.standard, "flags": list(o.flags)} for o in objects]
+    return json.dumps(found).encode("ascii")
+
+
+def unpack_objects(data: bytes) -> list[ObjectText]:
+    """What ``pack_objects`` packed.  Raises ClError with INVALID_BINARY for anything else."""
+    try:
+        given = json.loads(data)
+        if not isinstance(given, list) or not given:
+            raise ValueError("no list of objects")
+        return [
+            ObjectText(str(o["text"]), str(o["standard"]), tuple(str(f) for f in o["flags"])) for o in given
+        ]
+    except (ValueError, KeyError, TypeError) as cause:
+        raise ClError(Status.INVALID_BINARY, f"not a compiled object: {cause}") from cause

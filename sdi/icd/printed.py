@@ -1,0 +1,40 @@
+"""What kernels print: drivers write it to the service's standard output, the application's is meant.
+
+Descriptor 1 becomes a file in memory that is only ever appended to: no driver can block on it, and when a
+launch is complete all of its text is there.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import os
+
+_STDOUT = 1
+_PUNCH_HOLE_KEEP_SIZE = 0x02 | 0x01
+_libc = ctypes.CDLL(None)
+
+
+class Printed:
+    """Takes ``descriptor`` over for the rest of the process.  Owned by: sdi-scheduler."""
+
+    def __init__(self, descriptor: int = _STDOUT) -> None:
+        self._file = os.memfd_create("sdi-printf")
+        fcntl.fcntl(self._file, fcntl.F_SETFL, os.O_APPEND)
+        os.dup2(self._file, descriptor)
+        self._taken = 0
+
+    def take(self) -> bytes:
+        """Everything printed since the last call; its memory is given back."""
+        _libc.fflush(None)  # drivers that print through C's stdio
+        start, end = self._taken, os.fstat(self._file).st_size
+        text = bytearray()
+        while len(text) < end - start:
+            piece = os.pread(self._file, end - start - len(text), start + len(text))
+            if not piece:
+                break
+            text += piece
+        self._taken = start + len(text)
+        if text:
+            _libc.fallocate(self._file, _PUNCH_HOLE_KEEP_SIZE, ctypes.c_long(start), ctypes.c_long(len(text)))
+        return bytes(text)

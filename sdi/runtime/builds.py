@@ -1,0 +1,120 @@
+"""Building, compiling and linking programs for all members: everything here blocks.
+
+It runs on a build thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from sdi.clc import CompiledProgram, compile_source
+from sdi.clc.base_header import Language
+from sdi.clc.compile import compile_object, compile_text
+from sdi.clc.link import link_options, merge
+from sdi.clc.objects import pack_objects, unpack_objects
+from sdi.devices.base import Device, KernelFacts
+from sdi.errors import BuildError, Status
+from sdi.runtime.access import access_of
+from sdi.runtime.explain import note_kernel
+from sdi.runtime.language import image_language
+from sdi.runtime.programs import Build, Kernel
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """What is no executable: a packed object or library, or nothing but a log."""
+
+    object: bytes
+    log: str
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What programs are built for.
+
+    ``verified``: launches will run a second time, which must not print again.  ``explained``: kernels get
+    notes on what they do.
+    """
+
+    devices: Sequence[Device]
+    verified: bool = False
+    explained: bool = False
+
+    @property
+    def language(self) -> Language:
+        """What programs may use."""
+        return image_language(self.devices)
+
+
+_SILENCE = ' -D "printf(format,...)=((void)0,##__VA_ARGS__,0)" -w'
+"""A build option: printf evaluates its arguments, and prints nothing."""
+
+
+def build(source: str, options: str, directory: str, target: Target) -> Build:
+    """Compile for every member.  Raises BuildError with the whole log."""
+    return _for_members(compile_source(source, options, directory or None, target.language), target)
+
+
+def compile_only(
+    source: str, options: str, directory: str, headers: Mapping[str, str], target: Target
+) -> Compiled:
+    """A compiled object.  Raises BuildError."""
+    try:
+        made, log = compile_object(source, options, directory or None, headers, target.language)
+    except BuildError as error:
+        if error.status is Status.INVALID_BUILD_OPTIONS:
+            raise BuildError(error.log, Status.INVALID_COMPILER_OPTIONS) from error
+        raise BuildError(error.log, Status.COMPILE_PROGRAM_FAILURE) from error
+    return Compiled(pack_objects([made]), log)
+
+
+def link(objects: Sequence[bytes], options: str, target: Target) -> Build | Compiled:
+    """An executable from packed objects and libraries, or a library if ``options`` ask for one.
+
+    Raises ClError with INVALID_BINARY for an object that is none, and BuildError.
+    """
+    is_library, flags = link_options(options.split())
+    found = [one for data in objects for one in unpack_objects(data)]
+    if is_library:
+        return Compiled(pack_objects(found), "")
+    try:
+        made = merge(found, target.language, flags)
+        return _for_members(compile_text(made, "", target.language, linked=True), target)
+    except BuildError as error:
+        raise BuildError(error.log, Status.LINK_PROGRAM_FAILURE) from error
+
+
+def rebuild(data: bytes, target: Target) -> Build:
+    """An executable from the object in a binary.  Raises ClError with INVALID_BINARY, and BuildError."""
+    made = merge(unpack_objects(data), target.language)
+    return _for_members(compile_text(made, "", target.language), target)
+
+
+def _for_members(compiled: CompiledProgram, target: Target) -> Build:
+    devices = target.devices
+    programs = tuple(device.build(compiled.text, compiled.member_options) for device in devices)
+    facts = tuple(
+        _weakest([d.kernel_facts(p, model.name) for d, p in zip(devices, programs, strict=True)])
+        for model in compiled.kernels
+    )
+    kernels = tuple(Kernel(model, access_of(compiled, model)) for model in compiled.kernels)
+    if target.explained:
+        for kernel in kernels:
+            kernel.note = note_kernel(compiled, kernel.model, kernel.access)
+    silent = programs[0]
+    if target.verified and "printf" in compiled.text:
+        options = " ".join([f"-cl-std={compiled.object.standard}", *compiled.object.flags])
+        quiet = compile_source(compiled.object.text, options + _SILENCE, None, target.language)
+        silent = devices[0].build(quiet.text, quiet.member_options)
+    return Build(kernels, facts, programs, compiled.log, silent, pack_objects([compiled.object]))
+
+
+def _weakest(facts: Sequence[KernelFacts]) -> KernelFacts:
+    """Limits that hold on every member."""
+    return KernelFacts(
+        min(f.work_group_size for f in facts),
+        max(f.preferred_multiple for f in facts),
+        max(f.local_mem_nbytes for f in facts),
+        max(f.private_mem_nbytes for f in facts),
+    )
