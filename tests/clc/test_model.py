@@ -424,3 +424,10 @@ def test_kernels_come_in_the_order_of_the_text_and_helpers_are_none() -> None:
         "int h(int x) { return x; } kernel void b(void) {} void kernel_like(void) {} __kernel void a(void) {}"
     )
     assert [k.name for k in compile_source(source, "").kernels] == ["b", "a"]
+
+
+@pytest.mark.parametrize("name", ["size_t", "ptrdiff_t", "intptr_t", "uintptr_t"])
+def test_types_for_sizes_and_addresses_have_eight_bytes(name: str) -> None:
+    (argument,) = model_of(f"kernel void k(global {name} *a) {{ a[0] = ({name})a; }}").arguments
+    assert argument.unit_nbytes == argument.smallest_unit_nbytes == 8
+    compile_source(f"typedef char eight[sizeof({name}) == 8 ? 1 : -1];", "")
