@@ -106,6 +106,10 @@ def test_child_after_fork_starts_afresh_while_the_parent_goes_on(compiled: Compi
     on_image(members, compiled("tests/c/forks"))
 
 
+def test_kernels_print_each_line_once_before_they_are_complete(compiled: Compiled, members: int) -> None:
+    on_image(members, compiled("tests/c/prints"))
+
+
 def test_wait_for_any_child_sees_only_the_applications_own(compiled: Compiled, members: int) -> None:
     on_image(members, compiled("tests/c/wait_any"))
 

@@ -153,6 +153,7 @@ def _defines(defines: tuple[tuple[str, str], ...]) -> str:
 def _kernel_model(tree: Tree, function: Function, lines: LineMap) -> KernelModel:
     from sdi.clc import arguments as of
     from sdi.clc.effects import EffectAnalysis
+    from sdi.clc.printing import prints
 
     analysis = EffectAnalysis(tree, function, lines)
     found: list[Argument] = []
@@ -182,4 +183,5 @@ def _kernel_model(tree: Tree, function: Function, lines: LineMap) -> KernelModel
         attributes=of.attributes_text(tree, function),
         why_whole=analysis.why_whole,
         line=lines.place(function.definition.location)[1],
+        prints=prints(tree, function),
     )

@@ -59,7 +59,7 @@ class KernelModel:
     """One kernel.  ``why_whole`` is empty when the kernel may be split over members; otherwise one
     sentence for the user that says what prevents it (global atomics, spinning on a volatile, an
     unknown callee, a written program-scope variable, a global pointer stored to memory ...) with the
-    line of the user's text.
+    line of the user's text.  ``prints``: it may call printf.
     """
 
     name: str
@@ -68,6 +68,7 @@ class KernelModel:
     attributes: str
     why_whole: str
     line: int
+    prints: bool = False
 
 
 @dataclass(frozen=True, slots=True)

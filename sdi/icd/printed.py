@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import fcntl
 import os
+from contextlib import suppress
 
 _STDOUT = 1
 _PUNCH_HOLE_KEEP_SIZE = 0x02 | 0x01
@@ -19,6 +20,7 @@ class Printed:
     """Takes ``descriptor`` over for the rest of the process.  Owned by: sdi-scheduler."""
 
     def __init__(self, descriptor: int = _STDOUT) -> None:
+        self._before = os.dup(descriptor)
         self._file = os.memfd_create("sdi-printf")
         fcntl.fcntl(self._file, fcntl.F_SETFL, os.O_APPEND)
         os.dup2(self._file, descriptor)
@@ -38,3 +40,12 @@ class Printed:
         if text:
             _libc.fallocate(self._file, _PUNCH_HOLE_KEEP_SIZE, ctypes.c_long(start), ctypes.c_long(len(text)))
         return bytes(text)
+
+    def close(self) -> None:
+        """Text of launches that nobody waited for goes where it went before."""
+        text = self.take()
+        with suppress(OSError):
+            while text:
+                text = text[os.write(self._before, text) :]
+        os.close(self._before)
+        os.close(self._file)

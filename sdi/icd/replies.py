@@ -65,7 +65,7 @@ def _kernel(kernel: Kernel, facts: KernelFacts) -> bytes:
         len(name),
         len(attributes),
         len(model.arguments),
-        0,
+        int(model.prints),
         *(model.required_work_group_size or (0, 0, 0)),
         facts.work_group_size,
         facts.preferred_multiple,

@@ -43,8 +43,10 @@ def main(arguments: list[str]) -> int:
     try:
         # Here, not at the top: the drivers behind these imports read the environment set above.
         from sdi.devices.discover import MemberSettings, open_members
+        from sdi.icd.printed import Printed
         from sdi.icd.session import Session
 
+        printed = Printed()
         devices = open_members(
             MemberSettings(
                 count=settings.num_gpus,
@@ -62,6 +64,7 @@ def main(arguments: list[str]) -> int:
             settings.verify,
             settings.coherence,
             settings.explain,
+            printed,
         )
     except Exception as error:
         _log.debug("start", exc_info=True)
@@ -74,6 +77,7 @@ def main(arguments: list[str]) -> int:
         _log.exception("the session ended")
         return 1
     finally:
+        printed.close()
         if settings.stats is not None:
             session.counters.write(settings.stats, finished=True)
         else:

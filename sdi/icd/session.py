@@ -16,10 +16,12 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import replace
 
 from sdi.devices.base import Device
 from sdi.errors import BuildError, ClError, Status, require
 from sdi.icd.decode import build_work, command_of
+from sdi.icd.printed import Printed
 from sdi.icd.replies import build_payload, facts_record
 from sdi.icd.status_page import StatusPage
 from sdi.icd.wire import (
@@ -37,7 +39,7 @@ from sdi.icd.wire import (
     record_layout,
 )
 from sdi.runtime.builds import Compiled, Target
-from sdi.runtime.commands import Read, Write
+from sdi.runtime.commands import Launch, Read, Write
 from sdi.runtime.counters import Counters
 from sdi.runtime.engine import Engine
 from sdi.runtime.launcher import Launcher, SplitMode
@@ -81,6 +83,7 @@ class Session:
         verify: Verify = "off",
         coherence: Coherence = "lazy",
         explain: bool = False,
+        printed: Printed | None = None,
     ) -> None:
         self._commands = commands
         self._notices = notices
@@ -99,6 +102,8 @@ class Session:
         self._launcher = Launcher(self._memory, split, self.counters, verifier)
         self._engine = Engine(SchedulerCore(), VirtualDevice(self._memory, self._launcher), self, self.post)
         self._builder = ThreadPoolExecutor(1, "sdi-build")
+        self._printed = printed
+        self._printing: dict[int, frozenset[int]] = {}
         self._unsent = bytearray()
         self._transfer_nbytes: dict[int, tuple[int, bool]] = {}
         self._selector = selectors.DefaultSelector()
@@ -229,6 +234,8 @@ class Session:
             self._transfer_nbytes[command_id] = (command.rectangle.nbytes, command.blocking)
         elif op in (Op.MAP, Op.UNMAP) and fields[-2 if op is Op.MAP else -1]:
             self._transfer_nbytes[command_id] = (fields[8], bool(op is Op.MAP and fields[-1]))
+        elif isinstance(command, Launch) and command.kernel_index in self._printing.get(command.build, ()):
+            command = replace(command, prints=True)
         self._engine.enqueue(queue, command_id, slot, command, waits)
 
     def _other(self, op: Op, record_id: int, fields: tuple[int, ...], record: bytes) -> None:
@@ -245,6 +252,7 @@ class Session:
                 self._build(op, record_id, fields, record)
             case Op.RELEASE_BUILD:
                 engine.after_issued(lambda: self._launcher.remove(record_id))
+                self._printing.pop(record_id, None)
             case Op.CREATE_QUEUE:
                 engine.core.create_queue(record_id, in_order=not fields[3] & _OUT_OF_ORDER)
             case Op.RELEASE_QUEUE:
@@ -275,6 +283,9 @@ class Session:
             result = done.result()
             if isinstance(result, Build):
                 self._launcher.add(build_id, result)
+                printing = frozenset(k for k, kernel in enumerate(result.kernels) if kernel.model.prints)
+                if printing and self._printed is not None:
+                    self._printing[build_id] = printing
             self._reply(build_id, Status.SUCCESS, 0, build_payload(result))
         elif isinstance(error, ClError):
             log = error.log if isinstance(error, BuildError) else f"error: {error.what}\n"
@@ -304,11 +315,22 @@ class Session:
 
     def start_transfer(self, node: Node) -> None:
         """See ``EventSink``."""
+        if isinstance(node.command, Launch):
+            self._print(node.id)
+            return
         nbytes, blocking = self._transfer_nbytes[node.id]
         if node.slot:
             self._page.ready(node.slot, nbytes)
         if not blocking:
             self._notice(NoticeKind.TRANSFER_READY, node.id, 0)
+
+    def _print(self, launch: int) -> None:
+        """Have the client put out what was printed; the launch is complete when it has."""
+        text = self._printed.take() if self._printed is not None else b""
+        if not text:
+            self.post(lambda: self._engine.transfer_done(launch, 0))
+            return
+        self._notice(NoticeKind.PRINTED, launch, 0, text)
 
     def finished(self, node: Node) -> None:
         """See ``EventSink``."""
@@ -335,8 +357,11 @@ class Session:
         else:
             self._commands.setblocking(False)
 
-    def _notice(self, kind: NoticeKind, event: int, status: int) -> None:
-        self._unsent += _NOTICE.pack(_NOTICE.size, Op.NOTICE, event, kind, status, 0)
+    def _notice(self, kind: NoticeKind, event: int, status: int, text: bytes = b"") -> None:
+        body = padded(text)
+        self._unsent += (
+            _NOTICE.pack(_NOTICE.size + len(body), Op.NOTICE, event, kind, status, len(text)) + body
+        )
         self._page.wake()
         self._send_notices()
 

@@ -7,7 +7,8 @@ Two stream sockets and one memfd arena join an application to its service.
   and padding included, and is a multiple of 8.  All integers are little-endian, in C layout (each field
   is aligned to its size).  After the fixed fields of a command come its wait list (``num_waits`` ids of
   8 bytes), then its variable part, padded with zeros to 8 bytes.
-* **notices** (service → client: fixed ``NOTICE`` records; never anything else): read by the lander thread.
+* **notices** (service → client: ``NOTICE`` records; never anything else): read by the lander thread.  Those
+  of kind PRINTED have a variable part, all others none.
 * **arena**: page 0 is ``ArenaHeader``; the event status page follows at ``SLOTS_OFFSET``; virtual buffers
   and staging memory, handed out by the service, start at ``HEAP_OFFSET``.
 
@@ -19,6 +20,10 @@ memory.  The copy is done by the client: the service stores in the command's slo
 copied (``ready_nbytes``, growing up to the total), bumps ``epoch`` and, when ``blocking`` is 0, sends a
 notice; the calling thread (blocking) or the lander (not blocking) copies and answers TRANSFER_DONE.  The
 service publishes COMPLETE after that.  A rectangle becomes ready as a whole.
+
+Output.  Launches of kernels whose table says PRINTS end like transfers: the service sends a PRINTED notice
+with everything that kernels have printed so far, the lander writes it to the application's ``stdout`` and
+answers TRANSFER_DONE.  Where nothing was printed there is no notice.
 
 Publication.  Times and ``ready_nbytes`` are stored before ``status``; after a batch of stores the service
 increments ``epoch`` and wakes all its futex waiters.  The service reads nothing from header or slots, so
@@ -84,6 +89,7 @@ class NoticeKind(IntEnum):
 
     TRANSFER_READY = 1
     EVENT_STATUS = 2
+    PRINTED = 3
 
 
 class ArgKind(IntEnum):
@@ -125,7 +131,8 @@ BODY: dict[Op, tuple[Field, ...]] = {
     Op.FACTS: _fields("u32 version; i32 status; u64 arena_nbytes; u32 num_facts; u32 message_nbytes"),
     # variable part: as the replied record says
     Op.REPLY: _fields("i32 status; u32 reserved; u64 value; u64 payload_nbytes"),
-    Op.NOTICE: _fields("u32 kind; i32 status; u64 reserved"),
+    # variable part of PRINTED: text_nbytes bytes, padded
+    Op.NOTICE: _fields("u32 kind; i32 status; u64 text_nbytes"),
     # reply value: arena offset of the buffer's first byte (4096-aligned)
     Op.CREATE_BUFFER: _fields("u64 flags; u64 buffer_nbytes"),
     Op.RELEASE_BUFFER: (),
@@ -185,7 +192,7 @@ BUILD_REPLY = _fields("u32 log_nbytes; u32 num_kernels")
 # name and type name, each padded to 8.  No terminators.  ``address``, ``access``, ``type``: what
 # clGetKernelArgInfo answers (CL_KERNEL_ARG_ADDRESS_... and so on).
 KERNEL_ENTRY = _fields(
-    "u32 name_nbytes; u32 attributes_nbytes; u32 num_args; u32 reserved; u64 required_size[3];"
+    "u32 name_nbytes; u32 attributes_nbytes; u32 num_args; u32 prints; u64 required_size[3];"
     " u64 work_group_size; u64 preferred_multiple; u64 local_mem_nbytes; u64 private_mem_nbytes"
 )
 ARGUMENT_ENTRY = _fields(

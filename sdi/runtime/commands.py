@@ -102,7 +102,8 @@ class Unmap:
 class Launch:
     """One NDRange.  ``arguments``: the wire's argument entries, undecoded (they are a cache key).
 
-    ``local_size`` is None where the application left it to the implementation.
+    ``local_size`` is None where the application left it to the implementation.  ``prints``: the client puts
+    out what the kernel printed before the launch is complete.
     """
 
     build: int
@@ -113,6 +114,7 @@ class Launch:
     local_size: Int3 | None
     arguments: bytes
     num_args: int
+    prints: bool = False
 
 
 @dataclass(frozen=True, slots=True)

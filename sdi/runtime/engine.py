@@ -14,7 +14,7 @@ from typing import Protocol, assert_never, cast
 from sdi.devices.join import join
 from sdi.devices.ticket import Ticket
 from sdi.errors import ClError, DeviceFailed
-from sdi.runtime.commands import Command
+from sdi.runtime.commands import Command, Launch
 from sdi.runtime.scheduler import Action, Issue, Node, Publish, SchedulerCore, StartTransfer
 from sdi.runtime.steps import Steps
 from sdi.runtime.virtual_device import VirtualDevice, Work
@@ -74,7 +74,8 @@ class Engine:
         if ticket is None or node is None:
             return
         error = None if status >= 0 else DeviceFailed("application", f"copy failed with {status}")
-        node.end_ns = time.monotonic_ns()
+        if not isinstance(node.command, Launch):  # putting out what it printed is no part of it
+            node.end_ns = time.monotonic_ns()
         ticket.complete(error, node.start_ns, node.end_ns)
         self.run(self.core.transfer_done(node, status))
 
@@ -97,7 +98,8 @@ class Engine:
                     else:
                         todo.extend(self._issue(action.node))
                 case StartTransfer():
-                    action.node.start_ns = time.monotonic_ns()
+                    if not isinstance(action.node.command, Launch):
+                        action.node.start_ns = time.monotonic_ns()
                     self._sink.start_transfer(action.node)
                 case Publish():
                     self._publish(action.node)

@@ -31,7 +31,7 @@ _HOMES_MAX = 32
 class Work:
     """What was issued for a command: it is done when ``tickets`` are.
 
-    ``transfer``: stands for the copy that the client makes after that, None where there is none.
+    ``transfer``: stands for what the client does after that: its copy, or putting out what was printed.
     """
 
     tickets: list[Ticket]
@@ -50,7 +50,8 @@ class VirtualDevice:
         self._memory.accounting.cause = type(command).__name__.lower()
         match command:
             case Launch():
-                return Work((yield from self._launcher.issue(command)))
+                tickets = yield from self._launcher.issue(command)
+                return Work(tickets, Ticket() if command.prints else None)
             case Read():
                 return self._read(command.buffer, command.rectangle.bounds, command.rectangle.nbytes)
             case Write():

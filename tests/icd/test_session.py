@@ -11,7 +11,7 @@ from collections.abc import Callable
 import pytest
 
 from sdi.errors import Status
-from sdi.icd.wire import COMMANDS, HEADER, MAX_RECORD_NBYTES, NoticeKind, Op, layout, record_layout
+from sdi.icd.wire import COMMANDS, HEADER, MAX_RECORD_NBYTES, REPLIED, NoticeKind, Op, layout, record_layout
 from tests.icd.wire_client import QUEUE, WireClient
 
 Serve = Callable[..., WireClient]
@@ -184,7 +184,7 @@ def test_an_event_that_fails_fails_what_waits_for_it(serve: Serve) -> None:
 def test_random_record_contents_never_end_the_session(serve: Serve) -> None:
     client = serve(2)
     choose = random.Random(20)
-    ops = [op for op in Op if op not in (Op.BUILD, Op.CREATE_BUFFER, Op.RELEASE_QUEUE, Op.TRANSFER_DONE)]
+    ops = [op for op in Op if op not in (*REPLIED, Op.RELEASE_QUEUE, Op.TRANSFER_DONE)]
     for _ in range(3000):
         op = choose.choice(ops)
         size = record_layout(op).size + 8 * choose.randrange(4)

@@ -22,11 +22,12 @@ from sdi.devices.ticket import Ticket
 from sdi.errors import ClError, Status
 from sdi.intervals import ByteRange, RangeSet
 from sdi.ndrange import GroupBox, NDRange
+from sdi.runtime.builds import Target, build
 from sdi.runtime.commands import Command, CopyBuffer, Fill, Launch, Map, Read, Rectangle, Unmap, Write
 from sdi.runtime.counters import Counters
 from sdi.runtime.launcher import Launcher
 from sdi.runtime.plan import LaunchPlan
-from sdi.runtime.programs import Build, build
+from sdi.runtime.programs import Build
 from sdi.runtime.virtual_device import VirtualDevice
 from sdi.sampling.model import AccessRange, Precision
 from sdi.vmem.buffer import VirtualBuffer
@@ -97,7 +98,7 @@ class Machine:
         counters = Counters(len(rig.devices), rig.memory.accounting)
         self.launcher = Launcher(rig.memory, "always", counters)
         self.device = VirtualDevice(rig.memory, self.launcher)
-        self.build: Build = build(SOURCE, "", "", rig.devices)
+        self.build: Build = build(SOURCE, "", "", Target(rig.devices))
         self.build.kernels[0].access = ByHand()
         self.launcher.add(1, self.build)
         self.pending: list[Ticket] = []

@@ -109,6 +109,7 @@ struct sdi_argument {
 struct sdi_kernel_table {
     char *name, *attributes;
     uint32_t num_args;
+    bool prints; /* it may call printf */
     size_t required_size[3];
     size_t work_group_size, preferred_multiple;
     uint64_t local_mem_nbytes, private_mem_nbytes;

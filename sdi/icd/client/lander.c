@@ -1,10 +1,12 @@
-/* The lander thread: reads notices, does the copies of non-blocking transfers, passes callbacks on.
+/* The lander thread: reads notices, does the copies of non-blocking transfers, puts out what kernels printed,
+ * passes callbacks on.
  *
  * Started at the first non-blocking transfer or watched event; never runs code of the application. */
 #include "client.h"
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <sys/socket.h>
 
 enum { NUM_BUCKETS = 1024, SWEEP_AFTER = 4096 };
@@ -152,6 +154,53 @@ static void transfer_notice(uint64_t id)
     sdi_unlock();
 }
 
+/* What has been received and not been looked at. */
+struct inbox {
+    size_t begin, end;
+    char bytes[16 << 10];
+};
+
+/* Makes at least `nbytes` available, of at most the size of the inbox; false: the service is gone. */
+static bool fill(struct inbox *inbox, size_t nbytes)
+{
+    if (inbox->begin + nbytes > sizeof inbox->bytes) {
+        memmove(inbox->bytes, inbox->bytes + inbox->begin, inbox->end - inbox->begin);
+        inbox->end -= inbox->begin;
+        inbox->begin = 0;
+    }
+    while (inbox->end - inbox->begin < nbytes) {
+        ssize_t n = recv(sdi_session.notices, inbox->bytes + inbox->end, sizeof inbox->bytes - inbox->end, 0);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return false;
+        inbox->end += (size_t)n;
+    }
+    return true;
+}
+
+/* Text of kernels, through the application's own stdio; then the launch may complete. */
+static bool print_notice(struct inbox *inbox, const struct sdi_rec_notice *notice)
+{
+    size_t text = notice->text_nbytes, left = notice->nbytes - sizeof *notice;
+    if (text > left || left % 8)
+        return false;
+    while (left) {
+        if (inbox->begin == inbox->end && !fill(inbox, 1))
+            return false;
+        size_t here = SDI_MIN(left, inbox->end - inbox->begin), printed = SDI_MIN(text, here);
+        if (printed)
+            fwrite(inbox->bytes + inbox->begin, 1, printed, stdout);
+        inbox->begin += here;
+        left -= here;
+        text -= printed;
+    }
+    sdi_lock();
+    sdi_send_status(SDI_OP_TRANSFER_DONE, notice->id, CL_SUCCESS);
+    sdi_unlock();
+    return true;
+}
+
 /* The service is gone: every transfer is over, every watched event has failed. */
 static void fail_all(void)
 {
@@ -173,30 +222,28 @@ static void fail_all(void)
 static void *run(void *argument)
 {
     (void)argument;
-    struct sdi_rec_notice notices[64];
-    size_t held = 0; /* bytes of notices received so far */
+    static struct inbox inbox;
+    inbox.begin = inbox.end = 0;
     lander = pthread_self();
     __atomic_store_n(&running, true, __ATOMIC_RELEASE);
     pthread_setname_np(pthread_self(), "sdi-lander");
-    for (;;) {
-        ssize_t n = recv(sdi_session.notices, (char *)notices + held, sizeof notices - held, 0);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
+    struct sdi_rec_notice notice;
+    while (fill(&inbox, sizeof notice)) {
+        memcpy(&notice, inbox.bytes + inbox.begin, sizeof notice);
+        inbox.begin += sizeof notice;
+        if (notice.op != SDI_OP_NOTICE || notice.nbytes < sizeof notice)
             break;
-        held += (size_t)n;
-        size_t num = held / sizeof *notices;
-        for (size_t i = 0; i < num; i++) {
-            if (notices[i].op != SDI_OP_NOTICE || notices[i].nbytes != sizeof *notices)
-                goto out;
-            transfer_notice(notices[i].id);
-            if (notices[i].kind == SDI_NOTICE_EVENT_STATUS)
-                event_notice(notices[i].id, notices[i].status);
+        if (notice.kind == SDI_NOTICE_PRINTED) {
+            if (!print_notice(&inbox, &notice))
+                break;
+            continue;
         }
-        held -= num * sizeof *notices;
-        memmove(notices, notices + num, held);
+        if (notice.nbytes != sizeof notice)
+            break;
+        transfer_notice(notice.id);
+        if (notice.kind == SDI_NOTICE_EVENT_STATUS)
+            event_notice(notice.id, notice.status);
     }
-out:
     fail_all();
     return NULL;
 }

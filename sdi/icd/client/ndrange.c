@@ -100,6 +100,13 @@ static cl_int launch(cl_command_queue queue, cl_kernel kernel, cl_uint type, cl_
         return status;
     if (range.empty)
         return enqueue_nothing(queue, type, waits, event);
+    if (kernel->table->prints) {
+        sdi_lock();
+        status = sdi_lander_start();
+        sdi_unlock();
+        if (status)
+            return status;
+    }
     struct sdi_record record;
     size_t args_nbytes = kernel->table->payload_nbytes;
     struct sdi_rec_ndrange *body = sdi_record_open(&record, SDI_OP_NDRANGE, sizeof *body, waits, false, args_nbytes);

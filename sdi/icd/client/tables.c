@@ -84,6 +84,7 @@ static bool take_kernel(struct reader *reader, struct sdi_kernel_table *table)
         return false;
     for (int i = 0; i < 3; i++)
         table->required_size[i] = entry.required_size[i];
+    table->prints = entry.prints != 0;
     table->work_group_size = entry.work_group_size;
     table->preferred_multiple = entry.preferred_multiple;
     table->local_mem_nbytes = entry.local_mem_nbytes;

@@ -1,0 +1,25 @@
+"""What is printed to a descriptor is taken in pieces, each byte once."""
+
+from __future__ import annotations
+
+import os
+
+from sdi.icd.printed import Printed
+
+
+def test_text_is_taken_once_and_what_is_left_goes_where_it_went_before() -> None:
+    read, write = os.pipe()
+    printed = Printed(write)
+    assert printed.take() == b""
+    os.write(write, b"one\n")
+    os.write(write, b"two\n")
+    assert printed.take() == b"one\ntwo\n"
+    large = bytes(range(1, 251)) * 40_000
+    assert os.write(write, large) == len(large)
+    assert printed.take() == large
+    assert printed.take() == b""
+    os.write(write, b"late\n")
+    printed.close()
+    os.close(write)
+    with os.fdopen(read, "rb") as end:
+        assert end.read() == b"late\n"
