@@ -13,6 +13,7 @@ import pytest
 
 from sdi.icd.generate import generate
 from tests.icd import (
+    test_client_door,
     test_client_events,
     test_client_launches,
     test_client_links,
@@ -25,6 +26,7 @@ from tests.icd.test_client_setting import environment, fake_python, library, run
 MODULES = (
     test_client_objects,
     test_client_memory,
+    test_client_door,
     test_client_launches,
     test_client_links,
     test_client_events,

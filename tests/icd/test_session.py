@@ -11,7 +11,17 @@ from collections.abc import Callable
 import pytest
 
 from sdi.errors import Status
-from sdi.icd.wire import COMMANDS, HEADER, MAX_RECORD_NBYTES, REPLIED, NoticeKind, Op, layout, record_layout
+from sdi.icd.wire import (
+    COMMANDS,
+    HEADER,
+    MAX_RECORD_NBYTES,
+    REPLIED,
+    SLOTS_OFFSET,
+    NoticeKind,
+    Op,
+    layout,
+    record_layout,
+)
 from tests.icd.wire_client import QUEUE, WireClient
 
 Serve = Callable[..., WireClient]
@@ -229,3 +239,20 @@ def test_a_damaged_stream_ends_the_session_and_nothing_else(serve: Serve, data: 
 def test_a_record_cut_off_by_the_end_of_the_application_is_dropped(serve: Serve) -> None:
     client = serve(1)
     client.commands.sendall(layout(HEADER).pack(64, Op.FILL, 1) + bytes(10))
+
+
+def test_scribbles_over_the_shared_page_harm_nobody_else(serve: Serve) -> None:
+    client = serve(2)
+    build, _, _ = client.build(SCALE)
+    buffer = client.buffer(ints(*[1] * 4096))
+    choose = random.Random(3)
+    for _ in range(40):
+        client.launch(build, [(buffer, 0), ints(1)], [4096], [64])
+        client.arena[16:4096] = choose.randbytes(4080)
+        at = SLOTS_OFFSET + 64 * choose.randrange(2000)
+        client.arena[at : at + 4096] = choose.randbytes(4096)
+    marker = client.command(Op.MARKER)
+    client.send(Op.WATCH, marker)
+    while client.notice()[1] != marker:
+        pass
+    assert client.session.counters.kernel("scale").members_used == {2: 40}

@@ -186,22 +186,24 @@ cl_int sdi_clSetUserEventStatus(cl_event event, cl_int status)
 
 /* ---- callbacks --------------------------------------------------------------------------------------------- */
 
+/* Those for earlier statuses first, whatever the order of registration. */
 void sdi_event_fire(cl_event event, int status)
 {
     struct sdi_call *due = NULL, **end = &due;
-    for (struct sdi_call **at = &event->callbacks; *at;) {
-        struct sdi_call *call = *at;
-        if (status >= 0 && status > call->status) {
-            at = &call->next;
-            continue;
+    for (int level = CL_SUBMITTED; level >= CL_COMPLETE && level >= status; level--)
+        for (struct sdi_call **at = &event->callbacks; *at;) {
+            struct sdi_call *call = *at;
+            if (call->status != level) {
+                at = &call->next;
+                continue;
+            }
+            *at = call->next;
+            call->next = NULL;
+            *end = call;
+            end = &call->next;
         }
-        *at = call->next;
-        call->next = NULL;
-        if (status < 0)
-            call->status = status;
-        *end = call;
-        end = &call->next;
-    }
+    for (struct sdi_call *call = due; call && status < 0; call = call->next)
+        call->status = status;
     if (due)
         sdi_caller_post(due);
 }
