@@ -1,6 +1,7 @@
 # make demo    run two OpenCL programs on 1, 2 and 4 devices that look like one
 # make test    run the tests            (ARGS="tests/cli -k env" picks some)
 # make bench   measure what sdi costs   (ARGS=--quick for a short run)
+# make cts     run the Khronos conformance tests that CTS=<folder of built binaries> NAMES=<folder of lists> name
 # make lint    ruff, mypy and the C compiler's warnings
 # make clean   remove everything that make made
 #
@@ -16,7 +17,7 @@ CACHES := $(CURDIR)/build/test-cache
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 ARGS ?=
 
-.PHONY: help demo test bench lint clean install prepare
+.PHONY: help demo test bench cts lint clean install prepare
 
 help:
 	@sed -n 's/^# \(make [a-z]* \)/\1/p' Makefile
@@ -47,6 +48,9 @@ test: install
 
 bench: install
 	@$(PY) bench/overhead.py $(ARGS)
+
+cts: install
+	@$(PY) tools/cts.py $(CTS) $(NAMES) $(ARGS)
 
 lint: install
 	@$(PY) -m ruff check .

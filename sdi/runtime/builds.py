@@ -5,15 +5,16 @@ It runs on a build thread.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from sdi.clc import CompiledProgram, compile_source
 from sdi.clc.base_header import Language
 from sdi.clc.compile import compile_object, compile_text
 from sdi.clc.link import link_options, merge
 from sdi.clc.objects import pack_objects, unpack_objects
-from sdi.devices.base import Device, KernelFacts
+from sdi.devices.base import Device, DeviceProgram, KernelFacts
 from sdi.errors import BuildError, Status
 from sdi.runtime.access import access_of
 from sdi.runtime.explain import note_kernel
@@ -29,6 +30,33 @@ class Compiled:
     log: str
 
 
+_PROGRAMS_MAX = 32
+
+
+class ProgramCache:
+    """Members' programs by their text: a driver takes long to build one, and applications build one again.
+
+    Owned by: the build thread.
+    """
+
+    def __init__(self) -> None:
+        self._found: OrderedDict[tuple[str, tuple[str, ...]], tuple[DeviceProgram, ...]] = OrderedDict()
+
+    def programs(self, compiled: CompiledProgram, devices: Sequence[Device]) -> tuple[DeviceProgram, ...]:
+        """The programs for all ``devices``, which are always the same.  Raises BuildError."""
+        key = (compiled.text, compiled.member_options)
+        found = self._found.get(key)
+        if found is None:
+            found = tuple(device.build(*key) for device in devices)
+            if not compiled.tree.has_global_variables:  # those are each program's own
+                self._found[key] = found
+        if key in self._found:
+            self._found.move_to_end(key)
+        if len(self._found) > _PROGRAMS_MAX:
+            self._found.popitem(last=False)
+        return found
+
+
 @dataclass(frozen=True, slots=True)
 class Target:
     """What programs are built for.
@@ -40,6 +68,7 @@ class Target:
     devices: Sequence[Device]
     verified: bool = False
     explained: bool = False
+    cache: ProgramCache = field(default_factory=ProgramCache)
 
     @property
     def language(self) -> Language:
@@ -93,7 +122,7 @@ def rebuild(data: bytes, target: Target) -> Build:
 
 def _for_members(compiled: CompiledProgram, target: Target) -> Build:
     devices = target.devices
-    programs = tuple(device.build(compiled.text, compiled.member_options) for device in devices)
+    programs = target.cache.programs(compiled, devices)
     facts = tuple(
         _weakest([d.kernel_facts(p, model.name) for d, p in zip(devices, programs, strict=True)])
         for model in compiled.kernels

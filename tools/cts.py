@@ -1,0 +1,123 @@
+"""Runs named subtests of the Khronos OpenCL-CTS on the plain driver and on images, and prints a table.
+
+``python tools/cts.py CTS NAMES [--members 1,2,3] [--split always] [--only BINARY]...``
+
+CTS: the folder with the suite's built programs (``.../events/test_events`` anywhere below it).  NAMES: a
+folder with one ``<binary>.txt`` per program, a subtest's name per line.  The suite is no part of sdi.
+Ends with 1 when a subtest passes on the plain driver and not on an image, or is skipped on an image only;
+names about partitioning devices are counted apart.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+LIMIT_S = 300.0
+_RESULT = re.compile(r"^(\w+) (passed|skipped|FAILED)\s*$", re.MULTILINE)
+_NOT_SUPPORTED = re.compile(r"^(\w+) test not supported", re.MULTILINE)
+_STARTED = re.compile(r"^(\w+)\.\.\.\s*$", re.MULTILINE)
+
+
+@dataclass(slots=True)
+class Results:
+    """What one program said of its subtests: passed, skipped, failed or ended (hung, crashed)."""
+
+    by_name: dict[str, str] = field(default_factory=dict)
+    seconds: float = 0.0
+
+    def counts(self) -> str:
+        """As ``27``, ``25 + 2 skipped`` or ``24 + 1 failed``."""
+        found = Counter(self.by_name.values())
+        rest = [f"{found[what]} {what}" for what in ("skipped", "failed", "ended") if found[what]]
+        return " + ".join([str(found["passed"]), *rest])
+
+
+def environ(members: int, split: str) -> dict[str, str]:
+    """For the plain driver (0 members), or an image."""
+    environ = {name: text for name, text in os.environ.items() if not name.startswith(("SDI_", "OCL_ICD_"))}
+    environ |= {"CL_PLATFORM_INDEX": "0", "CL_DEVICE_INDEX": "0", "CL_DEVICE_TYPE": "CL_DEVICE_TYPE_CPU"}
+    if members:
+        command = [sys.executable, "-m", "sdi.cli", "env", "--vendors"]
+        vendors = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+        environ |= {"OCL_ICD_VENDORS": vendors.strip(), "SDI_NUM_GPUS": str(members), "SDI_SPLIT": split}
+    return environ
+
+
+def run(program: Path, names: list[str], settings: dict[str, str]) -> Results:
+    """Run subtests; after one that hangs or ends the program, the rest in a new process."""
+    results, left, began = Results(), list(names), time.monotonic()
+    while left:
+        try:
+            ended = subprocess.run(
+                ["stdbuf", "-oL", program, *left],
+                cwd=program.parent,
+                env=settings,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                timeout=LIMIT_S,
+                check=False,
+            )
+            output = ended.stdout
+        except subprocess.TimeoutExpired as late:
+            output = late.stdout or b""
+        text = output.decode("utf-8", "replace")
+        found = {name: what.lower() for name, what in _RESULT.findall(text)}
+        found |= dict.fromkeys(_NOT_SUPPORTED.findall(text), "skipped")
+        results.by_name |= {name: found[name] for name in left if name in found}
+        left = [name for name in left if name not in found]
+        if left:
+            culprit = next((name for name in reversed(_STARTED.findall(text)) if name in left), left[0])
+            results.by_name[culprit] = "ended"
+            left.remove(culprit)
+    results.seconds = time.monotonic() - began
+    return results
+
+
+def main(arguments: list[str]) -> int:
+    """Run everything; print the table and every difference from the plain driver."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("cts", type=Path)
+    parser.add_argument("names", type=Path)
+    parser.add_argument("--members", default="1,2,3")
+    parser.add_argument("--split", choices=("always", "auto", "never"), default="always")
+    parser.add_argument("--only", action="append", default=[])
+    given = parser.parse_args(arguments)
+    images = [int(number) for number in given.members.split(",")]
+    worse: list[str] = []
+    print(f"| binary | plain | {' | '.join(f'N={n}' for n in images)} | seconds |")
+    print("|---|---|" + "---|" * len(images) + "---|")
+    for listed in sorted(given.names.glob("*.txt")):
+        if given.only and listed.stem not in given.only:
+            continue
+        program = next((p for p in given.cts.rglob(f"test_{listed.stem}") if p.is_file()), None)
+        if program is None:
+            print(f"| {listed.stem} | not built |", flush=True)
+            continue
+        names = listed.read_text(encoding="utf-8").split()
+        plain = run(program.resolve(), names, environ(0, given.split))
+        found = [run(program.resolve(), names, environ(n, given.split)) for n in images]
+        cells = [plain.counts(), *(each.counts() for each in found)]
+        seconds = " ".join(f"{each.seconds:.0f}" for each in (plain, *found))
+        print(f"| {listed.stem} | {' | '.join(cells)} | {seconds} |", flush=True)
+        for n, each in zip(images, found, strict=True):
+            worse += [
+                f"{listed.stem} {name}, N={n}: {what}, plain: {plain.by_name[name]}"
+                for name, what in sorted(each.by_name.items())
+                if what != "passed" and what != plain.by_name[name]
+            ]
+    print("\n".join(worse) or "every name ends as on the plain driver")
+    return 1 if worse else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
