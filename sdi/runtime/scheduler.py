@@ -85,7 +85,9 @@ Action = Issue | StartTransfer | Publish
 
 @dataclass(slots=True, eq=False)
 class _Queue:
-    """``last``: tail of an in-order queue, or the last barrier; ``since``: unfinished nodes after it."""
+    """``last``: tail of an in-order queue, or the last barrier; ``since``: unfinished nodes after the last
+    barrier without a wait list.
+    """
 
     in_order: bool
     last: Node | None = None
@@ -157,10 +159,13 @@ class SchedulerCore:
                 for other in owner.since:
                     self._depend(node, other, False)
             if isinstance(command, Marker) and command.barrier:
-                owner.last, owner.since = node, []
+                owner.last = node
+                if not waits:
+                    owner.since = []
             else:
-                owner.since = [n for n in owner.since if n.stage is not Stage.FINISHED]
                 owner.since.append(node)
+            # A barrier with a wait list waits for that alone: what is before it stays in the list.
+            owner.since = [n for n in owner.since if n.stage is not Stage.FINISHED]
         for wait in waits:
             self._depend(node, self._nodes.get(wait), True)
         actions: list[Action] = []

@@ -193,6 +193,23 @@ def test_a_barrier_of_an_out_of_order_queue_separates_what_is_before_and_after(s
     shell.drain()
 
 
+@pytest.mark.parametrize("barrier", [False, True])
+def test_who_waits_for_all_also_waits_for_what_is_before_a_barrier_with_a_wait_list(
+    shell: Shell, barrier: bool
+) -> None:
+    shell.enqueue(300, 1, FILL)
+    shell.enqueue(300, 2, FILL)
+    shell.enqueue(300, 3, Marker(barrier=True), (2,))
+    shell.enqueue(300, 4, Marker(barrier=barrier))
+    shell.issue()
+    shell.issue()
+    first, second = shell.running
+    shell.complete(second)
+    assert list(shell.finished) == [2, 3]
+    shell.complete(first)
+    assert list(shell.finished) == [2, 3, 1, 4]
+
+
 def test_ten_thousand_commands_behind_one_user_event_are_released_within_the_bound(shell: Shell) -> None:
     shell.check_each_step = False
     shell.core.create_user_event(1, 1)
