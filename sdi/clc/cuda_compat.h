@@ -201,6 +201,12 @@ template<class To, class From> constexpr _CL To _cl_as(From a) {
   }
 }
 
+// A parameter of a kernel whose type is aligned to more than 16 bytes.
+template<class T> struct alignas(16) _cl_boxed {
+  unsigned bytes[sizeof(T) / 4];
+  __device__ __forceinline__ T value() const { return __builtin_bit_cast(T, *this); }
+};
+
 // Conversions.  Roundings: 0 to even, 1 to zero, 2 up, 3 down, -1 as the language has it.
 #define _CL_ROUND(R, call, ...) \
   ((R) == 1 ? call##z(__VA_ARGS__) : (R) == 2 ? call##u(__VA_ARGS__) : (R) == 3 ? call##d(__VA_ARGS__) : call##n(__VA_ARGS__))

@@ -27,6 +27,8 @@ SYMBOL_PREFIX = "sdi_k_"
 LOCAL_ALIGNMENT = 128
 """Alignment of ``__local`` arguments: that of the largest vector."""
 GRID_NBYTES = 40
+PARAMETER_ALIGNMENT = 16
+"""No parameter is aligned to more: how compilers place larger ones is written nowhere (they differ)."""
 _DYNAMIC = "_cl_dynamic"
 _HIDDEN = "__sdi_launch"
 _SHIFT = re.compile(r"__sdi_launch\.shift\[\d+\]")
@@ -45,7 +47,10 @@ class ParameterKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class CudaParameter:
-    """A parameter: bytes and alignment in the parameter block (8 and 8 for POINTER, 4 and 4 for LOCAL)."""
+    """A parameter: bytes and alignment in the parameter block (8 and 8 for POINTER, 4 and 4 for LOCAL).
+
+    ``alignment`` is at most ``PARAMETER_ALIGNMENT``.
+    """
 
     kind: ParameterKind
     nbytes: int
@@ -201,6 +206,13 @@ class _Emitter:
                 pointer = self.types.value(parameter.type, parameter)
                 declared = self.types.declare(parameter.type, name, parameter)
                 locals_.append(f"{declared} = ({pointer})({_DYNAMIC} + _cl_at_{parameter.name});")
+            elif self._alignment(parameter) > PARAMETER_ALIGNMENT:
+                parameters.append(
+                    f"const _cl_boxed<{self.types.plain(parameter.type, parameter)}> _cl_in_{parameter.name}"
+                )
+                if parameter.name:
+                    declared = self.types.declare(parameter.type, name, parameter)
+                    locals_.append(f"{declared} = _cl_in_{parameter.name}.value();")
             else:
                 parameters.append(self.types.declare(parameter.type, name, parameter))
         parameters.append(f"const _cl_grid {GRID}")
@@ -215,6 +227,11 @@ class _Emitter:
             for each in function.body.children
         )
         return f"{head} {{ {' '.join(locals_)} {{ {body}\n}} }}\n"
+
+    def _alignment(self, parameter: Node) -> int:
+        """Of a parameter that is a value; 0 of others."""
+        is_value = argument_kind(parameter.type) is ArgumentKind.VALUE
+        return self.program.alignments.get(parameter.type.canonical, 0) if is_value else 0
 
     def _unshifted(self, statement: Node) -> str:
         """What stands for a statement that shifts a pointer, which the launch has done; else nothing.
@@ -242,7 +259,7 @@ class _Emitter:
             elif kind is ArgumentKind.LOCAL:
                 parameters.append(CudaParameter(ParameterKind.LOCAL, 4, 4))
             elif kind is ArgumentKind.VALUE and parameter.type.form is not Form.OTHER:
-                alignment = self.program.alignments[parameter.type.canonical]
+                alignment = min(self._alignment(parameter), PARAMETER_ALIGNMENT)
                 parameters.append(CudaParameter(ParameterKind.VALUE, parameter.type.nbytes, alignment))
             else:
                 raise UnknownConstruct(parameter, f"'{parameter.type.spelling}': images and samplers")
