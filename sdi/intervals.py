@@ -130,6 +130,16 @@ class RangeMap(Generic[V]):
         """The one value when the whole map has one interval, else None."""
         return self._values[0] if len(self._values) == 1 else None
 
+    def key(self) -> tuple[tuple[int, ...], tuple[V, ...]]:
+        """Equal for equal maps."""
+        return tuple(self._starts), tuple(self._values)
+
+    def copy(self) -> RangeMap[V]:
+        """A map with the same values that changes by itself."""
+        made = RangeMap(self.nbytes, self._values[0])
+        made._starts, made._values = list(self._starts), list(self._values)
+        return made
+
     def items(self, over: ByteRange) -> Iterator[tuple[ByteRange, V]]:
         """Intervals that overlap ``over``, cut to it, in order."""
         self._check(over)

@@ -6,29 +6,27 @@ only one piece may write stay there, the others are brought together with twins 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 from typing import Literal
 
-from sdi.clc import pack_hidden
-from sdi.devices.base import BoundArgument, LocalBytes
 from sdi.devices.join import join
 from sdi.devices.ticket import Ticket
 from sdi.errors import ClError, Status
 from sdi.ndrange import GroupBox, Int3, NDRange
 from sdi.partition.gain import estimate, loss
 from sdi.partition.table import cuts
-from sdi.runtime.arguments import LocalSize, Pointer, decode_arguments
+from sdi.runtime.arguments import Pointer, decode_arguments
 from sdi.runtime.commands import Launch
 from sdi.runtime.counters import Counters
-from sdi.runtime.plan import BufferPlan, LaunchPlan, candidate_plans, cost, make_plan, moved_nbytes
+from sdi.runtime.issue import Issuer
+from sdi.runtime.plan import LaunchPlan, candidate_plans, cost, make_plan, moved_nbytes
 from sdi.runtime.programs import Binding, Build, Kernel
 from sdi.runtime.steps import Steps
 from sdi.runtime.verify import Verifier
-from sdi.runtime.waves import Bound, Wave, make_waves
+from sdi.runtime.waves import Wave, make_waves
 from sdi.sampling.model import Bounds
 from sdi.sampling.whole import WholeAccess
-from sdi.vmem.directory import HOST, member_memory
+from sdi.vmem.directory import member_memory
 from sdi.vmem.memory import VirtualMemory
 from sdi.vmem.placement import GRANULE_NBYTES
 
@@ -56,6 +54,7 @@ class Launcher:
         self._split = split
         self._counters = counters
         self._verifier = verifier
+        self._issuer = Issuer(memory)
         self._builds: dict[int, Build] = {}
 
     def add(self, build_id: int, build: Build) -> None:
@@ -82,18 +81,26 @@ class Launcher:
             binding = self._bind(kernel, launch)
             kernel.keep(key, binding)
         binding.launches += 1
-        first = 0 if len(binding.plan.boxes) > 1 else self._best_member(binding.plan)
-        members = range(first, first + len(binding.plan.boxes))
+        is_split = len(binding.plan.boxes) > 1
+        first = 0 if is_split or len(self._devices) == 1 else self._best_member(binding.plan)
+        placement = self._memory.placement
         tickets: list[Ticket] = []
         for wave in binding.waves:
-            wanted = wave.places(first)
-            while waits := self._memory.placement.reserve(wanted):
-                yield waits
-            run = partial(self._run, build, kernel, binding, wave, first)
-            if self._verifier is not None and len(members) > 1 and len(binding.waves) == 1:
-                tickets += self._verifier.launch(build, kernel, binding, run)
+            if wave.placed != (first, placement.generation):
+                wanted = wave.places(first)
+                while waits := placement.reserve(wanted):
+                    yield waits
+                wave.placed = (first, placement.generation)
+                wave.extents = tuple(self._memory.extent(buffer, member) for buffer, member, _ in wanted)
             else:
-                tickets += run()
+                placement.touch(wave.extents)
+            if self._verifier is not None and is_split and len(binding.waves) == 1:
+                run = partial(self._issuer.issue, build, kernel, binding, wave, first)
+                issued = self._verifier.launch(build, kernel, binding, run)
+            else:
+                issued = self._issuer.issue(build, kernel, binding, wave, first)
+                self._measure(kernel, binding, wave, issued)
+            tickets = tickets + issued if tickets else issued
         self._memory.accounting.events.waves += len(binding.waves) - 1
         self._counters.ran(kernel, binding, first)
         return tickets
@@ -191,142 +198,18 @@ class Launcher:
         ]
         return missing.index(min(missing))
 
-    def _run(self, build: Build, kernel: Kernel, binding: Binding, wave: Wave, first: int) -> list[Ticket]:
-        """Bring in what is stale, launch the pieces, bring together what several of them wrote."""
-        memory, plan = self._memory, wave.plan
-        members = [first + k for k in wave.members]
-        accounting = memory.accounting
-        for used in plan.buffers:
-            accounting.cause = used.cause
-            for merged in used.merged:
-                memory.fetch_host(used.buffer, merged.over)
-        for k, member in enumerate(members):
-            for used in plan.buffers:
-                accounting.cause = used.cause
-                if used.buffer.id in wave.mapped:
-                    for part in used.pieces[k].needs.ranges:
-                        memory.fetch_host(used.buffer, part)
-                    continue
-                for merged in used.merged:
-                    if k in merged.pieces:
-                        memory.fetch(used.buffer, member, merged.over, same_undefined=True)
-                for part in used.pieces[k].needs.ranges:
-                    memory.fetch(used.buffer, member, part, same_undefined=False)
-            bound = wave.bound.get(member)
-            if bound is None or any(
-                extent is not used.buffer.extents[member]
-                for extent, used in zip(bound[1], plan.buffers, strict=True)
-                if used.buffer.id not in wave.mapped
-            ):
-                wave.bound[member] = self._bind_on(build, kernel, binding, wave, member, plan.boxes[k])
-        # From here on nothing raises: a wave is issued on all its members or on none.
-        tickets = [self._launch(binding, wave, member, k) for k, member in enumerate(members)]
-        self._measure(kernel, binding, tickets)
-        launches = list(tickets)
-        for used in plan.buffers:
-            accounting.cause = used.cause
-            if used.buffer.id in wave.mapped:
-                self._launched_in_arena(used, launches)
-                continue
-            for k, piece in enumerate(used.pieces):
-                for part in piece.owns.ranges:
-                    used.buffer.directory.wrote(member_memory(members[k]), part)
-            for merged in used.merged:
-                launched = [(members[k], launches[k]) for k in merged.pieces]
-                tickets.append(
-                    memory.merge(used.buffer, merged.over, launched, used.unit_nbytes, used.smallest_nbytes)
-                )
-            memory.after_kernel(used.buffer, members)
-        return tickets
-
-    def _launch(self, binding: Binding, wave: Wave, member: int, k: int) -> Ticket:
-        """Launch box ``k`` on ``member`` behind everything that conflicts with it there."""
-        here, plan, ndrange = member_memory(member), wave.plan, binding.ndrange
-        waits: list[Ticket] = []
-        for used in plan.buffers:
-            hazards = used.buffer.hazards[HOST if used.buffer.id in wave.mapped else here]
-            piece = used.pieces[k]
-            for part in piece.needs.ranges:
-                waits += hazards.before_read(part)
-            for part in piece.owns.ranges:
-                waits += hazards.before_write(part)
-            for merged in used.merged:
-                if k in merged.pieces:
-                    waits += hazards.before_write(merged.over)
-        device = self._devices[member]
-        box = plan.boxes[k]
-        bound = wave.bound[member][0]
-        ticket = device.launch(bound, box.extent, ndrange.local_size, ndrange.work_dim, waits)
-        device.flush()
-        for used in plan.buffers:
-            if used.buffer.id in wave.mapped:
-                continue  # until all pieces are launched: they do not wait for each other
-            hazards = used.buffer.hazards[here]
-            piece = used.pieces[k]
-            for part in piece.needs.ranges:
-                hazards.read_by(part, ticket)
-            for part in piece.owns.ranges:
-                hazards.written_by(part, ticket)
-            for merged in used.merged:
-                if k in merged.pieces:
-                    hazards.written_by(merged.over, ticket)
-        return ticket
-
-    def _launched_in_arena(self, used: BufferPlan, launches: Sequence[Ticket]) -> None:
-        """All pieces work on the arena's bytes of one buffer: what comes next waits for all of them."""
-        everyone = Ticket()
-        join(launches, everyone.complete)
-        hazards = used.buffer.hazards[HOST]
-        for piece in used.pieces:
-            for part in piece.needs.ranges:
-                hazards.read_by(part, everyone)
-        for written in (
-            *(part for piece in used.pieces for part in piece.owns.ranges),
-            *(merged.over for merged in used.merged),
-        ):
-            hazards.written_by(written, everyone)
-            used.buffer.directory.wrote(HOST, written)
-
-    def _measure(self, kernel: Kernel, binding: Binding, tickets: list[Ticket]) -> None:
+    def _measure(self, kernel: Kernel, binding: Binding, wave: Wave, issued: list[Ticket]) -> None:
         """Learn the kernel's time per group from some launches."""
         if self._split != "auto" or not (binding.launches <= 4 or binding.launches % 64 == 0):
             return
-        launched = list(tickets)
-        groups = sum(binding.groups)
+        launched = issued[: len(wave.members)]
+        groups = sum(box.total_groups for box in wave.plan.boxes)
 
         def record(error: BaseException | None) -> None:
             if error is None:
                 kernel.time.record(sum(t.end_ns - t.start_ns for t in launched), groups)
 
         join(launched, record)
-
-    def _bind_on(
-        self, build: Build, kernel: Kernel, binding: Binding, wave: Wave, member: int, box: GroupBox
-    ) -> Bound:
-        """Set the arguments of one piece on one member."""
-        shifts: list[int] = []
-        arguments: list[BoundArgument] = []
-        for value in binding.values:
-            match value:
-                case Pointer(buffer=0):
-                    shifts.append(0)
-                    arguments.append(None)
-                case Pointer():
-                    buffer = self._memory.buffer(value.buffer)
-                    if value.buffer in wave.mapped:
-                        shifts.append(-value.offset)
-                        arguments.append(self._memory.mapped(buffer, member))
-                    else:
-                        extent = self._memory.extent(buffer, member)
-                        shifts.append(extent.over.start - value.offset)
-                        arguments.append(extent.device_buffer)
-                case LocalSize():
-                    arguments.append(LocalBytes(value.nbytes))
-                case bytes():
-                    arguments.append(value)
-        arguments.append(pack_hidden(kernel.model, binding.ndrange, box, shifts))
-        bound = self._devices[member].bind(build.programs[member], kernel.model.name, arguments)
-        return bound, tuple(used.buffer.extents[member] for used in wave.plan.buffers)
 
 
 def choose_local_size(global_size: Int3, limit: int = LOCAL_ITEMS_MAX) -> Int3:

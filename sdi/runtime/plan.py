@@ -59,6 +59,13 @@ class BufferPlan:
     smallest_nbytes: int
     cause: str
 
+    def written(self, k: int) -> list[ByteRange]:
+        """All that piece k may write: disjoint, in order."""
+        found = list(self.pieces[k].owns.ranges)
+        if self.merged:
+            found = sorted([*found, *(merged.over for merged in self.merged if k in merged.pieces)])
+        return found
+
 
 @dataclass(frozen=True, slots=True)
 class LaunchPlan:

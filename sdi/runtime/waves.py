@@ -15,13 +15,40 @@ from sdi.ndrange import GroupBox, Int3
 from sdi.partition.slabs import cut
 from sdi.runtime.plan import BufferPlan, LaunchPlan
 from sdi.vmem.buffer import Extent, VirtualBuffer
+from sdi.vmem.directory import State
+from sdi.vmem.hazards import Use
+from sdi.vmem.memory import Transfer
 from sdi.vmem.placement import GRANULE_NBYTES, Wanted, rounded
 
 WAVES_MAX = 1024
 
 MakePlan = Callable[[tuple[GroupBox, ...]], LaunchPlan]
-Bound = tuple[BoundKernel, tuple[Extent | None, ...]]
-"""A kernel with its arguments set, and the extents that these name."""
+
+
+@dataclass(slots=True, eq=False)
+class Bound:
+    """A kernel with its arguments set on one member.
+
+    ``extents``: what the arguments name.  ``uses``: per buffer of the plan, what it reads and writes of it.
+    ``generation``: of the placement when these extents were last seen to be the buffers' own.
+    """
+
+    kernel: BoundKernel
+    extents: tuple[tuple[VirtualBuffer, Extent], ...]
+    uses: tuple[Use, ...]
+    generation: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Step:
+    """What one launch does to the residency of its buffers: what moves first, and the states it leaves."""
+
+    transfers: tuple[Transfer, ...]
+    after: tuple[State, ...]
+
+
+States = tuple[int, tuple[State | None, ...]]
+"""The first member, and the state of each buffer of the plan."""
 
 
 @dataclass(slots=True, eq=False)
@@ -30,7 +57,9 @@ class Wave:
 
     ``wanted``: per box, what must have a place on its member, None for any place (nothing is touched).
     ``mapped``: buffers that the members use in the arena instead.  ``bound``: by member, once it was needed
-    there.
+    there.  ``steps``: what was planned before, by the states that were found.  ``is_repeatable``: it leaves
+    residency in a state that depends on nothing but the one that it found.  ``placed``: first member and
+    generation of the placement when all that is wanted had its place, in ``extents``.
     """
 
     plan: LaunchPlan
@@ -38,6 +67,13 @@ class Wave:
     wanted: tuple[tuple[tuple[VirtualBuffer, ByteRange | None], ...], ...]
     mapped: frozenset[int]
     bound: dict[int, Bound] = field(default_factory=dict)
+    steps: dict[States, Step] = field(default_factory=dict)
+    is_repeatable: bool = field(init=False)
+    placed: tuple[int, int] = (-1, -1)
+    extents: tuple[Extent, ...] = ()
+
+    def __post_init__(self) -> None:
+        self.is_repeatable = not self.mapped and not any(used.merged for used in self.plan.buffers)
 
     def places(self, first: int) -> list[Wanted]:
         """``wanted`` with the members' numbers."""

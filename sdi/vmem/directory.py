@@ -5,6 +5,7 @@ Pure: it plans copies and performs none.  Source: papers/1 section 3.6, with dat
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
@@ -13,6 +14,8 @@ from sdi.intervals import ByteRange, RangeMap, RangeSet, coalesce
 HOST = 0
 """The host memory's number; member k is memory k + 1."""
 
+State = RangeMap[int]
+"""All holders of a buffer at one time; equal states of one directory are the same object.  Never changed."""
 
 _UNDEFINED = 1 << 62
 """Marks bytes that nobody has written yet: the arena's content stands for them where it matters."""
@@ -32,6 +35,11 @@ class Copy:
     over: ByteRange
 
 
+_STATES_MAX = 64
+_STATE_INTERVALS_MAX = 1024
+"""Finer states are not worth remembering."""
+
+
 class Directory:
     """Holders of one root buffer of ``nbytes`` bytes, which starts undefined, or ``defined`` on the host.
 
@@ -39,11 +47,38 @@ class Directory:
     issued actions.  Owned by: sdi-scheduler.
     """
 
-    __slots__ = ("_holders", "nbytes")
+    __slots__ = ("_holders", "_state", "_states", "nbytes")
 
     def __init__(self, nbytes: int, defined: bool = False) -> None:
         self.nbytes = nbytes
         self._holders = RangeMap[int](nbytes, 1 << HOST | (0 if defined else _UNDEFINED))
+        self._state: State | None = None  # what _holders is, if that is known
+        self._states: OrderedDict[object, State] = OrderedDict()
+
+    def state(self) -> State | None:
+        """The present state, to compare by identity and to ``enter`` again; None if it is too fine for that.
+
+        A launch that is repeated finds its buffers in the same few states again and again.
+        """
+        if self._state is None and len(self._holders) <= _STATE_INTERVALS_MAX:
+            key = self._holders.key()
+            known = self._states.setdefault(key, self._holders)
+            self._states.move_to_end(key)
+            if len(self._states) > _STATES_MAX:
+                self._states.popitem(last=False)
+            self._state = self._holders = known
+        return self._state
+
+    def enter(self, state: State) -> None:
+        """Be in ``state``, which was this directory's before; O(1)."""
+        self._state = self._holders = state
+
+    def _changing(self) -> RangeMap[int]:
+        """The holders, to be changed."""
+        if self._state is not None:
+            self._holders = self._holders.copy()
+            self._state = None
+        return self._holders
 
     def is_current(self, memory: int, over: ByteRange) -> bool:
         """Whether ``memory`` holds all of ``over``."""
@@ -87,7 +122,7 @@ class Directory:
                 copies[-1] = Copy(source, memory, ByteRange(last.over.start, part.stop))
             else:
                 copies.append(Copy(source, memory, part))
-        self._holders.update(over, lambda mask: mask if mask & skip else mask | bit)
+        self._changing().update(over, lambda mask: mask if mask & skip else mask | bit)
         return copies
 
     def stale_nbytes(self, memory: int, ranges: RangeSet) -> int:
@@ -105,21 +140,23 @@ class Directory:
 
     def wrote(self, memory: int, over: ByteRange) -> None:
         """``memory`` is the only holder of ``over`` from now on."""
-        self._holders.assign(over, 1 << memory)
+        self._changing().assign(over, 1 << memory)
 
     def copied(self, memory: int, over: ByteRange) -> None:
         """``memory`` holds ``over`` too from now on."""
         bit = 1 << memory
-        self._holders.update(over, lambda mask: mask | bit)
+        self._changing().update(over, lambda mask: mask | bit)
 
     def define(self) -> None:
         """Undefined bytes become what the arena holds: one value for all memories."""
-        self._holders.update(ByteRange(0, self.nbytes), lambda mask: 1 << HOST if mask & _UNDEFINED else mask)
+        self._changing().update(
+            ByteRange(0, self.nbytes), lambda mask: 1 << HOST if mask & _UNDEFINED else mask
+        )
 
     def dropped(self, memory: int, over: ByteRange | None = None) -> None:
         """``memory`` no longer holds ``over`` (default: anything); it must not be a byte's only holder."""
         keep = ~(1 << memory)
-        self._holders.update(over or ByteRange(0, self.nbytes), lambda mask: mask & keep)
+        self._changing().update(over or ByteRange(0, self.nbytes), lambda mask: mask & keep)
 
     def only_in(self, memory: int, over: ByteRange) -> list[ByteRange]:
         """The parts of ``over`` that no other memory holds."""

@@ -1,22 +1,41 @@
-"""Hazards: which tickets an access to bytes of one memory has to wait for (RAW, WAR and WAW edges)."""
+"""Hazards: which tickets an access to bytes of one memory has to wait for (RAW, WAR and WAW edges).
+
+The bytes of a buffer are divided into *cells*, refined where accesses begin and end.  A launch that is
+repeated touches the same cells each time: ``Use`` looks them up once and again only after the division
+changed.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from bisect import bisect_right
+from collections.abc import Sequence
 
 from sdi.devices.ticket import Ticket
-from sdi.intervals import ByteRange, RangeMap
+from sdi.intervals import ByteRange
+
+_CELLS = 128
+"""So many cells may be there before neighbours that are alike become one."""
+_RANGES_MAX = 64
+"""An access to more ranges counts as one to all that lies between them."""
+_READERS = 4
+"""So many readers are kept before those that are done go."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Uses:
-    """The last issued writer of some bytes and the readers issued since."""
+class _Cell:
+    """Accesses to a run of bytes: the last issued writer and the readers issued since."""
 
-    writer: Ticket | None
-    readers: tuple[Ticket, ...]
+    __slots__ = ("readers", "writer")
 
+    def __init__(self, writer: Ticket | None, readers: list[Ticket]) -> None:
+        self.writer = writer
+        self.readers = readers
 
-_UNUSED = _Uses(None, ())
+    def tidy(self) -> None:
+        """Forget what is done.  A writer that failed stays."""
+        writer = self.writer
+        if writer is not None and writer.done and writer.error is None:
+            self.writer = None
+        self.readers = [reader for reader in self.readers if not reader.done]
 
 
 class Hazards:
@@ -24,46 +43,166 @@ class Hazards:
 
     ``before_*`` answers what to wait for; ``*_by`` records the ticket of the access that was issued.
     A writer that failed stays: its bytes are poisoned, and readers of them fail with its error.
+    ``generation`` changes with the division into cells.
     """
 
-    __slots__ = ("_uses",)
+    __slots__ = ("_cells", "_limit", "_starts", "generation", "nbytes")
 
     def __init__(self, nbytes: int) -> None:
-        self._uses = RangeMap[_Uses](nbytes, _UNUSED)
+        self.nbytes = nbytes
+        self.generation = 0
+        self._starts = [0]
+        self._cells = [_Cell(None, [])]
+        self._limit = _CELLS
 
     def before_read(self, over: ByteRange) -> list[Ticket]:
         """Tickets that make ``over`` true here; failed ones included, completed ones left out."""
-        found: dict[int, Ticket] = {}
-        for _, uses in self._uses.items(over):
-            writer = uses.writer
-            if writer is not None and not (writer.done and writer.error is None):
-                found[id(writer)] = writer
-        return list(found.values())
+        return self.use((over,), ()).waits()
 
     def before_write(self, over: ByteRange) -> list[Ticket]:
         """Tickets of all pending accesses to ``over``."""
-        found: dict[int, Ticket] = {}
-        for _, uses in self._uses.items(over):
-            for ticket in (uses.writer, *uses.readers):
-                if ticket is not None and not ticket.done:
-                    found[id(ticket)] = ticket
-        return list(found.values())
+        return self.use((), (over,)).waits()
 
     def read_by(self, over: ByteRange, ticket: Ticket) -> None:
-        """Record a read of ``over`` that is done when ``ticket`` is.  Forgets what is done on the way."""
-
-        def used(uses: _Uses) -> _Uses:
-            writer = uses.writer
-            if writer is not None and writer.done and writer.error is None:
-                writer = None
-            return _Uses(writer, (*(r for r in uses.readers if not r.done), ticket))
-
-        self._uses.update(over, used)
+        """Record a read of ``over`` that is done when ``ticket`` is."""
+        self.use((over,), ()).by(ticket)
 
     def written_by(self, over: ByteRange, ticket: Ticket) -> None:
         """Record that ``over`` holds its bytes once ``ticket`` is done."""
-        self._uses.assign(over, _Uses(ticket, ()))
+        self.use((), (over,)).by(ticket)
+
+    def use(self, reads: Sequence[ByteRange], writes: Sequence[ByteRange]) -> Use:
+        """An access that can be made any number of times.  Ranges are sorted and disjoint."""
+        return Use(self, _few(reads), _few(writes))
+
+    @property
+    def num_cells(self) -> int:
+        """Cells that the bytes are divided into now."""
+        return len(self._cells)
 
     def pending(self) -> list[Ticket]:
         """All tickets not done yet."""
-        return self.before_write(ByteRange(0, self._uses.nbytes))
+        return self.before_write(ByteRange(0, self.nbytes))
+
+    def divide(self, *accesses: Sequence[ByteRange]) -> list[list[_Cell]]:
+        """The cells that make up the ranges of each access."""
+        if len(self._cells) > self._limit:
+            self._merge()
+        for ranges in accesses:
+            for over in ranges:
+                if over.stop > self.nbytes:
+                    raise ValueError(f"range [{over.start}, {over.stop}) past the {self.nbytes} bytes")
+                self._split(over.start)
+                self._split(over.stop)
+        return [[cell for over in ranges for cell in self._within(over)] for ranges in accesses]
+
+    def check(self) -> None:
+        """Assert the invariants (for tests)."""
+        assert self._starts[0] == 0 and self._starts == sorted(set(self._starts))
+        assert self._starts[-1] < self.nbytes and len(self._starts) == len(self._cells)
+
+    def _within(self, over: ByteRange) -> list[_Cell]:
+        first = bisect_right(self._starts, over.start) - 1
+        return self._cells[first : bisect_right(self._starts, over.stop - 1)]
+
+    def _split(self, offset: int) -> None:
+        """Make a cell begin at ``offset``."""
+        at = bisect_right(self._starts, offset) - 1
+        if self._starts[at] == offset or offset == self.nbytes:
+            return
+        cell = self._cells[at]
+        self._starts.insert(at + 1, offset)
+        self._cells.insert(at + 1, _Cell(cell.writer, list(cell.readers)))
+        self.generation += 1
+
+    def _merge(self) -> None:
+        """Make neighbours with the same accesses one cell, idle ones above all."""
+        starts: list[int] = []
+        cells: list[_Cell] = []
+        for start, cell in zip(self._starts, self._cells, strict=True):
+            cell.tidy()
+            last = cells[-1] if cells else None
+            if last is None or last.writer is not cell.writer or last.readers != cell.readers:
+                starts.append(start)
+                cells.append(cell)
+        self._starts, self._cells = starts, cells
+        self._limit = max(_CELLS, 2 * len(cells))
+        self.generation += 1
+
+
+class Use:
+    """What one operation reads and writes of a buffer in one memory, each time it is issued."""
+
+    __slots__ = ("_changed", "_generation", "_hazards", "_read", "_reads", "_writes", "_written")
+
+    def __init__(self, hazards: Hazards, reads: Sequence[ByteRange], writes: Sequence[ByteRange]) -> None:
+        self._hazards = hazards
+        self._reads = reads
+        self._writes = writes
+        self._generation = -1
+        self._read: list[_Cell] = []  # and not written
+        self._changed: list[_Cell] = []  # read and written
+        self._written: list[_Cell] = []  # and not read
+
+    def waits(self, others: Sequence[Ticket] = ()) -> list[Ticket]:
+        """What the operation waits for now, each ticket once, after ``others``."""
+        found = dict.fromkeys(others)
+        self.gather(found)
+        return list(found)
+
+    def gather(self, found: dict[Ticket, None]) -> None:
+        """Add what the operation waits for."""
+        if self._generation != self._hazards.generation:
+            self._look_up()
+        for cell in self._read:
+            writer = cell.writer
+            if writer is not None and not (writer.done and writer.error is None):
+                found[writer] = None
+        for cell in self._changed:
+            writer = cell.writer
+            if writer is not None and not (writer.done and writer.error is None):
+                found[writer] = None
+            for reader in cell.readers:
+                if not reader.done:
+                    found[reader] = None
+        for cell in self._written:
+            writer = cell.writer
+            if writer is not None and not writer.done:
+                found[writer] = None
+            for reader in cell.readers:
+                if not reader.done:
+                    found[reader] = None
+
+    def by(self, ticket: Ticket) -> None:
+        """Record that the operation was issued and is done when ``ticket`` is."""
+        if self._generation != self._hazards.generation:
+            self._look_up()
+        for cell in self._read:
+            readers = cell.readers
+            if len(readers) >= _READERS:
+                cell.tidy()
+                readers = cell.readers
+            readers.append(ticket)
+        for cell in self._changed:
+            cell.writer = ticket
+            if cell.readers:
+                cell.readers = []
+        for cell in self._written:
+            cell.writer = ticket
+            if cell.readers:
+                cell.readers = []
+
+    def _look_up(self) -> None:
+        hazards = self._hazards
+        read, written = hazards.divide(self._reads, self._writes)
+        here, there = set(map(id, read)), set(map(id, written))
+        self._read = [cell for cell in read if id(cell) not in there]
+        self._changed = [cell for cell in written if id(cell) in here]
+        self._written = [cell for cell in written if id(cell) not in here]
+        self._generation = hazards.generation
+
+
+def _few(ranges: Sequence[ByteRange]) -> Sequence[ByteRange]:
+    if len(ranges) <= _RANGES_MAX:
+        return ranges
+    return (ByteRange(ranges[0].start, ranges[-1].stop),)

@@ -6,6 +6,7 @@ Source: papers/1 section 3.6.  Owned by: sdi-scheduler.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
@@ -20,7 +21,7 @@ from sdi.vmem.accounting import Accounting, BytesMoved
 from sdi.vmem.arena import Arena
 from sdi.vmem.buffer import Extent, VirtualBuffer
 from sdi.vmem.directory import HOST, Copy, Directory, member_memory
-from sdi.vmem.hazards import Hazards
+from sdi.vmem.hazards import Hazards, Use
 from sdi.vmem.host import HostWorker
 from sdi.vmem.links import Links
 from sdi.vmem.merge import Bytes, MergeResult, merge_diffs
@@ -29,6 +30,20 @@ from sdi.vmem.placement import Placement
 Coherence = Literal["lazy", "host"]
 _MERGE_TASK_NBYTES = 4 << 20
 """Merges are cut into tasks of this size, for several threads."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Transfer:
+    """A copy of bytes of ``buffer`` between two memories, which can be made any number of times.
+
+    ``leave``, ``arrive``: what it reads and writes there.  ``cause``: see ``Accounting``.
+    """
+
+    buffer: VirtualBuffer
+    copy: Copy
+    leave: Use
+    arrive: Use
+    cause: str
 
 
 class VirtualMemory:
@@ -109,72 +124,68 @@ class VirtualMemory:
 
     def fetch_host(self, buffer: VirtualBuffer, over: ByteRange) -> None:
         """Make ``over`` current in the arena; readers wait through the host's hazards."""
-        if buffer.directory.is_current(HOST, over):
-            return
-        for copy in buffer.directory.read(HOST, over, False, partial(self.links.choose, HOST)):
-            self._download(buffer, copy)
+        for transfer in self.plan_fetch(buffer, HOST, over, same_undefined=False):
+            self.perform(transfer)
 
     def fetch(self, buffer: VirtualBuffer, member: int, over: ByteRange, same_undefined: bool) -> None:
         """Make ``over``, which has a place on ``member``, current there, from wherever it comes soonest."""
-        memory = member_memory(member)
-        if buffer.directory.is_current(memory, over):
-            return
-        for copy in buffer.directory.read(memory, over, same_undefined, partial(self.links.choose, memory)):
-            if copy.source == HOST:
-                self._upload(buffer, member, copy.over)
-            elif self.links.through_host(copy.source, memory, copy.over.nbytes):
-                # Not by fetch_host: the directory already counts this member as a holder.
-                self._download(buffer, Copy(copy.source, HOST, copy.over))
-                buffer.directory.copied(HOST, copy.over)
-                self._upload(buffer, member, copy.over)
-            else:
-                self._peer_copy(buffer, copy)
+        for transfer in self.plan_fetch(buffer, member_memory(member), over, same_undefined):
+            self.perform(transfer)
 
-    def _download(self, buffer: VirtualBuffer, copy: Copy) -> None:
-        member, over = copy.source - 1, copy.over
-        host, there = buffer.hazards[HOST], buffer.hazards[copy.source]
-        extent = self.extent(buffer, member)
-        ticket = self.devices[member].download(
-            extent.device_buffer,
-            over.start - extent.over.start,
-            self.host_view(buffer, over),
-            [*there.before_read(over), *host.before_write(over)],
-        )
-        there.read_by(over, ticket)
-        host.written_by(over, ticket)
-        self.devices[member].flush()
-        self._copied(copy.source, HOST, over, ticket)
+    def plan_fetch(
+        self, buffer: VirtualBuffer, memory: int, over: ByteRange, same_undefined: bool
+    ) -> list[Transfer]:
+        """What has to be performed, in order, to make ``over`` current in ``memory``; it counts as done."""
+        directory = buffer.directory
+        if directory.is_current(memory, over):
+            return []
+        found: list[Transfer] = []
+        for copy in directory.read(memory, over, same_undefined, partial(self.links.choose, memory)):
+            source, part = copy.source, copy.over
+            if HOST not in (source, memory) and self.links.through_host(source, memory, part.nbytes):
+                found.append(self._transfer(buffer, Copy(source, HOST, part)))
+                directory.copied(HOST, part)
+                copy = Copy(HOST, memory, part)
+            found.append(self._transfer(buffer, copy))
+        return found
 
-    def _upload(self, buffer: VirtualBuffer, member: int, over: ByteRange) -> None:
-        memory = member_memory(member)
-        host, here = buffer.hazards[HOST], buffer.hazards[memory]
-        extent = self.extent(buffer, member)
-        ticket = self.devices[member].upload(
-            self.host_view(buffer, over),
-            extent.device_buffer,
-            over.start - extent.over.start,
-            [*host.before_read(over), *here.before_write(over)],
-        )
-        host.read_by(over, ticket)
-        here.written_by(over, ticket)
-        self._copied(HOST, memory, over, ticket)
+    def _transfer(self, buffer: VirtualBuffer, copy: Copy) -> Transfer:
+        over = (copy.over,)
+        leave, arrive = buffer.hazards[copy.source].use(over, ()), buffer.hazards[copy.target].use((), over)
+        return Transfer(buffer, copy, leave, arrive, self.accounting.cause)
 
-    def _peer_copy(self, buffer: VirtualBuffer, copy: Copy) -> None:
-        source, target, over = copy.source - 1, copy.target - 1, copy.over
-        there, here = buffer.hazards[copy.source], buffer.hazards[copy.target]
-        from_, to = self.extent(buffer, source), self.extent(buffer, target)
-        ticket = self.devices[target].peer_copy(
-            self.devices[source],
-            from_.device_buffer,
-            over.start - from_.over.start,
-            to.device_buffer,
-            over.start - to.over.start,
-            over.nbytes,
-            [*there.before_read(over), *here.before_write(over)],
-        )
-        there.read_by(over, ticket)
-        here.written_by(over, ticket)
-        self._copied(copy.source, copy.target, over, ticket)
+    def perform(self, transfer: Transfer) -> None:
+        """Issue a copy, behind everything that conflicts with it; both places are there."""
+        buffer, copy = transfer.buffer, transfer.copy
+        source, target, over = copy.source, copy.target, copy.over
+        found: dict[Ticket, None] = {}
+        transfer.leave.gather(found)
+        transfer.arrive.gather(found)
+        waits = list(found)
+        if target == HOST:
+            there, device = self.extent(buffer, source - 1), self.devices[source - 1]
+            host, start = self.host_view(buffer, over), over.start - there.over.start
+            ticket = device.download(there.device_buffer, start, host, waits)
+            device.flush()
+        elif source == HOST:
+            here, device = self.extent(buffer, target - 1), self.devices[target - 1]
+            host, start = self.host_view(buffer, over), over.start - here.over.start
+            ticket = device.upload(host, here.device_buffer, start, waits)
+        else:
+            there, here = self.extent(buffer, source - 1), self.extent(buffer, target - 1)
+            ticket = self.devices[target - 1].peer_copy(
+                self.devices[source - 1],
+                there.device_buffer,
+                over.start - there.over.start,
+                here.device_buffer,
+                over.start - here.over.start,
+                over.stop - over.start,
+                waits,
+            )
+        transfer.leave.by(ticket)
+        transfer.arrive.by(ticket)
+        self.accounting.cause = transfer.cause
+        self._copied(source, target, over, ticket)
 
     def _copied(self, source: int, target: int, over: ByteRange, ticket: Ticket) -> None:
         self.accounting.copied(source, target, over.nbytes)

@@ -6,7 +6,7 @@ Owned by: sdi-scheduler.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from sdi.devices.base import Device
 from sdi.devices.ticket import Ticket
@@ -36,7 +36,8 @@ def rounded(over: ByteRange, nbytes: int) -> ByteRange:
 class Placement:
     """The extents of all buffers on all members.
 
-    ``spill(buffer, over)`` issues the copies that make ``over`` current on the host.
+    ``spill(buffer, over)`` issues the copies that make ``over`` current on the host.  ``generation`` changes
+    with every place that is given or taken.
     """
 
     def __init__(
@@ -49,6 +50,7 @@ class Placement:
         self._devices = devices
         self._events = accounting.events
         self._spill = spill
+        self.generation = 0
         self._clock = 0
         self._placed: list[dict[int, VirtualBuffer]] = [{} for _ in devices]
         peaks = accounting.peak_nbytes
@@ -98,6 +100,12 @@ class Placement:
         )
         raise ClError(Status.MEM_OBJECT_ALLOCATION_FAILURE, asked)
 
+    def touch(self, extents: Iterable[Extent]) -> None:
+        """These are in use again."""
+        self._clock += 1
+        for extent in extents:
+            extent.used = self._clock
+
     def fits(self, member: int, over: ByteRange) -> bool:
         """Whether two such places can be made on the member at a time."""
         return over.nbytes + 2 * GRANULE_NBYTES <= self.heaps[member].capacity // 2
@@ -116,15 +124,13 @@ class Placement:
             exact = rounded(over, buffer.nbytes)
             extent = buffer.extents[member]
             while True:
-                grown = exact
+                sizes = [exact]
                 if extent is not None and not heap.tight:
-                    grown = ByteRange(min(exact.start, extent.over.start), max(exact.stop, extent.over.stop))
-                block = heap.take(grown.nbytes)
-                if block is None and grown != exact:
-                    grown = exact
-                    block = heap.take(exact.nbytes)
-                if block is not None:
-                    self._place(buffer, member, block, grown)
+                    both = ByteRange(min(exact.start, extent.over.start), max(exact.stop, extent.over.stop))
+                    sizes = [rounded(_ahead(extent.over, both, buffer.nbytes), buffer.nbytes), both, exact]
+                found = next(((b, size) for size in sizes if (b := heap.take(size.nbytes))), None)
+                if found is not None:
+                    self._place(buffer, member, *found)
                     break
                 waits = self._make_room(member, exact.nbytes, [b for b, _ in parts], wanted)
                 if waits:
@@ -154,6 +160,7 @@ class Placement:
             self._events.moves += 1
             self._move(buffer, member, old, new)
         buffer.extents[member] = new
+        self.generation += 1
 
     def _move(self, buffer: VirtualBuffer, member: int, old: Extent, new: Extent) -> None:
         memory = member_memory(member)
@@ -198,6 +205,7 @@ class Placement:
     def _give(self, buffer: VirtualBuffer, member: int, extent: Extent) -> None:
         """Take the buffer's place on the member away."""
         buffer.extents[member] = None
+        self.generation += 1
         self._placed[member].pop(buffer.id, None)
         pending = buffer.hazards[member_memory(member)].before_write(extent.over)
         self.heaps[member].give(Block(extent.device_buffer, extent.nbytes), pending)
@@ -236,6 +244,18 @@ class Placement:
                 f"of the {heap.capacity} that it has; {heap.refusal}",
             )
         return heap.pending(nbytes)
+
+
+def _ahead(old: ByteRange, new: ByteRange, nbytes: int) -> ByteRange:
+    """``new``, and half as much again where it is more than ``old``, which it holds.
+
+    So a range that grows step by step is moved a few times, not every time.
+    """
+    more = new.nbytes // 2
+    return ByteRange(
+        max(0, new.start - more) if new.start < old.start else new.start,
+        min(nbytes, new.stop + more) if new.stop > old.stop else new.stop,
+    )
 
 
 def _outside(over: ByteRange, inner: ByteRange) -> list[ByteRange]:

@@ -64,3 +64,32 @@ def test_a_dropped_memory_holds_nothing() -> None:
     directory.read(1, ByteRange(0, 8))
     directory.dropped(1)
     assert not directory.is_current(1, ByteRange(3, 4))
+
+
+def test_a_state_that_comes_again_is_the_same_object_and_can_be_entered() -> None:
+    directory = Directory(100, defined=True)
+    first = directory.state()
+    directory.wrote(1, ByteRange(0, 50))
+    directory.wrote(2, ByteRange(50, 100))
+    split = directory.state()
+    assert first is not None and split is not None and split is not first
+    directory.read(1, ByteRange(40, 60))
+    halo = directory.state()
+    directory.wrote(2, ByteRange(50, 100))
+    assert directory.state() is split is not halo
+    assert halo is not None
+    directory.enter(halo)
+    assert directory.is_current(1, ByteRange(0, 60)) and not directory.is_current(1, ByteRange(0, 61))
+    directory.wrote(1, ByteRange(0, 100))  # which must not change what the states say
+    directory.enter(halo)
+    assert directory.is_current(2, ByteRange(50, 100))
+    directory.enter(first)
+    assert directory.is_current(0, ByteRange(0, 100))
+    directory.check()
+
+
+def test_states_with_very_many_intervals_are_not_remembered() -> None:
+    directory = Directory(1 << 16, defined=True)
+    for start in range(0, 1 << 14, 8):
+        directory.wrote(1, ByteRange(start, start + 4))
+    assert directory.state() is None

@@ -1,0 +1,316 @@
+"""What a launch costs the service itself: its processor time per launch, with members that do nothing.
+
+``python bench/launches.py [--quick] [--profile CASE]`` prints one table.  Commands go through the engine as
+those of an in-order queue do; the members take every operation and complete it when the bench says so.
+"""
+
+from __future__ import annotations
+
+import argparse
+import cProfile
+import pstats
+import statistics
+import struct
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from sdi.devices.base import (  # noqa: E402
+    BoundArgument,
+    BoundKernel,
+    Device,
+    DeviceBuffer,
+    DeviceFacts,
+    DeviceProgram,
+    HostBytes,
+    KernelFacts,
+)
+from sdi.devices.ticket import Ticket  # noqa: E402
+from sdi.ndrange import Int3  # noqa: E402
+from sdi.runtime.builds import Target, build  # noqa: E402
+from sdi.runtime.commands import Launch  # noqa: E402
+from sdi.runtime.counters import Counters  # noqa: E402
+from sdi.runtime.engine import Engine  # noqa: E402
+from sdi.runtime.launcher import Launcher  # noqa: E402
+from sdi.runtime.scheduler import Node, SchedulerCore  # noqa: E402
+from sdi.runtime.virtual_device import VirtualDevice  # noqa: E402
+from sdi.vmem.arena import Arena  # noqa: E402
+from sdi.vmem.host import HostWorker  # noqa: E402
+from sdi.vmem.memory import VirtualMemory  # noqa: E402
+
+MEMBERS = (1, 2, 4)
+_INFO = {0x1030: b"cl_khr_byte_addressable_store\0"}  # CL_DEVICE_EXTENSIONS
+IN_FLIGHT = 64
+"""Operations of a member that are not complete yet."""
+
+SOURCE = """
+__kernel void empty(void) {}
+
+__kernel void axpy(__global const float *x, __global float *y, float a)
+{
+    int i = get_global_id(0);
+    y[i] += a * x[i];
+}
+
+__kernel void jacobi(__global const float *from, __global float *to, int w, int h)
+{
+    int x = get_global_id(0), y = get_global_id(1);
+    if (x > 0 && x < w - 1 && y > 0 && y < h - 1)
+        to[y * w + x] = 0.25f * (from[y * w + x - 1] + from[y * w + x + 1]
+                                 + from[(y - 1) * w + x] + from[(y + 1) * w + x]);
+}
+
+__kernel void nbody(__global const float4 *from, __global float4 *to, __global float4 *speed, int n)
+{
+    int i = get_global_id(0);
+    float4 p = from[i], f = (float4)(0.0f);
+    for (int j = 0; j < n; j++) {
+        float4 d = from[j] - p;
+        f += d * rsqrt(dot(d, d) + 0.01f);
+    }
+    speed[i] += f;
+    to[i] = p + speed[i];
+}
+
+__kernel void lu(__global float *a, int n, int k)
+{
+    int x = k + 1 + get_global_id(0), y = k + 1 + get_global_id(1);
+    if (x < n && y < n)
+        a[y * n + x] -= a[y * n + k] * a[k * n + x];
+}
+"""
+
+
+class NullDevice:
+    """Takes every operation; ``complete`` ends the oldest ones.  Counts what is asked for."""
+
+    def __init__(self, number: int) -> None:
+        self.facts = DeviceFacts(f"null {number}", "gpu", "", "", f"null {number}", 1 << 34, 1024, _INFO)
+        self.copies = self.launches = 0
+        self._issued: deque[Ticket] = deque()
+        self._used = 0
+
+    def complete(self, keep: int) -> None:
+        """End all operations but the last ``keep``."""
+        while len(self._issued) > keep:
+            ticket = self._issued.popleft()
+            ticket.complete(None, 1, 2)
+
+    def _issue(self) -> Ticket:
+        ticket = Ticket(self, self)
+        self._issued.append(ticket)
+        return ticket
+
+    def allocate(self, nbytes: int) -> DeviceBuffer:
+        self._used += nbytes
+        return DeviceBuffer(nbytes)
+
+    def adopt(self, host: HostBytes) -> DeviceBuffer:
+        return DeviceBuffer(host)
+
+    def free(self, buffer: DeviceBuffer) -> None:
+        pass
+
+    def upload(self, host: HostBytes, buffer: DeviceBuffer, offset: int, wait: Sequence[Ticket]) -> Ticket:
+        self.copies += 1
+        return self._issue()
+
+    def download(self, buffer: DeviceBuffer, offset: int, host: HostBytes, wait: Sequence[Ticket]) -> Ticket:
+        self.copies += 1
+        return self._issue()
+
+    def copy(self, *_: object) -> Ticket:
+        self.copies += 1
+        return self._issue()
+
+    def peer_copy(self, *_: object) -> Ticket:
+        self.copies += 1
+        return self._issue()
+
+    def fill(self, *_: object) -> Ticket:
+        return self._issue()
+
+    def build(self, text: str, options: Sequence[str]) -> DeviceProgram:
+        return DeviceProgram(text)
+
+    def kernel_facts(self, program: DeviceProgram, kernel: str) -> KernelFacts:
+        return KernelFacts(1024, 32, 0, 0)
+
+    def bind(self, program: DeviceProgram, kernel: str, arguments: Sequence[BoundArgument]) -> BoundKernel:
+        return BoundKernel(tuple(arguments))
+
+    def launch(
+        self, bound: BoundKernel, groups: Int3, local_size: Int3, work_dim: int, wait: Sequence[Ticket]
+    ) -> Ticket:
+        self.launches += 1
+        return self._issue()
+
+    def flush(self) -> None:
+        pass
+
+    def memory_in_use(self) -> int:
+        return self._used
+
+    def close(self) -> None:
+        self.complete(0)
+
+
+class Rig:
+    """The runtime of a session over null members; ``finished`` counts complete commands."""
+
+    def __init__(self, members: int) -> None:
+        self.nulls = [NullDevice(number) for number in range(members)]
+        devices: list[Device] = list(self.nulls)  # type: ignore[arg-type]
+        self.calls: deque[Callable[[], None]] = deque()
+        self.arena = Arena(1 << 34, 1 << 20)
+        self.host = HostWorker(1)
+        self.memory = VirtualMemory(self.arena, devices, self.host, self.calls.append)
+        counters = Counters(members, self.memory.accounting)
+        self.launcher = Launcher(self.memory, "always", counters)
+        self.core = SchedulerCore()
+        self.core.create_queue(1, in_order=True)
+        self.engine = Engine(self.core, VirtualDevice(self.memory, self.launcher), self, self.calls.append)
+        self.launcher.add(1, build(SOURCE, "", "", Target(devices)))
+        self.finished_count = self.failed = 0
+        self._next = 100
+
+    def submitted(self, node: Node) -> None: ...
+
+    def start_transfer(self, node: Node) -> None: ...
+
+    def finished(self, node: Node) -> None:
+        self.finished_count += 1
+        self.failed += node.status < 0
+
+    def enqueue(self, command: Launch) -> None:
+        self._next += 1
+        self.engine.enqueue(1, self._next, 0, command, ())
+
+    def settle(self, keep: int) -> None:
+        """Complete all but the last ``keep`` operations of each member, and do what follows."""
+        for null in self.nulls:
+            null.complete(keep)
+        while self.calls:
+            self.calls.popleft()()
+
+    def close(self) -> None:
+        while self.core.unfinished:
+            self.settle(0)
+        self.host.close()
+        self.arena.close()
+
+
+def arguments(*values: int | bytes) -> bytes:
+    """Argument entries of the wire: buffer ids as ints, values as bytes."""
+    entries = bytearray()
+    for value in values:
+        kind, payload = (0, value) if isinstance(value, bytes) else (1, struct.pack("<QQ", value, 0))
+        entries += struct.pack("<II", kind, len(payload)) + payload + bytes(-len(payload) % 8)
+    return bytes(entries)
+
+
+def i32(value: int) -> bytes:
+    return struct.pack("<i", value)
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """``launch(step)`` is the launch number ``step``; ``nbytes``: of buffers 1, 2, 3."""
+
+    title: str
+    launch: Callable[[int], Launch]
+    nbytes: tuple[int, ...] = ()
+
+
+def _launch(kernel: str, global_size: Int3, local_size: Int3, *values: int | bytes) -> Launch:
+    dim = 2 if global_size[1] > 1 else 1
+    index = _ORDER[kernel]
+    return Launch(1, index, dim, (0, 0, 0), global_size, local_size, arguments(*values), len(values))
+
+
+_ORDER = {"empty": 0, "axpy": 1, "jacobi": 2, "nbody": 3, "lu": 4}
+SIDE, BODIES, LU_SIDE = 4096, 1 << 18, 2048
+CASES = (
+    Case("empty kernel", lambda s: _launch("empty", (1 << 16, 1, 1), (256, 1, 1))),
+    Case(
+        "axpy, the same arguments",
+        lambda s: _launch("axpy", (1 << 20, 1, 1), (256, 1, 1), 1, 2, i32(0)),
+        (1 << 22,) * 2,
+    ),
+    Case(
+        "Jacobi, ping-pong",
+        lambda s: _launch("jacobi", (SIDE, SIDE, 1), (16, 16, 1), 1 + s % 2, 2 - s % 2, i32(SIDE), i32(SIDE)),
+        (4 * SIDE * SIDE,) * 2,
+    ),
+    Case(
+        "n-body, ping-pong",
+        lambda s: _launch("nbody", (BODIES, 1, 1), (256, 1, 1), 1 + s % 2, 2 - s % 2, 3, i32(BODIES)),
+        (16 * BODIES,) * 3,
+    ),
+    Case(
+        "LU, a new scalar each time",
+        lambda s: _launch("lu", (LU_SIDE, LU_SIDE, 1), (16, 16, 1), 1, i32(LU_SIDE), i32(s % LU_SIDE)),
+        (4 * LU_SIDE * LU_SIDE,),
+    ),
+)
+
+
+def measure(case: Case, members: int, launches: int, profile: cProfile.Profile | None = None) -> float:
+    """us of this thread's processor time per launch, after a warm-up."""
+    rig = Rig(members)
+    try:
+        for number, nbytes in enumerate(case.nbytes, 1):
+            rig.memory.create(number, nbytes, True)
+        batches = []
+        warm = 32
+        for step in range(warm):
+            rig.enqueue(case.launch(step))
+            rig.settle(4)
+        if profile is not None:
+            profile.enable()
+        for batch in range(8):
+            # Outside of the measured time: the application and the wire.
+            commands = [case.launch(warm + batch * launches // 8 + k) for k in range(launches // 8)]
+            start = time.thread_time_ns()
+            for at, command in enumerate(commands):
+                rig.enqueue(command)
+                if at % 8 == 7:
+                    rig.settle(IN_FLIGHT)
+            batches.append((time.thread_time_ns() - start) / len(commands) / 1000)
+        if profile is not None:
+            profile.disable()
+        rig.settle(0)
+        assert not rig.failed, f"{case.title}: {rig.failed} launches failed"
+        assert sum(null.launches for null in rig.nulls) == (warm + 8 * (launches // 8)) * members
+        return statistics.median(batches)
+    finally:
+        rig.close()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Processor time of the service per launch.")
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--profile", metavar="CASE", help="show where the time goes on 4 members")
+    options = parser.parse_args()
+    launches = 400 if options.quick else 4000
+    if options.profile is not None:
+        (case,) = (case for case in CASES if options.profile in case.title)
+        profile = cProfile.Profile()
+        measure(case, 4, launches, profile)
+        pstats.Stats(profile).sort_stats("tottime").print_stats(45)
+        return 0
+    print(f"{'us of processor time per launch':40}" + "".join(f"{n:>10}" for n in MEMBERS) + "  members")
+    for case in CASES:
+        row = [measure(case, members, launches) for members in MEMBERS]
+        print(f"{case.title:40}" + "".join(f"{value:10.1f}" for value in row))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

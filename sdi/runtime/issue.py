@@ -1,0 +1,197 @@
+"""Issuing one wave of a launch: bring in what is stale, launch the pieces, bring together what several wrote.
+
+This is what a repeated launch comes to.  What can be known from its binding and from where its buffers' bytes
+are is found once (``Step``, ``Bound``) and looked up afterwards.
+"""
+
+from __future__ import annotations
+
+from sdi.clc import pack_hidden
+from sdi.devices.base import BoundArgument, LocalBytes
+from sdi.devices.join import join
+from sdi.devices.ticket import Ticket
+from sdi.intervals import ByteRange
+from sdi.runtime.arguments import LocalSize, Pointer
+from sdi.runtime.plan import BufferPlan
+from sdi.runtime.programs import Binding, Build, Kernel
+from sdi.runtime.waves import Bound, States, Step, Wave
+from sdi.vmem.directory import HOST, State, member_memory
+from sdi.vmem.hazards import Use
+from sdi.vmem.memory import Transfer, VirtualMemory
+
+_STEPS_MAX = 64
+"""Steps kept per wave; a launch that finds its buffers in ever new states begins again."""
+
+
+class Issuer:
+    """Issues waves whose buffers have their places.  Owned by: sdi-scheduler."""
+
+    def __init__(self, memory: VirtualMemory) -> None:
+        self._memory = memory
+        self._devices = memory.devices
+
+    def issue(self, build: Build, kernel: Kernel, binding: Binding, wave: Wave, first: int) -> list[Ticket]:
+        """Tickets of the pieces, in the order of ``wave.members``, then those of merges.  Raises ClError."""
+        memory, plan = self._memory, wave.plan
+        states: States | None = None
+        step: Step | None = None
+        if wave.is_repeatable and memory.coherence == "lazy":
+            states = (first, tuple([used.buffer.directory.state() for used in plan.buffers]))
+            step = wave.steps.get(states)
+        transfers = self._plan(wave, first) if step is None else step.transfers
+        for transfer in transfers:
+            memory.perform(transfer)
+        members = [first + k for k in wave.members]
+        bounds = [self._bound(build, kernel, binding, wave, k, member) for k, member in enumerate(members)]
+        # From here on nothing raises: a wave is issued on all its members or on none.
+        work_dim, local_size = binding.ndrange.work_dim, binding.ndrange.local_size
+        tickets: list[Ticket] = []
+        for member, bound, box in zip(members, bounds, plan.boxes, strict=True):
+            found: dict[Ticket, None] = {}
+            for use in bound.uses:
+                use.gather(found)
+            device = self._devices[member]
+            ticket = device.launch(bound.kernel, box.extent, local_size, work_dim, list(found))
+            device.flush()
+            tickets.append(ticket)
+            if not wave.mapped:
+                for use in bound.uses:
+                    use.by(ticket)
+        if step is not None:
+            for used, state in zip(plan.buffers, step.after, strict=True):
+                used.buffer.directory.enter(state)
+            return tickets
+        if wave.mapped:
+            self._record_all(wave, bounds, tickets)
+        return tickets + self._written(wave, members, tickets, states, transfers)
+
+    def _plan(self, wave: Wave, first: int) -> list[Transfer]:
+        """What moves before the launch; the directories count it as done."""
+        memory, plan = self._memory, wave.plan
+        found: list[Transfer] = []
+
+        def fetch(used: BufferPlan, where: int, over: ByteRange, same_undefined: bool = False) -> None:
+            memory.accounting.cause = used.cause
+            found.extend(memory.plan_fetch(used.buffer, where, over, same_undefined))
+
+        for used in plan.buffers:
+            for merged in used.merged:
+                fetch(used, HOST, merged.over)
+        for k, number in enumerate(wave.members):
+            here = member_memory(first + number)
+            for used in plan.buffers:
+                is_mapped = used.buffer.id in wave.mapped
+                if not is_mapped:
+                    for merged in used.merged:
+                        if k in merged.pieces:
+                            fetch(used, here, merged.over, same_undefined=True)
+                for part in used.pieces[k].needs.ranges:
+                    fetch(used, HOST if is_mapped else here, part)
+        return found
+
+    def _bound(
+        self, build: Build, kernel: Kernel, binding: Binding, wave: Wave, k: int, member: int
+    ) -> Bound:
+        """Piece ``k`` of the wave, ready to launch on ``member``."""
+        bound, generation = wave.bound.get(member), self._memory.placement.generation
+        if bound is not None:
+            if bound.generation == generation:
+                return bound
+            if all(buffer.extents[member] is extent for buffer, extent in bound.extents):
+                bound.generation = generation
+                return bound
+        bound = wave.bound[member] = self._bind(build, kernel, binding, wave, k, member)
+        return bound
+
+    def _bind(self, build: Build, kernel: Kernel, binding: Binding, wave: Wave, k: int, member: int) -> Bound:
+        """Set the arguments of one piece on one member."""
+        memory = self._memory
+        shifts: list[int] = []
+        arguments: list[BoundArgument] = []
+        for value in binding.values:
+            match value:
+                case Pointer(buffer=0):
+                    shifts.append(0)
+                    arguments.append(None)
+                case Pointer():
+                    buffer = memory.buffer(value.buffer)
+                    if value.buffer in wave.mapped:
+                        shifts.append(-value.offset)
+                        arguments.append(memory.mapped(buffer, member))
+                    else:
+                        extent = memory.extent(buffer, member)
+                        shifts.append(extent.over.start - value.offset)
+                        arguments.append(extent.device_buffer)
+                case LocalSize():
+                    arguments.append(LocalBytes(value.nbytes))
+                case bytes():
+                    arguments.append(value)
+        arguments.append(pack_hidden(kernel.model, binding.ndrange, wave.plan.boxes[k], shifts))
+        handle = self._devices[member].bind(build.programs[member], kernel.model.name, arguments)
+        placed = [used.buffer for used in wave.plan.buffers if used.buffer.id not in wave.mapped]
+        return Bound(
+            handle,
+            tuple((buffer, memory.extent(buffer, member)) for buffer in placed),
+            tuple(self._use(wave, used, k, member) for used in wave.plan.buffers),
+            memory.placement.generation,
+        )
+
+    def _use(self, wave: Wave, used: BufferPlan, k: int, member: int) -> Use:
+        where = HOST if used.buffer.id in wave.mapped else member_memory(member)
+        return used.buffer.hazards[where].use(used.pieces[k].needs.ranges, used.written(k))
+
+    def _record_all(self, wave: Wave, bounds: list[Bound], tickets: list[Ticket]) -> None:
+        """Some pieces work on the arena's bytes of one buffer: they do not wait for each other, and what
+        comes next waits for all of them.
+        """
+        everyone = Ticket()
+        join(tickets, everyone.complete)
+        for bound, ticket in zip(bounds, tickets, strict=True):
+            for used, use in zip(wave.plan.buffers, bound.uses, strict=True):
+                use.by(everyone if used.buffer.id in wave.mapped else ticket)
+
+    def _written(
+        self,
+        wave: Wave,
+        members: list[int],
+        launches: list[Ticket],
+        states: States | None,
+        transfers: list[Transfer] | tuple[Transfer, ...],
+    ) -> list[Ticket]:
+        """Have the directories know what was written.  Returns the tickets of merges."""
+        memory = self._memory
+        tickets: list[Ticket] = []
+        for used in wave.plan.buffers:
+            directory = used.buffer.directory
+            memory.accounting.cause = used.cause
+            if used.buffer.id in wave.mapped:
+                for k in range(len(members)):
+                    for part in used.written(k):
+                        directory.wrote(HOST, part)
+                continue
+            for member, piece in zip(members, used.pieces, strict=True):
+                for part in piece.owns.ranges:
+                    directory.wrote(member_memory(member), part)
+            for merged in used.merged:
+                launched = [(members[k], launches[k]) for k in merged.pieces]
+                tickets.append(
+                    memory.merge(used.buffer, merged.over, launched, used.unit_nbytes, used.smallest_nbytes)
+                )
+            memory.after_kernel(used.buffer, members)
+        if states is not None:
+            self._remember(wave, states, transfers)
+        return tickets
+
+    def _remember(self, wave: Wave, states: States, transfers: list[Transfer] | tuple[Transfer, ...]) -> None:
+        after: list[State] = []
+        for before, used in zip(states[1], wave.plan.buffers, strict=True):
+            state = used.buffer.directory.state()
+            if before is None or state is None:
+                return
+            after.append(state)
+        if len(wave.steps) >= _STEPS_MAX:
+            wave.steps.clear()
+        wave.steps[states] = Step(tuple(transfers), tuple(after))
+
+
+__all__ = ["Issuer"]

@@ -1,0 +1,103 @@
+"""Hazards against a model that keeps every byte's accesses by itself."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sdi.devices.ticket import Ticket
+from sdi.errors import DeviceFailed
+from sdi.intervals import ByteRange, RangeSet
+from sdi.vmem.hazards import Hazards, Use
+
+NBYTES = 40
+
+
+class Model:
+    """Per byte the last writer and the readers since."""
+
+    def __init__(self) -> None:
+        self.writer: list[Ticket | None] = [None] * NBYTES
+        self.readers: list[list[Ticket]] = [[] for _ in range(NBYTES)]
+
+    def waits(self, reads: RangeSet, writes: RangeSet) -> set[Ticket]:
+        found = set()
+        for byte in _bytes(reads):
+            writer = self.writer[byte]
+            if writer is not None and (not writer.done or writer.error is not None):
+                found.add(writer)
+        for byte in _bytes(writes):
+            found |= {t for t in (self.writer[byte], *self.readers[byte]) if t is not None and not t.done}
+        return found
+
+    def by(self, reads: RangeSet, writes: RangeSet, ticket: Ticket) -> None:
+        for byte in _bytes(reads):
+            self.readers[byte].append(ticket)
+        for byte in _bytes(writes):
+            self.writer[byte], self.readers[byte] = ticket, []
+
+
+def _bytes(ranges: RangeSet) -> list[int]:
+    return [byte for part in ranges.ranges for byte in range(part.start, part.stop)]
+
+
+@st.composite
+def range_sets(draw: st.DrawFn) -> RangeSet:
+    parts = draw(st.lists(st.tuples(st.integers(0, NBYTES - 1), st.integers(1, 12)), max_size=3))
+    return RangeSet.of(ByteRange(start, min(start + size, NBYTES)) for start, size in parts)
+
+
+@settings(max_examples=300, deadline=None)
+@given(accesses=st.lists(st.tuples(range_sets(), range_sets()), min_size=1, max_size=5), data=st.data())
+def test_repeated_accesses_wait_for_what_they_conflict_with_and_nothing_else(
+    accesses: list[tuple[RangeSet, RangeSet]], data: st.DataObject
+) -> None:
+    hazards, model = Hazards(NBYTES), Model()
+    uses: list[Use] = [hazards.use(reads.ranges, writes.ranges) for reads, writes in accesses]
+    pending: list[Ticket] = []
+    for _ in range(data.draw(st.integers(1, 12))):
+        number = data.draw(st.integers(0, len(uses) - 1))
+        reads, writes = accesses[number]
+        assert set(uses[number].waits()) == model.waits(reads, writes)
+        ticket = Ticket()
+        uses[number].by(ticket)
+        model.by(reads, writes, ticket)
+        pending.append(ticket)
+        hazards.check()
+        if data.draw(st.booleans()):
+            done = pending.pop(data.draw(st.integers(0, len(pending) - 1)))
+            done.complete(DeviceFailed("member", "failed") if data.draw(st.booleans()) else None)
+    assert set(hazards.pending()) == model.waits(RangeSet(), RangeSet((ByteRange(0, NBYTES),)))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_many_small_accesses_to_one_buffer_leave_few_cells_and_lose_no_edge(seed: int) -> None:
+    rng = random.Random(seed)
+    nbytes = 1 << 20
+    hazards = Hazards(nbytes)
+    kept = ByteRange(1000, 1001)
+    poison, writer, reader = Ticket(), Ticket(), Ticket()
+    hazards.written_by(ByteRange(500, 501), poison)
+    poison.complete(DeviceFailed("member", "failed"))
+    hazards.written_by(kept, writer)
+    hazards.read_by(kept, reader)
+    for _ in range(5000):
+        start = rng.randrange(2000, nbytes - 64)
+        ticket = Ticket()
+        hazards.written_by(ByteRange(start, start + rng.randrange(1, 64)), ticket)
+        ticket.complete()
+    assert hazards.num_cells <= 400
+    assert hazards.before_write(kept) == [writer, reader]
+    assert hazards.before_read(ByteRange(0, 600)) == [poison]
+    hazards.check()
+
+
+def test_an_access_to_very_many_ranges_counts_as_one_to_all_between_them() -> None:
+    hazards = Hazards(4096)
+    ticket = Ticket()
+    hazards.use((), tuple(ByteRange(8 * k, 8 * k + 4) for k in range(512))).by(ticket)
+    assert hazards.num_cells <= 2
+    assert hazards.before_read(ByteRange(4, 8)) == [ticket]  # more than needed, never less
