@@ -22,7 +22,8 @@ sys.path.insert(0, str(ROOT))
 
 from sdi.clc.macros import MacroError  # noqa: E402
 from sdi.ndrange import GroupBox, NDRange  # noqa: E402
-from sdi.sampling import KernelAnalysis, analyse  # noqa: E402
+from sdi.sampling import KernelAccess, analyse  # noqa: E402
+from sdi.sampling.parametric import Parametric  # noqa: E402
 from tests.sampling.sources import kernels_of, tree_of  # noqa: E402
 
 MEMBERS = 4
@@ -155,7 +156,7 @@ def extraction_ms() -> list[float]:
     return found
 
 
-def per_launch(analysis: KernelAnalysis, case: Case, boxes: Sequence[GroupBox], exact: bool, n: int) -> float:
+def per_launch(analysis: KernelAccess, case: Case, boxes: Sequence[GroupBox], exact: bool, n: int) -> float:
     """Microseconds to bind new scalars and ask for every box."""
 
     def action(step: int) -> None:
@@ -187,7 +188,9 @@ def main() -> int:
         f"\nextraction of {len(times)} kernels: median {statistics.median(times):.2f} ms, "
         f"95 % below {rank[int(0.95 * len(rank))]:.2f} ms, longest {rank[-1]:.2f} ms"
     )
-    print(f"\n{'bind and ' + str(MEMBERS) + ' boxes, µs':28}  bounds    exact   exact ranges written")
+    print(
+        f"\n{'bind and ' + str(MEMBERS) + ' boxes, µs':28}  repeated  bounds    exact   exact ranges written"
+    )
     for case in CASES:
         tree = tree_of(case.source)
         analysis = analyse(tree, next(iter(kernels_of(tree).values())))
@@ -197,7 +200,10 @@ def main() -> int:
         ranges = sum(len(r.writes.ranges) for box in boxes for r in bound.over(box))
         few = per_launch(analysis, case, boxes, False, repetitions)
         many = per_launch(analysis, case, boxes, True, repetitions)
-        print(f"  {case.title:26}  {few:6.0f}  {many:7.0f}   {ranges}")
+        maps = Parametric(analysis)
+        per_launch(maps, case, boxes, False, 60)  # until it answers by straight code
+        again = per_launch(maps, case, boxes, False, repetitions)
+        print(f"  {case.title:26}  {again:8.0f}  {few:6.0f}  {many:7.0f}   {ranges}")
     return 0
 
 

@@ -120,7 +120,7 @@ class Launcher:
         capacities = [heap.capacity for heap in self._memory.placement.heaps]
         # One member needs no ranges: everything is on it anyway, if it fits.
         is_ample = sum(buffer.nbytes + GRANULE_NBYTES for buffer in buffers.values()) <= capacities[0]
-        maps = WholeAccess(model) if len(self._devices) == 1 and is_ample else kernel.access
+        maps = WholeAccess(model) if len(self._devices) == 1 and is_ample else kernel.maps
         access = maps.bind(
             ndrange,
             tuple(value if isinstance(value, bytes) else None for value in values),

@@ -13,7 +13,9 @@ from sdi.runtime.arguments import ArgumentValue
 from sdi.runtime.explain import KernelNote
 from sdi.runtime.plan import LaunchPlan
 from sdi.runtime.waves import Wave
+from sdi.sampling import KernelAnalysis
 from sdi.sampling.model import KernelAccess
+from sdi.sampling.parametric import Parametric
 
 BINDINGS_MAX = 64
 """Bindings kept per kernel, least recently used first out."""
@@ -42,11 +44,15 @@ CutKey = tuple[Int3, tuple[int, ...]]
 
 
 class Kernel:
-    """One kernel of a build, with its bindings.  Owned by: sdi-scheduler."""
+    """One kernel of a build, with its bindings.  Owned by: sdi-scheduler.
+
+    ``access``: its access maps; ``maps``: the same for launches, quick for scalars that change.
+    """
 
     def __init__(self, model: KernelModel, access: KernelAccess) -> None:
         self.model = model
         self.access = access
+        self.maps: KernelAccess = Parametric(access) if isinstance(access, KernelAnalysis) else access
         self.time = KernelTime()
         self.note: KernelNote | None = None
         self._bindings: OrderedDict[BindingKey, Binding] = OrderedDict()

@@ -115,7 +115,7 @@ class BoundKernel:
         binding = self._binding
         by_guards: dict[tuple[int, ...], list[Access]] = {}
         for access in self._analysis.accesses:
-            if self._nbytes[access.argument]:
+            if self._nbytes[access.argument] and self._may_iterate(access.loops):
                 by_guards.setdefault(access.guards, []).append(access)
         found: list[tuple[Domain, list[Piece]]] = []
         for guards, accesses in by_guards.items():
@@ -156,6 +156,12 @@ class BoundKernel:
         regular = access.is_definite and self._is_regular(offset) and self._are_closed(access.loops)
         wild = any(v >= BASES and binding.atoms[v - BASES].kind in (Kind.ANY, Kind.WRAPPED) for v in extra)
         pieces.append(Piece(access, access.argument, access.mode, offset, access.nbytes, regular, wild))
+
+    def _may_iterate(self, loops: tuple[int, ...]) -> bool:
+        """Whether no loop around an access is known to end before its first iteration."""
+        binding = self._binding
+        found = [loop for number in loops if (loop := self._analysis.loops[number]) is not None]
+        return all(interval(binding.form(loop.counter), binding.ranges)[1] >= 0 for loop in found)
 
     def _is_regular(self, form: Form) -> bool:
         atoms = self._binding.atoms

@@ -170,7 +170,7 @@ def image(
         if len(spans) * count > most_ranges:
             return None
         if len(spans) == 1:
-            spans = [(at, at + stop - first) for at in range(first, first + stride * count, stride)]
+            spans = [(first + stride * k, stop + stride * k) for k in range(count)]
             continue
         spans = merged([(a + stride * k, b + stride * k) for k in range(count) for a, b in spans])
     return spans

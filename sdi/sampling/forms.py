@@ -7,6 +7,7 @@ values, data), each with its range.  A range that is unbounded ends at INFINITY.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import cast
@@ -26,6 +27,9 @@ from sdi.sampling.affine import (
 )
 from sdi.sampling.machine import Loop
 from sdi.sampling.terms import I32, IntType, Op, Row, TermTable, fold
+
+Scalar = tuple[int, int, IntType]
+"""A number in the arguments: argument, offset in its bytes, type."""
 
 GLOBAL, GROUP, LOCAL = 0, 3, 6  # first variables of the ids
 BASES = 9
@@ -71,7 +75,10 @@ class Binding:
         loops: tuple[Loop | None, ...],
         ndrange: NDRange,
         values: tuple[bytes | None, ...],
+        numbers: Mapping[Scalar, int] | None = None,
     ) -> None:
+        """``numbers``: the scalars as numbers, in place of the ``values`` that hold them."""
+        self._numbers = numbers
         self.rows = table.rows
         self.opaque = table.opaque
         self.loops = loops
@@ -217,6 +224,8 @@ class Binding:
         n = self.ndrange
         if op is Op.SCALAR:
             argument, offset = cast(tuple[int, int], payload)
+            if self._numbers is not None:
+                return (self._numbers[argument, offset, kind], {})
             raw = self.values[argument]
             if raw is None or len(raw) < offset + kind.bits // 8:
                 return self.anything(term, kind)

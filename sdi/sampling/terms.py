@@ -32,6 +32,8 @@ class IntType(NamedTuple):
 
     def wrap(self, value: int) -> int:
         """The value of this type that is congruent to ``value``."""
+        if self.lo <= value <= self.hi:
+            return value
         value &= (1 << self.bits) - 1
         return value - (1 << self.bits) if self.signed and value >> (self.bits - 1) else value
 

@@ -95,7 +95,9 @@ def check(
         touched = recorder.run(kernel, ndrange, arguments)
         for box in boxes(grid):
             groups = list(groups_of(box, grid))
-            for found in bound.over(box):
+            for wide, found in zip(bound.bounds(box), bound.over(box), strict=True):
+                assert not found.reads.difference(wide.reads) and not found.writes.difference(wide.writes)
+                assert wide.precision is not Precision.EXACT or wide.writes == found.writes
                 what = f"{function.name} argument {found.argument} of {ndrange}, {box}, {content}"
                 reads = touched.union(groups, found.argument, READ)
                 writes = touched.union(groups, found.argument, WRITE)

@@ -1,0 +1,209 @@
+"""Access maps that answer again for new scalars, sizes and boxes without binding again.
+
+A launch's *inputs* are the scalars on which the maps depend, the numbers of work-groups and the corners of
+a box.  Where a kernel is asked again and again with other inputs, one run of the usual way is traced and
+becomes straight code (``tracing.py``, ``straight.py``), which answers wherever that run would have taken the
+same way.  All other questions go the usual way, ``KernelAnalysis``, which stays the reference.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import cast
+
+from sdi.ndrange import GroupBox, Int3, NDRange
+from sdi.sampling.affine import Range
+from sdi.sampling.analysis import BoundKernel, KernelAnalysis
+from sdi.sampling.forms import Binding, Scalar
+from sdi.sampling.model import AccessRange
+from sdi.sampling.straight import Answer, Evaluator, compiled
+from sdi.sampling.terms import Op
+from sdi.sampling.tracing import Trace, Untraceable
+
+TRACE_AFTER = 16
+"""Unanswered questions before a run is traced, times one more than the runs traced so far: a trace costs as
+much as some fifty answers by the usual way."""
+TRACES_MAX = 12
+"""Per shape."""
+SHAPES_MAX = 16
+_GROUPS: Range = (0, 1 << 64)
+
+_ShapeKey = tuple[int, Int3, Int3, tuple[int | None, ...]]
+
+
+class Parametric:
+    """See ``KernelAccess``.  Owned by: sdi-scheduler."""
+
+    def __init__(self, analysis: KernelAnalysis) -> None:
+        self.analysis = analysis
+        self._scalars = shaping_scalars(analysis)
+        self._shapes: OrderedDict[_ShapeKey, Shape] = OrderedDict()
+
+    def bind(
+        self, ndrange: NDRange, values: tuple[bytes | None, ...], buffer_nbytes: tuple[int | None, ...]
+    ) -> ParametricBound | BoundKernel:
+        """See ``KernelAccess``."""
+        inputs: list[int] = []
+        for argument, offset, kind in self._scalars:
+            raw, stop = values[argument], offset + kind.bits // 8
+            if raw is None or len(raw) < stop:
+                return self.analysis.bind(ndrange, values, buffer_nbytes)
+            inputs.append(int.from_bytes(raw[offset:stop], "little", signed=kind.signed))
+        key = (ndrange.work_dim, ndrange.offset, ndrange.local_size, buffer_nbytes)
+        shape = self._shapes.get(key)
+        if shape is None:
+            shape = self._shapes[key] = Shape(self.analysis, self._scalars, ndrange, buffer_nbytes)
+            if len(self._shapes) > SHAPES_MAX:
+                self._shapes.popitem(last=False)
+        return ParametricBound(shape, (*inputs, *ndrange.num_groups), ndrange, values)
+
+
+class ParametricBound:
+    """See ``BoundAccess``."""
+
+    __slots__ = ("_inputs", "_ndrange", "_slow", "_values", "shape")
+
+    def __init__(
+        self, shape: Shape, inputs: tuple[int, ...], ndrange: NDRange, values: tuple[bytes | None, ...]
+    ) -> None:
+        self.shape = shape
+        self._inputs = inputs
+        self._ndrange = ndrange
+        self._values = values
+        self._slow: BoundKernel | None = None
+
+    def over(self, box: GroupBox) -> tuple[AccessRange, ...]:
+        """See ``BoundAccess``."""
+        return self._usual().over(box)
+
+    def bounds(self, box: GroupBox) -> tuple[AccessRange, ...]:
+        """See ``BoundAccess``."""
+        inputs = (*self._inputs, *box.start, *box.stop)
+        found = self.shape.answer(inputs)
+        if found is None:
+            found = self._usual().bounds(box)
+            self.shape.missed(inputs)
+        return found
+
+    def _usual(self) -> BoundKernel:
+        if self._slow is None:
+            shape = self.shape
+            self._slow = shape.analysis.bind(self._ndrange, self._values, shape.buffer_nbytes)
+        return self._slow
+
+
+class Shape:
+    """What a kernel's launches share when they differ in their inputs only.
+
+    ``hits``, ``misses``: questions answered by straight code, and not.
+    """
+
+    def __init__(
+        self,
+        analysis: KernelAnalysis,
+        scalars: Sequence[Scalar],
+        ndrange: NDRange,
+        buffer_nbytes: tuple[int | None, ...],
+    ) -> None:
+        self.analysis = analysis
+        self.buffer_nbytes = buffer_nbytes
+        self.hits = self.misses = 0
+        self._scalars = tuple(scalars)
+        self._ndrange = ndrange
+        self._ranges = [(kind.lo, kind.hi) for _, _, kind in scalars] + [_GROUPS] * 9
+        self._first: tuple[int, ...] | None = None
+        self._varying: frozenset[int] = frozenset()
+        self._evaluators: list[Evaluator] = []
+        self._traces = self._waited = 0
+
+    def answer(self, inputs: tuple[int, ...]) -> Answer | None:
+        """The ranges for these inputs, where straight code for them exists."""
+        for evaluate in self._evaluators:
+            found = evaluate(inputs)
+            if found is not None:
+                self.hits += 1
+                return found
+        return None
+
+    def missed(self, inputs: tuple[int, ...]) -> None:
+        """The usual way was asked; now and then, trace it."""
+        self.misses += 1
+        if self._traces >= TRACES_MAX:
+            return
+        first = self._first = self._first or inputs
+        varying = self._varying.union(k for k, value in enumerate(inputs) if value != first[k])
+        if varying != self._varying:
+            self._varying = varying
+            self._evaluators.clear()
+        self._waited += 1
+        if self._waited > TRACE_AFTER * (1 + self._traces):
+            self._waited = 0
+            self._traces += 1
+            found = traced(
+                self.analysis, self._scalars, self._ndrange, self.buffer_nbytes, self._ranges, inputs, varying
+            )
+            if found is not None:
+                self._evaluators.append(found)
+
+
+def shaping_scalars(analysis: KernelAnalysis) -> tuple[Scalar, ...]:
+    """The scalars that access ranges may depend on, in a fixed order."""
+    rows = analysis.table.rows
+    pending = [t for a in analysis.accesses for t in (a.offset, *a.guards)]
+    pending += [t for loop in analysis.loops if loop is not None for t in (loop.counter, *loop.conditions)]
+    pending += [t for t, row in enumerate(rows) if row.op is Op.GEOMETRIC]
+    seen: set[int] = set()
+    found: set[Scalar] = set()
+    while pending:
+        term = pending.pop()
+        if term in seen:
+            continue
+        seen.add(term)
+        row = rows[term]
+        if row.op is Op.SCALAR:
+            argument, offset = cast(tuple[int, int], row.payload)
+            found.add((argument, offset, row.type))
+        pending += row.args
+    return tuple(sorted(found))
+
+
+def traced(
+    analysis: KernelAnalysis,
+    scalars: Sequence[Scalar],
+    ndrange: NDRange,
+    buffer_nbytes: tuple[int | None, ...],
+    ranges: Sequence[Range],
+    inputs: tuple[int, ...],
+    varying: frozenset[int],
+) -> Evaluator | None:
+    """Straight code from one run with ``inputs``, of which those in ``varying`` stay open; None: too long."""
+    places = sorted(varying)
+    trace = Trace([inputs[k] for k in places], [ranges[k] for k in places])
+    numbers = list(inputs)
+    for number, place in enumerate(places):
+        numbers[place] = trace.input(number)
+    count = len(scalars)
+    groups, start, stop = (_three(numbers[count + 3 * k :]) for k in range(3))
+    local = ndrange.local_size
+    size = (groups[0] * local[0], groups[1] * local[1], groups[2] * local[2])
+    try:
+        binding = Binding(
+            analysis.table,
+            analysis.loops,
+            NDRange(ndrange.work_dim, ndrange.offset, size, local),
+            (),
+            dict(zip(scalars, numbers, strict=False)),
+        )
+        answer = BoundKernel(analysis, binding, buffer_nbytes).bounds(GroupBox(start, stop))
+    except Untraceable:
+        return None
+    fixed = [(k, value) for k, value in enumerate(inputs) if k not in varying]
+    return compiled(trace, fixed, places, answer)
+
+
+def _three(numbers: Sequence[int]) -> Int3:
+    return (numbers[0], numbers[1], numbers[2])
+
+
+__all__ = ["Parametric", "ParametricBound", "Shape", "shaping_scalars", "traced"]

@@ -1,0 +1,185 @@
+"""Straight code for access ranges: the same answers as the usual way, for other scalars, sizes and boxes."""
+
+from __future__ import annotations
+
+import struct
+import subprocess
+import sys
+from collections.abc import Callable
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sdi.intervals import ByteRange, RangeSet
+from sdi.ndrange import GroupBox, NDRange
+from sdi.sampling import AccessRange, KernelAnalysis, Precision, analyse, parametric
+from sdi.sampling.parametric import Parametric, ParametricBound, shaping_scalars
+from sdi.sampling.straight import compiled
+from sdi.sampling.tracing import Trace, Untraceable
+from tests.kernels.cases import FOLDER, LAUNCHES
+from tests.sampling.checking import Launch
+from tests.sampling.generated import generate
+from tests.sampling.sources import kernels_of, tree_of
+
+Questions = list[tuple[NDRange, tuple[bytes | None, ...], list[GroupBox]]]
+
+
+@pytest.fixture(autouse=True)
+def _eager(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Trace early and often."""
+    monkeypatch.setattr(parametric, "TRACE_AFTER", 1)
+    monkeypatch.setattr(parametric, "TRACES_MAX", 40)
+
+
+def varied(launch: Launch, analysis: KernelAnalysis, random: Random, count: int) -> Questions:
+    """Launches like this one, with other scalars and numbers of groups, and boxes of them."""
+    values = [a if isinstance(a, bytes) else None for a in launch.arguments]
+    found: Questions = []
+    for _ in range(count):
+        changed = list(values)
+        for argument, offset, kind in shaping_scalars(analysis):
+            raw, nbytes = changed[argument], kind.bits // 8
+            if raw is None or len(raw) < offset + nbytes or random.random() < 0.3:
+                continue
+            old = int.from_bytes(raw[offset : offset + nbytes], "little", signed=kind.signed)
+            new = random.choice(
+                (old + random.randint(-5, 5), random.randint(0, 70), 1 << random.randint(0, 9))
+            )
+            if random.random() < 0.05:
+                new = random.choice((kind.lo, kind.hi))
+            made = kind.wrap(new).to_bytes(nbytes, "little", signed=kind.signed)
+            changed[argument] = raw[:offset] + made + raw[offset + nbytes :]
+        old_range = launch.ndrange
+        groups = [
+            max(1, g + random.randint(-2, 4)) if dim < old_range.work_dim and random.random() < 0.5 else g
+            for dim, g in enumerate(old_range.num_groups)
+        ]
+        sizes = [g * n for g, n in zip(groups, old_range.local_size, strict=True)]
+        ndrange = NDRange(
+            old_range.work_dim, old_range.offset, (sizes[0], sizes[1], sizes[2]), old_range.local_size
+        )
+        boxes = []
+        for _ in range(3):
+            pairs = [sorted(random.sample(range(g + 1), 2)) for g in groups]
+            (a, b), (c, d), (e, f) = pairs
+            boxes.append(GroupBox((a, c, e), (b, d, f)))
+        found.append((ndrange, tuple(changed), boxes))
+    return found
+
+
+def compare(analysis: KernelAnalysis, launch: Launch, random: Random, count: int) -> tuple[int, int]:
+    """Fail on the first answer that differs; (questions answered by straight code, all of them)."""
+    sizes = tuple(None if isinstance(a, (bytes, int)) or a is None else a.nbytes for a in launch.arguments)
+    quick = Parametric(analysis)
+    hits = asked = 0
+    for ndrange, values, boxes in varied(launch, analysis, random, count):
+        bound, usual = quick.bind(ndrange, values, sizes), analysis.bind(ndrange, values, sizes)
+        if not isinstance(bound, ParametricBound):
+            continue
+        shape = bound.shape
+        before = shape.hits
+        for box in boxes:
+            assert bound.bounds(box) == usual.bounds(box), f"{analysis.name} {ndrange} {values} {box}"
+        hits += shape.hits - before
+        asked += len(boxes)
+    return hits, asked
+
+
+@pytest.mark.parametrize("first", range(0, 60, 10))
+def test_random_kernels_are_answered_as_by_the_usual_way(first: int) -> None:
+    hits = asked = 0
+    for seed in range(first, first + 10):
+        made = generate(seed)
+        analysis = analyse(tree := tree_of(made.source), kernels_of(tree)["k"])
+        found = compare(analysis, made.launch, Random(seed), 80)
+        hits, asked = hits + found[0], asked + found[1]
+    assert hits > asked // 5, f"straight code answered {hits} of {asked} questions"
+
+
+@pytest.mark.parametrize("file", LAUNCHES)
+def test_kernels_are_answered_as_by_the_usual_way(file: str) -> None:
+    tree = tree_of((FOLDER / f"{file}.cl").read_text())
+    hits = asked = 0
+    for name, launches in LAUNCHES[file].items():
+        analysis = analyse(tree, kernels_of(tree)[name])
+        found = compare(analysis, launches[0], Random(name), 60)
+        hits, asked = hits + found[0], asked + found[1]
+    assert hits > asked // 3, f"straight code answered {hits} of {asked} questions"
+
+
+def test_a_loop_over_a_scalar_is_answered_by_straight_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    source = """
+    __kernel void lu(__global float *a, int n, int k)
+    {
+        int x = k + 1 + get_global_id(0), y = k + 1 + get_global_id(1);
+        if (x < n && y < n)
+            a[y * n + x] -= a[y * n + k] * a[k * n + x];
+    }
+    """
+    tree = tree_of(source)
+    quick = Parametric(analyse(tree, kernels_of(tree)["lu"]))
+    ndrange = NDRange(2, (0, 0, 0), (4096, 4096, 1), (16, 16, 1))
+    boxes = [GroupBox((0, 64 * k, 0), (256, 64 * k + 64, 1)) for k in range(4)]
+    bound = None
+    for k in range(2000):
+        values = (None, struct.pack("<i", 4096), struct.pack("<i", k))
+        bound = quick.bind(ndrange, values, (4 << 24, None, None))
+        assert isinstance(bound, ParametricBound)
+        for box in boxes:
+            bound.bounds(box)
+    assert isinstance(bound, ParametricBound)
+    assert bound.shape.misses < 400 and bound.shape.hits > 7600
+
+
+def _divisions(a: int, b: int, c: int) -> int:
+    quotient, remainder = divmod(a, 7)
+    return quotient * 3 - remainder + (b // (abs(c) + 1)) % 5 + (a * b) // 9
+
+
+def _bits(a: int, b: int, c: int) -> int:
+    return ((a >> 2) + (b << 3) + (c & 15)) * abs(a).bit_length()
+
+
+def _choices(a: int, b: int, c: int) -> int:
+    lowest, *_, highest = sorted((a, b * 2, c - 3))
+    if a == b or not c:
+        return lowest
+    if 2 * a + 1 != 3 * b and a <= 2 * c:
+        return highest - lowest
+    return max(a, b, -c) * min(b, c)
+
+
+def _pinned(a: int, b: int, c: int) -> int:
+    return sum(k * b for k in range(abs(a) % 6)) + (a ^ b) - (c | 5)
+
+
+@settings(max_examples=300, deadline=None, derandomize=True, database=None)
+@given(
+    run=st.sampled_from((_divisions, _bits, _choices, _pinned)),
+    first=st.tuples(*[st.integers(-40, 40)] * 3),
+    others=st.lists(st.tuples(*[st.integers(-40, 40)] * 3), min_size=5, max_size=30),
+)
+def test_a_traced_run_gives_the_plain_answer_wherever_it_gives_one(
+    run: Callable[[int, int, int], int], first: tuple[int, int, int], others: list[tuple[int, int, int]]
+) -> None:
+    trace = Trace(first, [(-(1 << 31), (1 << 31) - 1)] * 3)
+    try:
+        found = run(trace.input(0), trace.input(1), trace.input(2)) + 10_000_000
+    except Untraceable:
+        pytest.fail("these runs have forms")
+    ranges = RangeSet((ByteRange(found, found + 1),))
+    answer = (AccessRange(0, ranges, ranges, Precision.EXACT),)
+    evaluate = compiled(trace, [], (0, 1, 2), answer)
+    assert evaluate(first) is not None
+    for inputs in (first, *others):
+        made = evaluate(inputs)
+        if made is not None:
+            assert made[0].reads.ranges[0].start == run(*inputs) + 10_000_000
+
+
+def test_binding_a_kernel_imports_neither_sympy_nor_islpy() -> None:
+    text = "import sys, sdi.icd.server; sys.exit(bool({'sympy', 'islpy'} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", text], check=False).returncode == 0
