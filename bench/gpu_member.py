@@ -7,7 +7,6 @@ comparison of what they compute; the CUDA member runs what an image would give i
 # ruff: noqa: E501
 from __future__ import annotations
 
-import ctypes
 import json
 import mmap
 import platform
@@ -274,15 +273,14 @@ def copies(member: CudaDevice) -> dict[str, float]:
             best = max(best, nbytes / (time.perf_counter() - start) / 1e9)
         return best
 
-    address = ctypes.addressof(ctypes.c_char.from_buffer(store))
     for label in ("pageable", "registered"):
         if label == "registered":
             start = time.perf_counter()
-            register_host(address, nbytes)
+            register_host(view)
             found["register_s_per_gib"] = time.perf_counter() - start
         found[f"upload_{label}_gb_s"] = rate(lambda: member.upload(view, buffer, 0, []))
         found[f"download_{label}_gb_s"] = rate(lambda: member.download(buffer, 0, view, []))
-    unregister_host(address)
+    unregister_host(view)
     found["fill_gb_s"] = rate(lambda: member.fill(buffer, 0, nbytes, b"\1\2\3\4", []))
     found["fill_16_byte_pattern_gb_s"] = rate(lambda: member.fill(buffer, 0, nbytes, bytes(range(16)), []))
     found["copy_on_device_gb_s"] = (

@@ -35,8 +35,9 @@ from sdi.devices.bounce import bounce_copy
 from sdi.devices.cuda_info import CudaAttributes, device_info
 from sdi.devices.cuda_lane import Channel, CudaLane, Event, Stream
 from sdi.devices.cuda_launch import MAX_GRID_X, offsets_of, packed, parameter_block
-from sdi.devices.cuda_memory import PINNED, CudaBuffer, Fills, check_range, fill_pattern
+from sdi.devices.cuda_memory import CudaBuffer, Fills, check_range, fill_pattern
 from sdi.devices.nvrtc import Cache, NvrtcMissing, cache_folder, compile_text, key_of, version
+from sdi.devices.page_locks import PAGE_LOCKS
 from sdi.devices.ticket import Ticket
 from sdi.errors import BuildError, ClError, DeviceFailed, Status, require
 from sdi.ndrange import Int3
@@ -52,6 +53,7 @@ else:
 _log = logging.getLogger(__name__)
 _SHARED_NBYTES = 48 << 10  # more must be asked for, kernel by kernel
 _NON_BLOCKING = 1
+_COPIED_AT_ONCE_NBYTES = 64 << 10  # source: CUDA driver API, "API synchronization behavior"
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,11 +145,21 @@ _thread = _Thread()
 
 
 @functools.cache
-def _driver() -> ctypes.CDLL:
-    lib = ctypes.CDLL("libcuda.so.1")
+def _driver() -> ctypes.PyDLL:
+    """For calls that return at once: they keep the GIL, since getting it back costs more than they take."""
+    lib = ctypes.PyDLL("libcuda.so.1")
     lib.cuCtxSetCurrent.argtypes = [ctypes.c_void_p]
     address, context = ctypes.c_uint64, ctypes.c_void_p
     lib.cuMemcpyPeerAsync.argtypes = [address, context, address, context, ctypes.c_size_t, ctypes.c_void_p]
+    return lib
+
+
+@functools.cache
+def _slow_driver() -> ctypes.CDLL:
+    """For calls that take long: without the GIL."""
+    lib = ctypes.CDLL("libcuda.so.1")
+    lib.cuMemHostRegister_v2.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_uint]
+    lib.cuMemHostUnregister.argtypes = [ctypes.c_void_p]
     return lib
 
 
@@ -220,15 +232,19 @@ class CudaDevice:
         self._channels: dict[str, Channel] = {}
         self._linked: dict[int, bool] = {}
         self._lane: Final = CudaLane(self, name)
+        PAGE_LOCKS.use((_register, _unregister))
 
     # -- contexts and streams ------------------------------------------------------------------------
 
     def enter(self) -> None:
         """Make the member's context current on this thread."""
-        if _thread.context != self._handle or not self._handle:
-            self._open()
-            _driver().cuCtxSetCurrent(self._handle)
-            _thread.context = self._handle
+        handle = self._handle
+        if _thread.context != handle or not handle:
+            if not handle:
+                self._open()
+                handle = self._handle
+            _driver().cuCtxSetCurrent(handle)
+            _thread.context = handle
 
     def new_event(self) -> Event:
         """An event with timing."""
@@ -290,33 +306,50 @@ class CudaDevice:
         return DeviceBuffer(buffer)
 
     def adopt(self, host: HostBytes) -> DeviceBuffer:
-        what = f"{self.facts.name}: {len(host)} bytes of host memory can't be used as device memory yet"
-        raise ClError(Status.MEM_OBJECT_ALLOCATION_FAILURE, what)
+        """``host`` page-locked, wherever it is; kernels reach it over the host link."""
+        try:
+            address = PAGE_LOCKS.lock(host)
+        except DeviceFailed as cause:
+            what = f"{self.facts.name}: {cause}"
+            raise ClError(Status.MEM_OBJECT_ALLOCATION_FAILURE, what) from cause
+        buffer = CudaBuffer(None, address, host.nbytes)
+        self._buffers.add(buffer)
+        return DeviceBuffer(buffer)
 
     def free(self, buffer: DeviceBuffer) -> None:
         own = cast(CudaBuffer, buffer)
         self._buffers.remove(own)
+        if own.memory is None:
+            return
         self._used_nbytes -= own.nbytes
         with self._pushed():
             own.memory.free()
 
     def upload(self, host: HostBytes, buffer: DeviceBuffer, offset: int, wait: Sequence[Ticket]) -> Ticket:
         channel, own = self._channel("up"), cast(CudaBuffer, buffer)
+        is_locked = PAGE_LOCKS.holds(host)
+        # Of so few bytes the driver takes a copy at once: those of the moment, so nothing may be missing.
+        is_small = host.nbytes <= _COPIED_AT_ONCE_NBYTES and all(other.done for other in wait)
 
         def start() -> None:
             check_range(host.nbytes, offset, own.nbytes)
+            if not is_locked:
+                PAGE_LOCKS.copying(host)
             drv.memcpy_htod_async(own.address + offset, host, channel.stream)
 
-        return self._lane.issue(channel, start, wait, host, is_blocking=not PINNED.holds(host))
+        return self._lane.issue(channel, start, wait, host, is_blocking=not (is_locked or is_small))
 
     def download(self, buffer: DeviceBuffer, offset: int, host: HostBytes, wait: Sequence[Ticket]) -> Ticket:
         channel, own = self._channel("down"), cast(CudaBuffer, buffer)
+        is_locked = PAGE_LOCKS.holds(host)
 
         def start() -> None:
             check_range(host.nbytes, offset, own.nbytes)
+            if not is_locked:
+                PAGE_LOCKS.copying(host)
             drv.memcpy_dtoh_async(host, own.address + offset, channel.stream)
 
-        return self._lane.issue(channel, start, wait, host, is_blocking=not PINNED.holds(host))
+        return self._lane.issue(channel, start, wait, host, is_blocking=not is_locked)
 
     def copy(
         self,
@@ -562,40 +595,49 @@ class CudaDevice:
             return
         with contextlib.suppress(drv.Error), self._pushed():
             for buffer in self._buffers:
-                buffer.memory.free()
+                if buffer.memory is not None:
+                    buffer.memory.free()
             self._buffers.clear()
             self._channels.clear()
             self._lane.events.clear()
             self._unloaded.clear()
 
 
-def register_host(address: int, nbytes: int) -> None:
+def register_host(host: HostBytes) -> None:
     """Page-lock mapped host memory for all GPUs; copies of it no longer block.
 
-    Blocks (0.07 s per GiB).  Raises DeviceFailed.  The range must stay mapped until ``unregister_host``.
+    Blocks (0.07 s per GiB).  Raises DeviceFailed.  It must stay mapped until ``unregister_host``.
     """
-    drv.init()
-    context = _primary_context(0)
-    context.push()
-    try:
-        portable = 1
-        status = _driver().cuMemHostRegister_v2(
-            ctypes.c_void_p(address), ctypes.c_size_t(nbytes), ctypes.c_uint(portable)
-        )
-    finally:
-        drv.Context.pop()
+    PAGE_LOCKS.use((_register, _unregister))
+    PAGE_LOCKS.offer(ctypes.addressof(ctypes.c_char.from_buffer(host)), host.nbytes)
+    PAGE_LOCKS.lock(host)
+
+
+def unregister_host(host: HostBytes) -> None:
+    """Undo ``register_host``; no copy of the range may be pending."""
+    PAGE_LOCKS.withdraw(ctypes.addressof(ctypes.c_char.from_buffer(host)))
+
+
+def _register(address: int, nbytes: int) -> None:
+    """Lock host pages for all contexts.  Raises DeviceFailed."""
+    portable = 1
+    with _any_context():
+        status = _slow_driver().cuMemHostRegister_v2(address, nbytes, portable)
     if status:
         raise DeviceFailed("CUDA", f"cuMemHostRegister of {nbytes} bytes: error {status}")
-    PINNED.add(address, nbytes)
 
 
-def unregister_host(address: int) -> None:
-    """Undo ``register_host``; no copy of the range may be pending."""
-    PINNED.remove(address)
-    context = _primary_context(0)
-    context.push()
+def _unregister(address: int) -> None:
+    with _any_context():
+        _slow_driver().cuMemHostUnregister(address)
+
+
+@contextlib.contextmanager
+def _any_context() -> Iterator[None]:
+    drv.init()
+    _primary_context(0).push()
     try:
-        _driver().cuMemHostUnregister(ctypes.c_void_p(address))
+        yield
     finally:
         drv.Context.pop()
 

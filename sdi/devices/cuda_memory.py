@@ -1,15 +1,10 @@
-"""Host memory that CUDA has page-locked, and how to fill device memory with a pattern."""
+"""Buffers of CUDA members, and how to fill device memory with a pattern."""
 
 from __future__ import annotations
 
-import bisect
-import ctypes
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, Protocol
-
-from sdi.devices.base import HostBytes
+from typing import Protocol
 
 _SPREAD_NBYTES = 1 << 16
 
@@ -67,42 +62,8 @@ class DeviceMemory(Protocol):
 
 @dataclass(slots=True, eq=False)
 class CudaBuffer:
-    """Bytes on a GPU."""
+    """Bytes on a GPU; or, with no ``memory``, page-locked bytes of the host that it reads and writes."""
 
-    memory: DeviceMemory
+    memory: DeviceMemory | None
     address: int
     nbytes: int
-
-
-class Pinned:
-    """Host memory registered with CUDA: copies to and from it are asynchronous.  Any thread.
-
-    Registered for all contexts; a range stays mapped until it is unregistered.
-    """
-
-    def __init__(self) -> None:
-        self._lock: Final = threading.Lock()
-        self._ranges: list[tuple[int, int]] = []  # sorted (begin, end)
-
-    def add(self, address: int, nbytes: int) -> None:
-        """The range was registered."""
-        with self._lock:
-            self._ranges = sorted([*self._ranges, (address, address + nbytes)])
-
-    def remove(self, address: int) -> None:
-        """The range was unregistered."""
-        with self._lock:
-            self._ranges = [each for each in self._ranges if each[0] != address]
-
-    def holds(self, host: HostBytes) -> bool:
-        """All of ``host`` lies in one registered range."""
-        ranges = self._ranges
-        if not ranges or host.readonly:
-            return False
-        begin = ctypes.addressof(ctypes.c_char.from_buffer(host))
-        at = bisect.bisect_right(ranges, (begin, 1 << 64)) - 1
-        return at >= 0 and begin + host.nbytes <= ranges[at][1]
-
-
-PINNED = Pinned()
-"""One for the process: registration is the driver's, not a member's."""

@@ -10,7 +10,9 @@ import fcntl
 import mmap
 import os
 from bisect import bisect_left, insort
+from functools import partial
 
+from sdi.devices.page_locks import PAGE_LOCKS, PageLocks
 from sdi.errors import ClError, Status
 
 PAGE_NBYTES = 4096
@@ -27,7 +29,7 @@ class Arena:
     Owned by: sdi-scheduler (allocation); bytes are read and written by whoever holds a ticket for them.
     """
 
-    def __init__(self, nbytes: int, heap_offset: int) -> None:
+    def __init__(self, nbytes: int, heap_offset: int, locks: PageLocks = PAGE_LOCKS) -> None:
         self.fd = os.memfd_create("sdi-arena", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         while True:
             try:
@@ -44,6 +46,8 @@ class Arena:
         self.nbytes = nbytes
         self.bytes = memoryview(self._map)
         self.address = ctypes.addressof(ctypes.c_char.from_buffer(self._map))
+        self._locks = locks
+        locks.offer(self.address, nbytes)
         self._free: list[tuple[int, int]] = [(heap_offset, nbytes - heap_offset)]
         self._used: dict[int, int] = {}
         self._kept_nbytes = 0
@@ -66,12 +70,17 @@ class Arena:
         )
 
     def free(self, offset: int) -> None:
-        """Give back what ``allocate`` returned; pages stay for reuse up to ``KEEP_NBYTES`` in all."""
+        """Give back what ``allocate`` returned; pages stay for reuse up to ``KEEP_NBYTES`` in all.
+
+        So do those of which a driver has locked some: it would go on using the old ones.
+        """
         size = self._used.pop(offset)
         if self._kept_nbytes + size <= KEEP_NBYTES:
             self._kept_nbytes += size
         else:
-            self._map.madvise(_MADV_REMOVE, offset, size)
+            punch = partial(self._map.madvise, _MADV_REMOVE, offset, size)
+            if not self._locks.unless_locked(self.address + offset, size, punch):
+                self._kept_nbytes += size
         at = bisect_left(self._free, (offset, 0))
         if at < len(self._free) and offset + size == self._free[at][0]:
             size += self._free.pop(at)[1]
@@ -86,5 +95,9 @@ class Arena:
         return self.bytes[offset : offset + nbytes]
 
     def close(self) -> None:
-        """Close the descriptor; the mapping goes with the process, as others may still look at it."""
+        """Close the descriptor, once no copy is pending.
+
+        The mapping goes with the process, as others may still look at it.
+        """
+        self._locks.withdraw(self.address)
         os.close(self.fd)

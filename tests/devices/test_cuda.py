@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import mmap
 import threading
 from collections.abc import Iterator
@@ -14,8 +13,11 @@ from sdi.clc import compile_source, pack_hidden
 from sdi.devices.base import Device, DeviceBuffer, LocalBytes
 from sdi.devices.cuda import CudaDevice, CudaGpu, cuda_devices, register_host, unregister_host
 from sdi.devices.opencl import OpenCLDevice, driver_devices
+from sdi.devices.page_locks import PAGE_LOCKS, SLAB_NBYTES
 from sdi.devices.ticket import Ticket
+from sdi.errors import ClError
 from sdi.ndrange import GroupBox, NDRange
+from sdi.vmem.arena import Arena
 from tests.clc.cuda_cases import INEXACT, ITEMS, LOCAL_ITEMS, LOCAL_NBYTES, PER_ITEM, SOURCES
 from tests.devices import test_device as every_member
 
@@ -204,10 +206,9 @@ def test_members_take_turns_on_one_chain_of_tickets(open_members: OpenMembers) -
 def test_registered_memory_is_copied_without_blocking(member: Device) -> None:
     nbytes = 64 << 20
     with mmap.mmap(-1, nbytes) as store:
-        address = ctypes.addressof(ctypes.c_char.from_buffer(store))
-        register_host(address, nbytes)
+        view = memoryview(store)
+        register_host(view)
         try:
-            view = memoryview(store)
             view[:4096] = bytes(range(256)) * 16
             buffer = member.allocate(nbytes)
             up = member.upload(view[: nbytes // 2], buffer, 0, [])
@@ -216,9 +217,60 @@ def test_registered_memory_is_copied_without_blocking(member: Device) -> None:
             assert bytes(view[nbytes // 2 :][:4096]) == bytes(range(256)) * 16
             member.free(buffer)
             del up, down
-            view.release()
         finally:
-            unregister_host(address)
+            unregister_host(view)
+            view.release()
+
+
+def test_the_arena_is_registered_by_slab_as_it_is_copied(member: Device) -> None:
+    nbytes = 3 * SLAB_NBYTES
+    arena = Arena(1 << 33, 1 << 16)
+    try:
+        at = arena.allocate(2 * nbytes)
+        data, found = arena.view(at, nbytes), arena.view(at + nbytes, nbytes)
+        np.frombuffer(data, np.uint64)[:] = np.arange(nbytes // 8)
+        buffer = member.allocate(nbytes)
+        for _ in range(3):
+            up = member.upload(data, buffer, 0, [])
+            finish(member.download(buffer, 0, found, [up]))
+            assert data == found
+            np.frombuffer(data, np.uint64)[:] += np.uint64(1)
+        assert PAGE_LOCKS.holds(data) and PAGE_LOCKS.holds(found)
+        # A small one behind a large one, of memory that is not locked.
+        small = bytearray(b"later" * 100)
+        large = member.upload(data, buffer, 0, [])
+        finish(member.upload(memoryview(small), buffer, 8, [large]))
+        finish(member.upload(memoryview(small), buffer, 800, []))
+        finish(member.download(buffer, 0, found, []))
+        assert found[8:508] == found[800:1300] == small
+        assert found[1304:] == data[1304:]
+        member.free(buffer)
+        del up, large
+        data.release()
+        found.release()
+    finally:
+        arena.close()
+
+
+def test_kernels_work_on_host_memory_that_a_member_adopted(member: Device) -> None:
+    arena = Arena(1 << 33, 1 << 16)
+    try:
+        items = 1 << 20
+        at = arena.allocate(4 * items)
+        values = np.frombuffer(arena.view(at, 4 * items), np.int32)
+        values[:] = np.arange(items)
+        used = member.memory_in_use()
+        buffer = member.adopt(arena.view(at, 4 * items))
+        assert member.memory_in_use() == used
+        source = "kernel void k(global int *a) { a[get_global_id(0)] *= 3; }"
+        kernel = member.bind(member.build(source, []), "k", [buffer])
+        finish(member.launch(kernel, (items // 256, 1, 1), (256, 1, 1), 1, []))
+        assert (values == 3 * np.arange(items)).all()
+        member.free(buffer)
+        with pytest.raises(ClError, match="can't be page-locked"):
+            member.adopt(memoryview(bytearray(4096)))
+    finally:
+        arena.close()
 
 
 def test_division_is_exact_where_the_program_asks_for_it(member: Device) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +12,7 @@ from sdi.clc import compile_source, pack_hidden
 from sdi.clc.cuda import translate
 from sdi.devices.base import DeviceBuffer, LocalBytes
 from sdi.devices.cuda_launch import packed, parameter_block
-from sdi.devices.cuda_memory import CudaBuffer, Fills, Pinned, check_range, fill_pattern
+from sdi.devices.cuda_memory import CudaBuffer, Fills, check_range, fill_pattern
 from sdi.devices.nvrtc import Cache, key_of
 from sdi.ndrange import GroupBox, NDRange
 
@@ -119,26 +118,11 @@ def test_patterns_and_ranges_out_of_bounds_are_refused() -> None:
             check_range(nbytes, offset, 8)
 
 
-def test_pinned_memory_is_known_by_its_addresses() -> None:
-    store = bytearray(4096)
-    address = ctypes.addressof(ctypes.c_char.from_buffer(store))
-    pinned = Pinned()
-    view = memoryview(store)
-    assert not pinned.holds(view)
-    pinned.add(address + 1024, 2048)
-    assert pinned.holds(view[1024:3072])
-    assert pinned.holds(view[2000:2001])
-    assert not pinned.holds(view[1023:1025])
-    assert not pinned.holds(view[3000:3073])
-    pinned.remove(address + 1024)
-    assert not pinned.holds(view[1024:3072])
-
-
 def test_parameters_are_packed_as_the_kernel_declares_them() -> None:
     source = "kernel void k(char c, global int *a, float3 v, local int *l, short h, "
     source += "local float *m, global int *z) {}"
     (kernel,) = translate(source, ()).kernels
-    buffer = DeviceBuffer(CudaBuffer(None, 0x1122334455, 64))  # type: ignore[arg-type]
+    buffer = DeviceBuffer(CudaBuffer(None, 0x1122334455, 64))
     arguments = [b"\7", buffer, bytes(range(16)), LocalBytes(10), b"\1\2", LocalBytes(4), None]
     block, shared_nbytes = parameter_block(kernel, arguments)
     expected = b"\7" + bytes(7) + (0x1122334455).to_bytes(8, "little") + bytes(range(16))
