@@ -41,77 +41,83 @@ SIZES = {
     "gpu": Size(510, 510, 100),
 }
 
-SOURCE = (
-    "__constant char way[19][3] = {"
-    + ", ".join(f"{{{x}, {y}, {z}}}" for x, y, z in WAYS)
-    + """};
-__constant char opposite[19] = {0, 2, 1, 4, 3, 6, 5, 8, 7, 10, 9, 12, 11, 14, 13, 16, 15, 18, 17};
+
+def _opposite(way: int) -> int:
+    return way if way == 0 else way + 1 if way % 2 else way - 1
+
+
+def _each_way(line: str) -> str:
+    """``line`` for every direction: I and O are the numbers of it and of its opposite, X, Y, Z its steps."""
+    return "\n".join(
+        f"    {line};".replace("I", str(i))
+        .replace("O", str(_opposite(i)))
+        .replace("X", f"({x})")
+        .replace("Y", f"({y})")
+        .replace("Z", f"({z})")
+        for i, (x, y, z) in enumerate(WAYS)
+    )
+
+
+SOURCE = f"""
+size_t slot(int x, int y, int z, int way, int width, int height)
+{{
+    return 19 * (((size_t)z * height + y) * width + x) + way;
+}}
+
+float weight(int way)
+{{
+    return way == 0 ? 1.0f / 3.0f : way < 7 ? 1.0f / 18.0f : 1.0f / 36.0f;
+}}
+
+float balanced(int way, float density, float rest, float along)
+{{
+    return weight(way) * density * (rest + 3.0f * along + 4.5f * along * along);
+}}
 
 void collide(float *f, float relaxation)
-{
+{{
     float density = 0.0f, x = 0.0f, y = 0.0f, z = 0.0f;
-    for (int i = 0; i < 19; i++) {
-        density += f[i];
-        x += way[i][0] * f[i];
-        y += way[i][1] * f[i];
-        z += way[i][2] * f[i];
-    }
+{_each_way("density += f[I]; x += X * f[I]; y += Y * f[I]; z += Z * f[I]")}
     x /= density;
     y /= density;
     z /= density;
     float rest = 1.0f - 1.5f * (x * x + y * y + z * z);
-    for (int i = 0; i < 19; i++) {
-        float weight = i == 0 ? 1.0f / 3.0f : i < 7 ? 1.0f / 18.0f : 1.0f / 36.0f;
-        float along = way[i][0] * x + way[i][1] * y + way[i][2] * z;
-        float balanced = weight * density * (rest + 3.0f * along + 4.5f * along * along);
-        f[i] += relaxation * (balanced - f[i]);
-    }
-}
+{_each_way("f[I] += relaxation * (balanced(I, density, rest, X * x + Y * y + Z * z) - f[I])")}
+}}
 
 /* Densities that differ from cell to cell, at rest. */
 __kernel void start_gas(__global float *cells, int width, int height, int depth)
-{
+{{
     int x = get_global_id(0), y = get_global_id(1), z = get_global_id(2);
     if (x >= width || y >= height || z >= depth)
         return;
-    size_t cell = ((size_t)z * height + y) * width + x;
     float density = 1.0f + 0.01f * ((7 * x + 11 * y + 13 * z) % 17);
     for (int i = 0; i < 19; i++)
-        cells[19 * cell + i] = density * (i == 0 ? 1.0f / 3.0f : i < 7 ? 1.0f / 18.0f : 1.0f / 36.0f);
-}
+        cells[slot(x, y, z, i, width, height)] = density * weight(i);
+}}
 
 __kernel void even_step(__global float *cells, int width, int height, int depth, float relaxation)
-{
+{{
     int x = get_global_id(0) + 1, y = get_global_id(1) + 1, z = get_global_id(2) + 1;
     if (x >= width - 1 || y >= height - 1 || z >= depth - 1)
         return;
-    size_t cell = ((size_t)z * height + y) * width + x;
     float f[19];
-    for (int i = 0; i < 19; i++)
-        f[i] = cells[19 * cell + i];
+{_each_way("f[I] = cells[slot(x, y, z, I, width, height)]")}
     collide(f, relaxation);
-    for (int i = 0; i < 19; i++)
-        cells[19 * cell + opposite[i]] = f[i];
-}
+{_each_way("cells[slot(x, y, z, O, width, height)] = f[I]")}
+}}
 
 __kernel void odd_step(__global float *cells, int width, int height, int depth, float relaxation)
-{
+{{
     int x = get_global_id(0) + 1, y = get_global_id(1) + 1, z = get_global_id(2) + 1;
     if (x >= width - 1 || y >= height - 1 || z >= depth - 1)
         return;
     float f[19];
-    for (int i = 0; i < 19; i++) {
-        size_t from = ((size_t)(z - way[i][2]) * height + y - way[i][1]) * width + x - way[i][0];
-        f[i] = cells[19 * from + opposite[i]];
-    }
+{_each_way("f[I] = cells[slot(x - X, y - Y, z - Z, O, width, height)]")}
     collide(f, relaxation);
-    for (int i = 0; i < 19; i++) {
-        size_t to = ((size_t)(z + way[i][2]) * height + y + way[i][1]) * width + x + way[i][0];
-        cells[19 * to + i] = f[i];
-    }
-}
+{_each_way("cells[slot(x + X, y + Y, z + Z, I, width, height)] = f[I]")}
+}}
 """
-)
 
 
 def inputs(size: Size) -> Arrays:
@@ -165,10 +171,6 @@ def check(size: Size, inputs: Arrays, outputs: Arrays) -> None:
         expect_close(
             "mass", found.sum(dtype=np.float64, keepdims=True), np.full((1,) * 4, density.sum()), 1e-5
         )
-
-
-def _opposite(way: int) -> int:
-    return way if way == 0 else way + 1 if way % 2 else way - 1
 
 
 def _seen(cells: Array, way: tuple[int, int, int], sign: int) -> Array:
