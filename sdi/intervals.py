@@ -5,7 +5,7 @@ Intervals are ``[start, stop)`` in bytes from the start of a root buffer, never 
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -139,6 +139,12 @@ class RangeMap(Generic[V]):
         made = RangeMap(self.nbytes, self._values[0])
         made._starts, made._values = list(self._starts), list(self._values)
         return made
+
+    def values(self, over: ByteRange) -> list[V]:
+        """The values of ``items``, faster."""
+        self._check(over)
+        starts = self._starts
+        return self._values[bisect_right(starts, over.start) - 1 : bisect_left(starts, over.stop)]
 
     def items(self, over: ByteRange) -> Iterator[tuple[ByteRange, V]]:
         """Intervals that overlap ``over``, cut to it, in order."""

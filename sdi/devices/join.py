@@ -17,6 +17,9 @@ def join(tickets: Iterable[Ticket], then: Callable[[BaseException | None], None]
     if not pending:
         then(None)
         return
+    if len(pending) == 1:
+        pending[0].when_done(lambda ticket: then(ticket.error))
+        return
     remaining = len(pending)
     lock = threading.Lock()
     first_error: list[BaseException] = []

@@ -35,12 +35,12 @@ class Issuer:
         memory, plan = self._memory, wave.plan
         states: States | None = None
         step: Step | None = None
-        if wave.is_repeatable and memory.coherence == "lazy":
+        if wave.is_repeatable and memory.coherence == "lazy" and binding.launches > 1:
             states = (first, tuple([used.buffer.directory.state() for used in plan.buffers]))
             step = wave.steps.get(states)
         transfers = self._plan(wave, first) if step is None else step.transfers
         for transfer in transfers:
-            memory.perform(transfer)
+            memory.perform(transfer, step is not None)
         members = [first + k for k in wave.members]
         bounds = [self._bound(build, kernel, binding, wave, k, member) for k, member in enumerate(members)]
         # From here on nothing raises: a wave is issued on all its members or on none.

@@ -19,7 +19,7 @@ from sdi.runtime.arguments import Pointer, decode_arguments
 from sdi.runtime.commands import Launch
 from sdi.runtime.counters import Counters
 from sdi.runtime.issue import Issuer
-from sdi.runtime.plan import LaunchPlan, candidate_plans, cost, make_plan, moved_nbytes
+from sdi.runtime.plan import LaunchPlan, candidate_plans, cheapest, make_plan, moved_nbytes
 from sdi.runtime.programs import Binding, Build, Kernel
 from sdi.runtime.steps import Steps
 from sdi.runtime.verify import Verifier
@@ -139,7 +139,7 @@ class Launcher:
             cut_key = (ndrange.num_groups, tuple(buffers))
             last = kernel.last_cut(cut_key)
             candidates = [last] if last else [c.boxes for c in cuts(ndrange.num_groups, len(self._devices))]
-            chosen = min(candidate_plans(candidates, plan), key=cost)
+            chosen = cheapest(candidate_plans(candidates, plan))
             kernel.keep_cut(cut_key, chosen.boxes)
             if self._split == "auto":
                 why_whole = self._loss(kernel, chosen)
@@ -152,7 +152,7 @@ class Launcher:
             capacities = [min(capacities)]  # the member is chosen at launch
 
         def plan_wave(boxes: tuple[GroupBox, ...]) -> LaunchPlan:
-            return min(candidate_plans([boxes], plan), key=cost)
+            return cheapest(candidate_plans([boxes], plan))
 
         waves = make_waves(plan_wave, chosen, capacities, self._verifier is not None)
         return Binding(ndrange, chosen, groups, values, why_whole, waves)

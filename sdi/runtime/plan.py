@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from sdi.clc.model import KernelModel
 from sdi.intervals import ByteRange, RangeSet
 from sdi.ndrange import GroupBox
 from sdi.runtime.arguments import ArgumentValue, Pointer
-from sdi.sampling.model import AccessRange, BoundAccess, Precision
+from sdi.sampling.model import BoundAccess, Precision
 from sdi.vmem.directory import member_memory
 from sdi.vmem.memory import VirtualBuffer
 
@@ -84,9 +85,15 @@ class LaunchPlan:
 class _Gathered:
     """All that one piece does to one root buffer, over all arguments that name it."""
 
-    reads: RangeSet = _EMPTY
-    exact: RangeSet = _EMPTY
-    may: RangeSet = _EMPTY
+    reads: RangeSet
+    exact: RangeSet
+    may: RangeSet
+
+    def union(self, other: _Gathered) -> _Gathered:
+        """What two arguments do."""
+        return _Gathered(
+            self.reads.union(other.reads), self.exact.union(other.exact), self.may.union(other.may)
+        )
 
 
 def make_plan(
@@ -103,28 +110,46 @@ def make_plan(
     gathered: list[dict[int, _Gathered]] = []
     for box in boxes:
         by_argument = {item.argument: item for item in access.over(box)}
-        piece = {buffer_id: _Gathered() for buffer_id in buffers}
+        piece: dict[int, _Gathered] = {}
         for index, pointer in pointers:
-            _gather(piece[pointer.buffer], by_argument[index], pointer.offset)
+            item = by_argument[index]
+            is_exact = item.precision is Precision.EXACT
+            writes = _moved(item.writes, pointer.offset)
+            one = _Gathered(
+                _moved(item.reads, pointer.offset),
+                writes if is_exact else _EMPTY,
+                _EMPTY if is_exact else writes,
+            )
+            other = piece.get(pointer.buffer)
+            piece[pointer.buffer] = one if other is None else other.union(one)
         gathered.append(piece)
     return LaunchPlan(
-        boxes, tuple(_buffer_plan(model, pointers, buffer, gathered) for buffer in buffers.values())
+        boxes,
+        tuple(
+            _buffer_plan(model, pointers, buffer, [piece[buffer_id] for piece in gathered])
+            for buffer_id, buffer in buffers.items()
+        ),
     )
 
 
 def candidate_plans(
     cuts: Sequence[tuple[GroupBox, ...]], plan: Callable[[tuple[GroupBox, ...], bool], LaunchPlan]
 ) -> list[LaunchPlan]:
-    """A plan for each cut, of which the launch runs the one that costs least.
+    """A plan for each cut, of which the launch runs the one that costs least (``cheapest``).
 
     ``plan(boxes, exact)`` makes them, from bounds of the access ranges; if the best of these has to merge,
     also from the exact ranges: bounds of several pieces overlap, their bytes may not.
     """
     found = [plan(boxes, False) for boxes in cuts[:_CANDIDATES_MAX]]
-    if min(found, key=cost).merged_nbytes:
+    if cheapest(found).merged_nbytes:
         exact = [plan(boxes, True) for boxes in cuts[:_CANDIDATES_MAX]]
         found = [min(pair, key=cost) for pair in zip(found, exact, strict=True)]
     return found
+
+
+def cheapest(plans: Sequence[LaunchPlan]) -> LaunchPlan:
+    """The plan to run."""
+    return plans[0] if len(plans) == 1 else min(plans, key=cost)
 
 
 def moved_nbytes(plan: LaunchPlan) -> int:
@@ -147,15 +172,6 @@ def cost(plan: LaunchPlan) -> tuple[int, int, int]:
     return (moved_nbytes(plan), needed, pieces)
 
 
-def _gather(into: _Gathered, item: AccessRange, offset: int) -> None:
-    into.reads = into.reads.union(_moved(item.reads, offset))
-    writes = _moved(item.writes, offset)
-    if item.precision is Precision.EXACT:
-        into.exact = into.exact.union(writes)
-    else:
-        into.may = into.may.union(writes)
-
-
 def _moved(ranges: RangeSet, offset: int) -> RangeSet:
     """``ranges`` of a sub-buffer as ranges of its root."""
     if not offset:
@@ -167,21 +183,25 @@ def _buffer_plan(
     model: KernelModel,
     pointers: Sequence[tuple[int, Pointer]],
     buffer: VirtualBuffer,
-    gathered: Sequence[dict[int, _Gathered]],
+    pieces: Sequence[_Gathered],
 ) -> BufferPlan:
-    pieces = [piece[buffer.id] for piece in gathered]
     writes = [piece.exact.union(piece.may) for piece in pieces]
-    shared = _aligned(_shared(writes), buffer.nbytes)
+    arguments = [model.arguments[index] for index, pointer in pointers if pointer.buffer == buffer.id]
+    cause = f"{model.name}: {', '.join([argument.name for argument in arguments])}"
+    shared = _shared(writes)
+    if not shared:
+        found = [
+            PieceAccess(piece.reads.union(piece.may), written)
+            for piece, written in zip(pieces, writes, strict=True)
+        ]
+        return BufferPlan(buffer, tuple(found), (), 1, 1, cause)
+    shared = _aligned(shared, buffer.nbytes)
     if len(shared.ranges) > _MERGED_RANGES_MAX:
         shared = RangeSet((ByteRange(shared.ranges[0].start, shared.ranges[-1].stop),))
     # Bytes that may stay unwritten keep their old value, and bytes that are merged are compared with it:
     # both must be current before the launch.
     compared = [_aligned(written, buffer.nbytes).intersection(shared) for written in writes]
-    units = [
-        (model.arguments[index].unit_nbytes or 1, model.arguments[index].smallest_unit_nbytes or 1)
-        for index, pointer in pointers
-        if pointer.buffer == buffer.id and model.arguments[index].writes
-    ]
+    units = [(a.unit_nbytes or 1, a.smallest_unit_nbytes or 1) for a in arguments if a.writes]
     return BufferPlan(
         buffer,
         tuple(
@@ -191,7 +211,7 @@ def _buffer_plan(
         _merged(compared),
         max((largest for largest, _ in units), default=1),
         min((smallest for _, smallest in units), default=1),
-        f"{model.name}: {', '.join(model.arguments[i].name for i, p in pointers if p.buffer == buffer.id)}",
+        cause,
     )
 
 
@@ -216,9 +236,10 @@ def _merged(compared: Sequence[RangeSet]) -> tuple[MergedRange, ...]:
 
 def _shared(writes: Sequence[RangeSet]) -> RangeSet:
     """Bytes that more than one set holds; O(n log n) over all ranges."""
-    edges = sorted(
-        edge for ranges in writes for part in ranges.ranges for edge in ((part.start, 1), (part.stop, -1))
-    )
+    everything = sorted([(part.start, part.stop) for ranges in writes for part in ranges.ranges])
+    if all(before[1] <= after[0] for before, after in pairwise(everything)):
+        return _EMPTY
+    edges = sorted(edge for start, stop in everything for edge in ((start, 1), (stop, -1)))
     found: list[ByteRange] = []
     depth = start = 0
     for offset, step in edges:

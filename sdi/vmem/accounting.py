@@ -53,10 +53,6 @@ class _Sum:
     copies: int = 0
     nbytes: int = 0
 
-    def add(self, nbytes: int) -> None:
-        self.copies += 1
-        self.nbytes += nbytes
-
 
 @dataclass(slots=True)
 class Accounting:
@@ -82,8 +78,18 @@ class Accounting:
             moved.member_to_host += nbytes
         else:
             moved.member_to_member += nbytes
-        self._links.setdefault((source, target), _Sum()).add(nbytes)
-        self._causes.setdefault((self.cause, source, target), _Sum()).add(nbytes)
+        ends = (source, target)
+        total = self._links.get(ends)
+        if total is None:
+            total = self._links[ends] = _Sum()
+        total.copies += 1
+        total.nbytes += nbytes
+        key = (self.cause, source, target)
+        total = self._causes.get(key)
+        if total is None:
+            total = self._causes[key] = _Sum()
+        total.copies += 1
+        total.nbytes += nbytes
 
     def link_nbytes(self, source: int, target: int) -> int:
         """Bytes that went from one memory to another."""

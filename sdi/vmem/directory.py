@@ -83,10 +83,7 @@ class Directory:
     def is_current(self, memory: int, over: ByteRange) -> bool:
         """Whether ``memory`` holds all of ``over``."""
         bit = 1 << memory
-        whole = self._holders.whole()
-        if whole is not None:
-            return bool(whole & bit)
-        return all(mask & bit for _, mask in self._holders.items(over))
+        return all(mask & bit for mask in self._holders.values(over))
 
     def read(
         self,
@@ -128,15 +125,14 @@ class Directory:
     def stale_nbytes(self, memory: int, ranges: RangeSet) -> int:
         """Bytes of ``ranges`` that a ``read`` for ``memory`` would move."""
         skip = 1 << memory | _UNDEFINED
-        whole = self._holders.whole()
-        if whole is not None:
-            return 0 if whole & skip else ranges.nbytes
-        return sum(
-            part.nbytes
-            for over in ranges.ranges
-            for part, mask in self._holders.items(over)
-            if not mask & skip
-        )
+        stale = 0
+        for over in ranges.ranges:
+            masks = self._holders.values(over)
+            if len(masks) == 1:
+                stale += 0 if masks[0] & skip else over.nbytes
+            else:
+                stale += sum(part.nbytes for part, mask in self._holders.items(over) if not mask & skip)
+        return stale
 
     def wrote(self, memory: int, over: ByteRange) -> None:
         """``memory`` is the only holder of ``over`` from now on."""

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from sdi.devices.ticket import Ticket
 from sdi.intervals import ByteRange
 
-_CELLS = 128
+_CELLS = 32
 """So many cells may be there before neighbours that are alike become one."""
 _RANGES_MAX = 64
 """An access to more ranges counts as one to all that lies between them."""
@@ -195,11 +195,14 @@ class Use:
     def _look_up(self) -> None:
         hazards = self._hazards
         read, written = hazards.divide(self._reads, self._writes)
+        self._generation = hazards.generation
+        if not read or not written:
+            self._read, self._changed, self._written = read, [], written
+            return
         here, there = set(map(id, read)), set(map(id, written))
         self._read = [cell for cell in read if id(cell) not in there]
         self._changed = [cell for cell in written if id(cell) in here]
         self._written = [cell for cell in written if id(cell) not in here]
-        self._generation = hazards.generation
 
 
 def _few(ranges: Sequence[ByteRange]) -> Sequence[ByteRange]:

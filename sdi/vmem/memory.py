@@ -23,7 +23,7 @@ from sdi.vmem.buffer import Extent, VirtualBuffer
 from sdi.vmem.directory import HOST, Copy, Directory, member_memory
 from sdi.vmem.hazards import Hazards, Use
 from sdi.vmem.host import HostWorker
-from sdi.vmem.links import Links
+from sdi.vmem.links import MEASURED_NBYTES, Links
 from sdi.vmem.merge import Bytes, MergeResult, merge_diffs
 from sdi.vmem.placement import Placement
 
@@ -154,8 +154,11 @@ class VirtualMemory:
         leave, arrive = buffer.hazards[copy.source].use(over, ()), buffer.hazards[copy.target].use((), over)
         return Transfer(buffer, copy, leave, arrive, self.accounting.cause)
 
-    def perform(self, transfer: Transfer) -> None:
-        """Issue a copy, behind everything that conflicts with it; both places are there."""
+    def perform(self, transfer: Transfer, is_repeated: bool = False) -> None:
+        """Issue a copy, behind everything that conflicts with it; both places are there.
+
+        ``is_repeated``: no source is being chosen now, so short copies need not be known to the links.
+        """
         buffer, copy = transfer.buffer, transfer.copy
         source, target, over = copy.source, copy.target, copy.over
         found: dict[Ticket, None] = {}
@@ -184,8 +187,11 @@ class VirtualMemory:
             )
         transfer.leave.by(ticket)
         transfer.arrive.by(ticket)
+        nbytes = over.stop - over.start
         self.accounting.cause = transfer.cause
-        self._copied(source, target, over, ticket)
+        self.accounting.copied(source, target, nbytes)
+        if nbytes >= MEASURED_NBYTES or not is_repeated:
+            self.links.issued(source, target, nbytes, ticket)
 
     def _copied(self, source: int, target: int, over: ByteRange, ticket: Ticket) -> None:
         self.accounting.copied(source, target, over.nbytes)
