@@ -58,7 +58,7 @@ class Engine:
         self, queue: int, command_id: int, slot: int, command: Command, waits: tuple[int, ...]
     ) -> None:
         """A command arrived from the application."""
-        self.run(self.core.enqueue(queue, command_id, slot, command, waits))
+        self.run(self.core.enqueue(queue, command_id, slot, command, waits, time.monotonic_ns()))
 
     def after_issued(self, call: Callable[[], None]) -> None:
         """Do ``call`` once all commands that have arrived so far are issued (release of what they name)."""
@@ -157,10 +157,10 @@ class Engine:
             ticket.complete(
                 DeviceFailed("application", f"command {node.id} failed with {node.status} before its copy")
             )
-        now = time.monotonic_ns()
-        node.submitted_ns = node.submitted_ns or now
-        node.end_ns = max(node.end_ns, node.floor_ns) or now
-        node.start_ns = max(node.start_ns, node.floor_ns) or node.end_ns
+        # To the application, times rise: also those of commands that nothing was issued for.
+        node.submitted_ns = node.submitted_ns or node.arrived_ns or time.monotonic_ns()
+        node.start_ns = max(node.start_ns, node.floor_ns, node.submitted_ns)
+        node.end_ns = max(node.end_ns, node.start_ns)
         self._sink.finished(node)
 
 

@@ -34,8 +34,9 @@ class Node:
 
     ``unissued``, ``incomplete``: dependencies that are not issued, not complete.  ``transfer``: the client
     has to copy when everything else is done.  ``failed_wait``: an event of the wait list failed.
-    ``floor_ns``: end of the last dependency.  Pieces of the next command may start before that, on members
-    that are done with this one, but to the application commands in order run one after the other.
+    ``arrived_ns``: when the command came.  ``floor_ns``: end of the last dependency.  Pieces of the next
+    command may start before that, on members that are done with this one, but to the application commands in
+    order run one after the other.
     """
 
     id: int
@@ -50,6 +51,7 @@ class Node:
     status: int = 0
     failed_wait: bool = False
     forgotten: bool = False
+    arrived_ns: int = 0
     floor_ns: int = 0
     start_ns: int = 0
     end_ns: int = 0
@@ -137,7 +139,13 @@ class SchedulerCore:
         return sum(node.stage is not Stage.FINISHED for node in self._nodes.values())
 
     def enqueue(
-        self, queue: int, command_id: int, slot: int, command: Command, waits: tuple[int, ...]
+        self,
+        queue: int,
+        command_id: int,
+        slot: int,
+        command: Command,
+        waits: tuple[int, ...],
+        arrived_ns: int = 0,
     ) -> list[Action]:
         """A command arrived.  Events in ``waits`` that are unknown are complete.  Raises ClError."""
         owner = self._queues.get(queue)
@@ -145,7 +153,7 @@ class SchedulerCore:
             raise ClError(Status.INVALID_COMMAND_QUEUE, f"queue {queue} is not known")
         if command_id in self._nodes:
             raise ClError(Status.INVALID_EVENT, f"command id {command_id} is in use")
-        node = Node(command_id, command, slot, self._sequence, forgotten=slot == 0)
+        node = Node(command_id, command, slot, self._sequence, forgotten=slot == 0, arrived_ns=arrived_ns)
         self._unissued[self._sequence] = None
         self._sequence += 1
         self._nodes[command_id] = node

@@ -191,7 +191,7 @@ def _host_work(ticket: Ticket, waits: list[Ticket], transfer: bool) -> Work:
     """``ticket`` stands for an access by the application: the client's copy, or a mapping (no copy)."""
     if transfer:
         return Work(waits, ticket)
-    join(waits, ticket.complete)
+    join(waits, lambda error: ticket.complete(error, 0, max((wait.end_ns for wait in waits), default=0)))
     return Work([ticket])
 
 

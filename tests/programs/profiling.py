@@ -23,6 +23,13 @@ def run(ctx: cl.Context, queue: cl.CommandQueue) -> Outputs:
     events = [cl.enqueue_copy(profiled, a, data, is_blocking=False)]
     events += [step(profiled, (n,), (40,), a) for _ in range(4)]
     events.append(cl.enqueue_copy(profiled, b, a))
+    events.append(cl.enqueue_marker(profiled))
+    mapped, event = cl.enqueue_map_buffer(
+        profiled, b, cl.map_flags.READ, 0, (n,), np.float32, is_blocking=False
+    )
+    events += [event, mapped.base.release(profiled), cl.enqueue_barrier(profiled)]
+    events.append(cl.enqueue_fill_buffer(profiled, a, np.float32(1), 0, data.nbytes))
+    events.append(cl.enqueue_migrate_mem_objects(profiled, [b]))
     events.append(cl.enqueue_copy(profiled, result, b, is_blocking=False))
     profiled.finish()
     last_end = 0
