@@ -277,8 +277,9 @@ def bad_arguments_have_their_codes(cl: Cl) -> None:
     assert cl.set_arg(kernel, 3, None, 1) == -50
     assert cl.set_arg(kernel, 5, c_int32(4)) == -51
     assert cl.clEnqueueNDRangeKernel(queue, kernel, 1, None, sizes([4]), None, 0, None, None) == -52
+    cl.check(cl.set_arg(kernel, 0, c_void_p(buffer)))
+    assert cl.set_arg(kernel, 0, c_void_p(foreign)) == -38  # and the buffer of before stays
     for index, value, size in (
-        (0, None, 8),
         (1, c_void_p(buffer), None),
         (2, None, 16),
         (3, ctypes.c_char(b"c"), None),

@@ -139,15 +139,13 @@ static cl_int set_buffer(cl_kernel kernel, struct sdi_bound *bound, unsigned cha
         return CL_INVALID_ARG_SIZE;
     if (value)
         memcpy(&buffer, value, sizeof buffer);
+    /* A call that fails leaves the argument as it was. */
+    if (buffer && (!sdi_is_mem(buffer) || buffer->context != kernel->program->context))
+        return CL_INVALID_MEM_OBJECT;
     uint64_t place[2] = {0, 0};
-    bound->buffer = NULL;
+    bound->buffer = buffer;
     bound->id = 0;
     if (buffer) {
-        if (!sdi_is_mem(buffer) || buffer->context != kernel->program->context) {
-            bound->set = false;
-            return CL_INVALID_MEM_OBJECT;
-        }
-        bound->buffer = buffer;
         bound->id = buffer->object.id;
         place[0] = buffer->root->object.id;
         place[1] = buffer->origin;
