@@ -97,6 +97,7 @@ def the_host_keeps_off_what_it_said_it_would(cl: Cl) -> None:
         (HOST_WRITE_ONLY, False, True),
     ):
         buffer = cl.buffer(context, 64, flags)
+        assert cl.number("clGetMemObjectInfo", buffer, 0x1101) == flags
         expected = 0 if may_read else -59
         assert cl.clEnqueueReadBuffer(queue, buffer, 1, 0, 64, at, 0, None, None) == expected
         mapped, status = cl.made("clEnqueueMapBuffer", queue, buffer, 1, READ, 0, 64, 0, None, None)

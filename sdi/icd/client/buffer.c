@@ -74,7 +74,7 @@ static cl_mem create(cl_context context, const cl_ulong *properties, cl_ulong fl
         sdi_hold(context);
         buffer->root = buffer;
         buffer->nbytes = nbytes;
-        buffer->flags = flags & ACCESS_FLAGS ? flags : flags | CL_MEM_READ_WRITE;
+        buffer->flags = flags ? flags : CL_MEM_READ_WRITE;
         buffer->host_ptr = flags & CL_MEM_USE_HOST_PTR ? host_ptr : NULL;
         buffer->num_properties = properties ? 1 : 0;
     }
