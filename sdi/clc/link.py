@@ -86,10 +86,13 @@ def merge(
         log = "".join(f"error: '{name}' is defined in more than one object\n" for name in twice)
         raise BuildError(log, Status.LINK_PROGRAM_FAILURE)
     differing = _differing(parts)
+    shared = {name for part in parts for name, pieces in part.names.items() if not any(p.own for p in pieces)}
     seen: set[str] = set()
     texts = []
     for number, part in enumerate(parts):
         renamed = {name for name in differing & part.names.keys() if any(p.own for p in part.names[name])}
+        if number == 0:
+            renamed &= shared  # or it would stand for what another object gives to all
         text = part.text
         for piece in reversed(part.pieces):
             if piece.own and piece.text in seen and not piece.names & differing:
@@ -97,7 +100,7 @@ def merge(
                     text[: piece.begin] + "\n" * text.count("\n", piece.begin, piece.end) + text[piece.end :]
                 )
         seen |= {piece.text for piece in part.pieces if piece.own}
-        texts.append(_rename(text, renamed, f"__o{number}") if number else text)
+        texts.append(_rename(text, renamed, f"__o{number}"))
     return ObjectText("\n".join(texts) + "\n", standard, flags)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 from sdi.clc.compile import compile_object, compile_text
@@ -78,6 +80,24 @@ def test_what_all_objects_see_is_defined_once(body: str) -> None:
         merge([compiled(body), compiled(body)])
     assert caught.value.status is Status.LINK_PROGRAM_FAILURE
     assert "'twin' is defined in more than one object" in caught.value.log
+
+
+STATIC = "static int f(int x) { return x + 1; }\nkernel void a(global int *o) { o[0] = f(10); }"
+SHARED = "int f(int x) { return x + 2; }\nkernel void b(global int *o) { o[1] = f(10); }"
+USING = "int f(int x);\nkernel void c(global int *o) { o[2] = f(10); }"
+
+
+@pytest.mark.parametrize("sources", list(itertools.permutations((STATIC, SHARED, USING))))
+def test_a_static_function_does_not_stand_for_one_that_others_share(sources: tuple[str, ...]) -> None:
+    text = linked(*map(compiled, sources)).object.text
+    number = sources.index(STATIC)
+    assert f"o[0] = f__o{number}(10)" in text and "o[1] = f(10)" in text and "o[2] = f(10)" in text
+
+
+def test_a_static_function_of_the_first_object_is_not_found_by_the_second() -> None:
+    with pytest.raises(BuildError) as caught:
+        linked(compiled(STATIC), compiled(USING))
+    assert caught.value.log == "error: undefined symbol 'f'\n"
 
 
 def test_a_function_that_nobody_defines_is_named() -> None:
