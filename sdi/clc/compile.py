@@ -173,6 +173,8 @@ def _kernel_model(tree: Tree, function: Function, lines: LineMap) -> KernelModel
                 atomic=effects.atomic,
                 unit_nbytes=effects.unit_nbytes,
                 smallest_unit_nbytes=effects.smallest_unit_nbytes,
+                updates=tuple(sorted(effects.updates)),
+                only_updates=bool(effects.updates) and effects.only_updates,
             )
         )
     assert function.definition is not None

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from sdi.atomics import Update
+from sdi.clc.atomics import unused_calls, update_of
 from sdi.clc.builtins import FENCES, Action, action_of
 from sdi.clc.lines import LineMap
 from sdi.clc.syntax import LOOPS, Form, Function, Kind, Node, Space, Tree, Type, callee_of
@@ -47,12 +49,17 @@ _ADDRESSES = frozenset({Form.POINTER, Form.ARRAY, Form.FUNCTION})
 
 @dataclass(slots=True)
 class ArgumentEffects:
-    """Effects through one argument; ``store_nbytes``: sizes of stored scalars, 0 for unknown ones."""
+    """Effects through one argument; ``store_nbytes``: sizes of stored scalars, 0 for unknown ones.
+
+    ``updates``: atomic ones that may be made on private copies; ``only_updates``: there is nothing else.
+    """
 
     reads: bool = False
     writes: bool = False
     atomic: bool = False
     store_nbytes: set[int] = field(default_factory=set)
+    updates: set[Update] = field(default_factory=set)
+    only_updates: bool = True
 
     @property
     def unit_nbytes(self) -> int:
@@ -118,7 +125,11 @@ class EffectAnalysis:
         self._loop_depth = 0
         self._done: dict[tuple[int, tuple[Roots, ...], bool], Roots] = {}
         self._active: list[int] = []
+        self._fences: list[Node] = []
+        self._unused: dict[int, frozenset[int]] = {}
         self.call(kernel, own, kernel.definition)
+        if self._fences and any(effects.updates for effects in self.arguments):
+            self._because(self._fences[0], "updates global memory atomically and orders that with a fence")
 
     # -- functions -------------------------------------------------------------------------------
 
@@ -353,6 +364,8 @@ class EffectAnalysis:
         if name in FENCES:
             if name == "atomic_work_item_fence" and not self._is_group_scope(arguments):
                 self._because(node, "orders memory across work-groups with atomic_work_item_fence")
+            elif self._orders_global(node):
+                self._fences.append(node)
             return
         if action is Action.ENQUEUE:
             self._because(node, f"calls '{name}'")
@@ -366,14 +379,27 @@ class EffectAnalysis:
                     self._because(node, f"writes an image with {name}")
             elif form in (Form.POINTER, Form.ARRAY) and argument.type.element is not None:
                 pointers += 1
-                self._through(node, name, action, argument.type.element, roots, pointers)
+                update = None
+                if action is Action.ATOMIC and argument is arguments[0] and self._is_unused(node):
+                    update = update_of(self.tree, name, arguments)
+                self._through(node, name, action, argument.type.element, roots, pointers, update)
 
     def _through(
-        self, node: Node, name: str, action: Action, pointee: Type, roots: Roots, number: int
+        self,
+        node: Node,
+        name: str,
+        action: Action,
+        pointee: Type,
+        roots: Roots,
+        number: int,
+        update: Update | None,
     ) -> None:
         """A built-in's access through its ``number``-th pointer, counted from 1."""
         reached = self._reached(pointee.space, roots)
         if not reached:
+            return
+        if update is not None:
+            self._update(reached, update, node)
             return
         if action is Action.ATOMIC and number == 1:
             self._atomic(node, reached)
@@ -453,10 +479,30 @@ class EffectAnalysis:
                     self._because(at, "may write a program-scope variable")
                 continue
             effects = self.arguments[root]
+            effects.only_updates = False
             effects.reads |= reads
             if writes:
                 effects.writes = True
                 effects.store_nbytes |= nbytes
+
+    def _update(self, roots: Roots, update: Update, at: Node) -> None:
+        for root in roots:
+            if root == STATIC:
+                self._because(at, "may write a program-scope variable")
+                continue
+            effects = self.arguments[root]
+            effects.reads = effects.writes = effects.atomic = True
+            effects.store_nbytes.add(update.nbytes)
+            effects.updates.add(update)
+
+    def _is_unused(self, call: Node) -> bool:
+        """Whether nobody looks at what the call returns; the function being visited is the last active."""
+        function = self._active[-1]
+        known = self._unused.get(function)
+        if known is None:
+            body = self.tree.functions[function].body
+            known = self._unused[function] = unused_calls(body) if body is not None else frozenset()
+        return id(call) in known
 
     def _atomic(self, node: Node, roots: Roots) -> None:
         for root in roots:

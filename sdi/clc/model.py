@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from sdi.atomics import Update
 from sdi.clc.objects import ObjectText
 from sdi.clc.syntax import Tree
 from sdi.ndrange import GroupBox, Int3, NDRange
@@ -38,6 +39,8 @@ class Argument:
     ``unit_nbytes``: size of the largest scalar the kernel stores through this pointer (1, 2, 4, 8;
     0 when it stores nothing; 1 when unknown, for example after a cast to an unknown type).
     ``smallest_unit_nbytes``: likewise, of the smallest one.
+    ``updates``: the atomic updates through this pointer that may be made on private copies, sorted;
+    ``only_updates``: nothing else is done through it.
     """
 
     name: str
@@ -52,12 +55,14 @@ class Argument:
     atomic: bool
     unit_nbytes: int
     smallest_unit_nbytes: int
+    updates: tuple[Update, ...] = ()
+    only_updates: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class KernelModel:
     """One kernel.  ``why_whole`` is empty when the kernel may be split over members; otherwise one
-    sentence for the user that says what prevents it (global atomics, spinning on a volatile, an
+    sentence for the user that says what prevents it (atomics with a result, spinning on a volatile, an
     unknown callee, a written program-scope variable, a global pointer stored to memory ...) with the
     line of the user's text.  ``prints``: it may call printf.
     """

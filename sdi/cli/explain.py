@@ -175,6 +175,9 @@ def _explained(
         return Explanation(kernel, launch, (_cut_note(whole, True),), sizes)
     plans = candidate_plans([cut.boxes for cut in cuts(ndrange.num_groups, members)], plan)
     best = min(plans, key=cost)
+    if best.why_whole:
+        launch = note_launch(model, ndrange, values, whole, bound, best.why_whole)
+        return Explanation(kernel, launch, (_cut_note(whole, True),), sizes)
     return Explanation(
         kernel,
         note_launch(model, ndrange, values, best, bound, ""),
@@ -351,7 +354,8 @@ def _reached(kernel: KernelNote, model: KernelModel, access: BoundAccess, ndrang
     found = {}
     for item in access.bounds(GroupBox((0, 0, 0), ndrange.num_groups)):
         name = model.arguments[item.argument].name
-        last = max((part.stop for part in (*item.reads.ranges, *item.writes.ranges)), default=0)
+        touched = [item.reads, item.writes, *(ranges for _, ranges in item.updates)]
+        last = max((part.stop for ranges in touched for part in ranges.ranges), default=0)
         if 0 < last < (_LARGE_NBYTES if name in doubtful else _HUGE_NBYTES // 2):
             found[name] = last
     return found

@@ -4,6 +4,14 @@ from __future__ import annotations
 
 _ADVICE = (
     (
+        "that it accesses in another way too",
+        "keep what is updated atomically in a buffer of its own, with one kind of update",
+    ),
+    (
+        "atomically and orders that with a fence",
+        "do without the fence, or end the kernel there and launch a second one for what follows",
+    ),
+    (
         "updates global memory atomically",
         "give each work-group a result of its own in a buffer, and combine these in a second kernel",
     ),

@@ -28,7 +28,10 @@ _RANGES_MAX = 4
 
 @dataclass(frozen=True, slots=True)
 class AccessNote:
-    """Accesses of one form.  ``mode``: "read" or "write".  ``when``: the guards, empty without any."""
+    """Accesses of one form.  ``when``: the guards, empty without any.
+
+    ``mode``: "read", "write" or "update" (an atomic one).
+    """
 
     mode: str
     form: str
@@ -102,7 +105,8 @@ class MemberNote:
 class PrecisionNote:
     """How well the bytes behind one argument are known in this launch: "exact", "may" or "whole".
 
-    ``writes`` is empty for an argument that is not written, ``reads`` ("ranges" or "whole") likewise.
+    ``writes`` is empty for an argument that is not written, "atomic" where there are only atomic updates;
+    ``reads`` ("ranges" or "whole") likewise.
     """
 
     name: str
@@ -158,7 +162,7 @@ def _access_notes(
     for access in analysis.accesses:
         if access.argument == argument:
             key = (
-                access.mode.value,
+                "update" if access.update else access.mode.value,
                 printer.access(access, element_nbytes),
                 printer.condition(access.guards),
             )
@@ -206,6 +210,7 @@ def _precisions(
     order = [Precision.EXACT, Precision.MAY, Precision.WHOLE]
     reads: dict[int, str] = {}
     writes: dict[int, Precision] = {}
+    updated: set[int] = set()
     for box in boxes:
         for item in access.over(box):
             if item.reads:
@@ -213,11 +218,13 @@ def _precisions(
             if item.writes:
                 known = writes.get(item.argument, Precision.EXACT)
                 writes[item.argument] = max(known, item.precision, key=order.index)
+            if item.updates:
+                updated.add(item.argument)
     return tuple(
         PrecisionNote(
             argument.name,
             reads.get(index, ""),
-            writes[index].value if index in writes else "",
+            writes[index].value if index in writes else "atomic" if index in updated else "",
         )
         for index, argument in enumerate(model.arguments)
         if argument.kind in _POINTERS

@@ -12,6 +12,7 @@ _WRITES = {
     "exact": "known exactly",
     "may": "somewhere in the ranges below",
     "whole": "perhaps anywhere in the buffer",
+    "atomic": "atomic updates, on a copy of each member's own that is combined with the others",
 }
 _READS = {"ranges": "within the ranges below", "whole": "perhaps anywhere in the buffer"}
 

@@ -174,9 +174,8 @@ class Issuer:
                     directory.wrote(member_memory(member), part)
             for merged in used.merged:
                 launched = [(members[k], launches[k]) for k in merged.pieces]
-                tickets.append(
-                    memory.merge(used.buffer, merged.over, launched, used.unit_nbytes, used.smallest_nbytes)
-                )
+                units = (used.unit_nbytes, used.smallest_nbytes)
+                tickets.append(memory.merge(used.buffer, merged.over, launched, *units, merged.update))
             memory.after_kernel(used.buffer, members)
         if states is not None:
             self._remember(wave, states, transfers)

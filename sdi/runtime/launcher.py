@@ -6,6 +6,7 @@ only one piece may write stay there, the others are brought together with twins 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Literal
 
@@ -141,20 +142,28 @@ class Launcher:
             candidates = [last] if last else [c.boxes for c in cuts(ndrange.num_groups, len(self._devices))]
             chosen = cheapest(candidate_plans(candidates, plan))
             kernel.keep_cut(cut_key, chosen.boxes)
-            if self._split == "auto":
+            why_whole = chosen.why_whole
+            if self._split == "auto" and not why_whole:
                 why_whole = self._loss(kernel, chosen)
+        whole = (GroupBox((0, 0, 0), ndrange.num_groups),)
         if why_whole or chosen is None:
-            chosen = plan((GroupBox((0, 0, 0), ndrange.num_groups),), exact=False)
+            chosen = plan(whole, exact=False)
         for buffer in buffers.values():
             buffer.on_release.add(kernel.forget_buffer)
-        groups = tuple(box.total_groups for box in chosen.boxes)
-        if len(chosen.boxes) == 1:
-            capacities = [min(capacities)]  # the member is chosen at launch
 
         def plan_wave(boxes: tuple[GroupBox, ...]) -> LaunchPlan:
             return cheapest(candidate_plans([boxes], plan))
 
-        waves = make_waves(plan_wave, chosen, capacities, self._verifier is not None)
+        def waves_of(chosen: LaunchPlan) -> tuple[Wave, ...]:
+            # Of one box, the member is chosen at launch.
+            room = capacities if len(chosen.boxes) > 1 else [min(capacities)]
+            return make_waves(plan_wave, chosen, room, self._verifier is not None)
+
+        waves = waves_of(chosen)
+        if len(chosen.boxes) > 1 and (why_whole := _unsafe(waves)):
+            chosen = plan(whole, exact=False)
+            waves = waves_of(chosen)
+        groups = tuple(box.total_groups for box in chosen.boxes)
         return Binding(ndrange, chosen, groups, values, why_whole, waves)
 
     def _never_split(self, kernel: Kernel, ndrange: NDRange) -> str:
@@ -210,6 +219,16 @@ class Launcher:
                 kernel.time.record(sum(t.end_ns - t.start_ns for t in launched), groups)
 
         join(launched, record)
+
+
+def _unsafe(waves: Sequence[Wave]) -> str:
+    """Why a launch that is cut into waves can't be split after all; empty when it can."""
+    mixed = next((wave.plan.why_whole for wave in waves if wave.plan.why_whole), "")
+    if mixed:
+        return mixed
+    if any(wave.plan.combines_in(wave.mapped) for wave in waves):
+        return "updates atomically what is larger than a member's memory"
+    return ""
 
 
 def choose_local_size(global_size: Int3, limit: int = LOCAL_ITEMS_MAX) -> Int3:

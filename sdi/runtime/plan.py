@@ -5,15 +5,16 @@ Offsets are bytes of root buffers.  Source: papers/1 sections 3.2-3.4 and 3.6; D
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from sdi.clc.model import KernelModel
+from sdi.atomics import Update
+from sdi.clc.model import Argument, KernelModel
 from sdi.intervals import ByteRange, RangeSet
 from sdi.ndrange import GroupBox
 from sdi.runtime.arguments import ArgumentValue, Pointer
-from sdi.sampling.model import BoundAccess, Precision
+from sdi.sampling.model import AccessRange, BoundAccess, Precision
 from sdi.vmem.directory import member_memory
 from sdi.vmem.memory import VirtualBuffer
 
@@ -39,10 +40,14 @@ class PieceAccess:
 
 @dataclass(frozen=True, slots=True)
 class MergedRange:
-    """Bytes that the pieces ``pieces`` may all write: brought together with twins and diffs."""
+    """Bytes that the pieces ``pieces`` may all write: brought together with twins and diffs.
+
+    ``update``: how, where they are atomically updated; each piece does so on a copy of its own.
+    """
 
     over: ByteRange
     pieces: tuple[int, ...]
+    update: Update | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +56,8 @@ class BufferPlan:
 
     ``merged``: disjoint, in order; compared in units between ``smallest_nbytes`` and ``unit_nbytes``.
     ``cause``: the kernel and the arguments that name the buffer, for accounting.
+    ``mixed``: bytes that are atomically updated may also be accessed otherwise, or by another kind of update:
+    private copies would show.
     """
 
     buffer: VirtualBuffer
@@ -59,6 +66,7 @@ class BufferPlan:
     unit_nbytes: int
     smallest_nbytes: int
     cause: str
+    mixed: bool = False
 
     def written(self, k: int) -> list[ByteRange]:
         """All that piece k may write: disjoint, in order."""
@@ -80,19 +88,47 @@ class LaunchPlan:
         """Bytes that go through twins and diffs, over all writers."""
         return sum(merged.over.nbytes * len(merged.pieces) for plan in self.buffers for merged in plan.merged)
 
+    @property
+    def why_whole(self) -> str:
+        """What forbids to run the pieces on several members, for the user; empty when nothing does."""
+        for plan in self.buffers:
+            if plan.mixed:
+                names = plan.cause.partition(": ")[2]
+                return f"may update bytes atomically that it accesses in another way too, through {names}"
+        return ""
+
+    def combines_in(self, buffer_ids: Collection[int]) -> bool:
+        """Whether private copies of one of these buffers are combined."""
+        return any(
+            merged.update is not None
+            for plan in self.buffers
+            if plan.buffer.id in buffer_ids
+            for merged in plan.merged
+        )
+
 
 @dataclass(slots=True)
 class _Gathered:
-    """All that one piece does to one root buffer, over all arguments that name it."""
+    """All that one piece does to one root buffer, over all arguments that name it.
+
+    ``updates``: the bytes that it updates atomically, by kind; they count as neither read nor written.
+    """
 
     reads: RangeSet
     exact: RangeSet
     may: RangeSet
+    updates: dict[Update, RangeSet] | None = None
 
     def union(self, other: _Gathered) -> _Gathered:
         """What two arguments do."""
+        updates = self.updates or other.updates
+        if self.updates and other.updates:
+            updates = {
+                update: _union((self.updates.get(update, _EMPTY), other.updates.get(update, _EMPTY)))
+                for update in (*self.updates, *other.updates)
+            }
         return _Gathered(
-            self.reads.union(other.reads), self.exact.union(other.exact), self.may.union(other.may)
+            self.reads.union(other.reads), self.exact.union(other.exact), self.may.union(other.may), updates
         )
 
 
@@ -120,6 +156,10 @@ def make_plan(
                 writes if is_exact else _EMPTY,
                 _EMPTY if is_exact else writes,
             )
+            if item.updates or model.arguments[index].updates:
+                _count_updates(
+                    one, model.arguments[index], item, pointer.offset, buffers[pointer.buffer].nbytes
+                )
             other = piece.get(pointer.buffer)
             piece[pointer.buffer] = one if other is None else other.union(one)
         gathered.append(piece)
@@ -141,7 +181,8 @@ def candidate_plans(
     also from the exact ranges: bounds of several pieces overlap, their bytes may not.
     """
     found = [plan(boxes, False) for boxes in cuts[:_CANDIDATES_MAX]]
-    if cheapest(found).merged_nbytes:
+    best = cheapest(found)
+    if best.merged_nbytes or best.why_whole:
         exact = [plan(boxes, True) for boxes in cuts[:_CANDIDATES_MAX]]
         found = [min(pair, key=cost) for pair in zip(found, exact, strict=True)]
     return found
@@ -162,14 +203,14 @@ def moved_nbytes(plan: LaunchPlan) -> int:
     return stale + 2 * plan.merged_nbytes
 
 
-def cost(plan: LaunchPlan) -> tuple[int, int, int]:
-    """Order of cuts: bytes to move now and after; all bytes needed; number of contiguous pieces."""
+def cost(plan: LaunchPlan) -> tuple[bool, int, int, int]:
+    """Order of cuts: those that may run; bytes to move now and after; all needed; contiguous pieces."""
     needed = pieces = 0
     for buffer in plan.buffers:
         for piece in buffer.pieces:
             needed += piece.needs.nbytes
             pieces += len(piece.needs.ranges) + len(piece.owns.ranges)
-    return (moved_nbytes(plan), needed, pieces)
+    return (bool(plan.why_whole), moved_nbytes(plan), needed, pieces)
 
 
 def _moved(ranges: RangeSet, offset: int) -> RangeSet:
@@ -189,7 +230,14 @@ def _buffer_plan(
     arguments = [model.arguments[index] for index, pointer in pointers if pointer.buffer == buffer.id]
     cause = f"{model.name}: {', '.join([argument.name for argument in arguments])}"
     shared = _shared(writes)
-    if not shared:
+    combined: tuple[MergedRange, ...] = ()
+    updated: Sequence[RangeSet] = ()
+    mixed = False
+    if any(piece.updates for piece in pieces):
+        updated = [_union((piece.updates or {}).values()) for piece in pieces]
+        combined = _combined(pieces)
+        mixed = len(pieces) > 1 and _is_mixed(pieces)
+    elif not shared:
         found = [
             PieceAccess(piece.reads.union(piece.may), written)
             for piece, written in zip(pieces, writes, strict=True)
@@ -198,6 +246,9 @@ def _buffer_plan(
     shared = _aligned(shared, buffer.nbytes)
     if len(shared.ranges) > _MERGED_RANGES_MAX:
         shared = RangeSet((ByteRange(shared.ranges[0].start, shared.ranges[-1].stop),))
+    common = RangeSet.of(merged.over for merged in combined)
+    shared = shared.difference(common)
+    common = common.union(shared)
     # Bytes that may stay unwritten keep their old value, and bytes that are merged are compared with it:
     # both must be current before the launch.
     compared = [_aligned(written, buffer.nbytes).intersection(shared) for written in writes]
@@ -205,17 +256,80 @@ def _buffer_plan(
     return BufferPlan(
         buffer,
         tuple(
-            PieceAccess(piece.reads.union(piece.may).union(own), written.difference(shared))
-            for piece, written, own in zip(pieces, writes, compared, strict=True)
+            PieceAccess(_union((piece.reads, piece.may, own, more)), written.union(more).difference(common))
+            for piece, written, own, more in zip(
+                pieces, writes, compared, updated or [_EMPTY] * len(pieces), strict=True
+            )
         ),
-        _merged(compared),
+        tuple(sorted((*_merged(compared), *combined), key=lambda merged: merged.over)),
         max((largest for largest, _ in units), default=1),
         min((smallest for _, smallest in units), default=1),
         cause,
+        mixed,
     )
 
 
-def _merged(compared: Sequence[RangeSet]) -> tuple[MergedRange, ...]:
+def _count_updates(into: _Gathered, argument: Argument, item: AccessRange, offset: int, nbytes: int) -> None:
+    """Add what a piece updates through ``argument``: ``nbytes`` of a root buffer in all, from ``offset``."""
+    updates = item.updates
+    if item.precision is Precision.WHOLE:
+        # What is not known may be any of the updates that the kernel makes through this pointer.
+        updates = tuple((update, item.writes) for update in argument.updates)
+    found: dict[Update, RangeSet] = {}
+    for update, ranges in updates:
+        moved = _whole_units(_moved(ranges, offset), update.nbytes, nbytes)
+        if moved:
+            found[update] = moved
+    into.updates = found
+    if argument.only_updates:
+        into.reads = into.exact = into.may = _EMPTY
+
+
+def _is_mixed(pieces: Sequence[_Gathered]) -> bool:
+    """Whether bytes that are atomically updated may be accessed in another way too, by whatever piece."""
+    seen = _union(part for piece in pieces for part in (piece.reads, piece.exact, piece.may))
+    for update in _kinds(pieces):
+        updated = _union((piece.updates or {}).get(update, _EMPTY) for piece in pieces)
+        if updated.overlaps(seen):
+            return True
+        seen = seen.union(updated)
+    return False
+
+
+def _combined(pieces: Sequence[_Gathered]) -> tuple[MergedRange, ...]:
+    """The bytes that several pieces update, by kind of update."""
+    found: list[MergedRange] = []
+    for update in _kinds(pieces):
+        updated = [(piece.updates or {}).get(update, _EMPTY) for piece in pieces]
+        shared = _shared(updated)
+        found += _merged([ranges.intersection(shared) for ranges in updated], update)
+    return tuple(found)
+
+
+def _kinds(pieces: Sequence[_Gathered]) -> list[Update]:
+    return sorted({update for piece in pieces for update in piece.updates or ()})
+
+
+def _union(sets: Iterable[RangeSet]) -> RangeSet:
+    """Bytes of any of the sets."""
+    found = [ranges for ranges in sets if ranges]
+    if len(found) < 2:
+        return found[0] if found else _EMPTY
+    return RangeSet.of(part for ranges in found for part in ranges.ranges)
+
+
+def _whole_units(ranges: RangeSet, unit_nbytes: int, nbytes: int) -> RangeSet:
+    """``ranges`` widened to whole units, as far as a buffer of ``nbytes`` has them."""
+    found = []
+    for part in ranges.ranges:
+        start = part.start // unit_nbytes * unit_nbytes
+        stop = min(-(-part.stop // unit_nbytes), nbytes // unit_nbytes) * unit_nbytes
+        if start < stop:
+            found.append(ByteRange(start, stop))
+    return RangeSet.of(found)
+
+
+def _merged(compared: Sequence[RangeSet], update: Update | None = None) -> tuple[MergedRange, ...]:
     """The bytes of all sets, cut where the sets that hold them change."""
     edges = sorted(
         edge
@@ -228,7 +342,7 @@ def _merged(compared: Sequence[RangeSet]) -> tuple[MergedRange, ...]:
     start = 0
     for offset, piece in edges:
         if inside and offset > start:
-            found.append(MergedRange(ByteRange(start, offset), tuple(sorted(inside))))
+            found.append(MergedRange(ByteRange(start, offset), tuple(sorted(inside)), update))
         inside ^= {piece}
         start = offset
     return tuple(found)

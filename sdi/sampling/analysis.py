@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from sdi.atomics import Update
 from sdi.clc.arguments import argument_kind
 from sdi.clc.lines import LineMap
 from sdi.clc.model import ArgumentKind
@@ -209,6 +210,7 @@ class BoundKernel:
         reads: dict[int, list[tuple[int, int]] | None] = {e: [] for e in self._nbytes}
         certain: dict[int, list[tuple[int, int]]] = {e: [] for e in self._nbytes}
         possible: dict[int, list[tuple[int, int]] | None] = {e: [] for e in self._nbytes}
+        updates: dict[int, dict[Update, list[tuple[int, int]] | None]] = {e: {} for e in self._nbytes}
         done: set[int] = set()
         for domain, pieces in self._groups:
             inside = tightened(domain, atoms, ranges)
@@ -238,8 +240,18 @@ class BoundKernel:
                     (lo, hi), nbytes = found.spans[0], self._nbytes[piece.argument]
                     if lo <= 0 and hi >= nbytes:
                         found = None
-                if piece.mode is Mode.WRITE and found is not None and found.is_exact:
+                is_write = piece.mode is Mode.WRITE and piece.access.update is None
+                if is_write and found is not None and found.is_exact:
                     certain[piece.argument] += found.spans
+                    continue
+                update = piece.access.update
+                if update is not None:
+                    of_argument = updates[piece.argument]
+                    known = of_argument.setdefault(update, [])
+                    if found is None:
+                        of_argument[update] = None
+                    elif known is not None:
+                        known += found.spans
                     continue
                 into = reads if piece.mode is Mode.READ else possible
                 if found is None:
@@ -249,7 +261,7 @@ class BoundKernel:
                 if spans is not None:
                     spans += found.spans
         return tuple(
-            self._answer(e, reads[e.argument], certain[e.argument], possible[e.argument])
+            self._answer(e, reads[e.argument], certain[e.argument], possible[e.argument], updates[e.argument])
             for e in self._analysis.pointers
         )
 
@@ -266,20 +278,25 @@ class BoundKernel:
         reads: list[tuple[int, int]] | None,
         certain: list[tuple[int, int]],
         possible: list[tuple[int, int]] | None,
+        updates: dict[Update, list[tuple[int, int]] | None],
     ) -> AccessRange:
         nbytes = self._nbytes[effects.argument]
         whole = RangeSet((ByteRange(0, nbytes),)) if nbytes else RangeSet()
         reads_whole = effects.reads_anything or reads is None
         read = whole if reads is None or reads_whole else range_set(reads, nbytes)
+        updated = tuple(
+            (update, whole if spans is None else range_set(merged(spans), nbytes))
+            for update, spans in sorted(updates.items())
+        )
         if effects.writes_anything or possible is None:
-            return AccessRange(effects.argument, read, whole, Precision.WHOLE, reads_whole)
+            return AccessRange(effects.argument, read, whole, Precision.WHOLE, reads_whole, updated)
         written = range_set(certain, nbytes)
         precision = Precision.EXACT
         if possible:
             wider = range_set(merged([*certain, *possible]), nbytes)
             if wider != written:
                 written, precision = wider, Precision.MAY
-        return AccessRange(effects.argument, read, written, precision, reads_whole)
+        return AccessRange(effects.argument, read, written, precision, reads_whole, updated)
 
 
 def analyse(tree: Tree, function: Function) -> KernelAnalysis:
@@ -325,10 +342,12 @@ def analyse(tree: Tree, function: Function) -> KernelAnalysis:
 def _reasons(accesses: tuple[Access, ...], table: TermTable, lines: LineMap) -> list[Reason]:
     found: list[Reason] = []
     for access in accesses:
-        verb = "reads" if access.mode is Mode.READ else "writes"
+        verb = "reads" if access.mode is Mode.READ else "updates" if access.update else "writes"
         line = lines.place(access.at)[1]
         if table.opaque[access.offset]:
             found.append(Reason(access.argument, f"{verb} at an index that depends on data", line))
+        elif access.update is not None:
+            pass  # which bytes an update changes matters less than which it may change
         elif access.mode is Mode.WRITE and any(table.opaque[g] for g in access.guards):
             found.append(Reason(access.argument, "writes under a condition that depends on data", line))
         elif access.mode is Mode.WRITE and not access.is_definite:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from sdi.clc.atomics import update_of
 from sdi.clc.builtins import FENCES, Action, action_of
 from sdi.clc.syntax import Form, Node, Type
 from sdi.sampling.machine import GaveUp, Mode
@@ -59,7 +60,7 @@ class Builtins:
         if action is Action.COPY:
             return self._copy(name, node, arguments)
         if action is Action.ATOMIC:
-            return self._atomic(node, arguments)
+            return self._atomic(node, name, arguments)
         if action is Action.ENQUEUE:
             raise GaveUp(f"calls '{name}'", node.begin)
         values = [self.run.value(argument) for argument in arguments]
@@ -172,15 +173,18 @@ class Builtins:
         machine.dead = False
         return None
 
-    def _atomic(self, node: Node, arguments: tuple[Node, ...]) -> Value:
+    def _atomic(self, node: Node, name: str, arguments: tuple[Node, ...]) -> Value:
+        """Where a result is used, the front end's model keeps the kernel whole: not looked at here."""
+        update = update_of(self.run.tree, name, arguments)
         values = [self.run.value(argument) for argument in arguments]
         for number, (argument, value) in enumerate(zip(arguments, values, strict=True)):
             pointee = argument.type.element
             if argument.type.form is not Form.POINTER or pointee is None:
                 continue
             if number == 0 and pointee.nbytes:
-                for mode in Mode:
-                    self.machine.touch(value, pointee.space, mode, pointee.nbytes, node.begin, False)
+                for mode in Mode if update is None else (Mode.WRITE,):
+                    nbytes, at = pointee.nbytes, node.begin
+                    self.machine.touch(value, pointee.space, mode, nbytes, at, False, update)
             else:
                 self.run.expose(value, argument)
         return fresh(self.terms, node.type)

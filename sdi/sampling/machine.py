@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum
 
+from sdi.atomics import Update
 from sdi.clc.syntax import Node, Space
 from sdi.sampling.terms import I32, I64, Op, Terms
 from sdi.sampling.values import PRIVATE_MEMORY, Pointer, Value, joined
@@ -34,7 +35,8 @@ class Access:
 
     ``offset``: term for the first byte, ``nbytes`` long.  ``guards``: truth values that all hold when it
     happens.  ``loops``: numbers of the loops around it, outermost first.  ``is_definite``: it happens
-    whenever the guards hold.  ``at``: offset in the program's text.
+    whenever the guards hold.  ``at``: offset in the program's text.  ``update``: a write that is an atomic
+    update which may be made on a private copy.
     """
 
     argument: int
@@ -45,6 +47,7 @@ class Access:
     loops: tuple[int, ...]
     is_definite: bool
     at: int
+    update: Update | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +142,14 @@ class Machine:
     # -- accesses --------------------------------------------------------------------------------
 
     def touch(
-        self, pointer: Value, space: Space, mode: Mode, nbytes: int, at: int, is_definite: bool = True
+        self,
+        pointer: Value,
+        space: Space,
+        mode: Mode,
+        nbytes: int,
+        at: int,
+        is_definite: bool = True,
+        update: Update | None = None,
     ) -> None:
         """Note an access of ``nbytes`` at ``pointer``."""
         if self.dead or space in (Space.LOCAL, Space.PRIVATE):
@@ -150,8 +160,9 @@ class Machine:
         is_definite = is_definite and len(pointer.choices) == 1
         for root, offset in pointer.choices:
             if root != PRIVATE_MEMORY:
+                guards, loops = tuple(self.guards), tuple(self.loops)
                 self.accesses.append(
-                    Access(root, mode, offset, nbytes, tuple(self.guards), tuple(self.loops), is_definite, at)
+                    Access(root, mode, offset, nbytes, guards, loops, is_definite, at, update)
                 )
 
     def moved(self, pointer: Pointer, nbytes: int) -> Pointer:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
 
+from sdi.atomics import Update
 from sdi.intervals import RangeSet
 from sdi.ndrange import GroupBox, NDRange
 
@@ -32,6 +33,8 @@ class AccessRange:
 
     ``reads``: contains every byte that is read (never less).  ``writes``: see ``Precision``.  Both are
     clipped to the buffer.  ``reads_whole``: the reads are not known and ``reads`` is the whole buffer.
+    ``updates``: the bytes that may be changed by each kind of atomic update; they count as neither read nor
+    written.  Where ``precision`` is WHOLE, there may be others.
     """
 
     argument: int
@@ -39,6 +42,7 @@ class AccessRange:
     writes: RangeSet
     precision: Precision
     reads_whole: bool = False
+    updates: tuple[tuple[Update, RangeSet], ...] = ()
 
 
 MANY_RANGES = 64

@@ -65,11 +65,15 @@ class _Writer:
         self._check(pending)
         items = [
             f"AccessRange({a.argument}, {self._set(a.reads)}, {self._set(a.writes)}, "
-            f"{self._constant(a.precision)}, {a.reads_whole})"
+            f"{self._constant(a.precision)}, {a.reads_whole}, {self._updates(a)})"
             for a in answer
         ]
         self._lines.append(f"    return ({', '.join(items)},)")
         return "def evaluate(inputs):\n" + "\n".join(self._lines) + "\n"
+
+    def _updates(self, answer: AccessRange) -> str:
+        items = [f"({self._constant(update)}, {self._set(ranges)})" for update, ranges in answer.updates]
+        return f"({''.join(item + ', ' for item in items)})"
 
     def _check(self, conditions: list[str]) -> None:
         if conditions:

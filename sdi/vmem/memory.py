@@ -12,6 +12,7 @@ from typing import Literal
 
 import numpy as np
 
+from sdi.atomics import Update
 from sdi.devices.base import Device, DeviceBuffer
 from sdi.devices.join import join
 from sdi.devices.ticket import Ticket
@@ -24,7 +25,7 @@ from sdi.vmem.directory import HOST, Copy, Directory, member_memory
 from sdi.vmem.hazards import Hazards, Use
 from sdi.vmem.host import HostWorker
 from sdi.vmem.links import MEASURED_NBYTES, Links
-from sdi.vmem.merge import Bytes, MergeResult, merge_diffs
+from sdi.vmem.merge import Bytes, MergeResult, merge_diffs, merge_updates
 from sdi.vmem.placement import Placement
 
 Coherence = Literal["lazy", "host"]
@@ -227,10 +228,12 @@ class VirtualMemory:
         launched: Sequence[tuple[int, Ticket]],
         unit_nbytes: int,
         smallest_nbytes: int,
+        update: Update | None = None,
     ) -> Ticket:
         """Bring home what several members wrote to ``over`` in one launch: ``launched`` is (member, ticket).
 
-        The arena and all of these members held the same bytes before the launch (the twin).
+        The arena and all of these members held the same bytes before the launch (the twin).  With ``update``
+        they all changed them by that, each on its own copy.
         """
         staged: list[int] = []
         downloads: list[Ticket] = []
@@ -255,7 +258,10 @@ class VirtualMemory:
 
         def merge(start: int, stop: int) -> None:
             parts = [copy[start:stop] for copy in copies]
-            found.append(merge_diffs(target[start:stop], parts, unit_nbytes, smallest_nbytes))
+            if update is not None:
+                found.append(merge_updates(target[start:stop], parts, update))
+            else:
+                found.append(merge_diffs(target[start:stop], parts, unit_nbytes, smallest_nbytes))
 
         tasks = [
             partial(merge, start, min(start + _MERGE_TASK_NBYTES, over.nbytes))

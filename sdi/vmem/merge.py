@@ -12,6 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from sdi.atomics import Update
+
 Bytes = npt.NDArray[np.uint8]
 
 Units = npt.NDArray[np.generic]
@@ -55,6 +57,40 @@ def merge_diffs(
             )
             changed, conflicts = changed + found[0], conflicts + found[1]
     return MergeResult(changed, conflicts)
+
+
+def merge_updates(target: Bytes, copies: Sequence[Bytes], update: Update) -> MergeResult:
+    """Make ``target`` what it would be had all atomic updates been made on it alone.
+
+    ``target``: uint8, shape ``(n,)``, n a multiple of the unit: the bytes before the launch (the twin),
+    changed in place.  ``copies``: one per member, each shape ``(n,)``: the twin with that member's updates.
+    """
+    nbytes = target.shape[0]
+    if any(copy.shape[0] != nbytes for copy in copies) or nbytes % update.nbytes:
+        raise ValueError(f"copies of {[c.shape[0] for c in copies]} bytes for a target of {nbytes}")
+    kind = np.dtype(f"{'i' if update.signed else 'u'}{update.nbytes}")
+    changed = 0
+    for at in range(0, nbytes, _CHUNK_NBYTES):
+        end = min(at + _CHUNK_NBYTES, nbytes)
+        found = target[at:end].view(kind)
+        before = found.copy()
+        for copy in copies:
+            own = copy[at:end].view(kind)
+            match update.operation:
+                case "add":  # unsigned: wraps as the members' additions do
+                    found += own - before
+                case "xor":
+                    found ^= own ^ before
+                case "and":
+                    found &= own
+                case "or":
+                    found |= own
+                case "min":
+                    np.minimum(found, own, out=found)
+                case "max":
+                    np.maximum(found, own, out=found)
+        changed += int(np.count_nonzero(found != before))
+    return MergeResult(changed, 0)
 
 
 def _merge_units(target: Units, copies: Sequence[Units], small: type[np.generic]) -> tuple[int, int]:

@@ -37,6 +37,11 @@ __kernel __attribute__((reqd_work_group_size(8, 8, 1))) void copy(__global int *
     size_t i = get_global_id(1) * get_global_size(0) + get_global_id(0);
     to[i] = from[i];
 }
+
+__kernel void ticket(__global uint *next, __global uint *out)
+{
+    out[get_global_id(0)] = atomic_inc(next);
+}
 """
 MM = "--kernel mm --global 256,256 --local 16,16 --arg WA=256 --arg WB=256 -n 4"
 Ask: TypeAlias = Callable[[str], tuple[int, str, str]]
@@ -120,16 +125,26 @@ def test_json_has_the_documented_fields(ask: Ask) -> None:
 
 
 def test_a_kernel_that_runs_whole_says_why_and_what_would_change_it(ask: Ask) -> None:
-    _, out, _ = ask("--kernel histogram --global 4096 --local 64")
+    _, out, _ = ask("--kernel ticket --global 4096 --local 64")
     first, second = out.splitlines()[:2]
     assert first == (
-        "kernel histogram, line 11: whole on one member "
-        "(line 13: updates global memory atomically through 'bins'); 64 work-groups of 64"
+        "kernel ticket, line 29: whole on one member "
+        "(line 31: updates global memory atomically through 'next'); 64 work-groups of 64"
     )
     assert second == (
         "  to have it split: give each work-group a result of its own in a buffer, "
         "and combine these in a second kernel"
     )
+
+
+def test_atomic_updates_are_made_on_copies(ask: Ask) -> None:
+    _, out, _ = ask("--kernel histogram --global 4096 --local 64 -n 2 --buffer bins=1K")
+    lines = out.splitlines()
+    assert lines[0].startswith("kernel histogram, line 11: split over 2 members")
+    at = lines.index("  bins (uint*)")
+    assert lines[at + 1].startswith("    updates bins[")
+    assert lines[at + 2].startswith("    writes: atomic updates, on a copy of each member's own")
+    assert lines.count("    bins: merges 1.0 KiB [0, 1024)") == 2
 
 
 def test_reads_through_an_index_array_name_the_line_that_is_to_blame(ask: Ask) -> None:
@@ -150,7 +165,7 @@ def test_the_work_group_size_that_a_kernel_requires_is_the_default(ask: Ask) -> 
 def test_all_kernels_of_a_file_are_explained_at_once(ask: Ask) -> None:
     _, out, _ = ask("")
     assert [line.split(",")[0] for line in out.splitlines() if line.startswith("kernel")] == [
-        "kernel mm", "kernel histogram", "kernel gather", "kernel copy"
+        "kernel mm", "kernel histogram", "kernel gather", "kernel copy", "kernel ticket"
     ]  # fmt: skip
 
 

@@ -5,7 +5,7 @@ import pyopencl as cl
 
 from tests.programs._kit import Outputs, kernels, same, to_device, to_host
 
-KERNELS: dict[str, str] = {"ga_count": "whole", "ga_bits": "whole"}
+KERNELS: dict[str, str] = {"ga_count": "split", "ga_bits": "whole"}
 
 SOURCE = """
 __kernel void ga_count(__global const int *in, __global int *counters, __global uint *bins)

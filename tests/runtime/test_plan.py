@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sdi.atomics import Update
 from sdi.clc.model import Argument, ArgumentKind, KernelModel
 from sdi.intervals import ByteRange, RangeSet
 from sdi.ndrange import GroupBox
 from sdi.runtime.arguments import Pointer
-from sdi.runtime.plan import make_plan
+from sdi.runtime.plan import LaunchPlan, MergedRange, make_plan
 from sdi.sampling.model import AccessRange, Precision
 from sdi.vmem.directory import HOST, Directory, member_memory
 from sdi.vmem.memory import VirtualBuffer
@@ -192,3 +193,59 @@ def test_ranges_of_a_sub_buffer_count_from_its_root() -> None:
     boxes = (GroupBox((0, 0, 0), (1, 1, 1)),)
     (used,) = make_plan(model, (Pointer(1, 16),), maps, boxes, {1: _buffer(1, 1, True)}).buffers
     assert used.pieces[0].needs == RangeSet((ByteRange(16, 24),))
+
+
+ADD, OR = Update("add", 4), Update("or", 4)
+
+
+def updating(*updates: tuple[Update, RangeSet], reads: RangeSet = EMPTY) -> AccessRange:
+    return AccessRange(0, reads, EMPTY, Precision.EXACT, updates=updates)
+
+
+def updates_plan(*pieces: AccessRange) -> LaunchPlan:
+    model = KernelModel("k", (argument(0),), None, "", "", 1)
+    boxes = tuple(GroupBox((k, 0, 0), (k + 1, 1, 1)) for k in range(len(pieces)))
+    maps = Maps(tuple((piece,) for piece in pieces))
+    return make_plan(model, (Pointer(1, 0),), maps, boxes, {1: _buffer(1, len(pieces), True)})
+
+
+def test_bytes_that_several_pieces_update_are_combined_and_the_others_owned() -> None:
+    parts = [RangeSet((ByteRange(0, 40),)), RangeSet((ByteRange(32, 64),))]
+    plan = updates_plan(*(updating((ADD, part)) for part in parts))
+    (used,) = plan.buffers
+    assert used.merged == (MergedRange(ByteRange(32, 40), (0, 1), ADD),)
+    assert [piece.owns.nbytes for piece in used.pieces] == [32, 24]
+    assert [piece.needs for piece in used.pieces] == parts  # updates start from what was there
+    assert not plan.why_whole and plan.combines_in([1]) and not plan.combines_in([2])
+
+
+def test_updates_of_different_kinds_are_combined_where_they_are_disjoint() -> None:
+    low, high = RangeSet((ByteRange(0, 32),)), RangeSet((ByteRange(32, 64),))
+    both = updating((ADD, low), (OR, high))
+    (used,) = updates_plan(both, both).buffers
+    assert [(merged.over, merged.update) for merged in used.merged] == [
+        (ByteRange(0, 32), ADD),
+        (ByteRange(32, 64), OR),
+    ]
+    assert "a0" in updates_plan(both, updating((ADD, high))).why_whole
+
+
+def test_bytes_that_are_updated_and_read_forbid_to_split() -> None:
+    low, high = RangeSet((ByteRange(0, 32),)), RangeSet((ByteRange(32, 64),))
+    assert "a0" in updates_plan(updating((ADD, low)), updating(reads=low)).why_whole
+    assert not updates_plan(updating((ADD, low), reads=low)).why_whole  # one piece may do as it likes
+    assert not updates_plan(updating((ADD, low)), updating((ADD, low), reads=high)).why_whole
+
+
+def test_what_is_not_known_of_an_argument_that_is_only_updated_may_be_any_of_its_updates() -> None:
+    whole = RangeSet((ByteRange(0, NBYTES),))
+    unknown = AccessRange(0, whole, whole, Precision.WHOLE)
+    for updates, only, is_split in (((ADD,), True, True), ((ADD, OR), True, False), ((ADD,), False, False)):
+        known = replace(argument(0), atomic=True, updates=updates, only_updates=only)
+        model = KernelModel("k", (known,), None, "", "", 1)
+        boxes = (GroupBox((0, 0, 0), (1, 1, 1)), GroupBox((1, 0, 0), (2, 1, 1)))
+        maps = Maps(((unknown,), (unknown,)))
+        plan = make_plan(model, (Pointer(1, 0),), maps, boxes, {1: _buffer(1, 2, True)})
+        assert bool(plan.why_whole) != is_split
+        if is_split:
+            assert plan.buffers[0].merged == (MergedRange(ByteRange(0, NBYTES), (0, 1), ADD),)

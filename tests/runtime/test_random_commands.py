@@ -99,7 +99,7 @@ class Machine:
         self.launcher = Launcher(rig.memory, "always", counters)
         self.device = VirtualDevice(rig.memory, self.launcher)
         self.build: Build = build(SOURCE, "", "", Target(rig.devices))
-        self.build.kernels[0].access = ByHand()
+        self.build.kernels[0].maps = ByHand()
         self.launcher.add(1, self.build)
         self.pending: list[Ticket] = []
         self.reads: list[tuple[bytearray, bytes]] = []

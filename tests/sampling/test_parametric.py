@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from random import Random
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -183,3 +184,22 @@ def test_a_traced_run_gives_the_plain_answer_wherever_it_gives_one(
 def test_binding_a_kernel_imports_neither_sympy_nor_islpy() -> None:
     text = "import sys, sdi.icd.server; sys.exit(bool({'sympy', 'islpy'} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", text], check=False).returncode == 0
+
+
+def test_atomic_updates_are_answered_as_by_the_usual_way() -> None:
+    source = """
+    __kernel void k(__global int *a, __global const int *in, int n, int m)
+    {
+        int i = get_global_id(0);
+        a[i] = in[i + m];
+        atomic_add(&a[n + i % 4], in[i]);
+        atomic_max(&a[n + m + 8], i);
+    }
+    """
+    tree = tree_of(source)
+    analysis = analyse(tree, kernels_of(tree)["k"])
+    numbers = struct.pack("<i", 600), struct.pack("<i", 3)
+    ndrange = NDRange(1, (0, 0, 0), (512, 1, 1), (16, 1, 1))
+    launch = Launch(ndrange, (np.zeros(1024, np.int32), np.zeros(1024, np.int32), *numbers))
+    hits, asked = compare(analysis, launch, Random(1), 60)
+    assert hits > asked // 3

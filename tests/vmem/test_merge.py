@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sdi.atomics import Operation, Update
 from sdi.vmem import merge
-from sdi.vmem.merge import MergeResult, merge_diffs
+from sdi.vmem.merge import MergeResult, merge_diffs, merge_updates
 
 
 @given(
@@ -65,3 +69,48 @@ def test_neighbouring_small_stores_in_one_large_unit_are_all_kept() -> None:
 def test_copies_of_another_size_are_a_bug() -> None:
     with pytest.raises(ValueError, match="bytes"):
         merge_diffs(np.zeros(4, np.uint8), [np.zeros(5, np.uint8)], 1)
+
+
+def _signs(operation: Operation) -> tuple[bool, ...]:
+    return (False, True) if operation in ("min", "max") else (False,)
+
+
+OPERATIONS: dict[Operation, Callable[[int, int], int]] = {
+    "add": operator.add,
+    "xor": operator.xor,
+    "and": operator.and_,
+    "or": operator.or_,
+    "min": min,
+    "max": max,
+}
+
+
+@given(
+    st.sampled_from([Update(o, n, s) for o in OPERATIONS for n in (4, 8) for s in _signs(o)]),
+    st.integers(1, 9),
+    st.lists(st.lists(st.tuples(st.integers(0, 8), st.integers(0, (1 << 64) - 1)), max_size=6), max_size=4),
+    st.integers(0, 10_000),
+    st.sampled_from([16, 1 << 20]),
+)
+def test_updates_on_copies_leave_what_updates_on_one_would(
+    update: Update, count: int, members: list[list[tuple[int, int]]], seed: int, chunk: int
+) -> None:
+    kind = np.dtype(f"{'i' if update.signed else 'u'}{update.nbytes}")
+    twin = np.random.default_rng(seed).integers(0, 256, count * update.nbytes, np.uint8)
+    truth = [int(value) for value in twin.view(kind)]
+    copies = []
+    for updates in members:
+        copy = [int(value) for value in twin.view(kind)]
+        for at, operand in updates:
+            value = int(np.uint64(operand).astype(kind))
+            for values in (copy, truth):
+                made = OPERATIONS[update.operation](values[at % count], value)
+                values[at % count] = int(np.array(made & ((1 << 64) - 1), np.uint64).astype(kind))
+        copies.append(np.array(copy, kind).view(np.uint8))
+    target = twin.copy()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(merge, "_CHUNK_NBYTES", chunk)
+        found = merge_updates(target, copies, update)
+    assert target.view(kind).tolist() == truth
+    changed = int(np.count_nonzero(target.view(kind) != twin.view(kind)))
+    assert found == MergeResult(changed, 0)

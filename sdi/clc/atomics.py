@@ -1,0 +1,84 @@
+"""Calls of atomic functions that are ``Update``s: commutative, relaxed, their results unused.
+
+Source: OpenCL C 3.0 specification, sections 6.15.12 (atomic functions) and 6.15.12.8 (legacy ones).
+"""
+
+from __future__ import annotations
+
+import re
+
+from sdi.atomics import Operation, Update
+from sdi.clc.syntax import Form, Kind, Node, Tree, Type
+
+_LEGACY = re.compile(r"(?:atomic|atom)_(add|sub|inc|dec|min|max|and|or|xor)\Z")
+_RELAXED = re.compile(r"atomic_fetch_(add|sub|min|max|and|or|xor)_explicit\Z")
+_ORDER_ARGUMENT = 2
+_OPERATIONS: dict[str, Operation] = {
+    "add": "add",
+    "sub": "add",
+    "inc": "add",
+    "dec": "add",
+    "min": "min",
+    "max": "max",
+    "and": "and",
+    "or": "or",
+    "xor": "xor",
+}
+
+
+def update_of(tree: Tree, name: str, arguments: tuple[Node, ...]) -> Update | None:
+    """The update that a call of ``name`` makes through its first argument, were its result unused."""
+    match = _LEGACY.match(name)
+    if match is None:
+        match = _RELAXED.match(name)
+        if match is None or not _is_relaxed(tree, arguments):
+            return None
+    pointee = arguments[0].type.element if arguments else None
+    if pointee is None or pointee.form is not Form.INTEGER or pointee.nbytes not in (4, 8):
+        return None
+    operation = _OPERATIONS[match[1]]
+    return Update(operation, pointee.nbytes, operation in ("min", "max") and not _is_unsigned(pointee))
+
+
+def unused_calls(body: Node) -> frozenset[int]:
+    """The ``id()`` of each call in a function's body whose result is plainly thrown away.
+
+    In doubt a result is used: in a statement expression, say, whose last statement is its value.
+    """
+    found: set[int] = set()
+    pending = [body]
+    while pending:
+        node = pending.pop()
+        children = node.operands
+        match node.kind:
+            case Kind.COMPOUND:
+                pending += children
+            case Kind.IF | Kind.SWITCH:
+                pending += children[1:]
+            case Kind.WHILE | Kind.FOR | Kind.CASE | Kind.DEFAULT | Kind.LABEL:
+                pending += children[-1:]
+            case Kind.DO:
+                pending += children[:1]
+            case Kind.BINARY_OPERATOR if node.operator == ",":
+                pending += children
+            case Kind.PAREN | Kind.UNEXPOSED if len(children) == 1:
+                pending += children
+            case Kind.CAST if node.type.form is Form.VOID:
+                pending += children
+            case Kind.CALL:
+                found.add(id(node))
+            case _:
+                pass
+    return frozenset(found)
+
+
+def _is_relaxed(tree: Tree, arguments: tuple[Node, ...]) -> bool:
+    return (
+        len(arguments) > _ORDER_ARGUMENT
+        and tree.source(arguments[_ORDER_ARGUMENT]).strip("() ") == "memory_order_relaxed"
+    )
+
+
+def _is_unsigned(pointee: Type) -> bool:
+    """Of integers and atomic ones: the type of an ``atomic_uint`` is "_Atomic(unsigned int)"."""
+    return pointee.unsigned or "unsigned" in pointee.canonical
