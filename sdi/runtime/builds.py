@@ -127,7 +127,8 @@ def _for_members(compiled: CompiledProgram, target: Target) -> Build:
         _weakest([d.kernel_facts(p, model.name) for d, p in zip(devices, programs, strict=True)])
         for model in compiled.kernels
     )
-    kernels = tuple(Kernel(model, access_of(compiled, model)) for model in compiled.kernels)
+    variables = compiled.tree.has_global_variables
+    kernels = tuple(Kernel(model, access_of(compiled, model), variables) for model in compiled.kernels)
     if target.explained:
         for kernel in kernels:
             kernel.note = note_kernel(compiled, kernel.model, kernel.access)

@@ -83,7 +83,9 @@ class Launcher:
             kernel.keep(key, binding)
         binding.launches += 1
         is_split = len(binding.plan.boxes) > 1
-        first = 0 if is_split or len(self._devices) == 1 else self._best_member(binding.plan)
+        first = 0
+        if not (is_split or len(self._devices) == 1 or kernel.has_variables):
+            first = self._best_member(binding.plan)
         placement = self._memory.placement
         tickets: list[Ticket] = []
         for wave in binding.waves:
@@ -172,6 +174,8 @@ class Launcher:
             return kernel.model.why_whole
         if len(self._devices) == 1:
             return "the image has one member"
+        if kernel.has_variables:
+            return "its program's variables in global memory are on member 0"
         if self._split == "never":
             return "SDI_SPLIT=never"
         if ndrange.total_groups == 1:

@@ -47,10 +47,13 @@ class Kernel:
     """One kernel of a build, with its bindings.  Owned by: sdi-scheduler.
 
     ``access``: its access maps; ``maps``: the same for launches, quick for scalars that change.
+    ``has_variables``: its program has variables in global memory, of which each member has its own.  So all
+    launches of all of the program's kernels run on one member, the first.
     """
 
-    def __init__(self, model: KernelModel, access: KernelAccess) -> None:
+    def __init__(self, model: KernelModel, access: KernelAccess, has_variables: bool = False) -> None:
         self.model = model
+        self.has_variables = has_variables
         self.access = access
         self.maps: KernelAccess = Parametric(access) if isinstance(access, KernelAnalysis) else access
         self.time = KernelTime()

@@ -159,6 +159,20 @@ def test_a_launch_larger_than_its_members_runs_in_waves_that_fit(rig: MakeRig) -
     machine.__dict__.clear()
 
 
+def test_kernels_of_a_program_with_variables_in_global_memory_all_run_on_one_member(rig: MakeRig) -> None:
+    made = rig(3)
+    machine = Machine(made)
+    machine.build.kernels[0].has_variables = True
+    to, from_ = made.buffer(noise(NBYTES, 1)), made.buffer(noise(NBYTES, 2))
+    for member in (1, 2):  # where fewer bytes are missing
+        made.fill(member, to, to.whole, b"\1")
+        made.fill(member, from_, from_.whole, b"\2")
+        assert len(machine.launch(to.id, from_.id, 1, 0, 0).boxes) == 1
+        assert {holders for _, holders in to.directory.holders(to.whole)} == {1 << member_memory(0)}
+        machine.finish()
+    machine.__dict__.clear()
+
+
 def test_what_every_work_group_wants_whole_is_used_in_the_arena_when_it_is_too_large(rig: MakeRig) -> None:
     made = rig(3, 8192, late=[2])
     machine = Machine(made)
