@@ -58,7 +58,8 @@ class Counters:
     def ran(self, kernel: Kernel, binding: Binding, first_member: int) -> None:
         """A launch of ``kernel`` was issued."""
         name = kernel.model.name
-        self.kernel(name).count(binding.groups, first_member, binding.why_whole)
+        arrangement = binding.arrangement
+        self.kernel(name).count(arrangement.groups, first_member, arrangement.why_whole)
         if kernel.note is not None:
             self._last[name] = LastLaunch(kernel, binding, first_member)
 

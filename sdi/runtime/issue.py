@@ -30,21 +30,26 @@ class Issuer:
         self._memory = memory
         self._devices = memory.devices
 
-    def issue(self, build: Build, kernel: Kernel, binding: Binding, wave: Wave, first: int) -> list[Ticket]:
-        """Tickets of the pieces, in the order of ``wave.members``, then those of merges.  Raises ClError."""
+    def issue(self, build: Build, kernel: Kernel, binding: Binding, number: int, first: int) -> list[Ticket]:
+        """Issue wave ``number`` from member ``first`` on.  Raises ClError.
+
+        Tickets of the pieces, in the order of the wave's members, then those of merges.
+        """
+        arrangement = binding.arrangement
+        wave = arrangement.waves[number]
         memory, plan = self._memory, wave.plan
         states: States | None = None
         step: Step | None = None
-        if wave.is_repeatable and memory.coherence == "lazy" and binding.launches > 1:
+        if wave.is_repeatable and memory.coherence == "lazy" and arrangement.launches > 1:
             states = (first, tuple([used.buffer.directory.state() for used in plan.buffers]))
             step = wave.steps.get(states)
         transfers = self._plan(wave, first) if step is None else step.transfers
         for transfer in transfers:
             memory.perform(transfer, step is not None)
         members = [first + k for k in wave.members]
-        bounds = [self._bound(build, kernel, binding, wave, k, member) for k, member in enumerate(members)]
+        bounds = [self._bound(build, kernel, binding, number, k, m) for k, m in enumerate(members)]
         # From here on nothing raises: a wave is issued on all its members or on none.
-        work_dim, local_size = binding.ndrange.work_dim, binding.ndrange.local_size
+        work_dim, local_size = arrangement.ndrange.work_dim, arrangement.ndrange.local_size
         tickets: list[Ticket] = []
         for member, bound, box in zip(members, bounds, plan.boxes, strict=True):
             found: dict[Ticket, None] = {}
@@ -90,17 +95,19 @@ class Issuer:
         return found
 
     def _bound(
-        self, build: Build, kernel: Kernel, binding: Binding, wave: Wave, k: int, member: int
+        self, build: Build, kernel: Kernel, binding: Binding, number: int, k: int, member: int
     ) -> Bound:
-        """Piece ``k`` of the wave, ready to launch on ``member``."""
-        bound, generation = wave.bound.get(member), self._memory.placement.generation
+        """Piece ``k`` of wave ``number``, ready to launch on ``member``."""
+        known = binding.bounds[number]
+        bound, generation = known.get(member), self._memory.placement.generation
         if bound is not None:
             if bound.generation == generation:
                 return bound
             if all(buffer.extents[member] is extent for buffer, extent in bound.extents):
                 bound.generation = generation
                 return bound
-        bound = wave.bound[member] = self._bind(build, kernel, binding, wave, k, member)
+        wave = binding.arrangement.waves[number]
+        bound = known[member] = self._bind(build, kernel, binding, wave, k, member)
         return bound
 
     def _bind(self, build: Build, kernel: Kernel, binding: Binding, wave: Wave, k: int, member: int) -> Bound:
@@ -126,13 +133,18 @@ class Issuer:
                     arguments.append(LocalBytes(value.nbytes))
                 case bytes():
                     arguments.append(value)
-        arguments.append(pack_hidden(kernel.model, binding.ndrange, wave.plan.boxes[k], shifts))
+        ndrange = binding.arrangement.ndrange
+        arguments.append(pack_hidden(kernel.model, ndrange, wave.plan.boxes[k], shifts))
         handle = self._devices[member].bind(build.programs[member], kernel.model.name, arguments)
         placed = [used.buffer for used in wave.plan.buffers if used.buffer.id not in wave.mapped]
+        uses = wave.uses.get(member)
+        if uses is None:
+            uses = tuple([self._use(wave, used, k, member) for used in wave.plan.buffers])
+            wave.uses[member] = uses
         return Bound(
             handle,
-            tuple((buffer, memory.extent(buffer, member)) for buffer in placed),
-            tuple(self._use(wave, used, k, member) for used in wave.plan.buffers),
+            tuple([(buffer, memory.extent(buffer, member)) for buffer in placed]),
+            uses,
             memory.placement.generation,
         )
 

@@ -32,9 +32,9 @@ class LastLaunch:
         note, binding = self.kernel.note, self.binding
         if note is None:
             return None
-        nbytes = {used.buffer.id: used.buffer.nbytes for used in binding.plan.buffers}
+        nbytes = {used.buffer.id: used.buffer.nbytes for used in binding.arrangement.plan.buffers}
         access = self.kernel.access.bind(
-            binding.ndrange,
+            binding.arrangement.ndrange,
             tuple(value if isinstance(value, bytes) else None for value in binding.values),
             tuple(
                 nbytes[v.buffer] - v.offset if isinstance(v, Pointer) and v.buffer else None
@@ -43,11 +43,11 @@ class LastLaunch:
         )
         launch = note_launch(
             self.kernel.model,
-            binding.ndrange,
+            binding.arrangement.ndrange,
             binding.values,
-            binding.plan,
+            binding.arrangement.plan,
             access,
-            binding.why_whole,
+            binding.arrangement.why_whole,
             self.first,
         )
         return Explained(note, launch, (*kernel_lines(note, launch), *member_lines(launch)))

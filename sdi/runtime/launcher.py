@@ -16,19 +16,19 @@ from sdi.errors import ClError, Status
 from sdi.ndrange import GroupBox, Int3, NDRange
 from sdi.partition.gain import estimate, loss
 from sdi.partition.table import cuts
-from sdi.runtime.arguments import Pointer, decode_arguments
+from sdi.runtime.arguments import ArgumentValue, Pointer, decode_arguments
 from sdi.runtime.commands import Launch
 from sdi.runtime.counters import Counters
 from sdi.runtime.issue import Issuer
 from sdi.runtime.plan import LaunchPlan, candidate_plans, cheapest, make_plan, moved_nbytes
-from sdi.runtime.programs import Binding, Build, Kernel
+from sdi.runtime.programs import Arrangement, Binding, Build, Kernel
 from sdi.runtime.steps import Steps
 from sdi.runtime.verify import Verifier
 from sdi.runtime.waves import Wave, make_waves
-from sdi.sampling.model import Bounds
+from sdi.sampling.model import Bounds, KernelAccess
 from sdi.sampling.whole import WholeAccess
 from sdi.vmem.directory import member_memory
-from sdi.vmem.memory import VirtualMemory
+from sdi.vmem.memory import VirtualBuffer, VirtualMemory
 from sdi.vmem.placement import GRANULE_NBYTES
 
 SplitMode = Literal["auto", "always", "never"]
@@ -75,20 +75,21 @@ class Launcher:
         kernel = build.kernels[launch.kernel_index]
         key = (launch.work_dim, launch.offset, launch.global_size, launch.local_size, launch.arguments)
         binding = kernel.find(key)
-        if binding is not None and binding.launches in _RECONSIDER and self._would_change(kernel, binding):
-            kernel.forget(key)
+        if binding is not None and self._would_change(kernel, binding.arrangement):
+            kernel.forget(binding.arrangement)
             binding = None
         if binding is None:
             binding = self._bind(kernel, launch)
             kernel.keep(key, binding)
-        binding.launches += 1
-        is_split = len(binding.plan.boxes) > 1
+        arrangement = binding.arrangement
+        arrangement.launches += 1
+        is_split = len(arrangement.plan.boxes) > 1
         first = 0
         if not (is_split or len(self._devices) == 1 or kernel.has_variables):
-            first = self._best_member(binding.plan)
+            first = self._best_member(arrangement.plan)
         placement = self._memory.placement
         tickets: list[Ticket] = []
-        for wave in binding.waves:
+        for number, wave in enumerate(arrangement.waves):
             if wave.placed != (first, placement.generation):
                 wanted = wave.places(first)
                 while waits := placement.reserve(wanted):
@@ -97,33 +98,61 @@ class Launcher:
                 wave.extents = tuple(self._memory.extent(buffer, member) for buffer, member, _ in wanted)
             else:
                 placement.touch(wave.extents)
-            if self._verifier is not None and is_split and len(binding.waves) == 1:
-                run = partial(self._issuer.issue, build, kernel, binding, wave, first)
+            if self._verifier is not None and is_split and len(arrangement.waves) == 1:
+                run = partial(self._issuer.issue, build, kernel, binding, number, first)
                 issued = self._verifier.launch(build, kernel, binding, run)
             else:
-                issued = self._issuer.issue(build, kernel, binding, wave, first)
-                self._measure(kernel, binding, wave, issued)
+                issued = self._issuer.issue(build, kernel, binding, number, first)
+                self._measure(kernel, arrangement, wave, issued)
             tickets = tickets + issued if tickets else issued
-        self._memory.accounting.events.waves += len(binding.waves) - 1
+        self._memory.accounting.events.waves += len(arrangement.waves) - 1
         self._counters.ran(kernel, binding, first)
         return tickets
 
     def _bind(self, kernel: Kernel, launch: Launch) -> Binding:
-        """Decode the arguments, cut the NDRange, find what each piece needs."""
+        """Decode the arguments, and arrange the launch if no other with the same ranges was."""
+        values = decode_arguments(kernel.model, launch)
+        buffers = {
+            v.buffer: self._memory.buffer(v.buffer) for v in values if isinstance(v, Pointer) and v.buffer
+        }
+        # One member needs no ranges: everything is on it anyway, if it fits.
+        capacity = self._memory.placement.heaps[0].capacity
+        needed = sum(buffer.nbytes + GRANULE_NBYTES for buffer in buffers.values())
+        is_trivial = len(self._devices) == 1 and needed <= capacity
+        shaping = frozenset() if is_trivial else kernel.shaping
+        shape = tuple(
+            [
+                None if isinstance(value, bytes) and index not in shaping else value
+                for index, value in enumerate(values)
+            ]
+        )
+        key = (launch.work_dim, launch.offset, launch.global_size, launch.local_size, shape)
+        arrangement = kernel.find_arrangement(key)
+        if arrangement is not None and self._would_change(kernel, arrangement):
+            kernel.forget(arrangement)
+            arrangement = None
+        if arrangement is None:
+            maps = WholeAccess(kernel.model) if is_trivial else kernel.maps
+            arrangement = self._arrange(kernel, maps, launch, values, buffers)
+            kernel.keep_arrangement(key, arrangement)
+        return Binding(arrangement, values)
+
+    def _arrange(
+        self,
+        kernel: Kernel,
+        maps: KernelAccess,
+        launch: Launch,
+        values: tuple[ArgumentValue, ...],
+        buffers: dict[int, VirtualBuffer],
+    ) -> Arrangement:
+        """Cut the NDRange, find what each piece needs."""
         model = kernel.model
-        values = decode_arguments(model, launch)
         local = launch.local_size or model.required_work_group_size or choose_local_size(launch.global_size)
         try:
             ndrange = NDRange(launch.work_dim, launch.offset, launch.global_size, local)
         except ValueError as cause:
             raise ClError(Status.INVALID_WORK_GROUP_SIZE, f"{model.name}: {cause}") from cause
-        buffers = {
-            v.buffer: self._memory.buffer(v.buffer) for v in values if isinstance(v, Pointer) and v.buffer
-        }
         capacities = [heap.capacity for heap in self._memory.placement.heaps]
-        # One member needs no ranges: everything is on it anyway, if it fits.
-        is_ample = sum(buffer.nbytes + GRANULE_NBYTES for buffer in buffers.values()) <= capacities[0]
-        maps = WholeAccess(model) if len(self._devices) == 1 and is_ample else kernel.maps
         access = maps.bind(
             ndrange,
             tuple(value if isinstance(value, bytes) else None for value in values),
@@ -166,7 +195,7 @@ class Launcher:
             chosen = plan(whole, exact=False)
             waves = waves_of(chosen)
         groups = tuple(box.total_groups for box in chosen.boxes)
-        return Binding(ndrange, chosen, groups, values, why_whole, waves)
+        return Arrangement(ndrange, chosen, groups, why_whole, waves)
 
     def _never_split(self, kernel: Kernel, ndrange: NDRange) -> str:
         """Why a launch can't be split; empty when it can."""
@@ -193,13 +222,13 @@ class Launcher:
             estimate(group_ns, groups, len(plan.boxes), moved_nbytes(plan)),
         )
 
-    def _would_change(self, kernel: Kernel, binding: Binding) -> bool:
+    def _would_change(self, kernel: Kernel, arrangement: Arrangement) -> bool:
         """Whether the times measured since speak for another way to run it."""
-        if self._split != "auto" or self._never_split(kernel, binding.ndrange):
+        if arrangement.launches not in _RECONSIDER or self._split != "auto":
             return False
-        if len(binding.plan.boxes) > 1:
-            return bool(self._loss(kernel, binding.plan))
-        return False
+        if len(arrangement.plan.boxes) == 1 or self._never_split(kernel, arrangement.ndrange):
+            return False
+        return bool(self._loss(kernel, arrangement.plan))
 
     def _best_member(self, plan: LaunchPlan) -> int:
         """The member that lacks the fewest bytes; the lowest number among equals."""
@@ -211,9 +240,9 @@ class Launcher:
         ]
         return missing.index(min(missing))
 
-    def _measure(self, kernel: Kernel, binding: Binding, wave: Wave, issued: list[Ticket]) -> None:
+    def _measure(self, kernel: Kernel, arrangement: Arrangement, wave: Wave, issued: list[Ticket]) -> None:
         """Learn the kernel's time per group from some launches."""
-        if self._split != "auto" or not (binding.launches <= 4 or binding.launches % 64 == 0):
+        if self._split != "auto" or not (arrangement.launches <= 4 or arrangement.launches % 64 == 0):
             return
         launched = issued[: len(wave.members)]
         groups = sum(box.total_groups for box in wave.plan.boxes)

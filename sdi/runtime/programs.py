@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from sdi.clc.model import KernelModel
@@ -12,18 +13,18 @@ from sdi.partition.gain import KernelTime
 from sdi.runtime.arguments import ArgumentValue
 from sdi.runtime.explain import KernelNote
 from sdi.runtime.plan import LaunchPlan
-from sdi.runtime.waves import Wave
+from sdi.runtime.waves import Bound, Wave
 from sdi.sampling import KernelAnalysis
 from sdi.sampling.model import KernelAccess
-from sdi.sampling.parametric import Parametric
+from sdi.sampling.parametric import Parametric, shaping_arguments
 
 BINDINGS_MAX = 64
 """Bindings kept per kernel, least recently used first out."""
 
 
-@dataclass(slots=True)
-class Binding:
-    """A launch whose cut, packed parameters and bound kernels are known.
+@dataclass(slots=True, eq=False)
+class Arrangement:
+    """How launches are run that differ at most in scalars which no access range depends on.
 
     Box k of ``plan`` runs on member ``first + k``, where ``first`` is chosen at launch for one box, else 0.
     ``waves``: the same launch in parts that fit into memory; mostly one.  ``launches``: how often it ran.
@@ -32,13 +33,28 @@ class Binding:
     ndrange: NDRange
     plan: LaunchPlan
     groups: tuple[int, ...]
-    values: tuple[ArgumentValue, ...]
     why_whole: str
     waves: tuple[Wave, ...]
     launches: int = 0
 
 
+class Binding:
+    """A launch whose arrangement, packed parameters and bound kernels are known.
+
+    ``bounds``: per wave, the kernel bound on each member where it was needed.
+    """
+
+    __slots__ = ("arrangement", "bounds", "values")
+
+    def __init__(self, arrangement: Arrangement, values: tuple[ArgumentValue, ...]) -> None:
+        self.arrangement = arrangement
+        self.values = values
+        self.bounds: tuple[dict[int, Bound], ...] = tuple({} for _ in arrangement.waves)
+
+
 BindingKey = tuple[int, Int3, Int3, Int3 | None, bytes]
+ArrangementKey = tuple[int, Int3, Int3, Int3 | None, tuple[ArgumentValue | None, ...]]
+"""Like a binding's, with None for scalars that no access range depends on."""
 CutKey = tuple[Int3, tuple[int, ...]]
 """Work-groups per dimension and the buffers bound: what a cut is remembered for."""
 
@@ -46,9 +62,9 @@ CutKey = tuple[Int3, tuple[int, ...]]
 class Kernel:
     """One kernel of a build, with its bindings.  Owned by: sdi-scheduler.
 
-    ``access``: its access maps; ``maps``: the same for launches, quick for scalars that change.
-    ``has_variables``: its program has variables in global memory, of which each member has its own.  So all
-    launches of all of the program's kernels run on one member, the first.
+    ``access``: its access maps; ``maps``: the same for launches, quick for scalars that change.  ``shaping``:
+    arguments that these depend on.  ``has_variables``: its program has variables in global memory, of which
+    each member has its own.  So all launches of all of the program's kernels run on one member, the first.
     """
 
     def __init__(self, model: KernelModel, access: KernelAccess, has_variables: bool = False) -> None:
@@ -56,9 +72,11 @@ class Kernel:
         self.has_variables = has_variables
         self.access = access
         self.maps: KernelAccess = Parametric(access) if isinstance(access, KernelAnalysis) else access
+        self.shaping = shaping_arguments(access) if isinstance(access, KernelAnalysis) else frozenset()
         self.time = KernelTime()
         self.note: KernelNote | None = None
         self._bindings: OrderedDict[BindingKey, Binding] = OrderedDict()
+        self._arrangements: OrderedDict[ArrangementKey, Arrangement] = OrderedDict()
         self._cuts: OrderedDict[CutKey, tuple[GroupBox, ...]] = OrderedDict()
 
     def find(self, key: BindingKey) -> Binding | None:
@@ -74,19 +92,34 @@ class Kernel:
         if len(self._bindings) > BINDINGS_MAX:
             self._bindings.popitem(last=False)
 
-    def forget(self, key: BindingKey) -> None:
-        """Drop a binding whose cut is to be chosen anew."""
-        del self._bindings[key]
+    def find_arrangement(self, key: ArrangementKey) -> Arrangement | None:
+        """The arrangement for ``key``, now the most recently used."""
+        found = self._arrangements.get(key)
+        if found is not None:
+            self._arrangements.move_to_end(key)
+        return found
+
+    def keep_arrangement(self, key: ArrangementKey, arrangement: Arrangement) -> None:
+        """Remember ``arrangement``."""
+        self._arrangements[key] = arrangement
+        if len(self._arrangements) > BINDINGS_MAX:
+            self._arrangements.popitem(last=False)
+
+    def forget(self, arrangement: Arrangement) -> None:
+        """Drop an arrangement that is to be chosen anew, with its bindings."""
+        self._drop(lambda other: other is arrangement)
 
     def forget_buffer(self, buffer: int) -> None:
-        """Drop the bindings and cuts that refer to ``buffer``."""
-        bindings = [
-            k for k, b in self._bindings.items() if any(p.buffer.id == buffer for p in b.plan.buffers)
-        ]
-        for key in bindings:
-            del self._bindings[key]
+        """Drop the arrangements, bindings and cuts that refer to ``buffer``."""
+        self._drop(lambda arrangement: any(used.buffer.id == buffer for used in arrangement.plan.buffers))
         for cut in [cut for cut in self._cuts if buffer in cut[1]]:
             del self._cuts[cut]
+
+    def _drop(self, is_over: Callable[[Arrangement], bool]) -> None:
+        for key in [key for key, binding in self._bindings.items() if is_over(binding.arrangement)]:
+            del self._bindings[key]
+        for other in [other for other, found in self._arrangements.items() if is_over(found)]:
+            del self._arrangements[other]
 
     def last_cut(self, key: CutKey) -> tuple[GroupBox, ...] | None:
         """The cut last chosen for launches like this: with other scalars, data had better stay in place."""

@@ -95,7 +95,7 @@ class Verifier:
         self, build: Build, kernel: Kernel, binding: Binding, run: Callable[[], list[Ticket]]
     ) -> list[Ticket]:
         """Issue a split launch by ``run``, and all that verifies it; it is done when the tickets are."""
-        buffers = [used.buffer for used in binding.plan.buffers]
+        buffers = [used.buffer for used in binding.arrangement.plan.buffers]
         compared = _written(kernel.model, binding, buffers)
         try:
             shadows = {b.id: self._shadow(b, written=b in compared) for b in buffers}
@@ -195,7 +195,7 @@ class Verifier:
                 )
                 host.read_by(buffer.whole, ticket)
                 uploads.append(ticket)
-        whole = GroupBox((0, 0, 0), check.binding.ndrange.num_groups)
+        whole = GroupBox((0, 0, 0), check.binding.arrangement.ndrange.num_groups)
         launched = self._run_box(check, whole, [self._idle, *uploads])
         downloads = [
             self._device.download(
@@ -216,7 +216,7 @@ class Verifier:
 
     def _run_box(self, check: _Check, box: GroupBox, waits: list[Ticket]) -> Ticket:
         """Run some work-groups on the shadows."""
-        ndrange = check.binding.ndrange
+        ndrange = check.binding.arrangement.ndrange
         ticket = self._device.launch(
             self._bind(check, box), box.extent, ndrange.local_size, ndrange.work_dim, waits
         )
@@ -239,7 +239,7 @@ class Verifier:
                 case bytes():
                     arguments.append(value)
         model = check.kernel.model
-        arguments.append(pack_hidden(model, check.binding.ndrange, box, shifts))
+        arguments.append(pack_hidden(model, check.binding.arrangement.ndrange, box, shifts))
         return self._device.bind(check.build.silent, model.name, arguments)
 
     # -- the verdict ----------------------------------------------------------------------------------
@@ -283,7 +283,7 @@ class Verifier:
 
         The boxes that the members ran come first, so all runs together are about two whole ones.
         """
-        for member, box in enumerate(check.binding.plan.boxes):
+        for member, box in enumerate(check.binding.arrangement.plan.boxes):
             if (yield from self._writes(check, found, box)):
                 found.member, found.member_box = member, box
                 break
@@ -311,7 +311,7 @@ class Verifier:
         """Say what differs, and go on or stop."""
         assert check.difference is not None
         name = check.kernel.model.name
-        text = check.difference.describe(name, len(check.binding.plan.boxes))
+        text = check.difference.describe(name, len(check.binding.arrangement.plan.boxes))
         if self._goes_on:
             _log.error("%s\n  the program goes on with the bytes of the whole run", text)
             check.verified.complete()

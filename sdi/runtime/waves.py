@@ -29,7 +29,7 @@ MakePlan = Callable[[tuple[GroupBox, ...]], LaunchPlan]
 class Bound:
     """A kernel with its arguments set on one member.
 
-    ``extents``: what the arguments name.  ``uses``: per buffer of the plan, what it reads and writes of it.
+    ``extents``: what the arguments name.  ``uses``: the wave's for this member.
     ``generation``: of the placement when these extents were last seen to be the buffers' own.
     """
 
@@ -56,17 +56,18 @@ class Wave:
     """A part of a launch that is in memory as a whole: box k of ``plan`` runs on member first + members[k].
 
     ``wanted``: per box, what must have a place on its member, None for any place (nothing is touched).
-    ``mapped``: buffers that the members use in the arena instead.  ``bound``: by member, once it was needed
-    there.  ``steps``: what was planned before, by the states that were found.  ``is_repeatable``: it leaves
-    residency in a state that depends on nothing but the one that it found.  ``placed``: first member and
-    generation of the placement when all that is wanted had its place, in ``extents``.
+    ``mapped``: buffers that the members use in the arena instead.  ``uses``: by member, per buffer of the
+    plan, what its box reads and writes, once it was needed there.  ``steps``: what was planned before, by the
+    states that were found.  ``is_repeatable``: it leaves residency in a state that depends on nothing but
+    the one that it found.  ``placed``: first member and generation of the placement when all that is wanted
+    had its place, in ``extents``.
     """
 
     plan: LaunchPlan
     members: tuple[int, ...]
     wanted: tuple[tuple[tuple[VirtualBuffer, ByteRange | None], ...], ...]
     mapped: frozenset[int]
-    bound: dict[int, Bound] = field(default_factory=dict)
+    uses: dict[int, tuple[Use, ...]] = field(default_factory=dict)
     steps: dict[States, Step] = field(default_factory=dict)
     is_repeatable: bool = field(init=False)
     placed: tuple[int, int] = (-1, -1)

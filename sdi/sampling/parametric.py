@@ -168,6 +168,11 @@ def shaping_scalars(analysis: KernelAnalysis) -> tuple[Scalar, ...]:
     return tuple(sorted(found))
 
 
+def shaping_arguments(analysis: KernelAnalysis) -> frozenset[int]:
+    """The arguments that hold these scalars: launches that differ in others only have the same ranges."""
+    return frozenset(argument for argument, _, _ in shaping_scalars(analysis))
+
+
 def traced(
     analysis: KernelAnalysis,
     scalars: Sequence[Scalar],
@@ -206,4 +211,4 @@ def _three(numbers: Sequence[int]) -> Int3:
     return (numbers[0], numbers[1], numbers[2])
 
 
-__all__ = ["Parametric", "ParametricBound", "Shape", "shaping_scalars", "traced"]
+__all__ = ["Parametric", "ParametricBound", "Shape", "shaping_arguments", "shaping_scalars", "traced"]

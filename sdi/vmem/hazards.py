@@ -96,6 +96,15 @@ class Hazards:
                 self._split(over.stop)
         return [[cell for over in ranges for cell in self._within(over)] for ranges in accesses]
 
+    def unite(self, ranges: Sequence[ByteRange]) -> None:
+        """Each of ``ranges`` was just written by one operation: its cells are alike."""
+        for over in ranges:
+            first = bisect_right(self._starts, over.start)
+            last = bisect_right(self._starts, over.stop - 1)
+            if first < last:
+                del self._starts[first:last], self._cells[first:last]
+                self.generation += 1
+
     def check(self) -> None:
         """Assert the invariants (for tests)."""
         assert self._starts[0] == 0 and self._starts == sorted(set(self._starts))
@@ -133,12 +142,22 @@ class Hazards:
 class Use:
     """What one operation reads and writes of a buffer in one memory, each time it is issued."""
 
-    __slots__ = ("_changed", "_generation", "_hazards", "_read", "_reads", "_writes", "_written")
+    __slots__ = (
+        "_changed",
+        "_generation",
+        "_hazards",
+        "_is_repeated",
+        "_read",
+        "_reads",
+        "_writes",
+        "_written",
+    )
 
     def __init__(self, hazards: Hazards, reads: Sequence[ByteRange], writes: Sequence[ByteRange]) -> None:
         self._hazards = hazards
         self._reads = reads
         self._writes = writes
+        self._is_repeated = False
         self._generation = -1
         self._read: list[_Cell] = []  # and not written
         self._changed: list[_Cell] = []  # read and written
@@ -191,6 +210,10 @@ class Use:
             cell.writer = ticket
             if cell.readers:
                 cell.readers = []
+        if not self._is_repeated:
+            # Many operations are issued once: do not let them leave ever more cells behind.
+            self._is_repeated = True
+            self._hazards.unite(self._writes)
 
     def _look_up(self) -> None:
         hazards = self._hazards

@@ -135,7 +135,7 @@ class Machine:
         key = (launch.work_dim, launch.offset, launch.global_size, launch.local_size, launch.arguments)
         binding = self.build.kernels[0].find(key)
         assert binding is not None
-        return binding.plan
+        return binding.arrangement.plan
 
     def finish(self) -> None:
         self.rig.wait(*self.pending)
