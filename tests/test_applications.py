@@ -89,6 +89,17 @@ def test_every_launch_is_split_over_as_many_members_as_it_has_groups_for(name: s
         assert used == {min(members, groups)}, (launch["kernel"], groups, used, counted["why_whole"])
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_a_plan_is_made_once_for_launches_that_are_alike(name: str, image: Pass) -> None:
+    different: dict[str, int] = {}
+    for launch in image.reports[name]["launches"]:
+        different[launch["kernel"]] = different.get(launch["kernel"], 0) + 1
+    for kernel, launches in different.items():
+        counted = image.counters["kernels"][kernel]
+        assert counted["plans"] == launches, kernel
+        assert counted["plan_ns"] > 0
+
+
 def test_no_bytes_are_merged(image: Pass) -> None:
     # Not even those of the lattice, whose neighbours write different bytes of one plane of cells.
     assert image.counters["memory"]["twins"] == 0

@@ -26,7 +26,7 @@ class Size:
 
 SIZES = {
     "smoke": Size(21, 64, 32),
-    "cpu": Size(48, 512, 256),
+    "cpu": Size(36, 512, 256),
     "paper": Size(64, 2048, 1024),
     "gpu": Size(252, 16384, 4096),
 }

@@ -14,13 +14,19 @@ from sdi.vmem.accounting import Accounting
 
 @dataclass(slots=True)
 class KernelCounters:
-    """Launches of one kernel name.  ``launch_groups``: groups in a launch → members used → launches."""
+    """Launches of one kernel name.  ``launch_groups``: groups in a launch → members used → launches.
+
+    ``plans``: launches for which no earlier plan could be used; ``plan_ns``: what making theirs took in all
+    (access ranges, choice of the cut, waves).
+    """
 
     groups_per_member: list[int]
     launches_split: int = 0
     launches_whole: int = 0
     launches_verified: int = 0
     why_whole: str = ""
+    plans: int = 0
+    plan_ns: int = 0
     members_used: dict[int, int] = field(default_factory=dict)
     launch_groups: dict[int, dict[int, int]] = field(default_factory=dict)
 
@@ -54,6 +60,12 @@ class Counters:
         if found is None:
             found = self._kernels[name] = KernelCounters([0] * self._members)
         return found
+
+    def planned(self, kernel: Kernel, took_ns: int) -> None:
+        """A launch of ``kernel`` needed a new plan."""
+        counters = self.kernel(kernel.model.name)
+        counters.plans += 1
+        counters.plan_ns += took_ns
 
     def ran(self, kernel: Kernel, binding: Binding, first_member: int) -> None:
         """A launch of ``kernel`` was issued."""

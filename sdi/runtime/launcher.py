@@ -6,6 +6,7 @@ only one piece may write stay there, the others are brought together with twins 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from functools import partial
 from typing import Literal
@@ -79,7 +80,9 @@ class Launcher:
             kernel.forget(binding.arrangement)
             binding = None
         if binding is None:
+            start_ns = time.perf_counter_ns()
             binding = self._bind(kernel, launch)
+            self._counters.planned(kernel, time.perf_counter_ns() - start_ns)
             kernel.keep(key, binding)
         arrangement = binding.arrangement
         arrangement.launches += 1

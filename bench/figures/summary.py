@@ -1,0 +1,181 @@
+"""Figures from what was measured: medians, spreads, speed-ups, bytes.  Pure."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from bench.figures.setups import Setup
+
+Measured = Mapping[str, Any]
+"""One application in the raw figures."""
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """Median and extremes in ns of some runs; ``runs`` is never 0."""
+
+    median: float
+    least: float
+    most: float
+    runs: int
+
+    @property
+    def spread(self) -> float:
+        """From the fastest to the slowest, relative to the median."""
+        return (self.most - self.least) / self.median
+
+
+def errors(measured: Measured) -> list[str]:
+    """What went wrong in which setup."""
+    return [
+        f"{label}: {s['error']}" for label, found in measured["setups"].items() for s in found if "error" in s
+    ]
+
+
+def _runs(measured: Measured, setup: Setup) -> list[Mapping[str, Any]]:
+    """All runs that count: not the first of a process, which compiles."""
+    samples = measured["setups"].get(setup.label, [])
+    return [run for sample in samples if "error" not in sample for run in sample["runs"][1:]]
+
+
+def _times(measured: Measured, setup: Setup, of: Callable[[Mapping[str, Any]], float]) -> Times | None:
+    values = [of(run) for run in _runs(measured, setup)]
+    return Times(statistics.median(values), min(values), max(values), len(values)) if values else None
+
+
+def wall(measured: Measured, setup: Setup) -> Times | None:
+    """From the first buffer to the last result; None when no run succeeded."""
+    return _times(measured, setup, lambda run: run["wall_ns"])
+
+
+def kernels(measured: Measured, setup: Setup) -> Times | None:
+    """Time of all launches, from each one's first piece to the end of its last one and of its merges."""
+    return _times(measured, setup, lambda run: sum(run["kernel_ns"].values()))
+
+
+def parallel_fraction(measured: Measured) -> float | None:
+    """Kernel time in the run time of the plain driver: column E, and Amdahl's parallel fraction."""
+    values = [sum(run["kernel_ns"].values()) / run["wall_ns"] for run in _runs(measured, Setup(0))]
+    return min(1.0, statistics.median(values)) if values else None
+
+
+def ideal(fraction: float, members: int) -> float:
+    """Amdahl's speed-up."""
+    return 1 / (1 - fraction + fraction / members)
+
+
+def ratio(over: Times | None, under: Times | None) -> float | None:
+    """How many times faster ``under`` is."""
+    return over.median / under.median if over and under and under.median else None
+
+
+def same_bytes(measured: Measured, one: Setup, other: Setup) -> bool | None:
+    """Whether all runs of two setups computed the same; None when one of them never ran."""
+    digests = []
+    for setup in (one, other):
+        samples = measured["setups"].get(setup.label, [])
+        digests.append([s["digests"] for s in samples if "error" not in s])
+    if not all(digests):
+        return None
+    return all(each == digests[0][0] for found in digests for each in found)
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """Bytes of one run, on average over all runs: copied by kind of link, and compared with twins."""
+
+    host_to_member: float
+    member_to_host: float
+    member_to_member: float
+    merged: float
+
+    @property
+    def total(self) -> float:
+        """All that is copied."""
+        return self.host_to_member + self.member_to_host + self.member_to_member
+
+
+def traffic(measured: Measured, setup: Setup) -> Traffic | None:
+    """What the service counted."""
+    found = [s for s in measured["setups"].get(setup.label, []) if s.get("counters")]
+    runs = sum(len(s["runs"]) for s in found)
+    if not runs:
+        return None
+    moved = [s["counters"]["bytes_moved"] for s in found]
+    merged = sum(s["counters"]["memory"]["twin_nbytes"] for s in found)
+    return Traffic(
+        sum(m["host_to_member"] for m in moved) / runs,
+        sum(m["member_to_host"] for m in moved) / runs,
+        sum(m["member_to_member"] for m in moved) / runs,
+        merged / runs,
+    )
+
+
+def planning_share(measured: Measured, setup: Setup) -> float | None:
+    """Access ranges and choice of cuts at launch, as a part of the median run time; None: never ran."""
+    found = [s for s in measured["setups"].get(setup.label, []) if s.get("counters")]
+    runs = sum(len(s["runs"]) for s in found)
+    plan_ns = sum(kernel["plan_ns"] for s in found for kernel in s["counters"]["kernels"].values())
+    usual = wall(measured, setup)
+    return plan_ns / runs / usual.median if runs and usual else None
+
+
+def communicates(measured: Measured, setup: Setup) -> bool:
+    """Column F: whether members fetched from others what kernels had written."""
+    written = _written_buffers(measured)
+    names = {access["kernel"]: access["arguments"] for access in measured["accesses"]}
+    fetched: set[tuple[str, str]] = set()
+    for sample in measured["setups"].get(setup.label, []):
+        causes = (sample.get("counters") or {}).get("memory", {}).get("causes", {})
+        for cause, links in causes.items():
+            kernel, _, arguments = cause.partition(": ")
+            if kernel in names and any("host" not in link for link in links):
+                fetched |= {(kernel, argument) for argument in arguments.split(", ")}
+    return any(
+        (launch["kernel"], name) in fetched and value in written
+        for launch in measured["launches"]
+        for name, value in zip(names[launch["kernel"]], launch["arguments"], strict=True)
+        if isinstance(value, int)
+    )
+
+
+def _written_buffers(measured: Measured) -> set[int]:
+    """The numbers of the buffers that some kernel writes."""
+    written = {access["kernel"]: set(access["written"]) for access in measured["accesses"]}
+    names = {access["kernel"]: access["arguments"] for access in measured["accesses"]}
+    return {
+        value
+        for launch in measured["launches"]
+        for name, value in zip(names[launch["kernel"]], launch["arguments"], strict=True)
+        if isinstance(value, int) and name in written[launch["kernel"]]
+    }
+
+
+def members_used(measured: Measured, setup: Setup) -> tuple[dict[str, list[int]], list[str]]:
+    """Members that each kernel's launches ran on, and why some launches ran whole."""
+    used: dict[str, set[int]] = {}
+    whole: dict[str, None] = {}
+    for sample in measured["setups"].get(setup.label, []):
+        for name, kernel in (sample.get("counters") or {}).get("kernels", {}).items():
+            used.setdefault(name, set()).update(int(k) for k in kernel["members_used"])
+            if kernel["launches_whole"]:
+                whole[f"{name}: {kernel['launches_whole']} whole ({kernel['why_whole']})"] = None
+    return {name: sorted(found) for name, found in used.items()}, list(whole)
+
+
+def grids(measured: Measured) -> list[tuple[str, str, int]]:
+    """For each kernel its name, its largest grid of work-groups, and how often it is launched in a run."""
+    found: dict[str, tuple[int, str, int]] = {}
+    for launch in measured["launches"]:
+        sizes: Sequence[tuple[int, int]] = list(zip(launch["global_size"], launch["local_size"], strict=True))
+        groups, text = 1, ":".join(str(size // local) for size, local in sizes)
+        for size, local in sizes:
+            groups *= size // local
+        most, known, times = found.get(launch["kernel"], (0, "", 0))
+        if groups > most:
+            most, known = groups, text
+        found[launch["kernel"]] = (most, known, times + launch["times"])
+    return [(name, text, times) for name, (_, text, times) in found.items()]

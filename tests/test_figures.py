@@ -1,0 +1,94 @@
+"""The evaluation of ``bench figures``: its arithmetic, and one application from end to end."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.figures import summary
+from bench.figures.setups import Setup
+from tests.image_runs import plain_environ, run
+
+
+def sample(*runs: tuple[int, int], **more: Any) -> dict[str, Any]:
+    """A process whose runs took (all, kernels) so many ns."""
+    timed = [{"wall_ns": wall, "kernel_ns": {"k": kernel}} for wall, kernel in runs]
+    return {"runs": timed, "digests": {"out": "1"}, **more}
+
+
+def measured(**setups: list[dict[str, Any]]) -> dict[str, Any]:
+    """One application; setups by members, "plain" for none."""
+    labels = {"plain": "plain", "one": Setup(1).label, "two": Setup(2).label}
+    return {"setups": {labels[name]: samples for name, samples in setups.items()}}
+
+
+def test_the_first_run_of_a_process_does_not_count() -> None:
+    found = summary.wall(measured(plain=[sample((900, 1), (100, 80), (120, 80))]), Setup(0))
+    assert found is not None
+    assert (found.median, found.least, found.most, found.runs) == (110, 100, 120, 2)
+    assert found.spread == pytest.approx(20 / 110)
+
+
+def test_speed_up_and_ideal_follow_amdahl() -> None:
+    one = measured(
+        plain=[sample((1, 1), (100, 80))],
+        two=[sample((1, 1), (50, 40)), {"error": "lost"}],
+    )
+    assert summary.parallel_fraction(one) == pytest.approx(0.8)
+    assert summary.ideal(0.8, 4) == pytest.approx(2.5)
+    assert summary.ratio(summary.wall(one, Setup(0)), summary.wall(one, Setup(2))) == pytest.approx(2.0)
+    assert summary.wall(one, Setup(1)) is None
+    assert summary.errors(one) == ["2 members: lost"]
+
+
+def test_different_results_are_seen() -> None:
+    other = sample((1, 1), (1, 1)) | {"digests": {"out": "2"}}
+    mixed = measured(one=[sample((1, 1))], two=[sample((1, 1)), other])
+    assert summary.same_bytes(mixed, Setup(1), Setup(1)) is True
+    assert summary.same_bytes(mixed, Setup(1), Setup(2)) is False
+    assert summary.same_bytes(mixed, Setup(0), Setup(2)) is None
+
+
+def test_bytes_and_planning_are_those_of_one_run() -> None:
+    counters = {
+        "bytes_moved": {"host_to_member": 300, "member_to_host": 30, "member_to_member": 6},
+        "memory": {"twin_nbytes": 9},
+        "kernels": {"k": {"plan_ns": 60}},
+    }
+    found = measured(two=[sample((9, 9), (1000, 1), (1000, 1), counters=counters)])
+    assert summary.traffic(found, Setup(2)) == summary.Traffic(100, 10, 2, 3)
+    assert summary.planning_share(found, Setup(2)) == pytest.approx(0.02)
+
+
+def test_figures_of_one_application_from_end_to_end(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    command = [sys.executable, "-m", "bench", "figures", "--size", "smoke", "-n", "2", "--apps", "matrix_mul"]
+    command += ["--rounds", "1", "--repeat", "1", "--split", "always", "--most-mib", "1"]
+    ended = run([*command, "--out", tmp_path], plain_environ(), 200.0)
+    assert ended.returncode == 0, ended.describe()
+    assert not ended.remained
+    written = {path.name for path in tmp_path.iterdir()}
+    pictures = {f"figures-smoke-{name}.png" for name in PICTURES}
+    assert written == {"figures-smoke.json", "figures-smoke.md"} | pictures
+    for name in pictures:
+        assert (tmp_path / name).read_bytes().startswith(b"\x89PNG")
+    raw = json.loads((tmp_path / "figures-smoke.json").read_text())
+    one = raw["applications"]["matrix_mul"]
+    assert list(one["setups"]) == ["plain", "1 member", "2 members", "2 members, through the host"]
+    assert summary.same_bytes(one, Setup(0), Setup(2)) is True
+    assert summary.members_used(one, Setup(2)) == ({"multiply": [2]}, [])
+    assert not summary.communicates(one, Setup(2))
+    assert summary.grids(one) == [("multiply", "5:5", 1)]
+    (accesses,) = one["accesses"]
+    assert (accesses["non_affine"], accesses["conditional"], accesses["not_exact"]) == (False, False, [])
+    text = (tmp_path / "figures-smoke.md").read_text()
+    assert "| MatrixMul" in text
+    assert "NO" not in text.split()
+    assert raw["beyond"]["matrix_mul"]["setups"]["2 members"][0]["counters"]["memory"]["waves"] > 0
+
+
+PICTURES = ("fig07-links", "fig11-speed-up", "fig12-kernels", "fig13-traffic", "fig15-beyond")
