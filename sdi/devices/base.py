@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NewType, Protocol
 
+from sdi.atomics import Update
 from sdi.devices.ticket import Ticket
 from sdi.ndrange import Int3
 
@@ -32,6 +33,7 @@ class DeviceFacts:
     memory).  ``info``: raw ``clGetDeviceInfo`` bytes by parameter number, as this machine's driver gives
     them, for the parameters that the image combines or passes through.
     ``memory_nbytes``: this member's share of the device's memory.
+    ``compares``: it has ``diff`` and ``apply``.
     """
 
     name: str
@@ -42,6 +44,7 @@ class DeviceFacts:
     memory_nbytes: int
     max_work_group_size: int
     info: Mapping[int, bytes]
+    compares: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +70,43 @@ DeviceProgram = NewType("DeviceProgram", object)
 """A program built on one member."""
 BoundKernel = NewType("BoundKernel", object)
 """A kernel with all arguments set, ready to launch many times."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """``count`` rows of ``nbytes``, each ``pitch`` bytes after the one before; they never overlap."""
+
+    count: int
+    nbytes: int
+    pitch: int
+
+    def __post_init__(self) -> None:
+        if not (self.count >= 1 and 1 <= self.nbytes <= self.pitch):
+            raise ValueError(f"no such rows: {self}")
+
+    @property
+    def extent(self) -> int:
+        """Bytes from the first to the last one."""
+        return (self.count - 1) * self.pitch + self.nbytes
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """``nbytes`` of ``buffer`` from ``offset`` beside their twin: what they were before a launch.
+
+    Both on one member, at multiples of ``unit_nbytes`` (1, 2, 4 or 8), the size of the largest scalar stored;
+    ``smallest_nbytes``: of the smallest one.  ``update``: how they are atomically updated, if they are.
+    """
+
+    buffer: DeviceBuffer
+    offset: int
+    twin: DeviceBuffer
+    twin_offset: int
+    nbytes: int
+    unit_nbytes: int
+    smallest_nbytes: int
+    update: Update | None = None
+
 
 BoundArgument = DeviceBuffer | bytes | LocalBytes | None
 """One kernel argument: a device buffer, a value's bytes, a ``__local`` size, or None (NULL pointer)."""
@@ -122,6 +162,42 @@ class Device(Protocol):
         wait: Sequence[Ticket],
     ) -> Ticket:
         """Copy from another member's buffer to one of this member; the ticket is this member's."""
+
+    def upload_rows(
+        self, host: HostBytes, buffer: DeviceBuffer, offset: int, rows: Rows, wait: Sequence[Ticket]
+    ) -> Ticket:
+        """Copy ``rows`` of ``host``, the first at its start, to ``buffer``, the first at ``offset``."""
+
+    def download_rows(
+        self, buffer: DeviceBuffer, offset: int, host: HostBytes, rows: Rows, wait: Sequence[Ticket]
+    ) -> Ticket:
+        """The other way; nothing between the rows changes."""
+
+    def peer_copy_rows(
+        self,
+        source_device: Device,
+        source: DeviceBuffer,
+        source_offset: int,
+        target: DeviceBuffer,
+        target_offset: int,
+        rows: Rows,
+        wait: Sequence[Ticket],
+    ) -> Ticket:
+        """Like ``peer_copy``, for rows of the same pitch on both members."""
+
+    def diff(self, comparison: Comparison, changes: DeviceBuffer, wait: Sequence[Ticket]) -> Ticket:
+        """Write to ``changes`` the units that differ from their twin, laid out as ``comparing.py`` says.
+
+        Called, as ``apply``, only where ``facts.compares``.
+        """
+
+    def apply(self, comparison: Comparison, changes: DeviceBuffer, wait: Sequence[Ticket]) -> Ticket:
+        """Take what another member changed into ``comparison.buffer``, beside what this one changed.
+
+        Without an update each unit of ``changes`` is taken; one that this member changed too is a conflict,
+        counted in the header of ``changes``, unless the two changed different scalars of the smallest size,
+        which are both kept.  With an update the unit becomes what it were had both updated it.
+        """
 
     def fill(
         self, buffer: DeviceBuffer, offset: int, nbytes: int, pattern: bytes, wait: Sequence[Ticket]

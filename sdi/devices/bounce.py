@@ -1,10 +1,10 @@
-"""Copies between members that share no driver: through a buffer in host memory, chunk by chunk."""
+"""Copies that a driver can't make at a time: between members that share none, and of many rows."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sdi.devices.base import Device, DeviceBuffer
+from sdi.devices.base import Device, DeviceBuffer, HostBytes, Rows
 from sdi.devices.join import join
 from sdi.devices.ticket import Ticket
 
@@ -37,4 +37,58 @@ def bounce_copy(
     target_device.flush()
     whole = Ticket()
     join(uploads, lambda error: whole.complete(error, downloads[0].start_ns, uploads[-1].end_ns))
+    return whole
+
+
+def copy_rows_one_by_one(
+    device: Device,
+    source_device: Device,
+    source: DeviceBuffer,
+    source_offset: int,
+    target: DeviceBuffer,
+    target_offset: int,
+    rows: Rows,
+    wait: Sequence[Ticket],
+) -> Ticket:
+    """``Device.peer_copy_rows`` of ``device`` where its driver can't do it at a time."""
+    copies = [
+        device.peer_copy(
+            source_device,
+            source,
+            source_offset + row * rows.pitch,
+            target,
+            target_offset + row * rows.pitch,
+            rows.nbytes,
+            wait,
+        )
+        for row in range(rows.count)
+    ]
+    return _all(copies)
+
+
+def upload_rows_one_by_one(
+    device: Device, host: HostBytes, buffer: DeviceBuffer, offset: int, rows: Rows, wait: Sequence[Ticket]
+) -> Ticket:
+    """``Device.upload_rows``, likewise."""
+    starts = range(0, rows.count * rows.pitch, rows.pitch)
+    return _all([device.upload(host[at : at + rows.nbytes], buffer, offset + at, wait) for at in starts])
+
+
+def download_rows_one_by_one(
+    device: Device, buffer: DeviceBuffer, offset: int, host: HostBytes, rows: Rows, wait: Sequence[Ticket]
+) -> Ticket:
+    """``Device.download_rows``, likewise."""
+    starts = range(0, rows.count * rows.pitch, rows.pitch)
+    return _all([device.download(buffer, offset + at, host[at : at + rows.nbytes], wait) for at in starts])
+
+
+def _all(parts: Sequence[Ticket]) -> Ticket:
+    """A ticket that stands for all of some operations."""
+    whole = Ticket()
+
+    def finished(error: BaseException | None) -> None:
+        starts = [part.start_ns for part in parts if part.start_ns]
+        whole.complete(error, min(starts, default=0), max(part.end_ns for part in parts))
+
+    join(parts, finished)
     return whole

@@ -24,14 +24,21 @@ from sdi.clc.cuda import CudaKernel, CudaProgram, nvrtc_options, translate
 from sdi.devices.base import (
     BoundArgument,
     BoundKernel,
+    Comparison,
     Device,
     DeviceBuffer,
     DeviceFacts,
     DeviceProgram,
     HostBytes,
     KernelFacts,
+    Rows,
 )
-from sdi.devices.bounce import bounce_copy
+from sdi.devices.bounce import (
+    bounce_copy,
+    copy_rows_one_by_one,
+    download_rows_one_by_one,
+    upload_rows_one_by_one,
+)
 from sdi.devices.cuda_info import CudaAttributes, device_info
 from sdi.devices.cuda_lane import Channel, CudaLane, Event, Stream
 from sdi.devices.cuda_launch import MAX_GRID_X, offsets_of, packed, parameter_block
@@ -420,6 +427,36 @@ class CudaDevice:
         except drv.Error as cause:
             _log.warning("%s: no direct link to %s: %s", self.facts.name, source_device.facts.name, cause)
         return self._lane.issue(channel, start, wait)
+
+    def upload_rows(
+        self, host: HostBytes, buffer: DeviceBuffer, offset: int, rows: Rows, wait: Sequence[Ticket]
+    ) -> Ticket:
+        return upload_rows_one_by_one(self, host, buffer, offset, rows, wait)
+
+    def download_rows(
+        self, buffer: DeviceBuffer, offset: int, host: HostBytes, rows: Rows, wait: Sequence[Ticket]
+    ) -> Ticket:
+        return download_rows_one_by_one(self, buffer, offset, host, rows, wait)
+
+    def peer_copy_rows(
+        self,
+        source_device: Device,
+        source: DeviceBuffer,
+        source_offset: int,
+        target: DeviceBuffer,
+        target_offset: int,
+        rows: Rows,
+        wait: Sequence[Ticket],
+    ) -> Ticket:
+        return copy_rows_one_by_one(
+            self, source_device, source, source_offset, target, target_offset, rows, wait
+        )
+
+    def diff(self, comparison: Comparison, changes: DeviceBuffer, wait: Sequence[Ticket]) -> Ticket:
+        raise AssertionError("facts.compares is False")
+
+    def apply(self, comparison: Comparison, changes: DeviceBuffer, wait: Sequence[Ticket]) -> Ticket:
+        raise AssertionError("facts.compares is False")
 
     def link(self, other: CudaDevice) -> bool:
         """Whether this member reads ``other``'s memory directly; tried once per pair, with a checked copy."""

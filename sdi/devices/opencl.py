@@ -10,7 +10,7 @@ import ctypes
 import mmap
 import os
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, Protocol, cast
@@ -24,6 +24,7 @@ from pyopencl import _cl
 from sdi.devices.base import (
     BoundArgument,
     BoundKernel,
+    Comparison,
     Device,
     DeviceBuffer,
     DeviceFacts,
@@ -31,9 +32,11 @@ from sdi.devices.base import (
     HostBytes,
     KernelFacts,
     LocalBytes,
+    Rows,
 )
-from sdi.devices.bounce import bounce_copy
+from sdi.devices.bounce import bounce_copy, copy_rows_one_by_one
 from sdi.devices.lane import Lane
+from sdi.devices.opencl_compare import Comparer
 from sdi.devices.pocl_order import POCL_ORDER, grid_width
 from sdi.devices.ticket import Ticket
 from sdi.errors import BuildError, ClError, DeviceFailed, Status, require
@@ -182,6 +185,7 @@ class OpenCLDevice:
             memory_nbytes=memory_nbytes,
             max_work_group_size=int.from_bytes(info[_MAX_WORK_GROUP_SIZE], "little"),
             info=info,
+            compares=True,
         )
         try:
             self._context = cl.Context([device.handle])
@@ -191,6 +195,7 @@ class OpenCLDevice:
         except cl.Error as cause:
             raise DeviceFailed(name, str(cause)) from cause
         self._device: Final = device.handle
+        self._comparer: Final = Comparer(self._context)
         self._used_nbytes = 0
         self._is_pocl: Final = device.platform == "Portable Computing Language"
         self._lane: Final[Lane[cl.Event]] = Lane(self, name, _times, f"sdi-gpu-{number}-done")
@@ -277,6 +282,47 @@ class OpenCLDevice:
             )
         return self.upload(host[source_offset : source_offset + nbytes], target, target_offset, wait)
 
+    def upload_rows(
+        self, host: HostBytes, buffer: DeviceBuffer, offset: int, rows: Rows, wait: Sequence[Ticket]
+    ) -> Ticket:
+        start = partial(_copy_rows, self._queue, cast(_Buffer, buffer).memory, host, offset, rows)
+        return self._lane.issue(start, wait, host)
+
+    def download_rows(
+        self, buffer: DeviceBuffer, offset: int, host: HostBytes, rows: Rows, wait: Sequence[Ticket]
+    ) -> Ticket:
+        start = partial(_copy_rows, self._queue, host, cast(_Buffer, buffer).memory, offset, rows)
+        return self._lane.issue(start, wait, host)
+
+    def peer_copy_rows(
+        self,
+        source_device: Device,
+        source: DeviceBuffer,
+        source_offset: int,
+        target: DeviceBuffer,
+        target_offset: int,
+        rows: Rows,
+        wait: Sequence[Ticket],
+    ) -> Ticket:
+        host = source.host if isinstance(source, _Buffer) else None
+        if host is None:
+            return copy_rows_one_by_one(
+                self, source_device, source, source_offset, target, target_offset, rows, wait
+            )
+        return self.upload_rows(
+            host[source_offset : source_offset + rows.extent], target, target_offset, rows, wait
+        )
+
+    def diff(self, comparison: Comparison, changes: DeviceBuffer, wait: Sequence[Ticket]) -> Ticket:
+        own, twin, found = _memories(comparison.buffer, comparison.twin, changes)
+        start = partial(self._comparer.diff, self._queue, comparison, own, twin, found)
+        return self._run(start, self._comparer.key("diff", comparison), self._comparer.width, wait)
+
+    def apply(self, comparison: Comparison, changes: DeviceBuffer, wait: Sequence[Ticket]) -> Ticket:
+        own, twin, found = _memories(comparison.buffer, comparison.twin, changes)
+        start = partial(self._comparer.apply, self._queue, comparison, own, twin, found)
+        return self._run(start, self._comparer.key("apply", comparison), self._comparer.width, wait)
+
     def fill(
         self, buffer: DeviceBuffer, offset: int, nbytes: int, pattern: bytes, wait: Sequence[Ticket]
     ) -> Ticket:
@@ -335,7 +381,14 @@ class OpenCLDevice:
         start = partial(_launch, self._queue, own, groups[:work_dim], local_size[:work_dim])
         if not self._is_pocl:
             return self._lane.issue(start, wait)
-        key, width = (own.key, local_size), grid_width(groups, local_size)
+        return self._run(start, (own.key, local_size), grid_width(groups, local_size), wait)
+
+    def _run(
+        self, start: Callable[[], cl.Event], key: tuple[object, ...], width: int, wait: Sequence[Ticket]
+    ) -> Ticket:
+        """Issue a kernel; see ``pocl_order``."""
+        if not self._is_pocl:
+            return self._lane.issue(start, wait)
         ticket = self._lane.issue(start, [*wait, *POCL_ORDER.before(key, width)])
         POCL_ORDER.launched(key, width, ticket)
         return ticket
@@ -374,6 +427,32 @@ def _launch(
         return cl.enqueue_nd_range_kernel(
             queue, kernel.handle, groups, local_size, None, None, g_times_l=True
         )
+
+
+def _memories(*buffers: DeviceBuffer) -> list[cl.Buffer]:
+    return [cast(_Buffer, buffer).memory for buffer in buffers]
+
+
+def _copy_rows(
+    queue: cl.CommandQueue,
+    target: cl.Buffer | HostBytes,
+    source: cl.Buffer | HostBytes,
+    offset: int,
+    rows: Rows,
+) -> cl.Event:
+    """Between host memory, from its start, and a buffer, from ``offset``."""
+    copy = cast(Callable[..., cl.Event], cl.enqueue_copy)  # whose stub lacks what follows
+    return copy(
+        queue,
+        target,
+        source,
+        buffer_origin=(offset, 0, 0),
+        host_origin=(0, 0, 0),
+        region=(rows.nbytes, rows.count, 1),
+        buffer_pitches=(rows.pitch, 0),
+        host_pitches=(rows.pitch, 0),
+        is_blocking=False,
+    )
 
 
 def _times(event: cl.Event) -> tuple[int, int]:

@@ -10,7 +10,7 @@ import weakref
 import numpy as np
 import pytest
 
-from sdi.devices.base import BoundKernel, Device, DeviceBuffer, LocalBytes
+from sdi.devices.base import BoundKernel, Device, DeviceBuffer, LocalBytes, Rows
 from sdi.devices.ticket import Ticket, completed
 from sdi.errors import BuildError, ClError, DeviceFailed, Status
 
@@ -86,6 +86,39 @@ def test_a_copy_within_one_buffer_moves_the_range(member: Device) -> None:
     finish(member.upload(host(np.array([1, 2, 3, 4], np.int32)), buffer, 0, []))
     ticket = member.copy(buffer, 0, buffer, 8, 8, [])
     assert contents(member, buffer, 4, ticket).tolist() == [1, 2, 1, 2]
+
+
+ROWS = Rows(5, 24, 40)
+
+
+def _rows(offset: int) -> np.ndarray:
+    """The places of the bytes of ROWS, the first at ``offset``."""
+    return np.concatenate([np.arange(24) + offset + 40 * row for row in range(5)])
+
+
+@pytest.mark.parametrize("offset", [0, 8, 72])
+def test_rows_go_up_and_down_and_leave_what_is_between(member: Device, offset: int) -> None:
+    buffer = filled(member, 100, 7)
+    sent = np.arange(ROWS.extent, dtype=np.uint8)
+    uploaded = member.upload_rows(memoryview(sent), buffer, offset, ROWS, [])
+    expected = np.full(100, 7, np.int32).view(np.uint8)
+    expected[_rows(offset)] = sent[_rows(0)]
+    assert (contents(member, buffer, 100, uploaded).view(np.uint8) == expected).all()
+    found, wanted = np.full(ROWS.extent, 9, np.uint8), np.full(ROWS.extent, 9, np.uint8)
+    finish(member.download_rows(buffer, offset, memoryview(found), ROWS, [uploaded]))
+    wanted[_rows(0)] = sent[_rows(0)]
+    assert (found == wanted).all()
+
+
+def test_rows_go_from_member_to_member(open_members: OpenMembers) -> None:
+    first, second = open_members(2)
+    source, target = filled(first, 100, 1), filled(second, 100, 2)
+    sent = np.arange(200, dtype=np.uint8)
+    uploaded = first.upload(memoryview(sent), source, 16, [])
+    copied = second.peer_copy_rows(first, source, 16, target, 32, ROWS, [uploaded])
+    expected = np.full(100, 2, np.int32).view(np.uint8)
+    expected[_rows(32)] = sent[_rows(0)]
+    assert (contents(second, target, 100, copied).view(np.uint8) == expected).all()
 
 
 @pytest.mark.parametrize("pattern_nbytes", [1, 2, 4, 8, 16, 32, 64, 128])

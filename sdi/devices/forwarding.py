@@ -1,0 +1,130 @@
+"""A member that passes everything on to another: what test hooks change one thing of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sdi.devices.base import (
+    BoundArgument,
+    BoundKernel,
+    Comparison,
+    Device,
+    DeviceBuffer,
+    DeviceFacts,
+    DeviceProgram,
+    HostBytes,
+    KernelFacts,
+    Rows,
+)
+from sdi.devices.ticket import Ticket
+from sdi.ndrange import Int3
+
+
+class ForwardingDevice:
+    """``device``.  Implements ``Device``; a subclass overrides what is to be different."""
+
+    def __init__(self, device: Device) -> None:
+        self.facts: DeviceFacts = device.facts
+        self._device = device
+
+    def _before(self, wait: Sequence[Ticket]) -> Sequence[Ticket]:
+        """What an operation waits for that was asked to wait for ``wait``."""
+        return wait
+
+    def allocate(self, nbytes: int) -> DeviceBuffer:
+        return self._device.allocate(nbytes)
+
+    def adopt(self, host: HostBytes) -> DeviceBuffer:
+        return self._device.adopt(host)
+
+    def free(self, buffer: DeviceBuffer) -> None:
+        self._device.free(buffer)
+
+    def upload(self, host: HostBytes, buffer: DeviceBuffer, offset: int, wait: Sequence[Ticket]) -> Ticket:
+        return self._device.upload(host, buffer, offset, self._before(wait))
+
+    def download(self, buffer: DeviceBuffer, offset: int, host: HostBytes, wait: Sequence[Ticket]) -> Ticket:
+        return self._device.download(buffer, offset, host, self._before(wait))
+
+    def copy(
+        self,
+        source: DeviceBuffer,
+        source_offset: int,
+        target: DeviceBuffer,
+        target_offset: int,
+        nbytes: int,
+        wait: Sequence[Ticket],
+    ) -> Ticket:
+        return self._device.copy(source, source_offset, target, target_offset, nbytes, self._before(wait))
+
+    def peer_copy(
+        self,
+        source_device: Device,
+        source: DeviceBuffer,
+        source_offset: int,
+        target: DeviceBuffer,
+        target_offset: int,
+        nbytes: int,
+        wait: Sequence[Ticket],
+    ) -> Ticket:
+        return self._device.peer_copy(
+            source_device, source, source_offset, target, target_offset, nbytes, self._before(wait)
+        )
+
+    def upload_rows(
+        self, host: HostBytes, buffer: DeviceBuffer, offset: int, rows: Rows, wait: Sequence[Ticket]
+    ) -> Ticket:
+        return self._device.upload_rows(host, buffer, offset, rows, self._before(wait))
+
+    def download_rows(
+        self, buffer: DeviceBuffer, offset: int, host: HostBytes, rows: Rows, wait: Sequence[Ticket]
+    ) -> Ticket:
+        return self._device.download_rows(buffer, offset, host, rows, self._before(wait))
+
+    def peer_copy_rows(
+        self,
+        source_device: Device,
+        source: DeviceBuffer,
+        source_offset: int,
+        target: DeviceBuffer,
+        target_offset: int,
+        rows: Rows,
+        wait: Sequence[Ticket],
+    ) -> Ticket:
+        return self._device.peer_copy_rows(
+            source_device, source, source_offset, target, target_offset, rows, self._before(wait)
+        )
+
+    def fill(
+        self, buffer: DeviceBuffer, offset: int, nbytes: int, pattern: bytes, wait: Sequence[Ticket]
+    ) -> Ticket:
+        return self._device.fill(buffer, offset, nbytes, pattern, self._before(wait))
+
+    def diff(self, comparison: Comparison, changes: DeviceBuffer, wait: Sequence[Ticket]) -> Ticket:
+        return self._device.diff(comparison, changes, self._before(wait))
+
+    def apply(self, comparison: Comparison, changes: DeviceBuffer, wait: Sequence[Ticket]) -> Ticket:
+        return self._device.apply(comparison, changes, self._before(wait))
+
+    def build(self, text: str, options: Sequence[str]) -> DeviceProgram:
+        return self._device.build(text, options)
+
+    def kernel_facts(self, program: DeviceProgram, kernel: str) -> KernelFacts:
+        return self._device.kernel_facts(program, kernel)
+
+    def bind(self, program: DeviceProgram, kernel: str, arguments: Sequence[BoundArgument]) -> BoundKernel:
+        return self._device.bind(program, kernel, arguments)
+
+    def launch(
+        self, bound: BoundKernel, groups: Int3, local_size: Int3, work_dim: int, wait: Sequence[Ticket]
+    ) -> Ticket:
+        return self._device.launch(bound, groups, local_size, work_dim, self._before(wait))
+
+    def flush(self) -> None:
+        self._device.flush()
+
+    def memory_in_use(self) -> int:
+        return self._device.memory_in_use()
+
+    def close(self) -> None:
+        self._device.close()
