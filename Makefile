@@ -2,6 +2,7 @@
 # make test    run the tests            (ARGS="tests/cli -k env" picks some)
 # make bench   measure what sdi costs   (ARGS=--quick for a short run)
 # make cts     run the Khronos conformance tests that CTS=<folder of built binaries> NAMES=<folder of lists> name
+# make soak    compare 10,000 random sequences of API calls with the plain driver  (ARGS="20000 500": others)
 # make lint    ruff, mypy and the C compiler's warnings
 # make clean   remove everything that make made
 #
@@ -17,7 +18,7 @@ CACHES := $(CURDIR)/build/test-cache
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 ARGS ?=
 
-.PHONY: help demo test bench cts lint clean install prepare
+.PHONY: help demo test bench cts soak lint clean install prepare
 
 help:
 	@sed -n 's/^# \(make [a-z]* \)/\1/p' Makefile
@@ -51,6 +52,11 @@ bench: install
 
 cts: install
 	@$(PY) tools/cts.py $(CTS) $(NAMES) $(ARGS)
+
+soak: install
+	@mkdir -p $(CACHES)/pocl $(CACHES)/xdg
+	@POCL_CACHE_DIR=$(CACHES)/pocl XDG_CACHE_HOME=$(CACHES)/xdg \
+		$(PY) -m tests.sequences.compare $(or $(ARGS),10000 10000)
 
 lint: install
 	@$(PY) -m ruff check .

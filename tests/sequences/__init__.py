@@ -1,0 +1,1 @@
+"""Random sequences of API calls, which must end the same on the plain driver and on every image."""

@@ -1,0 +1,42 @@
+"""A few random sequences of API calls; ``make soak`` runs ten thousand."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from tests.sequences.compare import difference, ends
+from tests.sequences.generate import generate
+
+COUNT = 40
+MEMBERS = (1, 3)
+
+
+@pytest.mark.timeout(600)
+def test_random_sequences_end_as_on_the_plain_driver() -> None:
+    with ThreadPoolExecutor(2) as pool:
+        plain, *images = pool.map(lambda members: ends(0, COUNT, members), (0, *MEMBERS))
+    found = [
+        f"{members} members, {text}"
+        for members, image in zip(MEMBERS, images, strict=True)
+        for seed in range(COUNT)
+        if (text := difference(seed, plain[seed], image[seed]))
+    ]
+    assert not found, "\n".join(found[:5])
+
+
+@pytest.mark.timeout(600)
+def test_sequences_with_members_too_small_for_their_buffers_end_the_same() -> None:
+    first, count = 1000, 20
+    plain, image = ends(first, count, 0), ends(first, count, 3, {"SDI_MEMBER_MEMORY": "64K"})
+    found = [difference(seed, plain[seed], image[seed]) for seed in range(first, first + count)]
+    assert not any(found), "\n".join(text for text in found if text)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_sequence_is_the_same_each_time_and_does_a_bit_of_everything(seed: int) -> None:
+    steps = generate(seed)
+    assert steps == generate(seed)
+    kinds = {op for op, _ in steps}
+    assert {"create_buffer", "create_program", "create_kernel"} & kinds and len(kinds) > 12
