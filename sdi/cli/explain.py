@@ -18,20 +18,24 @@ from sdi.clc.syntax import Form, Type
 from sdi.cli.counters import table
 from sdi.errors import BuildError
 from sdi.ndrange import GroupBox, Int3, NDRange
-from sdi.partition.gain import estimate
-from sdi.partition.table import cuts
+from sdi.partition.gain import PIECE_NS
+from sdi.partition.table import cuts, shape_of
 from sdi.runtime.access import access_of
 from sdi.runtime.arguments import ArgumentValue, LocalSize, Pointer
-from sdi.runtime.explain import KernelNote, LaunchNote, cut_shape, note_kernel, note_launch
+from sdi.runtime.cutting import move_ns, order
+from sdi.runtime.explain import KernelNote, LaunchNote, note_kernel, note_launch
 from sdi.runtime.explain_text import by, kernel_lines, member_lines, size
 from sdi.runtime.launcher import choose_local_size
-from sdi.runtime.plan import LaunchPlan, candidate_plans, cost, make_plan, moved_nbytes
+from sdi.runtime.plan import LaunchPlan, candidate_plans, make_plan, moved_nbytes
 from sdi.sampling.model import BoundAccess, Bounds
 from sdi.vmem.directory import Directory
 from sdi.vmem.hazards import Hazards
+from sdi.vmem.links import Links
 from sdi.vmem.memory import VirtualBuffer
 
 DEFAULT_MEMBERS = 2
+_KIND = "cpu"
+"""The members whose times are predicted."""
 _HUGE_NBYTES = 1 << 50
 """A size no buffer has: what a kernel reaches in it is what it reaches at all."""
 _LARGE_NBYTES = 1 << 31
@@ -168,22 +172,25 @@ def _explained(
     def plan(boxes: tuple[GroupBox, ...], exact: bool) -> LaunchPlan:
         return make_plan(model, values, bound if exact else Bounds(bound), boxes, buffers)
 
+    links = Links([_KIND] * members)
     whole = plan((GroupBox((0, 0, 0), ndrange.num_groups),), False)
     why_whole = model.why_whole or _too_small(ndrange, members)
     if why_whole:
         launch = note_launch(model, ndrange, values, whole, bound, why_whole)
-        return Explanation(kernel, launch, (_cut_note(whole, True),), sizes)
-    plans = candidate_plans([cut.boxes for cut in cuts(ndrange.num_groups, members)], plan)
-    best = min(plans, key=cost)
+        return Explanation(kernel, launch, (_cut_note(whole, links, True),), sizes)
+    plans = candidate_plans(
+        [cut.boxes for cut in cuts(ndrange.num_groups, members)], plan, lambda each: order(each, links)
+    )
+    best = min(plans, key=lambda each: order(each, links))
     if best.why_whole:
         launch = note_launch(model, ndrange, values, whole, bound, best.why_whole)
-        return Explanation(kernel, launch, (_cut_note(whole, True),), sizes)
+        return Explanation(kernel, launch, (_cut_note(whole, links, True),), sizes)
     return Explanation(
         kernel,
         note_launch(model, ndrange, values, best, bound, ""),
-        (*(_cut_note(each, each is best) for each in plans), _cut_note(whole, False)),
+        (*(_cut_note(each, links, each is best) for each in plans), _cut_note(whole, links, False)),
         sizes,
-        _pays_ns(best),
+        _pays_ns(best, links),
     )
 
 
@@ -193,16 +200,19 @@ def _too_small(ndrange: NDRange, members: int) -> str:
     return "one work-group" if ndrange.total_groups == 1 else ""
 
 
-def _cut_note(plan: LaunchPlan, chosen: bool) -> CutNote:
-    moved, members = moved_nbytes(plan), len(plan.boxes)
-    return CutNote(cut_shape(plan.boxes), members, moved, estimate(0.0, 1, members, moved).total_ns, chosen)
-
-
-def _pays_ns(plan: LaunchPlan) -> float:
-    """The time of a whole run above which the gain model says that splitting gains."""
+def _cut_note(plan: LaunchPlan, links: Links, chosen: bool) -> CutNote:
     members = len(plan.boxes)
-    split = estimate(0.0, 1, members, moved_nbytes(plan)).total_ns
-    return max(0.0, split - estimate(0.0, 1, 1, 0).total_ns) / (1 - 1 / members)
+    return CutNote(shape_of(plan.boxes), members, moved_nbytes(plan), _beside_ns(plan, links), chosen)
+
+
+def _beside_ns(plan: LaunchPlan, links: Links) -> float:
+    """Predicted time beside that of the kernel."""
+    return move_ns(plan, links) + len(plan.boxes) * PIECE_NS[_KIND]
+
+
+def _pays_ns(plan: LaunchPlan, links: Links) -> float:
+    """The time of a whole run above which the gain model says that splitting gains."""
+    return max(0.0, _beside_ns(plan, links) - PIECE_NS[_KIND]) / (1 - 1 / len(plan.boxes))
 
 
 def _buffer(buffer_id: int, nbytes: int, members: int) -> VirtualBuffer:

@@ -1,55 +1,103 @@
-"""Whether a launch is worth splitting (``SDI_SPLIT=auto``): a small cost model with measured times.
+"""How many members a launch is worth (``SDI_SPLIT=auto``): the way of least predicted time.
 
-Source: DESIGN "Splitting or not".
+Everything that is predicted was measured before, or is taken to be as good as it can be, so that it is tried
+and measured.  Source: papers/1 section 3.4, constraint 3; DESIGN "Splitting or not".
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
+PIECE_NS = {"cpu": 60_000.0, "gpu": 20_000.0}
+"""What one piece of a launch costs before it is measured: issuing it and seeing its end."""
 COPY_BYTES_PER_NS = 8.0
-"""Host copies to and from members, and comparing with twins: what one core does."""
-LAUNCH_NS = 60_000
-"""What one more piece costs: issuing it and seeing its end."""
+"""Comparing with twins: what one core does."""
+RECONSIDER = frozenset({2, 5, 16, 64, 256, 1024, 4096, 16384})
+"""After so many launches of a kind the way they run is chosen anew."""
+_MORE, _FEWER = 0.9, 0.97
+"""A way with more, or fewer, pieces must be predicted to take less than this part of the time: a launch that
+one member runs as fast is no business of several."""
 _WEIGHT = 0.25
 
 
 @dataclass(slots=True)
-class KernelTime:
-    """Measured time per work-group of one kernel, over all members, smoothed.  None: not measured yet."""
+class Rates:
+    """Measured time per work-group of one kernel, by the number of pieces that run side by side.
 
-    group_ns: float | None = None
+    ``is_shared``: members share one machine's cores, so that pieces may slow each other down.
+    """
 
-    def record(self, total_ns: int, groups: int) -> None:
-        """``groups`` work-groups took ``total_ns`` in all, added up over the pieces."""
+    is_shared: bool
+    measured: dict[int, float] = field(default_factory=dict)
+
+    def record(self, pieces: int, total_ns: float, groups: int) -> None:
+        """``groups`` work-groups took ``total_ns`` in all, added up over the pieces.
+
+        A shorter time is believed at once, a longer one by and by: what disturbs a run only makes it longer.
+        """
         now = total_ns / groups
-        self.group_ns = now if self.group_ns is None else (1 - _WEIGHT) * self.group_ns + _WEIGHT * now
+        known = self.measured.get(pieces, now)
+        self.measured[pieces] = now if now < known else (1 - _WEIGHT) * known + _WEIGHT * now
+
+    def group_ns(self, pieces: int) -> float | None:
+        """Predicted time per work-group; None before anything was measured.
+
+        Numbers of pieces between two that were measured are on the line between them.  More than were
+        measured are taken not to slow each other down; of fewer, which share a machine, each is taken to be
+        as much faster.
+        """
+        if not self.measured:
+            return None
+        if pieces in self.measured:
+            return self.measured[pieces]
+        fewer = max((k for k in self.measured if k < pieces), default=0)
+        more = min((k for k in self.measured if k > pieces), default=0)
+        if fewer and more:
+            share = (pieces - fewer) / (more - fewer)
+            return (1 - share) * self.measured[fewer] + share * self.measured[more]
+        if fewer:
+            return self.measured[fewer]
+        return self.measured[more] * (pieces / more if self.is_shared else 1.0)
 
 
 @dataclass(frozen=True, slots=True)
-class Estimate:
-    """Predicted time of one way to run a launch, in ns."""
+class Way:
+    """Predicted times of running a launch in some pieces, in ns.
 
+    ``run_ns``: the largest piece.  ``issue_ns``: for all pieces.  ``move_ns``: bringing what is stale now.
+    ``steady_ns``: that, when launches like this one have run this way for a while.
+    """
+
+    pieces: int
     run_ns: float
-    move_ns: float
     issue_ns: float
+    move_ns: float
+    steady_ns: float
 
-    @property
-    def total_ns(self) -> float:
-        """All of it, one after the other."""
-        return self.run_ns + self.move_ns + self.issue_ns
-
-
-def estimate(group_ns: float, groups: int, pieces: int, moved_nbytes: int) -> Estimate:
-    """``groups`` work-groups in ``pieces`` equal pieces that run side by side, after moving some bytes."""
-    return Estimate(group_ns * groups / pieces, moved_nbytes / COPY_BYTES_PER_NS, pieces * LAUNCH_NS)
+    def total_ns(self, ahead: int) -> float:
+        """One launch of ``ahead`` that are to come, which share what moves once."""
+        once = max(0.0, self.move_ns - self.steady_ns)
+        return self.run_ns + self.issue_ns + self.steady_ns + once / ahead
 
 
-def loss(whole: Estimate, split: Estimate) -> str:
-    """Why not to split, in one sentence with figures; empty when splitting is predicted to gain."""
-    if split.total_ns < whole.total_ns:
-        return ""
+def choose(ways: Sequence[Way], current: int, ahead: int) -> Way:
+    """The best way; that with ``current`` pieces (0: none yet) stays unless another one is clearly better."""
+    now = next((way for way in ways if way.pieces == current), None)
+    if now is not None:
+        ways = [
+            way
+            for way in ways
+            if way is now
+            or way.total_ns(ahead) < now.total_ns(ahead) * (_MORE if way.pieces > current else _FEWER)
+        ]
+    return min(ways, key=lambda way: (way.total_ns(ahead), way.pieces))
+
+
+def described(chosen: Way, most: Way, ahead: int) -> str:
+    """Why not in as many pieces as there are members, in one sentence with figures."""
     return (
-        f"predicted {split.total_ns / 1e6:.2f} ms split ({split.move_ns / 1e6:.2f} ms of it for copies), "
-        f"{whole.total_ns / 1e6:.2f} ms whole"
+        f"predicted {most.total_ns(ahead) / 1e6:.2f} ms in {most.pieces} pieces "
+        f"({most.move_ns / 1e6:.2f} ms of it for copies), {chosen.total_ns(ahead) / 1e6:.2f} ms "
+        + ("whole" if chosen.pieces == 1 else f"in {chosen.pieces}")
     )

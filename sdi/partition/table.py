@@ -7,6 +7,7 @@ equal as the grid allows (constraint 2).
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sdi.ndrange import GroupBox, Int3
@@ -53,6 +54,12 @@ def cuts(num_groups: Int3, members: int) -> tuple[Cut, ...]:
         if all(part <= groups for part, groups in zip(shape, num_groups, strict=True))
     ]
     return tuple(found) or (Cut((0, 0, 0), cut(num_groups, members)),)
+
+
+def shape_of(boxes: Sequence[GroupBox]) -> Int3:
+    """Into how many parts each dimension is cut; (0, 0, 0) for boxes that form no grid."""
+    x, y, z = (len({(box.start[d], box.stop[d]) for box in boxes}) for d in range(3))
+    return (x, y, z) if x * y * z == len(boxes) else (0, 0, 0)
 
 
 def _grid(num_groups: Int3, shape: Int3) -> tuple[GroupBox, ...]:

@@ -14,6 +14,7 @@ from sdi.clc.model import ArgumentKind, CompiledProgram, KernelModel
 from sdi.clc.syntax import Function, Type
 from sdi.intervals import RangeSet
 from sdi.ndrange import GroupBox, Int3, NDRange
+from sdi.partition.table import shape_of
 from sdi.runtime.advice import advice_for
 from sdi.runtime.arguments import ArgumentValue, Pointer
 from sdi.runtime.plan import LaunchPlan
@@ -188,7 +189,7 @@ def note_launch(
         ndrange.global_size,
         ndrange.local_size,
         ndrange.num_groups,
-        cut_shape(plan.boxes),
+        shape_of(plan.boxes),
         why_whole,
         _precisions(model, access, plan.boxes),
         tuple(
@@ -196,12 +197,6 @@ def note_launch(
             for k, box in enumerate(plan.boxes)
         ),
     )
-
-
-def cut_shape(boxes: Sequence[GroupBox]) -> Int3:
-    """Into how many parts each dimension is cut; (0, 0, 0) for boxes that form no grid."""
-    x, y, z = (len({(box.start[d], box.stop[d]) for box in boxes}) for d in range(3))
-    return (x, y, z) if x * y * z == len(boxes) else (0, 0, 0)
 
 
 def _precisions(

@@ -150,7 +150,12 @@ class Issuer:
 
     def _use(self, wave: Wave, used: BufferPlan, k: int, member: int) -> Use:
         where = HOST if used.buffer.id in wave.mapped else member_memory(member)
-        return used.buffer.hazards[where].use(used.pieces[k].needs.ranges, used.written(k))
+        reads, writes = used.pieces[k].needs.ranges, used.written(k)
+        if len(reads) > 1:
+            over = ByteRange(reads[0].start, reads[-1].stop)
+            if any(part.start <= over.start and over.stop <= part.stop for part in writes):
+                reads = (over,)  # it waits for as much, in one range
+        return used.buffer.hazards[where].use(reads, writes)
 
     def _record_all(self, wave: Wave, bounds: list[Bound], tickets: list[Ticket]) -> None:
         """Some pieces work on the arena's bytes of one buffer: they do not wait for each other, and what

@@ -9,19 +9,17 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from functools import partial
-from typing import Literal
 
 from sdi.devices.join import join
 from sdi.devices.ticket import Ticket
 from sdi.errors import ClError, Status
 from sdi.ndrange import GroupBox, Int3, NDRange
-from sdi.partition.gain import estimate, loss
-from sdi.partition.table import cuts
 from sdi.runtime.arguments import ArgumentValue, Pointer, decode_arguments
 from sdi.runtime.commands import Launch
 from sdi.runtime.counters import Counters
+from sdi.runtime.cutting import Cutter, SplitMode
 from sdi.runtime.issue import Issuer
-from sdi.runtime.plan import LaunchPlan, candidate_plans, cheapest, make_plan, moved_nbytes
+from sdi.runtime.plan import LaunchPlan, make_plan
 from sdi.runtime.programs import Arrangement, Binding, Build, Kernel
 from sdi.runtime.steps import Steps
 from sdi.runtime.verify import Verifier
@@ -32,11 +30,8 @@ from sdi.vmem.directory import member_memory
 from sdi.vmem.memory import VirtualBuffer, VirtualMemory
 from sdi.vmem.placement import GRANULE_NBYTES
 
-SplitMode = Literal["auto", "always", "never"]
-
-_RECONSIDER = frozenset({2, 5, 16, 64, 256, 1024})
-"""After so many launches the measured time may overrule a binding that splits."""
-
+_STATES_MAX = 16
+"""States of its buffers for which the best member is remembered."""
 LOCAL_ITEMS_MAX = 64
 """Work-items per group that sdi chooses when the application passes no local size."""
 
@@ -57,6 +52,7 @@ class Launcher:
         self._counters = counters
         self._verifier = verifier
         self._issuer = Issuer(memory)
+        self._cutter = Cutter(split, [device.facts.kind for device in memory.devices], memory.links)
         self._builds: dict[int, Build] = {}
 
     def add(self, build_id: int, build: Build) -> None:
@@ -76,7 +72,7 @@ class Launcher:
         kernel = build.kernels[launch.kernel_index]
         key = (launch.work_dim, launch.offset, launch.global_size, launch.local_size, launch.arguments)
         binding = kernel.find(key)
-        if binding is not None and self._would_change(kernel, binding.arrangement):
+        if binding is not None and not binding.arrangement.is_valid():
             kernel.forget(binding.arrangement)
             binding = None
         if binding is None:
@@ -86,10 +82,11 @@ class Launcher:
             kernel.keep(key, binding)
         arrangement = binding.arrangement
         arrangement.launches += 1
+        arrangement.usage.launches += 1
         is_split = len(arrangement.plan.boxes) > 1
         first = 0
         if not (is_split or len(self._devices) == 1 or kernel.has_variables):
-            first = self._best_member(arrangement.plan)
+            first = self._best_member(arrangement)
         placement = self._memory.placement
         tickets: list[Ticket] = []
         for number, wave in enumerate(arrangement.waves):
@@ -106,7 +103,7 @@ class Launcher:
                 issued = self._verifier.launch(build, kernel, binding, run)
             else:
                 issued = self._issuer.issue(build, kernel, binding, number, first)
-                self._measure(kernel, arrangement, wave, issued)
+                self._measure(arrangement, wave, issued)
             tickets = tickets + issued if tickets else issued
         self._memory.accounting.events.waves += len(arrangement.waves) - 1
         self._counters.ran(kernel, binding, first)
@@ -131,7 +128,7 @@ class Launcher:
         )
         key = (launch.work_dim, launch.offset, launch.global_size, launch.local_size, shape)
         arrangement = kernel.find_arrangement(key)
-        if arrangement is not None and self._would_change(kernel, arrangement):
+        if arrangement is not None and not arrangement.is_valid():
             kernel.forget(arrangement)
             arrangement = None
         if arrangement is None:
@@ -169,24 +166,19 @@ class Launcher:
             return make_plan(model, values, access if exact else Bounds(access), boxes, buffers)
 
         why_whole = self._never_split(kernel, ndrange)
-        chosen: LaunchPlan | None = None
-        if not why_whole:
-            cut_key = (ndrange.num_groups, tuple(buffers))
-            last = kernel.last_cut(cut_key)
-            candidates = [last] if last else [c.boxes for c in cuts(ndrange.num_groups, len(self._devices))]
-            chosen = cheapest(candidate_plans(candidates, plan))
-            kernel.keep_cut(cut_key, chosen.boxes)
-            why_whole = chosen.why_whole
-            if self._split == "auto" and not why_whole:
-                why_whole = self._loss(kernel, chosen)
         whole = (GroupBox((0, 0, 0), ndrange.num_groups),)
-        if why_whole or chosen is None:
+        usage_key = (ndrange.work_dim, ndrange.total_groups.bit_length(), tuple(sorted(buffers)))
+        usage = kernel.usage(usage_key, self._cutter.usage)
+        if why_whole:
             chosen = plan(whole, exact=False)
+            usage.is_fixed = True
+        else:
+            chosen, why_whole = self._cutter.cut(usage, ndrange.num_groups, plan)
         for buffer in buffers.values():
             buffer.on_release.add(kernel.forget_buffer)
 
         def plan_wave(boxes: tuple[GroupBox, ...]) -> LaunchPlan:
-            return cheapest(candidate_plans([boxes], plan))
+            return self._cutter.best([boxes], plan)
 
         def waves_of(chosen: LaunchPlan) -> tuple[Wave, ...]:
             # Of one box, the member is chosen at launch.
@@ -198,7 +190,7 @@ class Launcher:
             chosen = plan(whole, exact=False)
             waves = waves_of(chosen)
         groups = tuple(box.total_groups for box in chosen.boxes)
-        return Arrangement(ndrange, chosen, groups, why_whole, waves)
+        return Arrangement(ndrange, chosen, groups, why_whole, waves, usage, usage.version)
 
     def _never_split(self, kernel: Kernel, ndrange: NDRange) -> str:
         """Why a launch can't be split; empty when it can."""
@@ -214,45 +206,36 @@ class Launcher:
             return "one work-group"
         return ""
 
-    def _loss(self, kernel: Kernel, plan: LaunchPlan) -> str:
-        """Why splitting as ``plan`` says is predicted to lose; empty when it gains or nobody knows yet."""
-        group_ns = kernel.time.group_ns
-        if group_ns is None:
-            return ""
-        groups = sum(box.total_groups for box in plan.boxes)
-        return loss(
-            estimate(group_ns, groups, 1, 0),
-            estimate(group_ns, groups, len(plan.boxes), moved_nbytes(plan)),
-        )
-
-    def _would_change(self, kernel: Kernel, arrangement: Arrangement) -> bool:
-        """Whether the times measured since speak for another way to run it."""
-        if arrangement.launches not in _RECONSIDER or self._split != "auto":
-            return False
-        if len(arrangement.plan.boxes) == 1 or self._never_split(kernel, arrangement.ndrange):
-            return False
-        return bool(self._loss(kernel, arrangement.plan))
-
-    def _best_member(self, plan: LaunchPlan) -> int:
+    def _best_member(self, arrangement: Arrangement) -> int:
         """The member that lacks the fewest bytes; the lowest number among equals."""
-        if len(self._devices) == 1:
-            return 0
-        missing = [
-            sum(b.buffer.directory.stale_nbytes(member_memory(m), b.pieces[0].needs) for b in plan.buffers)
-            for m in range(len(self._devices))
-        ]
-        return missing.index(min(missing))
+        plan, known = arrangement.plan, arrangement.best
+        states = tuple([used.buffer.directory.state() for used in plan.buffers])
+        best = known.get(states)
+        if best is None:
+            missing = [
+                sum(
+                    b.buffer.directory.stale_nbytes(member_memory(m), b.pieces[0].needs) for b in plan.buffers
+                )
+                for m in range(len(self._devices))
+            ]
+            best = missing.index(min(missing))
+            if len(known) >= _STATES_MAX:
+                known.clear()
+            if None not in states:
+                known[states] = best
+        return best
 
-    def _measure(self, kernel: Kernel, arrangement: Arrangement, wave: Wave, issued: list[Ticket]) -> None:
+    def _measure(self, arrangement: Arrangement, wave: Wave, issued: list[Ticket]) -> None:
         """Learn the kernel's time per group from some launches."""
-        if self._split != "auto" or not (arrangement.launches <= 4 or arrangement.launches % 64 == 0):
+        usage = arrangement.usage
+        if usage.is_fixed or not usage.is_sampled():
             return
         launched = issued[: len(wave.members)]
         groups = sum(box.total_groups for box in wave.plan.boxes)
 
         def record(error: BaseException | None) -> None:
             if error is None:
-                kernel.time.record(sum(t.end_ns - t.start_ns for t in launched), groups)
+                usage.rates.record(len(launched), sum(t.end_ns - t.start_ns for t in launched), groups)
 
         join(launched, record)
 

@@ -22,6 +22,8 @@ _EMPTY = RangeSet()
 _ALIGNMENT = 8
 """Merged ranges are widened to multiples of the largest unit that a kernel can store."""
 _CANDIDATES_MAX = 16
+_GAP_NBYTES = 64
+"""Gaps up to this size cost more to leave out than to move."""
 _MERGED_RANGES_MAX = 256
 """More ranges than that are merged as the one range that holds them all."""
 
@@ -173,24 +175,26 @@ def make_plan(
 
 
 def candidate_plans(
-    cuts: Sequence[tuple[GroupBox, ...]], plan: Callable[[tuple[GroupBox, ...], bool], LaunchPlan]
+    cuts: Sequence[tuple[GroupBox, ...]],
+    plan: Callable[[tuple[GroupBox, ...], bool], LaunchPlan],
+    order: Callable[[LaunchPlan], tuple[float, ...]],
 ) -> list[LaunchPlan]:
-    """A plan for each cut, of which the launch runs the one that costs least (``cheapest``).
+    """A plan for each cut, of which the launch runs the first in ``order``.
 
     ``plan(boxes, exact)`` makes them, from bounds of the access ranges; if the best of these has to merge,
     also from the exact ranges: bounds of several pieces overlap, their bytes may not.
     """
     found = [plan(boxes, False) for boxes in cuts[:_CANDIDATES_MAX]]
-    best = cheapest(found)
+    best = cheapest(found, order)
     if best.merged_nbytes or best.why_whole:
         exact = [plan(boxes, True) for boxes in cuts[:_CANDIDATES_MAX]]
-        found = [min(pair, key=cost) for pair in zip(found, exact, strict=True)]
+        found = [min(pair, key=order) for pair in zip(found, exact, strict=True)]
     return found
 
 
-def cheapest(plans: Sequence[LaunchPlan]) -> LaunchPlan:
+def cheapest(plans: Sequence[LaunchPlan], order: Callable[[LaunchPlan], tuple[float, ...]]) -> LaunchPlan:
     """The plan to run."""
-    return plans[0] if len(plans) == 1 else min(plans, key=cost)
+    return plans[0] if len(plans) == 1 else min(plans, key=order)
 
 
 def moved_nbytes(plan: LaunchPlan) -> int:
@@ -204,7 +208,7 @@ def moved_nbytes(plan: LaunchPlan) -> int:
 
 
 def cost(plan: LaunchPlan) -> tuple[bool, int, int, int]:
-    """Order of cuts: those that may run; bytes to move now and after; all needed; contiguous pieces."""
+    """Order of cuts by bytes: those that may run; to move now and after; all needed; contiguous pieces."""
     needed = pieces = 0
     for buffer in plan.buffers:
         for piece in buffer.pieces:
@@ -239,8 +243,8 @@ def _buffer_plan(
         mixed = len(pieces) > 1 and _is_mixed(pieces)
     elif not shared:
         found = [
-            PieceAccess(piece.reads.union(piece.may), written)
-            for piece, written in zip(pieces, writes, strict=True)
+            PieceAccess(_filled(_union((piece.reads, piece.may, own.difference(written)))), own)
+            for piece, written, own in zip(pieces, writes, _owned(writes), strict=True)
         ]
         return BufferPlan(buffer, tuple(found), (), 1, 1, cause)
     shared = _aligned(shared, buffer.nbytes)
@@ -283,6 +287,30 @@ def _count_updates(into: _Gathered, argument: Argument, item: AccessRange, offse
     into.updates = found
     if argument.only_updates:
         into.reads = into.exact = into.may = _EMPTY
+
+
+def _owned(writes: Sequence[RangeSet]) -> Sequence[RangeSet]:
+    """Disjoint sets without narrow gaps, where that leaves them disjoint.
+
+    What is in a gap is not written: it has to be current before the launch, and nobody else holds it
+    afterwards.  A few bytes more to move, once, for one range instead of one per row or element.
+    """
+    filled = [_filled(written) for written in writes]
+    return filled if filled != writes and not _shared(filled) else writes
+
+
+def _filled(ranges: RangeSet) -> RangeSet:
+    """``ranges`` and the narrow gaps between them."""
+    parts = ranges.ranges
+    if len(parts) < 2 or all(b.start - a.stop > _GAP_NBYTES for a, b in pairwise(parts)):
+        return ranges
+    found = [[parts[0].start, parts[0].stop]]
+    for part in parts[1:]:
+        if part.start - found[-1][1] <= _GAP_NBYTES:
+            found[-1][1] = part.stop
+        else:
+            found.append([part.start, part.stop])
+    return RangeSet(tuple([ByteRange(start, stop) for start, stop in found]))
 
 
 def _is_mixed(pieces: Sequence[_Gathered]) -> bool:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from sdi.clc.model import KernelModel
 from sdi.devices.base import DeviceProgram, KernelFacts
-from sdi.ndrange import GroupBox, Int3, NDRange
-from sdi.partition.gain import KernelTime
+from sdi.ndrange import Int3, NDRange
+from sdi.partition.usage import Usage
 from sdi.runtime.arguments import ArgumentValue
 from sdi.runtime.explain import KernelNote
 from sdi.runtime.plan import LaunchPlan
@@ -17,6 +17,7 @@ from sdi.runtime.waves import Bound, Wave
 from sdi.sampling import KernelAnalysis
 from sdi.sampling.model import KernelAccess
 from sdi.sampling.parametric import Parametric, shaping_arguments
+from sdi.vmem.directory import State
 
 BINDINGS_MAX = 64
 """Bindings kept per kernel, least recently used first out."""
@@ -27,7 +28,9 @@ class Arrangement:
     """How launches are run that differ at most in scalars which no access range depends on.
 
     Box k of ``plan`` runs on member ``first + k``, where ``first`` is chosen at launch for one box, else 0.
-    ``waves``: the same launch in parts that fit into memory; mostly one.  ``launches``: how often it ran.
+    ``waves``: the same launch in parts that fit into memory; mostly one.  ``usage``: of launches like these,
+    whose cut had this ``version`` when they were arranged.  ``launches``: how often it ran.  ``best``: the
+    member that runs it whole, by the states of its buffers.
     """
 
     ndrange: NDRange
@@ -35,7 +38,14 @@ class Arrangement:
     groups: tuple[int, ...]
     why_whole: str
     waves: tuple[Wave, ...]
+    usage: Usage
+    version: int
     launches: int = 0
+    best: dict[tuple[State | None, ...], int] = field(default_factory=dict)
+
+    def is_valid(self) -> bool:
+        """Whether launches like these are still cut like this, and need not be looked at anew."""
+        return self.version == self.usage.version and not self.usage.is_due()
 
 
 class Binding:
@@ -55,8 +65,8 @@ class Binding:
 BindingKey = tuple[int, Int3, Int3, Int3 | None, bytes]
 ArrangementKey = tuple[int, Int3, Int3, Int3 | None, tuple[ArgumentValue | None, ...]]
 """Like a binding's, with None for scalars that no access range depends on."""
-CutKey = tuple[Int3, tuple[int, ...]]
-"""Work-groups per dimension and the buffers bound: what a cut is remembered for."""
+UsageKey = tuple[int, int, tuple[int, ...]]
+"""Dimensions, bits of the number of work-groups, buffers: launches that are alike."""
 
 
 class Kernel:
@@ -73,11 +83,10 @@ class Kernel:
         self.access = access
         self.maps: KernelAccess = Parametric(access) if isinstance(access, KernelAnalysis) else access
         self.shaping = shaping_arguments(access) if isinstance(access, KernelAnalysis) else frozenset()
-        self.time = KernelTime()
         self.note: KernelNote | None = None
         self._bindings: OrderedDict[BindingKey, Binding] = OrderedDict()
         self._arrangements: OrderedDict[ArrangementKey, Arrangement] = OrderedDict()
-        self._cuts: OrderedDict[CutKey, tuple[GroupBox, ...]] = OrderedDict()
+        self._usages: OrderedDict[UsageKey, Usage] = OrderedDict()
 
     def find(self, key: BindingKey) -> Binding | None:
         """The binding for ``key``, now the most recently used."""
@@ -110,10 +119,10 @@ class Kernel:
         self._drop(lambda other: other is arrangement)
 
     def forget_buffer(self, buffer: int) -> None:
-        """Drop the arrangements, bindings and cuts that refer to ``buffer``."""
+        """Drop the arrangements, bindings and usages that refer to ``buffer``."""
         self._drop(lambda arrangement: any(used.buffer.id == buffer for used in arrangement.plan.buffers))
-        for cut in [cut for cut in self._cuts if buffer in cut[1]]:
-            del self._cuts[cut]
+        for used in [used for used in self._usages if buffer in used[2]]:
+            del self._usages[used]
 
     def _drop(self, is_over: Callable[[Arrangement], bool]) -> None:
         for key in [key for key, binding in self._bindings.items() if is_over(binding.arrangement)]:
@@ -121,16 +130,15 @@ class Kernel:
         for other in [other for other, found in self._arrangements.items() if is_over(found)]:
             del self._arrangements[other]
 
-    def last_cut(self, key: CutKey) -> tuple[GroupBox, ...] | None:
-        """The cut last chosen for launches like this: with other scalars, data had better stay in place."""
-        return self._cuts.get(key)
-
-    def keep_cut(self, key: CutKey, boxes: tuple[GroupBox, ...]) -> None:
-        """Remember a chosen cut."""
-        self._cuts[key] = boxes
-        self._cuts.move_to_end(key)
-        if len(self._cuts) > BINDINGS_MAX:
-            self._cuts.popitem(last=False)
+    def usage(self, key: UsageKey, new: Callable[[], Usage]) -> Usage:
+        """What is remembered of launches like this one: with other scalars, data had better stay in place."""
+        found = self._usages.get(key)
+        if found is None:
+            found = self._usages[key] = new()
+            if len(self._usages) > BINDINGS_MAX:
+                self._usages.popitem(last=False)
+        self._usages.move_to_end(key)
+        return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ Pure: it plans copies and performs none.  Source: papers/1 section 3.6, with dat
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from sdi.intervals import ByteRange, RangeMap, RangeSet, coalesce
@@ -121,6 +121,17 @@ class Directory:
                 copies.append(Copy(source, memory, part))
         self._changing().update(over, lambda mask: mask if mask & skip else mask | bit)
         return copies
+
+    def stale(self, memory: int, ranges: RangeSet) -> Iterator[tuple[ByteRange, int]]:
+        """What a ``read`` of ``ranges`` for ``memory`` would move, with the bit set of its holders."""
+        skip = 1 << memory | _UNDEFINED
+        whole = self._holders.whole()
+        if whole is not None and whole & skip:
+            return
+        for over in ranges.ranges:
+            for part, mask in self._holders.items(over):
+                if not mask & skip:
+                    yield part, mask
 
     def stale_nbytes(self, memory: int, ranges: RangeSet) -> int:
         """Bytes of ``ranges`` that a ``read`` for ``memory`` would move."""

@@ -45,6 +45,13 @@ class Links:
         """Expected time of one copy on a link that is free."""
         return LATENCY_NS + nbytes * self._rates[source][target]
 
+    def nearest(self, target: int, holders: int) -> int:
+        """The memory among the bit set ``holders`` that is fastest to copy from, when all are free."""
+        if holders & (holders - 1) == 0:
+            return holders.bit_length() - 1
+        found = [source for source in range(holders.bit_length()) if holders >> source & 1]
+        return min(found, key=lambda source: self._rates[source][target])
+
     def through_host(self, source: int, target: int, nbytes: int) -> bool:
         """Whether two copies through the arena are expected to be faster than one between these members."""
         two = self.cost_ns(source, HOST, nbytes) + self.cost_ns(HOST, target, nbytes)

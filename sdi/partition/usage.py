@@ -1,0 +1,52 @@
+"""What is remembered of launches that are alike: how they were cut, and what that cost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from sdi.ndrange import Int3
+from sdi.partition.gain import RECONSIDER, Rates
+
+_TRIAL = 4
+"""Launches after which an untried way is compared with what was known before."""
+
+
+@dataclass(slots=True)
+class Usage:
+    """Launches of a kernel on the same buffers, of about the same size.  Owned by: sdi-scheduler.
+
+    ``shape``: parts per dimension of the cut in use, None before there is one.  ``version``: changes with it.
+    ``steady_ns``: by number of pieces, the time for copies when launches had run that way for a while.
+    ``decided_at``: after how many launches the cut was last chosen.  ``is_fixed``: it is not chosen again.
+    ``recheck_at``: when to look at a way that was chosen untried.
+    """
+
+    rates: Rates
+    is_fixed: bool = False
+    launches: int = 0
+    shape: Int3 | None = None
+    pieces: int = 0
+    version: int = 0
+    decided_at: int = -1
+    recheck_at: int = -1
+    why_fewer: str = ""
+    steady_ns: dict[int, float] = field(default_factory=dict)
+
+    def is_due(self) -> bool:
+        """Whether the way these launches run is to be chosen anew."""
+        if self.is_fixed or self.decided_at == self.launches:
+            return False
+        return self.launches in RECONSIDER or self.launches == self.recheck_at
+
+    def is_sampled(self) -> bool:
+        """Whether to measure the next launch: the first ones of a way, then now and then."""
+        return self.launches - self.decided_at <= 3 or self.launches % 64 == 0
+
+    def decide(self, shape: Int3, pieces: int, why_fewer: str) -> None:
+        """Use this cut from now on."""
+        if (shape, pieces) != (self.shape, self.pieces):
+            self.version += 1
+        self.shape, self.pieces, self.why_fewer = shape, pieces, why_fewer
+        self.decided_at = self.launches
+        if pieces not in self.rates.measured:
+            self.recheck_at = self.launches + _TRIAL

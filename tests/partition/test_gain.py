@@ -1,0 +1,113 @@
+"""How many members a launch is worth, from times that were measured or are to be tried."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sdi.partition.gain import RECONSIDER, Rates, Way, choose, described
+from sdi.partition.usage import Usage
+
+MS = 1e6
+
+
+def test_pieces_that_were_not_measured_are_taken_not_to_disturb_each_other() -> None:
+    rates = Rates(is_shared=False)
+    assert rates.group_ns(4) is None
+    rates.record(2, 1000.0, 10)
+    assert rates.group_ns(2) == rates.group_ns(4) == rates.group_ns(1) == 100.0
+
+
+def test_one_piece_of_those_that_share_a_machine_may_have_it_for_itself() -> None:
+    rates = Rates(is_shared=True)
+    rates.record(4, 4000.0, 10)
+    assert rates.group_ns(1) == 100.0 and rates.group_ns(2) == 200.0
+    rates.record(1, 3000.0, 10)
+    assert rates.group_ns(1) == 100.0 * 3 and rates.group_ns(4) == 400.0
+    assert rates.group_ns(2) == pytest.approx(1000.0 / 3)
+
+
+def test_a_shorter_time_is_believed_at_once_and_a_longer_one_by_and_by() -> None:
+    rates = Rates(is_shared=False)
+    for total in (8000.0, 1000.0, 2000.0):
+        rates.record(1, total, 10)
+    assert rates.group_ns(1) == 125.0
+
+
+def way(pieces: int, run: float, move: float = 0.0, steady: float = 0.0) -> Way:
+    return Way(pieces, run, pieces * 60_000.0, move, steady)
+
+
+def test_small_launches_run_whole_and_long_ones_on_all_members() -> None:
+    assert choose([way(k, 20_000.0 / k) for k in (1, 2, 3, 4)], 4, 5).pieces == 1
+    assert choose([way(k, 20 * MS / k) for k in (1, 2, 3, 4)], 1, 5).pieces == 4
+
+
+def test_two_of_four_members_win_where_more_do_not_run_faster() -> None:
+    runs = {1: 1 * MS, 2: 0.5 * MS, 3: 0.5 * MS, 4: 0.5 * MS}
+    assert choose([way(k, run) for k, run in runs.items()], 4, 16).pieces == 2
+
+
+def test_what_moves_once_is_shared_by_the_launches_to_come() -> None:
+    ways = [way(1, 4 * MS), way(4, 1 * MS, move=20 * MS, steady=0.1 * MS)]
+    assert choose(ways, 1, 2).pieces == 1
+    assert choose(ways, 1, 64).pieces == 4
+    # What moves each time is not.
+    assert choose([way(1, 4 * MS), way(4, 1 * MS, 20 * MS, 20 * MS)], 1, 64).pieces == 1
+
+
+def test_a_way_stays_unless_another_one_is_clearly_better() -> None:
+    ways = [way(1, 1.0 * MS), way(2, 0.85 * MS)]
+    assert choose(ways, 1, 16).pieces == 1 and choose(ways, 2, 16).pieces == 2
+    assert choose([way(1, 1.0 * MS), way(2, 0.98 * MS)], 2, 16).pieces == 1
+    assert choose([way(1, 1.0 * MS), way(2, 0.5 * MS)], 1, 16).pieces == 2
+
+
+@given(
+    st.lists(st.tuples(st.floats(1, 1e9), st.floats(0, 1e9), st.floats(0, 1e9)), min_size=1, max_size=8),
+    st.integers(0, 8),
+    st.integers(1, 4096),
+)
+def test_the_choice_is_within_a_tenth_of_the_best(
+    times: list[tuple[float, float, float]], current: int, ahead: int
+) -> None:
+    ways = [way(k + 1, *time) for k, time in enumerate(times)]
+    best = min(each.total_ns(ahead) for each in ways)
+    chosen = choose(ways, current, ahead)
+    assert chosen.total_ns(ahead) <= best / 0.9 * (1 + 1e-9)
+    if chosen.pieces != current:
+        assert chosen.total_ns(ahead) == best
+
+
+def test_the_reason_names_both_times() -> None:
+    text = described(way(1, 1 * MS), way(3, 2 * MS, 5 * MS, 5 * MS), 8)
+    assert text == "predicted 7.18 ms in 3 pieces (5.00 ms of it for copies), 1.06 ms whole"
+
+
+@pytest.mark.parametrize("is_fixed", [False, True])
+def test_a_cut_is_chosen_anew_ever_more_seldom(is_fixed: bool) -> None:
+    usage, asked = Usage(Rates(False, {4: 1.0}), is_fixed), []
+    usage.decide((4, 1, 1), 4, "")
+    for _ in range(2000):
+        usage.launches += 1
+        if usage.is_due():
+            asked.append(usage.launches)
+            usage.decide((4, 1, 1), 4, "")
+            assert not usage.is_due()
+    assert asked == ([] if is_fixed else [k for k in sorted(RECONSIDER) if k <= 2000])
+    assert usage.version == 1
+    usage.decide((1, 1, 1), 1, "too small")
+    assert usage.version == 2
+
+
+def test_an_untried_way_is_looked_at_again_soon() -> None:
+    usage = Usage(Rates(False, {4: 1.0}), launches=64)
+    usage.decide((2, 1, 1), 2, "")
+    for _ in range(4):
+        assert not usage.is_due()
+        usage.launches += 1
+    assert usage.is_due()
+    usage.rates.record(2, 10.0, 10)
+    usage.decide((2, 1, 1), 2, "")
+    assert not usage.is_due()

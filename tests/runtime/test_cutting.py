@@ -1,0 +1,162 @@
+"""Which cut a launch gets, from where its data is and what its kernel was measured to take."""
+
+from __future__ import annotations
+
+import struct
+from typing import cast
+
+from sdi.clc import compile_source
+from sdi.intervals import ByteRange
+from sdi.ndrange import GroupBox, NDRange
+from sdi.partition.usage import Usage
+from sdi.runtime.access import access_of
+from sdi.runtime.arguments import Pointer
+from sdi.runtime.cutting import Cutter, move_ns
+from sdi.runtime.plan import LaunchPlan, make_plan, moved_nbytes
+from sdi.sampling.model import Bounds
+from sdi.vmem.directory import Directory
+from sdi.vmem.links import LATENCY_NS, Links
+from sdi.vmem.memory import VirtualBuffer
+
+SOURCE = """
+__kernel void relax(__global const float *in, __global float *out, int n) {
+    int x = get_global_id(0), y = get_global_id(1);
+    if (x > 0 && y > 0 && x < n - 1 && y < n - 1)
+        out[y * n + x] = 0.25f * (in[y * n + x - 1] + in[y * n + x + 1]
+                                  + in[(y - 1) * n + x] + in[(y + 1) * n + x]);
+}
+"""
+N = 512
+NBYTES = 4 * N * N
+GROUPS = (N // 16, N // 16, 1)
+
+
+class Launches:
+    """A stencil's launches on four members, whose data is on the host at first."""
+
+    def __init__(self, split: str = "auto", kind: str = "gpu") -> None:
+        compiled = compile_source(SOURCE, "")
+        self.model = compiled.kernels[0]
+        self.values = (Pointer(1, 0), Pointer(2, 0), struct.pack("<i", N))
+        self.buffers = {
+            k: VirtualBuffer(k, NBYTES, 0, Directory(NBYTES, True), [], cast(list, [None] * 4))
+            for k in (1, 2)
+        }
+        ndrange = NDRange(2, (0, 0, 0), (N, N, 1), (16, 16, 1))
+        self.access = access_of(compiled, self.model).bind(
+            ndrange, (None, None, self.values[2]), (NBYTES, NBYTES, None)
+        )
+        self.links = Links([kind] * 4)
+        self.cutter = Cutter(cast("object", split), [kind] * 4, self.links)  # type: ignore[arg-type]
+        self.usage = self.cutter.usage()
+
+    def plan(self, boxes: tuple[GroupBox, ...], exact: bool = False) -> LaunchPlan:
+        return make_plan(
+            self.model, self.values, self.access if exact else Bounds(self.access), boxes, self.buffers
+        )
+
+    def launch(self, group_ns: dict[int, float]) -> LaunchPlan:
+        """Cut, move, run: what the launcher does, on directories only."""
+        chosen, why = self.cutter.cut(self.usage, GROUPS, self.plan)
+        assert bool(why) == (len(chosen.boxes) == 1)
+        for used in chosen.buffers:
+            for k, piece in enumerate(used.pieces):
+                for part in piece.needs.ranges:
+                    used.buffer.directory.read(k + 1, part)
+            for k, piece in enumerate(used.pieces):
+                for part in piece.owns.ranges:
+                    used.buffer.directory.wrote(k + 1, part)
+        pieces, groups = len(chosen.boxes), GROUPS[0] * GROUPS[1]
+        self.usage.rates.record(pieces, group_ns[pieces] * groups, groups)
+        self.usage.launches += 1
+        return chosen
+
+    def pieces(self, group_ns: dict[int, float], count: int) -> list[int]:
+        """In how many pieces each of some launches ran."""
+        return [len(self.launch(group_ns).boxes) for _ in range(count)]
+
+
+def test_long_kernels_stay_on_all_members() -> None:
+    assert set(Launches().pieces(dict.fromkeys((1, 2, 3, 4), 20_000.0), 300)) == {4}
+
+
+def test_short_kernels_end_on_one_member() -> None:
+    found = Launches().pieces(dict.fromkeys((1, 2, 3, 4), 5.0), 300)
+    assert found[0] == 4 and set(found[16:]) == {1}
+
+
+def test_members_that_slow_each_other_down_are_used_as_far_as_they_help() -> None:
+    found = Launches(kind="cpu").pieces({1: 1000.0, 2: 1000.0, 3: 2000.0, 4: 3000.0}, 400)
+    assert set(found[300:]) == {2}
+
+
+def test_cpu_members_that_share_cores_end_on_one() -> None:
+    found = Launches(kind="cpu").pieces({k: 1000.0 * k for k in (1, 2, 3, 4)}, 300)
+    assert set(found[64:]) == {1}
+
+
+def test_always_uses_all_members_and_never_looks_again() -> None:
+    launches = Launches("always")
+    assert set(launches.pieces(dict.fromkeys((1, 2, 3, 4), 5.0), 300)) == {4}
+    assert launches.usage.version == 1
+
+
+def test_the_cut_stays_with_the_data() -> None:
+    launches = Launches("always")
+    first = launches.launch(dict.fromkeys((1, 2, 3, 4), 5.0))
+    assert len({box.start[1] for box in first.boxes}) == 4, "rows: contiguous"
+    columns = tuple(GroupBox((8 * k, 0, 0), (8 * k + 8, 32, 1)) for k in range(4))
+    assert launches.cutter.order(first) < launches.cutter.order(launches.plan(columns))
+    # Where the data lies in columns, bringing rows together costs more ranges than it saves: all is near.
+    row = 4 * N
+    for buffer in launches.buffers.values():
+        for y in range(N):
+            for k in range(4):
+                start = y * row + k * row // 4
+                buffer.directory.wrote(k + 1, ByteRange(start, start + row // 4))
+    exact_columns = launches.plan(columns, True)
+    assert moved_nbytes(exact_columns) < moved_nbytes(launches.plan(first.boxes, True)) // 10
+    assert move_ns(exact_columns, launches.links) > 0
+
+
+def test_copies_from_one_memory_follow_each_other_and_those_from_several_do_not() -> None:
+    launches = Launches()
+    links = launches.links
+    rows = launches.cutter.best(
+        [tuple(GroupBox((0, 8 * k, 0), (32, 8 * k + 8, 1)) for k in range(4))], launches.plan
+    )
+    from_host = move_ns(rows, links)
+    needed = [sum(used.pieces[k].needs.nbytes for used in rows.buffers) for k in range(4)]
+    assert from_host >= sum(links.cost_ns(0, k + 1, n) for k, n in enumerate(needed)) - 1
+    halves = launches.buffers[1].directory
+    halves.wrote(1, ByteRange(0, NBYTES // 2))
+    halves.wrote(3, ByteRange(NBYTES // 2, NBYTES))
+    launches.buffers[2].directory.wrote(1, ByteRange(0, NBYTES))
+    whole = launches.plan((GroupBox((0, 0, 0), GROUPS),))
+    assert move_ns(whole, links, 0) >= LATENCY_NS
+    assert move_ns(whole, links, 0) < move_ns(whole, links, 1)
+
+
+def test_usages_are_alike_only_by_their_version() -> None:
+    usage = Usage(Launches().usage.rates)
+    usage.decide((1, 4, 1), 4, "")
+    version = usage.version
+    usage.decide((1, 4, 1), 4, "")
+    assert usage.version == version
+
+
+def test_narrow_gaps_between_rows_are_owned_and_needed() -> None:
+    launches = Launches()
+    rows = launches.plan(tuple(GroupBox((0, 8 * k, 0), (32, 8 * k + 8, 1)) for k in range(4)), True)
+    out = next(used for used in rows.buffers if used.buffer.id == 2)
+    row = 4 * N
+    for k, piece in enumerate(out.pieces):
+        first, last = max(128 * k, 1), min(128 * k + 128, N - 1)
+        assert piece.owns.ranges == (ByteRange(first * row + 4, last * row - 4),)
+        gaps = [ByteRange(y * row - 4, y * row + 4) for y in range(first + 1, last)]
+        assert list(piece.needs.ranges) == gaps
+    # Columns of one group each: what is between their rows belongs to others.
+    columns = launches.plan(tuple(GroupBox((8 * k, 0, 0), (8 * k + 8, 32, 1)) for k in range(4)), True)
+    out = next(used for used in columns.buffers if used.buffer.id == 2)
+    assert [len(piece.owns.ranges) for piece in out.pieces] == [N - 2] * 4
+    assert not any(piece.needs for piece in out.pieces) and not out.merged
