@@ -158,25 +158,35 @@ ALL_EXTENSIONS = (
     "cl_khr_local_int32_extended_atomics",
     "cl_khr_int64_base_atomics",
     "cl_khr_int64_extended_atomics",
+    "cl_khr_3d_image_writes",
     "cl_khr_fp64",
     "cl_khr_fp16",
 )
 ALL_FEATURES = {"__opencl_c_int64": "", "__opencl_c_fp64": "cl_khr_fp64"}
 """Optional features of OpenCL C 3.0 that an image has, each with the extension that members need for it."""
+IMAGE_EXTENSIONS = ("cl_khr_3d_image_writes",)
+IMAGE_FEATURES = ("__opencl_c_images", "__opencl_c_3d_image_writes", "__opencl_c_read_write_images")
+"""Likewise, where all members have images and say that they have the feature."""
 
 
 @dataclass(frozen=True, slots=True)
 class Language:
-    """What a program finds defined: names of extensions, and of features of OpenCL C 3.0."""
+    """What a program finds defined: names of extensions, and of features of OpenCL C 3.0.
+
+    ``images``: kernels may use images and samplers.
+    """
 
     extensions: tuple[str, ...]
     features: tuple[str, ...]
+    images: bool = True
 
 
-USUAL = Language(tuple(name for name in ALL_EXTENSIONS if name != "cl_khr_fp16"), tuple(ALL_FEATURES))
+USUAL = Language(
+    tuple(name for name in ALL_EXTENSIONS if name != "cl_khr_fp16"), (*ALL_FEATURES, *IMAGE_FEATURES)
+)
 """What nearly all devices have."""
 
-_ALL_VERSIONS_ACCEPTED = ("cl_khr_3d_image_writes", "cl_khr_depth_images")
+_ALL_VERSIONS_ACCEPTED = ("cl_khr_depth_images",)
 _VERSION_3_ACCEPTED = (
     "__opencl_c_fp64",
     "__opencl_c_images",
@@ -222,6 +232,8 @@ def predefined_macros(version: int, flags: tuple[str, ...], language: Language =
         "__attribute__((vec_type_hint(typen)))",
     }
     macros.update(dict.fromkeys(language.extensions, "1"))
+    if language.images:
+        macros["__IMAGE_SUPPORT__"] = "1"
     if version >= 300:
         macros.update(dict.fromkeys(language.features, "1"))
     if "-cl-fast-relaxed-math" in flags:

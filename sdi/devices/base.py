@@ -14,10 +14,11 @@ done.  Driver errors never escape from an issuing call: they fail the ticket wit
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NewType, Protocol
 
 from sdi.atomics import Update
+from sdi.devices.image import ImageShape, Sampler, Slabs
 from sdi.devices.ticket import Ticket
 from sdi.ndrange import Int3
 
@@ -34,6 +35,9 @@ class DeviceFacts:
     them, for the parameters that the image combines or passes through.
     ``memory_nbytes``: this member's share of the device's memory.
     ``compares``: it has ``diff`` and ``apply``.
+    ``formats``: the image formats that it has, (channel order, data type), each with its uses: bit
+    4 * (type - CL_MEM_OBJECT_IMAGE2D) + access, where access is 0 for CL_MEM_READ_WRITE, 1 WRITE_ONLY,
+    2 READ_ONLY, 3 KERNEL_READ_AND_WRITE.  Empty: it has no images.
     """
 
     name: str
@@ -45,6 +49,7 @@ class DeviceFacts:
     max_work_group_size: int
     info: Mapping[int, bytes]
     compares: bool = False
+    formats: Mapping[tuple[int, int], int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +71,8 @@ class LocalBytes:
 
 DeviceBuffer = NewType("DeviceBuffer", object)
 """Bytes on one member; opaque outside it."""
+DeviceImage = NewType("DeviceImage", object)
+"""Pixels on one member, laid out as the driver likes; opaque outside it."""
 DeviceProgram = NewType("DeviceProgram", object)
 """A program built on one member."""
 BoundKernel = NewType("BoundKernel", object)
@@ -108,8 +115,9 @@ class Comparison:
     update: Update | None = None
 
 
-BoundArgument = DeviceBuffer | bytes | LocalBytes | None
-"""One kernel argument: a device buffer, a value's bytes, a ``__local`` size, or None (NULL pointer)."""
+BoundArgument = DeviceBuffer | DeviceImage | Sampler | bytes | LocalBytes | None
+"""One kernel argument: a device buffer or image, a sampler, a value's bytes, a ``__local`` size, or None
+(NULL pointer)."""
 
 
 class Device(Protocol):
@@ -203,6 +211,25 @@ class Device(Protocol):
         self, buffer: DeviceBuffer, offset: int, nbytes: int, pattern: bytes, wait: Sequence[Ticket]
     ) -> Ticket:
         """Repeat ``pattern`` (1 to 128 bytes, a power of two) over ``nbytes`` (a multiple of it)."""
+
+    def create_image(self, shape: ImageShape) -> DeviceImage:
+        """A new image, its pixels undefined.
+
+        Raises ClError(MEM_OBJECT_ALLOCATION_FAILURE) as ``allocate`` does, for ``shape.nbytes``.
+        """
+
+    def free_image(self, image: DeviceImage) -> None:
+        """Give ``image`` back; every operation that uses it must be done."""
+
+    def set_pixels(
+        self, buffer: DeviceBuffer, offset: int, image: DeviceImage, slabs: Slabs, wait: Sequence[Ticket]
+    ) -> Ticket:
+        """Copy ``slabs`` from linear bytes; ``offset``: of the image's first pixel, perhaps outside."""
+
+    def get_pixels(
+        self, image: DeviceImage, slabs: Slabs, buffer: DeviceBuffer, offset: int, wait: Sequence[Ticket]
+    ) -> Ticket:
+        """Copy ``slabs`` to linear bytes; bytes between rows keep their values."""
 
     def build(self, text: str, options: Sequence[str]) -> DeviceProgram:
         """Compile OpenCL C for this member.  Blocks; called from a build thread.  Raises BuildError."""

@@ -28,6 +28,7 @@ from sdi.devices.base import (
     Device,
     DeviceBuffer,
     DeviceFacts,
+    DeviceImage,
     DeviceProgram,
     HostBytes,
     KernelFacts,
@@ -43,6 +44,7 @@ from sdi.devices.cuda_info import CudaAttributes, device_info
 from sdi.devices.cuda_lane import Channel, CudaLane, Event, Stream
 from sdi.devices.cuda_launch import MAX_GRID_X, offsets_of, packed, parameter_block
 from sdi.devices.cuda_memory import CudaBuffer, Fills, check_range, fill_pattern
+from sdi.devices.image import ImageShape, Slabs
 from sdi.devices.nvrtc import Cache, NvrtcMissing, cache_folder, compile_text, key_of, version
 from sdi.devices.page_locks import PAGE_LOCKS
 from sdi.devices.ticket import Ticket
@@ -513,6 +515,22 @@ class CudaDevice:
         return self._lane.issue(channel, start, wait)
 
     # -- programs ------------------------------------------------------------------------------------
+
+    def create_image(self, shape: ImageShape) -> DeviceImage:
+        raise ClError(Status.INVALID_OPERATION, f"{self.facts.name}: CUDA members have no images")
+
+    def free_image(self, image: DeviceImage) -> None:
+        raise AssertionError("there is no image")
+
+    def set_pixels(
+        self, buffer: DeviceBuffer, offset: int, image: DeviceImage, slabs: Slabs, wait: Sequence[Ticket]
+    ) -> Ticket:
+        raise AssertionError("there is no image")
+
+    def get_pixels(
+        self, image: DeviceImage, slabs: Slabs, buffer: DeviceBuffer, offset: int, wait: Sequence[Ticket]
+    ) -> Ticket:
+        raise AssertionError("there is no image")
 
     def build(self, text: str, options: Sequence[str]) -> DeviceProgram:
         return DeviceProgram(self._load(translate(text, options), tuple(options), is_flat=False))

@@ -11,11 +11,13 @@ from sdi.devices.base import (
     Device,
     DeviceBuffer,
     DeviceFacts,
+    DeviceImage,
     DeviceProgram,
     HostBytes,
     KernelFacts,
     Rows,
 )
+from sdi.devices.image import ImageShape, Slabs
 from sdi.devices.ticket import Ticket
 from sdi.ndrange import Int3
 
@@ -105,6 +107,22 @@ class ForwardingDevice:
 
     def apply(self, comparison: Comparison, changes: DeviceBuffer, wait: Sequence[Ticket]) -> Ticket:
         return self._device.apply(comparison, changes, self._before(wait))
+
+    def create_image(self, shape: ImageShape) -> DeviceImage:
+        return self._device.create_image(shape)
+
+    def free_image(self, image: DeviceImage) -> None:
+        self._device.free_image(image)
+
+    def set_pixels(
+        self, buffer: DeviceBuffer, offset: int, image: DeviceImage, slabs: Slabs, wait: Sequence[Ticket]
+    ) -> Ticket:
+        return self._device.set_pixels(buffer, offset, image, slabs, self._before(wait))
+
+    def get_pixels(
+        self, image: DeviceImage, slabs: Slabs, buffer: DeviceBuffer, offset: int, wait: Sequence[Ticket]
+    ) -> Ticket:
+        return self._device.get_pixels(image, slabs, buffer, offset, self._before(wait))
 
     def build(self, text: str, options: Sequence[str]) -> DeviceProgram:
         return self._device.build(text, options)

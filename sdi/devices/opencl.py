@@ -28,6 +28,7 @@ from sdi.devices.base import (
     Device,
     DeviceBuffer,
     DeviceFacts,
+    DeviceImage,
     DeviceProgram,
     HostBytes,
     KernelFacts,
@@ -35,8 +36,10 @@ from sdi.devices.base import (
     Rows,
 )
 from sdi.devices.bounce import bounce_copy, copy_rows_one_by_one
+from sdi.devices.image import ImageShape, Sampler, Slabs
 from sdi.devices.lane import Lane
 from sdi.devices.opencl_compare import Comparer
+from sdi.devices.opencl_images import MemberImage, copy_pixels, image_formats, new_image
 from sdi.devices.pocl_order import POCL_ORDER, grid_width
 from sdi.devices.ticket import Ticket
 from sdi.errors import BuildError, ClError, DeviceFailed, Status, require
@@ -49,6 +52,7 @@ _PARAMETERS = range(0x1000, 0x1080)  # all of clGetDeviceInfo's that OpenCL 1.0 
 _HANDLES = frozenset({0x1031, 0x1042})  # CL_DEVICE_PLATFORM, CL_DEVICE_PARENT_DEVICE: mean nothing elsewhere
 _TYPE, _GLOBAL_MEM_SIZE, _MAX_WORK_GROUP_SIZE = 0x1000, 0x101F, 0x1004
 _NAME, _VENDOR, _DRIVER_VERSION = 0x102B, 0x102C, 0x102D
+_IMAGE_SUPPORT = 0x1016
 _UUID_KHR, _PCI_BUS_INFO_KHR = 0x106A, 0x410F
 _TYPE_CPU, _TYPE_GPU = 1 << 1, 1 << 2
 _IN_HOST_MEMORY = cl.mem_flags.READ_WRITE | cl.mem_flags.USE_HOST_PTR
@@ -112,6 +116,9 @@ class _Buffer:
     host: memoryview | None
 
 
+_Object = cl.Buffer | cl.Image | cl.Sampler | cl.LocalMemory | None
+
+
 class _TakesValues(Protocol):
     """Kernel's method for values in bulk, which pyopencl's stub lacks; ``set_arg`` takes 6 us for bytes."""
 
@@ -119,7 +126,7 @@ class _TakesValues(Protocol):
 
 
 class _TakesObjects(Protocol):
-    def set_arg(self, index: int, value: cl.Buffer | cl.LocalMemory | None) -> None: ...
+    def set_arg(self, index: int, value: _Object) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -127,7 +134,7 @@ class _Arguments:
     """All arguments of a kernel.  ``values``: index and bytes in turn, as the driver call wants them."""
 
     values: tuple[int | bytes, ...]
-    objects: tuple[tuple[int, cl.Buffer | cl.LocalMemory | None], ...]
+    objects: tuple[tuple[int, _Object], ...]
 
     def set_on(self, kernel: cl.Kernel) -> None:
         cast(_TakesValues, kernel)._set_arg_buf_multi(self.values)
@@ -176,6 +183,14 @@ class OpenCLDevice:
     def __init__(self, device: DriverDevice, number: int, memory_nbytes: int) -> None:
         name = f"member {number} ({device.name})"
         info = device.info
+        try:
+            self._context = cl.Context([device.handle])
+            self._queue = cl.CommandQueue(
+                self._context, properties=cl.command_queue_properties.PROFILING_ENABLE
+            )
+            formats = image_formats(self._context) if any(info.get(_IMAGE_SUPPORT, b"")) else {}
+        except cl.Error as cause:
+            raise DeviceFailed(name, str(cause)) from cause
         self.facts: DeviceFacts = DeviceFacts(
             name=name,
             kind=device.kind,
@@ -186,17 +201,12 @@ class OpenCLDevice:
             max_work_group_size=int.from_bytes(info[_MAX_WORK_GROUP_SIZE], "little"),
             info=info,
             compares=True,
+            formats=formats,
         )
-        try:
-            self._context = cl.Context([device.handle])
-            self._queue = cl.CommandQueue(
-                self._context, properties=cl.command_queue_properties.PROFILING_ENABLE
-            )
-        except cl.Error as cause:
-            raise DeviceFailed(name, str(cause)) from cause
         self._device: Final = device.handle
         self._comparer: Final = Comparer(self._context)
         self._used_nbytes = 0
+        self._samplers: Final[dict[Sampler, cl.Sampler]] = {}
         self._is_pocl: Final = device.platform == "Portable Computing Language"
         self._lane: Final[Lane[cl.Event]] = Lane(self, name, _times, f"sdi-gpu-{number}-done")
 
@@ -331,6 +341,34 @@ class OpenCLDevice:
         )
         return self._lane.issue(start, wait)
 
+    def create_image(self, shape: ImageShape) -> DeviceImage:
+        available = self.facts.memory_nbytes - self._used_nbytes
+        asked = f"{self.facts.name}: an image of {shape.nbytes} bytes asked, {available} available"
+        require(shape.nbytes <= available, Status.MEM_OBJECT_ALLOCATION_FAILURE, asked)
+        try:
+            made = new_image(self._context, shape)
+        except (cl.Error, MemoryError) as cause:
+            raise ClError(Status.MEM_OBJECT_ALLOCATION_FAILURE, f"{asked}; {cause}") from cause
+        self._used_nbytes += shape.nbytes
+        return DeviceImage(made)
+
+    def free_image(self, image: DeviceImage) -> None:
+        own = cast(MemberImage, image)
+        own.release()
+        self._used_nbytes -= own.shape.nbytes
+
+    def set_pixels(
+        self, buffer: DeviceBuffer, offset: int, image: DeviceImage, slabs: Slabs, wait: Sequence[Ticket]
+    ) -> Ticket:
+        own, memory = cast(MemberImage, image), cast(_Buffer, buffer).memory
+        return self._lane.issue(partial(copy_pixels, self._queue, own, slabs, memory, offset, True), wait)
+
+    def get_pixels(
+        self, image: DeviceImage, slabs: Slabs, buffer: DeviceBuffer, offset: int, wait: Sequence[Ticket]
+    ) -> Ticket:
+        own, memory = cast(MemberImage, image), cast(_Buffer, buffer).memory
+        return self._lane.issue(partial(copy_pixels, self._queue, own, slabs, memory, offset, False), wait)
+
     def build(self, text: str, options: Sequence[str]) -> DeviceProgram:
         # Not cl.Program: it adds include paths and warns about every non-empty log.
         handle = None
@@ -362,14 +400,18 @@ class OpenCLDevice:
 
     def bind(self, program: DeviceProgram, kernel: str, arguments: Sequence[BoundArgument]) -> BoundKernel:
         values: list[int | bytes] = []
-        objects: list[tuple[int, cl.Buffer | cl.LocalMemory | None]] = []
+        objects: list[tuple[int, _Object]] = []
         for index, argument in enumerate(arguments):
             if isinstance(argument, bytes):
                 values += (index, argument)
             elif isinstance(argument, LocalBytes):
                 objects.append((index, cl.LocalMemory(argument.nbytes)))
+            elif isinstance(argument, Sampler):
+                objects.append((index, self._sampler(argument)))
             else:
-                objects.append((index, None if argument is None else cast(_Buffer, argument).memory))
+                objects.append(
+                    (index, None if argument is None else cast(_Buffer | MemberImage, argument).memory)
+                )
         own = cast(_Program, program)
         arguments_set = _Arguments(tuple(values), tuple(objects))
         return BoundKernel(_Bound(self._kernel(own, kernel), arguments_set, (own.key, kernel)))
@@ -401,6 +443,13 @@ class OpenCLDevice:
 
     def close(self) -> None:
         self._lane.close()  # the queue and the context go with the last reference to what is in them
+
+    def _sampler(self, modes: Sampler) -> cl.Sampler:
+        found = self._samplers.get(modes)
+        if found is None:
+            found = cl.Sampler(self._context, modes.normalized, modes.addressing, modes.filter)
+            self._samplers[modes] = found
+        return found
 
     def _kernel(self, program: _Program, name: str) -> _Kernel:
         kernel = program.kernels.get(name)

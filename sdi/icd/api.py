@@ -45,18 +45,18 @@ cl_int clGetCommandQueueInfo(cl_command_queue, INFO)
 cl_int clSetCommandQueueProperty(cl_command_queue, cl_ulong, cl_uint, cl_ulong *) !CL_INVALID_OPERATION
 cl_mem clCreateBuffer(cl_context, cl_ulong, size_t, void *, cl_int *)
 cl_mem clCreateImage2D(cl_context, cl_ulong, const void *, size_t, size_t, size_t, void *, \
-cl_int *) !CL_INVALID_OPERATION
+cl_int *)
 cl_mem clCreateImage3D(cl_context, cl_ulong, const void *, size_t, size_t, size_t, size_t, size_t, \
-void *, cl_int *) !CL_INVALID_OPERATION
+void *, cl_int *)
 cl_int clRetainMemObject(cl_mem)
 cl_int clReleaseMemObject(cl_mem)
 cl_int clGetSupportedImageFormats(cl_context, cl_ulong, cl_uint, cl_uint, void *, cl_uint *)
 cl_int clGetMemObjectInfo(cl_mem, INFO)
-cl_int clGetImageInfo(cl_mem, INFO) !CL_INVALID_MEM_OBJECT
-cl_sampler clCreateSampler(cl_context, cl_uint, cl_uint, cl_uint, cl_int *) !CL_INVALID_OPERATION
-cl_int clRetainSampler(cl_sampler) !CL_INVALID_SAMPLER
-cl_int clReleaseSampler(cl_sampler) !CL_INVALID_SAMPLER
-cl_int clGetSamplerInfo(cl_sampler, INFO) !CL_INVALID_SAMPLER
+cl_int clGetImageInfo(cl_mem, INFO)
+cl_sampler clCreateSampler(cl_context, cl_uint, cl_uint, cl_uint, cl_int *)
+cl_int clRetainSampler(cl_sampler)
+cl_int clReleaseSampler(cl_sampler)
+cl_int clGetSamplerInfo(cl_sampler, INFO)
 cl_program clCreateProgramWithSource(cl_context, cl_uint, const char **, SIZES, cl_int *)
 cl_program clCreateProgramWithBinary(cl_context, cl_uint, const cl_device_id *, SIZES, \
 const unsigned char **, cl_int *, cl_int *)
@@ -84,17 +84,17 @@ cl_int clEnqueueReadBuffer(cl_command_queue, cl_mem, cl_uint, size_t, size_t, vo
 cl_int clEnqueueWriteBuffer(cl_command_queue, cl_mem, cl_uint, size_t, size_t, const void *, WAIT)
 cl_int clEnqueueCopyBuffer(cl_command_queue, cl_mem, cl_mem, size_t, size_t, size_t, WAIT)
 cl_int clEnqueueReadImage(cl_command_queue, cl_mem, cl_uint, SIZES, SIZES, size_t, size_t, void *, \
-WAIT) !CL_INVALID_OPERATION
+WAIT)
 cl_int clEnqueueWriteImage(cl_command_queue, cl_mem, cl_uint, SIZES, SIZES, size_t, size_t, const void *, \
-WAIT) !CL_INVALID_OPERATION
-cl_int clEnqueueCopyImage(cl_command_queue, cl_mem, cl_mem, SIZES, SIZES, SIZES, WAIT) !CL_INVALID_OPERATION
+WAIT)
+cl_int clEnqueueCopyImage(cl_command_queue, cl_mem, cl_mem, SIZES, SIZES, SIZES, WAIT)
 cl_int clEnqueueCopyImageToBuffer(cl_command_queue, cl_mem, cl_mem, SIZES, SIZES, size_t, \
-WAIT) !CL_INVALID_OPERATION
+WAIT)
 cl_int clEnqueueCopyBufferToImage(cl_command_queue, cl_mem, cl_mem, size_t, SIZES, SIZES, \
-WAIT) !CL_INVALID_OPERATION
+WAIT)
 void * clEnqueueMapBuffer(cl_command_queue, cl_mem, cl_uint, cl_ulong, size_t, size_t, WAIT, cl_int *)
 void * clEnqueueMapImage(cl_command_queue, cl_mem, cl_uint, cl_ulong, SIZES, SIZES, size_t *, size_t *, \
-WAIT, cl_int *) !CL_INVALID_OPERATION
+WAIT, cl_int *)
 cl_int clEnqueueUnmapMemObject(cl_command_queue, cl_mem, void *, WAIT)
 cl_int clEnqueueNDRangeKernel(cl_command_queue, cl_kernel, cl_uint, SIZES, SIZES, SIZES, WAIT)
 cl_int clEnqueueTask(cl_command_queue, cl_kernel, WAIT)
@@ -142,7 +142,7 @@ cl_uint *) !CL_INVALID_VALUE
 cl_int clRetainDevice(cl_device_id)
 cl_int clReleaseDevice(cl_device_id)
 cl_mem clCreateImage(cl_context, cl_ulong, const void *, const void *, void *, \
-cl_int *) !CL_INVALID_OPERATION
+cl_int *)
 cl_program clCreateProgramWithBuiltInKernels(cl_context, cl_uint, const cl_device_id *, const char *, \
 cl_int *) !CL_INVALID_VALUE
 cl_int clCompileProgram(cl_program, cl_uint, const cl_device_id *, const char *, cl_uint, \
@@ -152,7 +152,7 @@ const cl_program *, PROGRAM_NOTIFY, cl_int *)
 cl_int clUnloadPlatformCompiler(cl_platform_id)
 cl_int clGetKernelArgInfo(cl_kernel, cl_uint, INFO)
 cl_int clEnqueueFillBuffer(cl_command_queue, cl_mem, const void *, size_t, size_t, size_t, WAIT)
-cl_int clEnqueueFillImage(cl_command_queue, cl_mem, const void *, SIZES, SIZES, WAIT) !CL_INVALID_OPERATION
+cl_int clEnqueueFillImage(cl_command_queue, cl_mem, const void *, SIZES, SIZES, WAIT)
 cl_int clEnqueueMigrateMemObjects(cl_command_queue, cl_uint, const cl_mem *, cl_ulong, WAIT)
 cl_int clEnqueueMarkerWithWaitList(cl_command_queue, WAIT)
 cl_int clEnqueueBarrierWithWaitList(cl_command_queue, WAIT)
@@ -187,7 +187,7 @@ cl_int clEnqueueSVMMemFill(cl_command_queue, void *, const void *, size_t, size_
 WAIT) !CL_INVALID_OPERATION
 cl_int clEnqueueSVMMap(cl_command_queue, cl_uint, cl_ulong, void *, size_t, WAIT) !CL_INVALID_OPERATION
 cl_int clEnqueueSVMUnmap(cl_command_queue, void *, WAIT) !CL_INVALID_OPERATION
-cl_sampler clCreateSamplerWithProperties(cl_context, const cl_ulong *, cl_int *) !CL_INVALID_OPERATION
+cl_sampler clCreateSamplerWithProperties(cl_context, const cl_ulong *, cl_int *)
 cl_int clSetKernelArgSVMPointer(cl_kernel, cl_uint, const void *) !CL_INVALID_OPERATION
 cl_int clSetKernelExecInfo(cl_kernel, cl_uint, size_t, const void *) !CL_INVALID_OPERATION
 cl_int clGetKernelSubGroupInfoKHR(cl_kernel, cl_device_id, cl_uint, size_t, const void *, size_t, void *, \
@@ -205,7 +205,7 @@ cl_int clSetProgramReleaseCallback(cl_program, PROGRAM_NOTIFY) !CL_INVALID_OPERA
 cl_int clSetProgramSpecializationConstant(cl_program, cl_uint, size_t, const void *) !CL_INVALID_OPERATION
 cl_mem clCreateBufferWithProperties(cl_context, const cl_ulong *, cl_ulong, size_t, void *, cl_int *)
 cl_mem clCreateImageWithProperties(cl_context, const cl_ulong *, cl_ulong, const void *, const void *, \
-void *, cl_int *) !CL_INVALID_OPERATION
+void *, cl_int *)
 cl_int clSetContextDestructorCallback(cl_context, void (*)(cl_context, void *), void *)
 """
 

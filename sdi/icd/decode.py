@@ -7,8 +7,8 @@ from collections.abc import Callable
 from functools import partial
 
 from sdi.errors import ClError, Status, require
+from sdi.icd.pixel import pixel_of
 from sdi.icd.wire import HEADER_ENTRY, PATTERN_MAX_NBYTES, Op, layout
-from sdi.intervals import ByteRange
 from sdi.ndrange import Int3
 from sdi.runtime import builds
 from sdi.runtime.builds import Compiled, Target
@@ -51,27 +51,21 @@ def _command(op: Op, body: tuple[int, ...], variable: bytes) -> Command:
                 _rectangle(target_offset, region, pitches[2], pitches[3]),
             )
         case Op.FILL:
-            buffer, offset, nbytes, size = body[:4]
-            pattern = variable[:size]
-            require(
-                0 < len(pattern) == size <= PATTERN_MAX_NBYTES and nbytes % size == 0,
-                Status.INVALID_VALUE,
-                f"fill: a pattern of {size} bytes over {nbytes}",
-            )
-            return Fill(buffer, ByteRange(offset, offset + nbytes), pattern)
+            return _fill(body, variable)
         case Op.MAP:
-            buffer, offset, nbytes, flags, transfer, blocking = body
+            flags, transfer, blocking = body[7:]
             return Map(
-                buffer,
-                ByteRange(offset, offset + nbytes),
+                body[0],
+                _rectangle(body[1], body[2:5], body[5], body[6]),
                 fetch=not flags & _MAP_WRITE_INVALIDATE,
                 for_writing=bool(flags & (_MAP_WRITE | _MAP_WRITE_INVALIDATE)),
                 transfer=bool(transfer),
                 blocking=bool(blocking),
             )
         case Op.UNMAP:
-            buffer, offset, nbytes, wrote, transfer = body
-            return Unmap(buffer, ByteRange(offset, offset + nbytes), bool(wrote), bool(transfer and wrote))
+            wrote, transfer = body[7:]
+            rectangle = _rectangle(body[1], body[2:5], body[5], body[6])
+            return Unmap(body[0], rectangle, bool(wrote), bool(transfer and wrote))
         case Op.MARKER | Op.BARRIER:
             return Marker(barrier=op is Op.BARRIER)
         case _:
@@ -128,7 +122,25 @@ class _Taker:
 def _rectangle(offset: int, region: tuple[int, ...], row_pitch: int, slice_pitch: int) -> Rectangle:
     row, rows, slices = region
     require(row and rows and slices, Status.INVALID_VALUE, f"a region of {region}")
+    apart = (rows == 1 or row_pitch >= row) and (slices == 1 or slice_pitch >= rows * row_pitch)
+    require(apart, Status.INVALID_VALUE, f"a region of {region} with pitches {row_pitch}, {slice_pitch}")
     return Rectangle(offset, (row, rows, slices), row_pitch, slice_pitch)
+
+
+def _fill(body: tuple[int, ...], variable: bytes) -> Fill:
+    rectangle = _rectangle(body[1], body[2:5], body[5], body[6])
+    size, order, data_type = body[7:10]
+    pattern = variable[:size]
+    require(len(pattern) == size, Status.INVALID_VALUE, f"fill: {len(pattern)} bytes of a pattern of {size}")
+    if data_type:
+        pattern = pixel_of(pattern, order, data_type)
+    row_nbytes = rectangle.region[0]
+    require(
+        0 < len(pattern) <= PATTERN_MAX_NBYTES and row_nbytes % len(pattern) == 0,
+        Status.INVALID_VALUE,
+        f"fill: a pattern of {len(pattern)} bytes over {row_nbytes}",
+    )
+    return Fill(body[0], rectangle, pattern)
 
 
 def _launch(body: tuple[int, ...], variable: bytes) -> Launch:

@@ -47,6 +47,7 @@ _INVALID = {
     "cl_context": "CL_INVALID_CONTEXT",
     "cl_command_queue": "CL_INVALID_COMMAND_QUEUE",
     "cl_mem": "CL_INVALID_MEM_OBJECT",
+    "cl_sampler": "CL_INVALID_SAMPLER",
     "cl_program": "CL_INVALID_PROGRAM",
     "cl_kernel": "CL_INVALID_KERNEL",
     "cl_event": "CL_INVALID_EVENT",
@@ -85,6 +86,7 @@ def wire_header() -> str:
         lines.append(f"#define SDI_{name} {getattr(wire, name)}")
     for name in ("MAGIC", "ARENA_NBYTES", "SLOTS_OFFSET", "HEAP_OFFSET", "MAX_RECORD_NBYTES"):
         lines.append(f"#define SDI_{name} UINT64_C({getattr(wire, name):#x})")
+    lines.append(f"#define SDI_FACT_IMAGE_FORMATS UINT32_C({wire.FACT_IMAGE_FORMATS:#x})")
     for enum, prefix in ((wire.Op, "OP"), (wire.NoticeKind, "NOTICE"), (wire.ArgKind, "ARG")):
         lines.append("")
         lines += [f"#define SDI_{prefix}_{member.name} {member.value}" for member in enum]

@@ -14,11 +14,14 @@ from collections.abc import Iterable, Sequence
 
 from sdi import __version__
 from sdi.devices.base import Device
-from sdi.runtime.language import image_language
+from sdi.icd.wire import FACT_IMAGE_FORMATS, FORMAT_ENTRY, layout
+from sdi.runtime.language import common_formats, image_language
 
 TYPE, VENDOR_ID, COMPUTE_UNITS = 0x1000, 0x1001, 0x1002
 MAX_ALLOC, GLOBAL_MEM, NAME, DRIVER_EXTENSIONS = 0x1010, 0x101F, 0x102B, 0x1030
 MAX_WORK_ITEM_SIZES = 0x1005
+
+_FORMAT = layout(FORMAT_ENTRY)
 
 # How members' numbers are combined, by the type of the answer.
 _LEAST_U32 = (
@@ -37,17 +40,19 @@ _COMMON_BITS = (0x101B, 0x1032, 0x1033)  # SINGLE_, DOUBLE_ and HALF_FP_CONFIG
 
 # What the image does not have, by the type of the answer.
 _ZERO_U32 = (
-    *(0x100E, 0x100F, 0x1016, 0x1018, 0x104A, 0x104B, 0x104C),  # images and samplers
+    *(0x104A, 0x104B),  # alignment of 2D images made from buffers, which there are none of
     *(0x104F, 0x1050, 0x1051, 0x1052),  # queues on the device
     *(0x1055, 0x1056, 0x1057, 0x1071),  # pipes
     *(0x1058, 0x1059, 0x105A),  # preferred alignment of atomics: natural
     *(0x105C, 0x105D, 0x1065, 0x1068, 0x1069),  # sub-groups, non-uniform groups, collectives, generic space
 )
 _ZERO_U64 = (
-    *(0x1011, 0x1012, 0x1013, 0x1014, 0x1015, 0x1040, 0x1041),  # images
     *(0x104D, 0x1054),  # program-scope variables in global memory
     *(0x104E, 0x1053, 0x1070),  # queues on the device, shared virtual memory
 )
+# What images and samplers are limited by; all 0 where a member has none.
+_IMAGE_U32 = (0x100E, 0x100F, 0x1018, 0x104C)  # arguments read, written, both; samplers
+_IMAGE_U64 = (0x1011, 0x1012, 0x1013, 0x1014, 0x1015, 0x1040, 0x1041)  # sizes
 _EMPTY_TEXT = (0x103F, 0x105B)  # BUILT_IN_KERNELS, IL_VERSION
 _EMPTY_LIST = (0x1061, 0x1062)  # ILS_WITH_VERSION, BUILT_IN_KERNELS_WITH_VERSION
 _TRUE = (0x1027, 0x1028, 0x103E, 0x1048)  # AVAILABLE, compiler and linker, INTEROP_USER_SYNC
@@ -66,6 +71,14 @@ def image_info(devices: Sequence[Device]) -> dict[int, bytes]:
 
     info = {param: _u32(0) for param in _ZERO_U32}
     info |= {param: _u64(0) for param in _ZERO_U64}
+    info |= {param: _u32(min(numbers(param)) if language.images else 0) for param in _IMAGE_U32}
+    info |= {param: _u64(min(numbers(param)) if language.images else 0) for param in _IMAGE_U64}
+    info[0x1016] = _u32(int(language.images))
+    if "__opencl_c_read_write_images" not in language.features:
+        info[0x104C] = _u32(0)
+    info[FACT_IMAGE_FORMATS] = b"".join(
+        _FORMAT.pack(*key, uses, 0) for key, uses in common_formats(facts).items()
+    )
     info |= dict.fromkeys(_EMPTY_TEXT, _text(""))
     info |= dict.fromkeys(_EMPTY_LIST, b"")
     info |= {param: _u32(1) for param in _TRUE}

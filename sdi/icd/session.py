@@ -39,7 +39,7 @@ from sdi.icd.wire import (
     record_layout,
 )
 from sdi.runtime.builds import Compiled, Target
-from sdi.runtime.commands import Launch, Read, Write
+from sdi.runtime.commands import Launch, Map, Read, Unmap, Write
 from sdi.runtime.counters import Counters
 from sdi.runtime.engine import Engine
 from sdi.runtime.launcher import Launcher, SplitMode
@@ -232,8 +232,11 @@ class Session:
         require(slot < NUM_SLOTS, Status.INVALID_VALUE, f"slot {slot}")
         if isinstance(command, Read | Write):
             self._transfer_nbytes[command_id] = (command.rectangle.nbytes, command.blocking)
-        elif op in (Op.MAP, Op.UNMAP) and fields[-2 if op is Op.MAP else -1]:
-            self._transfer_nbytes[command_id] = (fields[8], bool(op is Op.MAP and fields[-1]))
+        elif isinstance(command, Map | Unmap) and command.transfer:
+            self._transfer_nbytes[command_id] = (
+                command.rectangle.nbytes,
+                isinstance(command, Map) and command.blocking,
+            )
         elif isinstance(command, Launch) and command.kernel_index in self._printing.get(command.build, ()):
             command = replace(command, prints=True)
         self._engine.enqueue(queue, command_id, slot, command, waits)

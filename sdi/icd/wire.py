@@ -160,7 +160,7 @@ BODY: dict[Op, tuple[Field, ...]] = {
     # local_size 0,0,0: the application passed NULL.  Unused dimensions: offset 0, sizes 1.
     # variable part: num_args of ARG_ENTRY, each followed by its bytes padded to 8 (VALUE: the value;
     # GLOBAL, CONSTANT: u64 root buffer id, 0 is NULL, and u64 byte offset, 0 for whole buffers; LOCAL: u64
-    # size)
+    # size; IMAGE: IMAGE_ARGUMENT; SAMPLER: SAMPLER_ARGUMENT)
     Op.NDRANGE: _fields(
         "u64 build; u64 kernel; u32 kernel_index; u32 work_dim; u64 offset[3]; u64 global_size[3];"
         " u64 local_size[3]; u32 num_args; u32 args_nbytes"
@@ -176,11 +176,19 @@ BODY: dict[Op, tuple[Field, ...]] = {
         "u64 source; u64 target; u64 source_offset; u64 target_offset; u64 region[3]; u64 source_row_pitch;"
         " u64 source_slice_pitch; u64 target_row_pitch; u64 target_slice_pitch"
     ),
-    # variable part: the pattern
-    Op.FILL: _fields("u64 buffer; u64 offset; u64 fill_nbytes; u32 pattern_nbytes; u32 reserved"),
-    Op.MAP: _fields("u64 buffer; u64 offset; u64 map_nbytes; u64 flags; u32 transfer; u32 blocking"),
+    # variable part: the pattern; or, where data_type is not 0, the color (16 bytes) for an image's pixels
+    Op.FILL: _fields(
+        "u64 buffer; u64 offset; u64 region[3]; u64 row_pitch; u64 slice_pitch; u32 pattern_nbytes;"
+        " u32 order; u32 data_type; u32 reserved"
+    ),
+    Op.MAP: _fields(
+        "u64 buffer; u64 offset; u64 region[3]; u64 row_pitch; u64 slice_pitch; u64 flags; u32 transfer;"
+        " u32 blocking"
+    ),
     # wrote: 1 when the mapping allowed writing
-    Op.UNMAP: _fields("u64 buffer; u64 offset; u64 map_nbytes; u32 wrote; u32 transfer"),
+    Op.UNMAP: _fields(
+        "u64 buffer; u64 offset; u64 region[3]; u64 row_pitch; u64 slice_pitch; u32 wrote; u32 transfer"
+    ),
     Op.MARKER: (),
     Op.BARRIER: (),
 }
@@ -199,6 +207,17 @@ ARGUMENT_ENTRY = _fields(
     "u32 kind; u32 nbytes; u32 address; u32 access; u64 type; u32 name_nbytes; u32 type_nbytes"
 )
 ARG_ENTRY = _fields("u32 kind; u32 nbytes")
+# Where an image's linear bytes lie, and how: the layers of a 1D array are its rows, those of a 2D array its
+# planes.  ``type``, ``order``, ``data_type``: CL_MEM_OBJECT_IMAGE..., CL_RGBA..., CL_UNORM_INT8...
+IMAGE_ARGUMENT = _fields(
+    "u64 buffer; u64 offset; u32 type; u32 order; u32 data_type; u32 reserved; u64 width; u64 rows;"
+    " u64 planes; u64 row_pitch; u64 plane_pitch"
+)
+SAMPLER_ARGUMENT = _fields("u32 normalized; u32 addressing; u32 filter; u32 reserved")
+
+FACT_IMAGE_FORMATS = 0x80000001
+"""A fact that is the client's alone: all formats as FORMAT_ENTRY.  ``uses``: see ``DeviceFacts.formats``."""
+FORMAT_ENTRY = _fields("u32 order; u32 data_type; u32 uses; u32 reserved")
 
 ARENA_HEADER = _fields("u64 magic; u32 version; u32 epoch; u64 arena_nbytes")
 SLOT = _fields(
@@ -218,6 +237,9 @@ STRUCTS: dict[str, tuple[Field, ...]] = {
     "kernel_entry": KERNEL_ENTRY,
     "argument_entry": ARGUMENT_ENTRY,
     "arg_entry": ARG_ENTRY,
+    "image_argument": IMAGE_ARGUMENT,
+    "sampler_argument": SAMPLER_ARGUMENT,
+    "format_entry": FORMAT_ENTRY,
     "arena_header": ARENA_HEADER,
     "slot": SLOT,
 }

@@ -6,12 +6,16 @@ import struct
 from dataclasses import dataclass
 
 from sdi.clc.model import ArgumentKind, KernelModel
+from sdi.devices.image import ARGUMENT_TYPES, ImageShape, Sampler
 from sdi.errors import ClError, Status
 from sdi.runtime.commands import Launch
+from sdi.vmem.buffer import ImageView
 
 _ENTRY = struct.Struct("<II")
 _POINTER = struct.Struct("<QQ")
 _SIZE = struct.Struct("<Q")
+_IMAGE = struct.Struct("<2Q4I5Q")
+_SAMPLER = struct.Struct("<4I")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +33,20 @@ class LocalSize:
     nbytes: int
 
 
-ArgumentValue = bytes | Pointer | LocalSize
+@dataclass(frozen=True, slots=True)
+class Image:
+    """An image: the root buffer that has its linear bytes, and how these lie there."""
+
+    buffer: int
+    view: ImageView
+
+    @property
+    def offset(self) -> int:
+        """Of the first pixel, in the root buffer."""
+        return self.view.offset
+
+
+ArgumentValue = bytes | Pointer | LocalSize | Image | Sampler
 
 
 def decode_arguments(model: KernelModel, launch: Launch) -> tuple[ArgumentValue, ...]:
@@ -44,9 +61,11 @@ def decode_arguments(model: KernelModel, launch: Launch) -> tuple[ArgumentValue,
             at += 8 + nbytes + -nbytes % 8
             if kind != argument.kind.value or len(payload) != nbytes:
                 raise ClError(Status.INVALID_KERNEL_ARGS, f"{model.name}: {argument.name} has kind {kind}")
-            values.append(_decode(argument.kind, argument.nbytes, payload))
+            values.append(_decode(argument.kind, argument.nbytes, argument.type_name, payload))
     except struct.error as cause:
         raise ClError(Status.INVALID_KERNEL_ARGS, f"{model.name}: {len(data)} bytes of arguments") from cause
+    except ValueError as cause:
+        raise ClError(Status.INVALID_KERNEL_ARGS, f"{model.name}: {cause}") from cause
     if at != len(data) or launch.num_args != len(expected):
         raise ClError(
             Status.INVALID_KERNEL_ARGS,
@@ -55,7 +74,7 @@ def decode_arguments(model: KernelModel, launch: Launch) -> tuple[ArgumentValue,
     return tuple(values)
 
 
-def _decode(kind: ArgumentKind, nbytes: int, payload: bytes) -> ArgumentValue:
+def _decode(kind: ArgumentKind, nbytes: int, type_name: str, payload: bytes) -> ArgumentValue:
     match kind:
         case ArgumentKind.GLOBAL | ArgumentKind.CONSTANT:
             return Pointer(*_POINTER.unpack(payload))
@@ -65,5 +84,17 @@ def _decode(kind: ArgumentKind, nbytes: int, payload: bytes) -> ArgumentValue:
             if len(payload) != nbytes:
                 raise ClError(Status.INVALID_ARG_SIZE, f"{len(payload)} bytes for a value of {nbytes}")
             return payload
-        case ArgumentKind.IMAGE | ArgumentKind.SAMPLER:
-            raise ClError(Status.INVALID_OPERATION, "images and samplers are not supported")
+        case ArgumentKind.IMAGE:
+            return _image(type_name, payload)
+        case ArgumentKind.SAMPLER:
+            normalized, addressing, filter_mode, _ = _SAMPLER.unpack(payload)
+            return Sampler(bool(normalized), addressing, filter_mode)
+
+
+def _image(type_name: str, payload: bytes) -> Image:
+    buffer, offset, *numbers = _IMAGE.unpack(payload)
+    image_type, order, data_type, _, width, rows, planes, row_pitch, plane_pitch = numbers
+    if ARGUMENT_TYPES.get(type_name, image_type) != image_type:
+        raise ValueError(f"an image of type {image_type:#x} for {type_name}")
+    shape = ImageShape(image_type, order, data_type, width, rows, planes, row_pitch, plane_pitch)
+    return Image(buffer, ImageView(offset, shape))

@@ -66,22 +66,22 @@ class CopyBuffer:
 
 @dataclass(frozen=True, slots=True)
 class Fill:
-    """Repeat ``pattern`` over a range of ``buffer``."""
+    """Repeat ``pattern`` over each row of a region of ``buffer``."""
 
     buffer: int
-    over: ByteRange
+    rectangle: Rectangle
     pattern: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Map:
-    """Make a range of ``buffer`` visible to the application.
+    """Make a region of ``buffer`` visible to the application.
 
     ``transfer``: the client copies the bytes on to a USE_HOST_PTR pointer.
     """
 
     buffer: int
-    over: ByteRange
+    rectangle: Rectangle
     fetch: bool
     for_writing: bool
     transfer: bool
@@ -93,7 +93,7 @@ class Unmap:
     """The application is done with a mapping; ``transfer``: its bytes come from a USE_HOST_PTR pointer."""
 
     buffer: int
-    over: ByteRange
+    rectangle: Rectangle
     wrote: bool
     transfer: bool
 

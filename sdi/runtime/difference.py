@@ -10,7 +10,7 @@ import numpy as np
 
 from sdi.clc.model import KernelModel
 from sdi.ndrange import GroupBox, Int3
-from sdi.runtime.arguments import ArgumentValue, Pointer
+from sdi.runtime.arguments import ArgumentValue, Image, Pointer
 from sdi.vmem.memory import VirtualBuffer
 from sdi.vmem.merge import Bytes
 
@@ -65,7 +65,7 @@ def locate_argument(
     found = [
         (model.arguments[index].writes, value.offset, -index)
         for index, value in enumerate(values)
-        if isinstance(value, Pointer) and value.buffer == buffer_id
+        if isinstance(value, Pointer | Image) and value.buffer == buffer_id
     ]
     reaching = [entry for entry in found if entry[1] <= offset]
     _, start, index = max(reaching or found)

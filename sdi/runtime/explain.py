@@ -16,7 +16,7 @@ from sdi.intervals import RangeSet
 from sdi.ndrange import GroupBox, Int3, NDRange
 from sdi.partition.table import shape_of
 from sdi.runtime.advice import advice_for
-from sdi.runtime.arguments import ArgumentValue, Pointer
+from sdi.runtime.arguments import ArgumentValue, Image, Pointer
 from sdi.runtime.plan import LaunchPlan
 from sdi.sampling import KernelAnalysis, Precision
 from sdi.sampling.model import BoundAccess, KernelAccess
@@ -234,7 +234,7 @@ def _buffer_notes(
             tuple(
                 argument.name
                 for argument, value in zip(model.arguments, values, strict=True)
-                if isinstance(value, Pointer) and value.buffer == used.buffer.id
+                if isinstance(value, Pointer | Image) and value.buffer == used.buffer.id
             ),
             _ranges(used.pieces[k].needs),
             _ranges(used.pieces[k].owns),

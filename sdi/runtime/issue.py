@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from sdi.clc import pack_hidden
 from sdi.devices.base import BoundArgument, LocalBytes
+from sdi.devices.image import Sampler
 from sdi.devices.join import join
 from sdi.devices.ticket import Ticket
 from sdi.intervals import ByteRange
-from sdi.runtime.arguments import LocalSize, Pointer
+from sdi.runtime.arguments import Image, LocalSize, Pointer
 from sdi.runtime.plan import BufferPlan
 from sdi.runtime.programs import Binding, Build, Kernel
 from sdi.runtime.waves import Bound, States, Step, Wave
@@ -47,18 +48,21 @@ class Issuer:
         for transfer in transfers:
             memory.perform(transfer, step is not None)
         members = [first + k for k in wave.members]
+        self._refresh_images(wave, members)
         bounds = [self._bound(build, kernel, binding, number, k, m) for k, m in enumerate(members)]
         # From here on nothing raises: a wave is issued on all its members or on none.
         work_dim, local_size = arrangement.ndrange.work_dim, arrangement.ndrange.local_size
         tickets: list[Ticket] = []
         for member, bound, box in zip(members, bounds, plan.boxes, strict=True):
             found: dict[Ticket, None] = {}
-            for use in bound.uses:
+            for use in (*bound.uses, *bound.image_uses):
                 use.gather(found)
             device = self._devices[member]
             ticket = device.launch(bound.kernel, box.extent, local_size, work_dim, list(found))
             device.flush()
             tickets.append(ticket)
+            for use in bound.image_uses:
+                use.by(ticket)
             if not wave.mapped:
                 for use in bound.uses:
                     use.by(ticket)
@@ -66,9 +70,41 @@ class Issuer:
             for used, state in zip(plan.buffers, step.after, strict=True):
                 used.buffer.directory.enter(state)
             return tickets
+        done = self._write_images_back(wave, members, tickets) if plan.images else [[t] for t in tickets]
         if wave.mapped:
-            self._record_all(wave, bounds, tickets)
-        return tickets + self._written(wave, members, tickets, states, transfers)
+            self._record_all(wave, bounds, done)
+        merges = self._written(wave, members, done, states, transfers)
+        self._images_are_current(wave, members)
+        return tickets + [ticket for several in done for ticket in several[1:]] + merges
+
+    def _refresh_images(self, wave: Wave, members: list[int]) -> None:
+        """Have the images show the members' linear bytes."""
+        for image in wave.plan.images:
+            is_mapped = image.buffer.id in wave.mapped
+            for member, needs in zip(members, image.needs, strict=True):
+                self._memory.refresh_image(image.buffer, member, image.view, needs, is_mapped)
+
+    def _write_images_back(
+        self, wave: Wave, members: list[int], launches: list[Ticket]
+    ) -> list[list[Ticket]]:
+        """Bring what the pieces wrote to images to the linear bytes.
+
+        Per piece: its launch, and what brought its pixels home.
+        """
+        done = [[launch] for launch in launches]
+        for image in wave.plan.images:
+            is_mapped = image.buffer.id in wave.mapped
+            for k, member in enumerate(members):
+                done[k] += self._memory.write_image_back(
+                    image.buffer, member, image.view, image.writes[k], is_mapped
+                )
+        return done
+
+    def _images_are_current(self, wave: Wave, members: list[int]) -> None:
+        """What a piece wrote to an image and nobody changed since need not be set there again."""
+        for image in wave.plan.images:
+            for member, writes in zip(members, image.writes, strict=True):
+                self._memory.image_is_current(image.buffer, member, image.view, writes)
 
     def _plan(self, wave: Wave, first: int) -> list[Transfer]:
         """What moves before the launch; the directories count it as done."""
@@ -103,7 +139,7 @@ class Issuer:
         if bound is not None:
             if bound.generation == generation:
                 return bound
-            if all(buffer.extents[member] is extent for buffer, extent in bound.extents):
+            if bound.is_right_on(member):
                 bound.generation = generation
                 return bound
         wave = binding.arrangement.waves[number]
@@ -131,7 +167,10 @@ class Issuer:
                         arguments.append(extent.device_buffer)
                 case LocalSize():
                     arguments.append(LocalBytes(value.nbytes))
-                case bytes():
+                case Image():
+                    image = memory.image(memory.buffer(value.buffer), member, value.view)
+                    arguments.append(image.device_image)
+                case bytes() | Sampler():
                     arguments.append(value)
         ndrange = binding.arrangement.ndrange
         arguments.append(pack_hidden(kernel.model, ndrange, wave.plan.boxes[k], shifts))
@@ -141,10 +180,13 @@ class Issuer:
         if uses is None:
             uses = tuple([self._use(wave, used, k, member) for used in wave.plan.buffers])
             wave.uses[member] = uses
+        images = [(i, memory.image(i.buffer, member, i.view)) for i in wave.plan.images]
         return Bound(
             handle,
             tuple([(buffer, memory.extent(buffer, member)) for buffer in placed]),
+            tuple([(image.buffer, copy) for image, copy in images]),
             uses,
+            tuple([copy.hazards.use(i.needs[k].ranges, i.writes[k].ranges) for i, copy in images]),
             memory.placement.generation,
         )
 
@@ -157,21 +199,21 @@ class Issuer:
                 reads = (over,)  # it waits for as much, in one range
         return used.buffer.hazards[where].use(reads, writes)
 
-    def _record_all(self, wave: Wave, bounds: list[Bound], tickets: list[Ticket]) -> None:
+    def _record_all(self, wave: Wave, bounds: list[Bound], done: list[list[Ticket]]) -> None:
         """Some pieces work on the arena's bytes of one buffer: they do not wait for each other, and what
         comes next waits for all of them.
         """
         everyone = Ticket()
-        join(tickets, everyone.complete)
-        for bound, ticket in zip(bounds, tickets, strict=True):
+        join([ticket for several in done for ticket in several], everyone.complete)
+        for bound, several in zip(bounds, done, strict=True):
             for used, use in zip(wave.plan.buffers, bound.uses, strict=True):
-                use.by(everyone if used.buffer.id in wave.mapped else ticket)
+                use.by(everyone if used.buffer.id in wave.mapped else several[0])
 
     def _written(
         self,
         wave: Wave,
         members: list[int],
-        launches: list[Ticket],
+        done: list[list[Ticket]],
         states: States | None,
         transfers: list[Transfer] | tuple[Transfer, ...],
     ) -> list[Ticket]:
@@ -190,7 +232,7 @@ class Issuer:
                 for part in piece.owns.ranges:
                     directory.wrote(member_memory(member), part)
             for merged in used.merged:
-                launched = [(members[k], launches[k]) for k in merged.pieces]
+                launched = [(members[k], done[k]) for k in merged.pieces]
                 units = (used.unit_nbytes, used.smallest_nbytes)
                 tickets.append(memory.merge(used.buffer, merged.over, launched, *units, merged.update))
             memory.after_kernel(used.buffer, members)

@@ -6,17 +6,51 @@ are all made from it.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterable
 
-from sdi.clc.base_header import ALL_EXTENSIONS, ALL_FEATURES, Language
-from sdi.devices.base import Device
+from sdi.clc.base_header import ALL_EXTENSIONS, ALL_FEATURES, IMAGE_EXTENSIONS, IMAGE_FEATURES, Language
+from sdi.devices.base import Device, DeviceFacts
 
-_EXTENSIONS = 0x1030  # CL_DEVICE_EXTENSIONS
+_EXTENSIONS, _OPENCL_C_FEATURES = 0x1030, 0x106F  # CL_DEVICE_...
+_FEATURE = struct.Struct("<I64s")
 
 
 def image_language(devices: Iterable[Device]) -> Language:
     """What all ``devices`` have, of what sdi can pass on."""
-    known = [set(d.facts.info[_EXTENSIONS].rstrip(b"\0").decode().split()) for d in devices]
-    extensions = tuple(name for name in ALL_EXTENSIONS if all(name in had for had in known))
-    features = tuple(name for name, needed in ALL_FEATURES.items() if not needed or needed in extensions)
-    return Language(extensions, features)
+    facts = [d.facts for d in devices]
+    images = bool(common_formats(facts))
+    known = [set(f.info[_EXTENSIONS].rstrip(b"\0").decode().split()) for f in facts]
+    extensions = tuple(
+        name
+        for name in ALL_EXTENSIONS
+        if all(name in had for had in known) and (images or name not in IMAGE_EXTENSIONS)
+    )
+    features = [name for name, needed in ALL_FEATURES.items() if not needed or needed in extensions]
+    if images:
+        claimed = [_features(f) | {"__opencl_c_images"} for f in facts]
+        features += [name for name in IMAGE_FEATURES if all(name in had for had in claimed)]
+    return Language(extensions, tuple(features), images)
+
+
+def common_formats(facts: Iterable[DeviceFacts]) -> dict[tuple[int, int], int]:
+    """The image formats that all members have, with the uses that all of them allow; see ``DeviceFacts``."""
+    first, *others = facts
+    found = {
+        key: uses
+        for key, own in first.formats.items()
+        if (uses := _common(own, [f.formats.get(key, 0) for f in others]))
+    }
+    return dict(sorted(found.items()))
+
+
+def _common(uses: int, others: Iterable[int]) -> int:
+    for other in others:
+        uses &= other
+    return uses
+
+
+def _features(facts: DeviceFacts) -> set[str]:
+    data = facts.info.get(_OPENCL_C_FEATURES, b"")
+    names = (name for _, name in _FEATURE.iter_unpack(data[: len(data) // _FEATURE.size * _FEATURE.size]))
+    return {name.rstrip(b"\0").decode(errors="replace") for name in names}

@@ -10,11 +10,12 @@ import time
 from collections.abc import Sequence
 from functools import partial
 
+from sdi.devices.image import Sampler
 from sdi.devices.join import join
 from sdi.devices.ticket import Ticket
-from sdi.errors import ClError, Status
+from sdi.errors import ClError, Status, require
 from sdi.ndrange import GroupBox, Int3, NDRange
-from sdi.runtime.arguments import ArgumentValue, Pointer, decode_arguments
+from sdi.runtime.arguments import ArgumentValue, Image, Pointer, decode_arguments
 from sdi.runtime.commands import Launch
 from sdi.runtime.counters import Counters
 from sdi.runtime.cutting import Cutter, SplitMode
@@ -91,11 +92,14 @@ class Launcher:
         tickets: list[Ticket] = []
         for number, wave in enumerate(arrangement.waves):
             if wave.placed != (first, placement.generation):
-                wanted = wave.places(first)
-                while waits := placement.reserve(wanted):
+                wanted, images = wave.places(first), wave.images(first)
+                while waits := placement.reserve(wanted, images):
                     yield waits
                 wave.placed = (first, placement.generation)
-                wave.extents = tuple(self._memory.extent(buffer, member) for buffer, member, _ in wanted)
+                wave.extents = (
+                    *(self._memory.extent(buffer, member) for buffer, member, _ in wanted),
+                    *(self._memory.image(buffer, member, view) for buffer, member, view in images),
+                )
             else:
                 placement.touch(wave.extents)
             if self._verifier is not None and is_split and len(arrangement.waves) == 1:
@@ -113,16 +117,19 @@ class Launcher:
         """Decode the arguments, and arrange the launch if no other with the same ranges was."""
         values = decode_arguments(kernel.model, launch)
         buffers = {
-            v.buffer: self._memory.buffer(v.buffer) for v in values if isinstance(v, Pointer) and v.buffer
+            v.buffer: self._memory.buffer(v.buffer)
+            for v in values
+            if isinstance(v, Image) or (isinstance(v, Pointer) and v.buffer)
         }
+        image_nbytes = _image_nbytes(kernel.model.name, values, buffers)
         # One member needs no ranges: everything is on it anyway, if it fits.
         capacity = self._memory.placement.heaps[0].capacity
-        needed = sum(buffer.nbytes + GRANULE_NBYTES for buffer in buffers.values())
+        needed = sum(buffer.nbytes + GRANULE_NBYTES for buffer in buffers.values()) + image_nbytes
         is_trivial = len(self._devices) == 1 and needed <= capacity
         shaping = frozenset() if is_trivial else kernel.shaping
         shape = tuple(
             [
-                None if isinstance(value, bytes) and index not in shaping else value
+                None if isinstance(value, bytes | Sampler) and index not in shaping else value
                 for index, value in enumerate(values)
             ]
         )
@@ -133,7 +140,7 @@ class Launcher:
             arrangement = None
         if arrangement is None:
             maps = WholeAccess(kernel.model) if is_trivial else kernel.maps
-            arrangement = self._arrange(kernel, maps, launch, values, buffers)
+            arrangement = self._arrange(kernel, maps, launch, values, buffers, image_nbytes)
             kernel.keep_arrangement(key, arrangement)
         return Binding(arrangement, values)
 
@@ -144,15 +151,16 @@ class Launcher:
         launch: Launch,
         values: tuple[ArgumentValue, ...],
         buffers: dict[int, VirtualBuffer],
+        image_nbytes: int,
     ) -> Arrangement:
-        """Cut the NDRange, find what each piece needs."""
+        """Cut the NDRange, find what each piece needs.  ``image_nbytes``: see ``_image_nbytes``."""
         model = kernel.model
         local = launch.local_size or model.required_work_group_size or choose_local_size(launch.global_size)
         try:
             ndrange = NDRange(launch.work_dim, launch.offset, launch.global_size, local)
         except ValueError as cause:
             raise ClError(Status.INVALID_WORK_GROUP_SIZE, f"{model.name}: {cause}") from cause
-        capacities = [heap.capacity for heap in self._memory.placement.heaps]
+        capacities = [heap.capacity - image_nbytes for heap in self._memory.placement.heaps]
         access = maps.bind(
             ndrange,
             tuple(value if isinstance(value, bytes) else None for value in values),
@@ -248,6 +256,16 @@ def _unsafe(waves: Sequence[Wave]) -> str:
     if any(wave.plan.combines_in(wave.mapped) for wave in waves):
         return "updates atomically what is larger than a member's memory"
     return ""
+
+
+def _image_nbytes(kernel: str, values: Sequence[ArgumentValue], buffers: dict[int, VirtualBuffer]) -> int:
+    """What copies of all images of a launch take on a member.  Raises ClError for one outside its buffer."""
+    found = {(value.buffer, value.view) for value in values if isinstance(value, Image)}
+    for buffer_id, view in found:
+        nbytes = buffers[buffer_id].nbytes
+        what = f"{kernel}: an image at [{view.over.start}, {view.over.stop}) of {nbytes} bytes"
+        require(view.over.stop <= nbytes, Status.INVALID_KERNEL_ARGS, what)
+    return sum(view.shape.nbytes for _, view in found)
 
 
 def choose_local_size(global_size: Int3, limit: int = LOCAL_ITEMS_MAX) -> Int3:

@@ -13,8 +13,9 @@ from sdi.atomics import Update
 from sdi.clc.model import Argument, KernelModel
 from sdi.intervals import ByteRange, RangeSet
 from sdi.ndrange import GroupBox
-from sdi.runtime.arguments import ArgumentValue, Pointer
+from sdi.runtime.arguments import ArgumentValue, Image, Pointer
 from sdi.sampling.model import AccessRange, BoundAccess, Precision
+from sdi.vmem.buffer import ImageView
 from sdi.vmem.directory import member_memory
 from sdi.vmem.memory import VirtualBuffer
 
@@ -79,11 +80,26 @@ class BufferPlan:
 
 
 @dataclass(frozen=True, slots=True)
+class ImagePlan:
+    """One image that a launch uses, under all arguments that name it.
+
+    ``needs[k]``, ``writes[k]``: bytes of its root buffer that box k may read or write through it; all of
+    them are in the buffer's plan too.  What may be written is needed: pixels may keep their values.
+    """
+
+    buffer: VirtualBuffer
+    view: ImageView
+    needs: tuple[RangeSet, ...]
+    writes: tuple[RangeSet, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class LaunchPlan:
     """A cut with all that follows from it."""
 
     boxes: tuple[GroupBox, ...]
     buffers: tuple[BufferPlan, ...]
+    images: tuple[ImagePlan, ...] = ()
 
     @property
     def merged_nbytes(self) -> int:
@@ -165,13 +181,50 @@ def make_plan(
             other = piece.get(pointer.buffer)
             piece[pointer.buffer] = one if other is None else other.union(one)
         gathered.append(piece)
+    images = _image_plans(model, values, boxes, buffers)
+    for image in images:
+        for piece, needs, writes in zip(gathered, image.needs, image.writes, strict=True):
+            one = _Gathered(needs, _EMPTY, writes)
+            other = piece.get(image.buffer.id)
+            piece[image.buffer.id] = one if other is None else other.union(one)
+    named = [
+        *((index, pointer.buffer) for index, pointer in pointers),
+        *((index, value.buffer) for index, value in enumerate(values) if isinstance(value, Image)),
+    ]
     return LaunchPlan(
         boxes,
         tuple(
-            _buffer_plan(model, pointers, buffer, [piece[buffer_id] for piece in gathered])
+            _buffer_plan(model, named, buffer, [piece[buffer_id] for piece in gathered])
             for buffer_id, buffer in buffers.items()
         ),
+        images,
     )
+
+
+def _image_plans(
+    model: KernelModel,
+    values: Sequence[ArgumentValue],
+    boxes: tuple[GroupBox, ...],
+    buffers: dict[int, VirtualBuffer],
+) -> tuple[ImagePlan, ...]:
+    """Every piece may read all of an image that is read, and write all of one that is written."""
+    found: dict[tuple[int, ImageView], tuple[bool, bool]] = {}
+    for argument, value in zip(model.arguments, values, strict=True):
+        if isinstance(value, Image):
+            reads, writes = found.get((value.buffer, value.view), (False, False))
+            found[value.buffer, value.view] = (reads or argument.reads, writes or argument.writes)
+    plans = []
+    for (buffer_id, view), (reads, writes) in found.items():
+        whole = RangeSet((view.over,))
+        plans.append(
+            ImagePlan(
+                buffers[buffer_id],
+                view,
+                (whole if reads or writes else _EMPTY,) * len(boxes),
+                (whole if writes else _EMPTY,) * len(boxes),
+            )
+        )
+    return tuple(plans)
 
 
 def candidate_plans(
@@ -226,12 +279,12 @@ def _moved(ranges: RangeSet, offset: int) -> RangeSet:
 
 def _buffer_plan(
     model: KernelModel,
-    pointers: Sequence[tuple[int, Pointer]],
+    named: Sequence[tuple[int, int]],
     buffer: VirtualBuffer,
     pieces: Sequence[_Gathered],
 ) -> BufferPlan:
     writes = [piece.exact.union(piece.may) for piece in pieces]
-    arguments = [model.arguments[index] for index, pointer in pointers if pointer.buffer == buffer.id]
+    arguments = [model.arguments[index] for index, buffer_id in named if buffer_id == buffer.id]
     cause = f"{model.name}: {', '.join([argument.name for argument in arguments])}"
     shared = _shared(writes)
     combined: tuple[MergedRange, ...] = ()

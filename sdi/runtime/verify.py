@@ -15,16 +15,18 @@ import numpy as np
 
 from sdi.clc import pack_hidden
 from sdi.clc.model import KernelModel
-from sdi.devices.base import BoundArgument, BoundKernel, DeviceBuffer, LocalBytes
+from sdi.devices.base import BoundArgument, BoundKernel, DeviceBuffer, DeviceImage, LocalBytes
+from sdi.devices.image import Sampler, Slabs
 from sdi.devices.join import join
 from sdi.devices.ticket import Ticket, completed
 from sdi.errors import ClError, Status
 from sdi.intervals import ByteRange
 from sdi.ndrange import GroupBox
-from sdi.runtime.arguments import LocalSize, Pointer
+from sdi.runtime.arguments import Image, LocalSize, Pointer
 from sdi.runtime.counters import Counters
 from sdi.runtime.difference import Difference, first_difference, locate_argument
 from sdi.runtime.programs import Binding, Build, Kernel
+from sdi.vmem.buffer import ImageView
 from sdi.vmem.directory import HOST
 from sdi.vmem.memory import VirtualBuffer, VirtualMemory
 
@@ -40,11 +42,13 @@ _CONST = 1
 class _Shadow:
     """What the second run of launches on one root buffer works on.
 
-    ``device_buffer``: its copy of the buffer.  ``before``, ``after``: arena offsets of the bytes from before
-    the launch and from after the whole run; None until a launch may write the buffer.
+    ``device_buffer``: its copy of the buffer; ``images``: views of that.  ``before``, ``after``: arena
+    offsets of the bytes from before the launch and from after the whole run; None until a launch may write
+    the buffer.
     """
 
     device_buffer: DeviceBuffer
+    images: dict[ImageView, DeviceImage] = field(default_factory=dict)
     before: int | None = None
     after: int | None = None
 
@@ -99,6 +103,10 @@ class Verifier:
         compared = _written(kernel.model, binding, buffers)
         try:
             shadows = {b.id: self._shadow(b, written=b in compared) for b in buffers}
+            for image in binding.arrangement.plan.images:
+                views = shadows[image.buffer.id].images
+                if image.view not in views:
+                    views[image.view] = self._device.create_image(image.view.shape)
         except ClError as error:
             _log.warning("kernel '%s' is not verified: %s", kernel.model.name, error)
             return run()
@@ -147,6 +155,8 @@ class Verifier:
 
         def free() -> None:
             self._device.free(shadow.device_buffer)
+            for image in shadow.images.values():
+                self._device.free_image(image)
             for offset in (shadow.before, shadow.after):
                 if offset is not None:
                     self._memory.arena.free(offset)
@@ -215,11 +225,25 @@ class Verifier:
         return self._device.upload(self._view(buffer, shadow.before), shadow.device_buffer, 0, waits)
 
     def _run_box(self, check: _Check, box: GroupBox, waits: list[Ticket]) -> Ticket:
-        """Run some work-groups on the shadows."""
-        ndrange = check.binding.arrangement.ndrange
+        """Run some work-groups on the shadows; done when what they wrote is in the shadows' linear bytes."""
+        ndrange, images = check.binding.arrangement.ndrange, check.binding.arrangement.plan.images
+        for image in images:
+            shadow, whole = check.shadows[image.buffer.id], Slabs(0, image.view.shape.num_slabs)
+            pixels = shadow.images[image.view]
+            waits = [
+                *waits,
+                self._device.set_pixels(shadow.device_buffer, image.view.offset, pixels, whole, waits),
+            ]
         ticket = self._device.launch(
             self._bind(check, box), box.extent, ndrange.local_size, ndrange.work_dim, waits
         )
+        for image in images:
+            shadow, whole = check.shadows[image.buffer.id], Slabs(0, image.view.shape.num_slabs)
+            if image.writes[0]:
+                pixels = shadow.images[image.view]
+                ticket = self._device.get_pixels(
+                    pixels, whole, shadow.device_buffer, image.view.offset, [ticket]
+                )
         self._device.flush()
         return ticket
 
@@ -236,7 +260,9 @@ class Verifier:
                     arguments.append(check.shadows[value.buffer].device_buffer)
                 case LocalSize():
                     arguments.append(LocalBytes(value.nbytes))
-                case bytes():
+                case Image():
+                    arguments.append(check.shadows[value.buffer].images[value.view])
+                case bytes() | Sampler():
                     arguments.append(value)
         model = check.kernel.model
         arguments.append(pack_hidden(model, check.binding.arrangement.ndrange, box, shifts))
@@ -328,14 +354,17 @@ def _written(model: KernelModel, binding: Binding, buffers: list[VirtualBuffer])
     ids = {
         value.buffer
         for argument, value in zip(model.arguments, binding.values, strict=True)
-        if isinstance(value, Pointer)
-        and (argument.writes or argument.atomic or not argument.type_qualifier & _CONST)
+        if (
+            isinstance(value, Pointer)
+            and (argument.writes or argument.atomic or not argument.type_qualifier & _CONST)
+        )
+        or (isinstance(value, Image) and argument.writes)
     }
     return [buffer for buffer in buffers if buffer.id in ids]
 
 
 def _names(value: object, buffer_id: int) -> bool:
-    return isinstance(value, Pointer) and value.buffer == buffer_id
+    return isinstance(value, Pointer | Image) and value.buffer == buffer_id
 
 
 def _over(tickets: Iterable[Ticket]) -> Ticket:

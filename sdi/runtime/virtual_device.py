@@ -152,28 +152,35 @@ class VirtualDevice:
 
     def _fill(self, command: Fill) -> Steps[Ticket]:
         """On the member if there is only one, else in the arena."""
-        over = command.over
+        rectangle = command.rectangle
+        over = rectangle.bounds
         buffer = self._buffer(command.buffer, over)
         memory, pattern = self._memory, command.pattern
-        if len(memory.devices) == 1 and memory.coherence == "lazy" and memory.placement.fits(0, over):
+        is_alone = len(memory.devices) == 1 and memory.coherence == "lazy"
+        if is_alone and rectangle.contiguous and memory.placement.fits(0, over):
             while waits := memory.placement.reserve([(buffer, 0, over)]):
                 yield waits
             return memory.fill_on_member(0, buffer, over, pattern)
-        target = memory.host_array(buffer, over).reshape(-1, len(pattern))
+        if not rectangle.contiguous:
+            memory.fetch_host(buffer, over)
+        target = memory.host_array(buffer, over)
 
         def fill() -> None:
-            target[:] = np.frombuffer(pattern, np.uint8)
+            value = np.frombuffer(pattern, np.uint8)
+            for row in [slice(0, over.nbytes)] if rectangle.contiguous else _rows(rectangle):
+                target[row].reshape(-1, len(pattern))[:] = value
 
-        ticket = memory.run_on_host(fill, buffer.hazards[HOST].before_write(over))
+        hazards = buffer.hazards[HOST]
+        ticket = memory.run_on_host(fill, [*hazards.before_read(over), *hazards.before_write(over)])
         memory.write_host(buffer, over, ticket)
         return ticket
 
     def _map(self, command: Map) -> Work:
-        over = command.over
+        over = command.rectangle.bounds
         buffer = self._buffer(command.buffer, over)
         mapped = Ticket()
         waits: list[Ticket] = []
-        if command.fetch:
+        if command.fetch or not command.rectangle.contiguous:
             waits += self._memory.read_host(buffer, over, mapped)
         if command.for_writing:
             waits += [t for t in self._memory.write_host(buffer, over, mapped) if t is not mapped]
@@ -182,9 +189,14 @@ class VirtualDevice:
     def _unmap(self, command: Unmap) -> Work:
         if not command.wrote:
             return Work([])
-        buffer = self._buffer(command.buffer, command.over)
+        rectangle = command.rectangle
+        buffer = self._buffer(command.buffer, rectangle.bounds)
         unmapped = Ticket()
-        return _host_work(unmapped, self._memory.write_host(buffer, command.over, unmapped), command.transfer)
+        waits: list[Ticket] = []
+        # Row by row: a kernel may have written what lies between them since the region was mapped.
+        for row in [rectangle] if rectangle.contiguous else _row_rectangles(rectangle):
+            waits += [t for t in self._memory.write_host(buffer, row.bounds, unmapped) if t is not unmapped]
+        return _host_work(unmapped, waits, command.transfer)
 
 
 def _host_work(ticket: Ticket, waits: list[Ticket], transfer: bool) -> Work:
@@ -205,6 +217,13 @@ def _homes(buffer: VirtualBuffer, over: ByteRange) -> list[tuple[int, ByteRange]
         else:
             found.append((memory, part))
     return found if len(found) <= _HOMES_MAX else [(HOST, over)]
+
+
+def _row_rectangles(rectangle: Rectangle) -> Iterator[Rectangle]:
+    """The rows of ``rectangle``, each of them alone."""
+    nbytes = rectangle.region[0]
+    for row in _rows(rectangle):
+        yield Rectangle(rectangle.offset + row.start, (nbytes, 1, 1), nbytes, nbytes)
 
 
 def _rows(rectangle: Rectangle) -> Iterator[slice]:

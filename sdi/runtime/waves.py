@@ -14,11 +14,11 @@ from sdi.intervals import ByteRange
 from sdi.ndrange import GroupBox, Int3
 from sdi.partition.slabs import cut
 from sdi.runtime.plan import BufferPlan, LaunchPlan
-from sdi.vmem.buffer import Extent, VirtualBuffer
+from sdi.vmem.buffer import Extent, ImageCopy, VirtualBuffer
 from sdi.vmem.directory import State
 from sdi.vmem.hazards import Use
 from sdi.vmem.memory import Transfer
-from sdi.vmem.placement import GRANULE_NBYTES, Wanted, rounded
+from sdi.vmem.placement import GRANULE_NBYTES, Wanted, WantedImage, rounded
 
 WAVES_MAX = 1024
 
@@ -29,14 +29,23 @@ MakePlan = Callable[[tuple[GroupBox, ...]], LaunchPlan]
 class Bound:
     """A kernel with its arguments set on one member.
 
-    ``extents``: what the arguments name.  ``uses``: the wave's for this member.
+    ``extents``, ``images``: what the arguments name.  ``uses``: the wave's for this member;
+    ``image_uses``: those of the images' pixels.
     ``generation``: of the placement when these extents were last seen to be the buffers' own.
     """
 
     kernel: BoundKernel
     extents: tuple[tuple[VirtualBuffer, Extent], ...]
+    images: tuple[tuple[VirtualBuffer, ImageCopy], ...]
     uses: tuple[Use, ...]
+    image_uses: tuple[Use, ...]
     generation: int
+
+    def is_right_on(self, member: int) -> bool:
+        """Whether what the arguments name is still the buffers' own."""
+        return all(buffer.extents[member] is extent for buffer, extent in self.extents) and all(
+            buffer.images.get((member, copy.view)) is copy for buffer, copy in self.images
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,10 +80,11 @@ class Wave:
     steps: dict[States, Step] = field(default_factory=dict)
     is_repeatable: bool = field(init=False)
     placed: tuple[int, int] = (-1, -1)
-    extents: tuple[Extent, ...] = ()
+    extents: tuple[Extent | ImageCopy, ...] = ()
 
     def __post_init__(self) -> None:
-        self.is_repeatable = not self.mapped and not any(used.merged for used in self.plan.buffers)
+        merges = any(used.merged for used in self.plan.buffers)
+        self.is_repeatable = not (self.mapped or merges or self.plan.images)
 
     def places(self, first: int) -> list[Wanted]:
         """``wanted`` with the members' numbers."""
@@ -86,6 +96,10 @@ class Wave:
                     over = extent.over if extent else ByteRange(0, min(GRANULE_NBYTES, buffer.nbytes))
                 found.append((buffer, first + k, over))
         return found
+
+    def images(self, first: int) -> list[WantedImage]:
+        """The images of which every member of this wave needs a copy."""
+        return [(i.buffer, first + k, i.view) for i in self.plan.images for k in self.members]
 
 
 def make_waves(

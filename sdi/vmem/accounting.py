@@ -30,7 +30,7 @@ class Events:
     too; ``spills``: those that had to be copied to the host first.  ``moves``: device buffers replaced by
     others of another extent.  ``waves``: launches' parts beyond the first, issued because not all fitted.
     ``holds``: times that issuing stood still for memory.  ``mapped``: buffers used in the arena by members
-    that can't hold them.
+    that can't hold them.  ``image_...``: linear bytes that went to opaque images and back.
     """
 
     twins: int = 0
@@ -44,6 +44,8 @@ class Events:
     waves: int = 0
     holds: int = 0
     mapped: int = 0
+    image_refreshed_nbytes: int = 0
+    image_written_nbytes: int = 0
 
 
 @dataclass(slots=True)

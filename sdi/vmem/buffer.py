@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from sdi.devices.base import DeviceBuffer
+from sdi.devices.base import DeviceBuffer, DeviceImage
+from sdi.devices.image import ImageShape
 from sdi.intervals import ByteRange
 from sdi.vmem.directory import Directory
 from sdi.vmem.hazards import Hazards
@@ -29,12 +30,40 @@ class Extent:
         return self.over.start <= over.start and over.stop <= self.over.stop
 
 
+@dataclass(frozen=True, slots=True)
+class ImageView:
+    """Bytes of a root buffer as pixels, the first of them at ``offset``."""
+
+    offset: int
+    shape: ImageShape
+
+    @property
+    def over(self) -> ByteRange:
+        """From the first pixel's first byte to the last one's last."""
+        return ByteRange(self.offset, self.offset + self.shape.span_nbytes)
+
+
+@dataclass(slots=True, eq=False)
+class ImageCopy:
+    """An opaque copy of a view on one member: its ``number`` in the directory, accesses by root offsets.
+
+    ``used``: when a launch last wanted it.
+    """
+
+    device_image: DeviceImage
+    view: ImageView
+    number: int
+    hazards: Hazards
+    used: int = 0
+
+
 @dataclass(slots=True, eq=False)
 class VirtualBuffer:
     """``nbytes`` bytes at ``offset`` in the arena, and at most one extent per member.
 
     A member is a holder (see ``directory``) only of bytes in its extent.  ``mapped``: the arena's own bytes
-    as device buffers, by member.  ``on_release``: told the buffer's id when it goes.
+    as device buffers, by member.  ``images``: opaque copies by member and view.  ``on_release``: told the
+    buffer's id when it goes.
     """
 
     id: int
@@ -44,6 +73,7 @@ class VirtualBuffer:
     hazards: list[Hazards]
     extents: list[Extent | None]
     mapped: dict[int, DeviceBuffer] = field(default_factory=dict)
+    images: dict[tuple[int, ImageView], ImageCopy] = field(default_factory=dict)
     on_release: set[Callable[[int], None]] = field(default_factory=set)
     whole: ByteRange = field(init=False)
 

@@ -44,22 +44,27 @@ class Directory:
     """Holders of one root buffer of ``nbytes`` bytes, which starts undefined, or ``defined`` on the host.
 
     A byte always has at least one holder (the host, for undefined bytes).  Describes the state after all
-    issued actions.  Owned by: sdi-scheduler.
+    issued actions.  Opaque copies (images, whose layout only a driver knows) are no holders: bytes that
+    these changed are written back at once, and every other write makes them old.  Owned by: sdi-scheduler.
     """
 
-    __slots__ = ("_holders", "_state", "_states", "nbytes")
+    __slots__ = ("_copies", "_holders", "_state", "_states", "nbytes")
 
     def __init__(self, nbytes: int, defined: bool = False) -> None:
         self.nbytes = nbytes
         self._holders = RangeMap[int](nbytes, 1 << HOST | (0 if defined else _UNDEFINED))
+        self._copies: RangeMap[int] | None = None
         self._state: State | None = None  # what _holders is, if that is known
         self._states: OrderedDict[object, State] = OrderedDict()
 
     def state(self) -> State | None:
         """The present state, to compare by identity and to ``enter`` again; None if it is too fine for that.
 
-        A launch that is repeated finds its buffers in the same few states again and again.
+        None too where there are opaque copies, of which a state says nothing.  A launch that is repeated
+        finds its buffers in the same few states again and again.
         """
+        if self._copies is not None:
+            return None
         if self._state is None and len(self._holders) <= _STATE_INTERVALS_MAX:
             key = self._holders.key()
             known = self._states.setdefault(key, self._holders)
@@ -146,13 +151,34 @@ class Directory:
         return stale
 
     def wrote(self, memory: int, over: ByteRange) -> None:
-        """``memory`` is the only holder of ``over`` from now on."""
+        """``memory`` is the only holder of ``over`` from now on; opaque copies of these bytes are old."""
         self._changing().assign(over, 1 << memory)
+        if self._copies is not None:
+            self._copies.assign(over, 0)
 
     def copied(self, memory: int, over: ByteRange) -> None:
         """``memory`` holds ``over`` too from now on."""
         bit = 1 << memory
         self._changing().update(over, lambda mask: mask | bit)
+
+    def copied_opaquely(self, number: int, over: ByteRange) -> None:
+        """The opaque copy ``number`` (an image on a member) agrees with ``over`` from now on."""
+        if self._copies is None:
+            self._copies = RangeMap[int](self.nbytes, 0)
+        self._copies.update(over, lambda mask: mask | 1 << number)
+
+    def old_in(self, number: int, over: ByteRange) -> list[ByteRange]:
+        """The parts of ``over`` with which the opaque copy ``number`` may disagree."""
+        if self._copies is None:
+            return [over]
+        bit = 1 << number
+        return coalesce(part for part, mask in self._copies.items(over) if not mask & bit)
+
+    def dropped_opaquely(self, number: int) -> None:
+        """The opaque copy ``number`` is gone; another one may have its number."""
+        if self._copies is not None:
+            keep = ~(1 << number)
+            self._copies.update(ByteRange(0, self.nbytes), lambda mask: mask & keep)
 
     def define(self) -> None:
         """Undefined bytes become what the arena holds: one value for all memories."""

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from sdi.devices.base import Device, DeviceBuffer
+from sdi.devices.base import Device, DeviceBuffer, DeviceImage
+from sdi.devices.image import ImageShape
 from sdi.devices.join import join
 from sdi.devices.ticket import Ticket
 from sdi.errors import ClError
@@ -20,10 +21,11 @@ _SLACK_SHARE, _SLACK_NBYTES = 8, 1 << 12
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Block:
-    """A device buffer of ``nbytes``."""
+    """A device buffer of ``nbytes``, or an image's pixels."""
 
-    device_buffer: DeviceBuffer
+    device_buffer: DeviceBuffer | None
     nbytes: int
+    image: DeviceImage | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,13 +75,22 @@ class MemberHeap:
                 self._pool.remove(best)
                 self._pool_nbytes -= best.nbytes
                 return best
+        return self._make(nbytes, lambda: Block(self._device.allocate(nbytes), nbytes))
+
+    def take_image(self, shape: ImageShape) -> Block | None:
+        """A new image, or None while there is no room."""
+        self._reap()
+        nbytes = shape.nbytes
+        return self._make(nbytes, lambda: Block(None, nbytes, self._device.create_image(shape)))
+
+    def _make(self, nbytes: int, make: Callable[[], Block]) -> Block | None:
         if nbytes > self.available:
             return None
         while self._pool and self.capacity - self._device.memory_in_use() < nbytes:
             self._free(self._pool.pop(0))
         while True:
             try:
-                made = Block(self._device.allocate(nbytes), nbytes)
+                made = make()
             except ClError as error:
                 self.refusal = str(error)
                 if not self._pool:
@@ -117,6 +128,10 @@ class MemberHeap:
                 self._keep(item.block)
 
     def _keep(self, block: Block) -> None:
+        if block.image is not None:
+            self._device.free_image(block.image)
+            return
+        assert block.device_buffer is not None
         if self.tight or self._pool_nbytes + block.nbytes > min(self.capacity // POOL_SHARE, POOL_NBYTES):
             self._device.free(block.device_buffer)
         else:
@@ -125,5 +140,6 @@ class MemberHeap:
 
     def _free(self, block: Block) -> None:
         """Free a block that was in the pool."""
+        assert block.device_buffer is not None
         self._pool_nbytes -= block.nbytes
         self._device.free(block.device_buffer)

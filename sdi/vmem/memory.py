@@ -17,13 +17,14 @@ from sdi.devices.base import Device, DeviceBuffer
 from sdi.devices.join import join
 from sdi.devices.ticket import Ticket
 from sdi.errors import ClError, Status
-from sdi.intervals import ByteRange
+from sdi.intervals import ByteRange, RangeSet
 from sdi.vmem.accounting import Accounting, BytesMoved
 from sdi.vmem.arena import Arena
-from sdi.vmem.buffer import Extent, VirtualBuffer
+from sdi.vmem.buffer import Extent, ImageCopy, ImageView, VirtualBuffer
 from sdi.vmem.directory import HOST, Copy, Directory, member_memory
 from sdi.vmem.hazards import Hazards, Use
 from sdi.vmem.host import HostWorker
+from sdi.vmem.images import LinearBytes, refresh, write_back
 from sdi.vmem.links import MEASURED_NBYTES, Links
 from sdi.vmem.merge import Bytes, MergeResult, merge_diffs, merge_updates
 from sdi.vmem.placement import Placement
@@ -122,6 +123,42 @@ class VirtualMemory:
             found = buffer.mapped[member] = self.devices[member].adopt(self.host_view(buffer, buffer.whole))
             self.accounting.events.mapped += 1
         return found
+
+    def image(self, buffer: VirtualBuffer, member: int, view: ImageView) -> ImageCopy:
+        """The opaque copy of a view on a member; the caller has reserved one."""
+        return buffer.images[member, view]
+
+    def refresh_image(
+        self, buffer: VirtualBuffer, member: int, view: ImageView, needs: RangeSet, mapped: bool
+    ) -> None:
+        """Make the pixels in ``needs``, whose linear bytes are current there, current in the opaque copy."""
+        copy, linear = self.image(buffer, member, view), self._linear(buffer, member, mapped)
+        self.accounting.events.image_refreshed_nbytes += refresh(
+            self.devices[member], buffer, copy, linear, needs
+        )
+
+    def write_image_back(
+        self, buffer: VirtualBuffer, member: int, view: ImageView, writes: RangeSet, mapped: bool
+    ) -> list[Ticket]:
+        """Bring what a kernel may have written to the opaque copy to the linear bytes."""
+        copy, linear = self.image(buffer, member, view), self._linear(buffer, member, mapped)
+        self.accounting.events.image_written_nbytes += writes.nbytes
+        tickets = write_back(self.devices[member], copy, linear, writes)
+        self.devices[member].flush()
+        return tickets
+
+    def image_is_current(self, buffer: VirtualBuffer, member: int, view: ImageView, writes: RangeSet) -> None:
+        """The linear bytes ``writes`` have their last values from this opaque copy."""
+        memory = member_memory(member)
+        for over in writes.ranges:
+            if buffer.directory.is_current(memory, over):
+                buffer.directory.copied_opaquely(self.image(buffer, member, view).number, over)
+
+    def _linear(self, buffer: VirtualBuffer, member: int, mapped: bool) -> LinearBytes:
+        if mapped:
+            return LinearBytes(self.mapped(buffer, member), 0, buffer.hazards[HOST])
+        extent, hazards = self.extent(buffer, member), buffer.hazards[member_memory(member)]
+        return LinearBytes(extent.device_buffer, extent.over.start, hazards)
 
     def fetch_host(self, buffer: VirtualBuffer, over: ByteRange) -> None:
         """Make ``over`` current in the arena; readers wait through the host's hazards."""
@@ -225,12 +262,14 @@ class VirtualMemory:
         self,
         buffer: VirtualBuffer,
         over: ByteRange,
-        launched: Sequence[tuple[int, Ticket]],
+        launched: Sequence[tuple[int, Sequence[Ticket]]],
         unit_nbytes: int,
         smallest_nbytes: int,
         update: Update | None = None,
     ) -> Ticket:
-        """Bring home what several members wrote to ``over`` in one launch: ``launched`` is (member, ticket).
+        """Bring home what several members wrote to ``over`` in one launch.
+
+        ``launched``: each member, and what is done when it has written.
 
         The arena and all of these members held the same bytes before the launch (the twin).  With ``update``
         they all changed them by that, each on its own copy.
@@ -246,7 +285,7 @@ class VirtualMemory:
                 extent.device_buffer,
                 over.start - extent.over.start,
                 self.arena.view(at, over.nbytes),
-                [launch],
+                launch,
             )
             hazards.read_by(over, ticket)
             downloads.append(ticket)

@@ -13,8 +13,9 @@ from sdi.devices.ticket import Ticket
 from sdi.errors import ClError, Status
 from sdi.intervals import ByteRange
 from sdi.vmem.accounting import Accounting
-from sdi.vmem.buffer import Extent, VirtualBuffer
+from sdi.vmem.buffer import Extent, ImageCopy, ImageView, VirtualBuffer
 from sdi.vmem.directory import member_memory
+from sdi.vmem.hazards import Hazards
 from sdi.vmem.heap import Block, MemberHeap
 
 GRANULE_NBYTES = 4096
@@ -25,6 +26,8 @@ _ATTEMPTS = 4
 
 Wanted = tuple[VirtualBuffer, int, ByteRange]
 """A buffer, a member, and the bytes that must have a place there."""
+WantedImage = tuple[VirtualBuffer, int, ImageView]
+"""A buffer, a member, and the view of which there must be an opaque copy."""
 
 
 def rounded(over: ByteRange, nbytes: int) -> ByteRange:
@@ -53,6 +56,8 @@ class Placement:
         self.generation = 0
         self._clock = 0
         self._placed: list[dict[int, VirtualBuffer]] = [{} for _ in devices]
+        self._images: list[dict[tuple[int, ImageView], VirtualBuffer]] = [{} for _ in devices]
+        self._kept_images: frozenset[tuple[int, ImageView]] = frozenset()
         peaks = accounting.peak_nbytes
 
         def heap(member: int) -> MemberHeap:
@@ -63,14 +68,15 @@ class Placement:
 
         self.heaps = [heap(member) for member in range(len(devices))]
 
-    def reserve(self, wanted: Sequence[Wanted]) -> list[Ticket]:
-        """Give all of ``wanted`` a place.  Empty: done; else ask again once the tickets are done.
+    def reserve(self, wanted: Sequence[Wanted], images: Sequence[WantedImage] = ()) -> list[Ticket]:
+        """Give all of ``wanted`` and ``images`` a place.  Empty: done; else ask again once the tickets are.
 
         Buffers that are not wanted may lose their place: those whose bytes others hold too first, then
         those that have to be copied to the host, each least recently used first.  Raises ClError when all
         that is wanted on a member at a time is more than it can hold.
         """
         self._clock += 1
+        self._kept_images = frozenset((buffer.id, view) for buffer, _, view in images)
         for attempt in range(_ATTEMPTS):
             missing: dict[int, list[tuple[VirtualBuffer, ByteRange]]] = {}
             for buffer, member, over in wanted:
@@ -82,7 +88,7 @@ class Placement:
             if not missing:
                 for heap in self.heaps:
                     heap.tight = False
-                return []
+                return self._reserve_images(wanted, images)
             waits: list[Ticket] = []
             for member, parts in missing.items():
                 if attempt and not self.heaps[member].tight:
@@ -100,7 +106,7 @@ class Placement:
         )
         raise ClError(Status.MEM_OBJECT_ALLOCATION_FAILURE, asked)
 
-    def touch(self, extents: Iterable[Extent]) -> None:
+    def touch(self, extents: Iterable[Extent | ImageCopy]) -> None:
         """These are in use again."""
         self._clock += 1
         for extent in extents:
@@ -111,10 +117,43 @@ class Placement:
         return over.nbytes + 2 * GRANULE_NBYTES <= self.heaps[member].capacity // 2
 
     def discard(self, buffer: VirtualBuffer) -> None:
-        """The buffer is released: its extents go once everything issued on them is done."""
+        """The buffer is released: its extents and images go once everything issued on them is done."""
+        for member, view in list(buffer.images):
+            self._drop_image(buffer, member, view)
         for member, extent in enumerate(buffer.extents):
             if extent is not None:
                 self._give(buffer, member, extent)
+
+    def _reserve_images(self, wanted: Sequence[Wanted], images: Sequence[WantedImage]) -> list[Ticket]:
+        """Make the opaque copies that are missing; the wanted buffers keep their places."""
+        for buffer, member, view in images:
+            copy = buffer.images.get((member, view))
+            while copy is None:
+                block = self.heaps[member].take_image(view.shape)
+                if block is None:
+                    keep = [b for b, where, _ in wanted if where == member]
+                    waits = self._make_room(member, view.shape.nbytes, [], keep, may_move=False)
+                    if waits:
+                        self._events.holds += 1
+                        return waits
+                    continue
+                assert block.image is not None
+                taken = {other.number for other in buffer.images.values()}
+                number = next(n for n in range(len(taken) + 1) if n not in taken)
+                copy = ImageCopy(block.image, view, number, Hazards(buffer.nbytes))
+                buffer.images[member, view] = copy
+                self.generation += 1
+                self._images[member][buffer.id, view] = buffer
+            copy.used = self._clock
+        return []
+
+    def _drop_image(self, buffer: VirtualBuffer, member: int, view: ImageView) -> None:
+        """An opaque copy goes once everything issued on it is done; the linear bytes have all it holds."""
+        copy = buffer.images.pop((member, view))
+        self.generation += 1
+        del self._images[member][buffer.id, view]
+        buffer.directory.dropped_opaquely(copy.number)
+        self.heaps[member].give(Block(None, view.shape.nbytes, copy.device_image), copy.hazards.pending())
 
     def _reserve_on(
         self, member: int, parts: Sequence[tuple[VirtualBuffer, ByteRange]], wanted: Sequence[VirtualBuffer]
@@ -152,6 +191,7 @@ class Placement:
 
     def _place(self, buffer: VirtualBuffer, member: int, block: Block, over: ByteRange) -> None:
         """``block`` becomes the buffer's place on the member; what the old one held moves or goes."""
+        assert block.device_buffer is not None
         new = Extent(block.device_buffer, over, block.nbytes, self._clock)
         old = buffer.extents[member]
         if old is None:
@@ -211,15 +251,29 @@ class Placement:
         self.heaps[member].give(Block(extent.device_buffer, extent.nbytes), pending)
 
     def _make_room(
-        self, member: int, nbytes: int, moving: Sequence[VirtualBuffer], wanted: Sequence[VirtualBuffer]
+        self,
+        member: int,
+        nbytes: int,
+        moving: Sequence[VirtualBuffer],
+        wanted: Sequence[VirtualBuffer],
+        may_move: bool = True,
     ) -> list[Ticket]:
         """Take places away until ``nbytes`` can be had; what to wait for until they are free.
 
-        First those of buffers that are not ``wanted``, then those of ``moving``, which get new ones anyway,
-        at last those that are larger than wanted.  Raises ClError when even that is not enough.
+        First images that are not wanted, then places of buffers that are not ``wanted``, then those of
+        ``moving``, which get new ones anyway, at last (if they ``may_move``) those that are larger than
+        wanted.  Raises ClError when even that is not enough.
         """
         heap, memory = self.heaps[member], member_memory(member)
         keep = {id(buffer) for buffer in wanted}
+        idle = [
+            (b.images[member, v].used, b, v)
+            for (i, v), b in self._images[member].items()
+            if (i, v) not in self._kept_images
+        ]
+        for _, buffer, view in sorted(idle, key=lambda item: item[0]):
+            if heap.obtainable < nbytes:
+                self._drop_image(buffer, member, view)
         others = [b for b in self._placed[member].values() if id(b) not in keep]
 
         def worth(buffer: VirtualBuffer) -> tuple[bool, int]:
@@ -232,7 +286,7 @@ class Placement:
                 break
             self._evict(victim, member)
         else:
-            for buffer in (*moving, *wanted):
+            for buffer in (*moving, *wanted) if may_move else ():
                 if heap.obtainable < nbytes and buffer.extents[member] is not None:
                     self._evict(buffer, member)
         if heap.obtainable < nbytes:

@@ -15,6 +15,7 @@ from sdi.icd.generate import generate
 from tests.icd import (
     test_client_door,
     test_client_events,
+    test_client_images,
     test_client_launches,
     test_client_links,
     test_client_memory,
@@ -26,6 +27,7 @@ from tests.icd.test_client_setting import environment, fake_python, library, run
 MODULES = (
     test_client_objects,
     test_client_memory,
+    test_client_images,
     test_client_door,
     test_client_launches,
     test_client_links,
@@ -44,7 +46,10 @@ CASES = [
 def test_program(module: str, name: str, sanitize: bool, tmp_path: Path) -> None:
     if sanitize and name in test_client_session.NOT_SANITIZED:
         pytest.skip("the sanitizers' own locks do not survive a fork among busy threads")
-    run_program(module, name, environment(tmp_path, sanitize))
+    env = environment(tmp_path, sanitize)
+    if name in test_client_images.WITHOUT_IMAGES:
+        env["SDI_FAKE_IMAGES"] = "0"
+    run_program(module, name, env)
 
 
 # -- the service cannot start -------------------------------------------------------------------------

@@ -52,6 +52,7 @@ def objects(cl: Cl) -> tuple[dict[str, int], dict[str, int]]:
     buffer = cl.buffer(context, 64)
     program = cl.program(context, ADD)
     event = cl.event_of("clEnqueueMarkerWithWaitList", queue, 0, None)
+    sampler = cl.make("clCreateSampler", context, 1, 0x1132, 0x1140)
     cl.check(cl.clFinish(queue))
     live = {
         "cl_platform_id": cl.platform(),
@@ -62,18 +63,21 @@ def objects(cl: Cl) -> tuple[dict[str, int], dict[str, int]]:
         "cl_program": program,
         "cl_kernel": cl.kernel(program, "add"),
         "cl_event": event,
+        "cl_sampler": sampler,
     }
     other = cl.context()
     freed = {
         "cl_mem": cl.buffer(other, 64),
         "cl_event": cl.user_event(other),
         "cl_program": cl.source(other, ADD),
+        "cl_sampler": cl.make("clCreateSampler", other, 1, 0x1132, 0x1140),
     }
     freed["cl_command_queue"] = cl.queue(other)
     built = cl.program(context, ADD)
     freed["cl_kernel"] = cl.kernel(built, "add")
     cl.check(cl.clReleaseMemObject(freed["cl_mem"]))
     cl.check(cl.clReleaseEvent(freed["cl_event"]))
+    cl.check(cl.clReleaseSampler(freed["cl_sampler"]))
     cl.check(cl.clReleaseProgram(freed["cl_program"]))
     cl.check(cl.clReleaseCommandQueue(freed["cl_command_queue"]))
     cl.check(cl.clReleaseKernel(freed["cl_kernel"]))

@@ -272,7 +272,7 @@ def fills_repeat_their_pattern(cl: Cl) -> None:
     cl.check(cl.clEnqueueFillBuffer(queue, buffer, b"ab", 2, 4, 8, 0, None, None))
     assert cl.read(queue, buffer, 16) == DATA[:4] + b"ab" * 4 + DATA[12:16]
     record = cl.last("FILL")
-    assert (record["offset"], record["fill_nbytes"], record["pattern_nbytes"]) == (4, 8, 2)
+    assert (record["offset"], record["region"], record["pattern_nbytes"]) == (4, [8, 1, 1], 2)
     assert bytes.fromhex(record["tail"]) == b"ab" + bytes(6)
     assert record["slot"] == 0
 
@@ -290,10 +290,10 @@ def mapping_gives_the_bytes_themselves(cl: Cl) -> None:
     assert cl.number("clGetMemObjectInfo", buffer, 0x1104) == 0
     assert cl.read(queue, buffer, 8, 100) == b"mapped" + DATA[106:108]
     record = cl.last("MAP")
-    expected = {"offset": 100, "map_nbytes": 50, "flags": 3, "transfer": 0, "blocking": 1}
+    expected = {"offset": 100, "region": [50, 1, 1], "flags": 3, "transfer": 0, "blocking": 1}
     assert {k: record[k] for k in expected} == expected
     record = cl.last("UNMAP")
-    expected = {"offset": 100, "map_nbytes": 50, "wrote": 1, "transfer": 0, "slot": 0}
+    expected = {"offset": 100, "region": [50, 1, 1], "wrote": 1, "transfer": 0, "slot": 0}
     assert {k: record[k] for k in expected} == expected
     assert cl.clEnqueueUnmapMemObject(queue, buffer, pointer, 0, None, None) == -30
     assert cl.clEnqueueUnmapMemObject(queue, buffer, None, 0, None, None) == -30

@@ -41,6 +41,7 @@ from sdi.icd.wire import (
     BUILD_REPLY,
     COMMAND,
     COMMANDS,
+    FACT_IMAGE_FORMATS,
     HEADER,
     HEAP_OFFSET,
     INFO_ENTRY,
@@ -87,6 +88,23 @@ FACTS: dict[int, bytes] = {
     0x102F: b"OpenCL 3.0 fake\0",  # VERSION
     0x105E: _u32(3 << 22),  # NUMERIC_VERSION
 }
+ALL_USES = 0xFFFFFF
+IMAGE_FACTS: dict[int, bytes] = {
+    0x1011: _u64(1024),  # IMAGE2D_MAX_WIDTH
+    0x1012: _u64(512),  # IMAGE2D_MAX_HEIGHT
+    0x1013: _u64(256),  # IMAGE3D_MAX_WIDTH
+    0x1014: _u64(128),  # IMAGE3D_MAX_HEIGHT
+    0x1015: _u64(64),  # IMAGE3D_MAX_DEPTH
+    0x1016: _u32(1),  # IMAGE_SUPPORT
+    0x1040: _u64(65536),  # IMAGE_MAX_BUFFER_SIZE
+    0x1041: _u64(32),  # IMAGE_MAX_ARRAY_SIZE
+    FACT_IMAGE_FORMATS: _u32(
+        *(0x10B5, 0x10D2, ALL_USES, 0),  # RGBA, UNORM_INT8
+        *(0x10B0, 0x10DE, ALL_USES, 0),  # R, FLOAT
+        *(0x10B5, 0x10DC, 0x444444, 0),  # RGBA, UNSIGNED_INT32: only read
+    ),
+}
+"""Of a device that has images: all but those with ``SDI_FAKE_IMAGES=0``."""
 
 
 # -- records ------------------------------------------------------------------------------------------
@@ -142,12 +160,16 @@ def _argument(text: str) -> bytes:
     ):
         if word in words:
             kind = meaning
-    kind = {"image2d_t": ArgKind.IMAGE, "sampler_t": ArgKind.SAMPLER}.get(words[-2], kind)
+    if words[-2].startswith("image"):
+        kind = ArgKind.IMAGE
+    elif words[-2] == "sampler_t":
+        kind = ArgKind.SAMPLER
+    access = 0x11A1 if "write_only" in words else 0x11A0 if kind is ArgKind.IMAGE else 0x11A3
     type_name = next(w for w in reversed(words[:-1]) if w != "*") + ("*" if is_pointer else "")
     nbytes = 0 if kind is ArgKind.LOCAL else 8 if kind is not ArgKind.VALUE else _SIZES[type_name]
     qualifiers = 1 if "const" in words else 0
     entry = layout(ARGUMENT_ENTRY).pack(
-        kind, nbytes, _ADDRESSES.get(kind, 0x119E), 0x11A3, qualifiers, len(name), len(type_name)
+        kind, nbytes, _ADDRESSES.get(kind, 0x119E), access, qualifiers, len(name), len(type_name)
     )
     return entry + padded(name.encode()) + padded(type_name.encode())
 
@@ -244,7 +266,7 @@ class Service:
         facts = (
             {int(k): bytes.fromhex(v) for k, v in json.loads(Path(name).read_text()).items()}
             if name
-            else FACTS
+            else FACTS | (IMAGE_FACTS if os.environ.get("SDI_FAKE_IMAGES") != "0" else {})
         )
         entry = layout(INFO_ENTRY)
         body = b"".join(entry.pack(param, len(data)) + padded(data) for param, data in facts.items())
@@ -417,7 +439,7 @@ class Service:
                 self.announce(node, r, r["region"][0] * r["region"][1] * r["region"][2])
                 return None
             case Op.MAP | Op.UNMAP if r["transfer"]:
-                self.announce(node, r, r["map_nbytes"])
+                self.announce(node, r, r["region"][0] * r["region"][1] * r["region"][2])
                 return None
             case Op.COPY:
                 n = r["region"][0]
@@ -427,9 +449,13 @@ class Service:
                     s, t = s + self.buffers[r["source"]], t + self.buffers[r["target"]]
                     arena[t : t + n] = arena[s : s + n]
             case Op.FILL:
-                pattern = tail[: r["pattern_nbytes"]]
-                at = self.buffers[r["buffer"]] + r["offset"]
-                arena[at : at + r["fill_nbytes"]] = pattern * (r["fill_nbytes"] // len(pattern))
+                pattern, n = tail[: r["pattern_nbytes"]], r["region"][0]
+                if r["data_type"]:  # RGBA, UNORM_INT8
+                    color = struct.unpack("<4f", pattern)
+                    pattern = bytes(min(max(round(value * 255), 0), 255) for value in color)
+                for at in rows(r["region"], r["offset"], r["row_pitch"], r["slice_pitch"]):
+                    at += self.buffers[r["buffer"]]
+                    arena[at : at + n] = pattern * (n // len(pattern))
             case Op.NDRANGE:
                 return self.launch(
                     node, self.kernels[r["build"]][r["kernel_index"]], arguments(tail, r["num_args"])

@@ -14,9 +14,12 @@ from sdi.errors import Status
 from sdi.icd.wire import (
     COMMANDS,
     HEADER,
+    IMAGE_ARGUMENT,
     MAX_RECORD_NBYTES,
     REPLIED,
+    SAMPLER_ARGUMENT,
     SLOTS_OFFSET,
+    ArgKind,
     NoticeKind,
     Op,
     layout,
@@ -73,7 +76,7 @@ def test_a_read_is_not_disturbed_by_a_later_launch(serve: Serve) -> None:
     read = client.command(Op.READ, buffer=a, region=[128, 1, 1])
     assert client.notice()[:2] == (NoticeKind.TRANSFER_READY, read)
     launch = client.launch(build, [(a, 0), ints(2)], [32], [4])
-    write = client.command(Op.FILL, b"\0", buffer=a, fill_nbytes=128, pattern_nbytes=1)
+    write = client.command(Op.FILL, b"\0", buffer=a, region=(128, 1, 1), pattern_nbytes=1)
     at = client.offsets[a]
     assert client.slot(write)[0] > 0
     assert client.arena[at : at + 128] == ints(*[1] * 32)
@@ -118,12 +121,12 @@ def test_maps_see_current_bytes_and_unmaps_publish_them(serve: Serve) -> None:
     build, _, _ = client.build(SCALE)
     a = client.buffer(ints(*[1] * 32))
     client.launch(build, [(a, 0), ints(5)], [32], [8])
-    mapped = client.command(Op.MAP, buffer=a, map_nbytes=128, flags=3)
+    mapped = client.command(Op.MAP, buffer=a, region=(128, 1, 1), flags=3)
     assert client.wait(mapped) == 0
     at = client.offsets[a]
     assert client.arena[at : at + 128] == ints(*(5 + i // 8 for i in range(32)))
     client.arena[at : at + 8] = ints(100, 200)
-    client.command(Op.UNMAP, buffer=a, map_nbytes=128, wrote=1)
+    client.command(Op.UNMAP, buffer=a, region=(128, 1, 1), wrote=1)
     client.launch(build, [(a, 0), ints(2)], [32], [8])
     assert client.read(a, 8) == ints(200, 400)
 
@@ -164,8 +167,8 @@ def test_bad_records_get_a_status_and_leave_the_session_alive(serve: Serve) -> N
         (client.command(Op.READ, buffer=a, region=[0, 1, 1]), Status.INVALID_VALUE),
         (client.command(Op.READ, buffer=12345, region=[4, 1, 1]), Status.INVALID_MEM_OBJECT),
         (client.command(Op.MARKER, queue=777), Status.INVALID_COMMAND_QUEUE),
-        (client.command(Op.FILL, b"ab", buffer=a, fill_nbytes=3, pattern_nbytes=2), Status.INVALID_VALUE),
-        (client.command(Op.FILL, buffer=a, fill_nbytes=3, pattern_nbytes=0), Status.INVALID_VALUE),
+        (client.command(Op.FILL, b"ab", buffer=a, region=(3, 1, 1), pattern_nbytes=2), Status.INVALID_VALUE),
+        (client.command(Op.FILL, buffer=a, region=(3, 1, 1), pattern_nbytes=0), Status.INVALID_VALUE),
         (client.launch(build, [(a, 0)], [16], [4]), Status.INVALID_KERNEL_ARGS),
         (client.launch(build, [(a, 0), b"abcdefgh"], [16], [4]), Status.INVALID_ARG_SIZE),
         (client.launch(build, [ints(1), ints(1)], [16], [4]), Status.INVALID_KERNEL_ARGS),
@@ -179,6 +182,77 @@ def test_bad_records_get_a_status_and_leave_the_session_alive(serve: Serve) -> N
     client.finish()
     assert [Status(client.slot(command)[0]) for command, _ in cases] == [status for _, status in cases]
     assert client.read(a, 64) == ints(*range(16))
+
+
+PICTURE = """
+__kernel void look(read_only image2d_t image, sampler_t s, __global float *out) {
+    int2 at = (int2)(get_global_id(0), get_global_id(1));
+    out[at.y * get_global_size(0) + at.x] = read_imagef(image, s, at - 1).x;
+}
+"""
+IMAGE, SAMPLER = layout(IMAGE_ARGUMENT), layout(SAMPLER_ARGUMENT)
+
+
+def picture(*numbers: int) -> tuple[ArgKind, bytes]:
+    """An image as an argument."""
+    return ArgKind.IMAGE, IMAGE.pack(*numbers)
+
+
+def test_images_and_samplers_are_arguments(serve: Serve) -> None:
+    client = serve(3)
+    build, _, _ = client.build(PICTURE)
+    pixels, out = client.buffer(struct.pack("<32f", *range(1, 33))), client.buffer(4 * 24)
+    image = picture(pixels, 8, 0x10F1, 0x10B0, 0x10DE, 0, 6, 4, 1, 28, 112)
+    modes = (ArgKind.SAMPLER, SAMPLER.pack(0, 0x1132, 0x1140, 0))
+    client.launch(build, [image, modes, (out, 0)], [6, 4], [2, 1])
+    expected = [float(3 + 7 * (y - 1) + x - 1) if x and y else 0.0 for y in range(4) for x in range(6)]
+    assert list(struct.unpack("<24f", client.read(out, 96))) == expected
+    client.command(
+        Op.FILL,
+        struct.pack("<4f", 9, 0, 0, 0),
+        buffer=pixels,
+        offset=8,
+        region=(24, 4, 1),
+        row_pitch=28,
+        slice_pitch=112,
+        pattern_nbytes=16,
+        order=0x10B0,
+        data_type=0x10DE,
+    )
+    client.launch(build, [image, modes, (out, 0)], [6, 4], [2, 1])
+    expected = [9.0 if x and y else 0.0 for y in range(4) for x in range(6)]
+    assert list(struct.unpack("<24f", client.read(out, 96))) == expected
+    kept = struct.unpack("<32f", client.read(pixels, 128))
+    assert kept[:2] == (1, 2) and [kept[8 + 7 * y] for y in range(3)] == [9.0 + 7 * y for y in range(3)]
+
+
+def test_damaged_images_and_samplers_are_refused(serve: Serve) -> None:
+    client = serve(2)
+    build, _, _ = client.build(PICTURE)
+    pixels, out = client.buffer(128), client.buffer(4 * 24)
+    good = (pixels, 0, 0x10F1, 0x10B0, 0x10DE, 0, 6, 4, 1, 28, 112)
+    modes = (ArgKind.SAMPLER, SAMPLER.pack(0, 0x1132, 0x1140, 0))
+    bad = [(1, 32), (1, 1 << 63), (2, 0x10F2), (2, 0x10F0), (3, 1), (4, 0x10D4), (6, 0), (6, 1 << 62)]
+    bad += [(7, 0), (7, 5), (7, 1 << 62), (8, 2), (9, 23), (9, 1 << 62), (10, 111)]
+    cases = []
+    for at, value in bad:
+        image = picture(*(value if i == at else given for i, given in enumerate(good)))
+        cases.append((client.launch(build, [image, modes, (out, 0)], [6, 4], [2, 1]), at, value))
+    for wrong in ((0, 0x112F, 0x1140, 0), (0, 0x1132, 0x1150, 0)):
+        given = [picture(*good), (ArgKind.SAMPLER, SAMPLER.pack(*wrong)), (out, 0)]
+        cases.append((client.launch(build, given, [6, 4], [2, 1]), -1, wrong[1]))
+    unknown = picture(99999, *good[1:])
+    lost = client.launch(build, [unknown, modes, (out, 0)], [6, 4], [2, 1])
+    client.finish()
+    for command, at, value in cases:
+        assert Status(client.slot(command)[0]) == Status.INVALID_KERNEL_ARGS, (at, value)
+    assert Status(client.slot(lost)[0]) == Status.INVALID_MEM_OBJECT
+    far = client.command(Op.FILL, b"\0", buffer=pixels, region=(1, 1 << 40, 1), pattern_nbytes=1)
+    color = client.command(Op.FILL, bytes(8), buffer=pixels, region=(4, 1, 1), pattern_nbytes=8, data_type=5)
+    client.finish()
+    assert client.slot(far)[0] == client.slot(color)[0] == Status.INVALID_VALUE
+    last = client.launch(build, [picture(*good), modes, (out, 0)], [6, 4], [2, 1])
+    assert client.wait(last) == 0
 
 
 def test_an_event_that_fails_fails_what_waits_for_it(serve: Serve) -> None:

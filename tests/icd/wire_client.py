@@ -21,6 +21,7 @@ from sdi.icd.wire import (
     SLOT,
     SLOT_NBYTES,
     SLOTS_OFFSET,
+    ArgKind,
     Field,
     NoticeKind,
     Op,
@@ -177,19 +178,21 @@ class WireClient:
     def launch(
         self,
         build: int,
-        arguments: Sequence[bytes | tuple[int, int] | int],
+        arguments: Sequence[bytes | tuple[int, int] | tuple[ArgKind, bytes] | int],
         global_size: Sequence[int],
         local_size: Sequence[int] | None,
         kernel_index: int = 0,
         **more: int | Sequence[int],
     ) -> int:
-        """Enqueue kernel 0; an argument is a value's bytes, (buffer, offset), or a ``__local`` size."""
+        """Enqueue a kernel; arguments: a value, (buffer, offset), a ``__local`` size, (kind, bytes)."""
         entries = b""
         for argument in arguments:
             if isinstance(argument, bytes):
                 entries += layout(ARG_ENTRY).pack(0, len(argument)) + padded(argument)
             elif isinstance(argument, int):
                 entries += layout(ARG_ENTRY).pack(3, 8) + struct.pack("<Q", argument)
+            elif isinstance(argument[1], bytes):
+                entries += layout(ARG_ENTRY).pack(argument[0], len(argument[1])) + padded(argument[1])
             else:
                 entries += layout(ARG_ENTRY).pack(1, 16) + struct.pack("<QQ", *argument)
         fill = [1] * (3 - len(global_size))

@@ -7,8 +7,7 @@ from typing import cast
 
 from sdi.devices.ticket import Ticket
 from sdi.errors import ClError, Status
-from sdi.intervals import ByteRange
-from sdi.runtime.commands import Command, Fill
+from sdi.runtime.commands import Command, Fill, Rectangle
 from sdi.runtime.engine import Engine
 from sdi.runtime.scheduler import Node, SchedulerCore
 from sdi.runtime.steps import Steps
@@ -55,7 +54,7 @@ class Rig:
 
     def enqueue(self, *numbers: int) -> None:
         for number in numbers:
-            self.engine.enqueue(1, number, 0, Fill(number, ByteRange(0, 4), b"\0"), ())
+            self.engine.enqueue(1, number, 0, Fill(number, Rectangle(0, (4, 1, 1), 4, 4), b"\0"), ())
 
     def turn(self) -> None:
         while self.calls:

@@ -396,7 +396,7 @@ def test_random_commands_leave_what_one_device_would_and_move_only_what_is_stale
             truth[a][over.start : over.stop] = np.frombuffer(data, np.uint8)
             dense[a].wrote(HOST, over)
         elif kind == "fill":
-            machine.run(Fill(buffers[a].id, over, bytes([seed % 256])))
+            machine.run(Fill(buffers[a].id, _row(over), bytes([seed % 256])))
             truth[a][over.start : over.stop] = seed % 256
             dense[a].wrote(HOST, over)
         elif kind == "copy":
@@ -410,12 +410,12 @@ def test_random_commands_leave_what_one_device_would_and_move_only_what_is_stale
                 moved = ByteRange(part.start + at - over.start, part.stop + at - over.start)
                 dense[b].wrote(home, moved)
         elif kind == "map":
-            machine.run(Map(buffers[a].id, over, True, True, False, True))
+            machine.run(Map(buffers[a].id, _row(over), True, True, False, True))
             rig.wait(*machine.pending)
             expected_moves = dense[a].read(HOST, over)
             data = choose.randbytes(over.nbytes)
             memory.host_view(buffers[a], over)[:] = data
-            machine.run(Unmap(buffers[a].id, over, True, False))
+            machine.run(Unmap(buffers[a].id, _row(over), True, False))
             truth[a][over.start : over.stop] = np.frombuffer(data, np.uint8)
             dense[a].wrote(HOST, over)
         else:

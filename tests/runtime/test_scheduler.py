@@ -9,12 +9,11 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from sdi.errors import ClError, Status
-from sdi.intervals import ByteRange
 from sdi.runtime import scheduler
 from sdi.runtime.commands import Command, Fill, Marker, Read, Rectangle
 from sdi.runtime.scheduler import Action, Issue, Node, Publish, SchedulerCore, StartTransfer
 
-FILL = Fill(1, ByteRange(0, 4), b"\0")
+FILL = Fill(1, Rectangle(0, (4, 1, 1), 4, 4), b"\0")
 READ = Read(1, Rectangle(0, (4, 1, 1), 0, 0), blocking=False)
 
 

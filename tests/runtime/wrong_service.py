@@ -48,8 +48,10 @@ class HalfAccess:
 _make_kernel = Kernel.__init__
 
 
-def _make_wrong_kernel(kernel: Kernel, model: KernelModel, access: KernelAccess) -> None:
-    _make_kernel(kernel, model, HalfAccess(access))
+def _make_wrong_kernel(
+    kernel: Kernel, model: KernelModel, access: KernelAccess, has_variables: bool = False
+) -> None:
+    _make_kernel(kernel, model, HalfAccess(access), has_variables)
 
 
 if __name__ == "__main__":

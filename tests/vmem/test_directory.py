@@ -93,3 +93,24 @@ def test_states_with_very_many_intervals_are_not_remembered() -> None:
     for start in range(0, 1 << 14, 8):
         directory.wrote(1, ByteRange(start, start + 4))
     assert directory.state() is None
+
+
+@settings(max_examples=200)
+@given(STEPS)
+def test_an_opaque_copy_is_old_where_bytes_were_written_after_it_was_made(
+    steps: list[tuple[str, int, tuple[int, int]]],
+) -> None:
+    directory = Directory(N, defined=True)
+    latest, copied = [0] * N, [[-1] * N for _ in range(MEMORIES)]
+    for step, (kind, number, pair) in enumerate(steps, 1):
+        over = ByteRange(*pair)
+        if kind == "write":
+            directory.wrote(number, over)
+            latest[pair[0] : pair[1]] = [step] * over.nbytes
+        else:
+            old = {at for part in directory.old_in(number, over) for at in range(part.start, part.stop)}
+            assert old == {at for at in range(*pair) if copied[number][at] != latest[at]}
+            directory.copied_opaquely(number, over)
+            copied[number][pair[0] : pair[1]] = latest[pair[0] : pair[1]]
+    directory.dropped_opaquely(1)
+    assert directory.old_in(1, ByteRange(0, N)) == [ByteRange(0, N)]

@@ -83,7 +83,7 @@ def test_merges_in_several_tasks_are_one_merge(rig: MakeRig, nbytes: int) -> Non
         device = made.devices[member]
         waits = buffer.hazards[member + 1].before_write(buffer.whole)
         there = made.memory.extent(buffer, member).device_buffer
-        launched.append((member, device.fill(there, at, 1, bytes([value]), waits)))
+        launched.append((member, [device.fill(there, at, 1, bytes([value]), waits)]))
         expected[at] = value
     made.wait(made.memory.merge(buffer, buffer.whole, launched, 4, 4))
     assert made.read(buffer) == expected

@@ -11,7 +11,7 @@ static bool several(cl_ulong bits)
     return (bits & (bits - 1)) != 0;
 }
 
-static bool flags_valid(cl_ulong flags)
+bool sdi_mem_flags_valid(cl_ulong flags)
 {
     return !(flags & ~(ACCESS_FLAGS | HOST_FLAGS | POINTER_FLAGS)) && !several(flags & ACCESS_FLAGS)
            && !several(flags & HOST_FLAGS)
@@ -20,12 +20,13 @@ static bool flags_valid(cl_ulong flags)
 
 /* ---- creation ------------------------------------------------------------------------------------------------- */
 
-/* Client lock held. */
-static void discard(cl_mem buffer)
+void sdi_discard_memory(cl_mem buffer)
 {
+    sdi_lock();
     buffer->object.refs = 0;
     sdi_hold(buffer);
     sdi_unhold(buffer);
+    sdi_unlock();
 }
 
 /* Has the service make room in the arena. */
@@ -54,19 +55,8 @@ static cl_int place(cl_mem buffer)
     return CL_SUCCESS;
 }
 
-static cl_mem create(cl_context context, const cl_ulong *properties, cl_ulong flags, size_t nbytes, void *host_ptr,
-                     cl_int *errcode_ret)
+cl_mem sdi_new_memory(cl_context context, cl_ulong flags, size_t nbytes, void *host_ptr, cl_int *errcode_ret)
 {
-    if (!sdi_is_context(context))
-        return sdi_fail(errcode_ret, CL_INVALID_CONTEXT);
-    if (properties && properties[0])
-        return sdi_fail(errcode_ret, CL_INVALID_PROPERTY);
-    if (!flags_valid(flags))
-        return sdi_fail(errcode_ret, CL_INVALID_VALUE);
-    if (nbytes == 0 || nbytes > sdi_session.limits.max_alloc_nbytes)
-        return sdi_fail(errcode_ret, CL_INVALID_BUFFER_SIZE);
-    if ((host_ptr != NULL) != ((flags & (CL_MEM_USE_HOST_PTR | CL_MEM_COPY_HOST_PTR)) != 0))
-        return sdi_fail(errcode_ret, CL_INVALID_HOST_PTR);
     sdi_lock();
     cl_mem buffer = sdi_new(SDI_BUFFER);
     if (buffer) {
@@ -76,21 +66,37 @@ static cl_mem create(cl_context context, const cl_ulong *properties, cl_ulong fl
         buffer->nbytes = nbytes;
         buffer->flags = flags ? flags : CL_MEM_READ_WRITE;
         buffer->host_ptr = flags & CL_MEM_USE_HOST_PTR ? host_ptr : NULL;
-        buffer->num_properties = properties ? 1 : 0;
     }
     sdi_unlock();
     if (!buffer)
         return sdi_fail(errcode_ret, CL_OUT_OF_HOST_MEMORY);
     cl_int status = place(buffer);
     if (status) {
-        sdi_lock();
-        discard(buffer);
-        sdi_unlock();
+        sdi_discard_memory(buffer);
         return sdi_fail(errcode_ret, status);
     }
     if (host_ptr)
         sdi_copy_to_arena(buffer, 0, host_ptr, nbytes);
     sdi_succeed(errcode_ret);
+    return buffer;
+}
+
+static cl_mem create(cl_context context, const cl_ulong *properties, cl_ulong flags, size_t nbytes, void *host_ptr,
+                     cl_int *errcode_ret)
+{
+    if (!sdi_is_context(context))
+        return sdi_fail(errcode_ret, CL_INVALID_CONTEXT);
+    if (properties && properties[0])
+        return sdi_fail(errcode_ret, CL_INVALID_PROPERTY);
+    if (!sdi_mem_flags_valid(flags))
+        return sdi_fail(errcode_ret, CL_INVALID_VALUE);
+    if (nbytes == 0 || nbytes > sdi_session.limits.max_alloc_nbytes)
+        return sdi_fail(errcode_ret, CL_INVALID_BUFFER_SIZE);
+    if ((host_ptr != NULL) != ((flags & (CL_MEM_USE_HOST_PTR | CL_MEM_COPY_HOST_PTR)) != 0))
+        return sdi_fail(errcode_ret, CL_INVALID_HOST_PTR);
+    cl_mem buffer = sdi_new_memory(context, flags, nbytes, host_ptr, errcode_ret);
+    if (buffer)
+        buffer->num_properties = properties ? 1 : 0;
     return buffer;
 }
 
@@ -105,10 +111,9 @@ cl_mem sdi_clCreateBufferWithProperties(cl_context context, const cl_ulong *prop
     return create(context, properties, flags, nbytes, host_ptr, errcode_ret);
 }
 
-/* The flags of a part: what is not given comes from the whole.  False: they contradict each other. */
-static bool part_flags(cl_ulong whole, cl_ulong flags, cl_ulong *result)
+bool sdi_part_flags(cl_ulong whole, cl_ulong flags, cl_ulong *result)
 {
-    if (!flags_valid(flags) || flags & POINTER_FLAGS)
+    if (!sdi_mem_flags_valid(flags) || flags & POINTER_FLAGS)
         return false;
     if ((whole & CL_MEM_WRITE_ONLY && flags & (CL_MEM_READ_WRITE | CL_MEM_READ_ONLY))
         || (whole & CL_MEM_READ_ONLY && flags & (CL_MEM_READ_WRITE | CL_MEM_WRITE_ONLY))
@@ -125,15 +130,33 @@ static bool part_flags(cl_ulong whole, cl_ulong flags, cl_ulong *result)
 }
 
 /* A part is a view: only the client knows of it. */
+cl_mem sdi_new_view(cl_mem whole, cl_ulong flags, size_t origin, size_t nbytes)
+{
+    sdi_lock();
+    cl_mem part = sdi_new(SDI_BUFFER);
+    if (part) {
+        part->context = whole->context;
+        sdi_hold(part->context);
+        part->root = whole->root;
+        sdi_hold(part->root);
+        part->origin = whole->origin + origin;
+        part->nbytes = nbytes;
+        part->flags = flags;
+        part->host_ptr = whole->host_ptr ? whole->host_ptr + origin : NULL;
+    }
+    sdi_unlock();
+    return part;
+}
+
 cl_mem sdi_clCreateSubBuffer(cl_mem whole, cl_ulong flags, cl_uint type, const void *info, cl_int *errcode_ret)
 {
-    if (!sdi_is_mem(whole) || whole->root != whole)
+    if (!sdi_is_buffer(whole) || whole->root != whole)
         return sdi_fail(errcode_ret, CL_INVALID_MEM_OBJECT);
     struct {
         size_t origin, nbytes;
     } region;
     cl_ulong all_flags;
-    if (!part_flags(whole->flags, flags, &all_flags) || type != CL_BUFFER_CREATE_TYPE_REGION || !info)
+    if (!sdi_part_flags(whole->flags, flags, &all_flags) || type != CL_BUFFER_CREATE_TYPE_REGION || !info)
         return sdi_fail(errcode_ret, CL_INVALID_VALUE);
     memcpy(&region, info, sizeof region);
     if (region.nbytes == 0)
@@ -144,19 +167,7 @@ cl_mem sdi_clCreateSubBuffer(cl_mem whole, cl_ulong flags, cl_uint type, const v
         return sdi_fail(errcode_ret, CL_MISALIGNED_SUB_BUFFER_OFFSET);
     if (sdi_session_dead())
         return sdi_fail(errcode_ret, CL_OUT_OF_RESOURCES);
-    sdi_lock();
-    cl_mem part = sdi_new(SDI_BUFFER);
-    if (part) {
-        part->context = whole->context;
-        sdi_hold(part->context);
-        part->root = whole;
-        sdi_hold(whole);
-        part->origin = region.origin;
-        part->nbytes = region.nbytes;
-        part->flags = all_flags;
-        part->host_ptr = whole->host_ptr ? whole->host_ptr + region.origin : NULL;
-    }
-    sdi_unlock();
+    cl_mem part = sdi_new_view(whole, all_flags, region.origin, region.nbytes);
     if (!part)
         return sdi_fail(errcode_ret, CL_OUT_OF_HOST_MEMORY);
     sdi_succeed(errcode_ret);
@@ -187,6 +198,9 @@ void sdi_drop_buffer(cl_mem buffer)
         buffer->mappings = mapping->next;
         free(mapping);
     }
+    if (buffer->image && buffer->image->source)
+        sdi_unhold(buffer->image->source);
+    free(buffer->image);
     sdi_defer(buffer->destructors);
     sdi_unhold(buffer->context);
 }
@@ -215,7 +229,7 @@ cl_int sdi_clGetMemObjectInfo(cl_mem buffer, cl_uint param, size_t size, void *v
         return CL_INVALID_MEM_OBJECT;
     switch (param) {
     case CL_MEM_TYPE:
-        SDI_ANSWER(cl_uint, CL_MEM_OBJECT_BUFFER);
+        SDI_ANSWER(cl_uint, buffer->image ? buffer->image->type : CL_MEM_OBJECT_BUFFER);
     case CL_MEM_FLAGS:
         SDI_ANSWER(cl_ulong, buffer->flags);
     case CL_MEM_SIZE:
@@ -229,9 +243,11 @@ cl_int sdi_clGetMemObjectInfo(cl_mem buffer, cl_uint param, size_t size, void *v
     case CL_MEM_CONTEXT:
         SDI_ANSWER(cl_context, buffer->context);
     case CL_MEM_ASSOCIATED_MEMOBJECT:
+        if (buffer->image)
+            SDI_ANSWER(cl_mem, buffer->image->source);
         SDI_ANSWER(cl_mem, buffer->root == buffer ? NULL : buffer->root);
     case CL_MEM_OFFSET:
-        SDI_ANSWER(size_t, buffer->origin);
+        SDI_ANSWER(size_t, buffer->image ? 0 : buffer->origin);
     case CL_MEM_USES_SVM_POINTER:
         SDI_ANSWER(cl_uint, 0);
     case CL_MEM_PROPERTIES:
@@ -239,18 +255,4 @@ cl_int sdi_clGetMemObjectInfo(cl_mem buffer, cl_uint param, size_t size, void *v
     default:
         return CL_INVALID_VALUE;
     }
-}
-
-/* Images are not supported: no format is. */
-cl_int sdi_clGetSupportedImageFormats(cl_context context, cl_ulong flags, cl_uint type, cl_uint num_entries,
-                                      void *formats, cl_uint *num_formats)
-{
-    (void)flags;
-    if (!sdi_is_context(context))
-        return CL_INVALID_CONTEXT;
-    if (type <= CL_MEM_OBJECT_BUFFER || type >= CL_MEM_OBJECT_PIPE || (num_entries == 0 && formats))
-        return CL_INVALID_VALUE;
-    if (num_formats)
-        *num_formats = 0;
-    return CL_SUCCESS;
 }

@@ -38,6 +38,7 @@ enum sdi_kind {
     SDI_PROGRAM,
     SDI_KERNEL,
     SDI_EVENT,
+    SDI_SAMPLER,
 };
 
 /* Begins every object.  `dispatch` comes first, as ICD loaders want, and stays valid after release.  `refs` is
@@ -76,14 +77,31 @@ struct sdi_queue {
     size_t num_property_list;
 };
 
+/* Rows of bytes in a memory. */
+struct sdi_box {
+    size_t offset, end; /* of its first byte, past its last */
+    size_t region[3], row, slice;
+};
+
 struct sdi_mapping {
     struct sdi_mapping *next;
     char *pointer;
-    size_t offset, nbytes; /* in the root buffer */
+    struct sdi_box box; /* in the root buffer */
     cl_ulong flags;
 };
 
-/* A buffer, or a part of one (`root` is another object). */
+/* How the bytes of an image lie.  `region`: pixels in a row, rows in a plane, planes, each at least 1; the layers
+ * of a 1D array are rows, those of a 2D array planes.  The rest: what clGetImageInfo answers. */
+struct sdi_image {
+    cl_uint type, order, data_type;
+    size_t pixel_nbytes;
+    size_t region[3], row, plane; /* bytes from row to row, from plane to plane */
+    size_t width, height, depth, layers, row_pitch, slice_pitch;
+    cl_mem source; /* the buffer it was made from, held; or NULL */
+};
+
+/* A buffer, or a part of one (`root` is another object), or an image: a buffer that holds its pixels row by row, or
+ * a view of one. */
 struct sdi_buffer {
     struct sdi_object object;
     cl_context context;
@@ -97,6 +115,15 @@ struct sdi_buffer {
     uint32_t num_mappings;
     struct sdi_call *destructors;
     size_t num_properties; /* given: only the final 0, or nothing */
+    struct sdi_image *image; /* NULL: a buffer */
+};
+
+struct sdi_sampler {
+    struct sdi_object object;
+    cl_context context;
+    cl_uint normalized, addressing, filter;
+    cl_ulong properties[7]; /* as given, with the final 0 */
+    size_t num_properties;
 };
 
 struct sdi_argument {
@@ -175,6 +202,9 @@ static inline bool sdi_is_device_id(cl_device_id d) { return sdi_find(d, SDI_DEV
 static inline bool sdi_is_context(cl_context c) { return sdi_find(c, SDI_CONTEXT) != NULL; }
 static inline bool sdi_is_command_queue(cl_command_queue q) { return sdi_find(q, SDI_QUEUE) != NULL; }
 static inline bool sdi_is_mem(cl_mem m) { return sdi_find(m, SDI_BUFFER) != NULL; }
+static inline bool sdi_is_buffer(cl_mem m) { return sdi_is_mem(m) && !m->image; }
+static inline bool sdi_is_image(cl_mem m) { return sdi_is_mem(m) && m->image; }
+static inline bool sdi_is_sampler(cl_sampler s) { return sdi_find(s, SDI_SAMPLER) != NULL; }
 static inline bool sdi_is_program(cl_program p) { return sdi_find(p, SDI_PROGRAM) != NULL; }
 static inline bool sdi_is_kernel(cl_kernel k) { return sdi_find(k, SDI_KERNEL) != NULL; }
 static inline bool sdi_is_event(cl_event e) { return sdi_find(e, SDI_EVENT) != NULL; }
@@ -200,6 +230,7 @@ void sdi_drop_buffer(cl_mem buffer);
 void sdi_drop_program(cl_program program);
 void sdi_drop_kernel(cl_kernel kernel);
 void sdi_drop_event(cl_event event);
+void sdi_drop_sampler(cl_sampler sampler);
 
 /* ---- answers ------------------------------------------------------------------------------------------ */
 
@@ -234,6 +265,8 @@ struct sdi_limits {
     size_t max_work_group_size, max_work_item_sizes[3];
     cl_uint work_dimensions, version;
     bool non_uniform;
+    bool images;
+    size_t image2d[2], image3d[3], image_layers, image_buffer;
 };
 
 struct sdi_session {
@@ -376,17 +409,45 @@ cl_int sdi_transfer_enqueue(struct sdi_record *record, struct sdi_command *comma
 void sdi_copy_to_arena(cl_mem root, size_t offset, const char *from, size_t nbytes);
 cl_int sdi_host_access(cl_mem buffer, bool reads, bool writes);
 
+/* The same for a box: enqueues a read or write of `shape`, whose offset counts from the first byte of `buffer`. */
+cl_int sdi_transfer_box(cl_command_queue queue, cl_mem buffer, cl_uint type, bool blocking,
+                        struct sdi_transfer *shape, struct sdi_waits waits, cl_event *event);
+
+/* ---- buffer.c -------------------------------------------------------------------------------------------- */
+
+bool sdi_mem_flags_valid(cl_ulong flags);
+/* The flags of a part or image of a buffer: what is not given comes from the whole.  False: contradictory. */
+bool sdi_part_flags(cl_ulong whole, cl_ulong flags, cl_ulong *result);
+/* A memory object of `nbytes` of its own, filled from `host_ptr` where flags say so; NULL and the code. */
+cl_mem sdi_new_memory(cl_context context, cl_ulong flags, size_t nbytes, void *host_ptr, cl_int *errcode_ret);
+/* A view of `nbytes` of a buffer; NULL: no memory. */
+cl_mem sdi_new_view(cl_mem whole, cl_ulong flags, size_t origin, size_t nbytes);
+/* Releases an object that the application never saw. */
+void sdi_discard_memory(cl_mem buffer);
+
+/* ---- mapping.c ------------------------------------------------------------------------------------------- */
+
+/* Maps a box of `buffer` (counted from its first byte) after the caller has checked all but its flags. */
+void *sdi_map(cl_command_queue queue, cl_mem buffer, cl_uint type, bool blocking, cl_ulong flags, struct sdi_box box,
+              struct sdi_waits waits, cl_event *event, cl_int *errcode_ret);
+cl_int sdi_check_map(cl_command_queue queue, cl_mem buffer, cl_ulong flags, struct sdi_waits waits);
+
+/* ---- image.c --------------------------------------------------------------------------------------------- */
+
+/* Whether an image may be bound to a kernel's argument: its type, and what the kernel may do with it. */
+bool sdi_image_fits(cl_mem image, const struct sdi_argument *argument);
+
 /* ---- copy.c ---------------------------------------------------------------------------------------------- */
 
-/* Rows of bytes in a memory. */
-struct sdi_box {
-    size_t offset, end; /* of its first byte, past its last */
-    size_t region[3], row, slice;
-};
+/* Enqueues a copy between boxes, whose offsets count from the first bytes of the objects. */
+cl_int sdi_copy(cl_command_queue queue, cl_uint type, cl_mem source, const struct sdi_box *from, cl_mem target,
+                const struct sdi_box *to, struct sdi_waits waits, cl_event *event);
 /* False when the box is empty, its pitches are too small, or a number overflows. */
 bool sdi_box_make(struct sdi_box *box, const size_t *origin, const size_t *region, size_t row, size_t slice);
 /* Whether it has no gaps. */
 bool sdi_box_is_dense(const struct sdi_box *box);
+/* Whether two boxes share a byte that have the same pitches and the same origin (where their rows begin to count). */
+bool sdi_boxes_meet(const struct sdi_box *a, const struct sdi_box *b, size_t origin);
 
 /* ---- lander.c, caller.c: threads ------------------------------------------------------------------------- */
 
@@ -449,6 +510,8 @@ struct sdi_build_result {
     char *object; /* NULL: none */
     size_t object_nbytes;
 };
+/* Bytes of an argument's value in an NDRANGE record, before padding. */
+size_t sdi_argument_nbytes(const struct sdi_argument *argument);
 void sdi_free_tables(struct sdi_kernel_table *tables, uint32_t num);
 /* False when the reply is malformed or memory is exhausted; the result can be freed all the same. */
 bool sdi_read_build(const unsigned char *at, size_t nbytes, struct sdi_build_result *result);

@@ -30,6 +30,26 @@ bool sdi_box_is_dense(const struct sdi_box *box)
            && (box->region[2] == 1 || box->slice == box->region[0] * box->region[1]);
 }
 
+bool sdi_boxes_meet(const struct sdi_box *a, const struct sdi_box *b, size_t origin)
+{
+    const struct sdi_box *boxes[2] = {a, b};
+    size_t from[2][3];
+    if (a->end <= b->offset || b->end <= a->offset)
+        return false;
+    if (!a->row)
+        return true;
+    for (int i = 0; i < 2; i++) {
+        size_t offset = boxes[i]->offset - origin;
+        from[i][2] = offset / a->slice;
+        from[i][1] = offset % a->slice / a->row;
+        from[i][0] = offset % a->slice % a->row;
+    }
+    for (int d = 0; d < 3; d++)
+        if (from[0][d] + a->region[d] <= from[1][d] || from[1][d] + b->region[d] <= from[0][d])
+            return false;
+    return true;
+}
+
 /* Whether two boxes of the same region in one memory, `distance` bytes apart, with the same pitches, share a byte:
  * the distance must be x + y * row + z * slice with |x|, |y|, |z| less than the region. */
 static bool boxes_meet(const struct sdi_box *box, size_t distance)
@@ -55,7 +75,7 @@ static cl_int check_pair(cl_command_queue queue, cl_mem source, cl_mem target)
 {
     if (!sdi_is_command_queue(queue))
         return CL_INVALID_COMMAND_QUEUE;
-    if (!sdi_is_mem(source) || !sdi_is_mem(target))
+    if (!sdi_is_buffer(source) || !sdi_is_buffer(target))
         return CL_INVALID_MEM_OBJECT;
     return source->context != queue->context || target->context != queue->context ? CL_INVALID_CONTEXT : CL_SUCCESS;
 }
@@ -71,6 +91,27 @@ static struct sdi_rec_copy *open_copy(struct sdi_record *record, cl_mem source, 
         body->target_offset = target->origin + target_offset;
     }
     return body;
+}
+
+cl_int sdi_copy(cl_command_queue queue, cl_uint type, cl_mem source, const struct sdi_box *from, cl_mem target,
+                const struct sdi_box *to, struct sdi_waits waits, cl_event *event)
+{
+    struct sdi_record record;
+    struct sdi_rec_copy *body = open_copy(&record, source, target, from->offset, to->offset, waits);
+    if (!body)
+        return CL_OUT_OF_HOST_MEMORY;
+    for (int i = 0; i < 3; i++)
+        body->region[i] = from->region[i];
+    if (sdi_box_is_dense(from) && sdi_box_is_dense(to)) {
+        body->region[0] *= from->region[1] * from->region[2];
+        body->region[1] = body->region[2] = 1;
+    } else {
+        body->source_row_pitch = from->row;
+        body->source_slice_pitch = from->slice;
+        body->target_row_pitch = to->row;
+        body->target_slice_pitch = to->slice;
+    }
+    return sdi_enqueue_simple(&record, queue, type, event);
 }
 
 cl_int sdi_clEnqueueCopyBuffer(cl_command_queue queue, cl_mem source, cl_mem target, size_t source_offset,
@@ -127,22 +168,7 @@ cl_int sdi_clEnqueueCopyBufferRect(cl_command_queue queue, cl_mem source, cl_mem
         if (!apart && (!same_pitches || boxes_meet(&from, a < b ? b - a : a - b)))
             return CL_MEM_COPY_OVERLAP;
     }
-    struct sdi_record record;
-    struct sdi_rec_copy *body = open_copy(&record, source, target, from.offset, to.offset, waits);
-    if (!body)
-        return CL_OUT_OF_HOST_MEMORY;
-    for (int i = 0; i < 3; i++)
-        body->region[i] = region[i];
-    if (sdi_box_is_dense(&from) && sdi_box_is_dense(&to)) {
-        body->region[0] = region[0] * region[1] * region[2];
-        body->region[1] = body->region[2] = 1;
-    } else {
-        body->source_row_pitch = from.row;
-        body->source_slice_pitch = from.slice;
-        body->target_row_pitch = to.row;
-        body->target_slice_pitch = to.slice;
-    }
-    return sdi_enqueue_simple(&record, queue, CL_COMMAND_COPY_BUFFER_RECT, event);
+    return sdi_copy(queue, CL_COMMAND_COPY_BUFFER_RECT, source, &from, target, &to, waits, event);
 }
 
 cl_int sdi_clEnqueueFillBuffer(cl_command_queue queue, cl_mem buffer, const void *pattern, size_t pattern_nbytes,
@@ -166,7 +192,8 @@ cl_int sdi_clEnqueueFillBuffer(cl_command_queue queue, cl_mem buffer, const void
         return CL_OUT_OF_HOST_MEMORY;
     body->buffer = buffer->root->object.id;
     body->offset = buffer->origin + offset;
-    body->fill_nbytes = nbytes;
+    body->region[0] = nbytes;
+    body->region[1] = body->region[2] = 1;
     body->pattern_nbytes = (uint32_t)pattern_nbytes;
     memcpy(record.tail, pattern, pattern_nbytes);
     return sdi_enqueue_simple(&record, queue, CL_COMMAND_FILL_BUFFER, event);

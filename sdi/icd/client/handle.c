@@ -18,6 +18,7 @@ union slot {
     struct sdi_program program;
     struct sdi_kernel kernel;
     struct sdi_event event;
+    struct sdi_sampler sampler;
     struct {
         struct sdi_object object;
         union slot *next;
@@ -169,6 +170,9 @@ static void drop(struct sdi_object *object)
         break;
     case SDI_EVENT:
         sdi_drop_event((cl_event)object);
+        break;
+    case SDI_SAMPLER:
+        sdi_drop_sampler((cl_sampler)object);
         break;
     case SDI_DEVICE:
     case SDI_FREE:

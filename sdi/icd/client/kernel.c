@@ -18,11 +18,10 @@ static cl_kernel make(cl_program program, uint32_t index)
     }
     for (uint32_t i = 0; i < table->num_args; i++) {
         const struct sdi_argument *argument = &table->arguments[i];
-        struct sdi_wire_arg_entry entry = {.kind = argument->kind, .nbytes = argument->nbytes};
-        if (argument->kind == SDI_ARG_GLOBAL || argument->kind == SDI_ARG_CONSTANT)
-            entry.nbytes = 16;
-        else if (argument->kind != SDI_ARG_VALUE)
-            entry.nbytes = 8;
+        struct sdi_wire_arg_entry entry = {
+            .kind = argument->kind,
+            .nbytes = (uint32_t)sdi_argument_nbytes(argument),
+        };
         memcpy(payload + argument->at, &entry, sizeof entry);
     }
     kernel->program = program;
@@ -140,7 +139,7 @@ static cl_int set_buffer(cl_kernel kernel, struct sdi_bound *bound, unsigned cha
     if (value)
         memcpy(&buffer, value, sizeof buffer);
     /* A call that fails leaves the argument as it was. */
-    if (buffer && (!sdi_is_mem(buffer) || buffer->context != kernel->program->context))
+    if (buffer && (!sdi_is_buffer(buffer) || buffer->context != kernel->program->context))
         return CL_INVALID_MEM_OBJECT;
     uint64_t place[2] = {0, 0};
     bound->buffer = buffer;
@@ -151,6 +150,60 @@ static cl_int set_buffer(cl_kernel kernel, struct sdi_bound *bound, unsigned cha
         place[1] = buffer->origin;
     }
     memcpy(bytes, place, sizeof place);
+    bound->set = true;
+    return CL_SUCCESS;
+}
+
+static cl_int set_image(cl_kernel kernel, struct sdi_bound *bound, const struct sdi_argument *argument,
+                        unsigned char *bytes, size_t size, const void *value)
+{
+    cl_mem object;
+    if (!value)
+        return CL_INVALID_ARG_VALUE;
+    if (size != sizeof object)
+        return CL_INVALID_ARG_SIZE;
+    memcpy(&object, value, sizeof object);
+    if (!sdi_is_image(object) || object->context != kernel->program->context)
+        return CL_INVALID_MEM_OBJECT;
+    if (!sdi_image_fits(object, argument))
+        return CL_INVALID_ARG_VALUE;
+    const struct sdi_image *image = object->image;
+    struct sdi_wire_image_argument place = {
+        .buffer = object->root->object.id,
+        .offset = object->origin,
+        .type = image->type,
+        .order = image->order,
+        .data_type = image->data_type,
+        .width = image->region[0],
+        .rows = image->region[1],
+        .planes = image->region[2],
+        .row_pitch = image->row,
+        .plane_pitch = image->plane,
+    };
+    memcpy(bytes, &place, sizeof place);
+    bound->buffer = object;
+    bound->id = object->object.id;
+    bound->set = true;
+    return CL_SUCCESS;
+}
+
+static cl_int set_sampler(cl_kernel kernel, struct sdi_bound *bound, unsigned char *bytes, size_t size,
+                          const void *value)
+{
+    cl_sampler sampler;
+    if (!value)
+        return CL_INVALID_ARG_VALUE;
+    if (size != sizeof sampler)
+        return CL_INVALID_ARG_SIZE;
+    memcpy(&sampler, value, sizeof sampler);
+    if (!sdi_is_sampler(sampler) || sampler->context != kernel->program->context)
+        return CL_INVALID_SAMPLER;
+    struct sdi_wire_sampler_argument modes = {
+        .normalized = sampler->normalized,
+        .addressing = sampler->addressing,
+        .filter = sampler->filter,
+    };
+    memcpy(bytes, &modes, sizeof modes);
     bound->set = true;
     return CL_SUCCESS;
 }
@@ -186,9 +239,11 @@ cl_int sdi_clSetKernelArg(cl_kernel kernel, cl_uint index, size_t size, const vo
         bound->set = true;
         return CL_SUCCESS;
     case SDI_ARG_SAMPLER:
-        return value ? CL_INVALID_SAMPLER : CL_INVALID_ARG_VALUE;
+        return set_sampler(kernel, bound, bytes, size, value);
+    case SDI_ARG_IMAGE:
+        return set_image(kernel, bound, argument, bytes, size, value);
     default:
-        return value ? CL_INVALID_MEM_OBJECT : CL_INVALID_ARG_VALUE;
+        return CL_INVALID_ARG_VALUE;
     }
 }
 

@@ -2,64 +2,70 @@
  * memory of the application have their bytes copied there and back. */
 #include "client.h"
 
-static bool meet(const struct sdi_mapping *a, size_t offset, size_t nbytes)
-{
-    return a->offset < offset + nbytes && offset < a->offset + a->nbytes;
-}
+#define FOR_WRITING (CL_MAP_WRITE | CL_MAP_WRITE_INVALIDATE_REGION)
 
-/* Client lock held.  Whether a byte of the range is mapped for writing through this object. */
-static bool mapped_for_writing(cl_mem buffer, size_t offset, size_t nbytes)
+/* Client lock held.  Whether a byte of the box is mapped for writing through this object. */
+static bool mapped_for_writing(cl_mem buffer, const struct sdi_box *box)
 {
     for (const struct sdi_mapping *m = buffer->mappings; m; m = m->next)
-        if (m->flags & (CL_MAP_WRITE | CL_MAP_WRITE_INVALIDATE_REGION) && meet(m, offset, nbytes))
+        if (m->flags & FOR_WRITING && sdi_boxes_meet(&m->box, box, buffer->origin))
             return true;
     return false;
 }
 
-/* The transfer between a range of the root's arena bytes and the application's memory. */
-static struct sdi_transfer whole_range(cl_mem root, char *host, size_t offset, size_t nbytes, bool to_arena)
+/* The transfer between a box of the root's arena bytes and the application's memory, which is laid out alike. */
+static struct sdi_transfer alike(cl_mem root, char *host, const struct sdi_box *box, bool to_arena)
 {
     struct sdi_transfer transfer = {
         .root = root,
         .to_arena = to_arena,
         .host = host,
-        .offset = offset,
-        .region = {nbytes, 1, 1},
-        .total = nbytes,
+        .offset = box->offset,
+        .region = {box->region[0], box->region[1], box->region[2]},
+        .arena_row = box->row,
+        .arena_slice = box->slice,
+        .host_row = box->row,
+        .host_slice = box->slice,
+        .total = box->region[0] * box->region[1] * box->region[2],
     };
     return transfer;
 }
 
-static cl_int check_map(cl_command_queue queue, cl_mem buffer, cl_ulong flags, size_t offset, size_t nbytes,
-                        struct sdi_waits waits)
+cl_int sdi_check_map(cl_command_queue queue, cl_mem buffer, cl_ulong flags, struct sdi_waits waits)
 {
-    if (!sdi_is_command_queue(queue))
-        return CL_INVALID_COMMAND_QUEUE;
-    if (!sdi_is_mem(buffer))
-        return CL_INVALID_MEM_OBJECT;
-    if (buffer->context != queue->context)
-        return CL_INVALID_CONTEXT;
-    if (nbytes == 0 || offset > buffer->nbytes || nbytes > buffer->nbytes - offset)
-        return CL_INVALID_VALUE;
-    if (flags & ~(CL_MAP_READ | CL_MAP_WRITE | CL_MAP_WRITE_INVALIDATE_REGION)
+    if (flags & ~(CL_MAP_READ | FOR_WRITING)
         || (flags & CL_MAP_WRITE_INVALIDATE_REGION && flags != CL_MAP_WRITE_INVALIDATE_REGION))
         return CL_INVALID_VALUE;
     cl_int status = sdi_check_waits(queue->context, waits);
     if (status)
         return status;
-    return sdi_host_access(buffer, flags & CL_MAP_READ, flags & (CL_MAP_WRITE | CL_MAP_WRITE_INVALIDATE_REGION));
+    return sdi_host_access(buffer, flags & CL_MAP_READ, flags & FOR_WRITING);
+}
+
+static cl_int check_map_buffer(cl_command_queue queue, cl_mem buffer, cl_ulong flags, size_t offset, size_t nbytes,
+                               struct sdi_waits waits)
+{
+    if (!sdi_is_command_queue(queue))
+        return CL_INVALID_COMMAND_QUEUE;
+    if (!sdi_is_buffer(buffer))
+        return CL_INVALID_MEM_OBJECT;
+    if (buffer->context != queue->context)
+        return CL_INVALID_CONTEXT;
+    if (nbytes == 0 || offset > buffer->nbytes || nbytes > buffer->nbytes - offset)
+        return CL_INVALID_VALUE;
+    return sdi_check_map(queue, buffer, flags, waits);
 }
 
 /* Registers a mapping; an error code when that can't be. */
-static cl_int add_mapping(cl_mem buffer, char *pointer, cl_ulong flags, size_t offset, size_t nbytes)
+static cl_int add_mapping(cl_mem buffer, char *pointer, cl_ulong flags, const struct sdi_box *box)
 {
     struct sdi_mapping *mapping = malloc(sizeof *mapping);
     if (!mapping)
         return CL_OUT_OF_HOST_MEMORY;
-    *mapping = (struct sdi_mapping){.pointer = pointer, .offset = offset, .nbytes = nbytes, .flags = flags};
+    *mapping = (struct sdi_mapping){.pointer = pointer, .box = *box, .flags = flags};
     cl_int status = CL_SUCCESS;
     sdi_lock();
-    if (flags & (CL_MAP_WRITE | CL_MAP_WRITE_INVALIDATE_REGION) && mapped_for_writing(buffer, offset, nbytes)) {
+    if (flags & FOR_WRITING && mapped_for_writing(buffer, box)) {
         status = CL_INVALID_OPERATION;
     } else {
         mapping->next = buffer->mappings;
@@ -88,16 +94,13 @@ static struct sdi_mapping *take_mapping(cl_mem buffer, const char *pointer)
     return mapping;
 }
 
-void *sdi_clEnqueueMapBuffer(cl_command_queue queue, cl_mem buffer, cl_uint blocking, cl_ulong flags, size_t offset,
-                             size_t nbytes, cl_uint num, const cl_event *list, cl_event *event, cl_int *errcode_ret)
+void *sdi_map(cl_command_queue queue, cl_mem buffer, cl_uint type, bool blocking, cl_ulong flags, struct sdi_box box,
+              struct sdi_waits waits, cl_event *event, cl_int *errcode_ret)
 {
-    struct sdi_waits waits = {num, list};
-    cl_int status = check_map(queue, buffer, flags, offset, nbytes, waits);
-    if (status)
-        return sdi_fail(errcode_ret, status);
     cl_mem root = buffer->root;
-    size_t at = buffer->origin + offset;
-    char *pointer = root->host_ptr ? root->host_ptr + at : root->bytes + at;
+    box.offset += buffer->origin;
+    box.end += buffer->origin;
+    char *pointer = root->host_ptr ? root->host_ptr + box.offset : root->bytes + box.offset;
     bool transferred = root->host_ptr && flags & (CL_MAP_READ | CL_MAP_WRITE);
 
     struct sdi_record record;
@@ -105,21 +108,24 @@ void *sdi_clEnqueueMapBuffer(cl_command_queue queue, cl_mem buffer, cl_uint bloc
     if (!body)
         return sdi_fail(errcode_ret, CL_OUT_OF_HOST_MEMORY);
     body->buffer = root->object.id;
-    body->offset = at;
-    body->map_nbytes = nbytes;
+    body->offset = box.offset;
+    for (int i = 0; i < 3; i++)
+        body->region[i] = box.region[i];
+    body->row_pitch = box.row;
+    body->slice_pitch = box.slice;
     body->flags = flags;
     body->transfer = transferred;
-    body->blocking = blocking != 0;
+    body->blocking = blocking;
 
-    status = add_mapping(buffer, pointer, flags, at, nbytes);
+    cl_int status = add_mapping(buffer, pointer, flags, &box);
     if (status) {
         sdi_record_close(&record);
         return sdi_fail(errcode_ret, status);
     }
-    struct sdi_command command = {.queue = queue, .type = CL_COMMAND_MAP_BUFFER};
+    struct sdi_command command = {.queue = queue, .type = type};
     if (transferred) {
-        struct sdi_transfer transfer = whole_range(root, pointer, at, nbytes, false);
-        status = sdi_transfer_enqueue(&record, &command, &transfer, blocking != 0, event);
+        struct sdi_transfer transfer = alike(root, pointer, &box, false);
+        status = sdi_transfer_enqueue(&record, &command, &transfer, blocking, event);
     } else if (blocking) {
         command.wants_event = event != NULL;
         command.wants_slot = command.forget = true;
@@ -127,7 +133,7 @@ void *sdi_clEnqueueMapBuffer(cl_command_queue queue, cl_mem buffer, cl_uint bloc
         if (!status)
             status = sdi_finish_blocking(&command, sdi_slot_wait(command.slot), event);
     } else {
-        status = sdi_enqueue_simple(&record, queue, CL_COMMAND_MAP_BUFFER, event);
+        status = sdi_enqueue_simple(&record, queue, type, event);
     }
     if (status) {
         free(take_mapping(buffer, pointer));
@@ -135,6 +141,17 @@ void *sdi_clEnqueueMapBuffer(cl_command_queue queue, cl_mem buffer, cl_uint bloc
     }
     sdi_succeed(errcode_ret);
     return pointer;
+}
+
+void *sdi_clEnqueueMapBuffer(cl_command_queue queue, cl_mem buffer, cl_uint blocking, cl_ulong flags, size_t offset,
+                             size_t nbytes, cl_uint num, const cl_event *list, cl_event *event, cl_int *errcode_ret)
+{
+    struct sdi_waits waits = {num, list};
+    cl_int status = check_map_buffer(queue, buffer, flags, offset, nbytes, waits);
+    if (status)
+        return sdi_fail(errcode_ret, status);
+    struct sdi_box box = {.offset = offset, .end = offset + nbytes, .region = {nbytes, 1, 1}};
+    return sdi_map(queue, buffer, CL_COMMAND_MAP_BUFFER, blocking != 0, flags, box, waits, event, errcode_ret);
 }
 
 cl_int sdi_clEnqueueUnmapMemObject(cl_command_queue queue, cl_mem buffer, void *pointer, cl_uint num,
@@ -160,16 +177,19 @@ cl_int sdi_clEnqueueUnmapMemObject(cl_command_queue queue, cl_mem buffer, void *
         return CL_INVALID_VALUE;
     }
     cl_mem root = buffer->root;
-    bool wrote = (mapping->flags & (CL_MAP_WRITE | CL_MAP_WRITE_INVALIDATE_REGION)) != 0;
+    bool wrote = (mapping->flags & FOR_WRITING) != 0;
     bool transferred = wrote && root->host_ptr;
     body->buffer = root->object.id;
-    body->offset = mapping->offset;
-    body->map_nbytes = mapping->nbytes;
+    body->offset = mapping->box.offset;
+    for (int i = 0; i < 3; i++)
+        body->region[i] = mapping->box.region[i];
+    body->row_pitch = mapping->box.row;
+    body->slice_pitch = mapping->box.slice;
     body->wrote = wrote;
     body->transfer = transferred;
     if (transferred) {
         struct sdi_command command = {.queue = queue, .type = CL_COMMAND_UNMAP_MEM_OBJECT};
-        struct sdi_transfer transfer = whole_range(root, pointer, mapping->offset, mapping->nbytes, true);
+        struct sdi_transfer transfer = alike(root, pointer, &mapping->box, true);
         status = sdi_transfer_enqueue(&record, &command, &transfer, false, event);
     } else {
         status = sdi_enqueue_simple(&record, queue, CL_COMMAND_UNMAP_MEM_OBJECT, event);

@@ -129,6 +129,13 @@ static void read_limits(struct sdi_limits *limits)
     limits->work_dimensions = SDI_MIN((cl_uint)number(CL_DEVICE_MAX_WORK_ITEM_DIMENSIONS, 3), 3u);
     limits->version = (cl_uint)number(CL_DEVICE_NUMERIC_VERSION, 0);
     limits->non_uniform = number(CL_DEVICE_NON_UNIFORM_WORK_GROUP_SUPPORT, 0) != 0;
+    limits->images = number(CL_DEVICE_IMAGE_SUPPORT, 0) != 0;
+    for (cl_uint i = 0; i < 2; i++)
+        limits->image2d[i] = number(CL_DEVICE_IMAGE2D_MAX_WIDTH + i, 0);
+    for (cl_uint i = 0; i < 3; i++)
+        limits->image3d[i] = number(CL_DEVICE_IMAGE3D_MAX_WIDTH + i, 0);
+    limits->image_layers = number(CL_DEVICE_IMAGE_MAX_ARRAY_SIZE, 0);
+    limits->image_buffer = number(CL_DEVICE_IMAGE_MAX_BUFFER_SIZE, 0);
     size_t nbytes;
     const void *sizes = sdi_fact(CL_DEVICE_MAX_WORK_ITEM_SIZES, &nbytes);
     for (int i = 0; i < 3; i++)

@@ -47,7 +47,7 @@ void sdi_free_tables(struct sdi_kernel_table *tables, uint32_t num)
 }
 
 /* Bytes of an argument in an NDRANGE record, without its entry. */
-static size_t argument_nbytes(const struct sdi_argument *argument)
+size_t sdi_argument_nbytes(const struct sdi_argument *argument)
 {
     switch (argument->kind) {
     case SDI_ARG_VALUE:
@@ -55,6 +55,10 @@ static size_t argument_nbytes(const struct sdi_argument *argument)
     case SDI_ARG_GLOBAL:
     case SDI_ARG_CONSTANT:
         return 16;
+    case SDI_ARG_IMAGE:
+        return sizeof(struct sdi_wire_image_argument);
+    case SDI_ARG_SAMPLER:
+        return sizeof(struct sdi_wire_sampler_argument);
     default:
         return 8;
     }
@@ -71,7 +75,7 @@ static bool take_argument(struct reader *reader, struct sdi_argument *argument, 
     argument->access = entry.access;
     argument->type = entry.type;
     argument->at = *payload_nbytes;
-    *payload_nbytes += sizeof(struct sdi_wire_arg_entry) + sdi_padded(argument_nbytes(argument));
+    *payload_nbytes += sizeof(struct sdi_wire_arg_entry) + sdi_padded(sdi_argument_nbytes(argument));
     argument->name = take_text(reader, entry.name_nbytes);
     argument->type_name = argument->name ? take_text(reader, entry.type_nbytes) : NULL;
     return argument->type_name != NULL;

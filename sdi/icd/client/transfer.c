@@ -148,9 +148,8 @@ cl_int sdi_host_access(cl_mem buffer, bool reads, bool writes)
     return CL_SUCCESS;
 }
 
-/* The transfer's fields but ids, in units of the buffer (which may be a part of its root). */
-static cl_int transfer(cl_command_queue queue, cl_mem buffer, cl_uint type, bool blocking,
-                       struct sdi_transfer *shape, struct sdi_waits waits, cl_event *event)
+cl_int sdi_transfer_box(cl_command_queue queue, cl_mem buffer, cl_uint type, bool blocking,
+                        struct sdi_transfer *shape, struct sdi_waits waits, cl_event *event)
 {
     cl_int status = sdi_check_waits(queue->context, waits);
     if (!status)
@@ -184,15 +183,15 @@ static cl_int transfer_range(cl_command_queue queue, cl_mem buffer, bool to_aren
 {
     if (!sdi_is_command_queue(queue))
         return CL_INVALID_COMMAND_QUEUE;
-    if (!sdi_is_mem(buffer))
+    if (!sdi_is_buffer(buffer))
         return CL_INVALID_MEM_OBJECT;
     if (buffer->context != queue->context)
         return CL_INVALID_CONTEXT;
     if (!host || nbytes == 0 || offset > buffer->nbytes || nbytes > buffer->nbytes - offset)
         return CL_INVALID_VALUE;
     struct sdi_transfer shape = {.to_arena = to_arena, .host = host, .offset = offset, .region = {nbytes, 1, 1}};
-    return transfer(queue, buffer, to_arena ? CL_COMMAND_WRITE_BUFFER : CL_COMMAND_READ_BUFFER, blocking, &shape,
-                    waits, event);
+    return sdi_transfer_box(queue, buffer, to_arena ? CL_COMMAND_WRITE_BUFFER : CL_COMMAND_READ_BUFFER, blocking,
+                            &shape, waits, event);
 }
 
 cl_int sdi_clEnqueueReadBuffer(cl_command_queue queue, cl_mem buffer, cl_uint blocking, size_t offset, size_t nbytes,
@@ -219,7 +218,7 @@ static cl_int transfer_rectangle(cl_command_queue queue, cl_mem buffer, bool to_
 {
     if (!sdi_is_command_queue(queue))
         return CL_INVALID_COMMAND_QUEUE;
-    if (!sdi_is_mem(buffer))
+    if (!sdi_is_buffer(buffer))
         return CL_INVALID_MEM_OBJECT;
     if (buffer->context != queue->context)
         return CL_INVALID_CONTEXT;
@@ -242,8 +241,8 @@ static cl_int transfer_rectangle(cl_command_queue queue, cl_mem buffer, bool to_
         shape.region[0] *= shape.region[1] * shape.region[2];
         shape.region[1] = shape.region[2] = 1;
     }
-    return transfer(queue, buffer, to_arena ? CL_COMMAND_WRITE_BUFFER_RECT : CL_COMMAND_READ_BUFFER_RECT, blocking,
-                    &shape, waits, event);
+    return sdi_transfer_box(queue, buffer, to_arena ? CL_COMMAND_WRITE_BUFFER_RECT : CL_COMMAND_READ_BUFFER_RECT,
+                            blocking, &shape, waits, event);
 }
 
 cl_int sdi_clEnqueueReadBufferRect(cl_command_queue queue, cl_mem buffer, cl_uint blocking,

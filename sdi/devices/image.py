@@ -1,0 +1,167 @@
+"""Images and samplers as values: shapes, formats, and how pixels lie in linear bytes.
+
+Numbers are OpenCL's (CL_MEM_OBJECT_IMAGE2D, CL_RGBA, CL_UNORM_INT8 ...).
+Source: OpenCL 3.0 API specification, section "Image Objects".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sdi.intervals import ByteRange
+from sdi.ndrange import Int3
+
+IMAGE2D, IMAGE3D, IMAGE2D_ARRAY, IMAGE1D, IMAGE1D_ARRAY, IMAGE1D_BUFFER = range(0x10F1, 0x10F7)
+R, A, RG, RA, RGBA, BGRA, ARGB, INTENSITY, LUMINANCE = (
+    *(0x10B0, 0x10B1, 0x10B2, 0x10B3, 0x10B5, 0x10B6, 0x10B7, 0x10B8, 0x10B9),
+)
+ABGR = 0x10C3
+SNORM_INT8, SNORM_INT16, UNORM_INT8, UNORM_INT16 = range(0x10D0, 0x10D4)
+SIGNED_INT8, SIGNED_INT16, SIGNED_INT32, UNSIGNED_INT8, UNSIGNED_INT16, UNSIGNED_INT32 = range(0x10D7, 0x10DD)
+HALF_FLOAT, FLOAT = 0x10DD, 0x10DE
+
+CHANNELS = {
+    R: "r",
+    A: "a",
+    RG: "rg",
+    RA: "ra",
+    RGBA: "rgba",
+    BGRA: "bgra",
+    ARGB: "argb",
+    ABGR: "abgr",
+    INTENSITY: "r",
+    LUMINANCE: "r",
+}
+"""Which components of a color the channels of a pixel are, by channel order."""
+CHANNEL_NBYTES = {
+    **dict.fromkeys((SNORM_INT8, UNORM_INT8, SIGNED_INT8, UNSIGNED_INT8), 1),
+    **dict.fromkeys((SNORM_INT16, UNORM_INT16, SIGNED_INT16, UNSIGNED_INT16, HALF_FLOAT), 2),
+    **dict.fromkeys((SIGNED_INT32, UNSIGNED_INT32, FLOAT), 4),
+}
+
+ARGUMENT_TYPES = {
+    "image1d_t": IMAGE1D,
+    "image1d_array_t": IMAGE1D_ARRAY,
+    "image1d_buffer_t": IMAGE1D_BUFFER,
+    "image2d_t": IMAGE2D,
+    "image2d_array_t": IMAGE2D_ARRAY,
+    "image3d_t": IMAGE3D,
+}
+"""The type of image that a kernel's argument takes, by its type's name."""
+
+
+def is_known_format(order: int, data_type: int) -> bool:
+    """Whether sdi can compute with pixels of this format."""
+    return order in CHANNELS and data_type in CHANNEL_NBYTES
+
+
+def pixel_nbytes(order: int, data_type: int) -> int:
+    """Size of a pixel of a known format."""
+    return len(CHANNELS[order]) * CHANNEL_NBYTES[data_type]
+
+
+@dataclass(frozen=True, slots=True)
+class ImageShape:
+    """An image's pixels: ``planes`` of ``rows`` of ``width`` pixels, with bytes from one to the next.
+
+    The layers of a 1D array are its rows, those of a 2D array its planes.  Raises ValueError for what is
+    no image.
+    """
+
+    type: int
+    order: int
+    data_type: int
+    width: int
+    rows: int
+    planes: int
+    row_pitch: int
+    plane_pitch: int
+
+    def __post_init__(self) -> None:
+        flat = {IMAGE1D: (1, 1), IMAGE1D_BUFFER: (1, 1), IMAGE2D: (None, 1), IMAGE1D_ARRAY: (None, 1)}
+        if not IMAGE2D <= self.type <= IMAGE1D_BUFFER or not is_known_format(self.order, self.data_type):
+            raise ValueError(f"image type {self.type:#x}, format {self.order:#x}, {self.data_type:#x}")
+        rows, planes = flat.get(self.type, (None, None))
+        if min(self.width, self.rows, self.planes) < 1 or self.rows != (rows or self.rows):
+            raise ValueError(f"an image of {self.width} x {self.rows} x {self.planes}")
+        if self.planes != (planes or self.planes):
+            raise ValueError(f"{self.planes} planes in an image of type {self.type:#x}")
+        if self.row_pitch < self.row_nbytes or self.plane_pitch < self.row_pitch * self.rows:
+            raise ValueError(f"pitches of {self.row_pitch} and {self.plane_pitch} bytes")
+
+    @property
+    def pixel_nbytes(self) -> int:
+        """Size of a pixel."""
+        return pixel_nbytes(self.order, self.data_type)
+
+    @property
+    def row_nbytes(self) -> int:
+        """Bytes of a row's pixels."""
+        return self.width * self.pixel_nbytes
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all pixels, without what lies between them."""
+        return self.row_nbytes * self.rows * self.planes
+
+    @property
+    def span_nbytes(self) -> int:
+        """From the first pixel's first byte to the last one's last."""
+        return (self.planes - 1) * self.plane_pitch + (self.rows - 1) * self.row_pitch + self.row_nbytes
+
+    @property
+    def axis(self) -> int:
+        """The outermost dimension that has more than one pixel: 0 x, 1 rows, 2 planes."""
+        return 2 if self.planes > 1 else 1 if self.rows > 1 else 0
+
+    @property
+    def slab_pitch(self) -> int:
+        """Bytes from one slab (a plane, row or pixel along ``axis``) to the next."""
+        return (self.pixel_nbytes, self.row_pitch, self.plane_pitch)[self.axis]
+
+    @property
+    def num_slabs(self) -> int:
+        """Slabs along ``axis``."""
+        return (self.width, self.rows, self.planes)[self.axis]
+
+    def slabs_of(self, over: ByteRange) -> Slabs:
+        """The slabs that hold the bytes ``over``, counted from the first pixel."""
+        last = min((over.stop - 1) // self.slab_pitch, self.num_slabs - 1)
+        return Slabs(min(over.start // self.slab_pitch, last), last + 1)
+
+    def bytes_of(self, slabs: Slabs) -> ByteRange:
+        """From the first byte of the first of ``slabs`` to the last byte of the last one's pixels."""
+        behind = self.num_slabs - slabs.stop
+        return ByteRange(slabs.start * self.slab_pitch, self.span_nbytes - behind * self.slab_pitch)
+
+    def region_of(self, slabs: Slabs) -> tuple[Int3, Int3]:
+        """Origin and region of ``slabs`` in pixels, as the API counts them."""
+        origin, region = [0, 0, 0], [self.width, self.rows, self.planes]
+        origin[self.axis] = slabs.start
+        region[self.axis] = slabs.stop - slabs.start
+        return (origin[0], origin[1], origin[2]), (region[0], region[1], region[2])
+
+
+@dataclass(frozen=True, slots=True)
+class Slabs:
+    """Slabs ``start`` up to ``stop`` of an image, at least one."""
+
+    start: int
+    stop: int
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.start < self.stop:
+            raise ValueError(f"slabs [{self.start}, {self.stop})")
+
+
+@dataclass(frozen=True, slots=True)
+class Sampler:
+    """A sampler's modes: CL_ADDRESS_..., CL_FILTER_...  Raises ValueError for what is none."""
+
+    normalized: bool
+    addressing: int
+    filter: int
+
+    def __post_init__(self) -> None:
+        if not 0x1130 <= self.addressing <= 0x1134 or self.filter not in (0x1140, 0x1141):
+            raise ValueError(f"a sampler with modes {self.addressing:#x} and {self.filter:#x}")

@@ -1,0 +1,83 @@
+"""Opaque copies of images on members: caches of linear bytes, whose truth is in the directory.
+
+Before a kernel uses an image, what is old in its copy is set from the member's linear bytes; what the kernel
+wrote goes back there at once.  Source: design/0006-images.md.  Owned by: sdi-scheduler.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sdi.devices.base import Device, DeviceBuffer
+from sdi.devices.image import Slabs
+from sdi.devices.ticket import Ticket
+from sdi.intervals import ByteRange, RangeSet
+from sdi.vmem.buffer import ImageCopy, ImageView, VirtualBuffer
+from sdi.vmem.hazards import Hazards
+
+
+@dataclass(frozen=True, slots=True)
+class LinearBytes:
+    """A member's view of a root buffer: its bytes from ``start`` on, and the accesses to that memory."""
+
+    device_buffer: DeviceBuffer
+    start: int
+    hazards: Hazards
+
+
+def refresh(
+    device: Device, buffer: VirtualBuffer, copy: ImageCopy, linear: LinearBytes, needs: RangeSet
+) -> int:
+    """Set the pixels in ``needs`` (current in the linear bytes, whole slabs) that are old; how many bytes."""
+    view = copy.view
+    old = [part for over in needs.ranges for part in buffer.directory.old_in(copy.number, over)]
+    moved = 0
+    for slabs in _slabs(view, old):
+        over = _bytes(view, slabs)
+        ticket = device.set_pixels(
+            linear.device_buffer,
+            view.offset - linear.start,
+            copy.device_image,
+            slabs,
+            [*linear.hazards.before_read(over), *copy.hazards.before_write(over)],
+        )
+        linear.hazards.read_by(over, ticket)
+        copy.hazards.written_by(over, ticket)
+        buffer.directory.copied_opaquely(copy.number, over)
+        moved += over.nbytes
+    return moved
+
+
+def write_back(device: Device, copy: ImageCopy, linear: LinearBytes, writes: RangeSet) -> list[Ticket]:
+    """A kernel that was issued on ``copy`` may have written ``writes``: bring these to the linear bytes."""
+    tickets = []
+    for slabs in _slabs(copy.view, writes.ranges):
+        over = _bytes(copy.view, slabs)
+        ticket = device.get_pixels(
+            copy.device_image,
+            slabs,
+            linear.device_buffer,
+            copy.view.offset - linear.start,
+            [*copy.hazards.before_read(over), *linear.hazards.before_write(over)],
+        )
+        copy.hazards.read_by(over, ticket)
+        linear.hazards.written_by(over, ticket)
+        tickets.append(ticket)
+    return tickets
+
+
+def _slabs(view: ImageView, parts: Sequence[ByteRange]) -> list[Slabs]:
+    """The slabs that hold some bytes of the root buffer, those that touch as one."""
+    found: list[Slabs] = []
+    for part in parts:
+        slabs = view.shape.slabs_of(ByteRange(part.start - view.offset, part.stop - view.offset))
+        if found and slabs.start <= found[-1].stop:
+            slabs = Slabs(found.pop().start, slabs.stop)
+        found.append(slabs)
+    return found
+
+
+def _bytes(view: ImageView, slabs: Slabs) -> ByteRange:
+    over = view.shape.bytes_of(slabs)
+    return ByteRange(over.start + view.offset, over.stop + view.offset)
