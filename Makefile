@@ -1,6 +1,7 @@
 # make demo    run two OpenCL programs on 1, 2 and 4 devices that look like one
 # make test    run the tests            (ARGS="tests/cli -k env" picks some)
 # make bench   measure what sdi costs   (ARGS=--quick for a short run)
+# make figures run the paper's applications, write tables and pictures to bench/results   (ARGS="-n 1,2" ...)
 # make cts     run the Khronos conformance tests that CTS=<folder of built binaries> NAMES=<folder of lists> name
 # make soak    compare 10,000 random sequences of API calls with the plain driver  (ARGS="20000 500": others)
 # make lint    ruff, mypy and the C compiler's warnings
@@ -18,7 +19,7 @@ CACHES := $(CURDIR)/build/test-cache
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 ARGS ?=
 
-.PHONY: help demo test bench cts soak lint clean install prepare
+.PHONY: help demo test bench figures cts soak lint clean install prepare
 
 help:
 	@sed -n 's/^# \(make [a-z]* \)/\1/p' Makefile
@@ -49,6 +50,9 @@ test: install
 
 bench: install
 	@$(PY) bench/overhead.py $(ARGS)
+
+figures: install
+	@$(PY) -m bench figures --out bench/results $(ARGS)
 
 cts: install
 	@$(PY) tools/cts.py $(CTS) $(NAMES) $(ARGS)

@@ -100,9 +100,10 @@ def test_a_plan_is_made_once_for_launches_that_are_alike(name: str, image: Pass)
         assert counted["plan_ns"] > 0
 
 
-def test_no_bytes_are_merged(image: Pass) -> None:
-    # Not even those of the lattice, whose neighbours write different bytes of one plane of cells.
-    assert image.counters["memory"]["twins"] == 0
+def test_no_kernel_needs_twins_but_that_of_the_lattice(image: Pass) -> None:
+    # Cells on both sides of a plane write different bytes of it, in more ranges than are worth looking after.
+    merging = {name for name, kernel in image.counters["kernels"].items() if kernel["plans_merging"]}
+    assert merging <= {"odd_step"}
 
 
 def test_kernels_of_different_applications_have_different_names() -> None:

@@ -12,11 +12,12 @@ from typing import Any
 
 from sdi.clc.compile import compile_source
 from sdi.clc.model import ArgumentKind, KernelModel
-from sdi.ndrange import Int3, NDRange
+from sdi.ndrange import GroupBox, Int3, NDRange
 from sdi.partition.table import cuts
 from sdi.runtime.access import access_of
 from sdi.sampling import KernelAnalysis, Precision
 from sdi.sampling.classes import Shape, shape_of, shapes
+from sdi.sampling.model import BoundAccess, KernelAccess
 
 _POINTERS = (ArgumentKind.GLOBAL, ArgumentKind.CONSTANT)
 
@@ -106,7 +107,23 @@ def _not_exact(
     buffers: Sequence[int],
     members: int,
 ) -> list[str]:
-    """What is not known exactly in one launch, cut into slabs for ``members``."""
+    """What is not known exactly in one launch."""
+    bound, boxes = bind(model, analysis, launch, buffers, members)
+    found = []
+    for box in boxes:
+        for item in bound.over(box):
+            name = model.arguments[item.argument].name
+            if item.reads_whole:
+                found.append(f"{name}: reads whole")
+            if item.writes and item.precision is not Precision.EXACT:
+                found.append(f"{name}: writes {item.precision.value}")
+    return found
+
+
+def bind(
+    model: KernelModel, maps: KernelAccess, launch: Mapping[str, Any], buffers: Sequence[int], members: int
+) -> tuple[BoundAccess, tuple[GroupBox, ...]]:
+    """The access maps of one recorded launch, and its slabs for ``members``."""
     ndrange = NDRange(
         len(launch["global_size"]),
         (0, 0, 0),
@@ -118,16 +135,7 @@ def _not_exact(
         buffers[v] if a.kind in _POINTERS else None
         for a, v in zip(model.arguments, launch["arguments"], strict=True)
     )
-    bound = analysis.bind(ndrange, values, nbytes)
-    found = []
-    for box in cuts(ndrange.num_groups, members)[0].boxes:
-        for item in bound.over(box):
-            name = model.arguments[item.argument].name
-            if item.reads_whole:
-                found.append(f"{name}: reads whole")
-            if item.writes and item.precision is not Precision.EXACT:
-                found.append(f"{name}: writes {item.precision.value}")
-    return found
+    return maps.bind(ndrange, values, nbytes), cuts(ndrange.num_groups, members)[0].boxes
 
 
 def _int3(sizes: Sequence[int]) -> Int3:

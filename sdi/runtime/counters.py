@@ -16,8 +16,8 @@ from sdi.vmem.accounting import Accounting
 class KernelCounters:
     """Launches of one kernel name.  ``launch_groups``: groups in a launch → members used → launches.
 
-    ``plans``: launches for which no earlier plan could be used; ``plan_ns``: what making theirs took in all
-    (access ranges, choice of the cut, waves).
+    ``plans``: launches that were like none before, ``plans_merging`` of them bring together with twins what
+    several members write; ``plan_ns``: what their access ranges, choice of the cut and waves took in all.
     """
 
     groups_per_member: list[int]
@@ -26,6 +26,7 @@ class KernelCounters:
     launches_verified: int = 0
     why_whole: str = ""
     plans: int = 0
+    plans_merging: int = 0
     plan_ns: int = 0
     members_used: dict[int, int] = field(default_factory=dict)
     launch_groups: dict[int, dict[int, int]] = field(default_factory=dict)
@@ -61,10 +62,11 @@ class Counters:
             found = self._kernels[name] = KernelCounters([0] * self._members)
         return found
 
-    def planned(self, kernel: Kernel, took_ns: int) -> None:
-        """A launch of ``kernel`` needed a new plan."""
+    def planned(self, kernel: Kernel, binding: Binding, took_ns: int) -> None:
+        """A launch of ``kernel`` was like none before."""
         counters = self.kernel(kernel.model.name)
         counters.plans += 1
+        counters.plans_merging += binding.arrangement.plan.merged_nbytes > 0
         counters.plan_ns += took_ns
 
     def ran(self, kernel: Kernel, binding: Binding, first_member: int) -> None:

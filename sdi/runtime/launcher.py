@@ -79,7 +79,7 @@ class Launcher:
         if binding is None:
             start_ns = time.perf_counter_ns()
             binding = self._bind(kernel, launch)
-            self._counters.planned(kernel, time.perf_counter_ns() - start_ns)
+            self._counters.planned(kernel, binding, time.perf_counter_ns() - start_ns)
             kernel.keep(key, binding)
         arrangement = binding.arrangement
         arrangement.launches += 1
