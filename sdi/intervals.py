@@ -8,6 +8,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Generic, TypeVar
 
 V = TypeVar("V")
@@ -107,104 +108,200 @@ class RangeSet:
         return bool(self.intersection(other))
 
 
+_CHUNK = 512
+"""Intervals per chunk when it is made; a chunk of twice as many is cut."""
+
+
 class RangeMap(Generic[V]):
     """Total map from the bytes of ``[0, nbytes)`` to values; equal neighbours are one interval.
 
-    Values are compared with ``==``.  O(log n + k) to look up or change k intervals.
+    Values are compared with ``==``.  O(log n + k) to look up or change k intervals: they are kept in chunks,
+    each a list of starts and one of values, so that a change moves the intervals of one chunk only.
     """
 
-    __slots__ = ("_starts", "_values", "nbytes")
+    __slots__ = ("_chunks", "_firsts", "nbytes")
 
     def __init__(self, nbytes: int, value: V) -> None:
         if nbytes < 1:
             raise ValueError(f"a map over {nbytes} bytes")
         self.nbytes = nbytes
-        self._starts = [0]
-        self._values = [value]
+        self._firsts = [0]  # the first start of each chunk
+        self._chunks: list[tuple[list[int], list[V]]] = [([0], [value])]
 
     def __len__(self) -> int:
         """Number of intervals."""
-        return len(self._starts)
+        return sum([len(starts) for starts, _ in self._chunks])
 
     def whole(self) -> V | None:
         """The one value when the whole map has one interval, else None."""
-        return self._values[0] if len(self._values) == 1 else None
+        if len(self._chunks) == 1:
+            values = self._chunks[0][1]
+            if len(values) == 1:
+                return values[0]
+        return None
 
     def key(self) -> tuple[tuple[int, ...], tuple[V, ...]]:
         """Equal for equal maps."""
-        return tuple(self._starts), tuple(self._values)
+        starts, values = self._joined(0, len(self._chunks))
+        return tuple(starts), tuple(values)
 
     def copy(self) -> RangeMap[V]:
         """A map with the same values that changes by itself."""
-        made = RangeMap(self.nbytes, self._values[0])
-        made._starts, made._values = list(self._starts), list(self._values)
+        made: RangeMap[V] = RangeMap.__new__(RangeMap)
+        made.nbytes = self.nbytes
+        made._firsts = list(self._firsts)
+        made._chunks = [(list(starts), list(values)) for starts, values in self._chunks]
         return made
 
     def values(self, over: ByteRange) -> list[V]:
         """The values of ``items``, faster."""
         self._check(over)
-        starts = self._starts
-        return self._values[bisect_right(starts, over.start) - 1 : bisect_left(starts, over.stop)]
+        one = len(self._chunks) == 1
+        starts, values = self._chunks[0] if one else self._around(over.start, over.stop - 1)[:2]
+        return values[bisect_right(starts, over.start) - 1 : bisect_left(starts, over.stop)]
 
     def items(self, over: ByteRange) -> Iterator[tuple[ByteRange, V]]:
-        """Intervals that overlap ``over``, cut to it, in order."""
+        """Intervals that overlap ``over``, cut to it, in order.  The map may change meanwhile."""
         self._check(over)
-        if len(self._starts) == 1:
-            yield over, self._values[0]
+        one = len(self._chunks) == 1
+        starts, values = self._chunks[0] if one else self._around(over.start, over.stop - 1)[:2]
+        if len(values) == 1:
+            yield over, values[0]
             return
-        at = bisect_right(self._starts, over.start) - 1
-        while at < len(self._starts) and self._starts[at] < over.stop:
-            stop = self._starts[at + 1] if at + 1 < len(self._starts) else self.nbytes
-            yield ByteRange(max(self._starts[at], over.start), min(stop, over.stop)), self._values[at]
-            at += 1
+        first, last = bisect_right(starts, over.start) - 1, bisect_left(starts, over.stop)
+        if last - first == 1:
+            yield over, values[first]
+            return
+        edges = [over.start, *starts[first + 1 : last], over.stop]
+        for at, value in enumerate(values[first:last]):
+            yield ByteRange(edges[at], edges[at + 1]), value
 
     def update(self, over: ByteRange, change: Callable[[V], V]) -> None:
         """Replace each value v in ``over`` by ``change(v)``; called once per interval."""
         self._check(over)
-        if len(self._starts) == 1 and over.stop - over.start == self.nbytes:
-            self._values[0] = change(self._values[0])
+        start, stop = over.start, over.stop
+        chunk, count = 0, 1
+        if len(self._chunks) == 1:
+            starts, values = self._chunks[0]
+            if len(values) == 1 and stop - start == self.nbytes:
+                values[0] = change(values[0])
+                return
+        else:
+            starts, values, chunk, count = self._around(max(start - 1, 0), min(stop, self.nbytes - 1))
+        first, last = bisect_right(starts, start) - 1, bisect_left(starts, stop)
+        if last - first == 1:
+            only = change(values[first])
+            if only != values[first]:
+                self.assign(over, only)
             return
-        first, last = self._split(over.start), self._split(over.stop)
-        for at in range(first, last):
-            self._values[at] = change(self._values[at])
-        self._join(first, last)
+        begins = [start, *starts[first + 1 : last]]
+        changed = [change(value) for value in values[first:last]]
+        made_starts: list[int] = []
+        made_values: list[V] = []
+        if starts[first] < start:
+            made_starts.append(starts[first])
+            made_values.append(values[first])
+        elif first > 0:
+            first -= 1
+            made_starts.append(starts[first])
+            made_values.append(values[first])
+        for begin, value in zip(begins, changed, strict=True):
+            if not made_values or made_values[-1] != value:
+                made_starts.append(begin)
+                made_values.append(value)
+        self._replace(starts, values, (first, last), (made_starts, made_values), stop)
+        if count > 1 or len(starts) > 2 * _CHUNK:
+            self._rechunk(starts, values, chunk, count)
 
     def assign(self, over: ByteRange, value: V) -> None:
         """Give every byte of ``over`` the same value."""
         self._check(over)
-        if over.stop - over.start == self.nbytes:
-            self._starts, self._values = [0], [value]
+        start, stop = over.start, over.stop
+        if stop - start == self.nbytes:
+            self._firsts, self._chunks = [0], [([0], [value])]
             return
-        first, last = self._split(over.start), self._split(over.stop)
-        self._starts[first:last] = [over.start]
-        self._values[first:last] = [value]
-        self._join(first, first + 1)
+        chunk, count = 0, 1
+        if len(self._chunks) == 1:
+            starts, values = self._chunks[0]
+        else:
+            starts, values, chunk, count = self._around(max(start - 1, 0), min(stop, self.nbytes - 1))
+        first, last = bisect_right(starts, start) - 1, bisect_left(starts, stop)
+        made_starts, made_values = [start], [value]
+        if starts[first] < start:
+            made_starts.insert(0, starts[first])
+            if values[first] == value:
+                made_starts.pop()
+            else:
+                made_values.insert(0, values[first])
+        elif first > 0 and values[first - 1] == value:
+            first -= 1
+            made_starts[0] = starts[first]
+        self._replace(starts, values, (first, last), (made_starts, made_values), stop)
+        if count > 1 or len(starts) > 2 * _CHUNK:
+            self._rechunk(starts, values, chunk, count)
 
     def check(self) -> None:
         """Assert the invariants (for tests)."""
-        assert self._starts[0] == 0 and self._starts == sorted(set(self._starts))
-        assert self._starts[-1] < self.nbytes and len(self._starts) == len(self._values)
-        assert all(a != b for a, b in zip(self._values, self._values[1:], strict=False))
+        starts, values = self._joined(0, len(self._chunks))
+        assert starts[0] == 0 and starts == sorted(set(starts))
+        assert starts[-1] < self.nbytes and len(starts) == len(values)
+        assert all(a != b for a, b in pairwise(values))
+        assert self._firsts == [chunk[0][0] for chunk in self._chunks]
+        assert all(len(chunk[0]) <= 2 * _CHUNK for chunk in self._chunks)
 
     def _check(self, over: ByteRange) -> None:
         if over.stop > self.nbytes:
             raise ValueError(f"range [{over.start}, {over.stop}) past the {self.nbytes} bytes")
 
-    def _split(self, offset: int) -> int:
-        """Index of the interval that starts at ``offset``, made if needed; the length for ``nbytes``."""
-        if offset == self.nbytes:
-            return len(self._starts)
-        at = bisect_right(self._starts, offset) - 1
-        if self._starts[at] == offset:
-            return at
-        self._starts.insert(at + 1, offset)
-        self._values.insert(at + 1, self._values[at])
-        return at + 1
+    def _around(self, first: int, last: int) -> tuple[list[int], list[V], int, int]:
+        """Starts and values of the chunks that hold the bytes ``first`` to ``last``; the first one's number
+        and how many.  The lists of one chunk are its own, to be changed.
+        """
+        if len(self._chunks) == 1:
+            return *self._chunks[0], 0, 1
+        chunk = bisect_right(self._firsts, first) - 1
+        stop = bisect_right(self._firsts, last)
+        if stop - chunk == 1:
+            return *self._chunks[chunk], chunk, 1
+        return *self._joined(chunk, stop), chunk, stop - chunk
 
-    def _join(self, first: int, last: int) -> None:
-        """Merge equal neighbours among the intervals ``first - 1`` to ``last``."""
-        at = min(last, len(self._starts) - 1)
-        while at >= max(first, 1):
-            if self._values[at] == self._values[at - 1]:
-                del self._starts[at], self._values[at]
-            at -= 1
+    def _joined(self, first: int, stop: int) -> tuple[list[int], list[V]]:
+        starts: list[int] = []
+        values: list[V] = []
+        for own_starts, own_values in self._chunks[first:stop]:
+            starts += own_starts
+            values += own_values
+        return starts, values
+
+    def _replace(
+        self,
+        starts: list[int],
+        values: list[V],
+        between: tuple[int, int],
+        made: tuple[list[int], list[V]],
+        stop: int,
+    ) -> None:
+        """Put ``made``, which end at ``stop``, in the place of the intervals with the numbers ``between``.
+
+        What these have beyond ``stop`` stays; an equal neighbour becomes one with the last.
+        """
+        first, last = between
+        made_starts, made_values = made
+        if last < len(starts) and starts[last] == stop:
+            if values[last] == made_values[-1]:
+                last += 1
+        elif stop < self.nbytes and values[last - 1] != made_values[-1]:
+            made_starts.append(stop)
+            made_values.append(values[last - 1])
+        if len(made_starts) == last - first == 1:
+            starts[first], values[first] = made_starts[0], made_values[0]
+        else:
+            starts[first:last] = made_starts
+            values[first:last] = made_values
+
+    def _rechunk(self, starts: list[int], values: list[V], chunk: int, count: int) -> None:
+        """These intervals take the place of so many chunks."""
+        pieces = range(0, len(starts), _CHUNK) if len(starts) > 2 * _CHUNK else (0,)
+        size = _CHUNK if len(pieces) > 1 else len(starts)
+        self._chunks[chunk : chunk + count] = [(starts[a : a + size], values[a : a + size]) for a in pieces]
+        self._firsts[chunk : chunk + count] = [starts[a] for a in pieces]

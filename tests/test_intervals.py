@@ -8,14 +8,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sdi import intervals
 from sdi.intervals import ByteRange, RangeMap, RangeSet, coalesce
 
 N = 24
 RANGES = st.tuples(st.integers(0, N - 1), st.integers(1, N)).filter(lambda p: p[0] < p[1])
 
 
-@given(st.lists(st.tuples(RANGES, st.integers(0, 3), st.booleans())))
-def test_a_range_map_equals_one_value_per_byte(steps: list[tuple[tuple[int, int], int, bool]]) -> None:
+@given(st.lists(st.tuples(RANGES, st.integers(0, 3), st.booleans())), st.sampled_from([1, 2, 3, 512]))
+def test_a_range_map_equals_one_value_per_byte(
+    steps: list[tuple[tuple[int, int], int, bool]], chunk: int
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(intervals, "_CHUNK", chunk)
+        _compare_with_one_value_per_byte(steps)
+
+
+def _compare_with_one_value_per_byte(steps: list[tuple[tuple[int, int], int, bool]]) -> None:
     sparse, dense = RangeMap(N, 0), [0] * N
     for (start, stop), value, assign in steps:
         if assign:
@@ -28,6 +37,18 @@ def test_a_range_map_equals_one_value_per_byte(steps: list[tuple[tuple[int, int]
         found = [value for part, value in sparse.items(ByteRange(0, N)) for _ in range(part.nbytes)]
         assert found == dense
         assert sparse.whole() == (dense[0] if len(set(dense)) == 1 else None)
+        assert len(sparse) == len(sparse.key()[0]) == len(list(itertools.groupby(dense)))
+        for part in (ByteRange(start, stop), ByteRange(0, stop), ByteRange(start, N)):
+            values = [value for _, value in sparse.items(part)]
+            assert (
+                values
+                == sparse.values(part)
+                == [v for v, _ in itertools.groupby(dense[part.start : part.stop])]
+            )
+        before, copied = sparse.key(), sparse.copy()
+        copied.assign(ByteRange(start, stop), 9)
+        copied.check()
+        assert sparse.key() == before
 
 
 @given(st.lists(RANGES))

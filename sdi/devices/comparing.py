@@ -20,19 +20,19 @@ OPERATIONS = {"": 0, "add": 1, "xor": 2, "and": 3, "or": 4, "min": 5, "max": 6}
 """Numbers of the updates in kernels, "" where there is none; those of signed integers are 8 more."""
 
 
-def num_runs(comparison: Comparison) -> int:
+def num_runs(nbytes: int, unit_nbytes: int) -> int:
     """Runs of units in the bytes compared."""
-    return -(-comparison.nbytes // (RUN_UNITS * comparison.unit_nbytes))
+    return -(-nbytes // (RUN_UNITS * unit_nbytes))
 
 
-def values_offset(comparison: Comparison) -> int:
+def values_offset(nbytes: int, unit_nbytes: int) -> int:
     """Where the values start."""
-    return HEADER_NBYTES + RECORD_NBYTES * num_runs(comparison)
+    return HEADER_NBYTES + RECORD_NBYTES * num_runs(nbytes, unit_nbytes)
 
 
-def changes_nbytes(comparison: Comparison) -> int:
+def changes_nbytes(nbytes: int, unit_nbytes: int) -> int:
     """Room for the changes, were all units different."""
-    return values_offset(comparison) + comparison.nbytes
+    return values_offset(nbytes, unit_nbytes) + nbytes
 
 
 def operation_number(comparison: Comparison) -> int:

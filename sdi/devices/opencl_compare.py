@@ -51,9 +51,9 @@ class Comparer:
                 twin,
                 np.uint64(comparison.twin_offset),
                 np.uint32(comparison.nbytes // comparison.unit_nbytes),
-                np.uint32(num_runs(comparison)),
+                np.uint32(num_runs(comparison.nbytes, comparison.unit_nbytes)),
                 found,
-                np.uint64(values_offset(comparison)),
+                np.uint64(values_offset(comparison.nbytes, comparison.unit_nbytes)),
             )
             return self._enqueue(queue, kernel)
 
@@ -74,7 +74,7 @@ class Comparer:
                 twin,
                 np.uint64(comparison.twin_offset),
                 found,
-                np.uint64(values_offset(comparison)),
+                np.uint64(values_offset(comparison.nbytes, comparison.unit_nbytes)),
                 np.uint32(8 * comparison.smallest_nbytes),
                 np.uint32(operation_number(comparison)),
             )

@@ -13,7 +13,7 @@ from typing import Protocol, assert_never, cast
 
 from sdi.devices.join import join
 from sdi.devices.ticket import Ticket
-from sdi.errors import ClError, DeviceFailed
+from sdi.errors import ClError, DeviceFailed, Status
 from sdi.runtime.commands import Command, Launch
 from sdi.runtime.scheduler import Action, Issue, Node, Publish, SchedulerCore, StartTransfer
 from sdi.runtime.steps import Steps
@@ -125,7 +125,8 @@ class Engine:
         except StopIteration as end:
             return self._issued(node, cast(Work, end.value))
         except ClError as error:
-            _log.info("command %d: %s", node.id, error)
+            is_short = error.status == Status.MEM_OBJECT_ALLOCATION_FAILURE
+            _log.log(logging.WARNING if is_short else logging.INFO, "command %d: %s", node.id, error)
             return self.core.issued(node, error)
         except Exception as error:
             _log.exception("command %d: our bug", node.id)

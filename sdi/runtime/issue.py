@@ -13,12 +13,16 @@ from sdi.devices.join import join
 from sdi.devices.ticket import Ticket
 from sdi.intervals import ByteRange
 from sdi.runtime.arguments import Image, LocalSize, Pointer
-from sdi.runtime.plan import BufferPlan
+from sdi.runtime.plan import BufferPlan, MergedRange
 from sdi.runtime.programs import Binding, Build, Kernel
 from sdi.runtime.waves import Bound, States, Step, Wave
 from sdi.vmem.directory import HOST, State, member_memory
 from sdi.vmem.hazards import Use
+from sdi.vmem.member_merge import MemberMerge, MergeUnits
 from sdi.vmem.memory import Transfer, VirtualMemory
+
+Merges = dict[tuple[int, MergedRange], MemberMerge]
+"""Merges that members make, by buffer and range."""
 
 _STEPS_MAX = 64
 """Steps kept per wave; a launch that finds its buffers in ever new states begins again."""
@@ -44,10 +48,13 @@ class Issuer:
         if wave.is_repeatable and memory.coherence == "lazy" and arrangement.launches > 1:
             states = (first, tuple([used.buffer.directory.state() for used in plan.buffers]))
             step = wave.steps.get(states)
-        transfers = self._plan(wave, first) if step is None else step.transfers
+        members = [first + k for k in wave.members]
+        merges = self._begin_merges(wave, members) if step is None else {}
+        transfers = self._plan(wave, first, merges) if step is None else step.transfers
         for transfer in transfers:
             memory.perform(transfer, step is not None)
-        members = [first + k for k in wave.members]
+        for merge in merges.values():
+            memory.merges.keep_twins(merge)
         self._refresh_images(wave, members)
         bounds = [self._bound(build, kernel, binding, number, k, m) for k, m in enumerate(members)]
         # From here on nothing raises: a wave is issued on all its members or on none.
@@ -73,9 +80,9 @@ class Issuer:
         done = self._write_images_back(wave, members, tickets) if plan.images else [[t] for t in tickets]
         if wave.mapped:
             self._record_all(wave, bounds, done)
-        merges = self._written(wave, members, done, states, transfers)
+        written = self._written(wave, members, done, states, transfers, merges)
         self._images_are_current(wave, members)
-        return tickets + [ticket for several in done for ticket in several[1:]] + merges
+        return tickets + [ticket for several in done for ticket in several[1:]] + written
 
     def _refresh_images(self, wave: Wave, members: list[int]) -> None:
         """Have the images show the members' linear bytes."""
@@ -106,7 +113,20 @@ class Issuer:
             for member, writes in zip(members, image.writes, strict=True):
                 self._memory.image_is_current(image.buffer, member, image.view, writes)
 
-    def _plan(self, wave: Wave, first: int) -> list[Transfer]:
+    def _begin_merges(self, wave: Wave, members: list[int]) -> Merges:
+        """The merges that members can make; the host makes the others."""
+        found: Merges = {}
+        for used in wave.plan.buffers:
+            for merged in used.merged if used.buffer.id not in wave.mapped else ():
+                units = MergeUnits(used.unit_nbytes, used.smallest_nbytes, merged.update)
+                where = [members[k] for k in merged.pieces]
+                if len(where) > 1 and (
+                    merge := self._memory.merges.begin(used.buffer, merged.over, where, units)
+                ):
+                    found[used.buffer.id, merged] = merge
+        return found
+
+    def _plan(self, wave: Wave, first: int, merges: Merges) -> list[Transfer]:
         """What moves before the launch; the directories count it as done."""
         memory, plan = self._memory, wave.plan
         found: list[Transfer] = []
@@ -117,7 +137,8 @@ class Issuer:
 
         for used in plan.buffers:
             for merged in used.merged:
-                fetch(used, HOST, merged.over)
+                if (used.buffer.id, merged) not in merges:
+                    fetch(used, HOST, merged.over)
         for k, number in enumerate(wave.members):
             here = member_memory(first + number)
             for used in plan.buffers:
@@ -216,6 +237,7 @@ class Issuer:
         done: list[list[Ticket]],
         states: States | None,
         transfers: list[Transfer] | tuple[Transfer, ...],
+        merges: Merges,
     ) -> list[Ticket]:
         """Have the directories know what was written.  Returns the tickets of merges."""
         memory = self._memory
@@ -232,6 +254,10 @@ class Issuer:
                 for part in piece.owns.ranges:
                     directory.wrote(member_memory(member), part)
             for merged in used.merged:
+                merge = merges.get((used.buffer.id, merged))
+                if merge is not None:
+                    tickets.append(memory.merges.run(merge, [done[k] for k in merged.pieces]))
+                    continue
                 launched = [(members[k], done[k]) for k in merged.pieces]
                 units = (used.unit_nbytes, used.smallest_nbytes)
                 tickets.append(memory.merge(used.buffer, merged.over, launched, *units, merged.update))

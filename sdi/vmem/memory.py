@@ -26,6 +26,7 @@ from sdi.vmem.hazards import Hazards, Use
 from sdi.vmem.host import HostWorker
 from sdi.vmem.images import LinearBytes, refresh, write_back
 from sdi.vmem.links import MEASURED_NBYTES, Links
+from sdi.vmem.member_merge import MemberMerges
 from sdi.vmem.merge import Bytes, MergeResult, merge_diffs, merge_updates
 from sdi.vmem.placement import Placement
 
@@ -48,6 +49,11 @@ class Transfer:
     cause: str
 
 
+def compares_faster(device: Device) -> bool:
+    """Whether members of this kind compare and merge faster than the host does: design/0004."""
+    return device.facts.kind == "gpu"
+
+
 class VirtualMemory:
     """All virtual buffers of one session over the members' memories."""
 
@@ -59,8 +65,11 @@ class VirtualMemory:
         post: Callable[[Callable[[], None]], None],
         coherence: Coherence = "lazy",
         links: Links | None = None,
+        compares: Callable[[Device], bool] = compares_faster,
     ) -> None:
         """``post`` runs a call on sdi-scheduler, from any thread.
+
+        ``compares(member)``: whether that member, if it can, compares and merges what it and others wrote.
 
         ``coherence``: "lazy", or "host" for the protocol of papers/1 to the letter: results go to the host
         after every kernel, and members get the ranges that they access from there before the next.
@@ -72,6 +81,13 @@ class VirtualMemory:
         self.moved = self.accounting.moved
         self.links = links or Links([device.facts.kind for device in devices])
         self.placement = Placement(devices, self.accounting, post, self.fetch_host)
+        self.merges = MemberMerges(
+            devices,
+            self.placement.heaps,
+            self.accounting,
+            post,
+            lambda device: coherence == "lazy" and compares(device),
+        )
         self._host = host
         self._post = post
         self._buffers: dict[int, VirtualBuffer] = {}

@@ -101,7 +101,8 @@ class Placement:
             heap.tight = False
         total = {m: sum(rounded(o, b.nbytes).nbytes for b, k, o in wanted if k == m) for m in missing}
         asked = ", ".join(
-            f"{self._devices[m].facts.name}: {nbytes} bytes needed at a time, {self.heaps[m].capacity} there"
+            f"{self._devices[m].facts.name}: {nbytes} bytes needed at a time, "
+            f"{max(0, nbytes - self.heaps[m].capacity)} of them missing of the {self.heaps[m].capacity} there"
             for m, nbytes in total.items()
         )
         raise ClError(Status.MEM_OBJECT_ALLOCATION_FAILURE, asked)

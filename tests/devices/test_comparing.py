@@ -41,13 +41,16 @@ def merge_on(
     changed = conflicts = 0
     for member, copy in zip(members[1:], copies[1:], strict=True):
         own = Comparison(put(member, copy), offset, put(member, twin), offset, nbytes, *units, update=update)
-        changes = member.allocate(changes_nbytes(own))
+        changes = member.allocate(changes_nbytes(own.nbytes, units[0]))
         ticket = member.diff(own, changes, [])
         finish(ticket)
-        there = members[0].allocate(changes_nbytes(own))
+        there = members[0].allocate(changes_nbytes(own.nbytes, units[0]))
         records, values, *_ = get(member, changes, HEADER_NBYTES).view(np.uint32).tolist()
-        assert records <= num_runs(own)
-        parts = [(0, HEADER_NBYTES + records * RECORD_NBYTES), (values_offset(own), values * units[0])]
+        assert records <= num_runs(own.nbytes, units[0])
+        parts = [
+            (0, HEADER_NBYTES + records * RECORD_NBYTES),
+            (values_offset(own.nbytes, units[0]), values * units[0]),
+        ]
         copied = [
             members[0].peer_copy(member, changes, at, there, at, size, [ticket]) for at, size in parts if size
         ]

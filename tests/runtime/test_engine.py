@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import cast
 
+import pytest
+
 from sdi.devices.ticket import Ticket
 from sdi.errors import ClError, Status
 from sdi.runtime.commands import Command, Fill, Rectangle
@@ -97,7 +99,8 @@ def test_commands_behind_a_held_one_keep_their_order_when_they_are_held_themselv
     assert rig.device.issued == [11, 12, 13]
 
 
-def test_a_held_command_that_finds_no_memory_fails_alone() -> None:
+@pytest.mark.logs("command 11: .*nothing left")
+def test_a_held_command_that_finds_no_memory_fails_alone(caplog: pytest.LogCaptureFixture) -> None:
     rig = Rig()
     ticket = Ticket()
     rig.device.full[11], rig.device.fails = [ticket], {11}
@@ -106,3 +109,4 @@ def test_a_held_command_that_finds_no_memory_fails_alone() -> None:
     rig.turn()
     assert rig.device.issued == [12]
     assert rig.finished_with == {11: Status.MEM_OBJECT_ALLOCATION_FAILURE}
+    assert ["nothing left" in record.getMessage() for record in caplog.records] == [True]

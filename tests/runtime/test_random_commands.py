@@ -236,6 +236,29 @@ def test_members_exchange_halos_without_the_host(rig: MakeRig) -> None:
     machine.__dict__.clear()
 
 
+def test_of_bytes_that_several_may_write_only_the_changed_ones_cross_a_link(rig: MakeRig) -> None:
+    made = rig(3, compares=True)
+    machine = Machine(made)
+    to, from_ = made.buffer(noise(NBYTES, 1)), made.buffer(noise(NBYTES, 2))
+    machine.launch(to.id, from_.id, 0, 0, 0)
+    before = made.moved()
+    machine.launch(to.id, from_.id, 0, 5, 1)  # all may write anywhere
+    machine.finish()
+    once = move(*_arrays(1, 2), 0, 0, 0)
+    expected = move(once, _arrays(2)[0], 0, 5, 1)
+    boxes = np.arange(NBYTES) * STEP % NBYTES  # where work-item i writes
+    first = NBYTES // GROUP // 3 + (NBYTES // GROUP % 3 > 0)  # work-groups of the first member
+    others = boxes[first * GROUP :]
+    changed = np.count_nonzero(expected[others] != once[others])
+    events, moved = made.memory.accounting.events, made.memory.moved
+    assert 0 < events.diff_nbytes <= changed + GROUP
+    assert moved.member_to_host == 0 and moved.merge_conflicts == 0
+    lists = 2 * 16 + 16 * -(-NBYTES // 32) * 2  # headers and records at most
+    assert made.moved() - before <= 2 * NBYTES + events.diff_nbytes + lists  # all had to become current
+    assert made.read(to) == expected.tobytes()
+    machine.__dict__.clear()
+
+
 def test_members_hold_only_what_they_use(rig: MakeRig) -> None:
     made = rig(4)
     machine = Machine(made)
@@ -318,7 +341,7 @@ STEPS = st.lists(
 )
 
 
-KINDS: dict[str, tuple[int, list[int], Coherence]] = {
+KINDS: dict[str, tuple[int, list[int], Coherence] | tuple[int, list[int], Coherence, bool]] = {
     "ample": (1 << 30, [], "lazy"),
     "late-0": (1 << 30, [0], "lazy"),
     "late-1-2": (1 << 30, [1, 2], "lazy"),
@@ -327,14 +350,17 @@ KINDS: dict[str, tuple[int, list[int], Coherence]] = {
     "tiny": (16384, [], "lazy"),  # for less than one
     "tiny-late": (16384, [1], "lazy"),
     "host": (1 << 30, [1], "host"),
+    "compares": (1 << 30, [], "lazy", True),
+    "compares-late": (1 << 30, [0, 2], "lazy", True),
+    "compares-full": (4 * NBYTES, [1], "lazy", True),
 }
 
 
 @pytest.fixture(params=KINDS)
 def machine(request: pytest.FixtureRequest, rig: MakeRig) -> Iterator[Machine]:
     """3 members: how much memory each has, which are late, and the protocol."""
-    memory_nbytes, late, coherence = KINDS[request.param]
-    made = rig(3, memory_nbytes, late, coherence)
+    memory_nbytes, late, coherence, *compares = KINDS[request.param]
+    made = rig(3, memory_nbytes, late, coherence, bool(compares))
     made.limit = memory_nbytes
     machine = Machine(made)
     yield machine
@@ -352,7 +378,8 @@ def test_random_commands_leave_what_one_device_would_and_move_only_what_is_stale
     machine: Machine, steps: list[tuple[Kind, int]]
 ) -> None:
     rig, memory = machine.rig, machine.memory
-    is_counted = rig.limit > NBYTES * 8 and memory.coherence == "lazy"
+    # What merges on members move depends on the data.
+    is_counted = rig.limit > NBYTES * 8 and memory.coherence == "lazy" and not rig.compares
     buffers: list[VirtualBuffer] = []
     truth: list[np.ndarray] = []
     dense: list[Dense] = []

@@ -29,14 +29,19 @@ PATIENCE_S = 60.0
 class Rig:
     """Members, arena and memory; ``post`` keeps calls for this thread, which runs them while it waits."""
 
-    def __init__(self, devices: Sequence[Device], coherence: Coherence = "lazy") -> None:
+    def __init__(
+        self, devices: Sequence[Device], coherence: Coherence = "lazy", compares: bool = False
+    ) -> None:
         self.devices = list(devices)
         self.arena = Arena(1 << 32, 1 << 16)
         self.host = HostWorker(2)
         self._posted: deque[Callable[[], None]] = deque()
         self._changed = threading.Event()
-        self.memory = VirtualMemory(self.arena, self.devices, self.host, self.post, coherence)
+        self.memory = VirtualMemory(
+            self.arena, self.devices, self.host, self.post, coherence, None, lambda _: compares
+        )
         self.limit = 1 << 30
+        self.compares = compares
         self._ids = iter(range(1, 1 << 30))
 
     def post(self, call: Callable[[], None]) -> None:
@@ -138,11 +143,15 @@ MakeRig = Callable[..., Rig]
 
 @pytest.fixture
 def rig() -> Iterator[MakeRig]:
-    """Makes rigs: ``rig(3, memory_nbytes=1 << 20, late=[0])``."""
+    """Makes rigs: ``rig(3, memory_nbytes=1 << 20, late=[0])``.  ``compares``: merges are made on members."""
     made: list[Rig] = []
 
     def make(
-        members: int, memory_nbytes: int = 1 << 30, late: Sequence[int] = (), coherence: Coherence = "lazy"
+        members: int,
+        memory_nbytes: int = 1 << 30,
+        late: Sequence[int] = (),
+        coherence: Coherence = "lazy",
+        compares: bool = False,
     ) -> Rig:
         cpus = [device for device in driver_devices() if device.kind == "cpu"]
         if not cpus:
@@ -151,7 +160,7 @@ def rig() -> Iterator[MakeRig]:
         for number, device in enumerate(choose(cpus, members, None)):
             member: Device = OpenCLDevice(device, number, memory_nbytes)
             devices.append(_late(member, number) if number in late else member)
-        made.append(Rig(devices, coherence))
+        made.append(Rig(devices, coherence, compares))
         return made[-1]
 
     yield make
