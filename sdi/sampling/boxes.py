@@ -10,6 +10,7 @@ from sdi.intervals import ByteRange, RangeSet
 from sdi.ndrange import GroupBox
 from sdi.sampling.affine import INFINITY, Form, Range, interval, is_finite, plus
 from sdi.sampling.forms import BASES, GLOBAL, GROUP, LOCAL, Atom, Binding, atom_range
+from sdi.sampling.rows import spans_by_rows
 
 MAX_RANGES = 10_000
 _ROUNDS = 3
@@ -117,7 +118,10 @@ def reach(
             if interval(constraint, ranges)[0] < 0:
                 along = _along(offset, constraint, nbytes)
                 if along is None:
-                    return Reach([(lo, hi + nbytes)], False)
+                    rows = None
+                    if most_ranges == MAX_RANGES:
+                        rows = spans_by_rows(offset, nbytes, domain.constraints, ranges, most_ranges)
+                    return Reach([(lo, hi + nbytes)], False) if rows is None else Reach(rows, True)
                 bounds = (max(bounds[0], along[0]), min(bounds[1], along[1]))
         strides = sorted((abs(c), ranges[v][1] - ranges[v][0] + 1) for v, c in offset[1].items())
         spans = image(lo, strides, nbytes, most_ranges)

@@ -1,0 +1,88 @@
+"""Exact bytes of an access row by row: for domains that are no box, such as triangles.
+
+All variables but one are laid out as arrays; along the last, whose multiples touch, each row is one range
+whose ends follow from the constraints.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from sdi.sampling.affine import Form, Range, interval
+
+Array: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
+
+MAX_ROWS = 1 << 17
+_SAFE = 1 << 61
+"""Numbers below that don't overflow when two are added."""
+
+
+def spans_by_rows(
+    offset: Form, nbytes: int, constraints: Sequence[Form], ranges: Sequence[Range], most_ranges: int
+) -> list[tuple[int, int]] | None:
+    """``nbytes`` at every value of ``offset`` where all constraints are >= 0; sorted, never touching.
+
+    ``ranges``: of the variables, all of them finite.  None where no variable's multiples touch, or there are
+    too many rows or ranges.
+    """
+    touching = [(ranges[v][1] - ranges[v][0], v) for v, factor in offset[1].items() if abs(factor) <= nbytes]
+    if not touching:
+        return None
+    along = max(touching)[1]
+    others = sorted({v for form in (offset, *constraints) for v in form[1]} - {along})
+    total = 1
+    for variable in others:
+        total *= ranges[variable][1] - ranges[variable][0] + 1
+        if total > MAX_ROWS:
+            return None
+    for form in (offset, *constraints):
+        reach = abs(form[0]) + sum(abs(c) * max(map(abs, ranges[v])) for v, c in form[1].items())
+        if reach >= _SAFE:
+            return None
+    axes: dict[int, Array] = {}
+    for axis, variable in enumerate(others):
+        lo, hi = ranges[variable]
+        shape = [1] * len(others)
+        shape[axis] = hi - lo + 1
+        axes[variable] = np.arange(lo, hi + 1, dtype=np.int64).reshape(shape)
+
+    def rest(form: Form) -> Array:
+        """A form without its part along the row."""
+        found: Array = np.full((1,) * len(others), form[0], np.int64)
+        for variable, factor in form[1].items():
+            if variable != along:
+                found = found + factor * axes[variable]
+        return found
+
+    first: Array = np.full((1,) * len(others), ranges[along][0], np.int64)
+    last: Array = np.full((1,) * len(others), ranges[along][1], np.int64)
+    for form in constraints:
+        if interval(form, list(ranges))[0] >= 0:
+            continue
+        factor = form[1].get(along, 0)
+        if factor > 0:
+            first = np.maximum(first, -(rest(form) // factor))
+        elif factor < 0:
+            last = np.minimum(last, rest(form) // -factor)
+        else:
+            last = np.where(rest(form) >= 0, last, ranges[along][0] - 1)
+    every = np.broadcast_arrays(rest(offset), first, last)
+    inside = every[1] <= every[2]
+    if not inside.any():
+        return []
+    base, first, last = (part[inside] for part in every)
+    factor = offset[1][along]
+    if factor < 0:
+        first, last = last, first
+    starts, stops = base + factor * first, base + factor * last + nbytes
+    order = np.argsort(starts, kind="stable")
+    starts, stops = starts[order], np.maximum.accumulate(stops[order])
+    breaks = np.flatnonzero(starts[1:] > stops[:-1])
+    if breaks.size >= most_ranges:
+        return None
+    firsts = starts[np.concatenate(([0], breaks + 1))].tolist()
+    lasts = stops[np.concatenate((breaks, [stops.size - 1]))].tolist()
+    return list(zip(firsts, lasts, strict=True))
