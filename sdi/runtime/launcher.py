@@ -7,14 +7,16 @@ only one piece may write stay there, the others are brought together with twins 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 
 from sdi.devices.image import Sampler
 from sdi.devices.join import join
 from sdi.devices.ticket import Ticket
 from sdi.errors import ClError, Status, require
+from sdi.intervals import RangeSet
 from sdi.ndrange import GroupBox, Int3, NDRange
+from sdi.partition.usage import Usage
 from sdi.runtime.arguments import ArgumentValue, Image, Pointer, decode_arguments
 from sdi.runtime.commands import Launch
 from sdi.runtime.counters import Counters
@@ -73,7 +75,7 @@ class Launcher:
         kernel = build.kernels[launch.kernel_index]
         key = (launch.work_dim, launch.offset, launch.global_size, launch.local_size, launch.arguments)
         binding = kernel.find(key)
-        if binding is not None and not binding.arrangement.is_valid():
+        if binding is not None and not self._is_valid(binding.arrangement):
             kernel.forget(binding.arrangement)
             binding = None
         if binding is None:
@@ -122,10 +124,16 @@ class Launcher:
             if isinstance(v, Image) or (isinstance(v, Pointer) and v.buffer)
         }
         image_nbytes = _image_nbytes(kernel.model.name, values, buffers)
+        ndrange = _ndrange(kernel, launch)
+        usage_key = (ndrange.work_dim, ndrange.total_groups.bit_length(), tuple(sorted(buffers)))
+        usage = kernel.usage(usage_key, self._cutter.usage)
         # One member needs no ranges: everything is on it anyway, if it fits.
-        capacity = self._memory.placement.heaps[0].capacity
+        capacity = min([heap.capacity for heap in self._memory.placement.heaps])
         needed = sum(buffer.nbytes + GRANULE_NBYTES for buffer in buffers.values()) + image_nbytes
-        is_trivial = len(self._devices) == 1 and needed <= capacity
+        is_trivial = needed <= capacity and (
+            len(self._devices) == 1
+            or (usage.pieces == 1 and not usage.is_due() and self._are_gathered(buffers.values()))
+        )
         shaping = frozenset() if is_trivial else kernel.shaping
         shape = tuple(
             [
@@ -133,14 +141,15 @@ class Launcher:
                 for index, value in enumerate(values)
             ]
         )
-        key = (launch.work_dim, launch.offset, launch.global_size, launch.local_size, shape)
+        key = (launch.work_dim, launch.offset, launch.global_size, launch.local_size, shape, is_trivial)
         arrangement = kernel.find_arrangement(key)
-        if arrangement is not None and not arrangement.is_valid():
+        if arrangement is not None and not self._is_valid(arrangement):
             kernel.forget(arrangement)
             arrangement = None
         if arrangement is None:
             maps = WholeAccess(kernel.model) if is_trivial else kernel.maps
-            arrangement = self._arrange(kernel, maps, launch, values, buffers, image_nbytes)
+            arrangement = self._arrange(kernel, maps, ndrange, usage, values, buffers, image_nbytes)
+            arrangement.is_gathered = is_trivial and len(self._devices) > 1
             kernel.keep_arrangement(key, arrangement)
         return Binding(arrangement, values)
 
@@ -148,18 +157,14 @@ class Launcher:
         self,
         kernel: Kernel,
         maps: KernelAccess,
-        launch: Launch,
+        ndrange: NDRange,
+        usage: Usage,
         values: tuple[ArgumentValue, ...],
         buffers: dict[int, VirtualBuffer],
         image_nbytes: int,
     ) -> Arrangement:
         """Cut the NDRange, find what each piece needs.  ``image_nbytes``: see ``_image_nbytes``."""
         model = kernel.model
-        local = launch.local_size or model.required_work_group_size or choose_local_size(launch.global_size)
-        try:
-            ndrange = NDRange(launch.work_dim, launch.offset, launch.global_size, local)
-        except ValueError as cause:
-            raise ClError(Status.INVALID_WORK_GROUP_SIZE, f"{model.name}: {cause}") from cause
         capacities = [heap.capacity - image_nbytes for heap in self._memory.placement.heaps]
         access = maps.bind(
             ndrange,
@@ -175,10 +180,9 @@ class Launcher:
 
         why_whole = self._never_split(kernel, ndrange)
         whole = (GroupBox((0, 0, 0), ndrange.num_groups),)
-        usage_key = (ndrange.work_dim, ndrange.total_groups.bit_length(), tuple(sorted(buffers)))
-        usage = kernel.usage(usage_key, self._cutter.usage)
         if why_whole:
             chosen = plan(whole, exact=False)
+            usage.decide((1, 1, 1), 1, why_whole)
             usage.is_fixed = True
         else:
             chosen, why_whole = self._cutter.cut(usage, ndrange.num_groups, plan)
@@ -199,6 +203,23 @@ class Launcher:
             waves = waves_of(chosen)
         groups = tuple(box.total_groups for box in chosen.boxes)
         return Arrangement(ndrange, chosen, groups, why_whole, waves, usage, usage.version)
+
+    def _is_valid(self, arrangement: Arrangement) -> bool:
+        """Whether it may be used again as it is."""
+        if not arrangement.is_valid() or not arrangement.is_gathered:
+            return arrangement.is_valid()
+        used = [used.buffer for used in arrangement.plan.buffers]
+        if tuple([buffer.directory.state() for buffer in used]) in arrangement.best:
+            return True
+        return self._are_gathered(used)
+
+    def _are_gathered(self, buffers: Iterable[VirtualBuffer]) -> bool:
+        """Whether one member has all that is current of some buffers: a launch there needs no ranges."""
+        found = list(buffers)
+        return any(
+            all(not b.directory.stale_nbytes(member_memory(m), RangeSet((b.whole,))) for b in found)
+            for m in range(len(self._devices))
+        )
 
     def _never_split(self, kernel: Kernel, ndrange: NDRange) -> str:
         """Why a launch can't be split; empty when it can."""
@@ -246,6 +267,16 @@ class Launcher:
                 usage.rates.record(len(launched), sum(t.end_ns - t.start_ns for t in launched), groups)
 
         join(launched, record)
+
+
+def _ndrange(kernel: Kernel, launch: Launch) -> NDRange:
+    """The index space of a launch.  Raises ClError."""
+    model = kernel.model
+    local = launch.local_size or model.required_work_group_size or choose_local_size(launch.global_size)
+    try:
+        return NDRange(launch.work_dim, launch.offset, launch.global_size, local)
+    except ValueError as cause:
+        raise ClError(Status.INVALID_WORK_GROUP_SIZE, f"{model.name}: {cause}") from cause
 
 
 def _unsafe(waves: Sequence[Wave]) -> str:

@@ -30,7 +30,8 @@ class Arrangement:
     Box k of ``plan`` runs on member ``first + k``, where ``first`` is chosen at launch for one box, else 0.
     ``waves``: the same launch in parts that fit into memory; mostly one.  ``usage``: of launches like these,
     whose cut had this ``version`` when they were arranged.  ``launches``: how often it ran.  ``best``: the
-    member that runs it whole, by the states of its buffers.
+    member that runs it whole, by the states of its buffers.  ``is_gathered``: it runs whole, on a member that
+    has all that its buffers hold, so that no ranges were asked for.
     """
 
     ndrange: NDRange
@@ -41,6 +42,7 @@ class Arrangement:
     usage: Usage
     version: int
     launches: int = 0
+    is_gathered: bool = False
     best: dict[tuple[State | None, ...], int] = field(default_factory=dict)
 
     def is_valid(self) -> bool:
@@ -63,8 +65,8 @@ class Binding:
 
 
 BindingKey = tuple[int, Int3, Int3, Int3 | None, bytes]
-ArrangementKey = tuple[int, Int3, Int3, Int3 | None, tuple[ArgumentValue | None, ...]]
-"""Like a binding's, with None for scalars that no access range depends on."""
+ArrangementKey = tuple[int, Int3, Int3, Int3 | None, tuple[ArgumentValue | None, ...], bool]
+"""Like a binding's, with None for scalars that no access range depends on; whether none was asked for."""
 UsageKey = tuple[int, int, tuple[int, ...]]
 """Dimensions, bits of the number of work-groups, buffers: launches that are alike."""
 
