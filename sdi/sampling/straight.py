@@ -68,7 +68,7 @@ class _Writer:
             f"{self._constant(a.precision)}, {a.reads_whole}, {self._updates(a)})"
             for a in answer
         ]
-        self._lines.append(f"    return ({', '.join(items)},)")
+        self._lines.append(f"    return ({''.join(f'{item}, ' for item in items)})")
         return "def evaluate(inputs):\n" + "\n".join(self._lines) + "\n"
 
     def _updates(self, answer: AccessRange) -> str:
