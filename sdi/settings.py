@@ -55,6 +55,7 @@ class Settings:
     fail_member: tuple[int, str] | None = None
     """For tests: the member on which the named kernel fails (SDI_TEST_FAIL_MEMBER, "1:kernel")."""
     profile: Path | None = None
+    """Folder that gets what the session did and when (SDI_PROFILE); ``sdi profile`` reads it."""
     service: Path | None = None
     """Socket of a shared service (SDI_SERVICE)."""
     python: str | None = None
@@ -90,8 +91,6 @@ class Settings:
     def ignored(self) -> list[str]:
         """One line for each setting that is set but has no effect in this version."""
         found = []
-        if self.profile is not None:
-            found.append("SDI_PROFILE has no effect in this version: no profile is written")
         if self.service is not None:
             found.append("SDI_SERVICE has no effect in this version: each application has its own service")
         return found

@@ -35,6 +35,10 @@ def _call(options: argparse.Namespace) -> int:
                 stats=options.stats,
                 explain=options.explain,
             )
+        case "profile":
+            from sdi.cli.profile import profile
+
+            return profile(options, _strip_dashes(options.application), _changes(options))
         case "env":
             from sdi.cli.env import show
 
@@ -76,6 +80,29 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--stats", action="store_true", help="print at the end how kernels were split")
     run.add_argument("--explain", action="store_true", help="print at the end how and why kernels were split")
     run.add_argument("application", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
+
+    profile = commands.add_parser(
+        "profile",
+        parents=[image],
+        help="run an application on the image, and say where the time went",
+        usage="sdi profile [-n N] [--devices WHICH] [--split HOW] [-o DIR] [--format LIST] [--] APPLICATION"
+        " ...\n"
+        "       sdi profile -o DIR [--format LIST]",
+        description="Runs an application and prints, at its end, tables of its commands, kernels, "
+        "copies and losses. With -o, what was recorded stays in DIR, and the other formats are written "
+        "there. Without an application: of what SDI_PROFILE=DIR recorded.",
+    )
+    profile.add_argument(
+        "--split", choices=["auto", "always", "never"], help="when to split launches (SDI_SPLIT)"
+    )
+    profile.add_argument("-o", dest="folder", metavar="DIR", help="folder for the profile and the reports")
+    profile.add_argument(
+        "--format",
+        default="table",
+        metavar="LIST",
+        help="table (on stderr), csv, json; several with commas (default: table)",
+    )
+    profile.add_argument("application", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
 
     env = commands.add_parser(
         "env",

@@ -25,7 +25,7 @@ _FORWARDED = frozenset(
 )
 _IGNORED_BY_PYTHON = frozenset({signal.SIGPIPE, signal.SIGXFSZ})
 _SI_KERNEL = 0x80
-_PR_SET_CHILD_SUBREAPER = 36
+PR_SET_CHILD_SUBREAPER = 36
 
 
 def run(application: list[str], changes: Mapping[str, str], stats: bool, explain: bool = False) -> int:
@@ -56,15 +56,15 @@ def _run_with_stats(application: list[str], environ: dict[str, str], stats: bool
     with tempfile.TemporaryDirectory(prefix="sdi-stats-") as folder:
         # One file per service: the application may fork, or start others that use OpenCL.
         environ["SDI_STATS"] = str(Path(folder, "%p.json"))
-        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-        status = _run_and_wait(application, environ)
-        late = _wait_for_services()
+        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        status = run_and_wait(application, environ)
+        late = wait_for_services()
         sys.stdout.flush()
         _print_counters(Path(folder), late, wanted, stats, explain)
-    return _leave_like(status)
+    return leave_like(status)
 
 
-def _run_and_wait(application: list[str], environ: dict[str, str]) -> int:
+def run_and_wait(application: list[str], environ: dict[str, str]) -> int:
     """Wait status of the application; signals sent to this process reach it."""
     watched = {*_FORWARDED, signal.SIGCHLD}
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # or the kernel would drop the status
@@ -85,7 +85,7 @@ def _run_and_wait(application: list[str], environ: dict[str, str]) -> int:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _wait_for_services() -> int:
+def wait_for_services() -> int:
     """Wait until the services that the application left behind have ended; how many had not in time.
 
     They are children of this process now: it is their subreaper.
@@ -137,7 +137,7 @@ def _print_counters(folder: Path, late: int, keep: str, stats: bool, explain: bo
         print("sdi: the application did not use the image", file=sys.stderr)
 
 
-def _leave_like(status: int) -> int:
+def leave_like(status: int) -> int:
     """The application's exit status; when a signal ended it, the same signal ends this process."""
     if not os.WIFSIGNALED(status):
         return os.waitstatus_to_exitcode(status)

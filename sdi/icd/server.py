@@ -10,6 +10,7 @@ import logging
 import os
 import signal
 import socket
+import struct
 import sys
 import threading
 from contextlib import suppress
@@ -45,6 +46,8 @@ def main(arguments: list[str]) -> int:
         from sdi.devices.discover import MemberSettings, open_members
         from sdi.icd.printed import Printed
         from sdi.icd.session import Session
+        from sdi.profile.recorder import Recorder
+        from sdi.runtime.profiling import opening
 
         printed = Printed()
         devices = open_members(
@@ -56,6 +59,9 @@ def main(arguments: list[str]) -> int:
                 faulty=settings.fail_member,
             )
         )
+        recorder = None
+        if settings.profile is not None:
+            recorder = Recorder(settings.profile, opening(devices, peer_pid(commands), settings.split))
         session = Session(
             commands,
             notices,
@@ -65,6 +71,7 @@ def main(arguments: list[str]) -> int:
             settings.coherence,
             settings.explain,
             printed,
+            recorder,
         )
     except Exception as error:
         _log.debug("start", exc_info=True)
@@ -78,12 +85,18 @@ def main(arguments: list[str]) -> int:
         return 1
     finally:
         printed.close()
+        session.end_profile()
         if settings.stats is not None:
             session.counters.write(settings.stats, finished=True)
-        else:
+        elif settings.explain:
             for explained in session.counters.explained().values():
                 print("\n".join(explained.text), file=sys.stderr)
     return 0
+
+
+def peer_pid(end: socket.socket) -> int:
+    """The process that made this pair of sockets: the application."""
+    return int(struct.unpack("3i", end.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[0])
 
 
 def _refuse(commands: socket.socket, message: str) -> int:

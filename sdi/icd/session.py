@@ -38,11 +38,13 @@ from sdi.icd.wire import (
     padded,
     record_layout,
 )
+from sdi.profile.recorder import Recorder
 from sdi.runtime.builds import Compiled, Target
 from sdi.runtime.commands import Launch, Map, Read, Unmap, Write
 from sdi.runtime.counters import Counters
 from sdi.runtime.engine import Engine
 from sdi.runtime.launcher import Launcher, SplitMode
+from sdi.runtime.profiling import closing
 from sdi.runtime.programs import Build
 from sdi.runtime.scheduler import Node, SchedulerCore
 from sdi.runtime.verify import Verifier
@@ -84,6 +86,7 @@ class Session:
         coherence: Coherence = "lazy",
         explain: bool = False,
         printed: Printed | None = None,
+        recorder: Recorder | None = None,
     ) -> None:
         self._commands = commands
         self._notices = notices
@@ -94,13 +97,15 @@ class Session:
         self._page = StatusPage(self._arena)
         self._host = HostWorker()
         self._memory = VirtualMemory(self._arena, devices, self._host, self.post, coherence)
+        self._memory.accounting.recorder = self._recorder = recorder
         self.counters = Counters(len(devices), self._memory.accounting)
-        self._target = Target(devices, verified=verify != "off", explained=explain)
+        self._target = Target(devices, verified=verify != "off", explained=explain or recorder is not None)
         verifier = None
         if self._target.verified:
             verifier = Verifier(self._memory, self.counters, self.post, self._end, verify == "warn")
-        self._launcher = Launcher(self._memory, split, self.counters, verifier)
-        self._engine = Engine(SchedulerCore(), VirtualDevice(self._memory, self._launcher), self, self.post)
+        self._launcher = Launcher(self._memory, split, self.counters, verifier, recorder)
+        virtual_device = VirtualDevice(self._memory, self._launcher)
+        self._engine = Engine(SchedulerCore(), virtual_device, self, self.post, recorder)
         self._builder = ThreadPoolExecutor(1, "sdi-build")
         self._printed = printed
         self._printing: dict[int, frozenset[int]] = {}
@@ -130,9 +135,12 @@ class Session:
         while self._open:
             ready = self._selector.select()
             with self._turn:
+                begun = self._recorder.begin() if self._recorder is not None else None
                 for key, _ in ready:
                     key.data()
                 self._drain()
+                if self._recorder is not None and begun is not None:
+                    self._recorder.turn(begun)
             self._take_turns()
 
     def close(self) -> None:
@@ -144,12 +152,20 @@ class Session:
         self._selector.close()
         self._arena.close()
 
+    def end_profile(self) -> None:
+        """Write the rest of the profile, if there is one."""
+        if self._recorder is not None:
+            self._recorder.close(closing(self.counters, self._memory.links, self._memory.accounting))
+
     def _take_turns(self) -> None:
         """Run what was posted while nobody had the turn; after the release look again, or a call is lost."""
         while self._inbox and self._turn.acquire(blocking=False):
+            begun = self._recorder.begin() if self._recorder is not None else None
             try:
                 self._drain()
             finally:
+                if self._recorder is not None and begun is not None:
+                    self._recorder.turn(begun)
                 self._turn.release()
 
     def _drain(self) -> None:
@@ -277,6 +293,8 @@ class Session:
     def _build(self, op: Op, build_id: int, fields: tuple[int, ...], record: bytes) -> None:
         """Has the build thread build, compile or link."""
         work = build_work(op, fields[3:], record, _LAYOUTS[op].size)
+        if self._recorder is not None:
+            work = self._recorder.built(work)
         future = self._builder.submit(work, self._target)
         future.add_done_callback(lambda done: self.post(lambda: self._built(build_id, done)))
 

@@ -127,6 +127,18 @@ class Marker:
 Command = Read | Write | CopyBuffer | Fill | Map | Unmap | Launch | Marker
 
 
+def described(command: Command) -> tuple[str, int]:
+    """What a profile calls ``command``, and the bytes that it reads, writes, copies or fills."""
+    kind = type(command).__name__.lower()
+    match command:
+        case Read() | Write() | Fill() | Map() | Unmap():
+            return kind, command.rectangle.nbytes
+        case CopyBuffer():
+            return "copy", command.source_rectangle.nbytes
+        case Launch() | Marker():
+            return kind, 0
+
+
 def buffers_of(command: Command) -> tuple[int, ...]:
     """Ids of the buffers that ``command`` names outside kernel arguments."""
     match command:

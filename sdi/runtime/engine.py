@@ -14,7 +14,8 @@ from typing import Protocol, assert_never, cast
 from sdi.devices.join import join
 from sdi.devices.ticket import Ticket
 from sdi.errors import ClError, DeviceFailed, Status
-from sdi.runtime.commands import Command, Launch
+from sdi.profile.recorder import Recorder
+from sdi.runtime.commands import Command, Launch, described
 from sdi.runtime.scheduler import Action, Issue, Node, Publish, SchedulerCore, StartTransfer
 from sdi.runtime.steps import Steps
 from sdi.runtime.virtual_device import VirtualDevice, Work
@@ -44,11 +45,13 @@ class Engine:
         device: VirtualDevice,
         sink: EventSink,
         post: Callable[[Callable[[], None]], None],
+        recorder: Recorder | None = None,
     ) -> None:
         self.core = core
         self._device = device
         self._sink = sink
         self._post = post
+        self._recorder = recorder
         self._transfers: dict[int, Ticket] = {}
         self._deferred: deque[tuple[int, Callable[[], None]]] = deque()
         self._held: Node | None = None
@@ -58,7 +61,11 @@ class Engine:
         self, queue: int, command_id: int, slot: int, command: Command, waits: tuple[int, ...]
     ) -> None:
         """A command arrived from the application."""
-        self.run(self.core.enqueue(queue, command_id, slot, command, waits, time.monotonic_ns()))
+        now_ns = time.monotonic_ns()
+        actions = self.core.enqueue(queue, command_id, slot, command, waits, now_ns)
+        if self._recorder is not None:
+            self._recorder.arrived(command_id, queue, *described(command), now_ns)
+        self.run(actions)
 
     def after_issued(self, call: Callable[[], None]) -> None:
         """Do ``call`` once all commands that have arrived so far are issued (release of what they name)."""
@@ -120,6 +127,8 @@ class Engine:
 
     def _advance(self, node: Node, steps: Steps[Work]) -> list[Action]:
         """Issue ``node``'s work up to its end, or to where it has to wait for memory."""
+        if self._recorder is not None:
+            self._recorder.command = node.id
         try:
             waits = next(steps)
         except StopIteration as end:
@@ -162,6 +171,8 @@ class Engine:
         node.submitted_ns = node.submitted_ns or node.arrived_ns or time.monotonic_ns()
         node.start_ns = max(node.start_ns, node.floor_ns, node.submitted_ns)
         node.end_ns = max(node.end_ns, node.start_ns)
+        if self._recorder is not None:
+            self._recorder.finished(node.id, node.submitted_ns, node.start_ns, node.end_ns, node.status)
         self._sink.finished(node)
 
 

@@ -17,12 +17,14 @@ from sdi.errors import ClError, Status, require
 from sdi.intervals import RangeSet
 from sdi.ndrange import GroupBox, Int3, NDRange
 from sdi.partition.usage import Usage
+from sdi.profile.recorder import Recorder
 from sdi.runtime.arguments import ArgumentValue, Image, Pointer, decode_arguments
 from sdi.runtime.commands import Launch
 from sdi.runtime.counters import Counters
 from sdi.runtime.cutting import Cutter, SplitMode
 from sdi.runtime.issue import Issuer
 from sdi.runtime.plan import LaunchPlan, make_plan
+from sdi.runtime.profiling import shape_number
 from sdi.runtime.programs import Arrangement, Binding, Build, Kernel
 from sdi.runtime.steps import Steps
 from sdi.runtime.verify import Verifier
@@ -48,8 +50,10 @@ class Launcher:
         split: SplitMode,
         counters: Counters,
         verifier: Verifier | None = None,
+        recorder: Recorder | None = None,
     ) -> None:
         self._memory = memory
+        self._recorder = recorder
         self._devices = memory.devices
         self._split = split
         self._counters = counters
@@ -72,12 +76,16 @@ class Launcher:
         if build is None or not launch.kernel_index < len(build.kernels):
             what = f"build {launch.build}, kernel {launch.kernel_index}"
             raise ClError(Status.INVALID_PROGRAM_EXECUTABLE, what)
+        recorder, begin_ns, held_ns = self._recorder, 0, 0
+        if recorder is not None:
+            begin_ns = time.monotonic_ns()
         kernel = build.kernels[launch.kernel_index]
         key = (launch.work_dim, launch.offset, launch.global_size, launch.local_size, launch.arguments)
         binding = kernel.find(key)
         if binding is not None and not self._is_valid(binding.arrangement):
             kernel.forget(binding.arrangement)
             binding = None
+        known = "" if binding is None else "binding"
         if binding is None:
             start_ns = time.perf_counter_ns()
             binding = self._bind(kernel, launch)
@@ -90,13 +98,16 @@ class Launcher:
         first = 0
         if not (is_split or len(self._devices) == 1 or kernel.has_variables):
             first = self._best_member(arrangement)
+        bound_ns = time.monotonic_ns() if recorder is not None else 0
         placement = self._memory.placement
         tickets: list[Ticket] = []
         for number, wave in enumerate(arrangement.waves):
             if wave.placed != (first, placement.generation):
                 wanted, images = wave.places(first), wave.images(first)
                 while waits := placement.reserve(wanted, images):
+                    before_ns = time.monotonic_ns()
                     yield waits
+                    held_ns += time.monotonic_ns() - before_ns
                 wave.placed = (first, placement.generation)
                 wave.extents = (
                     *(self._memory.extent(buffer, member) for buffer, member, _ in wanted),
@@ -110,9 +121,16 @@ class Launcher:
             else:
                 issued = self._issuer.issue(build, kernel, binding, number, first)
                 self._measure(arrangement, wave, issued)
+            if recorder is not None:
+                for k, box, ticket in zip(wave.members, wave.plan.boxes, issued, strict=False):
+                    recorder.piece(number, first + k, box.total_groups, ticket)
             tickets = tickets + issued if tickets else issued
         self._memory.accounting.events.waves += len(arrangement.waves) - 1
         self._counters.ran(kernel, binding, first)
+        if recorder is not None:
+            known = known or ("plan" if arrangement.launches > 1 else "")
+            number = shape_number(recorder, kernel.model.name, arrangement)
+            recorder.launched(kernel.model.name, number, known, begin_ns, bound_ns, held_ns)
         return tickets
 
     def _bind(self, kernel: Kernel, launch: Launch) -> Binding:

@@ -32,6 +32,7 @@ class Arrangement:
     whose cut had this ``version`` when they were arranged.  ``launches``: how often it ran.  ``best``: the
     member that runs it whole, by the states of its buffers.  ``is_gathered``: it runs whole, on a member that
     has all that its buffers hold, so that no ranges were asked for.
+    ``profiled``: its number in the profile, once it is there.
     """
 
     ndrange: NDRange
@@ -44,6 +45,7 @@ class Arrangement:
     launches: int = 0
     is_gathered: bool = False
     best: dict[tuple[State | None, ...], int] = field(default_factory=dict)
+    profiled: int = 0
 
     def is_valid(self) -> bool:
         """Whether launches like these are still cut like this, and need not be looked at anew."""

@@ -145,7 +145,7 @@ class VirtualDevice:
             for from_row, to_row in zip(_rows(here), _rows(there), strict=True):
                 copy_to[to_row] = copy_from[from_row]
 
-        ticket = memory.run_on_host(copy, waits)
+        ticket = memory.run_on_host(copy, waits, "copy", here.nbytes)
         source.hazards[HOST].read_by(here.bounds, ticket)
         memory.write_host(target, there.bounds, ticket)
         return ticket
@@ -171,7 +171,8 @@ class VirtualDevice:
                 target[row].reshape(-1, len(pattern))[:] = value
 
         hazards = buffer.hazards[HOST]
-        ticket = memory.run_on_host(fill, [*hazards.before_read(over), *hazards.before_write(over)])
+        waits = [*hazards.before_read(over), *hazards.before_write(over)]
+        ticket = memory.run_on_host(fill, waits, "fill", rectangle.nbytes)
         memory.write_host(buffer, over, ticket)
         return ticket
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
 
+from sdi.devices.ticket import Ticket
+from sdi.profile.recorder import Recorder
 from sdi.vmem.directory import HOST
 
 
@@ -62,17 +64,24 @@ class Accounting:
 
     ``cause``: what the copies issued from now on are for: "kernel: argument", or a command's name.
     ``peak_nbytes``: the most that was allocated on each member at a time.
+    ``recorder``: of a session that is profiled.
     """
 
     moved: BytesMoved
     peak_nbytes: list[int]
     events: Events = field(default_factory=Events)
     cause: str = ""
+    recorder: Recorder | None = None
     _links: dict[tuple[int, int], _Sum] = field(default_factory=dict)
     _causes: dict[tuple[str, int, int], _Sum] = field(default_factory=dict)
 
-    def copied(self, source: int, target: int, nbytes: int) -> None:
-        """``nbytes`` go from memory ``source`` to memory ``target``."""
+    def copied(self, source: int, target: int, nbytes: int, ticket: Ticket, is_staged: bool = False) -> None:
+        """``nbytes`` go from memory ``source`` to memory ``target``; ``ticket``: the copy's.
+
+        ``is_staged``: on their way between two members.
+        """
+        if self.recorder is not None:
+            self.recorder.copied(source, target, nbytes, self.cause, is_staged, ticket)
         moved = self.moved
         if source == HOST:
             moved.host_to_member += nbytes
@@ -92,6 +101,27 @@ class Accounting:
             total = self._causes[key] = _Sum()
         total.copies += 1
         total.nbytes += nbytes
+
+    def attribution(self) -> tuple[str, int]:
+        """What is being issued now, for ``attribute``."""
+        return self.cause, self.recorder.command if self.recorder is not None else 0
+
+    def attribute(self, to: tuple[str, int]) -> None:
+        """What is issued from now on is for what was issued when ``to`` was asked for."""
+        self.cause = to[0]
+        if self.recorder is not None:
+            self.recorder.command = to[1]
+
+    def worked(self, what: str, member: int, nbytes: int, ticket: Ticket) -> None:
+        """Something else was issued on a member, or on the host (-1); see ``Recorder.worked``."""
+        if self.recorder is not None:
+            self.recorder.worked(what, member, nbytes, self.cause, ticket)
+
+    def resident(self, member: int, nbytes: int) -> None:
+        """So many bytes are allocated on a member from now on."""
+        self.peak_nbytes[member] = max(self.peak_nbytes[member], nbytes)
+        if self.recorder is not None:
+            self.recorder.resident(member, nbytes)
 
     def link_nbytes(self, source: int, target: int) -> int:
         """Bytes that went from one memory to another."""

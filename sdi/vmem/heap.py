@@ -37,14 +37,14 @@ class _Leaving:
 
 
 class MemberHeap:
-    """Blocks of one member.  ``post`` runs a call on sdi-scheduler; ``peak`` is told the bytes in use."""
+    """Blocks of one member.  ``post`` runs a call on sdi-scheduler; ``used`` is told the bytes allocated."""
 
     def __init__(
-        self, device: Device, post: Callable[[Callable[[], None]], None], peak: Callable[[int], None]
+        self, device: Device, post: Callable[[Callable[[], None]], None], used: Callable[[int], None]
     ) -> None:
         self._device = device
         self._post = post
-        self._peak = peak
+        self._used = used
         self._pool: list[Block] = []
         self._pool_nbytes = 0
         self._leaving: list[_Leaving] = []
@@ -97,7 +97,7 @@ class MemberHeap:
                     return None
                 self._free(self._pool.pop(0))
             else:
-                self._peak(self._device.memory_in_use())
+                self._used(self._device.memory_in_use())
                 return made
 
     def give(self, block: Block, pending: Sequence[Ticket]) -> None:
@@ -134,6 +134,7 @@ class MemberHeap:
         assert block.device_buffer is not None
         if self.tight or self._pool_nbytes + block.nbytes > min(self.capacity // POOL_SHARE, POOL_NBYTES):
             self._device.free(block.device_buffer)
+            self._used(self._device.memory_in_use())
         else:
             self._pool.append(block)
             self._pool_nbytes += block.nbytes
@@ -143,3 +144,4 @@ class MemberHeap:
         assert block.device_buffer is not None
         self._pool_nbytes -= block.nbytes
         self._device.free(block.device_buffer)
+        self._used(self._device.memory_in_use())

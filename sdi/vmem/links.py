@@ -7,6 +7,7 @@ that is free, so that a buffer which all members want spreads along a tree.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 from sdi.devices.ticket import Ticket
@@ -16,6 +17,8 @@ LATENCY_NS = 20_000.0
 MEASURED_NBYTES = 1 << 18
 """Shorter copies say more about latency than about the link."""
 _WEIGHT = 0.2
+_KNOWN_COPIES = 10
+"""After so many, a tenth of what a rate says is left of what was assumed."""
 _HOST_CPU, _HOST_GPU, _CPU, _GPU = 0.1, 0.02, 0.1, 0.0025
 """ns per byte before anything is measured.  DESIGN: 55 GB/s to a GPU, 395 between GPUs, 11 by memcpy."""
 
@@ -38,12 +41,21 @@ class Links:
                 else:
                     rate = _GPU if ends == {"gpu"} else _CPU if ends == {"cpu"} else _HOST_GPU + _HOST_CPU
                 self._rates[source][target] = rate
+        self._measured: Counter[tuple[int, int]] = Counter()
         self._free_ns = [0.0] * count
         self._filled_ns = [0.0] * count
 
     def cost_ns(self, source: int, target: int, nbytes: int) -> float:
         """Expected time of one copy on a link that is free."""
         return LATENCY_NS + nbytes * self._rates[source][target]
+
+    def rates(self) -> list[tuple[int, int, float]]:
+        """Source, target, ns per byte of the links that were measured often enough to be known."""
+        return [
+            (*ends, self._rates[ends[0]][ends[1]])
+            for ends, copies in sorted(self._measured.items())
+            if copies >= _KNOWN_COPIES
+        ]
 
     def nearest(self, target: int, holders: int) -> int:
         """The memory among the bit set ``holders`` that is fastest to copy from, when all are free."""
@@ -85,5 +97,6 @@ class Links:
     def _measure(self, source: int, target: int, nbytes: int, ticket: Ticket) -> None:
         took = ticket.end_ns - ticket.start_ns
         if ticket.error is None and took > 0:
+            self._measured[source, target] += 1
             rates = self._rates[source]
             rates[target] += _WEIGHT * (took / nbytes - rates[target])

@@ -67,7 +67,7 @@ class MemberMerge:
     over: ByteRange
     units: MergeUnits
     parts: list[_Part]
-    cause: str = ""
+    attribution: tuple[str, int] = ("", 0)
     done: Ticket = field(default_factory=Ticket)
 
 
@@ -131,6 +131,7 @@ class MemberMerges:
                 merge.over.nbytes,
                 hazards.before_read(merge.over),
             )
+            self._accounting.worked("twin", part.member, merge.over.nbytes, ticket)
             hazards.read_by(merge.over, ticket)
             part.pending.append(ticket)
             part.comparison = Comparison(
@@ -146,13 +147,14 @@ class MemberMerges:
 
     def run(self, merge: MemberMerge, launched: Sequence[Sequence[Ticket]]) -> Ticket:
         """Compare once each member's tickets are done, and bring the changes together."""
-        merge.cause = self._accounting.cause
+        merge.attribution = self._accounting.attribution()
         first, others = merge.parts[0], merge.parts[1:]
         first.pending += launched[0]
         for part, done in zip(others, launched[1:], strict=True):
             assert part.comparison is not None
             device = self._devices[part.member]
             diff = device.diff(part.comparison, _bytes(part.changes), [*part.pending, *done])
+            self._accounting.worked("diff", part.member, merge.over.nbytes, diff)
             merge.buffer.hazards[member_memory(part.member)].read_by(merge.over, diff)
             header = device.download(_bytes(part.changes), 0, memoryview(part.header), [diff])
             device.flush()
@@ -176,6 +178,7 @@ class MemberMerges:
         last: list[Ticket] = []
         headers: list[bytearray] = []
         events, accounting = self._accounting.events, self._accounting
+        accounting.attribute(merge.attribution)
         for part in merge.parts[1:]:
             records, values = np.frombuffer(part.header, np.uint32)[:2].tolist()
             if not records:
@@ -194,10 +197,10 @@ class MemberMerges:
                     last,
                 )
                 copies.append(ticket)
-                accounting.cause = merge.cause
-                accounting.copied(member_memory(part.member), here, nbytes)
+                accounting.copied(member_memory(part.member), here, nbytes, ticket)
             events.diff_nbytes += values * unit
             applied = device.apply(first.comparison, _bytes(first.changes), copies)
+            accounting.worked("merge", first.member, values * unit, applied)
             headers.append(bytearray(HEADER_NBYTES))
             counted = device.download(_bytes(first.changes), 0, memoryview(headers[-1]), [applied])
             last = [counted]

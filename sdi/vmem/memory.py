@@ -40,6 +40,7 @@ class Transfer:
     """A copy of bytes of ``buffer`` between two memories, which can be made any number of times.
 
     ``leave``, ``arrive``: what it reads and writes there.  ``cause``: see ``Accounting``.
+    ``is_staged``: one of two that together bring bytes from a member to another through the host.
     """
 
     buffer: VirtualBuffer
@@ -47,6 +48,7 @@ class Transfer:
     leave: Use
     arrive: Use
     cause: str
+    is_staged: bool = False
 
 
 def compares_faster(device: Device) -> bool:
@@ -197,16 +199,17 @@ class VirtualMemory:
         for copy in directory.read(memory, over, same_undefined, partial(self.links.choose, memory)):
             source, part = copy.source, copy.over
             if HOST not in (source, memory) and self.links.through_host(source, memory, part.nbytes):
-                found.append(self._transfer(buffer, Copy(source, HOST, part)))
+                found.append(self._transfer(buffer, Copy(source, HOST, part), True))
                 directory.copied(HOST, part)
-                copy = Copy(HOST, memory, part)
-            found.append(self._transfer(buffer, copy))
+                found.append(self._transfer(buffer, Copy(HOST, memory, part), True))
+            else:
+                found.append(self._transfer(buffer, copy))
         return found
 
-    def _transfer(self, buffer: VirtualBuffer, copy: Copy) -> Transfer:
+    def _transfer(self, buffer: VirtualBuffer, copy: Copy, is_staged: bool = False) -> Transfer:
         over = (copy.over,)
         leave, arrive = buffer.hazards[copy.source].use(over, ()), buffer.hazards[copy.target].use((), over)
-        return Transfer(buffer, copy, leave, arrive, self.accounting.cause)
+        return Transfer(buffer, copy, leave, arrive, self.accounting.cause, is_staged)
 
     def perform(self, transfer: Transfer, is_repeated: bool = False) -> None:
         """Issue a copy, behind everything that conflicts with it; both places are there.
@@ -243,12 +246,12 @@ class VirtualMemory:
         transfer.arrive.by(ticket)
         nbytes = over.stop - over.start
         self.accounting.cause = transfer.cause
-        self.accounting.copied(source, target, nbytes)
+        self.accounting.copied(source, target, nbytes, ticket, transfer.is_staged)
         if nbytes >= MEASURED_NBYTES or not is_repeated:
             self.links.issued(source, target, nbytes, ticket)
 
     def _copied(self, source: int, target: int, over: ByteRange, ticket: Ticket) -> None:
-        self.accounting.copied(source, target, over.nbytes)
+        self.accounting.copied(source, target, over.nbytes, ticket)
         self.links.issued(source, target, over.nbytes, ticket)
 
     def after_kernel(self, buffer: VirtualBuffer, members: Sequence[int]) -> None:
@@ -323,6 +326,7 @@ class VirtualMemory:
             for start in range(0, over.nbytes, _MERGE_TASK_NBYTES)
         ]
         merged = self._host.submit_all(tasks, [*downloads, *buffer.hazards[HOST].before_write(over)])
+        self.accounting.worked("merge", -1, over.nbytes, merged)
         buffer.hazards[HOST].written_by(over, merged)
         buffer.directory.wrote(HOST, over)
         events = self.accounting.events
@@ -360,6 +364,7 @@ class VirtualMemory:
             [*source.hazards[memory].before_read(over), *target.hazards[memory].before_write(to)],
         )
         self.devices[member].flush()
+        self.accounting.worked("copy", member, over.nbytes, ticket)
         source.hazards[memory].read_by(over, ticket)
         target.hazards[memory].written_by(to, ticket)
         target.directory.wrote(memory, to)
@@ -377,13 +382,18 @@ class VirtualMemory:
             buffer.hazards[memory].before_write(over),
         )
         self.devices[member].flush()
+        self.accounting.worked("fill", member, over.nbytes, ticket)
         buffer.hazards[memory].written_by(over, ticket)
         buffer.directory.wrote(memory, over)
         return ticket
 
-    def run_on_host(self, task: Callable[[], None], wait: Sequence[Ticket]) -> Ticket:
-        """Run ``task``, which works on arena bytes, after ``wait``."""
-        return self._host.submit(task, wait)
+    def run_on_host(
+        self, task: Callable[[], None], wait: Sequence[Ticket], what: str = "task", nbytes: int = 0
+    ) -> Ticket:
+        """Run ``task``, which works on arena bytes, after ``wait``; the profile calls it ``what``."""
+        ticket = self._host.submit(task, wait)
+        self.accounting.worked(what, -1, nbytes, ticket)
+        return ticket
 
     def _free(self, buffer: VirtualBuffer) -> None:
         self.placement.discard(buffer)

@@ -7,6 +7,7 @@ Owned by: sdi-scheduler.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 
 from sdi.devices.base import Device
 from sdi.devices.ticket import Ticket
@@ -51,6 +52,7 @@ class Placement:
         spill: Callable[[VirtualBuffer, ByteRange], None],
     ) -> None:
         self._devices = devices
+        self._accounting = accounting
         self._events = accounting.events
         self._spill = spill
         self.generation = 0
@@ -58,15 +60,10 @@ class Placement:
         self._placed: list[dict[int, VirtualBuffer]] = [{} for _ in devices]
         self._images: list[dict[tuple[int, ImageView], VirtualBuffer]] = [{} for _ in devices]
         self._kept_images: frozenset[tuple[int, ImageView]] = frozenset()
-        peaks = accounting.peak_nbytes
-
-        def heap(member: int) -> MemberHeap:
-            def peak(nbytes: int) -> None:
-                peaks[member] = max(peaks[member], nbytes)
-
-            return MemberHeap(devices[member], post, peak)
-
-        self.heaps = [heap(member) for member in range(len(devices))]
+        self.heaps = [
+            MemberHeap(device, post, partial(accounting.resident, member))
+            for member, device in enumerate(devices)
+        ]
 
     def reserve(self, wanted: Sequence[Wanted], images: Sequence[WantedImage] = ()) -> list[Ticket]:
         """Give all of ``wanted`` and ``images`` a place.  Empty: done; else ask again once the tickets are.
@@ -218,6 +215,7 @@ class Placement:
                 part.nbytes,
                 hazards.before_read(part),
             )
+            self._accounting.worked("move", member, part.nbytes, ticket)
             hazards.written_by(part, ticket)
             pending.append(ticket)
         self._devices[member].flush()

@@ -73,9 +73,9 @@ def test_doctor_says_that_no_driver_is_there(no_drivers: str) -> None:
 
 
 def test_doctor_notes_settings_without_effect_and_misspelled_ones() -> None:
-    done = sdi("doctor", SDI_PROFILE="/tmp/profile", SDI_SPLITS="always")
+    done = sdi("doctor", SDI_SERVICE="/tmp/socket", SDI_SPLITS="always")
     assert done.returncode == 0
-    assert "note  settings  SDI_PROFILE has no effect in this version" in done.stdout
+    assert "note  settings  SDI_SERVICE has no effect in this version" in done.stdout
     assert "note  settings  SDI_SPLITS is no setting of sdi: misspelled?" in done.stdout
 
 
@@ -133,7 +133,7 @@ def test_stats_add_up_over_several_processes() -> None:
 def test_settings_without_effect_are_named_by_the_service() -> None:
     done = sdi("run", "--", sys.executable, "-c", ADD, SDI_PROFILE="p")
     assert (done.returncode, done.stdout) == (0, "SDI True\n")
-    assert "SDI_PROFILE has no effect in this version" in done.stderr
+    assert "SDI_SERVICE has no effect in this version" in done.stderr
 
 
 def test_a_malformed_setting_reaches_a_program_that_sdi_run_did_not_start() -> None:

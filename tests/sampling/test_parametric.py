@@ -136,7 +136,7 @@ def test_a_loop_over_a_scalar_is_answered_by_straight_code(monkeypatch: pytest.M
 
 
 def test_a_kernel_without_pointers_is_answered_by_straight_code() -> None:
-    tree = tree_of("__kernel void tell(int n) { if (get_global_id(0) < n) printf(\"%d\\n\", n); }")
+    tree = tree_of('__kernel void tell(int n) { if (get_global_id(0) < n) printf("%d\\n", n); }')
     quick = Parametric(analyse(tree, kernels_of(tree)["tell"]))
     for n in range(20):
         bound = quick.bind(NDRange(1, (0, 0, 0), (64, 1, 1), (8, 1, 1)), (struct.pack("<i", n),), (None,))

@@ -1,0 +1,113 @@
+"""``sdi profile``: runs an application with SDI_PROFILE and reports what was recorded."""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from sdi.cli.locate import image_environ
+from sdi.cli.run import (
+    PR_SET_CHILD_SUBREAPER,
+    SERVICE_PATIENCE_S,
+    leave_like,
+    run_and_wait,
+    wait_for_services,
+)
+from sdi.profile.model import Profile
+from sdi.profile.stream import ProfileError, read_profile
+from sdi.profile.tables import Tables, make_tables
+from sdi.profile.text import table_text, tables_csv, tables_json
+from sdi.settings import Settings
+
+Writer = Callable[[Profile, Tables, Path], None]
+"""Writes one format into a folder."""
+
+
+def _write_csv(_profile: Profile, tables: Tables, folder: Path) -> None:
+    for name, text in tables_csv(tables).items():
+        (folder / name).write_text(text, encoding="utf-8")
+
+
+def _write_json(_profile: Profile, tables: Tables, folder: Path) -> None:
+    (folder / "profile.json").write_text(tables_json(tables), encoding="utf-8")
+
+
+WRITERS: dict[str, Writer] = {"csv": _write_csv, "json": _write_json}
+"""Formats that are files."""
+
+
+class BadUsage(Exception):
+    """The options do not go together; the text is one line."""
+
+
+def profile(options: argparse.Namespace, application: list[str], changes: Mapping[str, str]) -> int:
+    """Run and report, or only report; the application's exit status, or 2 with one line on stderr."""
+    try:
+        formats = _formats(options.format)
+        folder = Path(options.folder).absolute() if options.folder else None
+        if folder is None and not application:
+            raise BadUsage("no application given; try: sdi profile -n 4 -- ./application")
+        if folder is None and set(formats) & set(WRITERS):
+            raise BadUsage(f"-o DIR says where {', '.join(f for f in formats if f in WRITERS)} goes")
+        if not application:
+            assert folder is not None
+            _report(folder, formats)
+            return 0
+        return _run(application, changes, folder, formats)
+    except (BadUsage, ProfileError) as error:
+        print(f"sdi profile: {error}", file=sys.stderr)
+        return 2
+    except OSError as error:
+        print(f"sdi profile: {error.filename or ''}: {error.strerror}", file=sys.stderr)
+        return 2
+
+
+def _formats(text: str) -> list[str]:
+    found = [part.strip() for part in text.split(",")]
+    for name in found:
+        if name != "table" and name not in WRITERS:
+            raise BadUsage(f"--format {name}: expected some of table, {', '.join(WRITERS)}")
+    return found
+
+
+def _run(application: list[str], changes: Mapping[str, str], folder: Path | None, formats: list[str]) -> int:
+    with tempfile.TemporaryDirectory(prefix="sdi-profile-") as scratch:
+        where = folder or Path(scratch)
+        where.mkdir(parents=True, exist_ok=True)
+        if any(where.glob("service-*.jsonl")):
+            raise BadUsage(f"{where} has a profile already: choose another folder, or remove it")
+        environ = {**os.environ, **image_environ(os.environ), **changes, "SDI_PROFILE": str(where)}
+        Settings.from_environ(environ)
+        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        try:
+            status = run_and_wait(application, environ)
+        except FileNotFoundError:
+            print(f"sdi profile: {application[0]}: no such program", file=sys.stderr)
+            return 127
+        except OSError as error:
+            print(f"sdi profile: {application[0]}: {error.strerror}", file=sys.stderr)
+            return 126
+        if late := wait_for_services():
+            print(f"sdi: {late} service(s) still busy after {SERVICE_PATIENCE_S:.0f} s", file=sys.stderr)
+        sys.stdout.flush()
+        if any(where.glob("service-*.jsonl")):
+            _report(where, formats)
+        else:
+            print("sdi: the application did not use the image", file=sys.stderr)
+    return leave_like(status)
+
+
+def _report(folder: Path, formats: list[str]) -> Tables:
+    found = read_profile(folder)
+    tables = make_tables(found)
+    for name in formats:
+        if name == "table":
+            print(table_text(tables), file=sys.stderr)
+        else:
+            WRITERS[name](found, tables, folder)
+    return tables

@@ -1,0 +1,1 @@
+"""What a run did, and where its time went: written down by the service, shown by ``sdi profile``."""

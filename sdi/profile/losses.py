@@ -1,0 +1,283 @@
+"""Where the time of a run went: every member is in one class at every instant, so the classes add up.
+
+A sweep over all spans of a session, in the order of their ends and begins.  Between two of them nothing
+changes; that time counts, for each member, in the first class that fits:
+
+=============  =========================================================================================
+computing      a piece of a kernel runs on the member
+copies         bytes go to or from the member; or nothing computes and bytes move anywhere (also the
+               application's own reads and writes)
+consistency    what several members wrote is being merged
+tail           the member has ended its part of a launch that others still compute: chance, the last groups
+imbalance      likewise, as far as it ends earlier in every launch of this shape: its part is too small
+whole          another member computes a launch that was not given to this one
+analysis       nothing runs; a program is built or a launch is planned
+scheduling     nothing runs; the service decides or issues, a driver has not started yet what it was
+               given, or the application is in a call of OpenCL though nothing is asked of the image
+application    nothing is asked of the image
+unexplained    a command is unfinished and nothing of the above goes on
+=============  =========================================================================================
+
+Source: papers/1, figures 11 to 13 (transfers, consistency, kernel time per device), carried on to all time.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import count
+from operator import itemgetter
+
+from sdi.profile.model import HOST, Call, Session
+
+CLASSES = (
+    "computing",
+    "copies",
+    "consistency",
+    "imbalance",
+    "tail",
+    "whole",
+    "analysis",
+    "scheduling",
+    "application",
+    "unexplained",
+)
+APPLICATION_COPIES = frozenset({"read", "write"})
+"""Commands whose own time is a copy that the application makes."""
+CONSISTENCY = frozenset({"twin", "diff", "merge"})
+"""Work on what several members wrote."""
+NO_KERNEL = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Losses:
+    """Time of one session by class.
+
+    ``member_ns``: (kernel, class) -> ns, summed over the members; all of them together are
+    ``wall_ns * members``.  The kernel is empty where none had to do with it.
+    """
+
+    wall_ns: int
+    members: int
+    member_ns: dict[tuple[str, str], int]
+
+    def of_class(self, name: str) -> float:
+        """ns of wall time: the classes' sum is ``wall_ns``."""
+        return sum(ns for (_, found), ns in self.member_ns.items() if found == name) / max(1, self.members)
+
+    def of_kernel(self, kernel: str) -> dict[str, float]:
+        """ns of wall time by class."""
+        return {name: self.member_ns.get((kernel, name), 0) / max(1, self.members) for name in CLASSES}
+
+    def kernels(self) -> list[str]:
+        """Kernels that have time, and the empty name."""
+        return sorted({kernel for kernel, _ in self.member_ns})
+
+    def check(self) -> None:
+        """Assert that nothing is counted twice or not at all."""
+        assert sum(self.member_ns.values()) == self.wall_ns * self.members
+
+
+@dataclass(slots=True)
+class _Running:
+    """A launch of which some pieces run, or have run and others will: when each member is through with it."""
+
+    kernel: str
+    shape: int
+    start_ns: int
+    end_ns: int
+    last_ns: dict[int, int]
+
+
+@dataclass(slots=True)
+class _State:
+    """What goes on at an instant; the sweep changes it."""
+
+    computing: list[dict[int, str]]
+    copying: list[dict[int, str]]
+    running: dict[int, _Running] = field(default_factory=dict)
+    merging: dict[int, str] = field(default_factory=dict)
+    moving: dict[int, str] = field(default_factory=dict)
+    preparing: dict[int, str] = field(default_factory=dict)
+    starting: dict[int, str] = field(default_factory=dict)
+    waiting: dict[int, str] = field(default_factory=dict)
+    outstanding: dict[int, str] = field(default_factory=dict)
+    turns: dict[int, str] = field(default_factory=dict)
+    calls: dict[int, str] = field(default_factory=dict)
+
+
+def losses(session: Session, calls: Iterable[Call] = ()) -> Losses:
+    """Classify the time of ``session``.  ``calls``: of its application, where they were recorded.
+
+    O(n log n) over all spans, times the members.
+    """
+    members = len(session.members)
+    kernels = {launch.command: launch.kernel for launch in session.launches}
+    running = _launches(session, kernels)
+    spare_ns = _repeated_gaps(session, running)
+    found: defaultdict[tuple[str, str], int] = defaultdict(int)
+    state = _State([{} for _ in range(members)], [{} for _ in range(members)])
+    last_ns = session.opened_ns
+    for at_ns, change in sorted(_changes(session, kernels, running, calls), key=itemgetter(0)):
+        at_ns = min(max(at_ns, session.opened_ns), session.closed_ns)
+        if at_ns > last_ns:
+            for member in range(members):
+                for kernel, name, ns in _classify(state, member, last_ns, at_ns, spare_ns):
+                    found[kernel, name] += ns
+            last_ns = at_ns
+        change(state)
+    if session.closed_ns > last_ns:
+        found[NO_KERNEL, "application"] += (session.closed_ns - last_ns) * members
+    result = Losses(session.closed_ns - session.opened_ns, members, dict(found))
+    result.check()
+    return result
+
+
+def _classify(
+    state: _State, member: int, start_ns: int, end_ns: int, spare_ns: dict[tuple[int, int], int]
+) -> list[tuple[str, str, int]]:
+    """Kernel, class and time of one member between two changes."""
+    ns = end_ns - start_ns
+    for here, name in ((state.computing[member], "computing"), (state.copying[member], "copies")):
+        if here:
+            return [(next(iter(here.values())), name, ns)]
+    if state.merging:
+        return [(next(iter(state.merging.values())), "consistency", ns)]
+    for command, launch in state.running.items():
+        if member not in launch.last_ns:
+            return [(launch.kernel, "whole", ns)]
+        if launch.last_ns[member] > start_ns:
+            return [(launch.kernel, "scheduling", ns)]
+        part = min(ns, spare_ns.get((command, member), 0))
+        spare_ns[command, member] = spare_ns.get((command, member), 0) - part
+        return [(launch.kernel, "imbalance", part), (launch.kernel, "tail", ns - part)]
+    if state.moving:
+        return [(next(iter(state.moving.values())), "copies", ns)]
+    if state.preparing:
+        return [(next(iter(state.preparing.values())), "analysis", ns)]
+    if state.starting:
+        return [(next(iter(state.starting.values())), "scheduling", ns)]
+    kernel = next(iter(state.outstanding.values()), NO_KERNEL)
+    if state.turns and (state.waiting or state.calls):
+        return [(kernel, "scheduling", ns)]
+    if state.outstanding:
+        return [(kernel, "unexplained", ns)]
+    return [(NO_KERNEL, "scheduling" if state.calls else "application", ns)]
+
+
+def _launches(session: Session, kernels: dict[int, str]) -> dict[int, _Running]:
+    """The launches that ran, by command."""
+    shapes = {launch.command: launch.shape for launch in session.launches}
+    found: dict[int, _Running] = {}
+    for piece in session.pieces:
+        if not piece.end_ns:
+            continue
+        launch = found.get(piece.command)
+        if launch is None:
+            launch = found[piece.command] = _Running(
+                kernels.get(piece.command, NO_KERNEL),
+                shapes.get(piece.command, 0),
+                piece.start_ns,
+                piece.end_ns,
+                {},
+            )
+        launch.start_ns = min(launch.start_ns, piece.start_ns)
+        launch.end_ns = max(launch.end_ns, piece.end_ns)
+        launch.last_ns[piece.member] = max(launch.last_ns.get(piece.member, 0), piece.end_ns)
+    return found
+
+
+def _repeated_gaps(session: Session, running: dict[int, _Running]) -> dict[tuple[int, int], int]:
+    """(command, member) -> ns that the member is idle at the end of the launch because its part is too small:
+    by how much its parts of launches of this shape take less than the longest ones, in the mean.
+    """
+    busy: Counter[tuple[int, int]] = Counter()
+    launches = Counter(launch.shape for launch in running.values())
+    for piece in session.pieces:
+        if piece.end_ns:
+            busy[running[piece.command].shape, piece.member] += piece.end_ns - piece.start_ns
+    longest: Counter[int] = Counter()
+    for (shape, _), ns in busy.items():
+        longest[shape] = max(longest[shape], ns)
+    return {
+        (command, member): (longest[launch.shape] - busy[launch.shape, member]) // launches[launch.shape]
+        for command, launch in running.items()
+        for member in launch.last_ns
+    }
+
+
+_Change = tuple[int, Callable[[_State], None]]
+_Where = Callable[[_State], dict[int, str]]
+
+
+def _changes(
+    session: Session, kernels: dict[int, str], running: dict[int, _Running], calls: Iterable[Call]
+) -> Iterator[_Change]:
+    """Begin and end of every span; ends that never came are left out with their begins."""
+    keys = count()
+
+    def during(
+        start_ns: int, end_ns: int, where: Callable[[_State], dict[int, str]], kernel: str
+    ) -> list[_Change]:
+        if not start_ns or end_ns <= start_ns:
+            return []
+        key = next(keys)
+        return [
+            (start_ns, lambda state: where(state).__setitem__(key, kernel)),
+            (end_ns, lambda state: where(state).__delitem__(key)),
+        ]
+
+    for piece in session.pieces:
+        kernel = kernels.get(piece.command, NO_KERNEL)
+        yield from during(piece.start_ns, piece.end_ns, _computing(piece.member), kernel)
+    for copy in session.copies:
+        kernel = kernels.get(copy.command, NO_KERNEL)
+        for memory in {copy.source, copy.target} - {HOST}:
+            yield from during(copy.start_ns, copy.end_ns, _copying(memory - 1), kernel)
+        yield from during(copy.start_ns, copy.end_ns, lambda state: state.moving, kernel)
+    for work in session.works:
+        kernel = kernels.get(work.command, NO_KERNEL)
+        if work.what in CONSISTENCY:
+            yield from during(work.start_ns, work.end_ns, lambda state: state.merging, kernel)
+        else:
+            yield from during(work.start_ns, work.end_ns, lambda state: state.moving, kernel)
+            if work.member >= 0:
+                yield from during(work.start_ns, work.end_ns, _copying(work.member), kernel)
+    for command, launch in running.items():
+        yield from _spanning(command, launch)
+    for build in session.builds:
+        yield from during(build.start_ns, build.end_ns, lambda state: state.preparing, NO_KERNEL)
+    for planned in session.launches:
+        if planned.known != "binding":
+            yield from during(
+                planned.begin_ns, planned.bound_ns, lambda state: state.preparing, planned.kernel
+            )
+    for asked in session.commands:
+        kernel = kernels.get(asked.id, NO_KERNEL)
+        yield from during(asked.queued_ns, asked.end_ns, lambda state: state.waiting, kernel)
+        yield from during(asked.submitted_ns, asked.end_ns, lambda state: state.outstanding, kernel)
+        first = running.get(asked.id)
+        start_ns = first.start_ns if first is not None else asked.start_ns
+        yield from during(asked.submitted_ns, start_ns, lambda state: state.starting, kernel)
+        if asked.kind in APPLICATION_COPIES:
+            yield from during(asked.start_ns, asked.end_ns, lambda state: state.moving, NO_KERNEL)
+    for turn in session.turns:
+        yield from during(turn.start_ns, turn.end_ns, lambda state: state.turns, NO_KERNEL)
+    for call in calls:
+        yield from during(call.start_ns, call.end_ns, lambda state: state.calls, NO_KERNEL)
+
+
+def _computing(member: int) -> _Where:
+    return lambda state: state.computing[member]
+
+
+def _copying(member: int) -> _Where:
+    return lambda state: state.copying[member]
+
+
+def _spanning(command: int, launch: _Running) -> list[_Change]:
+    return [
+        (launch.start_ns, lambda state: state.running.__setitem__(command, launch)),
+        (launch.end_ns, lambda state: state.running.__delitem__(command)),
+    ]

@@ -1,0 +1,221 @@
+"""What a profile knows, as frozen values: read from the files of SDI_PROFILE, the source of every output.
+
+Times are ns of the host's monotonic clock, 0 where something never came so far.  Memories are numbered as in
+``sdi.vmem.directory``: 0 is the host, m + 1 is member m.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+HOST = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One command of the application.  ``kind``: "launch", "read", "write", "copy", "fill", "map" ..."""
+
+    id: int
+    queue: int
+    kind: str
+    nbytes: int
+    queued_ns: int
+    submitted_ns: int
+    start_ns: int
+    end_ns: int
+    status: int
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """How launches are cut: ``members`` pieces at a time in ``waves``; ``cut``: parts per dimension."""
+
+    id: int
+    kernel: str
+    num_groups: tuple[int, ...]
+    local_size: tuple[int, ...]
+    members: int
+    cut: tuple[int, ...]
+    why_whole: str
+    waves: int
+    merged_nbytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """What the service did to issue one launch: ``begin_ns``, plan there at ``bound_ns``, all issued at
+    ``issued_ns``; ``held_ns`` of it waiting for memory.  ``known``: "binding", "plan", or empty: a new plan.
+    """
+
+    command: int
+    kernel: str
+    shape: int
+    known: str
+    begin_ns: int
+    bound_ns: int
+    issued_ns: int
+    held_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Work-groups of a launch on one member."""
+
+    command: int
+    wave: int
+    member: int
+    groups: int
+    start_ns: int
+    end_ns: int
+    status: int
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """A copy between two memories.  ``cause``: "kernel: argument", or what kind of command wanted it.
+
+    ``is_staged``: one of two that bring bytes from a member to another through the host.
+    """
+
+    command: int
+    source: int
+    target: int
+    nbytes: int
+    cause: str
+    is_staged: bool
+    start_ns: int
+    end_ns: int
+    status: int
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Something else on a member, or on the host (``member`` -1).
+
+    ``what``: "copy" or "fill" as a command asked for, "twin", "diff" or "merge" of what several wrote,
+    "move" of a buffer to another place on its member, "task" of the host.
+    """
+
+    command: int
+    what: str
+    member: int
+    nbytes: int
+    cause: str
+    start_ns: int
+    end_ns: int
+    status: int
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A time in which the service decided and issued, or built a program; ``cpu_ns``: of its thread."""
+
+    start_ns: int
+    end_ns: int
+    cpu_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Resident:
+    """So many bytes were allocated on a member from then on."""
+
+    member: int
+    at_ns: int
+    nbytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A member of the image; ``kind``: "cpu" or "gpu"."""
+
+    name: str
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """Of a kernel's last launch, by argument: how well reads and writes are known; ``lines``: for people."""
+
+    arguments: tuple[tuple[str, str, str], ...]
+    why_whole: str
+    advice: str
+    lines: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """One service.  ``is_complete``: it wrote its last line.  ``link_ns``: measured ns per byte of a link."""
+
+    pid: int
+    application: int
+    members: tuple[Member, ...]
+    opened_ns: int
+    closed_ns: int
+    is_complete: bool
+    commands: tuple[Command, ...] = ()
+    shapes: tuple[Shape, ...] = ()
+    launches: tuple[Launch, ...] = ()
+    pieces: tuple[Piece, ...] = ()
+    copies: tuple[Copy, ...] = ()
+    works: tuple[Work, ...] = ()
+    turns: tuple[Turn, ...] = ()
+    builds: tuple[Turn, ...] = ()
+    residents: tuple[Resident, ...] = ()
+    link_ns: dict[tuple[int, int], float] = field(default_factory=dict)
+    events: dict[str, int] = field(default_factory=dict)
+    explained: dict[str, Explained] = field(default_factory=dict)
+
+    def kernel_names(self) -> list[str]:
+        """In the order of their first launch."""
+        return list(dict.fromkeys(launch.kernel for launch in self.launches))
+
+
+@dataclass(frozen=True, slots=True)
+class CallTotals:
+    """All calls of one function of the API; ``failed``: how many answered an error."""
+
+    name: str
+    calls: int
+    ns: int
+    min_ns: int
+    max_ns: int
+    failed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call."""
+
+    name: str
+    thread: int
+    start_ns: int
+    end_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Application:
+    """The calls of one process.  ``dropped``: calls that are in ``totals`` but had no room in ``calls``."""
+
+    pid: int
+    started_ns: int
+    totals: tuple[CallTotals, ...]
+    calls: tuple[Call, ...]
+    dropped: int
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """All services and processes of a run."""
+
+    sessions: tuple[Session, ...]
+    applications: tuple[Application, ...] = ()
+
+    @property
+    def members(self) -> tuple[Member, ...]:
+        """Of the session with most."""
+        return max((session.members for session in self.sessions), key=len, default=())
+
+
+def memory_name(memory: int) -> str:
+    """ "host", or the member's number."""
+    return "host" if memory == HOST else str(memory - 1)

@@ -1,0 +1,208 @@
+"""Writes down what a session does while it does it: ``service-PID.jsonl`` in the folder of SDI_PROFILE.
+
+Whoever does something worth recording appends one tuple, with the tickets that will know its times; a thread
+of our own looks which tickets are done and writes their rows, so that the way of a command waits for no file.
+The file is a stream of short lines: whatever dies, what was written before can be read (``stream.py``).
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from sdi.devices.ticket import Ticket
+
+_log = logging.getLogger("sdi.profile")
+_T = TypeVar("_T")
+
+VERSION = 1
+PERIOD_S = 0.1
+"""How often rows are written: what a service that is killed can lose."""
+_ROWS_MAX = 100
+"""Rows in a line: turning more into text at a time would hold up the service's other threads."""
+
+COLUMNS = {
+    "command": ("id", "queue", "kind", "nbytes", "queued_ns", "submitted_ns", "start_ns", "end_ns", "status"),
+    "launch": (
+        "command", "kernel", "shape", "known", "begin_ns", "bound_ns", "issued_ns", "held_ns",
+    ),
+    "shape": (
+        "id", "kernel", "num_groups", "local_size", "members", "cut", "why_whole", "waves", "merged_nbytes",
+    ),
+    "piece": ("command", "wave", "member", "groups", "start_ns", "end_ns", "status"),
+    "copy": ("command", "source", "target", "nbytes", "cause", "is_staged", "start_ns", "end_ns", "status"),
+    "work": ("command", "what", "member", "nbytes", "cause", "start_ns", "end_ns", "status"),
+    "turn": ("start_ns", "end_ns", "cpu_ns"),
+    "build": ("start_ns", "end_ns", "cpu_ns"),
+    "resident": ("member", "at_ns", "nbytes"),
+}  # fmt: skip
+"""The rows of each kind.  Times are of the host's monotonic clock; 0: it never came to that.  ``status``: 0,
+or -1 when it failed; a command's is its event's.  Memories (``source``, ``target``): 0 is the host, m + 1 is
+member m; ``member`` -1 is the host.  ``known``: "binding" or "plan" when a launch used an earlier one."""
+
+
+class Recorder:
+    """Records one session.  Any thread may record; ``close`` ends it.
+
+    ``command``: the command that is being issued, to which pieces and copies belong.
+    """
+
+    def __init__(self, folder: Path, opening: dict[str, object]) -> None:
+        """``opening`` tells about the session: it becomes the first line.  Raises OSError."""
+        folder.mkdir(parents=True, exist_ok=True)
+        self._file = (folder / f"service-{os.getpid()}.jsonl").open("w", encoding="utf-8")
+        self.command = 0
+        self._rows: deque[tuple[object, ...]] = deque()
+        self._open: dict[int, tuple[int, str, int, int]] = {}
+        self._unfinished: list[tuple[object, ...]] = []
+        self._shapes = 0
+        self._failed = False
+        self._stop = threading.Event()
+        self._put(
+            ["open", {"version": VERSION, "pid": os.getpid(), "opened_ns": time.monotonic_ns(), **opening}]
+        )
+        self._file.flush()
+        self._thread = threading.Thread(target=self._run, name="sdi-profile", daemon=True)
+        self._thread.start()
+
+    # -- commands: sdi-scheduler ------------------------------------------------------------------------
+
+    def arrived(self, command: int, queue: int, kind: str, nbytes: int, now_ns: int) -> None:
+        """A command came from the application.  ``nbytes``: that it reads, writes, copies or fills."""
+        self._open[command] = (queue, kind, nbytes, now_ns)
+
+    def finished(self, command: int, submitted_ns: int, start_ns: int, end_ns: int, status: int) -> None:
+        """A command has its final status and times."""
+        came = self._open.pop(command, None)
+        if came is not None:
+            self._rows.append(("command", command, *came, submitted_ns, start_ns, end_ns, status))
+
+    def launched(
+        self, kernel: str, shape: int, known: str, begin_ns: int, bound_ns: int, held_ns: int
+    ) -> None:
+        """The command being issued launched ``kernel`` as ``shape`` says.  It was begun at ``begin_ns``, had
+        its plan at ``bound_ns`` and is issued now; for ``held_ns`` of that it waited for memory.
+        """
+        now_ns = time.monotonic_ns()
+        self._rows.append(("launch", self.command, kernel, shape, known, begin_ns, bound_ns, now_ns, held_ns))
+
+    def shape(self, **columns: object) -> int:
+        """How launches are cut that refer to the number returned (see ``COLUMNS``)."""
+        self._shapes += 1
+        self._rows.append(("shape", self._shapes, *[columns[name] for name in COLUMNS["shape"][1:]]))
+        return self._shapes
+
+    def piece(self, wave: int, member: int, groups: int, ticket: Ticket) -> None:
+        """A member got ``groups`` work-groups of the launch being issued."""
+        self._rows.append(("piece", self.command, wave, member, groups, ticket))
+
+    def copied(
+        self, source: int, target: int, nbytes: int, cause: str, is_staged: bool, ticket: Ticket
+    ) -> None:
+        """A copy between two memories was issued."""
+        self._rows.append(("copy", self.command, source, target, nbytes, cause, is_staged, ticket))
+
+    def worked(self, what: str, member: int, nbytes: int, cause: str, ticket: Ticket) -> None:
+        """Something else was issued on a member, or on the host (-1); see ``Work``."""
+        self._rows.append(("work", self.command, what, member, nbytes, cause, ticket))
+
+    def resident(self, member: int, nbytes: int) -> None:
+        """So many bytes are allocated on a member from now on."""
+        self._rows.append(("resident", member, time.monotonic_ns(), nbytes))
+
+    # -- the service's own work: any thread ---------------------------------------------------------------
+
+    def begin(self) -> tuple[int, int]:
+        """Now, as time and as processor time of this thread, in ns."""
+        return time.monotonic_ns(), time.thread_time_ns()
+
+    def turn(self, begun: tuple[int, int]) -> None:
+        """This thread had the scheduler's turn since ``begun``."""
+        end_ns, cpu_ns = time.monotonic_ns(), time.thread_time_ns()
+        self._rows.append(("turn", begun[0], end_ns, cpu_ns - begun[1]))
+
+    def built(self, work: Callable[..., _T]) -> Callable[..., _T]:
+        """``work``, a build, with its time recorded."""
+
+        def timed(*arguments: object) -> _T:
+            start_ns, start_cpu_ns = self.begin()
+            try:
+                return work(*arguments)
+            finally:
+                end_ns, end_cpu_ns = self.begin()
+                self._rows.append(("build", start_ns, end_ns, end_cpu_ns - start_cpu_ns))
+
+        return timed
+
+    # -- the file -----------------------------------------------------------------------------------------
+
+    def close(self, closing: dict[str, object]) -> None:
+        """Write everything, also what never ended, and ``closing`` as the last line."""
+        if self._stop.is_set():
+            return
+        self._stop.set()
+        self._thread.join()
+        now_ns = time.monotonic_ns()
+        for command, came in self._open.items():
+            self._rows.append(("command", command, *came, 0, 0, 0, 0))
+        self._open.clear()
+        self._write(True)
+        self._put(["close", {"closed_ns": now_ns, **closing}])
+        self._file.close()
+
+    def _run(self) -> None:
+        while not self._stop.wait(PERIOD_S):
+            self._write(False)
+
+    def _write(self, is_end: bool) -> None:
+        """Write the rows whose tickets are done; at the end all."""
+        waiting, self._unfinished = self._unfinished, []
+        rows: dict[str, list[Sequence[object]]] = {}
+        for row in self._taken(waiting):
+            last = row[-1]
+            if not isinstance(last, Ticket):
+                rows.setdefault(str(row[0]), []).append(row[1:])
+            elif last.done or is_end:
+                status = -1 if last.error is not None else 0
+                rows.setdefault(str(row[0]), []).append((*row[1:-1], last.start_ns, last.end_ns, status))
+            else:
+                self._unfinished.append(row)
+            if sum(map(len, rows.values())) >= _ROWS_MAX:
+                self._put_all(rows)
+        self._put_all(rows)
+        try:
+            self._file.flush()
+        except OSError as error:
+            self._give_up(error)
+
+    def _taken(self, waiting: Iterable[tuple[object, ...]]) -> Iterable[tuple[object, ...]]:
+        """The rows that still wait, then the new ones."""
+        yield from waiting
+        while self._rows:
+            yield self._rows.popleft()
+
+    def _put_all(self, rows: dict[str, list[Sequence[object]]]) -> None:
+        for kind, found in rows.items():
+            self._put([kind, found])
+        rows.clear()
+
+    def _put(self, line: list[object]) -> None:
+        if self._failed:
+            return
+        try:
+            self._file.write(json.dumps(line, separators=(",", ":")) + "\n")
+        except OSError as error:
+            self._give_up(error)
+
+    def _give_up(self, error: OSError) -> None:
+        """The session goes on without its profile."""
+        if not self._failed:
+            self._failed = True
+            _log.warning("SDI_PROFILE: %s: the rest of the profile is lost", error)

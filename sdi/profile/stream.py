@@ -1,0 +1,111 @@
+"""Reads back what services wrote (``recorder.py``), also when one was killed in the middle of a line."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from sdi.profile.model import (
+    Command,
+    Copy,
+    Explained,
+    Launch,
+    Member,
+    Piece,
+    Profile,
+    Resident,
+    Session,
+    Shape,
+    Turn,
+    Work,
+)
+from sdi.profile.recorder import VERSION
+
+_T = TypeVar("_T")
+
+
+class ProfileError(ValueError):
+    """There is no profile, or a file is not of one; the text is one line."""
+
+
+def read_profile(folder: Path) -> Profile:
+    """The profile in ``folder``.  Raises ProfileError."""
+    services = sorted(folder.glob("service-*.jsonl"))
+    if not services:
+        raise ProfileError(f"{folder}: no profile here (no service-*.jsonl)")
+    found = [session for path in services if (session := read_session(path)) is not None]
+    return Profile(tuple(sorted(found, key=lambda session: session.opened_ns)))
+
+
+def read_session(path: Path) -> Session | None:
+    """What one service wrote; None when it ended before its first line.  Raises ProfileError."""
+    rows: dict[str, list[list[Any]]] = {}
+    opening: dict[str, Any] = {}
+    closing: dict[str, Any] = {}
+    with path.open(encoding="utf-8") as file:
+        for number, line in enumerate(file, 1):
+            if not line.endswith("\n"):
+                break  # the service was killed while it wrote
+            try:
+                kind, content = json.loads(line)
+                if kind == "open":
+                    opening = content
+                elif kind == "close":
+                    closing = content
+                else:
+                    rows.setdefault(kind, []).extend(content)
+            except (ValueError, TypeError) as error:
+                raise ProfileError(f"{path}, line {number}: {error}") from error
+    if not opening:
+        return None
+    if opening.get("version") != VERSION:
+        raise ProfileError(f"{path}: version {opening.get('version')}, expected {VERSION}")
+
+    def of(kind: str, make: type[_T]) -> tuple[_T, ...]:
+        try:
+            return tuple([make(*row) for row in rows.get(kind, ())])
+        except TypeError as error:
+            raise ProfileError(f"{path}: a row of kind {kind}: {error}") from error
+
+    shapes = tuple(
+        [
+            Shape(i, k, tuple(g), tuple(s), m, tuple(c), *rest)
+            for i, k, g, s, m, c, *rest in rows.get("shape", ())
+        ]
+    )
+    known = Session(
+        pid=opening["pid"],
+        application=opening["application"],
+        members=tuple(Member(**member) for member in opening["members"]),
+        opened_ns=opening["opened_ns"],
+        closed_ns=closing.get("closed_ns", opening["opened_ns"]),
+        is_complete=bool(closing),
+        commands=of("command", Command),
+        shapes=shapes,
+        launches=of("launch", Launch),
+        pieces=of("piece", Piece),
+        copies=of("copy", Copy),
+        works=of("work", Work),
+        turns=of("turn", Turn),
+        builds=of("build", Turn),
+        residents=of("resident", Resident),
+        link_ns={(source, target): ns for source, target, ns in closing.get("link_ns", ())},
+        events=closing.get("events", {}),
+        explained={
+            name: Explained(
+                tuple(map(tuple, one["arguments"])), one["why_whole"], one["advice"], tuple(one["lines"])
+            )
+            for name, one in closing.get("explained", {}).items()
+        },
+    )
+    return known if known.is_complete else _ended(known)
+
+
+def _ended(session: Session) -> Session:
+    """The session of a killed service: it ended with the last thing that is known of it."""
+    ends = [turn.end_ns for turn in (*session.turns, *session.builds)]
+    ends += [command.end_ns for command in session.commands] + [piece.end_ns for piece in session.pieces]
+    ends += [copy.end_ns for copy in session.copies] + [work.end_ns for work in session.works]
+    return replace(session, closed_ns=max([session.opened_ns, *ends]))

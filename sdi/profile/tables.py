@@ -1,0 +1,407 @@
+"""The tables of a profile, as frozen rows: text, CSV, JSON and HTML all show these.
+
+Times are ns; a row's times are sums over the spans of the same profile, so traces and tables agree.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from sdi.profile.losses import CLASSES, CONSISTENCY, NO_KERNEL, Losses, losses
+from sdi.profile.model import HOST, Call, CallTotals, Copy, Piece, Profile, Session, memory_name
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionRow:
+    """Calls of one function of the API, or commands of one kind: cliloader's columns, and Failed."""
+
+    name: str
+    calls: int
+    ns: int
+    percent: float
+    min_ns: int
+    max_ns: int
+    failed: int
+
+    @property
+    def average_ns(self) -> int:
+        """0 without calls."""
+        return self.ns // self.calls if self.calls else 0
+
+
+@dataclass(frozen=True, slots=True)
+class ArgumentRow:
+    """What went between memories for one argument of a kernel (or several that name one buffer)."""
+
+    argument: str
+    copies: int
+    nbytes: int
+    ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class KernelRow:
+    """All launches of the kernels of one name.
+
+    ``ns``: of the launches' events, from start to end.  ``member_ns``, ``member_groups``: per member.
+    ``imbalance_percent``: of the split launches, how much shorter the mean piece is than the longest.
+    ``bindings``, ``plans``, ``new_plans``: launches that looked up everything, that used a known plan, that
+    made one; ``bind_ns``: for these.  ``issue_ns``: the service's time from there.  ``whole_ns``,
+    ``split_ns``: mean times of whole and split launches of the same number of groups, None where not both
+    ran; ``speed_up`` compares them.  ``classes``: argument, reads, writes (of the last launch).
+    """
+
+    name: str
+    launches: int
+    split: int
+    whole: int
+    why_whole: tuple[str, ...]
+    cuts: tuple[str, ...]
+    waves: int
+    failed: int
+    ns: int
+    member_ns: tuple[int, ...]
+    member_groups: tuple[int, ...]
+    imbalance_percent: float
+    bindings: int
+    plans: int
+    new_plans: int
+    bind_ns: int
+    issue_ns: int
+    held_ns: int
+    arguments: tuple[ArgumentRow, ...]
+    merges: int
+    merge_ns: int
+    merged_nbytes: int
+    whole_ns: int | None
+    split_ns: int | None
+    classes: tuple[tuple[str, str, str], ...]
+    advice: str
+
+    @property
+    def speed_up(self) -> float | None:
+        """Split against whole, where both ran."""
+        return self.whole_ns / self.split_ns if self.whole_ns and self.split_ns else None
+
+    @property
+    def moved_nbytes(self) -> int:
+        """Bytes copied for all its arguments."""
+        return sum(row.nbytes for row in self.arguments)
+
+
+@dataclass(frozen=True, slots=True)
+class LinkRow:
+    """Copies from one memory to another.
+
+    ``kind``: "host to device", "device to host", "peer", or "host-staged" (one of two copies through the host
+    that bring bytes from a member to another).  ``ns``: time in which at least one copy ran.  ``measured``:
+    GB/s of the link as ``vmem/links.py`` measured it; None where no copy was long enough.
+    """
+
+    kind: str
+    source: str
+    target: str
+    copies: int
+    nbytes: int
+    ns: int
+    measured: float | None
+
+    @property
+    def gb_per_s(self) -> float:
+        """Bytes per ns, 0 where no time is known."""
+        return self.nbytes / self.ns if self.ns else 0.0
+
+    @property
+    def percent(self) -> float | None:
+        """Of the measured link."""
+        return 100 * self.gb_per_s / self.measured if self.measured else None
+
+
+@dataclass(frozen=True, slots=True)
+class LossRow:
+    """Wall time of all sessions by class; ``kernel`` is empty where none had to do with it."""
+
+    kernel: str
+    ns: dict[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceRow:
+    """What the service itself used: turns of the scheduler and builds, wall and processor time."""
+
+    what: str
+    count: int
+    ns: int
+    cpu_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """Everything that is shown."""
+
+    members: tuple[str, ...]
+    wall_ns: int
+    is_complete: bool
+    calls: tuple[FunctionRow, ...]
+    dropped_calls: int
+    commands: tuple[FunctionRow, ...]
+    kernels: tuple[KernelRow, ...]
+    links: tuple[LinkRow, ...]
+    losses: tuple[LossRow, ...]
+    service: tuple[ServiceRow, ...]
+    peak_nbytes: tuple[int, ...]
+    events: dict[str, int]
+
+    def lost_ns(self, name: str) -> float:
+        """Wall time in one class, over all kernels."""
+        return sum(row.ns[name] for row in self.losses)
+
+
+def make_tables(profile: Profile) -> Tables:
+    """All tables of ``profile``; several sessions are summed."""
+    sessions = profile.sessions
+    found = [losses(session, _calls_of(profile, session)) for session in sessions]
+    kernels = {row.name: row for row in kernel_rows(sessions)}
+    peaks = [0] * len(profile.members)
+    events: Counter[str] = Counter()
+    for session in sessions:
+        for resident in session.residents:
+            peaks[resident.member] = max(peaks[resident.member], resident.nbytes)
+        events.update(session.events)
+    return Tables(
+        members=tuple(member.name for member in profile.members),
+        wall_ns=sum(one.wall_ns for one in found),
+        is_complete=all(session.is_complete for session in sessions),
+        calls=_call_rows([totals for one in profile.applications for totals in one.totals]),
+        dropped_calls=sum(one.dropped for one in profile.applications),
+        commands=command_rows(sessions),
+        kernels=tuple(kernels.values()),
+        links=link_rows(sessions),
+        losses=_loss_rows(found, list(kernels)),
+        service=_service_rows(sessions),
+        peak_nbytes=tuple(peaks),
+        events=dict(events),
+    )
+
+
+def _calls_of(profile: Profile, session: Session) -> Iterable[Call]:
+    for application in profile.applications:
+        if application.pid == session.application:
+            yield from application.calls
+
+
+def _call_rows(totals: Sequence[CallTotals]) -> tuple[FunctionRow, ...]:
+    names: defaultdict[str, list[CallTotals]] = defaultdict(list)
+    for one in totals:
+        if one.calls:
+            names[one.name].append(one)
+    all_ns = sum(one.ns for one in totals)
+    rows = [
+        FunctionRow(
+            name,
+            sum(one.calls for one in ones),
+            sum(one.ns for one in ones),
+            100 * sum(one.ns for one in ones) / max(1, all_ns),
+            min(one.min_ns for one in ones),
+            max(one.max_ns for one in ones),
+            sum(one.failed for one in ones),
+        )
+        for name, ones in names.items()
+    ]
+    return tuple(sorted(rows, key=lambda row: -row.ns))
+
+
+def command_rows(sessions: Sequence[Session]) -> tuple[FunctionRow, ...]:
+    """Device commands by kernel, or by kind.  A command's time is its event's, from start to end."""
+    spans: defaultdict[str, list[int]] = defaultdict(list)
+    failed: Counter[str] = Counter()
+    for session in sessions:
+        kernels = {launch.command: launch.kernel for launch in session.launches}
+        for command in session.commands:
+            name = kernels.get(command.id, f"({command.kind})")
+            spans[name].append(max(0, command.end_ns - command.start_ns))
+            failed[name] += command.status < 0
+    all_ns = sum(sum(found) for found in spans.values())
+    rows = [
+        FunctionRow(
+            name,
+            len(found),
+            sum(found),
+            100 * sum(found) / max(1, all_ns),
+            min(found),
+            max(found),
+            failed[name],
+        )
+        for name, found in spans.items()
+    ]
+    return tuple(sorted(rows, key=lambda row: -row.ns))
+
+
+def kernel_rows(sessions: Sequence[Session]) -> list[KernelRow]:
+    """One row for each kernel name, in the order of first launches."""
+    names = dict.fromkeys(name for session in sessions for name in session.kernel_names())
+    members = max((len(session.members) for session in sessions), default=0)
+    return [_kernel_row(name, sessions, members) for name in names]
+
+
+def _kernel_row(name: str, sessions: Sequence[Session], members: int) -> KernelRow:
+    member_ns, member_groups = [0] * members, [0] * members
+    known: Counter[str] = Counter()
+    ns = split = whole = failed = waves = bind_ns = issue_ns = held_ns = 0
+    longest = mean = 0.0
+    why: dict[str, None] = {}
+    cuts: dict[str, None] = {}
+    spans: defaultdict[tuple[int, bool], list[int]] = defaultdict(list)
+    arguments: dict[str, list[int]] = {}
+    merges = merge_ns = merged_nbytes = 0
+    classes: tuple[tuple[str, str, str], ...] = ()
+    advice = ""
+    for session in sessions:
+        launches = [launch for launch in session.launches if launch.kernel == name]
+        mine = {launch.command for launch in launches}
+        pieces: defaultdict[int, list[Piece]] = defaultdict(list)
+        for piece in session.pieces:
+            if piece.command in mine:
+                pieces[piece.command].append(piece)
+                member_groups[piece.member] += piece.groups
+                member_ns[piece.member] += max(0, piece.end_ns - piece.start_ns)
+        shapes = {shape.id: shape for shape in session.shapes}
+        commands = [command for command in session.commands if command.id in mine]
+        times = {command.id: max(0, command.end_ns - command.start_ns) for command in commands}
+        failed += sum(command.status < 0 for command in commands)
+        for launch in launches:
+            shape = shapes[launch.shape]
+            busy: Counter[int] = Counter()
+            for piece in pieces[launch.command]:
+                busy[piece.member] += max(0, piece.end_ns - piece.start_ns)
+            is_split = shape.members > 1
+            split, whole = split + is_split, whole + (not is_split)
+            known[launch.known] += 1
+            bind_ns += (launch.bound_ns - launch.begin_ns) if launch.known != "binding" else 0
+            issue_ns += launch.issued_ns - launch.bound_ns - launch.held_ns
+            held_ns += launch.held_ns
+            took_ns = times.get(launch.command, 0)
+            ns += took_ns
+            waves += shape.waves - 1
+            if is_split:
+                cuts[" x ".join(str(parts) for parts in shape.cut if parts != 1) or "1"] = None
+                longest += max(busy.values(), default=0)
+                mean += sum(busy.values()) / shape.members
+            elif shape.why_whole:
+                why[shape.why_whole] = None
+            if took_ns:
+                groups = shape.num_groups[0] * shape.num_groups[1] * shape.num_groups[2]
+                spans[groups, is_split].append(took_ns)
+        for copy in session.copies:
+            if copy.command in mine:
+                sums = arguments.setdefault(copy.cause.partition(": ")[2] or f"({copy.cause})", [0, 0, 0])
+                sums[0] += 1
+                sums[1] += copy.nbytes
+                sums[2] += max(0, copy.end_ns - copy.start_ns)
+        for work in session.works:
+            if work.command in mine and work.what in CONSISTENCY:
+                merges += work.what == "merge"
+                merge_ns += max(0, work.end_ns - work.start_ns)
+                merged_nbytes += work.nbytes * (work.what == "merge")
+        if name in session.explained:
+            classes, advice = session.explained[name].arguments, session.explained[name].advice
+    both = [groups for groups, is_split in spans if is_split and (groups, False) in spans]
+    most = max(both, default=None)
+    return KernelRow(
+        name=name,
+        launches=split + whole,
+        split=split,
+        whole=whole,
+        why_whole=tuple(why),
+        cuts=tuple(cuts),
+        waves=waves,
+        failed=failed,
+        ns=ns,
+        member_ns=tuple(member_ns),
+        member_groups=tuple(member_groups),
+        imbalance_percent=100 * (longest - mean) / longest if longest else 0.0,
+        bindings=known["binding"],
+        plans=known["plan"],
+        new_plans=known[""],
+        bind_ns=bind_ns,
+        issue_ns=issue_ns,
+        held_ns=held_ns,
+        arguments=tuple(ArgumentRow(argument, *sums) for argument, sums in arguments.items()),
+        merges=merges,
+        merge_ns=merge_ns,
+        merged_nbytes=merged_nbytes,
+        whole_ns=None if most is None else _mean(spans[most, False]),
+        split_ns=None if most is None else _mean(spans[most, True]),
+        classes=classes,
+        advice=advice,
+    )
+
+
+def _mean(values: Sequence[int]) -> int:
+    return sum(values) // len(values)
+
+
+def link_rows(sessions: Sequence[Session]) -> tuple[LinkRow, ...]:
+    """One row for each pair of memories between which bytes went, staged ones apart."""
+    found: dict[tuple[str, int, int], list[int]] = {}
+    rates: dict[tuple[int, int], float] = {}
+    for session in sessions:
+        rates.update(session.link_ns)
+        by_link: defaultdict[tuple[str, int, int], list[Copy]] = defaultdict(list)
+        for copy in session.copies:
+            by_link[_kind(copy), copy.source, copy.target].append(copy)
+        for link, copies in by_link.items():
+            sums = found.setdefault(link, [0, 0, 0])
+            sums[0] += len(copies)
+            sums[1] += sum(copy.nbytes for copy in copies)
+            sums[2] += covered_ns([(copy.start_ns, copy.end_ns) for copy in copies])
+    return tuple(
+        LinkRow(
+            kind,
+            memory_name(source),
+            memory_name(target),
+            copies=copies,
+            nbytes=nbytes,
+            ns=ns,
+            measured=1 / rates[source, target] if rates.get((source, target)) else None,
+        )
+        for (kind, source, target), (copies, nbytes, ns) in sorted(found.items())
+    )
+
+
+def _kind(copy: Copy) -> str:
+    if copy.is_staged:
+        return "host-staged"
+    if copy.source == HOST:
+        return "host to device"
+    return "device to host" if copy.target == HOST else "peer"
+
+
+def covered_ns(spans: Iterable[tuple[int, int]]) -> int:
+    """Time in which at least one of ``spans`` (start, end) ran."""
+    total = last = 0
+    for start, end in sorted(spans):
+        if end > max(start, last):
+            total += end - max(start, last)
+            last = end
+    return total
+
+
+def _loss_rows(found: Sequence[Losses], kernels: Sequence[str]) -> tuple[LossRow, ...]:
+    rows = []
+    for kernel in (*kernels, NO_KERNEL):
+        parts = [one.of_kernel(kernel) for one in found]
+        rows.append(LossRow(kernel, {name: sum(part[name] for part in parts) for name in CLASSES}))
+    return tuple(rows)
+
+
+def _service_rows(sessions: Sequence[Session]) -> tuple[ServiceRow, ...]:
+    rows = []
+    turns = [turn for session in sessions for turn in session.turns]
+    builds = [build for session in sessions for build in session.builds]
+    for what, ones in (("turns of the scheduler", turns), ("builds", builds)):
+        ns, cpu_ns = sum(one.end_ns - one.start_ns for one in ones), sum(one.cpu_ns for one in ones)
+        rows.append(ServiceRow(what, len(ones), ns, cpu_ns))
+    return tuple(rows)

@@ -1,0 +1,118 @@
+"""Every instant of every member is in one class, also when everything overlaps."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sdi.profile.losses import CLASSES, losses
+from sdi.profile.model import Call, Command, Copy, Launch, Member, Piece, Session, Shape, Turn, Work
+
+MEMBERS = (Member("a", "cpu"), Member("b", "cpu"))
+EMPTY = Session(1, 1, MEMBERS, 1000, 2000, True)
+
+
+def launched(session: Session, command: int, pieces: dict[int, tuple[int, int]], shape: int = 1) -> Session:
+    """``session`` with one more launch of kernel "k": its pieces by member."""
+    start = min(start for start, _ in pieces.values())
+    end = max(end for _, end in pieces.values())
+    return replace(
+        session,
+        commands=(*session.commands, Command(command, 1, "launch", 0, start - 5, start - 5, start, end, 0)),
+        shapes=(Shape(shape, "k", (8, 1, 1), (1, 1, 1), len(pieces), (len(pieces), 1, 1), "", 1, 0),),
+        launches=(
+            *session.launches,
+            Launch(command, "k", shape, "binding", start - 5, start - 5, start - 5, 0),
+        ),
+        pieces=(
+            *session.pieces,
+            *(Piece(command, 0, member, 4, *span, 0) for member, span in pieces.items()),
+        ),
+    )
+
+
+def of(session: Session, calls: tuple[Call, ...] = ()) -> dict[str, int]:
+    """Class -> ns over both members, without zeros."""
+    found = losses(session, calls)
+    totals = {name: 2 * found.of_class(name) for name in CLASSES}
+    return {name: round(ns) for name, ns in totals.items() if ns}
+
+
+def test_an_idle_session_is_the_applications_time() -> None:
+    assert of(EMPTY) == {"application": 2000}
+
+
+def test_what_ends_early_by_chance_is_tail_and_what_always_does_is_imbalance() -> None:
+    session = launched(EMPTY, 1, {0: (1100, 1200), 1: (1100, 1160)})
+    assert of(session) == {"computing": 160, "imbalance": 40, "scheduling": 10, "application": 1790}
+    both = launched(session, 2, {0: (1300, 1360), 1: (1300, 1400)})
+    assert of(both) == {"computing": 320, "tail": 80, "scheduling": 20, "application": 1580}
+
+
+def test_a_member_that_a_launch_leaves_out_waits_for_whole() -> None:
+    assert of(launched(EMPTY, 1, {1: (1100, 1200)})) == {
+        "computing": 100, "whole": 100, "scheduling": 10, "application": 1790,
+    }  # fmt: skip
+
+
+def test_a_piece_that_starts_late_waits_for_its_copy_or_for_scheduling() -> None:
+    session = launched(EMPTY, 1, {0: (1100, 1200), 1: (1150, 1200)})
+    copied = replace(session, copies=(Copy(1, 0, 2, 64, "k: x", False, 1110, 1140, 0),))
+    assert of(session) == {"computing": 150, "scheduling": 60, "application": 1790}
+    assert of(copied) == {"computing": 150, "copies": 30, "scheduling": 30, "application": 1790}
+
+
+def test_merges_builds_turns_and_transfers_have_their_classes() -> None:
+    session = launched(EMPTY, 1, {0: (1100, 1200), 1: (1100, 1200)})
+    session = replace(
+        session,
+        works=(Work(1, "merge", -1, 64, "k: x", 1200, 1220, 0),),
+        builds=(Turn(1010, 1030, 5),),
+        turns=(Turn(1040, 1050, 5), Turn(1405, 1410, 5)),
+        commands=(*session.commands, Command(2, 1, "read", 64, 1400, 1400, 1430, 1450, 0)),
+    )
+    assert of(session) == {
+        "computing": 200, "consistency": 40, "analysis": 40, "copies": 40, "scheduling": 10 + 60,
+        "application": 1610,
+    }  # fmt: skip
+
+
+def test_a_command_for_which_nothing_happens_is_unexplained() -> None:
+    stuck = Command(1, 1, "fill", 64, 1100, 1100, 1110, 1200, 0)
+    assert of(replace(EMPTY, commands=(stuck,))) == {
+        "scheduling": 20, "unexplained": 180, "application": 1800,
+    }  # fmt: skip
+
+
+def test_time_in_calls_with_nothing_to_do_is_scheduling() -> None:
+    assert of(EMPTY, (Call("clFinish", 1, 1500, 1600),)) == {"scheduling": 200, "application": 1800}
+
+
+spans = st.tuples(st.integers(900, 2100), st.integers(0, 400)).map(lambda one: (one[0], one[0] + one[1]))
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(st.dictionaries(st.integers(0, 1), spans, min_size=1), max_size=6),
+    st.lists(spans, max_size=5),
+    st.lists(spans, max_size=5),
+    st.lists(spans, max_size=5),
+)
+def test_the_classes_add_up_whatever_overlaps(
+    launches: list[dict[int, tuple[int, int]]],
+    copies: list[tuple[int, int]],
+    turns: list[tuple[int, int]],
+    calls: list[tuple[int, int]],
+) -> None:
+    session = EMPTY
+    for command, pieces in enumerate(launches, 1):
+        session = launched(session, command, pieces)
+    session = replace(
+        session,
+        copies=tuple(Copy(1, 0, 1, 8, "k: x", False, *span, 0) for span in copies),
+        turns=tuple(Turn(*span, 0) for span in turns),
+    )
+    found = losses(session, [Call("clFinish", 1, *span) for span in calls])
+    found.check()
+    assert sum(found.of_class(name) for name in CLASSES) == pytest.approx(1000)
