@@ -45,6 +45,7 @@ def main() -> int:
             if name in BEYOND and "buffers" in found and not options.no_beyond:
                 needed = sum(found["buffers"])
                 raw["beyond"][name] = measure_beyond(host, name, options.size, members, needed)
+            _store(raw, options.out, options.size)
         if not options.no_links:
             raw["links"] = measure_links(host, max(members), options.most_mib << 20)
     raw["applications"] = {name: raw["applications"][name] for name in NAMES if name in raw["applications"]}
@@ -52,11 +53,17 @@ def main() -> int:
     return _write(raw, options.out, options.size)
 
 
+def _store(raw: Raw, folder: Path, size: str) -> None:
+    """The raw figures so far, for ``--join`` if this is stopped."""
+    folder.mkdir(parents=True, exist_ok=True)
+    text = json.dumps(raw, separators=(",", ":"))
+    (folder / f"figures-{size}.json").write_text(text + "\n")
+
+
 def _write(raw: Raw, folder: Path, size: str) -> int:
     """All files, and the report on stdout."""
-    folder.mkdir(parents=True, exist_ok=True)
     stem = f"figures-{size}"
-    (folder / f"{stem}.json").write_text(json.dumps(raw, indent=None, separators=(",", ":")) + "\n")
+    _store(raw, folder, size)
     try:
         from bench.figures.plots import draw
 

@@ -86,7 +86,7 @@ def _speed_ups(applications: Mapping[str, Any], several: Sequence[int], folder: 
             if fraction is not None:
                 left = k - 0.4 + width * number
                 axes.hlines(summary.ideal(fraction, n), left, left + width, colors="black", linewidth=1.4)
-    axes.legend(frameon=False)
+    axes.legend(frameon=False, loc="upper left", bbox_to_anchor=(1, 1))
     return _save(figure, folder, name)
 
 
@@ -105,7 +105,7 @@ def _kernel_times(applications: Mapping[str, Any], several: Sequence[int], folde
     )
     for n in several:
         axes.axhline(1 / n, color="black", linewidth=0.8, linestyle=":")
-    axes.legend(frameon=False)
+    axes.legend(frameon=False, loc="upper left", bbox_to_anchor=(1, 1))
     return _save(figure, folder, name)
 
 
@@ -136,10 +136,10 @@ def _traffic(applications: Mapping[str, Any], several: Sequence[int], folder: Pa
                 bottom += height
     labels = [part.replace("_", " ") for part in parts]
     handles = [Patch(color=c) for c in COLOURS[: len(parts)]]
-    axes.legend(handles, labels, frameon=False)
+    axes.legend(handles, labels, frameon=False, loc="upper left", bbox_to_anchor=(1, 1))
     axes.set_xticks(range(len(names)), names, rotation=35, ha="right")
-    order = ", ".join(setup.label for setup in setups)
-    axes.set_title(f"Bytes copied and merged in a run; bars: {order} (hatched: through the host)", fontsize=9)
+    order = ", ".join(str(n) for n in [1, *several])
+    axes.set_title(f"Bytes copied and merged in a run, {order} members\n(hatched: through the host)")
     axes.set_ylabel("copies of one member = 1")
     axes.set_yscale("symlog", linthresh=1)
     axes.spines[["top", "right"]].set_visible(False)
@@ -163,7 +163,7 @@ def _links(links: Mapping[str, Any], folder: Path, name: str) -> str:
     axes.set_ylabel("ms")
     axes.set_title("Transfer time")
     axes.grid(alpha=0.3)
-    axes.legend(frameon=False)
+    axes.legend(frameon=False, loc="upper left", bbox_to_anchor=(1, 1))
     return _save(figure, folder, name)
 
 
@@ -185,5 +185,5 @@ def _beyond(beyond: Mapping[str, Any], folder: Path, name: str) -> str:
     figure, axes = _bars(
         "Problems larger than one member's memory", "times as fast as one member", list(beyond), series
     )
-    axes.legend(frameon=False)
+    axes.legend(frameon=False, loc="upper left", bbox_to_anchor=(1, 1))
     return _save(figure, folder, name)

@@ -22,6 +22,11 @@ def report(raw: Mapping[str, Any], size: str, pictures: Sequence[str]) -> str:
         f"Commit {machine['commit']}, {machine['date']}, {machine['cpus']} CPUs, {gpus or 'no GPU'}."
     )
     lines += [f"Devices: {', '.join(devices)}. SDI_SPLIT={machine['split']}.", ""]
+    if not gpus:
+        lines += [
+            "The members share one CPU: no speed-up is to be expected, and the ideal is not theirs.",
+            "",
+        ]
     lines.append(
         "Times are medians over runs of several processes, setups in turn; the first run of each process "
         "does not count. A run is from the first buffer to the last result on the host."
@@ -34,7 +39,7 @@ def report(raw: Mapping[str, Any], size: str, pictures: Sequence[str]) -> str:
     lines += _section("Beyond one member's memory (figure 15)", _beyond(raw["beyond"]))
     lines += _section("Analysis", _analysis(applications, members))
     lines += _section("Transfer time, ms (figure 7)", _links(raw["links"]))
-    lines += _section("Launches that ran whole, and errors", _remarks(applications, raw, members))
+    lines += _section("Launches that ran whole, twins, errors", _remarks(applications, raw, members))
     lines += [f"![{name}]({name})" for name in pictures]
     return "\n".join(lines).rstrip() + "\n"
 
@@ -228,6 +233,9 @@ def _remarks(applications: Mapping[str, Any], raw: Mapping[str, Any], members: S
     for name, measured in applications.items():
         for n in [n for n in members if n > 1]:
             _, whole = summary.members_used(measured, Setup(n))
+            merging = summary.merging(measured, Setup(n))
+            if merging:
+                lines.append(f"* {measured.get('title', name)}, {n} members: twins for {', '.join(merging)}")
             lines += [f"* {measured.get('title', name)}, {n} members: {each}" for each in whole]
         lines += [f"* {name}, {' '.join(text.split())[:300]}" for text in summary.errors(measured)]
     if "error" in raw["links"]:

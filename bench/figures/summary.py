@@ -166,6 +166,14 @@ def members_used(measured: Measured, setup: Setup) -> tuple[dict[str, list[int]]
     return {name: sorted(found) for name, found in used.items()}, list(whole)
 
 
+def merging(measured: Measured, setup: Setup) -> list[str]:
+    """The kernels some of whose launches needed twins."""
+    counted = [s["counters"]["kernels"] for s in measured["setups"].get(setup.label, []) if s.get("counters")]
+    return sorted(
+        {name for kernels in counted for name, kernel in kernels.items() if kernel["plans_merging"]}
+    )
+
+
 def grids(measured: Measured) -> list[tuple[str, str, int]]:
     """For each kernel its name, its largest grid of work-groups, and how often it is launched in a run."""
     found: dict[str, tuple[int, str, int]] = {}
