@@ -77,7 +77,7 @@ class Builtins:
         if _CONVERT.match(name) and len(values) == 1:
             if "_sat" in name:
                 return fresh(self.terms, node.type)
-            return self.run.converted(values[0], arguments[0].type, node.type)
+            return self.run.operators.converted(values[0], arguments[0].type, node.type)
         return fresh(self.terms, node.type)
 
     # -- geometry --------------------------------------------------------------------------------

@@ -161,6 +161,10 @@ class _Points:
                 for arg, factor in zip(args, coefficients, strict=True):
                     total = total + self.value(arg) * self._constant(factor, kind)
                 return total
+            case Op.LOOKUP:
+                values = np.array(cast(tuple[int, ...], payload), _dtype(kind))
+                index = np.clip(self.value(args[0]), 0, len(values) - 1)  # where guards hold, it is inside
+                return values[index.astype(np.int64)]
             case Op.GEOMETRIC:
                 return self._geometric(args, str(payload), kind)
             case Op.FLOORDIV:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from sdi.clc.syntax import Form, Function, Kind, Node, Space, Tree, Type, callee_of
 from sdi.sampling.layout import Layouts
 from sdi.sampling.machine import GaveUp, Machine, Mode
+from sdi.sampling.operators import Operators
 from sdi.sampling.places import (
     Memory,
     Path,
@@ -16,28 +17,16 @@ from sdi.sampling.places import (
     Swizzle,
     Temporary,
     Variable,
-    as_type,
     components,
     size_of,
-    usual,
     with_part,
 )
 from sdi.sampling.terms import I32, U64, Op
-from sdi.sampling.values import HARMLESS, Pointer, Record, Value, fresh, int_type, is_bool, joined
+from sdi.sampling.values import HARMLESS, Pointer, Record, Value, fresh, int_type, joined
 
 Inliner = Callable[[Function, list[Value], Node], Value]
 
 _INTEGER = re.compile(r"(0[xX][0-9a-fA-F]+|0[bB][01]+|\d+)([uUlL]*)\Z")
-_ARITHMETIC = {
-    "/": Op.DIV,
-    "%": Op.REM,
-    "&": Op.AND,
-    "|": Op.OR,
-    "^": Op.XOR,
-    "<<": Op.SHL,
-    ">>": Op.SHR,
-}
-_COMPARISONS = frozenset({"<", ">", "<=", ">=", "==", "!="})
 
 
 class Expressions:
@@ -51,6 +40,7 @@ class Expressions:
         self.machine = machine
         self.terms = machine.terms
         self.layouts = Layouts(tree)
+        self.operators = Operators(machine)
         self._inline = inline
         self._builtins = Builtins(self)
         self._constants = Constants(tree, self)
@@ -125,37 +115,6 @@ class Expressions:
         nbytes = size_of(self.tree, node)
         return self.terms.unknown(kind, data=False) if nbytes is None else self.terms.const(nbytes, kind)
 
-    def converted(self, value: Value, source: Type, target: Type, explicit: bool = True) -> Value:
-        """``value`` of type ``source`` as a ``target``.
-
-        ``explicit``: a cast, which spreads a scalar over a vector; else a reinterpretation is possible.
-        """
-        terms = self.terms
-        kind = int_type(target)
-        if kind is not None:
-            if not isinstance(value, int):
-                return terms.unknown(kind)
-            return terms.convert(terms.truth(value) if is_bool(target) else value, kind)
-        match target.form:
-            case Form.POINTER:
-                if isinstance(value, Pointer):
-                    return value
-                return Pointer(()) if isinstance(value, int) and terms.value(value) == 0 else None
-            case Form.VECTOR:
-                element = target.element
-                if element is None or int_type(element) is None:
-                    return None
-                if isinstance(value, tuple) and len(value) == target.count and source.element is not None:
-                    return tuple(self.converted(v, source.element, element) for v in value)
-                is_spread = explicit or source.nbytes == element.nbytes
-                if isinstance(value, int) and is_spread:
-                    return (self.converted(value, source, element),) * target.count
-                return fresh(terms, target)
-            case Form.RECORD:
-                return value if isinstance(value, Record) else None
-            case _:
-                return None
-
     def _conversion(self, node: Node) -> Value:
         operands = node.operands
         if len(operands) != 1:
@@ -171,7 +130,7 @@ class Expressions:
         if child.kind is Kind.DECL_REF and node.type.form is Form.EVENT:
             return None
         value = self.value(child)
-        return self.converted(value, child.type, node.type, node.kind is Kind.CAST)
+        return self.operators.converted(value, child.type, node.type, node.kind is Kind.CAST)
 
     def _other(self, node: Node) -> Value:
         """A node no rule is for: its pointers may be used in any way."""
@@ -207,39 +166,17 @@ class Expressions:
             case "++" | "--" | "x++" | "x--":
                 place = self.place(child)
                 old = self.load(place, child.type, child)
-                new = self._stepped(old, child.type, 1 if "+" in node.operator else -1)
+                new = self.operators.stepped(old, child.type, 1 if "+" in node.operator else -1)
                 self.store(place, child.type, new, child)
                 return old if node.operator[0] == "x" else new
             case "!" if node.type.form is Form.INTEGER:
                 opposite = self.terms.negate(self.condition(child))
                 return self.terms.convert(opposite, int_type(node.type) or I32)
             case "-" | "+" | "~":
-                return self._map(self.value(child), node.operator, node.type)
+                return self.operators.mapped(self.value(child), node.operator, node.type)
             case _:
                 self.value(child)
                 return fresh(self.terms, node.type)
-
-    def _map(self, value: Value, operator: str, of: Type) -> Value:
-        if isinstance(value, tuple) and of.element is not None:
-            return tuple(self._map(v, operator, of.element) for v in value)
-        kind = int_type(of)
-        if not isinstance(value, int) or kind is None:
-            return fresh(self.terms, of)
-        value = self.terms.convert(value, kind)
-        if operator == "+":
-            return value
-        negative = self.terms.scale(value, -1)
-        return negative if operator == "-" else self.terms.add(negative, self.terms.const(-1, kind))
-
-    def _stepped(self, old: Value, of: Type, by: int) -> Value:
-        if isinstance(old, Pointer):
-            return self.machine.moved(old, by * (of.element.nbytes if of.element is not None else 0))
-        if isinstance(old, tuple) and of.element is not None:
-            return tuple(self._stepped(v, of.element, by) for v in old)
-        kind = int_type(of)
-        if isinstance(old, int) and kind is not None and not is_bool(of):
-            return self.terms.add(old, self.terms.const(by, kind))
-        return fresh(self.terms, of)
 
     def _binary(self, node: Node) -> Value:
         left, right = node.children
@@ -247,7 +184,7 @@ class Expressions:
             case "=":
                 value = self.value(right)
                 place = self.place(left)
-                value = self.converted(value, right.type, left.type)
+                value = self.operators.converted(value, right.type, left.type)
                 self.store(place, left.type, value, left)
                 return value
             case ",":
@@ -256,7 +193,7 @@ class Expressions:
             case "&&" | "||" if node.type.form is Form.INTEGER:
                 return self.terms.convert(self._shortcut(node), int_type(node.type) or I32)
         a, b = self.value(left), self.value(right)
-        return self.operate(node.operator, a, left.type, b, right.type, node.type)
+        return self.operators.operate(node.operator, a, left.type, b, right.type, node.type)
 
     def _shortcut(self, node: Node) -> int:
         machine = self.machine
@@ -273,99 +210,15 @@ class Expressions:
             machine.env = machine.merge(needed, machine.env, before)
         return self.terms.join([left, right], Op.ALL if node.operator == "&&" else Op.ANY)
 
-    def operate(self, operator: str, a: Value, left: Type, b: Value, right: Type, result: Type) -> Value:
-        """A binary operator without side effects on two values."""
-        if left.form is Form.POINTER or right.form is Form.POINTER:
-            return self._pointer_arithmetic(operator, a, left, b, right, result)
-        if result.form is Form.VECTOR:
-            return self._vector(operator, a, left, b, right, result)
-        kind = int_type(result)
-        if kind is None or not isinstance(a, int) or not isinstance(b, int):
-            return fresh(self.terms, result)
-        terms = self.terms
-        if operator in _COMPARISONS:
-            common = usual(terms.type(a), terms.type(b))
-            a, b = terms.convert(a, common), terms.convert(b, common)
-            match operator:
-                case "<":
-                    found = terms.less(a, b)
-                case ">":
-                    found = terms.less(b, a)
-                case "<=":
-                    found = terms.negate(terms.less(b, a))
-                case ">=":
-                    found = terms.negate(terms.less(a, b))
-                case "==":
-                    found = terms.equal(a, b)
-                case _:
-                    found = terms.negate(terms.equal(a, b))
-            return terms.convert(found, kind)
-        if operator in ("<<", ">>"):
-            return terms.binary(_ARITHMETIC[operator], terms.convert(a, kind), b)
-        a, b = terms.convert(a, kind), terms.convert(b, kind)
-        match operator:
-            case "+":
-                return terms.add(a, b)
-            case "-":
-                return terms.sub(a, b)
-            case "*":
-                return terms.mul(a, b)
-            case "/" | "%" | "&" | "|" | "^":
-                return terms.binary(_ARITHMETIC[operator], a, b)
-            case _:
-                return terms.unknown(kind)
-
-    def _vector(self, operator: str, a: Value, left: Type, b: Value, right: Type, result: Type) -> Value:
-        element = result.element
-        if element is None or int_type(element) is None or operator in (*_COMPARISONS, "&&", "||"):
-            return fresh(self.terms, result)
-        count = result.count
-        xs = a if isinstance(a, tuple) else (a,) * count
-        ys = b if isinstance(b, tuple) else (b,) * count
-        if len(xs) != count or len(ys) != count:
-            return fresh(self.terms, result)
-        x_type = left.element if isinstance(a, tuple) and left.element is not None else left
-        y_type = right.element if isinstance(b, tuple) and right.element is not None else right
-        pairs = zip(xs, ys, strict=True)
-        return tuple(self.operate(operator, x, x_type, y, y_type, element) for x, y in pairs)
-
-    def _pointer_arithmetic(
-        self, operator: str, a: Value, left: Type, b: Value, right: Type, result: Type
-    ) -> Value:
-        if right.form is Form.POINTER and operator == "+":
-            a, left, b, right = b, right, a, left
-        if result.form is Form.POINTER and operator in ("+", "-") and right.form is Form.INTEGER:
-            stride = left.element.nbytes if left.element is not None else 0
-            stride = stride or (1 if left.element is not None and left.element.form is Form.VOID else 0)
-            if isinstance(a, Pointer) and stride:
-                return self.machine.indexed(a, b, stride, 1 if operator == "+" else -1)
-            return None
-        return fresh(self.terms, result)
-
     def _compound(self, node: Node) -> Value:
         left, right = node.children
         operator = node.operator[:-1]
         value = self.value(right)
         place = self.place(left)
         old = self.load(place, left.type, left)
-        new = self._compounded(operator, old, left.type, value, right.type)
+        new = self.operators.compounded(operator, old, left.type, value, right.type)
         self.store(place, left.type, new, left)
         return new
-
-    def _compounded(self, operator: str, old: Value, left: Type, value: Value, right: Type) -> Value:
-        if left.form is Form.POINTER:
-            return self._pointer_arithmetic(operator, old, left, value, right, left)
-        if left.form is Form.VECTOR:
-            return self._vector(operator, old, left, value, right, left)
-        kind = int_type(left)
-        if kind is None or not isinstance(old, int) or not isinstance(value, int):
-            return fresh(self.terms, left)
-        common = usual(self.terms.type(old), self.terms.type(value))
-        if operator in ("<<", ">>"):
-            common = usual(self.terms.type(old), I32 if kind.bits < 32 else self.terms.type(old))
-        wide = as_type(left, common)
-        made = self.operate(operator, self.terms.convert(old, common), wide, value, wide, wide)
-        return self.converted(made, wide, left)
 
     def _conditional(self, node: Node) -> Value:
         machine = self.machine
@@ -377,14 +230,14 @@ class Expressions:
         known = self.terms.value(condition)
         if known is not None:
             child = node.children[1 if known else 2]
-            return self.converted(self.value(child), child.type, node.type)
+            return self.operators.converted(self.value(child), child.type, node.type)
         before, guards = dict(machine.env), len(machine.guards)
         values: list[Value] = []
         environments: list[dict[int, Value]] = []
         for child, side in zip(node.children[1:], (condition, self.terms.negate(condition)), strict=True):
             machine.env = dict(before)
             machine.assume(side)
-            values.append(self.converted(self.value(child), child.type, node.type))
+            values.append(self.operators.converted(self.value(child), child.type, node.type))
             environments.append(machine.env)
             del machine.guards[guards:]
         machine.env = machine.merge(condition, environments[0], environments[1])
@@ -395,7 +248,7 @@ class Expressions:
         operands = node.operands
         if node.kind is Kind.COMPOUND_LITERAL:
             if len(operands) == 1:
-                return self.converted(self.value(operands[0]), operands[0].type, node.type)
+                return self.operators.converted(self.value(operands[0]), operands[0].type, node.type)
             return self._other(node)
         values = [self.value(child) for child in operands]
         if node.type.form is Form.VECTOR and node.type.element is not None:
@@ -405,9 +258,9 @@ class Expressions:
                 if of.form is Form.VECTOR and of.element is not None:
                     known = isinstance(value, tuple) and len(value) == of.count
                     each = value if known and isinstance(value, tuple) else (None,) * of.count
-                    parts += [self.converted(v, of.element, node.type.element) for v in each]
+                    parts += [self.operators.converted(v, of.element, node.type.element) for v in each]
                 else:
-                    parts.append(self.converted(value, of, node.type.element))
+                    parts.append(self.operators.converted(value, of, node.type.element))
             if len(parts) == 1 and node.type.count > 1 and self.tree.source(node)[:1] == "(":
                 parts *= node.type.count
             return tuple(parts) if len(parts) == node.type.count else fresh(self.terms, node.type)
@@ -415,9 +268,11 @@ class Expressions:
             fields = self.layouts.fields(node.type)
             if fields is not None and len(fields) == len(values):
                 pairs = zip(fields.items(), operands, values, strict=True)
-                return Record(tuple((n, self.converted(v, o.type, f.type)) for (n, f), o, v in pairs))
+                return Record(
+                    tuple((n, self.operators.converted(v, o.type, f.type)) for (n, f), o, v in pairs)
+                )
         if len(values) == 1 and node.type.form in (Form.INTEGER, Form.POINTER):
-            return self.converted(values[0], operands[0].type, node.type)
+            return self.operators.converted(values[0], operands[0].type, node.type)
         return fresh(self.terms, node.type)
 
     # -- calls -----------------------------------------------------------------------------------
@@ -498,11 +353,22 @@ class Expressions:
             if isinstance(place, Variable):
                 self.machine.sticky.add(place.declaration)
             return Memory(HARMLESS, Space.PRIVATE) if not isinstance(place, Memory) else place
+        table = self._table(base)
+        if table is not None:
+            return Temporary(self.operators.looked_up(table, self.value(index)))
         pointer = self.value(base)
         offset = self.value(index)
         if not isinstance(pointer, Pointer) or not node.type.nbytes:
             return Memory(None, node.type.space)
         return Memory(self.machine.indexed(pointer, offset, node.type.nbytes), node.type.space)
+
+    def _table(self, node: Node) -> tuple[Value, ...] | None:
+        """The elements of a constant array that an expression names."""
+        while node.kind in (Kind.PAREN, Kind.UNEXPOSED) and len(node.children) == 1:
+            node = node.children[0]
+        if node.kind is not Kind.DECL_REF or node.declaration in self.machine.env:
+            return None
+        return self._constants.table(node.declaration)
 
     def _member(self, node: Node) -> Place:
         child = node.children[0]

@@ -215,6 +215,8 @@ class Binding:
                 return (int(found), {}) if found is not None else self.anything(term, kind, (0, 1))
             case Op.GEOMETRIC:
                 return self.anything(term, kind)
+            case Op.LOOKUP:
+                return self._looked_up(self.exact(args[0]), cast(tuple[int, ...], payload), kind, term)
             case Op.MUL24:
                 return self._mul24(args, kind, term)
             case _:
@@ -248,6 +250,12 @@ class Binding:
                 return (n.work_dim, {})
             case _:
                 return (number, {})
+
+    def _looked_up(self, index: Form, table: tuple[int, ...], kind: IntType, term: int) -> Form:
+        """An element of a table: between the least and the greatest of those that the index reaches."""
+        lo, hi = interval(index, self.ranges)
+        found = table[int(max(lo, 0)) : int(min(hi, len(table) - 1)) + 1] or table
+        return self.anything(term, kind, (min(found), max(found)))
 
     def _product(self, a: Form, b: Form, term: int) -> Form:
         for (factor, none), (constant, parts) in ((a, b), (b, a)):

@@ -130,6 +130,10 @@ class Printer:
                 return " && ".join(self._wrapped(a, 2) for a in args), 1
             case Op.ANY:
                 return " || ".join(self._wrapped(a, 2) for a in args), 1
+            case Op.LOOKUP:
+                values = cast(tuple[int, ...], payload)
+                shown = ", ".join(map(str, values[:4])) + (", ..." if len(values) > 4 else "")
+                return f"{{{shown}}}[{self._text(args[0])[0]}]", _UNARY
             case _:
                 return "...", _UNARY
 

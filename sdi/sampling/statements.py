@@ -142,7 +142,9 @@ class Statements:
             self.machine.env[node.declaration] = None
             return
         if initial:
-            value = self.expressions.converted(self.expressions.value(initial[-1]), initial[-1].type, of)
+            value = self.expressions.operators.converted(
+                self.expressions.value(initial[-1]), initial[-1].type, of
+            )
         elif of.form is Form.RECORD:
             value = Record(())
         else:

@@ -287,6 +287,13 @@ class Terms:
             a, b = b, a
         return self.make(op, (a, b), kind)
 
+    def lookup(self, index: int, values: tuple[int, ...], kind: IntType) -> int:
+        """``values[index]``."""
+        number = self.value(index)
+        if number is not None:
+            return self.const(values[number], kind) if 0 <= number < len(values) else self.unknown(kind)
+        return self.make(Op.LOOKUP, (index,), kind, values)
+
     def select(self, condition: int, a: int, b: int) -> int:
         """``condition ? a : b``."""
         value = self.value(condition)

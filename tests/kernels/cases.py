@@ -150,6 +150,10 @@ LAUNCHES: dict[str, dict[str, list[Launch]]] = {
         "absolute": [launch(32, 8, [B(64), I(c)]) for c in (0, 13)],
         "not_zero": [launch(32, 8, [B(64), I(20)])],
         "from_float": [launch(32, 8, [B(64), I(20)])],
+        "table_offsets": [launch(32, 8, [B(256), B(64)]), launch(16, 4, [B(256), B(64)], 8)],
+        "table_scatter": [launch((8, 6), (4, 2), [B(4 * 20 * 12), I(w)]) for w in (10, 17)],
+        "table_of_group": [launch(32 * 8, 32, [B(256), I(3)])],
+        "table_from_data": [launch(32, 8, [B(256), B(32)])],
     },
     "shapes": {
         "four_floats": [launch(16, 4, [B(64), B(64)])],

@@ -122,3 +122,33 @@ __kernel void from_float(__global int *b, int n)
     if (i >= 0 && i < n)
         b[i] = 1;
 }
+
+__constant int STEPS[5] = {3, -1, 4, 1, 5};
+__constant char2 WAYS[4] = {(char2)(0, 1), (char2)(1, 0), (char2)(0, -1), (char2)(-1, 0)};
+constant uint POWERS[] = {1, 2, 4, 8, 16, 32};
+
+__kernel void table_offsets(__global int *b, __global const int *a)
+{
+    int i = get_global_id(0);
+    for (int k = 0; k < 4; ++k)
+        b[8 * i + 2 * k] = a[i + STEPS[k] + 1];
+}
+
+__kernel void table_scatter(__global int *b, int w)
+{
+    int x = get_global_id(0) + 1, y = get_global_id(1) + 1;
+    for (int d = 0; d < 4; ++d)
+        b[4 * ((y + WAYS[d].y) * w + x + WAYS[d].x) + d] = d;
+}
+
+__kernel void table_of_group(__global int *b, int n)
+{
+    int g = get_group_id(0);
+    if (g < 6 && get_local_id(0) < (int)POWERS[g])
+        b[32 * g + get_local_id(0)] = n;
+}
+
+__kernel void table_from_data(__global int *b, __global const int *a)
+{
+    b[8 * get_global_id(0) + STEPS[a[get_global_id(0)] & 3] + 1] = 1;
+}

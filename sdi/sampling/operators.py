@@ -1,0 +1,179 @@
+"""Conversions and operators of a symbolic run: what they make of values, without side effects."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from sdi.clc.syntax import Form, Type
+from sdi.sampling.machine import Machine
+from sdi.sampling.places import as_type, usual
+from sdi.sampling.terms import I32, Op
+from sdi.sampling.values import Pointer, Record, Value, fresh, int_type, is_bool
+
+_ARITHMETIC = {
+    "/": Op.DIV,
+    "%": Op.REM,
+    "&": Op.AND,
+    "|": Op.OR,
+    "^": Op.XOR,
+    "<<": Op.SHL,
+    ">>": Op.SHR,
+}
+_COMPARISONS = frozenset({"<", ">", "<=", ">=", "==", "!="})
+
+
+class Operators:
+    """Computes with values on a machine's terms.  Owned by: the thread of the build."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+        self.terms = machine.terms
+
+    def converted(self, value: Value, source: Type, target: Type, explicit: bool = True) -> Value:
+        """``value`` of type ``source`` as a ``target``.
+
+        ``explicit``: a cast, which spreads a scalar over a vector; else a reinterpretation is possible.
+        """
+        terms = self.terms
+        kind = int_type(target)
+        if kind is not None:
+            if not isinstance(value, int):
+                return terms.unknown(kind)
+            return terms.convert(terms.truth(value) if is_bool(target) else value, kind)
+        match target.form:
+            case Form.POINTER:
+                if isinstance(value, Pointer):
+                    return value
+                return Pointer(()) if isinstance(value, int) and terms.value(value) == 0 else None
+            case Form.VECTOR:
+                element = target.element
+                if element is None or int_type(element) is None:
+                    return None
+                if isinstance(value, tuple) and len(value) == target.count and source.element is not None:
+                    return tuple(self.converted(v, source.element, element) for v in value)
+                is_spread = explicit or source.nbytes == element.nbytes
+                if isinstance(value, int) and is_spread:
+                    return (self.converted(value, source, element),) * target.count
+                return fresh(terms, target)
+            case Form.RECORD:
+                return value if isinstance(value, Record) else None
+            case _:
+                return None
+
+    def looked_up(self, table: tuple[Value, ...], index: Value) -> Value:
+        """One of some elements of one type; an index outside of them is no correct program's."""
+        first = table[0]
+        if isinstance(first, tuple):
+            columns = zip(*(cast(tuple[Value, ...], row) for row in table), strict=True)
+            return tuple(self.looked_up(tuple(column), index) for column in columns)
+        values = [self.terms.value(cast(int, element)) for element in table]
+        kind = self.terms.type(cast(int, first))
+        if not isinstance(index, int):
+            return self.terms.unknown(kind)
+        return self.terms.lookup(index, tuple(v for v in values if v is not None), kind)
+
+    def operate(self, operator: str, a: Value, left: Type, b: Value, right: Type, result: Type) -> Value:
+        """A binary operator without side effects on two values."""
+        if left.form is Form.POINTER or right.form is Form.POINTER:
+            return self._pointer_arithmetic(operator, a, left, b, right, result)
+        if result.form is Form.VECTOR:
+            return self._vector(operator, a, left, b, right, result)
+        kind = int_type(result)
+        if kind is None or not isinstance(a, int) or not isinstance(b, int):
+            return fresh(self.terms, result)
+        terms = self.terms
+        if operator in _COMPARISONS:
+            common = usual(terms.type(a), terms.type(b))
+            a, b = terms.convert(a, common), terms.convert(b, common)
+            match operator:
+                case "<":
+                    found = terms.less(a, b)
+                case ">":
+                    found = terms.less(b, a)
+                case "<=":
+                    found = terms.negate(terms.less(b, a))
+                case ">=":
+                    found = terms.negate(terms.less(a, b))
+                case "==":
+                    found = terms.equal(a, b)
+                case _:
+                    found = terms.negate(terms.equal(a, b))
+            return terms.convert(found, kind)
+        if operator in ("<<", ">>"):
+            return terms.binary(_ARITHMETIC[operator], terms.convert(a, kind), b)
+        a, b = terms.convert(a, kind), terms.convert(b, kind)
+        match operator:
+            case "+":
+                return terms.add(a, b)
+            case "-":
+                return terms.sub(a, b)
+            case "*":
+                return terms.mul(a, b)
+            case "/" | "%" | "&" | "|" | "^":
+                return terms.binary(_ARITHMETIC[operator], a, b)
+            case _:
+                return terms.unknown(kind)
+
+    def _vector(self, operator: str, a: Value, left: Type, b: Value, right: Type, result: Type) -> Value:
+        element = result.element
+        if element is None or int_type(element) is None or operator in (*_COMPARISONS, "&&", "||"):
+            return fresh(self.terms, result)
+        count = result.count
+        xs = a if isinstance(a, tuple) else (a,) * count
+        ys = b if isinstance(b, tuple) else (b,) * count
+        if len(xs) != count or len(ys) != count:
+            return fresh(self.terms, result)
+        x_type = left.element if isinstance(a, tuple) and left.element is not None else left
+        y_type = right.element if isinstance(b, tuple) and right.element is not None else right
+        pairs = zip(xs, ys, strict=True)
+        return tuple(self.operate(operator, x, x_type, y, y_type, element) for x, y in pairs)
+
+    def _pointer_arithmetic(
+        self, operator: str, a: Value, left: Type, b: Value, right: Type, result: Type
+    ) -> Value:
+        if right.form is Form.POINTER and operator == "+":
+            a, left, b, right = b, right, a, left
+        if result.form is Form.POINTER and operator in ("+", "-") and right.form is Form.INTEGER:
+            stride = left.element.nbytes if left.element is not None else 0
+            stride = stride or (1 if left.element is not None and left.element.form is Form.VOID else 0)
+            if isinstance(a, Pointer) and stride:
+                return self.machine.indexed(a, b, stride, 1 if operator == "+" else -1)
+            return None
+        return fresh(self.terms, result)
+
+    def compounded(self, operator: str, old: Value, left: Type, value: Value, right: Type) -> Value:
+        if left.form is Form.POINTER:
+            return self._pointer_arithmetic(operator, old, left, value, right, left)
+        if left.form is Form.VECTOR:
+            return self._vector(operator, old, left, value, right, left)
+        kind = int_type(left)
+        if kind is None or not isinstance(old, int) or not isinstance(value, int):
+            return fresh(self.terms, left)
+        common = usual(self.terms.type(old), self.terms.type(value))
+        if operator in ("<<", ">>"):
+            common = usual(self.terms.type(old), I32 if kind.bits < 32 else self.terms.type(old))
+        wide = as_type(left, common)
+        made = self.operate(operator, self.terms.convert(old, common), wide, value, wide, wide)
+        return self.converted(made, wide, left)
+
+    def mapped(self, value: Value, operator: str, of: Type) -> Value:
+        if isinstance(value, tuple) and of.element is not None:
+            return tuple(self.mapped(v, operator, of.element) for v in value)
+        kind = int_type(of)
+        if not isinstance(value, int) or kind is None:
+            return fresh(self.terms, of)
+        value = self.terms.convert(value, kind)
+        if operator == "+":
+            return value
+        negative = self.terms.scale(value, -1)
+        return negative if operator == "-" else self.terms.add(negative, self.terms.const(-1, kind))
+
+    def stepped(self, old: Value, of: Type, by: int) -> Value:
+        if isinstance(old, Pointer):
+            return self.machine.moved(old, by * (of.element.nbytes if of.element is not None else 0))
+        if isinstance(old, tuple) and of.element is not None:
+            return tuple(self.stepped(v, of.element, by) for v in old)
+        kind = int_type(of)
+        if isinstance(old, int) and kind is not None and not is_bool(of):
+            return self.terms.add(old, self.terms.const(by, kind))
+        return fresh(self.terms, of)
