@@ -15,6 +15,7 @@ import sys
 import threading
 from contextlib import suppress
 
+from sdi import compiled
 from sdi.settings import Settings, SettingsError
 
 _log = logging.getLogger("sdi")
@@ -41,6 +42,7 @@ def main(arguments: list[str]) -> int:
         _log.warning("%s", line)
     if settings.member_vendors:
         os.environ["OCL_ICD_VENDORS"] = settings.member_vendors
+    _log.debug("launch path: %s", "compiled" if compiled.prefer() else "from its sources")
     try:
         # Here, not at the top: the drivers behind these imports read the environment set above.
         from sdi.devices.discover import MemberSettings, open_members
