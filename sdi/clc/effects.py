@@ -376,7 +376,6 @@ class EffectAnalysis:
                 self._touch(roots, reads=action is not Action.WRITE_IMAGE, writes=False, nbytes=set())
                 if action is not Action.READ_IMAGE:
                     self._touch(roots, reads=False, writes=True, nbytes={_UNKNOWN_NBYTES})
-                    self._because(node, f"writes an image with {name}")
             elif form in (Form.POINTER, Form.ARRAY) and argument.type.element is not None:
                 pointers += 1
                 update = None

@@ -13,21 +13,34 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from sdi.clc import compile_source
-from sdi.clc.model import ArgumentKind, CompiledProgram, KernelModel
+from sdi.clc.model import Argument, ArgumentKind, CompiledProgram, KernelModel
 from sdi.clc.syntax import Form, Type
 from sdi.cli.counters import table
+from sdi.devices.image import (
+    ARGUMENT_TYPES,
+    IMAGE1D,
+    IMAGE1D_BUFFER,
+    IMAGE2D,
+    IMAGE2D_ARRAY,
+    IMAGE3D,
+    RGBA,
+    UNORM_INT8,
+    ImageShape,
+)
 from sdi.errors import BuildError
 from sdi.ndrange import GroupBox, Int3, NDRange
 from sdi.partition.gain import PIECE_NS
 from sdi.partition.table import cuts, shape_of
 from sdi.runtime.access import access_of
-from sdi.runtime.arguments import ArgumentValue, LocalSize, Pointer
+from sdi.runtime.arguments import ArgumentValue, Image, LocalSize, Pointer
 from sdi.runtime.cutting import move_ns, order
 from sdi.runtime.explain import KernelNote, LaunchNote, note_kernel, note_launch
 from sdi.runtime.explain_text import by, kernel_lines, member_lines, size
 from sdi.runtime.launcher import choose_local_size
-from sdi.runtime.plan import LaunchPlan, candidate_plans, make_plan, moved_nbytes
+from sdi.runtime.plan import LaunchPlan, candidate_plans, image_slabs, make_plan, moved_nbytes
+from sdi.sampling import KernelAnalysis
 from sdi.sampling.model import BoundAccess, Bounds
+from sdi.vmem.buffer import ImageView
 from sdi.vmem.directory import Directory
 from sdi.vmem.hazards import Hazards
 from sdi.vmem.links import Links
@@ -165,12 +178,20 @@ def _explained(
         if nbytes is not None:
             buffers[index + 1] = _buffer(index + 1, nbytes, members)
             values.append(Pointer(index + 1, 0))
+        elif argument.kind is ArgumentKind.IMAGE:
+            shape = _assumed_image(argument, ndrange)
+            buffers[index + 1] = _buffer(index + 1, shape.nbytes, members)
+            values.append(Image(index + 1, ImageView(0, shape)))
+            sizes = (*sizes, SizeNote(argument.name, shape.nbytes, "assumed"))
         else:
             values.append(LocalSize(1) if argument.kind is ArgumentKind.LOCAL else scalars.get(index, b""))
     bound = access.bind(ndrange, packed, buffer_nbytes)
+    images = None
+    if isinstance(access, KernelAnalysis) and access.images is not None:
+        images = access.images.bind(ndrange, packed, image_slabs(model, values))
 
     def plan(boxes: tuple[GroupBox, ...], exact: bool) -> LaunchPlan:
-        return make_plan(model, values, bound if exact else Bounds(bound), boxes, buffers)
+        return make_plan(model, values, bound if exact else Bounds(bound), boxes, buffers, images)
 
     links = Links([_KIND] * members)
     whole = plan((GroupBox((0, 0, 0), ndrange.num_groups),), False)
@@ -356,6 +377,17 @@ def _sizes(
             each = element.nbytes if element is not None and element.nbytes else 1
             notes.append(SizeNote(name, items * each, "assumed"))
     return tuple(notes)
+
+
+def _assumed_image(argument: Argument, ndrange: NDRange) -> ImageShape:
+    """As many pixels as there are work-items in each dimension, of four bytes."""
+    width, rows, planes = ndrange.global_size
+    kind = ARGUMENT_TYPES.get(argument.type_name, IMAGE2D)
+    if kind in (IMAGE1D, IMAGE1D_BUFFER):
+        rows = 1
+    if kind not in (IMAGE3D, IMAGE2D_ARRAY):
+        planes = 1
+    return ImageShape(kind, RGBA, UNORM_INT8, width, rows, planes, 4 * width, 4 * width * rows)
 
 
 def _reached(kernel: KernelNote, model: KernelModel, access: BoundAccess, ndrange: NDRange) -> dict[str, int]:

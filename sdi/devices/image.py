@@ -50,6 +50,9 @@ ARGUMENT_TYPES = {
 """The type of image that a kernel's argument takes, by its type's name."""
 
 
+_LAST_DIMENSION = {IMAGE1D: 0, IMAGE1D_BUFFER: 0, IMAGE2D: 1, IMAGE1D_ARRAY: 1, IMAGE2D_ARRAY: 2, IMAGE3D: 2}
+
+
 def is_known_format(order: int, data_type: int) -> bool:
     """Whether sdi can compute with pixels of this format."""
     return order in CHANNELS and data_type in CHANNEL_NBYTES
@@ -113,6 +116,11 @@ class ImageShape:
     def axis(self) -> int:
         """The outermost dimension that has more than one pixel: 0 x, 1 rows, 2 planes."""
         return 2 if self.planes > 1 else 1 if self.rows > 1 else 0
+
+    @property
+    def is_deep(self) -> bool:
+        """Whether ``axis`` is the last dimension that an image of this type has."""
+        return self.axis == _LAST_DIMENSION[self.type]
 
     @property
     def slab_pitch(self) -> int:

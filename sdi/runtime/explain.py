@@ -50,7 +50,7 @@ class ReasonNote:
 
 @dataclass(frozen=True, slots=True)
 class ArgumentNote:
-    """One pointer argument, whatever the launch."""
+    """One pointer, or image that is written, whatever the launch; of an image, rows are counted."""
 
     name: str
     type: str
@@ -148,7 +148,7 @@ def note_kernel(compiled: CompiledProgram, model: KernelModel, access: KernelAcc
                 _reason_notes(known, index) if known else (),
             )
             for index, argument in enumerate(model.arguments)
-            if argument.kind in _POINTERS
+            if argument.kind in _POINTERS or (argument.kind is ArgumentKind.IMAGE and argument.writes)
         ),
     )
 
@@ -159,8 +159,10 @@ def _access_notes(
     printer = Printer(analysis.table, model.arguments)
     pointee: Type | None = function.parameters[argument].type.element
     element_nbytes = pointee.nbytes if pointee is not None else 0
+    if model.arguments[argument].kind is ArgumentKind.IMAGE:
+        element_nbytes = 1  # of an image, rows (or planes) are counted
     found: dict[tuple[str, str, str], dict[int, None]] = {}
-    for access in analysis.accesses:
+    for access in (*analysis.accesses, *(analysis.images.accesses if analysis.images else ())):
         if access.argument == argument:
             key = (
                 "update" if access.update else access.mode.value,
@@ -172,7 +174,8 @@ def _access_notes(
 
 
 def _reason_notes(analysis: KernelAnalysis, argument: int) -> tuple[ReasonNote, ...]:
-    return tuple(ReasonNote(r.text, r.line) for r in analysis.reasons if r.argument == argument)
+    found = (*analysis.reasons, *(analysis.images.reasons if analysis.images else ()))
+    return tuple(ReasonNote(r.text, r.line) for r in found if r.argument == argument)
 
 
 def note_launch(

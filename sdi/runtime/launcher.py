@@ -23,7 +23,7 @@ from sdi.runtime.commands import Launch
 from sdi.runtime.counters import Counters
 from sdi.runtime.cutting import Cutter, SplitMode
 from sdi.runtime.issue import Issuer
-from sdi.runtime.plan import LaunchPlan, make_plan
+from sdi.runtime.plan import LaunchPlan, image_slabs, make_plan
 from sdi.runtime.profiling import shape_number
 from sdi.runtime.programs import Arrangement, Binding, Build, Kernel
 from sdi.runtime.steps import Steps
@@ -193,8 +193,16 @@ class Launcher:
             ),
         )
 
+        images = None
+        if kernel.images is not None:
+            images = kernel.images.bind(
+                ndrange,
+                tuple(value if isinstance(value, bytes) else None for value in values),
+                image_slabs(model, values),
+            )
+
         def plan(boxes: tuple[GroupBox, ...], exact: bool) -> LaunchPlan:
-            return make_plan(model, values, access if exact else Bounds(access), boxes, buffers)
+            return make_plan(model, values, access if exact else Bounds(access), boxes, buffers, images)
 
         why_whole = self._never_split(kernel, ndrange)
         whole = (GroupBox((0, 0, 0), ndrange.num_groups),)

@@ -85,12 +85,24 @@ class ImagePlan:
 
     ``needs[k]``, ``writes[k]``: bytes of its root buffer that box k may read or write through it; all of
     them are in the buffer's plan too.  What may be written is needed: pixels may keep their values.
+    ``names``: of the arguments.
     """
 
     buffer: VirtualBuffer
     view: ImageView
     needs: tuple[RangeSet, ...]
     writes: tuple[RangeSet, ...]
+    names: str
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether several pieces may write one pixel, or one slab as far as is known."""
+        seen = _EMPTY
+        for written in self.writes:
+            if seen.overlaps(written):
+                return True
+            seen = seen.union(written)
+        return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +125,9 @@ class LaunchPlan:
             if plan.mixed:
                 names = plan.cause.partition(": ")[2]
                 return f"may update bytes atomically that it accesses in another way too, through {names}"
+        for image in self.images:
+            if image.is_shared:
+                return f"several members might write the same rows of image {image.names}"
         return ""
 
     def combines_in(self, buffer_ids: Collection[int]) -> bool:
@@ -156,8 +171,12 @@ def make_plan(
     access: BoundAccess,
     boxes: tuple[GroupBox, ...],
     buffers: dict[int, VirtualBuffer],
+    image_access: BoundAccess | None = None,
 ) -> LaunchPlan:
-    """What the pieces ``boxes`` of a launch need and write.  Pure but for the access maps' own caches."""
+    """What the pieces ``boxes`` of a launch need and write.  Pure but for the access maps' own caches.
+
+    ``image_access``: which slabs of images are written (``image_slabs``); None: that is not known.
+    """
     pointers = [
         (index, value) for index, value in enumerate(values) if isinstance(value, Pointer) and value.buffer
     ]
@@ -181,7 +200,7 @@ def make_plan(
             other = piece.get(pointer.buffer)
             piece[pointer.buffer] = one if other is None else other.union(one)
         gathered.append(piece)
-    images = _image_plans(model, values, boxes, buffers)
+    images = _image_plans(model, values, boxes, buffers, image_access)
     for image in images:
         for piece, needs, writes in zip(gathered, image.needs, image.writes, strict=True):
             one = _Gathered(needs, _EMPTY, writes)
@@ -201,27 +220,51 @@ def make_plan(
     )
 
 
+def image_slabs(model: KernelModel, values: Sequence[ArgumentValue]) -> tuple[int | None, ...]:
+    """How many slabs each written image has, for binding the access maps of images; None for other arguments,
+    and where slabs are not what the maps count: an image whose outermost dimension has a size of one.
+    """
+    found: list[int | None] = []
+    for argument, value in zip(model.arguments, values, strict=True):
+        is_counted = isinstance(value, Image) and argument.writes and value.view.shape.is_deep
+        found.append(value.view.shape.num_slabs if isinstance(value, Image) and is_counted else None)
+    return tuple(found)
+
+
 def _image_plans(
     model: KernelModel,
     values: Sequence[ArgumentValue],
     boxes: tuple[GroupBox, ...],
     buffers: dict[int, VirtualBuffer],
+    access: BoundAccess | None,
 ) -> tuple[ImagePlan, ...]:
-    """Every piece may read all of an image that is read, and write all of one that is written."""
-    found: dict[tuple[int, ImageView], tuple[bool, bool]] = {}
-    for argument, value in zip(model.arguments, values, strict=True):
+    """Images that are read go to all pieces; of those that are written a piece needs what it may write."""
+    known = [{item.argument: item.writes for item in access.bounds(box)} if access else {} for box in boxes]
+    slabs = image_slabs(model, values)
+    named: dict[tuple[int, ImageView], list[int]] = {}
+    for index, value in enumerate(values):
         if isinstance(value, Image):
-            reads, writes = found.get((value.buffer, value.view), (False, False))
-            found[value.buffer, value.view] = (reads or argument.reads, writes or argument.writes)
+            named.setdefault((value.buffer, value.view), []).append(index)
     plans = []
-    for (buffer_id, view), (reads, writes) in found.items():
+    for (buffer_id, view), indices in named.items():
         whole = RangeSet((view.over,))
+        arguments = [(i, model.arguments[i]) for i in indices]
+        writes = [
+            _union(
+                view.bytes_of(piece[i]) if slabs[i] is not None and i in piece else whole
+                for i, argument in arguments
+                if argument.writes
+            )
+            for piece in known
+        ]
+        reads = any(argument.reads for _, argument in arguments)
         plans.append(
             ImagePlan(
                 buffers[buffer_id],
                 view,
-                (whole if reads or writes else _EMPTY,) * len(boxes),
-                (whole if writes else _EMPTY,) * len(boxes),
+                tuple(whole if reads else written for written in writes),
+                tuple(writes),
+                ", ".join(argument.name for _, argument in arguments),
             )
         )
     return tuple(plans)

@@ -76,9 +76,10 @@ UsageKey = tuple[int, int, tuple[int, ...]]
 class Kernel:
     """One kernel of a build, with its bindings.  Owned by: sdi-scheduler.
 
-    ``access``: its access maps; ``maps``: the same for launches, quick for scalars that change.  ``shaping``:
-    arguments that these depend on.  ``has_variables``: its program has variables in global memory, of which
-    each member has its own.  So all launches of all of the program's kernels run on one member, the first.
+    ``access``: its access maps; ``maps``: the same for launches, quick for scalars that change.  ``images``:
+    which slabs of images it writes, None if it writes none or nothing is known.  ``shaping``: arguments that
+    all of these depend on.  ``has_variables``: its program has variables in global memory, of which each
+    member has its own.  So all launches of all of the program's kernels run on one member, the first.
     """
 
     def __init__(self, model: KernelModel, access: KernelAccess, has_variables: bool = False) -> None:
@@ -87,6 +88,9 @@ class Kernel:
         self.access = access
         self.maps: KernelAccess = Parametric(access) if isinstance(access, KernelAnalysis) else access
         self.shaping = shaping_arguments(access) if isinstance(access, KernelAnalysis) else frozenset()
+        self.images = access.images if isinstance(access, KernelAnalysis) else None
+        if self.images is not None:
+            self.shaping |= shaping_arguments(self.images)
         self.note: KernelNote | None = None
         self._bindings: OrderedDict[BindingKey, Binding] = OrderedDict()
         self._arrangements: OrderedDict[ArrangementKey, Arrangement] = OrderedDict()

@@ -53,6 +53,8 @@ class KernelAnalysis:
     """The access maps of one kernel.  Frozen, can be pickled; any thread may bind it.
 
     ``reasons``: why arguments are not better known, whatever the launch.
+    ``images``: what it writes to images, where a byte stands for a slab (the outermost dimension's rows or
+    planes); None where it writes none, or nothing is known.
     """
 
     name: str
@@ -61,6 +63,7 @@ class KernelAnalysis:
     loops: tuple[Loop | None, ...]
     table: TermTable
     reasons: tuple[Reason, ...]
+    images: KernelAnalysis | None = None
 
     def bind(
         self, ndrange: NDRange, values: tuple[bytes | None, ...], buffer_nbytes: tuple[int | None, ...]
@@ -305,6 +308,7 @@ def analyse(tree: Tree, function: Function) -> KernelAnalysis:
     lines = LineMap(tree.text)
     parameters = function.parameters
     pointers = [i for i, p in enumerate(parameters) if argument_kind(p.type) in _POINTERS]
+    images = [i for i, p in enumerate(parameters) if argument_kind(p.type) is ArgumentKind.IMAGE]
     names = [p.name or f"argument {i}" for i, p in enumerate(parameters)]
     reasons: list[Reason] = []
     reads: set[int] = set()
@@ -318,7 +322,7 @@ def analyse(tree: Tree, function: Function) -> KernelAnalysis:
         reads, writes = set(pointers), set(pointers)
         at = cause.offset if isinstance(cause, GaveUp) else function.nodes[0].begin
         why = str(cause) if isinstance(cause, GaveUp) else "is nested too deeply"
-        reasons += [Reason(i, f"the kernel {why}", lines.place(at)[1]) for i in pointers]
+        reasons += [Reason(i, f"the kernel {why}", lines.place(at)[1]) for i in (*pointers, *images)]
         machine.accesses.clear()
     for unknown in machine.unknown:
         reached = [i for i in pointers if _may_reach(unknown.space, parameters[i].type)]
@@ -327,16 +331,39 @@ def analyse(tree: Tree, function: Function) -> KernelAnalysis:
         verb = "reads" if unknown.mode is Mode.READ else "writes"
         reasons += [Reason(i, f"{verb} through a pointer that is not followed", line) for i in reached]
     table = machine.terms.finish()
-    accesses = tuple(machine.accesses)
+    accesses = tuple(access for access in machine.accesses if access.argument not in images)
+    pixels = tuple(access for access in machine.accesses if access.argument in images)
+    loops = tuple(machine.found_loops)
     reasons += _reasons(accesses, table, lines)
     return KernelAnalysis(
         function.name,
         tuple(Effects(i, names[i], i in reads, i in writes) for i in pointers),
         accesses,
-        tuple(machine.found_loops),
+        loops,
         table,
         tuple(dict.fromkeys(reasons)),
+        _image_analysis(function.name, images, names, pixels, loops, table, lines),
     )
+
+
+def _image_analysis(
+    name: str,
+    images: list[int],
+    names: list[str],
+    pixels: tuple[Access, ...],
+    loops: tuple[Loop | None, ...],
+    table: TermTable,
+    lines: LineMap,
+) -> KernelAnalysis | None:
+    if not pixels:
+        return None
+    effects = tuple(Effects(i, names[i], False, False) for i in images)
+    reasons = [
+        Reason(access.argument, "writes rows that depend on data", lines.place(access.at)[1])
+        for access in pixels
+        if table.opaque[access.offset]
+    ]
+    return KernelAnalysis(name, effects, pixels, loops, table, tuple(dict.fromkeys(reasons)))
 
 
 def _reasons(accesses: tuple[Access, ...], table: TermTable, lines: LineMap) -> list[Reason]:
@@ -364,7 +391,7 @@ def _may_reach(space: Space, parameter: Type) -> bool:
 
 def _argument(terms: Terms, layouts: Layouts, number: int, of: Type) -> Value:
     kind = argument_kind(of)
-    if kind in _POINTERS:
+    if kind in _POINTERS or kind is ArgumentKind.IMAGE:
         return Pointer(((number, terms.const(0, I64)),))
     if kind is ArgumentKind.LOCAL:
         return HARMLESS

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from sdi.clc.atomics import update_of
 from sdi.clc.builtins import FENCES, Action, action_of
-from sdi.clc.syntax import Form, Node, Type
+from sdi.clc.syntax import Form, Node, Space, Type
 from sdi.sampling.machine import GaveUp, Mode
 from sdi.sampling.terms import I64, U32, U64, Op
 from sdi.sampling.values import Pointer, Value, fresh, int_type, joined
@@ -30,6 +30,8 @@ _IDS = {
 }
 _VECTOR_ACCESS = re.compile(r"(vload|vstore)(a)?(_half)?(2|3|4|8|16)?(?:_r(?:te|tz|tp|tn))?\Z")
 _CONVERT = re.compile(r"convert_[a-z]+(2|3|4|8|16)?(_sat)?(_r(te|tz|tp|tn))?\Z")
+_OUTERMOST = (("image1d_array", 1), ("image1d", 0), ("image2d_array", 2), ("image2d", 1), ("image3d", 2))
+"""Which coordinate counts an image's slabs, by its type; the first that fits."""
 _PURE = frozenset({"min", "max", "clamp", "abs", "mad24", "mul24", "select"})
 
 
@@ -64,6 +66,9 @@ class Builtins:
         if action is Action.ENQUEUE:
             raise GaveUp(f"calls '{name}'", node.begin)
         values = [self.run.value(argument) for argument in arguments]
+        if action is Action.WRITE_IMAGE:
+            self._write_pixel(node, arguments[0].type, values)
+            return None
         for argument, value in zip(arguments, values, strict=True):
             pointee = argument.type.element
             if argument.type.form is not Form.POINTER or pointee is None:
@@ -172,6 +177,20 @@ class Builtins:
         del machine.guards[guards:]
         machine.dead = False
         return None
+
+    def _write_pixel(self, node: Node, image: Type, values: list[Value]) -> None:
+        """A write to a slab of an image: an access of one byte at the slab's number."""
+        place, at = values[0], values[1]
+        if not isinstance(place, Pointer):
+            raise GaveUp("writes an image that is not followed", node.begin)
+        dim = next((d for words, d in _OUTERMOST if words in image.canonical), None)
+        number: Value = None
+        if dim == 0 and isinstance(at, int):
+            number = at
+        elif dim is not None and isinstance(at, tuple) and dim < len(at):
+            number = at[dim]
+        pixel = self.machine.indexed(place, number, 1)
+        self.machine.touch(pixel, Space.GLOBAL, Mode.WRITE, 1, node.begin, is_definite=False)
 
     def _atomic(self, node: Node, name: str, arguments: tuple[Node, ...]) -> Value:
         """Where a result is used, the front end's model keeps the kernel whole: not looked at here."""

@@ -57,6 +57,8 @@ class Operators:
                 return fresh(terms, target)
             case Form.RECORD:
                 return value if isinstance(value, Record) else None
+            case Form.IMAGE:
+                return value if isinstance(value, Pointer) else None
             case _:
                 return None
 

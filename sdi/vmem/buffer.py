@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from sdi.devices.base import DeviceBuffer, DeviceImage
-from sdi.devices.image import ImageShape
-from sdi.intervals import ByteRange
+from sdi.devices.image import ImageShape, Slabs
+from sdi.intervals import ByteRange, RangeSet
 from sdi.vmem.directory import Directory
 from sdi.vmem.hazards import Hazards
 
@@ -41,6 +41,11 @@ class ImageView:
     def over(self) -> ByteRange:
         """From the first pixel's first byte to the last one's last."""
         return ByteRange(self.offset, self.offset + self.shape.span_nbytes)
+
+    def bytes_of(self, slabs: RangeSet) -> RangeSet:
+        """The bytes of some slabs, by their numbers."""
+        found = [self.shape.bytes_of(Slabs(part.start, part.stop)) for part in slabs.ranges]
+        return RangeSet(tuple(ByteRange(o.start + self.offset, o.stop + self.offset) for o in found))
 
 
 @dataclass(slots=True, eq=False)

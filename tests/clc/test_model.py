@@ -339,13 +339,12 @@ CASES = {
         "i:r a:w4",
     ),
     "image writes": Case(
-        "kernel void k(write_only image2d_t i) { write_imagef(i, (int2)(0), (float4)(1)); }", "i:w1", "image"
+        "kernel void k(write_only image2d_t i) { write_imagef(i, (int2)(0), (float4)(1)); }", "i:w1"
     ),
     "image writes in a helper": Case(
         """void put(write_only image2d_t i) { write_imagef(i, (int2)(0), (float4)(1)); }
            kernel void k(write_only image2d_t j) { put(j); }""",
         "j:w1",
-        "image",
     ),
 }
 

@@ -7,12 +7,12 @@ from tests.programs._images import FLOAT, IMAGE1D, IMAGE2D, IMAGE3D, INT32, R, i
 from tests.programs._kit import Outputs, kernels, same, to_device, to_host
 
 KERNELS: dict[str, str] = {
-    "ih_blur": "whole",
+    "ih_blur": "some",
     "ih_scatter": "whole",
-    "ih_slices": "whole",
-    "ih_border": "whole",
-    "ih_line": "whole",
-    "ih_odd": "whole",
+    "ih_slices": "some",
+    "ih_border": "some",
+    "ih_line": "some",
+    "ih_odd": "some",
 }
 
 SOURCE = """

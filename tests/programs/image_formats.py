@@ -26,7 +26,10 @@ from tests.programs._images import (
 )
 from tests.programs._kit import Outputs, kernels, to_device, to_host
 
-KERNELS: dict[str, str] = {"if_read_f": "split", "if_read_i": "split", "if_read_ui": "split"}
+KERNELS: dict[str, str] = {
+    **dict.fromkeys(("if_read_f", "if_read_i", "if_read_ui"), "split"),
+    **dict.fromkeys(("if_write_f", "if_write_i", "if_write_ui"), "some"),
+}
 
 TEMPLATE = """
 __kernel void if_read_SUFFIX(read_only image2d_t image, __global TYPE4 *result)

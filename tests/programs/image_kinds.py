@@ -24,7 +24,9 @@ KINDS = {
     "image2d_array_t": (IMAGE2D_ARRAY, (12, 9, 10), "(int4)(x, y, z, 0)"),
     "image3d_t": (IMAGE3D, (12, 9, 10), "(int4)(x, y, z, 0)"),
 }
-KERNELS: dict[str, str] = {f"ik_read_{name}": "some" for name in KINDS}
+KERNELS: dict[str, str] = {
+    f"ik_{what}_{name}": "some" for name in KINDS for what in ("read", "write", "move")
+}
 
 PROLOGUE = """
 #ifdef cl_khr_3d_image_writes
