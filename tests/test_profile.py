@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import textwrap
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,12 @@ plus, first = cl.Kernel(program, "plus"), cl.Kernel(program, "first")
 data = np.arange({ITEMS}, dtype=np.int32)
 to, source = (cl.Buffer(ctx, cl.mem_flags.READ_WRITE, 4 * {ITEMS}) for _ in range(2))
 cl.enqueue_copy(queue, source, data)
+try:
+    plus.set_arg(9, np.int32(0))
+except cl.Error:
+    pass
+else:
+    raise AssertionError
 """
 KNOWN = f"""
 for by in range({LAUNCHES}):
@@ -64,7 +71,7 @@ def session_in(folder: Path) -> Session:
 def known(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Run]:
     """The known program on three members."""
     folder = tmp_path_factory.mktemp("known")
-    result = profiled(folder, KNOWN, 3, "--format", "table,csv,json")
+    result = profiled(folder, KNOWN, 3, "--format", "table,csv,json,chrome")
     assert result.returncode == 0, result.describe()
     return folder, result
 
@@ -72,6 +79,16 @@ def known(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Run]:
 def tables(folder: Path) -> dict[str, Any]:
     found: dict[str, Any] = json.loads((folder / "profile" / "profile.json").read_text())
     return found
+
+
+def trace(folder: Path) -> list[dict[str, Any]]:
+    found = json.loads((folder / "profile" / "trace.json").read_text())
+    events: list[dict[str, Any]] = found["traceEvents"]
+    return events
+
+
+def spans_of(folder: Path, category: str) -> list[dict[str, Any]]:
+    return [event for event in trace(folder) if event["ph"] == "X" and event["cat"] == category]
 
 
 def test_counts_and_bytes_of_a_known_program_are_exact(known: tuple[Path, Run]) -> None:
@@ -150,6 +167,125 @@ def test_the_table_has_the_columns_that_people_parse(known: tuple[Path, Run]) ->
     assert result.stdout == ""
 
 
+def test_calls_are_counted_with_their_failures(known: tuple[Path, Run]) -> None:
+    calls = {row["name"]: row for row in tables(known[0])["calls"]}
+    expected = {
+        "clEnqueueNDRangeKernel": LAUNCHES + 1, "clEnqueueReadBuffer": 1, "clEnqueueWriteBuffer": 1,
+        "clBuildProgram": 1, "clCreateCommandQueueWithProperties": 1,
+    }  # fmt: skip
+    assert {name: calls[name]["calls"] for name in expected} == expected
+    assert all(calls[name]["failed"] == 0 for name in expected)
+    assert calls["clSetKernelArg"]["failed"] == 1
+    for row in calls.values():
+        assert 0 <= row["min_ns"] <= row["average_ns"] <= row["max_ns"] <= row["ns"]
+    (application,) = read_profile(known[0] / "profile").applications
+    for totals in application.totals:
+        mine = [call.end_ns - call.start_ns for call in application.calls if call.name == totals.name]
+        assert (len(mine), sum(mine), min(mine), max(mine)) == (
+            totals.calls, totals.ns, totals.min_ns, totals.max_ns,
+        )  # fmt: skip
+
+
+def test_the_trace_shows_the_spans_that_the_tables_sum(known: tuple[Path, Run]) -> None:
+    folder, _ = known
+    found = tables(folder)
+
+    def sum_ns(spans: list[dict[str, Any]]) -> int:
+        return sum(round(1000 * span["dur"]) for span in spans)
+
+    for row in found["kernels"]:
+        mine = [span for span in spans_of(folder, "kernel") if span["name"] == row["name"]]
+        assert sum_ns(mine) == sum(row["member_ns"])
+        assert sum(span["args"]["groups"] for span in mine) == sum(row["member_groups"])
+    for row in found["commands"]:
+        mine = [s for s in spans_of(folder, "command") if s["name"] == row["name"].strip("()")]
+        assert sum_ns(mine) == row["ns"]
+    for row in found["calls"]:
+        assert sum_ns([s for s in spans_of(folder, "call") if s["name"] == row["name"]]) == row["ns"]
+    copied = sum(span["args"]["nbytes"] for span in spans_of(folder, "copy"))
+    assert copied == sum(link["nbytes"] for link in found["links"])
+
+
+def test_arrows_of_the_trace_go_forward_from_a_command_to_all_its_pieces_and_copies(
+    known: tuple[Path, Run],
+) -> None:
+    events = trace(known[0])
+    begins = {event["id"]: event for event in events if event["ph"] == "s"}
+    ends = {event["id"]: event for event in events if event["ph"] == "f"}
+    assert begins.keys() == ends.keys() and len(begins) == sum(event["ph"] == "s" for event in events)
+    assert all(begins[key]["ts"] <= ends[key]["ts"] for key in begins)
+    where = {(event["pid"], event["tid"], event["ts"]) for event in ends.values()}
+    drawn = [*spans_of(known[0], "kernel"), *spans_of(known[0], "copy")]
+    assert all((span["pid"], span["tid"], span["ts"]) in where for span in drawn)
+    depths = [e["args"]["value"] for e in events if e["ph"] == "C" and e["name"] == "queue depth"]
+    assert depths[-1] == 0 and min(depths) >= 0 and max(depths) >= 2
+    resident = [e["args"]["value"] for e in events if e["ph"] == "C" and e["name"] == "resident bytes"]
+    assert max(resident) == max(tables(known[0])["peak_nbytes"]) > 0
+
+
+def test_spans_of_one_track_never_overlap_unless_one_holds_the_other(known: tuple[Path, Run]) -> None:
+    by_track: dict[tuple[int, int], list[tuple[int, int]]] = {}
+    for event in trace(known[0]):
+        if event["ph"] == "X":
+            start = round(1000 * event["ts"])
+            span = (start, start + round(1000 * event["dur"]))
+            by_track.setdefault((event["pid"], event["tid"]), []).append(span)
+    for spans in by_track.values():
+        assert all(before[1] <= after[0] for before, after in pairwise(sorted(spans)))
+
+
+def test_a_call_in_which_the_application_is_killed_is_in_the_trace(tmp_path: Path) -> None:
+    text = """
+    event = cl.UserEvent(ctx)
+    if os.fork() == 0:
+        time.sleep(0.3)
+        os.kill(os.getppid(), signal.SIGKILL)
+        os._exit(0)
+    event.wait()
+    """
+    result = profiled(tmp_path, text, 2, "--format", "json,chrome")
+    assert result.returncode == -9, result.describe()
+    unfinished = [span for span in spans_of(tmp_path, "call") if span["args"].get("never returned")]
+    assert [span["name"] for span in unfinished] == ["clWaitForEvents"]
+    assert unfinished[0]["dur"] > 0
+
+
+def test_a_child_of_a_fork_has_calls_of_its_own(tmp_path: Path) -> None:
+    text = """
+    platform = device.platform
+    pid = os.fork()
+    if pid == 0:
+        for _ in range(3):
+            platform.get_info(cl.platform_info.NAME)
+        os._exit(0)
+    os.waitpid(pid, 0)
+    queue.finish()
+    """
+    result = profiled(tmp_path, text, 2, "--format", "json")
+    assert result.returncode == 0, result.describe()
+    parent, child = sorted(read_profile(tmp_path / "profile").applications, key=lambda one: -len(one.calls))
+    (totals,) = child.totals
+    assert totals.name == "clGetPlatformInfo" and totals.calls % 3 == 0 and totals.failed == 0
+    assert "clFinish" in {totals.name for totals in parent.totals}
+
+
+def test_calls_that_cannot_be_recorded_are_a_line_and_the_program_goes_on(tmp_path: Path) -> None:
+    script = tmp_path / "application.py"
+    first_call = """
+import resource, pyopencl as cl
+limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, limits[1]))
+assert cl.get_platforms()[0].name == "SDI"
+resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+"""
+    script.write_text(first_call + START + KNOWN)
+    environ = image_environ(2, SDI_SPLIT="always", SDI_PROFILE=str(tmp_path / "profile"))
+    result = run([sys.executable, script], environ, 100)
+    assert result.returncode == 0, result.describe()
+    assert "File too large: calls are not recorded" in result.stderr
+    assert read_profile(tmp_path / "profile").applications == ()
+
+
 def test_what_was_recorded_can_be_reported_again(known: tuple[Path, Run]) -> None:
     folder, before = known
     command = [sys.executable, "-m", "sdi.cli", "profile", "-o", folder / "profile"]
@@ -159,11 +295,12 @@ def test_what_was_recorded_can_be_reported_again(known: tuple[Path, Run]) -> Non
 
 def test_an_application_that_is_killed_leaves_a_complete_profile(tmp_path: Path) -> None:
     text = KNOWN + "os.kill(os.getpid(), signal.SIGKILL)\n"
-    result = profiled(tmp_path, text, 2, "--format", "json")
+    result = profiled(tmp_path, text, 2, "--format", "json,chrome")
     assert result.returncode == -9, result.describe()
     session = session_in(tmp_path)
     assert session.is_complete and len(session.launches) == LAUNCHES + 1
     assert tables(tmp_path)["is_complete"]
+    assert spans_of(tmp_path, "kernel")
 
 
 def test_a_service_that_is_killed_leaves_what_it_had_written(tmp_path: Path) -> None:
@@ -177,12 +314,13 @@ def test_a_service_that_is_killed_leaves_what_it_had_written(tmp_path: Path) -> 
     os.kill(int(stream.rpartition("-")[2].partition(".")[0]), signal.SIGKILL)
     """.replace("\n    ", "\n")
     )
-    result = profiled(tmp_path, text, 2, "--format", "table,json")
+    result = profiled(tmp_path, text, 2, "--format", "table,json,chrome")
     assert result.returncode is not None, result.describe()
     assert "the last moments are missing" in result.stderr
     session = session_in(tmp_path)
     assert not session.is_complete and [launch.kernel for launch in session.launches][:7] == ["plus"] * 7
     assert not tables(tmp_path)["is_complete"]
+    assert spans_of(tmp_path, "kernel") and spans_of(tmp_path, "call")
 
 
 def test_without_the_setting_nothing_is_written(tmp_path: Path) -> None:

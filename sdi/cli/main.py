@@ -104,7 +104,7 @@ def _parser() -> argparse.ArgumentParser:
         "--format",
         default="table",
         metavar="LIST",
-        help="table (on stderr), csv, json; several with commas (default: table)",
+        help="table (on stderr), csv, json, chrome (trace.json, for ui.perfetto.dev); several with commas",
     )
     profile.add_argument("application", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
 

@@ -18,6 +18,7 @@ from sdi.cli.run import (
     run_and_wait,
     wait_for_services,
 )
+from sdi.profile.chrome import chrome_trace
 from sdi.profile.model import Profile
 from sdi.profile.stream import ProfileError, read_profile
 from sdi.profile.tables import Tables, make_tables
@@ -37,7 +38,11 @@ def _write_json(_profile: Profile, tables: Tables, folder: Path) -> None:
     (folder / "profile.json").write_text(tables_json(tables), encoding="utf-8")
 
 
-WRITERS: dict[str, Writer] = {"csv": _write_csv, "json": _write_json}
+def _write_chrome(profile: Profile, _tables: Tables, folder: Path) -> None:
+    (folder / "trace.json").write_text(chrome_trace(profile), encoding="utf-8")
+
+
+WRITERS: dict[str, Writer] = {"csv": _write_csv, "json": _write_json, "chrome": _write_chrome}
 """Formats that are files."""
 
 

@@ -2,7 +2,8 @@
 
 ``sdi_wire.h``: the records of ``wire.py`` as C structures (sizes and offsets asserted), opcodes and limits.
 ``sdi_api.h``: prototypes of the functions of ``api.py``; ``sdi_dispatch.c``: the dispatch table, the stubs of
-what isn't implemented, and the names.  Needs only the standard library and a C compiler, no OpenCL header.
+what isn't implemented, the same once more with times taken (``client/profile.c``), and the names.  Needs only
+the standard library and a C compiler, no OpenCL header.
 """
 
 from __future__ import annotations
@@ -113,6 +114,7 @@ def api_header() -> str:
         f"#define SDI_NUM_API {NUM_SLOTS}",
         "typedef void (*sdi_function)(void);",
         f"extern const sdi_function sdi_dispatch[{NUM_SLOTS}];",
+        f"extern const sdi_function sdi_timed_dispatch[{NUM_SLOTS}];",
         "sdi_function sdi_find_function(const char *name);",
         "#endif",
         "",
@@ -153,6 +155,38 @@ def _stub(entry: Entry) -> Iterator[str]:
     yield ""
 
 
+def _timed(slot: int, entry: Entry) -> Iterator[str]:
+    """A function that calls the one in ``slot`` of the ordinary table and has the call recorded."""
+    names = [f"p{i}" for i in range(len(entry.parameters))]
+    declared = ", ".join(_declare(p, n) for p, n in zip(entry.parameters, names, strict=True))
+    call = f"{'stub' if entry.error else 'sdi'}_{entry.name}({', '.join(names)})"
+    yield f"static {entry.result} timed_{entry.name}({declared or 'void'})"
+    yield "{"
+    yield f"    struct sdi_timed_call call = sdi_call_begin({slot});"
+    if entry.result == "void":
+        yield f"    {call};"
+        yield "    sdi_call_end(&call, false);"
+    else:
+        failed = "result != CL_SUCCESS" if entry.result == "cl_int" else "!result"
+        yield f"    {entry.result} result = {call};"
+        yield f"    sdi_call_end(&call, {failed});"
+        yield "    return result;"
+    yield "}"
+    yield ""
+
+
+def _timed_table() -> Iterator[str]:
+    """The second dispatch table and its functions."""
+    for slot, entry in enumerate(ENTRIES):
+        if not entry.reserved:
+            yield from _timed(slot, entry)
+    yield f"const sdi_function sdi_timed_dispatch[{NUM_SLOTS}] = {{"
+    for entry in ENTRIES:
+        yield f"    (sdi_function){'stub_reserved' if entry.reserved else 'timed_' + entry.name},"
+    yield "};"
+    yield ""
+
+
 def dispatch_source() -> str:
     """``sdi_dispatch.c``."""
     lines = ['#include "client.h"', ""]
@@ -164,9 +198,10 @@ def dispatch_source() -> str:
     for entry in ENTRIES:
         name = "stub_reserved" if entry.reserved else f"{'stub' if entry.error else 'sdi'}_{entry.name}"
         lines.append(f"    (sdi_function){name},")
-    lines += ["};", "", "static const struct {", "    const char *name;", "    sdi_function function;"]
+    lines += ["};", "", *_timed_table()]
+    lines += ["static const struct {", "    const char *name;", "    unsigned slot;"]
     lines.append("} sdi_names[] = {")
-    lines += [f'    {{"{e.name}", (sdi_function)sdi_{e.name}}},' for e in ENTRIES if e.implemented]
+    lines += [f'    {{"{entry.name}", {slot}}},' for slot, entry in enumerate(ENTRIES) if entry.implemented]
     lines += [
         "};",
         "",
@@ -174,7 +209,7 @@ def dispatch_source() -> str:
         "{",
         "    for (size_t i = 0; i < sizeof sdi_names / sizeof *sdi_names; i++)",
         "        if (strcmp(sdi_names[i].name, name) == 0)",
-        "            return sdi_names[i].function;",
+        "            return sdi_table[sdi_names[i].slot];",
         "    return NULL;",
         "}",
         "",

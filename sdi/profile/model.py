@@ -184,7 +184,7 @@ class CallTotals:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call."""
+    """One call; ``end_ns`` is 0 if it never returned."""
 
     name: str
     thread: int

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+from sdi.profile.calls import read_calls
 from sdi.profile.model import (
     Command,
     Copy,
@@ -36,7 +37,14 @@ def read_profile(folder: Path) -> Profile:
     if not services:
         raise ProfileError(f"{folder}: no profile here (no service-*.jsonl)")
     found = [session for path in services if (session := read_session(path)) is not None]
-    return Profile(tuple(sorted(found, key=lambda session: session.opened_ns)))
+    try:
+        made = [read_calls(path) for path in sorted(folder.glob("calls-*.bin"))]
+    except ValueError as error:
+        raise ProfileError(str(error)) from error
+    return Profile(
+        tuple(sorted(found, key=lambda session: session.opened_ns)),
+        tuple(application for application in made if application is not None),
+    )
 
 
 def read_session(path: Path) -> Session | None:

@@ -516,6 +516,19 @@ void sdi_free_tables(struct sdi_kernel_table *tables, uint32_t num);
 /* False when the reply is malformed or memory is exhausted; the result can be freed all the same. */
 bool sdi_read_build(const unsigned char *at, size_t nbytes, struct sdi_build_result *result);
 
+/* ---- profile.c: calls timed for SDI_PROFILE --------------------------------------------------------------- */
+
+/* The table that objects get: sdi_dispatch, or the timed one; chosen when the library is loaded. */
+extern const sdi_function *sdi_table;
+
+struct sdi_timed_call {
+    uint32_t function; /* its slot */
+    uint64_t start_ns; /* 0: not recorded */
+    uint64_t *end_ns;  /* in the file; NULL: no room for the span */
+};
+struct sdi_timed_call sdi_call_begin(uint32_t function);
+void sdi_call_end(const struct sdi_timed_call *call, bool failed);
+
 /* ---- kernel.c ----------------------------------------------------------------------------------------------- */
 
 uint64_t sdi_kernel_local_nbytes(cl_kernel kernel);

@@ -114,7 +114,7 @@ static union slot *fresh_slot(void)
         committed_nbytes += COMMIT_NBYTES;
     }
     union slot *slot = (union slot *)(slab + used_nbytes);
-    slot->object.dispatch = sdi_dispatch;
+    slot->object.dispatch = sdi_table;
     __atomic_store_n(&used_nbytes, used_nbytes + SLOT_NBYTES, __ATOMIC_RELAXED);
     return slot;
 }

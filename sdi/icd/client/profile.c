@@ -1,0 +1,175 @@
+/* Times the application's calls when SDI_PROFILE is set: counts and spans in a file of its folder that is mapped
+ * shared, so that they are there however the process ends.
+ *
+ * Without the setting objects get the ordinary dispatch table and nothing here runs.  With it they get a second one
+ * (generated), whose functions call the ordinary ones between sdi_call_begin and sdi_call_end.  sdi/profile/calls.py
+ * reads the file and knows its layout. */
+#include "client.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define MAGIC UINT64_C(0x314c4c4143494453) /* "SDICALL1" */
+enum { VERSION = 1, CAPACITY = 1 << 18 };
+
+struct function_counts {
+    uint64_t calls, ns, min_ns, max_ns, failed, unused[3];
+};
+
+struct call_span {
+    uint32_t function, thread;
+    uint64_t start_ns, end_ns; /* 0: it has not returned */
+};
+
+struct calls_file {
+    uint64_t magic;
+    uint32_t version, num_functions;
+    uint64_t pid, started_ns, capacity, used; /* used: spans begun; may exceed the capacity */
+    uint64_t unused[2];
+    struct function_counts functions[SDI_NUM_API];
+    struct call_span spans[CAPACITY];
+};
+_Static_assert(offsetof(struct calls_file, functions) == 64, "header");
+_Static_assert(sizeof(struct function_counts) == 64 && sizeof(struct call_span) == 24, "rows");
+
+const sdi_function *sdi_table = sdi_dispatch;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct calls_file *file; /* of this process; NULL before its first call */
+static bool tried;
+static uint64_t loaded_ns;
+
+/* In the child of a fork: its calls go to a file of its own. */
+static void forget(void)
+{
+    lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+    file = NULL;
+    tried = false;
+    loaded_ns = sdi_now_ns();
+}
+
+__attribute__((constructor)) static void choose_table(void)
+{
+    const char *folder = getenv("SDI_PROFILE"), *mark = getenv("SDI_IN_SERVICE");
+    if (!folder || !folder[0] || (mark && mark[0]))
+        return;
+    loaded_ns = sdi_now_ns();
+    sdi_table = sdi_timed_dispatch;
+    sdi_platform.dispatch = sdi_table;
+    pthread_atfork(NULL, NULL, forget);
+}
+
+/* Makes the folder and those above it; errors show when the file is made. */
+static void make_folders(char *path)
+{
+    for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+        *slash = 0;
+        mkdir(path, 0777);
+        *slash = '/';
+    }
+}
+
+static struct calls_file *open_file(void)
+{
+    char path[4096];
+    struct rlimit limit;
+    const char *folder = getenv("SDI_PROFILE");
+    if ((size_t)snprintf(path, sizeof path, "%s/calls-%ld.bin", folder ? folder : ".", (long)getpid()) >= sizeof path)
+        return NULL;
+    make_folders(path);
+    int fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    void *at = MAP_FAILED;
+    int error = errno;
+    if (fd >= 0) {
+        /* All of it now: a full disk, or a limit, must not become a signal later. */
+        if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < sizeof(struct calls_file))
+            error = EFBIG;
+        else
+            error = posix_fallocate(fd, 0, sizeof(struct calls_file));
+        if (!error) {
+            at = mmap(NULL, sizeof(struct calls_file), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+            error = errno;
+        } else {
+            unlink(path);
+        }
+        close(fd);
+    }
+    if (at == MAP_FAILED) {
+        sdi_complain("SDI_PROFILE: %s: %s: calls are not recorded", path, strerror(error));
+        return NULL;
+    }
+    struct calls_file *made = at;
+    madvise(made, sizeof *made, MADV_DONTDUMP);
+    made->version = VERSION;
+    made->num_functions = SDI_NUM_API;
+    made->pid = (uint64_t)getpid();
+    made->started_ns = loaded_ns;
+    made->capacity = CAPACITY;
+    __atomic_store_n(&made->magic, MAGIC, __ATOMIC_RELEASE);
+    return made;
+}
+
+static struct calls_file *calls(void)
+{
+    struct calls_file *found = __atomic_load_n(&file, __ATOMIC_ACQUIRE);
+    if (found || __atomic_load_n(&tried, __ATOMIC_RELAXED))
+        return found;
+    int saved = errno;
+    pthread_mutex_lock(&lock);
+    if (!tried) {
+        __atomic_store_n(&file, open_file(), __ATOMIC_RELEASE);
+        __atomic_store_n(&tried, true, __ATOMIC_RELAXED);
+    }
+    found = file;
+    pthread_mutex_unlock(&lock);
+    errno = saved;
+    return found;
+}
+
+struct sdi_timed_call sdi_call_begin(uint32_t function)
+{
+    struct sdi_timed_call call = {.function = function};
+    struct calls_file *to = calls();
+    if (!to)
+        return call;
+    uint64_t number = __atomic_fetch_add(&to->used, 1, __ATOMIC_RELAXED);
+    call.start_ns = sdi_now_ns();
+    if (number < CAPACITY) {
+        struct call_span *span = &to->spans[number];
+        span->function = function;
+        span->thread = (uint32_t)syscall(SYS_gettid); /* a thread-local one would need ld.so */
+        __atomic_store_n(&span->start_ns, call.start_ns, __ATOMIC_RELEASE);
+        call.end_ns = &span->end_ns;
+    }
+    return call;
+}
+
+void sdi_call_end(const struct sdi_timed_call *call, bool failed)
+{
+    struct calls_file *to = __atomic_load_n(&file, __ATOMIC_ACQUIRE);
+    if (!to || !call->start_ns)
+        return;
+    uint64_t now = sdi_now_ns(), took = now - call->start_ns, seen;
+    struct function_counts *counts = &to->functions[call->function];
+    if (call->end_ns)
+        __atomic_store_n(call->end_ns, now, __ATOMIC_RELEASE);
+    __atomic_fetch_add(&counts->ns, took, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&counts->failed, failed, __ATOMIC_RELAXED);
+    /* Stored as one more, so that the zero of a fresh file means none. */
+    seen = __atomic_load_n(&counts->min_ns, __ATOMIC_RELAXED);
+    while ((seen == 0 || took + 1 < seen)
+           && !__atomic_compare_exchange_n(&counts->min_ns, &seen, took + 1, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        ;
+    seen = __atomic_load_n(&counts->max_ns, __ATOMIC_RELAXED);
+    while (took > seen
+           && !__atomic_compare_exchange_n(&counts->max_ns, &seen, took, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        ;
+    __atomic_fetch_add(&counts->calls, 1, __ATOMIC_RELEASE);
+}
