@@ -26,21 +26,29 @@ PROGRAMS = sorted(
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """An image: how many members, which of them is slow, whether launches are verified, which protocol."""
+    """An image: how many members, which of them is slow, whether launches are verified, which protocol.
+
+    ``limit_nbytes``: what each member may hold, so small that many launches need waves; 0 for no limit.
+    """
 
     members: int
     delayed: int | None = None
     verified: bool = False
     coherence: str = "lazy"
+    limit_nbytes: int = 0
 
     def __str__(self) -> str:
         late = "" if self.delayed is None else f"-member{self.delayed}-late"
-        return f"N{self.members}" + late + "-verified" * self.verified + "-host" * (self.coherence == "host")
+        limited = f"-{self.limit_nbytes >> 10}K" if self.limit_nbytes else ""
+        host = "-host" * (self.coherence == "host")
+        return f"N{self.members}{late}{'-verified' * self.verified}{host}{limited}"
 
     def environ(self, stats: Path) -> dict[str, str]:
         """The variables with which a program sees this image."""
         late = {} if self.delayed is None else {"SDI_TEST_DELAY_MEMBER": str(self.delayed)}
         verify = {"SDI_VERIFY": "1"} if self.verified else {}
+        if self.limit_nbytes:
+            verify["SDI_MEMBER_MEMORY"] = str(self.limit_nbytes)
         return image_environ(
             self.members,
             SDI_SPLIT="always",
@@ -55,6 +63,8 @@ CONFIGURATIONS = [Configuration(n) for n in (1, 2, 3, 5, 8)] + [
     *(Configuration(3, late) for late in (0, 1, 2)),
     Configuration(3, verified=True),
     Configuration(3, coherence="host"),
+    Configuration(3, limit_nbytes=32 << 10),
+    Configuration(3, coherence="host", limit_nbytes=32 << 10),
 ]
 
 
@@ -62,12 +72,14 @@ CONFIGURATIONS = [Configuration(n) for n in (1, 2, 3, 5, 8)] + [
 class Pass:
     """One pass of the runner: arrays by "program/array", reports by program, kernel counters by kernel.
 
+    ``memory``: what virtual memory did, once per run.
     ``runs``: one, plus one more for each program that ended or hung the process of the runner.
     """
 
     arrays: Arrays
     reports: dict[str, dict[str, Any]]
     kernels: dict[str, dict[str, Any]]
+    memory: list[dict[str, Any]]
     runs: list[Run]
 
     def outputs(self, program: str) -> Arrays:
@@ -81,7 +93,7 @@ class Pass:
 
 def run_all(folder: Path, environ: Callable[[Path], dict[str, str]]) -> Pass:
     """Run every program; after one that takes the runner down, go on with the next."""
-    done = Pass({}, {}, {}, [])
+    done = Pass({}, {}, {}, [], [])
     waiting = list(PROGRAMS)
     while waiting:
         out, stats = folder / f"run{len(done.runs)}.npz", folder / f"stats{len(done.runs)}.json"
@@ -101,7 +113,9 @@ def run_all(folder: Path, environ: Callable[[Path], dict[str, str]]) -> Pass:
                 done.arrays.update(archive)
         done.reports.update(reports)
         if stats.exists():
-            done.kernels.update(json.loads(stats.read_text())["kernels"])
+            counted = json.loads(stats.read_text())
+            done.kernels.update(counted["kernels"])
+            done.memory.append(counted["memory"])
         waiting = [program for program in waiting if program not in reports]
     return done
 
@@ -164,6 +178,15 @@ def test_each_launch_uses_the_members_it_should(
             wrong.append(f"{kernel} ran whole without a reason")
     if wrong:
         pytest.fail("\n".join(wrong), pytrace=False)
+
+
+def test_members_hold_no_more_than_they_may(image: Pass, configuration: Configuration) -> None:
+    if not configuration.limit_nbytes:
+        pytest.skip("this image has no limit")
+    assert max(max(memory["peak_nbytes"]) for memory in image.memory) <= configuration.limit_nbytes
+    for event in ("waves", "holds", "drops"):
+        assert sum(memory[event] for memory in image.memory) > 0, f"no {event}"
+    assert (sum(memory["spills"] for memory in image.memory) > 0) == (configuration.coherence == "lazy")
 
 
 def test_runner_survives_and_leaves_no_process(image: Pass) -> None:

@@ -36,6 +36,7 @@ from sdi.devices.base import (
     Rows,
 )
 from sdi.devices.bounce import bounce_copy, copy_rows_one_by_one
+from sdi.devices.host_copy import BESIDE_KERNELS_NBYTES, HostCopy
 from sdi.devices.image import ImageShape, Sampler, Slabs
 from sdi.devices.lane import Lane
 from sdi.devices.opencl_compare import Comparer
@@ -114,6 +115,10 @@ class _Buffer:
     memory: cl.Buffer
     nbytes: int
     host: memoryview | None
+
+    def holds(self, offset: int, nbytes: int) -> bool:
+        """Whether such a copy is within the buffer; the driver refuses others."""
+        return self.host is not None and offset + nbytes <= self.host.nbytes
 
 
 _Object = cl.Buffer | cl.Image | cl.Sampler | cl.LocalMemory | None
@@ -209,6 +214,7 @@ class OpenCLDevice:
         self._samplers: Final[dict[Sampler, cl.Sampler]] = {}
         self._is_pocl: Final = device.platform == "Portable Computing Language"
         self._lane: Final[Lane[cl.Event]] = Lane(self, name, _times, f"sdi-gpu-{number}-done")
+        self._copies: Final[Lane[HostCopy]] = Lane(object(), name, HostCopy.times, f"sdi-gpu-{number}-copy")
 
     def allocate(self, nbytes: int) -> DeviceBuffer:
         available = self.facts.memory_nbytes - self._used_nbytes
@@ -245,12 +251,20 @@ class OpenCLDevice:
         self._used_nbytes -= own.nbytes
 
     def upload(self, host: HostBytes, buffer: DeviceBuffer, offset: int, wait: Sequence[Ticket]) -> Ticket:
-        memory = cast(_Buffer, buffer).memory
+        own = cast(_Buffer, buffer)
+        memory = own.memory
+        if own.host is not None and own.holds(offset, host.nbytes) and host.nbytes >= BESIDE_KERNELS_NBYTES:
+            there = own.host[offset : offset + host.nbytes]
+            return self._copies.issue(partial(HostCopy, there, host), wait, own)
         start = partial(cl.enqueue_copy, self._queue, memory, host, dst_offset=offset, is_blocking=False)
         return self._lane.issue(start, wait, host)
 
     def download(self, buffer: DeviceBuffer, offset: int, host: HostBytes, wait: Sequence[Ticket]) -> Ticket:
-        memory = cast(_Buffer, buffer).memory
+        own = cast(_Buffer, buffer)
+        memory = own.memory
+        if own.host is not None and own.holds(offset, host.nbytes) and host.nbytes >= BESIDE_KERNELS_NBYTES:
+            there = own.host[offset : offset + host.nbytes]
+            return self._copies.issue(partial(HostCopy, host, there), wait, own)
         start = partial(cl.enqueue_copy, self._queue, host, memory, src_offset=offset, is_blocking=False)
         return self._lane.issue(start, wait, host)
 
@@ -442,6 +456,7 @@ class OpenCLDevice:
         return self._used_nbytes
 
     def close(self) -> None:
+        self._copies.close()
         self._lane.close()  # the queue and the context go with the last reference to what is in them
 
     def _sampler(self, modes: Sampler) -> cl.Sampler:

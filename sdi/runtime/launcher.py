@@ -104,7 +104,8 @@ class Launcher:
         for number, wave in enumerate(arrangement.waves):
             if wave.placed != (first, placement.generation):
                 wanted, images = wave.places(first), wave.images(first)
-                while waits := placement.reserve(wanted, images):
+                is_one = len(arrangement.waves) == 1
+                while waits := placement.reserve(wanted, images, keeps_old=is_one):
                     before_ns = time.monotonic_ns()
                     yield waits
                     held_ns += time.monotonic_ns() - before_ns

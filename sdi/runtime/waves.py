@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from sdi.devices.base import BoundKernel
+from sdi.errors import ClError, Status
 from sdi.intervals import ByteRange
 from sdi.ndrange import GroupBox, Int3
 from sdi.partition.slabs import cut
@@ -109,6 +110,7 @@ def make_waves(
 
     ``is_guarded``: the access ranges are in doubt, so members get places for whole buffers, in which a wrong
     range does no harm that can't be seen.
+    Raises ClError where not even images fit.
     Waves take half of a member where possible, so that the copies of one can run beside the kernels of the
     one before.  Where no cut fits, the buffer of which a work-group wants most is used in the arena.
     """
@@ -137,6 +139,11 @@ def make_waves(
         for wave in finest or [whole]:
             for buffer, over in (place for piece in wave.wanted for place in piece):
                 sizes[buffer.id] = max(sizes.get(buffer.id, 0), over.nbytes if over is not None else 0)
+        if not sizes:  # images have no bytes in the arena that a kernel could use
+            nbytes = max(image.view.shape.nbytes for image in plan.images)
+            asked = f"an image of {nbytes} bytes: {max(0, nbytes - min(capacities))} of them missing"
+            what = f"{asked} of the {min(capacities)} that a member has"
+            raise ClError(Status.MEM_OBJECT_ALLOCATION_FAILURE, what)
         mapped.add(max(sizes, key=lambda buffer_id: sizes[buffer_id]))
 
 

@@ -65,9 +65,13 @@ class Placement:
             for member, device in enumerate(devices)
         ]
 
-    def reserve(self, wanted: Sequence[Wanted], images: Sequence[WantedImage] = ()) -> list[Ticket]:
+    def reserve(
+        self, wanted: Sequence[Wanted], images: Sequence[WantedImage] = (), keeps_old: bool = True
+    ) -> list[Ticket]:
         """Give all of ``wanted`` and ``images`` a place.  Empty: done; else ask again once the tickets are.
 
+        ``keeps_old``: places that are too small grow, so that what was there stays; without it, as for a wave
+        of which the next one wants other bytes, they are exactly what is wanted.
         Buffers that are not wanted may lose their place: those whose bytes others hold too first, then
         those that have to be copied to the host, each least recently used first.  Raises ClError when all
         that is wanted on a member at a time is more than it can hold.
@@ -90,7 +94,8 @@ class Placement:
             for member, parts in missing.items():
                 if attempt and not self.heaps[member].tight:
                     self._trim(member, wanted)
-                waits += self._reserve_on(member, parts, [w[0] for w in wanted if w[1] == member])
+                others = [w[0] for w in wanted if w[1] == member]
+                waits += self._reserve_on(member, parts, others, keeps_old)
             if waits:
                 self._events.holds += 1
                 return waits
@@ -154,7 +159,11 @@ class Placement:
         self.heaps[member].give(Block(None, view.shape.nbytes, copy.device_image), copy.hazards.pending())
 
     def _reserve_on(
-        self, member: int, parts: Sequence[tuple[VirtualBuffer, ByteRange]], wanted: Sequence[VirtualBuffer]
+        self,
+        member: int,
+        parts: Sequence[tuple[VirtualBuffer, ByteRange]],
+        wanted: Sequence[VirtualBuffer],
+        keeps_old: bool,
     ) -> list[Ticket]:
         heap = self.heaps[member]
         for buffer, over in parts:
@@ -162,7 +171,7 @@ class Placement:
             extent = buffer.extents[member]
             while True:
                 sizes = [exact]
-                if extent is not None and not heap.tight:
+                if extent is not None and keeps_old and not heap.tight:
                     both = ByteRange(min(exact.start, extent.over.start), max(exact.stop, extent.over.stop))
                     sizes = [rounded(_ahead(extent.over, both, buffer.nbytes), buffer.nbytes), both, exact]
                 found = next(((b, size) for size in sizes if (b := heap.take(size.nbytes))), None)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from sdi.devices.base import BoundKernel, Device, DeviceBuffer
+from sdi.devices.host_copy import BESIDE_KERNELS_NBYTES
 from sdi.devices.ticket import Ticket
 
 from .conftest import OpenMembers, finish
@@ -172,3 +173,25 @@ def test_a_chain_of_1000_launches_over_three_members_runs_in_order(open_members:
     finish(tickets[-1])
     for before, after in itertools.pairwise(tickets):
         assert before.end_ns <= after.start_ns, "one ends before the next starts"
+
+
+def test_large_copies_keep_their_order_with_kernels_and_short_ones(open_members: OpenMembers) -> None:
+    first, second = open_members(2)
+    count = BESIDE_KERNELS_NBYTES // 2  # twice as many bytes as go beside kernels
+    sent, found, short = np.arange(count, dtype=np.int32), np.zeros(count, np.int32), np.zeros(16, np.int32)
+    source, target = first.allocate(4 * count), second.allocate(4 * count)
+    text = "kernel void add(global int *a, int b) { a[get_global_id(0)] += b; }"
+    kernels = [
+        member.bind(member.build(text, []), "add", [buffer, (1).to_bytes(4, "little")])
+        for member, buffer in ((first, source), (second, target))
+    ]
+    for number in range(3):
+        sent += number
+        uploaded = first.upload(memoryview(sent.copy()).cast("B"), source, 0, [])
+        added = first.launch(kernels[0], (count // 64, 1, 1), (64, 1, 1), 1, [uploaded])
+        copied = second.peer_copy(first, source, 0, target, 0, 4 * count, [added])
+        again = second.launch(kernels[1], (count // 64, 1, 1), (64, 1, 1), 1, [copied])
+        whole = second.download(target, 0, memoryview(found).cast("B"), [again])
+        finish(second.download(target, 64, memoryview(short).cast("B"), [again]))
+        finish(whole)
+        assert (found == sent + 2).all() and (short == sent[16:32] + 2).all()
