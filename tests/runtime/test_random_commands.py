@@ -218,6 +218,21 @@ def test_a_second_launch_with_the_same_inputs_moves_nothing(rig: MakeRig) -> Non
     machine.__dict__.clear()
 
 
+def test_a_kernel_that_reads_what_its_member_alone_wrote_moves_nothing(rig: MakeRig) -> None:
+    made = rig(4)
+    machine = Machine(made)
+    a, b, c = (made.buffer(noise(NBYTES, k)) for k in range(3))
+    machine.launch(b.id, a.id, 0, 0, 0)
+    once = made.moved()
+    machine.launch(c.id, b.id, 0, 0, 0)
+    machine.launch(a.id, c.id, 0, 0, 0)
+    assert made.moved() == once == NBYTES
+    machine.finish()
+    expected = _arrays(0)[0] + np.uint8(3)
+    assert made.read(a) == expected.tobytes()
+    machine.__dict__.clear()
+
+
 def test_members_exchange_halos_without_the_host(rig: MakeRig) -> None:
     made = rig(4)
     machine = Machine(made)
@@ -294,11 +309,11 @@ def test_memory_in_use_is_flat_over_many_buffers(rig: MakeRig) -> None:
     machine = Machine(made)
     from_ = made.buffer(noise(NBYTES, 2))
     in_use = []
-    for number in range(200):
+    for number in range(1000):
         to = made.buffer(NBYTES)
         machine.launch(to.id, from_.id, 0, 0, 0)
         made.memory.release(to.id)
-        if number % 50 == 10:
+        if number % 100 == 10:
             machine.finish()
             in_use.append([device.memory_in_use() for device in made.devices])
     assert max(in_use[2:]) <= in_use[1]
