@@ -288,9 +288,34 @@ resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
 def test_what_was_recorded_can_be_reported_again(known: tuple[Path, Run]) -> None:
     folder, before = known
-    command = [sys.executable, "-m", "sdi.cli", "profile", "-o", folder / "profile"]
-    again = run(command, image_environ(3), 60)
-    assert (again.returncode, again.stderr) == (0, before.stderr)
+    result = again("-o", folder / "profile")
+    assert (result.returncode, result.stderr) == (0, before.stderr)
+
+
+def again(*options: str | Path) -> Run:
+    """``sdi profile`` with these options and without an application."""
+    return run([sys.executable, "-m", "sdi.cli", "profile", *options], image_environ(3), 60)
+
+
+def test_a_condition_over_the_figures_decides_the_exit_status(known: tuple[Path, Run]) -> None:
+    folder = known[0] / "profile"
+    true = again("-o", folder, "--fail-if", f"kernel.plus.launches == {LAUNCHES} and failed_calls > 0")
+    assert true.returncode == 3, true.describe()
+    assert (
+        f"--fail-if: kernel.plus.launches == {LAUNCHES} (kernel.plus.launches is {LAUNCHES})" in true.stderr
+    )
+    assert again("-o", folder, "--fail-if", "kernel.plus.whole > 0").returncode == 0
+    wrong = again("-o", folder, "--fail-if", "kernel.plus.speed > 0")
+    assert wrong.returncode == 2 and "there is no figure 'kernel.plus.speed'" in wrong.stderr
+
+
+def test_two_profiles_are_printed_side_by_side(known: tuple[Path, Run]) -> None:
+    folder = known[0] / "profile"
+    result = again("--compare", folder, folder, "--fail-if", "ratio.moved_bytes != 1")
+    assert result.returncode == 0, result.describe()
+    line = next(line for line in result.stdout.splitlines() if line.startswith("kernel.plus.launches"))
+    assert line.split() == ["kernel.plus.launches", str(LAUNCHES), str(LAUNCHES), "1.000"]
+    assert again("--compare", folder, "/nowhere").returncode == 2
 
 
 def test_an_application_that_is_killed_leaves_a_complete_profile(tmp_path: Path) -> None:

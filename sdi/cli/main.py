@@ -89,9 +89,10 @@ def _parser() -> argparse.ArgumentParser:
         "profile",
         parents=[image],
         help="run an application on the image, and say where the time went",
-        usage="sdi profile [-n N] [--devices WHICH] [--split HOW] [-o DIR] [--format LIST] [--] APPLICATION"
-        " ...\n"
-        "       sdi profile -o DIR [--format LIST]",
+        usage="sdi profile [-n N] [--devices WHICH] [--split HOW] [-o DIR] [--format LIST] [--fail-if EXPR]"
+        " [--] APPLICATION ...\n"
+        "       sdi profile -o DIR [--format LIST]\n"
+        "       sdi profile --compare A B [--fail-if EXPR]",
         description="Runs an application and prints, at its end, tables of its commands, kernels, "
         "copies and losses. With -o, what was recorded stays in DIR, and the other formats are written "
         "there. Without an application: of what SDI_PROFILE=DIR recorded.",
@@ -105,6 +106,18 @@ def _parser() -> argparse.ArgumentParser:
         default="table",
         metavar="LIST",
         help="table (on stderr), csv, json, chrome (trace.json, for ui.perfetto.dev); several with commas",
+    )
+    profile.add_argument(
+        "--compare",
+        nargs=2,
+        metavar=("A", "B"),
+        help="print the figures of two profiles side by side",
+    )
+    profile.add_argument(
+        "--fail-if",
+        metavar="EXPR",
+        help='leave with status 3 where EXPR is true, such as "unexplained_percent > 5"; the README has '
+        "the names of the figures",
     )
     profile.add_argument("application", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
 

@@ -19,6 +19,8 @@ from sdi.cli.run import (
     wait_for_services,
 )
 from sdi.profile.chrome import chrome_trace
+from sdi.profile.condition import Condition, ConditionError, parse_condition
+from sdi.profile.figures import compared, comparison_text, figures
 from sdi.profile.model import Profile
 from sdi.profile.stream import ProfileError, read_profile
 from sdi.profile.tables import Tables, make_tables
@@ -46,6 +48,10 @@ WRITERS: dict[str, Writer] = {"csv": _write_csv, "json": _write_json, "chrome": 
 """Formats that are files."""
 
 
+FAILED = 3
+"""Exit status when the condition of --fail-if is true."""
+
+
 class BadUsage(Exception):
     """The options do not go together; the text is one line."""
 
@@ -54,6 +60,12 @@ def profile(options: argparse.Namespace, application: list[str], changes: Mappin
     """Run and report, or only report; the application's exit status, or 2 with one line on stderr."""
     try:
         formats = _formats(options.format)
+        condition = parse_condition(options.fail_if) if options.fail_if else None
+        if options.compare:
+            if application or options.folder:
+                raise BadUsage("--compare A B takes no application and no -o")
+            first, second = map(Path, options.compare)
+            return _compare(first, second, condition)
         folder = Path(options.folder).absolute() if options.folder else None
         if folder is None and not application:
             raise BadUsage("no application given; try: sdi profile -n 4 -- ./application")
@@ -61,14 +73,13 @@ def profile(options: argparse.Namespace, application: list[str], changes: Mappin
             raise BadUsage(f"-o DIR says where {', '.join(f for f in formats if f in WRITERS)} goes")
         if not application:
             assert folder is not None
-            _report(folder, formats)
-            return 0
-        return _run(application, changes, folder, formats)
-    except (BadUsage, ProfileError) as error:
+            return _fails(condition, figures(_report(folder, formats)))
+        return _run(application, changes, folder, formats, condition)
+    except (BadUsage, ProfileError, ConditionError) as error:
         print(f"sdi profile: {error}", file=sys.stderr)
         return 2
     except OSError as error:
-        print(f"sdi profile: {error.filename or ''}: {error.strerror}", file=sys.stderr)
+        print(f"sdi profile: {error}", file=sys.stderr)
         return 2
 
 
@@ -80,7 +91,27 @@ def _formats(text: str) -> list[str]:
     return found
 
 
-def _run(application: list[str], changes: Mapping[str, str], folder: Path | None, formats: list[str]) -> int:
+def _fails(condition: Condition | None, found: Mapping[str, float]) -> int:
+    """The exit status that ``condition`` asks for, after a line that says why."""
+    true = condition.holds(found) if condition is not None else ()
+    for one in true:
+        print(f"sdi profile: --fail-if: {one} ({one.left} is {found[one.left]:g})", file=sys.stderr)
+    return FAILED if true else 0
+
+
+def _compare(first: Path, second: Path, condition: Condition | None) -> int:
+    a, b = (figures(make_tables(read_profile(folder))) for folder in (first, second))
+    print(comparison_text(a, b))
+    return _fails(condition, compared(a, b))
+
+
+def _run(
+    application: list[str],
+    changes: Mapping[str, str],
+    folder: Path | None,
+    formats: list[str],
+    condition: Condition | None,
+) -> int:
     with tempfile.TemporaryDirectory(prefix="sdi-profile-") as scratch:
         where = folder or Path(scratch)
         where.mkdir(parents=True, exist_ok=True)
@@ -101,7 +132,9 @@ def _run(application: list[str], changes: Mapping[str, str], folder: Path | None
             print(f"sdi: {late} service(s) still busy after {SERVICE_PATIENCE_S:.0f} s", file=sys.stderr)
         sys.stdout.flush()
         if any(where.glob("service-*.jsonl")):
-            _report(where, formats)
+            failed = _fails(condition, figures(_report(where, formats)))
+            if failed and status == 0:
+                return failed
         else:
             print("sdi: the application did not use the image", file=sys.stderr)
     return leave_like(status)
