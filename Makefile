@@ -4,6 +4,8 @@
 # make figures run the paper's applications, write tables and pictures to bench/results   (ARGS="-n 1,2" ...)
 # make cts     run the Khronos conformance tests that CTS=<folder of built binaries> NAMES=<folder of lists> name
 # make soak    compare 10,000 random sequences of API calls with the plain driver  (ARGS="20000 500": others)
+# make test-gpu    run the tests on NVIDIA GPUs, without network, with the Python packages in WHEELS=.wheels
+# make bench-gpu   measure there: GPUs against the vendor's OpenCL and against programs split by hand
 # make lint    ruff, mypy and the C compiler's warnings
 # make clean   remove everything that make made
 #
@@ -19,10 +21,10 @@ CACHES := $(CURDIR)/build/test-cache
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 ARGS ?=
 
-.PHONY: help demo test bench figures cts soak lint clean install prepare
+.PHONY: help demo test bench figures test-gpu bench-gpu cts soak lint clean install prepare
 
 help:
-	@sed -n 's/^# \(make [a-z]* \)/\1/p' Makefile
+	@sed -n 's/^# \(make [a-z-]* \)/\1/p' Makefile
 
 prepare:
 	@PYTHON=$(PYTHON) tools/prepare.sh
@@ -53,6 +55,13 @@ bench: install
 
 figures: install
 	@$(PY) -m bench figures --out bench/results $(ARGS)
+
+# Not in .venv: on a GPU host without network, Python packages come from a folder (see bench/gpu_setup.sh).
+test-gpu:
+	@WHEELS=$${WHEELS:-.wheels} PYTHON=$(PYTHON) bash bench/gpu_tests.sh $${OUT:-build/gpu/results} $(ARGS)
+
+bench-gpu:
+	@WHEELS=$${WHEELS:-.wheels} PYTHON=$(PYTHON) bash bench/gpu_bench.sh $${OUT:-build/gpu/results}
 
 cts: install
 	@$(PY) tools/cts.py $(CTS) $(NAMES) $(ARGS)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import mmap
 import platform
-import subprocess
 import sys
 import threading
 import time
@@ -20,6 +19,7 @@ from typing import Any
 
 import numpy as np
 import pyopencl as cl
+from gpu_yardstick import machine
 
 from sdi.clc import compile_source, pack_hidden
 from sdi.devices.base import LocalBytes
@@ -227,35 +227,6 @@ def kernels(member: CudaDevice, queue: cl.CommandQueue | None) -> list[dict[str,
     return rows
 
 
-def launches(member: CudaDevice) -> dict[str, float]:
-    program = member.build("kernel void k(global int *a) { }", [])
-    buffer = member.allocate(64)
-    kernel = member.bind(program, "k", [buffer])
-    found: dict[str, float] = {}
-    for label, chained in (("independent", False), ("chained", True)):
-        for _ in range(2):
-            tickets: list[Ticket] = []
-            start = time.perf_counter()
-            for _ in range(5000):
-                ticket = member.launch(kernel, (1, 1, 1), (32, 1, 1), 1, tickets if chained else [])
-                tickets = [ticket]
-            issued = time.perf_counter()
-            finish(ticket)
-            found[f"{label}_issue_us"] = (issued - start) * 200
-            found[f"{label}_sustained_us"] = (time.perf_counter() - start) * 200
-    latencies = []
-    durations = []
-    for _ in range(1000):
-        start = time.perf_counter()
-        ticket = member.launch(kernel, (1, 1, 1), (32, 1, 1), 1, [])
-        finish(ticket)
-        latencies.append((time.perf_counter() - start) * 1e6)
-        durations.append((ticket.end_ns - ticket.start_ns) / 1e3)
-    found["empty_kernel_between_events_us"] = float(np.median(durations))
-    found["launch_to_done_us"] = float(np.median(latencies))
-    return found
-
-
 def copies(member: CudaDevice) -> dict[str, float]:
     nbytes = 1 << 30
     found: dict[str, float] = {}
@@ -323,17 +294,13 @@ def vendor_queue() -> cl.CommandQueue | None:
 def main() -> int:
     gpu = cuda_devices()[0]
     member = CudaDevice(gpu, 0, gpu.memory_nbytes)
-    commit = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False
-    )
     report: dict[str, Any] = {
-        "gpu": gpu.name,
-        "driver": member.facts.driver,
-        "commit": commit.stdout.strip() or (sys.argv[2] if len(sys.argv) > 2 else "unknown"),
+        **machine(),
+        "cuda": member.facts.driver,
         "python": platform.python_version(),
         "repetitions": 10,
     }
-    for part in (builds, launches, copies):
+    for part in (builds, copies):
         report[part.__name__] = part(member)
         print(part.__name__, report[part.__name__], flush=True)
     report["kernels"] = kernels(member, vendor_queue())

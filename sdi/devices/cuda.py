@@ -336,29 +336,51 @@ class CudaDevice:
 
     def upload(self, host: HostBytes, buffer: DeviceBuffer, offset: int, wait: Sequence[Ticket]) -> Ticket:
         channel, own = self._channel("up"), cast(CudaBuffer, buffer)
-        is_locked = PAGE_LOCKS.holds(host)
+
+        def part(start: int, stop: int) -> None:
+            drv.memcpy_htod_async(own.address + offset + start, host[start:stop], channel.stream)
+
         # Of so few bytes the driver takes a copy at once: those of the moment, so nothing may be missing.
         is_small = host.nbytes <= _COPIED_AT_ONCE_NBYTES and all(other.done for other in wait)
-
-        def start() -> None:
-            check_range(host.nbytes, offset, own.nbytes)
-            if not is_locked:
-                PAGE_LOCKS.copying(host)
-            drv.memcpy_htod_async(own.address + offset, host, channel.stream)
-
-        return self._lane.issue(channel, start, wait, host, is_blocking=not (is_locked or is_small))
+        is_small = is_small and PAGE_LOCKS.is_within_slab(host)
+        return self._copy_host(channel, host, own, offset, part, wait, is_small)
 
     def download(self, buffer: DeviceBuffer, offset: int, host: HostBytes, wait: Sequence[Ticket]) -> Ticket:
         channel, own = self._channel("down"), cast(CudaBuffer, buffer)
-        is_locked = PAGE_LOCKS.holds(host)
+
+        def part(start: int, stop: int) -> None:
+            drv.memcpy_dtoh_async(host[start:stop], own.address + offset + start, channel.stream)
+
+        return self._copy_host(channel, host, own, offset, part, wait, is_small=False)
+
+    def _copy_host(
+        self,
+        channel: Channel,
+        host: HostBytes,
+        buffer: CudaBuffer,
+        offset: int,
+        part: Callable[[int, int], None],
+        wait: Sequence[Ticket],
+        is_small: bool,
+    ) -> Ticket:
+        """Copies of locked memory are given to the driver at once, others by the channel's thread."""
+        parts = PAGE_LOCKS.parts(host)
+        is_locked = all(each.is_locked for each in parts)
 
         def start() -> None:
-            check_range(host.nbytes, offset, own.nbytes)
-            if not is_locked:
-                PAGE_LOCKS.copying(host)
-            drv.memcpy_dtoh_async(host, own.address + offset, channel.stream)
+            check_range(host.nbytes, offset, buffer.nbytes)
+            if is_small:
+                part(0, host.nbytes)
+                return
+            if is_locked:
+                for each in parts:
+                    part(each.start, each.stop)
+                return
+            with PAGE_LOCKS.copying(host) as now:
+                for each in now:
+                    part(each.start, each.stop)
 
-        return self._lane.issue(channel, start, wait, host, is_blocking=not is_locked)
+        return self._lane.issue(channel, start, wait, host, is_blocking=not (is_locked or is_small))
 
     def copy(
         self,

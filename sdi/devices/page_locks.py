@@ -6,13 +6,14 @@ pages back, since a locked page that is replaced would leave the driver with the
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import logging
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from sdi.errors import DeviceFailed
 
@@ -24,6 +25,22 @@ RUN_NBYTES = 1 << 30
 
 Driver = tuple[Callable[[int, int], None], Callable[[int], None]]
 """(lock address and bytes, unlock address); the first raises DeviceFailed."""
+
+
+class Part(NamedTuple):
+    """Bytes ``[start, stop)`` of a copy."""
+
+    start: int
+    stop: int
+    is_locked: bool
+
+
+class _Place(NamedTuple):
+    """Addresses of what is locked of a slab; ``run``: where what was locked with it begins."""
+
+    begin: int
+    end: int
+    run: int
 
 
 @dataclass(slots=True)
@@ -50,9 +67,10 @@ class PageLocks:
     def __init__(self, limit_nbytes: int | None = None) -> None:
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
         self._limit: Final = memory // 2 if limit_nbytes is None else limit_nbytes
-        self._changing: Final = threading.Lock()
+        self._changing: Final = threading.Condition()
         self._regions: Final[list[_Region]] = []
-        self._locked: Final[dict[int, tuple[int, int]]] = {}  # by slab: its begin and end
+        self._locked: Final[dict[int, _Place]] = {}
+        self._busy: Final[dict[int, int]] = {}  # copies under way, by slab that is not locked
         self._locked_nbytes = 0
         self._refused = False
         self._driver: Driver | None = None
@@ -79,60 +97,105 @@ class PageLocks:
             if region is None:
                 return
             self._regions.remove(region)
-            for slab, (begin, end) in list(self._locked.items()):
-                if region.begin <= begin < region.end:
+            for slab, place in list(self._locked.items()):
+                if region.begin <= place.begin < region.end:
                     del self._locked[slab]
-                    self._locked_nbytes -= end - begin
+                    self._locked_nbytes -= place.end - place.begin
             for run in region.runs:
                 assert self._driver is not None
                 self._driver[1](run)
 
+    def parts(self, host: memoryview) -> list[Part]:
+        """``host`` in parts, each locked by one call of the driver or not at all: no copy may span two."""
+        if not self._locked or host.readonly:
+            return [Part(0, host.nbytes, False)]
+        begin = ctypes.addressof(ctypes.c_char.from_buffer(host))
+        return self._parts(begin, begin + host.nbytes)
+
+    def _parts(self, begin: int, end: int) -> list[Part]:
+        found: list[Part] = []
+        run: int | None = None
+        at = begin
+        locked = self._locked.get
+        while at < end:
+            place = locked(at // SLAB_NBYTES)
+            stop = min(end, (at // SLAB_NBYTES + 1) * SLAB_NBYTES)
+            here: int | None = None
+            if place is not None:
+                if at < place.begin:
+                    stop = min(end, place.begin)
+                elif at < place.end:
+                    stop, here = min(end, place.end), place.run
+            if found and here == run:
+                found[-1] = Part(found[-1].start, stop - begin, here is not None)
+            else:
+                found.append(Part(at - begin, stop - begin, here is not None))
+            run, at = here, stop
+        return found
+
     def holds(self, host: memoryview) -> bool:
         """Whether all of ``host`` is locked."""
-        if not self._locked or host.readonly:
-            return False
+        return all(part.is_locked for part in self.parts(host))
+
+    @staticmethod
+    def is_within_slab(host: memoryview) -> bool:
+        """Whether ``host`` becomes locked as a whole, if it does."""
+        if host.readonly:
+            return True
         begin = ctypes.addressof(ctypes.c_char.from_buffer(host))
-        end = begin + host.nbytes
-        locked = self._locked
-        for slab in range(begin // SLAB_NBYTES, (end - 1) // SLAB_NBYTES + 1):
-            found = locked.get(slab)
-            if found is None or max(begin, slab * SLAB_NBYTES) < found[0]:
-                return False
-            if min(end, (slab + 1) * SLAB_NBYTES) > found[1]:
-                return False
-        return True
+        return begin // SLAB_NBYTES == (begin + host.nbytes - 1) // SLAB_NBYTES
 
-    def copying(self, host: memoryview) -> None:
-        """``host`` is about to be copied: lock those of its slabs of which half was copied by now.
+    @contextlib.contextmanager
+    def copying(self, host: memoryview) -> Iterator[list[Part]]:
+        """``host``, of which some is not locked, is copied meanwhile: its ``parts``, which stay as they are.
 
-        The first slab of a region, where many small things are, is locked at once.
+        First locks those of its slabs of which half was copied by now; at once the first slab of a region,
+        where many small things are, and all slabs of a copy as large as one.
         """
-        if host.readonly or self._driver is None or self._refused:
+        if host.readonly or self._driver is None:
+            yield [Part(0, host.nbytes, False)]
             return
         begin = ctypes.addressof(ctypes.c_char.from_buffer(host))
         end = begin + host.nbytes
         with self._changing:
-            region = self._region(begin, end)
-            if region is None:
-                return
-            due: list[int] = []
-            first = region.begin // SLAB_NBYTES
-            for slab in range(begin // SLAB_NBYTES, -(-end // SLAB_NBYTES)):
-                if slab in self._locked:
-                    continue
-                low, high = _begin(slab, region), _end(slab, region)
-                copied = region.copied.get(slab, 0) + min(end, high) - max(begin, low)
-                region.copied[slab] = copied
-                if 2 * copied >= high - low or slab == first:
-                    due.append(slab)
-            nbytes = sum(_end(slab, region) - _begin(slab, region) for slab in due)
-            if not due or self._locked_nbytes + nbytes > self._limit:
-                return
-            try:
-                self._lock(region, due)
-            except DeviceFailed as cause:
-                self._refused = True
-                _log.warning("host memory is not page-locked, copies take several times longer: %s", cause)
+            self._lock_due(begin, end)
+            parts = self._parts(begin, end)
+            slabs = [slab for slab in _slabs(begin, end) if slab not in self._locked]
+            for slab in slabs:
+                self._busy[slab] = self._busy.get(slab, 0) + 1
+        try:
+            yield parts
+        finally:
+            with self._changing:
+                for slab in slabs:
+                    self._busy[slab] -= 1
+                    if not self._busy[slab]:
+                        del self._busy[slab]
+                self._changing.notify_all()
+
+    def _lock_due(self, begin: int, end: int) -> None:
+        region = self._region(begin, end)
+        if region is None or self._refused:
+            return
+        due: list[int] = []
+        is_large = end - begin >= SLAB_NBYTES
+        for slab in _slabs(begin, end):
+            if slab in self._locked:
+                continue
+            low, high = _begin(slab, region), _end(slab, region)
+            copied = region.copied.get(slab, 0) + min(end, high) - max(begin, low)
+            region.copied[slab] = copied
+            is_first = slab == region.begin // SLAB_NBYTES
+            if (2 * copied >= high - low or is_first or is_large) and slab not in self._busy:
+                due.append(slab)
+        nbytes = sum(_end(slab, region) - _begin(slab, region) for slab in due)
+        if not due or self._locked_nbytes + nbytes > self._limit:
+            return
+        try:
+            self._lock(region, due)
+        except DeviceFailed as cause:
+            self._refused = True
+            _log.warning("host memory is not page-locked, copies take several times longer: %s", cause)
 
     def lock(self, host: memoryview) -> int:
         """Lock all of ``host`` now; its address.  Raises DeviceFailed, also outside of every region."""
@@ -142,15 +205,15 @@ class PageLocks:
             region = self._region(begin, end)
             if region is None or self._driver is None:
                 raise DeviceFailed("host", f"{host.nbytes} bytes at {begin:#x} can't be page-locked")
-            slabs = range(begin // SLAB_NBYTES, -(-end // SLAB_NBYTES))
+            slabs = _slabs(begin, end)
+            self._changing.wait_for(lambda: not any(slab in self._busy for slab in slabs))
             self._lock(region, [slab for slab in slabs if slab not in self._locked])
         return begin
 
     def unless_locked(self, address: int, nbytes: int, then: Callable[[], object]) -> bool:
         """Call ``then``, which gives pages back, if none of them is locked; whether it did."""
-        slabs = range(address // SLAB_NBYTES, -(-(address + nbytes) // SLAB_NBYTES))
         with self._changing:
-            if any(slab in self._locked for slab in slabs):
+            if any(slab in self._locked for slab in _slabs(address, address + nbytes)):
                 return False
             then()
             return True
@@ -176,7 +239,12 @@ class PageLocks:
         self._driver[0](begin, end - begin)
         region.runs.append(begin)
         self._locked_nbytes += end - begin
-        self._locked.update((slab, (_begin(slab, region), _end(slab, region))) for slab in run)
+        for slab in run:
+            self._locked[slab] = _Place(_begin(slab, region), _end(slab, region), begin)
+
+
+def _slabs(begin: int, end: int) -> range:
+    return range(begin // SLAB_NBYTES, -(-end // SLAB_NBYTES))
 
 
 def _begin(slab: int, region: _Region) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import logging
 import mmap
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -54,6 +55,15 @@ class Rig:
         return self.view[begin : begin + nbytes]
 
 
+def copy(rig: Rig, host: memoryview) -> None:
+    """A copy, whose parts are as they should be."""
+    with rig.locks.copying(host) as parts:
+        assert [part.start for part in parts] == [0, *(part.stop for part in parts[:-1])]
+        assert parts[-1].stop == host.nbytes
+        for part in parts:
+            assert rig.locks.holds(host[part.start : part.stop]) == part.is_locked
+
+
 @pytest.fixture
 def rig() -> Iterator[Rig]:
     made = Rig()
@@ -64,9 +74,9 @@ def rig() -> Iterator[Rig]:
 
 def test_a_slab_is_locked_when_half_of_it_was_copied(rig: Rig) -> None:
     part = rig.at(1, 5 * MIB, 16 * MIB)
-    rig.locks.copying(part)
+    copy(rig, part)
     assert not rig.driver.locked and not rig.locks.holds(part)
-    rig.locks.copying(part)
+    copy(rig, part)
     assert rig.driver.locked == {rig.address + MIB + SLAB_NBYTES: SLAB_NBYTES}
     assert rig.locks.holds(part)
     assert rig.locks.holds(rig.at(1, 0, SLAB_NBYTES))
@@ -75,20 +85,47 @@ def test_a_slab_is_locked_when_half_of_it_was_copied(rig: Rig) -> None:
 
 
 def test_the_first_slab_is_locked_at_once(rig: Rig) -> None:
-    rig.locks.copying(rig.at(-1, 100, 1))
+    copy(rig, rig.at(-1, 100, 1))
     assert rig.driver.locked == {rig.address: MIB}
     assert rig.locks.holds(rig.at(-1, 0, MIB))
     assert not rig.locks.holds(rig.at(-1, 0, MIB + 1))
 
 
 def test_slabs_beside_each_other_are_locked_in_one_call(rig: Rig) -> None:
-    rig.locks.copying(rig.at(0, 0, 3 * SLAB_NBYTES))
+    copy(rig, rig.at(0, 0, 3 * SLAB_NBYTES))
     assert rig.driver.locked == {rig.address + MIB: 3 * SLAB_NBYTES}
     assert rig.locks.holds(rig.at(0, 7, 3 * SLAB_NBYTES - 7))
 
 
+def test_a_copy_never_spans_what_was_locked_by_two_calls(rig: Rig) -> None:
+    copy(rig, rig.at(1, 0, SLAB_NBYTES))
+    copy(rig, rig.at(0, 0, SLAB_NBYTES))
+    copy(rig, rig.at(3, 0, SLAB_NBYTES))
+    parts = [(part.stop - part.start, part.is_locked) for part in rig.locks.parts(rig.view[100:])]
+    assert parts == [
+        (MIB - 100, False),
+        (SLAB_NBYTES, True),
+        (SLAB_NBYTES, True),
+        (SLAB_NBYTES, False),
+        (SLAB_NBYTES, True),
+    ]
+
+
+def test_nothing_is_locked_under_a_copy_that_is_under_way(rig: Rig) -> None:
+    slow = rig.at(1, 0, 4096)
+    with rig.locks.copying(slow) as parts:
+        copy(rig, rig.at(0, 0, 2 * SLAB_NBYTES))
+        assert rig.locks.holds(rig.at(0, 0, SLAB_NBYTES))
+        assert not rig.locks.holds(slow) and not parts[0].is_locked
+        locker = threading.Thread(target=lambda: rig.locks.lock(slow))
+        locker.start()
+        assert not rig.locks.holds(slow)
+    locker.join()
+    assert rig.locks.holds(slow)
+
+
 def test_locking_all_of_a_range_leaves_what_is_locked(rig: Rig) -> None:
-    rig.locks.copying(rig.at(1, 0, SLAB_NBYTES))
+    copy(rig, rig.at(1, 0, SLAB_NBYTES))
     assert rig.locks.lock(rig.view) == rig.address
     assert sum(rig.driver.locked.values()) == rig.view.nbytes
     assert rig.locks.holds(rig.view)
@@ -96,7 +133,7 @@ def test_locking_all_of_a_range_leaves_what_is_locked(rig: Rig) -> None:
 
 def test_memory_that_nobody_offered_is_never_locked(rig: Rig) -> None:
     other = memoryview(bytearray(1000))
-    rig.locks.copying(other)
+    copy(rig, other)
     assert not rig.driver.locked and not rig.locks.holds(other)
     with pytest.raises(DeviceFailed, match="can't be page-locked"):
         rig.locks.lock(other)
@@ -126,7 +163,7 @@ def test_a_refusal_is_said_once_and_copies_go_on(caplog: pytest.LogCaptureFixtur
     rig = Rig(room=SLAB_NBYTES)
     with caplog.at_level(logging.WARNING):
         for slab in (0, 1, 2):
-            rig.locks.copying(rig.at(slab, 0, SLAB_NBYTES))
+            copy(rig, rig.at(slab, 0, SLAB_NBYTES))
     assert [record.message for record in caplog.records] == [
         "host memory is not page-locked, copies take several times longer: CUDA: no room"
     ]
@@ -136,8 +173,8 @@ def test_a_refusal_is_said_once_and_copies_go_on(caplog: pytest.LogCaptureFixtur
 
 def test_no_more_is_locked_for_copies_than_the_limit_but_what_must_be_is() -> None:
     rig = Rig(limit_nbytes=SLAB_NBYTES)
-    rig.locks.copying(rig.at(0, 0, SLAB_NBYTES))
-    rig.locks.copying(rig.at(1, 0, SLAB_NBYTES))
+    copy(rig, rig.at(0, 0, SLAB_NBYTES))
+    copy(rig, rig.at(1, 0, SLAB_NBYTES))
     assert not rig.locks.holds(rig.at(1, 0, 1))
     rig.locks.lock(rig.at(1, 0, 1))
     assert rig.locks.holds(rig.at(1, 0, 1))

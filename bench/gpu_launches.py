@@ -1,0 +1,179 @@
+"""What a small launch costs: NVIDIA's OpenCL, images of 1, 2, 4 GPUs, CUDA members alone, pycuda alone.
+
+``python bench/gpu_launches.py OUT.json [--members 1 2 4]``, in the environment that ``gpu_setup.sh`` makes.
+The kernel writes one int per work-item, 16 groups of 64: the image runs a part of it on every member.
+Microseconds per launch, best of three: *sustained* from the first enqueue of many to the end of all,
+*alone* from an enqueue to the end of ``clFinish`` (median).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import struct
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+SOURCE = "kernel void touch(global int *a, int k) { a[get_global_id(0)] = k; }"
+GROUPS, LOCAL, MANY, ALONE = 16, 64, 3000, 300
+Costs = dict[str, float]
+
+
+def costs(launch: Callable[[], object], finish: Callable[[], object]) -> Costs:
+    """Sustained and alone, after a warm-up."""
+    for _ in range(300):
+        launch()
+    finish()
+    sustained = []
+    for _ in range(3):
+        start = time.perf_counter()
+        for _ in range(MANY):
+            launch()
+        finish()
+        sustained.append((time.perf_counter() - start) / MANY * 1e6)
+    alone = []
+    for _ in range(ALONE):
+        start = time.perf_counter()
+        launch()
+        finish()
+        alone.append((time.perf_counter() - start) * 1e6)
+    return {"sustained_us": min(sustained), "alone_us": statistics.median(alone)}
+
+
+def through_opencl() -> Costs:
+    """On the first OpenCL device."""
+    import pyopencl as cl
+
+    device = cl.get_platforms()[0].get_devices()[0]
+    context = cl.Context([device])
+    queue = cl.CommandQueue(context)
+    buffer = cl.Buffer(context, cl.mem_flags.READ_WRITE, 4 * GROUPS * LOCAL)
+    kernel = cl.Kernel(cl.Program(context, SOURCE).build(), "touch")
+    kernel.set_args(buffer, np.int32(7))
+    size, local = (GROUPS * LOCAL,), (LOCAL,)
+    return costs(lambda: cl.enqueue_nd_range_kernel(queue, kernel, size, local), queue.finish)
+
+
+def on_members(count: int) -> Costs:
+    """On CUDA members without a service, as it would call them: one launch on each, after the last there."""
+    from sdi.devices.cuda import CudaDevice, cuda_devices
+    from sdi.devices.ticket import Ticket
+
+    sys.setswitchinterval(1e-5)  # as the service does
+    members = [CudaDevice(gpu, k, 1 << 30) for k, gpu in enumerate(cuda_devices()[:count])]
+    bound = [
+        m.bind(m.build(SOURCE, []), "touch", [m.allocate(4 * GROUPS * LOCAL), b"\7\0\0\0"]) for m in members
+    ]
+    last: list[list[Ticket]] = [[] for _ in members]
+
+    def launch() -> None:
+        for k, member in enumerate(members):
+            last[k] = [member.launch(bound[k], (GROUPS // count, 1, 1), (LOCAL, 1, 1), 1, last[k])]
+
+    def finish() -> None:
+        for (ticket,) in last:
+            done = threading.Event()
+            ticket.when_done(lambda _, done=done: done.set())  # type: ignore[misc]
+            done.wait()
+
+    found = costs(launch, finish)
+    for member in members:
+        member.close()
+    return found
+
+
+def with_pycuda(count: int) -> Costs:
+    """The floor: the same launches by pycuda, from one thread, without events."""
+    import pycuda.driver as drv
+
+    from sdi.clc.cuda import nvrtc_options, translate
+    from sdi.devices.nvrtc import compile_text
+
+    drv.init()
+    program = translate(SOURCE, ())
+    capability = drv.Device(0).compute_capability()
+    code = compile_text(program.text, nvrtc_options((), program.contracts), capability)
+    parts = []
+    for number in range(count):
+        context = drv.Device(number).retain_primary_context()
+        context.push()
+        function = drv.module_from_buffer(code).get_function(program.kernels[0].symbol)
+        memory = drv.mem_alloc(4 * GROUPS * LOCAL)
+        block = struct.pack("<Qi4x3Q4I", int(memory), 7, 0, 0, 0, GROUPS // count, 1, 1, 1)
+        parts.append((context, function, memory, block, drv.Stream(1)))
+        drv.Context.pop()
+
+    def launch() -> None:
+        for context, function, _, block, stream in parts:
+            context.push()
+            function._launch_kernel((GROUPS // count, 1, 1), (LOCAL, 1, 1), block, 0, stream)
+            drv.Context.pop()
+
+    def finish() -> None:
+        for context, _, _, _, stream in parts:
+            context.push()
+            stream.synchronize()
+            drv.Context.pop()
+
+    return costs(launch, finish)
+
+
+def apart(what: str, count: int = 1, **environment: str) -> Costs:
+    """One measurement in a process of its own."""
+    command = [sys.executable, __file__, "-", "--part", what, "--members", str(count)]
+    done = subprocess.run(
+        command, env={**os.environ, **environment}, capture_output=True, text=True, timeout=100, check=False
+    )
+    if done.returncode:
+        print(f"{what} with {count} ended with {done.returncode}: {done.stderr[-1000:]}")
+        return {}
+    found: Costs = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def main() -> None:
+    """Measure all, print a table, store it."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--members", nargs="+", type=int, default=[1, 2, 4])
+    parser.add_argument("--part", choices=["opencl", "members", "pycuda"])
+    options = parser.parse_args()
+    if options.part is not None:
+        count = options.members[0]
+        found = {
+            "opencl": through_opencl,
+            "members": lambda: on_members(count),
+            "pycuda": lambda: with_pycuda(count),
+        }[options.part]()
+        print(json.dumps(found), flush=True)
+        os._exit(0)  # contexts are left as they are
+    from gpu_yardstick import machine
+
+    rows = {"NVIDIA's OpenCL": apart("opencl", OCL_ICD_VENDORS=os.environ["VENDORS"])}
+    for count in options.members:
+        rows[f"pycuda, {count}"] = apart("pycuda", count)
+        rows[f"members, {count}"] = apart("members", count)
+        image = {"OCL_ICD_VENDORS": os.environ["IMAGE"], "SDI_NUM_GPUS": str(count), "SDI_SPLIT": "always"}
+        rows[f"image, {count}"] = apart("opencl", **image)
+    print("| one launch, us | sustained | alone |\n|---|---|---|")
+    for label, row in rows.items():
+        print(
+            f"| {label} | "
+            + " | ".join(f"{row[k]:.1f}" if row else "" for k in ("sustained_us", "alone_us"))
+            + " |"
+        )
+    options.out.write_text(json.dumps({**machine(), "runs": rows}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,38 @@
+"""Every built-in function with every type and width compiles on CUDA members (no GPU needed).
+
+What they compute is compared with the CPU driver by ``tests/devices/test_cuda_builtins.py``.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from sdi.clc.cuda import nvrtc_options, translate
+from sdi.devices.nvrtc import NvrtcMissing, compile_text, version
+
+from .builtin_programs import groups, program
+
+GROUPS = groups()
+# Of each kind some, so that the compiler takes half a minute; a GPU host compiles and runs all.
+COMPILED = (
+    "math of float", "relations of double", "integers of char", "integers of uint", "conversions to uchar",
+    "conversions to long", "conversions to float", "swizzles of ushort", "shuffles of double", "halves",
+    "structs",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", GROUPS)
+def test_a_group_of_cases_is_translated(name: str) -> None:
+    translated = translate(program(GROUPS[name]), ())
+    assert len(translated.kernels) == len(GROUPS[name])
+
+
+@pytest.mark.parametrize("name", COMPILED)
+def test_a_group_of_cases_is_compiled(name: str) -> None:
+    try:
+        version()
+    except NvrtcMissing as missing:
+        pytest.skip(str(missing))
+    translated = translate(program(GROUPS[name]), ())
+    words = nvrtc_options((), translated.contracts)
+    assert compile_text(translated.text, (*words, "--Ofast-compile=max"), (9, 0))

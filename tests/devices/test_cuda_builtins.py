@@ -1,0 +1,104 @@
+"""What built-in functions, operators, conversions and swizzles compute on a GPU, against the CPU driver."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from sdi.devices.base import Device
+from sdi.devices.cuda import CudaDevice, cuda_devices
+from sdi.devices.opencl import OpenCLDevice, driver_devices
+from tests.clc.builtin_programs import DTYPES, ITEMS, Case, groups, inputs_of, program
+
+from .conftest import finish
+
+GROUPS = groups()
+RESULTS_PER_ITEM = 96
+
+
+@pytest.fixture(scope="module", autouse=True)
+def nothing_is_left_behind() -> Iterator[None]:
+    """No thread is left; the CUDA driver keeps descriptors for as long as the process lives."""
+    yield
+    assert not [thread.name for thread in threading.enumerate() if thread.name.startswith("sdi-")]
+
+
+@pytest.fixture(scope="module")
+def gpu() -> Iterator[Device]:
+    """A member on the first GPU."""
+    found = cuda_devices()
+    if not found:
+        pytest.skip("no CUDA GPU, or pycuda or NVRTC is not installed")
+    member = CudaDevice(found[0], 0, 1 << 30)
+    yield member
+    member.close()
+
+
+@pytest.fixture(scope="module")
+def cpu() -> Iterator[Device]:
+    """A member on the CPU driver."""
+    devices = [device for device in driver_devices() if device.kind == "cpu"]
+    if not devices:
+        pytest.skip("no OpenCL driver offers a CPU device")
+    member = OpenCLDevice(devices[0], 1, 1 << 30)
+    yield member
+    member.close()
+
+
+def results(member: Device, cases: list[Case]) -> list[np.ndarray]:
+    """What each case writes; what it leaves is 0."""
+    built = member.build(program(cases), [])
+    found = []
+    for number, case in enumerate(cases):
+        result = np.zeros(ITEMS * RESULTS_PER_ITEM, DTYPES[case.result])
+        arrays = [*inputs_of(case), result]
+        buffers = [member.allocate(array.nbytes) for array in arrays]
+        for buffer, array in zip(buffers, arrays, strict=True):
+            finish(member.upload(memoryview(array).cast("B"), buffer, 0, []))
+        bound = member.bind(built, f"k{number}", buffers)
+        ticket = member.launch(bound, (ITEMS, 1, 1), (1, 1, 1), 1, [])
+        finish(member.download(buffers[-1], 0, memoryview(result).cast("B"), [ticket]))
+        for buffer in buffers:
+            member.free(buffer)
+        found.append(result)
+    return found
+
+
+def differing(case: Case, found: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+    """Places where results differ by more than the case allows; both sides may be off by ``ulps``."""
+    if case.result == "ushort" and "half" in case.name:
+        found, wanted = found.view(np.float16), wanted.view(np.float16)
+    if found.dtype.kind != "f":
+        return np.flatnonzero(found != wanted)
+    with np.errstate(all="ignore"):
+        same = (found == wanted) | (np.isnan(found) & np.isnan(wanted))
+        if case.ulps:
+            near = np.abs(found - wanted) <= 2 * case.ulps * np.spacing(np.abs(wanted))
+            # One may overflow where the other just does not.
+            most = np.finfo(wanted.dtype).max
+            far = [np.where(np.isinf(x), np.copysign(most, x), x) for x in (found, wanted)]
+            near |= np.abs(far[0] - far[1]) <= 2 * case.ulps * np.spacing(most)
+            same |= near & ~np.isnan(found) & ~np.isnan(wanted)
+    return np.flatnonzero(~same)
+
+
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("name", GROUPS)
+def test_a_group_of_cases_computes_what_the_cpu_driver_does(gpu: Device, cpu: Device, name: str) -> None:
+    cases = GROUPS[name]
+    wrong = []
+    for case, found, wanted in zip(cases, results(gpu, cases), results(cpu, cases), strict=True):
+        places = differing(case, found, wanted)
+        assert wanted.view(np.uint8).any(), f"{case.name} writes nothing"
+        if places.size:
+            at = int(places[0])
+            item, place = divmod(at, RESULTS_PER_ITEM)
+            given = [array[16 * item + place % 16] for array in inputs_of(case)]
+            wrong.append(
+                f"{case.name}: {places.size} differ, result {place} of item {item}: {found[at]!r}, not "
+                f"{wanted[at]!r}, perhaps of {given}"
+            )
+    assert not wrong, "\n".join(wrong)
