@@ -7,8 +7,8 @@ shift
 mkdir -p "$out"
 . bench/gpu_setup.sh
 [ $# -gt 0 ] || set -- $(seq 1 $((GPUS < 4 ? GPUS : 4)))
-parallel=$("$PYTHON" -c 'import xdist' 2>/dev/null && echo -n 8)
-OCL_ICD_VENDORS=$VENDORS timeout 400 "$PYTHON" -m pytest -q ${parallel:+-n 8} -p no:benchmark -p no:cacheprovider \
+parallel=$("$PYTHON" -c 'import xdist' 2>/dev/null && nproc)
+OCL_ICD_VENDORS=$VENDORS timeout 500 "$PYTHON" -m pytest -q ${parallel:+-n $((parallel < 30 ? parallel : 30))} -p no:benchmark -p no:cacheprovider \
     tests/devices/test_cuda*.py tests/devices/test_page_locks.py tests/clc/test_cuda*.py >"$out/tests.log" 2>&1
 status=$?
 tail -n 12 "$out/tests.log"
@@ -18,6 +18,16 @@ for members in "$@"; do
         >"$out/programs$members.log" 2>&1 || status=1
     tail -n 1 "$out/programs$members.log"
 done
+# Once more with each split launch also run whole, and with a member that is late.
+if [ "$GPUS" -ge 2 ]; then
+    for how in SDI_VERIFY=1 SDI_TEST_DELAY_MEMBER=1; do
+        env OCL_TEST_PLATFORM=SDI OCL_ICD_VENDORS="$IMAGE" SDI_NUM_GPUS=2 SDI_SPLIT=always $how timeout 300 \
+            "$PYTHON" -W ignore -m tests.programs.runner --out "$WORK/programs2$how.npz" >"$out/programs2$how.log" 2>&1 ||
+            status=1
+        echo "$how: $(tail -n 1 "$out/programs2$how.log")"
+    done
+    set -- "$@" 2SDI_VERIFY=1 2SDI_TEST_DELAY_MEMBER=1
+fi
 "$PYTHON" - "$WORK" "$@" <<'PY' || status=1
 import sys
 

@@ -74,9 +74,20 @@ _CL_MATH1(tgamma, tgammaf, tgamma) _CL_MATH1(trunc, truncf, trunc)
 _CL_MATH2(atan2, atan2f, atan2) _CL_MATH2(atan2pi, _CL_ATAN2PI, _CL_ATAN2PI)
 _CL_MATH2(copysign, copysignf, copysign) _CL_MATH2(fdim, fdimf, fdim)
 _CL_MATH2(fmax, fmaxf, fmax) _CL_MATH2(fmin, fminf, fmin) _CL_MATH2(fmod, fmodf, fmod)
-_CL_MATH2(hypot, hypotf, hypot) _CL_MATH2(pow, powf, pow) _CL_MATH2(powr, powf, pow)
+_CL_MATH2(hypot, hypotf, hypot) _CL_MATH2(pow, powf, pow)
 _CL_MATH2(remainder, remainderf, remainder)
 _CL_LAST1(_cl_fmax) _CL_LAST1(_cl_fmin)
+// Source: OpenCL C 3.0 specification, section 7.5.1: a logarithm of the first is what powr is defined by.
+template<class T> _CL bool _cl_has_no_powr(T a, T b) {
+  return !(a >= (T)0) || !(b == b) || (b == (T)0 && (a == (T)0 || isinf(a))) || (a == (T)1 && isinf(b));
+}
+_CL float _cl_powr_of(float a, float b) {
+  return _cl_has_no_powr(a, b) ? __int_as_float(0x7fc00000) : powf(fabsf(a), b);
+}
+_CL double _cl_powr_of(double a, double b) {
+  return _cl_has_no_powr(a, b) ? __longlong_as_double(0x7ff8000000000000l) : pow(fabs(a), b);
+}
+_CL_MATH2(powr, _cl_powr_of, _cl_powr_of)
 #define _CL_MAXMAG(a, b) (_cl_fabs(a) > _cl_fabs(b) ? (a) : _cl_fabs(b) > _cl_fabs(a) ? (b) : _cl_fmax(a, b))
 #define _CL_MINMAG(a, b) (_cl_fabs(a) < _cl_fabs(b) ? (a) : _cl_fabs(b) < _cl_fabs(a) ? (b) : _cl_fmin(a, b))
 _CL_MATH2(maxmag, _CL_MAXMAG, _CL_MAXMAG) _CL_MATH2(minmag, _CL_MINMAG, _CL_MINMAG)
@@ -170,8 +181,21 @@ _CL double _cl_lgamma_r(double a, int *p) {
   return lgamma(a);
 }
 _CL_OUT(_cl_fract, T) _CL_OUT(_cl_frexp, int) _CL_OUT(_cl_modf, T) _CL_OUT(_cl_sincos, T) _CL_OUT(_cl_lgamma_r, int)
-_CL float _cl_remquo(float a, float b, int *p) { return remquof(a, b, p); }
-_CL double _cl_remquo(double a, double b, int *p) { return remquo(a, b, p); }
+// Seven bits of the quotient; CUDA's has three.  128 |b| is exact, and so is the remainder by it.
+_CL float _cl_remquo(float a, float b, int *p) {
+  const float x = fabsf(a), y = fabsf(b), most = 128.0f * y;
+  const float part = isinf(most) ? x : fmodf(x, most);
+  int q = (int)rintf(__fdiv_rn(part - remainderf(part, y), y)) & 127;
+  *p = (a < 0) != (b < 0) ? -q : q;
+  return remainderf(a, b);
+}
+_CL double _cl_remquo(double a, double b, int *p) {
+  const double x = fabs(a), y = fabs(b), most = 128.0 * y;
+  const double part = isinf(most) ? x : fmod(x, most);
+  int q = (int)rint((part - remainder(part, y)) / y) & 127;
+  *p = (a < 0) != (b < 0) ? -q : q;
+  return remainder(a, b);
+}
 template<class T, int N> _CL _cl_vec<T, N> _cl_remquo(_cl_vec<T, N> a, _cl_vec<T, N> b, _cl_vec<int, N> *p) {
   _CL_EACH(N) { int q; a.v[i] = _cl_remquo(a.v[i], b.v[i], &q); p->v[i] = q; }
   return a;

@@ -21,6 +21,7 @@ from functools import partial
 from typing import Final, Protocol, cast
 
 from sdi.clc.cuda import CudaKernel, CudaProgram, nvrtc_options, translate
+from sdi.devices import cuda_driver
 from sdi.devices.base import (
     BoundArgument,
     BoundKernel,
@@ -40,6 +41,16 @@ from sdi.devices.bounce import (
     download_rows_one_by_one,
     upload_rows_one_by_one,
 )
+from sdi.devices.comparing import (
+    HEADER_NBYTES,
+    KERNELS_TEXT,
+    changes_nbytes,
+    num_runs,
+    operation_number,
+    values_offset,
+)
+from sdi.devices.cuda_compare import DIFF_TEXT, GROUP_ITEMS, diff_launch
+from sdi.devices.cuda_driver import copy_host_rows, copy_peer, copy_rows
 from sdi.devices.cuda_info import CudaAttributes, device_info
 from sdi.devices.cuda_lane import Channel, CudaLane, Event, Stream
 from sdi.devices.cuda_launch import MAX_GRID_X, offsets_of, packed, parameter_block
@@ -62,6 +73,7 @@ else:
 _log = logging.getLogger(__name__)
 _SHARED_NBYTES = 48 << 10  # more must be asked for, kernel by kernel
 _NON_BLOCKING = 1
+_APPLY_ITEMS, _APPLY_GROUPS = 64, 1 << 13
 _COPIED_AT_ONCE_NBYTES = 64 << 10  # source: CUDA driver API, "API synchronization behavior"
 
 
@@ -154,25 +166,6 @@ _thread = _Thread()
 
 
 @functools.cache
-def _driver() -> ctypes.PyDLL:
-    """For calls that return at once: they keep the GIL, since getting it back costs more than they take."""
-    lib = ctypes.PyDLL("libcuda.so.1")
-    lib.cuCtxSetCurrent.argtypes = [ctypes.c_void_p]
-    address, context = ctypes.c_uint64, ctypes.c_void_p
-    lib.cuMemcpyPeerAsync.argtypes = [address, context, address, context, ctypes.c_size_t, ctypes.c_void_p]
-    return lib
-
-
-@functools.cache
-def _slow_driver() -> ctypes.CDLL:
-    """For calls that take long: without the GIL."""
-    lib = ctypes.CDLL("libcuda.so.1")
-    lib.cuMemHostRegister_v2.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_uint]
-    lib.cuMemHostUnregister.argtypes = [ctypes.c_void_p]
-    return lib
-
-
-@functools.cache
 def _primary_context(ordinal: int) -> _Context:
     """Kept for as long as the process lives: what was made in it may be destroyed late."""
     made: _Context = drv.Device(ordinal).retain_primary_context()
@@ -228,6 +221,7 @@ class CudaDevice:
             memory_nbytes=memory_nbytes,
             max_work_group_size=int.from_bytes(gpu.info[0x1004], "little"),
             info=gpu.info,
+            compares=True,
         )
         self.gpu: Final = gpu
         self._number: Final = number
@@ -240,6 +234,8 @@ class CudaDevice:
         self._handle = 0
         self._channels: dict[str, Channel] = {}
         self._linked: dict[int, bool] = {}
+        self._differ: _Module | None = None
+        self._applier: DeviceProgram | None = None
         self._lane: Final = CudaLane(self, name)
         PAGE_LOCKS.use((_register, _unregister))
 
@@ -252,7 +248,7 @@ class CudaDevice:
             if not handle:
                 self._open()
                 handle = self._handle
-            _driver().cuCtxSetCurrent(handle)
+            cuda_driver.quick().cuCtxSetCurrent(handle)
             _thread.context = handle
 
     def new_event(self) -> Event:
@@ -435,32 +431,59 @@ class CudaDevice:
                 drv.memcpy_dtod_async(to_address, from_address, nbytes, channel.stream)
             else:
                 # Not pycuda's: it dereferences the context on its own stack, which is empty on this thread.
-                status = _driver().cuMemcpyPeerAsync(
-                    to_address,
-                    self._handle,
-                    from_address,
-                    source_device._handle,
-                    nbytes,
-                    channel.stream.handle,
-                )
-                if status:
-                    raise DeviceFailed(self.facts.name, f"cuMemcpyPeerAsync failed with {status}")
+                stream = channel.stream.handle
+                copy_peer(to_address, self._handle, from_address, source_device._handle, nbytes, stream)
 
-        try:
-            self.link(source_device)
-        except drv.Error as cause:
-            _log.warning("%s: no direct link to %s: %s", self.facts.name, source_device.facts.name, cause)
+        self._links(source_device)
         return self._lane.issue(channel, start, wait)
+
+    def _links(self, other: CudaDevice) -> bool:
+        """``link``; False also where trying failed, which the log then says."""
+        try:
+            return self.link(other)
+        except drv.Error as cause:
+            self._linked[other.gpu.ordinal] = False
+            _log.warning("%s: no direct link to %s: %s", self.facts.name, other.facts.name, cause)
+            return False
 
     def upload_rows(
         self, host: HostBytes, buffer: DeviceBuffer, offset: int, rows: Rows, wait: Sequence[Ticket]
     ) -> Ticket:
-        return upload_rows_one_by_one(self, host, buffer, offset, rows, wait)
+        if not self._copies_rows(host, rows):
+            return upload_rows_one_by_one(self, host, buffer, offset, rows, wait)
+        return self._copy_host_rows(self._channel("up"), host, buffer, offset, rows, wait, to_device=True)
 
     def download_rows(
         self, buffer: DeviceBuffer, offset: int, host: HostBytes, rows: Rows, wait: Sequence[Ticket]
     ) -> Ticket:
-        return download_rows_one_by_one(self, buffer, offset, host, rows, wait)
+        if not self._copies_rows(host, rows):
+            return download_rows_one_by_one(self, buffer, offset, host, rows, wait)
+        return self._copy_host_rows(self._channel("down"), host, buffer, offset, rows, wait, to_device=False)
+
+    @staticmethod
+    def _copies_rows(host: HostBytes, rows: Rows) -> bool:
+        parts = PAGE_LOCKS.parts(host)
+        return len(parts) == 1 and parts[0].is_locked and rows.pitch <= cuda_driver.MAX_PITCH
+
+    def _copy_host_rows(
+        self,
+        channel: Channel,
+        host: HostBytes,
+        buffer: DeviceBuffer,
+        offset: int,
+        rows: Rows,
+        wait: Sequence[Ticket],
+        to_device: bool,
+    ) -> Ticket:
+        own = cast(CudaBuffer, buffer)
+        address = ctypes.addressof(ctypes.c_char.from_buffer(host))
+
+        def start() -> None:
+            check_range(rows.extent, offset, own.nbytes)
+            check_range(rows.extent, 0, host.nbytes)
+            copy_host_rows(own.address + offset, address, rows, channel.stream.handle, to_device)
+
+        return self._lane.issue(channel, start, wait, host)
 
     def peer_copy_rows(
         self,
@@ -472,15 +495,63 @@ class CudaDevice:
         rows: Rows,
         wait: Sequence[Ticket],
     ) -> Ticket:
-        return copy_rows_one_by_one(
-            self, source_device, source, source_offset, target, target_offset, rows, wait
-        )
+        is_near = isinstance(source_device, CudaDevice) and self._links(source_device)
+        if not is_near or rows.pitch > cuda_driver.MAX_PITCH:
+            return copy_rows_one_by_one(
+                self, source_device, source, source_offset, target, target_offset, rows, wait
+            )
+        channel = self._channel("peer")
+        from_, to = cast(CudaBuffer, source), cast(CudaBuffer, target)
+
+        def start() -> None:
+            check_range(rows.extent, source_offset, from_.nbytes)
+            check_range(rows.extent, target_offset, to.nbytes)
+            stream = channel.stream.handle
+            copy_rows(to.address + target_offset, from_.address + source_offset, rows, stream)
+
+        return self._lane.issue(channel, start, wait)
 
     def diff(self, comparison: Comparison, changes: DeviceBuffer, wait: Sequence[Ticket]) -> Ticket:
-        raise AssertionError("facts.compares is False")
+        channel = self._channel("done")
+        own, twin = cast(CudaBuffer, comparison.buffer), cast(CudaBuffer, comparison.twin)
+        found = cast(CudaBuffer, changes)
+
+        def start() -> None:
+            for buffer, offset in ((own, comparison.offset), (twin, comparison.twin_offset)):
+                check_range(comparison.nbytes, offset, buffer.nbytes)
+            check_range(changes_nbytes(comparison.nbytes, comparison.unit_nbytes), 0, found.nbytes)
+            function = self._comparer(comparison.unit_nbytes)
+            groups, parameters = diff_launch(comparison, own.address, twin.address, found.address)
+            drv.memset_d32_async(found.address, 0, HEADER_NBYTES // 4, channel.stream)
+            function._launch_kernel((groups, 1, 1), (GROUP_ITEMS, 1, 1), parameters, 0, channel.stream)
+
+        return self._lane.issue(channel, start, wait)
+
+    def _comparer(self, unit_nbytes: int) -> _Function:
+        """The kernel that compares units of this size; the first call compiles."""
+        if self._differ is None:
+            code = self._compiled(DIFF_TEXT, nvrtc_options((), contracts=True))
+            with self._pushed():
+                self._differ = drv.module_from_buffer(code)
+        with self._pushed():
+            return self._differ.get_function(f"sdi_diff_{unit_nbytes}")
 
     def apply(self, comparison: Comparison, changes: DeviceBuffer, wait: Sequence[Ticket]) -> Ticket:
-        raise AssertionError("facts.compares is False")
+        if self._applier is None:
+            self._applier = self.build(KERNELS_TEXT, [])
+        arguments: list[BoundArgument] = [
+            comparison.buffer,
+            struct.pack("<Q", comparison.offset),
+            comparison.twin,
+            struct.pack("<Q", comparison.twin_offset),
+            changes,
+            struct.pack("<Q", values_offset(comparison.nbytes, comparison.unit_nbytes)),
+            struct.pack("<I", 8 * comparison.smallest_nbytes),
+            struct.pack("<I", operation_number(comparison)),
+        ]
+        bound = self.bind(self._applier, f"sdi_apply_{comparison.unit_nbytes}", arguments)
+        groups = min(_APPLY_GROUPS, -(-num_runs(comparison.nbytes, comparison.unit_nbytes) // _APPLY_ITEMS))
+        return self.launch(bound, (groups, 1, 1), (_APPLY_ITEMS, 1, 1), 1, wait)
 
     def link(self, other: CudaDevice) -> bool:
         """Whether this member reads ``other``'s memory directly; tried once per pair, with a checked copy."""
@@ -558,17 +629,7 @@ class CudaDevice:
         return DeviceProgram(self._load(translate(text, options), tuple(options), is_flat=False))
 
     def _load(self, translated: CudaProgram, options: tuple[str, ...], is_flat: bool) -> _Program:
-        words = nvrtc_options(options, translated.contracts, is_flat)
-        capability = self.gpu.capability
-        try:
-            compiler = "{}.{}".format(*version())
-        except NvrtcMissing as cause:
-            raise BuildError(f"error: {cause}\n", Status.COMPILER_NOT_AVAILABLE) from cause
-        key = key_of(translated.text, "\n".join(words), "{}.{}".format(*capability), compiler)
-        code = self._cache.get(key)
-        if code is None:
-            code = compile_text(translated.text, words, capability)
-            self._cache.put(key, code)
+        code = self._compiled(translated.text, nvrtc_options(options, translated.contracts, is_flat))
         try:
             with self._pushed():
                 while self._unloaded:
@@ -581,6 +642,20 @@ class CudaDevice:
         # A module is freed only while its context is on the stack of the thread that frees it.
         weakref.finalize(program, self._unloaded.append, module).atexit = False
         return program
+
+    def _compiled(self, text: str, words: tuple[str, ...]) -> bytes:
+        """Machine code of CUDA C++ for this GPU, perhaps from the cache.  Raises BuildError."""
+        capability = self.gpu.capability
+        try:
+            compiler = "{}.{}".format(*version())
+        except NvrtcMissing as cause:
+            raise BuildError(f"error: {cause}\n", Status.COMPILER_NOT_AVAILABLE) from cause
+        key = key_of(text, "\n".join(words), "{}.{}".format(*capability), compiler)
+        code = self._cache.get(key)
+        if code is None:
+            code = compile_text(text, words, capability)
+            self._cache.put(key, code)
+        return code
 
     def kernel_facts(self, program: DeviceProgram, kernel: str) -> KernelFacts:
         function, of = self._function(cast(_Program, program), kernel), drv.function_attribute
@@ -675,8 +750,11 @@ class CudaDevice:
                 if buffer.memory is not None:
                     buffer.memory.free()
             self._buffers.clear()
+            for channel in self._channels.values():
+                channel.forget()
             self._channels.clear()
             self._lane.events.clear()
+            self._differ = self._applier = None
             self._unloaded.clear()
 
 
@@ -699,14 +777,13 @@ def _register(address: int, nbytes: int) -> None:
     """Lock host pages for all contexts.  Raises DeviceFailed."""
     portable = 1
     with _any_context():
-        status = _slow_driver().cuMemHostRegister_v2(address, nbytes, portable)
-    if status:
-        raise DeviceFailed("CUDA", f"cuMemHostRegister of {nbytes} bytes: error {status}")
+        status = cuda_driver.slow().cuMemHostRegister_v2(address, nbytes, portable)
+    cuda_driver.check(status, f"cuMemHostRegister of {nbytes} bytes")
 
 
 def _unregister(address: int) -> None:
     with _any_context():
-        _slow_driver().cuMemHostUnregister(address)
+        cuda_driver.slow().cuMemHostUnregister(address)
 
 
 @contextlib.contextmanager

@@ -107,6 +107,18 @@ _order = threading.Lock()
 """Guards who follows whom, over all CUDA members: an operation may follow one of another member."""
 
 
+class _NoStream:
+    """Stands where the stream of a closed channel was."""
+
+    handle = 0
+
+    def wait_for_event(self, event: Event) -> None:
+        raise DeviceFailed("a member", "is closed")
+
+
+_NO_STREAM = _NoStream()
+
+
 class Channel:
     """One stream with its thread.  Owned by: its lane.
 
@@ -114,7 +126,7 @@ class Channel:
     """
 
     def __init__(self, lane: CudaLane, stream: Stream, thread_name: str) -> None:
-        self.stream: Final = stream
+        self.stream = stream
         self.recording: Final = threading.Lock()
         self.issued = 0
         self.complete_to = 0
@@ -140,6 +152,10 @@ class Channel:
         if self._thread is not None:
             self._thread.join()
         self._anchor = None
+
+    def forget(self) -> None:
+        """Let the stream go, once closed: who keeps a ticket would keep it beyond its context."""
+        self.stream = _NO_STREAM
 
     def _run(self) -> None:
         self._lane.driver.enter()

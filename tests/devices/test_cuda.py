@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import mmap
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 
@@ -10,7 +12,7 @@ import numpy as np
 import pytest
 
 from sdi.clc import compile_source, pack_hidden
-from sdi.devices.base import Device, DeviceBuffer, LocalBytes
+from sdi.devices.base import Device, DeviceBuffer, LocalBytes, Rows
 from sdi.devices.cuda import CudaDevice, CudaGpu, cuda_devices, register_host, unregister_host
 from sdi.devices.opencl import OpenCLDevice, driver_devices
 from sdi.devices.page_locks import PAGE_LOCKS, SLAB_NBYTES
@@ -19,12 +21,14 @@ from sdi.errors import ClError
 from sdi.ndrange import GroupBox, NDRange
 from sdi.vmem.arena import Arena
 from tests.clc.cuda_cases import INEXACT, ITEMS, LOCAL_ITEMS, LOCAL_NBYTES, PER_ITEM, SOURCES
+from tests.devices import test_comparing, test_peer_copy
 from tests.devices import test_device as every_member
 
-from .conftest import OpenMembers, finish
+from .conftest import KINDS, OpenMembers, finish
 
 # The tests of every member run here once more, on the fixtures below.
-globals().update({name: test for name, test in vars(every_member).items() if name.startswith("test_")})
+for _tests in (every_member, test_comparing, test_peer_copy):
+    globals().update({name: test for name, test in vars(_tests).items() if name.startswith("test_")})
 host = every_member.host
 
 
@@ -46,14 +50,14 @@ def gpu() -> CudaGpu:
     return found[0]
 
 
-@pytest.fixture
-def open_members(gpu: CudaGpu) -> Iterator[OpenMembers]:
-    """Opens members that share the first GPU; closes them in reverse."""
+@pytest.fixture(params=list(KINDS))
+def open_members(request: pytest.FixtureRequest, gpu: CudaGpu) -> Iterator[OpenMembers]:
+    """Opens members that share the first GPU, wrapped in each way; closes them in reverse."""
     opened: list[Device] = []
 
     def open_(count: int) -> list[Device]:
         for number in range(len(opened), len(opened) + count):
-            opened.append(CudaDevice(gpu, number, 4 << 30))
+            opened.append(KINDS[request.param](CudaDevice(gpu, number, 4 << 30), number))
         return opened[-count:]
 
     yield open_
@@ -65,6 +69,14 @@ def open_members(gpu: CudaGpu) -> Iterator[OpenMembers]:
 def member(open_members: OpenMembers) -> Device:
     """One member."""
     return open_members(1)[0]
+
+
+@pytest.fixture
+def plain(gpu: CudaGpu) -> Iterator[Device]:
+    """One member as it is."""
+    made = CudaDevice(gpu, 0, 4 << 30)
+    yield made
+    made.close()
 
 
 @pytest.fixture(scope="module")
@@ -114,8 +126,8 @@ def run_case(member: Device, source: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 @pytest.mark.parametrize("name", SOURCES)
-def test_each_case_answers_as_on_the_cpu_driver(member: Device, cpu: Device, name: str) -> None:
-    floats, ints = run_case(member, SOURCES[name])
+def test_each_case_answers_as_on_the_cpu_driver(plain: Device, cpu: Device, name: str) -> None:
+    floats, ints = run_case(plain, SOURCES[name])
     true_floats, true_ints = run_case(cpu, SOURCES[name])
     assert floats.any() or ints.any(), "a case writes something"
     wrong = np.flatnonzero(ints != true_ints)
@@ -174,7 +186,6 @@ def test_grids_may_have_more_groups_than_cuda_allows(member: Device, groups: tup
 
 def test_members_copy_from_each_other(open_members: OpenMembers) -> None:
     first, second = open_members(2)
-    assert isinstance(first, CudaDevice) and isinstance(second, CudaDevice)
     data = np.arange(1000, dtype=np.int32)
     source, target = upload(first, data), upload(second, np.zeros(1000, np.int32))
     gate = Ticket()
@@ -271,6 +282,69 @@ def test_kernels_work_on_host_memory_that_a_member_adopted(member: Device) -> No
             member.adopt(memoryview(bytearray(4096)))
     finally:
         arena.close()
+
+
+def test_rows_are_copied_at_a_time(open_members: OpenMembers) -> None:
+    first, second = open_members(2)
+    rows = Rows(count=37, nbytes=1000, pitch=4096)
+    arena = Arena(1 << 33, 1 << 16)
+    try:
+        at = arena.allocate(1 << 20)
+        host, found = arena.view(at, 1 << 19), arena.view(at + (1 << 19), 1 << 19)
+        np.frombuffer(host, np.uint8)[:] = np.random.default_rng(2).integers(0, 256, 1 << 19, np.uint8)
+        buffers = [member.allocate(1 << 19) for member in (first, second)]
+        for turn in range(2):  # the first time the arena is not registered yet
+            for member, buffer in zip((first, second), buffers, strict=True):
+                finish(member.fill(buffer, 0, 1 << 19, bytes([turn]), []))
+            up = first.upload_rows(host[100:], buffers[0], 100, rows, [])
+            across = second.peer_copy_rows(first, buffers[0], 100, buffers[1], 300, rows, [up])
+            np.frombuffer(found, np.uint8)[:] = 9
+            finish(second.download_rows(buffers[1], 300, found[200:], rows, [across]))
+            wanted = np.full(1 << 19, 9, np.uint8)
+            whole = np.full(1 << 19, turn, np.uint8)
+            for row in range(37):
+                sent = np.frombuffer(host, np.uint8)[100 + row * 4096 :][:1000]
+                wanted[200 + row * 4096 :][:1000] = sent
+                whole[300 + row * 4096 :][:1000] = sent
+            assert (np.frombuffer(found, np.uint8) == wanted).all()
+            assert (download(second, buffers[1], whole) == whole).all()
+            finish(first.upload(host, buffers[0], 0, []))
+        del host, found
+    finally:
+        arena.close()
+
+
+_BREAKS = """
+import threading
+from sdi.devices.cuda import CudaDevice, cuda_devices
+from sdi.errors import ClError, DeviceFailed
+
+def wait(ticket):
+    done = threading.Event()
+    ticket.when_done(lambda _: done.set())
+    assert done.wait(60)
+    return ticket.error
+
+member = CudaDevice(cuda_devices()[0], 0, 1 << 30)
+source = "kernel void k(global int *a, ulong at) { *(global int *)at = *a; }"
+buffer, host = member.allocate(1 << 20), memoryview(bytearray(1 << 20))
+bound = member.bind(member.build(source, []), "k", [buffer, (64).to_bytes(8, "little")])
+broken = member.launch(bound, (1, 1, 1), (1, 1, 1), 1, [])
+after = [member.launch(bound, (1, 1, 1), (1, 1, 1), 1, [broken]), member.download(buffer, 0, host, [broken])]
+for ticket in (broken, *after):
+    assert isinstance(wait(ticket), DeviceFailed), wait(ticket)
+assert isinstance(wait(member.fill(buffer, 0, 4, b"1234", [])), DeviceFailed)
+member.close()
+print("closed")
+"""
+
+
+def test_a_kernel_that_breaks_its_gpu_fails_all_that_follows(gpu: CudaGpu) -> None:
+    del gpu  # it breaks in a process of its own
+    done = subprocess.run(
+        [sys.executable, "-c", _BREAKS], capture_output=True, text=True, check=False, timeout=100
+    )
+    assert "closed" in done.stdout, done.stderr
 
 
 def test_division_is_exact_where_the_program_asks_for_it(member: Device) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Iterator
 
@@ -67,6 +68,28 @@ def results(member: Device, cases: list[Case]) -> list[np.ndarray]:
     return found
 
 
+def references(case: Case, driver: np.ndarray) -> np.ndarray:
+    """What ``case`` should write: what the CPU driver wrote, but PoCL 5's fmod of 8 doubles is not exact."""
+    exact = {"fmod": np.fmod, "remainder": np.frompyfunc(_remainder, 2, 1)}.get(case.name)
+    if exact is None:
+        return driver
+    made = driver.copy()
+    a, b, _ = (array.reshape(ITEMS, 16) for array in inputs_of(case))
+    with np.errstate(all="ignore"):
+        values = exact(a, b).astype(driver.dtype)
+    for place in range(0, RESULTS_PER_ITEM, 16):
+        count = 15 if place == 32 else 16
+        made.reshape(ITEMS, RESULTS_PER_ITEM)[:, place : place + count] = values[:, :count]
+    return made
+
+
+def _remainder(a: float, b: float) -> float:
+    try:
+        return math.remainder(a, b)
+    except ValueError:
+        return math.nan
+
+
 def differing(case: Case, found: np.ndarray, wanted: np.ndarray) -> np.ndarray:
     """Places where results differ by more than the case allows; both sides may be off by ``ulps``."""
     if case.result == "ushort" and "half" in case.name:
@@ -90,7 +113,8 @@ def differing(case: Case, found: np.ndarray, wanted: np.ndarray) -> np.ndarray:
 def test_a_group_of_cases_computes_what_the_cpu_driver_does(gpu: Device, cpu: Device, name: str) -> None:
     cases = GROUPS[name]
     wrong = []
-    for case, found, wanted in zip(cases, results(gpu, cases), results(cpu, cases), strict=True):
+    for case, found, driver in zip(cases, results(gpu, cases), results(cpu, cases), strict=True):
+        wanted = references(case, driver)
         places = differing(case, found, wanted)
         assert wanted.view(np.uint8).any(), f"{case.name} writes nothing"
         if places.size:

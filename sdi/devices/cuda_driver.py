@@ -1,0 +1,101 @@
+"""Calls of the CUDA driver that pycuda lacks, or has only for threads with its own stack of contexts."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+
+from sdi.devices.base import Rows
+from sdi.errors import DeviceFailed
+
+_HOST, _DEVICE = 1, 2
+MAX_PITCH = (1 << 31) - 1
+"""Bytes from row to row that a copy of rows may have.  Source: CU_DEVICE_ATTRIBUTE_MAX_PITCH of all GPUs."""
+
+
+class _Copy2D(ctypes.Structure):
+    """``CUDA_MEMCPY2D``.  Source: CUDA driver API, "Data types used by CUDA driver"."""
+
+    _fields_ = [
+        ("src_x", ctypes.c_size_t),
+        ("src_y", ctypes.c_size_t),
+        ("src_type", ctypes.c_uint),
+        ("src_host", ctypes.c_void_p),
+        ("src_device", ctypes.c_uint64),
+        ("src_array", ctypes.c_void_p),
+        ("src_pitch", ctypes.c_size_t),
+        ("dst_x", ctypes.c_size_t),
+        ("dst_y", ctypes.c_size_t),
+        ("dst_type", ctypes.c_uint),
+        ("dst_host", ctypes.c_void_p),
+        ("dst_device", ctypes.c_uint64),
+        ("dst_array", ctypes.c_void_p),
+        ("dst_pitch", ctypes.c_size_t),
+        ("width", ctypes.c_size_t),
+        ("height", ctypes.c_size_t),
+    ]
+
+
+def _declared(lib: ctypes.CDLL) -> ctypes.CDLL:
+    address, handle, size = ctypes.c_uint64, ctypes.c_void_p, ctypes.c_size_t
+    lib.cuCtxSetCurrent.argtypes = [handle]
+    lib.cuMemcpyPeerAsync.argtypes = [address, handle, address, handle, size, handle]
+    lib.cuMemcpy2DAsync_v2.argtypes = [ctypes.POINTER(_Copy2D), handle]
+    lib.cuMemHostRegister_v2.argtypes = [handle, size, ctypes.c_uint]
+    lib.cuMemHostUnregister.argtypes = [handle]
+    return lib
+
+
+@functools.cache
+def quick() -> ctypes.CDLL:
+    """For calls that return at once: they keep the GIL, since getting it back costs more than they take."""
+    return _declared(ctypes.PyDLL("libcuda.so.1"))
+
+
+@functools.cache
+def slow() -> ctypes.CDLL:
+    """For calls that may block: without the GIL."""
+    return _declared(ctypes.CDLL("libcuda.so.1"))
+
+
+def check(status: int, call: str) -> None:
+    """Raise DeviceFailed unless ``status`` is 0."""
+    if status:
+        raise DeviceFailed("CUDA", f"{call} failed with {status}")
+
+
+def copy_peer(to: int, to_context: int, from_: int, from_context: int, nbytes: int, stream: int) -> None:
+    """Copy between two GPUs.  Raises DeviceFailed."""
+    check(quick().cuMemcpyPeerAsync(to, to_context, from_, from_context, nbytes, stream), "cuMemcpyPeerAsync")
+
+
+def copy_rows(to: int, from_: int, rows: Rows, stream: int) -> None:
+    """Copy rows within device memory; another GPU's must be mapped.  Raises DeviceFailed."""
+    description = _Copy2D(
+        src_type=_DEVICE,
+        src_device=from_,
+        src_pitch=rows.pitch,
+        dst_type=_DEVICE,
+        dst_device=to,
+        dst_pitch=rows.pitch,
+        width=rows.nbytes,
+        height=rows.count,
+    )
+    check(quick().cuMemcpy2DAsync_v2(description, stream), "cuMemcpy2DAsync")
+
+
+def copy_host_rows(device: int, host: int, rows: Rows, stream: int, to_device: bool) -> None:
+    """Copy rows between page-locked host memory and device memory.  Raises DeviceFailed."""
+    description = _Copy2D(
+        src_type=_HOST if to_device else _DEVICE,
+        src_host=host if to_device else None,
+        src_device=0 if to_device else device,
+        src_pitch=rows.pitch,
+        dst_type=_DEVICE if to_device else _HOST,
+        dst_host=None if to_device else host,
+        dst_device=device if to_device else 0,
+        dst_pitch=rows.pitch,
+        width=rows.nbytes,
+        height=rows.count,
+    )
+    check(quick().cuMemcpy2DAsync_v2(description, stream), "cuMemcpy2DAsync")
