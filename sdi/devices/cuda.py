@@ -54,10 +54,10 @@ from sdi.devices.cuda_driver import copy_host_rows, copy_peer, copy_rows
 from sdi.devices.cuda_info import CudaAttributes, device_info
 from sdi.devices.cuda_lane import Channel, CudaLane, Event, Stream
 from sdi.devices.cuda_launch import MAX_GRID_X, offsets_of, packed, parameter_block
-from sdi.devices.cuda_memory import CudaBuffer, Fills, check_range, fill_pattern
+from sdi.devices.cuda_memory import CudaBuffer, Fills, blocks_of, check_range, fill_pattern
 from sdi.devices.image import ImageShape, Slabs
 from sdi.devices.nvrtc import Cache, NvrtcMissing, cache_folder, compile_text, key_of, version
-from sdi.devices.page_locks import PAGE_LOCKS
+from sdi.devices.page_locks import PAGE_LOCKS, SLAB_NBYTES
 from sdi.devices.ticket import Ticket
 from sdi.errors import BuildError, ClError, DeviceFailed, Status, require
 from sdi.ndrange import Int3
@@ -172,6 +172,24 @@ def _primary_context(ordinal: int) -> _Context:
     return made
 
 
+@dataclass(slots=True, eq=False)
+class _Kept:
+    """What members on one GPU are done with, for as long as the process lives, like its context.
+
+    pycuda frees an object only where its context is on the thread's stack, and whoever keeps a ticket, an
+    exception or a kernel may let the last reference go anywhere.  ``streams`` are used again; ``modules``
+    are freed with the next build.
+    """
+
+    streams: list[Stream] = field(default_factory=list)
+    modules: list[object] = field(default_factory=list)
+
+
+@functools.cache
+def _kept(ordinal: int) -> _Kept:
+    return _Kept()
+
+
 @dataclass(slots=True, eq=False, weakref_slot=True)
 class _Program:
     """``flat``: the same, compiled for grids that are launched in x alone, once one was needed."""
@@ -228,7 +246,7 @@ class CudaDevice:
         self._cache: Final = cache if cache is not None else Cache(cache_folder())
         self._used_nbytes = 0
         self._buffers: set[CudaBuffer] = set()
-        self._unloaded: list[object] = []
+        self._kept: Final = _kept(gpu.ordinal)
         self._opening = threading.RLock()
         self._context: _Context | None = None
         self._handle = 0
@@ -285,8 +303,10 @@ class CudaDevice:
                 if channel is None:
                     with self._pushed():
                         # A closed member refuses every operation before it comes to its stream.
-                        made = None if self._lane.is_closed else drv.Stream(_NON_BLOCKING)
-                        stream = cast(Stream, made)
+                        try:
+                            stream = self._kept.streams.pop()
+                        except IndexError:
+                            stream = cast(Stream, None if self._lane.is_closed else drv.Stream(_NON_BLOCKING))
                     suffix = "done" if kind == "done" else f"{kind}-done"
                     channel = Channel(self._lane, stream, f"sdi-gpu-{self._number}-{suffix}")
                     self._channels[kind] = channel
@@ -462,8 +482,9 @@ class CudaDevice:
 
     @staticmethod
     def _copies_rows(host: HostBytes, rows: Rows) -> bool:
-        parts = PAGE_LOCKS.parts(host)
-        return len(parts) == 1 and parts[0].is_locked and rows.pitch <= cuda_driver.MAX_PITCH
+        parts = PAGE_LOCKS.parts(host[: rows.extent])
+        is_locked = all(part.is_locked for part in parts)
+        return is_locked and rows.nbytes <= SLAB_NBYTES and rows.pitch <= cuda_driver.MAX_PITCH
 
     def _copy_host_rows(
         self,
@@ -477,11 +498,13 @@ class CudaDevice:
     ) -> Ticket:
         own = cast(CudaBuffer, buffer)
         address = ctypes.addressof(ctypes.c_char.from_buffer(host))
+        blocks = blocks_of(rows, [part.stop for part in PAGE_LOCKS.parts(host[: rows.extent])])
 
         def start() -> None:
             check_range(rows.extent, offset, own.nbytes)
-            check_range(rows.extent, 0, host.nbytes)
-            copy_host_rows(own.address + offset, address, rows, channel.stream.handle, to_device)
+            stream = channel.stream.handle
+            for at, block in blocks:
+                copy_host_rows(own.address + offset + at, address + at, block, stream, to_device)
 
         return self._lane.issue(channel, start, wait, host)
 
@@ -632,15 +655,15 @@ class CudaDevice:
         code = self._compiled(translated.text, nvrtc_options(options, translated.contracts, is_flat))
         try:
             with self._pushed():
-                while self._unloaded:
-                    self._unloaded.pop()
+                while self._kept.modules:
+                    self._kept.modules.pop()
                 module = drv.module_from_buffer(code)
         except drv.Error as cause:
             raise BuildError(f"error: {cause}\n") from cause
         kernels = {kernel.name: kernel for kernel in translated.kernels}
         program = _Program(translated, options, module, kernels)
         # A module is freed only while its context is on the stack of the thread that frees it.
-        weakref.finalize(program, self._unloaded.append, module).atexit = False
+        weakref.finalize(program, self._kept.modules.append, module).atexit = False
         return program
 
     def _compiled(self, text: str, words: tuple[str, ...]) -> bytes:
@@ -750,12 +773,11 @@ class CudaDevice:
                 if buffer.memory is not None:
                     buffer.memory.free()
             self._buffers.clear()
-            for channel in self._channels.values():
-                channel.forget()
+            self._kept.streams.extend(channel.stream for channel in self._channels.values())
             self._channels.clear()
             self._lane.events.clear()
             self._differ = self._applier = None
-            self._unloaded.clear()
+            self._kept.modules.clear()
 
 
 def register_host(host: HostBytes) -> None:

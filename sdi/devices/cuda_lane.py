@@ -107,18 +107,6 @@ _order = threading.Lock()
 """Guards who follows whom, over all CUDA members: an operation may follow one of another member."""
 
 
-class _NoStream:
-    """Stands where the stream of a closed channel was."""
-
-    handle = 0
-
-    def wait_for_event(self, event: Event) -> None:
-        raise DeviceFailed("a member", "is closed")
-
-
-_NO_STREAM = _NoStream()
-
-
 class Channel:
     """One stream with its thread.  Owned by: its lane.
 
@@ -126,7 +114,7 @@ class Channel:
     """
 
     def __init__(self, lane: CudaLane, stream: Stream, thread_name: str) -> None:
-        self.stream = stream
+        self.stream: Final = stream
         self.recording: Final = threading.Lock()
         self.issued = 0
         self.complete_to = 0
@@ -152,10 +140,6 @@ class Channel:
         if self._thread is not None:
             self._thread.join()
         self._anchor = None
-
-    def forget(self) -> None:
-        """Let the stream go, once closed: who keeps a ticket would keep it beyond its context."""
-        self.stream = _NO_STREAM
 
     def _run(self) -> None:
         self._lane.driver.enter()
@@ -185,7 +169,7 @@ class Channel:
                 start_ns, end_ns = self._host_times(ticket, end)
             except Exception as cause:
                 error = DeviceFailed(self._lane.name, str(cause))
-                error.__cause__ = cause
+                error.__cause__ = cause.with_traceback(None)  # whose frames keep events and streams
         self.complete_to = max(self.complete_to, ticket.number)
         wait, ticket.wait = ticket.wait, ()
         ticket.keep = ticket.start = None
@@ -336,7 +320,7 @@ class CudaLane:
                     channel.issued = ticket.number = channel.issued + 1
             except Exception as cause:
                 error = DeviceFailed(self.name, str(cause))
-                error.__cause__ = cause
+                error.__cause__ = cause.with_traceback(None)  # whose frames keep events and streams
                 self.events.extend(event for event in (begin, end) if event is not None)
             else:
                 ticket.begin = begin

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
+
+from sdi.devices.base import Rows
 
 _SPREAD_NBYTES = 1 << 16
 
@@ -52,6 +54,27 @@ def fill_pattern(fills: Fills, address: int, nbytes: int, pattern: bytes) -> Non
         count = min(done, nbytes - done)
         fills.copy(address + done, address, count)
         done += count
+
+
+def blocks_of(rows: Rows, stops: Sequence[int]) -> list[tuple[int, Rows]]:
+    """``rows`` in blocks of rows, (offset of the first one, block), none of which goes past one of ``stops``.
+
+    ``stops``: offsets from the first row's begin, rising.  A row that one of them cuts becomes two blocks.
+    """
+    blocks: list[tuple[int, Rows]] = []
+    row = 0
+    for stop in stops:
+        whole = min(rows.count, (stop - rows.nbytes) // rows.pitch + 1)
+        if whole > row:
+            blocks.append((row * rows.pitch, Rows(whole - row, rows.nbytes, rows.pitch)))
+            row = whole
+        begin = row * rows.pitch
+        if row < rows.count and begin < stop:
+            head, tail = stop - begin, rows.nbytes - (stop - begin)
+            blocks.append((begin, Rows(1, head, rows.pitch)))
+            blocks.append((stop, Rows(1, tail, rows.pitch)))
+            row += 1
+    return blocks
 
 
 class DeviceMemory(Protocol):

@@ -10,9 +10,9 @@ import pytest
 
 from sdi.clc import compile_source, pack_hidden
 from sdi.clc.cuda import translate
-from sdi.devices.base import DeviceBuffer, LocalBytes
+from sdi.devices.base import DeviceBuffer, LocalBytes, Rows
 from sdi.devices.cuda_launch import packed, parameter_block
-from sdi.devices.cuda_memory import CudaBuffer, Fills, check_range, fill_pattern
+from sdi.devices.cuda_memory import CudaBuffer, Fills, blocks_of, check_range, fill_pattern
 from sdi.devices.nvrtc import Cache, key_of
 from sdi.ndrange import GroupBox, NDRange
 
@@ -116,6 +116,19 @@ def test_patterns_and_ranges_out_of_bounds_are_refused() -> None:
     for nbytes, offset in ((5, 4), (1, -1), (0, 9)):
         with pytest.raises(ValueError, match="of a buffer of 8 bytes"):
             check_range(nbytes, offset, 8)
+
+
+@pytest.mark.parametrize("stops", [[400], [64, 400], [65, 400], [70, 100, 130, 400], [5, 33, 399, 400]])
+def test_blocks_of_rows_are_the_rows_and_never_pass_a_stop(stops: list[int]) -> None:
+    rows = Rows(count=12, nbytes=20, pitch=32)
+    covered = []
+    for at, block in blocks_of(rows, [min(stop, rows.extent) for stop in stops]):
+        end = at + block.extent
+        assert not [stop for stop in stops if at < stop < end]
+        covered += [
+            at + row * block.pitch + byte for row in range(block.count) for byte in range(block.nbytes)
+        ]
+    assert sorted(covered) == [32 * row + byte for row in range(12) for byte in range(20)]
 
 
 def test_parameters_are_packed_as_the_kernel_declares_them() -> None:
