@@ -9,7 +9,7 @@ mkdir -p "$out"
 [ $# -gt 0 ] || set -- $(seq 1 $((GPUS < 4 ? GPUS : 4)))
 parallel=$("$PYTHON" -c 'import xdist' 2>/dev/null && nproc)
 OCL_ICD_VENDORS=$VENDORS timeout 500 "$PYTHON" -m pytest -q ${parallel:+-n $((parallel < 30 ? parallel : 30))} -p no:benchmark -p no:cacheprovider \
-    tests/devices/test_cuda*.py tests/devices/test_page_locks.py tests/clc/test_cuda*.py >"$out/tests.log" 2>&1
+    tests/devices/test_cuda.py tests/devices/test_cuda_builtins.py tests/clc/test_cuda.py tests/clc/test_cuda_compiles.py >"$out/tests.log" 2>&1
 status=$?
 tail -n 12 "$out/tests.log"
 # CUDA members have no images.

@@ -8,6 +8,7 @@ which must be empty when a thread ends, is used only around the making and freei
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import ctypes
 import functools
@@ -187,7 +188,22 @@ class _Kept:
 
 @functools.cache
 def _kept(ordinal: int) -> _Kept:
-    return _Kept()
+    made = _Kept()
+    atexit.register(_free_kept, ordinal, made)
+    return made
+
+
+def _free_kept(ordinal: int, kept: _Kept) -> None:
+    """Before the interpreter goes, when destructors would find no context."""
+    if not (kept.streams or kept.modules):
+        return
+    with contextlib.suppress(drv.Error):
+        _primary_context(ordinal).push()
+        try:
+            kept.streams.clear()
+            kept.modules.clear()
+        finally:
+            drv.Context.pop()
 
 
 @dataclass(slots=True, eq=False, weakref_slot=True)

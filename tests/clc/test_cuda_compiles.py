@@ -6,6 +6,7 @@ Needs NVRTC (the package nvidia-cuda-nvrtc) and no GPU.
 from __future__ import annotations
 
 import importlib
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -99,7 +100,19 @@ def test_every_kernel_of_tests_kernels_compiles(file: str, capability: tuple[int
     assert_parameters_lie_where_launches_put_them(program, code)
 
 
-@pytest.mark.parametrize("name", [name for name in program_names() if name not in NO_SOURCE])
+PROGRAMS = [name for name in program_names() if name not in NO_SOURCE]
+
+
+@pytest.mark.parametrize("name", [name for name in PROGRAMS if name.startswith("image_")])
+def test_a_program_with_images_is_refused_with_its_line(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    source, options = first_build(name, monkeypatch)
+    if not re.search(r"\bimage[123]d", source):
+        pytest.skip("its first build has no images")
+    with pytest.raises(BuildError, match=r"<kernel>:\d+: error: .*not supported on CUDA members"):
+        compile_boxes(source, options, CAPABILITIES[0])
+
+
+@pytest.mark.parametrize("name", [name for name in PROGRAMS if not name.startswith("image_")])
 def test_every_program_compiles(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     source, options = first_build(name, monkeypatch)
     program, code = compile_boxes(source, options, CAPABILITIES[0])
