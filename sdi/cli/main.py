@@ -105,7 +105,8 @@ def _parser() -> argparse.ArgumentParser:
         "--format",
         default="table",
         metavar="LIST",
-        help="table (on stderr), csv, json, chrome (trace.json, for ui.perfetto.dev); several with commas",
+        help="table (on stderr), csv, json, chrome (trace.json, for ui.perfetto.dev), html (report.html); "
+        "several with commas (default: table)",
     )
     profile.add_argument(
         "--compare",

@@ -8,6 +8,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable, Mapping
+from importlib.util import find_spec
 from pathlib import Path
 
 from sdi.cli.locate import image_environ
@@ -44,7 +45,18 @@ def _write_chrome(profile: Profile, _tables: Tables, folder: Path) -> None:
     (folder / "trace.json").write_text(chrome_trace(profile), encoding="utf-8")
 
 
-WRITERS: dict[str, Writer] = {"csv": _write_csv, "json": _write_json, "chrome": _write_chrome}
+def _write_html(profile: Profile, tables: Tables, folder: Path) -> None:
+    from sdi.profile.page import page
+
+    (folder / "report.html").write_text(page(profile, tables), encoding="utf-8")
+
+
+WRITERS: dict[str, Writer] = {
+    "csv": _write_csv,
+    "json": _write_json,
+    "chrome": _write_chrome,
+    "html": _write_html,
+}
 """Formats that are files."""
 
 
@@ -88,6 +100,8 @@ def _formats(text: str) -> list[str]:
     for name in found:
         if name != "table" and name not in WRITERS:
             raise BadUsage(f"--format {name}: expected some of table, {', '.join(WRITERS)}")
+    if "html" in found and find_spec("plotly") is None:
+        raise BadUsage("--format html needs plotly: pip install 'sdi[report]'")
     return found
 
 

@@ -46,7 +46,8 @@ def _aligned(head: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) 
     ]
 
 
-def _functions(rows: Sequence[FunctionRow]) -> list[list[str]]:
+def functions(rows: Sequence[FunctionRow]) -> list[list[str]]:
+    """Cells for ``FUNCTION_COLUMNS``."""
     return [
         [
             row.name,
@@ -68,10 +69,10 @@ def table_text(tables: Tables) -> str:
     if not tables.is_complete:
         lines.append("the service ended before it could write everything: the last moments are missing")
     if tables.calls:
-        lines += ["", "Host API calls:", *_aligned(FUNCTION_COLUMNS, _functions(tables.calls))]
+        lines += ["", "Host API calls:", *_aligned(FUNCTION_COLUMNS, functions(tables.calls))]
         if tables.dropped_calls:
             lines.append(f"({tables.dropped_calls} calls are counted here, but not in the trace)")
-    lines += ["", "Device commands:", *_aligned(FUNCTION_COLUMNS, _functions(tables.commands))]
+    lines += ["", "Device commands:", *_aligned(FUNCTION_COLUMNS, functions(tables.commands))]
     lines += ["", *_losses(tables)]
     for kernel in tables.kernels:
         lines += ["", *_kernel(kernel)]
@@ -207,8 +208,8 @@ def tables_csv(tables: Tables) -> dict[str, str]:
     losses = [[row.kernel, *(round(row.ns[name]) for name in CLASSES)] for row in tables.losses]
     link_head = ["kind", "source", "target", "copies", "nbytes", "ns", "gb_per_s", "percent_of_link"]
     return {
-        "calls.csv": _csv(FUNCTION_COLUMNS, _functions(tables.calls)),
-        "commands.csv": _csv(FUNCTION_COLUMNS, _functions(tables.commands)),
+        "calls.csv": _csv(FUNCTION_COLUMNS, functions(tables.calls)),
+        "commands.csv": _csv(FUNCTION_COLUMNS, functions(tables.commands)),
         "kernels.csv": _csv(kernel_head, kernels),
         "losses.csv": _csv(["kernel", *(f"{name}_ns" for name in CLASSES)], losses),
         "links.csv": _csv(link_head, links),
