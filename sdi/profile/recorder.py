@@ -14,6 +14,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -65,10 +66,14 @@ class Recorder:
         self._shapes = 0
         self._failed = False
         self._stop = threading.Event()
-        self._put(
-            ["open", {"version": VERSION, "pid": os.getpid(), "opened_ns": time.monotonic_ns(), **opening}]
-        )
-        self._file.flush()
+        opened = {"version": VERSION, "pid": os.getpid(), "opened_ns": time.monotonic_ns()}
+        try:
+            self._file.write(json.dumps(["open", {**opened, **opening}]) + "\n")
+            self._file.flush()
+        except OSError:
+            with suppress(OSError):
+                self._file.close()
+            raise
         self._thread = threading.Thread(target=self._run, name="sdi-profile", daemon=True)
         self._thread.start()
 
@@ -155,7 +160,10 @@ class Recorder:
         self._open.clear()
         self._write(True)
         self._put(["close", {"closed_ns": now_ns, **closing}])
-        self._file.close()
+        try:
+            self._file.close()
+        except OSError as error:
+            self._give_up(error)
 
     def _run(self) -> None:
         while not self._stop.wait(PERIOD_S):

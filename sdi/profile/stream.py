@@ -50,7 +50,7 @@ def read_profile(folder: Path) -> Profile:
 def read_session(path: Path) -> Session | None:
     """What one service wrote; None when it ended before its first line.  Raises ProfileError."""
     rows: dict[str, list[list[Any]]] = {}
-    opening: dict[str, Any] = {}
+    opening: dict[str, Any] | None = None
     closing: dict[str, Any] = {}
     with path.open(encoding="utf-8") as file:
         for number, line in enumerate(file, 1):
@@ -66,16 +66,23 @@ def read_session(path: Path) -> Session | None:
                     rows.setdefault(kind, []).extend(content)
             except (ValueError, TypeError) as error:
                 raise ProfileError(f"{path}, line {number}: {error}") from error
-    if not opening:
+    if opening is None:
         return None
-    if opening.get("version") != VERSION:
-        raise ProfileError(f"{path}: version {opening.get('version')}, expected {VERSION}")
+    if not isinstance(opening, dict) or opening.get("version") != VERSION:
+        raise ProfileError(f"{path}: not a profile of version {VERSION}")
+
+    try:
+        known = _session(opening, closing, rows)
+    except (TypeError, ValueError, KeyError, AttributeError) as error:
+        raise ProfileError(f"{path}: not what a service writes: {error!r}") from error
+    return known if known.is_complete else _ended(known)
+
+
+def _session(opening: dict[str, Any], closing: dict[str, Any], rows: dict[str, list[list[Any]]]) -> Session:
+    """The session of these lines.  Raises TypeError, ValueError, KeyError or AttributeError if malformed."""
 
     def of(kind: str, make: type[_T]) -> tuple[_T, ...]:
-        try:
-            return tuple([make(*row) for row in rows.get(kind, ())])
-        except TypeError as error:
-            raise ProfileError(f"{path}: a row of kind {kind}: {error}") from error
+        return tuple([make(*row) for row in rows.get(kind, ())])
 
     shapes = tuple(
         [
@@ -83,7 +90,7 @@ def read_session(path: Path) -> Session | None:
             for i, k, g, s, m, c, *rest in rows.get("shape", ())
         ]
     )
-    known = Session(
+    return Session(
         pid=opening["pid"],
         application=opening["application"],
         members=tuple(Member(**member) for member in opening["members"]),
@@ -108,7 +115,6 @@ def read_session(path: Path) -> Session | None:
             for name, one in closing.get("explained", {}).items()
         },
     )
-    return known if known.is_complete else _ended(known)
 
 
 def _ended(session: Session) -> Session:

@@ -17,6 +17,10 @@ FUNCTION_COLUMNS = (
 """The names that programs which read the tables of Intel's cliloader know, and one more."""
 
 
+WHYS_MAX = 3
+"""Reasons why a kernel ran whole that the text spells out; predicted times differ from launch to launch."""
+
+
 def size(nbytes: float) -> str:
     """1536 -> "1.5 KiB"."""
     if nbytes < 1024:
@@ -107,7 +111,9 @@ def _kernel(row: KernelRow) -> list[str]:
     ran = [f"{row.split} split" + (f" ({', '.join(row.cuts)})" if row.cuts else "")] if row.split else []
     ran += [f"{row.whole} whole"] if row.whole else []
     lines = [f"kernel {row.name}: {row.launches} launches, {', '.join(ran)}, {_ms(row.ns)} ms"]
-    lines += [f"  whole: {why}" for why in row.why_whole]
+    lines += [f"  whole: {why}" for why in row.why_whole[:WHYS_MAX]]
+    if len(row.why_whole) > WHYS_MAX:
+        lines.append(f"  whole: for {len(row.why_whole) - WHYS_MAX} more reasons")
     if row.failed:
         lines.append(f"  failed: {row.failed}")
     members = " ".join(_ms(ns) for ns in row.member_ns)
