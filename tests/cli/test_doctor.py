@@ -131,7 +131,7 @@ def test_stats_add_up_over_several_processes() -> None:
 
 
 def test_settings_without_effect_are_named_by_the_service() -> None:
-    done = sdi("run", "--", sys.executable, "-c", ADD, SDI_PROFILE="p")
+    done = sdi("run", "--", sys.executable, "-c", ADD, SDI_SERVICE="s")
     assert (done.returncode, done.stdout) == (0, "SDI True\n")
     assert "SDI_SERVICE has no effect in this version" in done.stderr
 
