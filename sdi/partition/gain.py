@@ -65,8 +65,8 @@ class Rates:
 class Way:
     """Predicted times of running a launch in some pieces, in ns.
 
-    ``run_ns``: the largest piece.  ``issue_ns``: for all pieces.  ``move_ns``: bringing what is stale now.
-    ``steady_ns``: that, when launches like this one have run this way for a while.
+    ``run_ns``: the largest piece.  ``issue_ns``: for all pieces, planning included.  ``move_ns``: bringing
+    what is stale now.  ``steady_ns``: that, when launches like this one have run this way for a while.
     """
 
     pieces: int

@@ -18,7 +18,8 @@ class Usage:
     ``shape``: parts per dimension of the cut in use, None before there is one.  ``version``: changes with it.
     ``steady_ns``: by number of pieces, the time for copies when launches had run that way for a while.
     ``decided_at``: after how many launches the cut was last chosen.  ``is_fixed``: it is not chosen again.
-    ``recheck_at``: when to look at a way that was chosen untried.
+    ``recheck_at``: when to look at a way that was chosen untried.  ``planning``: by number of pieces, the
+    time that new scalars cost in plans, and launches.
     """
 
     rates: Rates
@@ -31,6 +32,23 @@ class Usage:
     recheck_at: int = -1
     why_fewer: str = ""
     steady_ns: dict[int, float] = field(default_factory=dict)
+    planning: dict[int, tuple[float, int]] = field(default_factory=dict)
+
+    def ran(self, pieces: int) -> None:
+        """One more launch."""
+        self.launches += 1
+        spent_ns, launches = self.planning.get(pieces, (0.0, 0))
+        self.planning[pieces] = (spent_ns, launches + 1)
+
+    def planned(self, pieces: int, took_ns: float) -> None:
+        """A launch was planned in a way that had been chosen before."""
+        spent_ns, launches = self.planning.get(pieces, (0.0, 0))
+        self.planning[pieces] = (spent_ns + took_ns, launches)
+
+    def plan_ns(self, pieces: int) -> float:
+        """What planning costs per launch in so many pieces; 0 before that is known."""
+        spent_ns, launches = self.planning.get(pieces, (0.0, 0))
+        return spent_ns / max(launches, 1)
 
     def is_due(self) -> bool:
         """Whether the way these launches run is to be chosen anew."""

@@ -94,7 +94,7 @@ class Cutter:
         if pieces == usage.pieces:
             steady = moving
         run = group_ns * max(box.total_groups for box in plan.boxes)
-        return Way(pieces, run, pieces * self._piece_ns, moving, steady)
+        return Way(pieces, run, pieces * self._piece_ns + usage.plan_ns(pieces), moving, steady)
 
 
 def order(plan: LaunchPlan, links: Links) -> tuple[int, ...]:

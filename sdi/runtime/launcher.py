@@ -93,7 +93,7 @@ class Launcher:
             kernel.keep(key, binding)
         arrangement = binding.arrangement
         arrangement.launches += 1
-        arrangement.usage.launches += 1
+        arrangement.usage.ran(len(arrangement.plan.boxes))
         is_split = len(arrangement.plan.boxes) > 1
         first = 0
         if not (is_split or len(self._devices) == 1 or kernel.has_variables):
@@ -167,7 +167,10 @@ class Launcher:
             arrangement = None
         if arrangement is None:
             maps = WholeAccess(kernel.model) if is_trivial else kernel.maps
+            is_choice, start_ns = usage.shape is None or usage.is_due(), time.perf_counter_ns()
             arrangement = self._arrange(kernel, maps, ndrange, usage, values, buffers, image_nbytes)
+            if not is_choice:
+                usage.planned(len(arrangement.plan.boxes), time.perf_counter_ns() - start_ns)
             arrangement.is_gathered = is_trivial and len(self._devices) > 1
             kernel.keep_arrangement(key, arrangement)
         return Binding(arrangement, values)

@@ -111,3 +111,15 @@ def test_an_untried_way_is_looked_at_again_soon() -> None:
     usage.rates.record(2, 10.0, 10)
     usage.decide((2, 1, 1), 2, "")
     assert not usage.is_due()
+
+
+def test_planning_is_charged_to_the_way_that_needs_it() -> None:
+    usage = Usage(Rates(True))
+    assert usage.plan_ns(2) == 0
+    for _ in range(10):  # a new scalar each time, and ranges that depend on it
+        usage.planned(2, 40e6)
+        usage.ran(2)
+    for _ in range(4):
+        usage.ran(1)
+    assert usage.launches == 14
+    assert usage.plan_ns(2) == 40e6 and usage.plan_ns(1) == 0
