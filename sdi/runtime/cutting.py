@@ -19,8 +19,8 @@ from sdi.vmem.links import LATENCY_NS, Links
 SplitMode = Literal["auto", "always", "never"]
 MakePlan = Callable[[tuple[GroupBox, ...], bool], LaunchPlan]
 
-_RANGE_NS = 10_000.0
-"""What one more range costs: each is a copy of its own."""
+_RANGE_NS, _ROW_NS = 40_000.0, 300.0
+"""What one more range costs: a copy of its own, or a row more of one.  [M] CPU members, two busy cores."""
 
 
 class Cutter:
@@ -118,14 +118,18 @@ def move_ns(plan: LaunchPlan, links: Links, first: int = 0) -> float:
     for used in plan.buffers:
         for k, piece in enumerate(used.pieces):
             memory = member_memory(first + k)
-            sources: dict[int, int] = {}
+            sources: dict[int, tuple[int, int, int]] = {}
             for part, holders in used.buffer.directory.stale(memory, piece.needs):
-                source = links.nearest(memory, holders)
-                known = sources.get(source)
-                cost = links.cost_ns(source, memory, part.nbytes)
-                if known is not None:
-                    cost += _RANGE_NS - LATENCY_NS
-                sources[source] = 1
+                source, nbytes = links.nearest(memory, holders), part.stop - part.start
+                cost = links.cost_ns(source, memory, nbytes)
+                last, length, pitch = sources.get(source, (-1, 0, 0))
+                distance = part.start - last
+                if last >= 0 and length == nbytes and pitch in (0, distance):
+                    cost += _ROW_NS - LATENCY_NS  # one more row of the same copy
+                    sources[source] = (part.start, nbytes, distance)
+                else:
+                    cost += _RANGE_NS - LATENCY_NS if last >= 0 else 0.0
+                    sources[source] = (part.start, nbytes, 0)
                 sent[source] = sent.get(source, 0.0) + cost
                 received[memory] = received.get(memory, 0.0) + cost
     longest = max((*sent.values(), *received.values()), default=0.0)

@@ -6,6 +6,8 @@ are is found once (``Step``, ``Bound``) and looked up afterwards.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from sdi.clc import pack_hidden
 from sdi.devices.base import BoundArgument, LocalBytes
 from sdi.devices.image import Sampler
@@ -131,14 +133,16 @@ class Issuer:
         memory, plan = self._memory, wave.plan
         found: list[Transfer] = []
 
-        def fetch(used: BufferPlan, where: int, over: ByteRange, same_undefined: bool = False) -> None:
+        def fetch(
+            used: BufferPlan, where: int, ranges: Sequence[ByteRange], same_undefined: bool = False
+        ) -> None:
             memory.accounting.cause = used.cause
-            found.extend(memory.plan_fetch(used.buffer, where, over, same_undefined))
+            found.extend(memory.plan_fetch(used.buffer, where, ranges, same_undefined))
 
         for used in plan.buffers:
             for merged in used.merged:
                 if (used.buffer.id, merged) not in merges:
-                    fetch(used, HOST, merged.over)
+                    fetch(used, HOST, (merged.over,))
         for k, number in enumerate(wave.members):
             here = member_memory(first + number)
             for used in plan.buffers:
@@ -146,9 +150,9 @@ class Issuer:
                 if not is_mapped:
                     for merged in used.merged:
                         if k in merged.pieces:
-                            fetch(used, here, merged.over, same_undefined=True)
-                for part in used.pieces[k].needs.ranges:
-                    fetch(used, HOST if is_mapped else here, part)
+                            fetch(used, here, (merged.over,), same_undefined=True)
+                if needs := used.pieces[k].needs.ranges:
+                    fetch(used, HOST if is_mapped else here, needs)
         return found
 
     def _bound(

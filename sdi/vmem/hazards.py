@@ -15,7 +15,7 @@ from sdi.intervals import ByteRange
 
 _CELLS = 32
 """So many cells may be there before neighbours that are alike become one."""
-_RANGES_MAX = 64
+RANGES_MAX = 64
 """An access to more ranges counts as one to all that lies between them."""
 _READERS = 4
 """So many readers are kept before those that are done go."""
@@ -229,6 +229,6 @@ class Use:
 
 
 def _few(ranges: Sequence[ByteRange]) -> Sequence[ByteRange]:
-    if len(ranges) <= _RANGES_MAX:
+    if len(ranges) <= RANGES_MAX:
         return ranges
     return (ByteRange(ranges[0].start, ranges[-1].stop),)

@@ -13,22 +13,23 @@ from typing import Literal
 import numpy as np
 
 from sdi.atomics import Update
-from sdi.devices.base import Device, DeviceBuffer
+from sdi.devices.base import Device, DeviceBuffer, Rows
 from sdi.devices.join import join
 from sdi.devices.ticket import Ticket
 from sdi.errors import ClError, Status
-from sdi.intervals import ByteRange, RangeSet
+from sdi.intervals import ByteRange, RangeSet, coalesce
 from sdi.vmem.accounting import Accounting, BytesMoved
 from sdi.vmem.arena import Arena
 from sdi.vmem.buffer import Extent, ImageCopy, ImageView, VirtualBuffer
 from sdi.vmem.directory import HOST, Copy, Directory, member_memory
-from sdi.vmem.hazards import Hazards, Use
+from sdi.vmem.hazards import RANGES_MAX, Hazards, Use
 from sdi.vmem.host import HostWorker
 from sdi.vmem.images import LinearBytes, refresh, write_back
 from sdi.vmem.links import MEASURED_NBYTES, Links
 from sdi.vmem.member_merge import MemberMerges
 from sdi.vmem.merge import Bytes, MergeResult, merge_diffs, merge_updates
 from sdi.vmem.placement import Placement
+from sdi.vmem.rows import in_rows, ranges_of
 
 Coherence = Literal["lazy", "host"]
 _MERGE_TASK_NBYTES = 4 << 20
@@ -39,8 +40,9 @@ _MERGE_TASK_NBYTES = 4 << 20
 class Transfer:
     """A copy of bytes of ``buffer`` between two memories, which can be made any number of times.
 
-    ``leave``, ``arrive``: what it reads and writes there.  ``cause``: see ``Accounting``.
-    ``is_staged``: one of two that together bring bytes from a member to another through the host.
+    ``copy.over``: all of it, or from the first to the last of ``rows``.  ``leave``, ``arrive``: what it reads
+    and writes there.  ``cause``: see ``Accounting``.  ``is_staged``: one of two that together bring bytes
+    from a member to another through the host.
     """
 
     buffer: VirtualBuffer
@@ -49,6 +51,7 @@ class Transfer:
     arrive: Use
     cause: str
     is_staged: bool = False
+    rows: Rows | None = None
 
 
 def compares_faster(device: Device) -> bool:
@@ -180,36 +183,45 @@ class VirtualMemory:
 
     def fetch_host(self, buffer: VirtualBuffer, over: ByteRange) -> None:
         """Make ``over`` current in the arena; readers wait through the host's hazards."""
-        for transfer in self.plan_fetch(buffer, HOST, over, same_undefined=False):
+        for transfer in self.plan_fetch(buffer, HOST, (over,), same_undefined=False):
             self.perform(transfer)
 
     def fetch(self, buffer: VirtualBuffer, member: int, over: ByteRange, same_undefined: bool) -> None:
         """Make ``over``, which has a place on ``member``, current there, from wherever it comes soonest."""
-        for transfer in self.plan_fetch(buffer, member_memory(member), over, same_undefined):
+        for transfer in self.plan_fetch(buffer, member_memory(member), (over,), same_undefined):
             self.perform(transfer)
 
     def plan_fetch(
-        self, buffer: VirtualBuffer, memory: int, over: ByteRange, same_undefined: bool
+        self, buffer: VirtualBuffer, memory: int, ranges: Sequence[ByteRange], same_undefined: bool
     ) -> list[Transfer]:
-        """What has to be performed, in order, to make ``over`` current in ``memory``; it counts as done."""
-        directory = buffer.directory
-        if directory.is_current(memory, over):
+        """What has to be performed, in order, to make ``ranges``, which are disjoint and in order, current in
+        ``memory``; it counts as done.
+        """
+        directory, choose = buffer.directory, partial(self.links.choose, memory)
+        direct: list[Copy] = []
+        home: list[Copy] = []  # the first halves of those that are staged
+        for over in ranges:
+            if directory.is_current(memory, over):
+                continue
+            for copy in directory.read(memory, over, same_undefined, choose):
+                source, part = copy.source, copy.over
+                if HOST not in (source, memory) and self.links.through_host(source, memory, part.nbytes):
+                    directory.copied(HOST, part)
+                    home.append(Copy(source, HOST, part))
+                else:
+                    direct.append(copy)
+        if not direct and not home:
             return []
-        found: list[Transfer] = []
-        for copy in directory.read(memory, over, same_undefined, partial(self.links.choose, memory)):
-            source, part = copy.source, copy.over
-            if HOST not in (source, memory) and self.links.through_host(source, memory, part.nbytes):
-                found.append(self._transfer(buffer, Copy(source, HOST, part), True))
-                directory.copied(HOST, part)
-                found.append(self._transfer(buffer, Copy(HOST, memory, part), True))
-            else:
-                found.append(self._transfer(buffer, copy))
-        return found
+        out = [Copy(HOST, memory, over) for over in coalesce(copy.over for copy in home)]
+        return [
+            *(self._transfer(buffer, copy, rows, True) for copy, rows in (*in_rows(home), *in_rows(out))),
+            *(self._transfer(buffer, copy, rows, False) for copy, rows in in_rows(direct)),
+        ]
 
-    def _transfer(self, buffer: VirtualBuffer, copy: Copy, is_staged: bool = False) -> Transfer:
-        over = (copy.over,)
+    def _transfer(self, buffer: VirtualBuffer, copy: Copy, rows: Rows | None, is_staged: bool) -> Transfer:
+        over = ranges_of(copy.over, rows, RANGES_MAX)
         leave, arrive = buffer.hazards[copy.source].use(over, ()), buffer.hazards[copy.target].use((), over)
-        return Transfer(buffer, copy, leave, arrive, self.accounting.cause, is_staged)
+        return Transfer(buffer, copy, leave, arrive, self.accounting.cause, is_staged, rows)
 
     def perform(self, transfer: Transfer, is_repeated: bool = False) -> None:
         """Issue a copy, behind everything that conflicts with it; both places are there.
@@ -222,29 +234,37 @@ class VirtualMemory:
         transfer.leave.gather(found)
         transfer.arrive.gather(found)
         waits = list(found)
+        rows = transfer.rows
         if target == HOST:
             there, device = self.extent(buffer, source - 1), self.devices[source - 1]
             host, start = self.host_view(buffer, over), over.start - there.over.start
-            ticket = device.download(there.device_buffer, start, host, waits)
+            if rows is None:
+                ticket = device.download(there.device_buffer, start, host, waits)
+            else:
+                ticket = device.download_rows(there.device_buffer, start, host, rows, waits)
             device.flush()
         elif source == HOST:
             here, device = self.extent(buffer, target - 1), self.devices[target - 1]
             host, start = self.host_view(buffer, over), over.start - here.over.start
-            ticket = device.upload(host, here.device_buffer, start, waits)
+            if rows is None:
+                ticket = device.upload(host, here.device_buffer, start, waits)
+            else:
+                ticket = device.upload_rows(host, here.device_buffer, start, rows, waits)
         else:
             there, here = self.extent(buffer, source - 1), self.extent(buffer, target - 1)
-            ticket = self.devices[target - 1].peer_copy(
-                self.devices[source - 1],
-                there.device_buffer,
-                over.start - there.over.start,
-                here.device_buffer,
-                over.start - here.over.start,
-                over.stop - over.start,
-                waits,
-            )
+            device, other = self.devices[target - 1], self.devices[source - 1]
+            from_, to = over.start - there.over.start, over.start - here.over.start
+            if rows is None:
+                ticket = device.peer_copy(
+                    other, there.device_buffer, from_, here.device_buffer, to, over.stop - over.start, waits
+                )
+            else:
+                ticket = device.peer_copy_rows(
+                    other, there.device_buffer, from_, here.device_buffer, to, rows, waits
+                )
         transfer.leave.by(ticket)
         transfer.arrive.by(ticket)
-        nbytes = over.stop - over.start
+        nbytes = over.stop - over.start if rows is None else rows.count * rows.nbytes
         self.accounting.cause = transfer.cause
         self.accounting.copied(source, target, nbytes, ticket, transfer.is_staged)
         if nbytes >= MEASURED_NBYTES or not is_repeated:

@@ -30,6 +30,40 @@ def test_bytes_that_a_member_wrote_go_to_another_without_the_host(rig: MakeRig) 
     assert made.read(buffer) == expected
 
 
+@pytest.mark.parametrize("through_host", [False, True])
+def test_columns_move_as_rows_at_a_time(rig: MakeRig, through_host: bool) -> None:
+    made, rows, pitch, width = rig(3), 100, 64, 24
+    if through_host:
+        made.memory.links.through_host = lambda *_: True  # type: ignore[method-assign]
+    expected = bytearray(noise(rows * pitch))
+    buffer = made.buffer(bytes(expected))
+    for row in range(rows):
+        for member in (0, 1):
+            over = ByteRange(row * pitch + 8 + member * width, row * pitch + 8 + member * width + width)
+            made.wait(made.fill(member, buffer, over, bytes([1 + row % 7 + 100 * member])))
+            expected[over.start : over.stop] = bytes([1 + row % 7 + 100 * member]) * width
+    before = {ends: total.copies for ends, total in made.memory.accounting._links.items()}
+    made.fetch(buffer, 2, buffer.whole, same_undefined=False)
+    copies = {
+        ends: total.copies - before.get(ends, 0) for ends, total in made.memory.accounting._links.items()
+    }
+    direct = {(1, 3): 1, (2, 3): 1}
+    staged = {(1, 0): 1, (2, 0): 1}
+    # What the host had from the start lies between; its first and last ranges have other lengths.
+    assert {ends: n for ends, n in copies.items() if n and ends[0] != 0} == (
+        staged if through_host else direct
+    )
+    assert copies[0, 3] <= (5 if through_host else 3)
+    assert made.memory.accounting.link_nbytes(1, 0 if through_host else 3) == rows * width
+    there = bytearray(rows * pitch)
+    device = made.devices[2]
+    extent = made.memory.extent(buffer, 2)
+    waits = buffer.hazards[3].before_read(buffer.whole)
+    made.wait(device.download(extent.device_buffer, 0, memoryview(there), waits))
+    assert there == expected
+    assert made.read(buffer) == expected
+
+
 def test_bytes_that_all_want_go_along_a_tree(rig: MakeRig) -> None:
     made = rig(8)
     made.memory.links = Links(["cpu"] * 8, lambda: 0)  # as if all were issued at once
