@@ -47,8 +47,8 @@ class Cutter:
             alike = [c.boxes for c in cuts(num_groups, usage.pieces) if c.shape == usage.shape]
             found = self.best(alike or _boxes(num_groups, min(usage.pieces, most)), plan)
         elif usage.is_fixed or usage.rates.group_ns(most) is None:
-            found = self.best(_boxes(num_groups, most), plan)
-            usage.decide(shape_of(found.boxes), most, "")
+            found = self._most_that_may(num_groups, most, plan)
+            usage.decide(shape_of(found.boxes), len(found.boxes), "")
         else:
             found = self._reconsidered(usage, num_groups, most, plan)
         if found.why_whole:
@@ -68,10 +68,19 @@ class Cutter:
     def _whole(self, num_groups: Int3, plan: MakePlan) -> LaunchPlan:
         return plan((GroupBox((0, 0, 0), num_groups),), False)
 
+    def _most_that_may(self, num_groups: Int3, most: int, plan: MakePlan) -> LaunchPlan:
+        """The best plan of ``most`` pieces, or of fewer where only they may run on several members."""
+        first = found = self.best(_boxes(num_groups, most), plan)
+        for pieces in range(most - 1, 1, -1):
+            if not found.why_whole:
+                return found
+            found = self.best(_boxes(num_groups, pieces), plan)
+        return first if found.why_whole else found
+
     def _reconsidered(self, usage: Usage, num_groups: Int3, most: int, plan: MakePlan) -> LaunchPlan:
         plans = {1: self._whole(num_groups, plan)}
         plans |= {k: self.best(_boxes(num_groups, k), plan) for k in range(2, most + 1)}
-        if plans[most].why_whole:
+        if all(plans[k].why_whole for k in range(2, most + 1)):
             usage.decided_at = usage.launches
             return plans[most]
         ways = [self._way(usage, found) for found in plans.values() if not found.why_whole]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from dataclasses import replace
 from typing import cast
 
 from sdi.clc import compile_source
@@ -160,3 +161,20 @@ def test_narrow_gaps_between_rows_are_owned_and_needed() -> None:
     out = next(used for used in columns.buffers if used.buffer.id == 2)
     assert [len(piece.owns.ranges) for piece in out.pieces] == [N - 2] * 4
     assert not any(piece.needs for piece in out.pieces) and not out.merged
+
+
+def test_fewer_members_run_what_more_may_not() -> None:
+    launches = Launches("always")
+
+    def plan(boxes: tuple[GroupBox, ...], exact: bool) -> LaunchPlan:
+        made = launches.plan(boxes, exact)
+        mixed = len(boxes) > limit
+        return replace(made, buffers=tuple(replace(used, mixed=mixed) for used in made.buffers))
+
+    limit = 2
+    for _ in range(3):
+        found, why = launches.cutter.cut(launches.usage, GROUPS, plan)
+        assert len(found.boxes) == 2 and not why
+    launches, limit = Launches("always"), 1
+    found, why = launches.cutter.cut(launches.usage, GROUPS, plan)
+    assert len(found.boxes) == 1 and why
