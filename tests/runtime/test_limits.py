@@ -9,6 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from sdi.devices.discover import MemberSettings, open_members
+from tests.icd.wire_client import WireClient
 from tests.image_runs import image_environ, plain_environ, run
 
 PROGRAMS = ["conjugate_gradient", "jacobi", "matmul", "scatter", "sobel", "spmv", "transpose", "two_queues"]
@@ -41,3 +43,31 @@ def test_programs_compute_the_same_bytes_within_the_limit(
     assert max(memory["peak_nbytes"]) <= LIMIT_NBYTES
     assert memory["waves"] > 0 and memory["holds"] > 0 and memory["drops"] > 0
     assert (memory["spills"] > 0) == (coherence == "lazy")
+
+
+TRIPLE = """
+__kernel void triple(__global const int *from, __global int *to) {
+    int i = get_global_id(0);
+    to[i] = 3 * from[i] + i;
+}
+"""
+
+
+@pytest.mark.parametrize("members", [1, 3])
+def test_buffers_of_four_times_a_member_and_twice_all_members_together_are_worked_on(members: int) -> None:
+    limit = 1 << 20
+    count = max(4, members) * limit // 4  # two buffers of that: each four times a member, twice all of them
+    with WireClient(open_members(MemberSettings(count=members, memory_nbytes=limit)), "always") as client:
+        build, status, _ = client.build(TRIPLE)
+        assert status == 0
+        expected = np.arange(count, dtype=np.int32)
+        buffers = [client.buffer(expected.tobytes()), client.buffer(4 * count)]
+        for step in range(4):
+            client.launch(build, [(buffers[step % 2], 0), (buffers[1 - step % 2], 0)], [count], [64])
+            expected = 3 * expected + np.arange(count, dtype=np.int32)
+        client.finish()
+        memory = client.session._memory
+        assert np.array_equal(np.frombuffer(client.read(buffers[0], 4 * count), np.int32), expected)
+        assert max(memory.accounting.peak_nbytes) <= limit
+        assert memory.accounting.events.waves > 0 and memory.accounting.events.spills > 0
+        del memory
