@@ -9,6 +9,10 @@ from sdi.partition.gain import RECONSIDER, Rates
 
 _TRIAL = 4
 """Launches after which an untried way is compared with what was known before."""
+_GATHER_AFTER = 8
+"""Launches on one member after which all of the data may as well be there."""
+_SETTLED = 64
+"""A way that is taken over counts as having run so often: it is looked at more seldom."""
 
 
 @dataclass(slots=True)
@@ -19,7 +23,7 @@ class Usage:
     ``steady_ns``: by number of pieces, the time for copies when launches had run that way for a while.
     ``decided_at``: after how many launches the cut was last chosen.  ``is_fixed``: it is not chosen again.
     ``recheck_at``: when to look at a way that was chosen untried.  ``planning``: by number of pieces, the
-    time that new scalars cost in plans, and launches.
+    time that new scalars cost in plans, and launches.  ``has_gathered``: see ``may_gather``.
     """
 
     rates: Rates
@@ -33,6 +37,20 @@ class Usage:
     why_fewer: str = ""
     steady_ns: dict[int, float] = field(default_factory=dict)
     planning: dict[int, tuple[float, int]] = field(default_factory=dict)
+    has_gathered: bool = False
+
+    def begin_like(self, other: Usage, is_smaller: bool) -> None:
+        """Take over what was measured of other launches of the same kernel.
+
+        What one member runs best stays there when it gets smaller (a loop that works on less each time).
+        """
+        if self.is_fixed or other.is_fixed:
+            return
+        self.rates.measured.update(other.rates.measured)
+        self.planning.update(other.planning)
+        if is_smaller and other.pieces == 1 and other.shape is not None:
+            self.launches = _SETTLED
+            self.decide(other.shape, 1, other.why_fewer)
 
     def ran(self, pieces: int) -> None:
         """One more launch."""
@@ -55,6 +73,14 @@ class Usage:
         if self.is_fixed or self.decided_at == self.launches:
             return False
         return self.launches in RECONSIDER or self.launches == self.recheck_at
+
+    def may_gather(self) -> bool:
+        """Whether to bring all of the buffers to the one member that runs these launches, needed or not.
+
+        Afterwards launches there need no ranges.  Once only: where other kernels spread the data again, each
+        launch gets what it needs.
+        """
+        return not self.has_gathered and self.launches - self.decided_at >= _GATHER_AFTER
 
     def is_sampled(self) -> bool:
         """Whether to measure the next launch: the first ones of a way, then now and then."""

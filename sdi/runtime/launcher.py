@@ -151,7 +151,11 @@ class Launcher:
         needed = sum(buffer.nbytes + GRANULE_NBYTES for buffer in buffers.values()) + image_nbytes
         is_trivial = needed <= capacity and (
             len(self._devices) == 1
-            or (usage.pieces == 1 and not usage.is_due() and self._are_gathered(buffers.values()))
+            or (
+                usage.pieces == 1
+                and not usage.is_due()
+                and (usage.may_gather() or self._are_gathered(buffers.values()))
+            )
         )
         shaping = frozenset() if is_trivial else kernel.shaping
         shape = tuple(
@@ -167,6 +171,7 @@ class Launcher:
             arrangement = None
         if arrangement is None:
             maps = WholeAccess(kernel.model) if is_trivial else kernel.maps
+            usage.has_gathered |= is_trivial
             is_choice, start_ns = usage.shape is None or usage.is_due(), time.perf_counter_ns()
             arrangement = self._arrange(kernel, maps, ndrange, usage, values, buffers, image_nbytes)
             if not is_choice:

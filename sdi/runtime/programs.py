@@ -95,6 +95,7 @@ class Kernel:
         self._bindings: OrderedDict[BindingKey, Binding] = OrderedDict()
         self._arrangements: OrderedDict[ArrangementKey, Arrangement] = OrderedDict()
         self._usages: OrderedDict[UsageKey, Usage] = OrderedDict()
+        self._last_usage: tuple[UsageKey, Usage] | None = None
 
     def find(self, key: BindingKey) -> Binding | None:
         """The binding for ``key``, now the most recently used."""
@@ -143,8 +144,11 @@ class Kernel:
         found = self._usages.get(key)
         if found is None:
             found = self._usages[key] = new()
+            if self._last_usage is not None:
+                found.begin_like(self._last_usage[1], is_smaller=key[1] < self._last_usage[0][1])
             if len(self._usages) > BINDINGS_MAX:
                 self._usages.popitem(last=False)
+        self._last_usage = (key, found)
         self._usages.move_to_end(key)
         return found
 

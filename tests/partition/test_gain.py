@@ -123,3 +123,17 @@ def test_planning_is_charged_to_the_way_that_needs_it() -> None:
         usage.ran(1)
     assert usage.launches == 14
     assert usage.plan_ns(2) == 40e6 and usage.plan_ns(1) == 0
+
+
+def test_launches_that_get_smaller_begin_where_larger_ones_ended() -> None:
+    large = Usage(Rates(True, {1: 10.0, 3: 30.0}), launches=40)
+    large.planned(3, 1e6)
+    large.decide((1, 1, 1), 1, "too little for three")
+    smaller, larger = Usage(Rates(True)), Usage(Rates(True))
+    smaller.begin_like(large, is_smaller=True)
+    assert (smaller.pieces, smaller.why_fewer) == (1, "too little for three") and not smaller.is_due()
+    larger.begin_like(large, is_smaller=False)
+    assert larger.pieces == 0 and larger.rates.measured == {1: 10.0, 3: 30.0} and larger.plan_ns(3) == 1e6
+    fixed = Usage(Rates(True), is_fixed=True)
+    fixed.begin_like(large, is_smaller=True)
+    assert fixed.pieces == 0 and not fixed.rates.measured

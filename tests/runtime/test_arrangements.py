@@ -11,6 +11,8 @@ import pytest
 
 from sdi.devices.discover import MemberSettings, open_members
 from sdi.icd.wire import Op
+from sdi.partition.gain import Rates
+from sdi.partition.usage import Usage
 from sdi.runtime.programs import Kernel
 from tests.icd.wire_client import WireClient
 
@@ -77,3 +79,14 @@ def test_a_released_buffer_takes_its_plans_along(serve: Serve, members: int) -> 
         client.send(Op.RELEASE_BUFFER, a)
         client.finish()
     assert not kernel._bindings and not kernel._arrangements
+
+
+def test_data_of_launches_that_one_member_runs_are_gathered_there_once() -> None:
+    usage = Usage(Rates(True, {1: 1.0, 3: 1.0}))
+    usage.decide((1, 1, 1), 1, "too little")
+    assert not usage.may_gather()
+    for _ in range(8):
+        usage.ran(1)
+    assert usage.may_gather()
+    usage.has_gathered = True
+    assert not usage.may_gather()
