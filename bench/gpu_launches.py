@@ -66,7 +66,8 @@ def through_opencl() -> Costs:
 
 def on_members(count: int) -> Costs:
     """On CUDA members without a service, as it would call them: one launch on each, after the last there."""
-    from sdi.devices.cuda import CudaDevice, cuda_devices
+    from sdi.devices.cuda import CudaDevice
+    from sdi.devices.cuda_gpu import cuda_devices
     from sdi.devices.ticket import Ticket
 
     sys.setswitchinterval(1e-5)  # as the service does

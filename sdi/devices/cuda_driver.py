@@ -1,4 +1,7 @@
-"""Calls of the CUDA driver that pycuda lacks, or has only for threads with its own stack of contexts."""
+"""The CUDA driver: pycuda, and calls that it lacks or has only for threads with its own stack of contexts.
+
+``drv``: pycuda's module, None where it is missing.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,26 @@ import functools
 
 from sdi.devices.base import Rows
 from sdi.errors import DeviceFailed
+
+try:
+    import pycuda.driver as drv
+except (ImportError, OSError) as _missing:
+    drv = None
+    _why_missing: Exception | None = _missing
+else:
+    _why_missing = None
+
+__all__ = [
+    "MAX_PITCH",
+    "check",
+    "copy_host_rows",
+    "copy_peer",
+    "copy_rows",
+    "drv",
+    "quick",
+    "slow",
+    "why_missing",
+]
 
 _HOST, _DEVICE = 1, 2
 MAX_PITCH = (1 << 31) - 1
@@ -34,6 +57,11 @@ class _Copy2D(ctypes.Structure):
         ("width", ctypes.c_size_t),
         ("height", ctypes.c_size_t),
     ]
+
+
+def why_missing() -> Exception | None:
+    """Why there is no ``drv``."""
+    return _why_missing
 
 
 def _declared(lib: ctypes.CDLL) -> ctypes.CDLL:

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sdi.devices.base import Device
-from sdi.devices.cuda import CudaDevice, CudaGpu, cuda_devices
+from sdi.devices.cuda import CudaDevice
+from sdi.devices.cuda_gpu import CudaGpu, cuda_devices
 from sdi.devices.delayed import DelayedDevice
 from sdi.devices.faulty import FaultyDevice
 from sdi.devices.opencl import DriverDevice, OpenCLDevice, driver_devices

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from sdi.devices.base import Device
-from sdi.devices.cuda import CudaDevice, cuda_devices
+from sdi.devices.cuda import CudaDevice
+from sdi.devices.cuda_gpu import cuda_devices
 from sdi.devices.opencl import OpenCLDevice, driver_devices
 from tests.clc.builtin_programs import DTYPES, ITEMS, Case, groups, inputs_of, program
 

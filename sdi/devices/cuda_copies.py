@@ -1,0 +1,145 @@
+"""What copies and fills of CUDA members give to the driver, each as what a lane starts when its turn comes.
+
+Every function answers with a ``Start``; it checks its ranges when it is called.  Raises ValueError,
+DeviceFailed and pycuda's errors then.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+
+from sdi.devices import cuda_driver
+from sdi.devices.base import HostBytes, Rows
+from sdi.devices.cuda_context import CudaContext
+from sdi.devices.cuda_driver import copy_host_rows, copy_peer, copy_rows, drv
+from sdi.devices.cuda_lane import Stream
+from sdi.devices.cuda_memory import CudaBuffer, Fills, blocks_of, check_range, fill_pattern
+from sdi.devices.page_locks import PAGE_LOCKS, SLAB_NBYTES
+
+Start = Callable[[], None]
+Place = tuple[CudaBuffer, int]
+"""A buffer and the offset there."""
+
+COPIED_AT_ONCE_NBYTES = 64 << 10
+"""So few bytes the driver copies at once.  Source: CUDA driver API, "API synchronization behavior"."""
+
+
+def host_copy(
+    host: HostBytes, place: Place, stream: Stream, to_device: bool, is_at_once: bool
+) -> tuple[Start, bool]:
+    """(start, whether it blocks): copies of locked memory are given to the driver, others block meanwhile.
+
+    ``is_at_once``: the driver takes a copy of the bytes.
+    """
+    buffer, offset = place
+    parts = PAGE_LOCKS.parts(host)
+    is_locked = all(each.is_locked for each in parts)
+
+    def part(start: int, stop: int) -> None:
+        if to_device:
+            drv.memcpy_htod_async(buffer.address + offset + start, host[start:stop], stream)
+        else:
+            drv.memcpy_dtoh_async(host[start:stop], buffer.address + offset + start, stream)
+
+    def start() -> None:
+        check_range(host.nbytes, offset, buffer.nbytes)
+        if is_at_once:
+            part(0, host.nbytes)
+            return
+        if is_locked:
+            for each in parts:
+                part(each.start, each.stop)
+            return
+        with PAGE_LOCKS.copying(host) as now:
+            for each in now:
+                part(each.start, each.stop)
+
+    return start, not (is_locked or is_at_once)
+
+
+def has_host_rows(host: HostBytes, rows: Rows) -> bool:
+    """Whether ``host_rows`` can copy them."""
+    parts = PAGE_LOCKS.parts(host[: rows.extent])
+    is_locked = all(part.is_locked for part in parts)
+    return is_locked and rows.nbytes <= SLAB_NBYTES and rows.pitch <= cuda_driver.MAX_PITCH
+
+
+def host_rows(host: HostBytes, place: Place, rows: Rows, stream: Stream, to_device: bool) -> Start:
+    """Rows of page-locked memory."""
+    buffer, offset = place
+    address = ctypes.addressof(ctypes.c_char.from_buffer(host))
+    blocks = blocks_of(rows, [part.stop for part in PAGE_LOCKS.parts(host[: rows.extent])])
+
+    def start() -> None:
+        check_range(rows.extent, offset, buffer.nbytes)
+        for at, block in blocks:
+            copy_host_rows(buffer.address + offset + at, address + at, block, stream.handle, to_device)
+
+    return start
+
+
+def own_copy(source: Place, target: Place, nbytes: int, stream: Stream) -> Start:
+    """Within one member."""
+    (from_, source_offset), (to, target_offset) = source, target
+
+    def start() -> None:
+        check_range(nbytes, source_offset, from_.nbytes)
+        check_range(nbytes, target_offset, to.nbytes)
+        if from_ is to and abs(source_offset - target_offset) < nbytes:
+            raise ValueError(f"{nbytes} bytes at {source_offset} and at {target_offset} overlap")
+        drv.memcpy_dtod_async(to.address + target_offset, from_.address + source_offset, nbytes, stream)
+
+    return start
+
+
+def peer_copy(
+    source: Place, target: Place, nbytes: int, contexts: tuple[CudaContext, CudaContext], stream: Stream
+) -> Start:
+    """From one member to another; ``contexts``: of source and target."""
+    (from_, source_offset), (to, target_offset) = source, target
+    there, here = contexts
+
+    def start() -> None:
+        check_range(nbytes, source_offset, from_.nbytes)
+        check_range(nbytes, target_offset, to.nbytes)
+        to_address, from_address = to.address + target_offset, from_.address + source_offset
+        if here.open() is there.open():
+            drv.memcpy_dtod_async(to_address, from_address, nbytes, stream)
+        else:
+            # Not pycuda's: it dereferences the context on its own stack, which is empty on this thread.
+            copy_peer(to_address, here.handle, from_address, there.handle, nbytes, stream.handle)
+
+    return start
+
+
+def peer_rows(source: Place, target: Place, rows: Rows, stream: Stream) -> Start:
+    """Rows of another member whose memory this one reads directly."""
+    (from_, source_offset), (to, target_offset) = source, target
+
+    def start() -> None:
+        check_range(rows.extent, source_offset, from_.nbytes)
+        check_range(rows.extent, target_offset, to.nbytes)
+        copy_rows(to.address + target_offset, from_.address + source_offset, rows, stream.handle)
+
+    return start
+
+
+def fill(place: Place, nbytes: int, pattern: bytes, stream: Stream) -> Start:
+    """Repeat ``pattern``."""
+    buffer, offset = place
+
+    def start() -> None:
+        check_range(nbytes, offset, buffer.nbytes)
+        fills = Fills(
+            lambda at, value, count: drv.memset_d8_async(at, value, count, stream),
+            lambda at, value, count: drv.memset_d16_async(at, value, count, stream),
+            lambda at, value, count: drv.memset_d32_async(at, value, count, stream),
+            lambda at, pitch, value, width, height: drv.memset_d2d32_async(
+                at, pitch, value, width, height, stream
+            ),
+            lambda to, from_, count: drv.memcpy_dtod_async(to, from_, count, stream),
+        )
+        fill_pattern(fills, buffer.address + offset, nbytes, pattern)
+
+    return start

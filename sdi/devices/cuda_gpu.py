@@ -1,0 +1,77 @@
+"""The GPUs that the CUDA driver shows."""
+
+from __future__ import annotations
+
+import logging
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from sdi.devices.cuda_driver import drv, why_missing
+from sdi.devices.cuda_info import CudaAttributes, device_info
+from sdi.devices.nvrtc import NvrtcMissing, version
+
+_log = logging.getLogger(__name__)
+SHARED_NBYTES = 48 << 10
+"""Shared memory of a work-group; more must be asked for, kernel by kernel."""
+
+
+@dataclass(frozen=True, slots=True)
+class CudaGpu:
+    """A GPU that the CUDA driver shows.  ``unit`` is that of the same GPU in an OpenCL driver."""
+
+    ordinal: int
+    name: str
+    unit: str
+    memory_nbytes: int
+    capability: tuple[int, int]
+    info: Mapping[int, bytes] = field(repr=False)
+    platform: str = "CUDA"
+    kind: str = "gpu"
+
+
+def cuda_devices() -> list[CudaGpu]:
+    """The GPUs that CUDA_VISIBLE_DEVICES leaves; none without pycuda, a driver and NVRTC (see the log)."""
+    if drv is None:
+        _log.info("no CUDA members: %s", why_missing())
+        return []
+    try:
+        drv.init()
+        version()
+        return [_gpu(ordinal) for ordinal in range(drv.Device.count())]
+    except (drv.Error, NvrtcMissing) as cause:
+        _log.info("no CUDA members: %s", cause)
+        return []
+
+
+def _gpu(ordinal: int) -> CudaGpu:
+    device, of = drv.Device(ordinal), drv.device_attribute
+    domain, bus, slot = device.pci_bus_id().replace(".", ":").split(":")[:3]
+    unit = "pci " + struct.pack("<4I", int(domain, 16), int(bus, 16), int(slot, 16), 0).hex()
+    major, minor = divmod(drv.get_driver_version(), 1000)
+
+    def attribute(name: str, default: int = 0) -> int:
+        wanted = getattr(of, name, None)
+        return int(device.get_attribute(wanted)) if wanted is not None else default
+
+    attributes = CudaAttributes(
+        name=device.name(),
+        driver=f"CUDA {major}.{minor // 10}",
+        memory_nbytes=device.total_memory(),
+        compute_units=attribute("MULTIPROCESSOR_COUNT"),
+        clock_khz=attribute("CLOCK_RATE"),
+        max_threads=attribute("MAX_THREADS_PER_BLOCK"),
+        max_block=(
+            attribute("MAX_BLOCK_DIM_X"),
+            attribute("MAX_BLOCK_DIM_Y"),
+            attribute("MAX_BLOCK_DIM_Z"),
+        ),
+        shared_nbytes=SHARED_NBYTES,
+        constant_nbytes=attribute("TOTAL_CONSTANT_MEMORY", 64 << 10),
+        cache_nbytes=attribute("L2_CACHE_SIZE"),
+        has_ecc=bool(attribute("ECC_ENABLED")),
+    )
+    info = device_info(attributes)
+    return CudaGpu(
+        ordinal, attributes.name, unit, attributes.memory_nbytes, device.compute_capability(), info
+    )

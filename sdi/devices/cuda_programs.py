@@ -1,0 +1,192 @@
+"""Programs of a CUDA member: translated, compiled or from the cache, loaded, bound, ready to launch."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final, Protocol
+
+from sdi.clc.cuda import CudaKernel, CudaProgram, nvrtc_options, translate
+from sdi.devices.base import BoundArgument, KernelFacts
+from sdi.devices.cuda_compare import DIFF_TEXT
+from sdi.devices.cuda_context import CudaContext
+from sdi.devices.cuda_driver import drv
+from sdi.devices.cuda_gpu import SHARED_NBYTES
+from sdi.devices.cuda_lane import Stream
+from sdi.devices.cuda_launch import MAX_GRID_X, Offsets, offsets_of, packed, parameter_block
+from sdi.devices.nvrtc import Cache, NvrtcMissing, compile_text, key_of, version
+from sdi.errors import BuildError, ClError, DeviceFailed, Status
+from sdi.ndrange import Int3
+
+
+class Module(Protocol):
+    """Loaded code."""
+
+    def get_function(self, name: str) -> Function: ...
+
+
+class Function(Protocol):
+    """A kernel of loaded code."""
+
+    def get_attribute(self, attribute: object) -> int: ...
+    def set_attribute(self, attribute: object, value: int) -> None: ...
+    def _launch_kernel(
+        self, grid: Int3, block: Int3, parameters: bytes, shared_nbytes: int, stream: object
+    ) -> None: ...
+
+
+@dataclass(slots=True, eq=False, weakref_slot=True)
+class Program:
+    """``flat``: the same, compiled for grids that are launched in x alone, once one was needed."""
+
+    translated: CudaProgram
+    options: tuple[str, ...]
+    module: Module
+    kernels: dict[str, CudaKernel]
+    functions: dict[str, Function] = field(default_factory=dict)
+    flat: Program | None = None
+
+
+Start = Callable[[], None]
+
+
+@dataclass(slots=True, eq=False)
+class Bound:
+    """``parameters``: the block, less the grid at its end; ``offsets``: of groups and of global ids.
+
+    ``error``: why it can't be launched.  ``last``: key and start of the last launch.
+    """
+
+    program: Program
+    kernel: str
+    parameters: bytes
+    shared_nbytes: int
+    offsets: Offsets
+    error: Exception | None = None
+    last: tuple[tuple[Int3, Int3, int], Start] | None = None
+
+
+class CudaPrograms:
+    """What one member, ``name``, has built.  Building blocks; the rest is quick."""
+
+    def __init__(self, context: CudaContext, capability: tuple[int, int], cache: Cache, name: str) -> None:
+        self._context: Final = context
+        self._capability: Final = capability
+        self._cache: Final = cache
+        self._name: Final = name
+        self._differ: Module | None = None
+
+    def close(self) -> None:
+        """Forget what was built for the member itself."""
+        self._differ = None
+
+    def build(self, text: str, options: Sequence[str]) -> Program:
+        """``text``: OpenCL C.  Raises BuildError."""
+        return self._load(translate(text, options), tuple(options), is_flat=False)
+
+    def _load(self, translated: CudaProgram, options: tuple[str, ...], is_flat: bool) -> Program:
+        code = self._compiled(translated.text, nvrtc_options(options, translated.contracts, is_flat))
+        try:
+            with self._context.pushed():
+                while self._context.kept.modules:
+                    self._context.kept.modules.pop()
+                module = drv.module_from_buffer(code)
+        except drv.Error as cause:
+            raise BuildError(f"error: {cause}\n") from cause
+        kernels = {kernel.name: kernel for kernel in translated.kernels}
+        program = Program(translated, options, module, kernels)
+        # A module is freed only while its context is on the stack of the thread that frees it.
+        weakref.finalize(program, self._context.kept.modules.append, module).atexit = False
+        return program
+
+    def _compiled(self, text: str, words: tuple[str, ...]) -> bytes:
+        """Machine code of CUDA C++ for this GPU, perhaps from the cache.  Raises BuildError."""
+        capability = self._capability
+        try:
+            compiler = "{}.{}".format(*version())
+        except NvrtcMissing as cause:
+            raise BuildError(f"error: {cause}\n", Status.COMPILER_NOT_AVAILABLE) from cause
+        key = key_of(text, "\n".join(words), "{}.{}".format(*capability), compiler)
+        code = self._cache.get(key)
+        if code is None:
+            code = compile_text(text, words, capability)
+            self._cache.put(key, code)
+        return code
+
+    def kernel_facts(self, program: Program, kernel: str) -> KernelFacts:
+        """Raises ClError, DeviceFailed."""
+        function, of = self.function(program, kernel), drv.function_attribute
+        try:
+            with self._context.pushed():
+                return KernelFacts(
+                    work_group_size=function.get_attribute(of.MAX_THREADS_PER_BLOCK),
+                    preferred_multiple=32,
+                    local_mem_nbytes=function.get_attribute(of.SHARED_SIZE_BYTES),
+                    private_mem_nbytes=function.get_attribute(of.LOCAL_SIZE_BYTES),
+                )
+        except drv.Error as cause:
+            raise DeviceFailed(self._name, str(cause)) from cause
+
+    def function(self, program: Program, name: str) -> Function:
+        """Raises ClError, DeviceFailed."""
+        function = program.functions.get(name)
+        if function is None:
+            kernel = program.kernels.get(name)
+            if kernel is None:
+                what = f"{self._name}: the program has no kernel {name!r}"
+                raise ClError(Status.INVALID_KERNEL_NAME, what)
+            try:
+                with self._context.pushed():
+                    function = program.module.get_function(kernel.symbol)
+            except drv.Error as cause:
+                raise DeviceFailed(self._name, str(cause)) from cause
+            program.functions[name] = function
+        return function
+
+    def bind(self, own: Program, kernel: str, arguments: Sequence[BoundArgument]) -> Bound:
+        """Arguments that don't fit fail the launch."""
+        self.function(own, kernel)
+        try:
+            parameters, shared_nbytes = parameter_block(own.kernels[kernel], arguments)
+        except ValueError as cause:
+            return Bound(own, kernel, b"", 0, offsets_of(own.kernels[kernel], ()), cause)
+        offsets = offsets_of(own.kernels[kernel], arguments)
+        return Bound(own, kernel, parameters, shared_nbytes, offsets)
+
+    def start_of(self, bound: Bound, stream: Stream, groups: Int3, local_size: Int3, work_dim: int) -> Start:
+        """What launches: all that does not change between launches of one shape is done here."""
+        program, error = bound.program, bound.error
+        grid, parameters = packed(bound.parameters, bound.offsets, groups, local_size, work_dim)
+        if grid[0] > MAX_GRID_X:
+            error = error or ValueError(f"{groups} work-groups are more than a grid can have")
+        try:
+            if error is None and grid != groups:
+                # Rare enough to compile when the first such launch comes, which then takes its time.
+                if program.flat is None:
+                    program.flat = self._load(program.translated, program.options, is_flat=True)
+                program = program.flat
+            function = self.function(program, bound.kernel)
+            if bound.shared_nbytes > SHARED_NBYTES:
+                with self._context.pushed():
+                    limit = drv.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES
+                    function.set_attribute(limit, bound.shared_nbytes)
+        except (BuildError, DeviceFailed, drv.Error) as cause:
+            error = error or cause
+        if error is not None:
+            return partial(_refuse, error)
+        return partial(function._launch_kernel, grid, local_size, parameters, bound.shared_nbytes, stream)
+
+    def comparer(self, unit_nbytes: int) -> Function:
+        """The kernel that compares units of this size; the first call compiles."""
+        if self._differ is None:
+            code = self._compiled(DIFF_TEXT, nvrtc_options((), contracts=True))
+            with self._context.pushed():
+                self._differ = drv.module_from_buffer(code)
+        with self._context.pushed():
+            return self._differ.get_function(f"sdi_diff_{unit_nbytes}")
+
+
+def _refuse(error: Exception) -> None:
+    raise error

@@ -1,0 +1,76 @@
+"""CUDA members on a stand-in for the driver: what they ask of it, and what they do when it refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from sdi.devices import cuda, cuda_context, cuda_copies, cuda_driver, cuda_links
+from sdi.devices.base import Rows
+from sdi.devices.cuda import CudaDevice
+from sdi.devices.cuda_gpu import CudaGpu
+from sdi.devices.cuda_info import CudaAttributes, device_info
+
+from .conftest import finish
+from .cuda_stand_in import StandIn
+
+_ATTRIBUTES = CudaAttributes(
+    "Stand-in", "CUDA 13.0", 1 << 20, 4, 10**6, 1024, (1024, 1024, 64), 48 << 10, 64 << 10, 1 << 20, True
+)
+
+
+@pytest.fixture
+def driver(monkeypatch: pytest.MonkeyPatch) -> StandIn:
+    """In place of the CUDA driver."""
+    made = StandIn(3)
+    for module in (cuda, cuda_context, cuda_copies, cuda_driver, cuda_links):
+        monkeypatch.setattr(module, "drv", made)
+    monkeypatch.setattr(cuda_driver, "quick", lambda: made)
+    monkeypatch.setattr(cuda_copies, "copy_peer", made.copy_peer)
+    monkeypatch.setattr(cuda_copies, "copy_rows", made.copy_rows)
+    monkeypatch.setattr(cuda, "use_page_locks", lambda: None)
+    kept = [cuda_context.Kept() for _ in range(made.gpus)]
+    monkeypatch.setattr(
+        cuda_context, "_primary_context", lambda ordinal: made.Device(ordinal).retain_primary_context()
+    )
+    monkeypatch.setattr(cuda_context, "_kept", lambda ordinal: kept[ordinal])
+    monkeypatch.setattr(cuda_context, "_thread", cuda_context._Thread())
+    return made
+
+
+@pytest.fixture
+def members(driver: StandIn) -> Iterator[list[CudaDevice]]:
+    """One on each GPU."""
+    gpus = [
+        CudaGpu(number, f"GPU {number}", f"pci {number}", 1 << 20, (9, 0), device_info(_ATTRIBUTES))
+        for number in range(driver.gpus)
+    ]
+    made = [CudaDevice(gpu, number, 1 << 20) for number, gpu in enumerate(gpus)]
+    yield made
+    driver.before = lambda call: None
+    for member in reversed(made):
+        member.close()
+    assert not driver.memories and not driver.stack
+
+
+def test_copies_fills_and_rows_go_to_their_places(members: list[CudaDevice]) -> None:
+    one, two = members[:2]
+    data = np.arange(4096, dtype=np.uint8)
+    a, b = one.allocate(4096), two.allocate(4096)
+    sent = one.upload(memoryview(data), a, 0, [])
+    there = two.peer_copy(one, a, 16, b, 0, 1000, [sent])
+    filled = two.fill(b, 1024, 64, bytes(range(16)), [there])
+    rows = Rows(3, 8, 100)
+    moved = two.peer_copy_rows(one, a, 0, b, 2048, rows, [filled])
+    found = np.zeros(4096, dtype=np.uint8)
+    finish(two.download(b, 0, memoryview(found), [moved]))
+    expected = np.zeros(4096, dtype=np.uint8)
+    expected[:1000] = data[16:1016]
+    expected[1024:1088] = np.tile(np.arange(16), 4)
+    for row in range(3):
+        expected[2048 + 100 * row : 2056 + 100 * row] = data[100 * row : 100 * row + 8]
+    assert found.tolist() == expected.tolist()
+    one.free(a)
+    two.free(b)
