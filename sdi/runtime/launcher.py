@@ -285,7 +285,8 @@ class Launcher:
             best = missing.index(min(missing))
             if len(known) >= _STATES_MAX:
                 known.clear()
-            if None not in states:
+            # Of an arrangement without ranges only where everything is on one member: see ``_is_valid``.
+            if None not in states and not (arrangement.is_gathered and min(missing)):
                 known[states] = best
         return best
 
