@@ -7,15 +7,9 @@ either the service runs the sources again, until they are compiled again.
 
 from __future__ import annotations
 
-import hashlib
 import importlib
-import importlib.util
-import os
-import shutil
-import subprocess
 import sys
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 MODULES = (
     "sdi.devices.join",
@@ -41,12 +35,9 @@ MODULES = (
 )
 """Not ``sdi.intervals`` and ``sdi.ndrange``: the analysis computes with numbers of its own in them."""
 
-_DIGEST = "sources.sha256"
-_ROOT = Path(__file__).resolve().parent.parent
-
-
-class NotCompiled(Exception):
-    """Compiling failed; the text says why and what to do."""
+DIGEST = "sources.sha256"
+"""The file beside the compiled modules that says what they were made from."""
+ROOT = Path(__file__).resolve().parent.parent
 
 
 def folder() -> Path:
@@ -58,9 +49,10 @@ def folder() -> Path:
 def is_current(where: Path | None = None) -> bool:
     """Whether there are compiled modules, made from the sources as they are now."""
     try:
-        return ((where or folder()) / _DIGEST).read_text() == _digest()
+        made_from = ((where or folder()) / DIGEST).read_text()
     except OSError:
         return False
+    return made_from == digest()
 
 
 def prefer(where: Path | None = None) -> bool:
@@ -77,55 +69,16 @@ def prefer(where: Path | None = None) -> bool:
     return True
 
 
-def build(where: Path | None = None, optimise: bool = True) -> None:
-    """Compile.  Blocks (a minute or two).  Raises NotCompiled.  A service sees the old modules or the new."""
-    where = where or folder()
-    if importlib.util.find_spec("mypyc") is None:
-        raise NotCompiled("mypy is not installed: pip install mypy setuptools")
-    if shutil.which(os.environ.get("CC", "cc")) is None:
-        raise NotCompiled("there is no C compiler: install gcc")
-    where.parent.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(prefix="sdi-compile-", dir=where.parent) as scratch:
-        sources, made = Path(scratch, "sources"), Path(scratch, "made")
-        shutil.copytree(_ROOT / "sdi", sources / "sdi", ignore=shutil.ignore_patterns("__pycache__", "*.so"))
-        files = [str(_source(module, Path("."))) for module in MODULES]
-        done = subprocess.run(
-            [sys.executable, "-m", "mypyc", *files],
-            cwd=sources,
-            env={**os.environ, "MYPYC_OPT_LEVEL": "3" if optimise else "0", "PYTHONPATH": ""},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if done.returncode:
-            lines = [line for line in (done.stdout + done.stderr).splitlines() if "error:" in line]
-            raise NotCompiled("\n".join(["mypyc failed:", *(lines or done.stderr.splitlines())[-8:]]))
-        for library in sources.rglob("*.so"):
-            if "build" not in library.relative_to(sources).parts:
-                target = made / library.relative_to(sources)
-                target.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy(library, target)
-        (made / _DIGEST).write_text(_digest())
-        remove(where)
-        made.rename(where)
-
-
-def remove(where: Path | None = None) -> bool:
-    """Go back to the sources; whether there was anything to remove.  Running services keep what they have."""
-    where = where or folder()
-    if not where.exists():
-        return False
-    with TemporaryDirectory(prefix="sdi-compile-", dir=where.parent) as scratch:
-        where.rename(Path(scratch, "old"))
-    return True
-
-
-def _source(module: str, root: Path) -> Path:
+def source(module: str, root: Path) -> Path:
+    """The file of a module."""
     return root.joinpath(*module.split(".")).with_suffix(".py")
 
 
-def _digest() -> str:
+def digest() -> str:
+    """What compiled modules are made from: this Python and the sources as they are now."""
+    import hashlib  # here: a service without compiled modules starts without it
+
     found = hashlib.sha256(sys.version.encode())
     for module in MODULES:
-        found.update(_source(module, _ROOT).read_bytes())
+        found.update(source(module, ROOT).read_bytes())
     return found.hexdigest()

@@ -136,7 +136,7 @@ def test_editable_installs_get_the_library_too(source: Path, tmp_path: Path) -> 
 def test_the_compiled_launch_path_runs_the_programs(installed: Path, tmp_path: Path) -> None:
     sdi, python = installed / "bin" / "sdi", installed / "bin" / "python3"
     assert "runs from its sources" in run(sdi, "doctor")
-    quickly = "from sdi import compiled; compiled.build(optimise=False)"
+    quickly = "from sdi.cli.compile import build; build(optimise=False)"
     run(python, "-I", "-c", quickly, timeout_s=800)
     assert "the launch path is compiled" in run(sdi, "doctor")
     for members in ("1", "3"):
