@@ -137,14 +137,3 @@ def described(command: Command) -> tuple[str, int]:
             return "copy", command.source_rectangle.nbytes
         case Launch() | Marker():
             return kind, 0
-
-
-def buffers_of(command: Command) -> tuple[int, ...]:
-    """Ids of the buffers that ``command`` names outside kernel arguments."""
-    match command:
-        case CopyBuffer():
-            return (command.source, command.target)
-        case Read() | Write() | Fill() | Map() | Unmap():
-            return (command.buffer,)
-        case Launch() | Marker():
-            return ()

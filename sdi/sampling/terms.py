@@ -93,7 +93,6 @@ class Row(NamedTuple):
     payload: object
 
 
-LEAVES = frozenset(op for op in Op if op <= Op.OPAQUE)
 TRUTHS = frozenset({Op.LT, Op.EQ, Op.NOT, Op.ALL, Op.ANY})
 
 

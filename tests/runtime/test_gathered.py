@@ -61,7 +61,7 @@ def test_new_scalars_and_host_writes_between_them_give_what_one_device_would(
 def test_data_that_others_spread_again_are_not_gathered_a_second_time(
     serve: Callable[[str], WireClient],
 ) -> None:
-    """``few`` runs on one member, ``halves`` on all, in turn: all is brought there once, then what it needs."""
+    """``few`` runs on one member, ``halves`` on all, in turn: all is brought once, then what is needed."""
     client = serve("always")
     build, status, _ = client.build(SOURCE + FEW)
     assert status == 0
