@@ -253,6 +253,11 @@ def language_names() -> frozenset[str]:
     return frozenset(names)
 
 
+def image_constants() -> dict[str, str]:
+    """Channel orders and data types of images, by name."""
+    return {name: str(value) for name, value in _ENUMERATORS}
+
+
 @functools.cache
 def header_text() -> str:
     """The base header, less the predefined macros.  About 450 declarations; clang reads it in 2 ms."""

@@ -9,8 +9,9 @@ from pathlib import Path
 
 from sdi.clc import base_header
 
-_HEADERS = ("cuda_compat.h", "cuda_compat_math.h", "cuda_compat_memory.h")
+_HEADERS = ("cuda_compat.h", "cuda_compat_math.h", "cuda_compat_memory.h", "cuda_compat_images.h")
 _DEFINED = re.compile(r"\b_cl_(\w+)\s*\(|_CL_[A-Z0-9_]+\((\w+)")
+_OF_IMAGES = frozenset(f"{what}_image{suffix}" for what in ("read", "write") for suffix in ("f", "i", "ui"))
 _ROUNDINGS = {"rte": "0", "rtz": "1", "rtp": "2", "rtn": "3", "": "-1"}
 _CONVERT = re.compile(r"convert_[a-z]+\d*?(?P<sat>_sat)?(_(?P<mode>rte|rtz|rtp|rtn))?\Z")
 _LOAD = re.compile(r"(?P<how>vload|vloada_half|vload_half)(?P<count>2|3|4|8|16|)\Z")
@@ -62,20 +63,25 @@ class Builtin:
 
 @functools.cache
 def header_text() -> str:
-    """The compat header: types, vectors and the built-in functions, about 900 lines."""
-    here = Path(__file__).parent
-    return "".join((here / name).read_text(encoding="utf-8") for name in _HEADERS)
+    """The compat header: types, vectors and the built-in functions, about 1,200 lines."""
+    return "".join(header_part(name) for name in _HEADERS)
+
+
+def header_part(name: str) -> str:
+    """One file of the compat header."""
+    return (Path(__file__).parent / name).read_text(encoding="utf-8")
 
 
 @functools.cache
 def _functions() -> frozenset[str]:
-    return frozenset((a or b).removeprefix("_cl_") for a, b in _DEFINED.findall(header_text()))
+    found = {(a or b).removeprefix("_cl_") for a, b in _DEFINED.findall(header_text())}
+    return frozenset(found | _OF_IMAGES)
 
 
 @functools.cache
 def _named_numbers() -> dict[str, str]:
-    """Numbers that the base header names, such as M_PI_F."""
-    return dict(_NUMBER.findall(base_header.header_text()))
+    """Numbers that the base header names, such as M_PI_F and CLK_RGBA."""
+    return {**base_header.image_constants(), **dict(_NUMBER.findall(base_header.header_text()))}
 
 
 def geometry_functions() -> frozenset[str]:

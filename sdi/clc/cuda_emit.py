@@ -27,6 +27,7 @@ SYMBOL_PREFIX = "sdi_k_"
 LOCAL_ALIGNMENT = 128
 """Alignment of ``__local`` arguments: that of the largest vector."""
 GRID_NBYTES = 40
+IMAGE_NBYTES = 48
 PARAMETER_ALIGNMENT = 16
 """No parameter is aligned to more: how compilers place larger ones is written nowhere (they differ)."""
 _DYNAMIC = "_cl_dynamic"
@@ -38,16 +39,19 @@ _POINTERS = (ArgumentKind.GLOBAL, ArgumentKind.CONSTANT)
 
 
 class ParameterKind(Enum):
-    """What a kernel's parameter is in CUDA."""
+    """What a kernel's parameter is in CUDA: an image is described by ``_cl_image``, a sampler by its bits."""
 
     POINTER = "pointer"
     LOCAL = "local"
     VALUE = "value"
+    IMAGE = "image"
+    SAMPLER = "sampler"
 
 
 @dataclass(frozen=True, slots=True)
 class CudaParameter:
-    """A parameter: bytes and alignment in the parameter block (8 and 8 for POINTER, 4 and 4 for LOCAL).
+    """A parameter: bytes and alignment in the parameter block (8 and 8 for POINTER, 4 and 4 for LOCAL and
+    SAMPLER, ``IMAGE_NBYTES`` and 8 for IMAGE).
 
     ``alignment`` is at most ``PARAMETER_ALIGNMENT``.
     """
@@ -258,11 +262,15 @@ class _Emitter:
                 parameters.append(CudaParameter(ParameterKind.POINTER, 8, 8))
             elif kind is ArgumentKind.LOCAL:
                 parameters.append(CudaParameter(ParameterKind.LOCAL, 4, 4))
-            elif kind is ArgumentKind.VALUE and parameter.type.form is not Form.OTHER:
+            elif kind is ArgumentKind.IMAGE:
+                parameters.append(CudaParameter(ParameterKind.IMAGE, IMAGE_NBYTES, 8))
+            elif kind is ArgumentKind.SAMPLER:
+                parameters.append(CudaParameter(ParameterKind.SAMPLER, 4, 4))
+            elif parameter.type.form is not Form.OTHER:
                 alignment = min(self._alignment(parameter), PARAMETER_ALIGNMENT)
                 parameters.append(CudaParameter(ParameterKind.VALUE, parameter.type.nbytes, alignment))
             else:
-                raise UnknownConstruct(parameter, f"'{parameter.type.spelling}': images and samplers")
+                raise UnknownConstruct(parameter, f"the type '{parameter.type.spelling}'")
         return CudaKernel(
             function.name,
             SYMBOL_PREFIX + function.name,

@@ -237,6 +237,8 @@ class Expressions:
             return value
         if target.form is Form.EVENT:
             return f"((_cl_event){value})"
+        if target.form in (Form.IMAGE, Form.SAMPLER):
+            return value if source.form is target.form else f"(({self.types.plain(target, node)}){value})"
         if not is_scalar(target) and target.form is not Form.POINTER:
             raise UnknownConstruct(node, f"a conversion to '{target.spelling}'")
         if is_scalar(target) and unqualified(target) == unqualified(source):

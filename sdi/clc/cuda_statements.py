@@ -187,6 +187,8 @@ class Statements:
     def variable(self, node: Node, is_global: bool) -> str:
         """A variable with its initialiser, in the memory that its address space names."""
         declared = self.types.declare(node.type, safe_name(node.name), node)
+        if node.type.form is Form.SAMPLER:  # a number that the compiler knows
+            return f"{'static ' * is_global}constexpr {declared} = {self.expressions(node.operands[-1])};"
         match space_of(node.type):
             case Space.CONSTANT:
                 self._constant_nbytes += node.type.nbytes

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from sdi.clc.model import IMAGE_TYPES
 from sdi.clc.syntax import Form, Node, Space, Type
 
 _SCALARS = {
@@ -24,7 +25,9 @@ _SCALARS = {
     "half": "_cl_half",
     "__fp16": "_cl_half",
 }
-_QUALIFIERS = re.compile(r"\b(const|volatile|restrict|__(global|local|constant|private|generic|restrict))\b")
+_QUALIFIERS = re.compile(
+    r"\b(const|volatile|restrict|__(global|local|constant|private|generic|restrict|(read|write)_only|read_write))\b"
+)
 _ATOMIC = re.compile(r"_Atomic\((.*)\)\Z")
 _ENUMERATION = re.compile(r"enum .*|(?!__)[A-Za-z_]\w*")  # one without a tag has its typedef's name
 
@@ -105,8 +108,13 @@ class TypeNames:
                 return self.record(found)
             case Form.EVENT:
                 return "_cl_event"
-            case Form.IMAGE | Form.SAMPLER:
-                raise UnknownConstruct(node, f"'{found.spelling}': images and samplers")
+            case Form.SAMPLER:
+                return "_cl_sampler"
+            case Form.IMAGE:
+                kind = IMAGE_TYPES.get(unqualified(found))
+                if kind is None:
+                    raise UnknownConstruct(node, f"'{found.spelling}'")
+                return f"_cl_image<{kind:#x}>"
             case _:
                 raise UnknownConstruct(node, f"the type '{found.spelling}'")
 

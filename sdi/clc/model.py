@@ -25,6 +25,17 @@ class ArgumentKind(Enum):
     SAMPLER = 5
 
 
+IMAGE_TYPES = {
+    "image1d_t": 0x10F4,
+    "image1d_array_t": 0x10F5,
+    "image1d_buffer_t": 0x10F6,
+    "image2d_t": 0x10F1,
+    "image2d_array_t": 0x10F3,
+    "image3d_t": 0x10F2,
+}
+"""The type of image (CL_MEM_OBJECT_...) that a kernel's argument takes, by its type's name."""
+
+
 @dataclass(frozen=True, slots=True)
 class Argument:
     """One kernel argument as the application declared it.

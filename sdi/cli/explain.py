@@ -13,11 +13,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from sdi.clc import compile_source
-from sdi.clc.model import Argument, ArgumentKind, CompiledProgram, KernelModel
+from sdi.clc.model import IMAGE_TYPES, Argument, ArgumentKind, CompiledProgram, KernelModel
 from sdi.clc.syntax import Form, Type
 from sdi.cli.counters import table
 from sdi.devices.image import (
-    ARGUMENT_TYPES,
     IMAGE1D,
     IMAGE1D_BUFFER,
     IMAGE2D,
@@ -382,7 +381,7 @@ def _sizes(
 def _assumed_image(argument: Argument, ndrange: NDRange) -> ImageShape:
     """As many pixels as there are work-items in each dimension, of four bytes."""
     width, rows, planes = ndrange.global_size
-    kind = ARGUMENT_TYPES.get(argument.type_name, IMAGE2D)
+    kind = IMAGE_TYPES.get(argument.type_name, IMAGE2D)
     if kind in (IMAGE1D, IMAGE1D_BUFFER):
         rows = 1
     if kind not in (IMAGE3D, IMAGE2D_ARRAY):

@@ -44,6 +44,7 @@ from sdi.devices.cuda_compare import GROUP_ITEMS, diff_launch
 from sdi.devices.cuda_context import CudaContext, use_page_locks
 from sdi.devices.cuda_driver import MAX_PITCH, drv
 from sdi.devices.cuda_gpu import CudaGpu
+from sdi.devices.cuda_images import CudaImage, copy_pixels, image_formats
 from sdi.devices.cuda_lane import Channel, CudaLane, Stream
 from sdi.devices.cuda_links import CudaLinks
 from sdi.devices.cuda_memory import CudaBuffer, check_range
@@ -77,6 +78,7 @@ class CudaDevice:
             max_work_group_size=int.from_bytes(gpu.info[0x1004], "little"),
             info=gpu.info,
             compares=True,
+            formats=image_formats(),
         )
         self.gpu: Final = gpu
         self._number: Final = number
@@ -289,20 +291,37 @@ class CudaDevice:
     # -- programs ------------------------------------------------------------------------------------
 
     def create_image(self, shape: ImageShape) -> DeviceImage:
-        raise ClError(Status.INVALID_OPERATION, f"{self.facts.name}: CUDA members have no images")
+        return DeviceImage(CudaImage(cast(CudaBuffer, self.allocate(shape.nbytes)), shape))
 
     def free_image(self, image: DeviceImage) -> None:
-        raise AssertionError("there is no image")
+        self.free(DeviceBuffer(cast(CudaImage, image).buffer))
 
     def set_pixels(
         self, buffer: DeviceBuffer, offset: int, image: DeviceImage, slabs: Slabs, wait: Sequence[Ticket]
     ) -> Ticket:
-        raise AssertionError("there is no image")
+        return self._copy_pixels(image, slabs, buffer, offset, wait, to_image=True)
 
     def get_pixels(
         self, image: DeviceImage, slabs: Slabs, buffer: DeviceBuffer, offset: int, wait: Sequence[Ticket]
     ) -> Ticket:
-        raise AssertionError("there is no image")
+        return self._copy_pixels(image, slabs, buffer, offset, wait, to_image=False)
+
+    def _copy_pixels(
+        self,
+        image: DeviceImage,
+        slabs: Slabs,
+        buffer: DeviceBuffer,
+        offset: int,
+        wait: Sequence[Ticket],
+        to_image: bool,
+    ) -> Ticket:
+        channel = self._channel("done")
+        own, linear = cast(CudaImage, image), cast(CudaBuffer, buffer)
+
+        def start() -> None:
+            copy_pixels(own, slabs, linear, offset, channel.stream.handle, to_image)
+
+        return self._lane.issue(channel, start, wait)
 
     def build(self, text: str, options: Sequence[str]) -> DeviceProgram:
         return DeviceProgram(self._programs.build(text, options))

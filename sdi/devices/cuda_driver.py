@@ -24,6 +24,7 @@ __all__ = [
     "check",
     "copy_host_rows",
     "copy_peer",
+    "copy_pitched",
     "copy_rows",
     "drv",
     "quick",
@@ -31,7 +32,7 @@ __all__ = [
     "why_missing",
 ]
 
-_HOST, _DEVICE = 1, 2
+_HOST, _DEVICE, _UNIFIED = 1, 2, 4
 MAX_PITCH = (1 << 31) - 1
 """Bytes from row to row that a copy of rows may have.  Source: CU_DEVICE_ATTRIBUTE_MAX_PITCH of all GPUs."""
 
@@ -68,6 +69,7 @@ def _declared(lib: ctypes.CDLL) -> ctypes.CDLL:
     address, handle, size = ctypes.c_uint64, ctypes.c_void_p, ctypes.c_size_t
     lib.cuCtxSetCurrent.argtypes = [handle]
     lib.cuMemcpyPeerAsync.argtypes = [address, handle, address, handle, size, handle]
+    lib.cuMemcpyAsync.argtypes = [address, address, size, handle]
     lib.cuMemcpy2DAsync_v2.argtypes = [ctypes.POINTER(_Copy2D), handle]
     lib.cuMemHostRegister_v2.argtypes = [handle, size, ctypes.c_uint]
     lib.cuMemHostUnregister.argtypes = [handle]
@@ -108,6 +110,27 @@ def copy_rows(to: int, from_: int, rows: Rows, stream: int) -> None:
         dst_pitch=rows.pitch,
         width=rows.nbytes,
         height=rows.count,
+    )
+    check(quick().cuMemcpy2DAsync_v2(description, stream), "cuMemcpy2DAsync")
+
+
+def copy_pitched(to: tuple[int, int], from_: tuple[int, int], nbytes: int, count: int, stream: int) -> None:
+    """Copy ``count`` rows of ``nbytes`` between (address, pitch) and (address, pitch).
+
+    Addresses are of this GPU's memory or of page-locked host memory.  Raises DeviceFailed.
+    """
+    if count == 1 or to[1] == from_[1] == nbytes:
+        check(quick().cuMemcpyAsync(to[0], from_[0], nbytes * count, stream), "cuMemcpyAsync")
+        return
+    description = _Copy2D(
+        src_type=_UNIFIED,
+        src_device=from_[0],
+        src_pitch=from_[1],
+        dst_type=_UNIFIED,
+        dst_device=to[0],
+        dst_pitch=to[1],
+        width=nbytes,
+        height=count,
     )
     check(quick().cuMemcpy2DAsync_v2(description, stream), "cuMemcpy2DAsync")
 

@@ -11,10 +11,19 @@ from dataclasses import dataclass
 _EXTENSIONS = (
     "cl_khr_byte_addressable_store cl_khr_global_int32_base_atomics cl_khr_global_int32_extended_atomics "
     "cl_khr_local_int32_base_atomics cl_khr_local_int32_extended_atomics cl_khr_int64_base_atomics "
-    "cl_khr_int64_extended_atomics cl_khr_fp64"
+    "cl_khr_int64_extended_atomics cl_khr_fp64 cl_khr_3d_image_writes"
 )
 # CL_FP_DENORM, INF_NAN, ROUND_TO_NEAREST, ROUND_TO_ZERO, ROUND_TO_INF, FMA; division on request.
 _FLOAT, _CORRECT_DIVISION = 0x3F, 0x80
+_PARAMETERS_NBYTES = 4352  # of 32,764 that GPUs from compute capability 7.0 on take
+# Sizes in pixels: 2D, 3D, of a buffer, layers.  Those of the vendor's OpenCL.
+_IMAGE_SIZES = {
+    **dict.fromkeys((0x1011, 0x1012), 1 << 15),
+    **dict.fromkeys((0x1013, 0x1014, 0x1015), 1 << 14),
+    0x1040: 1 << 28,
+    0x1041: 2048,
+}
+_FEATURES = ("__opencl_c_images", "__opencl_c_3d_image_writes", "__opencl_c_read_write_images")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +53,10 @@ def device_info(found: CudaAttributes) -> dict[int, bytes]:
         0x1003: 3,
         0x100C: found.clock_khz // 1000,
         0x100D: 64,
-        0x1017: 0,  # samplers
+        0x100E: 128,  # images read by a kernel
+        0x100F: 64,  # written
+        0x104C: 64,  # both
+        0x1018: 16,  # samplers
         0x1019: 4096,  # alignment of sub-buffers, in bits
         0x101A: 128,
         0x101C: 2 if found.cache_nbytes else 0,
@@ -66,7 +78,9 @@ def device_info(found: CudaAttributes) -> dict[int, bytes]:
         0x101B: _FLOAT | _CORRECT_DIVISION,
         0x101E: found.cache_nbytes,
         0x101F: found.memory_nbytes,
+        0x1017: _PARAMETERS_NBYTES,
         0x1020: found.constant_nbytes,
+        **_IMAGE_SIZES,
         0x1023: found.shared_nbytes,
         0x1025: 1000,  # timer resolution in ns
         0x1029: 1,
@@ -87,5 +101,6 @@ def device_info(found: CudaAttributes) -> dict[int, bytes]:
     info = {parameter: struct.pack("<I", value) for parameter, value in numbers.items()}
     info |= {parameter: struct.pack("<Q", value) for parameter, value in sizes.items()}
     info |= {parameter: text.encode() + b"\0" for parameter, text in texts.items()}
+    info[0x106F] = b"".join(struct.pack("<I64s", 3 << 22, name.encode()) for name in _FEATURES)
     info[0x1005] = struct.pack("<3Q", *found.max_block)
     return info

@@ -5,13 +5,14 @@ from __future__ import annotations
 import itertools
 import struct
 from collections.abc import Iterator, Sequence
-from typing import cast
 
 from sdi.clc.cuda import CudaKernel, ParameterKind
 from sdi.clc.cuda_emit import LOCAL_ALIGNMENT
 from sdi.clc.launch import GEOMETRY_NBYTES
 from sdi.devices.base import BoundArgument, LocalBytes
+from sdi.devices.cuda_images import CudaImage, sampler_bits
 from sdi.devices.cuda_memory import CudaBuffer
+from sdi.devices.image import Sampler
 from sdi.ndrange import Int3
 
 _GRID = struct.Struct("<3Q4I")
@@ -45,21 +46,26 @@ def parameter_block(kernel: CudaKernel, arguments: Sequence[BoundArgument]) -> t
         shifts = (shift for (shift,) in struct.iter_unpack("<q", arguments[-1][GEOMETRY_NBYTES:]))
     for number, (parameter, argument) in enumerate(zip(kernel.parameters, arguments, strict=True)):
         block += bytes(-len(block) % parameter.alignment)
-        match parameter.kind, argument:
-            case ParameterKind.VALUE, bytes() if len(argument) == parameter.nbytes:
-                block += argument
+        own: object = argument
+        match parameter.kind, own:
+            case ParameterKind.VALUE, bytes() if len(own) == parameter.nbytes:
+                block += own
             case ParameterKind.LOCAL, LocalBytes():
                 shared_nbytes += -shared_nbytes % LOCAL_ALIGNMENT
                 block += shared_nbytes.to_bytes(4, "little")
-                shared_nbytes += argument.nbytes
+                shared_nbytes += own.nbytes
             case ParameterKind.POINTER, None:
                 next(shifts, 0)
                 block += bytes(8)
-            case ParameterKind.POINTER, _ if not isinstance(argument, bytes | LocalBytes):
-                address = cast(CudaBuffer, argument).address - next(shifts, 0)
+            case ParameterKind.IMAGE, CudaImage():
+                block += own.description()
+            case ParameterKind.SAMPLER, Sampler():
+                block += sampler_bits(own)
+            case ParameterKind.POINTER, CudaBuffer():
+                address = own.address - next(shifts, 0)
                 block += (address % (1 << 64)).to_bytes(8, "little")
             case _:
-                what = f"{len(argument)} bytes" if isinstance(argument, bytes) else type(argument).__name__
+                what = f"{len(own)} bytes" if isinstance(own, bytes) else type(own).__name__
                 wanted = f"{parameter.kind.value} of {parameter.nbytes} bytes"
                 raise ValueError(f"{kernel.name}: argument {number} is {what}, not a {wanted}")
     block += bytes(-len(block) % 8)

@@ -39,17 +39,6 @@ CHANNEL_NBYTES = {
     **dict.fromkeys((SIGNED_INT32, UNSIGNED_INT32, FLOAT), 4),
 }
 
-ARGUMENT_TYPES = {
-    "image1d_t": IMAGE1D,
-    "image1d_array_t": IMAGE1D_ARRAY,
-    "image1d_buffer_t": IMAGE1D_BUFFER,
-    "image2d_t": IMAGE2D,
-    "image2d_array_t": IMAGE2D_ARRAY,
-    "image3d_t": IMAGE3D,
-}
-"""The type of image that a kernel's argument takes, by its type's name."""
-
-
 _LAST_DIMENSION = {IMAGE1D: 0, IMAGE1D_BUFFER: 0, IMAGE2D: 1, IMAGE1D_ARRAY: 1, IMAGE2D_ARRAY: 2, IMAGE3D: 2}
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 
-from sdi.clc.model import ArgumentKind, KernelModel
-from sdi.devices.image import ARGUMENT_TYPES, ImageShape, Sampler
+from sdi.clc.model import IMAGE_TYPES, ArgumentKind, KernelModel
+from sdi.devices.image import ImageShape, Sampler
 from sdi.errors import ClError, Status
 from sdi.runtime.commands import Launch
 from sdi.vmem.buffer import ImageView
@@ -94,7 +94,7 @@ def _decode(kind: ArgumentKind, nbytes: int, type_name: str, payload: bytes) -> 
 def _image(type_name: str, payload: bytes) -> Image:
     buffer, offset, *numbers = _IMAGE.unpack(payload)
     image_type, order, data_type, _, width, rows, planes, row_pitch, plane_pitch = numbers
-    if ARGUMENT_TYPES.get(type_name, image_type) != image_type:
+    if IMAGE_TYPES.get(type_name, image_type) != image_type:
         raise ValueError(f"an image of type {image_type:#x} for {type_name}")
     shape = ImageShape(image_type, order, data_type, width, rows, planes, row_pitch, plane_pitch)
     return Image(buffer, ImageView(offset, shape))

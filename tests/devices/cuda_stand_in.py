@@ -132,6 +132,14 @@ class StandIn:
         for row in range(rows.count):
             ctypes.memmove(to + row * rows.pitch, from_ + row * rows.pitch, rows.nbytes)
 
+    def copy_pitched(
+        self, to: tuple[int, int], from_: tuple[int, int], nbytes: int, count: int, stream: int
+    ) -> None:
+        """In place of ``cuda_driver.copy_pitched``."""
+        self.before("memcpy_2d")
+        for row in range(count):
+            ctypes.memmove(to[0] + row * to[1], from_[0] + row * from_[1], nbytes)
+
     def memset_d8_async(self, to: int, value: int, count: int, stream: object) -> None:
         self._set(to, value.to_bytes(1, "little") * count)
 

@@ -7,12 +7,15 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from sdi.devices import cuda, cuda_context, cuda_copies, cuda_driver, cuda_links
+from sdi.devices import cuda, cuda_context, cuda_copies, cuda_driver, cuda_images, cuda_links, image
 from sdi.devices.base import Rows
 from sdi.devices.cuda import CudaDevice
 from sdi.devices.cuda_gpu import CudaGpu
 from sdi.devices.cuda_info import CudaAttributes, device_info
+from sdi.devices.image import Slabs
+from sdi.errors import DeviceFailed
 
+from . import test_image as every_member
 from .conftest import finish
 from .cuda_stand_in import StandIn
 
@@ -30,6 +33,7 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> StandIn:
     monkeypatch.setattr(cuda_driver, "quick", lambda: made)
     monkeypatch.setattr(cuda_copies, "copy_peer", made.copy_peer)
     monkeypatch.setattr(cuda_copies, "copy_rows", made.copy_rows)
+    monkeypatch.setattr(cuda_images, "copy_pitched", made.copy_pitched)
     monkeypatch.setattr(cuda, "use_page_locks", lambda: None)
     kept = [cuda_context.Kept() for _ in range(made.gpus)]
     monkeypatch.setattr(
@@ -74,3 +78,18 @@ def test_copies_fills_and_rows_go_to_their_places(members: list[CudaDevice]) -> 
     assert found.tolist() == expected.tolist()
     one.free(a)
     two.free(b)
+
+
+@pytest.mark.parametrize("kind", every_member.SIZES)
+@pytest.mark.parametrize("gap", [0, 4])
+def test_pixels_lie_without_gaps_on_the_member(members: list[CudaDevice], kind: int, gap: int) -> None:
+    every_member.test_pixels_come_back_and_bytes_between_rows_stay(members[0], kind, gap)
+
+
+def test_pixels_outside_a_buffer_are_refused(members: list[CudaDevice]) -> None:
+    member, shape = members[0], every_member.shape_of(image.IMAGE2D)
+    picture, buffer = member.create_image(shape), member.allocate(shape.span_nbytes)
+    for offset in (-1, 1):
+        with pytest.raises(DeviceFailed, match="of a buffer of"):
+            finish(member.set_pixels(buffer, offset, picture, Slabs(0, shape.num_slabs), []))
+    finish(member.set_pixels(buffer, 0, picture, Slabs(0, shape.num_slabs), []))

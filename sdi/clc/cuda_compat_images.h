@@ -1,0 +1,241 @@
+
+// Part 4: images and samplers over linear bytes: rows of pixels, planes of rows.
+// Source: OpenCL C 3.0 specification, sections 6.15.15 (functions, conversions), 8 (addressing, filtering).
+
+// KIND, order and type are numbers of the API.  Layers of a 1D array are rows, those of a 2D array planes.
+template<int KIND> struct _cl_image {
+  unsigned char *pixels;
+  unsigned long row_pitch, plane_pitch;
+  int width, rows, planes;
+  unsigned short order, type, channels, pixel_nbytes;
+};
+typedef unsigned _cl_sampler;  // the bits of CLK_...: 1 normalized, 14 addressing, 32 linear
+#define _CL_KINDS(is) \
+  is(_cl_is_2d, 0x10F1) is(_cl_is_3d, 0x10F2) is(_cl_is_2d_array, 0x10F3) is(_cl_is_1d_array, 0x10F5)
+#define _CL_KIND(name, number) template<int K> struct name { static constexpr bool value = K == number; };
+_CL_KINDS(_CL_KIND)
+// Whether the second and third coordinate are places in space; the others are layers, or not there.
+template<int K> struct _cl_has_y { static constexpr bool value = _cl_is_2d<K>::value || _cl_is_2d_array<K>::value || _cl_is_3d<K>::value; };
+
+// Colors from the channels of a pixel, and back.
+template<class T> _CL _cl_vec<T, 4> _cl_rgba(T r, T g, T b, T a) { return _cl_vec<T, 4>{{r, g, b, a}}; }
+template<class T> _CL _cl_vec<T, 4> _cl_color(_cl_vec<T, 4> c, int order) {
+  const T zero = (T)0, one = (T)1, p = c.v[0], q = c.v[1], r = c.v[2], s = c.v[3];
+  switch (order) {
+    case 0x10B0: return _cl_rgba(p, zero, zero, one);   // R
+    case 0x10B1: return _cl_rgba(zero, zero, zero, p);  // A
+    case 0x10B2: return _cl_rgba(p, q, zero, one);      // RG
+    case 0x10B3: return _cl_rgba(p, zero, zero, q);     // RA
+    case 0x10B6: return _cl_rgba(r, q, p, s);           // BGRA
+    case 0x10B7: return _cl_rgba(q, r, s, p);           // ARGB
+    case 0x10B8: return _cl_rgba(p, p, p, p);           // INTENSITY
+    case 0x10B9: return _cl_rgba(p, p, p, one);         // LUMINANCE
+    case 0x10C3: return _cl_rgba(s, r, q, p);           // ABGR
+    default: return c;
+  }
+}
+template<class T> _CL _cl_vec<T, 4> _cl_channels(_cl_vec<T, 4> c, int order) {
+  const T r = c.v[0], g = c.v[1], b = c.v[2], a = c.v[3];
+  switch (order) {
+    case 0x10B1: return _cl_rgba(a, a, a, a);
+    case 0x10B3: return _cl_rgba(r, a, a, a);
+    case 0x10B6: return _cl_rgba(b, g, r, a);
+    case 0x10B7: return _cl_rgba(a, r, g, b);
+    case 0x10C3: return _cl_rgba(a, b, g, r);
+    default: return c;
+  }
+}
+// What lies around an image: alpha is 1 where it has none of its own.
+template<class T> _CL _cl_vec<T, 4> _cl_border(int order) {
+  const bool opaque = order == 0x10B0 || order == 0x10B2 || order == 0x10B9;
+  return _cl_rgba((T)0, (T)0, (T)0, opaque ? (T)1 : (T)0);
+}
+
+// The channels of a pixel as they are stored; those it lacks are 0.
+template<class T> _CL _cl_vec<T, 4> _cl_stored(const unsigned char *p, int channels) {
+  _cl_vec<T, 4> r{};
+  if (channels == 4) r = *(const _cl_vec<T, 4> *)p;
+  else if (channels == 2) {
+    const _cl_vec<T, 2> a = *(const _cl_vec<T, 2> *)p;
+    r.v[0] = a.v[0];
+    r.v[1] = a.v[1];
+  } else r.v[0] = *(const T *)p;
+  return r;
+}
+template<class T> _CL void _cl_store_channels(unsigned char *p, int channels, _cl_vec<T, 4> c) {
+  if (channels == 4) *(_cl_vec<T, 4> *)p = c;
+  else if (channels == 2) *(_cl_vec<T, 2> *)p = _cl_vec<T, 2>{{c.v[0], c.v[1]}};
+  else *(T *)p = c.v[0];
+}
+template<class To, class From> _CL _cl_vec<To, 4> _cl_each(_cl_vec<From, 4> c) {
+  return _cl_rgba((To)c.v[0], (To)c.v[1], (To)c.v[2], (To)c.v[3]);
+}
+// Fractions of the largest value; the lowest signed value counts as the one after it.
+template<class T> _CL _cl_vec<float, 4> _cl_fractions(_cl_vec<T, 4> c, float most) {
+  _cl_vec<float, 4> r;
+  _CL_EACH(4) {
+    r.v[i] = __fdiv_rn((float)c.v[i], most);
+    if (r.v[i] < -1.0f) r.v[i] = -1.0f;
+  }
+  return r;
+}
+template<class T> _CL _cl_vec<T, 4> _cl_whole(_cl_vec<float, 4> c, float most) {
+  _cl_vec<T, 4> r;
+  _CL_EACH(4) r.v[i] = _cl_to_int<T, true, 0>(__fmul_rn(c.v[i], most));
+  return r;
+}
+template<class T, class From> _CL _cl_vec<T, 4> _cl_narrow(_cl_vec<From, 4> c) {
+  _cl_vec<T, 4> r;
+  _CL_EACH(4) r.v[i] = _cl_to_int<T, true, 0>(c.v[i]);
+  return r;
+}
+
+// The channels of the pixel at p as T: float for normalized and floating types, int or unsigned for others.
+template<class T> _CL _cl_vec<T, 4> _cl_pixel(const unsigned char *p, int type, int channels) {
+  if constexpr (_cl_same<T, float>::value) {
+    switch (type) {
+      case 0x10D0: return _cl_fractions(_cl_stored<signed char>(p, channels), 127.0f);
+      case 0x10D1: return _cl_fractions(_cl_stored<short>(p, channels), 32767.0f);
+      case 0x10D2: return _cl_fractions(_cl_stored<_cl_uchar>(p, channels), 255.0f);
+      case 0x10D3: return _cl_fractions(_cl_stored<_cl_ushort>(p, channels), 65535.0f);
+      case 0x10DD: return _cl_each<float>(_cl_stored<_cl_half>(p, channels));
+      case 0x10DE: return _cl_stored<float>(p, channels);
+    }
+  } else {
+    switch (type) {
+      case 0x10D7: return _cl_each<T>(_cl_stored<signed char>(p, channels));
+      case 0x10D8: return _cl_each<T>(_cl_stored<short>(p, channels));
+      case 0x10DA: return _cl_each<T>(_cl_stored<_cl_uchar>(p, channels));
+      case 0x10DB: return _cl_each<T>(_cl_stored<_cl_ushort>(p, channels));
+      case 0x10D9: case 0x10DC: return _cl_stored<T>(p, channels);
+    }
+  }
+  return _cl_vec<T, 4>{};
+}
+template<class T> _CL void _cl_set_pixel(unsigned char *p, int type, int channels, _cl_vec<T, 4> c) {
+  if constexpr (_cl_same<T, float>::value) {
+    switch (type) {
+      case 0x10D0: return _cl_store_channels(p, channels, _cl_whole<signed char>(c, 127.0f));
+      case 0x10D1: return _cl_store_channels(p, channels, _cl_whole<short>(c, 32767.0f));
+      case 0x10D2: return _cl_store_channels(p, channels, _cl_whole<_cl_uchar>(c, 255.0f));
+      case 0x10D3: return _cl_store_channels(p, channels, _cl_whole<_cl_ushort>(c, 65535.0f));
+      case 0x10DD: return _cl_store_channels(p, channels, _cl_each<_cl_half>(c));
+      case 0x10DE: return _cl_store_channels(p, channels, c);
+    }
+  } else {
+    switch (type) {
+      case 0x10D7: return _cl_store_channels(p, channels, _cl_narrow<signed char>(c));
+      case 0x10D8: return _cl_store_channels(p, channels, _cl_narrow<short>(c));
+      case 0x10DA: return _cl_store_channels(p, channels, _cl_narrow<_cl_uchar>(c));
+      case 0x10DB: return _cl_store_channels(p, channels, _cl_narrow<_cl_ushort>(c));
+      case 0x10D9: case 0x10DC: return _cl_store_channels(p, channels, c);
+    }
+  }
+}
+
+// Coordinates: x, y, z, those that are not given 0.
+template<class C> struct _cl_place { C x, y, z; };
+_CL _cl_place<int> _cl_place_of(int c) { return {c, 0, 0}; }
+_CL _cl_place<float> _cl_place_of(float c) { return {c, 0, 0}; }
+template<class C> _CL _cl_place<C> _cl_place_of(_cl_vec<C, 2> c) { return {c.v[0], c.v[1], (C)0}; }
+template<class C> _CL _cl_place<C> _cl_place_of(_cl_vec<C, 4> c) { return {c.v[0], c.v[1], c.v[2]}; }
+_CL int _cl_within(int i, int size) { return i < 0 ? 0 : i >= size ? size - 1 : i; }
+// Far outside stays outside; not a number too.
+_CL int _cl_floor_of(float u) { return (int)fminf(fmaxf(floorf(u), -1e9f), 1e9f); }
+
+template<class T, int K> _CL _cl_vec<T, 4> _cl_fetch(const _cl_image<K> &m, int x, int y, int z) {
+  if ((unsigned)x >= (unsigned)m.width || (unsigned)y >= (unsigned)m.rows || (unsigned)z >= (unsigned)m.planes)
+    return _cl_border<T>(m.order);
+  const unsigned char *p = m.pixels + z * m.plane_pitch + y * m.row_pitch + (unsigned long)x * m.pixel_nbytes;
+  return _cl_color(_cl_pixel<T>(p, m.type, m.channels), m.order);
+}
+template<class T, int K> _CL _cl_vec<T, 4> _cl_read(const _cl_image<K> &m, _cl_sampler s, _cl_place<int> at) {
+  const bool to_edge = (s & 14) != 4;  // what the other modes do is undefined
+  if (to_edge) at.x = _cl_within(at.x, m.width);
+  if (to_edge || !_cl_has_y<K>::value) at.y = _cl_within(at.y, m.rows);
+  if (to_edge || !_cl_is_3d<K>::value) at.z = _cl_within(at.z, m.planes);
+  return _cl_fetch<T>(m, at.x, at.y, at.z);
+}
+
+// The two pixels around a coordinate and how much the second counts; without a linear filter both are one.
+struct _cl_pair { int i, j; float a; };
+_CL _cl_pair _cl_pair_at(float c, int size, _cl_sampler s, bool linear) {
+  const unsigned mode = s & 14;
+  const float w = (float)size;
+  float u = s & 1 ? __fmul_rn(c, w) : c;
+  if (mode == 6) u = __fmul_rn(c - floorf(c), w);
+  if (mode == 8) u = __fmul_rn(fabsf(c - 2.0f * rintf(0.5f * c)), w);
+  const float v = linear ? u - 0.5f : u;
+  int i = _cl_floor_of(v), j = linear ? i + 1 : i;
+  if (mode == 6) {
+    if (i < 0) i += size;
+    if (i >= size) i -= size;
+    if (j >= size) j -= size;
+  } else if (mode != 4) {
+    i = _cl_within(i, size);
+    j = _cl_within(j, size);
+  }
+  return {i, j, linear ? v - floorf(v) : 0.0f};
+}
+_CL _cl_vec<float, 4> _cl_between(_cl_vec<float, 4> p, _cl_vec<float, 4> q, float a) {
+  _CL_EACH(4) p.v[i] = (1.0f - a) * p.v[i] + a * q.v[i];
+  return p;
+}
+template<class T, int K> _CL _cl_vec<T, 4> _cl_read(const _cl_image<K> &m, _cl_sampler s, _cl_place<float> at) {
+  constexpr bool has_y = _cl_has_y<K>::value, has_z = _cl_is_3d<K>::value;
+  const bool linear = _cl_same<T, float>::value && (s & 32);
+  const _cl_pair x = _cl_pair_at(at.x, m.width, s, linear);
+  const int row = has_y ? 0 : _cl_within(_cl_floor_of(rintf(at.y)), m.rows);
+  const int plane = has_z ? 0 : _cl_within(_cl_floor_of(rintf(at.z)), m.planes);
+  const _cl_pair y = has_y ? _cl_pair_at(at.y, m.rows, s, linear) : _cl_pair{row, row, 0.0f};
+  const _cl_pair z = has_z ? _cl_pair_at(at.z, m.planes, s, linear) : _cl_pair{plane, plane, 0.0f};
+  if constexpr (_cl_same<T, float>::value) if (linear) {
+    _cl_vec<float, 4> r = _cl_between(_cl_fetch<T>(m, x.i, y.i, z.i), _cl_fetch<T>(m, x.j, y.i, z.i), x.a);
+    if constexpr (has_y)
+      r = _cl_between(r, _cl_between(_cl_fetch<T>(m, x.i, y.j, z.i), _cl_fetch<T>(m, x.j, y.j, z.i), x.a), y.a);
+    if constexpr (has_z) {
+      const _cl_vec<float, 4> p = _cl_between(_cl_fetch<T>(m, x.i, y.i, z.j), _cl_fetch<T>(m, x.j, y.i, z.j), x.a);
+      const _cl_vec<float, 4> q = _cl_between(_cl_fetch<T>(m, x.i, y.j, z.j), _cl_fetch<T>(m, x.j, y.j, z.j), x.a);
+      r = _cl_between(r, _cl_between(p, q, y.a), z.a);
+    }
+    return r;
+  }
+  return _cl_fetch<T>(m, x.i, y.i, z.i);
+}
+// Writes outside change nothing.
+template<class T, int K> _CL void _cl_write(const _cl_image<K> &m, _cl_place<int> at, _cl_vec<T, 4> c) {
+  if ((unsigned)at.x >= (unsigned)m.width || (unsigned)at.y >= (unsigned)m.rows || (unsigned)at.z >= (unsigned)m.planes)
+    return;
+  unsigned char *p = m.pixels + at.z * m.plane_pitch + at.y * m.row_pitch + (unsigned long)at.x * m.pixel_nbytes;
+  _cl_set_pixel(p, m.type, m.channels, _cl_channels(c, m.order));
+}
+
+#define _CL_IMAGE_OF(suffix, T) \
+  template<int K, class C> _CL _cl_vec<T, 4> _cl_read_image##suffix(const _cl_image<K> &m, C at) { \
+    return _cl_read<T>(m, 0, _cl_place_of(at)); \
+  } \
+  template<int K, class C> _CL _cl_vec<T, 4> _cl_read_image##suffix(const _cl_image<K> &m, _cl_sampler s, C at) { \
+    return _cl_read<T>(m, s, _cl_place_of(at)); \
+  } \
+  template<int K, class C> _CL void _cl_write_image##suffix(const _cl_image<K> &m, C at, _cl_vec<T, 4> c) { \
+    _cl_write<T>(m, _cl_place_of(at), c); \
+  }
+_CL_IMAGE_OF(f, float) _CL_IMAGE_OF(i, int) _CL_IMAGE_OF(ui, unsigned)
+template<int K, class... C> _CL _cl_vec<_cl_half, 4> _cl_read_imageh(const _cl_image<K> &m, C... at) {
+  return _cl_each<_cl_half>(_cl_read_imagef(m, at...));
+}
+template<int K, class C> _CL void _cl_write_imageh(const _cl_image<K> &m, C at, _cl_vec<_cl_half, 4> c) {
+  _cl_write_imagef(m, at, _cl_each<float>(c));
+}
+template<int K> _CL int _cl_get_image_width(const _cl_image<K> &m) { return m.width; }
+template<int K> _CL int _cl_get_image_height(const _cl_image<K> &m) { return m.rows; }
+template<int K> _CL int _cl_get_image_depth(const _cl_image<K> &m) { return m.planes; }
+template<int K> _CL int _cl_get_image_channel_data_type(const _cl_image<K> &m) { return m.type; }
+template<int K> _CL int _cl_get_image_channel_order(const _cl_image<K> &m) { return m.order; }
+template<int K> _CL _cl_size _cl_get_image_array_size(const _cl_image<K> &m) {
+  return _cl_is_1d_array<K>::value ? m.rows : m.planes;
+}
+template<int K> _CL auto _cl_get_image_dim(const _cl_image<K> &m) {
+  if constexpr (_cl_is_3d<K>::value) return _cl_vec<int, 4>{{m.width, m.rows, m.planes, 0}};
+  else return _cl_vec<int, 2>{{m.width, m.rows}};
+}

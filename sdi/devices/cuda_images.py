@@ -1,0 +1,90 @@
+"""Images of CUDA members: their pixels lie in rows without gaps, which kernels address themselves.
+
+Kernels are given a description of the pixels, ``_cl_image`` of ``cuda_compat_images.h``; the functions there
+convert, address and filter.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+from sdi.clc.cuda_emit import IMAGE_NBYTES
+from sdi.devices import image as im
+from sdi.devices.cuda_driver import MAX_PITCH, copy_pitched
+from sdi.devices.cuda_memory import CudaBuffer, check_range
+from sdi.devices.image import CHANNELS, ImageShape, Sampler, Slabs
+
+_DESCRIPTION = struct.Struct("<3Q3i4H4x")
+assert _DESCRIPTION.size == IMAGE_NBYTES
+_FLOATING = (im.SNORM_INT8, im.SNORM_INT16, im.UNORM_INT8, im.UNORM_INT16, im.HALF_FLOAT, im.FLOAT)
+_BYTES = (im.SNORM_INT8, im.UNORM_INT8, im.SIGNED_INT8, im.UNSIGNED_INT8)
+_ALL_USES = (1 << 24) - 1
+
+
+def image_formats() -> dict[tuple[int, int], int]:
+    """See ``DeviceFacts.formats``: every kind of image takes every format, for every access.
+
+    Source: OpenCL 3.0 API specification, table of channel orders: which data types they go with.
+    """
+    allowed = {
+        im.INTENSITY: _FLOATING,
+        im.LUMINANCE: _FLOATING,
+        **dict.fromkeys((im.BGRA, im.ARGB, im.ABGR), _BYTES),
+    }
+    return {
+        (order, data_type): _ALL_USES
+        for order in CHANNELS
+        for data_type in allowed.get(order, im.CHANNEL_NBYTES)
+    }
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CudaImage:
+    """An image: ``shape`` says how its pixels lie in linear bytes elsewhere, not here."""
+
+    buffer: CudaBuffer
+    shape: ImageShape
+
+    def description(self) -> bytes:
+        """``_cl_image`` of the compat header."""
+        shape = self.shape
+        channels = len(CHANNELS[shape.order])
+        return _DESCRIPTION.pack(
+            self.buffer.address,
+            shape.row_nbytes,
+            shape.row_nbytes * shape.rows,
+            *(shape.width, shape.rows, shape.planes),
+            *(shape.order, shape.data_type, channels, shape.pixel_nbytes),
+        )
+
+
+def sampler_bits(sampler: Sampler) -> bytes:
+    """A sampler as kernels have it: the bits of CLK_NORMALIZED_COORDS_..., CLK_ADDRESS_..., CLK_FILTER_..."""
+    bits = int(sampler.normalized) | 2 * (sampler.addressing - 0x1130) | 0x10 << (sampler.filter - 0x1140)
+    return bits.to_bytes(4, "little")
+
+
+def copy_pixels(
+    image: CudaImage, slabs: Slabs, buffer: CudaBuffer, offset: int, stream: int, to_image: bool
+) -> None:
+    """Between linear bytes, the image's first pixel at ``offset``, and an image.
+
+    Raises ValueError for bytes outside the buffer, and DeviceFailed.
+    """
+    shape = image.shape
+    over = shape.bytes_of(slabs)
+    check_range(over.nbytes, offset + over.start, buffer.nbytes)
+    (x, y, z), (width, rows, planes) = shape.region_of(slabs)
+    dense = shape.row_nbytes
+    if shape.plane_pitch == shape.row_pitch * shape.rows:
+        rows, planes = rows * planes, 1
+    if rows > 1 and max(shape.row_pitch, dense) > MAX_PITCH:
+        raise ValueError(f"rows of {shape.row_pitch} bytes are more than a copy can skip")
+    for plane in range(z, z + planes):
+        here = x * shape.pixel_nbytes + (plane * shape.rows + y) * dense
+        there = x * shape.pixel_nbytes + y * shape.row_pitch + plane * shape.plane_pitch
+        inside = (image.buffer.address + here, dense)
+        outside = (buffer.address + offset + there, shape.row_pitch)
+        to, from_ = (inside, outside) if to_image else (outside, inside)
+        copy_pitched(to, from_, width * shape.pixel_nbytes, rows, stream)
