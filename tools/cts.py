@@ -1,9 +1,11 @@
 """Runs named subtests of the Khronos OpenCL-CTS on the plain driver and on images, and prints a table.
 
-``python tools/cts.py CTS NAMES [--members 1,2,3] [--split always] [--only BINARY]...``
+``python tools/cts.py CTS NAMES [--members 1,2,3] [--split always] [--only BINARY]... [--keep FILE]``
 
 CTS: the folder with the suite's built programs (``.../events/test_events`` anywhere below it).  NAMES: a
-folder with one ``<binary>.txt`` per program, a subtest's name per line.  The suite is no part of sdi.
+folder with one ``<binary>.txt`` per program, a subtest's name per line; a line that begins with ``+`` is an
+argument for the program itself (``+small_images``).  The suite is no part of sdi.
+FILE keeps the results: what it has is not run again, so that long lists can be run in parts.
 Ends with 1 when a subtest passes on the plain driver and not on an image, or is skipped on an image only;
 names about partitioning devices are counted apart.
 """
@@ -11,6 +13,7 @@ names about partitioning devices are counted apart.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import re
 import subprocess
@@ -21,7 +24,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-LIMIT_S = 300.0
 _RESULT = re.compile(r"^(\w+) (passed|skipped|FAILED)\s*$", re.MULTILINE)
 _NOT_SUPPORTED = re.compile(r"^(\w+) test not supported", re.MULTILINE)
 _STARTED = re.compile(r"^(\w+)\.\.\.\s*$", re.MULTILINE)
@@ -34,11 +36,41 @@ class Results:
     by_name: dict[str, str] = field(default_factory=dict)
     seconds: float = 0.0
 
+    def add(self, later: Results) -> None:
+        """These results and later ones."""
+        self.by_name |= later.by_name
+        self.seconds += later.seconds
+
     def counts(self) -> str:
         """As ``27``, ``25 + 2 skipped`` or ``24 + 1 failed``."""
         found = Counter(self.by_name.values())
         rest = [f"{found[what]} {what}" for what in ("skipped", "failed", "ended") if found[what]]
         return " + ".join([str(found["passed"]), *rest])
+
+
+class Kept:
+    """Results of earlier runs, a line of JSON for each; nothing is kept without a file."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        lines = path.read_text(encoding="utf-8").splitlines() if path and path.exists() else []
+        self._lines = [json.loads(line) for line in lines]
+
+    def results(self, binary: str, members: int, split: str, names: list[str]) -> Results:
+        """What is known of these names, the latest last."""
+        found = Results()
+        for line in self._lines:
+            if line["run"] == [binary, members, split if members else ""]:
+                by_name = {name: how for name, how in line["by_name"].items() if name in names}
+                found.add(Results(by_name, line["seconds"] * len(by_name) / len(line["by_name"])))
+        return found
+
+    def add(self, binary: str, members: int, split: str, results: Results) -> None:
+        """Keep what was run now."""
+        if self._path:
+            line = {"run": [binary, members, split if members else ""], "seconds": results.seconds}
+            with self._path.open("a", encoding="utf-8") as file:
+                print(json.dumps(line | {"by_name": results.by_name}), file=file)
 
 
 def environ(members: int, split: str) -> dict[str, str]:
@@ -52,19 +84,21 @@ def environ(members: int, split: str) -> dict[str, str]:
     return environ
 
 
-def run(program: Path, names: list[str], settings: dict[str, str]) -> Results:
+def run(
+    program: Path, names: list[str], extra: list[str], settings: dict[str, str], limit_s: float
+) -> Results:
     """Run subtests; after one that hangs or ends the program, the rest in a new process."""
     results, left, began = Results(), list(names), time.monotonic()
     while left:
         try:
             ended = subprocess.run(
-                ["stdbuf", "-oL", program, *left],
+                ["stdbuf", "-oL", program, *left, *extra],
                 cwd=program.parent,
                 env=settings,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
-                timeout=LIMIT_S,
+                timeout=limit_s,
                 check=False,
             )
             output = ended.stdout
@@ -91,8 +125,11 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--members", default="1,2,3")
     parser.add_argument("--split", choices=("always", "auto", "never"), default="always")
     parser.add_argument("--only", action="append", default=[])
+    parser.add_argument("--keep", type=Path)
+    parser.add_argument("--limit", type=float, default=300.0, help="seconds for one run of a program")
     given = parser.parse_args(arguments)
-    images = [int(number) for number in given.members.split(",")]
+    kept = Kept(given.keep)
+    images = [int(number) for number in given.members.split(",") if number]
     worse: list[str] = []
     print(f"| binary | plain | {' | '.join(f'N={n}' for n in images)} | seconds |")
     print("|---|---|" + "---|" * len(images) + "---|")
@@ -103,9 +140,19 @@ def main(arguments: list[str]) -> int:
         if program is None:
             print(f"| {listed.stem} | not built |", flush=True)
             continue
-        names = listed.read_text(encoding="utf-8").split()
-        plain = run(program.resolve(), names, environ(0, given.split))
-        found = [run(program.resolve(), names, environ(n, given.split)) for n in images]
+        words = listed.read_text(encoding="utf-8").split()
+        names = [word for word in words if not word.startswith("+")]
+        extra = [word[1:] for word in words if word.startswith("+")]
+        everywhere = []
+        for n in (0, *images):
+            results = kept.results(listed.stem, n, given.split, names)
+            missing = [name for name in names if name not in results.by_name]
+            if missing:
+                ran = run(program.resolve(), missing, extra, environ(n, given.split), given.limit)
+                results.add(ran)
+                kept.add(listed.stem, n, given.split, ran)
+            everywhere.append(results)
+        plain, *found = everywhere
         cells = [plain.counts(), *(each.counts() for each in found)]
         seconds = " ".join(f"{each.seconds:.0f}" for each in (plain, *found))
         print(f"| {listed.stem} | {' | '.join(cells)} | {seconds} |", flush=True)

@@ -27,6 +27,7 @@ from sdi.icd.status_page import StatusPage
 from sdi.icd.wire import (
     ARENA_NBYTES,
     COMMANDS,
+    FAILURE_MAX_NBYTES,
     HEADER,
     HEAP_OFFSET,
     MAX_RECORD_NBYTES,
@@ -273,7 +274,7 @@ class Session:
                 engine.after_issued(lambda: self._launcher.remove(record_id))
                 self._printing.pop(record_id, None)
             case Op.CREATE_QUEUE:
-                engine.core.create_queue(record_id, in_order=not fields[3] & _OUT_OF_ORDER)
+                engine.core.create_queue(record_id, not fields[3] & _OUT_OF_ORDER, listener=fields[4])
             case Op.RELEASE_QUEUE:
                 engine.core.release_queue(record_id)
             case Op.CREATE_USER_EVENT:
@@ -361,6 +362,9 @@ class Session:
         # The lander holds what a transfer needs until it hears of it, also if it fails before it starts.
         if node.watches or (transfer is not None and node.status < 0):
             self._notice(NoticeKind.EVENT_STATUS, node.id, node.status)
+        if node.failure and node.listener:
+            text = node.failure.encode("utf-8", "replace")[:FAILURE_MAX_NBYTES]
+            self._notice(NoticeKind.FAILED, node.listener, node.status, text)
 
     # -- sending --------------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ Two stream sockets and one memfd arena join an application to its service.
   is aligned to its size).  After the fixed fields of a command come its wait list (``num_waits`` ids of
   8 bytes), then its variable part, padded with zeros to 8 bytes.
 * **notices** (service → client: ``NOTICE`` records; never anything else): read by the lander thread.  Those
-  of kind PRINTED have a variable part, all others none.
+  of kind PRINTED and FAILED have a variable part, all others none.
 * **arena**: page 0 is ``ArenaHeader``; the event status page follows at ``SLOTS_OFFSET``; virtual buffers
   and staging memory, handed out by the service, start at ``HEAP_OFFSET``.
 
@@ -36,7 +36,7 @@ import struct
 from dataclasses import dataclass
 from enum import IntEnum
 
-PROTOCOL_VERSION = 1
+PROTOCOL_VERSION = 2
 MAGIC = 0x53444941_52454E41
 
 ARENA_NBYTES = 1 << 40
@@ -46,6 +46,8 @@ SLOTS_OFFSET = 4096
 HEAP_OFFSET = 128 << 20
 MAX_RECORD_NBYTES = 1 << 28
 PATTERN_MAX_NBYTES = 128
+FAILURE_MAX_NBYTES = 4096
+"""Of the text of a FAILED notice."""
 
 
 class Op(IntEnum):
@@ -85,11 +87,12 @@ COMMANDS = frozenset(
 
 
 class NoticeKind(IntEnum):
-    """What a notice says about the command or event ``id``."""
+    """What a notice says about the command or event ``id``; FAILED: about the context ``id``."""
 
     TRANSFER_READY = 1
     EVENT_STATUS = 2
     PRINTED = 3
+    FAILED = 4
 
 
 class ArgKind(IntEnum):
@@ -131,7 +134,7 @@ BODY: dict[Op, tuple[Field, ...]] = {
     Op.FACTS: _fields("u32 version; i32 status; u64 arena_nbytes; u32 num_facts; u32 message_nbytes"),
     # variable part: as the replied record says
     Op.REPLY: _fields("i32 status; u32 reserved; u64 value; u64 payload_nbytes"),
-    # variable part of PRINTED: text_nbytes bytes, padded
+    # variable part of PRINTED and FAILED: text_nbytes bytes, padded
     Op.NOTICE: _fields("u32 kind; i32 status; u64 text_nbytes"),
     # reply value: arena offset of the buffer's first byte (4096-aligned)
     Op.CREATE_BUFFER: _fields("u64 flags; u64 buffer_nbytes"),
@@ -149,7 +152,8 @@ BODY: dict[Op, tuple[Field, ...]] = {
     # variable part: num_objects sizes of 8 bytes, options, objects (nothing padded between); reply as for
     # BUILD; rebuild: 1 for the one object of a binary
     Op.LINK: _fields("u32 options_nbytes; u32 num_objects; u32 rebuild; u32 reserved"),
-    Op.CREATE_QUEUE: _fields("u64 properties"),
+    # listener: the context that hears of the queue's commands that fail (FAILED notices), or 0
+    Op.CREATE_QUEUE: _fields("u64 properties; u64 listener"),
     Op.RELEASE_QUEUE: (),
     Op.CREATE_USER_EVENT: _fields("u32 slot; u32 reserved"),
     Op.SET_USER_EVENT: _fields("i32 status; u32 reserved"),

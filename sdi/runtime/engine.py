@@ -136,10 +136,10 @@ class Engine:
         except ClError as error:
             is_short = error.status == Status.MEM_OBJECT_ALLOCATION_FAILURE
             _log.log(logging.WARNING if is_short else logging.INFO, "command %d: %s", node.id, error)
-            return self.core.issued(node, error)
+            return self.core.issued(_failed(node, error), error)
         except Exception as error:
             _log.exception("command %d: our bug", node.id)
-            return self.core.issued(node, error)
+            return self.core.issued(_failed(node, error), error)
         self._held = node
         join(waits, lambda _error: self._post(lambda: self._resume(node, steps)))
         return []
@@ -152,6 +152,8 @@ class Engine:
         actions = self.core.issued(node)
         if all(ticket.done for ticket in tickets):
             failure = next((ticket.error for ticket in tickets if ticket.error is not None), None)
+            if failure is not None:
+                _failed(node, failure)
             return actions + self.core.work_done(node, failure, *_times(tickets))
         join(tickets, lambda error: self._post(lambda: self._work_done(node, error, tickets)))
         return actions
@@ -159,6 +161,7 @@ class Engine:
     def _work_done(self, node: Node, error: BaseException | None, tickets: list[Ticket]) -> None:
         if error is not None:
             _log.warning("command %d failed: %s", node.id, error)
+            _failed(node, error)
         self.run(self.core.work_done(node, error, *_times(tickets)))
 
     def _publish(self, node: Node) -> None:
@@ -174,6 +177,13 @@ class Engine:
         if self._recorder is not None:
             self._recorder.finished(node.id, node.submitted_ns, node.start_ns, node.end_ns, node.status)
         self._sink.finished(node)
+
+
+def _failed(node: Node, error: BaseException) -> Node:
+    """``node``, which now says what went wrong."""
+    kind = described(node.command)[0] if node.command is not None else "command"
+    node.failure = f"{kind} {node.id} failed: {error}"
+    return node
 
 
 def _times(tickets: list[Ticket]) -> tuple[int, int]:

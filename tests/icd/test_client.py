@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from sdi.icd.generate import generate
+from sdi.icd.wire import PROTOCOL_VERSION
 from tests.icd import (
     test_client_door,
     test_client_events,
@@ -40,6 +41,10 @@ CASES = [
     for program in module.PROGRAMS
 ]
 
+OTHER_VERSION = (
+    f"sdi: the service speaks another version of the protocol than this library ({PROTOCOL_VERSION})\n"
+)
+
 
 @pytest.mark.parametrize("sanitize", [False, True], ids=["plain", "sanitized"])
 @pytest.mark.parametrize(("module", "name"), CASES)
@@ -60,8 +65,8 @@ def test_program(module: str, name: str, sanitize: bool, tmp_path: Path) -> None
     [
         ("refuse", "sdi: no device for you\n"),
         ("vanish", "sdi: the service ended before it was ready\n"),
-        ("garbage", "sdi: the service speaks another version of the protocol than this library (1)\n"),
-        ("old", "sdi: the service speaks another version of the protocol than this library (1)\n"),
+        ("garbage", OTHER_VERSION),
+        ("old", OTHER_VERSION),
     ],
 )
 def test_a_service_that_fails_to_start_is_explained_once(how: str, message: str, tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import threading
 import time
-from ctypes import byref, c_int32, c_uint64, c_void_p
+from ctypes import byref, c_char_p, c_int32, c_size_t, c_uint64, c_void_p
 
 from tests.icd.test_client_binding import (
     ADD,
@@ -236,6 +236,61 @@ def failed_events_call_all_their_callbacks(cl: Cl) -> None:
     cl.check(cl.clFinish(queue))
 
 
+class Errors:
+    """What the callbacks of contexts were told, in order: text, binary data, its size, user data."""
+
+    def __init__(self, cl: Cl) -> None:
+        self.seen: list[tuple[bytes, int | None, int, int]] = []
+        self.changed = threading.Condition()
+        self.function = cl.callback(self.called, c_char_p, c_void_p, c_size_t)
+
+    def called(self, text: bytes, binary: int | None, nbytes: int, data: int) -> None:
+        """The callback."""
+        with self.changed:
+            self.seen.append((text, binary, nbytes, data))
+            self.changed.notify_all()
+
+    def wait_for(self, num: int) -> list[tuple[bytes, int | None, int, int]]:
+        """The first ``num`` calls."""
+        with self.changed:
+            assert self.changed.wait_for(lambda: len(self.seen) >= num, 60), self.seen
+            return self.seen[:num]
+
+
+def contexts_hear_of_their_commands_that_fail(cl: Cl) -> None:
+    errors = Errors(cl)
+    other, context = (
+        cl.make("clCreateContext", None, 1, handles([cl.device()]), errors.function, c_void_p(data))
+        for data in (7, 8)
+    )
+    from_type = cl.make("clCreateContextFromType", None, 0xFFFFFFFF, errors.function, c_void_p(9))
+    assert cl.queue(other)
+    for where in (context, from_type, cl.context()):  # the last has no callback
+        queue, kernel = cl.queue(where), cl.kernel(cl.program(where, NAMED), "fail")
+        cl.launch(queue, kernel)
+        cl.clFinish(queue)
+    assert errors.wait_for(2) == [(b"launch failed, as asked", None, 0, data) for data in (8, 9)]
+    queue = cl.queue(other)
+    kernel = cl.kernel(cl.program(other, NAMED), "fail")
+    event = c_void_p()
+    cl.launch(queue, kernel, event=byref(event))
+    failed = cl.user_event(other)
+    waiting = marker(cl, queue, failed)
+    cl.check(cl.clSetUserEventStatus(failed, -5))  # the application knows that itself
+    assert cl.wait(event.value or 0) == cl.wait(waiting) == -14
+    cl.check(cl.clReleaseContext(other))  # commands and callbacks go on
+    assert errors.wait_for(3)[2] == (b"launch failed, as asked", None, 0, 7)
+    assert [bool(r["listener"]) for r in cl.records("CREATE_QUEUE")] == [True, True, True, False, True]
+
+
+def contexts_hear_that_the_service_has_ended(cl: Cl) -> None:
+    errors = Errors(cl)
+    context = cl.make("clCreateContext", None, 1, handles([cl.device()]), errors.function, c_void_p(7))
+    queue, kernel = cl.queue(context), cl.kernel(cl.program(context, "kernel void die() {}"), "die")
+    cl.launch(queue, kernel)
+    assert errors.wait_for(1) == [(b"sdi: the service has ended", None, 0, 7)]
+
+
 def callbacks_may_use_everything(cl: Cl) -> None:
     context = cl.context()
     queue = cl.queue(context)
@@ -328,6 +383,8 @@ PROGRAMS = (
     user_events_are_set_once,
     callbacks_run_on_one_thread_of_their_own,
     failed_events_call_all_their_callbacks,
+    contexts_hear_of_their_commands_that_fail,
+    contexts_hear_that_the_service_has_ended,
     callbacks_may_use_everything,
     thousands_of_commands_wait_for_one_user_event,
     slots_are_used_again,

@@ -232,6 +232,7 @@ class Service:
         self.buffers: dict[int, int] = {}
         self.kernels: dict[int, list[str]] = {}
         self.out_of_order: dict[int, bool] = {}
+        self.listeners: dict[int, int] = {}
         self.last: dict[int, int] = {}
         self.pending: dict[int, Node] = {}
         self.results: dict[int, int] = {}
@@ -291,10 +292,11 @@ class Service:
         op = Op.NOTICE if self.corrupt else Op.REPLY
         return shape.pack(shape.size + len(body), op, record_id, status, 0, value, len(payload)) + body
 
-    def notice(self, kind: NoticeKind, event: int, status: int) -> None:
+    def notice(self, kind: NoticeKind, event: int, status: int, text: bytes = b"") -> None:
         """One NOTICE record."""
-        shape = record_layout(Op.NOTICE)
-        self.notices.sendall(shape.pack(shape.size, Op.NOTICE, event, kind, status, 0))
+        shape, body = record_layout(Op.NOTICE), padded(text)
+        head = shape.pack(shape.size + len(body), Op.NOTICE, event, kind, status, len(text))
+        self.notices.sendall(head + body)
 
     def bump(self) -> None:
         """Tell all waiters that something on the status page has changed."""
@@ -315,6 +317,8 @@ class Service:
             self.bump()
         if node.watches:
             self.notice(NoticeKind.EVENT_STATUS, node.id, status)
+        if status == OUT_OF_RESOURCES and self.listeners.get(node.queue):
+            self.notice(NoticeKind.FAILED, self.listeners[node.queue], status, b"launch failed, as asked")
         for other in list(self.pending.values()):
             if node.id in other.waits:
                 other.waits.discard(node.id)
@@ -377,6 +381,7 @@ class Service:
                 self.build(r, options.decode(), texts, b"-create-library" not in options)
             case Op.CREATE_QUEUE:
                 self.out_of_order[r["id"]] = bool(r["properties"] & 1)
+                self.listeners[r["id"]] = r["listener"]
             case Op.CREATE_USER_EVENT:
                 self.pending[r["id"]] = Node(r["id"], r["slot"], 0, lambda: None, started_ns=1)
             case Op.SET_USER_EVENT:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 import pytest
 
+from sdi.devices.discover import MemberSettings, open_members
 from sdi.errors import Status
 from sdi.icd.wire import (
     COMMANDS,
@@ -262,6 +263,32 @@ def test_an_event_that_fails_fails_what_waits_for_it(serve: Serve) -> None:
     after = client.command(Op.READ, buffer=a, region=[4, 1, 1], waits=[bad])
     client.finish()
     assert client.slot(after)[0] == Status.EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST
+
+
+@pytest.mark.logs("command .* failed")
+def test_a_context_that_listens_hears_what_went_wrong_with_its_commands() -> None:
+    source = SCALE + SCALE.replace("scale", "broken")
+    members = open_members(MemberSettings(count=2, faulty=(1, "broken")))
+    with WireClient(members, "always") as client:
+        build, status, _ = client.build(source)
+        a, listening = client.buffer(ints(*range(64))), client.new_id()
+        assert status == 0
+        client.send(Op.CREATE_QUEUE, listening, listener=4711)
+        arguments = [(a, 0), ints(3)]
+        failing = [client.launch(build, arguments, [64], [8], 1, queue=queue) for queue in (QUEUE, listening)]
+        waiting = client.command(Op.MARKER, waits=failing[1:], queue=listening)
+        assert client.notice() == (NoticeKind.FAILED, 4711, Status.OUT_OF_RESOURCES)
+        assert client.text.startswith(f"launch {failing[1]} failed: ".encode())
+        assert b"kernel broken fails because a test asked for it" in client.text
+        bad = client.command(Op.READ, buffer=a, region=[257, 1, 1], queue=listening)
+        assert client.notice()[:2] == (
+            NoticeKind.EVENT_STATUS,
+            bad,
+        )  # for the lander, which may hold a transfer
+        assert client.notice()[:2] == (NoticeKind.FAILED, 4711)
+        assert client.text.startswith(f"read {bad} failed: ".encode())
+        assert client.wait(waiting) == Status.EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST
+        assert client.drained()
 
 
 @pytest.mark.logs("record op|our bug")

@@ -70,6 +70,7 @@ class WireClient:
         self._next_id = QUEUE
         self._next_slot = 1
         self.slots: dict[int, int] = {}
+        self.text = b""
         self.offsets: dict[int, int] = {}
         self.send(Op.CREATE_QUEUE, QUEUE)
 
@@ -130,15 +131,19 @@ class WireClient:
         return status, value, self._exactly(nbytes - head.size)[:payload_nbytes]
 
     def notice(self) -> tuple[NoticeKind, int, int]:
-        """Kind, id and status of the next notice."""
+        """Kind, id and status of the next notice; its text is in ``text``."""
         head = record_layout(Op.NOTICE)
+        nbytes, _, event, kind, status, text_nbytes = head.unpack(self._noticed(head.size))
+        self.text = self._noticed(nbytes - head.size)[:text_nbytes]
+        return NoticeKind(kind), event, status
+
+    def _noticed(self, nbytes: int) -> bytes:
         data = b""
-        while len(data) < head.size:
-            more = self.notices.recv(head.size - len(data))
+        while len(data) < nbytes:
+            more = self.notices.recv(nbytes - len(data))
             assert more, "the service closed the notice socket"
             data += more
-        _, _, event, kind, status, _ = head.unpack(data)
-        return NoticeKind(kind), event, status
+        return data
 
     def slot(self, command_id: int) -> tuple[int, int, int, int, int, int]:
         """Status, ready bytes, queued, submitted, started and ended times."""

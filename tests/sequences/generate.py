@@ -97,7 +97,7 @@ class _Generator(Book):
 
     def rebuild(self) -> None:
         program = self.random.choice(self.programs)
-        if program.source == "linked":
+        if program.source == "linked" or not (program.from_source or program.kernels):
             return  # pocl crashes
         self.emit("build", program=program.name, options=self.random.choice(OPTIONS))
         if not program.kernels:  # else it is refused
@@ -116,6 +116,10 @@ class _Generator(Book):
         kernel = Kernel(self.name("k"), source.kind, source.program, dict(source.arguments))
         source.program.kernels += 1
         self.emit("clone_kernel", name=kernel.name, kernel=source.name)
+        for index in (
+            i for i, value in kernel.arguments.items() if value is None
+        ):  # pocl takes an older value
+            self.emit("set_buffer", kernel=kernel.name, index=index, buffer="")
         self.kernels.append(kernel)
 
     def release(self) -> None:

@@ -46,6 +46,13 @@ void sdi_run_calls(struct sdi_call *calls)
             sdi_unhold(call->object);
             sdi_unlock();
             break;
+        case SDI_CALL_ERROR:
+            call->function.error(call->text, NULL, 0, call->data);
+            free(call->text);
+            sdi_lock();
+            sdi_unhold(call->object);
+            sdi_unlock();
+            break;
         case SDI_CALL_BUFFER:
             call->function.buffer(call->object, call->data);
             break;

@@ -67,6 +67,9 @@ struct sdi_context {
     intptr_t *properties; /* as given, with the final 0; or NULL */
     size_t num_properties;
     struct sdi_call *destructors;
+    void (*notify)(const char *, const void *, size_t, void *); /* hears of commands that fail; or NULL */
+    void *notify_data;
+    cl_context next_listening;
 };
 
 struct sdi_queue {
@@ -303,6 +306,7 @@ extern int sdi_service_descriptors[4];
 
 /* The child of a fork forgets what the parent had; nobody else runs. */
 void sdi_handle_forget(void);
+void sdi_context_forget(void);
 void sdi_stream_forget(void);
 void sdi_slot_forget(void);
 void sdi_lander_forget(void);
@@ -413,6 +417,11 @@ cl_int sdi_host_access(cl_mem buffer, bool reads, bool writes);
 cl_int sdi_transfer_box(cl_command_queue queue, cl_mem buffer, cl_uint type, bool blocking,
                         struct sdi_transfer *shape, struct sdi_waits waits, cl_event *event);
 
+/* ---- context.c ------------------------------------------------------------------------------------------- */
+
+/* No lock held.  Tells the callback of the context with this id, or all callbacks (id 0), of an error. */
+void sdi_context_failed(uint64_t id, const char *text, size_t nbytes);
+
 /* ---- buffer.c -------------------------------------------------------------------------------------------- */
 
 bool sdi_mem_flags_valid(cl_ulong flags);
@@ -463,15 +472,17 @@ int sdi_start_thread(void *(*run)(void *), void *argument);
 /* A callback that is registered, or due. */
 struct sdi_call {
     struct sdi_call *next;
-    enum { SDI_CALL_EVENT, SDI_CALL_BUFFER, SDI_CALL_CONTEXT } what;
+    enum { SDI_CALL_EVENT, SDI_CALL_BUFFER, SDI_CALL_CONTEXT, SDI_CALL_ERROR } what;
     union {
         void (*event)(cl_event, cl_int, void *);
         void (*buffer)(cl_mem, void *);
         void (*context)(cl_context, void *);
+        void (*error)(const char *, const void *, size_t, void *);
     } function;
-    void *object; /* an event is held until its callback has returned */
+    void *object; /* an event, or the context of an error, is held until its callback has returned */
     cl_int status;
     void *data;
+    char *text; /* of an error */
 };
 /* No lock held but possibly the client lock.  Has the caller thread run the chain, in order. */
 void sdi_caller_post(struct sdi_call *calls);

@@ -1,6 +1,14 @@
 /* Contexts: known to the client only. */
 #include "client.h"
 
+/* Contexts with a callback for errors; client lock. */
+static cl_context listening;
+
+void sdi_context_forget(void)
+{
+    listening = NULL;
+}
+
 /* Checks a property list; its length without the final 0 (in words) in *num. */
 static cl_int check_properties(const intptr_t *properties, size_t *num)
 {
@@ -21,7 +29,8 @@ static cl_int check_properties(const intptr_t *properties, size_t *num)
     return CL_SUCCESS;
 }
 
-static cl_context create(const intptr_t *properties, size_t num, cl_device_id device, cl_int *errcode_ret)
+static cl_context create(const intptr_t *properties, size_t num, cl_device_id device,
+                         void (*notify)(const char *, const void *, size_t, void *), void *data, cl_int *errcode_ret)
 {
     if (sdi_session_check())
         return sdi_fail(errcode_ret, CL_OUT_OF_RESOURCES);
@@ -38,6 +47,12 @@ static cl_context create(const intptr_t *properties, size_t num, cl_device_id de
         context->device = device;
         context->properties = copy;
         context->num_properties = copy ? num + 1 : 0;
+    }
+    if (context && notify) {
+        context->notify = notify;
+        context->notify_data = data;
+        context->next_listening = listening;
+        listening = context;
     }
     sdi_unlock();
     if (!context) {
@@ -61,7 +76,7 @@ cl_context sdi_clCreateContext(const intptr_t *properties, cl_uint num_devices, 
     for (cl_uint i = 0; i < num_devices; i++)
         if (!sdi_is_device_id(devices[i]))
             return sdi_fail(errcode_ret, CL_INVALID_DEVICE);
-    return create(properties, num, devices[0], errcode_ret);
+    return create(properties, num, devices[0], notify, data, errcode_ret);
 }
 
 cl_context sdi_clCreateContextFromType(const intptr_t *properties, cl_ulong type,
@@ -76,7 +91,7 @@ cl_context sdi_clCreateContextFromType(const intptr_t *properties, cl_ulong type
         return sdi_fail(errcode_ret, CL_INVALID_VALUE);
     cl_device_id device;
     status = sdi_clGetDeviceIDs(&sdi_platform, type, 1, &device, NULL);
-    return status ? sdi_fail(errcode_ret, status) : create(properties, num, device, errcode_ret);
+    return status ? sdi_fail(errcode_ret, status) : create(properties, num, device, notify, data, errcode_ret);
 }
 
 cl_int sdi_clRetainContext(cl_context context)
@@ -91,6 +106,11 @@ cl_int sdi_clReleaseContext(cl_context context)
 
 void sdi_drop_context(cl_context context)
 {
+    cl_context *at = &listening;
+    while (*at && *at != context)
+        at = &(*at)->next_listening;
+    if (*at)
+        *at = context->next_listening;
     free(context->properties);
     sdi_defer(context->destructors);
 }
@@ -112,6 +132,31 @@ cl_int sdi_clGetContextInfo(cl_context context, cl_uint param, size_t size, void
     default:
         return CL_INVALID_VALUE;
     }
+}
+
+/* Only errors that no call's code tells reach the callback: commands that fail when they run, and the end of the
+ * service.  It runs in the caller thread, as all callbacks do; there is no binary data to log. */
+void sdi_context_failed(uint64_t id, const char *text, size_t nbytes)
+{
+    sdi_lock();
+    for (cl_context context = listening; context; context = context->next_listening) {
+        if (id && context->object.id != id)
+            continue;
+        struct sdi_call *call = malloc(sizeof *call);
+        char *copy = malloc(nbytes + 1);
+        if (!call || !copy) {
+            free(call);
+            free(copy);
+            break;
+        }
+        memcpy(copy, text, nbytes);
+        copy[nbytes] = 0;
+        *call = (struct sdi_call){.what = SDI_CALL_ERROR, .object = context, .data = context->notify_data, .text = copy};
+        call->function.error = context->notify;
+        sdi_hold(context);
+        sdi_caller_post(call);
+    }
+    sdi_unlock();
 }
 
 cl_int sdi_clSetContextDestructorCallback(cl_context context, void (*notify)(cl_context, void *), void *data)

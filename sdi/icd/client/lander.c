@@ -1,7 +1,7 @@
 /* The lander thread: reads notices, does the copies of non-blocking transfers, puts out what kernels printed,
  * passes callbacks on.
  *
- * Started at the first non-blocking transfer or watched event; never runs code of the application. */
+ * Started at the first non-blocking transfer, watched event or queue of a context with a callback; never runs code of the application. */
 #include "client.h"
 
 #include <errno.h>
@@ -201,6 +201,17 @@ static bool print_notice(struct inbox *inbox, const struct sdi_rec_notice *notic
     return true;
 }
 
+/* What went wrong with a command, for its context's callback. */
+static bool failure_notice(struct inbox *inbox, const struct sdi_rec_notice *notice)
+{
+    size_t text = notice->text_nbytes, left = notice->nbytes - sizeof *notice;
+    if (text > left || left > sdi_padded(SDI_FAILURE_MAX_NBYTES) || !fill(inbox, left))
+        return false;
+    sdi_context_failed(notice->id, inbox->bytes + inbox->begin, text);
+    inbox->begin += left;
+    return true;
+}
+
 /* The service is gone: every transfer is over, every watched event has failed. */
 static void fail_all(void)
 {
@@ -217,6 +228,8 @@ static void fail_all(void)
             sdi_unhold(event);
         }
     sdi_unlock();
+    static const char text[] = "sdi: the service has ended";
+    sdi_context_failed(0, text, sizeof text - 1);
 }
 
 static void *run(void *argument)
@@ -235,6 +248,11 @@ static void *run(void *argument)
             break;
         if (notice.kind == SDI_NOTICE_PRINTED) {
             if (!print_notice(&inbox, &notice))
+                break;
+            continue;
+        }
+        if (notice.kind == SDI_NOTICE_FAILED) {
+            if (!failure_notice(&inbox, &notice))
                 break;
             continue;
         }

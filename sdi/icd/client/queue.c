@@ -20,11 +20,15 @@ static cl_command_queue create(cl_context context, cl_device_id device, cl_ulong
                 .op = SDI_OP_CREATE_QUEUE,
                 .id = queue->object.id,
                 .properties = properties,
+                .listener = context->notify ? context->object.id : 0,
             };
             queue->context = context;
             sdi_hold(context);
             queue->properties = properties;
-            status = sdi_send(&record, sizeof record);
+            if (context->notify) /* only the lander hears of failures */
+                status = sdi_lander_start();
+            if (!status)
+                status = sdi_send(&record, sizeof record);
             if (!status) {
                 queue->property_list = list;
                 queue->num_property_list = num_list;

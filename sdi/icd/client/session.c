@@ -277,6 +277,7 @@ static void forget(void)
     facts = NULL;
     num_facts = 0;
     sdi_handle_forget();
+    sdi_context_forget();
     sdi_stream_forget();
     sdi_slot_forget();
     sdi_lander_forget();
