@@ -55,7 +55,7 @@ class Launcher:
         self._memory = memory
         self._recorder = recorder
         self._devices = memory.devices
-        self._split = split
+        self.split = split
         self._counters = counters
         self._verifier = verifier
         self._issuer = Issuer(memory)
@@ -264,7 +264,7 @@ class Launcher:
             return "the image has one member"
         if kernel.has_variables:
             return "its program's variables in global memory are on member 0"
-        if self._split == "never":
+        if self.split == "never":
             return "SDI_SPLIT=never"
         if ndrange.total_groups == 1:
             return "one work-group"

@@ -19,12 +19,14 @@ from sdi.runtime.commands import Command, CopyBuffer, Fill, Launch, Map, Marker,
 from sdi.runtime.launcher import Launcher
 from sdi.runtime.steps import Steps
 from sdi.vmem.buffer import VirtualBuffer
-from sdi.vmem.directory import HOST
+from sdi.vmem.directory import HOST, member_memory
 from sdi.vmem.memory import VirtualMemory
-from sdi.vmem.placement import Wanted
+from sdi.vmem.placement import GRANULE_NBYTES, Wanted
 
 _HOMES_MAX = 32
 """A copy of bytes that are scattered more than that goes through the arena."""
+_FILL_NBYTES = 1 << 20
+"""A fill of less is made in the arena: it is likely that several members want all of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +61,7 @@ class VirtualDevice:
             case CopyBuffer():
                 return Work((yield from self._copy(command)))
             case Fill():
-                return Work([(yield from self._fill(command))])
+                return Work((yield from self._fill(command)))
             case Map():
                 return self._map(command)
             case Unmap():
@@ -150,17 +152,36 @@ class VirtualDevice:
         memory.write_host(target, there.bounds, ticket)
         return ticket
 
-    def _fill(self, command: Fill) -> Steps[Ticket]:
-        """On the member if there is only one, else in the arena."""
-        rectangle = command.rectangle
+    def _fill(self, command: Fill) -> Steps[list[Ticket]]:
+        """On the members that have the bytes or are to have them, else in the arena."""
+        rectangle, pattern = command.rectangle, command.pattern
         over = rectangle.bounds
-        buffer = self._buffer(command.buffer, over)
-        memory, pattern = self._memory, command.pattern
-        is_alone = len(memory.devices) == 1 and memory.coherence == "lazy"
-        if is_alone and rectangle.contiguous and memory.placement.fits(0, over):
-            while waits := memory.placement.reserve([(buffer, 0, over)]):
+        buffer, memory = self._buffer(command.buffer, over), self._memory
+        parts = [(HOST, over)]
+        if rectangle.contiguous and memory.coherence == "lazy" and self._fills_on_members(over.nbytes):
+            parts = _fill_places(buffer, over, len(pattern), len(memory.devices))
+        tickets: list[Ticket] = []
+        for where, part in parts:
+            member = where - 1
+            if where == HOST or not memory.placement.fits(member, part, places=1):
+                row = Rectangle(part.start, (part.nbytes, 1, 1), part.nbytes, part.nbytes)
+                tickets.append(
+                    self._fill_in_arena(buffer, row if rectangle.contiguous else rectangle, pattern)
+                )
+                continue
+            while waits := memory.placement.reserve([(buffer, member, part)]):
                 yield waits
-            return memory.fill_on_member(0, buffer, over, pattern)
+            tickets.append(memory.fill_on_member(member, buffer, part, pattern))
+        return tickets
+
+    def _fills_on_members(self, nbytes: int) -> bool:
+        """Whether a fill of so much is quicker there; CPU members' memory is the host's."""
+        kinds = [device.facts.kind for device in self._memory.devices]
+        is_quick = "cpu" not in kinds and nbytes >= _FILL_NBYTES
+        return len(kinds) == 1 or is_quick or self._launcher.split == "always"
+
+    def _fill_in_arena(self, buffer: VirtualBuffer, rectangle: Rectangle, pattern: bytes) -> Ticket:
+        memory, over = self._memory, rectangle.bounds
         if not rectangle.contiguous:
             memory.fetch_host(buffer, over)
         target = memory.host_array(buffer, over)
@@ -218,6 +239,26 @@ def _homes(buffer: VirtualBuffer, over: ByteRange) -> list[tuple[int, ByteRange]
         else:
             found.append((memory, part))
     return found if len(found) <= _HOMES_MAX else [(HOST, over)]
+
+
+def _fill_places(
+    buffer: VirtualBuffer, over: ByteRange, unit_nbytes: int, members: int
+) -> list[tuple[int, ByteRange]]:
+    """The memories in which ``over`` is filled, each with its part, all multiples of ``unit_nbytes``.
+
+    What members alone hold is filled there; the rest evenly over the members, as kernels are cut.
+    """
+    found: list[tuple[int, ByteRange]] = []
+    for where, part in _homes(buffer, over):
+        if where != HOST:
+            found.append((where, part))
+            continue
+        share = -(-part.nbytes // (members * GRANULE_NBYTES)) * GRANULE_NBYTES
+        for member, start in enumerate(range(part.start, part.stop, share)):
+            found.append((member_memory(member), ByteRange(start, min(start + share, part.stop))))
+    if any((part.start - over.start) % unit_nbytes or part.nbytes % unit_nbytes for _, part in found):
+        return [(HOST, over)]
+    return found
 
 
 def _row_rectangles(rectangle: Rectangle) -> Iterator[Rectangle]:

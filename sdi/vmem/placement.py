@@ -115,9 +115,9 @@ class Placement:
         for extent in extents:
             extent.used = self._clock
 
-    def fits(self, member: int, over: ByteRange) -> bool:
-        """Whether two such places can be made on the member at a time."""
-        return over.nbytes + 2 * GRANULE_NBYTES <= self.heaps[member].capacity // 2
+    def fits(self, member: int, over: ByteRange, places: int = 2) -> bool:
+        """Whether so many such places can be made on the member at a time."""
+        return over.nbytes + 2 * GRANULE_NBYTES <= self.heaps[member].capacity // places
 
     def discard(self, buffer: VirtualBuffer) -> None:
         """The buffer is released: its extents and images go once everything issued on them is done."""

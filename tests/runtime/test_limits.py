@@ -71,3 +71,26 @@ def test_buffers_of_four_times_a_member_and_twice_all_members_together_are_worke
         assert max(memory.accounting.peak_nbytes) <= limit
         assert memory.accounting.events.waves > 0 and memory.accounting.events.spills > 0
         del memory
+
+
+@pytest.mark.parametrize("limit_nbytes", [1 << 20, None])
+def test_a_filled_buffer_and_a_product_of_three_members_memory_are_right(
+    tmp_path: Path, limit_nbytes: int | None
+) -> None:
+    """The program that is run with more than a GPU's memory, on less."""
+    stats = tmp_path / "stats.json"
+    limit = {} if limit_nbytes is None else {"SDI_MEMBER_MEMORY": str(limit_nbytes)}
+    environ = image_environ(3, SDI_SPLIT="always", SDI_STATS=str(stats), **limit)
+    program = Path(__file__).parents[2] / "bench" / "gpu_large.py"
+    sizes = ["--mib", "3", "--rows", "256", "--columns", "64"]
+    ended = run([sys.executable, str(program), *sizes], environ, 100.0)
+    assert ended.returncode == 0 and not ended.remained, ended.describe()
+    found = json.loads(stats.read_text())
+    assert all(kernel["launches_split"] == 1 for kernel in found["kernels"].values())
+    memory, moved = found["memory"], found["bytes_moved"]
+    if limit_nbytes is None:
+        assert moved["host_to_member"] == 0, "fills, kernels and merges leave everything on the members"
+        assert moved["member_to_host"] < 1 << 20, "results and samples"
+    else:
+        assert max(memory["peak_nbytes"]) <= limit_nbytes
+        assert memory["waves"] > 0 and memory["spills"] > 0

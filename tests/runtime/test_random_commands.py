@@ -440,7 +440,9 @@ def test_random_commands_leave_what_one_device_would_and_move_only_what_is_stale
         elif kind == "fill":
             machine.run(Fill(buffers[a].id, _row(over), bytes([seed % 256])))
             truth[a][over.start : over.stop] = seed % 256
-            dense[a].wrote(HOST, over)
+            for part, holders in buffers[a].directory.holders(over):
+                assert holders.bit_count() == 1, "one memory has what was filled"
+                dense[a].wrote(holders.bit_length() - 1, part)
         elif kind == "copy":
             at = choose.randrange(NBYTES - over.nbytes + 1)
             to = ByteRange(at, at + over.nbytes)
