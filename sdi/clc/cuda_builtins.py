@@ -10,6 +10,8 @@ from pathlib import Path
 from sdi.clc import base_header
 
 _HEADERS = ("cuda_compat.h", "cuda_compat_math.h", "cuda_compat_memory.h", "cuda_compat_images.h")
+PRINT_HEADER = "cuda_compat_print.h"
+"""For programs that print alone."""
 _DEFINED = re.compile(r"\b_cl_(\w+)\s*\(|_CL_[A-Z0-9_]+\((\w+)")
 _OF_IMAGES = frozenset(f"{what}_image{suffix}" for what in ("read", "write") for suffix in ("f", "i", "ui"))
 _ROUNDINGS = {"rte": "0", "rtz": "1", "rtp": "2", "rtn": "3", "": "-1"}

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from sdi.clc.arguments import argument_kind, is_kernel, required_work_group_size
-from sdi.clc.cuda_builtins import geometry_functions, header_text
+from sdi.clc.cuda_builtins import PRINT_HEADER, geometry_functions, header_part, header_text
 from sdi.clc.cuda_expressions import GRID, Expressions
 from sdi.clc.cuda_records import Records
 from sdi.clc.cuda_statements import Statements
@@ -19,6 +19,8 @@ from sdi.clc.cuda_tree import CudaTree
 from sdi.clc.cuda_types import TypeNames, UnknownConstruct, safe_name
 from sdi.clc.lines import LineMap
 from sdi.clc.model import ArgumentKind
+from sdi.clc.printf_text import Format
+from sdi.clc.printing import prints
 from sdi.clc.syntax import Form, Function, Kind, Node, callee_of
 from sdi.errors import BuildError
 from sdi.ndrange import Int3
@@ -67,6 +69,7 @@ class CudaKernel:
 
     ``is_subrange``: its last parameter is the hidden launch of sub-range text; of that the caller subtracts
     the shifts from the pointers, and puts the first global id into the grid: the kernel does neither.
+    ``prints``: it may call printf.
     """
 
     name: str
@@ -74,15 +77,20 @@ class CudaKernel:
     parameters: tuple[CudaParameter, ...]
     required_work_group_size: Int3 | None
     is_subrange: bool
+    prints: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class CudaProgram:
-    """``text``: CUDA C++, complete.  ``contracts``: multiplication and addition may be fused."""
+    """``text``: CUDA C++, complete.  ``contracts``: multiplication and addition may be fused.
+
+    ``formats``: of what it prints, by their numbers in records (see ``printf_text``).
+    """
 
     text: str
     kernels: tuple[CudaKernel, ...]
     contracts: bool
+    formats: tuple[Format, ...] = ()
 
 
 def emit(program: CudaTree) -> CudaProgram:
@@ -118,7 +126,7 @@ class _Emitter:
         }
 
     def emit(self) -> CudaProgram:
-        parts = [header_text(), "\nnamespace sdi_program {\n"]
+        parts = ["\nnamespace sdi_program {\n"]
         parts.append(f"extern __shared__ __align__({LOCAL_ALIGNMENT}) unsigned char {_DYNAMIC}[];\n")
         for node in self.tree.declarations:
             parts.append(self.statements.place(node) + self._declaration(node))
@@ -129,7 +137,9 @@ class _Emitter:
             if key in self.kernels and function.body is not None
         )
         contracts = not re.search(r"#\s*pragma\s+OPENCL\s+FP_CONTRACT\s*:?\s*OFF", self.tree.text)
-        return CudaProgram("".join(parts), kernels, contracts)
+        formats = tuple(self.expressions.printing.formats)
+        header = header_text() + (header_part(PRINT_HEADER) if formats else "")
+        return CudaProgram(header + "".join(parts), kernels, contracts, formats)
 
     def _needing_geometry(self) -> set[int]:
         """Functions that ask for the native geometry or call one that does."""
@@ -277,6 +287,7 @@ class _Emitter:
             tuple(parameters),
             required_work_group_size(self.tree, function),
             bool(function.parameters) and function.parameters[-1].name == _HIDDEN,
+            prints(self.tree, function),
         )
 
 

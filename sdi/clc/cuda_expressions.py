@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Mapping
 
 from sdi.clc.cuda_builtins import Builtin, builtin, constant_of, geometry_functions
-from sdi.clc.cuda_printf import printf_arguments
+from sdi.clc.cuda_printf import Printing
 from sdi.clc.cuda_tree import CudaTree
 from sdi.clc.cuda_types import TypeNames, UnknownConstruct, is_scalar, safe_name, unqualified
 from sdi.clc.syntax import Form, Kind, Node, Type, callee_of
@@ -64,6 +64,7 @@ class Expressions:
         self.types = types
         self.needing = needing
         self.fields = fields
+        self.printing = Printing()
         self.statement: Callable[[Node], str] | None = None
 
     # -- values ----------------------------------------------------------------------------------
@@ -481,7 +482,7 @@ class Expressions:
                 values.insert(0, GRID)
             return f"{safe_name(reference.name)}({', '.join(values)})"
         if reference.name == "printf":
-            return f"::printf({', '.join(printf_arguments(arguments, values, self._source))})"
+            return self.printing.call(arguments, values, self._source)
         found = builtin(reference.name)
         if found is None:
             raise UnknownConstruct(node, f"the built-in function '{reference.name}'")

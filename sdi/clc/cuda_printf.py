@@ -1,18 +1,12 @@
-"""``printf`` with vectors: CUDA's knows scalars only, so the format and the arguments are taken apart."""
+"""``printf`` on CUDA members: a call writes a record, whose format only the host knows."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 
 from sdi.clc.cuda_types import UnknownConstruct
+from sdi.clc.printf_text import BadFormat, Format, literal_bytes, parse_format, specifiers
 from sdi.clc.syntax import Form, Kind, Node
-
-# flags, width, precision, vector, length, conversion.  Source: OpenCL C 3.0, section 6.15.14.
-_SPECIFIER = re.compile(
-    r"%(?P<flags>[-+ #0]*)(?P<width>\d*)(?P<precision>(\.\d*)?)(v(?P<count>2|3|4|8|16))?"
-    r"(?P<length>hh|hl|h|l|)(?P<conversion>[diouxXfFeEgGaAcsp%])"
-)
 
 
 def _literal(node: Node) -> Node | None:
@@ -21,42 +15,36 @@ def _literal(node: Node) -> Node | None:
     return node if node.kind is Kind.STRING_LITERAL else None
 
 
-def printf_arguments(
-    arguments: Sequence[Node], values: Sequence[str], source: Callable[[Node], str]
-) -> list[str]:
-    """The arguments of CUDA's printf for those of OpenCL's.  Raises UnknownConstruct."""
-    literal = _literal(arguments[0])
-    if literal is None:
-        raise UnknownConstruct(arguments[0], "a printf whose format is not a string literal")
-    passed: list[str] = []
-    position = 1
+class Printing:
+    """The calls of one program.  ``formats``: theirs, in the order of their numbers."""
 
-    def replace(match: re.Match[str]) -> str:
-        nonlocal position
-        if match["conversion"] == "%":
-            return "%%"
-        if position >= len(arguments):
+    def __init__(self) -> None:
+        self.formats: list[Format] = []
+
+    def call(self, arguments: Sequence[Node], values: Sequence[str], source: Callable[[Node], str]) -> str:
+        """A call as C++; ``values``: the arguments'.  Raises UnknownConstruct."""
+        literal = _literal(arguments[0])
+        if literal is None:
+            raise UnknownConstruct(arguments[0], "a printf whose format is not a string literal")
+        try:
+            form = parse_format(literal_bytes(source(literal)))
+        except BadFormat as bad:
+            raise UnknownConstruct(literal, str(bad)) from bad
+        wanted = specifiers(form)
+        if len(wanted) > len(arguments) - 1:
             raise UnknownConstruct(literal, "a printf with fewer arguments than its format asks for")
-        argument, value = arguments[position], values[position]
-        position += 1
-        length = "" if match["length"] == "hl" else match["length"]
-        one = f"%{match['flags']}{match['width']}{match['precision']}{length}{match['conversion']}"
-        if match["count"] is None:
-            passed.append(
-                f"({value})" if argument.type.form is not Form.POINTER else f"(const void*)({value})"
-            )
-            if match["conversion"] == "s":
-                passed[-1] = value
-            return one
-        count = int(match["count"])
-        if argument.type.form is not Form.VECTOR or argument.type.count != count:
-            raise UnknownConstruct(argument, f"a printf of '{argument.type.spelling}' as %v{count}")
-        floating = match["conversion"] in "fFeEgGaA"
-        cast = "(double)" if floating else ""
-        passed.extend(f"{cast}({value}).v[{index}]" for index in range(count))
-        return ",".join([one] * count)
+        passed = [f"{self._number(form)}u"]
+        for how, argument, value in zip(wanted, arguments[1:], values[1:], strict=False):
+            count = argument.type.count if argument.type.form is Form.VECTOR else 0
+            if count != how.count:
+                what = f"%v{how.count}" if how.count else f"%{how.conversion.decode()}"
+                raise UnknownConstruct(argument, f"a printf of '{argument.type.spelling}' as {what}")
+            passed.append(f"_cl_text_of({value})" if how.conversion == b"s" else f"({value})")
+        # More than the format asks for is evaluated and not printed.
+        extra = [f"(void)({value})" for value in values[1 + len(wanted) :]]
+        return "(" + ", ".join([*extra, f"_cl_printf({', '.join(passed)})"]) + ")"
 
-    rewritten = _SPECIFIER.sub(replace, source(literal))
-    if position != len(arguments):
-        raise UnknownConstruct(literal, "a printf with more arguments than its format asks for")
-    return [rewritten, *passed]
+    def _number(self, form: Format) -> int:
+        if form not in self.formats:
+            self.formats.append(form)
+        return self.formats.index(form)

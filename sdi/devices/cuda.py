@@ -344,7 +344,7 @@ class CudaDevice:
                 key,
                 self._programs.start_of(own, channel.stream, groups, local_size, work_dim),
             )
-        return self._lane.issue(channel, last[1], wait, own)
+        return self._lane.issue(channel, last[1], wait, own, own.prints)
 
     # -- the rest ------------------------------------------------------------------------------------
 

@@ -16,6 +16,7 @@ from sdi.devices.cuda_driver import drv
 from sdi.devices.cuda_gpu import SHARED_NBYTES
 from sdi.devices.cuda_lane import Stream
 from sdi.devices.cuda_launch import MAX_GRID_X, Offsets, offsets_of, packed, parameter_block
+from sdi.devices.cuda_print import PrintBuffer
 from sdi.devices.nvrtc import Cache, NvrtcMissing, compile_text, key_of, version
 from sdi.errors import BuildError, ClError, DeviceFailed, Status
 from sdi.ndrange import Int3
@@ -56,7 +57,8 @@ Start = Callable[[], None]
 class Bound:
     """``parameters``: the block, less the grid at its end; ``offsets``: of groups and of global ids.
 
-    ``error``: why it can't be launched.  ``last``: key and start of the last launch.
+    ``prints``: it may print; then a launch blocks.  ``error``: why it can't be launched.  ``last``: key and
+    start of the last launch.
     """
 
     program: Program
@@ -64,6 +66,7 @@ class Bound:
     parameters: bytes
     shared_nbytes: int
     offsets: Offsets
+    prints: bool
     error: Exception | None = None
     last: tuple[tuple[Int3, Int3, int], Start] | None = None
 
@@ -77,10 +80,12 @@ class CudaPrograms:
         self._cache: Final = cache
         self._name: Final = name
         self._differ: Module | None = None
+        self._printed: Final = PrintBuffer(context, name)
 
     def close(self) -> None:
-        """Forget what was built for the member itself."""
+        """Forget what was built for the member itself.  The context is on pycuda's stack."""
         self._differ = None
+        self._printed.close()
 
     def build(self, text: str, options: Sequence[str]) -> Program:
         """``text``: OpenCL C.  Raises BuildError."""
@@ -93,6 +98,8 @@ class CudaPrograms:
                 while self._context.kept.modules:
                     self._context.kept.modules.pop()
                 module = drv.module_from_buffer(code)
+                if translated.formats:
+                    self._printed.serve(module)
         except drv.Error as cause:
             raise BuildError(f"error: {cause}\n") from cause
         kernels = {kernel.name: kernel for kernel in translated.kernels}
@@ -151,9 +158,9 @@ class CudaPrograms:
         try:
             parameters, shared_nbytes = parameter_block(own.kernels[kernel], arguments)
         except ValueError as cause:
-            return Bound(own, kernel, b"", 0, offsets_of(own.kernels[kernel], ()), cause)
+            return Bound(own, kernel, b"", 0, offsets_of(own.kernels[kernel], ()), False, cause)
         offsets = offsets_of(own.kernels[kernel], arguments)
-        return Bound(own, kernel, parameters, shared_nbytes, offsets)
+        return Bound(own, kernel, parameters, shared_nbytes, offsets, own.kernels[kernel].prints)
 
     def start_of(self, bound: Bound, stream: Stream, groups: Int3, local_size: Int3, work_dim: int) -> Start:
         """What launches: all that does not change between launches of one shape is done here."""
@@ -176,7 +183,10 @@ class CudaPrograms:
             error = error or cause
         if error is not None:
             return partial(_refuse, error)
-        return partial(function._launch_kernel, grid, local_size, parameters, bound.shared_nbytes, stream)
+        launch = partial(function._launch_kernel, grid, local_size, parameters, bound.shared_nbytes, stream)
+        if bound.prints:
+            return partial(self._printed.run, launch, program.translated, bound.kernel, stream)
+        return launch
 
     def comparer(self, unit_nbytes: int) -> Function:
         """The kernel that compares units of this size; the first call compiles."""

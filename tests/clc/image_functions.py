@@ -7,20 +7,18 @@ numpy in double precision, written from the OpenCL C 3.0 specification, section 
 from __future__ import annotations
 
 import ctypes
-import re
-import shutil
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from sdi.clc import cuda_builtins
 from sdi.clc.model import IMAGE_TYPES
 from sdi.devices import image as im
 from sdi.devices.cuda_images import CudaImage, sampler_bits
 from sdi.devices.cuda_memory import CudaBuffer
 from sdi.devices.image import ImageShape, Sampler
+
+from .host_cpp import host_library, host_text
 
 Array = np.ndarray
 
@@ -132,15 +130,6 @@ class HeaderFunctions:
         self._library[name](what, image.description(), bits, places, len(at), found)
 
 
-_BEFORE = """
-#include <cmath>
-#define __device__
-#define __forceinline__ inline
-static inline float __fdiv_rn(float a, float b) { return a / b; }
-static inline float __fmul_rn(float a, float b) { return a * b; }
-static inline unsigned short to_half(double x) { return __builtin_bit_cast(unsigned short, (_Float16)x); }
-static inline float of_half(unsigned short h) { return (float)__builtin_bit_cast(_Float16, h); }
-"""
 _AFTER = """
 #define READ(n, suffix, T) case n: ((_cl_vec<T, 4> *)colors)[i] = _cl_read_image##suffix(m, s, at[i]); break;
 #define WRITE(n, suffix, T) case n: \\
@@ -159,31 +148,18 @@ void each(int what, const _cl_image<K> &m, unsigned s, const C *at, int n, void 
 typedef _cl_vec<int, 2> int2; typedef _cl_vec<int, 4> int4;
 typedef _cl_vec<float, 2> float2; typedef _cl_vec<float, 4> float4;
 """
-_TO_HALF = re.compile(r'asm\("cvt\.\w\w\.f16\.f\d\d %0, %1;" : "=h"\(([\w.]+)\) : "\w"\((\w+)\)\)')
 
 
-def header_functions(folder: Path) -> HeaderFunctions | None:
-    """The library, made in ``folder``; None without a C++ compiler."""
-    compiler = shutil.which("g++") or shutil.which("clang++")
-    if compiler is None:
-        return None
-    text = cuda_builtins.header_part("cuda_compat.h") + cuda_builtins.header_part("cuda_compat_images.h")
-    text = _TO_HALF.sub(r"\1 = to_half(\2)", text)
-    text = text.replace('asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(bits))', "x = of_half(bits)")
+def header_functions(folder: Path) -> HeaderFunctions:
+    """The library, made in ``folder``.  Skips the test without a C++ compiler."""
     exports = [
         f"EXPORT({kind}_{name[0]}, {IMAGE_TYPES[kind]:#x}, {name}{coordinate_width(kind)}, {is_float})\n"
         for kind in DIMENSIONS
         for is_float, name in enumerate(("int", "float"))
     ]
-    text += _AFTER + "".join(exports).replace("int1,", "int,").replace("float1,", "float,")
-    source, library = folder / "images.cpp", folder / "images.so"
-    source.write_text(_BEFORE + text)
-    words = ["-std=c++20", "-O1", "-w", "-shared", "-fPIC", "-fno-strict-aliasing", "-ffp-contract=off"]
-    done = subprocess.run(
-        [compiler, *words, "-o", str(library), str(source)], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr[:4000]
-    return HeaderFunctions(ctypes.CDLL(str(library)))
+    text = host_text("cuda_compat.h", "cuda_compat_images.h") + _AFTER
+    text += "".join(exports).replace("int1,", "int,").replace("float1,", "float,")
+    return HeaderFunctions(host_library(text, folder))
 
 
 def modelled(pixels: Pixels, sampler: Sampler, at: Array) -> Array:

@@ -189,10 +189,12 @@ def test_a_required_work_group_size_bounds_the_launch() -> None:
     assert program.kernels[0].required_work_group_size == (8, 4, 2)
 
 
-def test_printf_with_vectors_becomes_one_with_scalars() -> None:
+def test_printf_writes_a_record(compiles: Compile) -> None:
     source = kernel('printf("%d %v4hlf %s %5.2v2f%%\\n", 3, a[0], "x", a[1].xy);')
-    written = body_of(translate(source, ()))
-    assert '::printf("%d %f,%f,%f,%f %s %5.2f,%5.2f%%\\n", (3), (double)(a[0]).v[0]' in written
+    program = translate(source, ())
+    written = body_of(program)
+    assert '_cl_printf(0u, (3), (a[0]), _cl_text_of("x"), (_cl_swizzle<0, 1>(a[1])))' in written
+    compiles(program, ())
 
 
 @pytest.mark.parametrize(

@@ -202,6 +202,9 @@ class _Memory:
 class _Stream:
     handle = 1
 
+    def synchronize(self) -> None:
+        """All before it has happened."""
+
     def wait_for_event(self, event: _Event) -> None:
         """All before it has happened."""
 

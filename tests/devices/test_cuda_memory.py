@@ -7,7 +7,16 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from sdi.devices import cuda, cuda_context, cuda_copies, cuda_driver, cuda_images, cuda_links, image
+from sdi.devices import (
+    cuda,
+    cuda_context,
+    cuda_copies,
+    cuda_driver,
+    cuda_images,
+    cuda_links,
+    cuda_print,
+    image,
+)
 from sdi.devices.base import Rows
 from sdi.devices.cuda import CudaDevice
 from sdi.devices.cuda_gpu import CudaGpu
@@ -28,7 +37,7 @@ _ATTRIBUTES = CudaAttributes(
 def driver(monkeypatch: pytest.MonkeyPatch) -> StandIn:
     """In place of the CUDA driver."""
     made = StandIn(3)
-    for module in (cuda, cuda_context, cuda_copies, cuda_driver, cuda_links):
+    for module in (cuda, cuda_context, cuda_copies, cuda_driver, cuda_links, cuda_print):
         monkeypatch.setattr(module, "drv", made)
     monkeypatch.setattr(cuda_driver, "quick", lambda: made)
     monkeypatch.setattr(cuda_copies, "copy_peer", made.copy_peer)
