@@ -413,6 +413,10 @@ cl_int sdi_transfer_enqueue(struct sdi_record *record, struct sdi_command *comma
 void sdi_copy_to_arena(cl_mem root, size_t offset, const char *from, size_t nbytes);
 cl_int sdi_host_access(cl_mem buffer, bool reads, bool writes);
 
+/* What `sdi_transfer_box` takes: from or to the box `inside` of a buffer and the box `outside`, of the same region, of
+ * the application's memory at `host`; in one run where neither has gaps. */
+struct sdi_transfer sdi_transfer_shape(const struct sdi_box *inside, const struct sdi_box *outside, char *host,
+                                       bool to_arena);
 /* The same for a box: enqueues a read or write of `shape`, whose offset counts from the first byte of `buffer`. */
 cl_int sdi_transfer_box(cl_command_queue queue, cl_mem buffer, cl_uint type, bool blocking,
                         struct sdi_transfer *shape, struct sdi_waits waits, cl_event *event);

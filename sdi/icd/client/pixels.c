@@ -59,20 +59,7 @@ static cl_int transfer(cl_command_queue queue, cl_mem image, bool to_arena, bool
     if (!place.host || !make_box(&inside, image->image, place.origin, place.region)
         || !make_host_box(&outside, image->image, &inside, place.row_pitch, place.slice_pitch))
         return CL_INVALID_VALUE;
-    struct sdi_transfer shape = {
-        .to_arena = to_arena,
-        .host = place.host,
-        .offset = inside.offset,
-        .region = {inside.region[0], inside.region[1], inside.region[2]},
-        .arena_row = inside.row,
-        .arena_slice = inside.slice,
-        .host_row = outside.row,
-        .host_slice = outside.slice,
-    };
-    if (sdi_box_is_dense(&inside) && sdi_box_is_dense(&outside)) {
-        shape.region[0] *= shape.region[1] * shape.region[2];
-        shape.region[1] = shape.region[2] = 1;
-    }
+    struct sdi_transfer shape = sdi_transfer_shape(&inside, &outside, place.host, to_arena);
     return sdi_transfer_box(queue, image, to_arena ? CL_COMMAND_WRITE_IMAGE : CL_COMMAND_READ_IMAGE, blocking, &shape,
                             waits, event);
 }

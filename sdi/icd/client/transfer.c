@@ -208,6 +208,26 @@ cl_int sdi_clEnqueueWriteBuffer(cl_command_queue queue, cl_mem buffer, cl_uint b
                           (struct sdi_waits){num, list}, event);
 }
 
+struct sdi_transfer sdi_transfer_shape(const struct sdi_box *inside, const struct sdi_box *outside, char *host,
+                                       bool to_arena)
+{
+    struct sdi_transfer shape = {
+        .to_arena = to_arena,
+        .host = host + outside->offset,
+        .offset = inside->offset,
+        .region = {inside->region[0], inside->region[1], inside->region[2]},
+        .arena_row = inside->row,
+        .arena_slice = inside->slice,
+        .host_row = outside->row,
+        .host_slice = outside->slice,
+    };
+    if (sdi_box_is_dense(inside) && sdi_box_is_dense(outside)) {
+        shape.region[0] *= shape.region[1] * shape.region[2];
+        shape.region[1] = shape.region[2] = 1;
+    }
+    return shape;
+}
+
 struct rectangle {
     const size_t *buffer_origin, *host_origin, *region;
     size_t buffer_row, buffer_slice, host_row, host_slice;
@@ -227,20 +247,7 @@ static cl_int transfer_rectangle(cl_command_queue queue, cl_mem buffer, bool to_
         || !sdi_box_make(&outside, given.host_origin, given.region, given.host_row, given.host_slice)
         || inside.end > buffer->nbytes)
         return CL_INVALID_VALUE;
-    struct sdi_transfer shape = {
-        .to_arena = to_arena,
-        .host = host + outside.offset,
-        .offset = inside.offset,
-        .region = {given.region[0], given.region[1], given.region[2]},
-        .arena_row = inside.row,
-        .arena_slice = inside.slice,
-        .host_row = outside.row,
-        .host_slice = outside.slice,
-    };
-    if (sdi_box_is_dense(&inside) && sdi_box_is_dense(&outside)) {
-        shape.region[0] *= shape.region[1] * shape.region[2];
-        shape.region[1] = shape.region[2] = 1;
-    }
+    struct sdi_transfer shape = sdi_transfer_shape(&inside, &outside, host, to_arena);
     return sdi_transfer_box(queue, buffer, to_arena ? CL_COMMAND_WRITE_BUFFER_RECT : CL_COMMAND_READ_BUFFER_RECT,
                             blocking, &shape, waits, event);
 }
