@@ -149,3 +149,44 @@ def test_an_application_in_another_python_gets_the_service_of_the_installed_one(
     result = run([python, script], image_environ(2, PYTHONPATH=str(tmp_path)), 60)
     assert result.returncode == 0, result.describe()
     assert result.stdout.startswith("SDI (2 x "), result.describe()
+
+
+def test_nobody_else_reaches_the_sockets_and_the_arena(tmp_path: Path) -> None:
+    """No socket has a name, in the file system or abstract; the arena is its user's alone, and sealed."""
+    result = application(
+        tmp_path,
+        """
+        import fcntl, glob, stat
+        own = {}
+        for number in os.listdir("/proc/self/fd"):
+            try:
+                own[number] = os.readlink(f"/proc/self/fd/{number}")
+            except FileNotFoundError:
+                pass
+        inodes = {text[8:-1] for text in own.values() if text.startswith("socket:[")}
+        with open("/proc/self/net/unix") as table:
+            lines = [line.split() for line in table][1:]
+        found = [line for line in lines if line[6] in inodes]
+        assert len(found) >= 2, found
+        assert all(len(line) == 7 for line in found), "a socket has a name"
+        with open("/proc/self/maps") as table:
+            mapped = [line for line in table if "sdi-arena" in line]
+        inode = mapped[0].split()[4]
+        descriptor = None
+        for path in glob.glob("/proc/[0-9]*/fd/*"):  # the service's: the application has closed its own
+            try:
+                if "sdi-arena" in os.readlink(path) and str(os.stat(path).st_ino) == inode:
+                    descriptor = path
+            except OSError:
+                pass
+        assert stat.S_IMODE(os.stat(descriptor).st_mode) == 0o600
+        opened = os.open(descriptor, os.O_RDWR)
+        assert fcntl.fcntl(opened, 1034) & 0x3 == 0x3, "shrinking and further seals are forbidden"
+        try:
+            os.ftruncate(opened, 4096)
+        except PermissionError:
+            print("sealed")
+        """,
+        2,
+    )
+    assert result.stdout.splitlines() == ["sealed"], result.describe()

@@ -42,6 +42,8 @@ def main(arguments: list[str]) -> int:
         _log.warning("%s", line)
     if settings.member_vendors:
         os.environ["OCL_ICD_VENDORS"] = settings.member_vendors
+    # numpy starts a thread per core for linear algebra, which nothing here uses.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     _log.debug("launch path: %s", "compiled" if compiled.prefer() else "from its sources")
     try:
         # Here, not at the top: the drivers behind these imports read the environment set above.

@@ -31,6 +31,7 @@ class Arena:
 
     def __init__(self, nbytes: int, heap_offset: int, locks: PageLocks = PAGE_LOCKS) -> None:
         self.fd = os.memfd_create("sdi-arena", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        os.fchmod(self.fd, 0o600)  # made with 0777: nobody else, should its descriptor be found in /proc
         while True:
             try:
                 os.ftruncate(self.fd, nbytes)

@@ -22,6 +22,7 @@ from tests.icd import (
     test_client_memory,
     test_client_objects,
     test_client_session,
+    test_client_wrong,
 )
 from tests.icd.test_client_setting import environment, fake_python, library, run, run_program, vendors
 
@@ -34,6 +35,7 @@ MODULES = (
     test_client_links,
     test_client_events,
     test_client_session,
+    test_client_wrong,
 )
 CASES = [
     pytest.param(module.__name__.rpartition(".")[2], program.__name__, id=program.__name__)
