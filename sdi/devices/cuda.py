@@ -178,7 +178,6 @@ class CudaDevice:
         wait: Sequence[Ticket],
     ) -> Ticket:
         channel = self._channel("done")
-        channel = self._channel("done")
         places = (cast(CudaBuffer, source), source_offset), (cast(CudaBuffer, target), target_offset)
         return self._lane.issue(channel, cuda_copies.own_copy(*places, nbytes, channel.stream), wait)
 
@@ -355,7 +354,7 @@ class CudaDevice:
         return self._used_nbytes
 
     def close(self) -> None:
-        self._lane.close(list(self._channels.values()))
+        self._lane.close()
         if not self._context.is_open:
             return
         with contextlib.suppress(drv.Error), self._context.pushed():
@@ -365,7 +364,7 @@ class CudaDevice:
             self._buffers.clear()
             self._context.kept.streams.extend(channel.stream for channel in self._channels.values())
             self._channels.clear()
-            self._lane.events.clear()
+            self._lane.drop()
             self._programs.close()
             self._applier = None
             self._context.kept.modules.clear()

@@ -130,10 +130,11 @@ class CudaContext:
         finally:
             drv.Context.pop()
 
-    def new_event(self) -> Event:
-        """An event with timing."""
+    def new_event(self, is_timed: bool) -> Event:
+        """An event, with or without timing."""
+        flags = drv.event_flags.DEFAULT if is_timed else drv.event_flags.DISABLE_TIMING
         with self.pushed():
-            return cast(Event, drv.Event())
+            return cast(Event, drv.Event(flags))
 
     def new_stream(self) -> Stream:
         """A stream that a member does not use any more, or a new one."""

@@ -3,12 +3,16 @@
 A member has one stream per kind of work.  An operation is given to its stream when everything it waits for
 is *issued* on some CUDA member (its stream then waits for their events, also across GPUs) or is *done*;
 until then it is held here, never in the driver.  Copies of pageable memory would block the issuing
-thread: the stream's own thread performs them.  Each stream's thread also waits for its events in order and
-completes the tickets.
+thread: the stream's own thread performs them.
+
+Behind each operation lies an event.  What is complete is found out by whoever has time: the issuing thread
+between two commands, or, when it rests, a thread per stream that waits in the driver (``pace``).  One answer
+completes all operations of the stream up to that event.
 """
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 import time
@@ -16,9 +20,10 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from queue import SimpleQueue
-from typing import Final, Protocol, cast
+from typing import Final, Protocol
 
 from sdi.devices.join import join
+from sdi.devices.pace import PACE
 from sdi.devices.ticket import Ticket
 from sdi.errors import DeviceFailed
 
@@ -29,7 +34,7 @@ _GATHER_NS = 100_000
 
 
 class Event(Protocol):
-    """A driver's event with timing."""
+    """A driver's event."""
 
     def record(self, stream: object) -> object: ...
     def synchronize(self) -> object: ...
@@ -49,12 +54,12 @@ class Driver(Protocol):
     """What the lane needs of its member.  ``enter``: make the member's context current on this thread."""
 
     def enter(self) -> None: ...
-    def new_event(self) -> Event: ...
+    def new_event(self, is_timed: bool) -> Event: ...
 
 
 @dataclass(frozen=True, slots=True)
 class _Failed:
-    """``native`` of a ticket that never reaches the driver, until its thread completes it."""
+    """``native`` of a ticket that never reaches the driver, until it is completed."""
 
     error: BaseException
 
@@ -62,8 +67,9 @@ class _Failed:
 class CudaTicket(Ticket):
     """An operation of a CUDA member: the ticket, and what its lane keeps of it until it is done.
 
-    ``native`` is its ``end``, the event that says that it is complete, once it is issued.  ``begin`` is None
-    where it begins when the operation before it on its stream ends.  ``number``: its place on its stream.
+    ``native``: its channel once it is issued.  ``number``: its place on its stream.  ``end``: the event
+    behind it; ``begin``: the one before it, None where it begins when the operation before it ends, or where
+    nobody asks for its times (``is_timed``).  ``is_awaited``: a thread waits for ``end`` in the driver.
     ``followers``: held operations that wait until this one is issued; ``missing``: what it still waits for
     itself while it is held.
     """
@@ -71,8 +77,11 @@ class CudaTicket(Ticket):
     __slots__ = (
         "begin",
         "channel",
+        "end",
         "followers",
+        "is_awaited",
         "is_blocking",
+        "is_timed",
         "issued_ns",
         "keep",
         "missing",
@@ -89,6 +98,7 @@ class CudaTicket(Ticket):
         wait: tuple[Ticket, ...],
         keep: object,
         is_blocking: bool,
+        is_timed: bool,
     ) -> None:
         super().__init__(owner)
         self.channel = channel
@@ -96,7 +106,10 @@ class CudaTicket(Ticket):
         self.wait = wait
         self.keep = keep
         self.is_blocking = is_blocking
+        self.is_timed = is_timed
+        self.is_awaited = False
         self.begin: Event | None = None
+        self.end: Event | None = None
         self.number = 0
         self.issued_ns = 0
         self.missing = 0
@@ -108,73 +121,189 @@ _order = threading.Lock()
 
 
 class Channel:
-    """One stream with its thread.  Owned by: its lane.
+    """One stream, with a thread for what can't be done without blocking.  Owned by: its lane.
 
-    ``issued``: number of the last operation given to the stream; ``complete_to``: of the last complete one.
+    ``issued``: number of the last operation given to the stream; ``reached``: of the last that is known to be
+    complete.  ``pending``: what was issued and has not been completed, in the order of the stream.  ``seen``:
+    by other channel, the number of the last operation there that this stream waits for.
+    ``was_timed``: the last operation has an event with time behind it.
     """
 
     def __init__(self, lane: CudaLane, stream: Stream, thread_name: str) -> None:
         self.stream: Final = stream
         self.recording: Final = threading.Lock()
         self.issued = 0
-        self.complete_to = 0
-        self._queue: Final[SimpleQueue[CudaTicket | None]] = SimpleQueue()
+        self.reached = 0
+        self.pending: Final[deque[CudaTicket]] = deque()
+        self.seen: Final[dict[Channel, int]] = {}
+        self.was_timed = False
+        self._orders: Final[SimpleQueue[CudaTicket | bool]] = SimpleQueue()
+        self._turn: Final = threading.Lock()
         self._lane: Final = lane
-        self._anchor: tuple[Event, int] | None = None
+        self._anchor: tuple[Event, int, CudaTicket] | None = None
+        self._last_ns = 0
         self._waited_ns = 0
+        self._is_watched = False
         self._name: Final = thread_name
         self._thread: threading.Thread | None = None
+        lane.channels.append(self)
 
     def put(self, ticket: CudaTicket) -> None:
-        """To be performed, or waited for, by the channel's thread, which starts with the first."""
-        self._queue.put(ticket)
+        """To be performed by the channel's thread."""
+        self._order(ticket)
+
+    def look_after(self) -> None:
+        """Something was issued: have the thread wait for it, unless the issuing thread will ask."""
+        if not (PACE.is_busy or self._is_watched):
+            self.watch()
+
+    def watch(self) -> None:
+        """Have the thread complete what is pending."""
+        if self.pending and not self._is_watched:
+            self._is_watched = True
+            self._order(True)
+
+    def close(self) -> None:
+        """Complete everything that was issued or put, then join the thread."""
+        if self._thread is not None or self.pending:
+            self._order(False)
+            assert self._thread is not None
+            self._thread.join()
+        self._anchor = None
+
+    def poll(self) -> bool:
+        """Complete what is done; whether anything is left.  Keeps the GIL: to get it back costs more."""
+        pending = self.pending
+        try:
+            # Mostly all is done, or nothing.  A fault says nothing of what came before.
+            last = pending[-1]
+            with contextlib.suppress(Exception):
+                if last.end is not None and last.end.query():
+                    self._drain(last.number)
+            while pending:
+                first = pending[0]
+                if first.number <= self.reached or not _is_over(first):
+                    break
+                self._drain(first.number)
+        except IndexError:  # another thread completed the last
+            return False
+        return bool(pending)
+
+    def _order(self, order: CudaTicket | bool) -> None:
+        """What the thread does next: perform an operation, wait for what is pending (True), or end."""
+        self._orders.put(order)
         if self._thread is None:
             with _order:
                 if self._thread is None:
                     self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
                     self._thread.start()
 
-    def close(self) -> None:
-        """Complete everything that was queued, then join the thread."""
-        self._queue.put(None)
-        if self._thread is not None:
-            self._thread.join()
-        self._anchor = None
-
     def _run(self) -> None:
         self._lane.driver.enter()
-        get = self._queue.get
-        while (ticket := get()) is not None:
+        while True:
+            order = self._orders.get()
+            if isinstance(order, CudaTicket):
+                self._lane.perform(order)
+                release_followers(order)
+            elif not order:
+                break
+            self._wait()
+        while self.pending:
+            self._wait_for_first()
+
+    def _wait(self) -> None:
+        """Complete what is pending, as long as the issuing thread does not and nothing is to be performed.
+
+        Where completions come fast, several of them gather first.
+        """
+        pending = self.pending
+        self._is_watched = True
+        while self._orders.empty():
+            if not pending or PACE.is_busy:
+                self._is_watched = False
+                # What was issued since may have counted on this thread.
+                if not pending or PACE.is_busy:
+                    return
+                self._is_watched = True
+            if len(pending) > 1 and time.monotonic_ns() - self._waited_ns < _GATHER_NS:
+                time.sleep(_GATHER_NS / 1e9)
+            self._wait_for_first()
+            self._waited_ns = time.monotonic_ns()
+        self._is_watched = False
+
+    def _wait_for_first(self) -> None:
+        """Wait in the driver for the oldest operation, then complete all that is done."""
+        with self.recording:  # or it might be completed meanwhile, and its event used again
+            if not self.pending:
+                return
+            first = self.pending[0]
+            end = first.end
+            first.is_awaited = end is not None
+        if end is not None:
             try:
-                if ticket.native is None:
-                    self._lane.perform(ticket)
-                    release_followers(ticket)
-                self._complete(ticket)
+                end.synchronize()
+            except Exception as cause:
+                _log.debug("%s: %s", self._lane.name, cause)  # it is asked again
+            with self.recording:
+                first.is_awaited = False
+                if first.end is None and (self._anchor is None or self._anchor[0] is not end):
+                    self._lane.reuse(end, first.is_timed)
+        self.poll()
+
+    def _drain(self, reached: int) -> None:
+        """The stream has come so far: complete what that makes done, in order; one thread at a time."""
+        self.reached = max(self.reached, reached)
+        while self._is_due(reached) and self._turn.acquire(blocking=False):
+            try:
+                while self._is_due(reached):
+                    self._complete()
             except Exception:
                 _log.exception("%s: a callback of a completed ticket failed", self._lane.name)
-            del ticket
+            finally:
+                self._turn.release()
 
-    def _complete(self, ticket: CudaTicket) -> None:
+    def _is_due(self, reached: int) -> bool:
+        try:
+            return self.pending[0].number <= reached
+        except IndexError:
+            return False
+
+    def _catch_up(self, ticket: CudaTicket) -> None:
+        """Complete what is done up to ``ticket``, and nothing that may wait for what comes after it."""
+        while self._is_due(ticket.number):
+            try:
+                first = self.pending[0]
+            except IndexError:
+                return
+            if first.number > self.reached and not _is_over(first):
+                return
+            self._drain(first.number)
+            if not first.done:  # another thread has the turn
+                return
+
+    def _complete(self) -> None:
+        """Complete the oldest operation; the caller has the turn."""
+        with self.recording:
+            ticket = self.pending.popleft()
+            end, ticket.end = ticket.end, None
         start_ns = end_ns = 0
         error: BaseException | None = None
         native = ticket.native
         if isinstance(native, _Failed):
             error = native.error
         else:
-            end = cast(Event, native)
             try:
-                # A query keeps the GIL: to give it up and get it back costs more than the driver's answer.
-                if not end.query():
-                    self._wait(end)
                 start_ns, end_ns = self._host_times(ticket, end)
             except Exception as cause:
-                error = DeviceFailed(self._lane.name, str(cause))
-                error.__cause__ = cause.with_traceback(None)  # whose frames keep events and streams
-        self.complete_to = max(self.complete_to, ticket.number)
+                error = _failure(self._lane, cause)
+        if end is not None and not (ticket.is_timed and error is None):
+            self._give_back(ticket, end)
         wait, ticket.wait = ticket.wait, ()
         ticket.keep = ticket.start = None
         late: list[Ticket] = []
         for other in wait:
+            if not other.done and type(other) is CudaTicket and isinstance(other.native, Channel):
+                other.channel._catch_up(other)  # it was complete before this one began
             if other.error is not None:
                 error, start_ns, end_ns = other.error, 0, 0
                 break
@@ -184,44 +313,70 @@ class Channel:
             ticket.complete(error, start_ns, end_ns)
             return
 
-        # Complete on the device, but another stream's thread has yet to say so: keep the order.
+        # Complete on the device, but another thread has yet to say so: keep the order.
         def complete(failure: BaseException | None) -> None:
             times = (start_ns, end_ns) if failure is None else (0, 0)
             ticket.complete(failure, *times)
 
         join(late, complete)
 
-    def _wait(self, end: Event) -> None:
-        """Until ``end``; where more is under way and completions come fast, several of them gather first.
+    def _before_last_ns(self, end: Event) -> int:
+        """How long before the last operation that is known to be complete ``end`` was."""
+        with self.recording:
+            done = [t.end for t in self.pending if t.number <= self.reached and t.is_timed]
+        last = done[-1] if done else None
+        return int(end.time_till(last) * 1e6) if last is not None else 0
 
-        A thread that is woken for each takes the GIL from the one that issues, each time.
-        """
-        now_ns = time.monotonic_ns()
-        if now_ns - self._waited_ns < _GATHER_NS and not self._queue.empty():
-            time.sleep(_GATHER_NS / 1e9)
-        end.synchronize()
-        self._waited_ns = time.monotonic_ns()
+    def _give_back(self, ticket: CudaTicket, end: Event) -> None:
+        """Nothing needs the event behind a completed operation any more, but perhaps a thread that waits."""
+        with self.recording:
+            if not ticket.is_awaited:
+                self._lane.reuse(end, ticket.is_timed)
 
-    def _host_times(self, ticket: CudaTicket, end: Event) -> tuple[int, int]:
+    def _host_times(self, ticket: CudaTicket, end: Event | None) -> tuple[int, int]:
         """Start and end on the host clock: relative to the stream's last known end, within what was seen."""
         now_ns = time.monotonic_ns()
-        begin, events = ticket.begin, self._lane.events
-        start_ns = end_ns = 0
-        if self._anchor is not None:
-            anchor, anchor_ns = self._anchor
-            since_ns = int(anchor.time_till(end) * 1e6)
-            start_ns = anchor_ns
-            if since_ns < _ANCHOR_MAX_NS and anchor_ns + since_ns > now_ns - _ANCHOR_OFF_NS:
-                end_ns = min(now_ns, anchor_ns + since_ns)
-            events.append(anchor)
-        end_ns = end_ns or now_ns
-        if begin is not None:
-            start_ns = end_ns - int(begin.time_till(end) * 1e6)
-            events.append(begin)
-            ticket.begin = None
-        start_ns = max(start_ns, ticket.issued_ns)
-        self._anchor = (end, end_ns)
-        return min(start_ns, end_ns), end_ns
+        start_ns, end_ns = self._last_ns, now_ns
+        if ticket.is_timed and end is not None:
+            begin, anchor = ticket.begin, self._anchor
+            took_ns, is_placed = 0, False
+            if anchor is not None:
+                last, last_ns, of = anchor
+                took_ns = int(last.time_till(end) * 1e6)
+                is_placed = took_ns < _ANCHOR_MAX_NS and last_ns + took_ns > now_ns - _ANCHOR_OFF_NS
+                if is_placed:
+                    end_ns = min(now_ns, last_ns + took_ns)
+            if not is_placed:
+                end_ns -= self._before_last_ns(end)
+            if begin is not None:
+                ticket.begin = None
+                took_ns = int(begin.time_till(end) * 1e6)
+                self._lane.reuse(begin, is_timed=True)
+            start_ns = end_ns - took_ns
+            self._anchor = (end, end_ns, ticket)
+            if anchor is not None:
+                self._give_back(of, last)
+        self._last_ns = end_ns
+        return min(max(start_ns, ticket.issued_ns), end_ns), end_ns
+
+
+def _is_over(ticket: CudaTicket) -> bool:
+    """Whether an issued operation is complete, or will never be: then its ``native`` says why."""
+    end = ticket.end
+    if end is None:
+        return True
+    try:
+        return end.query()
+    except Exception as cause:
+        lane = _lane(ticket)
+        ticket.native = _Failed(_failure(lane, cause))
+        return True
+
+
+def _failure(lane: CudaLane, cause: Exception) -> DeviceFailed:
+    failure = DeviceFailed(lane.name, str(cause))
+    failure.__cause__ = cause.with_traceback(None)  # whose frames keep events and streams
+    return failure
 
 
 class CudaLane:
@@ -230,11 +385,14 @@ class CudaLane:
     def __init__(self, driver: Driver, name: str) -> None:
         self.driver: Final = driver
         self.name: Final = name
-        self.events: Final[deque[Event]] = deque()
+        self.channels: Final[list[Channel]] = []
+        self._timed: Final[list[Event]] = []
+        self._untimed: Final[list[Event]] = []
         self._held: Final[set[CudaTicket]] = set()
         self._idle: Final = threading.Condition(_order)
         self._starting = 0
         self.is_closed = False
+        PACE.add(self)
 
     def issue(
         self,
@@ -247,20 +405,34 @@ class CudaLane:
         """Start when ``wait`` allows; never blocks.  ``keep`` is referenced until the ticket is done."""
         # A copy of what still matters: the caller may add the new ticket to its list.
         waits = tuple([other for other in wait if not other.done or other.error is not None])
-        ticket = CudaTicket(self, channel, start, waits, keep, is_blocking)
+        ticket = CudaTicket(self, channel, start, waits, keep, is_blocking, PACE.wants_times)
         if self.is_closed:
             ticket.complete(DeviceFailed(self.name, "is closed"))
             return ticket
         blockers = [other for other in waits if not other.done and not _is_issued(other)]
         if blockers:
             self._hold(ticket, blockers)
-        else:
-            if not is_blocking:
-                self.perform(ticket)
+        elif is_blocking:
             channel.put(ticket)
+        else:
+            self.perform(ticket)
+            channel.look_after()
         return ticket
 
-    def close(self, channels: Sequence[Channel]) -> None:
+    def poll(self) -> bool:
+        """Complete what is done; whether anything is left."""
+        is_left = False
+        for channel in self.channels:
+            if channel.pending:
+                is_left |= channel.poll()
+        return is_left
+
+    def watch(self) -> None:
+        """Have the channels' threads complete what is left."""
+        for channel in self.channels:
+            channel.watch()
+
+    def close(self) -> None:
         """Fail what is still held back, wait for everything that the driver has, join the threads."""
         with _order:
             if self.is_closed:
@@ -270,24 +442,33 @@ class CudaLane:
             self._held.clear()
             self._idle.wait_for(lambda: not self._starting)
         for ticket in abandoned:
-            ticket.native = _Failed(DeviceFailed(self.name, "closed before the operation could start"))
             ticket.wait = ()
-            ticket.channel.put(ticket)
+            ticket.native = _Failed(DeviceFailed(self.name, "closed before the operation could start"))
+            _append(ticket)
             release_followers(ticket)
-        for channel in channels:
+        for channel in self.channels:
             channel.close()
+        PACE.remove(self)
+
+    def drop(self) -> None:
+        """Let go of the driver's objects; the lane is closed."""
+        self.channels.clear()
+        self._timed.clear()
+        self._untimed.clear()
 
     def perform(self, ticket: CudaTicket) -> None:
         """Give an operation to its stream, or mark it as failed if something it waits for failed."""
         channel = ticket.channel
         stream = channel.stream
         error: BaseException | None = None
-        last: dict[Channel, CudaTicket] = {}  # of each other stream: what comes before is complete with it
+        last: dict[Channel, CudaTicket] | None = None  # of other streams: with it, all before it is complete
         for other in ticket.wait:
             native = other.native  # before ``error``: completion sets that first, then forgets ``native``
             if isinstance(native, _Failed):
                 error = error or native.error
             elif native is not None and type(other) is CudaTicket and other.channel is not channel:
+                if last is None:
+                    last = {}
                 known = last.get(other.channel)
                 if known is None or known.number < other.number:
                     last[other.channel] = other
@@ -296,41 +477,59 @@ class CudaLane:
         if error is None:
             begin: Event | None = None
             end: Event | None = None
+            is_timed = ticket.is_timed
             try:
                 self.driver.enter()
-                end = self._event()
-                for other in last.values():
-                    native = other.native
-                    if native is None or isinstance(native, _Failed):
-                        continue
-                    if ticket.is_blocking:
-                        # The driver may read pageable memory at once, whatever the stream waits for.
-                        cast(Event, native).synchronize()
-                    else:
-                        stream.wait_for_event(cast(Event, native))
-                # With work before it on its stream, and on no other, an operation begins when that ends.
-                if last or channel.complete_to == channel.issued:
-                    begin = self._event()
+                end = self._event(is_timed)
+                if last is not None:
+                    self._follow(ticket, last)
+                # With such work before it on its stream, and on no other, it begins when that ends.
+                if is_timed and (last or not channel.was_timed or channel.reached == channel.issued):
+                    begin = self._event(is_timed)
                     begin.record(stream)
                 start = ticket.start
                 assert start is not None
                 start()
                 with channel.recording:  # numbers are in the order of the events
                     end.record(stream)
+                    ticket.begin, ticket.end = begin, end
+                    channel.was_timed = is_timed
                     channel.issued = ticket.number = channel.issued + 1
+                    ticket.native = channel
+                    channel.pending.append(ticket)
+                return
             except Exception as cause:
-                error = DeviceFailed(self.name, str(cause))
-                error.__cause__ = cause.with_traceback(None)  # whose frames keep events and streams
-                self.events.extend(event for event in (begin, end) if event is not None)
-            else:
-                ticket.begin = begin
-        ticket.native = end if error is None else _Failed(error)
+                error = _failure(self, cause)
+                for event in (begin, end):
+                    if event is not None:
+                        self.reuse(event, is_timed)
+        ticket.native = _Failed(error)
+        _append(ticket)
 
-    def _event(self) -> Event:
+    def _follow(self, ticket: CudaTicket, last: dict[Channel, CudaTicket]) -> None:
+        """Have the stream wait for operations of others that it does not wait for yet."""
+        channel = ticket.channel
+        stream, seen = channel.stream, channel.seen
+        for other, of in last.items():
+            end = of.end
+            if end is None or of.number <= other.reached:
+                continue
+            if ticket.is_blocking:
+                # The driver may read pageable memory at once, whatever the stream waits for.
+                end.synchronize()
+            elif seen.get(other, 0) < of.number:
+                stream.wait_for_event(end)
+                seen[other] = of.number
+
+    def _event(self, is_timed: bool) -> Event:
         try:
-            return self.events.pop()
+            return (self._timed if is_timed else self._untimed).pop()
         except IndexError:
-            return self.driver.new_event()
+            return self.driver.new_event(is_timed)
+
+    def reuse(self, event: Event, is_timed: bool) -> None:
+        """Nothing refers to ``event`` any more."""
+        (self._timed if is_timed else self._untimed).append(event)
 
     def _hold(self, ticket: CudaTicket, blockers: Sequence[Ticket]) -> None:
         ticket.missing = len(blockers) + 1
@@ -363,6 +562,14 @@ class CudaLane:
         self._starting -= 1
         if not self._starting:
             self._idle.notify_all()
+
+
+def _append(failed: CudaTicket) -> None:
+    """Queue what never reaches the driver, behind what its stream has."""
+    channel = failed.channel
+    with channel.recording:
+        channel.issued = failed.number = channel.issued + 1
+        channel.pending.append(failed)
 
 
 def _is_issued(ticket: Ticket) -> bool:
@@ -402,7 +609,7 @@ def _start_all(ready: deque[CudaTicket]) -> None:
                 lane.started()
             continue
         lane.perform(ticket)
-        channel.put(ticket)
+        channel.look_after()
         with _order:
             lane.started()
             followers, ticket.followers = ticket.followers, None

@@ -12,6 +12,7 @@ import logging
 import selectors
 import socket
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -19,6 +20,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from sdi.devices.base import Device
+from sdi.devices.pace import PACE
 from sdi.errors import BuildError, ClError, Status, require
 from sdi.icd.decode import build_work, command_of
 from sdi.icd.printed import Printed
@@ -63,7 +65,11 @@ _NOTICE = record_layout(Op.NOTICE)
 _LAYOUTS = {op: record_layout(op) for op in Op}
 _OPS = {op.value: op for op in Op}
 _RECV_NBYTES = 1 << 18
-_OUT_OF_ORDER = 1
+_LOOK_AFTER = 16
+"""Records after which the service looks what is complete meanwhile."""
+_LINGER_NS = 100_000
+"""How long it goes on looking when there is nothing else to do."""
+_OUT_OF_ORDER, _PROFILING = 1, 2
 _COPY_OR_USE_HOST_PTR = 1 << 3 | 1 << 5
 
 
@@ -133,16 +139,47 @@ class Session:
         self._commands.setblocking(False)
         self._notices.setblocking(False)
         self._selector.register(self._commands, selectors.EVENT_READ, self._receive)
-        while self._open:
-            ready = self._selector.select()
-            with self._turn:
-                begun = self._recorder.begin() if self._recorder is not None else None
-                for key, _ in ready:
-                    key.data()
-                self._drain()
-                if self._recorder is not None and begun is not None:
-                    self._recorder.turn(begun)
-            self._take_turns()
+        try:
+            while self._open:
+                ready = self._ready()
+                PACE.is_busy = True
+                self._turn_with(ready)
+                self._take_turns()
+        finally:
+            PACE.rest()
+
+    def _turn_with(self, ready: list[tuple[selectors.SelectorKey, int]]) -> None:
+        """A turn that begins with what there is to read or send."""
+        with self._turn:
+            begun = self._recorder.begin() if self._recorder is not None else None
+            for key, _ in ready:
+                key.data()
+            self._drain()
+            if self._recorder is not None and begun is not None:
+                self._recorder.turn(begun)
+
+    def _ready(self) -> list[tuple[selectors.SelectorKey, int]]:
+        """What there is to read or send; blocks until there is.
+
+        What members finish soon is seen here, without waking anybody; the rest is left to their threads.
+        """
+        limit_ns = time.monotonic_ns() + _LINGER_NS
+        while self._look():
+            ready = self._selector.select(0)
+            if ready:
+                return ready
+            if time.monotonic_ns() > limit_ns:
+                break
+        PACE.rest()
+        return self._selector.select()
+
+    def _look(self) -> bool:
+        """Complete what is done on members; whether anything is left there."""
+        with self._turn:
+            is_left = PACE.poll()
+            self._drain()
+        self._take_turns()
+        return is_left
 
     def close(self) -> None:
         """Stop the session's threads after what was issued is done.  The sockets stay the caller's."""
@@ -188,7 +225,7 @@ class Session:
             return
         if self._unparsed:
             data = self._unparsed + data
-        at, end = 0, len(data)
+        at, end, count = 0, len(data), 0
         try:
             while end - at >= _HEADER.size:
                 nbytes, number, record_id = _HEADER.unpack_from(data, at)
@@ -198,6 +235,10 @@ class Session:
                     break
                 self._record(number, record_id, data[at : at + nbytes])
                 at += nbytes
+                count += 1
+                if not count % _LOOK_AFTER:
+                    PACE.poll()
+                    self._drain()
         except ProtocolError as error:
             _log.error("the command stream is damaged: %s", error)
             self._open = False
@@ -274,7 +315,8 @@ class Session:
                 engine.after_issued(lambda: self._launcher.remove(record_id))
                 self._printing.pop(record_id, None)
             case Op.CREATE_QUEUE:
-                engine.core.create_queue(record_id, not fields[3] & _OUT_OF_ORDER, listener=fields[4])
+                is_ordered, is_profiled = not fields[3] & _OUT_OF_ORDER, bool(fields[3] & _PROFILING)
+                engine.core.create_queue(record_id, is_ordered, listener=fields[4], is_profiled=is_profiled)
             case Op.RELEASE_QUEUE:
                 engine.core.release_queue(record_id)
             case Op.CREATE_USER_EVENT:

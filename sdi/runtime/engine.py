@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import Protocol, assert_never, cast
 
 from sdi.devices.join import join
+from sdi.devices.pace import PACE
 from sdi.devices.ticket import Ticket
 from sdi.errors import ClError, DeviceFailed, Status
 from sdi.profile.recorder import Recorder
@@ -129,6 +130,7 @@ class Engine:
         """Issue ``node``'s work up to its end, or to where it has to wait for memory."""
         if self._recorder is not None:
             self._recorder.command = node.id
+        PACE.wants_times = node.is_profiled or self._recorder is not None
         try:
             waits = next(steps)
         except StopIteration as end:

@@ -12,6 +12,7 @@ from functools import partial
 
 from sdi.devices.image import Sampler
 from sdi.devices.join import join
+from sdi.devices.pace import PACE
 from sdi.devices.ticket import Ticket
 from sdi.errors import ClError, Status, require
 from sdi.intervals import RangeSet
@@ -100,6 +101,9 @@ class Launcher:
             first = self._best_member(arrangement)
         bound_ns = time.monotonic_ns() if recorder is not None else 0
         placement = self._memory.placement
+        usage, wants_times = arrangement.usage, PACE.wants_times
+        is_measured = not usage.is_fixed and usage.is_sampled()
+        PACE.wants_times = wants_times or is_measured
         tickets: list[Ticket] = []
         for number, wave in enumerate(arrangement.waves):
             if wave.placed != (first, placement.generation):
@@ -109,6 +113,7 @@ class Launcher:
                     before_ns = time.monotonic_ns()
                     yield waits
                     held_ns += time.monotonic_ns() - before_ns
+                    PACE.wants_times = wants_times or is_measured
                 wave.placed = (first, placement.generation)
                 wave.extents = (
                     *(self._memory.extent(buffer, member) for buffer, member, _ in wanted),
@@ -121,11 +126,13 @@ class Launcher:
                 issued = self._verifier.launch(build, kernel, binding, run)
             else:
                 issued = self._issuer.issue(build, kernel, binding, number, first)
-                self._measure(arrangement, wave, issued)
+                if is_measured:
+                    self._measure(usage, wave, issued)
             if recorder is not None:
                 for k, box, ticket in zip(wave.members, wave.plan.boxes, issued, strict=False):
                     recorder.piece(number, first + k, box.total_groups, ticket)
             tickets = tickets + issued if tickets else issued
+        PACE.wants_times = wants_times
         self._memory.accounting.events.waves += len(arrangement.waves) - 1
         self._counters.ran(kernel, binding, first)
         if recorder is not None:
@@ -290,11 +297,8 @@ class Launcher:
                 known[states] = best
         return best
 
-    def _measure(self, arrangement: Arrangement, wave: Wave, issued: list[Ticket]) -> None:
-        """Learn the kernel's time per group from some launches."""
-        usage = arrangement.usage
-        if usage.is_fixed or not usage.is_sampled():
-            return
+    def _measure(self, usage: Usage, wave: Wave, issued: list[Ticket]) -> None:
+        """Learn the kernel's time per group from one of some launches."""
         launched = issued[: len(wave.members)]
         groups = sum(box.total_groups for box in wave.plan.boxes)
 

@@ -35,6 +35,7 @@ class Node:
     ``unissued``, ``incomplete``: dependencies that are not issued, not complete.  ``transfer``: the client
     has to copy when everything else is done.  ``failed_wait``: an event of the wait list failed.
     ``failure``: what went wrong with its own work, for ``listener``, the context that hears of it (or 0).
+    ``is_profiled``: the application may ask when it ran.
     ``arrived_ns``: when the command came.  ``floor_ns``: end of the last dependency.  Pieces of the next
     command may start before that, on members that are done with this one, but to the application commands in
     order run one after the other.
@@ -54,6 +55,7 @@ class Node:
     forgotten: bool = False
     listener: int = 0
     failure: str = ""
+    is_profiled: bool = False
     arrived_ns: int = 0
     floor_ns: int = 0
     start_ns: int = 0
@@ -96,6 +98,7 @@ class _Queue:
 
     in_order: bool
     listener: int = 0
+    is_profiled: bool = False
     last: Node | None = None
     since: list[Node] = field(default_factory=list)
 
@@ -111,9 +114,9 @@ class SchedulerCore:
         self._sequence = 0
         self._unissued: dict[int, None] = {}
 
-    def create_queue(self, queue: int, in_order: bool, listener: int = 0) -> None:
+    def create_queue(self, queue: int, in_order: bool, listener: int = 0, is_profiled: bool = False) -> None:
         """A new queue; ``listener``: the context that hears of commands that fail, or 0."""
-        self._queues[queue] = _Queue(in_order, listener)
+        self._queues[queue] = _Queue(in_order, listener, is_profiled)
 
     def release_queue(self, queue: int) -> None:
         """The application has no handle to ``queue`` any more; its commands go on."""
@@ -159,6 +162,7 @@ class SchedulerCore:
             raise ClError(Status.INVALID_EVENT, f"command id {command_id} is in use")
         node = Node(command_id, command, slot, self._sequence, forgotten=slot == 0, arrived_ns=arrived_ns)
         node.listener = owner.listener
+        node.is_profiled = owner.is_profiled
         self._unissued[self._sequence] = None
         self._sequence += 1
         self._nodes[command_id] = node

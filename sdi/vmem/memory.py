@@ -15,6 +15,7 @@ import numpy as np
 from sdi.atomics import Update
 from sdi.devices.base import Device, DeviceBuffer, Rows
 from sdi.devices.join import join
+from sdi.devices.pace import PACE
 from sdi.devices.ticket import Ticket
 from sdi.errors import ClError, Status
 from sdi.intervals import ByteRange, RangeSet, coalesce
@@ -235,6 +236,9 @@ class VirtualMemory:
         transfer.arrive.gather(found)
         waits = list(found)
         rows = transfer.rows
+        nbytes = over.stop - over.start if rows is None else rows.count * rows.nbytes
+        wants_times = PACE.wants_times
+        PACE.wants_times = wants_times or nbytes >= MEASURED_NBYTES
         if target == HOST:
             there, device = self.extent(buffer, source - 1), self.devices[source - 1]
             host, start = self.host_view(buffer, over), over.start - there.over.start
@@ -262,9 +266,9 @@ class VirtualMemory:
                 ticket = device.peer_copy_rows(
                     other, there.device_buffer, from_, here.device_buffer, to, rows, waits
                 )
+        PACE.wants_times = wants_times
         transfer.leave.by(ticket)
         transfer.arrive.by(ticket)
-        nbytes = over.stop - over.start if rows is None else rows.count * rows.nbytes
         self.accounting.cause = transfer.cause
         self.accounting.copied(source, target, nbytes, ticket, transfer.is_staged)
         if nbytes >= MEASURED_NBYTES or not is_repeated:

@@ -22,6 +22,10 @@ class LogicError(Error):
     """The same, of the kind that the caller could have known."""
 
 
+class _EventFlags:
+    DEFAULT, DISABLE_TIMING = 0, 2
+
+
 class StandIn:
     """``pycuda.driver``, and what ``cuda_driver`` calls itself, for ``gpus`` devices.
 
@@ -61,6 +65,7 @@ class StandIn:
                 stand_in.enabled.remove((stand_in.stack[-1].ordinal, other.ordinal))
 
         self.Context = Context
+        self.event_flags = _EventFlags()
 
     def init(self) -> None:
         """Always works."""
@@ -68,7 +73,7 @@ class StandIn:
     def Device(self, ordinal: int) -> _Gpu:  # noqa: N802
         return _Gpu(self, ordinal)
 
-    def Event(self) -> _Event:  # noqa: N802
+    def Event(self, flags: int = 0) -> _Event:  # noqa: N802
         assert self.stack, "made where no context is"
         self.before("Event")
         return _Event(self)

@@ -36,6 +36,8 @@ class FakeEvent:
 
 
 class FakeStream:
+    handle = 0
+
     def __init__(self) -> None:
         self.waited: list[Event] = []
 
@@ -48,7 +50,7 @@ class FakeDriver:
     def enter(self) -> None:
         pass
 
-    def new_event(self) -> Event:
+    def new_event(self, is_timed: bool) -> Event:
         return FakeEvent()
 
 
@@ -74,7 +76,7 @@ class Member:
         return self.lane.issue(self.kernels, start, wait)
 
     def close(self) -> None:
-        self.lane.close([self.kernels, self.copies])
+        self.lane.close()
 
 
 @pytest.fixture

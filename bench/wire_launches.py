@@ -1,0 +1,182 @@
+"""What a launch costs the service from the socket to the event status page, with members that have no GPU.
+
+``python bench/wire_launches.py [--members 1 2 4] [--profile] [--sources]``: a client sends many launches of a
+kernel at once, each with an event that it releases, as bindings of other languages do.  The members' lanes
+are those of CUDA members; streams and events are Python objects for which everything is complete at once.
+Microseconds of processor time of the service's thread per launch: least of some rounds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import cProfile
+import pstats
+import struct
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+sys.path.insert(0, str(ROOT / "bench"))
+
+from launches import IS_COMPILED, SOURCE, NullDevice  # noqa: E402
+
+from sdi.devices.base import BoundKernel, Device, DeviceBuffer  # noqa: E402
+from sdi.devices.cuda_info import CudaAttributes, device_info  # noqa: E402
+from sdi.devices.cuda_lane import Channel, CudaLane, Event  # noqa: E402
+from sdi.devices.ticket import Ticket, completed  # noqa: E402
+from sdi.icd.session import Session  # noqa: E402
+from sdi.icd.wire import BODY, COMMAND, HEADER, Op, layout, padded  # noqa: E402
+from sdi.ndrange import Int3  # noqa: E402
+from tests.icd.wire_client import WireClient  # noqa: E402
+
+LAUNCHES, ROUNDS, SIDE = 2000, 5, 4096
+
+
+_ATTRIBUTES = CudaAttributes(
+    "none", "CUDA 13.0", 1 << 34, 4, 10**6, 1024, (1024, 1024, 64), 48 << 10, 64 << 10, 1 << 20, True
+)
+
+
+class DoneEvent:
+    """Of what was complete at once."""
+
+    def record(self, stream: object) -> None: ...
+
+    def synchronize(self) -> None: ...
+
+    def query(self) -> bool:
+        return True
+
+    def time_till(self, other: Event) -> float:
+        return 0.0
+
+
+class DoneStream:
+    """Completes everything at once."""
+
+    handle = 0
+
+    def wait_for_event(self, event: Event) -> None: ...
+
+
+class LaneMember(NullDevice):
+    """Gives launches and copies between members to a CUDA lane, whose driver does nothing."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.facts = replace(self.facts, info=device_info(_ATTRIBUTES))
+        self._lane = CudaLane(self, f"member {number}")
+        self._kernels, self._copies = (
+            Channel(self._lane, DoneStream(), f"sdi-gpu-{number}-{kind}") for kind in ("done", "peer-done")
+        )
+
+    def enter(self) -> None: ...
+
+    def new_event(self, is_timed: bool) -> Event:
+        return DoneEvent()
+
+    def launch(
+        self, bound: BoundKernel, groups: Int3, local_size: Int3, work_dim: int, wait: Sequence[Ticket]
+    ) -> Ticket:
+        self.launches += 1
+        return self._lane.issue(self._kernels, self.enter, wait, bound)
+
+    def peer_copy(
+        self,
+        source_device: Device,
+        source: DeviceBuffer,
+        source_offset: int,
+        target: DeviceBuffer,
+        target_offset: int,
+        nbytes: int,
+        wait: Sequence[Ticket],
+    ) -> Ticket:
+        self.copies += 1
+        return self._lane.issue(self._copies, self.enter, wait)
+
+    def _issue(self) -> Ticket:
+        return completed()
+
+    def close(self) -> None:
+        self._lane.close()
+
+
+def measure(members: int, case: str, profile: cProfile.Profile | None) -> float:
+    """us of processor time per launch."""
+    if profile is not None:
+        run = Session.run
+        Session.run = lambda self: profile.runcall(run, self)  # type: ignore[method-assign]
+    with WireClient([LaneMember(number) for number in range(members)]) as client:
+        clock = time.pthread_getcpuclockid(client._thread.ident or 0)
+        build, status, _ = client.build(SOURCE)
+        assert status == 0
+        buffers = [client.buffer(4 * SIDE * SIDE) for _ in range(2)]
+        best = float("inf")
+        for _ in range(ROUNDS):
+            records = b"".join(_launch(client, case, build, buffers, step) for step in range(LAUNCHES))
+            start = time.clock_gettime_ns(clock)
+            client.commands.sendall(records)
+            client.finish()
+            best = min(best, (time.clock_gettime_ns(clock) - start) / LAUNCHES / 1000)
+    if profile is not None:
+        Session.run = run  # type: ignore[method-assign]
+    return best
+
+
+def _launch(client: WireClient, case: str, build: int, buffers: list[int], step: int) -> bytes:
+    """A launch with an event, and the event's release."""
+    first, second = buffers[step % 2], buffers[1 - step % 2]
+    values: list[bytes] = []
+    index, size, local = 0, [1 << 16, 1, 1], [256, 1, 1]
+    if case == "axpy":
+        index, size = 1, [1 << 20, 1, 1]
+        values = [_buffer(buffers[0]), _buffer(buffers[1]), _scalar(0)]
+    elif case == "jacobi":
+        index, size, local = 2, [SIDE, SIDE, 1], [16, 16, 1]
+        values = [_buffer(first), _buffer(second), _scalar(SIDE), _scalar(SIDE)]
+    entries = b"".join(values)
+    command = client.new_id()
+    body = layout(COMMAND).pack(1, 1 + step, 0) + layout(BODY[Op.NDRANGE]).pack(
+        build, 0, index, 2 if case == "jacobi" else 1, 0, 0, 0, *size, *local, len(values), len(entries)
+    )
+    tail = body + padded(entries)
+    header = layout(HEADER)
+    release = header.pack(header.size, Op.RELEASE_EVENT, command)
+    return header.pack(header.size + len(tail), Op.NDRANGE, command) + tail + release
+
+
+def _buffer(buffer: int) -> bytes:
+    return struct.pack("<IIQQ", 1, 16, buffer, 0)
+
+
+def _scalar(value: int) -> bytes:
+    return struct.pack("<IIi4x", 0, 4, value)
+
+
+def main() -> None:
+    """Measure, print."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--members", nargs="+", type=int, default=[1, 2, 4])
+    parser.add_argument("--cases", nargs="+", default=["empty", "axpy", "jacobi"])
+    parser.add_argument("--sources", action="store_true", help="even if sdi compile was run")
+    parser.add_argument("--profile", action="store_true")
+    options = parser.parse_args()
+    sys.setswitchinterval(1e-5)  # as the service does
+    print("launch path:", "compiled" if IS_COMPILED else "from its sources")
+    print("| us of processor time per launch | " + " | ".join(map(str, options.members)) + " |")
+    for case in options.cases:
+        row = []
+        for members in options.members:
+            profile = cProfile.Profile() if options.profile else None
+            row.append(measure(members, case, profile))
+            if profile is not None:
+                pstats.Stats(profile).sort_stats("tottime").print_stats(45)
+        print(f"| {case} | " + " | ".join(f"{value:.1f}" for value in row) + " |")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,59 @@
+"""Who finds out what is complete: the thread that issues operations while it is busy, else threads that wait.
+
+A thread that is woken for every completion takes the GIL from the one that issues, each time; with a thread
+per stream of four GPUs that was most of what a launch cost.  So a session that has commands to issue asks
+the members in between what is complete (``poll``); only when it has nothing more to do are threads told to
+wait in the driver (``rest``).  Members without threads of that kind are no part of this.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+
+class Pollable(Protocol):
+    """A member whose operations can be asked whether they are complete."""
+
+    def poll(self) -> bool:
+        """Complete what is done, without blocking; whether anything is left."""
+
+    def watch(self) -> None:
+        """Have threads complete what is left."""
+
+
+class Pace:
+    """Of the sessions of this process.
+
+    ``is_busy``: the issuing thread will call ``poll`` or ``rest`` soon.  ``wants_times``: operations issued
+    now have to know when they began and ended; else the times when that was seen are enough.  Nobody else
+    says so: members that are used without a session complete operations by their threads, with times.
+    """
+
+    def __init__(self) -> None:
+        self.is_busy = False
+        self.wants_times = True
+        self._members: tuple[Pollable, ...] = ()
+
+    def add(self, member: Pollable) -> None:
+        """Ask ``member`` too."""
+        self._members = (*self._members, member)
+
+    def remove(self, member: Pollable) -> None:
+        """``member`` has nothing left, and never will have."""
+        self._members = tuple([each for each in self._members if each is not member])
+
+    def poll(self) -> bool:
+        """Complete what is done on all members; whether anything is left.  On a thread that may issue."""
+        is_left = False
+        for member in self._members:
+            is_left |= member.poll()
+        return is_left
+
+    def rest(self) -> None:
+        """The issuing thread has nothing to do: threads complete what is left, and what others issue."""
+        self.is_busy = False
+        for member in self._members:
+            member.watch()
+
+
+PACE = Pace()

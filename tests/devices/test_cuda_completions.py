@@ -1,0 +1,227 @@
+"""How operations of CUDA members complete: by the issuing thread, in batches, or by threads that wait.
+
+Streams and events run on native threads (``native_streams.c``), so that they behave as a driver's do.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from sdi.devices.cuda_lane import Channel, CudaLane
+from sdi.devices.pace import PACE
+from sdi.devices.ticket import Ticket
+from sdi.errors import DeviceFailed
+
+from .conftest import PATIENCE_S, finish
+from .native_streams import NativeDriver, NativeStream, ran
+
+MS = 1_000_000
+
+
+class Member:
+    """A lane with a stream for kernels and one for copies."""
+
+    def __init__(self, number: int) -> None:
+        self.driver = NativeDriver()
+        self.lane = CudaLane(self.driver, f"member {number}")
+        self.streams = [NativeStream(), NativeStream()]
+        self.channels = [
+            Channel(self.lane, stream, f"sdi-gpu-{number}-{k}-done") for k, stream in enumerate(self.streams)
+        ]
+
+    def run(self, tag: int, *wait: Ticket, ns: int = 0, on: int = 0, is_blocking: bool = False) -> Ticket:
+        stream = self.streams[on]
+        return self.lane.issue(self.channels[on], lambda: stream.run(tag, ns), wait, None, is_blocking)
+
+
+@pytest.fixture
+def members() -> Iterator[list[Member]]:
+    ran()
+    opened = [Member(number) for number in range(3)]
+    yield opened
+    PACE.rest()
+    PACE.wants_times = True
+    for member in opened:
+        member.lane.close()
+        member.lane.drop()
+
+
+def poll_until(ticket: Ticket) -> None:
+    """As the issuing thread does while it is busy."""
+    limit = time.monotonic() + PATIENCE_S
+    while not ticket.done:
+        assert time.monotonic() < limit, "a ticket is not done in time"
+        PACE.poll()
+    if ticket.error is not None:
+        raise ticket.error
+
+
+def test_a_busy_issuer_completes_operations_itself_and_no_thread_starts(members: list[Member]) -> None:
+    PACE.is_busy, PACE.wants_times = True, False
+    seen: list[int] = []
+    tickets = [members[0].run(tag) for tag in range(500)]
+    for tag, ticket in enumerate(tickets):
+        ticket.when_done(lambda _, tag=tag: seen.append(tag))  # type: ignore[misc]
+    poll_until(tickets[-1])
+    assert seen == ran() == list(range(500))
+    assert not PACE.poll(), "nothing is left"
+    assert not [t for t in threading.enumerate() if t.name.startswith("sdi-gpu")]
+
+
+def test_events_are_used_again_and_those_without_times_have_none(members: list[Member]) -> None:
+    PACE.is_busy, PACE.wants_times = True, False
+    for tag in range(2000):
+        poll_until(members[0].run(tag))
+    assert members[0].driver.made == [1, 0]
+
+
+def test_operations_whose_times_are_wanted_know_them_among_others(members: list[Member]) -> None:
+    PACE.is_busy, PACE.wants_times = True, False
+    before_ns = time.monotonic_ns()
+    short = members[0].run(0, ns=5 * MS)
+    PACE.wants_times = True
+    long = members[0].run(1, ns=20 * MS)
+    after = members[0].run(2, ns=5 * MS)
+    PACE.wants_times = False
+    last = members[0].run(3)
+    time.sleep(0.06)  # the issuer comes late: the driver's clock says when, not the issuer's
+    poll_until(last)
+    assert before_ns <= short.start_ns <= short.end_ns <= last.end_ns
+    assert 20 * MS <= long.end_ns - long.start_ns < 30 * MS
+    assert 5 * MS <= after.end_ns - after.start_ns < 15 * MS
+    assert long.end_ns <= after.start_ns
+
+
+def test_when_the_issuer_rests_threads_complete_what_is_left(members: list[Member]) -> None:
+    PACE.is_busy = True
+    tickets = [member.run(0, ns=2 * MS, on=on) for member in members for on in (0, 1)]
+    PACE.rest()
+    for ticket in tickets:
+        finish(ticket)
+
+
+def test_a_long_operation_holds_back_none_of_another_stream_or_before_it(members: list[Member]) -> None:
+    gate = threading.Event()
+    PACE.is_busy, PACE.wants_times = True, False
+    first = members[0].run(0)
+    long = members[0].run(1, ns=300 * MS)
+    other = members[0].run(2, on=1)
+    elsewhere = members[1].run(3)
+    PACE.rest()
+    long.when_done(lambda _: gate.set())
+    for ticket in (first, other, elsewhere):
+        finish(ticket)
+        assert not gate.is_set()
+    finish(long)
+
+
+def test_a_stream_waits_once_for_what_another_did(members: list[Member]) -> None:
+    PACE.is_busy, PACE.wants_times = True, False
+    kernel = members[0].run(0, ns=30 * MS)
+    copies = [members[1].run(k, kernel, on=1) for k in (1, 2)]
+    later = members[0].run(3, *copies)
+    assert members[1].streams[1].waits == 1 and members[0].streams[0].waits == 1
+    poll_until(later)
+    assert ran() == [0, 1, 2, 3]
+
+
+def test_a_ticket_completes_after_those_it_waited_for_on_other_members(members: list[Member]) -> None:
+    PACE.is_busy, PACE.wants_times = True, False
+    order: list[int] = []
+    for round_ in range(60):
+        chain: list[Ticket] = []
+        for number in range(6):
+            ticket = members[(2 * number + round_) % 3].run(number, *chain[-2:], on=number % 2)
+            ticket.when_done(lambda _, number=number: order.append(number))  # type: ignore[misc]
+            chain.append(ticket)
+        poll_until(chain[-1])
+    assert order == list(range(6)) * 60
+
+
+def test_a_stream_that_fails_fails_its_operations_and_those_that_waited(members: list[Member]) -> None:
+    good = members[0].run(0)
+    finish(good)
+    PACE.is_busy = True
+    members[0].streams[0].fail()
+    bad = [members[0].run(tag) for tag in range(3)]
+    follower = members[1].run(9, bad[-1])
+    PACE.rest()
+    for ticket in (*bad, follower):
+        with pytest.raises(DeviceFailed, match="the stream failed"):
+            finish(ticket)
+    finish(members[1].run(10))
+
+
+@pytest.mark.logs("a callback of a completed ticket failed")
+def test_a_callback_that_raises_keeps_no_other_from_completing(
+    members: list[Member], caplog: pytest.LogCaptureFixture
+) -> None:
+    def fault(_: Ticket) -> None:
+        raise ValueError("a bug of the caller")
+
+    PACE.is_busy = True
+    tickets = [members[0].run(tag) for tag in range(3)]
+    tickets[0].when_done(fault)
+    poll_until(tickets[-1])
+    assert [record.exc_info[0] for record in caplog.records if record.exc_info] == [ValueError]
+
+
+def test_closing_completes_what_a_busy_issuer_left(members: list[Member]) -> None:
+    PACE.is_busy = True
+    tickets = [members[0].run(tag, ns=MS) for tag in range(5)]
+    members[0].lane.close()
+    assert all(ticket.done and ticket.error is None for ticket in tickets)
+    assert not [t for t in threading.enumerate() if t.name.startswith("sdi-gpu-0")]
+
+
+def test_a_copy_by_the_thread_is_not_kept_waiting_by_what_others_issue(members: list[Member]) -> None:
+    stop = threading.Event()
+
+    def flood() -> None:
+        while not stop.is_set():
+            finish(members[0].run(0, ns=MS))
+
+    thread = threading.Thread(target=flood)
+    thread.start()
+    for tag in range(1, 20):
+        finish(members[0].run(tag, is_blocking=True))
+    stop.set()
+    thread.join()
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_random_operations_run_after_what_they_wait_for(members: list[Member], seed: int) -> None:
+    """Issued by a thread that is busy or rests, on all streams, some performed by their threads."""
+    numbers = random.Random(seed)
+    tickets: list[Ticket] = []
+    waits: list[list[int]] = []
+    for tag in range(1500):
+        chosen = numbers.sample(range(max(0, tag - 40), tag), min(tag, numbers.randrange(4)))
+        PACE.wants_times = numbers.random() < 0.3
+        ticket = numbers.choice(members).run(
+            tag,
+            *(tickets[k] for k in chosen),
+            on=numbers.randrange(2),
+            ns=numbers.choice([0, 0, 0, 20_000]),
+            is_blocking=numbers.random() < 0.1,
+        )
+        tickets.append(ticket)
+        waits.append(chosen)
+        if numbers.random() < 0.1:
+            PACE.is_busy = True
+            PACE.poll()
+        elif numbers.random() < 0.05:
+            PACE.rest()
+    PACE.rest()
+    for ticket in tickets:
+        finish(ticket)
+    at = {tag: place for place, tag in enumerate(ran())}
+    assert len(at) == len(tickets)
+    for tag, chosen in enumerate(waits):
+        assert all(at[k] < at[tag] for k in chosen), f"{tag} ran before what it waits for"
+        assert tickets[tag].start_ns <= tickets[tag].end_ns
