@@ -18,8 +18,10 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 import time
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -35,6 +37,7 @@ class Results:
 
     by_name: dict[str, str] = field(default_factory=dict)
     seconds: float = 0.0
+    said: str = ""
 
     def add(self, later: Results) -> None:
         """These results and later ones."""
@@ -85,28 +88,16 @@ def environ(members: int, split: str) -> dict[str, str]:
 
 
 def run(
-    program: Path, names: list[str], extra: list[str], settings: dict[str, str], limit_s: float
+    program: Path, names: list[str], extra: list[str], settings: dict[str, str], silent_s: float
 ) -> Results:
     """Run subtests; after one that hangs or ends the program, the rest in a new process."""
     results, left, began = Results(), list(names), time.monotonic()
     while left:
-        try:
-            ended = subprocess.run(
-                ["stdbuf", "-oL", program, *left, *extra],
-                cwd=program.parent,
-                env=settings,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                timeout=limit_s,
-                check=False,
-            )
-            output = ended.stdout
-        except subprocess.TimeoutExpired as late:
-            output = late.stdout or b""
+        output = _output(["stdbuf", "-oL", str(program), *left, *extra], program.parent, settings, silent_s)
         text = output.decode("utf-8", "replace")
         found = {name: what.lower() for name, what in _RESULT.findall(text)}
         found |= dict.fromkeys(_NOT_SUPPORTED.findall(text), "skipped")
+        results.said += text
         results.by_name |= {name: found[name] for name in left if name in found}
         left = [name for name in left if name not in found]
         if left:
@@ -115,6 +106,30 @@ def run(
             left.remove(culprit)
     results.seconds = time.monotonic() - began
     return results
+
+
+def _output(command: list[str], folder: Path, settings: dict[str, str], silent_s: float) -> bytes:
+    """What the command says before it ends, or is killed because it has said nothing for that long."""
+    with tempfile.TemporaryFile() as file:
+        process = subprocess.Popen(
+            command,
+            cwd=folder,
+            env=settings,
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=subprocess.STDOUT,
+        )
+        said, since = 0, time.monotonic()
+        while process.poll() is None:
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(1.0)
+            nbytes, now = os.fstat(file.fileno()).st_size, time.monotonic()
+            if nbytes != said:
+                said, since = nbytes, now
+            elif now - since > silent_s:
+                process.kill()
+        file.seek(0)
+        return file.read()
 
 
 def main(arguments: list[str]) -> int:
@@ -126,7 +141,10 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--split", choices=("always", "auto", "never"), default="always")
     parser.add_argument("--only", action="append", default=[])
     parser.add_argument("--keep", type=Path)
-    parser.add_argument("--limit", type=float, default=300.0, help="seconds for one run of a program")
+    parser.add_argument(
+        "--silent", type=float, default=300.0, help="seconds without output after which a program hangs"
+    )
+    parser.add_argument("--said", type=Path, help="a folder for what the programs say")
     given = parser.parse_args(arguments)
     kept = Kept(given.keep)
     images = [int(number) for number in given.members.split(",") if number]
@@ -148,9 +166,13 @@ def main(arguments: list[str]) -> int:
             results = kept.results(listed.stem, n, given.split, names)
             missing = [name for name in names if name not in results.by_name]
             if missing:
-                ran = run(program.resolve(), missing, extra, environ(n, given.split), given.limit)
+                ran = run(program.resolve(), missing, extra, environ(n, given.split), given.silent)
                 results.add(ran)
                 kept.add(listed.stem, n, given.split, ran)
+                if given.said:
+                    given.said.mkdir(parents=True, exist_ok=True)
+                    log = f"{listed.stem}-{n}{f'-{given.split}' if n else ''}.txt"
+                    (given.said / log).write_text(ran.said, encoding="utf-8")
             everywhere.append(results)
         plain, *found = everywhere
         cells = [plain.counts(), *(each.counts() for each in found)]

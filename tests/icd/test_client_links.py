@@ -67,4 +67,31 @@ def a_failed_link_gives_a_program_with_a_log(cl: Cl) -> None:
     assert cl.number("clGetProgramBuildInfo", made, device, 0x1181) == 0
 
 
-PROGRAMS = (programs_are_compiled_and_linked, a_failed_link_gives_a_program_with_a_log)
+def callbacks_hear_of_compilations_and_of_what_fails(cl: Cl) -> None:
+    context, device = cl.context(), cl.device()
+    called: list[tuple[int, int, int]] = []
+
+    def done(program: int, data: int) -> None:
+        called.append((program, data, cl.number("clGetProgramBuildInfo", program, device, 0x1181)))
+
+    notify = cl.callback(done, ctypes.c_void_p)
+    good, bad, worse = cl.source(context, ADD), cl.source(context, "#error"), cl.source(context, "#error")
+    cl.check(cl.clCompileProgram(good, 0, None, None, 0, None, None, notify, 1))
+    until(lambda: len(called) == 1)
+    cl.check(cl.clCompileProgram(bad, 0, None, None, 0, None, None, notify, 2))
+    until(lambda: len(called) == 2)
+    cl.check(cl.clBuildProgram(worse, 0, None, None, notify, 3))
+    until(lambda: len(called) == 3)
+    assert called == [(good, 1, 0), (bad, 2, 2**32 - 2), (worse, 3, 2**32 - 2)]
+    assert "error" in cl.text("clGetProgramBuildInfo", bad, device, 0x1183)
+    # a call that is wrong is refused at once, without a callback
+    assert cl.clCompileProgram(good, 0, None, None, 1, None, None, notify, 4) == -30
+    assert cl.clBuildProgram(good, 1, None, None, notify, 5) == -30
+    assert len(called) == 3
+
+
+PROGRAMS = (
+    programs_are_compiled_and_linked,
+    a_failed_link_gives_a_program_with_a_log,
+    callbacks_hear_of_compilations_and_of_what_fails,
+)
