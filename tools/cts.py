@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-_RESULT = re.compile(r"^(\w+) (passed|skipped|FAILED)\s*$", re.MULTILINE)
+_RESULT = re.compile(r"\b(\w+) (passed|skipped|FAILED)\s*$", re.MULTILINE)
 _NOT_SUPPORTED = re.compile(r"^(\w+) test not supported", re.MULTILINE)
 _STARTED = re.compile(r"^(\w+)\.\.\.\s*$", re.MULTILINE)
 
@@ -44,11 +44,20 @@ class Results:
         self.by_name |= later.by_name
         self.seconds += later.seconds
 
-    def counts(self) -> str:
+    def counts(self, num_names: int) -> str:
         """As ``27``, ``25 + 2 skipped`` or ``24 + 1 failed``."""
         found = Counter(self.by_name.values())
-        rest = [f"{found[what]} {what}" for what in ("skipped", "failed", "ended") if found[what]]
+        found["not run"] = num_names - len(self.by_name)
+        rest = [f"{found[what]} {what}" for what in ("skipped", "failed", "ended", "not run") if found[what]]
         return " + ".join([str(found["passed"]), *rest])
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Seconds: without output, after which a program hangs; and for all its names."""
+
+    silent_s: float
+    altogether_s: float
 
 
 class Kept:
@@ -88,19 +97,22 @@ def environ(members: int, split: str) -> dict[str, str]:
 
 
 def run(
-    program: Path, names: list[str], extra: list[str], settings: dict[str, str], silent_s: float
+    command: list[str], folder: Path, names: list[str], settings: dict[str, str], limits: Limits
 ) -> Results:
-    """Run subtests; after one that hangs or ends the program, the rest in a new process."""
+    """Run subtests; after one that hangs or ends the program, the rest in a new process.
+
+    ``command``: without the names.  Those for which no time is left have no result.
+    """
     results, left, began = Results(), list(names), time.monotonic()
-    while left:
-        output = _output(["stdbuf", "-oL", str(program), *left, *extra], program.parent, settings, silent_s)
+    while left and time.monotonic() < began + limits.altogether_s:
+        output = _output([*command, *left], folder, settings, limits, began + limits.altogether_s)
         text = output.decode("utf-8", "replace")
         found = {name: what.lower() for name, what in _RESULT.findall(text)}
         found |= dict.fromkeys(_NOT_SUPPORTED.findall(text), "skipped")
         results.said += text
         results.by_name |= {name: found[name] for name in left if name in found}
         left = [name for name in left if name not in found]
-        if left:
+        if left and time.monotonic() < began + limits.altogether_s:
             culprit = next((name for name in reversed(_STARTED.findall(text)) if name in left), left[0])
             results.by_name[culprit] = "ended"
             left.remove(culprit)
@@ -108,8 +120,10 @@ def run(
     return results
 
 
-def _output(command: list[str], folder: Path, settings: dict[str, str], silent_s: float) -> bytes:
-    """What the command says before it ends, or is killed because it has said nothing for that long."""
+def _output(
+    command: list[str], folder: Path, settings: dict[str, str], limits: Limits, deadline: float
+) -> bytes:
+    """What the command says before it ends, or is killed because it says nothing any more or time is up."""
     with tempfile.TemporaryFile() as file:
         process = subprocess.Popen(
             command,
@@ -126,7 +140,9 @@ def _output(command: list[str], folder: Path, settings: dict[str, str], silent_s
             nbytes, now = os.fstat(file.fileno()).st_size, time.monotonic()
             if nbytes != said:
                 said, since = nbytes, now
-            elif now - since > silent_s:
+            elif now - since > limits.silent_s:
+                process.kill()
+            if now > deadline:
                 process.kill()
         file.seek(0)
         return file.read()
@@ -141,12 +157,11 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--split", choices=("always", "auto", "never"), default="always")
     parser.add_argument("--only", action="append", default=[])
     parser.add_argument("--keep", type=Path)
-    parser.add_argument(
-        "--silent", type=float, default=300.0, help="seconds without output after which a program hangs"
-    )
+    parser.add_argument("--silent", type=float, default=300.0, help="seconds without output: it hangs")
+    parser.add_argument("--limit", type=float, default=3600.0, help="seconds for a program's names")
     parser.add_argument("--said", type=Path, help="a folder for what the programs say")
     given = parser.parse_args(arguments)
-    kept = Kept(given.keep)
+    kept, limits = Kept(given.keep), Limits(given.silent, given.limit)
     images = [int(number) for number in given.members.split(",") if number]
     worse: list[str] = []
     print(f"| binary | plain | {' | '.join(f'N={n}' for n in images)} | seconds |")
@@ -166,7 +181,8 @@ def main(arguments: list[str]) -> int:
             results = kept.results(listed.stem, n, given.split, names)
             missing = [name for name in names if name not in results.by_name]
             if missing:
-                ran = run(program.resolve(), missing, extra, environ(n, given.split), given.silent)
+                command = ["stdbuf", "-oL", str(program.resolve()), *extra]
+                ran = run(command, program.resolve().parent, missing, environ(n, given.split), limits)
                 results.add(ran)
                 kept.add(listed.stem, n, given.split, ran)
                 if given.said:
@@ -175,14 +191,14 @@ def main(arguments: list[str]) -> int:
                     (given.said / log).write_text(ran.said, encoding="utf-8")
             everywhere.append(results)
         plain, *found = everywhere
-        cells = [plain.counts(), *(each.counts() for each in found)]
+        cells = [each.counts(len(names)) for each in everywhere]
         seconds = " ".join(f"{each.seconds:.0f}" for each in (plain, *found))
         print(f"| {listed.stem} | {' | '.join(cells)} | {seconds} |", flush=True)
         for n, each in zip(images, found, strict=True):
             worse += [
-                f"{listed.stem} {name}, N={n}: {what}, plain: {plain.by_name[name]}"
+                f"{listed.stem} {name}, N={n}: {what}, plain: {plain.by_name.get(name, 'not run')}"
                 for name, what in sorted(each.by_name.items())
-                if what != "passed" and what != plain.by_name[name]
+                if what != "passed" and what != plain.by_name.get(name, "not run")
             ]
     print("\n".join(worse) or "every name ends as on the plain driver")
     return 1 if worse else 0
