@@ -1,49 +1,72 @@
 #!/bin/bash
 # What of tests/ needs a GPU, and tests/programs on images of its GPUs: see gpu_setup.sh.  $1: folder for logs;
-# $2, $3, ...: numbers of members (default: 1, 2, 3, 4 as there are).  All must pass and give the bytes of the first.
+# $2, $3, ...: numbers of members (default: 1, 2, 3, 4 as there are, and 3 in any case).  All must pass and give the bytes
+# of the first.  Every step has a limit; one that reaches it says where it stood, and the next goes on.
+# BUILTIN_REFERENCES: a folder of the CPU driver's results, for hosts without one (tests/clc/builtin_references.py).
+# NAMES: some of tests/programs.  SKIP: names of steps to leave out.
 set -u
 out=${1:?folder for logs}
 shift
 mkdir -p "$out"
+export STACKS_AFTER_S=150 # a service that lives longer hangs: see gpu_setup.sh
 . bench/gpu_setup.sh
-[ $# -gt 0 ] || set -- $(seq 1 $((GPUS < 4 ? GPUS : 4)))
-parallel=$("$PYTHON" -c 'import xdist' 2>/dev/null && nproc)
-OCL_ICD_VENDORS=$VENDORS timeout 500 "$PYTHON" -m pytest -q ${parallel:+-n $((parallel < 30 ? parallel : 30))} -p no:benchmark -p no:cacheprovider \
-    tests/devices/test_cuda.py tests/devices/test_cuda_builtins.py tests/clc/test_cuda.py tests/clc/test_cuda_compiles.py >"$out/tests.log" 2>&1
-status=$?
-tail -n 12 "$out/tests.log"
-# CUDA members have no images.
-names=$(ls tests/programs/[a-z]*.py | sed 's#.*/##; s#\.py$##' | grep -v '^image_\|^runner$')
+[ $# -gt 0 ] || set -- $(seq 1 $((GPUS < 4 ? GPUS : 4))) $([ "$GPUS" -ge 3 ] || echo 3)
+status=0
+cores=$(nproc)
+"$PYTHON" -c 'import xdist' 2>/dev/null && parallel="-n $((cores < 30 ? cores : 30))"
+
+# step NAME SECONDS COMMAND...: its output goes to NAME.log, the end of that here too.
+step() {
+    local name=$1 limit=$2
+    shift 2
+    case " ${SKIP:-} " in *" $name "*) return ;; esac
+    local begin=$SECONDS
+    PYTHONFAULTHANDLER=1 timeout -s ABRT -k 10 "$limit" "$@" >"$out/$name.log" 2>&1
+    local code=$?
+    [ $code -eq 0 ] || status=1
+    echo "$name: status $code after $((SECONDS - begin)) s: $(tail -n 1 "$out/$name.log")"
+    [ $code -eq 0 ] || grep -a -E '^(FAILED|ERROR|E  )|FAILED$' "$out/$name.log" | head -n "${SHOWN:-12}"
+}
+
+pytest=("$PYTHON" -m pytest -q --timeout-method=thread -p no:benchmark -p no:cacheprovider ${parallel:-})
+# What needs no GPU, in processes that load no driver of one; then what does.
+step order 100 "${pytest[@]}" tests/devices/test_cuda_[clmp]*.py tests/devices/test_order.py
+step compiles 200 "${pytest[@]}" tests/clc/test_cuda.py tests/clc/test_cuda_compiles.py tests/clc/test_cuda_images.py \
+    tests/clc/test_printf_text.py
+OCL_ICD_VENDORS=$VENDORS step members 250 "${pytest[@]}" tests/devices/test_cuda.py tests/devices/test_cuda_images.py
+OCL_ICD_VENDORS=$VENDORS step builtins 400 "${pytest[@]}" tests/devices/test_cuda_builtins.py
+
+names=${NAMES:-$(ls tests/programs/[a-z]*.py | sed 's#.*/##; s#\.py$##' | grep -v "^runner$")}
+image() { # image LOG SECONDS MEMBERS VARIABLE=VALUE...
+    local log=$1 limit=$2 members=$3
+    shift 3
+    step "$log" "$limit" env OCL_TEST_PLATFORM=SDI OCL_ICD_VENDORS="$IMAGE" SDI_NUM_GPUS="$members" SDI_SPLIT=always \
+        SDI_STATS="$out/$log.json" "$@" "$PYTHON" -W ignore -m tests.programs.runner --limit 60 --out "$WORK/$log.npz" --only $names
+}
+logs=()
 for members in "$@"; do
-    OCL_TEST_PLATFORM=SDI OCL_ICD_VENDORS=$IMAGE SDI_NUM_GPUS=$members SDI_SPLIT=always SDI_STATS="$out/stats$members.json" \
-        timeout 200 "$PYTHON" -W ignore -m tests.programs.runner --out "$WORK/programs$members.npz" --only $names \
-        >"$out/programs$members.log" 2>&1 || status=1
-    tail -n 1 "$out/programs$members.log"
+    image "programs$members" 200 "$members"
+    logs+=("programs$members")
 done
 # Once more with each split launch also run whole, and with a member that is late.
-if [ "$GPUS" -ge 2 ]; then
-    for how in SDI_VERIFY=1 SDI_TEST_DELAY_MEMBER=1; do
-        env OCL_TEST_PLATFORM=SDI OCL_ICD_VENDORS="$IMAGE" SDI_NUM_GPUS=2 SDI_SPLIT=always $how timeout 300 \
-            "$PYTHON" -W ignore -m tests.programs.runner --out "$WORK/programs2$how.npz" --only $names >"$out/programs2$how.log" 2>&1 ||
-            status=1
-        echo "$how: $(tail -n 1 "$out/programs2$how.log")"
-    done
-    set -- "$@" 2SDI_VERIFY=1 2SDI_TEST_DELAY_MEMBER=1
-fi
-"$PYTHON" - "$WORK" "$@" <<'PY' || status=1
+image programs2verified 300 2 SDI_VERIFY=1
+image programs2late 300 2 SDI_TEST_DELAY_MEMBER=1
+logs+=(programs2verified programs2late)
+"$PYTHON" - "$WORK" "${logs[@]}" <<'PY' || status=1
+import os
 import sys
 
 import numpy as np
 
-folder, first, *others = sys.argv[1:]
-wanted = np.load(f"{folder}/programs{first}.npz")
+folder, first, *others = [sys.argv[1], *(log for log in sys.argv[2:] if os.path.exists(f"{sys.argv[1]}/{log}.npz"))]
+wanted = np.load(f"{folder}/{first}.npz")
 wrong = False
-for members in others:
-    found = np.load(f"{folder}/programs{members}.npz")
+for log in others:
+    found = np.load(f"{folder}/{log}.npz")
     missing = sorted(set(wanted.files) - set(found.files))
     common = [name for name in wanted.files if name in found.files]
     differing = [name for name in common if wanted[name].tobytes() != found[name].tobytes()]
-    print(f"{members} members against {first}: {len(common)} arrays, differing {differing}, missing {missing}")
+    print(f"{log} against {first}: {len(common)} arrays, differing {differing}, missing {missing}")
     wrong = wrong or bool(missing or differing)
 sys.exit(wrong)
 PY

@@ -48,7 +48,10 @@ class PrintBuffer:
         """Have the kernels of a loaded program print here.  The context is on pycuda's stack."""
         if self._memory is None:
             self._memory = cast(DeviceMemory, drv.mem_alloc(_HEADER.size + self._capacity))
-        pointer, _ = cast(_Module, module).get_global(SYMBOL)
+        try:
+            pointer, _ = cast(_Module, module).get_global(SYMBOL)
+        except drv.LogicError:  # the compiler left it out: nothing that can be reached prints
+            return
         drv.memcpy_htod(pointer, struct.pack("<Q", int(cast(int, self._memory))))
 
     def run(self, launch: Callable[[], object], program: CudaProgram, kernel: str, stream: Stream) -> None:
