@@ -5,6 +5,7 @@
 # BUILTIN_REFERENCES: a folder of the CPU driver's results, for hosts without one (tests/clc/builtin_references.py).
 # NAMES: some of tests/programs.  SKIP: names of steps to leave out.
 set -u
+ulimit -c 0
 out=${1:?folder for logs}
 shift
 mkdir -p "$out"
