@@ -15,6 +15,8 @@ from typing import Literal, TypeVar, cast
 Split = Literal["auto", "always", "never"]
 Coherence = Literal["lazy", "host"]
 Verify = Literal["off", "stop", "warn"]
+Balance = tuple[Literal["auto", "off", "random"], int]
+"""How shares adapt, and the seed if they do so at random."""
 
 MAX_MEMBERS = 256
 
@@ -35,6 +37,9 @@ class Settings:
     """Which devices become members (SDI_DEVICES); ``sdi.devices.discover`` reads it."""
     split: Split = "auto"
     """auto: where it pays; always: wherever it is safe; never: whole on one member (SDI_SPLIT)."""
+    balance: Balance = ("auto", 0)
+    """auto: shares follow what launches were measured to take; off: equal shares; random:SEED, for tests:
+    cuts anywhere, and others now and then (SDI_BALANCE)."""
     coherence: Coherence = "lazy"
     """lazy: data stays where it was written; host: through the host after every kernel (SDI_COHERENCE)."""
     member_memory: int | None = None
@@ -54,6 +59,8 @@ class Settings:
     """For tests: the member whose operations are slowed down (SDI_TEST_DELAY_MEMBER)."""
     fail_member: tuple[int, str] | None = None
     """For tests: the member on which the named kernel fails (SDI_TEST_FAIL_MEMBER, "1:kernel")."""
+    slow_member: tuple[int, float] | None = None
+    """For tests: a member and how many times as long its launches take (SDI_TEST_SLOW_MEMBER, "1:3")."""
     profile: Path | None = None
     """Folder that gets what the session did and when (SDI_PROFILE); ``sdi profile`` reads it."""
     service: Path | None = None
@@ -74,6 +81,7 @@ class Settings:
             num_gpus=read("SDI_NUM_GPUS", _num_members, None),
             devices=read("SDI_DEVICES", _text, None),
             split=cast(Split, read("SDI_SPLIT", _one_of("auto", "always", "never"), "auto")),
+            balance=read("SDI_BALANCE", _balance, ("auto", 0)),
             coherence=cast(Coherence, read("SDI_COHERENCE", _one_of("lazy", "host"), "lazy")),
             member_memory=read("SDI_MEMBER_MEMORY", _nbytes, None),
             member_vendors=read("SDI_MEMBER_VENDORS", _text, None),
@@ -83,6 +91,7 @@ class Settings:
             explain=read("SDI_EXPLAIN", _one_of("0", "1"), "0") == "1",
             delay_member=read("SDI_TEST_DELAY_MEMBER", _member, None),
             fail_member=read("SDI_TEST_FAIL_MEMBER", _member_and_kernel, None),
+            slow_member=read("SDI_TEST_SLOW_MEMBER", _member_and_factor, None),
             profile=read("SDI_PROFILE", _path, None),
             service=read("SDI_SERVICE", _path, None),
             python=read("SDI_PYTHON", _text, None),
@@ -103,6 +112,7 @@ NAMES = (
     "SDI_VERIFY",
     "SDI_EXPLAIN",
     "SDI_SPLIT",
+    "SDI_BALANCE",
     "SDI_COHERENCE",
     "SDI_MEMBER_MEMORY",
     "SDI_MEMBER_VENDORS",
@@ -112,6 +122,7 @@ NAMES = (
     "SDI_STATS",
     "SDI_TEST_DELAY_MEMBER",
     "SDI_TEST_FAIL_MEMBER",
+    "SDI_TEST_SLOW_MEMBER",
 )
 """Every variable that is read."""
 
@@ -150,6 +161,22 @@ def _member_and_kernel(name: str, text: str) -> tuple[int, str]:
     if not member.isdecimal() or not colon or not kernel:
         raise SettingsError(f"{name}={text!r}: expected a member's number, \":\" and a kernel's name")
     return _integer(name, member, 0, MAX_MEMBERS - 1), kernel
+
+
+def _member_and_factor(name: str, text: str) -> tuple[int, float]:
+    member, colon, factor = text.partition(":")
+    if not colon or not re.fullmatch(r"[0-9]{1,3}(\.[0-9]{1,3})?", factor) or float(factor) < 1:
+        raise SettingsError(f'{name}={text!r}: expected a member\'s number, ":" and a factor from 1 to 999')
+    return _integer(name, member, 0, MAX_MEMBERS - 1), float(factor)
+
+
+def _balance(name: str, text: str) -> Balance:
+    mode, colon, seed = text.lower().partition(":")
+    if mode == "random" and re.fullmatch(r"[0-9]{1,9}", seed):
+        return "random", int(seed)
+    if colon or mode not in ("auto", "off"):
+        raise SettingsError(f"{name}={text!r}: expected auto, off or random:SEED")
+    return ("auto", 0) if mode == "auto" else ("off", 0)
 
 
 def _one_of(*choices: str) -> Callable[[str, str], str]:

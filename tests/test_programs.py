@@ -29,6 +29,7 @@ class Configuration:
     """An image: how many members, which of them is slow, whether launches are verified, which protocol.
 
     ``limit_nbytes``: what each member may hold, so small that many launches need waves; 0 for no limit.
+    ``seed``: of cuts anywhere, which change now and then; 0 for equal shares.
     """
 
     members: int
@@ -36,12 +37,14 @@ class Configuration:
     verified: bool = False
     coherence: str = "lazy"
     limit_nbytes: int = 0
+    seed: int = 0
 
     def __str__(self) -> str:
         late = "" if self.delayed is None else f"-member{self.delayed}-late"
         limited = f"-{self.limit_nbytes >> 10}K" if self.limit_nbytes else ""
         host = "-host" * (self.coherence == "host")
-        return f"N{self.members}{late}{'-verified' * self.verified}{host}{limited}"
+        shares = f"-shares{self.seed}" if self.seed else ""
+        return f"N{self.members}{late}{'-verified' * self.verified}{host}{limited}{shares}"
 
     def environ(self, stats: Path) -> dict[str, str]:
         """The variables with which a program sees this image."""
@@ -49,6 +52,8 @@ class Configuration:
         verify = {"SDI_VERIFY": "1"} if self.verified else {}
         if self.limit_nbytes:
             verify["SDI_MEMBER_MEMORY"] = str(self.limit_nbytes)
+        if self.seed:
+            verify["SDI_BALANCE"] = f"random:{self.seed}"
         return image_environ(
             self.members,
             SDI_SPLIT="always",
@@ -65,6 +70,8 @@ CONFIGURATIONS = [Configuration(n) for n in (1, 2, 3, 5, 8)] + [
     Configuration(3, coherence="host"),
     Configuration(3, limit_nbytes=32 << 10),
     Configuration(3, coherence="host", limit_nbytes=32 << 10),
+    Configuration(3, seed=1),
+    Configuration(4, verified=True, seed=2),
 ]
 
 

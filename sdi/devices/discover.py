@@ -15,6 +15,7 @@ from sdi.devices.cuda_gpu import CudaGpu, cuda_devices
 from sdi.devices.delayed import DelayedDevice
 from sdi.devices.faulty import FaultyDevice
 from sdi.devices.opencl import DriverDevice, OpenCLDevice, driver_devices
+from sdi.devices.slowed import SlowedDevice
 from sdi.errors import Status, require
 
 DEFAULT_CPU_MEMBERS = 2
@@ -30,7 +31,8 @@ class MemberSettings:
     ``count``: SDI_NUM_GPUS.  ``devices``: SDI_DEVICES, a comma list of indices into ``all_devices()`` or
     of substrings of "platform: name".  ``memory_nbytes``: SDI_MEMBER_MEMORY, a limit per member.  For tests:
     ``delayed`` (SDI_TEST_DELAY_MEMBER) is the member that is late, ``faulty`` (SDI_TEST_FAIL_MEMBER) a member
-    and the kernel whose launches fail there.
+    and the kernel whose launches fail there, ``slowed`` (SDI_TEST_SLOW_MEMBER) a member and how many times as
+    long its launches take.
     """
 
     count: int | None = None
@@ -38,6 +40,7 @@ class MemberSettings:
     memory_nbytes: int | None = None
     delayed: int | None = None
     faulty: tuple[int, str] | None = None
+    slowed: tuple[int, float] | None = None
 
 
 def all_devices() -> list[Found]:
@@ -60,6 +63,8 @@ def open_members(settings: MemberSettings) -> list[Device]:
             )
             if settings.faulty is not None and settings.faulty[0] == number:
                 member = FaultyDevice(member, settings.faulty[1])
+            if settings.slowed is not None and settings.slowed[0] == number:
+                member = SlowedDevice(member, settings.slowed[1])
             if settings.delayed == number:
                 member = DelayedDevice(member)
             members.append(member)

@@ -61,6 +61,7 @@ def main(arguments: list[str]) -> int:
                 memory_nbytes=settings.member_memory,
                 delayed=settings.delay_member,
                 faulty=settings.fail_member,
+                slowed=settings.slow_member,
             )
         )
         recorder = None
@@ -76,6 +77,7 @@ def main(arguments: list[str]) -> int:
             settings.explain,
             printed,
             recorder,
+            settings.balance,
         )
     except Exception as error:
         _log.debug("start", exc_info=True)

@@ -52,7 +52,7 @@ from sdi.runtime.programs import Build
 from sdi.runtime.scheduler import Node, SchedulerCore
 from sdi.runtime.verify import Verifier
 from sdi.runtime.virtual_device import VirtualDevice
-from sdi.settings import Verify
+from sdi.settings import Balance, Verify
 from sdi.vmem.arena import Arena
 from sdi.vmem.host import HostWorker
 from sdi.vmem.memory import Coherence, VirtualMemory
@@ -94,6 +94,7 @@ class Session:
         explain: bool = False,
         printed: Printed | None = None,
         recorder: Recorder | None = None,
+        balance: Balance = ("off", 0),
     ) -> None:
         self._commands = commands
         self._notices = notices
@@ -110,7 +111,7 @@ class Session:
         verifier = None
         if self._target.verified:
             verifier = Verifier(self._memory, self.counters, self.post, self._end, verify == "warn")
-        self._launcher = Launcher(self._memory, split, self.counters, verifier, recorder)
+        self._launcher = Launcher(self._memory, split, self.counters, verifier, recorder, balance)
         virtual_device = VirtualDevice(self._memory, self._launcher)
         self._engine = Engine(SchedulerCore(), virtual_device, self, self.post, recorder)
         self._builder = ThreadPoolExecutor(1, "sdi-build")

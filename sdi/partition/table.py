@@ -49,7 +49,7 @@ def cuts(num_groups: Int3, members: int) -> tuple[Cut, ...]:
     """
     parts = min(members, num_groups[0] * num_groups[1] * num_groups[2])
     found = [
-        Cut(shape, _grid(num_groups, shape))
+        Cut(shape, grid(num_groups, shape))
         for shape in shapes(parts)
         if all(part <= groups for part, groups in zip(shape, num_groups, strict=True))
     ]
@@ -62,12 +62,16 @@ def shape_of(boxes: Sequence[GroupBox]) -> Int3:
     return (x, y, z) if x * y * z == len(boxes) else (0, 0, 0)
 
 
-def _grid(num_groups: Int3, shape: Int3) -> tuple[GroupBox, ...]:
-    """The boxes of a shape, first dimension fastest."""
+def grid(num_groups: Int3, shape: Int3, dim: int = 0, at: Sequence[int] = ()) -> tuple[GroupBox, ...]:
+    """The boxes of a shape, first dimension fastest: in equal parts, but for dimension ``dim``, which is cut
+    ``at`` these ids (0, ..., groups) if any are given.
+    """
     edges = [
         [groups * part // parts for part in range(parts + 1)]
         for groups, parts in zip(num_groups, shape, strict=True)
     ]
+    if at:
+        edges[dim] = list(at)
     x, y, z = edges
     return tuple(
         GroupBox((x[i], y[j], z[k]), (x[i + 1], y[j + 1], z[k + 1]))

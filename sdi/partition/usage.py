@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from sdi.ndrange import Int3
+from sdi.partition.balance import Balance
 from sdi.partition.gain import RECONSIDER, Rates
 
 _TRIAL = 4
@@ -24,6 +25,7 @@ class Usage:
     ``decided_at``: after how many launches the cut was last chosen.  ``is_fixed``: it is not chosen again.
     ``recheck_at``: when to look at a way that was chosen untried.  ``planning``: by number of pieces, the
     time that new scalars cost in plans, and launches.  ``has_gathered``: see ``may_gather``.
+    ``balances``: the shares by shape of the cut, the same for all of a kernel's launches of about this size.
     """
 
     rates: Rates
@@ -38,6 +40,7 @@ class Usage:
     steady_ns: dict[int, float] = field(default_factory=dict)
     planning: dict[int, tuple[float, int]] = field(default_factory=dict)
     has_gathered: bool = False
+    balances: dict[Int3, Balance] = field(default_factory=dict)
 
     def begin_like(self, other: Usage, is_smaller: bool) -> None:
         """Take over what was measured of other launches of the same kernel.

@@ -5,10 +5,12 @@ Source: papers/1 section 3.4, constraint 3: the least predicted time, given wher
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from typing import Literal
 
 from sdi.ndrange import GroupBox, Int3
+from sdi.partition.balance import Balance, BalanceMode, Speeds, Trial
 from sdi.partition.gain import COPY_BYTES_PER_NS, PIECE_NS, Rates, Way, choose, described
 from sdi.partition.table import cuts, shape_of
 from sdi.partition.usage import Usage
@@ -26,8 +28,18 @@ _RANGE_NS, _ROW_NS = 40_000.0, 300.0
 class Cutter:
     """Chooses cuts.  Owned by: sdi-scheduler."""
 
-    def __init__(self, split: SplitMode, kinds: Sequence[str], links: Links) -> None:
+    def __init__(
+        self,
+        split: SplitMode,
+        kinds: Sequence[str],
+        links: Links,
+        balance: BalanceMode = "off",
+        seed: int = 0,
+    ) -> None:
+        """``seed``: of cuts at random."""
         self._split = split
+        self._balance, self._seed = balance, seed
+        self._speeds = Speeds()
         self._members = len(kinds)
         self._links = links
         self._is_shared = "cpu" in kinds
@@ -44,16 +56,81 @@ class Cutter:
             return self._whole(num_groups, plan), usage.why_fewer
         most = min(self._members, num_groups[0] * num_groups[1] * num_groups[2])
         if not is_due:
-            alike = [c.boxes for c in cuts(num_groups, usage.pieces) if c.shape == usage.shape]
-            found = self.best(alike or _boxes(num_groups, min(usage.pieces, most)), plan)
+            alike = self._boxes(usage, num_groups, usage.pieces, usage.shape)
+            found = self.best(alike or self._boxes(usage, num_groups, min(usage.pieces, most)), plan)
         elif usage.is_fixed or usage.rates.group_ns(most) is None:
-            found = self._most_that_may(num_groups, most, plan)
+            found = self._most_that_may(usage, num_groups, most, plan)
             usage.decide(shape_of(found.boxes), len(found.boxes), "")
         else:
             found = self._reconsidered(usage, num_groups, most, plan)
         if found.why_whole:
             return self._whole(num_groups, plan), found.why_whole
-        return found, usage.why_fewer
+        return self._balanced(usage, num_groups, found, plan), usage.why_fewer
+
+    def trial(self, usage: Usage, plan: LaunchPlan) -> Trial | None:
+        """What the shares of ``plan`` are measured by; None where they stay as they are."""
+        balance = self._balance_of(usage, shape_of(plan.boxes))
+        return None if balance is None else balance.current
+
+    def stay_even(self, usage: Usage, plan: LaunchPlan) -> bool:
+        """Have launches like these cut into equal parts from now on; whether they were not."""
+        balance = self._balance_of(usage, shape_of(plan.boxes))
+        if balance is None or balance.current.edges is None:
+            return False
+        balance.stay_even()
+        return True
+
+    def _balance_of(self, usage: Usage, shape: Int3) -> Balance | None:
+        """The shares of a shape: of slabs only.  More dimensions are cut into equal parts."""
+        sliced = [dim for dim in range(3) if shape[dim] > 1]
+        if self._balance == "off" or len(sliced) != 1 or self._members == 1:
+            return None
+        found = usage.balances.get(shape)
+        if found is None:
+            seed = None
+            if self._balance == "random":
+                self._seed += 1
+                seed = self._seed
+            found = Balance(sliced[0], shape[sliced[0]], self._speeds, seed)
+            usage.balances[shape] = found
+        return found
+
+    def _boxes(
+        self, usage: Usage, num_groups: Int3, pieces: int, shape: Int3 | None = None
+    ) -> list[tuple[GroupBox, ...]]:
+        """The cuts of the table with the shares that are known for them; ``shape``: these only."""
+        found = []
+        for cut in cuts(num_groups, pieces):
+            if shape in (None, cut.shape):
+                balance = self._balance_of(usage, cut.shape)
+                found.append(cut.boxes if balance is None else balance.boxes(num_groups, cut.shape))
+        return found
+
+    def _balanced(self, usage: Usage, num_groups: Int3, found: LaunchPlan, plan: MakePlan) -> LaunchPlan:
+        """``found``, or a plan with other shares if some were measured to be uneven and a move pays."""
+        shape = shape_of(found.boxes)
+        balance = self._balance_of(usage, shape)
+        if balance is None or balance.current.is_current:
+            return found
+        start_ns = time.perf_counter_ns()
+        proposal = balance.proposal()
+        if proposal is None:
+            balance.stay()
+            return found
+        edges, gain_ns = proposal
+        moved = self.best([balance.boxes_at(edges, num_groups, shape)], plan)
+        if moved.boxes == found.boxes or moved.why_whole:
+            balance.stay()
+            return found
+        again_ns = merge_ns(moved, self._links) - merge_ns(found, self._links)
+        once_ns = move_ns(moved, self._links) - move_ns(found, self._links) - again_ns
+        once_ns = max(once_ns, 0.0) + time.perf_counter_ns() - start_ns
+        worth_ns = (gain_ns - max(again_ns, 0.0)) * max(usage.launches, 1)
+        if worth_ns <= once_ns:
+            balance.stay(once_ns / worth_ns if worth_ns > 0 else 16.0)
+            return found
+        balance.move(edges)
+        return moved
 
     def best(self, candidates: Sequence[tuple[GroupBox, ...]], plan: MakePlan) -> LaunchPlan:
         """The plan of the cut that costs least."""
@@ -68,18 +145,18 @@ class Cutter:
     def _whole(self, num_groups: Int3, plan: MakePlan) -> LaunchPlan:
         return plan((GroupBox((0, 0, 0), num_groups),), False)
 
-    def _most_that_may(self, num_groups: Int3, most: int, plan: MakePlan) -> LaunchPlan:
+    def _most_that_may(self, usage: Usage, num_groups: Int3, most: int, plan: MakePlan) -> LaunchPlan:
         """The best plan of ``most`` pieces, or of fewer where only they may run on several members."""
-        first = found = self.best(_boxes(num_groups, most), plan)
+        first = found = self.best(self._boxes(usage, num_groups, most), plan)
         for pieces in range(most - 1, 1, -1):
             if not found.why_whole:
                 return found
-            found = self.best(_boxes(num_groups, pieces), plan)
+            found = self.best(self._boxes(usage, num_groups, pieces), plan)
         return first if found.why_whole else found
 
     def _reconsidered(self, usage: Usage, num_groups: Int3, most: int, plan: MakePlan) -> LaunchPlan:
         plans = {1: self._whole(num_groups, plan)}
-        plans |= {k: self.best(_boxes(num_groups, k), plan) for k in range(2, most + 1)}
+        plans |= {k: self.best(self._boxes(usage, num_groups, k), plan) for k in range(2, most + 1)}
         if all(plans[k].why_whole for k in range(2, most + 1)):
             usage.decided_at = usage.launches
             return plans[most]
@@ -102,7 +179,10 @@ class Cutter:
         steady = usage.steady_ns.get(pieces, merge_ns(plan, self._links))
         if pieces == usage.pieces:
             steady = moving
-        run = group_ns * max(box.total_groups for box in plan.boxes)
+        groups = [box.total_groups for box in plan.boxes]
+        trial = self.trial(usage, plan)
+        share = None if trial is None else trial.share
+        run = group_ns * (max(groups) if share is None else share * sum(groups))
         return Way(pieces, run, pieces * self._piece_ns + usage.plan_ns(pieces), moving, steady)
 
 
@@ -155,10 +235,6 @@ def merge_ns(plan: LaunchPlan, links: Links) -> float:
                 total += links.cost_ns(member_memory(piece), HOST, nbytes) + nbytes / COPY_BYTES_PER_NS
                 total += links.cost_ns(HOST, member_memory(piece), nbytes)
     return total
-
-
-def _boxes(num_groups: Int3, pieces: int) -> list[tuple[GroupBox, ...]]:
-    return [cut.boxes for cut in cuts(num_groups, pieces)]
 
 
 __all__ = ["Cutter", "SplitMode", "move_ns", "order"]

@@ -51,7 +51,18 @@ def _how(note: KernelNote, launch: LaunchNote | None) -> str:
     if launch.why_whole:
         return f"whole on one member ({launch.why_whole}); {groups}"
     cut = f"cut {by(launch.cut)}" if all(launch.cut) else "cut unevenly"
-    return f"split over {len(launch.members)} members, {cut} of {groups}"
+    return f"split over {len(launch.members)} members, {cut} of {groups}{_shares(launch)}"
+
+
+def _shares(launch: LaunchNote) -> str:
+    """Unequal parts of the dimension that is cut, for people; empty where they are equal."""
+    sliced = [dim for dim in range(3) if launch.cut[dim] > 1]
+    if len(sliced) != 1:
+        return ""
+    sizes = [member.stop[sliced[0]] - member.start[sliced[0]] for member in launch.members]
+    if max(sizes) - min(sizes) <= 1:
+        return ""
+    return f", in shares of {', '.join(f'{100 * one / sum(sizes):.0f} %' for one in sizes)} as measured"
 
 
 def _argument_lines(argument: ArgumentNote) -> list[str]:

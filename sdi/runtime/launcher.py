@@ -17,6 +17,7 @@ from sdi.devices.ticket import Ticket
 from sdi.errors import ClError, Status, require
 from sdi.intervals import RangeSet
 from sdi.ndrange import GroupBox, Int3, NDRange
+from sdi.partition.balance import BalanceMode, Trial, edges_of
 from sdi.partition.usage import Usage
 from sdi.profile.recorder import Recorder
 from sdi.runtime.arguments import ArgumentValue, Image, Pointer, decode_arguments
@@ -52,7 +53,9 @@ class Launcher:
         counters: Counters,
         verifier: Verifier | None = None,
         recorder: Recorder | None = None,
+        balance: tuple[BalanceMode, int] = ("off", 0),
     ) -> None:
+        """``balance``: how shares adapt, and the seed if they do so at random."""
         self._memory = memory
         self._recorder = recorder
         self._devices = memory.devices
@@ -60,7 +63,8 @@ class Launcher:
         self._counters = counters
         self._verifier = verifier
         self._issuer = Issuer(memory)
-        self._cutter = Cutter(split, [device.facts.kind for device in memory.devices], memory.links)
+        kinds = [device.facts.kind for device in memory.devices]
+        self._cutter = Cutter(split, kinds, memory.links, *balance)
         self._builds: dict[int, Build] = {}
 
     def add(self, build_id: int, build: Build) -> None:
@@ -102,7 +106,10 @@ class Launcher:
         bound_ns = time.monotonic_ns() if recorder is not None else 0
         placement = self._memory.placement
         usage, wants_times = arrangement.usage, PACE.wants_times
-        is_measured = not usage.is_fixed and usage.is_sampled()
+        is_timed, trial = not usage.is_fixed and usage.is_sampled(), arrangement.trial
+        if trial is not None and not trial.is_sampled(usage.launches):
+            trial = None
+        is_measured = is_timed or trial is not None
         PACE.wants_times = wants_times or is_measured
         tickets: list[Ticket] = []
         for number, wave in enumerate(arrangement.waves):
@@ -127,7 +134,7 @@ class Launcher:
             else:
                 issued = self._issuer.issue(build, kernel, binding, number, first)
                 if is_measured:
-                    self._measure(usage, wave, issued)
+                    self._measure(kernel, arrangement, wave, issued, is_timed, trial)
             if recorder is not None:
                 for k, box, ticket in zip(wave.members, wave.plan.boxes, issued, strict=False):
                     recorder.piece(number, first + k, box.total_groups, ticket)
@@ -240,11 +247,17 @@ class Launcher:
             return make_waves(plan_wave, chosen, room, self._verifier is not None)
 
         waves = waves_of(chosen)
+        if len(waves) > 1 and self._cutter.stay_even(usage, chosen):
+            chosen, why_whole = self._cutter.cut(usage, ndrange.num_groups, plan)
+            waves = waves_of(chosen)
         if len(chosen.boxes) > 1 and (why_whole := _unsafe(waves)):
             chosen = plan(whole, exact=False)
             waves = waves_of(chosen)
         groups = tuple(box.total_groups for box in chosen.boxes)
-        return Arrangement(ndrange, chosen, groups, why_whole, waves, usage, usage.version)
+        made = Arrangement(ndrange, chosen, groups, why_whole, waves, usage, usage.version)
+        if len(groups) > 1 and len(waves) == 1:
+            made.trial = self._cutter.trial(usage, chosen)
+        return made
 
     def _is_valid(self, arrangement: Arrangement) -> bool:
         """Whether it may be used again as it is."""
@@ -297,14 +310,30 @@ class Launcher:
                 known[states] = best
         return best
 
-    def _measure(self, usage: Usage, wave: Wave, issued: list[Ticket]) -> None:
-        """Learn the kernel's time per group from one of some launches."""
+    def _measure(
+        self,
+        kernel: Kernel,
+        arrangement: Arrangement,
+        wave: Wave,
+        issued: list[Ticket],
+        is_timed: bool,
+        trial: Trial | None,
+    ) -> None:
+        """Learn from a launch the kernel's time per group (``is_timed``), and what its pieces have to do."""
+        usage = arrangement.usage
+        is_first, kernel.is_warm = not kernel.is_warm, True
         launched = issued[: len(wave.members)]
-        groups = sum(box.total_groups for box in wave.plan.boxes)
+        plan, num_groups = wave.plan, arrangement.ndrange.num_groups
+        groups = sum(box.total_groups for box in plan.boxes)
 
         def record(error: BaseException | None) -> None:
             if error is None:
-                usage.rates.record(len(launched), sum(t.end_ns - t.start_ns for t in launched), groups)
+                times = [ticket.end_ns - ticket.start_ns for ticket in launched]
+                if is_timed:
+                    usage.rates.record(len(launched), sum(times), groups)
+                if trial is not None:
+                    edges = edges_of(plan.boxes, num_groups, trial.balance.dim)
+                    trial.balance.record(trial, edges, times, is_first)
 
         join(launched, record)
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from sdi.clc.model import KernelModel
 from sdi.devices.base import DeviceProgram, KernelFacts
 from sdi.ndrange import Int3, NDRange
+from sdi.partition.balance import Balance, Trial
 from sdi.partition.usage import Usage
 from sdi.runtime.arguments import ArgumentValue
 from sdi.runtime.explain import KernelNote
@@ -32,7 +33,8 @@ class Arrangement:
     whose cut had this ``version`` when they were arranged.  ``launches``: how often it ran.  ``best``: the
     member that runs it whole, by the states of its buffers.  ``is_gathered``: it runs whole, on a member that
     has all that its buffers hold, so that no ranges were asked for.
-    ``profiled``: its number in the profile, once it is there.
+    ``profiled``: its number in the profile, once it is there.  ``trial``: what its shares are measured by,
+    None where they stay as they are.
     """
 
     ndrange: NDRange
@@ -46,9 +48,12 @@ class Arrangement:
     is_gathered: bool = False
     best: dict[tuple[State | None, ...], int] = field(default_factory=dict)
     profiled: int = 0
+    trial: Trial | None = None
 
     def is_valid(self) -> bool:
         """Whether launches like these are still cut like this, and need not be looked at anew."""
+        if self.trial is not None and not self.trial.is_current:
+            return False
         return self.version == self.usage.version and not self.usage.is_due()
 
 
@@ -80,6 +85,7 @@ class Kernel:
     which slabs of images it writes, None if it writes none or nothing is known.  ``shaping``: arguments that
     all of these depend on.  ``has_variables``: its program has variables in global memory, of which each
     member has its own.  So all launches of all of the program's kernels run on one member, the first.
+    ``is_warm``: it ran before, so that what a launch takes is its work.
     """
 
     def __init__(self, model: KernelModel, access: KernelAccess, has_variables: bool = False) -> None:
@@ -96,6 +102,8 @@ class Kernel:
         self._arrangements: OrderedDict[ArrangementKey, Arrangement] = OrderedDict()
         self._usages: OrderedDict[UsageKey, Usage] = OrderedDict()
         self._last_usage: tuple[UsageKey, Usage] | None = None
+        self._balances: dict[tuple[int, int], dict[Int3, Balance]] = {}
+        self.is_warm = False
 
     def find(self, key: BindingKey) -> Binding | None:
         """The binding for ``key``, now the most recently used."""
@@ -144,6 +152,7 @@ class Kernel:
         found = self._usages.get(key)
         if found is None:
             found = self._usages[key] = new()
+            found.balances = self._balances.setdefault(key[:2], found.balances)
             if self._last_usage is not None:
                 found.begin_like(self._last_usage[1], is_smaller=key[1] < self._last_usage[0][1])
             if len(self._usages) > BINDINGS_MAX:

@@ -9,6 +9,7 @@ from typing import cast
 from sdi.clc import compile_source
 from sdi.intervals import ByteRange
 from sdi.ndrange import GroupBox, NDRange
+from sdi.partition.balance import edges_of
 from sdi.partition.usage import Usage
 from sdi.runtime.access import access_of
 from sdi.runtime.arguments import Pointer
@@ -178,3 +179,68 @@ def test_fewer_members_run_what_more_may_not() -> None:
     launches, limit = Launches("always"), 1
     found, why = launches.cutter.cut(launches.usage, GROUPS, plan)
     assert len(found.boxes) == 1 and why
+
+
+def balanced() -> Launches:
+    """Like ``Launches``, with shares that follow what pieces take."""
+    launches = Launches("always")
+    launches.cutter = Cutter("always", ["gpu"] * 4, launches.links, "auto")
+    return launches
+
+
+def measured(launches: Launches, costs: list[float]) -> LaunchPlan:
+    """One launch whose pieces take ``costs`` per row of work-groups, in ns."""
+    chosen = launches.launch(dict.fromkeys((1, 2, 3, 4), 5.0))
+    trial = launches.cutter.trial(launches.usage, chosen)
+    assert trial is not None
+    times = [sum(costs[box.start[1] : box.stop[1]]) for box in chosen.boxes]
+    if trial.is_sampled(launches.usage.launches):
+        trial.balance.record(trial, edges_of(chosen.boxes, GROUPS, 1), times)
+    return chosen
+
+
+def test_shares_follow_costs_where_that_earns_what_it_moves() -> None:
+    launches = balanced()
+    costs = [1e6 * (row + 1) for row in range(GROUPS[1])]
+    found = [measured(launches, costs) for _ in range(40)]
+    assert len({plan.boxes for plan in found[10:]}) == 1, "it stays"
+    times = [sum(costs[box.start[1] : box.stop[1]]) for box in found[4].boxes]
+    assert 1 - sum(times) / 4 / max(times) <= 0.10
+    assert [box.extent[1] for box in found[0].boxes] == [8] * 4
+
+
+def test_shares_stay_where_moving_the_data_costs_more_than_it_gains() -> None:
+    launches = balanced()
+    # A link so slow that what moves takes longer than all these launches.
+    launches.links.cost_ns = lambda source, target, nbytes: 1e12 * nbytes  # type: ignore[method-assign]
+    found = [measured(launches, [1e6 * (row + 1) for row in range(GROUPS[1])]) for _ in range(40)]
+    assert {plan.boxes for plan in found} == {found[0].boxes}
+
+
+def test_launches_on_other_buffers_take_the_same_shares() -> None:
+    launches = balanced()
+    costs = [1e6 * (row + 1) for row in range(GROUPS[1])]
+    for _ in range(6):
+        measured(launches, costs)
+    other = launches.cutter.usage()
+    other.balances = launches.usage.balances
+    here, _ = launches.cutter.cut(launches.usage, GROUPS, launches.plan)
+    there, _ = launches.cutter.cut(other, GROUPS, launches.plan)
+    assert here.boxes == there.boxes != tuple(GroupBox((0, 8 * k, 0), (32, 8 * k + 8, 1)) for k in range(4))
+
+
+def test_balance_off_keeps_equal_shares() -> None:
+    launches = Launches("always")
+    chosen = launches.launch(dict.fromkeys((1, 2, 3, 4), 5.0))
+    assert launches.cutter.trial(launches.usage, chosen) is None
+    assert not launches.cutter.stay_even(launches.usage, chosen)
+
+
+def test_shares_can_be_given_up() -> None:
+    launches = balanced()
+    costs = [1e6 * (row + 1) for row in range(GROUPS[1])]
+    for _ in range(6):
+        chosen = measured(launches, costs)
+    assert launches.cutter.stay_even(launches.usage, chosen)
+    found = [measured(launches, costs) for _ in range(20)]
+    assert all([box.extent[1] for box in plan.boxes] == [8] * 4 for plan in found)
