@@ -21,19 +21,13 @@ PY
     nvidia=$(ldconfig -p | sed -n 's/.*libnvidia-opencl.so.1 .*=> //p' | head -1)
     [ -n "$nvidia" ] || nvidia=$(find / -xdev -name 'libnvidia-opencl.so.1' 2>/dev/null | head -1)
     [ -z "$nvidia" ] || echo "$nvidia" >"$WORK/vendors/nvidia.icd"
-    # The service's Python: what is installed here is not where -I would look.  STACKS_AFTER_S: a service that lives so
-    # long says once what its threads do, on stderr.
+    # The service's Python: what is installed here is not where -I would look.  For tests see gpu_service.py.
     cat >"$WORK/python" <<SH
 #!/bin/sh
 shift
 export PYTHONPATH=$WORK/site:$PWD
-[ -n "\$STACKS_AFTER_S" ] || exec $PYTHON "\$@"
-exec $PYTHON -X faulthandler -c '
-import faulthandler, os, runpy, sys
-faulthandler.dump_traceback_later(float(os.environ["STACKS_AFTER_S"]))
-module = sys.argv[2]
-del sys.argv[1:3]
-runpy.run_module(module, run_name="__main__", alter_sys=True)' "\$@"
+[ -z "\$STACKS_AFTER_S\$GPU_STANDS_FOR" ] || exec $PYTHON -X faulthandler $PWD/bench/gpu_service.py "\$@"
+exec $PYTHON "\$@"
 SH
     chmod +x "$WORK/python"
     touch "$WORK/ready"

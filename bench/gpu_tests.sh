@@ -1,7 +1,7 @@
 #!/bin/bash
 # What of tests/ needs a GPU, and tests/programs on images of its GPUs: see gpu_setup.sh.  $1: folder for logs;
-# $2, $3, ...: numbers of members (default: 1, 2, 3, 4 as there are, and 3 in any case).  All must pass and give the bytes
-# of the first.  Every step has a limit; one that reaches it says where it stood, and the next goes on.
+# $2, $3, ...: numbers of members (default: 1, 2, 3, 4; where there are fewer GPUs, members share them).  All must pass and
+# give the bytes of the first.  Every step has a limit; one that reaches it says where it stood, and the next goes on.
 # BUILTIN_REFERENCES: a folder of the CPU driver's results, for hosts without one (tests/clc/builtin_references.py).
 # NAMES: some of tests/programs.  SKIP: names of steps to leave out.
 set -u
@@ -11,7 +11,7 @@ shift
 mkdir -p "$out"
 export STACKS_AFTER_S=150 # a service that lives longer hangs: see gpu_setup.sh
 . bench/gpu_setup.sh
-[ $# -gt 0 ] || set -- $(seq 1 $((GPUS < 4 ? GPUS : 4))) $([ "$GPUS" -ge 3 ] || echo 3)
+[ $# -gt 0 ] || set -- 1 2 3 4
 status=0
 cores=$(nproc)
 "$PYTHON" -c 'import xdist' 2>/dev/null && parallel="-n $((cores < 30 ? cores : 30))"
@@ -42,7 +42,7 @@ image() { # image LOG SECONDS MEMBERS VARIABLE=VALUE...
     local log=$1 limit=$2 members=$3
     shift 3
     step "$log" "$limit" env OCL_TEST_PLATFORM=SDI OCL_ICD_VENDORS="$IMAGE" SDI_NUM_GPUS="$members" SDI_SPLIT=always \
-        SDI_STATS="$out/$log.json" "$@" "$PYTHON" -W ignore -m tests.programs.runner --limit 60 --out "$WORK/$log.npz" --only $names
+        SDI_STATS="$out/$log.json" GPU_STANDS_FOR=$(((members + GPUS - 1) / GPUS)) "$@" "$PYTHON" -W ignore -m tests.programs.runner --limit 60 --out "$WORK/$log.npz" --only $names
 }
 logs=()
 for members in "$@"; do

@@ -362,7 +362,9 @@ class CudaDevice:
                 if buffer.memory is not None:
                     buffer.memory.free()
             self._buffers.clear()
-            self._context.kept.streams.extend(channel.stream for channel in self._channels.values())
+            # A channel that was wanted after the member was closed has no stream.
+            streams = [channel.stream for channel in self._channels.values()]
+            self._context.kept.streams.extend(stream for stream in streams if stream is not None)
             self._channels.clear()
             self._lane.drop()
             self._programs.close()

@@ -102,3 +102,17 @@ def test_pixels_outside_a_buffer_are_refused(members: list[CudaDevice]) -> None:
         with pytest.raises(DeviceFailed, match="of a buffer of"):
             finish(member.set_pixels(buffer, offset, picture, Slabs(0, shape.num_slabs), []))
     finish(member.set_pixels(buffer, 0, picture, Slabs(0, shape.num_slabs), []))
+
+
+def test_what_comes_after_a_member_is_closed_leaves_nothing_for_the_next(members: list[CudaDevice]) -> None:
+    first = members[0]
+    buffer = first.allocate(64)
+    finish(first.fill(buffer, 0, 64, b"a", []))
+    first.close()
+    with pytest.raises(DeviceFailed, match="is closed"):
+        finish(first.upload(memoryview(bytes(64)), buffer, 0, []))
+    first.close()
+    second = CudaDevice(first.gpu, 9, 1 << 20)
+    finish(second.upload(memoryview(bytes(64)), second.allocate(64), 0, []))
+    assert all(channel.stream is not None for channel in second._channels.values())
+    second.close()
