@@ -214,7 +214,7 @@ def arguments(*values: int | bytes) -> bytes:
     """Argument entries of the wire: buffer ids as ints, values as bytes."""
     entries = bytearray()
     for value in values:
-        kind, payload = (0, value) if isinstance(value, bytes) else (1, struct.pack("<QQ", value, 0))
+        kind, payload = (0, value) if isinstance(value, bytes) else (1, struct.pack("<QQQ", value, 0, 0))
         entries += struct.pack("<II", kind, len(payload)) + payload + bytes(-len(payload) % 8)
     return bytes(entries)
 

@@ -163,8 +163,9 @@ BODY: dict[Op, tuple[Field, ...]] = {
     Op.TRANSFER_DONE: _fields("i32 status; u32 reserved"),
     # local_size 0,0,0: the application passed NULL.  Unused dimensions: offset 0, sizes 1.
     # variable part: num_args of ARG_ENTRY, each followed by its bytes padded to 8 (VALUE: the value;
-    # GLOBAL, CONSTANT: u64 root buffer id, 0 is NULL, and u64 byte offset, 0 for whole buffers; LOCAL: u64
-    # size; IMAGE: IMAGE_ARGUMENT; SAMPLER: SAMPLER_ARGUMENT)
+    # GLOBAL, CONSTANT: u64 root buffer id, 0 is NULL, u64 offset of the bound (sub-)buffer there, u64 its
+    # bytes, 0 for all up to the root's end; LOCAL: u64 size; IMAGE: IMAGE_ARGUMENT; SAMPLER:
+    # SAMPLER_ARGUMENT)
     Op.NDRANGE: _fields(
         "u64 build; u64 kernel; u32 kernel_index; u32 work_dim; u64 offset[3]; u64 global_size[3];"
         " u64 local_size[3]; u32 num_args; u32 args_nbytes"

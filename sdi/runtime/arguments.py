@@ -12,7 +12,7 @@ from sdi.runtime.commands import Launch
 from sdi.vmem.buffer import ImageView
 
 _ENTRY = struct.Struct("<II")
-_POINTER = struct.Struct("<QQ")
+_POINTER = struct.Struct("<QQQ")
 _SIZE = struct.Struct("<Q")
 _IMAGE = struct.Struct("<2Q4I5Q")
 _SAMPLER = struct.Struct("<4I")
@@ -20,10 +20,15 @@ _SAMPLER = struct.Struct("<4I")
 
 @dataclass(frozen=True, slots=True)
 class Pointer:
-    """A buffer bound to an argument: root buffer (0: NULL) and the offset of the bound sub-buffer."""
+    """A buffer bound to an argument: root buffer (0: NULL), and where the bound sub-buffer lies in it.
+
+    ``nbytes``: of the sub-buffer, 0 for all that is left of the root.  The kernel may touch no others, so
+    none of them count as touched: another part of the same root may be mapped meanwhile.
+    """
 
     buffer: int
     offset: int
+    nbytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -211,7 +211,9 @@ class Launcher:
             ndrange,
             tuple(value if isinstance(value, bytes) else None for value in values),
             tuple(
-                buffers[v.buffer].nbytes - v.offset if isinstance(v, Pointer) and v.buffer else None
+                (v.nbytes or buffers[v.buffer].nbytes - v.offset)
+                if isinstance(v, Pointer) and v.buffer
+                else None
                 for v in values
             ),
         )

@@ -9,6 +9,7 @@ import pytest
 
 from sdi.devices.discover import MemberSettings, open_members
 from sdi.runtime.launcher import SplitMode
+from sdi.vmem.memory import Coherence
 from tests.icd.wire_client import WireClient
 
 
@@ -17,8 +18,8 @@ def serve() -> Iterator[Callable[..., WireClient]]:
     """A function that starts a session with that many members; closed at the end of the test."""
     with ExitStack() as stack:
 
-        def start(members: int = 2, split: SplitMode = "always") -> WireClient:
+        def start(members: int = 2, split: SplitMode = "always", coherence: Coherence = "lazy") -> WireClient:
             devices = open_members(MemberSettings(count=members))
-            return stack.enter_context(WireClient(devices, split))
+            return stack.enter_context(WireClient(devices, split, coherence))
 
         yield start

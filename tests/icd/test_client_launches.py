@@ -331,15 +331,15 @@ def launches_carry_a_copy_of_their_arguments(cl: Cl) -> None:
         "global_size": [16, 8, 4],
         "local_size": [8, 4, 2],
         "num_args": 6,
-        "args_nbytes": 24 + 24 + 16 + 16 + 24 + 16,
+        "args_nbytes": 32 + 32 + 16 + 16 + 24 + 16,
     }
     assert {k: first[k] for k in expected} == expected
     assert first["slot"] > 0 and second["slot"] == task["slot"] == 0
     tail = bytes.fromhex(first["tail"])
     assert len(tail) == first["args_nbytes"]
     assert arguments(tail, 6) == [
-        (ArgKind.GLOBAL, struct.pack("<QQ", buffer_id, 0)),
-        (ArgKind.CONSTANT, bytes(16)),
+        (ArgKind.GLOBAL, struct.pack("<QQQ", buffer_id, 0, 64)),
+        (ArgKind.CONSTANT, bytes(24)),
         (ArgKind.LOCAL, struct.pack("<Q", 400)),
         (ArgKind.VALUE, b"c"),
         (ArgKind.VALUE, bytes(vector)),

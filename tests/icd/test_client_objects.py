@@ -281,7 +281,7 @@ def parts_of_buffers_are_views(cl: Cl) -> None:
     assert cl.read(queue, part, 4) == struct.pack("<I", struct.unpack_from("<I", data, 1024)[0] + 7)
     record = cl.last("NDRANGE")
     root = cl.records("CREATE_BUFFER")[-1]["id"]
-    assert bytes.fromhex(record["tail"])[:24] == struct.pack("<IIQQ", 1, 16, root, 1024)
+    assert bytes.fromhex(record["tail"])[:32] == struct.pack("<IIQQQ", 1, 24, root, 1024, 512)
     assert not cl.records("RELEASE_BUFFER")
     cl.check(cl.clReleaseMemObject(part))
     cl.check(cl.clFinish(queue))

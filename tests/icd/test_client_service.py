@@ -485,8 +485,8 @@ class Service:
                 self.finish(self.pending[held], 0)
             self.held.clear()
         if name.startswith("add"):
-            buffer, offset = struct.unpack(
-                "<QQ", next(data for kind, data in given if kind is ArgKind.GLOBAL)
+            buffer, offset, _ = struct.unpack(
+                "<QQQ", next(data for kind, data in given if kind is ArgKind.GLOBAL)
             )
             (term,) = struct.unpack("<i", next(data for kind, data in given if kind is ArgKind.VALUE))
             start = self.buffers[buffer] + offset

@@ -26,6 +26,7 @@ from sdi.icd.wire import (
     layout,
     record_layout,
 )
+from sdi.vmem.memory import Coherence
 from tests.icd.wire_client import QUEUE, WireClient
 
 Serve = Callable[..., WireClient]
@@ -92,6 +93,29 @@ def test_sub_buffers_are_views_of_their_root(serve: Serve) -> None:
     a = client.buffer(ints(*range(64)))
     client.launch(build, [(a, 128), ints(2)], [32], [8])
     assert client.read(a, 256) == ints(*range(32), *(2 * (i + 32) + i // 8 for i in range(32)))
+
+
+@pytest.mark.parametrize("coherence", ["lazy", "host"])
+@pytest.mark.parametrize("members", [1, 2])
+def test_a_mapped_sub_buffer_is_left_alone_by_kernels_on_another(
+    serve: Serve, members: int, coherence: Coherence
+) -> None:
+    client = serve(members, "always", coherence)
+    source = "kernel void put(global int *a, global const int *at) { a[at[get_global_id(0)]] = 5; }"
+    build, status, _ = client.build(source)  # nothing is known of where it writes
+    assert status == 0
+    a, at = client.buffer(ints(*range(64))), client.buffer(ints(*reversed(range(32))))
+    mapped = client.command(Op.MAP, buffer=a, offset=128, region=(128, 1, 1), flags=3)
+    assert client.wait(mapped) == 0
+    start = client.offsets[a] + 128
+    assert client.arena[start : start + 128] == ints(*range(32, 64))
+    client.arena[start : start + 128] = ints(*[9] * 32)
+    assert client.wait(client.launch(build, [(a, 0, 128), (at, 0)], [32], [8])) == 0
+    assert client.arena[start : start + 128] == ints(*[9] * 32)
+    causes = client.session._memory.accounting.report()["causes"]
+    assert set(causes["put: a"].values()) == {128}  # over each link that was used at all
+    client.command(Op.UNMAP, buffer=a, offset=128, region=(128, 1, 1), wrote=1)
+    assert client.read(a, 256) == ints(*[5] * 32, *[9] * 32)
 
 
 def test_rectangles_touch_their_rows_only(serve: Serve) -> None:

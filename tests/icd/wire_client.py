@@ -30,6 +30,7 @@ from sdi.icd.wire import (
     record_layout,
 )
 from sdi.runtime.launcher import SplitMode
+from sdi.vmem.memory import Coherence
 
 QUEUE = 1
 _HEADER = layout(HEADER)
@@ -52,13 +53,15 @@ def _flat(fields: tuple[Field, ...], values: dict[str, int | Sequence[int]]) -> 
 class WireClient:
     """One session on its own thread, and the application's side of it.  Use as a context manager."""
 
-    def __init__(self, devices: Sequence[Device], split: SplitMode = "always") -> None:
+    def __init__(
+        self, devices: Sequence[Device], split: SplitMode = "always", coherence: Coherence = "lazy"
+    ) -> None:
         self.commands, commands = socket.socketpair()
         self.notices, notices = socket.socketpair()
         self._ends = (self.commands, commands, self.notices, notices)
         for end in (self.commands, self.notices):
             end.settimeout(60)
-        self.session = Session(commands, notices, devices, split)
+        self.session = Session(commands, notices, devices, split, coherence=coherence)
         self._thread = threading.Thread(target=self.session.run, name="sdi-scheduler")
         self._thread.start()
         first, (descriptor,), _, _ = socket.recv_fds(self.commands, 1, 1)
@@ -183,13 +186,15 @@ class WireClient:
     def launch(
         self,
         build: int,
-        arguments: Sequence[bytes | tuple[int, int] | tuple[ArgKind, bytes] | int],
+        arguments: Sequence[bytes | tuple[int, int] | tuple[int, int, int] | tuple[ArgKind, bytes] | int],
         global_size: Sequence[int],
         local_size: Sequence[int] | None,
         kernel_index: int = 0,
         **more: int | Sequence[int],
     ) -> int:
-        """Enqueue a kernel; arguments: a value, (buffer, offset), a ``__local`` size, (kind, bytes)."""
+        """Enqueue a kernel.  Arguments: a value, (buffer, offset), (buffer, offset, bytes), a ``__local``
+        size, or (kind, bytes).
+        """
         entries = b""
         for argument in arguments:
             if isinstance(argument, bytes):
@@ -199,7 +204,10 @@ class WireClient:
             elif isinstance(argument[1], bytes):
                 entries += layout(ARG_ENTRY).pack(argument[0], len(argument[1])) + padded(argument[1])
             else:
-                entries += layout(ARG_ENTRY).pack(1, 16) + struct.pack("<QQ", *argument)
+                buffer, offset, *nbytes = argument
+                entries += layout(ARG_ENTRY).pack(1, 24) + struct.pack(
+                    "<QQQ", buffer, offset, *(nbytes or (0,))
+                )
         fill = [1] * (3 - len(global_size))
         return self.command(
             Op.NDRANGE,

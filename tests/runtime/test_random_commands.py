@@ -128,7 +128,7 @@ class Machine:
             join(work.tickets, copy)
 
     def launch(self, to: int, from_: int, distance: int, seed: int, scatter: int) -> LaunchPlan:
-        pointers = b"".join(struct.pack("<IIQQ", 1, 16, buffer, 0) for buffer in (to, from_))
+        pointers = b"".join(struct.pack("<IIQQQ", 1, 24, buffer, 0, 0) for buffer in (to, from_))
         numbers = b"".join(struct.pack("<IIi4x", 0, 4, value) for value in (distance, seed, scatter))
         launch = Launch(1, 0, 1, (0, 0, 0), (NBYTES, 1, 1), (GROUP, 1, 1), pointers + numbers, 5)
         self.run(launch)

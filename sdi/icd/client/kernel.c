@@ -141,13 +141,14 @@ static cl_int set_buffer(cl_kernel kernel, struct sdi_bound *bound, unsigned cha
     /* A call that fails leaves the argument as it was. */
     if (buffer && (!sdi_is_buffer(buffer) || buffer->context != kernel->program->context))
         return CL_INVALID_MEM_OBJECT;
-    uint64_t place[2] = {0, 0};
+    uint64_t place[3] = {0, 0, 0};
     bound->buffer = buffer;
     bound->id = 0;
     if (buffer) {
         bound->id = buffer->object.id;
         place[0] = buffer->root->object.id;
         place[1] = buffer->origin;
+        place[2] = buffer->nbytes;
     }
     memcpy(bytes, place, sizeof place);
     bound->set = true;

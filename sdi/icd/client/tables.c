@@ -54,7 +54,7 @@ size_t sdi_argument_nbytes(const struct sdi_argument *argument)
         return argument->nbytes;
     case SDI_ARG_GLOBAL:
     case SDI_ARG_CONSTANT:
-        return 16;
+        return 24;
     case SDI_ARG_IMAGE:
         return sizeof(struct sdi_wire_image_argument);
     case SDI_ARG_SAMPLER:
