@@ -41,11 +41,15 @@ class BytesMoved:
 
 @dataclass(frozen=True, slots=True)
 class Counters:
-    """One session's counters."""
+    """One session's counters.
+
+    ``conflicts``: how often a member's store took the place of another's in one launch: the program races.
+    """
 
     members: int
     kernels: Mapping[str, KernelCounters]
     bytes_moved: BytesMoved
+    conflicts: int = 0
 
     @staticmethod
     def from_json(text: str) -> Counters:
@@ -58,6 +62,7 @@ class Counters:
                 bytes_moved=BytesMoved(
                     **{key: int(data["bytes_moved"][key]) for key in BytesMoved.__dataclass_fields__}
                 ),
+                conflicts=int(data["merge_conflicts"]),
             )
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise CountersError(f"not the counters of a session: {error!r}") from error
@@ -102,7 +107,7 @@ def merged(sessions: Sequence[Counters]) -> Counters:
     moved = BytesMoved(
         **{key: sum(getattr(s.bytes_moved, key) for s in sessions) for key in BytesMoved.__dataclass_fields__}
     )
-    return Counters(members, kernels, moved)
+    return Counters(members, kernels, moved, sum(s.conflicts for s in sessions))
 
 
 def report(counters: Counters) -> str:
@@ -123,6 +128,11 @@ def report(counters: Counters) -> str:
         f"moved: {size(moved.host_to_member)} host to members, {size(moved.member_to_host)} members to host, "
         f"{size(moved.member_to_member)} between members, {size(moved.application)} for the application"
     )
+    if counters.conflicts:
+        lines.append(
+            f"races: {counters.conflicts} times two members stored to the same place in one launch; "
+            "the later value was kept"
+        )
     return "\n".join(lines)
 
 

@@ -87,8 +87,6 @@ class Counters:
 
         ``pid`` names the service: a reader that wants the final counts (``finished``) waits for its end.
         """
-        moved = asdict(self._accounting.moved)
-        conflicts = moved.pop("merge_conflicts")
         kernels = {name: asdict(kernel) for name, kernel in self._kernels.items()}
         for name, each in self.explained().items():
             kernels[name]["explain"] = asdict(each)
@@ -98,8 +96,8 @@ class Counters:
                 "finished": finished,
                 "members": self._members,
                 "kernels": kernels,
-                "bytes_moved": moved,
-                "merge_conflicts": conflicts,
+                "bytes_moved": asdict(self._accounting.moved),
+                "merge_conflicts": self._accounting.events.conflicts,
                 "memory": self._accounting.report(),
             },
             indent=1,

@@ -20,7 +20,6 @@ class BytesMoved:
     member_to_host: int = 0
     member_to_member: int = 0
     application: int = 0
-    merge_conflicts: int = 0
 
 
 @dataclass(slots=True)
@@ -28,16 +27,18 @@ class Events:
     """How often things happened, and to how many bytes.
 
     ``twins``: regions that several members might write, compared with their bytes from before the launch.
-    ``diff_nbytes``: what had changed in them.  ``drops``: device buffers given up that were current elsewhere
-    too; ``spills``: those that had to be copied to the host first.  ``moves``: device buffers replaced by
-    others of another extent.  ``waves``: launches' parts beyond the first, issued because not all fitted.
-    ``holds``: times that issuing stood still for memory.  ``mapped``: buffers used in the arena by members
-    that can't hold them.  ``image_...``: linear bytes that went to opaque images and back.
+    ``diff_nbytes``: what had changed in them.  ``conflicts``: as ``MergeResult`` has them; the program races.
+    ``drops``: device buffers given up that were current elsewhere too; ``spills``: those that had to be
+    copied to the host first.  ``moves``: device buffers replaced by others of another extent.  ``waves``:
+    launches' parts beyond the first, issued because not all fitted.  ``holds``: times that issuing stood
+    still for memory.  ``mapped``: buffers used in the arena by members that can't hold them.
+    ``image_...``: linear bytes that went to opaque images and back.
     """
 
     twins: int = 0
     twin_nbytes: int = 0
     diff_nbytes: int = 0
+    conflicts: int = 0
     drops: int = 0
     dropped_nbytes: int = 0
     spills: int = 0

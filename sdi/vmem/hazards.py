@@ -142,16 +142,7 @@ class Hazards:
 class Use:
     """What one operation reads and writes of a buffer in one memory, each time it is issued."""
 
-    __slots__ = (
-        "_changed",
-        "_generation",
-        "_hazards",
-        "_is_repeated",
-        "_read",
-        "_reads",
-        "_writes",
-        "_written",
-    )
+    __slots__ = ("_generation", "_hazards", "_is_repeated", "_read", "_reads", "_writes", "_written")
 
     def __init__(self, hazards: Hazards, reads: Sequence[ByteRange], writes: Sequence[ByteRange]) -> None:
         self._hazards = hazards
@@ -159,9 +150,8 @@ class Use:
         self._writes = writes
         self._is_repeated = False
         self._generation = -1
-        self._read: list[_Cell] = []  # and not written
-        self._changed: list[_Cell] = []  # read and written
-        self._written: list[_Cell] = []  # and not read
+        self._read: list[_Cell] = []
+        self._written: list[_Cell] = []  # some of them may be read too
 
     def waits(self, others: Sequence[Ticket] = ()) -> list[Ticket]:
         """What the operation waits for now, each ticket once, after ``others``."""
@@ -177,13 +167,6 @@ class Use:
             writer = cell.writer
             if writer is not None and not (writer.done and writer.error is None):
                 found[writer] = None
-        for cell in self._changed:
-            writer = cell.writer
-            if writer is not None and not (writer.done and writer.error is None):
-                found[writer] = None
-            for reader in cell.readers:
-                if not reader.done:
-                    found[reader] = None
         for cell in self._written:
             writer = cell.writer
             if writer is not None and not writer.done:
@@ -202,10 +185,6 @@ class Use:
                 cell.tidy()
                 readers = cell.readers
             readers.append(ticket)
-        for cell in self._changed:
-            cell.writer = ticket
-            if cell.readers:
-                cell.readers = []
         for cell in self._written:
             cell.writer = ticket
             if cell.readers:
@@ -216,16 +195,8 @@ class Use:
             self._hazards.unite(self._writes)
 
     def _look_up(self) -> None:
-        hazards = self._hazards
-        read, written = hazards.divide(self._reads, self._writes)
-        self._generation = hazards.generation
-        if not read or not written:
-            self._read, self._changed, self._written = read, [], written
-            return
-        here, there = set(map(id, read)), set(map(id, written))
-        self._read = [cell for cell in read if id(cell) not in there]
-        self._changed = [cell for cell in written if id(cell) in here]
-        self._written = [cell for cell in written if id(cell) not in here]
+        self._read, self._written = self._hazards.divide(self._reads, self._writes)
+        self._generation = self._hazards.generation
 
 
 def _few(ranges: Sequence[ByteRange]) -> Sequence[ByteRange]:

@@ -214,7 +214,7 @@ class MemberMerges:
         merge.done.complete(error)
 
         def settle() -> None:
-            self._accounting.moved.merge_conflicts += sum(
+            self._accounting.events.conflicts += sum(
                 int(np.frombuffer(header, np.uint32)[2]) for header in headers
             )
 

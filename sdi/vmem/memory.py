@@ -274,10 +274,6 @@ class VirtualMemory:
         if nbytes >= MEASURED_NBYTES or not is_repeated:
             self.links.issued(source, target, nbytes, ticket)
 
-    def _copied(self, source: int, target: int, over: ByteRange, ticket: Ticket) -> None:
-        self.accounting.copied(source, target, over.nbytes, ticket)
-        self.links.issued(source, target, over.nbytes, ticket)
-
     def after_kernel(self, buffer: VirtualBuffer, members: Sequence[int]) -> None:
         """A kernel that used ``buffer`` was issued on ``members``, and the directory knows what it wrote."""
         if self.coherence == "host":
@@ -333,7 +329,8 @@ class VirtualMemory:
             hazards.read_by(over, ticket)
             downloads.append(ticket)
             self.devices[member].flush()
-            self._copied(member_memory(member), HOST, over, ticket)
+            self.accounting.copied(member_memory(member), HOST, over.nbytes, ticket)
+            self.links.issued(member_memory(member), HOST, over.nbytes, ticket)
         target = self.host_array(buffer, over)
         copies = [np.frombuffer(self.arena.view(at, over.nbytes), np.uint8) for at in staged]
         found: list[MergeResult] = []
@@ -360,7 +357,7 @@ class VirtualMemory:
         def finished() -> None:
             for offset in staged:
                 self.arena.free(offset)
-            self.moved.merge_conflicts += sum(result.conflicts for result in found)
+            events.conflicts += sum(result.conflicts for result in found)
             events.diff_nbytes += unit_nbytes * sum(result.changed_units for result in found)
 
         merged.when_done(lambda _ticket: self._post(finished))

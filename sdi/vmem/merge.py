@@ -24,7 +24,11 @@ _CHUNK_NBYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class MergeResult:
-    """``changed_units``: units that some member changed; ``conflicts``: those that several changed."""
+    """``changed_units``: units that some member changed.
+
+    ``conflicts``: how often a member's change of a unit took the place of an earlier member's; of two
+    members, the units that both changed.
+    """
 
     changed_units: int
     conflicts: int
@@ -122,17 +126,17 @@ def _merge_shared(
     copies: Sequence[Units],
     small: type[np.generic],
 ) -> int:
-    """Look closer at the units ``shared``, which several copies changed; the number of true conflicts."""
+    """Look closer at the units ``shared``, which several copies changed; the number of conflicts."""
     base = before.view(small).reshape(shared.size, -1)
-    parts = [copy[shared].view(small).reshape(shared.size, -1) for copy in copies]
-    masks = [np.not_equal(base, part) for part in parts]
-    times = np.zeros(base.shape, np.uint8)
-    for mask in masks:
-        times += mask
-    conflict = np.any(times > 1, axis=1)
-    merged = base.copy()
-    for part, mask in zip(parts, masks, strict=True):
-        np.copyto(merged, part, where=mask)
-    apart = ~conflict
-    target[shared[apart]] = merged[apart].reshape(-1).view(target.dtype)
-    return int(np.count_nonzero(conflict))
+    merged, changed = base.copy(), np.zeros(base.shape, np.bool_)
+    conflicts = 0
+    for copy in copies:
+        part = copy[shared].view(small).reshape(shared.size, -1)
+        mask = np.not_equal(base, part)
+        clash = np.any(mask & changed, axis=1)
+        conflicts += int(np.count_nonzero(clash))
+        # Of two stores that may be one large scalar each, the later one is taken as a whole.
+        np.copyto(merged, part, where=mask | clash[:, np.newaxis])
+        changed = np.where(clash[:, np.newaxis], mask, changed | mask)
+    target[shared] = merged.reshape(-1).view(target.dtype)
+    return conflicts

@@ -36,6 +36,7 @@ WRITTEN = {
         },
     },
     "bytes_moved": {"host_to_member": 4096, "member_to_host": 10, "member_to_member": 0, "application": 7},
+    "merge_conflicts": 0,
 }
 
 
@@ -55,7 +56,7 @@ def test_anything_else_is_refused(text: str) -> None:
 def test_sessions_add_up() -> None:
     one = Counters.from_json(json.dumps(WRITTEN))
     other = Counters(4, {"step": KernelCounters(1, 1, "too few groups", {1: 1, 3: 1}, (1, 1, 1, 0))},
-                     BytesMoved(1, 1, 1, 1))  # fmt: skip
+                     BytesMoved(1, 1, 1, 1), conflicts=3)  # fmt: skip
     both = merged([one, other])
     assert both.members == 4
     assert both.kernels["step"] == KernelCounters(
@@ -63,6 +64,7 @@ def test_sessions_add_up() -> None:
     )
     assert both.kernels["histogram"].groups_per_member == (12, 0, 0, 0)
     assert both.bytes_moved == BytesMoved(4097, 11, 1, 8)
+    assert both.conflicts == 3
 
 
 def test_report_shows_each_kernel_and_why_it_ran_whole() -> None:
@@ -73,6 +75,13 @@ def test_report_shows_each_kernel_and_why_it_ran_whole() -> None:
         "histogram      0      3  1        12 0                   whole: line 4: atomic_inc on bins",
         "moved: 4.0 KiB host to members, 10 B members to host, 0 B between members, 7 B for the application",
     ]
+
+
+def test_report_names_races() -> None:
+    racing = Counters.from_json(json.dumps(WRITTEN | {"merge_conflicts": 12}))
+    assert report(racing).splitlines()[-1] == (
+        "races: 12 times two members stored to the same place in one launch; the later value was kept"
+    )
 
 
 def test_the_last_explanation_of_each_kernel_is_shown() -> None:

@@ -90,9 +90,27 @@ def test_units_that_several_changed_are_conflicts_and_the_last_member_wins(open_
         copy[8 * number : 64] = number + 1
     found, _, conflicts = merge_on(members, twin, copies, (8, 8), None)
     expected = twin.copy()
-    merge_diffs(expected, copies, 8)
+    assert merge_diffs(expected, copies, 8).conflicts == conflicts == 7 + 6
     assert (found == expected).all()
-    assert conflicts == 7 + 6
+
+
+@pytest.mark.parametrize(("unit", "small"), [(1, 1), (2, 1), (4, 1), (4, 4), (8, 2), (8, 4)])
+def test_members_and_host_resolve_and_count_conflicts_alike(
+    open_members: OpenMembers, unit: int, small: int
+) -> None:
+    members = open_members(4)
+    rng = np.random.default_rng(unit * 10 + small)
+    twin = rng.integers(0, 3, 8000, np.uint8)
+    # Each scalar is changed by none, one or several of them, here and there back to what it was.
+    copies = [
+        np.where(np.repeat(rng.random(8000 // small) < 0.3, small), rng.integers(0, 3, 8000, np.uint8), twin)
+        for _ in members
+    ]
+    found, _, conflicts = merge_on(members, twin, copies, (unit, small), None)
+    expected = twin.copy()
+    result = merge_diffs(expected, copies, unit, small)
+    assert (found == expected).all()
+    assert conflicts == result.conflicts > 0
 
 
 @pytest.mark.parametrize("nbytes", [4, 8])

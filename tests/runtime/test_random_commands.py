@@ -184,7 +184,7 @@ def test_what_every_work_group_wants_whole_is_used_in_the_arena_when_it_is_too_l
     assert made.read(from_) == move(expected, expected, 0, 0, 0).tobytes()
     machine.finish()
     assert made.memory.accounting.events.mapped == 3
-    assert made.memory.moved.merge_conflicts == 0
+    assert made.memory.accounting.events.conflicts == 0
     machine.__dict__.clear()
 
 
@@ -267,7 +267,7 @@ def test_of_bytes_that_several_may_write_only_the_changed_ones_cross_a_link(rig:
     changed = np.count_nonzero(expected[others] != once[others])
     events, moved = made.memory.accounting.events, made.memory.moved
     assert 0 < events.diff_nbytes <= changed + GROUP
-    assert moved.member_to_host == 0 and moved.merge_conflicts == 0
+    assert moved.member_to_host == 0 and events.conflicts == 0
     lists = 2 * 16 + 16 * -(-NBYTES // 32) * 2  # headers and records at most
     assert made.moved() - before <= 2 * NBYTES + events.diff_nbytes + lists  # all had to become current
     assert made.read(to) == expected.tobytes()

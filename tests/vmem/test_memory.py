@@ -8,6 +8,7 @@ from sdi.devices.ticket import Ticket
 from sdi.intervals import ByteRange
 from sdi.vmem.directory import HOST
 from sdi.vmem.links import Links
+from sdi.vmem.member_merge import MergeUnits
 
 from .conftest import MakeRig, noise
 
@@ -123,6 +124,38 @@ def test_merges_in_several_tasks_are_one_merge(rig: MakeRig, nbytes: int) -> Non
     assert made.read(buffer) == expected
     events = made.memory.accounting.events
     assert (events.twins, events.twin_nbytes) == (1, nbytes)
+
+
+@pytest.mark.parametrize("on_members", [False, True])
+def test_stores_to_one_unit_are_counted_alike_where_host_and_members_merge(
+    rig: MakeRig, on_members: bool
+) -> None:
+    made = rig(3, compares=on_members)
+    expected = bytearray(noise(4096))
+    buffer = made.buffer(bytes(expected))
+    whole, members = buffer.whole, [0, 1, 2]
+    for member in members:
+        made.fetch(buffer, member, whole, same_undefined=True)
+    merge = made.memory.merges.begin(buffer, whole, members, MergeUnits(4, 4))
+    assert (merge is not None) == on_members
+    if merge is not None:
+        made.memory.merges.keep_twins(merge)
+    written: list[tuple[int, list[Ticket]]] = []
+    for member in members:  # as pieces of one launch that race for the last 100 units
+        over = ByteRange(4096 - 4 * 100 * (3 - member), 4096)
+        device, extent = made.devices[member], made.memory.extent(buffer, member)
+        waits = buffer.hazards[member + 1].before_write(over)
+        pattern = bytes([1 + member] * 4)
+        written.append((member, [device.fill(extent.device_buffer, over.start, over.nbytes, pattern, waits)]))
+        buffer.hazards[member + 1].written_by(over, written[-1][1][0])
+        expected[over.start : over.stop] = pattern * (over.nbytes // 4)
+    if merge is not None:
+        made.wait(made.memory.merges.run(merge, [tickets for _, tickets in written]))
+    else:
+        made.wait(made.memory.merge(buffer, whole, written, 4, 4))
+    assert made.read(buffer) == expected
+    made.turn()
+    assert made.memory.accounting.events.conflicts == 100 + 2 * 100  # of two members, and of all three
 
 
 def test_where_the_peer_link_is_slow_bytes_go_through_the_arena(rig: MakeRig) -> None:
