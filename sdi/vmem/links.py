@@ -83,14 +83,17 @@ class Links:
                     best, best_ns = source, end
         return best
 
-    def issued(self, source: int, target: int, nbytes: int, ticket: Ticket) -> None:
-        """A copy was issued; its time is taken when it is done.  The host can serve all at once."""
+    def planned(self, source: int, target: int, nbytes: int) -> None:
+        """A copy will be issued now: until it is over both ends are busy.  The host can serve all at once."""
         start = max(float(self._now_ns()), self._free_ns[source], self._filled_ns[source])
         end = start + self.cost_ns(source, target, nbytes)
         if source != HOST:
             self._free_ns[source] = end
         if target != HOST:
             self._filled_ns[target] = max(self._filled_ns[target], end)
+
+    def issued(self, source: int, target: int, nbytes: int, ticket: Ticket) -> None:
+        """A planned copy was issued; its time is taken when it is done, unless it is too short to tell."""
         if nbytes >= MEASURED_NBYTES:
             ticket.when_done(lambda done: self._measure(source, target, nbytes, done))
 

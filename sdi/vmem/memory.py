@@ -41,13 +41,14 @@ _MERGE_TASK_NBYTES = 4 << 20
 class Transfer:
     """A copy of bytes of ``buffer`` between two memories, which can be made any number of times.
 
-    ``copy.over``: all of it, or from the first to the last of ``rows``.  ``leave``, ``arrive``: what it reads
-    and writes there.  ``cause``: see ``Accounting``.  ``is_staged``: one of two that together bring bytes
-    from a member to another through the host.
+    ``copy.over``: all of it, or from the first to the last of ``rows``; ``nbytes``: what is moved of that.
+    ``leave``, ``arrive``: what it reads and writes there.  ``cause``: see ``Accounting``.  ``is_staged``: one
+    of two that together bring bytes from a member to another through the host.
     """
 
     buffer: VirtualBuffer
     copy: Copy
+    nbytes: int
     leave: Use
     arrive: Use
     cause: str
@@ -222,12 +223,15 @@ class VirtualMemory:
     def _transfer(self, buffer: VirtualBuffer, copy: Copy, rows: Rows | None, is_staged: bool) -> Transfer:
         over = ranges_of(copy.over, rows, RANGES_MAX)
         leave, arrive = buffer.hazards[copy.source].use(over, ()), buffer.hazards[copy.target].use((), over)
-        return Transfer(buffer, copy, leave, arrive, self.accounting.cause, is_staged, rows)
+        nbytes = copy.over.nbytes if rows is None else rows.count * rows.nbytes
+        # Who is asked next for the same bytes should know that this source is busy.
+        self.links.planned(copy.source, copy.target, nbytes)
+        return Transfer(buffer, copy, nbytes, leave, arrive, self.accounting.cause, is_staged, rows)
 
     def perform(self, transfer: Transfer, is_repeated: bool = False) -> None:
         """Issue a copy, behind everything that conflicts with it; both places are there.
 
-        ``is_repeated``: no source is being chosen now, so short copies need not be known to the links.
+        ``is_repeated``: it was planned for an earlier launch.
         """
         buffer, copy = transfer.buffer, transfer.copy
         source, target, over = copy.source, copy.target, copy.over
@@ -236,7 +240,7 @@ class VirtualMemory:
         transfer.arrive.gather(found)
         waits = list(found)
         rows = transfer.rows
-        nbytes = over.stop - over.start if rows is None else rows.count * rows.nbytes
+        nbytes = transfer.nbytes
         wants_times = PACE.wants_times
         PACE.wants_times = wants_times or nbytes >= MEASURED_NBYTES
         if target == HOST:
@@ -271,7 +275,9 @@ class VirtualMemory:
         transfer.arrive.by(ticket)
         self.accounting.cause = transfer.cause
         self.accounting.copied(source, target, nbytes, ticket, transfer.is_staged)
-        if nbytes >= MEASURED_NBYTES or not is_repeated:
+        if nbytes >= MEASURED_NBYTES:
+            if is_repeated:
+                self.links.planned(source, target, nbytes)
             self.links.issued(source, target, nbytes, ticket)
 
     def after_kernel(self, buffer: VirtualBuffer, members: Sequence[int]) -> None:
@@ -330,6 +336,7 @@ class VirtualMemory:
             downloads.append(ticket)
             self.devices[member].flush()
             self.accounting.copied(member_memory(member), HOST, over.nbytes, ticket)
+            self.links.planned(member_memory(member), HOST, over.nbytes)
             self.links.issued(member_memory(member), HOST, over.nbytes, ticket)
         target = self.host_array(buffer, over)
         copies = [np.frombuffer(self.arena.view(at, over.nbytes), np.uint8) for at in staged]

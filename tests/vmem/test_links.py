@@ -20,7 +20,7 @@ def test_peers_of_gpus_are_preferred_to_the_host_and_cpus_ask_the_host() -> None
 
 def test_a_source_that_is_busy_is_worth_less() -> None:
     links = Links(["gpu"] * 4, frozen)
-    links.issued(1, 3, MIB, Ticket())
+    links.planned(1, 3, MIB)
     assert links.choose(4, 0b0110, MIB) == 2
 
 
@@ -29,7 +29,7 @@ def test_a_broadcast_takes_a_logarithmic_number_of_rounds() -> None:
     holders, depth, served = 0b10, {1: 0}, dict.fromkeys(range(1, 17), 0)
     for target in range(2, 17):
         source = links.choose(target, holders, 100 * MIB)
-        links.issued(source, target, 100 * MIB, Ticket())
+        links.planned(source, target, 100 * MIB)
         holders |= 1 << target
         depth[target] = depth[source] + 1
         served[source] += 1
