@@ -106,7 +106,8 @@ class Wave:
 def make_waves(
     make_plan: MakePlan, plan: LaunchPlan, capacities: Sequence[int], is_guarded: bool = False
 ) -> tuple[Wave, ...]:
-    """The launch ``plan`` cut so that each wave fits; ``capacities[k]``: what the member of box k can hold.
+    """The launch ``plan`` cut so that each wave fits; ``capacities[k]``: what the member of box k can hold
+    beside the images.
 
     ``is_guarded``: the access ranges are in doubt, so members get places for whole buffers, in which a wrong
     range does no harm that can't be seen.
@@ -140,9 +141,9 @@ def make_waves(
             for buffer, over in (place for piece in wave.wanted for place in piece):
                 sizes[buffer.id] = max(sizes.get(buffer.id, 0), over.nbytes if over is not None else 0)
         if not sizes:  # images have no bytes in the arena that a kernel could use
-            nbytes = max(image.view.shape.nbytes for image in plan.images)
-            asked = f"an image of {nbytes} bytes: {max(0, nbytes - min(capacities))} of them missing"
-            what = f"{asked} of the {min(capacities)} that a member has"
+            views = {(image.buffer.id, image.view) for image in plan.images}
+            nbytes, left = sum(view.shape.nbytes for _, view in views), min(capacities)
+            what = f"{nbytes} bytes of images at a time, {-left} of them missing of the {nbytes + left} there"
             raise ClError(Status.MEM_OBJECT_ALLOCATION_FAILURE, what)
         mapped.add(max(sizes, key=lambda buffer_id: sizes[buffer_id]))
 

@@ -18,8 +18,13 @@ def serve() -> Iterator[Callable[..., WireClient]]:
     """A function that starts a session with that many members; closed at the end of the test."""
     with ExitStack() as stack:
 
-        def start(members: int = 2, split: SplitMode = "always", coherence: Coherence = "lazy") -> WireClient:
-            devices = open_members(MemberSettings(count=members))
+        def start(
+            members: int = 2,
+            split: SplitMode = "always",
+            coherence: Coherence = "lazy",
+            memory_nbytes: int | None = None,
+        ) -> WireClient:
+            devices = open_members(MemberSettings(count=members, memory_nbytes=memory_nbytes))
             return stack.enter_context(WireClient(devices, split, coherence))
 
         yield start

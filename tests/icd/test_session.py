@@ -251,6 +251,19 @@ def test_images_and_samplers_are_arguments(serve: Serve) -> None:
     assert kept[:2] == (1, 2) and [kept[8 + 7 * y] for y in range(3)] == [9.0 + 7 * y for y in range(3)]
 
 
+@pytest.mark.logs("16384 bytes of images at a time, 8192 of them missing of the 8192 there")
+def test_images_that_no_member_can_hold_fail_and_the_log_says_how_much_is_missing(serve: Serve) -> None:
+    client = serve(2, memory_nbytes=8192)
+    build, _, _ = client.build(PICTURE)
+    pixels, out = client.buffer(16384), client.buffer(4 * 24)
+    image = picture(pixels, 0, 0x10F1, 0x10B0, 0x10DE, 0, 64, 64, 1, 256, 16384)
+    modes = (ArgKind.SAMPLER, SAMPLER.pack(0, 0x1132, 0x1140, 0))
+    failed = client.launch(build, [image, modes, (out, 0)], [6, 4], [2, 1])
+    assert client.wait(failed) == Status.MEM_OBJECT_ALLOCATION_FAILURE
+    small = picture(pixels, 0, 0x10F1, 0x10B0, 0x10DE, 0, 6, 4, 1, 24, 96)
+    assert client.wait(client.launch(build, [small, modes, (out, 0)], [6, 4], [2, 1])) == 0
+
+
 def test_damaged_images_and_samplers_are_refused(serve: Serve) -> None:
     client = serve(2)
     build, _, _ = client.build(PICTURE)

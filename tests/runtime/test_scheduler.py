@@ -122,6 +122,89 @@ def test_a_transfer_starts_only_when_its_dependencies_are_complete(shell: Shell)
     assert shell.finished == {1: 0, 2: 0}
 
 
+Arrival = tuple[int, Command | None, tuple[int, ...]]
+"""Queue, command and wait list; no command: a user event, which is completed later."""
+IN_ORDER, OTHER, OUT_OF_ORDER = 100, 200, 300
+MARKER, BARRIER = Marker(barrier=False), Marker(barrier=True)
+SMALL_CASES: dict[str, list[Arrival]] = {
+    "one queue": [(IN_ORDER, FILL, ()), (IN_ORDER, READ, ()), (IN_ORDER, FILL, ())],
+    "two queues": [(IN_ORDER, FILL, ()), (OTHER, READ, (1,)), (IN_ORDER, FILL, (2,))],
+    "crossing": [(IN_ORDER, READ, ()), (OTHER, FILL, ()), (IN_ORDER, FILL, (2,)), (OTHER, FILL, (1,))],
+    "out of order": [(OUT_OF_ORDER, FILL, ()), (OUT_OF_ORDER, READ, (1,)), (OUT_OF_ORDER, FILL, ())],
+    "barrier": [(OUT_OF_ORDER, FILL, ()), (OUT_OF_ORDER, BARRIER, ()), (OUT_OF_ORDER, READ, ())],
+    "marker": [(OUT_OF_ORDER, READ, ()), (OUT_OF_ORDER, MARKER, ()), (OTHER, FILL, (2,))],
+    "user event": [(0, None, ()), (IN_ORDER, FILL, (1,)), (OTHER, READ, ()), (IN_ORDER, READ, (3,))],
+}
+
+
+def _dependencies(case: list[Arrival]) -> dict[int, set[int]]:
+    """By number from 1 on, what must be complete before each command is."""
+    found: dict[int, set[int]] = {}
+    for number, (queue, command, waits) in enumerate(case, 1):
+        earlier = [n for n in range(1, number) if case[n - 1][0] == queue and command is not None]
+        if queue == OUT_OF_ORDER:
+            is_last = isinstance(command, Marker)
+            earlier = [n for n in earlier if is_last or case[n - 1][1] == BARRIER]
+        found[number] = {*waits, *earlier}
+    return found
+
+
+def _run_in_order(case: list[Arrival], choices: list[int]) -> list[int]:
+    """One order of all messages: arrivals, issues, completions, the client's copies.
+
+    At step k the message ``choices[k]`` of those that may come next, the first where there is no choice
+    given.  Returns how many there were at each step.
+    """
+    shell = Shell()
+    for queue in (IN_ORDER, OTHER, OUT_OF_ORDER):
+        shell.core.create_queue(queue, in_order=queue != OUT_OF_ORDER)
+    coming, held = list(enumerate(case, 1)), []
+    before = _dependencies(case)
+    offered: list[int] = []
+
+    def arrive() -> None:
+        number, (queue, command, waits) = coming.pop(0)
+        if command is None:
+            shell.core.create_user_event(number, 1)
+            held.append(number)
+        else:
+            shell.enqueue(queue, number, command, waits)
+
+    def complete_user_event() -> None:
+        shell.do(shell.core.set_user_event(held.pop(0), 0))
+
+    while steps := [
+        *([arrive] if coming else []),
+        *([complete_user_event] if held else []),
+        *shell.steps(),
+    ]:
+        chosen = choices[len(offered)] if len(offered) < len(choices) else 0
+        offered.append(len(steps))
+        steps[chosen]()
+        assert all(before[node.id] <= set(shell.finished) for node in shell.copying), choices
+    assert set(shell.finished) == set(before) and set(shell.finished.values()) == {0}, choices
+    order = list(shell.finished)
+    assert all(before[n] <= set(order[: order.index(n)]) for n in order), (choices, order)
+    assert shell.core.unfinished == 0
+    return offered
+
+
+@pytest.mark.parametrize("name", SMALL_CASES)
+def test_small_cases_end_right_in_every_order_of_their_messages(name: str) -> None:
+    choices: list[int] = []
+    orders = 0
+    while True:
+        offered = _run_in_order(SMALL_CASES[name], choices)
+        orders += 1
+        taken = choices + [0] * (len(offered) - len(choices))
+        while taken and taken[-1] + 1 == offered[len(taken) - 1]:
+            taken.pop()
+        if not taken:
+            break
+        choices = [*taken[:-1], taken[-1] + 1]
+    assert orders >= 10
+
+
 def test_random_orders_respect_dependencies_and_finish_everything() -> None:
     for seed in range(200):
         choose = random.Random(seed)
