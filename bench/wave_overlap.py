@@ -44,6 +44,10 @@ class Recorder(ForwardingDevice):
 
     def __init__(self, device: Device) -> None:
         super().__init__(device)
+        self.forget()
+
+    def forget(self) -> None:
+        """Begin again."""
         self.kernels: list[Ticket] = []
         self.uploads: list[Ticket] = []
         self.downloads: list[Ticket] = []
