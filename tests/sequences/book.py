@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tests.sequences.model import Access, Kernel, Memory, Program, Queue, View
+
+if TYPE_CHECKING:
+    from tests.sequences.pictures import Picture
 
 Step = tuple[str, dict[str, Any]]
 """A method of ``Runner`` and its arguments, which JSON can hold."""
@@ -18,9 +21,10 @@ class Book:
     """What a sequence has so far: steps, objects, and what may still be pending."""
 
     def __init__(self, seed: int) -> None:
-        self.random = random.Random(seed)
+        self.seed, self.random = seed, random.Random(seed)
         self.steps: list[Step] = []
         self.views: list[View] = []
+        self.pictures: list[Picture] = []
         self.queues: list[Queue] = []
         self.programs: list[Program] = []
         self.kernels: list[Kernel] = []
@@ -42,7 +46,8 @@ class Book:
         return self.random.random() < probability
 
     def memories(self) -> list[Memory]:
-        return [*{id(v.root): v.root for v in self.views}.values(), *self.host]
+        roots = {id(v.root): v.root for v in [*self.views, *(p.view for p in self.pictures)]}
+        return [*roots.values(), *self.host]
 
     def finish(self, queue: Queue) -> None:
         """Wait for everything in the queue."""

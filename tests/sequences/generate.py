@@ -7,9 +7,10 @@ Beside that it does what applications rarely do, and calls with wrong arguments 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-from tests.sequences.book import Book, Step, Use
+from tests.sequences.book import Step, Use
 from tests.sequences.kernels import KINDS, OPTIONS, SOURCES
 from tests.sequences.model import (
     ALLOC_HOST_PTR,
@@ -31,6 +32,7 @@ from tests.sequences.model import (
     Queue,
     View,
 )
+from tests.sequences.pictures import Pictures
 
 ALIGNMENT = 128
 """Of sub-buffers: what the devices ask for, in bytes."""
@@ -42,7 +44,7 @@ def generate(seed: int, num_steps: int = 60) -> list[Step]:
     return _Generator(seed).run(num_steps)
 
 
-class _Generator(Book):
+class _Generator(Pictures):
     # -- objects -------------------------------------------------------------------------------------
 
     def queue(self) -> None:
@@ -485,12 +487,20 @@ class _Generator(Book):
             self.part()
         for _ in range(self.random.randint(1, 2)):
             self.program()
-        choices = {
+        choices: dict[Callable[[], None], float] = {
             self.transfer: 8, self.transfer_box: 4, self.copy: 6, self.copy_box: 3, self.fill: 4, self.map: 4,
             self.unmap: 4, self.launch: 16, self.migrate: 1, self.marker: 3, self.user_event: 2, self.look: 4,
             self.wrong: 5, self.buffer: 1, self.part: 2, self.queue: 0.3, self.program: 0.5,
             self.rebuild: 0.5, self.kernel: 1, self.clone: 1, self.release: 3,
         }  # fmt: skip
+        if self.seed % 2:  # the others have no images
+            for _ in range(self.random.randint(2, 5)):
+                self.picture()
+            choices |= {
+                self.transfer_pixels: 10, self.copy_pixels: 8, self.copy_pixels_and_bytes: 6,
+                self.fill_pixels: 4, self.map_pixels: 5, self.launch_pixels: 12, self.look_at_image: 1,
+                self.wrong_pixels: 4, self.picture: 2, self.release_picture: 1,
+            }  # fmt: skip
         end = len(self.steps) + num_steps
         while len(self.steps) < end:
             self.random.choices(list(choices), list(choices.values()))[0]()
@@ -503,6 +513,11 @@ class _Generator(Book):
         for view in self.views:
             if view.name == view.root.name or all(v.name != view.root.name for v in self.views):
                 self.emit("read_all", buffer=view.name, queue=self.queues[0].name, nbytes=view.nbytes)
+        for picture in self.pictures:
+            self.emit(
+                "read_all_pixels", image=picture.view.name, queue=self.queues[0].name, size=picture.size,
+                nbytes=picture.view.nbytes,
+            )  # fmt: skip
         for host in self.host:
             self.emit("look_at_host", host=host.name)
         for event, queue in self.events:

@@ -22,6 +22,7 @@ from tests.sequences.api import Api
 from tests.sequences.generate import Step, generate
 from tests.sequences.kernels import HEADER, LIBRARY, SOURCES, USER
 from tests.sequences.model import COPY_HOST_PTR, MAP_READ, USE_HOST_PTR
+from tests.sequences.pixels import PixelSteps
 from tests.sequences.wrong import wrong_call
 
 PATIENCE_S = 10.0
@@ -32,7 +33,7 @@ Ended = list[Any]
 """The code of a call, then whatever else is to be compared."""
 
 
-class Runner:
+class Runner(PixelSteps):
     """One sequence.  Methods named as the steps are."""
 
     def __init__(self, api: Api, device: int, seed: int) -> None:
@@ -44,6 +45,7 @@ class Runner:
         self.pointers: dict[str, tuple[int, int]] = {}
         self.keep: list[Any] = []
         self.called: dict[str, list[int]] = {}
+        self.made_once: dict[str, int] = {}
         self.expected = self.roots = 0
         self.lock = threading.Lock()
         self.context = self.made(api.clCreateContext(None, 1, self.array([device]), None, None, self.error()))
@@ -442,6 +444,8 @@ class Runner:
         kinds = {
             "q": "CommandQueue",
             "b": "MemObject",
+            "i": "MemObject",
+            "s": "Sampler",
             "p": "Program",
             "k": "Kernel",
             "e": "Event",
