@@ -70,11 +70,14 @@ template<class T> _CL void _cl_store_channels(unsigned char *p, int channels, _c
 template<class To, class From> _CL _cl_vec<To, 4> _cl_each(_cl_vec<From, 4> c) {
   return _cl_rgba((To)c.v[0], (To)c.v[1], (To)c.v[2], (To)c.v[3]);
 }
-// Fractions of the largest value; the lowest signed value counts as the one after it.
+// Fractions of the largest value; the lowest signed value counts as the one after it.  Multiplying by the
+// reciprocal and correcting by what is left gives the nearest float, as a division would.
 template<class T> _CL _cl_vec<float, 4> _cl_fractions(_cl_vec<T, 4> c, float most) {
+  const float part = 1.0f / most;
   _cl_vec<float, 4> r;
   _CL_EACH(4) {
-    r.v[i] = __fdiv_rn((float)c.v[i], most);
+    const float a = (float)c.v[i], q = __fmul_rn(a, part);
+    r.v[i] = __fmaf_rn(__fmaf_rn(-q, most, a), part, q);
     if (r.v[i] < -1.0f) r.v[i] = -1.0f;
   }
   return r;

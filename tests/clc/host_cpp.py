@@ -20,7 +20,7 @@ _BEFORE = """
 #define __align__(n)
 #define __forceinline__ inline
 #define __noinline__
-static inline float __fdiv_rn(float a, float b) { return a / b; }
+static inline float __fmaf_rn(float a, float b, float c) { return std::fma(a, b, c); }
 static inline float __fmul_rn(float a, float b) { return a * b; }
 template<class T> static inline T atomicAdd(T *p, T n) { T before = *p; *p += n; return before; }
 static inline unsigned short to_half(double x) { return __builtin_bit_cast(unsigned short, (_Float16)x); }

@@ -16,6 +16,7 @@ from .image_functions import (
     RESULTS,
     STORED,
     HeaderFunctions,
+    Pixels,
     coordinates,
     header_functions,
     modelled,
@@ -73,6 +74,17 @@ def test_reads_are_what_the_specification_says(
                 wrong = found != wanted.astype(np.float32)
             places = np.flatnonzero(wrong.any(1))
             assert not places.size, (sampler, at[places[0]], found[places[0]], wanted[places[0]])
+
+
+@pytest.mark.parametrize("data_type", [im.SNORM_INT8, im.SNORM_INT16, im.UNORM_INT8, im.UNORM_INT16])
+def test_each_fraction_is_the_nearest_float(header: HeaderFunctions, data_type: int) -> None:
+    dtype, most = STORED[data_type]
+    limits = np.iinfo(dtype)
+    stored = np.arange(limits.min, limits.max + 1).astype(dtype)
+    shape = pixels_of("image1d_t", im.R, data_type, (stored.size,)).shape
+    at = np.arange(stored.size, dtype=np.int32)[:, None]
+    found = header.read(Pixels("image1d_t", shape, stored.view(np.uint8)), INSIDE, at)[:, 0]
+    assert (found == np.maximum(stored.astype(float) / most, -1).astype(np.float32)).all()
 
 
 @pytest.mark.parametrize("form", FORMATS, ids=lambda each: "{:x}-{:x}".format(*each))

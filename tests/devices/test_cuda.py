@@ -16,6 +16,7 @@ from sdi.devices.base import Device, DeviceBuffer, LocalBytes, Rows
 from sdi.devices.cuda import CudaDevice
 from sdi.devices.cuda_context import register_host, unregister_host
 from sdi.devices.cuda_gpu import CudaGpu, cuda_devices
+from sdi.devices.cuda_print import CAPACITY_NBYTES
 from sdi.devices.opencl import OpenCLDevice, driver_devices
 from sdi.devices.page_locks import PAGE_LOCKS, SLAB_NBYTES
 from sdi.devices.ticket import Ticket
@@ -364,3 +365,29 @@ def test_division_is_exact_where_the_program_asks_for_it(member: Device) -> None
         if not ulps:
             exact = (found.view(np.int32) == expected.view(np.int32)).mean()
             assert exact > 0.4, "the sum may be fused, the parts are exact"
+
+
+@pytest.mark.logs("calls of printf are lost")
+def test_kernels_print_each_line_once_and_say_what_is_lost(
+    plain: Device, capfd: pytest.CaptureFixture[str]
+) -> None:
+    source = """
+    kernel void tell(global const int *a, int from) {
+      int i = get_global_id(0);
+      if (i >= from) printf("%d: %v2hld %s\\n", i, (int2)(a[0], -i), "done");
+    }
+    kernel void many(global int *a) { if (printf("%d\\n", (int)get_global_id(0)) < 0) atomic_inc(a); }"""
+    program = plain.build(source, [])
+    buffer = upload(plain, np.array([7], np.int32))
+    for first in (0, 40, 64):
+        bound = plain.bind(program, "tell", [buffer, first.to_bytes(4, "little")])
+        finish(plain.launch(bound, (4, 1, 1), (16, 1, 1), 1, []))
+        lines = sorted(capfd.readouterr().out.splitlines())
+        assert lines == sorted(f"{item}: 7,{-item} done" for item in range(first, 64))
+    most = CAPACITY_NBYTES // 16
+    items = most + 4096
+    zero = upload(plain, np.zeros(1, np.int32))
+    done = plain.launch(plain.bind(program, "many", [zero]), (items // 256, 1, 1), (256, 1, 1), 1, [])
+    assert download(plain, zero, np.zeros(1, np.int32), done)[0] == 4096
+    numbers = capfd.readouterr().out.split()
+    assert len(numbers) == most == len({int(number) for number in numbers})
