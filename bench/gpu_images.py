@@ -1,6 +1,6 @@
 """Kernels on images, on one GPU: CUDA members, whose images are memory, against the vendor's OpenCL.
 
-``python bench/gpu_images.py OUT.json``: times on the device, best of several launches, and how far results differ.
+``python bench/gpu_images.py OUT.json``: best times of several launches on the device, how far results differ.
 """
 
 from __future__ import annotations
