@@ -1,0 +1,161 @@
+"""What OpenCL C the image takes: macros, versions and what must not build are as the device says.
+
+Source: The OpenCL C Specification, version 3.0, its restrictions, predefined macros and optional features.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from tests.image_runs import image_environ, plain_environ, run
+
+START = """
+import json, sys
+import numpy as np, pyopencl as cl
+platform = next(p for p in cl.get_platforms() if (p.name == "SDI") == (sys.argv[1] == "image"))
+device = platform.get_devices()[0]
+ctx = cl.Context([device])
+queue = cl.CommandQueue(ctx)
+
+def defined(names, options):
+    text = "kernel void k(global int *out) {" + "".join(
+        f"\\n#ifdef {name}\\nout[{i}] = 1;\\n#else\\nout[{i}] = 0;\\n#endif" for i, name in enumerate(names)
+    ) + "\\n}"
+    out = np.full(len(names), -1, np.int32)
+    buffer = cl.Buffer(ctx, cl.mem_flags.READ_WRITE, out.nbytes)
+    cl.Program(ctx, text).build(options).k(queue, (1,), (1,), buffer)
+    cl.enqueue_copy(queue, out, buffer)
+    return [name for name, is_defined in zip(names, out) if is_defined]
+
+def code(text, options=""):
+    try:
+        cl.Program(ctx, text).build(options)
+    except cl.RuntimeError as error:
+        return error.code
+    return 0
+"""
+
+LANGUAGE_EXTENSIONS = [
+    "cl_khr_fp64", "cl_khr_fp16", "cl_khr_byte_addressable_store", "cl_khr_3d_image_writes",
+    "cl_khr_global_int32_base_atomics", "cl_khr_global_int32_extended_atomics",
+    "cl_khr_local_int32_base_atomics", "cl_khr_local_int32_extended_atomics",
+    "cl_khr_int64_base_atomics", "cl_khr_int64_extended_atomics", "cl_khr_subgroups", "cl_khr_depth_images",
+    "cl_khr_mipmap_image", "cl_khr_mipmap_image_writes", "cl_khr_gl_msaa_sharing", "cl_khr_srgb_image_writes",
+    "cl_khr_subgroup_shuffle", "cl_khr_subgroup_ballot", "cl_khr_extended_bit_ops",
+    "cl_khr_integer_dot_product", "cl_khr_select_fprounding_mode",
+]  # fmt: skip
+FEATURES = [
+    "__opencl_c_3d_image_writes", "__opencl_c_atomic_order_acq_rel", "__opencl_c_atomic_order_seq_cst",
+    "__opencl_c_atomic_scope_device", "__opencl_c_atomic_scope_all_devices", "__opencl_c_device_enqueue",
+    "__opencl_c_generic_address_space", "__opencl_c_fp64", "__opencl_c_images", "__opencl_c_int64",
+    "__opencl_c_pipes", "__opencl_c_program_scope_global_variables", "__opencl_c_read_write_images",
+    "__opencl_c_subgroups", "__opencl_c_work_group_collective_functions",
+]  # fmt: skip
+
+
+def outcome(tmp_path: Path, where: str, text: str, **settings: str) -> object:
+    """What the script's ``answer`` is, on the image of 2 members or on the plain driver."""
+    script = tmp_path / "asks.py"
+    script.write_text(START + textwrap.dedent(text) + "\nprint(json.dumps(answer))\n")
+    environ = plain_environ() if where == "plain" else image_environ(2, SDI_SPLIT="always", **settings)
+    result = run([sys.executable, "-W", "ignore", script, where], environ, 120)
+    assert result.returncode == 0, result.describe()
+    return json.loads(result.stdout)
+
+
+@pytest.mark.parametrize("version", ["CL1.2", "CL3.0"])
+def test_extension_macros_are_those_of_the_extension_string(tmp_path: Path, version: str) -> None:
+    text = f"""
+        names = {LANGUAGE_EXTENSIONS!r}
+        answer = [device.extensions.split(), defined(names, "-cl-std={version}")]
+    """
+    listed, found = outcome(tmp_path, "image", text)  # type: ignore[misc]
+    assert found == [name for name in LANGUAGE_EXTENSIONS if name in listed]
+    assert "cl_khr_byte_addressable_store" in found
+
+
+def test_feature_macros_are_those_of_the_device(tmp_path: Path) -> None:
+    text = f"""
+        listed = [feature.name for feature in device.opencl_c_features]
+        answer = [listed, defined({FEATURES!r}, "-cl-std=CL3.0")]
+    """
+    listed, found = outcome(tmp_path, "image", text)  # type: ignore[misc]
+    assert found == [name for name in FEATURES if name in listed]
+    assert set(listed) <= set(FEATURES)
+
+
+def test_listed_versions_build_and_others_do_not(tmp_path: Path) -> None:
+    text = """
+        listed = [f"{v.version >> 22}.{v.version >> 12 & 1023}" for v in device.opencl_c_all_versions]
+        test = '''
+            #if __OPENCL_C_VERSION__ != WANT
+            #error another version
+            #endif
+            kernel void k(void) {}
+        '''
+        answer = [listed, {v: code(test, f"-cl-std=CL{v} -DWANT={v.replace('.', '')}0")
+                           for v in ("1.0", "1.1", "1.2", "2.0", "3.0", "4.0")}]
+    """
+    listed, codes = outcome(tmp_path, "image", text)  # type: ignore[misc]
+    assert {"1.2", "3.0"} <= set(listed)
+    for version, code in codes.items():
+        if version != "1.0":  # pocl and clang differ on whether "-cl-std=CL1.0" exists
+            assert (code == 0) == (version in listed), (version, code)
+
+
+REFUSED = {
+    "program scope needs constant": "int x = 3; kernel void k(global int *a) { a[0] = x; }",
+    "constant is not written": "constant int x = 3; kernel void k(void) { x = 4; }",
+    "constant needs a value": "constant int x; kernel void k(global int *a) { a[0] = x; }",
+    "kernels return nothing": "kernel int k(void) { return 1; }",
+    "private pointers are no arguments": "kernel void k(private int *a) {}",
+    "pointers to pointers are no arguments": "kernel void k(global int * global *a) {}",
+    "bool is no argument": "kernel void k(bool a) {}",
+    "size_t is no argument": "kernel void k(size_t a) {}",
+    "events are no arguments": "kernel void k(event_t a) {}",
+    "local belongs to kernels": "void f(void) { local int x; x = 1; } kernel void k(void) { f(); }",
+    "local has no value at first": "kernel void k(void) { local int x = 1; }",
+    "address spaces do not mix": "kernel void k(global int *a, local int *b) { a = b; }",
+    "images are not written when read only": (
+        "kernel void k(read_only image2d_t i) { write_imagef(i, (int2)(0), (float4)(0)); }"
+    ),
+    "samplers are no variables of functions": "kernel void k(global sampler_t *s) {}",
+    "no bit fields": "struct s { int a : 3; }; kernel void k(global struct s *x) { x->a = 1; }",
+    "no arrays of variable length": "kernel void k(int n) { int a[n]; a[0] = 1; }",
+    "no function pointers": "void f(void) {} kernel void k(void) { void (*g)(void) = f; g(); }",
+    "no variadic functions": "void f(int a, ...) {} kernel void k(void) { f(1, 2); }",
+    "half is no variable": "kernel void k(global half *a) { half x = a[0]; a[1] = x; }",
+}
+
+
+def test_what_opencl_c_forbids_does_not_build(tmp_path: Path) -> None:
+    """Where the driver refuses too: the image is neither stricter nor laxer than its members."""
+    text = f"answer = {{name: code(text, '-cl-std=CL1.2') for name, text in {REFUSED!r}.items()}}"
+    image, plain = (outcome(tmp_path, where, text) for where in ("image", "plain"))
+    assert image == plain
+    assert sum(code == -11 for code in image.values()) >= 14  # type: ignore[attr-defined]
+
+
+def test_work_groups_that_do_not_divide_the_range_are_refused_as_reported(tmp_path: Path) -> None:
+    text = """
+        codes = []
+        buffer = cl.Buffer(ctx, cl.mem_flags.READ_WRITE, 4096)
+        text = "kernel void k(global int *a) { a[get_global_id(0)] = 1; }"
+        for options in ("-cl-std=CL1.2", "-cl-std=CL3.0", "-cl-std=CL3.0 -cl-uniform-work-group-size"):
+            kernel = cl.Program(ctx, text).build(options).k
+            kernel.set_args(buffer)
+            for sizes in (((100,), (64,)), ((64, 3), (32, 2)), ((128,), (64,))):
+                try:
+                    cl.enqueue_nd_range_kernel(queue, kernel, *sizes)
+                    codes.append(0)
+                except cl.LogicError as error:
+                    codes.append(error.code)
+        answer = [bool(device.get_info(cl.device_info.NON_UNIFORM_WORK_GROUP_SUPPORT)), codes]
+        queue.finish()
+    """
+    assert outcome(tmp_path, "image", text) == [False, [-54, -54, 0] * 3]
