@@ -5,10 +5,14 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import sys
+import time
+from dataclasses import replace
 from pathlib import Path
 
 from bench.applications import NAMES
+from bench.figures.budget import Budget, prepared
 from bench.figures.measure import (
     BEYOND,
     Raw,
@@ -24,21 +28,34 @@ from bench.figures.setups import Host
 
 def main() -> int:
     """Measure what is asked for, join it with earlier raw figures, write and print; 1: something failed."""
+    begun = time.monotonic()
     options = _parser().parse_args()
+    if options.redraw is not None:
+        raw = json.loads(options.redraw.read_text())
+        return _write(raw, options.out, raw.get("size") or options.redraw.stem.partition("-")[2])
     members = sorted({int(part) for part in options.members.split(",")})
     names = options.apps.split(",") if options.apps else list(NAMES)
     unknown = [name for name in names if name not in NAMES]
     if unknown or members[0] < 1:
         print(f"bench: unknown {', '.join(unknown) or 'number of members'}", file=sys.stderr)
         return 2
-    host = Host(options.image or _image(), options.plain, options.split, options.limit)
-    raw: Raw = {"machine": machine(host), "applications": {}, "beyond": {}, "links": {}}
+    host = Host(options.image or _image(), options.plain, options.split, options.limit, options.seconds)
+    raw: Raw = {
+        "machine": machine(host),
+        "size": options.size,
+        "applications": {},
+        "beyond": {},
+        "links": {},
+        "skipped": [],
+    }
     for path in options.join:
         earlier = json.loads(path.read_text())
         raw["links"] = earlier["links"] or raw["links"]
         for part in ("applications", "beyond"):
             raw[part] |= earlier[part]
-    if not options.only_join:
+    if options.budget:
+        _within(options, replace(host, inputs=prepared(options.out)), members, names, raw, begun)
+    elif not options.only_join:
         for name in names:
             found = measure_application(host, name, options.size, members, options.rounds, options.repeat)
             raw["applications"][name] = found
@@ -51,6 +68,28 @@ def main() -> int:
     raw["applications"] = {name: raw["applications"][name] for name in NAMES if name in raw["applications"]}
     progress("")
     return _write(raw, options.out, options.size)
+
+
+def _within(
+    options: argparse.Namespace, host: Host, members: list[int], names: list[str], raw: Raw, begun: float
+) -> None:
+    """Measure what the time allows."""
+    gpus = sum(bool(gpu) for gpu in raw["machine"]["gpus"])
+    raw["budget"] = options.budget
+    try:
+        Budget(
+            host,
+            options.size,
+            members,
+            options.repeat,
+            gpus,
+            begun + options.budget,
+            raw,
+            lambda raw: _store(raw, options.out, options.size),
+        ).measure(names)
+    finally:
+        assert host.inputs is not None
+        shutil.rmtree(host.inputs, ignore_errors=True)
 
 
 def _store(raw: Raw, folder: Path, size: str) -> None:
@@ -106,6 +145,22 @@ def _parser() -> argparse.ArgumentParser:
         "--plain", default=os.environ.get("OCL_TEST_PLATFORM", ""), help="part of the plain platform's name"
     )
     figures.add_argument("--image", metavar="FOLDER", help="where sdi.icd is (default: as installed)")
+    figures.add_argument(
+        "--seconds", type=float, default=1e9, help="no further run of a process after so long"
+    )
+    figures.add_argument(
+        "--budget",
+        type=float,
+        metavar="SECONDS",
+        help="be done by then: what matters most first, setups on different GPUs side by side, one round",
+    )
+    figures.add_argument(
+        "--from",
+        type=Path,
+        dest="redraw",
+        metavar="FILE",
+        help="write raw figures' report and pictures again",
+    )
     figures.add_argument("--limit", type=float, default=300.0, help="seconds for one process (default: 300)")
     figures.add_argument(
         "--most-mib", type=int, default=64, help="largest copy of figure 7 (default: 64 MiB)"

@@ -2,13 +2,14 @@
 
 Each is built once, run ``--repeat`` times with the same inputs, and checked after the last run.
 ``OCL_TEST_PLATFORM`` chooses a platform by a part of its name.  ``--report FILE`` writes times and launches
-as JSON, ``--out FILE`` what was computed, as arrays "application/array".
+as JSON, ``--out FILE`` what was computed, as arrays "application/array".  ``--inputs FOLDER`` keeps inputs
+there for other runs, ``--prepare`` does nothing else; ``--results FOLDER`` keeps results, ``--check-results``
+does nothing but check these.
 """
 
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 import os
 import sys
@@ -19,7 +20,7 @@ from pathlib import Path
 import numpy as np
 import pyopencl as cl
 
-from bench.applications import NAMES
+from bench.applications import NAMES, kept
 from bench.applications.program import Arrays, Session, Trace, load
 
 
@@ -30,12 +31,26 @@ def main() -> int:
     parser.add_argument("--size", default="smoke", choices=["smoke", "cpu", "paper", "gpu"])
     parser.add_argument("--repeat", type=int, default=1, help="runs of each; all are reported")
     parser.add_argument("--no-check", action="store_true", help="do not compare with the host's computation")
+    parser.add_argument("--seconds", type=float, default=1e9, help="no further run after so long")
     parser.add_argument("--report", type=Path, metavar="FILE.json")
+    parser.add_argument("--inputs", type=Path, metavar="FOLDER")
+    parser.add_argument("--prepare", action="store_true")
+    parser.add_argument("--results", type=Path, metavar="FOLDER")
+    parser.add_argument("--check-results", action="store_true")
     parser.add_argument("--out", type=Path, metavar="FILE.npz")
     options = parser.parse_args()
     unknown = [name for name in options.names if name not in NAMES]
     if unknown:
         parser.error(f"unknown: {', '.join(unknown)}")
+
+    if options.prepare or options.check_results:
+        for name in options.names:
+            application = load(name)
+            inputs = kept.inputs(application, name, options.size, options.inputs)
+            if options.check_results:
+                results = kept.read(options.results / f"{name}-{options.size}")
+                application.check(application.SIZES[options.size], inputs, results)
+        return 0
 
     device = choose_device()
     print(f"{device.name.strip()}, {device.platform.name.strip()}, size {options.size}", flush=True)
@@ -44,13 +59,15 @@ def main() -> int:
     failed = []
     for name in options.names:
         try:
-            report, outputs = run(device, name, options.size, options.repeat, not options.no_check)
+            report, outputs = run(device, name, options)
         except Exception as error:
             traceback.print_exc()
             report, outputs = {"error": f"{type(error).__name__}: {error}"}, {}
             failed.append(name)
         reports[name] = report
         computed |= {f"{name}/{array}": values for array, values in outputs.items()}
+        if options.results and outputs:
+            kept.store(outputs, options.results / f"{name}-{options.size}")
     if options.report:
         options.report.write_text(json.dumps({"device": device.name, "applications": reports}))
     if options.out:
@@ -69,19 +86,23 @@ def choose_device() -> cl.Device:
     return platforms[0].get_devices()[0]
 
 
-def run(
-    device: cl.Device, name: str, size_name: str, repeat: int, check: bool
-) -> tuple[dict[str, object], Arrays]:
-    """Build and run one application; what to report, and the last run's results."""
+def run(device: cl.Device, name: str, options: argparse.Namespace) -> tuple[dict[str, object], Arrays]:
+    """Build and run one application, twice at least if ``repeat`` says more than once; what to report, and
+    the last run's results.
+    """
     application = load(name)
-    size = application.SIZES[size_name]
-    inputs = application.inputs(size)
+    size = application.SIZES[options.size]
+    inputs = kept.inputs(application, name, options.size, options.inputs)
     session = Session(device, application.SOURCE)
-    runs = []
-    for _ in range(repeat):
+    runs: list[dict[str, object]] = []
+    begun = time.perf_counter()
+    while len(runs) < options.repeat:
         outputs, trace = session.run(application, size, inputs)
         runs.append(describe(trace))
+        if len(runs) > 1 and time.perf_counter() - begun > options.seconds:
+            break
     check_s = time.perf_counter()
+    check = not options.no_check
     if check:
         application.check(size, inputs, outputs)
     check_s = time.perf_counter() - check_s
@@ -92,10 +113,7 @@ def run(
     for launch, _ in trace.launches:
         key = (launch.kernel, launch.global_size, launch.local_size, launch.arguments)
         launches[key] = launches.get(key, 0) + 1
-    digests = {
-        array: hashlib.sha256(np.ascontiguousarray(values).tobytes()).hexdigest()[:16]
-        for array, values in outputs.items()
-    }
+    digests = {array: kept.digest(values) for array, values in outputs.items()}
     report: dict[str, object] = {
         "title": application.TITLE,
         "size": repr(size),
@@ -119,8 +137,13 @@ def run(
 
 
 def describe(trace: Trace) -> dict[str, object]:
-    """Times of one run in ns: ``wall_ns`` from the first buffer to the last result, and by kernel."""
-    return {"wall_ns": trace.stop_ns - trace.start_ns, "kernel_ns": trace.kernel_ns()}
+    """Times of one run in ns: from the first buffer to the last result, and by kernel."""
+    return {
+        "start_ns": trace.start_ns,
+        "stop_ns": trace.stop_ns,
+        "wall_ns": trace.stop_ns - trace.start_ns,
+        "kernel_ns": trace.kernel_ns(),
+    }
 
 
 if __name__ == "__main__":

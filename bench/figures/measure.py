@@ -65,11 +65,14 @@ def measure_application(
                     found[key] = sample.pop(key)
             samples[setup.label].append(sample)
     if "launches" in found:
-        progress(f"{name}: access analysis")
-        found["accesses"] = application_accesses(
-            load(name).SOURCE, found["launches"], found["buffers"], max(members)
-        )
+        analyse(name, found, max(members))
     return found
+
+
+def analyse(name: str, found: Raw, members: int) -> None:
+    """Have the analysis say what the application's launches access."""
+    progress(f"{name}: access analysis")
+    found["accesses"] = application_accesses(load(name).SOURCE, found["launches"], found["buffers"], members)
 
 
 def measure_beyond(host: Host, name: str, size: str, members: Sequence[int], needed_nbytes: int) -> Raw:
@@ -83,13 +86,18 @@ def measure_beyond(host: Host, name: str, size: str, members: Sequence[int], nee
     return {"size": size, "limit_nbytes": limit, "needed_nbytes": needed_nbytes, "setups": samples}
 
 
-def measure_links(host: Host, members: int, most_nbytes: int) -> Raw:
+def measure_links(host: Host, members: int, most_nbytes: int, limit_s: float = 300.0) -> Raw:
     """Figure 7, in a process with the members' own drivers; ``{"error": text}`` when that goes wrong."""
     progress("links")
     environ = os.environ | {"SDI_IN_SERVICE": "1"}
     command = [sys.executable, "-m", "bench.figures.links"]
     command += ["--members", str(min(members, 2)), "--most", str(most_nbytes)]
-    ended = subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True, check=False)
+    try:
+        ended = subprocess.run(
+            command, cwd=ROOT, env=environ, capture_output=True, text=True, timeout=limit_s, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return {"error": f"took more than {limit_s:.0f} s"}
     if ended.returncode:
         return {"error": ended.stderr[-500:]}
     found: Raw = json.loads(ended.stdout)

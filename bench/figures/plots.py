@@ -23,6 +23,7 @@ def draw(raw: Mapping[str, Any], folder: Path, stem: str) -> list[str]:
         _links(raw["links"], folder, f"{stem}-fig07-links.png"),
         _speed_ups(applications, several, folder, f"{stem}-fig11-speed-up.png"),
         _kernel_times(applications, several, folder, f"{stem}-fig12-kernels.png"),
+        _times(applications, several, folder, f"{stem}-fig13-times.png"),
         _traffic(applications, several, folder, f"{stem}-fig13-traffic.png"),
         _beyond(raw["beyond"], folder, f"{stem}-fig15-beyond.png"),
     ]
@@ -95,17 +96,61 @@ def _kernel_times(applications: Mapping[str, Any], several: Sequence[int], folde
         return ""
     series: dict[str, list[float | None]] = {}
     for n in several:
-        faster = [
-            summary.ratio(summary.kernels(measured, Setup(1)), summary.kernels(measured, Setup(n)))
-            for measured in applications.values()
-        ]
-        series[Setup(n).label] = [None if value is None else 1 / value for value in faster]
+        found = series[Setup(n).label] = []
+        for measured in applications.values():
+            spans, one = summary.spans(measured, Setup(n)), summary.spans(measured, Setup(1))
+            found.append(spans.mean_kernel_ns / one.mean_kernel_ns if spans and one else None)
     figure, axes = _bars(
-        "Kernel time, first start to last end", "one member = 1", _titles(applications), series
+        "Kernel time per member (line: the busiest)", "one member = 1", _titles(applications), series
     )
+    width = 0.8 / len(series)
+    for number, n in enumerate(several):
+        for k, measured in enumerate(applications.values()):
+            spans, one = summary.spans(measured, Setup(n)), summary.spans(measured, Setup(1))
+            if spans and one:
+                left, most = k - 0.4 + width * number, max(spans.kernel_ns) / one.mean_kernel_ns
+                axes.hlines(most, left, left + width, colors="black", linewidth=1.2)
     for n in several:
         axes.axhline(1 / n, color="black", linewidth=0.8, linestyle=":")
     axes.legend(frameon=False, loc="upper left", bbox_to_anchor=(1, 1))
+    return _save(figure, folder, name)
+
+
+def _times(applications: Mapping[str, Any], several: Sequence[int], folder: Path, name: str) -> str:
+    """Stacked bars: time in which copies and merges went on, as parts of one member's run."""
+    import matplotlib.pyplot as plt
+    from matplotlib.patches import Patch
+
+    setups = [Setup(1), *(Setup(n, c) for n in several for c in ("lazy", "host"))]
+    names = _titles(applications)
+    if not applications:
+        return ""
+    figure, axes = plt.subplots(figsize=(max(6.0, 1.25 * len(names) + 2), 4.2))
+    width = 0.84 / len(setups)
+    parts = ("copy_ns", "merge_ns", "application_ns")
+    for k, measured in enumerate(applications.values()):
+        one = summary.wall(measured, Setup(1))
+        for number, setup in enumerate(setups):
+            found = summary.spans(measured, setup)
+            if found is None or one is None:
+                continue
+            bottom = 0.0
+            for colour, part in zip(COLOURS, parts, strict=False):
+                height = 100 * getattr(found, part) / one.median
+                hatch = "////" if setup.coherence == "host" else None
+                at = k - 0.42 + width * (number + 0.5)
+                axes.bar(at, height, width * 0.9, bottom=bottom, color=colour, hatch=hatch)
+                bottom += height
+    labels = ["copies between memories", "consistency", "the application's reads and writes"]
+    handles = [Patch(color=c) for c in COLOURS[: len(parts)]]
+    axes.legend(handles, labels, frameon=False, loc="upper left", bbox_to_anchor=(1, 1))
+    axes.set_xticks(range(len(names)), names, rotation=35, ha="right")
+    order = ", ".join(str(n) for n in [1, *several])
+    axes.set_title(f"Transfer and consistency time in a run, {order} members\n(hatched: through the host)")
+    axes.set_ylabel("% of one member's run")
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(axis="y", alpha=0.3)
+    axes.set_axisbelow(True)
     return _save(figure, folder, name)
 
 

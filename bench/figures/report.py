@@ -22,6 +22,11 @@ def report(raw: Mapping[str, Any], size: str, pictures: Sequence[str]) -> str:
         f"Commit {machine['commit']}, {machine['date']}, {machine['cpus']} CPUs, {gpus or 'no GPU'}."
     )
     lines += [f"Devices: {', '.join(devices)}. SDI_SPLIT={machine['split']}.", ""]
+    if "budget" in raw:
+        lines += [
+            f"Within {raw['budget']:.0f} s: one process of each kind; those on different GPUs side by side.",
+            "",
+        ]
     if not gpus:
         lines += [
             "The members share one CPU: no speed-up is to be expected, and the ideal is not theirs.",
@@ -34,8 +39,8 @@ def report(raw: Mapping[str, Any], size: str, pictures: Sequence[str]) -> str:
     lines += ["", *_section("Table 2", _table2(applications, max(members, default=1)))]
     lines += _section("Run time, ms (spread)", _run_times(applications, members))
     lines += _section("Speed-up over one device (figure 11)", _speed_ups(applications, members))
-    lines += _section("Kernel time, one member = 1 (figure 12)", _kernel_times(applications, members))
-    lines += _section("MiB moved in a run (figure 13)", _traffic(applications, members))
+    lines += _section("Kernel time per member (figure 12)", _kernel_times(applications, members))
+    lines += _section("Transfer and consistency (figure 13)", _traffic(applications, members))
     lines += _section("Beyond one member's memory (figure 15)", _beyond(raw["beyond"]))
     lines += _section("Analysis", _analysis(applications, members))
     lines += _section("Transfer time, ms (figure 7)", _links(raw["links"]))
@@ -73,7 +78,9 @@ def _cross(value: bool) -> str:
 
 
 def _table2(applications: Mapping[str, Any], members: int) -> list[str]:
-    rows = [["Application", "A MiB", "B", "C", "D", "E", "F", "G", "H", "I", "less than exact for sdi"]]
+    rows = [
+        ["Application", "size", "A MiB", "B", "C", "D", "E", "F", "G", "H", "I", "less than exact for sdi"]
+    ]
     for name, measured in applications.items():
         if "accesses" not in measured:
             continue
@@ -85,6 +92,7 @@ def _table2(applications: Mapping[str, Any], members: int) -> list[str]:
         rows.append(
             [
                 measured.get("title", name),
+                measured["size"],
                 f"{sum(measured['buffers']) / MIB:.1f}",
                 str(len(grids)),
                 ", ".join(grid for _, grid, _ in grids),
@@ -148,33 +156,71 @@ def _speed_ups(applications: Mapping[str, Any], members: Sequence[int]) -> list[
 
 def _kernel_times(applications: Mapping[str, Any], members: Sequence[int]) -> list[str]:
     several = [n for n in members if n > 1]
-    rows = [["Application", "one member, ms", *(str(n) for n in several)]]
+    head = ["Application", "one member, ms"]
+    for n in several:
+        head += [f"{n}: mean", "imbalance", "first start to last end"]
+    rows = [head]
     for name, measured in applications.items():
-        one = summary.kernels(measured, Setup(1))
+        one, alone = summary.kernels(measured, Setup(1)), summary.spans(measured, Setup(1))
         cells = []
         for n in several:
+            spans = summary.spans(measured, Setup(n))
+            both = spans is not None and alone is not None and alone.mean_kernel_ns > 0
             faster = summary.ratio(one, summary.kernels(measured, Setup(n)))
-            cells.append(_number(None if faster is None else 1 / faster))
-        rows.append([measured.get("title", name), "-" if one is None else f"{one.median / 1e6:.2f}", *cells])
-    notes = "A launch counts from the start of its first piece to the end of its last one, merges included."
+            cells += [
+                _number(spans.mean_kernel_ns / alone.mean_kernel_ns if spans and alone and both else None),
+                _number(spans.imbalance if spans else None, ".0%"),
+                _number(None if faster is None else 1 / faster),
+            ]
+        rows.append(
+            [
+                measured.get("title", name),
+                _number(alone.mean_kernel_ns / 1e6 if alone else None),
+                *cells,
+            ]
+        )
+    notes = (
+        "From the spans of the members' own work: how long kernels ran on a member in one run, in the mean "
+        "over the members, where one member takes 1. Imbalance: how much less the mean member computes than "
+        "the busiest. First start to last end: of each launch, as its event says, merges included."
+    )
     return [*_table(rows), "", notes]
 
 
 def _traffic(applications: Mapping[str, Any], members: Sequence[int]) -> list[str]:
-    rows = [["Application", "setup", "host to members", "members to host", "between", "merged", "rest, ms"]]
+    rows = [
+        [
+            "Application",
+            "setup",
+            "host to members, MiB",
+            "members to host",
+            "between",
+            "merged",
+            "copies, ms",
+            "application's, ms",
+            "merging, ms",
+            "of the run",
+        ]
+    ]
     for name, measured in applications.items():
         for setup in [Setup(1), *(Setup(n, c) for n in members if n > 1 for c in ("lazy", "host"))]:
             moved = summary.traffic(measured, setup)
             if moved is None:
                 continue
-            wall, kernels = summary.wall(measured, setup), summary.kernels(measured, setup)
-            rest = (wall.median - kernels.median) / 1e6 if wall and kernels else None
+            wall, spans = summary.wall(measured, setup), summary.spans(measured, setup)
             parts = (moved.host_to_member, moved.member_to_host, moved.member_to_member, moved.merged)
             cells = [f"{part / MIB:.2f}" for part in parts]
-            rows.append([measured.get("title", name), setup.label, *cells, _number(rest)])
+            if spans is None:
+                cells += ["-"] * 4
+            else:
+                share = (spans.copy_ns + spans.merge_ns) / wall.median if wall else None
+                times = (spans.copy_ns, spans.application_ns, spans.merge_ns)
+                cells += [*(f"{ns / 1e6:.2f}" for ns in times), _number(share, ".1%")]
+            rows.append([measured.get("title", name), setup.label, *cells])
     notes = (
-        "Merged: bytes compared with their twins. Rest: run time less kernel time, so copies that no kernel "
-        "hides, calls and waiting; the time of copies alone is not measured yet."
+        "Merged: bytes compared with their twins. Times: in which at least one copy between memories, one "
+        "read or write of the application, one twin, comparison or merge went on. Of the run: copies and "
+        "merging, also where kernels run beside them."
     )
     return [*_table(rows), "", notes]
 
@@ -238,6 +284,10 @@ def _remarks(applications: Mapping[str, Any], raw: Mapping[str, Any], members: S
                 lines.append(f"* {measured.get('title', name)}, {n} members: twins for {', '.join(merging)}")
             lines += [f"* {measured.get('title', name)}, {n} members: {each}" for each in whole]
         lines += [f"* {name}, {' '.join(text.split())[:300]}" for text in summary.errors(measured)]
+        checked = measured.get("checked", "right")
+        if checked != "right":
+            lines.append(f"* {measured.get('title', name)}, checked on the host: {checked}")
+    lines += [f"* left out: {each}" for each in raw.get("skipped", [])]
     if "error" in raw["links"]:
         lines.append(f"* links: {raw['links']['error']}")
     return lines

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bench.figures.spans import of_runs
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 END_PATIENCE_S = 30.0
 Sample = dict[str, Any]
@@ -42,16 +44,19 @@ class Host:
 
     ``image_vendors``: the directory whose sdi.icd loaders find.  ``plain_platform``: part of the name of the
     platform whose first device is the plain one, "" for the first.  ``split``: SDI_SPLIT of all images.
-    ``limit_s``: what one process may take.
+    ``limit_s``: what one process may take, ``seconds``: after so much of that it begins no further run.
+    ``inputs``: where inputs and results are kept; None: each process makes its own, and checks its results.
     """
 
     image_vendors: str
     plain_platform: str
     split: str
     limit_s: float
+    seconds: float = 1e9
+    inputs: Path | None = None
 
-    def environ(self, setup: Setup, stats: Path) -> dict[str, str]:
-        """The environment of one run."""
+    def environ(self, setup: Setup, folder: Path) -> dict[str, str]:
+        """The environment of one run; ``folder``: for what the service writes."""
         kept = ("SDI_PYTHON", "SDI_MEMBER_VENDORS", "SDI_DEVICES")
         environ = {k: v for k, v in os.environ.items() if not k.startswith("SDI_") or k in kept}
         if not setup.members:
@@ -66,33 +71,55 @@ class Host:
             "SDI_NUM_GPUS": str(setup.members),
             "SDI_SPLIT": self.split,
             "SDI_COHERENCE": setup.coherence,
-            "SDI_STATS": str(stats),
+            "SDI_STATS": str(folder / "stats.json"),
+            "SDI_PROFILE": str(folder / "profile"),
         }
 
-    def run(self, setup: Setup, name: str, size: str, repeat: int, check: bool) -> Sample:
-        """One process that runs one application; ``{"error": text}`` when that goes wrong."""
-        with tempfile.TemporaryDirectory(prefix="sdi-figures-") as folder:
-            report, stats = Path(folder, "report.json"), Path(folder, "stats.json")
+    def run(
+        self,
+        setup: Setup,
+        name: str,
+        size: str,
+        repeat: int,
+        check: bool,
+        limit_s: float | None = None,
+        settings: Mapping[str, str] | None = None,
+    ) -> Sample:
+        """One process that runs one application; ``{"error": text}`` when that goes wrong.
+
+        ``check``: its results, or keep them for ``check_kept``.  ``settings``: more of its environment.
+        """
+        limit_s = self.limit_s if limit_s is None else limit_s
+        with tempfile.TemporaryDirectory(prefix="sdi-figures-") as where:
+            folder = Path(where)
+            report = folder / "report.json"
             command = [sys.executable, "-m", "bench.applications", name, "--size", size]
-            command += ["--repeat", str(repeat), "--report", str(report), *(["--no-check"] * (not check))]
+            command += ["--repeat", str(repeat), "--seconds", str(self.seconds), "--report", str(report)]
+            if self.inputs is not None:
+                command += ["--inputs", str(self.inputs)]
+                if check:
+                    command += ["--results", str(self.inputs / "results")]
+            if not check or self.inputs is not None:
+                command.append("--no-check")
             try:
                 ended = subprocess.run(
                     command,
                     cwd=ROOT,
-                    env=self.environ(setup, stats),
+                    env={**self.environ(setup, folder), **(settings or {})},
                     capture_output=True,
                     text=True,
-                    timeout=self.limit_s,
+                    timeout=limit_s,
                     check=False,
                 )
             except subprocess.TimeoutExpired:
-                return {"error": f"took more than {self.limit_s:.0f} s"}
+                return {"error": f"took more than {limit_s:.0f} s"}
             if not report.exists():
                 return {"error": f"exit status {ended.returncode}: {ended.stderr[-500:]}"}
             written = json.loads(report.read_text())
             sample: Sample = {"device": written["device"], **written["applications"][name]}
             if setup.members and "error" not in sample:
-                sample["counters"] = _counters(stats)
+                sample["counters"] = _counters(folder / "stats.json")
+                sample["spans"] = of_runs(folder / "profile", sample["runs"])
             return sample
 
 

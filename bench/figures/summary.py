@@ -114,6 +114,39 @@ def traffic(measured: Measured, setup: Setup) -> Traffic | None:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Spans:
+    """Medians over the runs that count, in ns: see ``spans.py``.  ``kernel_ns``: by member."""
+
+    kernel_ns: tuple[float, ...]
+    copy_ns: float
+    application_ns: float
+    merge_ns: float
+
+    @property
+    def mean_kernel_ns(self) -> float:
+        """Kernel time per member."""
+        return sum(self.kernel_ns) / len(self.kernel_ns)
+
+    @property
+    def imbalance(self) -> float:
+        """How much less the mean member computes than the busiest."""
+        return 1 - self.mean_kernel_ns / max(self.kernel_ns) if max(self.kernel_ns) else 0.0
+
+
+def spans(measured: Measured, setup: Setup) -> Spans | None:
+    """What members did in a run; None where no profile tells."""
+    samples = measured["setups"].get(setup.label, [])
+    runs = [run for sample in samples for run in sample.get("spans", [])[1:]]
+    if not runs:
+        return None
+    members = list(zip(*(run["kernel_ns"] for run in runs), strict=True))
+    copies, application, merges = (
+        statistics.median(run[name] for run in runs) for name in ("copy_ns", "application_ns", "merge_ns")
+    )
+    return Spans(tuple(statistics.median(found) for found in members), copies, application, merges)
+
+
 def planning_share(measured: Measured, setup: Setup) -> float | None:
     """Access ranges and choice of cuts at launch, as a part of the median run time; None: never ran."""
     found = [s for s in measured["setups"].get(setup.label, []) if s.get("counters")]
