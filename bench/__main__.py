@@ -54,7 +54,7 @@ def main() -> int:
         for part in ("applications", "beyond"):
             raw[part] |= earlier[part]
     if options.budget:
-        _within(options, replace(host, inputs=prepared(options.out)), members, names, raw, begun)
+        _within(options, replace(host, inputs=prepared()), members, names, raw, begun)
     elif not options.only_join:
         for name in names:
             found = measure_application(host, name, options.size, members, options.rounds, options.repeat)

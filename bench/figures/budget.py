@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -113,7 +114,7 @@ class Budget:
             self._skip(name, "no time was left for it")
             return True
         if (maker := made.get(f"{name}-{size}")) is not None:
-            progress(f"{name}: inputs")
+            self._step(f"{name}: inputs")
             try:
                 maker.wait(self.left_s())
             except subprocess.TimeoutExpired:
@@ -126,7 +127,7 @@ class Budget:
             if limit_s < _LEAST_S:
                 self._skip(name, f"no time was left for {', '.join(setup.label for setup, _ in group)}")
                 break
-            progress(f"{name}: {', '.join(setup.label for setup, _ in group)}, {self.left_s():.0f} s left")
+            self._step(f"{name}: {', '.join(setup.label for setup, _ in group)}, {self.left_s():.0f} s left")
             with ThreadPoolExecutor(len(group)) as pool:
                 jobs = [pool.submit(self._run, name, size, *job, limit_s) for job in group]
                 samples = [job.result() for job in jobs]
@@ -160,7 +161,7 @@ class Budget:
         if limit_s < _LEAST_S:
             self._skip(name, f"no time was left for {setup.label}")
             return
-        progress(f"{name}: {setup.label}, {self.left_s():.0f} s left")
+        self._step(f"{name}: {setup.label}, {self.left_s():.0f} s left")
         sample = self._run(name, found["size"], setup, range(setup.members), limit_s)
         for key in ("title", "buffers", "launches"):
             sample.pop(key, None)
@@ -181,7 +182,7 @@ class Budget:
                     self._skip(name, f"no time was left for figure 15 with {number}")
                     continue
                 setup = Setup(number, memory_nbytes=limit)
-                progress(f"{name}: members of {limit >> 20} MiB, {setup.label}, {self.left_s():.0f} s left")
+                self._step(f"{name}: members of {limit >> 20} MiB, {setup.label}, {self.left_s():.0f} s left")
                 limit_s = min(self.host.limit_s, self.left_s())
                 found["setups"][setup.label] = [
                     self._run(name, measured["size"], setup, range(number), limit_s)
@@ -193,7 +194,7 @@ class Budget:
     def _checked(self) -> None:
         """How the results of one setup compare with the host's own computation."""
         for name, process in self.checks.items():
-            progress(f"{name}: check")
+            self._step(f"{name}: check")
             try:
                 _, said = process.communicate(timeout=max(1.0, self.left_s()))
                 lines = said.decode(errors="replace").strip().splitlines()
@@ -204,6 +205,11 @@ class Budget:
                 checked = "not checked: no time was left"
             self.raw["applications"][name]["checked"] = checked
         self.store(self.raw)
+
+    def _step(self, what: str) -> None:
+        """Say what is done now, on a terminal, and when it began, in the raw figures."""
+        progress(what)
+        self.raw.setdefault("steps", []).append(what)
 
     def _skip(self, name: str, why: str) -> None:
         self.raw.setdefault("skipped", []).append(f"{name}: {why}")
@@ -231,13 +237,12 @@ def _groups(setups: Sequence[Setup], gpus: int) -> list[list[tuple[Setup, range]
     return groups
 
 
-def prepared(folder: Path) -> Path:
-    """Where inputs are kept: in memory if there is room, else in ``folder``."""
-    shared = Path("/dev/shm")
+def prepared() -> Path:
+    """A new folder for inputs and results: in memory if there is room, else where temporary files are."""
+    shared = "/dev/shm"
     try:
         found = os.statvfs(shared)
-        if found.f_bavail * found.f_frsize > 64 << 30:
-            return shared / f"sdi-figures-{os.getpid()}"
+        has_room = found.f_bavail * found.f_frsize > 64 << 30
     except OSError:
-        pass  # no such file system here
-    return folder / f"sdi-figures-{os.getpid()}"
+        has_room = False  # there is no such file system
+    return Path(tempfile.mkdtemp(prefix="sdi-figures-", dir=shared if has_room else None))

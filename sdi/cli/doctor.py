@@ -20,6 +20,7 @@ from typing import Literal
 from sdi import compiled
 from sdi import settings as settings_module
 from sdi.cli.locate import NotInstalled, image_environ, library, service_python
+from sdi.cli.progress import doing
 from sdi.settings import NAMES, Settings, SettingsError
 
 EXPORTS = ("clGetExtensionFunctionAddress", "clIcdGetPlatformIDsKHR", "clGetPlatformInfo")
@@ -47,7 +48,12 @@ def examine(changes: Mapping[str, str]) -> int:
     """Print all findings; 1 when something is broken."""
     environ = {**os.environ, **changes}
     broken = 0
-    for finding in _findings(environ):
+    findings = _findings(environ)
+    while True:
+        with doing("sdi doctor: looking"):
+            finding = next(findings, None)
+        if finding is None:
+            break
         print(finding, flush=True)
         broken += finding.state == "FAIL"
     print("everything works" if not broken else f"{broken} problem{'s' * (broken > 1)} found")

@@ -12,6 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from sdi.cli.locate import image_environ
+from sdi.cli.progress import doing
 from sdi.cli.run import (
     PR_SET_CHILD_SUBREAPER,
     SERVICE_PATIENCE_S,
@@ -114,7 +115,8 @@ def _fails(condition: Condition | None, found: Mapping[str, float]) -> int:
 
 
 def _compare(first: Path, second: Path, condition: Condition | None) -> int:
-    a, b = (figures(make_tables(read_profile(folder))) for folder in (first, second))
+    with doing("sdi profile: reading"):
+        a, b = (figures(make_tables(read_profile(folder))) for folder in (first, second))
     print(comparison_text(a, b))
     return _fails(condition, compared(a, b))
 
@@ -155,11 +157,13 @@ def _run(
 
 
 def _report(folder: Path, formats: list[str]) -> Tables:
-    found = read_profile(folder)
-    tables = make_tables(found)
+    with doing("sdi profile: reading"):
+        found = read_profile(folder)
+        tables = make_tables(found)
     for name in formats:
         if name == "table":
             print(table_text(tables), file=sys.stderr)
         else:
-            WRITERS[name](found, tables, folder)
+            with doing(f"sdi profile: writing {name}"):
+                WRITERS[name](found, tables, folder)
     return tables
