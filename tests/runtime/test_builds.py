@@ -1,0 +1,75 @@
+"""What a build tells about kernels holds on every member."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from sdi.devices.base import Device, DeviceProgram, KernelFacts
+from sdi.devices.discover import MemberSettings, open_members
+from sdi.devices.forwarding import ForwardingDevice
+from sdi.errors import BuildError, ClError, Status
+from sdi.runtime.builds import Compiled, Target, build, compile_only, link, rebuild
+
+TINY = "kernel void tiny(global int *a) { a[get_global_id(0)] = 1; }"
+
+
+class OtherLimits(ForwardingDevice):
+    """A member whose kernels have limits of its own."""
+
+    def __init__(self, device: Device, facts: KernelFacts) -> None:
+        super().__init__(device)
+        self._own = facts
+
+    def kernel_facts(self, program: DeviceProgram, kernel: str) -> KernelFacts:
+        """The same for all kernels."""
+        return self._own
+
+
+@pytest.fixture
+def members() -> Iterator[list[Device]]:
+    opened = list(open_members(MemberSettings(count=2)))
+    yield opened
+    for member in opened:
+        member.close()
+
+
+def test_the_limits_of_a_kernel_hold_on_every_member(members: list[Device]) -> None:
+    limits = [KernelFacts(256, 8, 100, 7), KernelFacts(64, 32, 40, 9)]
+    target = Target([OtherLimits(m, own) for m, own in zip(members, limits, strict=True)])
+    made = build(TINY, "", "", target)
+    assert made.facts == (KernelFacts(64, 32, 100, 9),)
+
+
+def test_limits_of_real_members_are_those_of_each_alone(members: list[Device]) -> None:
+    together = build(TINY, "", "", Target(members)).facts
+    alone = [build(TINY, "", "", Target([member])).facts for member in members]
+    assert together == alone[0] == alone[1]
+    assert together[0].work_group_size > 0 and together[0].preferred_multiple > 0
+
+
+def test_one_bad_part_fails_the_step_that_meets_it(members: list[Device]) -> None:
+    target = Target(members)
+    with pytest.raises(BuildError) as failed:
+        build("kernel void f( {", "", "", target)
+    assert failed.value.status is Status.BUILD_PROGRAM_FAILURE and "error:" in failed.value.log
+    with pytest.raises(BuildError) as failed:
+        compile_only("kernel void f( {", "", "", {}, target)
+    assert failed.value.status is Status.COMPILE_PROGRAM_FAILURE
+    with pytest.raises(BuildError) as failed:
+        compile_only("kernel void f() {}", "-no-such-option", "", {}, target)
+    assert failed.value.status is Status.INVALID_COMPILER_OPTIONS
+    calling = compile_only("void g(void); kernel void f() { g(); }", "", "", {}, target)
+    with pytest.raises(BuildError) as failed:
+        link([calling.object], "", target)
+    assert failed.value.status is Status.LINK_PROGRAM_FAILURE and "g" in failed.value.log
+    for damaged in (b"", b"garbage", calling.object[:-1], b"x" + calling.object):
+        with pytest.raises(ClError) as refused:
+            link([damaged], "", target)
+        assert refused.value.status is Status.INVALID_BINARY
+        with pytest.raises(ClError) as refused:
+            rebuild(damaged, target)
+        assert refused.value.status is Status.INVALID_BINARY
+    library = link([calling.object], "-create-library", target)
+    assert isinstance(library, Compiled)
