@@ -167,9 +167,11 @@ def what_is_no_image_has_its_code(cl: Cl) -> None:
     for flags in (3, 5, 8 | 32, 1 << 20, 128 | 256, 1 << 12):
         assert code(fine, plane, flags, host) == -30, flags
     assert code(None, plane) == -39
-    for order, data_type in ((1, 1), (RGBA, 0x10D4), (0x10B4, UNORM8), (0x10B6, FLOAT), (0x10B8, UINT32)):
+    wrong = ((1, 1), (RGBA, 0x10D4), (0x10B4, UNORM8), (0x10BC, UNORM8), (0x10B6, FLOAT), (0x10B8, UINT32))
+    for order, data_type in (*wrong, (0x10B0, 0x10E0)):
         assert code(layout(order, data_type), plane) == -39, (order, data_type)
-    assert code(layout(0x10B1, UNORM8), plane) == -10
+    for order, data_type in ((0x10B1, UNORM8), (0x10BC, 0x10D4), (RGBA, 0x10E0)):
+        assert code(layout(order, data_type), plane) == -10, (order, data_type)
     assert code(layout(RGBA, UINT32), plane) == -10
     assert cl.make("clCreateImage", context, READ_ONLY, layout(RGBA, UINT32), plane, None)
     assert code(fine, None) == -65

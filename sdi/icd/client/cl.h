@@ -224,6 +224,7 @@ enum {
     CL_ARGB = 0x10B7,
     CL_INTENSITY = 0x10B8,
     CL_LUMINANCE = 0x10B9,
+    CL_RGBX = 0x10BC, /* CL_RGBx */
     CL_ABGR = 0x10C3,
     CL_SNORM_INT8 = 0x10D0,
     CL_SNORM_INT16 = 0x10D1,

@@ -126,7 +126,8 @@ static cl_int check_format(struct format format)
     bool is_packed = format.data_type >= CL_UNORM_INT16 + 1 && format.data_type < CL_SIGNED_INT8;
     bool is_known = (format.order >= CL_R && format.order <= CL_ABGR)
                     && (format.data_type >= CL_SNORM_INT8 && format.data_type <= CL_UNORM_INT_101010_2);
-    if (!is_known || (format.order == CL_RGB) != is_packed)
+    bool is_rgb = format.order == CL_RGB || format.order == CL_RGBX;
+    if (!is_known || is_rgb != is_packed || (format.data_type == CL_UNORM_INT_101010_2 && format.order != CL_RGBA))
         return CL_INVALID_IMAGE_FORMAT_DESCRIPTOR;
     bool is_normalized = format.data_type <= CL_UNORM_INT16 || format.data_type == CL_HALF_FLOAT
                          || format.data_type == CL_FLOAT;
