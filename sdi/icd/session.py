@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import selectors
 import socket
+import struct
 import threading
 import time
 from collections import deque
@@ -268,7 +269,7 @@ class Session:
             else:
                 self._other(op, record_id, fields, record)
         except Exception as error:
-            expected = isinstance(error, ClError | ValueError)
+            expected = isinstance(error, ClError | ValueError | struct.error)  # what it says is wrong
             _log.log(
                 logging.INFO if expected else logging.ERROR,
                 "record op %d, id %d: %s",
@@ -343,6 +344,8 @@ class Session:
         future.add_done_callback(lambda done: self.post(lambda: self._built(build_id, done)))
 
     def _built(self, build_id: int, done: Future[Build | Compiled]) -> None:
+        if done.cancelled():
+            return  # the application has gone
         error = done.exception()
         if error is None:
             result = done.result()

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import random
+import select
+import socket
 import struct
 import time
 from collections.abc import Callable
@@ -354,6 +357,73 @@ def test_random_record_contents_never_end_the_session(serve: Serve) -> None:
     while client.notice()[1] != marker:
         pass
     assert client.slot(marker)[0] == 0
+
+
+class Recorded:
+    """A socket whose records are kept as they are sent; all else is the socket's."""
+
+    def __init__(self, end: socket.socket) -> None:
+        self.end = end
+        self.records: list[bytes] = []
+
+    def sendall(self, data: bytes) -> None:
+        self.records.append(data)
+        self.end.sendall(data)
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self.end, name)
+
+
+@pytest.mark.logs("record op")
+def test_records_in_any_order_again_and_cut_short_never_end_the_session(
+    serve: Serve, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Every record of a working program, later, earlier, twice, and with its end missing."""
+    client = serve(2)
+    client.commands = recorded = Recorded(client.commands)  # type: ignore[assignment]
+    build, _, _ = client.build(SCALE)
+    buffers = [client.buffer(ints(*range(64))) for _ in range(3)]
+    user = client.new_id()
+    client.send(Op.CREATE_USER_EVENT, user, slot=4000)
+    held = client.launch(build, [(buffers[0], 0), ints(3)], [64], [8], waits=[user])
+    client.send(Op.SET_USER_EVENT, user, status=0)
+    client.wait(held)
+    client.write(buffers[1], ints(7))
+    client.command(Op.FILL, ints(1), buffer=buffers[2], offset=0, region=[256, 1, 1], pattern_nbytes=4)
+    client.read(buffers[0], 256)
+    client.command(Op.MARKER, waits=[held])
+    client.finish()
+    for released in buffers:
+        client.send(Op.RELEASE_BUFFER, released)
+    client.send(Op.RELEASE_EVENT, held)
+    client.send(Op.RELEASE_BUILD, build)
+    records = [data for data in recorded.records if data]
+    client.commands = recorded.end
+    choose = random.Random(5)
+    for _ in range(60):
+        mixed = choose.sample(records, len(records)) + choose.choices(records, k=8)
+        for data in mixed:
+            nbytes = len(data)
+            if choose.random() < 0.15 and nbytes > 24:  # what is left says that it is all there is
+                nbytes = choose.randrange(16, nbytes, 8)
+                data = layout(HEADER).pack(nbytes, *layout(HEADER).unpack_from(data)[1:]) + data[16:nbytes]
+            client.commands.sendall(data)
+        while select.select([client.commands], [], [], 0)[0]:
+            assert client.commands.recv(1 << 16)
+        while select.select([client.notices], [], [], 0)[0]:
+            assert client.notices.recv(1 << 16)
+    queue = client.new_id() + 1000
+    client.send(Op.CREATE_QUEUE, queue)
+    marker = client.command(Op.MARKER, queue=queue)
+    client.send(Op.WATCH, marker)
+    deadline = time.monotonic() + 60
+    while client.slot(marker)[0] != 0 and time.monotonic() < deadline:
+        if select.select([client.notices], [], [], 0.1)[0]:
+            assert client.notices.recv(1 << 16)
+        while select.select([client.commands], [], [], 0)[0]:
+            assert client.commands.recv(1 << 16)
+    assert client.slot(marker)[0] == 0
+    assert not [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
 
 
 @pytest.mark.logs("damaged")
