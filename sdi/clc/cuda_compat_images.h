@@ -5,17 +5,24 @@
 // KIND, order and type are numbers of the API.  Layers of a 1D array are rows, those of a 2D array planes.
 template<int KIND> struct _cl_image {
   unsigned char *pixels;
-  unsigned long row_pitch, plane_pitch;
+  unsigned long plane_pitch;
+  unsigned row_pitch;
   int width, rows, planes;
-  unsigned short order, type, channels, pixel_nbytes;
+  unsigned form, pixel_nbytes;
 };
+// The format: channels, and what orders and types differ in.
+#define _CL_FORM(order, type, channels) (((order) & 255) << 12 | ((type) & 255) << 4 | (channels))
+#define _CL_ORDER(form) ((int)(0x1000 | (form) >> 12))
+#define _CL_TYPE(form) ((int)(0x1000 | ((form) >> 4 & 255)))
+#define _CL_RGBA_UNORM8 _CL_FORM(0x10B5, 0x10D2, 4)
+#define _CL_RGBA_FLOAT _CL_FORM(0x10B5, 0x10DE, 4)
+#define _CL_R_FLOAT _CL_FORM(0x10B0, 0x10DE, 1)
 typedef unsigned _cl_sampler;  // the bits of CLK_...: 1 normalized, 14 addressing, 32 linear
-#define _CL_KINDS(is) \
-  is(_cl_is_2d, 0x10F1) is(_cl_is_3d, 0x10F2) is(_cl_is_2d_array, 0x10F3) is(_cl_is_1d_array, 0x10F5)
-#define _CL_KIND(name, number) template<int K> struct name { static constexpr bool value = K == number; };
-_CL_KINDS(_CL_KIND)
-// Whether the second and third coordinate are places in space; the others are layers, or not there.
-template<int K> struct _cl_has_y { static constexpr bool value = _cl_is_2d<K>::value || _cl_is_2d_array<K>::value || _cl_is_3d<K>::value; };
+#define _CL_IS(name, ...) template<int K> struct _cl_##name { static constexpr bool value = __VA_ARGS__; };
+_CL_IS(is_3d, K == 0x10F2) _CL_IS(is_1d_array, K == 0x10F5) _CL_IS(has_planes, K == 0x10F2 || K == 0x10F3)
+_CL_IS(has_rows, K != 0x10F4 && K != 0x10F6)
+// Whether the second coordinate is a place in space; else it is a layer, or not there.
+_CL_IS(has_y, K != 0x10F4 && K != 0x10F5 && K != 0x10F6)
 
 // Colors from the channels of a pixel, and back.
 template<class T> _CL _cl_vec<T, 4> _cl_rgba(T r, T g, T b, T a) { return _cl_vec<T, 4>{{r, g, b, a}}; }
@@ -70,21 +77,26 @@ template<class T> _CL void _cl_store_channels(unsigned char *p, int channels, _c
 template<class To, class From> _CL _cl_vec<To, 4> _cl_each(_cl_vec<From, 4> c) {
   return _cl_rgba((To)c.v[0], (To)c.v[1], (To)c.v[2], (To)c.v[3]);
 }
-// Fractions of the largest value; the lowest signed value counts as the one after it.  Multiplying by the
-// reciprocal and correcting by what is left gives the nearest float, as a division would.
-template<class T> _CL _cl_vec<float, 4> _cl_fractions(_cl_vec<T, 4> c, float most) {
-  const float part = 1.0f / most;
+// Fractions of the largest value; the lowest signed value counts as the one after it.  The reciprocal in two parts
+// gives the nearest float, as a division would.
+template<class T> _CL _cl_vec<float, 4> _cl_fractions(_cl_vec<T, 4> c, double most) {
+  const float part = (float)(1 / most), rest = (float)(1 / most - part);
   _cl_vec<float, 4> r;
   _CL_EACH(4) {
-    const float a = (float)c.v[i], q = __fmul_rn(a, part);
-    r.v[i] = __fmaf_rn(__fmaf_rn(-q, most, a), part, q);
-    if (r.v[i] < -1.0f) r.v[i] = -1.0f;
+    const float a = (float)c.v[i];
+    r.v[i] = __fmaf_rn(a, part, __fmul_rn(a, rest));
+    if (!_cl_is_unsigned<T>::value && r.v[i] < -1.0f) r.v[i] = -1.0f;
   }
   return r;
 }
 template<class T> _CL _cl_vec<T, 4> _cl_whole(_cl_vec<float, 4> c, float most) {
   _cl_vec<T, 4> r;
-  _CL_EACH(4) r.v[i] = _cl_to_int<T, true, 0>(__fmul_rn(c.v[i], most));
+  const float least = _cl_is_unsigned<T>::value ? 0.0f : -1.0f - most;
+  _CL_EACH(4) {
+    const float a = __fmul_rn(c.v[i], most);
+    r.v[i] = (T)__float2int_rn(fminf(fmaxf(a, least), most));
+    if (!_cl_is_unsigned<T>::value && !(a == a)) r.v[i] = 0;
+  }
   return r;
 }
 template<class T, class From> _CL _cl_vec<T, 4> _cl_narrow(_cl_vec<From, 4> c) {
@@ -93,31 +105,48 @@ template<class T, class From> _CL _cl_vec<T, 4> _cl_narrow(_cl_vec<From, 4> c) {
   return r;
 }
 
-// The channels of the pixel at p as T: float for normalized and floating types, int or unsigned for others.
-template<class T> _CL _cl_vec<T, 4> _cl_pixel(const unsigned char *p, int type, int channels) {
+// The color of the pixel at p as T: float for normalized and floating types, int or unsigned for others.  The format
+// is not known here, but the same for all work-items: usual ones are asked for first, the others are out of the way.
+template<class T> static __device__ __noinline__ _cl_vec<T, 4> _cl_any_pixel(const unsigned char *p, unsigned form) {
+  const int channels = form & 15;
+  _cl_vec<T, 4> c{};
   if constexpr (_cl_same<T, float>::value) {
-    switch (type) {
-      case 0x10D0: return _cl_fractions(_cl_stored<signed char>(p, channels), 127.0f);
-      case 0x10D1: return _cl_fractions(_cl_stored<short>(p, channels), 32767.0f);
-      case 0x10D2: return _cl_fractions(_cl_stored<_cl_uchar>(p, channels), 255.0f);
-      case 0x10D3: return _cl_fractions(_cl_stored<_cl_ushort>(p, channels), 65535.0f);
-      case 0x10DD: return _cl_each<float>(_cl_stored<_cl_half>(p, channels));
-      case 0x10DE: return _cl_stored<float>(p, channels);
+    switch (_CL_TYPE(form)) {
+      case 0x10D0: c = _cl_fractions(_cl_stored<signed char>(p, channels), 127); break;
+      case 0x10D1: c = _cl_fractions(_cl_stored<short>(p, channels), 32767); break;
+      case 0x10D2: c = _cl_fractions(_cl_stored<_cl_uchar>(p, channels), 255); break;
+      case 0x10D3: c = _cl_fractions(_cl_stored<_cl_ushort>(p, channels), 65535); break;
+      case 0x10DD: c = _cl_each<float>(_cl_stored<_cl_half>(p, channels)); break;
+      case 0x10DE: c = _cl_stored<float>(p, channels); break;
     }
   } else {
-    switch (type) {
-      case 0x10D7: return _cl_each<T>(_cl_stored<signed char>(p, channels));
-      case 0x10D8: return _cl_each<T>(_cl_stored<short>(p, channels));
-      case 0x10DA: return _cl_each<T>(_cl_stored<_cl_uchar>(p, channels));
-      case 0x10DB: return _cl_each<T>(_cl_stored<_cl_ushort>(p, channels));
-      case 0x10D9: case 0x10DC: return _cl_stored<T>(p, channels);
+    switch (_CL_TYPE(form)) {
+      case 0x10D7: c = _cl_each<T>(_cl_stored<signed char>(p, channels)); break;
+      case 0x10D8: c = _cl_each<T>(_cl_stored<short>(p, channels)); break;
+      case 0x10DA: c = _cl_each<T>(_cl_stored<_cl_uchar>(p, channels)); break;
+      case 0x10DB: c = _cl_each<T>(_cl_stored<_cl_ushort>(p, channels)); break;
+      case 0x10D9: case 0x10DC: c = _cl_stored<T>(p, channels); break;
     }
   }
-  return _cl_vec<T, 4>{};
+  return _cl_color(c, _CL_ORDER(form));
 }
-template<class T> _CL void _cl_set_pixel(unsigned char *p, int type, int channels, _cl_vec<T, 4> c) {
+template<class T> _CL _cl_vec<T, 4> _cl_pixel(const unsigned char *p, unsigned form) {
   if constexpr (_cl_same<T, float>::value) {
-    switch (type) {
+    if (form == _CL_RGBA_UNORM8) return _cl_fractions(_cl_stored<_cl_uchar>(p, 4), 255);
+    if (form == _CL_RGBA_FLOAT) return _cl_stored<float>(p, 4);
+    if (form == _CL_R_FLOAT) return _cl_rgba(*(const float *)p, 0.0f, 0.0f, 1.0f);
+  } else {
+    if (form == _CL_FORM(0x10B5, 0x10DA, 4)) return _cl_each<T>(_cl_stored<_cl_uchar>(p, 4));
+    if (form == _CL_FORM(0x10B0, 0x10D9, 1) || form == _CL_FORM(0x10B0, 0x10DC, 1))
+      return _cl_rgba(*(const T *)p, (T)0, (T)0, (T)1);
+  }
+  return _cl_any_pixel<T>(p, form);
+}
+template<class T> static __device__ __noinline__ void _cl_set_any_pixel(unsigned char *p, unsigned form, _cl_vec<T, 4> color) {
+  const int channels = form & 15;
+  const _cl_vec<T, 4> c = _cl_channels(color, _CL_ORDER(form));
+  if constexpr (_cl_same<T, float>::value) {
+    switch (_CL_TYPE(form)) {
       case 0x10D0: return _cl_store_channels(p, channels, _cl_whole<signed char>(c, 127.0f));
       case 0x10D1: return _cl_store_channels(p, channels, _cl_whole<short>(c, 32767.0f));
       case 0x10D2: return _cl_store_channels(p, channels, _cl_whole<_cl_uchar>(c, 255.0f));
@@ -126,7 +155,7 @@ template<class T> _CL void _cl_set_pixel(unsigned char *p, int type, int channel
       case 0x10DE: return _cl_store_channels(p, channels, c);
     }
   } else {
-    switch (type) {
+    switch (_CL_TYPE(form)) {
       case 0x10D7: return _cl_store_channels(p, channels, _cl_narrow<signed char>(c));
       case 0x10D8: return _cl_store_channels(p, channels, _cl_narrow<short>(c));
       case 0x10DA: return _cl_store_channels(p, channels, _cl_narrow<_cl_uchar>(c));
@@ -135,6 +164,14 @@ template<class T> _CL void _cl_set_pixel(unsigned char *p, int type, int channel
     }
   }
 }
+template<class T> _CL void _cl_set_pixel(unsigned char *p, unsigned form, _cl_vec<T, 4> c) {
+  if constexpr (_cl_same<T, float>::value) {
+    if (form == _CL_RGBA_UNORM8) return _cl_store_channels(p, 4, _cl_whole<_cl_uchar>(c, 255.0f));
+    if (form == _CL_RGBA_FLOAT) return _cl_store_channels(p, 4, c);
+    if (form == _CL_R_FLOAT) return _cl_store_channels(p, 1, c);
+  }
+  _cl_set_any_pixel(p, form, c);
+}
 
 // Coordinates: x, y, z, those that are not given 0.
 template<class C> struct _cl_place { C x, y, z; };
@@ -142,22 +179,34 @@ _CL _cl_place<int> _cl_place_of(int c) { return {c, 0, 0}; }
 _CL _cl_place<float> _cl_place_of(float c) { return {c, 0, 0}; }
 template<class C> _CL _cl_place<C> _cl_place_of(_cl_vec<C, 2> c) { return {c.v[0], c.v[1], (C)0}; }
 template<class C> _CL _cl_place<C> _cl_place_of(_cl_vec<C, 4> c) { return {c.v[0], c.v[1], c.v[2]}; }
-_CL int _cl_within(int i, int size) { return i < 0 ? 0 : i >= size ? size - 1 : i; }
-// Far outside stays outside; not a number too.
-_CL int _cl_floor_of(float u) { return (int)fminf(fmaxf(floorf(u), -1e9f), 1e9f); }
+_CL int _cl_within(int i, int size) {
+  const int j = i < size - 1 ? i : size - 1;
+  return j > 0 ? j : 0;
+}
+// What is too large, and what is no number, is some number.
+_CL int _cl_floor_of(float u) { return __float2int_rd(u); }
 
-template<class T, int K> _CL _cl_vec<T, 4> _cl_fetch(const _cl_image<K> &m, int x, int y, int z) {
-  if ((unsigned)x >= (unsigned)m.width || (unsigned)y >= (unsigned)m.rows || (unsigned)z >= (unsigned)m.planes)
-    return _cl_border<T>(m.order);
-  const unsigned char *p = m.pixels + z * m.plane_pitch + y * m.row_pitch + (unsigned long)x * m.pixel_nbytes;
-  return _cl_color(_cl_pixel<T>(p, m.type, m.channels), m.order);
+template<int K> _CL bool _cl_is_in(const _cl_image<K> &m, int x, int y, int z) {
+  return (unsigned)x < (unsigned)m.width && (!_cl_has_rows<K>::value || (unsigned)y < (unsigned)m.rows) &&
+    (!_cl_has_planes<K>::value || (unsigned)z < (unsigned)m.planes);
+}
+template<int K> _CL unsigned char *_cl_pixel_at(const _cl_image<K> &m, int x, int y, int z) {
+  unsigned char *p = m.pixels + (unsigned long)(unsigned)x * m.pixel_nbytes;
+  if constexpr (_cl_has_rows<K>::value) p += (unsigned long)(unsigned)y * m.row_pitch;
+  if constexpr (_cl_has_planes<K>::value) p += (unsigned long)(unsigned)z * m.plane_pitch;
+  return p;
+}
+// Only with CLK_ADDRESS_CLAMP may a place be outside.
+template<class T, int K> _CL _cl_vec<T, 4> _cl_fetch(const _cl_image<K> &m, bool clamps, int x, int y, int z) {
+  if (clamps && !_cl_is_in(m, x, y, z)) return _cl_border<T>(_CL_ORDER(m.form));
+  return _cl_pixel<T>(_cl_pixel_at(m, x, y, z), m.form);
 }
 template<class T, int K> _CL _cl_vec<T, 4> _cl_read(const _cl_image<K> &m, _cl_sampler s, _cl_place<int> at) {
-  const bool to_edge = (s & 14) != 4;  // what the other modes do is undefined
-  if (to_edge) at.x = _cl_within(at.x, m.width);
-  if (to_edge || !_cl_has_y<K>::value) at.y = _cl_within(at.y, m.rows);
-  if (to_edge || !_cl_is_3d<K>::value) at.z = _cl_within(at.z, m.planes);
-  return _cl_fetch<T>(m, at.x, at.y, at.z);
+  const bool clamps = (s & 14) == 4;  // what modes but these two do is undefined
+  if (!clamps) at.x = _cl_within(at.x, m.width);
+  if (!clamps || !_cl_has_y<K>::value) at.y = _cl_within(at.y, m.rows);
+  if (!clamps || !_cl_is_3d<K>::value) at.z = _cl_within(at.z, m.planes);
+  return _cl_fetch<T>(m, clamps, at.x, at.y, at.z);
 }
 
 // The two pixels around a coordinate and how much the second counts; without a linear filter both are one.
@@ -168,13 +217,14 @@ _CL _cl_pair _cl_pair_at(float c, int size, _cl_sampler s, bool linear) {
   float u = s & 1 ? __fmul_rn(c, w) : c;
   if (mode == 6) u = __fmul_rn(c - floorf(c), w);
   if (mode == 8) u = __fmul_rn(fabsf(c - 2.0f * rintf(0.5f * c)), w);
-  const float v = linear ? u - 0.5f : u;
+  const float v = linear ? fminf(u - 0.5f, 1e9f) : u;
   int i = _cl_floor_of(v), j = linear ? i + 1 : i;
   if (mode == 6) {
     if (i < 0) i += size;
     if (i >= size) i -= size;
     if (j >= size) j -= size;
-  } else if (mode != 4) {
+  }
+  if (mode != 4) {
     i = _cl_within(i, size);
     j = _cl_within(j, size);
   }
@@ -186,31 +236,29 @@ _CL _cl_vec<float, 4> _cl_between(_cl_vec<float, 4> p, _cl_vec<float, 4> q, floa
 }
 template<class T, int K> _CL _cl_vec<T, 4> _cl_read(const _cl_image<K> &m, _cl_sampler s, _cl_place<float> at) {
   constexpr bool has_y = _cl_has_y<K>::value, has_z = _cl_is_3d<K>::value;
-  const bool linear = _cl_same<T, float>::value && (s & 32);
+  const bool linear = _cl_same<T, float>::value && (s & 32), clamps = (s & 14) == 4;
   const _cl_pair x = _cl_pair_at(at.x, m.width, s, linear);
   const int row = has_y ? 0 : _cl_within(_cl_floor_of(rintf(at.y)), m.rows);
   const int plane = has_z ? 0 : _cl_within(_cl_floor_of(rintf(at.z)), m.planes);
   const _cl_pair y = has_y ? _cl_pair_at(at.y, m.rows, s, linear) : _cl_pair{row, row, 0.0f};
   const _cl_pair z = has_z ? _cl_pair_at(at.z, m.planes, s, linear) : _cl_pair{plane, plane, 0.0f};
   if constexpr (_cl_same<T, float>::value) if (linear) {
-    _cl_vec<float, 4> r = _cl_between(_cl_fetch<T>(m, x.i, y.i, z.i), _cl_fetch<T>(m, x.j, y.i, z.i), x.a);
+    _cl_vec<float, 4> r = _cl_between(_cl_fetch<T>(m, clamps, x.i, y.i, z.i), _cl_fetch<T>(m, clamps, x.j, y.i, z.i), x.a);
     if constexpr (has_y)
-      r = _cl_between(r, _cl_between(_cl_fetch<T>(m, x.i, y.j, z.i), _cl_fetch<T>(m, x.j, y.j, z.i), x.a), y.a);
+      r = _cl_between(r, _cl_between(_cl_fetch<T>(m, clamps, x.i, y.j, z.i), _cl_fetch<T>(m, clamps, x.j, y.j, z.i), x.a), y.a);
     if constexpr (has_z) {
-      const _cl_vec<float, 4> p = _cl_between(_cl_fetch<T>(m, x.i, y.i, z.j), _cl_fetch<T>(m, x.j, y.i, z.j), x.a);
-      const _cl_vec<float, 4> q = _cl_between(_cl_fetch<T>(m, x.i, y.j, z.j), _cl_fetch<T>(m, x.j, y.j, z.j), x.a);
+      const _cl_vec<float, 4> p = _cl_between(_cl_fetch<T>(m, clamps, x.i, y.i, z.j), _cl_fetch<T>(m, clamps, x.j, y.i, z.j), x.a);
+      const _cl_vec<float, 4> q = _cl_between(_cl_fetch<T>(m, clamps, x.i, y.j, z.j), _cl_fetch<T>(m, clamps, x.j, y.j, z.j), x.a);
       r = _cl_between(r, _cl_between(p, q, y.a), z.a);
     }
     return r;
   }
-  return _cl_fetch<T>(m, x.i, y.i, z.i);
+  return _cl_fetch<T>(m, clamps, x.i, y.i, z.i);
 }
 // Writes outside change nothing.
 template<class T, int K> _CL void _cl_write(const _cl_image<K> &m, _cl_place<int> at, _cl_vec<T, 4> c) {
-  if ((unsigned)at.x >= (unsigned)m.width || (unsigned)at.y >= (unsigned)m.rows || (unsigned)at.z >= (unsigned)m.planes)
-    return;
-  unsigned char *p = m.pixels + at.z * m.plane_pitch + at.y * m.row_pitch + (unsigned long)at.x * m.pixel_nbytes;
-  _cl_set_pixel(p, m.type, m.channels, _cl_channels(c, m.order));
+  if (!_cl_is_in(m, at.x, at.y, at.z)) return;
+  _cl_set_pixel(_cl_pixel_at(m, at.x, at.y, at.z), m.form, c);
 }
 
 #define _CL_IMAGE_OF(suffix, T) \
@@ -233,8 +281,8 @@ template<int K, class C> _CL void _cl_write_imageh(const _cl_image<K> &m, C at, 
 template<int K> _CL int _cl_get_image_width(const _cl_image<K> &m) { return m.width; }
 template<int K> _CL int _cl_get_image_height(const _cl_image<K> &m) { return m.rows; }
 template<int K> _CL int _cl_get_image_depth(const _cl_image<K> &m) { return m.planes; }
-template<int K> _CL int _cl_get_image_channel_data_type(const _cl_image<K> &m) { return m.type; }
-template<int K> _CL int _cl_get_image_channel_order(const _cl_image<K> &m) { return m.order; }
+template<int K> _CL int _cl_get_image_channel_data_type(const _cl_image<K> &m) { return _CL_TYPE(m.form); }
+template<int K> _CL int _cl_get_image_channel_order(const _cl_image<K> &m) { return _CL_ORDER(m.form); }
 template<int K> _CL _cl_size _cl_get_image_array_size(const _cl_image<K> &m) {
   return _cl_is_1d_array<K>::value ? m.rows : m.planes;
 }

@@ -29,7 +29,7 @@ SYMBOL_PREFIX = "sdi_k_"
 LOCAL_ALIGNMENT = 128
 """Alignment of ``__local`` arguments: that of the largest vector."""
 GRID_NBYTES = 40
-IMAGE_NBYTES = 48
+IMAGE_NBYTES = 40
 PARAMETER_ALIGNMENT = 16
 """No parameter is aligned to more: how compilers place larger ones is written nowhere (they differ)."""
 _DYNAMIC = "_cl_dynamic"

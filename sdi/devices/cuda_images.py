@@ -15,11 +15,12 @@ from sdi.devices.cuda_driver import MAX_PITCH, copy_pitched
 from sdi.devices.cuda_memory import CudaBuffer, check_range
 from sdi.devices.image import CHANNELS, ImageShape, Sampler, Slabs
 
-_DESCRIPTION = struct.Struct("<3Q3i4H4x")
+_DESCRIPTION = struct.Struct("<2QI3i2I")
 assert _DESCRIPTION.size == IMAGE_NBYTES
 _FLOATING = (im.SNORM_INT8, im.SNORM_INT16, im.UNORM_INT8, im.UNORM_INT16, im.HALF_FLOAT, im.FLOAT)
 _BYTES = (im.SNORM_INT8, im.UNORM_INT8, im.SIGNED_INT8, im.UNSIGNED_INT8)
 _ALL_USES = (1 << 24) - 1
+_PITCH_MAX = (1 << 32) - 1
 
 
 def image_formats() -> dict[tuple[int, int], int]:
@@ -47,15 +48,17 @@ class CudaImage:
     shape: ImageShape
 
     def description(self) -> bytes:
-        """``_cl_image`` of the compat header."""
+        """``_cl_image`` of the compat header.  Raises ValueError for rows that it can't describe."""
         shape = self.shape
-        channels = len(CHANNELS[shape.order])
+        if shape.rows > 1 and shape.row_nbytes > _PITCH_MAX:
+            raise ValueError(f"an image with rows of {shape.row_nbytes} bytes")
         return _DESCRIPTION.pack(
             self.buffer.address,
-            shape.row_nbytes,
             shape.row_nbytes * shape.rows,
+            shape.row_nbytes & _PITCH_MAX,
             *(shape.width, shape.rows, shape.planes),
-            *(shape.order, shape.data_type, channels, shape.pixel_nbytes),
+            (shape.order & 255) << 12 | (shape.data_type & 255) << 4 | len(CHANNELS[shape.order]),
+            shape.pixel_nbytes,
         )
 
 

@@ -21,6 +21,11 @@ _BEFORE = """
 #define __forceinline__ inline
 #define __noinline__
 static inline float __fmaf_rn(float a, float b, float c) { return std::fma(a, b, c); }
+static inline int to_int(float a) {
+  return !(a == a) ? 0 : a < -2147483648.0f ? -2147483647 - 1 : a >= 2147483648.0f ? 2147483647 : (int)a;
+}
+static inline int __float2int_rn(float a) { return to_int(rintf(a)); }
+static inline int __float2int_rd(float a) { return to_int(floorf(a)); }
 static inline float __fmul_rn(float a, float b) { return a * b; }
 template<class T> static inline T atomicAdd(T *p, T n) { T before = *p; *p += n; return before; }
 static inline unsigned short to_half(double x) { return __builtin_bit_cast(unsigned short, (_Float16)x); }
