@@ -78,6 +78,10 @@ class DeviceFailed(Exception):
         self.device = device
 
 
+class DeviceLost(DeviceFailed):
+    """The member ``device`` does nothing any more, and what its memory held is gone."""
+
+
 def require(ok: object, status: Status, what: str) -> None:
     """Raise ``ClError(status, what)`` unless ``ok``."""
     if not ok:

@@ -61,6 +61,8 @@ class Settings:
     """For tests: the member on which the named kernel fails (SDI_TEST_FAIL_MEMBER, "1:kernel")."""
     slow_member: tuple[int, float] | None = None
     """For tests: a member and how many times as long its launches take (SDI_TEST_SLOW_MEMBER, "1:3")."""
+    lose_member: tuple[int, int] | None = None
+    """For tests: the member that is lost after so many operations (SDI_TEST_LOSE_MEMBER, "1:20")."""
     profile: Path | None = None
     """Folder that gets what the session did and when (SDI_PROFILE); ``sdi profile`` reads it."""
     service: Path | None = None
@@ -92,6 +94,7 @@ class Settings:
             delay_member=read("SDI_TEST_DELAY_MEMBER", _member, None),
             fail_member=read("SDI_TEST_FAIL_MEMBER", _member_and_kernel, None),
             slow_member=read("SDI_TEST_SLOW_MEMBER", _member_and_factor, None),
+            lose_member=read("SDI_TEST_LOSE_MEMBER", _member_and_count, None),
             profile=read("SDI_PROFILE", _path, None),
             service=read("SDI_SERVICE", _path, None),
             python=read("SDI_PYTHON", _text, None),
@@ -123,6 +126,7 @@ NAMES = (
     "SDI_TEST_DELAY_MEMBER",
     "SDI_TEST_FAIL_MEMBER",
     "SDI_TEST_SLOW_MEMBER",
+    "SDI_TEST_LOSE_MEMBER",
 )
 """Every variable that is read."""
 
@@ -154,6 +158,13 @@ def _num_members(name: str, text: str) -> int:
 
 def _member(name: str, text: str) -> int:
     return _integer(name, text, 0, MAX_MEMBERS - 1)
+
+
+def _member_and_count(name: str, text: str) -> tuple[int, int]:
+    member, colon, count = text.partition(":")
+    if not member.isdecimal() or not colon or not count.isdecimal():
+        raise SettingsError(f'{name}={text!r}: expected a member\'s number, ":" and a number of operations')
+    return _integer(name, member, 0, MAX_MEMBERS - 1), int(count)
 
 
 def _member_and_kernel(name: str, text: str) -> tuple[int, str]:

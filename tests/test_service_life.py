@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from sdi.cli.counters import Counters, report
 from tests.image_runs import Run, image_environ, run
 
 KERNELS = """
@@ -62,6 +64,58 @@ def test_a_kernel_that_fails_on_a_member_fails_its_event_and_nothing_else(tmp_pa
     assert result.returncode == 0, result.describe()
     assert "failed with -5" in result.stdout, result.describe()
     assert "went on" in result.stdout, result.describe()
+
+
+def test_an_application_goes_on_without_a_member_that_is_lost(tmp_path: Path) -> None:
+    stats = tmp_path / "stats.json"
+    result = application(
+        tmp_path,
+        """
+        out, failed = np.empty_like(data), 0
+        for step in range(40):
+            try:
+                cl.enqueue_copy(queue, buffer, data)
+                twice(queue, (64,), (8,), buffer).wait()
+                cl.enqueue_copy(queue, out, buffer)
+            except cl.Error as error:
+                assert error.code in (-5, -14), error
+                failed += 1
+            else:
+                assert (out == data * 2).all()
+        print("failed", failed)
+        """,
+        3,
+        SDI_TEST_LOSE_MEMBER="1:25",
+        SDI_LOG="error",
+        SDI_STATS=str(stats),
+    )
+    assert result.returncode == 0, result.describe()
+    assert result.stdout == "failed 1\n", result.describe()
+    assert result.stderr.count("lost: member 1 ") == 1 and "the image goes on with 0, 2" in result.stderr
+    found = json.loads(stats.read_text())
+    assert found["memory"]["members_lost"] == 1
+    used = found["kernels"]["twice"]["members_used"]
+    assert used["2"] > 10 and used["3"] > 5
+    said = report(Counters.from_json(stats.read_text())).splitlines()[-1]
+    assert said.startswith("lost: 1 member was lost")
+
+
+@pytest.mark.parametrize("lasts", [0, 3, 9])
+def test_a_program_that_loses_its_only_member_ends_and_says_so(tmp_path: Path, lasts: int) -> None:
+    result = application(
+        tmp_path,
+        """
+        out = np.empty_like(data)
+        for step in range(9):
+            twice(queue, (64,), (8,), buffer)
+        cl.enqueue_copy(queue, out, buffer)
+        """,
+        1,
+        SDI_TEST_LOSE_MEMBER=f"0:{lasts}",
+        SDI_LOG="error",
+    )
+    assert result.returncode == 1 and not result.remained, result.describe()
+    assert "no member is left" in result.stderr and "Error" in result.stderr, result.describe()
 
 
 @pytest.mark.parametrize("members", [1, 3])

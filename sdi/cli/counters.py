@@ -44,12 +44,15 @@ class Counters:
     """One session's counters.
 
     ``conflicts``: how often a member's store took the place of another's in one launch: the program races.
+    ``lost_nbytes``: what members alone had that were lost.
     """
 
     members: int
     kernels: Mapping[str, KernelCounters]
     bytes_moved: BytesMoved
     conflicts: int = 0
+    members_lost: int = 0
+    lost_nbytes: int = 0
 
     @staticmethod
     def from_json(text: str) -> Counters:
@@ -63,6 +66,7 @@ class Counters:
                     **{key: int(data["bytes_moved"][key]) for key in BytesMoved.__dataclass_fields__}
                 ),
                 conflicts=int(data["merge_conflicts"]),
+                **{key: int(data.get("memory", {}).get(key, 0)) for key in ("members_lost", "lost_nbytes")},
             )
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise CountersError(f"not the counters of a session: {error!r}") from error
@@ -107,7 +111,10 @@ def merged(sessions: Sequence[Counters]) -> Counters:
     moved = BytesMoved(
         **{key: sum(getattr(s.bytes_moved, key) for s in sessions) for key in BytesMoved.__dataclass_fields__}
     )
-    return Counters(members, kernels, moved, sum(s.conflicts for s in sessions))
+    sums = {
+        key: sum(getattr(s, key) for s in sessions) for key in ("conflicts", "members_lost", "lost_nbytes")
+    }
+    return Counters(members, kernels, moved, **sums)
 
 
 def report(counters: Counters) -> str:
@@ -133,6 +140,14 @@ def report(counters: Counters) -> str:
             f"races: {counters.conflicts} times two members stored to the same place in one launch; "
             "the later value was kept"
         )
+    if counters.members_lost:
+        data = (
+            f"with {size(counters.lost_nbytes)} that were nowhere else"
+            if counters.lost_nbytes
+            else "no data with it"
+        )
+        many = "s were" if counters.members_lost > 1 else " was"
+        lines.append(f"lost: {counters.members_lost} member{many} lost, {data}")
     return "\n".join(lines)
 
 

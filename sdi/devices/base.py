@@ -9,6 +9,7 @@ are issued from one thread (sdi-scheduler); tickets complete on the member's own
 Operations issued on one member in order run in that order or concurrently: the caller orders conflicting
 ones through ``wait``.  Host memory given to a copy is referenced by the member until the copy's ticket is
 done.  Driver errors never escape from an issuing call: they fail the ticket with ``DeviceFailed``.
+What answers at once raises ``DeviceLost`` on a member that is lost.
 """
 
 from __future__ import annotations
@@ -247,6 +248,9 @@ class Device(Protocol):
 
     def flush(self) -> None:
         """Make sure that everything issued so far will run without further calls."""
+
+    def is_lost(self) -> bool:
+        """Whether the driver refuses everything from now on; asked when something failed.  Doesn't block."""
 
     def memory_in_use(self) -> int:
         """Bytes allocated on this member now."""

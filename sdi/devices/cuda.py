@@ -7,6 +7,7 @@ from other GPUs (see ``cuda_lane``).  The files ``cuda_*`` are the only ones tha
 from __future__ import annotations
 
 import contextlib
+import logging
 import struct
 import threading
 from collections.abc import Sequence
@@ -53,9 +54,10 @@ from sdi.devices.image import ImageShape, Slabs
 from sdi.devices.nvrtc import Cache, cache_folder
 from sdi.devices.page_locks import PAGE_LOCKS
 from sdi.devices.ticket import Ticket
-from sdi.errors import ClError, DeviceFailed, Status, require
+from sdi.errors import ClError, DeviceFailed, DeviceLost, Status, require
 from sdi.ndrange import Int3
 
+_log = logging.getLogger(__name__)
 _APPLY_ITEMS, _APPLY_GROUPS = 64, 1 << 13
 
 
@@ -100,8 +102,12 @@ class CudaDevice:
             with self._opening:
                 channel = self._channels.get(kind)
                 if channel is None:
-                    # A closed member refuses every operation before it comes to its stream.
-                    stream = cast(Stream, None) if self._lane.is_closed else self._context.new_stream()
+                    # A closed member refuses every operation before it comes to its stream, and on one
+                    # whose driver gives none every operation fails, each with its ticket.
+                    stream = cast(Stream, None)
+                    if not self._lane.is_closed:
+                        with contextlib.suppress(drv.Error, DeviceFailed):
+                            stream = self._context.new_stream()
                     suffix = "done" if kind == "done" else f"{kind}-done"
                     channel = Channel(self._lane, stream, f"sdi-gpu-{self._number}-{suffix}")
                     self._channels[kind] = channel
@@ -119,6 +125,8 @@ class CudaDevice:
             with self._context.pushed():
                 memory = drv.mem_alloc(nbytes)
         except drv.Error as cause:
+            if self.is_lost():
+                raise DeviceLost(self.facts.name, str(cause)) from cause
             raise ClError(Status.MEM_OBJECT_ALLOCATION_FAILURE, f"{asked}; {cause}") from cause
         self._used_nbytes += nbytes
         buffer = CudaBuffer(memory, int(memory), nbytes)
@@ -142,8 +150,12 @@ class CudaDevice:
         if own.memory is None:
             return
         self._used_nbytes -= own.nbytes
-        with self._context.pushed():
-            own.memory.free()
+        try:
+            with self._context.pushed():
+                own.memory.free()
+        except drv.Error as cause:
+            # Of a lost member nothing can be freed; what is wrong otherwise shows in what comes next.
+            _log.debug("%s: a buffer is not freed: %s", self.facts.name, cause)
 
     def upload(self, host: HostBytes, buffer: DeviceBuffer, offset: int, wait: Sequence[Ticket]) -> Ticket:
         # Of so few bytes the driver takes a copy at once: those of the moment, so nothing may be missing.
@@ -349,6 +361,9 @@ class CudaDevice:
 
     def flush(self) -> None:
         """Nothing to do: what is given to a stream runs."""
+
+    def is_lost(self) -> bool:
+        return self._context.is_dead()
 
     def memory_in_use(self) -> int:
         return self._used_nbytes

@@ -21,7 +21,7 @@ from sdi.devices.base import HostBytes
 from sdi.devices.cuda_driver import drv
 from sdi.devices.cuda_lane import Event, Stream
 from sdi.devices.page_locks import PAGE_LOCKS
-from sdi.errors import DeviceFailed
+from sdi.errors import DeviceFailed, DeviceLost
 
 _NON_BLOCKING = 1
 
@@ -129,6 +129,22 @@ class CudaContext:
             yield
         finally:
             drv.Context.pop()
+
+    def is_dead(self) -> bool:
+        """Whether the driver refuses everything in it, as it does after a fault."""
+        if self._made is None:
+            return False
+        try:
+            self.enter()
+            cuda_driver.memory_info()
+        except DeviceFailed:
+            return True
+        return False
+
+    def failed(self, cause: Exception) -> DeviceFailed:
+        """``cause``, as the rest of the program knows it."""
+        kind = DeviceLost if self.is_dead() else DeviceFailed
+        return kind(self._name, str(cause))
 
     def new_event(self, is_timed: bool) -> Event:
         """An event, with or without timing."""

@@ -27,6 +27,7 @@ __all__ = [
     "copy_pitched",
     "copy_rows",
     "drv",
+    "memory_info",
     "quick",
     "slow",
     "why_missing",
@@ -72,6 +73,7 @@ def _declared(lib: ctypes.CDLL) -> ctypes.CDLL:
     lib.cuMemcpyAsync.argtypes = [address, address, size, handle]
     lib.cuMemcpy2DAsync_v2.argtypes = [ctypes.POINTER(_Copy2D), handle]
     lib.cuMemHostRegister_v2.argtypes = [handle, size, ctypes.c_uint]
+    lib.cuMemGetInfo_v2.argtypes = [ctypes.POINTER(size), ctypes.POINTER(size)]
     lib.cuMemHostUnregister.argtypes = [handle]
     return lib
 
@@ -92,6 +94,13 @@ def check(status: int, call: str) -> None:
     """Raise DeviceFailed unless ``status`` is 0."""
     if status:
         raise DeviceFailed("CUDA", f"{call} failed with {status}")
+
+
+def memory_info() -> tuple[int, int]:
+    """Bytes of the current context's GPU: (free, in all).  Raises DeviceFailed, of a dead context always."""
+    free, total = ctypes.c_size_t(), ctypes.c_size_t()
+    check(quick().cuMemGetInfo_v2(free, total), "cuMemGetInfo")
+    return free.value, total.value
 
 
 def copy_peer(to: int, to_context: int, from_: int, from_context: int, nbytes: int, stream: int) -> None:

@@ -101,6 +101,8 @@ class CudaPrograms:
                 if translated.formats:
                     self._printed.serve(module)
         except drv.Error as cause:
+            if self._context.is_dead():
+                raise self._context.failed(cause) from cause
             raise BuildError(f"error: {cause}\n") from cause
         kernels = {kernel.name: kernel for kernel in translated.kernels}
         program = Program(translated, options, module, kernels)
@@ -134,7 +136,7 @@ class CudaPrograms:
                     private_mem_nbytes=function.get_attribute(of.LOCAL_SIZE_BYTES),
                 )
         except drv.Error as cause:
-            raise DeviceFailed(self._name, str(cause)) from cause
+            raise self._context.failed(cause) from cause
 
     def function(self, program: Program, name: str) -> Function:
         """Raises ClError, DeviceFailed."""
@@ -148,7 +150,7 @@ class CudaPrograms:
                 with self._context.pushed():
                     function = program.module.get_function(kernel.symbol)
             except drv.Error as cause:
-                raise DeviceFailed(self._name, str(cause)) from cause
+                raise self._context.failed(cause) from cause
             program.functions[name] = function
         return function
 

@@ -13,7 +13,7 @@ from sdi.devices.base import Device
 from sdi.devices.cuda import CudaDevice
 from sdi.devices.cuda_gpu import CudaGpu, cuda_devices
 from sdi.devices.delayed import DelayedDevice
-from sdi.devices.faulty import FaultyDevice
+from sdi.devices.faulty import FaultyDevice, LosingDevice
 from sdi.devices.opencl import DriverDevice, OpenCLDevice, driver_devices
 from sdi.devices.slowed import SlowedDevice
 from sdi.errors import Status, require
@@ -32,7 +32,8 @@ class MemberSettings:
     of substrings of "platform: name".  ``memory_nbytes``: SDI_MEMBER_MEMORY, a limit per member.  For tests:
     ``delayed`` (SDI_TEST_DELAY_MEMBER) is the member that is late, ``faulty`` (SDI_TEST_FAIL_MEMBER) a member
     and the kernel whose launches fail there, ``slowed`` (SDI_TEST_SLOW_MEMBER) a member and how many times as
-    long its launches take.
+    long its launches take, ``lost`` (SDI_TEST_LOSE_MEMBER) a member and how many operations it does before it
+    is lost.
     """
 
     count: int | None = None
@@ -41,6 +42,7 @@ class MemberSettings:
     delayed: int | None = None
     faulty: tuple[int, str] | None = None
     slowed: tuple[int, float] | None = None
+    lost: tuple[int, int] | None = None
 
 
 def all_devices() -> list[Found]:
@@ -65,6 +67,8 @@ def open_members(settings: MemberSettings) -> list[Device]:
                 member = FaultyDevice(member, settings.faulty[1])
             if settings.slowed is not None and settings.slowed[0] == number:
                 member = SlowedDevice(member, settings.slowed[1])
+            if settings.lost is not None and settings.lost[0] == number:
+                member = LosingDevice(member, settings.lost[1])
             if settings.delayed == number:
                 member = DelayedDevice(member)
             members.append(member)

@@ -1,16 +1,25 @@
-"""A member on which one kernel fails: a test hook (SDI_TEST_FAIL_MEMBER)."""
+"""Members that fail: test hooks (SDI_TEST_FAIL_MEMBER, SDI_TEST_LOSE_MEMBER)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import Final, cast
 
-from sdi.devices.base import BoundArgument, BoundKernel, Device, DeviceProgram
+from sdi.devices.base import (
+    BoundArgument,
+    BoundKernel,
+    Device,
+    DeviceBuffer,
+    DeviceProgram,
+    HostBytes,
+    KernelFacts,
+    Rows,
+)
 from sdi.devices.forwarding import ForwardingDevice
 from sdi.devices.join import join
-from sdi.devices.ticket import Ticket
-from sdi.errors import DeviceFailed
+from sdi.devices.ticket import Ticket, completed
+from sdi.errors import DeviceFailed, DeviceLost
 from sdi.ndrange import Int3
 
 
@@ -43,3 +52,83 @@ class FaultyDevice(ForwardingDevice):
         failure = DeviceFailed(self.facts.name, f"kernel {faulty.name} fails because a test asked for it")
         join(wait, lambda error: ticket.complete(error or failure))
         return ticket
+
+
+class LosingDevice(ForwardingDevice):
+    """``device``, which does ``lasts`` operations and is lost then: DeviceLost whatever it is asked for.
+
+    Others can't read it either.  ``operations``: how many it was asked for.
+    """
+
+    def __init__(self, device: Device, lasts: int) -> None:
+        super().__init__(device)
+        self._lasts: Final = lasts
+        self.operations = 0
+
+    def is_lost(self) -> bool:
+        return self.operations > self._lasts
+
+    def _before(self, wait: Sequence[Ticket]) -> Sequence[Ticket]:
+        self.operations += 1
+        return [*wait, completed(self._loss())] if self.is_lost() else wait
+
+    def _loss(self) -> DeviceLost:
+        return DeviceLost(self.facts.name, "a test asked for it")
+
+    def _alive(self) -> None:
+        if self.is_lost():
+            raise self._loss()
+
+    def allocate(self, nbytes: int) -> DeviceBuffer:
+        self._alive()
+        return super().allocate(nbytes)
+
+    def adopt(self, host: HostBytes) -> DeviceBuffer:
+        self._alive()
+        return super().adopt(host)
+
+    def build(self, text: str, options: Sequence[str]) -> DeviceProgram:
+        self._alive()
+        return super().build(text, options)
+
+    def kernel_facts(self, program: DeviceProgram, kernel: str) -> KernelFacts:
+        self._alive()
+        return super().kernel_facts(program, kernel)
+
+    def bind(self, program: DeviceProgram, kernel: str, arguments: Sequence[BoundArgument]) -> BoundKernel:
+        self._alive()
+        return super().bind(program, kernel, arguments)
+
+    def peer_copy(
+        self,
+        source_device: Device,
+        source: DeviceBuffer,
+        source_offset: int,
+        target: DeviceBuffer,
+        target_offset: int,
+        nbytes: int,
+        wait: Sequence[Ticket],
+    ) -> Ticket:
+        waits = self._reading(source_device, wait)
+        return super().peer_copy(source_device, source, source_offset, target, target_offset, nbytes, waits)
+
+    def peer_copy_rows(
+        self,
+        source_device: Device,
+        source: DeviceBuffer,
+        source_offset: int,
+        target: DeviceBuffer,
+        target_offset: int,
+        rows: Rows,
+        wait: Sequence[Ticket],
+    ) -> Ticket:
+        waits = self._reading(source_device, wait)
+        return super().peer_copy_rows(
+            source_device, source, source_offset, target, target_offset, rows, waits
+        )
+
+    def _reading(self, source: Device, wait: Sequence[Ticket]) -> Sequence[Ticket]:
+        """``wait``, and a failure of this member, which is not lost, if the other one is."""
+        if isinstance(source, LosingDevice) and source.is_lost():
+            return [*wait, completed(DeviceFailed(self.facts.name, f"can't read {source.facts.name}"))]
+        return wait

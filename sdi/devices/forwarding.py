@@ -141,6 +141,9 @@ class ForwardingDevice:
     def flush(self) -> None:
         self._device.flush()
 
+    def is_lost(self) -> bool:
+        return self._device.is_lost()
+
     def memory_in_use(self) -> int:
         return self._device.memory_in_use()
 

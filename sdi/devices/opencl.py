@@ -452,6 +452,9 @@ class OpenCLDevice:
     def flush(self) -> None:
         self._queue.flush()
 
+    def is_lost(self) -> bool:
+        return not self._device.available
+
     def memory_in_use(self) -> int:
         return self._used_nbytes
 

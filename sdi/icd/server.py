@@ -62,6 +62,7 @@ def main(arguments: list[str]) -> int:
                 delayed=settings.delay_member,
                 faulty=settings.fail_member,
                 slowed=settings.slow_member,
+                lost=settings.lose_member,
             )
         )
         recorder = None

@@ -15,7 +15,7 @@ from sdi.clc.compile import compile_object, compile_text
 from sdi.clc.link import link_options, merge
 from sdi.clc.objects import pack_objects, unpack_objects
 from sdi.devices.base import Device, DeviceProgram, KernelFacts
-from sdi.errors import BuildError, Status
+from sdi.errors import BuildError, DeviceLost, Status, require
 from sdi.runtime.access import access_of
 from sdi.runtime.explain import note_kernel
 from sdi.runtime.language import image_language
@@ -40,14 +40,22 @@ class ProgramCache:
     """
 
     def __init__(self) -> None:
-        self._found: OrderedDict[tuple[str, tuple[str, ...]], tuple[DeviceProgram, ...]] = OrderedDict()
+        self._found: OrderedDict[tuple[str, tuple[str, ...]], tuple[DeviceProgram | None, ...]] = (
+            OrderedDict()
+        )
 
-    def programs(self, compiled: CompiledProgram, devices: Sequence[Device]) -> tuple[DeviceProgram, ...]:
-        """The programs for all ``devices``, which are always the same.  Raises BuildError."""
+    def programs(
+        self, compiled: CompiledProgram, devices: Sequence[Device]
+    ) -> tuple[DeviceProgram | None, ...]:
+        """The programs for all ``devices``, which are always the same.  Raises BuildError.
+
+        A member that is lost has None.
+        """
         key = (compiled.text, compiled.member_options)
         found = self._found.get(key)
         if found is None:
-            found = tuple(device.build(*key) for device in devices)
+            found = tuple(_built(device, *key) for device in devices)
+            require(any(found), Status.OUT_OF_RESOURCES, "all members of the image are lost")
             if not compiled.tree.has_global_variables:  # those are each program's own
                 self._found[key] = found
         if key in self._found:
@@ -124,7 +132,9 @@ def _for_members(compiled: CompiledProgram, target: Target) -> Build:
     devices = target.devices
     programs = target.cache.programs(compiled, devices)
     facts = tuple(
-        _weakest([d.kernel_facts(p, model.name) for d, p in zip(devices, programs, strict=True)])
+        _weakest(
+            [f for d, p in zip(devices, programs, strict=True) if p and (f := _facts_of(d, p, model.name))]
+        )
         for model in compiled.kernels
     )
     variables = compiled.tree.has_global_variables
@@ -136,8 +146,22 @@ def _for_members(compiled: CompiledProgram, target: Target) -> Build:
     if target.verified and "printf" in compiled.text:
         options = " ".join([f"-cl-std={compiled.object.standard}", *compiled.object.flags])
         quiet = compile_source(compiled.object.text, options + _SILENCE, None, target.language)
-        silent = devices[0].build(quiet.text, quiet.member_options)
+        silent = _built(devices[0], quiet.text, quiet.member_options)
     return Build(kernels, facts, programs, compiled.log, silent, pack_objects([compiled.object]))
+
+
+def _built(device: Device, text: str, options: Sequence[str]) -> DeviceProgram | None:
+    try:
+        return device.build(text, options)
+    except DeviceLost:
+        return None
+
+
+def _facts_of(device: Device, program: DeviceProgram, kernel: str) -> KernelFacts | None:
+    try:
+        return device.kernel_facts(program, kernel)
+    except DeviceLost:
+        return None
 
 
 def _weakest(facts: Sequence[KernelFacts]) -> KernelFacts:

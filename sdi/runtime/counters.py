@@ -31,8 +31,8 @@ class KernelCounters:
     members_used: dict[int, int] = field(default_factory=dict)
     launch_groups: dict[int, dict[int, int]] = field(default_factory=dict)
 
-    def count(self, groups: tuple[int, ...], first_member: int, why_whole: str) -> None:
-        """One launch ran ``groups[k]`` work-groups on member ``first_member + k``."""
+    def count(self, groups: tuple[int, ...], members: tuple[int, ...], why_whole: str) -> None:
+        """One launch ran ``groups[k]`` work-groups on member ``members[k]``."""
         used, total = len(groups), sum(groups)
         if used > 1:
             self.launches_split += 1
@@ -42,7 +42,7 @@ class KernelCounters:
         self.members_used[used] = self.members_used.get(used, 0) + 1
         by_members = self.launch_groups.setdefault(total, {})
         by_members[used] = by_members.get(used, 0) + 1
-        for member, number in enumerate(groups, first_member):
+        for member, number in zip(members, groups, strict=False):
             self.groups_per_member[member] += number
 
 
@@ -69,13 +69,13 @@ class Counters:
         counters.plans_merging += binding.arrangement.plan.merged_nbytes > 0
         counters.plan_ns += took_ns
 
-    def ran(self, kernel: Kernel, binding: Binding, first_member: int) -> None:
+    def ran(self, kernel: Kernel, binding: Binding, members: tuple[int, ...]) -> None:
         """A launch of ``kernel`` was issued."""
         name = kernel.model.name
         arrangement = binding.arrangement
-        self.kernel(name).count(arrangement.groups, first_member, arrangement.why_whole)
+        self.kernel(name).count(arrangement.groups, members, arrangement.why_whole)
         if kernel.note is not None:
-            self._last[name] = LastLaunch(kernel, binding, first_member)
+            self._last[name] = LastLaunch(kernel, binding, members)
 
     def explained(self) -> dict[str, Explained]:
         """The last launch of each kernel that was built to be explained."""

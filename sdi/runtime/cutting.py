@@ -35,12 +35,13 @@ class Cutter:
         links: Links,
         balance: BalanceMode = "off",
         seed: int = 0,
+        members: Sequence[int] = (),
     ) -> None:
-        """``seed``: of cuts at random."""
+        """``seed``: of cuts at random.  ``members``: their numbers, if they are not 0, 1, 2 ..."""
         self._split = split
         self._balance, self._seed = balance, seed
         self._speeds = Speeds()
-        self._members = len(kinds)
+        self._members = tuple(members or range(len(kinds)))
         self._links = links
         self._is_shared = "cpu" in kinds
         self._piece_ns = max(PIECE_NS[kind] for kind in kinds)
@@ -54,7 +55,7 @@ class Cutter:
         is_due = usage.shape is None or usage.is_due()
         if not is_due and usage.pieces == 1:
             return self._whole(num_groups, plan), usage.why_fewer
-        most = min(self._members, num_groups[0] * num_groups[1] * num_groups[2])
+        most = min(len(self._members), num_groups[0] * num_groups[1] * num_groups[2])
         if not is_due:
             alike = self._boxes(usage, num_groups, usage.pieces, usage.shape)
             found = self.best(alike or self._boxes(usage, num_groups, min(usage.pieces, most)), plan)
@@ -83,7 +84,7 @@ class Cutter:
     def _balance_of(self, usage: Usage, shape: Int3) -> Balance | None:
         """The shares of a shape: of slabs only.  More dimensions are cut into equal parts."""
         sliced = [dim for dim in range(3) if shape[dim] > 1]
-        if self._balance == "off" or len(sliced) != 1 or self._members == 1:
+        if self._balance == "off" or len(sliced) != 1 or len(self._members) == 1:
             return None
         found = usage.balances.get(shape)
         if found is None:
@@ -140,7 +141,7 @@ class Cutter:
         """Order of cuts: those that may run; time to move, in µs; bytes needed; bytes that several write;
         contiguous pieces.
         """
-        return order(plan, self._links)
+        return order(plan, self._links, self._members)
 
     def _whole(self, num_groups: Int3, plan: MakePlan) -> LaunchPlan:
         return plan((GroupBox((0, 0, 0), num_groups),), False)
@@ -175,7 +176,8 @@ class Cutter:
         pieces = len(plan.boxes)
         group_ns = usage.rates.group_ns(pieces)
         assert group_ns is not None, "something was measured"
-        moving = min(move_ns(plan, self._links, m) for m in range(self._members if pieces == 1 else 1))
+        alone = [(member,) for member in self._members] if pieces == 1 else [self._members]
+        moving = min(move_ns(plan, self._links, where) for where in alone)
         steady = usage.steady_ns.get(pieces, merge_ns(plan, self._links))
         if pieces == usage.pieces:
             steady = moving
@@ -186,27 +188,33 @@ class Cutter:
         return Way(pieces, run, pieces * self._piece_ns + usage.plan_ns(pieces), moving, steady)
 
 
-def order(plan: LaunchPlan, links: Links) -> tuple[int, ...]:
+def order(plan: LaunchPlan, links: Links, members: Sequence[int] = ()) -> tuple[int, ...]:
     """See ``Cutter.order``."""
     needed = pieces = 0
     for buffer in plan.buffers:
         for piece in buffer.pieces:
             needed += piece.needs.nbytes
             pieces += len(piece.needs.ranges) + len(piece.owns.ranges)
-    return (bool(plan.why_whole), int(move_ns(plan, links) / 1e3), needed, plan.merged_nbytes, pieces)
+    return (
+        bool(plan.why_whole),
+        int(move_ns(plan, links, members) / 1e3),
+        needed,
+        plan.merged_nbytes,
+        pieces,
+    )
 
 
-def move_ns(plan: LaunchPlan, links: Links, first: int = 0) -> float:
+def move_ns(plan: LaunchPlan, links: Links, members: Sequence[int] = ()) -> float:
     """Predicted time to make current what the pieces need, where it is stale, and to merge what they share.
 
-    Box k runs on member ``first + k``.  Each memory sends, and receives, one copy after the other; different
-    memories do at once.
+    Box k runs on member ``members[k]``, or k without that.  Each memory sends, and receives, one copy after
+    the other; different memories do at once.
     """
     sent: dict[int, float] = {}
     received: dict[int, float] = {}
     for used in plan.buffers:
         for k, piece in enumerate(used.pieces):
-            memory = member_memory(first + k)
+            memory = member_memory(members[k] if members else k)
             sources: dict[int, tuple[int, int, int]] = {}
             for part, holders in used.buffer.directory.stale(memory, piece.needs):
                 source, nbytes = links.nearest(memory, holders), part.stop - part.start

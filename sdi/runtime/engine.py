@@ -56,6 +56,8 @@ class Engine:
         self._transfers: dict[int, Ticket] = {}
         self._deferred: deque[tuple[int, Callable[[], None]]] = deque()
         self._held: Node | None = None
+        self._failure: DeviceFailed | None = None
+        self._forsaken_ns = 0
         self._behind: deque[Node] = deque()
 
     def enqueue(
@@ -90,18 +92,18 @@ class Engine:
     def run(self, actions: Iterable[Action]) -> None:
         """Carry out ``actions`` and all that follow from them.
 
-        While a command is held back for memory, commands that become ready queue up behind it; everything
-        else goes on.
+        While a command is held back for memory, or a failure is looked into, commands that become ready queue
+        up behind it; everything else goes on.
         """
         todo = deque(actions)
-        while todo or (self._behind and self._held is None):
+        while todo or (self._behind and self._held is None and self._failure is None):
             if not todo:
                 todo.extend(self._issue(self._behind.popleft()))
                 continue
             action = todo.popleft()
             match action:
                 case Issue():
-                    if self._held is not None or self._behind:
+                    if self._held is not None or self._behind or self._failure is not None:
                         self._behind.append(action.node)
                     else:
                         todo.extend(self._issue(action.node))
@@ -139,6 +141,13 @@ class Engine:
             is_short = error.status == Status.MEM_OBJECT_ALLOCATION_FAILURE
             _log.log(logging.WARNING if is_short else logging.INFO, "command %d: %s", node.id, error)
             return self.core.issued(_failed(node, error), error)
+        except DeviceFailed as error:
+            _log.warning("command %d failed: %s", node.id, error)
+            assert node.command is not None
+            error.__traceback__ = None  # tickets keep the error, and its frames would keep all of us
+            self._device.spoil(node.command, error)
+            self._look_into(error, node)
+            return self.core.issued(_failed(node, error), error)
         except Exception as error:
             _log.exception("command %d: our bug", node.id)
             return self.core.issued(_failed(node, error), error)
@@ -156,6 +165,7 @@ class Engine:
             failure = next((ticket.error for ticket in tickets if ticket.error is not None), None)
             if failure is not None:
                 _failed(node, failure)
+                self._look_into(failure, node)
             return actions + self.core.work_done(node, failure, *_times(tickets))
         join(tickets, lambda error: self._post(lambda: self._work_done(node, error, tickets)))
         return actions
@@ -164,7 +174,32 @@ class Engine:
         if error is not None:
             _log.warning("command %d failed: %s", node.id, error)
             _failed(node, error)
+            self._look_into(error, node)
         self.run(self.core.work_done(node, error, *_times(tickets)))
+
+    def _look_into(self, error: BaseException, node: Node) -> None:
+        """Find out what ``error``, with which ``node`` failed, leaves: once nothing of what was issued pends.
+
+        So no copy is under way that will fail, and what is issued later is planned from what there is.  Not
+        for what was issued before that was done last.
+        """
+        if not isinstance(error, DeviceFailed) or node.submitted_ns < self._forsaken_ns:
+            return
+        if self._failure is not None:
+            return
+        self._failure = error
+        join(self._device.pending(), lambda _error: self._post(self._forsake))
+
+    def _forsake(self) -> None:
+        assert self._failure is not None
+        pending = self._device.pending()
+        if pending:  # a command that was held back went on meanwhile
+            join(pending, lambda _error: self._post(self._forsake))
+            return
+        failure, self._failure = self._failure, None
+        self._forsaken_ns = time.monotonic_ns()
+        self._device.forsake(failure)
+        self.run(())
 
     def _publish(self, node: Node) -> None:
         ticket = self._transfers.pop(node.id, None)

@@ -185,9 +185,9 @@ def note_launch(
     plan: LaunchPlan,
     access: BoundAccess,
     why_whole: str,
-    first_member: int = 0,
+    members: Sequence[int] = (),
 ) -> LaunchNote:
-    """One launch as ``plan`` runs it, from member ``first_member`` on."""
+    """One launch as ``plan`` runs it, box k on member ``members[k]``, or k without that."""
     return LaunchNote(
         ndrange.global_size,
         ndrange.local_size,
@@ -196,7 +196,9 @@ def note_launch(
         why_whole,
         _precisions(model, access, plan.boxes),
         tuple(
-            MemberNote(first_member + k, box.start, box.stop, _buffer_notes(model, values, plan, k))
+            MemberNote(
+                members[k] if members else k, box.start, box.stop, _buffer_notes(model, values, plan, k)
+            )
             for k, box in enumerate(plan.boxes)
         ),
     )

@@ -37,8 +37,10 @@ class Issuer:
         self._memory = memory
         self._devices = memory.devices
 
-    def issue(self, build: Build, kernel: Kernel, binding: Binding, number: int, first: int) -> list[Ticket]:
-        """Issue wave ``number`` from member ``first`` on.  Raises ClError.
+    def issue(
+        self, build: Build, kernel: Kernel, binding: Binding, number: int, where: tuple[int, ...]
+    ) -> list[Ticket]:
+        """Issue wave ``number`` of a launch whose box k is member ``where[k]``'s.  Raises ClError.
 
         Tickets of the pieces, in the order of the wave's members, then those of merges.
         """
@@ -48,11 +50,11 @@ class Issuer:
         states: States | None = None
         step: Step | None = None
         if wave.is_repeatable and memory.coherence == "lazy" and arrangement.launches > 1:
-            states = (first, tuple([used.buffer.directory.state() for used in plan.buffers]))
+            states = (where, tuple([used.buffer.directory.state() for used in plan.buffers]))
             step = wave.steps.get(states)
-        members = [first + k for k in wave.members]
+        members = [where[k] for k in wave.members]
         merges = self._begin_merges(wave, members) if step is None else {}
-        transfers = self._plan(wave, first, merges) if step is None else step.transfers
+        transfers = self._plan(wave, members, merges) if step is None else step.transfers
         for transfer in transfers:
             memory.perform(transfer, step is not None)
         for merge in merges.values():
@@ -128,7 +130,7 @@ class Issuer:
                     found[used.buffer.id, merged] = merge
         return found
 
-    def _plan(self, wave: Wave, first: int, merges: Merges) -> list[Transfer]:
+    def _plan(self, wave: Wave, members: list[int], merges: Merges) -> list[Transfer]:
         """What moves before the launch; the directories count it as done."""
         memory, plan = self._memory, wave.plan
         found: list[Transfer] = []
@@ -143,8 +145,8 @@ class Issuer:
             for merged in used.merged:
                 if (used.buffer.id, merged) not in merges:
                     fetch(used, HOST, (merged.over,))
-        for k, number in enumerate(wave.members):
-            here = member_memory(first + number)
+        for k, member in enumerate(members):
+            here = member_memory(member)
             for used in plan.buffers:
                 is_mapped = used.buffer.id in wave.mapped
                 if not is_mapped:
@@ -199,7 +201,9 @@ class Issuer:
                     arguments.append(value)
         ndrange = binding.arrangement.ndrange
         arguments.append(pack_hidden(kernel.model, ndrange, wave.plan.boxes[k], shifts))
-        handle = self._devices[member].bind(build.programs[member], kernel.model.name, arguments)
+        program = build.programs[member]
+        assert program is not None, "nothing is issued on members that are lost"
+        handle = self._devices[member].bind(program, kernel.model.name, arguments)
         placed = [used.buffer for used in wave.plan.buffers if used.buffer.id not in wave.mapped]
         uses = wave.uses.get(member)
         if uses is None:

@@ -21,11 +21,11 @@ class Explained:
 
 @dataclass(frozen=True, slots=True)
 class LastLaunch:
-    """A launch that ran from member ``first`` on.  Keeping it costs nothing; explaining it, milliseconds."""
+    """A launch, box k on member ``members[k]``.  Keeping it costs nothing; explaining it, milliseconds."""
 
     kernel: Kernel
     binding: Binding
-    first: int
+    members: tuple[int, ...]
 
     def explained(self) -> Explained | None:
         """The notes; None for a kernel that was built without any."""
@@ -48,6 +48,6 @@ class LastLaunch:
             binding.arrangement.plan,
             access,
             binding.arrangement.why_whole,
-            self.first,
+            self.members,
         )
         return Explained(note, launch, (*kernel_lines(note, launch), *member_lines(launch)))

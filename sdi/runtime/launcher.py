@@ -6,6 +6,7 @@ only one piece may write stay there, the others are brought together with twins 
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterable, Sequence
 from functools import partial
@@ -14,8 +15,8 @@ from sdi.devices.image import Sampler
 from sdi.devices.join import join
 from sdi.devices.pace import PACE
 from sdi.devices.ticket import Ticket
-from sdi.errors import ClError, Status, require
-from sdi.intervals import RangeSet
+from sdi.errors import ClError, DeviceFailed, Status, require
+from sdi.intervals import ByteRange, RangeSet
 from sdi.ndrange import GroupBox, Int3, NDRange
 from sdi.partition.balance import BalanceMode, Trial, edges_of
 from sdi.partition.usage import Usage
@@ -37,6 +38,7 @@ from sdi.vmem.directory import member_memory
 from sdi.vmem.memory import VirtualBuffer, VirtualMemory
 from sdi.vmem.placement import GRANULE_NBYTES
 
+_log = logging.getLogger("sdi.launcher")
 _STATES_MAX = 16
 """States of its buffers for which the best member is remembered."""
 LOCAL_ITEMS_MAX = 64
@@ -58,14 +60,39 @@ class Launcher:
         """``balance``: how shares adapt, and the seed if they do so at random."""
         self._memory = memory
         self._recorder = recorder
-        self._devices = memory.devices
         self.split = split
         self._counters = counters
         self._verifier = verifier
         self._issuer = Issuer(memory)
-        kinds = [device.facts.kind for device in memory.devices]
-        self._cutter = Cutter(split, kinds, memory.links, *balance)
         self._builds: dict[int, Build] = {}
+        self._bereft: dict[int, DeviceFailed] = {}
+        self._balance = balance
+        self._meet()
+
+    def _meet(self) -> None:
+        """Launches run on the members that there are now."""
+        memory = self._memory
+        self._everyone = tuple(memory.members)
+        self._alone = [(member,) for member in memory.members]
+        kinds = [memory.devices[member].facts.kind for member in memory.members]
+        self._cutter = Cutter(self.split, kinds, memory.links, *self._balance, self._everyone)
+
+    def lose(self, member: int, why: DeviceFailed) -> None:
+        """The member is lost: what is launched from now on runs on the others."""
+        for number, build in self._builds.items():
+            for kernel in build.kernels:
+                kernel.forget_all()
+                if kernel.has_variables and member == self._everyone[0]:
+                    self._bereft[number] = why
+        if self._verifier is not None and member == self._verifier.member:
+            self._verifier = None
+            _log.error("nothing is verified any more: %s ran the launches that were compared", why.device)
+        if self._memory.members:
+            self._meet()
+
+    def _capacities(self) -> list[int]:
+        """Bytes that each member can hold."""
+        return [self._memory.placement.heaps[member].capacity for member in self._everyone]
 
     def add(self, build_id: int, build: Build) -> None:
         """Make a finished build known."""
@@ -74,6 +101,22 @@ class Launcher:
     def remove(self, build_id: int) -> None:
         """The application has no use for the build any more."""
         self._builds.pop(build_id, None)
+        self._bereft.pop(build_id, None)
+
+    def spoil(self, launch: Launch, why: DeviceFailed) -> None:
+        """``launch`` could not be issued: whoever reads what it may write fails too."""
+        build = self._builds.get(launch.build)
+        if build is None:
+            return
+        model = build.kernels[launch.kernel_index].model
+        for argument, value in zip(model.arguments, decode_arguments(model, launch), strict=True):
+            if not argument.writes:
+                continue
+            if isinstance(value, Image):
+                self._memory.spoil(self._memory.buffer(value.buffer), value.view.over, why)
+            elif isinstance(value, Pointer) and value.buffer:
+                buffer = self._memory.buffer(value.buffer)
+                self._memory.spoil(buffer, ByteRange(value.offset, buffer.nbytes), why)
 
     def issue(self, launch: Launch) -> Steps[list[Ticket]]:
         """Issue all pieces; the launch is done when the returned tickets are."""
@@ -81,6 +124,8 @@ class Launcher:
         if build is None or not launch.kernel_index < len(build.kernels):
             what = f"build {launch.build}, kernel {launch.kernel_index}"
             raise ClError(Status.INVALID_PROGRAM_EXECUTABLE, what)
+        if self._bereft or not self._memory.members:
+            self._require_members(launch.build)
         recorder, begin_ns, held_ns = self._recorder, 0, 0
         if recorder is not None:
             begin_ns = time.monotonic_ns()
@@ -100,9 +145,9 @@ class Launcher:
         arrangement.launches += 1
         arrangement.usage.ran(len(arrangement.plan.boxes))
         is_split = len(arrangement.plan.boxes) > 1
-        first = 0
-        if not (is_split or len(self._devices) == 1 or kernel.has_variables):
-            first = self._best_member(arrangement)
+        where = self._everyone
+        if not (is_split or len(where) == 1 or kernel.has_variables):
+            where = self._alone[self._best_member(arrangement)]
         bound_ns = time.monotonic_ns() if recorder is not None else 0
         placement = self._memory.placement
         usage, wants_times = arrangement.usage, PACE.wants_times
@@ -113,15 +158,17 @@ class Launcher:
         PACE.wants_times = wants_times or is_measured
         tickets: list[Ticket] = []
         for number, wave in enumerate(arrangement.waves):
-            if wave.placed != (first, placement.generation):
-                wanted, images = wave.places(first), wave.images(first)
+            if wave.placed != (where, placement.generation):
+                wanted, images = wave.places(where), wave.images(where)
                 is_one = len(arrangement.waves) == 1
                 while waits := placement.reserve(wanted, images, keeps_old=is_one):
                     before_ns = time.monotonic_ns()
                     yield waits
                     held_ns += time.monotonic_ns() - before_ns
                     PACE.wants_times = wants_times or is_measured
-                wave.placed = (first, placement.generation)
+                    if not set(where) <= set(self._memory.members):
+                        raise DeviceFailed(kernel.model.name, "a member was lost while the launch waited")
+                wave.placed = (where, placement.generation)
                 wave.extents = (
                     *(self._memory.extent(buffer, member) for buffer, member, _ in wanted),
                     *(self._memory.image(buffer, member, view) for buffer, member, view in images),
@@ -129,24 +176,33 @@ class Launcher:
             else:
                 placement.touch(wave.extents)
             if self._verifier is not None and is_split and len(arrangement.waves) == 1:
-                run = partial(self._issuer.issue, build, kernel, binding, number, first)
+                run = partial(self._issuer.issue, build, kernel, binding, number, where)
                 issued = self._verifier.launch(build, kernel, binding, run)
             else:
-                issued = self._issuer.issue(build, kernel, binding, number, first)
+                issued = self._issuer.issue(build, kernel, binding, number, where)
                 if is_measured:
                     self._measure(kernel, arrangement, wave, issued, is_timed, trial)
             if recorder is not None:
                 for k, box, ticket in zip(wave.members, wave.plan.boxes, issued, strict=False):
-                    recorder.piece(number, first + k, box.total_groups, ticket)
+                    recorder.piece(number, where[k], box.total_groups, ticket)
             tickets = tickets + issued if tickets else issued
         PACE.wants_times = wants_times
         self._memory.accounting.events.waves += len(arrangement.waves) - 1
-        self._counters.ran(kernel, binding, first)
+        self._counters.ran(kernel, binding, where)
         if recorder is not None:
             known = known or ("plan" if arrangement.launches > 1 else "")
             number = shape_number(recorder, kernel.model.name, arrangement)
             recorder.launched(kernel.model.name, number, known, begin_ns, bound_ns, held_ns)
         return tickets
+
+    def _require_members(self, build: int) -> None:
+        """Raise DeviceFailed where members were lost without which a build's kernels can't run."""
+        if not self._memory.members:
+            raise DeviceFailed("the image", "all of its members are lost")
+        if build in self._bereft:
+            raise DeviceFailed(
+                "the program", f"its variables in global memory are lost: {self._bereft[build]}"
+            )
 
     def _bind(self, kernel: Kernel, launch: Launch) -> Binding:
         """Decode the arguments, and arrange the launch if no other with the same ranges was."""
@@ -161,10 +217,10 @@ class Launcher:
         usage_key = (ndrange.work_dim, ndrange.total_groups.bit_length(), tuple(sorted(buffers)))
         usage = kernel.usage(usage_key, self._cutter.usage)
         # One member needs no ranges: everything is on it anyway, if it fits.
-        capacity = min([heap.capacity for heap in self._memory.placement.heaps])
+        capacity = min(self._capacities())
         needed = sum(buffer.nbytes + GRANULE_NBYTES for buffer in buffers.values()) + image_nbytes
         is_trivial = needed <= capacity and (
-            len(self._devices) == 1
+            len(self._everyone) == 1
             or (
                 usage.pieces == 1
                 and not usage.is_due()
@@ -190,7 +246,7 @@ class Launcher:
             arrangement = self._arrange(kernel, maps, ndrange, usage, values, buffers, image_nbytes)
             if not is_choice:
                 usage.planned(len(arrangement.plan.boxes), time.perf_counter_ns() - start_ns)
-            arrangement.is_gathered = is_trivial and len(self._devices) > 1
+            arrangement.is_gathered = is_trivial and len(self._everyone) > 1
             kernel.keep_arrangement(key, arrangement)
         return Binding(arrangement, values)
 
@@ -206,7 +262,7 @@ class Launcher:
     ) -> Arrangement:
         """Cut the NDRange, find what each piece needs.  ``image_nbytes``: see ``_image_nbytes``."""
         model = kernel.model
-        capacities = [heap.capacity - image_nbytes for heap in self._memory.placement.heaps]
+        capacities = [nbytes - image_nbytes for nbytes in self._capacities()]
         access = maps.bind(
             ndrange,
             tuple(value if isinstance(value, bytes) else None for value in values),
@@ -275,17 +331,17 @@ class Launcher:
         found = list(buffers)
         return any(
             all(not b.directory.stale_nbytes(member_memory(m), RangeSet((b.whole,))) for b in found)
-            for m in range(len(self._devices))
+            for m in self._everyone
         )
 
     def _never_split(self, kernel: Kernel, ndrange: NDRange) -> str:
         """Why a launch can't be split; empty when it can."""
         if kernel.model.why_whole:
             return kernel.model.why_whole
-        if len(self._devices) == 1:
+        if len(self._everyone) == 1:
             return "the image has one member"
         if kernel.has_variables:
-            return "its program's variables in global memory are on member 0"
+            return f"its program's variables in global memory are on member {self._everyone[0]}"
         if self.split == "never":
             return "SDI_SPLIT=never"
         if ndrange.total_groups == 1:
@@ -293,7 +349,7 @@ class Launcher:
         return ""
 
     def _best_member(self, arrangement: Arrangement) -> int:
-        """The member that lacks the fewest bytes; the lowest number among equals."""
+        """The member that lacks the fewest bytes, the first among equals: its place among those there are."""
         plan, known = arrangement.plan, arrangement.best
         states = tuple([used.buffer.directory.state() for used in plan.buffers])
         best = known.get(states)
@@ -302,7 +358,7 @@ class Launcher:
                 sum(
                     b.buffer.directory.stale_nbytes(member_memory(m), b.pieces[0].needs) for b in plan.buffers
                 )
-                for m in range(len(self._devices))
+                for m in self._everyone
             ]
             best = missing.index(min(missing))
             if len(known) >= _STATES_MAX:

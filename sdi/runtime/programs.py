@@ -28,11 +28,11 @@ BINDINGS_MAX = 64
 class Arrangement:
     """How launches are run that differ at most in scalars which no access range depends on.
 
-    Box k of ``plan`` runs on member ``first + k``, where ``first`` is chosen at launch for one box, else 0.
+    Box k of ``plan`` runs on the k-th member there is; one box alone on one that is chosen at launch.
     ``waves``: the same launch in parts that fit into memory; mostly one.  ``usage``: of launches like these,
-    whose cut had this ``version`` when they were arranged.  ``launches``: how often it ran.  ``best``: the
-    member that runs it whole, by the states of its buffers.  ``is_gathered``: it runs whole, on a member that
-    has all that its buffers hold, so that no ranges were asked for.
+    whose cut had this ``version`` when they were arranged.  ``launches``: how often it ran.  ``best``: which
+    of the members runs it whole, by the states of its buffers.  ``is_gathered``: it runs whole, on a member
+    that has all that its buffers hold, so that no ranges were asked for.
     ``profiled``: its number in the profile, once it is there.  ``trial``: what its shares are measured by,
     None where they stay as they are.
     """
@@ -135,6 +135,14 @@ class Kernel:
         """Drop an arrangement that is to be chosen anew, with its bindings."""
         self._drop(lambda other: other is arrangement)
 
+    def forget_all(self) -> None:
+        """Everything is to be chosen anew."""
+        self._bindings.clear()
+        self._arrangements.clear()
+        self._usages.clear()
+        self._balances.clear()
+        self._last_usage = None
+
     def forget_buffer(self, buffer: int) -> None:
         """Drop the arrangements, bindings and usages that refer to ``buffer``."""
         self._drop(lambda arrangement: any(used.buffer.id == buffer for used in arrangement.plan.buffers))
@@ -164,7 +172,8 @@ class Kernel:
 
 @dataclass(frozen=True, slots=True)
 class Build:
-    """A program built for all members: ``programs[m]`` is member m's, ``facts[k]`` kernel k's limits.
+    """A program built for all members: ``programs[m]`` is member m's, None for one that was lost before;
+    ``facts[k]``: kernel k's limits.
 
     ``silent``: member 0's program without its output, to run launches a second time.
     ``object``: what the program can be made from again, packed.
@@ -172,7 +181,7 @@ class Build:
 
     kernels: tuple[Kernel, ...]
     facts: tuple[KernelFacts, ...]
-    programs: tuple[DeviceProgram, ...]
+    programs: tuple[DeviceProgram | None, ...]
     log: str
-    silent: DeviceProgram
+    silent: DeviceProgram | None
     object: bytes

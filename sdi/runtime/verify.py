@@ -87,6 +87,7 @@ class Verifier:
         goes_on: bool,
     ) -> None:
         self._memory = memory
+        self.member = _MEMBER
         self._device = memory.devices[_MEMBER]
         self._counters = counters
         self._post = post
@@ -266,7 +267,9 @@ class Verifier:
                     arguments.append(value)
         model = check.kernel.model
         arguments.append(pack_hidden(model, check.binding.arrangement.ndrange, box, shifts))
-        return self._device.bind(check.build.silent, model.name, arguments)
+        silent = check.build.silent
+        assert silent is not None, "this member is not lost"
+        return self._device.bind(silent, model.name, arguments)
 
     # -- the verdict ----------------------------------------------------------------------------------
 

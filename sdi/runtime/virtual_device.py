@@ -5,7 +5,8 @@ Source: papers/1 section 3.1 and table 1.  Owned by: sdi-scheduler.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import logging
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
@@ -13,7 +14,7 @@ import numpy as np
 
 from sdi.devices.join import join
 from sdi.devices.ticket import Ticket
-from sdi.errors import Status, require
+from sdi.errors import DeviceFailed, DeviceLost, Status, require
 from sdi.intervals import ByteRange
 from sdi.runtime.commands import Command, CopyBuffer, Fill, Launch, Map, Marker, Read, Rectangle, Unmap, Write
 from sdi.runtime.launcher import Launcher
@@ -23,6 +24,7 @@ from sdi.vmem.directory import HOST, member_memory
 from sdi.vmem.memory import VirtualMemory
 from sdi.vmem.placement import GRANULE_NBYTES, Wanted
 
+_log = logging.getLogger("sdi.members")
 _HOMES_MAX = 32
 """A copy of bytes that are scattered more than that goes through the arena."""
 _FILL_NBYTES = 1 << 20
@@ -70,6 +72,45 @@ class VirtualDevice:
                 return Work([])
             case _:
                 assert_never(command)
+
+    def pending(self) -> list[Ticket]:
+        """Everything issued that is not done yet."""
+        return self._memory.pending()
+
+    def spoil(self, command: Command, why: DeviceFailed) -> None:
+        """``command`` could not be issued: whoever reads what it was to write fails too."""
+        match command:
+            case Launch():
+                self._launcher.spoil(command, why)
+            case CopyBuffer():
+                self._memory.spoil(self._memory.buffer(command.target), command.target_rectangle.bounds, why)
+            case Fill():
+                self._memory.spoil(self._memory.buffer(command.buffer), command.rectangle.bounds, why)
+            case _:
+                pass  # it only reads, or the application's copy is all that it writes
+
+    def forsake(self, error: DeviceFailed) -> None:
+        """``error`` made a command fail; nothing that was issued is pending any more.
+
+        Copies that did not come about count no more.  Lost members are part of the image no more.
+        """
+        memory = self._memory
+        lost = [member for member in memory.members if memory.devices[member].is_lost()]
+        if not lost:
+            memory.forsake(None, error)
+            return
+        names = [memory.devices[member].facts.name for member in lost]
+        gone_nbytes = 0
+        for member, name in zip(lost, names, strict=True):
+            why = DeviceLost(name, f"it is lost, and what it alone had: {error}")
+            gone_nbytes += memory.forsake(member, why)
+            self._launcher.lose(member, why)
+        memory.accounting.events.members_lost += len(lost)
+        memory.accounting.events.lost_nbytes += gone_nbytes
+        left = ", ".join(map(str, memory.members))
+        data = f"{gone_nbytes} bytes were nowhere else" if gone_nbytes else "nothing was there alone"
+        onwards = f"the image goes on with {left}" if left else "no member is left"
+        _log.error("lost: %s (%s); %s; %s", ", ".join(names), error, data, onwards)
 
     def _buffer(self, buffer_id: int, over: ByteRange) -> VirtualBuffer:
         buffer = self._memory.buffer(buffer_id)
@@ -159,7 +200,7 @@ class VirtualDevice:
         buffer, memory = self._buffer(command.buffer, over), self._memory
         parts = [(HOST, over)]
         if rectangle.contiguous and memory.coherence == "lazy" and self._fills_on_members(over.nbytes):
-            parts = _fill_places(buffer, over, len(pattern), len(memory.devices))
+            parts = _fill_places(buffer, over, len(pattern), memory.members)
         tickets: list[Ticket] = []
         for where, part in parts:
             member = where - 1
@@ -176,7 +217,7 @@ class VirtualDevice:
 
     def _fills_on_members(self, nbytes: int) -> bool:
         """Whether a fill of so much is quicker there; CPU members' memory is the host's."""
-        kinds = [device.facts.kind for device in self._memory.devices]
+        kinds = [self._memory.devices[member].facts.kind for member in self._memory.members]
         is_quick = "cpu" not in kinds and nbytes >= _FILL_NBYTES
         return len(kinds) == 1 or is_quick or self._launcher.split == "always"
 
@@ -242,7 +283,7 @@ def _homes(buffer: VirtualBuffer, over: ByteRange) -> list[tuple[int, ByteRange]
 
 
 def _fill_places(
-    buffer: VirtualBuffer, over: ByteRange, unit_nbytes: int, members: int
+    buffer: VirtualBuffer, over: ByteRange, unit_nbytes: int, members: Sequence[int]
 ) -> list[tuple[int, ByteRange]]:
     """The memories in which ``over`` is filled, each with its part, all multiples of ``unit_nbytes``.
 
@@ -253,8 +294,8 @@ def _fill_places(
         if where != HOST:
             found.append((where, part))
             continue
-        share = -(-part.nbytes // (members * GRANULE_NBYTES)) * GRANULE_NBYTES
-        for member, start in enumerate(range(part.start, part.stop, share)):
+        share = -(-part.nbytes // (len(members) * GRANULE_NBYTES)) * GRANULE_NBYTES
+        for member, start in zip(members, range(part.start, part.stop, share), strict=False):
             found.append((member_memory(member), ByteRange(start, min(start + share, part.stop))))
     if any((part.start - over.start) % unit_nbytes or part.nbytes % unit_nbytes for _, part in found):
         return [(HOST, over)]

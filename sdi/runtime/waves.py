@@ -57,20 +57,21 @@ class Step:
     after: tuple[State, ...]
 
 
-States = tuple[int, tuple[State | None, ...]]
-"""The first member, and the state of each buffer of the plan."""
+States = tuple[tuple[int, ...], tuple[State | None, ...]]
+"""The members of a launch, and the state of each buffer of the plan."""
 
 
 @dataclass(slots=True, eq=False)
 class Wave:
-    """A part of a launch that is in memory as a whole: box k of ``plan`` runs on member first + members[k].
+    """A part of a launch that is in memory as a whole: box k of ``plan`` runs on the launch's member number
+    ``members[k]``.
 
     ``wanted``: per box, what must have a place on its member, None for any place (nothing is touched).
     ``mapped``: buffers that the members use in the arena instead.  ``uses``: by member, per buffer of the
     plan, what its box reads and writes, once it was needed there.  ``steps``: what was planned before, by the
     states that were found.  ``is_repeatable``: it leaves residency in a state that depends on nothing but
-    the one that it found.  ``placed``: first member and generation of the placement when all that is wanted
-    had its place, in ``extents``.
+    the one that it found.  ``placed``: the members and the generation of the placement when all that is
+    wanted had its place, in ``extents``.
     """
 
     plan: LaunchPlan
@@ -80,27 +81,28 @@ class Wave:
     uses: dict[int, tuple[Use, ...]] = field(default_factory=dict)
     steps: dict[States, Step] = field(default_factory=dict)
     is_repeatable: bool = field(init=False)
-    placed: tuple[int, int] = (-1, -1)
+    placed: tuple[tuple[int, ...], int] = ((), -1)
     extents: tuple[Extent | ImageCopy, ...] = ()
 
     def __post_init__(self) -> None:
         merges = any(used.merged for used in self.plan.buffers)
         self.is_repeatable = not (self.mapped or merges or self.plan.images)
 
-    def places(self, first: int) -> list[Wanted]:
-        """``wanted`` with the members' numbers."""
+    def places(self, members: Sequence[int]) -> list[Wanted]:
+        """``wanted``, box k's on member ``members[k]``."""
         found: list[Wanted] = []
         for k, piece in zip(self.members, self.wanted, strict=True):
+            member = members[k]
             for buffer, over in piece:
                 if over is None:
-                    extent = buffer.extents[first + k]
+                    extent = buffer.extents[member]
                     over = extent.over if extent else ByteRange(0, min(GRANULE_NBYTES, buffer.nbytes))
-                found.append((buffer, first + k, over))
+                found.append((buffer, member, over))
         return found
 
-    def images(self, first: int) -> list[WantedImage]:
+    def images(self, members: Sequence[int]) -> list[WantedImage]:
         """The images of which every member of this wave needs a copy."""
-        return [(i.buffer, first + k, i.view) for i in self.plan.images for k in self.members]
+        return [(i.buffer, members[k], i.view) for i in self.plan.images for k in self.members]
 
 
 def make_waves(

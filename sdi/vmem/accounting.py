@@ -32,7 +32,8 @@ class Events:
     copied to the host first.  ``moves``: device buffers replaced by others of another extent.  ``waves``:
     launches' parts beyond the first, issued because not all fitted.  ``holds``: times that issuing stood
     still for memory.  ``mapped``: buffers used in the arena by members that can't hold them.
-    ``image_...``: linear bytes that went to opaque images and back.
+    ``image_...``: linear bytes that went to opaque images and back.  ``lost_nbytes``: what only members had
+    that were lost.
     """
 
     twins: int = 0
@@ -49,6 +50,8 @@ class Events:
     mapped: int = 0
     image_refreshed_nbytes: int = 0
     image_written_nbytes: int = 0
+    members_lost: int = 0
+    lost_nbytes: int = 0
 
 
 @dataclass(slots=True)

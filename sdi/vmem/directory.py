@@ -6,7 +6,7 @@ Pure: it plans copies and performs none.  Source: papers/1 section 3.6, with dat
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from sdi.intervals import ByteRange, RangeMap, RangeSet, coalesce
@@ -190,6 +190,34 @@ class Directory:
         """``memory`` no longer holds ``over`` (default: anything); it must not be a byte's only holder."""
         keep = ~(1 << memory)
         self._changing().update(over or ByteRange(0, self.nbytes), lambda mask: mask & keep)
+
+    def without(self, bad: Sequence[tuple[int, ByteRange]], lost: int | None) -> list[ByteRange]:
+        """Memories do not hold what they should: ``bad`` names them with the bytes, ``lost`` one with all.
+
+        Where others hold the bytes, these alone are holders from now on.  Where nobody does, the bytes are
+        gone: those of ``lost`` are the answer, and the caller writes to them; of others the holders stay.
+        """
+        wrong = RangeMap[int](self.nbytes, 0 if lost is None else 1 << lost)
+        for memory, over in bad:
+            bit = 1 << memory
+            wrong.update(over, lambda mask, bit=bit: mask | bit)  # type: ignore[misc]
+        gone: list[ByteRange] = []
+        changes: list[tuple[ByteRange, int]] = []
+        for part, mask in self._holders.items(ByteRange(0, self.nbytes)):
+            for over, doubtful in wrong.items(part):
+                good = mask & ~doubtful
+                if good & ~_UNDEFINED:
+                    new = good
+                elif lost is not None and mask & 1 << lost:
+                    gone.append(over)
+                    continue
+                else:
+                    new = mask
+                if new != mask:
+                    changes.append((over, new))
+        for over, new in changes:
+            self._changing().assign(over, new)
+        return coalesce(gone)
 
     def only_in(self, memory: int, over: ByteRange) -> list[ByteRange]:
         """The parts of ``over`` that no other memory holds."""

@@ -84,6 +84,15 @@ class Hazards:
         """All tickets not done yet."""
         return self.before_write(ByteRange(0, self.nbytes))
 
+    def failed(self) -> list[ByteRange]:
+        """The bytes whose last writer failed."""
+        stops = [*self._starts[1:], self.nbytes]
+        return [
+            ByteRange(start, stop)
+            for start, stop, cell in zip(self._starts, stops, self._cells, strict=True)
+            if cell.writer is not None and cell.writer.done and cell.writer.error is not None
+        ]
+
     def divide(self, *accesses: Sequence[ByteRange]) -> list[list[_Cell]]:
         """The cells that make up the ranges of each access."""
         if len(self._cells) > self._limit:

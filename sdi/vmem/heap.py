@@ -51,13 +51,14 @@ class MemberHeap:
         self.capacity = device.facts.memory_nbytes
         self.tight = False
         """Whether blocks must have the very size asked for, because memory is that short."""
+        self.is_lost = False
         self.refusal = ""
         """What the driver said when it last refused memory."""
 
     @property
     def available(self) -> int:
         """Bytes that can be had at once: free ones and those of the pool."""
-        return self.capacity - self._device.memory_in_use() + self._pool_nbytes
+        return 0 if self.is_lost else self.capacity - self._device.memory_in_use() + self._pool_nbytes
 
     @property
     def obtainable(self) -> int:
@@ -100,8 +101,19 @@ class MemberHeap:
                 self._used(self._device.memory_in_use())
                 return made
 
+    def lose(self) -> None:
+        """The member is lost, and its driver's objects with it: nothing can be had, nothing is given back."""
+        self.is_lost = True
+        self.capacity = 0
+        self._pool.clear()
+        self._pool_nbytes = 0
+        self._leaving.clear()
+        self._used(0)
+
     def give(self, block: Block, pending: Sequence[Ticket]) -> None:
         """``block`` is not wanted any more, but until ``pending`` is done it is in use."""
+        if self.is_lost:
+            return
         waits = [ticket for ticket in pending if not ticket.done]
         if waits:
             self._leaving.append(_Leaving(block, waits))

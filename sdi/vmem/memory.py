@@ -16,7 +16,7 @@ from sdi.atomics import Update
 from sdi.devices.base import Device, DeviceBuffer, Rows
 from sdi.devices.join import join
 from sdi.devices.pace import PACE
-from sdi.devices.ticket import Ticket
+from sdi.devices.ticket import Ticket, completed
 from sdi.errors import ClError, Status
 from sdi.intervals import ByteRange, RangeSet, coalesce
 from sdi.vmem.accounting import Accounting, BytesMoved
@@ -84,6 +84,7 @@ class VirtualMemory:
         self.arena = arena
         self.devices = devices
         self.coherence = coherence
+        self.members = list(range(len(devices)))  # those that are not lost
         self.accounting = Accounting(BytesMoved(), [0] * len(devices))
         self.moved = self.accounting.moved
         self.links = links or Links([device.facts.kind for device in devices])
@@ -128,6 +129,40 @@ class VirtualMemory:
             forget(buffer_id)
         pending = [ticket for hazards in buffer.hazards for ticket in hazards.pending()]
         join(pending, lambda _error: self._post(lambda: self._free(buffer)))
+
+    def spoil(self, buffer: VirtualBuffer, over: ByteRange, why: BaseException) -> None:
+        """What should have been written to ``over`` was not: whoever reads it fails, until it is written."""
+        buffer.directory.wrote(HOST, over)
+        buffer.hazards[HOST].written_by(over, completed(why))
+
+    def pending(self) -> list[Ticket]:
+        """Tickets of everything issued on any buffer that is not done yet."""
+        found = dict.fromkeys(
+            ticket for buffer in self._buffers.values() for h in buffer.hazards for ticket in h.pending()
+        )
+        return list(found)
+
+    def forsake(self, lost: int | None, why: BaseException) -> int:
+        """Something failed: forget copies that are not what they should be where others are; nothing pends.
+
+        ``lost``: a member that is lost.  What it alone held is gone: whoever reads it fails with ``why``,
+        until it is written again.  Returns the bytes of that.
+        """
+        gone_nbytes = 0
+        memory = None if lost is None else member_memory(lost)
+        if lost is not None:
+            self.members.remove(lost)
+        for buffer in self._buffers.values():
+            bad = [(where, over) for where, hazards in enumerate(buffer.hazards) for over in hazards.failed()]
+            if bad or memory is not None:
+                for over in buffer.directory.without(bad, memory):
+                    self.spoil(buffer, over, why)
+                    gone_nbytes += over.nbytes
+            if lost is not None:
+                buffer.mapped.pop(lost, None)
+        if lost is not None:
+            self.placement.lose(lost)
+        return gone_nbytes
 
     def host_view(self, buffer: VirtualBuffer, over: ByteRange) -> memoryview:
         """The arena's bytes of ``over``."""
@@ -425,7 +460,7 @@ class VirtualMemory:
 
     def _free(self, buffer: VirtualBuffer) -> None:
         self.placement.discard(buffer)
-        for member, device_buffer in buffer.mapped.items():
+        for member, device_buffer in buffer.mapped.items():  # a lost member has none
             self.devices[member].free(device_buffer)
         self.arena.free(buffer.offset)
 

@@ -119,6 +119,17 @@ class Placement:
         """Whether so many such places can be made on the member at a time."""
         return over.nbytes + 2 * GRANULE_NBYTES <= self.heaps[member].capacity // places
 
+    def lose(self, member: int) -> None:
+        """The member is lost: what had a place there has none any more."""
+        for buffer in self._placed[member].values():
+            buffer.extents[member] = None
+        for (_, view), buffer in self._images[member].items():
+            buffer.directory.dropped_opaquely(buffer.images.pop((member, view)).number)
+        self._placed[member].clear()
+        self._images[member].clear()
+        self.heaps[member].lose()
+        self.generation += 1
+
     def discard(self, buffer: VirtualBuffer) -> None:
         """The buffer is released: its extents and images go once everything issued on them is done."""
         for member, view in list(buffer.images):

@@ -34,6 +34,7 @@ def test_every_setting_is_read() -> None:
             "SDI_TEST_DELAY_MEMBER": "0",
             "SDI_TEST_FAIL_MEMBER": "1:scale",
             "SDI_TEST_SLOW_MEMBER": "2:1.5",
+            "SDI_TEST_LOSE_MEMBER": "2:30",
             "SDI_PROFILE": "/tmp/profile",
             "SDI_SERVICE": "/tmp/socket",
             "SDI_PYTHON": "/usr/bin/python3",
@@ -54,6 +55,7 @@ def test_every_setting_is_read() -> None:
         delay_member=0,
         fail_member=(1, "scale"),
         slow_member=(2, 1.5),
+        lose_member=(2, 30),
         profile=Path("/tmp/profile"),
         service=Path("/tmp/socket"),
         python="/usr/bin/python3",
@@ -93,6 +95,8 @@ def test_member_memory_counts_in_powers_of_1024(text: str, nbytes: int) -> None:
         ("SDI_BALANCE", "auto:1"),
         ("SDI_BALANCE", "random"),
         ("SDI_BALANCE", "random:x"),
+        ("SDI_TEST_LOSE_MEMBER", "1"),
+        ("SDI_TEST_LOSE_MEMBER", "1:kernel"),
     ],
 )
 def test_a_malformed_value_is_one_line_with_name_and_value(name: str, text: str) -> None:

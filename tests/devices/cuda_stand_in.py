@@ -29,7 +29,8 @@ class _EventFlags:
 class StandIn:
     """``pycuda.driver``, and what ``cuda_driver`` calls itself, for ``gpus`` devices.
 
-    ``before(call)`` is called with the name of each call, and may raise.  ``unlinked``: pairs (reader, owner)
+    ``before(call)`` is called with the name of each call, and may raise.  ``is_dead``: what is asked of
+    the driver's health says no.  ``unlinked``: pairs (reader, owner)
     that can't read each other; ``damaged``: those whose direct copies arrive wrong.
     """
 
@@ -45,6 +46,7 @@ class StandIn:
         self.memories: dict[int, _Memory] = {}
         self.contexts = [_Context(self, ordinal) for ordinal in range(gpus)]
         self.current = 0
+        self.is_dead = False
         stand_in = self
 
         class Context:
@@ -165,6 +167,9 @@ class StandIn:
         ctypes.memmove(to, data, len(data))
 
     # What ``cuda_driver.quick()`` has.
+
+    def cuMemGetInfo_v2(self, free: object, total: object) -> int:  # noqa: N802
+        return 700 if self.is_dead else 0
 
     def cuCtxSetCurrent(self, handle: int) -> int:  # noqa: N802
         self.current = handle

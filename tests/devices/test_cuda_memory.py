@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import threading
 from collections.abc import Iterator
 
 import numpy as np
@@ -22,11 +24,12 @@ from sdi.devices.cuda import CudaDevice
 from sdi.devices.cuda_gpu import CudaGpu
 from sdi.devices.cuda_info import CudaAttributes, device_info
 from sdi.devices.image import Slabs
-from sdi.errors import DeviceFailed
+from sdi.devices.ticket import Ticket, completed
+from sdi.errors import ClError, DeviceFailed
 
 from . import test_image as every_member
 from .conftest import finish
-from .cuda_stand_in import StandIn
+from .cuda_stand_in import Error, StandIn
 
 _ATTRIBUTES = CudaAttributes(
     "Stand-in", "CUDA 13.0", 1 << 20, 4, 10**6, 1024, (1024, 1024, 64), 48 << 10, 64 << 10, 1 << 20, True
@@ -116,3 +119,60 @@ def test_what_comes_after_a_member_is_closed_leaves_nothing_for_the_next(members
     finish(second.upload(memoryview(bytes(64)), second.allocate(64), 0, []))
     assert all(channel.stream is not None for channel in second._channels.values())
     second.close()
+
+
+def _work(one: CudaDevice, two: CudaDevice) -> tuple[list[Ticket], np.ndarray]:
+    """Operations of all kinds, each behind the one before: those that were issued, and what comes back."""
+    data, found = np.arange(4096, dtype=np.uint8), np.zeros(4096, dtype=np.uint8)
+    tickets: list[Ticket] = []
+    try:
+        a, b = one.allocate(4096), two.allocate(4096)
+        tickets.append(one.upload(memoryview(data), a, 0, []))
+        tickets.append(two.peer_copy(one, a, 0, b, 0, 2048, tickets[-1:]))
+        tickets.append(two.copy(b, 0, b, 2048, 2048, tickets[-1:]))
+        tickets.append(two.fill(b, 0, 64, b"\1", tickets[-1:]))
+        tickets.append(two.download(b, 0, memoryview(found), tickets[-1:]))
+        two.free(b)
+        one.free(a)
+    except (DeviceFailed, ClError) as error:
+        tickets.append(completed(error))
+    for ticket in tickets:
+        settled = threading.Event()
+        ticket.when_done(lambda _, settled=settled: settled.set())  # type: ignore[misc]
+        assert settled.wait(30)
+    return tickets, found
+
+
+@pytest.mark.logs("no direct link")
+@pytest.mark.parametrize("is_dead", [False, True])
+def test_whatever_call_of_the_driver_fails_its_operation_fails_or_is_done_another_way(
+    driver: StandIn, members: list[CudaDevice], is_dead: bool
+) -> None:
+    _work(*members[:2])  # streams, events and links are there afterwards
+    calls: list[str] = []
+    driver.before = calls.append
+    done, good = _work(*members[:2])
+    assert all(ticket.error is None for ticket in done) and good.any()
+    assert not any(member.is_lost() for member in members)
+    for last in itertools.count():
+        seen = 0
+
+        def before(call: str, last: int = last) -> None:
+            nonlocal seen
+            seen += 1
+            if seen == last + 1 or (is_dead and seen > last):
+                driver.is_dead = is_dead
+                raise Error(f"{call} fails")
+
+        driver.before = before
+        tickets, found = _work(*members[:2])
+        errors = [ticket.error for ticket in tickets if ticket.error is not None]
+        assert all(isinstance(error, DeviceFailed | ClError) for error in errors), errors
+        if not errors:
+            assert found.tolist() == good.tolist()
+        if seen <= last:
+            assert not errors
+            break
+        assert [member.is_lost() for member in members[:2]] == [is_dead] * 2
+        driver.before, driver.is_dead = lambda call: None, False
+    assert last > len(calls) // 2

@@ -135,8 +135,8 @@ def test_copies_from_one_memory_follow_each_other_and_those_from_several_do_not(
     halves.wrote(3, ByteRange(NBYTES // 2, NBYTES))
     launches.buffers[2].directory.wrote(1, ByteRange(0, NBYTES))
     whole = launches.plan((GroupBox((0, 0, 0), GROUPS),))
-    assert move_ns(whole, links, 0) >= LATENCY_NS
-    assert move_ns(whole, links, 0) < move_ns(whole, links, 1)
+    assert move_ns(whole, links, (0,)) >= LATENCY_NS
+    assert move_ns(whole, links, (0,)) < move_ns(whole, links, (1,))
 
 
 def test_usages_are_alike_only_by_their_version() -> None:
