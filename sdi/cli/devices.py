@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -13,13 +15,14 @@ from sdi.errors import ClError
 from sdi.settings import Settings
 
 if TYPE_CHECKING:
+    from sdi.cli.copies import Copied
     from sdi.devices.discover import Found
 
 _DRIVER_VERSION = 0x102D  # CL_DRIVER_VERSION
 
 
-def show_devices(changes: Mapping[str, str]) -> int:
-    """Print the tables; 1 when no image can be made."""
+def show_devices(changes: Mapping[str, str], measures: bool = False) -> int:
+    """Print the tables; 1 when no image can be made, or copies that were measured fail."""
     settings = Settings.from_environ({**os.environ, **changes})
     show_only_real_drivers()
     # Not at the top: the drivers behind these imports read the environment set above.
@@ -36,7 +39,50 @@ def show_devices(changes: Mapping[str, str]) -> int:
     limit = settings.member_memory
     memory_nbytes = [share if limit is None else min(share, limit) for share in memory_shares(members)]
     print("\n".join([*image(members, memory_nbytes), "", *available(devices, members)]))
-    return 0
+    return _measure(settings) if measures else 0
+
+
+def _measure(settings: Settings) -> int:
+    """Print GB/s between all members; how far it is on a terminal, where it takes longer than a moment."""
+    from sdi.cli.copies import MEASURED_NBYTES, try_copies
+    from sdi.devices.discover import MemberSettings, open_members
+
+    members = open_members(MemberSettings(settings.num_gpus, settings.devices, settings.member_memory))
+    begun = time.monotonic()
+
+    def progress(done: int, total: int) -> None:
+        if sys.stderr.isatty() and time.monotonic() - begun > 1.0:
+            print(f"\rcopies: {done} of {total}", end="", file=sys.stderr, flush=True)
+
+    try:
+        nbytes = min(MEASURED_NBYTES[member.facts.kind] for member in members)
+        copies = try_copies(members, nbytes, progress)
+    finally:
+        if sys.stderr.isatty():
+            print("\r\033[K", end="", file=sys.stderr, flush=True)
+        for member in reversed(members):
+            member.close()
+    print("\n".join(["", *rates(copies, len(members))]))
+    return 1 if any(copied.failure for copied in copies) else 0
+
+
+def rates(copies: Sequence[Copied], members: int) -> list[str]:
+    """A table of GB/s, rows: from, columns: to; then what failed."""
+    names = ["host", *map(str, range(members))]
+    found = {(copied.source, copied.target): copied for copied in copies}
+    rows = [("GB/s from", *(f"to {name}" for name in names))]
+    for source in range(-1, members):
+        cells = [found.get((source, target)) for target in range(-1, members)]
+        rows.append(
+            (
+                names[source + 1],
+                *("-" if c is None else "FAIL" if c.failure else f"{c.gb_s:.1f}" for c in cells),
+            )
+        )
+    failed = [
+        f"from {names[c.source + 1]} to {names[c.target + 1]}: {c.failure}" for c in copies if c.failure
+    ]
+    return [*table(rows, right=set(range(1, members + 2))), *failed]
 
 
 def image(members: Sequence[Found], memory_nbytes: Sequence[int]) -> list[str]:
@@ -59,8 +105,29 @@ def links(members: Sequence[Found]) -> list[str]:
         for numbers in sharers.values()
         if len(numbers) > 1
     ]
-    if len(sharers) > 1:
-        lines.append("links: copies between different devices go through host memory")
+    return lines + _connections(members)
+
+
+def _connections(members: Sequence[Found]) -> list[str]:
+    """What connects members on different devices, each kind of connection with the pairs that have it."""
+    from sdi.devices.cuda_gpu import CudaGpu
+    from sdi.devices.cuda_topology import connection
+
+    pairs: dict[str, list[tuple[int, int]]] = {}
+    for (a, one), (b, other) in itertools.combinations(enumerate(members), 2):
+        if one.unit != other.unit:
+            kind = ""
+            if isinstance(one, CudaGpu) and isinstance(other, CudaGpu):
+                kind = connection(one, other)
+            pairs.setdefault(kind, []).append((a, b))
+    total = sum(map(len, pairs.values()))
+    lines = []
+    for kind, found in pairs.items():
+        how = f"copies go directly, through {kind}" if kind else "copies go through host memory"
+        which = "all members on different devices"
+        if len(found) < total:
+            which = ", ".join(f"{a}-{b}" for a, b in found)
+        lines.append(f"links: {which}: {how}")
     return lines
 
 

@@ -62,11 +62,12 @@ def examine(changes: Mapping[str, str]) -> int:
 
 def _findings(environ: Mapping[str, str]) -> Iterator[Finding]:
     sound = True
-    for check in (_settings, _library, _python, _launch_path, _drivers):
+    for check in (_settings, _library, _python, _launch_path, _drivers, _cuda):
         for finding in check(environ):
             sound = sound and finding.state != "FAIL"
             yield finding
     if sound:
+        yield from _copies(environ)
         yield from _loaders(environ)
     else:
         yield Finding("note", "image", "not tried: the problems above come first")
@@ -167,6 +168,72 @@ def _drivers(environ: Mapping[str, str]) -> Iterator[Finding]:
     else:
         for line in done.stdout.partition("\n\n")[0].splitlines()[1:]:
             yield Finding("ok", "members", " ".join(line.split()))
+
+
+def _cuda(_environ: Mapping[str, str]) -> Iterator[Finding]:
+    """What CUDA members need, where there is an NVIDIA driver."""
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return  # no NVIDIA GPU: nothing to say
+    number, count = ctypes.c_int(), ctypes.c_int()
+    status = driver.cuInit(0) or driver.cuDriverGetVersion(ctypes.byref(number))
+    status = status or driver.cuDeviceGetCount(ctypes.byref(count))
+    if status:
+        text = f"the driver's library answers {status}: no GPU can be used"
+        yield Finding(
+            "note", "cuda", text, "nvidia-smi says more; is the driver loaded, is it another version?"
+        )
+        return
+    major, minor = divmod(number.value, 1000)
+    yield Finding("ok", "cuda", f"driver for CUDA {major}.{minor // 10}, GPUs: {count.value}")
+    from sdi.devices import cuda_driver, nvrtc
+
+    missing = cuda_driver.why_missing()
+    if missing is not None:
+        text = f"pycuda can't be used, GPUs become members through OpenCL: {missing}"
+        yield Finding("note", "cuda", text, "pip install 'sdi[cuda]'")
+    try:
+        compiler = "{}.{}".format(*nvrtc.version())
+    except nvrtc.NvrtcMissing as error:
+        yield Finding(
+            "note",
+            "cuda",
+            f"no NVRTC, GPUs become members through OpenCL: {error}",
+            "pip install 'sdi[cuda]'",
+        )
+    else:
+        yield Finding("ok", "cuda", f"NVRTC {compiler}")
+
+
+def _copies(environ: Mapping[str, str]) -> Iterator[Finding]:
+    """A checked copy each way between host and members, and between all pairs of members."""
+    try:
+        done = subprocess.run(
+            [sys.executable, "-I", "-m", "sdi.cli.copies"],
+            env=dict(environ),
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+            check=False,
+        )
+        found = json.loads(done.stdout)["copies"]
+    except subprocess.TimeoutExpired:
+        yield Finding("FAIL", "copies", f"not done within {PATIENCE_S:.0f} s", "see sdi devices --measure")
+        return
+    except (ValueError, KeyError):
+        said = f"status {done.returncode}: {_last_line(done.stderr or done.stdout)}"
+        yield Finding("FAIL", "copies", said, "see sdi devices --measure")
+        return
+    failed = [copied for copied in found if copied["failure"]]
+    for copied in failed:
+        ends = ["the host" if end < 0 else f"member {end}" for end in (copied["source"], copied["target"])]
+        text = f"from {ends[0]} to {ends[1]}: {copied['failure']}"
+        yield Finding("FAIL", "copies", text, "leave one of them out with SDI_DEVICES")
+    if not failed:
+        pairs = sum(copied["source"] >= 0 and copied["target"] >= 0 for copied in found)
+        between = f", and all {pairs} between members" if pairs else ""
+        yield Finding("ok", "copies", f"between host and members arrive whole{between}")
 
 
 def _loaders(environ: Mapping[str, str]) -> Iterator[Finding]:

@@ -46,7 +46,7 @@ def _call(options: argparse.Namespace) -> int:
         case "devices":
             from sdi.cli.devices import show_devices
 
-            return show_devices(_changes(options))
+            return show_devices(_changes(options), options.measure)
         case "explain":
             from sdi.cli.explain import explain
             from sdi.settings import Settings
@@ -161,7 +161,14 @@ def _parser() -> argparse.ArgumentParser:
     )
     compile_.add_argument("--remove", action="store_true", help="go back to the sources")
 
-    commands.add_parser("devices", parents=[image], help="list the members that make the image")
+    devices = commands.add_parser(
+        "devices", parents=[image], help="list the members that make the image and what links them"
+    )
+    devices.add_argument(
+        "--measure",
+        action="store_true",
+        help="copy between all of them; print GB/s, and what arrives damaged",
+    )
     commands.add_parser("doctor", parents=[image], help="check the installation; say what to fix")
     return parser
 

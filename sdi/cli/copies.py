@@ -1,0 +1,177 @@
+"""Copies between host and members, and between all members: checked and measured.
+
+``python -m sdi.cli.copies`` prints them as JSON, for ``sdi doctor``: in a process of its own, where what a
+driver does wrong stays.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+
+import numpy as np
+
+from sdi.devices.base import Device, DeviceBuffer
+from sdi.devices.ticket import Ticket
+from sdi.errors import ClError, DeviceFailed
+from sdi.vmem.arena import Arena
+
+HOST = -1
+CHECKED_NBYTES = 1 << 20
+MEASURED_NBYTES = {"cpu": 16 << 20, "gpu": 128 << 20}
+"""What a copy carries that is checked, and one that is measured too, by kind of member."""
+_TIMES = 4
+_PATIENCE_S = 60.0
+_DAMAGED = "arrives damaged"
+
+
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """From ``source`` to ``target``, each a member or ``HOST``; ``gb_s``: 1e9 bytes in a second.
+
+    ``failure``: what went wrong, empty if nothing did.
+    """
+
+    source: int
+    target: int
+    gb_s: float
+    failure: str = ""
+
+
+def try_copies(
+    members: Sequence[Device], nbytes: int, progress: Callable[[int, int], object] = lambda done, all_: None
+) -> list[Copied]:
+    """A copy from the host to every member and back, and one from every member to every other.
+
+    Random bytes, others for each member, are compared when they are on the host again; so a copy from a
+    member to the host, which brings them, is judged with the one to it.  ``nbytes``: of a copy, less where
+    members have less.  ``progress(done, all)`` is told what is done.  Blocks: less than a second for each.
+    """
+    nbytes = min([nbytes, *(member.facts.memory_nbytes // 4 // 4096 * 4096 for member in members)])
+    arena = Arena(2 * nbytes + (1 << 20), 4096)
+    trial = _Trial(members, nbytes, arena)
+    pairs = [(HOST, to) for to in range(len(members))]
+    pairs += [(from_, to) for from_ in range(len(members)) for to in range(len(members)) if from_ != to]
+    results: list[Copied] = []
+    try:
+        for done, (source, target) in enumerate(pairs):
+            progress(done, len(pairs))
+            results += trial.host(target) if source == HOST else [trial.peers(source, target)]
+    finally:
+        trial.free()
+        arena.close()
+    return results
+
+
+class _Trial:
+    """``data[m]``: what member m's ``sources[m]`` holds once it is there."""
+
+    def __init__(self, members: Sequence[Device], nbytes: int, arena: Arena) -> None:
+        self._members = members
+        self._nbytes = nbytes
+        self._host = [arena.view(arena.allocate(nbytes), nbytes) for _ in range(2)]
+        self._random = np.random.default_rng().integers(0, 256, nbytes, np.uint8)
+        self._buffers: list[tuple[Device, DeviceBuffer]] = []
+        self._sources: dict[int, DeviceBuffer] = {}
+
+    def free(self) -> None:
+        """Give the members' memory back."""
+        for member, buffer in self._buffers:
+            member.free(buffer)
+
+    def host(self, to: int) -> list[Copied]:
+        """To a member and back."""
+        member, sent = self._members[to], self._host[0]
+        sent[:] = self._data(to)
+        try:
+            buffer = self._buffer(to)
+            upload = partial(member.upload, sent, buffer, 0)
+            download = partial(member.download, buffer, 0, self._host[1])
+            rates = self._rate(upload), self._rate(download)
+            failure = "" if self._is_found(to) else _DAMAGED
+            self._sources[to] = buffer
+        except (ClError, DeviceFailed) as error:
+            rates, failure = (0.0, 0.0), str(error)
+        return [Copied(HOST, to, rates[0], failure), Copied(to, HOST, rates[1], failure)]
+
+    def peers(self, from_: int, to: int) -> Copied:
+        """From one member to another."""
+        source, target = self._members[from_], self._members[to]
+        if from_ not in self._sources:
+            return Copied(from_, to, 0.0, "nothing is there to be copied")
+        try:
+            buffer = self._buffer(to)
+            try:
+                _wait(target.fill(buffer, 0, self._nbytes, b"\0", []))
+                copy = partial(target.peer_copy, source, self._sources[from_], 0, buffer, 0, self._nbytes)
+                rate = self._rate(copy)
+                _wait(target.download(buffer, 0, self._host[1], []))
+            finally:
+                self._buffers.pop()
+                target.free(buffer)
+        except (ClError, DeviceFailed) as error:
+            return Copied(from_, to, 0.0, str(error))
+        return Copied(from_, to, rate, "" if self._is_found(from_) else _DAMAGED)
+
+    def _buffer(self, member: int) -> DeviceBuffer:
+        buffer = self._members[member].allocate(self._nbytes)
+        self._buffers.append((self._members[member], buffer))
+        return buffer
+
+    def _data(self, member: int) -> bytes:
+        return bytes(self._random ^ np.uint8(member + 1))
+
+    def _is_found(self, member: int) -> bool:
+        return bytes(self._host[1]) == self._data(member)
+
+    def _rate(self, copy: Callable[[Sequence[Ticket]], Ticket]) -> float:
+        """The first copy, which may have to prepare something, does not count."""
+        _wait(copy([]))
+        tickets: list[Ticket] = []
+        for _ in range(_TIMES):
+            tickets.append(copy(tickets[-1:]))
+        for ticket in tickets:
+            _wait(ticket)
+        return _TIMES * self._nbytes / max(1, tickets[-1].end_ns - tickets[0].start_ns)
+
+
+def _wait(ticket: Ticket) -> None:
+    """Until ``ticket`` is done.  Raises its error, and DeviceFailed where it takes too long."""
+    done = threading.Event()
+    ticket.when_done(lambda _: done.set())
+    if not done.wait(_PATIENCE_S):
+        raise DeviceFailed("copy", f"not done within {_PATIENCE_S:.0f} s")
+    if ticket.error is not None:
+        raise ticket.error
+
+
+def main() -> int:
+    """Print the copies of the image that the environment describes, or what keeps it from being made."""
+    from sdi.cli.locate import show_only_real_drivers
+    from sdi.devices.discover import MemberSettings, open_members
+    from sdi.settings import Settings
+
+    settings = Settings.from_environ(os.environ)
+    show_only_real_drivers()
+    from_settings = MemberSettings(settings.num_gpus, settings.devices, settings.member_memory)
+    try:
+        members = open_members(from_settings)
+    except ClError as error:
+        print(json.dumps({"error": error.what}))
+        return 1
+    try:
+        found = try_copies(members, CHECKED_NBYTES)
+        print(json.dumps({"copies": [asdict(copied) for copied in found]}))
+    finally:
+        for member in reversed(members):
+            member.close()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,43 @@
+"""What connects two GPUs: asked of the driver and of NVIDIA's management library, no copy is made."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+
+from sdi.devices.cuda_driver import drv
+from sdi.devices.cuda_gpu import CudaGpu
+
+_NVLINK, _OK = (
+    2,
+    0,
+)  # NVML_P2P_CAPS_INDEX_NVLINK, NVML_P2P_STATUS_OK.  Source: NVML reference, nvmlGpuP2PStatus
+
+
+def connection(one: CudaGpu, other: CudaGpu) -> str:
+    """ "NVLink", "PCIe" where the GPUs reach each other's memory through that, "" where they don't."""
+    mine, theirs = drv.Device(one.ordinal), drv.Device(other.ordinal)
+    if not (mine.can_access_peer(theirs) and theirs.can_access_peer(mine)):
+        return ""
+    return "NVLink" if _has_nvlink(mine.pci_bus_id(), theirs.pci_bus_id()) else "PCIe"
+
+
+def _has_nvlink(one: str, other: str) -> bool:
+    library = _management()
+    if library is None:
+        return False
+    handles = [ctypes.c_void_p(), ctypes.c_void_p()]
+    for place, handle in zip((one, other), handles, strict=True):
+        if library.nvmlDeviceGetHandleByPciBusId_v2(place.encode(), ctypes.byref(handle)):
+            return False
+    status = ctypes.c_int(-1)
+    return not library.nvmlDeviceGetP2PStatus(*handles, _NVLINK, ctypes.byref(status)) and status.value == _OK
+
+
+@functools.cache
+def _management() -> ctypes.CDLL | None:
+    try:
+        library = ctypes.CDLL("libnvidia-ml.so.1")
+    except OSError:
+        return None
+    return None if library.nvmlInit_v2() else library

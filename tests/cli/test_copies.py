@@ -1,0 +1,92 @@
+"""Copies between members that ``sdi devices --measure`` and ``sdi doctor`` try."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+
+import pytest
+
+from sdi.cli.copies import HOST, try_copies
+from sdi.cli.devices import rates
+from sdi.devices.base import Device, DeviceBuffer, HostBytes
+from sdi.devices.discover import MemberSettings, open_members
+from sdi.devices.faulty import LosingDevice
+from sdi.devices.forwarding import ForwardingDevice
+from sdi.devices.ticket import Ticket
+
+NBYTES = 1 << 16
+
+
+class Damaging(ForwardingDevice):
+    """A member to which other members' copies arrive with one byte too few."""
+
+    def peer_copy(
+        self,
+        source_device: Device,
+        source: DeviceBuffer,
+        source_offset: int,
+        target: DeviceBuffer,
+        target_offset: int,
+        nbytes: int,
+        wait: Sequence[Ticket],
+    ) -> Ticket:
+        return super().peer_copy(
+            source_device, source, source_offset, target, target_offset, nbytes - 1, wait
+        )
+
+
+class Forgetful(ForwardingDevice):
+    """A member whose uploads end early."""
+
+    def upload(self, host: HostBytes, buffer: DeviceBuffer, offset: int, wait: Sequence[Ticket]) -> Ticket:
+        return super().upload(host[:-1], buffer, offset, wait)
+
+
+@pytest.fixture
+def members() -> Iterator[list[Device]]:
+    made = open_members(MemberSettings(count=3))
+    yield made
+    for member in reversed(made):
+        member.close()
+
+
+def test_every_pair_is_tried_and_measured(members: list[Device]) -> None:
+    told: list[tuple[int, int]] = []
+    copies = try_copies(members, NBYTES, lambda done, total: told.append((done, total)))
+    ends = {(copied.source, copied.target) for copied in copies}
+    assert ends == {(a, b) for a in range(HOST, 3) for b in range(HOST, 3) if a != b}
+    assert all(copied.gb_s > 0 and not copied.failure for copied in copies)
+    assert told == [(k, 9) for k in range(9)]
+    assert all(member.memory_in_use() == 0 for member in members)
+
+
+def test_a_copy_that_arrives_damaged_is_found(members: list[Device]) -> None:
+    members[1] = Damaging(members[1])
+    copies = try_copies(members, NBYTES)
+    assert {(c.source, c.target) for c in copies if c.failure} == {(0, 1), (2, 1)}
+    table = rates(copies, 3)
+    assert table[2].split()[3] == "FAIL" and table[-1] == "from 2 to 1: arrives damaged"
+
+
+def test_a_copy_to_or_from_the_host_that_is_damaged_is_found(members: list[Device]) -> None:
+    members[2] = Forgetful(members[2])
+    failed = {(c.source, c.target) for c in try_copies(members, NBYTES) if c.failure}
+    assert {(HOST, 2), (2, HOST)} <= failed <= {(HOST, 2), (2, HOST), (2, 0), (2, 1)}
+
+
+def test_a_member_that_fails_does_not_keep_the_others_from_being_tried(members: list[Device]) -> None:
+    members[0] = LosingDevice(members[0], 0)
+    failed = {(c.source, c.target) for c in try_copies(members, NBYTES) if c.failure}
+    assert failed == {(a, b) for a in range(HOST, 3) for b in range(HOST, 3) if a != b and 0 in (a, b)}
+
+
+def test_devices_measure_prints_a_table_and_nothing_else_into_a_pipe() -> None:
+    command = [sys.executable, "-m", "sdi.cli", "devices", "-n", "2", "--measure"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = done.stdout.splitlines()
+    assert lines[-4].split() == ["GB/s", "from", "to", "host", "to", "0", "to", "1"]
+    assert [line.split()[0] for line in lines[-3:]] == ["host", "0", "1"]
+    assert all(sum(cell == "-" for cell in line.split()) == 1 for line in lines[-3:])
