@@ -110,12 +110,21 @@ def choose(devices: Sequence[Found], count: int | None, selection: str | None) -
 
 
 def memory_shares(chosen: Sequence[Found]) -> list[int]:
-    """Bytes for each member.  A CPU's memory is the host's too: half of it, divided by the members on it."""
+    """Bytes for each member.  A CPU's memory is the host's too: half of it, divided by the members on it.
+
+    Of a GPU the driver needs some itself, for contexts, code and what kernels spill: 1.6 %, at least 512 MiB.
+    """
     sharers = Counter(device.unit for device in chosen)
     return [
-        device.memory_nbytes // (2 * sharers[device.unit]) if device.kind == "cpu" else device.memory_nbytes
+        device.memory_nbytes // (2 * sharers[device.unit])
+        if device.kind == "cpu"
+        else device.memory_nbytes - _driver_nbytes(device.memory_nbytes)
         for device in chosen
     ]
+
+
+def _driver_nbytes(memory_nbytes: int) -> int:
+    return min(max(512 << 20, memory_nbytes // 64), memory_nbytes // 8)
 
 
 def _select(devices: Sequence[Found], selection: str) -> list[Found]:

@@ -37,7 +37,10 @@ class _Leaving:
 
 
 class MemberHeap:
-    """Blocks of one member.  ``post`` runs a call on sdi-scheduler; ``used`` is told the bytes allocated."""
+    """Blocks of one member.  ``post`` runs a call on sdi-scheduler; ``used`` is told the bytes allocated.
+
+    ``capacity``: bytes that can be had in all, as far as is known.
+    """
 
     def __init__(
         self, device: Device, post: Callable[[Callable[[], None]], None], used: Callable[[int], None]
@@ -95,6 +98,8 @@ class MemberHeap:
             except ClError as error:
                 self.refusal = str(error)
                 if not self._pool:
+                    # The driver has less than it said (others use it too): count on no more from now on.
+                    self.capacity = min(self.capacity, self._device.memory_in_use() + nbytes - 1)
                     return None
                 self._free(self._pool.pop(0))
             else:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from sdi.devices.base import DeviceBuffer
+from sdi.devices.forwarding import ForwardingDevice
 from sdi.devices.ticket import Ticket
+from sdi.errors import ClError, Status
 from sdi.intervals import ByteRange
 from sdi.vmem.directory import HOST
+from sdi.vmem.heap import MemberHeap
 from sdi.vmem.links import Links
 from sdi.vmem.member_merge import MergeUnits
 
@@ -260,3 +264,26 @@ def test_places_grow_to_hold_both_ranges_and_some_more_and_keep_what_they_held(r
     expected[50_000:50_010], expected[20_000:20_010] = b"\1" * 10, b"\2" * 10
     assert made.read(buffer) == expected
     assert made.memory.moved.member_to_host == 20
+
+
+class Misleading(ForwardingDevice):
+    """A member whose driver has less than it says."""
+
+    def allocate(self, nbytes: int) -> DeviceBuffer:
+        if self.memory_in_use() + nbytes > 3 << 16:
+            raise ClError(Status.MEM_OBJECT_ALLOCATION_FAILURE, "the driver has no more")
+        return super().allocate(nbytes)
+
+
+def test_a_driver_that_has_less_than_it_says_is_not_asked_for_it_again(rig: MakeRig) -> None:
+    made = rig(1)
+    heap = MemberHeap(Misleading(made.devices[0]), made.post, lambda nbytes: None)
+    made.memory.placement.heaps[0] = heap
+    buffers = [made.buffer(noise(1 << 16, seed)) for seed in range(5)]
+    for buffer in (*buffers, *buffers):
+        made.fetch(buffer, 0, buffer.whole, False)
+    assert all(made.read(buffer) == noise(1 << 16, seed) for seed, buffer in enumerate(buffers))
+    assert heap.capacity < 4 << 16
+    large = made.buffer(1 << 18)
+    with pytest.raises(ClError, match="MEM_OBJECT_ALLOCATION_FAILURE"):
+        made.reserve((large, 0, large.whole))
