@@ -130,6 +130,10 @@ template<class T, int N> _CL _cl_vec<T, N> _cl_store(volatile _cl_vec<T, N> &a, 
   return b;
 }
 
+template<class T, int N, class B, class F> _CL _cl_vec<T, N> _cl_volatile_to(volatile _cl_vec<T, N> &a, B b, F f) {
+  return _cl_store(a, f(_cl_load<_cl_vec<T, N>>(a), b));
+}
+
 #define _CL_OP(op) \
   template<class T, int N> constexpr _CL _cl_vec<T, N> operator op(_cl_vec<T, N> a, _cl_vec<T, N> b) { \
     _cl_vec<T, N> r{}; \

@@ -149,6 +149,13 @@ template<class T> _CL auto _cl_atomic_load(T *p, int order = 5, int = 2) {
   _cl_order(order);
   return r;
 }
+template<class T> _CL bool _cl_atomic_flag_test_and_set(T *p, int order = 5, int = 2) {
+  _cl_order(order);
+  const bool was = _cl_atomic_xchg(p, 1) != 0;
+  _cl_order(order);
+  return was;
+}
+template<class T> _CL void _cl_atomic_flag_clear(T *p, int order = 5, int scope = 2) { _cl_atomic_store(p, 0, order, scope); }
 template<class T, class U> _CL void _cl_atomic_init(T *p, U value) { *(volatile _cl_plain<T> *)p = (_cl_plain<T>)value; }
 template<class T, class U, class E> _CL bool _cl_atomic_compare_exchange_strong(T *p, E *expected, U value, int success = 5, int = 5, int = 2) {
   _cl_order(success);

@@ -454,10 +454,11 @@ class Expressions:
     def _compound_assignment(self, node: Node, left: Node, right: Node) -> str:
         operator = node.operator
         target, value = self.target(left), self._operand(right)
+        if left.type.volatile and left.type.form is Form.VECTOR and self._components(left) is None:
+            done = f"a {operator[:-1]} b" if operator[:2] not in _SHIFTS else f"{_SHIFTS[operator[:2]]}(a, b)"
+            return f"_cl_volatile_to({target}, {value}, [](auto a, auto b) {{ return {done}; }})"
         if operator in ("<<=", ">>="):
             return f"{_SHIFTS[operator[:2]]}_to({target}, {value})"
-        if left.type.volatile and left.type.form is Form.VECTOR:
-            raise UnknownConstruct(node, f"'{operator}' on a volatile vector")
         if left.type.form is Form.POINTER:
             return f"({target} {operator} {value})"
         if unqualified(left.type) == "half":

@@ -15,6 +15,8 @@ _UNROLL = re.compile(
     r"#\s*pragma\s+(?:unroll|GCC\s+unroll|clang\s+loop\s+unroll_count)\s*\(?\s*(\d*)"
     r"|__attribute__\s*\(\(\s*(?:__)?opencl_unroll_hint(?:__)?\s*(?:\(\s*(\d+)\s*\))?"
 )
+_INTEGER = re.compile(r"\(?(-?(?:0[xX][0-9a-fA-F]+|[1-9]\d*|0))[uUlL]*\)?")
+_RANGE_LIMIT = 1024
 _CONSTANT_LIMIT_NBYTES = 60_000  # of the 64 KiB that a module may have
 
 
@@ -72,8 +74,7 @@ class Statements:
             case Kind.SWITCH:
                 return f"switch ({value(children[0])}) {self.nested(children[1])}"
             case Kind.CASE:
-                bounds = " ... ".join(value(each) for each in children[:-1])
-                return f"case {bounds}: {self(children[-1])}"
+                return f"{self._labels(node)} {self(children[-1])}"
             case Kind.DEFAULT:
                 return f"default: {self(children[0])}"
             case Kind.BREAK:
@@ -101,6 +102,19 @@ class Statements:
         if node.kind is Kind.GOTO:
             return f"goto {safe_name(match.group(2))};"
         return f"{safe_name(match.group(2))}: {self(node.children[-1])}"
+
+    def _labels(self, node: Node) -> str:
+        """One ``case``, or one for each value of a range, which C++ does not have."""
+        *bounds, _ = node.children
+        if len(bounds) == 1:
+            return f"case {self.expressions(bounds[0])}:"
+        ends = [_INTEGER.fullmatch(self.tree.source(each)) for each in bounds]
+        if not all(ends):
+            raise UnknownConstruct(node, "a range of cases whose ends are not numbers")
+        low, high = (int(end.group(1), 0) for end in ends if end is not None)
+        if not low <= high < low + _RANGE_LIMIT:
+            raise UnknownConstruct(node, f"a range of {high - low + 1} cases")
+        return " ".join(f"case {number}:" for number in range(low, high + 1))
 
     def _attributed(self, node: Node) -> str:
         """A statement with an attribute or a pragma before it."""

@@ -96,10 +96,12 @@ BODIES: dict[str, str] = {
     # statements and names
     "loops": "int s = 0; for (int k = 0, m = 9; k < 4; k++, m--) { if (k == 2) continue; s += m; } for (;;) { if (s > n[0]) break; s += 7; } do s++; while (s & 3); int k; for (k = 0; k < 3;) k++; while (k-- > 0) s += k; on[0] = s;",
     "unrolled loops": "int s = 0;\n#pragma unroll 4\nfor (int k = 0; k < 8; k++) s += n[k];\n__attribute__((opencl_unroll_hint(2))) for (int k = 0; k < 4; k++) s ^= n[k];\non[0] = s;",
+    "ranges of cases": "int s = 0; switch (n[0] & 15) { case 1 ... 3: s = 5; break; case -2 ... 0: s = 7; case 0x8 ... 10: s++; break; case 12: s = 2; break; default: s = 9; } on[0] = s;",
     "switch and goto": "int s = 0; switch (n[0] & 7) { case 0: case 1: s = 5; break; case 2: s += 1; case 3: s += 2; break; default: s = 9; } if (s > 4) goto done; s = 100; done: on[0] = s;",
     "names that C++ keeps for itself": "int new = n[0], class = n[1], this = new + class; float template = f[0]; { int operator = this; on[0] = operator; } on[1] = new; of[0] = template; int threadIdx = 3; on[2] = threadIdx;",
     "names of built-in functions": "int max = n[0], min = n[1]; float dot = f[0]; on[0] = max + min; of[0] = dot;",
     "volatile": "local float4 a[16]; volatile local float4 *p = a; int l = get_local_id(0); p[l] = vload4(0, f); p[l].x = 3; float4 v = p[l]; v.zw = p[l].xy; vstore4(v, 0, of);",
+    "operators on volatile vectors": "local int4 a[16]; volatile local int4 *p = a; int l = get_local_id(0); p[l] = vload4(0, n); p[l] += (int4)(1, 2, 3, 4); p[l] *= 3; p[l] <<= (int4)(1); p[l].yx -= (int2)(7, 8); p[l] ^= vload4(1, n); vstore4(p[l], 0, on);",
     "geometry functions": "on[0] = get_global_id(0) + 10 * get_group_id(0) + 100 * get_local_id(0); on[1] = get_global_size(0) + get_local_size(0) + get_num_groups(0); on[2] = get_work_dim() + get_global_id(1) + get_global_size(2) + get_local_size(1) + get_global_offset(0);",
     "constants": "on[0] = INT_MAX; on[1] = CHAR_BIT; of[0] = M_PI_F; of[1] = FLT_EPSILON; of[2] = MAXFLOAT; of[3] = INFINITY; of[4] = 1e-3f + 2.f + .5f + 0x1p4f; on[2] = 010 + 0xff; of[5] = 1.0 / 3; on[3] = (int)UINT_MAX; of[6] = FLT_MIN; on[4] = true + false;",
     "sizes": "on[0] = sizeof(float3); on[1] = sizeof(int[3]); float4 v; on[2] = sizeof v; on[3] = vec_step(float3); on[4] = sizeof(size_t); on[5] = sizeof(n);",

@@ -182,6 +182,25 @@ def test_samplers_are_numbers_that_the_compiler_knows(compiles: Compile) -> None
     compiles(program, ())
 
 
+def test_flags_are_set_and_cleared(compiles: Compile) -> None:
+    source = """
+    kernel void k(volatile global atomic_flag *f, global int *a, local atomic_flag *l) {
+      atomic_flag_clear_explicit(l, memory_order_relaxed, memory_scope_work_group);
+      a[0] = atomic_flag_test_and_set_explicit(f, memory_order_relaxed, memory_scope_work_group);
+    }"""
+    program = translate(source, ("-cl-std=CL3.0",))
+    assert "_cl_atomic_flag_test_and_set(f, ((int)0), ((int)1))" in body_of(program)
+    compiles(program, ())
+
+
+def test_ranges_of_cases_become_cases() -> None:
+    source = kernel("switch (b[0].x) { case -1 ... 0x2: b[0].y = 1; }")
+    assert "case -1: case 0: case 1: case 2: (b[0].v[1] = 1);" in body_of(translate(source, ()))
+    for case, said in (("1 ... 5000", "a range of 5000 cases"), ("1 ... 'a'", "whose ends are not numbers")):
+        with pytest.raises(BuildError, match=said):
+            translate(kernel(f"switch (b[0].x) {{ case {case}: b[0].y = 1; }}"), ())
+
+
 def test_a_required_work_group_size_bounds_the_launch() -> None:
     source = "__attribute__((reqd_work_group_size(8, 4, 2))) " + kernel("b[0].x = 1;")
     program = translate(source, ())
