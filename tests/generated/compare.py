@@ -1,0 +1,132 @@
+"""Runs generated programs on images, and says which of them read something else than numpy arrays have.
+
+``python -m tests.generated.compare FIRST COUNT [--members 1,2,3,5,8] [--commands 24] [--late] [--json]``
+runs each program under both protocols, with and without a limit per member that makes launches spill and go
+in waves, on one of the numbers of members after the other; ``--late``: one member of each image is slow.
+Ends with 1 when a program differs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+
+from sdi.devices.discover import MemberSettings, open_members
+from sdi.vmem.accounting import Accounting
+from sdi.vmem.memory import Coherence
+from tests.generated.application import Application
+from tests.generated.generate import generate
+from tests.icd.wire_client import WireClient
+
+LIMITS_NBYTES = {1: 64 << 10, 2: 64 << 10, 3: 64 << 10, 5: 24 << 10, 8: 16 << 10}
+"""By members: less than programs want of each, so that launches spill and go in waves."""
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """What programs run on.  ``limit_nbytes``: what each member may hold, 0 for no limit."""
+
+    members: int
+    coherence: Coherence = "lazy"
+    limit_nbytes: int = 0
+    late: int | None = None
+
+    def __str__(self) -> str:
+        limit = f"-{self.limit_nbytes >> 10}K" if self.limit_nbytes else ""
+        late = "" if self.late is None else f"-member{self.late}-late"
+        return f"N{self.members}-{self.coherence}{limit}{late}"
+
+    @contextmanager
+    def open(self) -> Iterator[tuple[Application, Accounting]]:
+        """A session on this image."""
+        settings = MemberSettings(
+            count=self.members, memory_nbytes=self.limit_nbytes or None, delayed=self.late
+        )
+        with WireClient(open_members(settings), "always", self.coherence) as client:
+            yield Application(client), client.session.counters._accounting
+
+
+def images(members: int, late: int | None = None) -> list[Image]:
+    """Both protocols, with a limit and without one.  ``members``: one of ``LIMITS_NBYTES``."""
+    protocols: tuple[Coherence, ...] = ("lazy", "host")
+    return [Image(members, each, limit, late) for each in protocols for limit in (0, LIMITS_NBYTES[members])]
+
+
+class _Warnings(logging.Handler):
+    """Keeps what the service warns about: generated programs give it no reason to."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.found: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.found.append(record.getMessage())
+
+
+def compare(image: Image, seeds: Sequence[int], num_commands: int, events: Counter[str]) -> list[str]:
+    """What went wrong.  After a program that did the session is not used any more.
+
+    ``events`` gets what virtual memory did in all of them, and the most that a member held.
+    """
+    waiting, warnings = list(seeds), _Warnings()
+    logging.getLogger().addHandler(warnings)
+    found: list[str] = []
+    while waiting:
+        with image.open() as (application, accounting):
+            while waiting:
+                seed, before = waiting.pop(0), len(found)
+                try:
+                    application.run(generate(seed, num_commands))
+                except (AssertionError, TimeoutError) as error:
+                    found.append(f"{image}: {error}")
+                found += [f"{image}: program {seed}: {text}" for text in warnings.found]
+                warnings.found.clear()
+                if len(found) > before:
+                    break
+            peak = max(accounting.peak_nbytes)
+            events.update(asdict(accounting.events))
+            events["peak_nbytes"] = max(events["peak_nbytes"], peak)
+            if image.limit_nbytes and peak > image.limit_nbytes:
+                found.append(f"{image}: a member held {peak} bytes")
+    logging.getLogger().removeHandler(warnings)
+    return found
+
+
+def main(arguments: list[str]) -> int:
+    """See the module."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("first", type=int)
+    parser.add_argument("count", type=int)
+    parser.add_argument("--members", default=",".join(map(str, LIMITS_NBYTES)))
+    parser.add_argument("--commands", type=int, default=24)
+    parser.add_argument("--chunk", type=int, default=500)
+    parser.add_argument("--late", action="store_true")
+    parser.add_argument("--json", action="store_true", help="a line for each image instead of each chunk")
+    given = parser.parse_args(arguments)
+    counts = [int(text) for text in given.members.split(",")]
+    differing = 0
+    for first in range(given.first, given.first + given.count, given.chunk):
+        stop = min(first + given.chunk, given.first + given.count)
+        for number, members in enumerate(counts):
+            seeds = range(first + (number - first) % len(counts), stop, len(counts))
+            late = first // given.chunk % members if given.late else None
+            for image in images(members, late):
+                events: Counter[str] = Counter()
+                found = compare(image, seeds, given.commands, events)
+                differing += len(found)
+                print("".join(f"{text}\n" for text in found), end="", file=sys.stderr, flush=True)
+                if given.json:
+                    print(json.dumps({**asdict(image), "programs": len(seeds), **events}), flush=True)
+        if not given.json:
+            print(f"{stop - given.first} programs, {differing} differences", flush=True)
+    return 1 if differing else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
