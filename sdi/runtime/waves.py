@@ -94,9 +94,10 @@ class Wave:
         for k, piece in zip(self.members, self.wanted, strict=True):
             member = members[k]
             for buffer, over in piece:
-                if over is None:
+                if over is None:  # a part of the place that there is, which may be too large to stay
                     extent = buffer.extents[member]
-                    over = extent.over if extent else ByteRange(0, min(GRANULE_NBYTES, buffer.nbytes))
+                    start = extent.over.start if extent else 0
+                    over = ByteRange(start, min(start + GRANULE_NBYTES, buffer.nbytes))
                 found.append((buffer, member, over))
         return found
 

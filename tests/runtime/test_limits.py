@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from sdi.devices.discover import MemberSettings, open_members
+from sdi.vmem.memory import Coherence
 from tests.icd.wire_client import WireClient
 from tests.image_runs import image_environ, plain_environ, run
 
@@ -94,3 +95,35 @@ def test_a_filled_buffer_and_a_product_of_three_members_memory_are_right(
     else:
         assert max(memory["peak_nbytes"]) <= limit_nbytes
         assert memory["waves"] > 0 and memory["spills"] > 0
+
+
+PARTLY = """
+__kernel void total(__global const int *a, __global int *out) {
+    int sum = 0;
+    for (int k = 0; k < 2048; k++)
+        sum += a[k];
+    out[get_global_id(0)] = sum;
+}
+__kernel void first(__global const int *a, __global const int *b, __global int *out) {
+    int i = get_global_id(0);
+    out[i] = i < 64 ? b[i] + a[i] : b[i];
+}
+"""
+
+
+@pytest.mark.parametrize("coherence", ["lazy", "host"])
+def test_a_large_place_of_a_buffer_that_a_piece_does_not_touch_makes_room(coherence: Coherence) -> None:
+    limit = 3 * 4096
+    members = open_members(MemberSettings(count=2, memory_nbytes=limit))
+    with WireClient(members, "always", coherence) as client:
+        build, status, _ = client.build(PARTLY)
+        assert status == 0
+        data = np.arange(2048, dtype=np.int32)
+        a, b, out = client.buffer(data.tobytes()), client.buffer(data[:1024].tobytes()), client.buffer(512)
+        client.launch(build, [(a, 0), (out, 0)], [128], [64])  # the two fill both members
+        assert client.read(out, 512) == np.full(128, data.sum(), np.int32).tobytes()
+        launch = client.launch(build, [(a, 0), (b, 0), (out, 0)], [128], [64], 1)
+        assert client.wait(launch) == 0  # the second member touches nothing of ``a``
+        expected = np.where(data[:128] < 64, 2 * data[:128], data[:128])
+        assert client.read(out, 512) == expected.tobytes()
+        assert max(client.session._memory.accounting.peak_nbytes) <= limit
