@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import importlib.util
+import signal
 from ctypes import (
     CFUNCTYPE,
     POINTER,
@@ -162,6 +163,10 @@ class LibclangMissing(Exception):
     """libclang is not installed, or its library can't be loaded."""
 
 
+_SIGACTION_NBYTES = 256
+"""More than a struct sigaction has anywhere."""
+
+
 @functools.cache
 def library() -> ctypes.CDLL:
     """libclang with its signatures set; loads it on the first call (about 50 ms)."""
@@ -182,7 +187,21 @@ def library() -> ctypes.CDLL:
             function.restype = result_type
     except (OSError, AttributeError) as cause:
         raise LibclangMissing(f"{path}: {cause}") from cause
+    _keep_handler(lib, signal.SIGFPE)
     return lib
+
+
+def _keep_handler(lib: ctypes.CDLL, number: int) -> None:
+    """Have clang take over fatal signals, as it does with its first index, but for this one.
+
+    pocl lets kernels divide integers by zero, which OpenCL allows, with a handler of its own for SIGFPE.
+    clang's would be called instead, and end the process.
+    """
+    libc = ctypes.CDLL(None)
+    action = ctypes.create_string_buffer(_SIGACTION_NBYTES)
+    libc.sigaction(number, None, action)
+    lib.clang_disposeIndex(lib.clang_createIndex(0, 0))
+    libc.sigaction(number, action, None)
 
 
 def text_of(string: CXString) -> str:
