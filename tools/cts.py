@@ -28,6 +28,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 _RESULT = re.compile(r"\b(\w+) (passed|skipped|FAILED)\s*$", re.MULTILINE)
 _NOT_SUPPORTED = re.compile(r"^(\w+) test not supported", re.MULTILINE)
+_ALL_SKIPPED = "Test skipped while initialization"
 _STARTED = re.compile(r"^(\w+)\.\.\.\s*$", re.MULTILINE)
 
 
@@ -109,6 +110,8 @@ def run(
         text = output.decode("utf-8", "replace")
         found = {name: what.lower() for name, what in _RESULT.findall(text)}
         found |= dict.fromkeys(_NOT_SUPPORTED.findall(text), "skipped")
+        if _ALL_SKIPPED in text:
+            found = dict.fromkeys(left, "skipped") | found
         results.said += text
         results.by_name |= {name: found[name] for name in left if name in found}
         left = [name for name in left if name not in found]
