@@ -6,7 +6,7 @@ Source: DESIGN "Virtual device memory"; issue and memory: ``vmem/placement.py``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from sdi.devices.base import BoundKernel
@@ -115,8 +115,9 @@ def make_waves(
     ``is_guarded``: the access ranges are in doubt, so members get places for whole buffers, in which a wrong
     range does no harm that can't be seen.
     Raises ClError where not even images fit.
-    Waves take half of a member where possible, so that the copies of one can run beside the kernels of the
-    one before.  Where no cut fits, the buffer of which a work-group wants most is used in the arena.
+    Waves take half of a member, so that the copies of one can run beside the kernels of the one before, or
+    all of it where that takes less than a quarter of their number.  Where no cut fits, the buffer of which a
+    work-group wants most is used in the arena.
     """
     mapped: set[int] = set()
     members = tuple(range(len(plan.boxes)))
@@ -129,18 +130,20 @@ def make_waves(
         whole = _wave(plan, members, frozenset(mapped))
         if _fits(whole, capacities, 1):
             return (whole,)
-        finest: list[Wave] = []
-        for share in (2, 1):
-            count = 2
-            while count <= WAVES_MAX:
-                finest = _cut(make_plan, plan.boxes, count, frozenset(mapped))
-                if all(_fits(wave, capacities, share) for wave in finest):
-                    return tuple(finest)
-                if len(finest) < count:
+        finest = [whole]
+        for count in _counts(plan.boxes):
+            finest, fits = _cut(make_plan, plan.boxes, count, frozenset(mapped), capacities, 1)
+            if not fits:
+                continue
+            for more in (count, 2 * count, 4 * count):
+                if more > WAVES_MAX:
                     break
-                count *= 2
+                half, fits = _cut(make_plan, plan.boxes, more, frozenset(mapped), capacities, 2)
+                if fits:
+                    return tuple(half)
+            return tuple(finest)
         sizes: dict[int, int] = {}
-        for wave in finest or [whole]:
+        for wave in finest:
             for buffer, over in (place for piece in wave.wanted for place in piece):
                 sizes[buffer.id] = max(sizes.get(buffer.id, 0), over.nbytes if over is not None else 0)
         if not sizes:  # images have no bytes in the arena that a kernel could use
@@ -160,18 +163,38 @@ def _fits(wave: Wave, capacities: Sequence[int], share: int) -> bool:
     )
 
 
-def _cut(make_plan: MakePlan, boxes: Sequence[GroupBox], count: int, mapped: frozenset[int]) -> list[Wave]:
-    """Each of ``boxes`` in ``count`` parts, or as many as it has work-groups."""
+def _counts(boxes: Sequence[GroupBox]) -> Iterator[int]:
+    """Into how many parts boxes may be cut: at last into single work-groups, or what ``WAVES_MAX`` allows."""
+    count, most = 2, max(box.total_groups for box in boxes)
+    while count <= WAVES_MAX and count < 2 * most:
+        yield count
+        count *= 2
+
+
+def _cut(
+    make_plan: MakePlan,
+    boxes: Sequence[GroupBox],
+    count: int,
+    mapped: frozenset[int],
+    capacities: Sequence[int],
+    share: int,
+) -> tuple[list[Wave], bool]:
+    """Waves of which number k has part k of each box that has so many; whether all fit.
+
+    They end with the first that does not: what plans cost is not paid for the others.
+    """
     parts = [_parts(box, count) for box in boxes]
-    waves = []
+    waves: list[Wave] = []
     for number in range(max(len(part) for part in parts)):
         members = tuple(k for k, part in enumerate(parts) if number < len(part))
         waves.append(_wave(make_plan(tuple(parts[k][number] for k in members)), members, mapped))
-    return waves
+        if not _fits(waves[-1], capacities, share):
+            return waves, False
+    return waves, True
 
 
 def _parts(box: GroupBox, count: int) -> tuple[GroupBox, ...]:
-    """``box`` in slabs, in the order of their work-groups."""
+    """``box`` in ``count`` slabs, or as many as it has work-groups, in the order of these."""
 
     def moved(corner: Int3) -> Int3:
         return (corner[0] + box.start[0], corner[1] + box.start[1], corner[2] + box.start[2])

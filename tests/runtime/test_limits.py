@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 
 from sdi.devices.discover import MemberSettings, open_members
+from sdi.runtime import launcher
+from sdi.runtime.plan import make_plan
 from sdi.vmem.memory import Coherence
 from tests.icd.wire_client import WireClient
 from tests.image_runs import image_environ, plain_environ, run
@@ -127,3 +129,28 @@ def test_a_large_place_of_a_buffer_that_a_piece_does_not_touch_makes_room(cohere
         expected = np.where(data[:128] < 64, 2 * data[:128], data[:128])
         assert client.read(out, 512) == expected.tobytes()
         assert max(client.session._memory.accounting.peak_nbytes) <= limit
+
+
+PRODUCT = """
+__kernel void product(__global const int *all, __global int *own) {
+    int i = get_global_id(0), sum = 0;
+    for (int k = 0; k < 3072; k++)
+        sum += all[k];
+    own[i] += sum;
+}
+"""
+
+
+def test_an_argument_of_more_than_half_a_member_costs_few_plans(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+    monkeypatch.setattr(launcher, "make_plan", lambda *given: made.append(given) or make_plan(*given))
+    with WireClient(open_members(MemberSettings(count=2, memory_nbytes=4 * 4096)), "always") as client:
+        build, status, _ = client.build(PRODUCT)
+        assert status == 0
+        data = np.arange(3072, dtype=np.int32)
+        every, own = client.buffer(data.tobytes()), client.buffer(bytes(1 << 18))
+        client.launch(build, [(every, 0), (own, 0)], [1 << 16], [64])
+        assert client.read(own, 1 << 18) == np.full(1 << 16, data.sum(), np.int32).tobytes()
+        events = client.session._memory.accounting.events
+        assert events.waves == 31 and events.mapped == 0  # all of the one and 4 KiB of the other at a time
+    assert len(made) < 100  # each cut in halves, quarters ... down to single work-groups would be 1,000
