@@ -15,7 +15,7 @@ from tests.image_runs import Run, plain_environ, run
 COUNT, PARTS = 500, 2
 COMMANDS = 12
 """Beside those that make buffers and those that read them in the end."""
-LIMIT_S = 600.0
+LIMIT_S = 900.0
 
 
 @pytest.mark.timeout(LIMIT_S + 60)
