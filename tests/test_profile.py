@@ -14,6 +14,7 @@ import pytest
 from sdi.profile.losses import CLASSES
 from sdi.profile.model import HOST, Session
 from sdi.profile.stream import read_profile
+from sdi.profile.tables import make_tables
 from tests.image_runs import Run, image_environ, run
 
 ITEMS = 1 << 16
@@ -368,3 +369,20 @@ def test_bad_usage_is_one_line(arguments: list[str], line: str) -> None:
     result = run([sys.executable, "-m", "sdi.cli", "profile", *arguments], image_environ(2), 60)
     assert result.returncode == 2
     assert result.stderr.startswith(line) and result.stderr.count("\n") == 1
+
+
+VARIED = ("black_scholes", "game_of_life", "bitonic_sort", "histogram", "matmul", "several_kernels")
+
+
+def test_hardly_any_time_of_varied_programs_is_unexplained(tmp_path: Path) -> None:
+    environ = image_environ(3, SDI_SPLIT="always", SDI_PROFILE=str(tmp_path / "profile"))
+    command = [sys.executable, "-W", "ignore", "-m", "tests.programs.runner", "--out", tmp_path / "out.npz"]
+    ended = run([*command, "--only", *VARIED], environ, 110)
+    assert ended.returncode == 0 and not ended.remained, ended.describe()
+    found = make_tables(read_profile(tmp_path / "profile"))
+    assert len(found.kernels) >= len(VARIED)
+    asked_ns = found.wall_ns - found.lost_ns("application")
+    assert asked_ns > 0 and found.lost_ns("unexplained") <= 0.05 * asked_ns
+    for row in found.losses:
+        spent_ns = sum(row.ns.values())
+        assert row.ns["unexplained"] <= 0.05 * max(spent_ns, 1e6), row.kernel

@@ -12,8 +12,9 @@ tail           the member has ended its part of a launch that others still compu
 imbalance      likewise, as far as it ends earlier in every launch of this shape: its part is too small
 whole          another member computes a launch that was not given to this one
 analysis       nothing runs; a program is built or a launch is planned
-scheduling     nothing runs; the service decides or issues, a driver has not started yet what it was
-               given, or the application is in a call of OpenCL though nothing is asked of the image
+scheduling     nothing runs; the service decides or issues, or the application is in a call of OpenCL
+               though nothing is asked of the image
+driver         nothing runs; the service is idle, and a driver has not started yet what it was given
 application    nothing is asked of the image
 unexplained    a command is unfinished and nothing of the above goes on
 =============  =========================================================================================
@@ -40,6 +41,7 @@ CLASSES = (
     "whole",
     "analysis",
     "scheduling",
+    "driver",
     "application",
     "unexplained",
 )
@@ -148,7 +150,7 @@ def _classify(
         if member not in launch.last_ns:
             return [(launch.kernel, "whole", ns)]
         if launch.last_ns[member] > start_ns:
-            return [(launch.kernel, "scheduling", ns)]
+            return [(launch.kernel, "scheduling" if state.turns else "driver", ns)]
         part = min(ns, spare_ns.get((command, member), 0))
         spare_ns[command, member] = spare_ns.get((command, member), 0) - part
         return [(launch.kernel, "imbalance", part), (launch.kernel, "tail", ns - part)]
@@ -157,7 +159,7 @@ def _classify(
     if state.preparing:
         return [(next(iter(state.preparing.values())), "analysis", ns)]
     if state.starting:
-        return [(next(iter(state.starting.values())), "scheduling", ns)]
+        return [(next(iter(state.starting.values())), "scheduling" if state.turns else "driver", ns)]
     kernel = next(iter(state.outstanding.values()), NO_KERNEL)
     if state.turns and (state.waiting or state.calls):
         return [(kernel, "scheduling", ns)]

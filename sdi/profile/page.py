@@ -28,6 +28,7 @@ _COLOURS = {
     "whole": "#d9793d",
     "analysis": "#c94f7c",
     "scheduling": "#b03a3a",
+    "driver": "#d98c8c",
     "application": "#9aa0a6",
     "unexplained": "#444b54",
 }

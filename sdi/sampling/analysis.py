@@ -33,6 +33,8 @@ from sdi.sampling.terms import I64, Op, Terms, TermTable
 from sdi.sampling.values import HARMLESS, Pointer, Record, Value, int_type
 
 _POINTERS = (ArgumentKind.GLOBAL, ArgumentKind.CONSTANT)
+_BOXES_MAX = 64
+"""Boxes whose answers are kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,12 +101,16 @@ class BoundKernel:
         self._binding = binding
         self._nbytes = {e.argument: buffer_nbytes[e.argument] or 0 for e in analysis.pointers}
         self._known: dict[GroupBox, tuple[AccessRange, ...]] = {}
+        self._by_digits: dict[object, list[tuple[int, int]] | None] = {}
         self._groups = self._compile()
 
     def over(self, box: GroupBox) -> tuple[AccessRange, ...]:
         """What the work-groups of ``box`` do, one entry per GLOBAL or CONSTANT argument, in order."""
         known = self._known.get(box)
         if known is None:
+            if len(self._known) >= _BOXES_MAX:
+                self._known.clear()
+                self._by_digits.clear()
             known = self._known[box] = self._over(box)
         return known
 
@@ -228,14 +234,10 @@ class BoundKernel:
                     found = same[key] = reach(
                         piece.offset, piece.nbytes, piece.is_regular, domain, inside, most_ranges
                     )
-                if (
-                    most_ranges == MAX_RANGES
-                    and piece.mode is Mode.WRITE
-                    and (found is None or not found.is_exact)
-                ):
+                if most_ranges == MAX_RANGES and (found is None or not found.is_exact):
                     if id(piece.access) in done:
                         continue
-                    spans = self._point_by_point(piece.access, box)
+                    spans = self._all_bytes(piece.access, box)
                     if spans is not None:
                         done.add(id(piece.access))
                         found = Reach(spans, True)
@@ -268,12 +270,20 @@ class BoundKernel:
             for e in self._analysis.pointers
         )
 
-    def _point_by_point(self, access: Access, box: GroupBox) -> list[tuple[int, int]] | None:
+    def _all_bytes(self, access: Access, box: GroupBox) -> list[tuple[int, int]] | None:
+        """Exactly what an access without bounds of its own reaches; of reads only where that costs little."""
         if not access.is_definite:
             return None
-        from sdi.sampling.dense import spans_of
+        from sdi.sampling import dense, digits
 
-        return spans_of(self._binding, access, box)
+        # What is read and written again, or in several arrays at one index, is asked for once.
+        key = (access.offset, access.guards, access.loops, access.nbytes, box)
+        if key not in self._by_digits:
+            self._by_digits[key] = digits.spans_of(self._binding, access, box)
+        found = self._by_digits[key]
+        if found is None and access.mode is Mode.WRITE:
+            found = dense.spans_of(self._binding, access, box)
+        return found
 
     def _answer(
         self,

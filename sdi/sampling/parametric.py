@@ -27,6 +27,7 @@ much as some fifty answers by the usual way."""
 TRACES_MAX = 12
 """Per shape."""
 SHAPES_MAX = 16
+USUAL_MAX = 4
 _GROUPS: Range = (0, 1 << 64)
 
 _ShapeKey = tuple[int, Int3, Int3, tuple[int | None, ...]]
@@ -88,8 +89,7 @@ class ParametricBound:
 
     def _usual(self) -> BoundKernel:
         if self._slow is None:
-            shape = self.shape
-            self._slow = shape.analysis.bind(self._ndrange, self._values, shape.buffer_nbytes)
+            self._slow = self.shape.usual(self._inputs, self._ndrange, self._values)
         return self._slow
 
 
@@ -108,6 +108,7 @@ class Shape:
     ) -> None:
         self.analysis = analysis
         self.buffer_nbytes = buffer_nbytes
+        self._usual: OrderedDict[tuple[int, ...], BoundKernel] = OrderedDict()
         self.hits = self.misses = 0
         self._scalars = tuple(scalars)
         self._ndrange = ndrange
@@ -116,6 +117,20 @@ class Shape:
         self._varying: frozenset[int] = frozenset()
         self._evaluators: list[Evaluator] = []
         self._traces = self._waited = 0
+
+    def usual(
+        self, inputs: tuple[int, ...], ndrange: NDRange, values: tuple[bytes | None, ...]
+    ) -> BoundKernel:
+        """The maps bound in the usual way; the last few are kept, with what they have answered: launches
+        with the same ``inputs`` on other buffers of these sizes ask the same.
+        """
+        found = self._usual.get(inputs)
+        if found is None:
+            found = self._usual[inputs] = self.analysis.bind(ndrange, values, self.buffer_nbytes)
+            if len(self._usual) > USUAL_MAX:
+                self._usual.popitem(last=False)
+        self._usual.move_to_end(inputs)
+        return found
 
     def answer(self, inputs: tuple[int, ...]) -> Answer | None:
         """The ranges for these inputs, where straight code for them exists."""

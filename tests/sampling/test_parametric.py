@@ -13,8 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sdi.clc.compile import compile_source
 from sdi.intervals import ByteRange, RangeSet
 from sdi.ndrange import GroupBox, NDRange
+from sdi.runtime.access import access_of
 from sdi.sampling import AccessRange, KernelAnalysis, Precision, analyse, parametric
 from sdi.sampling.parametric import Parametric, ParametricBound, shaping_scalars
 from sdi.sampling.straight import compiled
@@ -212,3 +214,26 @@ def test_atomic_updates_are_answered_as_by_the_usual_way() -> None:
     launch = Launch(ndrange, (np.zeros(1024, np.int32), np.zeros(1024, np.int32), *numbers))
     hits, asked = compare(analysis, launch, Random(1), 60)
     assert hits > asked // 3
+
+
+def test_launches_on_other_buffers_ask_the_usual_maps_once() -> None:
+    compiled = compile_source(
+        "__kernel void k(__global int *out, uint w, float x) {"
+        " uint i = get_global_id(0); out[i / w + i % w * 64] = x; }",
+        "",
+    )
+    analysis = access_of(compiled, compiled.kernels[0])
+    assert isinstance(analysis, KernelAnalysis)
+    maps = Parametric(analysis)
+    ndrange = NDRange(1, (0, 0, 0), (4096, 1, 1), (64, 1, 1))
+    box = GroupBox((3, 0, 0), (40, 1, 1))
+
+    def over(w: int, x: float) -> object:
+        values = (None, struct.pack("<I", w), struct.pack("<f", x))
+        return maps.bind(ndrange, values, (1 << 20, None, None)).over(box)
+
+    first = over(16, 1.0)
+    assert over(16, 2.0) is first
+    for w in (2, 4, 8, 32, 64):
+        assert over(w, 1.0) != first
+    assert over(16, 1.0) == first

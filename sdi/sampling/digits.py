@@ -1,0 +1,236 @@
+"""Exact bytes of an access whose index takes ids apart with / and %: bricks, tiles, rows of a flat range.
+
+Where ids are divided by constants that divide each other, an id is written with digits, as a number with
+mixed bases: ``id = d0 + 8 * d1 + 64 * d2``.  Quotients and remainders are affine in the digits.  A box of
+work-groups is cut into parts in which each digit takes a whole interval, independently of the others; there
+the bytes have a closed form, however many work-items there are.  Anything else has no answer here.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise, product
+from math import gcd
+
+from sdi.ndrange import GroupBox
+from sdi.sampling.affine import Form, Range, interval, plus
+from sdi.sampling.boxes import Span, base_ranges, image, merged
+from sdi.sampling.forms import BASES, GLOBAL, GROUP, LOCAL, Binding, Kind
+from sdi.sampling.machine import Access
+
+_PARTS_MAX = 256
+
+Digit = tuple[int, int, int]
+"""Weight, first value, number of values."""
+
+
+class _NoAnswer(Exception):
+    """The bytes have no closed form of this kind."""
+
+
+def spans_of(binding: Binding, access: Access, box: GroupBox) -> list[Span] | None:
+    """Exactly the bytes of a definite access outside of loops; None where ids are taken apart otherwise."""
+    if access.loops or any(binding.opaque[t] for t in (access.offset, *access.guards)):
+        return None
+    saved, binding.is_loose = binding.is_loose, False
+    offset = binding.exact(access.offset)
+    alternatives = binding.conjunction([binding.alternatives(guard) for guard in access.guards])
+    is_loose, binding.is_loose = binding.is_loose, saved
+    if is_loose:
+        return None
+    found: list[Span] = []
+    try:
+        for constraints in alternatives:
+            found += _Boxes(binding, [offset, *constraints], box).spans(access.nbytes)
+    except _NoAnswer:
+        return None
+    return merged(found)
+
+
+class _Boxes:
+    """An offset and what must be >= 0, over the parts of one box."""
+
+    def __init__(self, binding: Binding, forms: list[Form], box: GroupBox) -> None:
+        self._binding = binding
+        self._forms = forms
+        self._ranges = base_ranges(binding, box)
+        self._weights: dict[int, set[int]] = {}
+        for form in forms:
+            self._divisors(form)
+        n = binding.ndrange
+        self._global: dict[int, Form] = {}
+        for dim in range(3):
+            used = [v for v in (GROUP + dim, LOCAL + dim) if v in self._weights]
+            if GLOBAL + dim in self._weights and used:
+                if len(self._weights.pop(GLOBAL + dim)) > 1:
+                    raise _NoAnswer  # its quotients are none of the group's and the item's digits
+                for variable in (GROUP + dim, LOCAL + dim):
+                    self._weights.setdefault(variable, {1})
+                self._global[GLOBAL + dim] = (n.offset[dim], {GROUP + dim: n.local_size[dim], LOCAL + dim: 1})
+
+    def _divisors(self, form: Form) -> dict[int, set[int]]:
+        """By what each id in a form is divided; all of it is noted."""
+        found: dict[int, set[int]] = {}
+        for variable in form[1]:
+            if variable < BASES:
+                found.setdefault(variable, set()).add(1)
+                continue
+            atom = self._binding.atoms[variable - BASES]
+            if atom.kind not in (Kind.FLOOR, Kind.WRAPPED):
+                raise _NoAnswer
+            (below,) = atom.forms
+            for inner, factor in below[1].items():
+                by = atom.number // gcd(factor, atom.number) if atom.kind is Kind.FLOOR else 1
+                for base, divisors in self._divisors((0, {inner: 1})).items():
+                    found.setdefault(base, set()).update(divisor * by for divisor in divisors)
+        for base, divisors in found.items():
+            self._weights.setdefault(base, {1}).update(divisors)
+        return found
+
+    def spans(self, nbytes: int) -> list[Span]:
+        """All parts' bytes."""
+        bases = sorted(self._weights)
+        choices: list[list[list[Digit]]] = []
+        count = 1
+        for base in bases:
+            weights = sorted(self._weights[base])
+            if any(b % a for a, b in pairwise(weights)):
+                raise _NoAnswer
+            low, high = self._ranges[base]
+            if low < 0:
+                raise _NoAnswer
+            choices.append(parts_of(low, high + 1, weights))
+            count *= len(choices[-1])
+        if count > _PARTS_MAX:
+            raise _NoAnswer
+        found: list[Span] = []
+        for chosen in product(*choices):
+            found += self._part(dict(zip(bases, chosen, strict=True)), nbytes)
+        return found
+
+    def _part(self, digits: dict[int, list[Digit]], nbytes: int) -> list[Span]:
+        """The bytes where each digit takes its whole interval."""
+        ranges: list[Range] = []
+        known: dict[int, Form] = {}
+        for base, own in digits.items():
+            constant, parts = 0, {}
+            for weight, first, count in own:
+                constant += weight * first
+                if count > 1:
+                    parts[len(ranges)] = weight
+                    ranges.append((0, count - 1))
+            known[base] = (constant, parts)
+        for variable, form in self._global.items():
+            known[variable] = _substituted(form, known)
+        forms = [self._valued(form, known, ranges) for form in self._forms]
+        offset, *constraints = joined(forms, ranges)
+        for constraint in constraints:
+            constant, parts = constraint
+            low, high = interval(constraint, ranges)
+            if low >= 0:
+                continue
+            if high < 0:
+                return []
+            if len(parts) != 1:
+                raise _NoAnswer
+            ((variable, factor),) = parts.items()
+            first, last = ranges[variable]
+            if factor > 0:
+                first = max(first, -(constant // factor))
+            else:
+                last = min(last, constant // -factor)
+            if first > last:
+                return []
+            ranges[variable] = (first, last)
+        start, _ = interval(offset, ranges)
+        strides = sorted((abs(c), ranges[v][1] - ranges[v][0] + 1) for v, c in offset[1].items())
+        found = image(start, strides, nbytes)
+        if found is None:
+            raise _NoAnswer
+        return found
+
+    def _valued(self, form: Form, known: dict[int, Form], ranges: list[Range]) -> Form:
+        """A form in digits.  Adds what is below it to ``known``."""
+        for variable in form[1]:
+            if variable not in known:
+                atom = self._binding.atoms[variable - BASES]
+                below = self._valued(atom.forms[0], known, ranges)
+                if atom.kind is Kind.FLOOR:
+                    known[variable] = _quotient(below, atom.number, ranges)
+                    continue
+                low, high = interval(below, ranges)
+                if low < atom.type.lo or high > atom.type.hi:
+                    raise _NoAnswer
+                known[variable] = below
+        return _substituted(form, known)
+
+
+def parts_of(low: int, stop: int, weights: list[int]) -> list[list[Digit]]:
+    """The numbers from ``low`` to ``stop`` - 1 as parts in which each digit takes a whole interval.
+
+    ``weights``: of the digits, from 1 up, each dividing the next.
+    """
+    if low >= stop:
+        return []
+    *lower, top = weights
+    if not lower:
+        return [[(1, low, stop - low)]]
+    first, last = -(-low // top), stop // top
+    if first > last:  # within one value of the top digit
+        return _under(top, low // top, low, stop, lower)
+    found = _under(top, low // top, low, first * top, lower)
+    if first < last:
+        full = [(a, 0, b // a) for a, b in pairwise(weights)]
+        found.append([*full, (top, first, last - first)])
+    return found + _under(top, last, last * top, stop, lower)
+
+
+def _under(top: int, digit: int, low: int, stop: int, lower: list[int]) -> list[list[Digit]]:
+    """Parts where the top digit is ``digit``."""
+    inner = parts_of(low - top * digit, stop - top * digit, lower)
+    return [[*part, (top, digit, 1)] for part in inner]
+
+
+def joined(forms: list[Form], ranges: list[Range]) -> list[Form]:
+    """``forms`` with variables put together that all of them use as digits of one number; ``ranges``, which
+    all begin at 0, gets the new variables' ranges.
+    """
+    forms = [(constant, dict(parts)) for constant, parts in forms]
+    while (pair := _digits_of_one(forms, ranges)) is not None:
+        low, high = pair
+        count = (ranges[low][1] + 1) * (ranges[high][1] + 1)
+        new = len(ranges)
+        ranges.append((0, count - 1))
+        for _, parts in forms:
+            factor = parts.pop(low, 0)
+            parts.pop(high, None)
+            if factor:
+                parts[new] = factor
+    return forms
+
+
+def _digits_of_one(forms: list[Form], ranges: list[Range]) -> tuple[int, int] | None:
+    """Two variables of which one counts as often as the other has values, in every form."""
+    used = sorted({variable for _, parts in forms for variable in parts})
+    for low, high in product(used, used):
+        values = ranges[low][1] + 1
+        if low != high and all(parts.get(high, 0) == values * parts.get(low, 0) for _, parts in forms):
+            return low, high
+    return None
+
+
+def _quotient(form: Form, divisor: int, ranges: list[Range]) -> Form:
+    """``form`` divided by ``divisor``, rounded down."""
+    constant, parts = form
+    out = {v: c // divisor for v, c in parts.items() if c % divisor == 0}
+    rest: Form = (constant, {v: c for v, c in parts.items() if c % divisor})
+    low, high = interval(rest, ranges)
+    if low // divisor != high // divisor:
+        raise _NoAnswer
+    return (low // divisor, out)
+
+
+def _substituted(form: Form, known: dict[int, Form]) -> Form:
+    found: Form = (form[0], {})
+    for variable, factor in form[1].items():
+        found = plus(found, known[variable], factor)
+    return found

@@ -1,0 +1,147 @@
+"""Ids that are taken apart with / and %: the closed form is what all work-items do, one by one."""
+
+from __future__ import annotations
+
+import random
+import struct
+from itertools import pairwise
+
+import pytest
+
+from sdi.clc import compile_source
+from sdi.ndrange import GroupBox, NDRange
+from sdi.runtime.access import access_of
+from sdi.sampling import KernelAnalysis, dense, digits
+from sdi.sampling.analysis import BoundKernel
+from sdi.sampling.boxes import merged
+from sdi.sampling.digits import parts_of
+
+BRICKS = """
+__kernel void brick(__global float *out, int side, int across, int down) {
+    int group = get_group_id(0), item = get_local_id(0);
+    int x = group % across * 4 + item % 4;
+    int y = group / across % down * 2 + item / 4 % 2;
+    int z = group / (across * down) * 2 + item / 8;
+    if (x < side && y < side && z < side)
+        out[(z * side + y) * side + x] = 1.0f;
+}
+"""
+FLAT = """
+__kernel void flat(__global int *out, uint width, uint pitch) {
+    uint i = get_global_id(0), x = i % width, y = i / width;
+    out[y * pitch + x] = 1;
+}
+__kernel void turned(__global int *out, uint width, uint height) {
+    uint i = get_global_id(0), x = i % width, y = i / width;
+    if (y < height)
+        out[x * height + y] = 1;
+}
+__kernel void tiles(__global int *out, uint width, uint pitch) {
+    uint tile = get_group_id(0), x = get_local_id(0) & 7, y = get_local_id(0) >> 3;
+    out[(tile / width * 8 + y) * pitch + tile % width * 8 + x] = 1;
+}
+__kernel void every_other(__global int *out, uint width, uint pitch) {
+    uint i = get_global_id(0);
+    if (i % width < width / 2)
+        out[i / width * pitch + i % width] = 1;
+}
+__kernel void odd(__global int *out, uint a, uint b) {
+    uint i = get_global_id(0);
+    out[i / a + i % b] = 1;
+}
+"""
+
+
+def bound(source: str, name: str, scalars: tuple[int, ...], groups: int, local: int) -> BoundKernel:
+    """A kernel's access maps for one launch."""
+    compiled = compile_source(source, "")
+    model = next(kernel for kernel in compiled.kernels if kernel.name == name)
+    analysis = access_of(compiled, model)
+    assert isinstance(analysis, KernelAnalysis)
+    ndrange = NDRange(1, (0, 0, 0), (groups * local, 1, 1), (local, 1, 1))
+    values = (None, *(struct.pack("<i", value) for value in scalars))
+    return analysis.bind(ndrange, values, (1 << 40, *[None] * len(scalars)))
+
+
+def both(kernel: BoundKernel, box: GroupBox) -> list[tuple[object, object]]:
+    """The bytes of each access: in closed form, and point by point."""
+    binding = kernel._binding
+    found = []
+    for access in kernel._analysis.accesses:
+        slow = dense.spans_of(binding, access, box)
+        assert slow is not None
+        found.append((digits.spans_of(binding, access, box), merged(slow)))
+    return found
+
+
+@pytest.mark.parametrize("side", [8, 9, 11, 12, 13, 16, 21])
+def test_bricks_have_exactly_the_bytes_of_their_voxels(side: int) -> None:
+    across, down = -(-side // 4), -(-side // 2)
+    groups = across * down * (-(-side // 2))
+    kernel = bound(BRICKS, "brick", (side, across, down), groups, 16)
+    numbers = random.Random(side)
+    for _ in range(30):
+        start = numbers.randrange(groups)
+        box = GroupBox((start, 0, 0), (numbers.randrange(start, groups) + 1, 1, 1))
+        for closed, wanted in both(kernel, box):
+            assert closed == wanted
+
+
+CASES = [
+    ("flat", (64, 64), 32, 64),
+    ("flat", (128, 200), 40, 64),
+    ("flat", (12, 16), 30, 24),
+    ("flat", (100, 128), 64, 48),
+    ("turned", (32, 30), 60, 16),
+    ("turned", (48, 20), 60, 16),
+    ("tiles", (6, 48), 30, 64),
+    ("tiles", (5, 44), 27, 64),
+    ("every_other", (16, 16), 40, 32),
+    ("every_other", (64, 80), 40, 32),
+    ("odd", (4, 6), 20, 12),
+    ("odd", (4, 8), 20, 16),
+]
+
+
+@pytest.mark.parametrize(("name", "scalars", "groups", "local"), CASES)
+def test_an_answer_is_exactly_what_all_work_items_do(
+    name: str, scalars: tuple[int, ...], groups: int, local: int
+) -> None:
+    kernel = bound(FLAT, name, scalars, groups, local)
+    numbers = random.Random(groups)
+    for _ in range(30):
+        start = numbers.randrange(groups)
+        box = GroupBox((start, 0, 0), (numbers.randrange(start, groups) + 1, 1, 1))
+        for closed, wanted in both(kernel, box):
+            assert closed is None or closed == wanted
+            if name in ("tiles", "flat", "turned") and (local, scalars[0]) != (48, 100):
+                assert closed is not None, "this one has a closed form"
+
+
+def test_millions_of_work_items_are_no_more_work_than_some() -> None:
+    side, across, down, deep = 252, 63, 126, 126
+    kernel = bound(BRICKS, "brick", (side, across, down), across * down * deep, 16)
+    groups = across * down * deep
+    plane = 2 * 4 * side * side
+    (writes,) = [item.writes for item in kernel.over(GroupBox((0, 0, 0), (groups, 1, 1)))]
+    assert [(r.start, r.stop) for r in writes.ranges] == [(0, 4 * side**3)]
+    boxes = [GroupBox((groups * k // 4, 0, 0), (groups * (k + 1) // 4, 1, 1)) for k in range(4)]
+    found = [kernel.over(box)[0] for box in boxes]
+    assert all(item.precision.value == "exact" for item in found)
+    assert sum(item.writes.nbytes for item in found) == 4 * side**3
+    for one, other in pairwise(found):
+        assert not one.writes.overlaps(other.writes)
+        assert one.writes.ranges[-1].stop > other.writes.ranges[0].start - plane
+
+
+@pytest.mark.parametrize("weights", [[1], [1, 8], [1, 4, 12], [1, 3, 6, 24]])
+def test_parts_hold_every_number_once(weights: list[int]) -> None:
+    for low in range(0, 60, 7):
+        for stop in range(low, 130, 3):
+            found = []
+            for part in parts_of(low, stop, weights):
+                numbers = [0]
+                for weight, first, count in part:
+                    numbers = [n + weight * (first + k) for n in numbers for k in range(count)]
+                found += numbers
+            assert sorted(found) == list(range(low, stop))
