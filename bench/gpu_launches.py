@@ -15,7 +15,6 @@ import statistics
 import struct
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -66,8 +65,12 @@ def through_opencl() -> Costs:
 
 def on_members(count: int) -> Costs:
     """On CUDA members without a service, as it would call them: one launch on each, after the last there."""
+    from sdi import compiled
+
+    compiled.prefer()
     from sdi.devices.cuda import CudaDevice
     from sdi.devices.cuda_gpu import cuda_devices
+    from sdi.devices.pace import PACE
     from sdi.devices.ticket import Ticket
 
     sys.setswitchinterval(1e-5)  # as the service does
@@ -76,20 +79,73 @@ def on_members(count: int) -> Costs:
         m.bind(m.build(SOURCE, []), "touch", [m.allocate(4 * GROUPS * LOCAL), b"\7\0\0\0"]) for m in members
     ]
     last: list[list[Ticket]] = [[] for _ in members]
+    PACE.is_busy, PACE.wants_times = True, False
+    launches = 0
 
     def launch() -> None:
+        nonlocal launches
         for k, member in enumerate(members):
             last[k] = [member.launch(bound[k], (GROUPS // count, 1, 1), (LOCAL, 1, 1), 1, last[k])]
+        launches += 1
+        if launches % 16 == 0:
+            PACE.poll()
 
     def finish() -> None:
-        for (ticket,) in last:
-            done = threading.Event()
-            ticket.when_done(lambda _, done=done: done.set())  # type: ignore[misc]
-            done.wait()
+        while PACE.poll():
+            pass
 
     found = costs(launch, finish)
     for member in members:
         member.close()
+    return found
+
+
+def driver_calls() -> Costs:
+    """Microseconds of single calls, as the lane of a member makes them, on a stream of empty kernels."""
+    import pycuda.driver as drv
+
+    from sdi.clc.cuda import nvrtc_options, translate
+    from sdi.devices import cuda_driver
+    from sdi.devices.nvrtc import compile_text
+
+    drv.init()
+    program = translate(SOURCE, ())
+    context = drv.Device(0).retain_primary_context()
+    context.push()
+    capability = drv.Device(0).compute_capability()
+    code = compile_text(program.text, nvrtc_options((), program.contracts), capability)
+    function = drv.module_from_buffer(code).get_function(program.kernels[0].symbol)
+    memory = drv.mem_alloc(4 * GROUPS * LOCAL)
+    block = struct.pack("<Qi4x3Q4I", int(memory), 7, 0, 0, 0, GROUPS, 1, 1, 1)
+    stream, other = drv.Stream(1), drv.Stream(1)
+    timed = [drv.Event() for _ in range(400)]
+    untimed = [drv.Event(drv.event_flags.DISABLE_TIMING) for _ in range(400)]
+    quick, handle = cuda_driver.quick(), context.handle
+    found: Costs = {}
+
+    def calls(name: str, call: Callable[[int], object], is_behind_launch: bool = False) -> None:
+        took = []
+        for _ in range(10):
+            stream.synchronize()
+            spent = 0.0
+            for k in range(400):
+                if is_behind_launch:
+                    function._launch_kernel((GROUPS, 1, 1), (LOCAL, 1, 1), block, 0, stream)
+                start = time.perf_counter()
+                call(k)
+                spent += time.perf_counter() - start
+            took.append(spent / 400 * 1e6)
+        found[name] = min(took)
+
+    calls("nothing", lambda k: None)
+    calls("launch", lambda k: function._launch_kernel((GROUPS, 1, 1), (LOCAL, 1, 1), block, 0, stream))
+    calls("record, timed", lambda k: timed[k].record(stream), True)
+    calls("record, untimed", lambda k: untimed[k].record(stream), True)
+    calls("query", lambda k: untimed[k].query())
+    calls("query, not complete", lambda k: (untimed[0].record(stream), untimed[0].query()), True)
+    calls("wait for an event", lambda k: other.wait_for_event(untimed[k]))
+    calls("set the context", lambda k: quick.cuCtxSetCurrent(handle))
+    drv.Context.pop()
     return found
 
 
@@ -147,7 +203,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("out", type=Path)
     parser.add_argument("--members", nargs="+", type=int, default=[1, 2, 4])
-    parser.add_argument("--part", choices=["opencl", "members", "pycuda"])
+    parser.add_argument("--part", choices=["opencl", "members", "pycuda", "calls"])
     options = parser.parse_args()
     if options.part is not None:
         count = options.members[0]
@@ -155,6 +211,7 @@ def main() -> None:
             "opencl": through_opencl,
             "members": lambda: on_members(count),
             "pycuda": lambda: with_pycuda(count),
+            "calls": driver_calls,
         }[options.part]()
         print(json.dumps(found), flush=True)
         os._exit(0)  # contexts are left as they are
@@ -173,7 +230,9 @@ def main() -> None:
             + " | ".join(f"{row[k]:.1f}" if row else "" for k in ("sustained_us", "alone_us"))
             + " |"
         )
-    options.out.write_text(json.dumps({**machine(), "runs": rows}, indent=1) + "\n")
+    calls = apart("calls")
+    print("; ".join(f"{name} {us:.2f}" for name, us in calls.items()), "us")
+    options.out.write_text(json.dumps({**machine(), "runs": rows, "calls": calls}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

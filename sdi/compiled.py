@@ -12,7 +12,14 @@ import sys
 from pathlib import Path
 
 MODULES = (
+    "sdi.devices.cuda_lane",
     "sdi.devices.join",
+    "sdi.devices.lane",
+    "sdi.devices.pace",
+    "sdi.devices.ticket",
+    "sdi.icd.decode",
+    "sdi.icd.session",
+    "sdi.icd.status_page",
     "sdi.runtime.arguments",
     "sdi.runtime.commands",
     "sdi.runtime.counters",

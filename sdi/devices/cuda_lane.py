@@ -18,7 +18,6 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import Final, Protocol
 
@@ -57,11 +56,13 @@ class Driver(Protocol):
     def new_event(self, is_timed: bool) -> Event: ...
 
 
-@dataclass(frozen=True, slots=True)
 class _Failed:
     """``native`` of a ticket that never reaches the driver, until it is completed."""
 
-    error: BaseException
+    __slots__ = ("error",)
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
 
 
 class CudaTicket(Ticket):
@@ -145,7 +146,7 @@ class Channel:
         self._waited_ns = 0
         self._is_watched = False
         self._name: Final = thread_name
-        self._thread: threading.Thread | None = None
+        self._waiter: threading.Thread | None = None
         lane.channels.append(self)
 
     def put(self, ticket: CudaTicket) -> None:
@@ -165,10 +166,10 @@ class Channel:
 
     def close(self) -> None:
         """Complete everything that was issued or put, then join the thread."""
-        if self._thread is not None or self.pending:
+        if self._waiter is not None or self.pending:
             self._order(False)
-            assert self._thread is not None
-            self._thread.join()
+            assert self._waiter is not None
+            self._waiter.join()
         self._anchor = None
 
     def poll(self) -> bool:
@@ -192,11 +193,11 @@ class Channel:
     def _order(self, order: CudaTicket | bool) -> None:
         """What the thread does next: perform an operation, wait for what is pending (True), or end."""
         self._orders.put(order)
-        if self._thread is None:
+        if self._waiter is None:
             with _order:
-                if self._thread is None:
-                    self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
-                    self._thread.start()
+                if self._waiter is None:
+                    self._waiter = threading.Thread(target=self._run, name=self._name, daemon=True)
+                    self._waiter.start()
 
     def _run(self) -> None:
         self._lane.driver.enter()
@@ -537,13 +538,8 @@ class CudaLane:
             self._held.add(ticket)
         for blocker in blockers:
             if isinstance(blocker, CudaTicket):
-                with _order:
-                    if blocker.native is None and not blocker.done:
-                        if blocker.followers is None:
-                            blocker.followers = []
-                        blocker.followers.append(ticket)
-                        continue
-                _unblock(ticket)
+                if not _held_by(blocker, ticket):
+                    _unblock(ticket)
             else:
                 blocker.when_done(lambda _: _unblock(ticket))
         _unblock(ticket)
@@ -562,6 +558,17 @@ class CudaLane:
         self._starting -= 1
         if not self._starting:
             self._idle.notify_all()
+
+
+def _held_by(blocker: CudaTicket, ticket: CudaTicket) -> bool:
+    """Whether ``ticket`` will be unblocked when ``blocker`` is issued; False where that has happened."""
+    with _order:
+        if blocker.native is not None or blocker.done:
+            return False
+        if blocker.followers is None:
+            blocker.followers = []
+        blocker.followers.append(ticket)
+        return True
 
 
 def _append(failed: CudaTicket) -> None:

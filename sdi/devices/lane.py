@@ -18,7 +18,6 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import Final, Generic, Protocol, TypeVar
 
@@ -40,11 +39,13 @@ Start = Callable[[], N]
 """Gives one operation to the driver; must not block.  Raises the driver's error."""
 
 
-@dataclass(frozen=True, slots=True)
 class _Failed:
     """Stands where the native handle would be, for an operation that never reaches the driver."""
 
-    error: BaseException
+    __slots__ = ("error",)
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
 
 
 class LaneTicket(Ticket, Generic[N]):
@@ -60,29 +61,40 @@ class LaneTicket(Ticket, Generic[N]):
         self.followers: list[_Held[N]] | None = None
 
 
-@dataclass(slots=True, eq=False)
 class _Held(Generic[N]):
     """An operation that is held back.  ``missing``: tickets that it still waits for here."""
 
-    ticket: LaneTicket[N]
-    start: Start[N]
-    wait: Sequence[Ticket]
-    keep: object
-    missing: int = 0
+    __slots__ = ("keep", "missing", "start", "ticket", "wait")
+
+    def __init__(self, ticket: LaneTicket[N], start: Start[N], wait: Sequence[Ticket], keep: object) -> None:
+        self.ticket = ticket
+        self.start = start
+        self.wait = wait
+        self.keep = keep
+        self.missing = 0
 
 
-@dataclass(slots=True)
 class _Issued(Generic[N]):
     """An operation that the driver has, or that failed before: what the ``-done`` thread needs of it.
 
     Keeps the native handle until it is complete: dropping that of a host copy would wait holding the GIL.
     """
 
-    ticket: LaneTicket[N]
-    native: N | _Failed
-    wait: Sequence[Ticket]
-    keep: object
-    issued_ns: int
+    __slots__ = ("issued_ns", "keep", "native", "ticket", "wait")
+
+    def __init__(
+        self,
+        ticket: LaneTicket[N],
+        native: N | _Failed,
+        wait: Sequence[Ticket],
+        keep: object,
+        issued_ns: int,
+    ) -> None:
+        self.ticket = ticket
+        self.native = native
+        self.wait = wait
+        self.keep = keep
+        self.issued_ns = issued_ns
 
 
 class Lane(Generic[N]):
@@ -105,8 +117,8 @@ class Lane(Generic[N]):
         self._closed = False
         self._clock_offset_ns: int | None = None
         self._issued: Final[SimpleQueue[_Issued[N] | None]] = SimpleQueue()
-        self._thread: Final = threading.Thread(target=self._run, name=thread_name, daemon=True)
-        self._thread.start()
+        self._waiter: Final = threading.Thread(target=self._run, name=thread_name, daemon=True)
+        self._waiter.start()
 
     def issue(self, start: Start[N], wait: Sequence[Ticket], keep: object = None) -> Ticket:
         """Start when ``wait`` allows; never blocks.  ``keep`` is referenced until the ticket is done."""
@@ -137,7 +149,7 @@ class Lane(Generic[N]):
             failed = _Failed(DeviceFailed(self._name, "closed before the operation could start"))
             self._issued.put(_Issued(held.ticket, failed, (), held.keep, 0))
         self._issued.put(None)
-        self._thread.join()
+        self._waiter.join()
 
     def _give(self, ticket: LaneTicket[N], start: Start[N], wait: Sequence[Ticket], keep: object) -> None:
         """Hand the operation to the driver, or mark it as failed if one of ``wait`` failed."""
@@ -169,16 +181,21 @@ class Lane(Generic[N]):
             self._held.add(held)
         for blocker in blockers:
             if isinstance(blocker, LaneTicket) and blocker.owner is self._owner:
-                with self._lock:
-                    if blocker.native is None and not blocker.done:
-                        if blocker.followers is None:
-                            blocker.followers = []
-                        blocker.followers.append(held)
-                        continue
-                self._unblock(held)
+                if not self._follows(held, blocker):
+                    self._unblock(held)
             else:
                 blocker.when_done(lambda _: self._unblock(held))
         self._unblock(held)
+
+    def _follows(self, held: _Held[N], blocker: LaneTicket[N]) -> bool:
+        """Whether ``held`` will be unblocked when ``blocker`` is issued; False where that has happened."""
+        with self._lock:
+            if blocker.native is not None or blocker.done:
+                return False
+            if blocker.followers is None:
+                blocker.followers = []
+            blocker.followers.append(held)
+            return True
 
     def _unblock(self, held: _Held[N]) -> None:
         with self._lock:

@@ -7,15 +7,6 @@ from collections import deque
 from collections.abc import Callable, Iterable
 
 
-class _Completions(threading.local):
-    """Callbacks that ``Ticket.complete`` on this thread still has to run; None outside of it."""
-
-    pending: deque[tuple[Callable[[Ticket], None], Ticket]] | None = None
-
-
-_completions = _Completions()
-
-
 class Ticket:
     """Completion of one issued action.  Starts pending; becomes done exactly once.
 
@@ -54,7 +45,7 @@ class Ticket:
             self.done = True
             callbacks, self._callbacks = self._callbacks, None
         if callbacks:
-            pending = _completions.pending
+            pending = _running.get(threading.get_ident())
             if pending is None:
                 _run((callback, self) for callback in callbacks)
             else:
@@ -71,9 +62,14 @@ class Ticket:
         callback(self)
 
 
+_running: dict[int, deque[tuple[Callable[[Ticket], None], Ticket]]] = {}
+"""By thread, the callbacks that ``Ticket.complete`` still has to run there."""
+
+
 def _run(callbacks: Iterable[tuple[Callable[[Ticket], None], Ticket]]) -> None:
     """Run ``callbacks`` and all that they add, even if some raise; then raise the first such exception."""
-    _completions.pending = pending = deque(callbacks)
+    thread, pending = threading.get_ident(), deque(callbacks)
+    _running[thread] = pending
     failure: Exception | None = None
     try:
         while pending:
@@ -83,7 +79,7 @@ def _run(callbacks: Iterable[tuple[Callable[[Ticket], None], Ticket]]) -> None:
             except Exception as error:
                 failure = failure or error
     finally:
-        _completions.pending = None
+        del _running[thread]
     if failure is not None:
         raise failure
 
