@@ -110,7 +110,8 @@ def measure(members: int, case: str, profile: cProfile.Profile | None) -> float:
     if profile is not None:
         run = Session.run
         Session.run = lambda self: profile.runcall(run, self)  # type: ignore[method-assign]
-    with WireClient([LaneMember(number) for number in range(members)]) as client:
+    lanes = [LaneMember(number) for number in range(members)]
+    with WireClient(lanes) as client:
         clock = time.pthread_getcpuclockid(client._thread.ident or 0)
         build, status, _ = client.build(SOURCE)
         assert status == 0
@@ -122,6 +123,7 @@ def measure(members: int, case: str, profile: cProfile.Profile | None) -> float:
             client.commands.sendall(records)
             client.finish()
             best = min(best, (time.clock_gettime_ns(clock) - start) / LAUNCHES / 1000)
+    assert [lane.launches for lane in lanes] == [ROUNDS * LAUNCHES] * members
     if profile is not None:
         Session.run = run  # type: ignore[method-assign]
     return best
@@ -150,7 +152,7 @@ def _launch(client: WireClient, case: str, build: int, buffers: list[int], step:
 
 
 def _buffer(buffer: int) -> bytes:
-    return struct.pack("<IIQQ", 1, 16, buffer, 0)
+    return struct.pack("<IIQQQ", 1, 24, buffer, 0, 0)
 
 
 def _scalar(value: int) -> bytes:

@@ -2,37 +2,46 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable
 
 from sdi.devices.ticket import Ticket
 
 
+class _Join:
+    """Waits for one of ``tickets`` at a time, the last first: members complete in order, so it is mostly the
+    only one that has to be waited for.
+    """
+
+    __slots__ = ("left", "then", "tickets")
+
+    def __init__(self, tickets: list[Ticket], then: Callable[[BaseException | None], None]) -> None:
+        self.tickets = tickets
+        self.then = then
+        self.left = len(tickets)
+
+    def look(self, _: Ticket) -> None:
+        """Go on behind a ticket that is done."""
+        tickets = self.tickets
+        while self.left:
+            last = tickets[self.left - 1]
+            if not last.done:
+                last.when_done(self.look)
+                return
+            self.left -= 1
+        for ticket in tickets:
+            if ticket.error is not None:
+                self.then(ticket.error)
+                return
+        self.then(None)
+
+
 def join(tickets: Iterable[Ticket], then: Callable[[BaseException | None], None]) -> None:
-    """Call ``then(first error or None)`` once all ``tickets`` are done.
+    """Call ``then(error or None)`` once all ``tickets`` are done; of several errors that of the first ticket.
 
     Called on the thread that completes the last one, or at once on this thread when none is pending.
     """
     pending = [ticket for ticket in tickets if not (ticket.done and ticket.error is None)]
-    if not pending:
+    if pending:
+        _Join(pending, then).look(pending[0])
+    else:
         then(None)
-        return
-    if len(pending) == 1:
-        pending[0].when_done(lambda ticket: then(ticket.error))
-        return
-    remaining = len(pending)
-    lock = threading.Lock()
-    first_error: list[BaseException] = []
-
-    def one_done(ticket: Ticket) -> None:
-        nonlocal remaining
-        with lock:
-            if ticket.error is not None:
-                first_error.append(ticket.error)
-            remaining -= 1
-            last = remaining == 0
-        if last:
-            then(first_error[0] if first_error else None)
-
-    for ticket in pending:
-        ticket.when_done(one_done)

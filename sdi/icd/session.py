@@ -29,6 +29,7 @@ from sdi.icd.replies import build_payload, facts_record
 from sdi.icd.status_page import StatusPage
 from sdi.icd.wire import (
     ARENA_NBYTES,
+    COMMAND,
     COMMANDS,
     FAILURE_MAX_NBYTES,
     HEADER,
@@ -65,6 +66,10 @@ _REPLY = record_layout(Op.REPLY)
 _NOTICE = record_layout(Op.NOTICE)
 _LAYOUTS = {op: record_layout(op) for op in Op}
 _OPS = {op.value: op for op in Op}
+_PREFIX = layout(HEADER, COMMAND)
+_NDRANGE = Op.NDRANGE.value
+_LAUNCHES_MAX = 256
+"""Launches that are known by the bytes of their records, so that the next like it need not be decoded."""
 _RECV_NBYTES = 1 << 18
 _LOOK_AFTER = 16
 """Records after which the service looks what is complete meanwhile."""
@@ -119,6 +124,7 @@ class Session:
         self._printed = printed
         self._printing: dict[int, frozenset[int]] = {}
         self._unsent = bytearray()
+        self._launches: dict[bytes, Launch] = {}
         self._transfer_nbytes: dict[int, tuple[int, bool]] = {}
         self._selector = selectors.DefaultSelector()
         self._unparsed = b""
@@ -262,6 +268,12 @@ class Session:
     def _record(self, number: int, record_id: int, record: bytes) -> None:
         """Act on one record; a bad one is answered or logged and never ends the session."""
         try:
+            if number == _NDRANGE and len(record) >= _PREFIX.size:
+                _, _, _, queue, slot, num_waits = _PREFIX.unpack_from(record)
+                launch = self._launches.get(record[_PREFIX.size :]) if not num_waits else None
+                if launch is not None and slot < NUM_SLOTS:
+                    self._engine.enqueue(queue, record_id, slot, launch, ())
+                    return
             op = _OPS.get(number) or Op(number)
             fields = _LAYOUTS[op].unpack_from(record)
             if op in COMMANDS:
@@ -299,6 +311,10 @@ class Session:
             )
         elif isinstance(command, Launch) and command.kernel_index in self._printing.get(command.build, ()):
             command = replace(command, prints=True)
+        if isinstance(command, Launch) and not num_waits:
+            if len(self._launches) >= _LAUNCHES_MAX:
+                self._launches.clear()
+            self._launches[record[_PREFIX.size :]] = command
         self._engine.enqueue(queue, command_id, slot, command, waits)
 
     def _other(self, op: Op, record_id: int, fields: tuple[int, ...], record: bytes) -> None:

@@ -92,9 +92,9 @@ def test_operations_whose_times_are_wanted_know_them_among_others(members: list[
     time.sleep(0.06)  # the issuer comes late: the driver's clock says when, not the issuer's
     poll_until(last)
     assert before_ns <= short.start_ns <= short.end_ns <= last.end_ns
-    assert 20 * MS <= long.end_ns - long.start_ns < 30 * MS
-    assert 5 * MS <= after.end_ns - after.start_ns < 15 * MS
-    assert long.end_ns <= after.start_ns
+    assert long.end_ns - long.start_ns >= 20 * MS
+    assert after.end_ns - after.start_ns >= 5 * MS
+    assert long.end_ns <= after.start_ns and after.end_ns <= time.monotonic_ns()
 
 
 def test_when_the_issuer_rests_threads_complete_what_is_left(members: list[Member]) -> None:
