@@ -137,7 +137,7 @@ class Balance:
         self._lock = threading.Lock()
         self._needed = 1
         self._squares, self._freedom = _NOISE_WEIGHT * _NOISE**2, float(_NOISE_WEIGHT)
-        self._settled: tuple[int, Cost | None] = (0, None)
+        self._settled: tuple[tuple[int, int], Cost | None] = ((0, 0), None)
         self.moves = 0
         if self._random is not None:
             self.current = Trial(self, self._drawn(), expires=1)
@@ -216,14 +216,14 @@ class Balance:
         return self._members_cost(tried, noise)
 
     def _members_cost(self, tried: Sequence[Trial], noise: float) -> Cost | None:
-        if self._settled[0] != self.moves or self._settled[1] is None:
+        if self._settled[0] != (state := (self.moves, len(tried))):
             found = None
             if len(tried) > 1:
                 samples = _samples(tried, noise)
                 found = fit(samples, [0.0] * self._pieces, [1.0] * self._pieces, EVEN)
                 if found.misfit(samples) > _EXPLAINED + math.sqrt(noise):
                     found = None
-            self._settled = (self.moves, found)
+            self._settled = (state, found)
         return self._settled[1]
 
     def _tried(self) -> tuple[Trial, list[Trial], float]:
