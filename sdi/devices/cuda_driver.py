@@ -75,6 +75,15 @@ def _declared(lib: ctypes.CDLL) -> ctypes.CDLL:
     lib.cuMemHostRegister_v2.argtypes = [handle, size, ctypes.c_uint]
     lib.cuMemGetInfo_v2.argtypes = [ctypes.POINTER(size), ctypes.POINTER(size)]
     lib.cuMemHostUnregister.argtypes = [handle]
+    long = ctypes.c_uint64
+    lib.cuMemGetAllocationGranularity.argtypes = [ctypes.POINTER(size), handle, ctypes.c_int]
+    lib.cuMemAddressReserve.argtypes = [ctypes.POINTER(long), size, size, address, long]
+    lib.cuMemAddressFree.argtypes = [address, size]
+    lib.cuMemCreate.argtypes = [ctypes.POINTER(long), size, handle, long]
+    lib.cuMemRelease.argtypes = [long]
+    lib.cuMemMap.argtypes = [address, size, size, long, long]
+    lib.cuMemUnmap.argtypes = [address, size]
+    lib.cuMemSetAccess.argtypes = [address, size, handle, size]
     return lib
 
 
