@@ -133,6 +133,16 @@ class CudaDevice:
         self._buffers.add(buffer)
         return DeviceBuffer(buffer)
 
+    def claim(self, nbytes: int) -> None:
+        """Count so much as allocated that lies on the GPU and was made elsewhere; negative: no more.
+
+        Raises ClError where there is not so much.
+        """
+        available = self.facts.memory_nbytes - self._used_nbytes
+        asked = f"{self.facts.name}: {nbytes} bytes asked, {available} available"
+        require(nbytes <= available, Status.MEM_OBJECT_ALLOCATION_FAILURE, asked)
+        self._used_nbytes += nbytes
+
     def adopt(self, host: HostBytes) -> DeviceBuffer:
         """``host`` page-locked, wherever it is; kernels reach it over the host link."""
         try:

@@ -10,8 +10,12 @@ import ctypes
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from sdi.devices.base import DeviceBuffer
+from sdi.devices.cuda import CudaDevice
 from sdi.devices.cuda_driver import check, slow
-from sdi.errors import DeviceFailed
+from sdi.devices.cuda_memory import CudaBuffer
+from sdi.devices.spread import SharedBytes, SpreadDevice
+from sdi.errors import ClError, DeviceFailed, Status
 
 _PINNED, _DEVICE, _READ_WRITE, _MINIMUM = 1, 1, 3, 0
 
@@ -102,3 +106,38 @@ def spread(ordinals: Sequence[int], nbytes: int) -> Spread:
 
 def _properties(ordinal: int) -> ctypes._Pointer[_Properties]:
     return ctypes.pointer(_Properties(_PINNED, 0, _Location(_DEVICE, ordinal), None))
+
+
+def spread_over(members: Sequence[CudaDevice]) -> SpreadDevice:
+    """The memory of members on different GPUs together.  It has room where all reach each other directly."""
+
+    def make(nbytes: int) -> SharedBytes:
+        if not all(one.link(other) for one in members for other in members if one is not other):
+            raise ClError(Status.MEM_OBJECT_ALLOCATION_FAILURE, "the GPUs do not reach each other's memory")
+        ordinals = [member.gpu.ordinal for member in members]
+        claimed: list[CudaDevice] = []
+        try:
+            each = piece_nbytes(ordinals, nbytes)
+            for member in members:
+                member.claim(each)
+                claimed.append(member)
+            made = spread(ordinals, nbytes)
+        except DeviceFailed as cause:
+            for member in claimed:
+                member.claim(-each)
+            raise ClError(Status.MEM_OBJECT_ALLOCATION_FAILURE, str(cause)) from cause
+        except ClError:
+            for member in claimed:
+                member.claim(-each)
+            raise
+
+        def free() -> None:
+            made.free()
+            for member in members:
+                member.claim(-each)
+
+        return SharedBytes(
+            (DeviceBuffer(CudaBuffer(None, made.address, nbytes)),) * len(members), nbytes, free
+        )
+
+    return SpreadDevice(members, make, lambda n: piece_nbytes([m.gpu.ordinal for m in members], n))

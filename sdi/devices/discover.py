@@ -12,10 +12,12 @@ from dataclasses import dataclass
 from sdi.devices.base import Device
 from sdi.devices.cuda import CudaDevice
 from sdi.devices.cuda_gpu import CudaGpu, cuda_devices
+from sdi.devices.cuda_spread import spread_over
 from sdi.devices.delayed import DelayedDevice
 from sdi.devices.faulty import FaultyDevice, LosingDevice
 from sdi.devices.opencl import DriverDevice, OpenCLDevice, driver_devices
 from sdi.devices.slowed import SlowedDevice
+from sdi.devices.spread import SpreadDevice
 from sdi.errors import Status, require
 
 DEFAULT_CPU_MEMBERS = 2
@@ -77,6 +79,14 @@ def open_members(settings: MemberSettings) -> list[Device]:
             member.close()
         raise
     return members
+
+
+def spread_of(members: Sequence[Device]) -> SpreadDevice | None:
+    """The memory of all members together, where they can have that: GPUs of CUDA."""
+    gpus = [member for member in members if isinstance(member, CudaDevice)]
+    if len(gpus) < max(2, len(members)):
+        return None
+    return spread_over(gpus)
 
 
 def choose(devices: Sequence[Found], count: int | None, selection: str | None) -> list[Found]:

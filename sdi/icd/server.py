@@ -48,7 +48,7 @@ def main(arguments: list[str]) -> int:
     _log.debug("launch path: %s", "compiled" if compiled.prefer() else "from its sources")
     try:
         # Here, not at the top: the drivers behind these imports read the environment set above.
-        from sdi.devices.discover import MemberSettings, open_members
+        from sdi.devices.discover import MemberSettings, open_members, spread_of
         from sdi.icd.printed import Printed
         from sdi.icd.session import Session
         from sdi.profile.recorder import Recorder
@@ -80,6 +80,7 @@ def main(arguments: list[str]) -> int:
             printed,
             recorder,
             settings.balance,
+            spread_of(devices),
         )
     except Exception as error:
         _log.debug("start", exc_info=True)

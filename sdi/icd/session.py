@@ -22,6 +22,7 @@ from dataclasses import replace
 
 from sdi.devices.base import Device
 from sdi.devices.pace import PACE
+from sdi.devices.spread import SpreadDevice
 from sdi.errors import BuildError, ClError, Status, require
 from sdi.icd.decode import build_work, command_of
 from sdi.icd.printed import Printed
@@ -101,6 +102,7 @@ class Session:
         printed: Printed | None = None,
         recorder: Recorder | None = None,
         balance: Balance = ("off", 0),
+        spread: SpreadDevice | None = None,
     ) -> None:
         self._commands = commands
         self._notices = notices
@@ -110,7 +112,7 @@ class Session:
         self._arena = Arena(ARENA_NBYTES, HEAP_OFFSET)
         self._page = StatusPage(self._arena)
         self._host = HostWorker()
-        self._memory = VirtualMemory(self._arena, devices, self._host, self.post, coherence)
+        self._memory = VirtualMemory(self._arena, devices, self._host, self.post, coherence, spread=spread)
         self._memory.accounting.recorder = self._recorder = recorder
         self.counters = Counters(len(devices), self._memory.accounting)
         self._target = Target(devices, verified=verify != "off", explained=explain or recorder is not None)

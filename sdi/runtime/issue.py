@@ -154,7 +154,7 @@ class Issuer:
                         if k in merged.pieces:
                             fetch(used, here, (merged.over,), same_undefined=True)
                 if needs := used.pieces[k].needs.ranges:
-                    fetch(used, HOST if is_mapped else here, needs)
+                    fetch(used, memory.home(used.buffer) if is_mapped else here, needs)
         return found
 
     def _bound(
@@ -166,7 +166,7 @@ class Issuer:
         if bound is not None:
             if bound.generation == generation:
                 return bound
-            if bound.is_right_on(member):
+            if bound.is_right_on(member, self._memory.spread):
                 bound.generation = generation
                 return bound
         wave = binding.arrangement.waves[number]
@@ -205,7 +205,8 @@ class Issuer:
         assert program is not None, "nothing is issued on members that are lost"
         handle = self._devices[member].bind(program, kernel.model.name, arguments)
         placed = [used.buffer for used in wave.plan.buffers if used.buffer.id not in wave.mapped]
-        uses = wave.uses.get(member)
+        # Where all members use one memory, it may have become another one.
+        uses = wave.uses.get(member) if not wave.mapped else None
         if uses is None:
             uses = tuple([self._use(wave, used, k, member) for used in wave.plan.buffers])
             wave.uses[member] = uses
@@ -217,10 +218,18 @@ class Issuer:
             uses,
             tuple([copy.hazards.use(i.needs[k].ranges, i.writes[k].ranges) for i, copy in images]),
             memory.placement.generation,
+            tuple(
+                [
+                    (used.buffer, memory.shared_extent(used.buffer))
+                    for used in wave.plan.buffers
+                    if used.buffer.id in wave.mapped
+                ]
+            ),
         )
 
     def _use(self, wave: Wave, used: BufferPlan, k: int, member: int) -> Use:
-        where = HOST if used.buffer.id in wave.mapped else member_memory(member)
+        is_mapped = used.buffer.id in wave.mapped
+        where = self._memory.home(used.buffer) if is_mapped else member_memory(member)
         reads, writes = used.pieces[k].needs.ranges, used.written(k)
         if len(reads) > 1:
             over = ByteRange(reads[0].start, reads[-1].stop)
@@ -256,7 +265,7 @@ class Issuer:
             if used.buffer.id in wave.mapped:
                 for k in range(len(members)):
                     for part in used.written(k):
-                        directory.wrote(HOST, part)
+                        directory.wrote(memory.home(used.buffer), part)
                 continue
             for member, piece in zip(members, used.pieces, strict=True):
                 for part in piece.owns.ranges:

@@ -36,7 +36,7 @@ from sdi.sampling.model import Bounds, KernelAccess
 from sdi.sampling.whole import WholeAccess
 from sdi.vmem.directory import member_memory
 from sdi.vmem.memory import VirtualBuffer, VirtualMemory
-from sdi.vmem.placement import GRANULE_NBYTES
+from sdi.vmem.placement import GRANULE_NBYTES, Wanted
 
 _log = logging.getLogger("sdi.launcher")
 _STATES_MAX = 16
@@ -161,7 +161,9 @@ class Launcher:
             if wave.placed != (where, placement.generation):
                 wanted, images = wave.places(where), wave.images(where)
                 is_one = len(arrangement.waves) == 1
-                while waits := placement.reserve(wanted, images, keeps_old=is_one):
+                while waits := self._shared(wave, wanted) or placement.reserve(
+                    wanted, images, keeps_old=is_one
+                ):
                     before_ns = time.monotonic_ns()
                     yield waits
                     held_ns += time.monotonic_ns() - before_ns
@@ -194,6 +196,17 @@ class Launcher:
             number = shape_number(recorder, kernel.model.name, arrangement)
             recorder.launched(kernel.model.name, number, known, begin_ns, bound_ns, held_ns)
         return tickets
+
+    def _shared(self, wave: Wave, wanted: list[Wanted]) -> list[Ticket]:
+        """Give what is larger than a member a place in the memory of all together, if that can be."""
+        if not wave.mapped or self._memory.coherence == "host":
+            return []
+        for used in wave.plan.buffers:
+            if used.buffer.id in wave.mapped:
+                waits = self._memory.placement.share(used.buffer, wanted, self._everyone)
+                if waits:
+                    return waits
+        return []
 
     def _require_members(self, build: int) -> None:
         """Raise DeviceFailed where members were lost without which a build's kernels can't run."""

@@ -148,7 +148,7 @@ class VirtualDevice:
             return [self._copy_in_arena(source, here, target, there)]
         shift = there.offset - here.offset
         tickets: list[Ticket] = []
-        for memory, over in _homes(source, here.bounds):
+        for memory, over in _homes(source, here.bounds, self._memory.shared):
             to = ByteRange(over.start + shift, over.stop + shift)
             member = memory - 1
             wanted: list[Wanted] = [(source, member, over), (target, member, to)]
@@ -200,7 +200,7 @@ class VirtualDevice:
         buffer, memory = self._buffer(command.buffer, over), self._memory
         parts = [(HOST, over)]
         if rectangle.contiguous and memory.coherence == "lazy" and self._fills_on_members(over.nbytes):
-            parts = _fill_places(buffer, over, len(pattern), memory.members)
+            parts = _fill_places(buffer, over, len(pattern), memory.members, memory.shared)
         tickets: list[Ticket] = []
         for where, part in parts:
             member = where - 1
@@ -270,11 +270,16 @@ def _host_work(ticket: Ticket, waits: list[Ticket], transfer: bool) -> Work:
     return Work([ticket])
 
 
-def _homes(buffer: VirtualBuffer, over: ByteRange) -> list[tuple[int, ByteRange]]:
-    """``over`` by memory that holds it, the host first; all of it by the host when that is too fine."""
+def _homes(buffer: VirtualBuffer, over: ByteRange, shared: int) -> list[tuple[int, ByteRange]]:
+    """``over`` by memory that holds it, the host first; all of it by the host when that is too fine.
+
+    What is in the memory of all members together (``shared``) counts as the host's.
+    """
     found: list[tuple[int, ByteRange]] = []
     for part, holders in buffer.directory.holders(over):
         memory = (holders & -holders).bit_length() - 1
+        if memory == shared:
+            memory = HOST
         if found and found[-1][0] == memory:
             found[-1] = (memory, ByteRange(found[-1][1].start, part.stop))
         else:
@@ -283,14 +288,14 @@ def _homes(buffer: VirtualBuffer, over: ByteRange) -> list[tuple[int, ByteRange]
 
 
 def _fill_places(
-    buffer: VirtualBuffer, over: ByteRange, unit_nbytes: int, members: Sequence[int]
+    buffer: VirtualBuffer, over: ByteRange, unit_nbytes: int, members: Sequence[int], shared: int
 ) -> list[tuple[int, ByteRange]]:
     """The memories in which ``over`` is filled, each with its part, all multiples of ``unit_nbytes``.
 
     What members alone hold is filled there; the rest evenly over the members, as kernels are cut.
     """
     found: list[tuple[int, ByteRange]] = []
-    for where, part in _homes(buffer, over):
+    for where, part in _homes(buffer, over, shared):
         if where != HOST:
             found.append((where, part))
             continue

@@ -32,6 +32,7 @@ class Bound:
 
     ``extents``, ``images``: what the arguments name.  ``uses``: the wave's for this member;
     ``image_uses``: those of the images' pixels.
+    ``shared``: buffers that all members use in one memory, with their places if that is not the host's.
     ``generation``: of the placement when these extents were last seen to be the buffers' own.
     """
 
@@ -41,11 +42,14 @@ class Bound:
     uses: tuple[Use, ...]
     image_uses: tuple[Use, ...]
     generation: int
+    shared: tuple[tuple[VirtualBuffer, Extent | None], ...] = ()
 
-    def is_right_on(self, member: int) -> bool:
+    def is_right_on(self, member: int, spread: int | None) -> bool:
         """Whether what the arguments name is still the buffers' own."""
-        return all(buffer.extents[member] is extent for buffer, extent in self.extents) and all(
-            buffer.images.get((member, copy.view)) is copy for buffer, copy in self.images
+        return (
+            all(buffer.extents[member] is extent for buffer, extent in self.extents)
+            and all(buffer.images.get((member, copy.view)) is copy for buffer, copy in self.images)
+            and (spread is None or all(buffer.extents[spread] is extent for buffer, extent in self.shared))
         )
 
 

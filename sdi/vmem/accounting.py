@@ -31,7 +31,8 @@ class Events:
     ``drops``: device buffers given up that were current elsewhere too; ``spills``: those that had to be
     copied to the host first.  ``moves``: device buffers replaced by others of another extent.  ``waves``:
     launches' parts beyond the first, issued because not all fitted.  ``holds``: times that issuing stood
-    still for memory.  ``mapped``: buffers used in the arena by members that can't hold them.
+    still for memory.  ``mapped``: buffers used in the arena by members that can't hold them;
+    ``shared``: those that found room in the memory of all members together.
     ``image_...``: linear bytes that went to opaque images and back.  ``lost_nbytes``: what only members had
     that were lost.
     """
@@ -48,6 +49,7 @@ class Events:
     waves: int = 0
     holds: int = 0
     mapped: int = 0
+    shared: int = 0
     image_refreshed_nbytes: int = 0
     image_written_nbytes: int = 0
     members_lost: int = 0

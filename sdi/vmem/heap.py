@@ -43,8 +43,14 @@ class MemberHeap:
     """
 
     def __init__(
-        self, device: Device, post: Callable[[Callable[[], None]], None], used: Callable[[int], None]
+        self,
+        device: Device,
+        post: Callable[[Callable[[], None]], None],
+        used: Callable[[int], None],
+        keeps: bool = True,
     ) -> None:
+        """``keeps``: blocks for reuse."""
+        self._keeps = keeps
         self._device = device
         self._post = post
         self._used = used
@@ -80,6 +86,11 @@ class MemberHeap:
                 self._pool_nbytes -= best.nbytes
                 return best
         return self._make(nbytes, lambda: Block(self._device.allocate(nbytes), nbytes))
+
+    def free_pool(self) -> None:
+        """Give all that is kept for reuse back to the driver."""
+        while self._pool:
+            self._free(self._pool.pop())
 
     def take_image(self, shape: ImageShape) -> Block | None:
         """A new image, or None while there is no room."""
@@ -149,7 +160,11 @@ class MemberHeap:
             self._device.free_image(block.image)
             return
         assert block.device_buffer is not None
-        if self.tight or self._pool_nbytes + block.nbytes > min(self.capacity // POOL_SHARE, POOL_NBYTES):
+        if (
+            self.tight
+            or not self._keeps
+            or self._pool_nbytes + block.nbytes > min(self.capacity // POOL_SHARE, POOL_NBYTES)
+        ):
             self._device.free(block.device_buffer)
             self._used(self._device.memory_in_use())
         else:

@@ -16,6 +16,7 @@ from sdi.atomics import Update
 from sdi.devices.base import Device, DeviceBuffer, Rows
 from sdi.devices.join import join
 from sdi.devices.pace import PACE
+from sdi.devices.spread import SpreadDevice
 from sdi.devices.ticket import Ticket, completed
 from sdi.errors import ClError, Status
 from sdi.intervals import ByteRange, RangeSet, coalesce
@@ -73,22 +74,29 @@ class VirtualMemory:
         coherence: Coherence = "lazy",
         links: Links | None = None,
         compares: Callable[[Device], bool] = compares_faster,
+        spread: SpreadDevice | None = None,
     ) -> None:
         """``post`` runs a call on sdi-scheduler, from any thread.
 
         ``compares(member)``: whether that member, if it can, compares and merges what it and others wrote.
 
+        ``spread``: the memory of all members together, if they have that.
         ``coherence``: "lazy", or "host" for the protocol of papers/1 to the letter: results go to the host
         after every kernel, and members get the ranges that they access from there before the next.
         """
         self.arena = arena
+        self.spread: int | None = None
+        self._spread = spread
+        self.members = list(range(len(devices)))  # those that are not lost
+        if spread is not None:
+            self.spread = len(devices)
+            devices = [*devices, spread]
         self.devices = devices
         self.coherence = coherence
-        self.members = list(range(len(devices)))  # those that are not lost
-        self.accounting = Accounting(BytesMoved(), [0] * len(devices))
+        self.accounting = Accounting(BytesMoved(), [0] * len(self.members))
         self.moved = self.accounting.moved
         self.links = links or Links([device.facts.kind for device in devices])
-        self.placement = Placement(devices, self.accounting, post, self.fetch_host)
+        self.placement = Placement(devices, self.accounting, post, self.fetch_host, spread)
         self.merges = MemberMerges(
             devices,
             self.placement.heaps,
@@ -149,19 +157,23 @@ class VirtualMemory:
         until it is written again.  Returns the bytes of that.
         """
         gone_nbytes = 0
-        memory = None if lost is None else member_memory(lost)
+        memories: list[int | None] = [None]
         if lost is not None:
             self.members.remove(lost)
+            memories = [member_memory(lost)]
+            if self.spread is not None:  # a part of it was there
+                memories.append(member_memory(self.spread))
         for buffer in self._buffers.values():
             bad = [(where, over) for where, hazards in enumerate(buffer.hazards) for over in hazards.failed()]
-            if bad or memory is not None:
+            for memory in memories if bad or lost is not None else ():
                 for over in buffer.directory.without(bad, memory):
                     self.spoil(buffer, over, why)
                     gone_nbytes += over.nbytes
             if lost is not None:
                 buffer.mapped.pop(lost, None)
-        if lost is not None:
-            self.placement.lose(lost)
+        for memory in memories:
+            if memory is not None:
+                self.placement.lose(memory - 1)
         return gone_nbytes
 
     def host_view(self, buffer: VirtualBuffer, over: ByteRange) -> memoryview:
@@ -174,8 +186,24 @@ class VirtualMemory:
         assert found is not None, f"buffer {buffer.id} has no place on member {member}"
         return found
 
+    @property
+    def shared(self) -> int:
+        """The memory of all members together; the host's number where there is none."""
+        return HOST if self.spread is None else member_memory(self.spread)
+
+    def shared_extent(self, buffer: VirtualBuffer) -> Extent | None:
+        """The buffer's place in the memory of all members together, if it has one."""
+        return None if self.spread is None else buffer.extents[self.spread]
+
+    def home(self, buffer: VirtualBuffer) -> int:
+        """The memory in which all members use a buffer that is larger than any of them."""
+        return HOST if self.shared_extent(buffer) is None else self.shared
+
     def mapped(self, buffer: VirtualBuffer, member: int) -> DeviceBuffer:
-        """The arena's bytes of ``buffer`` as a device buffer of ``member``.  Raises ClError."""
+        """``buffer``'s bytes in its home as a device buffer of ``member``.  Raises ClError."""
+        shared = self.shared_extent(buffer)
+        if shared is not None:
+            return self._named(shared, self.shared, member)
         found = buffer.mapped.get(member)
         if found is None:
             found = buffer.mapped[member] = self.devices[member].adopt(self.host_view(buffer, buffer.whole))
@@ -214,7 +242,7 @@ class VirtualMemory:
 
     def _linear(self, buffer: VirtualBuffer, member: int, mapped: bool) -> LinearBytes:
         if mapped:
-            return LinearBytes(self.mapped(buffer, member), 0, buffer.hazards[HOST])
+            return LinearBytes(self.mapped(buffer, member), 0, buffer.hazards[self.home(buffer)])
         extent, hazards = self.extent(buffer, member), buffer.hazards[member_memory(member)]
         return LinearBytes(extent.device_buffer, extent.over.start, hazards)
 
@@ -263,6 +291,48 @@ class VirtualMemory:
         self.links.planned(copy.source, copy.target, nbytes)
         return Transfer(buffer, copy, nbytes, leave, arrive, self.accounting.cause, is_staged, rows)
 
+    def _copy_shared(self, transfer: Transfer, waits: list[Ticket]) -> tuple[Ticket, int, int]:
+        """A copy to or from the memory of all together, made by the member at its other end, or by the first.
+
+        The ticket, and source and target as counters have them: what lies there is the member's that copies.
+        """
+        buffer, copy, rows = transfer.buffer, transfer.copy, transfer.rows
+        source, target, over = copy.source, copy.target, copy.over
+        members = [memory - 1 for memory in (target, source) if memory not in (HOST, self.shared)]
+        by = members[0] if members else self.members[0]
+        device, mine = self.devices[by], member_memory(by)
+        from_, to = (
+            None if memory == HOST else self.extent(buffer, memory - 1) for memory in (source, target)
+        )
+        if to is None:
+            assert from_ is not None
+            host, start = self.host_view(buffer, over), over.start - from_.over.start
+            view = self._named(from_, source, by)
+            if rows is None:
+                ticket = device.download(view, start, host, waits)
+            else:
+                ticket = device.download_rows(view, start, host, rows, waits)
+            device.flush()
+            return ticket, mine, HOST
+        view, start = self._named(to, target, by), over.start - to.over.start
+        if from_ is None:
+            host = self.host_view(buffer, over)
+            if rows is None:
+                return device.upload(host, view, start, waits), HOST, mine
+            return device.upload_rows(host, view, start, rows, waits), HOST, mine
+        seen, first = self._named(from_, source, by), over.start - from_.over.start
+        if rows is None:
+            ticket = device.peer_copy(device, seen, first, view, start, over.stop - over.start, waits)
+        else:
+            ticket = device.peer_copy_rows(device, seen, first, view, start, rows, waits)
+        return ticket, mine, mine
+
+    def _named(self, extent: Extent, memory: int, member: int) -> DeviceBuffer:
+        """An extent in ``memory`` as ``member`` names it: its own, or one in the memory of all together."""
+        if self._spread is None or memory - 1 != self.spread:
+            return extent.device_buffer
+        return self._spread.view(extent.device_buffer, member)
+
     def perform(self, transfer: Transfer, is_repeated: bool = False) -> None:
         """Issue a copy, behind everything that conflicts with it; both places are there.
 
@@ -278,7 +348,10 @@ class VirtualMemory:
         nbytes = transfer.nbytes
         wants_times = PACE.wants_times
         PACE.wants_times = wants_times or nbytes >= MEASURED_NBYTES
-        if target == HOST:
+        shown_source, shown_target = source, target
+        if self._spread is not None and self.shared in (source, target):
+            ticket, shown_source, shown_target = self._copy_shared(transfer, waits)
+        elif target == HOST:
             there, device = self.extent(buffer, source - 1), self.devices[source - 1]
             host, start = self.host_view(buffer, over), over.start - there.over.start
             if rows is None:
@@ -309,7 +382,7 @@ class VirtualMemory:
         transfer.leave.by(ticket)
         transfer.arrive.by(ticket)
         self.accounting.cause = transfer.cause
-        self.accounting.copied(source, target, nbytes, ticket, transfer.is_staged)
+        self.accounting.copied(shown_source, shown_target, nbytes, ticket, transfer.is_staged)
         if nbytes >= MEASURED_NBYTES:
             if is_repeated:
                 self.links.planned(source, target, nbytes)

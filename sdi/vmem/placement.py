@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
 from sdi.devices.base import Device
+from sdi.devices.spread import SpreadDevice
 from sdi.devices.ticket import Ticket
-from sdi.errors import ClError, Status
+from sdi.errors import ClError, DeviceFailed, Status
 from sdi.intervals import ByteRange
 from sdi.vmem.accounting import Accounting
 from sdi.vmem.buffer import Extent, ImageCopy, ImageView, VirtualBuffer
@@ -41,7 +42,8 @@ class Placement:
     """The extents of all buffers on all members.
 
     ``spill(buffer, over)`` issues the copies that make ``over`` current on the host.  ``generation`` changes
-    with every place that is given or taken.
+    with every place that is given or taken.  ``spread``: the one of ``devices`` that is the memory of all
+    others together.
     """
 
     def __init__(
@@ -50,6 +52,7 @@ class Placement:
         accounting: Accounting,
         post: Callable[[Callable[[], None]], None],
         spill: Callable[[VirtualBuffer, ByteRange], None],
+        spread: SpreadDevice | None = None,
     ) -> None:
         self._devices = devices
         self._accounting = accounting
@@ -62,8 +65,12 @@ class Placement:
         self._kept_images: frozenset[tuple[int, ImageView]] = frozenset()
         self.heaps = [
             MemberHeap(device, post, partial(accounting.resident, member))
+            if device is not spread
+            else MemberHeap(device, post, lambda nbytes: None, keeps=False)  # it is the members' memory
             for member, device in enumerate(devices)
         ]
+        self._together = spread
+        self._spread = None if spread is None else list(devices).index(spread)
 
     def reserve(
         self, wanted: Sequence[Wanted], images: Sequence[WantedImage] = (), keeps_old: bool = True
@@ -95,7 +102,11 @@ class Placement:
                 if attempt and not self.heaps[member].tight:
                     self._trim(member, wanted)
                 others = [w[0] for w in wanted if w[1] == member]
-                waits += self._reserve_on(member, parts, others, keeps_old)
+                try:
+                    waits += self._reserve_on(member, parts, others, keeps_old)
+                except ClError:
+                    if not self._unshare(waits):
+                        raise
             if waits:
                 self._events.holds += 1
                 return waits
@@ -108,6 +119,72 @@ class Placement:
             for m, nbytes in total.items()
         )
         raise ClError(Status.MEM_OBJECT_ALLOCATION_FAILURE, asked)
+
+    def share(self, buffer: VirtualBuffer, wanted: Sequence[Wanted], members: Sequence[int]) -> list[Ticket]:
+        """Give ``buffer`` a place in the memory of all ``members`` together, if there is one and it has room.
+
+        ``wanted``: what the members need beside it.  Empty: it has one, or will have none now; else ask again
+        once the tickets are done.
+        """
+        spread = self._spread
+        if spread is None or self._together is None or self.heaps[spread].is_lost:
+            return []
+        extent = buffer.extents[spread]
+        if extent is not None:
+            extent.used = self._clock + 1  # when the launch makes its places
+            return []
+        try:
+            each = self._together.share_nbytes(buffer.nbytes)
+        except DeviceFailed:
+            return []
+        beside = {
+            m: sum(rounded(over, b.nbytes).nbytes for b, where, over in wanted if where == m) for m in members
+        }
+        if any(each + beside[m] > self.heaps[m].capacity for m in members):
+            return []
+        waits: list[Ticket] = []
+        try:
+            for member in members:
+                self.heaps[member].free_pool()
+                if self.heaps[member].available < each:
+                    keep = [b for b, where, _ in wanted if where == member]
+                    waits += self._make_room(member, each, [], keep)
+        except ClError:
+            return []
+        if waits:
+            self._events.holds += 1
+            return waits
+        for member in members:
+            self.heaps[member].free_pool()
+        block = self.heaps[spread].take(buffer.nbytes)
+        if block is not None:
+            self._place(buffer, spread, block, buffer.whole)
+            extent = buffer.extents[spread]
+            assert extent is not None
+            extent.used = self._clock + 1
+            self._events.shared += 1
+            for member in members:
+                self._accounting.resident(member, self._devices[member].memory_in_use())
+        return []
+
+    def _unshare(self, waits: list[Ticket]) -> bool:
+        """Take the places in the memory of all members together away that are not in use now, if any are.
+
+        Adds to ``waits`` what to wait for until they are free.
+        """
+        spread = self._spread
+        if spread is None:
+            return False
+        over = [
+            buffer
+            for buffer in self._placed[spread].values()
+            if (extent := buffer.extents[spread]) is not None and extent.used < self._clock
+        ]
+        for buffer in over:
+            self._evict(buffer, spread)
+        pending = self.heaps[spread].pending(self.heaps[spread].capacity)
+        waits += pending
+        return bool(over or pending)
 
     def touch(self, extents: Iterable[Extent | ImageCopy]) -> None:
         """These are in use again."""

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Self
 
 from sdi.devices.base import Device
+from sdi.devices.spread import SpreadDevice
 from sdi.icd.session import Session
 from sdi.icd.wire import (
     ARG_ENTRY,
@@ -54,14 +55,18 @@ class WireClient:
     """One session on its own thread, and the application's side of it.  Use as a context manager."""
 
     def __init__(
-        self, devices: Sequence[Device], split: SplitMode = "always", coherence: Coherence = "lazy"
+        self,
+        devices: Sequence[Device],
+        split: SplitMode = "always",
+        coherence: Coherence = "lazy",
+        spread: SpreadDevice | None = None,
     ) -> None:
         self.commands, commands = socket.socketpair()
         self.notices, notices = socket.socketpair()
         self._ends = (self.commands, commands, self.notices, notices)
         for end in (self.commands, self.notices):
             end.settimeout(60)
-        self.session = Session(commands, notices, devices, split, coherence=coherence)
+        self.session = Session(commands, notices, devices, split, coherence=coherence, spread=spread)
         self._thread = threading.Thread(target=self.session.run, name="sdi-scheduler")
         self._thread.start()
         first, (descriptor,), _, _ = socket.recv_fds(self.commands, 1, 1)
