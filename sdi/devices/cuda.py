@@ -47,7 +47,7 @@ from sdi.devices.cuda_driver import MAX_PITCH, drv
 from sdi.devices.cuda_gpu import CudaGpu
 from sdi.devices.cuda_images import CudaImage, copy_pixels, image_formats
 from sdi.devices.cuda_lane import Channel, CudaLane, Stream
-from sdi.devices.cuda_links import CudaLinks
+from sdi.devices.cuda_links import CudaLinks, Way
 from sdi.devices.cuda_memory import CudaBuffer, check_range
 from sdi.devices.cuda_programs import Bound, CudaPrograms, Program
 from sdi.devices.image import ImageShape, Slabs
@@ -216,22 +216,21 @@ class CudaDevice:
         """Copy from a buffer of another member to one of this member, on this member's peer stream.
 
         Between CUDA members over the direct link where a checked copy proved that it works, else through the
-        host by the driver; from members of other drivers through host memory.
+        host by the driver, if that was proved; otherwise, as from members of other drivers, by us.
         """
-        if not isinstance(source_device, CudaDevice):
+        if not isinstance(source_device, CudaDevice) or self._links.way(source_device._links) is Way.HOST:
             return bounce_copy(
                 source_device, source, source_offset, self, target, target_offset, nbytes, wait
             )
         channel = self._channel("peer")
         places = (cast(CudaBuffer, source), source_offset), (cast(CudaBuffer, target), target_offset)
-        self.link(source_device)
         contexts = source_device._context, self._context
         start = cuda_copies.peer_copy(*places, nbytes, contexts, channel.stream)
         return self._lane.issue(channel, start, wait)
 
     def link(self, other: CudaDevice) -> bool:
         """Whether this member reads ``other``'s memory directly; tried once per pair, with a checked copy."""
-        return self._links.reads(other._links)
+        return self._links.way(other._links) is Way.DIRECT
 
     def upload_rows(
         self, host: HostBytes, buffer: DeviceBuffer, offset: int, rows: Rows, wait: Sequence[Ticket]

@@ -1,15 +1,29 @@
-"""Direct links between GPUs: used only where a checked copy proves that they work."""
+"""How bytes get from one GPU to another: in a way of which a checked copy proves that it works."""
 
 from __future__ import annotations
 
 import contextlib
 import logging
+import os
+from enum import Enum
 from typing import Final
 
-from sdi.devices.cuda_context import CudaContext
+from sdi.devices.cuda_context import CudaContext, RawContext
 from sdi.devices.cuda_driver import drv
+from sdi.errors import DeviceFailed
 
 _log = logging.getLogger(__name__)
+_CHECKED_NBYTES = 1 << 20
+
+
+class Way(Enum):
+    """``DIRECT``: the GPUs reach each other's memory.  ``DRIVER``: the driver goes through host memory.
+    ``HOST``: we do, since what the driver copies arrives damaged.
+    """
+
+    DIRECT = 0
+    DRIVER = 1
+    HOST = 2
 
 
 class CudaLinks:
@@ -19,42 +33,49 @@ class CudaLinks:
         self._ordinal: Final = ordinal
         self._context: Final = context
         self._name: Final = name
-        self._found: Final[dict[int, bool]] = {}
+        self._found: Final[dict[int, Way]] = {}
 
-    def reads(self, other: CudaLinks) -> bool:
-        """Whether this member reads ``other``'s memory directly.  Tried once per pair."""
+    def way(self, other: CudaLinks) -> Way:
+        """How this member gets what is in ``other``'s memory.  Tried once per pair."""
         key = other._ordinal
         known = self._found.get(key)
         if known is None:
             try:
-                known = key == self._ordinal or self._try(other)
-            except drv.Error as cause:
-                known = False
+                known = Way.DIRECT if key == self._ordinal else self._try(other)
+            except (drv.Error, DeviceFailed) as cause:
+                known = Way.DRIVER
                 _log.warning("%s: no direct link to %s: %s", self._name, other._name, cause)
             self._found[key] = known
         return known
 
-    def _try(self, other: CudaLinks) -> bool:
-        other_context, context = other._context.open(), self._context.open()
+    def _try(self, other: CudaLinks) -> Way:
+        there, here = other._context.open(), self._context.open()
         mine, theirs = drv.Device(self._ordinal), drv.Device(other._ordinal)
-        if not mine.can_access_peer(theirs):
-            return False
-        sent = bytes(range(1, 256)) * 17
-        found = bytearray(len(sent))
+        if mine.can_access_peer(theirs):
+            with self._context.pushed(), contextlib.suppress(drv.LogicError):
+                drv.Context.enable_peer_access(there)  # unless another member in this context did
+            if self._arrives(other, there, here):
+                return Way.DIRECT
+            with self._context.pushed():
+                drv.Context.disable_peer_access(there)
+            _log.error("%s: direct copies from %s arrive damaged", self._name, other._name)
+        if self._arrives(other, there, here):
+            return Way.DRIVER
+        _log.error("%s: the driver's copies from %s arrive damaged", self._name, other._name)
+        return Way.HOST
+
+    def _arrives(self, other: CudaLinks, there: RawContext, here: RawContext) -> bool:
+        """Whether a copy, as things are now, brings what was sent."""
+        sent, found = os.urandom(_CHECKED_NBYTES), bytearray(_CHECKED_NBYTES)
         with other._context.pushed():
-            there = drv.mem_alloc(len(sent))
-            drv.memcpy_htod(there, sent)
+            source = drv.mem_alloc(len(sent))
+            drv.memcpy_htod(source, sent)
         with self._context.pushed():
-            here = drv.mem_alloc(len(sent))
-            with contextlib.suppress(drv.LogicError):  # enabled before, by another member in this context
-                drv.Context.enable_peer_access(other_context)
-            drv.memcpy_peer(here, there, len(sent), context, other_context)
-            drv.memcpy_dtoh(found, here)
-            here.free()
-            works = bytes(found) == sent
-            if not works:
-                drv.Context.disable_peer_access(other_context)
-                _log.error("%s: copies from %s arrive damaged", self._name, other._name)
+            target = drv.mem_alloc(len(sent))
+            drv.memcpy_htod(target, bytes(len(sent)))
+            drv.memcpy_peer(target, source, len(sent), here, there)
+            drv.memcpy_dtoh(found, target)
+            target.free()
         with other._context.pushed():
-            there.free()
-        return works
+            source.free()
+        return bytes(found) == sent

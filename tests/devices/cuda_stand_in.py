@@ -31,7 +31,8 @@ class StandIn:
 
     ``before(call)`` is called with the name of each call, and may raise.  ``is_dead``: what is asked of
     the driver's health says no.  ``unlinked``: pairs (reader, owner)
-    that can't read each other; ``damaged``: those whose direct copies arrive wrong.
+    that can't read each other; ``damaged``: those whose direct copies arrive wrong; ``broken``: those whose
+    copies do in every way.
     """
 
     Error, LogicError = Error, LogicError
@@ -41,6 +42,7 @@ class StandIn:
         self.before: Callable[[str], None] = lambda call: None
         self.unlinked: set[tuple[int, int]] = set()
         self.damaged: set[tuple[int, int]] = set()
+        self.broken: set[tuple[int, int]] = set()
         self.stack: list[_Context] = []
         self.enabled: set[tuple[int, int]] = set()
         self.memories: dict[int, _Memory] = {}
@@ -127,7 +129,7 @@ class StandIn:
         self.before("memcpy_peer")
         data = bytearray(ctypes.string_at(from_, nbytes))
         pair = (self.owner(to), self.owner(from_))
-        if pair in self.enabled and pair in self.damaged:
+        if (pair in self.enabled and pair in self.damaged) or pair in self.broken:
             data[nbytes // 2] ^= 1
         ctypes.memmove(to, bytes(data), nbytes)
 

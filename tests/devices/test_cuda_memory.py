@@ -23,6 +23,7 @@ from sdi.devices.base import Rows
 from sdi.devices.cuda import CudaDevice
 from sdi.devices.cuda_gpu import CudaGpu
 from sdi.devices.cuda_info import CudaAttributes, device_info
+from sdi.devices.cuda_links import Way
 from sdi.devices.image import Slabs
 from sdi.devices.ticket import Ticket, completed
 from sdi.errors import ClError, DeviceFailed
@@ -119,6 +120,32 @@ def test_what_comes_after_a_member_is_closed_leaves_nothing_for_the_next(members
     finish(second.upload(memoryview(bytes(64)), second.allocate(64), 0, []))
     assert all(channel.stream is not None for channel in second._channels.values())
     second.close()
+
+
+@pytest.mark.logs("arrive damaged")
+@pytest.mark.parametrize(
+    ("fault", "way"),
+    [("", Way.DIRECT), ("unlinked", Way.DRIVER), ("damaged", Way.DRIVER), ("broken", Way.HOST)],
+)
+def test_peer_access_is_used_only_where_a_checked_copy_arrives(
+    driver: StandIn, members: list[CudaDevice], fault: str, way: Way
+) -> None:
+    """``driver`` copies over a broken way wrongly, so right bytes came another way."""
+    one, two, three = members
+    if fault:
+        getattr(driver, fault).add((1, 0))
+    data = np.random.default_rng(5).integers(0, 256, 1 << 14, np.uint8)
+    a, b, c = (member.allocate(data.nbytes) for member in members)
+    sent = one.upload(memoryview(data), a, 0, [])
+    for device, buffer in ((two, b), (three, c)):
+        found = np.zeros_like(data)
+        whole = device.peer_copy(one, a, 0, buffer, 0, data.nbytes, [sent])
+        rows = device.peer_copy_rows(one, a, 256, buffer, 256, Rows(4, 100, 1000), [whole])
+        finish(device.download(buffer, 0, memoryview(found), [rows]))
+        assert np.array_equal(found, data)
+    assert two._links.way(one._links) is way and two.link(one) == (way is Way.DIRECT)
+    assert three.link(one), "other pairs have nothing to do with it"
+    assert ((1, 0) in driver.enabled) == (way is Way.DIRECT)
 
 
 def _work(one: CudaDevice, two: CudaDevice) -> tuple[list[Ticket], np.ndarray]:
