@@ -1,9 +1,11 @@
-"""Data larger than a GPU: a buffer that is filled, transformed and checked, and a matrix product.
+"""Data larger than a GPU: a buffer that is filled, transformed and checked, a matrix product, a table.
 
-An ordinary OpenCL program; run it on the image.  Nothing but results and samples crosses to the host.
-``python bench/gpu_large.py [--mib N] [--only buffer matmul] [--rows M] [--columns N] [--json FILE]``
-``--mib``: of the buffer, and of the operands of the product together; small values, with SDI_MEMBER_MEMORY,
-try the same on other members.  Ends with an error where an answer is wrong.
+An ordinary OpenCL program; run it on the image.  Nothing but results and samples crosses to the host, but for
+the table, which is read at random and so wanted whole by every member: it comes from there.
+``python bench/gpu_large.py [--mib N] [--only buffer matmul table] [--rows M] [--columns N] [--json FILE]``
+``--mib``: of the buffer, of the operands of the product together, of the table; small values, with
+SDI_MEMBER_MEMORY, try the same on other members.  ``--items``: that read the table.  Ends with an error where
+an answer is wrong.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from pathlib import Path
 import numpy as np
 import pyopencl as cl
 
-LOCAL, STEPS, TILE = 256, 16, 16
+LOCAL, STEPS, TILE, READS = 256, 16, 16, 16
 CHUNK_NBYTES = LOCAL * STEPS * 16
 SEED = 2463534242
 SAMPLES = 64
@@ -80,6 +82,20 @@ __kernel void matmul(__global const float *a, __global const float *b, __global 
         barrier(CLK_LOCAL_MEM_FENCE);
     }
     c[row * columns + column] = sum;
+}
+
+__kernel void look_up(__global const uint *table, __global uint *out, ulong entries) {
+    ulong i = get_global_id(0), at = i;
+    uint sum = 0;
+    for (int k = 0; k < READS; k++) {
+        at = at * 6364136223846793005ul + 1442695040888963407ul + sum;
+        sum += table[(at >> 20) % entries];
+    }
+    out[i] = sum;
+}
+
+__kernel void enter(__global uint *table, __global const uint *where, uint by) {
+    table[where[get_global_id(0)]] += by;
 }
 """
 
@@ -172,10 +188,51 @@ def matmul_case(
     return {"nbytes": 4 * (inner * (rows + columns) + rows * columns), **steps.found}
 
 
+def looked_up(table: np.ndarray, items: np.ndarray) -> np.ndarray:
+    """What ``look_up`` gives for some work-items."""
+    at, total = items.astype(np.uint64), np.zeros(len(items), np.uint32)
+    for _ in range(READS):
+        at = at * np.uint64(6364136223846793005) + np.uint64(1442695040888963407) + total.astype(np.uint64)
+        total = total + table[(at >> np.uint64(20)) % np.uint64(len(table))]
+    return total
+
+
+def table_case(context: cl.Context, program: cl.Program, nbytes: int, items: int) -> dict[str, float]:
+    """A table that every work-item reads at random, and then writes at places that a list gives."""
+    entries = nbytes // 4
+    table = np.arange(entries, dtype=np.uint32) * np.uint32(2654435761)
+    queue = cl.CommandQueue(context)
+    steps = Steps(queue, "table")
+    buffer = cl.Buffer(context, cl.mem_flags.READ_WRITE, 4 * entries)
+    out = cl.Buffer(context, cl.mem_flags.WRITE_ONLY, 4 * items)
+    begun = time.perf_counter()
+    cl.enqueue_copy(queue, buffer, table)
+    steps.done("write", begun, 4 * entries, "GB/s")
+    some = np.random.default_rng(3).integers(0, items, min(items, 100_000))
+    found = np.empty(items, np.uint32)
+    changed = min(1 << 20, entries // 2) // LOCAL * LOCAL
+    where = np.random.default_rng(4).permutation(changed).astype(np.uint32) * np.uint32(entries // changed)
+    places = cl.Buffer(context, cl.mem_flags.COPY_HOST_PTR, hostbuf=where)
+    look_up, enter = cl.Kernel(program, "look_up"), cl.Kernel(program, "enter")
+    for name in ("first", "again", "changed"):
+        begun = time.perf_counter()
+        look_up(queue, (items,), (LOCAL,), buffer, out, np.uint64(entries))
+        steps.done(name, begun, READS * items, "Greads/s")
+        cl.enqueue_copy(queue, found, out)
+        assert np.array_equal(found[some], looked_up(table, some)), f"{name}: what was looked up is wrong"
+        if name == "again":
+            enter(queue, (changed,), (LOCAL,), buffer, places, np.uint32(9))
+            table[where] += np.uint32(9)
+    return {"nbytes": 4 * entries, **steps.found}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--mib", type=int, default=150 << 10)
-    parser.add_argument("--only", nargs="+", choices=["buffer", "matmul"], default=["buffer", "matmul"])
+    parser.add_argument(
+        "--only", nargs="+", choices=["buffer", "matmul", "table"], default=["buffer", "matmul"]
+    )
+    parser.add_argument("--items", type=int, default=1 << 24)
     parser.add_argument("--rows", type=int, default=16384)
     parser.add_argument("--columns", type=int, default=4096)
     parser.add_argument("--json", type=Path)
@@ -183,13 +240,17 @@ def main() -> None:
     device = cl.get_platforms()[0].get_devices()[0]
     print(f"{device.name}: {device.global_mem_size / 2**30:.0f} GiB, {options.mib} MiB asked")
     context = cl.Context([device])
-    program = cl.Program(context, SOURCE).build(f"-DLOCAL={LOCAL} -DSTEPS={STEPS} -DTILE={TILE}")
+    program = cl.Program(context, SOURCE).build(
+        f"-DLOCAL={LOCAL} -DSTEPS={STEPS} -DTILE={TILE} -DREADS={READS}"
+    )
     nbytes = options.mib << 20
     results: dict[str, dict[str, float]] = {}
     if "buffer" in options.only:
         results["buffer"] = buffer_case(context, program, nbytes)
     if "matmul" in options.only:
         results["matmul"] = matmul_case(context, program, nbytes, options.rows, options.columns)
+    if "table" in options.only:
+        results["table"] = table_case(context, program, nbytes, options.items)
     print("everything is right")
     if options.json is not None:
         options.json.write_text(json.dumps({"device": device.name, **results}, indent=1) + "\n")
