@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -73,6 +74,14 @@ CONFIGURATIONS = [Configuration(n) for n in (1, 2, 3, 5, 8)] + [
     Configuration(3, seed=1),
     Configuration(4, verified=True, seed=2),
 ]
+if os.environ.get("ALL_IMAGES"):  # on each number of members, both protocols, with a limit and without one
+    CONFIGURATIONS += [
+        Configuration(n, coherence=coherence, limit_nbytes=limit)
+        for n, limited in ((1, 32 << 10), (2, 32 << 10), (5, 16 << 10), (8, 16 << 10))
+        for coherence in ("lazy", "host")
+        for limit in (0, limited)
+        if coherence == "host" or limit
+    ]
 
 
 @dataclass(frozen=True, slots=True)

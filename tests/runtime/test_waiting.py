@@ -141,3 +141,27 @@ def test_copies_of_the_next_launch_run_beside_the_kernel_before_it(stage: Stage)
     for _ in uploads:
         assert done.acquire(timeout=PATIENCE_S)
     assert all(client.slot(command)[0] > 0 for command in (pending, following))
+
+
+def test_copies_of_the_next_wave_run_beside_the_kernel_of_the_one_before() -> None:
+    limit, gate = 64 << 10, Ticket()
+    count = limit // 4  # two buffers of a member's size: four waves, each of half a member
+    (device,) = (Gated(each) for each in open_members(MemberSettings(count=1, memory_nbytes=limit)))
+    device.gates.append(gate)
+    with WireClient([device]) as client:
+        build, status, log = client.build(SOURCE)
+        assert status == 0, log
+        data = np.arange(count, dtype=np.int32)
+        source, target = client.buffer(data.tobytes()), client.buffer(4 * count)
+        other = client.new_id()
+        client.send(Op.CREATE_QUEUE, other, properties=0)
+        launch = client.launch(build, [(source, 0), (target, 0)], [count], [64])
+        assert client.wait(client.command(Op.MARKER, queue=other)) == 0  # what has room is issued
+        assert len(device.uploads) == 2
+        done = threading.Semaphore(0)
+        device.uploads[1].when_done(lambda _: done.release())
+        assert done.acquire(timeout=PATIENCE_S)
+        assert client.slot(launch)[0] > 0 and not gate.done
+        gate.complete()
+        assert client.read(target, 4 * count) == (2 * data).tobytes()
+        assert client.session._memory.accounting.events.waves == 3

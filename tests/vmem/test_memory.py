@@ -232,6 +232,23 @@ def test_memory_that_is_given_up_is_reused_only_when_nothing_uses_it(rig: MakeRi
     assert made.memory.accounting.peak_nbytes == [8192]
 
 
+def test_memory_of_released_buffers_serves_the_next_ones(
+    rig: MakeRig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = rig(1)
+    asked: list[int] = []
+    allocate = made.devices[0].allocate
+    monkeypatch.setattr(made.devices[0], "allocate", lambda nbytes: asked.append(nbytes) or allocate(nbytes))
+    for number in range(5):
+        buffer = made.buffer(noise(8192, number))
+        assert len(asked) == min(number, 1)  # none for the buffer, one for its first use of all
+        made.wait(made.fill(0, buffer, buffer.whole, b"\1"))
+        assert made.read(buffer) == b"\1" * 8192
+        made.memory.release(buffer.id)
+        made.turn()
+    assert asked == [8192]
+
+
 def test_clean_bytes_go_before_dirty_ones_and_the_least_recently_used_first(rig: MakeRig) -> None:
     made = rig(1, 4 * 4096)
     dirty, old, new, other = (made.buffer(noise(4096, k)) for k in range(4))
