@@ -130,9 +130,15 @@ template<class T, int N> _CL _cl_vec<T, N> _cl_store(volatile _cl_vec<T, N> &a, 
   return b;
 }
 
-template<class T, int N, class B, class F> _CL _cl_vec<T, N> _cl_volatile_to(volatile _cl_vec<T, N> &a, B b, F f) {
-  return _cl_store(a, f(_cl_load<_cl_vec<T, N>>(a), b));
-}
+// Functions by name, not one that is given the operation: NVRTC 13.0 takes such a lambda for a host's.
+#define _CL_VOLATILE_TO(name, done) \
+  template<class T, int N, class B> _CL _cl_vec<T, N> _cl_volatile_##name(volatile _cl_vec<T, N> &to, B b) { \
+    const _cl_vec<T, N> a = _cl_load<_cl_vec<T, N>>(to); \
+    return _cl_store(to, done); \
+  }
+_CL_VOLATILE_TO(add, a + b) _CL_VOLATILE_TO(sub, a - b) _CL_VOLATILE_TO(mul, a * b) _CL_VOLATILE_TO(div, a / b)
+_CL_VOLATILE_TO(rem, a % b) _CL_VOLATILE_TO(ands, a & b) _CL_VOLATILE_TO(ors, a | b) _CL_VOLATILE_TO(xors, a ^ b)
+_CL_VOLATILE_TO(shl, _cl_shl(a, b)) _CL_VOLATILE_TO(shr, _cl_shr(a, b))
 
 #define _CL_OP(op) \
   template<class T, int N> constexpr _CL _cl_vec<T, N> operator op(_cl_vec<T, N> a, _cl_vec<T, N> b) { \

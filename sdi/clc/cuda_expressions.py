@@ -21,6 +21,14 @@ GRID = "_cl_g"
 _COMPARISONS = frozenset({"<", ">", "<=", ">=", "==", "!="})
 _LOGICAL = {"&&": "_cl_and", "||": "_cl_or"}
 _SHIFTS = {"<<": "_cl_shl", ">>": "_cl_shr"}
+_COMPOUND = dict(
+    zip(
+        ("+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "<<=", ">>="),
+        ("add", "sub", "mul", "div", "rem", "ands", "ors", "xors", "shl", "shr"),
+        strict=True,
+    )
+)
+"""Names of what the header has for operators on volatile vectors."""
 _COMPONENT = re.compile(r"[\s)]*(\.|->)\s*([A-Za-z0-9]+)\s*\Z")
 _LETTERS = {"x": 0, "y": 1, "z": 2, "w": 3, "r": 0, "g": 1, "b": 2, "a": 3}
 _BOOLEAN = {"true": "1", "false": "0"}
@@ -455,8 +463,7 @@ class Expressions:
         operator = node.operator
         target, value = self.target(left), self._operand(right)
         if left.type.volatile and left.type.form is Form.VECTOR and self._components(left) is None:
-            done = f"a {operator[:-1]} b" if operator[:2] not in _SHIFTS else f"{_SHIFTS[operator[:2]]}(a, b)"
-            return f"_cl_volatile_to({target}, {value}, [](auto a, auto b) {{ return {done}; }})"
+            return f"_cl_volatile_{_COMPOUND[operator]}({target}, {value})"
         if operator in ("<<=", ">>="):
             return f"{_SHIFTS[operator[:2]]}_to({target}, {value})"
         if left.type.form is Form.POINTER:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import functools
+import shutil
 import subprocess
 import tempfile
 from pathlib import Path
@@ -31,6 +33,7 @@ def _library(quick: bool) -> ctypes.CDLL:
 @functools.cache
 def _compiled() -> str:
     folder = Path(tempfile.mkdtemp(prefix="sdi-streams-"))
+    atexit.register(shutil.rmtree, folder)
     library = folder / "native_streams.so"
     source = Path(__file__).with_suffix(".c")
     subprocess.run(
@@ -67,8 +70,12 @@ class NativeEvent:
 
     def time_till(self, other: Event) -> float:
         assert isinstance(other, NativeEvent) and self.is_timed and other.is_timed
-        at = _library(True).event_at_ns
-        return float(at(other.handle) - at(self.handle)) / 1e6
+        return float(other.at_ns() - self.at_ns()) / 1e6
+
+    def at_ns(self) -> int:
+        """When the stream came to it."""
+        at: int = _library(True).event_at_ns(self.handle)
+        return at
 
 
 class NativeStream:
@@ -91,17 +98,21 @@ class NativeStream:
 
 
 class NativeDriver:
-    """``made``: events that the lane asked for, without and with timing."""
+    """``made``: how many events the lane asked for; ``timed``: those with timing."""
 
     def __init__(self) -> None:
-        self.made = [0, 0]
+        self.made = 0
+        self.timed: list[NativeEvent] = []
 
     def enter(self) -> None:
         pass
 
     def new_event(self, is_timed: bool) -> Event:
-        self.made[is_timed] += 1
-        return NativeEvent(is_timed)
+        self.made += 1
+        event = NativeEvent(is_timed)
+        if is_timed:
+            self.timed.append(event)
+        return event
 
 
 def ran() -> list[int]:
