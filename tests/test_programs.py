@@ -77,7 +77,7 @@ CONFIGURATIONS = [Configuration(n) for n in (1, 2, 3, 5, 8)] + [
 if os.environ.get("ALL_IMAGES"):  # on each number of members, both protocols, with a limit and without one
     CONFIGURATIONS += [
         Configuration(n, coherence=coherence, limit_nbytes=limit)
-        for n, limited in ((1, 32 << 10), (2, 32 << 10), (5, 16 << 10), (8, 16 << 10))
+        for n, limited in ((1, 32 << 10), (2, 32 << 10), (5, 20 << 10), (8, 20 << 10))
         for coherence in ("lazy", "host")
         for limit in (0, limited)
         if coherence == "host" or limit
