@@ -70,9 +70,9 @@ class CudaTicket(Ticket):
 
     ``native``: its channel once it is issued.  ``number``: its place on its stream.  ``end``: the event
     behind it; ``begin``: the one before it, None where it begins when the operation before it ends, or where
-    nobody asks for its times (``is_timed``).  ``is_awaited``: a thread waits for ``end`` in the driver.
-    ``followers``: held operations that wait until this one is issued; ``missing``: what it still waits for
-    itself while it is held.
+    nobody asks for its times (``is_timed``).  ``is_awaited``: a thread waits for ``end`` in the driver;
+    ``is_released``: nothing else needs that event any more.  ``followers``: held operations that wait until
+    this one is issued; ``missing``: what it still waits for itself while it is held.
     """
 
     __slots__ = (
@@ -82,6 +82,7 @@ class CudaTicket(Ticket):
         "followers",
         "is_awaited",
         "is_blocking",
+        "is_released",
         "is_timed",
         "issued_ns",
         "keep",
@@ -108,7 +109,7 @@ class CudaTicket(Ticket):
         self.keep = keep
         self.is_blocking = is_blocking
         self.is_timed = is_timed
-        self.is_awaited = False
+        self.is_awaited = self.is_released = False
         self.begin: Event | None = None
         self.end: Event | None = None
         self.number = 0
@@ -247,7 +248,7 @@ class Channel:
                 _log.debug("%s: %s", self._lane.name, cause)  # it is asked again
             with self.recording:
                 first.is_awaited = False
-                if first.end is None and (self._anchor is None or self._anchor[0] is not end):
+                if first.is_released:
                     self._lane.reuse(end, first.is_timed)
         self.poll()
 
@@ -331,7 +332,9 @@ class Channel:
     def _give_back(self, ticket: CudaTicket, end: Event) -> None:
         """Nothing needs the event behind a completed operation any more, but perhaps a thread that waits."""
         with self.recording:
-            if not ticket.is_awaited:
+            if ticket.is_awaited:
+                ticket.is_released = True  # that thread gives it back
+            else:
                 self._lane.reuse(end, ticket.is_timed)
 
     def _host_times(self, ticket: CudaTicket, end: Event | None) -> tuple[int, int]:

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from sdi.devices.cuda_lane import Channel, CudaLane, Event
+from sdi.devices.cuda_lane import Channel, CudaLane, CudaTicket, Event
 from sdi.devices.ticket import Ticket, completed
 from sdi.errors import DeviceFailed
 
-from .conftest import finish
+from .conftest import PATIENCE_S, finish
 
 
 class FakeEvent:
@@ -200,3 +200,48 @@ def test_many_threads_may_release_what_is_held(members: list[Member]) -> None:
         thread.join()
     for ticket in tickets:
         finish(ticket)
+
+
+def test_an_event_that_a_thread_waits_for_is_used_again_when_its_times_are_known_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    waiting, asked, passed = threading.Event(), threading.Event(), threading.Event()
+
+    class SlowEvent(FakeEvent):
+        is_over = False
+
+        def query(self) -> bool:
+            return self.is_over
+
+        def synchronize(self) -> None:
+            waiting.set()
+            assert asked.wait(PATIENCE_S)
+
+        def time_till(self, other: Event) -> float:
+            asked.set()  # the thread that waits gets on while this one works out the times
+            assert passed.wait(PATIENCE_S)
+            return super().time_till(other)
+
+    class SlowDriver(FakeDriver):
+        def new_event(self, is_timed: bool) -> Event:
+            return SlowEvent()
+
+    lane = CudaLane(SlowDriver(), "member")
+    channel = Channel(lane, FakeStream(), "sdi-gpu-0-done")
+    ticket = lane.issue(channel, lambda: None, ())
+    assert isinstance(ticket, CudaTicket) and isinstance(ticket.end, SlowEvent)
+    assert waiting.wait(PATIENCE_S)
+    poll, end = channel.poll, ticket.end
+
+    def poll_after() -> bool:
+        passed.set()
+        return poll()
+
+    monkeypatch.setattr(channel, "poll", poll_after)
+    end.is_over = True
+    poll()
+    finish(ticket)
+    again = lane._timed
+    assert channel._anchor is not None and channel._anchor[0] is end
+    assert end not in again and len(set(again)) == len(again)
+    lane.close()
