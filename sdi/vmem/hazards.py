@@ -43,10 +43,11 @@ class Hazards:
 
     ``before_*`` answers what to wait for; ``*_by`` records the ticket of the access that was issued.
     A writer that failed stays: its bytes are poisoned, and readers of them fail with its error.
-    ``generation`` changes with the division into cells.
+    ``generation`` changes with the division into cells.  Operations that are given the memory and touch no
+    byte of it wait for nothing, and nothing waits for them, but it may not go before they are done.
     """
 
-    __slots__ = ("_cells", "_limit", "_starts", "generation", "nbytes")
+    __slots__ = ("_cells", "_holders", "_limit", "_starts", "generation", "nbytes")
 
     def __init__(self, nbytes: int) -> None:
         self.nbytes = nbytes
@@ -54,6 +55,7 @@ class Hazards:
         self._starts = [0]
         self._cells = [_Cell(None, [])]
         self._limit = _CELLS
+        self._holders: list[Ticket] = []
 
     def before_read(self, over: ByteRange) -> list[Ticket]:
         """Tickets that make ``over`` true here; failed ones included, completed ones left out."""
@@ -81,8 +83,15 @@ class Hazards:
         return len(self._cells)
 
     def pending(self) -> list[Ticket]:
-        """All tickets not done yet."""
-        return self.before_write(ByteRange(0, self.nbytes))
+        """All tickets not done yet: the memory must stay until they are."""
+        holders = [ticket for ticket in self._holders if not ticket.done]
+        return self.use((), (ByteRange(0, self.nbytes),)).waits(holders)
+
+    def held_by(self, ticket: Ticket) -> None:
+        """Record an operation that may use the memory, but none of its bytes."""
+        if len(self._holders) >= _READERS:
+            self._holders = [holder for holder in self._holders if not holder.done]
+        self._holders.append(ticket)
 
     def failed(self) -> list[ByteRange]:
         """The bytes whose last writer failed."""
@@ -186,6 +195,9 @@ class Use:
 
     def by(self, ticket: Ticket) -> None:
         """Record that the operation was issued and is done when ``ticket`` is."""
+        if not (self._reads or self._writes):
+            self._hazards.held_by(ticket)
+            return
         if self._generation != self._hazards.generation:
             self._look_up()
         for cell in self._read:

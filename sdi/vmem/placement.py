@@ -302,7 +302,7 @@ class Placement:
         hazards = buffer.hazards[memory]
         for part in _outside(old.over, new.over):
             self._bring_home(buffer, member, part)
-        pending = hazards.before_write(old.over)
+        pending = hazards.pending()
         for part in buffer.directory.current_in(memory, old.over):
             ticket = self._devices[member].copy(
                 old.device_buffer,
@@ -343,7 +343,7 @@ class Placement:
         buffer.extents[member] = None
         self.generation += 1
         self._placed[member].pop(buffer.id, None)
-        pending = buffer.hazards[member_memory(member)].before_write(extent.over)
+        pending = buffer.hazards[member_memory(member)].pending()
         self.heaps[member].give(Block(extent.device_buffer, extent.nbytes), pending)
 
     def _make_room(

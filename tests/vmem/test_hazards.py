@@ -17,11 +17,12 @@ NBYTES = 40
 
 
 class Model:
-    """Per byte the last writer and the readers since."""
+    """Per byte the last writer and the readers since; ``holders`` touch none."""
 
     def __init__(self) -> None:
         self.writer: list[Ticket | None] = [None] * NBYTES
         self.readers: list[list[Ticket]] = [[] for _ in range(NBYTES)]
+        self.holders: list[Ticket] = []
 
     def waits(self, reads: RangeSet, writes: RangeSet) -> set[Ticket]:
         found = set()
@@ -38,6 +39,8 @@ class Model:
             self.readers[byte].append(ticket)
         for byte in _bytes(writes):
             self.writer[byte], self.readers[byte] = ticket, []
+        if not (reads.ranges or writes.ranges):
+            self.holders.append(ticket)
 
 
 def _bytes(ranges: RangeSet) -> list[int]:
@@ -70,7 +73,10 @@ def test_repeated_accesses_wait_for_what_they_conflict_with_and_nothing_else(
         if data.draw(st.booleans()):
             done = pending.pop(data.draw(st.integers(0, len(pending) - 1)))
             done.complete(DeviceFailed("member", "failed") if data.draw(st.booleans()) else None)
-    assert set(hazards.pending()) == model.waits(RangeSet(), RangeSet((ByteRange(0, NBYTES),)))
+    everything = RangeSet((ByteRange(0, NBYTES),))
+    assert set(hazards.before_write(everything.ranges[0])) == model.waits(RangeSet(), everything)
+    holders = {ticket for ticket in model.holders if not ticket.done}
+    assert set(hazards.pending()) == model.waits(RangeSet(), everything) | holders
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -101,3 +107,19 @@ def test_an_access_to_very_many_ranges_counts_as_one_to_all_between_them() -> No
     hazards.use((), tuple(ByteRange(8 * k, 8 * k + 4) for k in range(512))).by(ticket)
     assert hazards.num_cells <= 2
     assert hazards.before_read(ByteRange(4, 8)) == [ticket]  # more than needed, never less
+
+
+def test_an_operation_that_touches_no_byte_orders_nothing_but_keeps_the_memory() -> None:
+    hazards = Hazards(4096)
+    tickets = [Ticket() for _ in range(9)]
+    use = hazards.use((), ())
+    for ticket in tickets:
+        assert not use.waits()
+        use.by(ticket)
+        assert not hazards.before_write(ByteRange(0, 4096))
+    assert hazards.pending() == tickets
+    for ticket in tickets[1:]:
+        ticket.complete()
+    assert hazards.pending() == tickets[:1]
+    tickets[0].complete()
+    assert not hazards.pending()
