@@ -203,7 +203,8 @@ class VirtualMemory:
         """``buffer``'s bytes in its home as a device buffer of ``member``.  Raises ClError."""
         shared = self.shared_extent(buffer)
         if shared is not None:
-            return self._named(shared, self.shared, member)
+            assert self._spread is not None
+            return self._spread.view(shared.device_buffer, member)
         found = buffer.mapped.get(member)
         if found is None:
             found = buffer.mapped[member] = self.devices[member].adopt(self.host_view(buffer, buffer.whole))
@@ -291,47 +292,14 @@ class VirtualMemory:
         self.links.planned(copy.source, copy.target, nbytes)
         return Transfer(buffer, copy, nbytes, leave, arrive, self.accounting.cause, is_staged, rows)
 
-    def _copy_shared(self, transfer: Transfer, waits: list[Ticket]) -> tuple[Ticket, int, int]:
-        """A copy to or from the memory of all together, made by the member at its other end, or by the first.
-
-        The ticket, and source and target as counters have them: what lies there is the member's that copies.
-        """
-        buffer, copy, rows = transfer.buffer, transfer.copy, transfer.rows
-        source, target, over = copy.source, copy.target, copy.over
-        members = [memory - 1 for memory in (target, source) if memory not in (HOST, self.shared)]
-        by = members[0] if members else self.members[0]
-        device, mine = self.devices[by], member_memory(by)
-        from_, to = (
-            None if memory == HOST else self.extent(buffer, memory - 1) for memory in (source, target)
-        )
-        if to is None:
-            assert from_ is not None
-            host, start = self.host_view(buffer, over), over.start - from_.over.start
-            view = self._named(from_, source, by)
-            if rows is None:
-                ticket = device.download(view, start, host, waits)
-            else:
-                ticket = device.download_rows(view, start, host, rows, waits)
-            device.flush()
-            return ticket, mine, HOST
-        view, start = self._named(to, target, by), over.start - to.over.start
-        if from_ is None:
-            host = self.host_view(buffer, over)
-            if rows is None:
-                return device.upload(host, view, start, waits), HOST, mine
-            return device.upload_rows(host, view, start, rows, waits), HOST, mine
-        seen, first = self._named(from_, source, by), over.start - from_.over.start
-        if rows is None:
-            ticket = device.peer_copy(device, seen, first, view, start, over.stop - over.start, waits)
-        else:
-            ticket = device.peer_copy_rows(device, seen, first, view, start, rows, waits)
-        return ticket, mine, mine
-
-    def _named(self, extent: Extent, memory: int, member: int) -> DeviceBuffer:
-        """An extent in ``memory`` as ``member`` names it: its own, or one in the memory of all together."""
-        if self._spread is None or memory - 1 != self.spread:
-            return extent.device_buffer
-        return self._spread.view(extent.device_buffer, member)
+    def _seen(self, buffer: VirtualBuffer, memory: int, by: int, offset: int) -> tuple[DeviceBuffer, int]:
+        """The buffer's place in ``memory``, as the member of memory ``by`` names it; where ``offset`` is."""
+        extent = self.extent(buffer, memory - 1)
+        found = extent.device_buffer
+        if memory != by:
+            assert self._spread is not None
+            found = self._spread.view(found, by - 1)
+        return found, offset - extent.over.start
 
     def perform(self, transfer: Transfer, is_repeated: bool = False) -> None:
         """Issue a copy, behind everything that conflicts with it; both places are there.
@@ -348,41 +316,39 @@ class VirtualMemory:
         nbytes = transfer.nbytes
         wants_times = PACE.wants_times
         PACE.wants_times = wants_times or nbytes >= MEASURED_NBYTES
-        shown_source, shown_target = source, target
+        from_, to = source, target  # or, for the memory of all together, the member that copies
         if self._spread is not None and self.shared in (source, target):
-            ticket, shown_source, shown_target = self._copy_shared(transfer, waits)
-        elif target == HOST:
-            there, device = self.extent(buffer, source - 1), self.devices[source - 1]
-            host, start = self.host_view(buffer, over), over.start - there.over.start
+            ends = (target, source, member_memory(self.members[0]))
+            by = next(memory for memory in ends if memory not in (HOST, self.shared))
+            from_, to = (by if memory == self.shared else memory for memory in (source, target))
+        if target == HOST:
+            device, host = self.devices[from_ - 1], self.host_view(buffer, over)
+            there, start = self._seen(buffer, source, from_, over.start)
             if rows is None:
-                ticket = device.download(there.device_buffer, start, host, waits)
+                ticket = device.download(there, start, host, waits)
             else:
-                ticket = device.download_rows(there.device_buffer, start, host, rows, waits)
+                ticket = device.download_rows(there, start, host, rows, waits)
             device.flush()
         elif source == HOST:
-            here, device = self.extent(buffer, target - 1), self.devices[target - 1]
-            host, start = self.host_view(buffer, over), over.start - here.over.start
+            device, host = self.devices[to - 1], self.host_view(buffer, over)
+            here, start = self._seen(buffer, target, to, over.start)
             if rows is None:
-                ticket = device.upload(host, here.device_buffer, start, waits)
+                ticket = device.upload(host, here, start, waits)
             else:
-                ticket = device.upload_rows(host, here.device_buffer, start, rows, waits)
+                ticket = device.upload_rows(host, here, start, rows, waits)
         else:
-            there, here = self.extent(buffer, source - 1), self.extent(buffer, target - 1)
-            device, other = self.devices[target - 1], self.devices[source - 1]
-            from_, to = over.start - there.over.start, over.start - here.over.start
+            device, other = self.devices[to - 1], self.devices[from_ - 1]
+            there, first = self._seen(buffer, source, from_, over.start)
+            here, start = self._seen(buffer, target, to, over.start)
             if rows is None:
-                ticket = device.peer_copy(
-                    other, there.device_buffer, from_, here.device_buffer, to, over.stop - over.start, waits
-                )
+                ticket = device.peer_copy(other, there, first, here, start, over.stop - over.start, waits)
             else:
-                ticket = device.peer_copy_rows(
-                    other, there.device_buffer, from_, here.device_buffer, to, rows, waits
-                )
+                ticket = device.peer_copy_rows(other, there, first, here, start, rows, waits)
         PACE.wants_times = wants_times
         transfer.leave.by(ticket)
         transfer.arrive.by(ticket)
         self.accounting.cause = transfer.cause
-        self.accounting.copied(shown_source, shown_target, nbytes, ticket, transfer.is_staged)
+        self.accounting.copied(from_, to, nbytes, ticket, transfer.is_staged)
         if nbytes >= MEASURED_NBYTES:
             if is_repeated:
                 self.links.planned(source, target, nbytes)
