@@ -1,8 +1,9 @@
 """Data larger than a GPU: a buffer that is filled, transformed and checked, a matrix product, a table.
 
 An ordinary OpenCL program; run it on the image.  Nothing but results and samples crosses to the host, but for
-the table, which is read at random and so wanted whole by every member: it comes from there.
-``python bench/gpu_large.py [--mib N] [--only buffer matmul table] [--rows M] [--columns N] [--json FILE]``
+the table, which is written from there; it is read at random and so wanted whole by every member.
+``python bench/gpu_large.py [--mib N] [--only buffer matmul table] [--rows M] [--columns N] [--items N]
+[--json FILE]``
 ``--mib``: of the buffer, of the operands of the product together, of the table; small values, with
 SDI_MEMBER_MEMORY, try the same on other members.  ``--items``: that read the table.  Ends with an error where
 an answer is wrong.
