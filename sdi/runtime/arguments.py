@@ -30,6 +30,10 @@ class Pointer:
     offset: int
     nbytes: int = 0
 
+    def reach(self, root_nbytes: int) -> int:
+        """Bytes from ``offset`` on that the kernel may touch, of a root of ``root_nbytes``."""
+        return self.nbytes or root_nbytes - self.offset
+
 
 @dataclass(frozen=True, slots=True)
 class LocalSize:

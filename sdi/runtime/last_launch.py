@@ -37,7 +37,7 @@ class LastLaunch:
             binding.arrangement.ndrange,
             tuple(value if isinstance(value, bytes) else None for value in binding.values),
             tuple(
-                nbytes[v.buffer] - v.offset if isinstance(v, Pointer) and v.buffer else None
+                v.reach(nbytes[v.buffer]) if isinstance(v, Pointer) and v.buffer else None
                 for v in binding.values
             ),
         )

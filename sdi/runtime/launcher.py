@@ -116,7 +116,8 @@ class Launcher:
                 self._memory.spoil(self._memory.buffer(value.buffer), value.view.over, why)
             elif isinstance(value, Pointer) and value.buffer:
                 buffer = self._memory.buffer(value.buffer)
-                self._memory.spoil(buffer, ByteRange(value.offset, buffer.nbytes), why)
+                stop = value.offset + value.reach(buffer.nbytes)
+                self._memory.spoil(buffer, ByteRange(value.offset, stop), why)
 
     def issue(self, launch: Launch) -> Steps[list[Ticket]]:
         """Issue all pieces; the launch is done when the returned tickets are."""
@@ -280,9 +281,7 @@ class Launcher:
             ndrange,
             tuple(value if isinstance(value, bytes) else None for value in values),
             tuple(
-                (v.nbytes or buffers[v.buffer].nbytes - v.offset)
-                if isinstance(v, Pointer) and v.buffer
-                else None
+                v.reach(buffers[v.buffer].nbytes) if isinstance(v, Pointer) and v.buffer else None
                 for v in values
             ),
         )

@@ -249,3 +249,8 @@ def test_what_is_not_known_of_an_argument_that_is_only_updated_may_be_any_of_its
         assert bool(plan.why_whole) != is_split
         if is_split:
             assert plan.buffers[0].merged == (MergedRange(ByteRange(0, NBYTES), (0, 1), ADD),)
+
+
+def test_a_pointer_reaches_to_the_end_of_its_sub_buffer_and_no_further() -> None:
+    assert Pointer(1, 8, 16).reach(100) == 16
+    assert Pointer(1, 8).reach(100) == 92
