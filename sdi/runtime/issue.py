@@ -13,6 +13,7 @@ from sdi.devices.base import BoundArgument, LocalBytes
 from sdi.devices.image import Sampler
 from sdi.devices.join import join
 from sdi.devices.ticket import Ticket
+from sdi.errors import DeviceLost
 from sdi.intervals import ByteRange
 from sdi.runtime.arguments import Image, LocalSize, Pointer
 from sdi.runtime.plan import BufferPlan, MergedRange
@@ -202,7 +203,8 @@ class Issuer:
         ndrange = binding.arrangement.ndrange
         arguments.append(pack_hidden(kernel.model, ndrange, wave.plan.boxes[k], shifts))
         program = build.programs[member]
-        assert program is not None, "nothing is issued on members that are lost"
+        if program is None:  # the engine finds out now that the member is lost
+            raise DeviceLost(self._devices[member].facts.name, "was lost before its program was built")
         handle = self._devices[member].bind(program, kernel.model.name, arguments)
         placed = [used.buffer for used in wave.plan.buffers if used.buffer.id not in wave.mapped]
         # Where all members use one memory, it may have become another one.

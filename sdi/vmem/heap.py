@@ -12,7 +12,7 @@ from sdi.devices.base import Device, DeviceBuffer, DeviceImage
 from sdi.devices.image import ImageShape
 from sdi.devices.join import join
 from sdi.devices.ticket import Ticket
-from sdi.errors import ClError
+from sdi.errors import ClError, DeviceLost
 
 POOL_SHARE, POOL_NBYTES = 4, 1 << 30
 """At most this fraction of a member's memory, and no more than that, is kept for reuse."""
@@ -99,6 +99,8 @@ class MemberHeap:
         return self._make(nbytes, lambda: Block(None, nbytes, self._device.create_image(shape)))
 
     def _make(self, nbytes: int, make: Callable[[], Block]) -> Block | None:
+        if self.is_lost:
+            raise DeviceLost(self._device.facts.name, "was lost while a command waited for memory")
         if nbytes > self.available:
             return None
         while self._pool and self.capacity - self._device.memory_in_use() < nbytes:

@@ -198,13 +198,13 @@ class Placement:
 
     def lose(self, member: int) -> None:
         """The member is lost: what had a place there has none any more."""
-        for buffer in self._placed[member].values():
-            buffer.extents[member] = None
-        for (_, view), buffer in self._images[member].items():
-            buffer.directory.dropped_opaquely(buffer.images.pop((member, view)).number)
-        self._placed[member].clear()
-        self._images[member].clear()
-        self.heaps[member].lose()
+        self.heaps[member].lose()  # it takes nothing back from now on
+        for buffer in list(self._placed[member].values()):
+            extent = buffer.extents[member]
+            assert extent is not None
+            self._give(buffer, member, extent)
+        for (_, view), buffer in list(self._images[member].items()):
+            self._drop_image(buffer, member, view)
         self.generation += 1
 
     def discard(self, buffer: VirtualBuffer) -> None:

@@ -7,7 +7,7 @@ import pytest
 from sdi.devices.base import DeviceBuffer
 from sdi.devices.forwarding import ForwardingDevice
 from sdi.devices.ticket import Ticket
-from sdi.errors import ClError, Status
+from sdi.errors import ClError, DeviceLost, Status
 from sdi.intervals import ByteRange
 from sdi.vmem.directory import HOST
 from sdi.vmem.heap import MemberHeap
@@ -304,3 +304,15 @@ def test_a_driver_that_has_less_than_it_says_is_not_asked_for_it_again(rig: Make
     large = made.buffer(1 << 18)
     with pytest.raises(ClError, match="MEM_OBJECT_ALLOCATION_FAILURE"):
         made.reserve((large, 0, large.whole))
+
+
+def test_a_place_on_a_member_that_was_lost_meanwhile_is_refused_as_such(rig: MakeRig) -> None:
+    made = rig(2)
+    here, gone = (made.buffer(noise(256, seed)) for seed in range(2))
+    made.fetch(gone, 0, gone.whole, False)
+    made.memory.placement.lose(0)
+    assert gone.extents[0] is None
+    with pytest.raises(DeviceLost):
+        made.reserve((here, 0, here.whole))
+    made.fetch(here, 1, here.whole, False)
+    assert made.read(here) == noise(256, 0)
