@@ -43,7 +43,7 @@ class CudaLinks:
             try:
                 known = Way.DIRECT if key == self._ordinal else self._try(other)
             except (drv.Error, DeviceFailed) as cause:
-                known = Way.DRIVER
+                known = Way.HOST  # the only one that needs no proof
                 _log.warning("%s: no direct link to %s: %s", self._name, other._name, cause)
             self._found[key] = known
         return known

@@ -95,8 +95,7 @@ class CudaPrograms:
         code = self._compiled(translated.text, nvrtc_options(options, translated.contracts, is_flat))
         try:
             with self._context.pushed():
-                while self._context.kept.modules:
-                    self._context.kept.modules.pop()
+                self._context.kept.modules.clear()
                 module = drv.module_from_buffer(code)
                 if translated.formats:
                     self._printed.serve(module)

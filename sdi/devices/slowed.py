@@ -32,11 +32,11 @@ class SlowedDevice(ForwardingDevice):
         self._thread.start()
 
     def close(self) -> None:
+        super().close()  # launches under way end now, and come to ``_late``
         with self._changed:
             self._closing = True
             self._changed.notify()
         self._thread.join()
-        super().close()
 
     def launch(
         self, bound: BoundKernel, groups: Int3, local_size: Int3, work_dim: int, wait: Sequence[Ticket]

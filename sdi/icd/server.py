@@ -43,7 +43,7 @@ def main(arguments: list[str]) -> int:
         _log.warning("%s", line)
     if settings.member_vendors:
         os.environ["OCL_ICD_VENDORS"] = settings.member_vendors
-    # numpy starts a thread per core for linear algebra, which nothing here uses.
+    # numpy starts a thread per core for linear algebra; the small systems here only lose by that.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     _log.debug("launch path: %s", "compiled" if compiled.prefer() else "from its sources")
     try:
