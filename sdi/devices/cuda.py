@@ -35,7 +35,6 @@ from sdi.devices.bounce import (
 )
 from sdi.devices.comparing import (
     HEADER_NBYTES,
-    KERNELS_TEXT,
     changes_nbytes,
     num_runs,
     operation_number,
@@ -92,7 +91,6 @@ class CudaDevice:
         self._links: Final = CudaLinks(gpu.ordinal, self._context, name)
         cache = cache if cache is not None else Cache(cache_folder())
         self._programs: Final = CudaPrograms(self._context, gpu.capability, cache, name)
-        self._applier: DeviceProgram | None = None
         self._lane: Final = CudaLane(self._context, name)
         use_page_locks()
 
@@ -286,8 +284,7 @@ class CudaDevice:
         return self._lane.issue(channel, start, wait)
 
     def apply(self, comparison: Comparison, changes: DeviceBuffer, wait: Sequence[Ticket]) -> Ticket:
-        if self._applier is None:
-            self._applier = self.build(KERNELS_TEXT, [])
+        channel = self._channel("done")
         arguments: list[BoundArgument] = [
             comparison.buffer,
             struct.pack("<Q", comparison.offset),
@@ -298,9 +295,14 @@ class CudaDevice:
             struct.pack("<I", 8 * comparison.smallest_nbytes),
             struct.pack("<I", operation_number(comparison)),
         ]
-        bound = self.bind(self._applier, f"sdi_apply_{comparison.unit_nbytes}", arguments)
         groups = min(_APPLY_GROUPS, -(-num_runs(comparison.nbytes, comparison.unit_nbytes) // _APPLY_ITEMS))
-        return self.launch(bound, (groups, 1, 1), (_APPLY_ITEMS, 1, 1), 1, wait)
+
+        def start() -> None:
+            kernel = f"sdi_apply_{comparison.unit_nbytes}"
+            bound = self._programs.bind(self._programs.applier(), kernel, arguments)
+            self._programs.start_of(bound, channel.stream, (groups, 1, 1), (_APPLY_ITEMS, 1, 1), 1)()
+
+        return self._lane.issue(channel, start, wait)
 
     def fill(
         self, buffer: DeviceBuffer, offset: int, nbytes: int, pattern: bytes, wait: Sequence[Ticket]
@@ -382,15 +384,12 @@ class CudaDevice:
         if not self._context.is_open:
             return
         with contextlib.suppress(drv.Error), self._context.pushed():
-            for buffer in self._buffers:
-                if buffer.memory is not None:
-                    buffer.memory.free()
-            self._buffers.clear()
+            for buffer in list(self._buffers):
+                self.free(DeviceBuffer(buffer))
             # A channel that was wanted after the member was closed has no stream.
             streams = [channel.stream for channel in self._channels.values()]
             self._context.kept.streams.extend(stream for stream in streams if stream is not None)
             self._channels.clear()
             self._lane.drop()
             self._programs.close()
-            self._applier = None
             self._context.kept.modules.clear()

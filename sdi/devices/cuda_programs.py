@@ -10,6 +10,7 @@ from typing import Final, Protocol
 
 from sdi.clc.cuda import CudaKernel, CudaProgram, nvrtc_options, translate
 from sdi.devices.base import BoundArgument, KernelFacts
+from sdi.devices.comparing import KERNELS_TEXT
 from sdi.devices.cuda_compare import DIFF_TEXT
 from sdi.devices.cuda_context import CudaContext
 from sdi.devices.cuda_driver import drv
@@ -80,11 +81,15 @@ class CudaPrograms:
         self._cache: Final = cache
         self._name: Final = name
         self._differ: Module | None = None
+        self._comparers: Final[dict[int, Function]] = {}
+        self._applier: Program | None = None
         self._printed: Final = PrintBuffer(context, name)
 
     def close(self) -> None:
         """Forget what was built for the member itself.  The context is on pycuda's stack."""
         self._differ = None
+        self._comparers.clear()
+        self._applier = None
         self._printed.close()
 
     def build(self, text: str, options: Sequence[str]) -> Program:
@@ -191,12 +196,20 @@ class CudaPrograms:
 
     def comparer(self, unit_nbytes: int) -> Function:
         """The kernel that compares units of this size; the first call compiles."""
-        if self._differ is None:
-            code = self._compiled(DIFF_TEXT, nvrtc_options((), contracts=True))
+        found = self._comparers.get(unit_nbytes)
+        if found is None:
             with self._context.pushed():
-                self._differ = drv.module_from_buffer(code)
-        with self._context.pushed():
-            return self._differ.get_function(f"sdi_diff_{unit_nbytes}")
+                if self._differ is None:
+                    code = self._compiled(DIFF_TEXT, nvrtc_options((), contracts=True))
+                    self._differ = drv.module_from_buffer(code)
+                found = self._comparers[unit_nbytes] = self._differ.get_function(f"sdi_diff_{unit_nbytes}")
+        return found
+
+    def applier(self) -> Program:
+        """What takes over changes of others; the first call compiles.  Raises BuildError, DeviceFailed."""
+        if self._applier is None:
+            self._applier = self.build(KERNELS_TEXT, ())
+        return self._applier
 
 
 def _refuse(error: Exception) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
@@ -17,9 +17,10 @@ from sdi.devices import (
     cuda_images,
     cuda_links,
     cuda_print,
+    cuda_programs,
     image,
 )
-from sdi.devices.base import Rows
+from sdi.devices.base import Comparison, Rows
 from sdi.devices.cuda import CudaDevice
 from sdi.devices.cuda_gpu import CudaGpu
 from sdi.devices.cuda_info import CudaAttributes, device_info
@@ -41,7 +42,7 @@ _ATTRIBUTES = CudaAttributes(
 def driver(monkeypatch: pytest.MonkeyPatch) -> StandIn:
     """In place of the CUDA driver."""
     made = StandIn(3)
-    for module in (cuda, cuda_context, cuda_copies, cuda_driver, cuda_links, cuda_print):
+    for module in (cuda, cuda_context, cuda_copies, cuda_driver, cuda_links, cuda_print, cuda_programs):
         monkeypatch.setattr(module, "drv", made)
     monkeypatch.setattr(cuda_driver, "quick", lambda: made)
     monkeypatch.setattr(cuda_copies, "copy_peer", made.copy_peer)
@@ -120,6 +121,43 @@ def test_what_comes_after_a_member_is_closed_leaves_nothing_for_the_next(members
     finish(second.upload(memoryview(bytes(64)), second.allocate(64), 0, []))
     assert all(channel.stream is not None for channel in second._channels.values())
     second.close()
+
+
+def test_what_can_not_be_built_for_a_merge_fails_with_its_ticket(
+    driver: StandIn, members: list[CudaDevice], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(call: str) -> None:
+        if call == "module_from_buffer":
+            raise Error(f"{call} fails")
+
+    monkeypatch.setattr(cuda_programs.CudaPrograms, "_compiled", lambda *_: b"")
+    member = members[0]
+    own, twin, changes = (member.allocate(4096) for _ in range(3))
+    comparison = Comparison(own, 0, twin, 0, 64, 4, 4)
+    driver.before = refuse
+    for operation in (member.diff, member.apply):
+        ticket = operation(comparison, changes, [])
+        with pytest.raises(DeviceFailed, match="module_from_buffer fails"):
+            finish(ticket)
+    assert not member.is_lost()
+
+
+def test_closing_goes_on_where_the_driver_refuses_to_free_a_buffer(
+    driver: StandIn, members: list[CudaDevice], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(3):
+        members[0].allocate(64)
+    streams = [members[0]._channel(kind).stream for kind in ("up", "down")]
+    for memory in driver.memories.values():
+
+        def free(free: Callable[[], None] = memory.free) -> None:
+            free()
+            raise Error("mem_free fails")
+
+        monkeypatch.setattr(memory, "free", free)
+    members[0].close()
+    assert not driver.memories and members[0].memory_in_use() == 0
+    assert members[0]._context.kept.streams == streams, "to be used again"
 
 
 @pytest.mark.logs("arrive damaged")
