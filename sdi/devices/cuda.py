@@ -233,19 +233,19 @@ class CudaDevice:
     def upload_rows(
         self, host: HostBytes, buffer: DeviceBuffer, offset: int, rows: Rows, wait: Sequence[Ticket]
     ) -> Ticket:
-        if not cuda_copies.has_host_rows(host, rows):
-            return upload_rows_one_by_one(self, host, buffer, offset, rows, wait)
         channel, place = self._channel("up"), (cast(CudaBuffer, buffer), offset)
         start = cuda_copies.host_rows(host, place, rows, channel.stream, to_device=True)
+        if start is None:
+            return upload_rows_one_by_one(self, host, buffer, offset, rows, wait)
         return self._lane.issue(channel, start, wait, host)
 
     def download_rows(
         self, buffer: DeviceBuffer, offset: int, host: HostBytes, rows: Rows, wait: Sequence[Ticket]
     ) -> Ticket:
-        if not cuda_copies.has_host_rows(host, rows):
-            return download_rows_one_by_one(self, buffer, offset, host, rows, wait)
         channel, place = self._channel("down"), (cast(CudaBuffer, buffer), offset)
         start = cuda_copies.host_rows(host, place, rows, channel.stream, to_device=False)
+        if start is None:
+            return download_rows_one_by_one(self, buffer, offset, host, rows, wait)
         return self._lane.issue(channel, start, wait, host)
 
     def peer_copy_rows(

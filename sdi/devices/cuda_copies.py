@@ -7,15 +7,15 @@ DeviceFailed and pycuda's errors then.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import partial
 
-from sdi.devices import cuda_driver
 from sdi.devices.base import HostBytes, Rows
 from sdi.devices.cuda_context import CudaContext
-from sdi.devices.cuda_driver import copy_host_rows, copy_peer, copy_rows, drv
+from sdi.devices.cuda_driver import MAX_PITCH, copy_peer, copy_pitched, drv
 from sdi.devices.cuda_lane import Stream
 from sdi.devices.cuda_memory import CudaBuffer, Fills, blocks_of, check_range, fill_pattern
-from sdi.devices.page_locks import PAGE_LOCKS, SLAB_NBYTES
+from sdi.devices.page_locks import PAGE_LOCKS, SLAB_NBYTES, Part
 
 Start = Callable[[], None]
 Place = tuple[CudaBuffer, int]
@@ -33,48 +33,42 @@ def host_copy(
     ``is_at_once``: the driver takes a copy of the bytes.
     """
     buffer, offset = place
-    parts = PAGE_LOCKS.parts(host)
-    is_locked = all(each.is_locked for each in parts)
 
-    def part(start: int, stop: int) -> None:
-        if to_device:
-            drv.memcpy_htod_async(buffer.address + offset + start, host[start:stop], stream)
-        else:
-            drv.memcpy_dtoh_async(host[start:stop], buffer.address + offset + start, stream)
-
-    def start() -> None:
+    def copy(parts: Iterable[Part]) -> None:
         check_range(host.nbytes, offset, buffer.nbytes)
-        if is_at_once:
-            part(0, host.nbytes)
-            return
-        if is_locked:
-            for each in parts:
-                part(each.start, each.stop)
-            return
-        with PAGE_LOCKS.copying(host) as now:
-            for each in now:
-                part(each.start, each.stop)
+        for start, stop, _ in parts:
+            if to_device:
+                drv.memcpy_htod_async(buffer.address + offset + start, host[start:stop], stream)
+            else:
+                drv.memcpy_dtoh_async(host[start:stop], buffer.address + offset + start, stream)
 
-    return start, not (is_locked or is_at_once)
+    def copy_pageable() -> None:
+        with PAGE_LOCKS.copying(host) as parts:
+            copy(parts)
+
+    if is_at_once:
+        return partial(copy, [Part(0, host.nbytes, False)]), False
+    parts = PAGE_LOCKS.parts(host)
+    if all(part.is_locked for part in parts):
+        return partial(copy, parts), False
+    return copy_pageable, True
 
 
-def has_host_rows(host: HostBytes, rows: Rows) -> bool:
-    """Whether ``host_rows`` can copy them."""
+def host_rows(host: HostBytes, place: Place, rows: Rows, stream: Stream, to_device: bool) -> Start | None:
+    """Rows of page-locked memory; None where they have to be copied one by one."""
     parts = PAGE_LOCKS.parts(host[: rows.extent])
-    is_locked = all(part.is_locked for part in parts)
-    return is_locked and rows.nbytes <= SLAB_NBYTES and rows.pitch <= cuda_driver.MAX_PITCH
-
-
-def host_rows(host: HostBytes, place: Place, rows: Rows, stream: Stream, to_device: bool) -> Start:
-    """Rows of page-locked memory."""
+    if not all(part.is_locked for part in parts) or rows.nbytes > SLAB_NBYTES or rows.pitch > MAX_PITCH:
+        return None
     buffer, offset = place
     address = ctypes.addressof(ctypes.c_char.from_buffer(host))
-    blocks = blocks_of(rows, [part.stop for part in PAGE_LOCKS.parts(host[: rows.extent])])
+    blocks = blocks_of(rows, [part.stop for part in parts])
 
     def start() -> None:
         check_range(rows.extent, offset, buffer.nbytes)
         for at, block in blocks:
-            copy_host_rows(buffer.address + offset + at, address + at, block, stream.handle, to_device)
+            device, here = (buffer.address + offset + at, block.pitch), (address + at, block.pitch)
+            to, from_ = (device, here) if to_device else (here, device)
+            copy_pitched(to, from_, block.nbytes, block.count, stream.handle)
 
     return start
 
@@ -120,7 +114,8 @@ def peer_rows(source: Place, target: Place, rows: Rows, stream: Stream) -> Start
     def start() -> None:
         check_range(rows.extent, source_offset, from_.nbytes)
         check_range(rows.extent, target_offset, to.nbytes)
-        copy_rows(to.address + target_offset, from_.address + source_offset, rows, stream.handle)
+        there, here = (from_.address + source_offset, rows.pitch), (to.address + target_offset, rows.pitch)
+        copy_pitched(here, there, rows.nbytes, rows.count, stream.handle)
 
     return start
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import ctypes
 import functools
 
-from sdi.devices.base import Rows
 from sdi.errors import DeviceFailed
 
 try:
@@ -22,10 +21,8 @@ else:
 __all__ = [
     "MAX_PITCH",
     "check",
-    "copy_host_rows",
     "copy_peer",
     "copy_pitched",
-    "copy_rows",
     "drv",
     "memory_info",
     "quick",
@@ -33,7 +30,7 @@ __all__ = [
     "why_missing",
 ]
 
-_HOST, _DEVICE, _UNIFIED = 1, 2, 4
+_UNIFIED = 4
 MAX_PITCH = (1 << 31) - 1
 """Bytes from row to row that a copy of rows may have.  Source: CU_DEVICE_ATTRIBUTE_MAX_PITCH of all GPUs."""
 
@@ -117,25 +114,11 @@ def copy_peer(to: int, to_context: int, from_: int, from_context: int, nbytes: i
     check(quick().cuMemcpyPeerAsync(to, to_context, from_, from_context, nbytes, stream), "cuMemcpyPeerAsync")
 
 
-def copy_rows(to: int, from_: int, rows: Rows, stream: int) -> None:
-    """Copy rows within device memory; another GPU's must be mapped.  Raises DeviceFailed."""
-    description = _Copy2D(
-        src_type=_DEVICE,
-        src_device=from_,
-        src_pitch=rows.pitch,
-        dst_type=_DEVICE,
-        dst_device=to,
-        dst_pitch=rows.pitch,
-        width=rows.nbytes,
-        height=rows.count,
-    )
-    check(quick().cuMemcpy2DAsync_v2(description, stream), "cuMemcpy2DAsync")
-
-
 def copy_pitched(to: tuple[int, int], from_: tuple[int, int], nbytes: int, count: int, stream: int) -> None:
     """Copy ``count`` rows of ``nbytes`` between (address, pitch) and (address, pitch).
 
-    Addresses are of this GPU's memory or of page-locked host memory.  Raises DeviceFailed.
+    Addresses are of this GPU's memory, of page-locked host memory or of a GPU's that this one reads directly.
+    Raises DeviceFailed.
     """
     if count == 1 or to[1] == from_[1] == nbytes:
         check(quick().cuMemcpyAsync(to[0], from_[0], nbytes * count, stream), "cuMemcpyAsync")
@@ -149,22 +132,5 @@ def copy_pitched(to: tuple[int, int], from_: tuple[int, int], nbytes: int, count
         dst_pitch=to[1],
         width=nbytes,
         height=count,
-    )
-    check(quick().cuMemcpy2DAsync_v2(description, stream), "cuMemcpy2DAsync")
-
-
-def copy_host_rows(device: int, host: int, rows: Rows, stream: int, to_device: bool) -> None:
-    """Copy rows between page-locked host memory and device memory.  Raises DeviceFailed."""
-    description = _Copy2D(
-        src_type=_HOST if to_device else _DEVICE,
-        src_host=host if to_device else None,
-        src_device=0 if to_device else device,
-        src_pitch=rows.pitch,
-        dst_type=_DEVICE if to_device else _HOST,
-        dst_host=None if to_device else host,
-        dst_device=device if to_device else 0,
-        dst_pitch=rows.pitch,
-        width=rows.nbytes,
-        height=rows.count,
     )
     check(quick().cuMemcpy2DAsync_v2(description, stream), "cuMemcpy2DAsync")

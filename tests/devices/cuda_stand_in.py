@@ -11,8 +11,6 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from sdi.devices.base import Rows
-
 
 class Error(Exception):
     """The driver's."""
@@ -137,19 +135,13 @@ class StandIn:
             data[nbytes // 2] ^= 1
         ctypes.memmove(to, bytes(data), nbytes)
 
-    def copy_rows(self, to: int, from_: int, rows: Rows, stream: int) -> None:
-        """In place of ``cuda_driver.copy_rows``."""
-        self.before("memcpy_2d")
-        pair = (self.owner(to), self.owner(from_))
-        assert pair[0] == pair[1] or pair in self.enabled, "rows of a GPU that is not mapped"
-        for row in range(rows.count):
-            ctypes.memmove(to + row * rows.pitch, from_ + row * rows.pitch, rows.nbytes)
-
     def copy_pitched(
         self, to: tuple[int, int], from_: tuple[int, int], nbytes: int, count: int, stream: int
     ) -> None:
         """In place of ``cuda_driver.copy_pitched``."""
         self.before("memcpy_2d")
+        pair = (self.owner(to[0]), self.owner(from_[0]))
+        assert pair[0] == pair[1] or -1 in pair or pair in self.enabled, "rows of a GPU that is not mapped"
         for row in range(count):
             ctypes.memmove(to[0] + row * to[1], from_[0] + row * from_[1], nbytes)
 

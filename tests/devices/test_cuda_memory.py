@@ -46,8 +46,8 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> StandIn:
         monkeypatch.setattr(module, "drv", made)
     monkeypatch.setattr(cuda_driver, "quick", lambda: made)
     monkeypatch.setattr(cuda_copies, "copy_peer", made.copy_peer)
-    monkeypatch.setattr(cuda_copies, "copy_rows", made.copy_rows)
-    monkeypatch.setattr(cuda_images, "copy_pitched", made.copy_pitched)
+    for module in (cuda_copies, cuda_images):
+        monkeypatch.setattr(module, "copy_pitched", made.copy_pitched)
     monkeypatch.setattr(cuda, "use_page_locks", lambda: None)
     kept = [cuda_context.Kept() for _ in range(made.gpus)]
     monkeypatch.setattr(
