@@ -39,7 +39,8 @@ class _Leaving:
 class MemberHeap:
     """Blocks of one member.  ``post`` runs a call on sdi-scheduler; ``used`` is told the bytes allocated.
 
-    ``capacity``: bytes that can be had in all, as far as is known.
+    ``capacity``: bytes that can be had in all, as far as is known: less than the member has once its driver
+    refused a buffer, until it gives one that is larger than that.
     """
 
     def __init__(
@@ -85,7 +86,14 @@ class MemberHeap:
                 self._pool.remove(best)
                 self._pool_nbytes -= best.nbytes
                 return best
-        return self._make(nbytes, lambda: Block(self._device.allocate(nbytes), nbytes))
+        made = self._make(nbytes, lambda: Block(self._device.allocate(nbytes), nbytes))
+        in_use = self._device.memory_in_use()
+        if made is None and nbytes <= self.available:
+            # The driver has less than it said (others use it too): count on no more from now on.
+            self.capacity = in_use + nbytes - 1
+        elif made is not None and in_use > self.capacity:
+            self.capacity = self._device.facts.memory_nbytes
+        return made
 
     def free_pool(self) -> None:
         """Give all that is kept for reuse back to the driver."""
@@ -93,7 +101,10 @@ class MemberHeap:
             self._free(self._pool.pop())
 
     def take_image(self, shape: ImageShape) -> Block | None:
-        """A new image, or None while there is no room."""
+        """A new image, or None while there is no room, or the driver refuses it.
+
+        Of that ``capacity`` does not change: images may be refused for what they are.
+        """
         self._reap()
         nbytes = shape.nbytes
         return self._make(nbytes, lambda: Block(None, nbytes, self._device.create_image(shape)))
@@ -101,9 +112,12 @@ class MemberHeap:
     def _make(self, nbytes: int, make: Callable[[], Block]) -> Block | None:
         if self.is_lost:
             raise DeviceLost(self._device.facts.name, "was lost while a command waited for memory")
-        if nbytes > self.available:
+        has_room = nbytes <= self.available
+        is_idle = self._device.memory_in_use() == self._pool_nbytes
+        # Also more than ``capacity`` where nothing is in use: what was refused may be there by now.
+        if not has_room and not (is_idle and nbytes <= self._device.facts.memory_nbytes):
             return None
-        while self._pool and self.capacity - self._device.memory_in_use() < nbytes:
+        while self._pool and (not has_room or self.capacity - self._device.memory_in_use() < nbytes):
             self._free(self._pool.pop(0))
         while True:
             try:
@@ -111,8 +125,6 @@ class MemberHeap:
             except ClError as error:
                 self.refusal = str(error)
                 if not self._pool:
-                    # The driver has less than it said (others use it too): count on no more from now on.
-                    self.capacity = min(self.capacity, self._device.memory_in_use() + nbytes - 1)
                     return None
                 self._free(self._pool.pop(0))
             else:

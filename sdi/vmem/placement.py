@@ -133,6 +133,8 @@ class Placement:
         if extent is not None:
             extent.used = self._clock + 1  # when the launch makes its places
             return []
+        if buffer.nbytes > self.heaps[spread].capacity:
+            return []
         try:
             each = self._together.share_nbytes(buffer.nbytes)
         except DeviceFailed:
@@ -220,10 +222,13 @@ class Placement:
         for buffer, member, view in images:
             copy = buffer.images.get((member, view))
             while copy is None:
-                block = self.heaps[member].take_image(view.shape)
+                heap = self.heaps[member]
+                block = heap.take_image(view.shape)
                 if block is None:
                     keep = [b for b, where, _ in wanted if where == member]
-                    waits = self._make_room(member, view.shape.nbytes, [], keep, may_move=False)
+                    # If it was refused although there seemed to be room, it may help that less is in use.
+                    room = max(view.shape.nbytes, heap.available + 1)
+                    waits = self._make_room(member, room, [], keep, may_move=False)
                     if waits:
                         self._events.holds += 1
                         return waits

@@ -21,7 +21,7 @@ from sdi.intervals import ByteRange
 from sdi.vmem.arena import Arena
 from sdi.vmem.host import HostWorker
 from sdi.vmem.memory import Coherence, VirtualBuffer, VirtualMemory
-from sdi.vmem.placement import Wanted
+from sdi.vmem.placement import Wanted, WantedImage
 
 PATIENCE_S = 60.0
 
@@ -97,9 +97,9 @@ class Rig:
         self.memory.host_view(buffer, over)[:] = data
         done.complete()
 
-    def reserve(self, *wanted: Wanted) -> None:
+    def reserve(self, *wanted: Wanted, images: Sequence[WantedImage] = ()) -> None:
         """Make room, and wait for it where that takes time."""
-        while waits := self.memory.placement.reserve(wanted):
+        while waits := self.memory.placement.reserve(wanted, images):
             self.wait(_over(waits))
 
     def fill(self, member: int, buffer: VirtualBuffer, over: ByteRange, pattern: bytes) -> Ticket:

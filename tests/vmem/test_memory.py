@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from sdi.devices.base import DeviceBuffer
+from sdi.devices.base import DeviceBuffer, DeviceImage
 from sdi.devices.forwarding import ForwardingDevice
+from sdi.devices.image import IMAGE2D, RGBA, UNORM_INT8, ImageShape
 from sdi.devices.ticket import Ticket
 from sdi.errors import ClError, DeviceLost, Status
 from sdi.intervals import ByteRange
+from sdi.vmem.buffer import ImageView
 from sdi.vmem.directory import HOST
 from sdi.vmem.heap import MemberHeap
 from sdi.vmem.links import Links
@@ -284,10 +286,15 @@ def test_places_grow_to_hold_both_ranges_and_some_more_and_keep_what_they_held(r
 
 
 class Misleading(ForwardingDevice):
-    """A member whose driver has less than it says."""
+    """A member whose driver has less than it says, ``has`` bytes, and no images."""
+
+    has = 3 << 16
+
+    def create_image(self, shape: ImageShape) -> DeviceImage:
+        raise ClError(Status.MEM_OBJECT_ALLOCATION_FAILURE, f"no image of {shape.nbytes} bytes")
 
     def allocate(self, nbytes: int) -> DeviceBuffer:
-        if self.memory_in_use() + nbytes > 3 << 16:
+        if self.memory_in_use() + nbytes > self.has:
             raise ClError(Status.MEM_OBJECT_ALLOCATION_FAILURE, "the driver has no more")
         return super().allocate(nbytes)
 
@@ -304,6 +311,37 @@ def test_a_driver_that_has_less_than_it_says_is_not_asked_for_it_again(rig: Make
     large = made.buffer(1 << 18)
     with pytest.raises(ClError, match="MEM_OBJECT_ALLOCATION_FAILURE"):
         made.reserve((large, 0, large.whole))
+
+
+def test_memory_that_others_gave_back_is_used_again(rig: MakeRig) -> None:
+    made = rig(1)
+    device = Misleading(made.devices[0])
+    heap = made.memory.placement.heaps[0] = MemberHeap(device, made.post, lambda nbytes: None)
+    everything, large = heap.capacity, made.buffer(noise(1 << 18))
+    with pytest.raises(ClError, match="the driver has no more"):
+        made.reserve((large, 0, large.whole))
+    assert heap.capacity < 1 << 18
+    device.has = 1 << 30
+    made.fetch(large, 0, large.whole, False)
+    assert heap.capacity == everything
+    assert made.read(large) == noise(1 << 18)
+
+
+def test_a_refused_image_takes_no_memory_from_buffers(rig: MakeRig) -> None:
+    made = rig(1)
+    heap = MemberHeap(Misleading(made.devices[0]), made.post, lambda nbytes: None)
+    made.memory.placement.heaps[0] = heap
+    everything, (wanted, other) = heap.capacity, (made.buffer(noise(1 << 16, seed)) for seed in range(2))
+    made.fill(0, other, other.whole, b"\1")
+    made.fetch(wanted, 0, wanted.whole, False)
+    shape = ImageShape(IMAGE2D, RGBA, UNORM_INT8, 64, 64, 1, 256, 1 << 14)
+    image = (wanted, 0, ImageView(0, shape))
+    with pytest.raises(ClError, match="no image of 16384 bytes"):
+        made.reserve((wanted, 0, wanted.whole), images=[image])
+    assert heap.capacity == everything
+    assert other.extents[0] is None, "it made room, in case that helps"
+    made.fetch(other, 0, other.whole, False)
+    assert made.read(other) == b"\1" * (1 << 16) and made.read(wanted) == noise(1 << 16, 0)
 
 
 def test_a_place_on_a_member_that_was_lost_meanwhile_is_refused_as_such(rig: MakeRig) -> None:
