@@ -48,10 +48,10 @@ class MemberHeap:
         device: Device,
         post: Callable[[Callable[[], None]], None],
         used: Callable[[int], None],
-        keeps: bool = True,
+        is_spread: bool = False,
     ) -> None:
-        """``keeps``: blocks for reuse."""
-        self._keeps = keeps
+        """``is_spread``: the member is the memory of several together, of which each has a part."""
+        self._is_spread = is_spread
         self._device = device
         self._post = post
         self._used = used
@@ -132,9 +132,14 @@ class MemberHeap:
                 return made
 
     def lose(self) -> None:
-        """The member is lost, and its driver's objects with it: nothing can be had, nothing is given back."""
+        """The member is lost, and its driver's objects with it: nothing can be had, nothing is given back.
+
+        What is spread is given back all the same: the members that are left get their parts.
+        """
         self.is_lost = True
         self.capacity = 0
+        if self._is_spread:
+            return
         self._pool.clear()
         self._pool_nbytes = 0
         self._leaving.clear()
@@ -142,7 +147,7 @@ class MemberHeap:
 
     def give(self, block: Block, pending: Sequence[Ticket]) -> None:
         """``block`` is not wanted any more, but until ``pending`` is done it is in use."""
-        if self.is_lost:
+        if self.is_lost and not self._is_spread:
             return
         waits = [ticket for ticket in pending if not ticket.done]
         if waits:
@@ -176,7 +181,7 @@ class MemberHeap:
         assert block.device_buffer is not None
         if (
             self.tight
-            or not self._keeps
+            or self._is_spread
             or self._pool_nbytes + block.nbytes > min(self.capacity // POOL_SHARE, POOL_NBYTES)
         ):
             self._device.free(block.device_buffer)

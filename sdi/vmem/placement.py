@@ -66,7 +66,7 @@ class Placement:
         self.heaps = [
             MemberHeap(device, post, partial(accounting.resident, member))
             if device is not spread
-            else MemberHeap(device, post, lambda nbytes: None, keeps=False)  # it is the members' memory
+            else MemberHeap(device, post, lambda nbytes: None, is_spread=True)  # it is the members' memory
             for member, device in enumerate(devices)
         ]
         self._together = spread
@@ -200,7 +200,7 @@ class Placement:
 
     def lose(self, member: int) -> None:
         """The member is lost: what had a place there has none any more."""
-        self.heaps[member].lose()  # it takes nothing back from now on
+        self.heaps[member].lose()
         for buffer in list(self._placed[member].values()):
             extent = buffer.extents[member]
             assert extent is not None

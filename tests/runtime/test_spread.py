@@ -134,3 +134,4 @@ def test_with_a_member_the_memory_of_all_together_is_lost(lasts: int) -> None:
         assert np.array_equal(read(client, out, PICKED), picked(table))
         assert isinstance(memory.devices[1], LosingDevice) and memory.devices[1].is_lost()
         assert memory.members == [0, 2]
+        assert memory.devices[3].memory_in_use() == 0, "the others have their parts back"
