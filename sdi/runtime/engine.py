@@ -5,6 +5,7 @@ Nothing here blocks: members and host report completions from their own threads 
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import time
 from collections import deque
@@ -22,6 +23,8 @@ from sdi.runtime.steps import Steps
 from sdi.runtime.virtual_device import VirtualDevice, Work
 
 _log = logging.getLogger("sdi.engine")
+_SETTLED_MAX = 64
+"""So many errors are remembered that were looked into."""
 
 
 class EventSink(Protocol):
@@ -58,6 +61,7 @@ class Engine:
         self._held: Node | None = None
         self._failure: DeviceFailed | None = None
         self._forsaken_ns = 0
+        self._settled: deque[DeviceFailed] = deque(maxlen=_SETTLED_MAX)
         self._behind: deque[Node] = deque()
 
     def enqueue(
@@ -140,17 +144,20 @@ class Engine:
         except ClError as error:
             is_short = error.status == Status.MEM_OBJECT_ALLOCATION_FAILURE
             _log.log(logging.WARNING if is_short else logging.INFO, "command %d: %s", node.id, error)
-            return self.core.issued(_failed(node, error), error)
+            self._fails(node, error)
+            return self.core.issued(node, error)
         except DeviceFailed as error:
             _log.warning("command %d failed: %s", node.id, error)
             assert node.command is not None
             error.__traceback__ = None  # tickets keep the error, and its frames would keep all of us
-            self._device.spoil(node.command, error)
-            self._look_into(error, node)
-            return self.core.issued(_failed(node, error), error)
+            with contextlib.suppress(ClError, ValueError):  # nothing can be said of a malformed record
+                self._device.spoil(node.command, error)
+            self._fails(node, error)
+            return self.core.issued(node, error)
         except Exception as error:
             _log.exception("command %d: our bug", node.id)
-            return self.core.issued(_failed(node, error), error)
+            self._fails(node, error)
+            return self.core.issued(node, error)
         self._held = node
         join(waits, lambda _error: self._post(lambda: self._resume(node, steps)))
         return []
@@ -164,8 +171,7 @@ class Engine:
         if all(ticket.done for ticket in tickets):
             failure = next((ticket.error for ticket in tickets if ticket.error is not None), None)
             if failure is not None:
-                _failed(node, failure)
-                self._look_into(failure, node)
+                self._fails(node, failure)
             return actions + self.core.work_done(node, failure, *_times(tickets))
         join(tickets, lambda error: self._post(lambda: self._work_done(node, error, tickets)))
         return actions
@@ -173,22 +179,26 @@ class Engine:
     def _work_done(self, node: Node, error: BaseException | None, tickets: list[Ticket]) -> None:
         if error is not None:
             _log.warning("command %d failed: %s", node.id, error)
-            _failed(node, error)
-            self._look_into(error, node)
+            self._fails(node, error)
         self.run(self.core.work_done(node, error, *_times(tickets)))
 
-    def _look_into(self, error: BaseException, node: Node) -> None:
-        """Find out what ``error``, with which ``node`` failed, leaves: once nothing of what was issued pends.
+    def _fails(self, node: Node, error: BaseException) -> None:
+        """``node`` failed with ``error``: it says what went wrong.
 
-        So no copy is under way that will fail, and what is issued later is planned from what there is.  Not
-        for what was issued before that was done last.
+        What that leaves is found out once nothing of what was issued pends: so no copy is under way that will
+        fail, and what is issued later is planned from what there is.  Not for what was issued before that was
+        done last, and not again for an error of which it was found out: of those who read the same bytes
+        since then, no copy is right either.
         """
+        kind = described(node.command)[0] if node.command is not None else "command"
+        node.failure = f"{kind} {node.id} failed: {error}"
         if not isinstance(error, DeviceFailed) or node.submitted_ns < self._forsaken_ns:
             return
-        if self._failure is not None:
-            return
-        self._failure = error
-        join(self._device.pending(), lambda _error: self._post(self._forsake))
+        if error in self._settled:
+            self._device.forget_copies(error)
+        elif self._failure is None:
+            self._failure = error
+            join(self._device.pending(), lambda _error: self._post(self._forsake))
 
     def _forsake(self) -> None:
         assert self._failure is not None
@@ -198,6 +208,7 @@ class Engine:
             return
         failure, self._failure = self._failure, None
         self._forsaken_ns = time.monotonic_ns()
+        self._settled.append(failure)
         self._device.forsake(failure)
         self.run(())
 
@@ -214,13 +225,6 @@ class Engine:
         if self._recorder is not None:
             self._recorder.finished(node.id, node.submitted_ns, node.start_ns, node.end_ns, node.status)
         self._sink.finished(node)
-
-
-def _failed(node: Node, error: BaseException) -> Node:
-    """``node``, which now says what went wrong."""
-    kind = described(node.command)[0] if node.command is not None else "command"
-    node.failure = f"{kind} {node.id} failed: {error}"
-    return node
 
 
 def _times(tickets: list[Ticket]) -> tuple[int, int]:

@@ -92,12 +92,12 @@ class VirtualDevice:
     def forsake(self, error: DeviceFailed) -> None:
         """``error`` made a command fail; nothing that was issued is pending any more.
 
-        Copies that did not come about count no more.  Lost members are part of the image no more.
+        Copies that did not come about count no more.  Lost members are not part of the image any more.
         """
         memory = self._memory
         lost = [member for member in memory.members if memory.devices[member].is_lost()]
         if not lost:
-            memory.forsake(None, error)
+            self.forget_copies(error)
             return
         names = [memory.devices[member].facts.name for member in lost]
         gone_nbytes = 0
@@ -111,6 +111,10 @@ class VirtualDevice:
         data = f"{gone_nbytes} bytes were nowhere else" if gone_nbytes else "nothing was there alone"
         onwards = f"the image goes on with {left}" if left else "no member is left"
         _log.error("lost: %s (%s); %s; %s", ", ".join(names), error, data, onwards)
+
+    def forget_copies(self, error: DeviceFailed) -> None:
+        """Copies that did not come about, because of ``error`` or another, count no more where others are."""
+        self._memory.forsake(None, error)
 
     def _buffer(self, buffer_id: int, over: ByteRange) -> VirtualBuffer:
         buffer = self._memory.buffer(buffer_id)

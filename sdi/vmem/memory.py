@@ -140,6 +140,7 @@ class VirtualMemory:
 
     def spoil(self, buffer: VirtualBuffer, over: ByteRange, why: BaseException) -> None:
         """What should have been written to ``over`` was not: whoever reads it fails, until it is written."""
+        over = ByteRange(over.start, min(over.stop, buffer.nbytes))  # nobody checked what was not issued
         buffer.directory.wrote(HOST, over)
         buffer.hazards[HOST].written_by(over, completed(why))
 

@@ -8,7 +8,7 @@ from typing import cast
 import pytest
 
 from sdi.devices.ticket import Ticket
-from sdi.errors import ClError, Status
+from sdi.errors import ClError, DeviceFailed, Status
 from sdi.runtime.commands import Command, Fill, Rectangle
 from sdi.runtime.engine import Engine
 from sdi.runtime.scheduler import Node, SchedulerCore
@@ -24,6 +24,16 @@ class Device:
         self.fails: set[int] = set()
         self.issued: list[int] = []
         self.work: dict[int, Ticket] = {}
+        self.looked: list[str] = []
+
+    def pending(self) -> list[Ticket]:
+        return [ticket for ticket in self.work.values() if not ticket.done]
+
+    def forsake(self, error: DeviceFailed) -> None:
+        self.looked.append(f"at all after {error}")
+
+    def forget_copies(self, error: DeviceFailed) -> None:
+        self.looked.append(f"at copies after {error}")
 
     def issue(self, command: Command) -> Steps[Work]:
         assert isinstance(command, Fill)
@@ -110,3 +120,30 @@ def test_a_held_command_that_finds_no_memory_fails_alone(caplog: pytest.LogCaptu
     assert rig.device.issued == [12]
     assert rig.finished_with == {11: Status.MEM_OBJECT_ALLOCATION_FAILURE}
     assert ["nothing left" in record.getMessage() for record in caplog.records] == [True]
+
+
+@pytest.mark.logs("failed: ")
+def test_an_error_is_looked_into_once_while_issuing_stands_still_and_then_beside_it() -> None:
+    rig = Rig()
+    first, second = DeviceFailed("a", "first"), DeviceFailed("b", "second")
+    rig.enqueue(11, 12)
+    rig.device.work[11].complete(first)
+    rig.turn()
+    rig.enqueue(13)
+    assert rig.device.issued == [11, 12] and not rig.device.looked, "12 is pending"
+    rig.device.work[12].complete()
+    rig.turn()
+    assert rig.device.issued == [11, 12, 13] and rig.device.looked == ["at all after a: first"]
+    rig.enqueue(14, 15)
+    rig.device.work[14].complete(first)  # it read what 11 was to write
+    rig.turn()
+    rig.enqueue(16)
+    assert rig.device.issued[-1] == 16 and rig.device.looked[1:] == ["at copies after a: first"]
+    rig.device.work[15].complete(second)
+    rig.turn()
+    rig.enqueue(17)
+    assert rig.device.issued[-1] == 16
+    for number in (13, 16):
+        rig.device.work[number].complete()
+    rig.turn()
+    assert rig.device.issued[-1] == 17 and rig.device.looked[2:] == ["at all after b: second"]

@@ -204,3 +204,14 @@ def test_a_member_that_is_lost_at_any_operation_takes_only_what_it_alone_had(
         assert ("nothing was there alone" in said[0]) == (lost_nbytes == 0)
         outcomes.add(lost_nbytes > 0)
     assert outcomes == {False, True}, "both were tried"
+
+
+@pytest.mark.logs("lost: |a test asked for it|failed")
+def test_a_malformed_launch_fails_alone_also_when_no_member_is_left() -> None:
+    with WireClient(open_members(MemberSettings(count=1, lost=(0, 0))), "always") as client:
+        build, _, _ = client.build(SOURCE)
+        buffer = client.buffer(np.arange(COUNT, dtype=np.int32).tobytes())
+        assert client.wait(client.launch(build, [(buffer, 0)], [COUNT], [LOCAL], GROW)) < 0
+        for arguments in ([np.int32(1).tobytes()], [(buffer, 0), (buffer, 0)], [(77, 0)], [(buffer, NBYTES)]):
+            assert client.wait(client.launch(build, arguments, [COUNT], [LOCAL], GROW)) < 0
+        assert client.wait(client.command(Op.MARKER)) == 0
