@@ -21,7 +21,7 @@ from sdi.sampling.places import (
     size_of,
     with_part,
 )
-from sdi.sampling.terms import I32, U64, Op
+from sdi.sampling.terms import I32, U64, IntType, Op
 from sdi.sampling.values import HARMLESS, Pointer, Record, Value, fresh, int_type, joined
 
 Inliner = Callable[[Function, list[Value], Node], Value]
@@ -99,7 +99,7 @@ class Expressions:
             except (ValueError, SyntaxError):
                 return self.terms.unknown(kind)
             return (
-                self.terms.const(ord(character), kind)
+                self.terms.const(IntType(8, True).wrap(ord(character)), kind)
                 if len(character) == 1
                 else fresh(self.terms, node.type)
             )

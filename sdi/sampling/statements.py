@@ -9,7 +9,7 @@ from __future__ import annotations
 from sdi.clc.syntax import Form, Function, Kind, Node, Space, Tree
 from sdi.sampling.control import Chain, has_label, leaves, roots_of, trip_count, variable_of
 from sdi.sampling.expressions import Expressions
-from sdi.sampling.machine import Body, GaveUp, Loop, Machine, Mode
+from sdi.sampling.machine import Body, GaveUp, Loop, Machine
 from sdi.sampling.terms import I64, Op
 from sdi.sampling.values import Pointer, Record, Value, fresh, joined
 
@@ -168,9 +168,10 @@ class Statements:
         if not machine.bodies:
             raise GaveUp("has a break outside a loop", node.begin)
         body = machine.bodies[-1]
-        stores = any(a.mode is Mode.WRITE for a in machine.accesses[body.first_access :])
+        # What was touched before is touched in the iteration that ends here too.
+        touched = len(machine.accesses) > body.first_access
         condition = machine.since(body.first_guard)
-        if stores or self.terms.value(condition) is not None or body.continues:
+        if touched or self.terms.value(condition) is not None or body.continues:
             body.is_broken = True
         else:
             body.stops.append(self.terms.negate(condition))
@@ -309,8 +310,12 @@ class Statements:
         once = terms.equal(counter, terms.const(0, I64))
         if ends:  # every path leaves the body
             machine.guards.append(once)
-        starts = dict(machine.env)
+        starts, tests = dict(machine.env), len(machine.accesses)
         second, held = self._once(condition, increment, body)
+        is_touching = first.first_access > accesses and condition is not None
+        if is_touching:
+            del machine.accesses[tests : second.first_access]
+            self._test(condition)
         conditions = [held] if held is not None else []
         if ends:
             conditions.append(once)
@@ -319,6 +324,8 @@ class Statements:
         del machine.guards[guards:]
         machine.dead = False
         finals, machine.env = machine.env, before
+        if is_touching:
+            self._test(condition)
         self._forget(changed)
         trips = None
         if held is not None and condition is not None and not self._changes(condition):
@@ -336,6 +343,15 @@ class Statements:
                 before[name] = self._placeholder(final)
         if any(n.kind is Kind.RETURN for n in body.walk()):
             machine.doubt()
+
+    def _test(self, condition: Node | None) -> None:
+        """Note what a loop's condition touches: before the first iteration, and after each one."""
+        machine = self.machine
+        if condition is not None and not machine.dead:
+            env, guards = dict(machine.env), len(machine.guards)
+            self.expressions.value(condition)
+            machine.env = env
+            del machine.guards[guards:]
 
     def _unrolled(self, condition: Node | None, increment: Node | None, body: Node) -> bool:
         """Run a loop with a small constant number of iterations one by one; False when it has none."""

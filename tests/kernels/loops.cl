@@ -237,3 +237,44 @@ __kernel void both_in_loop(__global const int *a, __global int *b, int n)
             b[g * n + k] = 2;
     }
 }
+
+__kernel void read_before_break(__global const int *a, __global int *b, int n)
+{
+    int x = get_global_id(0), value = 0;
+    for (int k = 0;; k++) {
+        value = a[x * 8 + k];
+        if (k >= n)
+            break;
+    }
+    b[x] = value;
+}
+
+__kernel void read_in_condition(__global const int *a, __global int *b, int n)
+{
+    int x = get_global_id(0), value, k = 0;
+    while (value = a[x * 8 + k], k < n)
+        k++;
+    b[x] = value;
+}
+
+__kernel void write_in_condition(__global int *b, int n)
+{
+    int x = get_global_id(0), k = 0;
+    while ((b[x * 8 + k] = k) < n)
+        k++;
+}
+
+__kernel void write_in_condition_and_leave(__global const int *a, __global int *b, int n)
+{
+    int x = get_global_id(0), k = 0;
+    while (b[x * 8 + k] = 1, k < n) {
+        if (a[x] == k)
+            break;
+        k++;
+    }
+}
+
+__kernel void signed_character(__global int *b)
+{
+    b[get_global_id(0) + 1 + '\377'] = 1;
+}
