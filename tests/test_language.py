@@ -159,3 +159,47 @@ def test_work_groups_that_do_not_divide_the_range_are_refused_as_reported(tmp_pa
         queue.finish()
     """
     assert outcome(tmp_path, "image", text) == [False, [-54, -54, 0] * 3]
+
+
+LAST_GROUP_SUMS = """
+kernel void k(global int *parts, global atomic_int *ready, global int *out) {
+    local int is_last;
+    parts[get_global_id(0)] = (int)get_global_id(0);
+    work_group_barrier(CLK_GLOBAL_MEM_FENCE);
+    if (get_local_id(0) == 0) {
+        atomic_work_item_fence(CLK_GLOBAL_MEM_FENCE, memory_order_ORDER, memory_scope_device);
+        int before = atomic_fetch_add_explicit(ready, 1, memory_order_ORDER, memory_scope_device);
+        is_last = before == (int)get_num_groups(0) - 1;
+    }
+    work_group_barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
+    if (is_last && get_local_id(0) == 0)
+        for (size_t i = 0; i < get_global_size(0); i++) out[0] += parts[i];
+}
+"""
+
+
+def test_atomics_have_the_orders_and_scopes_that_are_reported(tmp_path: Path) -> None:
+    """Those of the driver that are features of its language; not between devices, which share no memory."""
+    text = f"""
+        bits = [int(device.get_info(parameter)) for parameter in (
+            cl.device_info.ATOMIC_MEMORY_CAPABILITIES, cl.device_info.ATOMIC_FENCE_CAPABILITIES)]
+        features = [f.name for f in device.opencl_c_features if "atomic" in f.name]
+        sums = []
+        for order in ("acq_rel", "seq_cst"):
+            program = cl.Program(ctx, {LAST_GROUP_SUMS!r}.replace("ORDER", order)).build("-cl-std=CL3.0")
+            zeros = np.zeros(1024, np.int32)
+            parts, ready, out = (
+                cl.Buffer(ctx, cl.mem_flags.COPY_HOST_PTR, hostbuf=zeros[:n]) for n in (1024, 1, 1)
+            )
+            program.k(queue, (1024,), (8,), parts, ready, out)
+            cl.enqueue_copy(queue, zeros[:1], out)
+            sums.append(int(zeros[0]))
+        answer = [bits, sorted(features), sums]
+    """
+    image, plain = (outcome(tmp_path, where, text) for where in ("image", "plain"))
+    relaxed, acq_rel, seq_cst, in_group, on_device = 1 << 0, 1 << 1, 1 << 2, 1 << 4, 1 << 5
+    names = ["order_acq_rel", "order_seq_cst", "scope_device"]
+    assert image[1] == plain[1] == [f"__opencl_c_atomic_{name}" for name in names]  # type: ignore[index]
+    all_bits = relaxed | acq_rel | seq_cst | in_group | on_device
+    assert image[0] == [all_bits, all_bits]  # type: ignore[index]
+    assert image[2] == plain[2] == [1024 * 1023 // 2] * 2  # type: ignore[index]

@@ -167,6 +167,13 @@ ALL_FEATURES = {"__opencl_c_int64": "", "__opencl_c_fp64": "cl_khr_fp64"}
 IMAGE_EXTENSIONS = ("cl_khr_3d_image_writes",)
 IMAGE_FEATURES = ("__opencl_c_images", "__opencl_c_3d_image_writes", "__opencl_c_read_write_images")
 """Likewise, where all members have images and say that they have the feature."""
+ATOMIC_FEATURES = (
+    "__opencl_c_atomic_order_acq_rel",
+    "__opencl_c_atomic_order_seq_cst",
+    "__opencl_c_atomic_scope_device",
+)
+"""Likewise, where all members say so: what needs them runs whole on one member.  Not the scope of all
+devices, which is for shared virtual memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +189,8 @@ class Language:
 
 
 USUAL = Language(
-    tuple(name for name in ALL_EXTENSIONS if name != "cl_khr_fp16"), (*ALL_FEATURES, *IMAGE_FEATURES)
+    tuple(name for name in ALL_EXTENSIONS if name != "cl_khr_fp16"),
+    (*ALL_FEATURES, *ATOMIC_FEATURES, *IMAGE_FEATURES),
 )
 """What nearly all devices have."""
 
@@ -192,9 +200,7 @@ _VERSION_3_ACCEPTED = (
     "__opencl_c_images",
     "__opencl_c_3d_image_writes",
     "__opencl_c_read_write_images",
-    "__opencl_c_atomic_order_acq_rel",
-    "__opencl_c_atomic_order_seq_cst",
-    "__opencl_c_atomic_scope_device",
+    *ATOMIC_FEATURES,
     "__opencl_c_program_scope_global_variables",
 )
 

@@ -23,7 +23,14 @@ _IMAGE_SIZES = {
     0x1040: 1 << 28,
     0x1041: 2048,
 }
-_FEATURES = ("__opencl_c_images", "__opencl_c_3d_image_writes", "__opencl_c_read_write_images")
+_FEATURES = (
+    "__opencl_c_images",
+    "__opencl_c_3d_image_writes",
+    "__opencl_c_read_write_images",
+    "__opencl_c_atomic_order_acq_rel",
+    "__opencl_c_atomic_order_seq_cst",
+    "__opencl_c_atomic_scope_device",
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,6 +57,14 @@ _EMPTY_TEXT = (0x103F, 0x105B)  # BUILT_IN_KERNELS, IL_VERSION
 _EMPTY_LIST = (0x1061, 0x1062)  # ILS_WITH_VERSION, BUILT_IN_KERNELS_WITH_VERSION
 _TRUE = (0x1027, 0x1028, 0x103E, 0x1048)  # AVAILABLE, compiler and linker, INTEROP_USER_SYNC
 
+# What atomic operations and fences may ask for: bits that every device has, and those of features.
+_ATOMICS_ALWAYS = 1 << 0 | 1 << 4  # relaxed, in a work-group
+_FENCES_ALWAYS = _ATOMICS_ALWAYS | 1 << 1  # acquire and release too
+_ATOMIC_BITS = {
+    "__opencl_c_atomic_order_acq_rel": 1 << 1,
+    "__opencl_c_atomic_order_seq_cst": 1 << 2,
+    "__opencl_c_atomic_scope_device": 1 << 5,
+}
 _NEVER_CONFORMANT = "v0000-01-01-00"
 
 
@@ -108,8 +116,9 @@ def image_info(devices: Sequence[Device]) -> dict[int, bytes]:
     info[0x1035] = _u32(int(all(f.kind == "cpu" for f in facts)))  # HOST_UNIFIED_MEMORY
     info[0x103D] = _text("OpenCL C 1.2 sdi")
     info[0x105E] = _u32(3 << 22)  # NUMERIC_VERSION
-    info[0x1063] = _u64(1 << 0 | 1 << 4)  # ATOMIC_MEMORY_CAPABILITIES: relaxed, in a work-group
-    info[0x1064] = _u64(1 << 0 | 1 << 1 | 1 << 4)  # ATOMIC_FENCE_CAPABILITIES: acquire and release too
+    atomics = sum(bit for name, bit in _ATOMIC_BITS.items() if name in language.features)
+    info[0x1063] = _u64(_ATOMICS_ALWAYS | atomics)  # ATOMIC_MEMORY_CAPABILITIES
+    info[0x1064] = _u64(_FENCES_ALWAYS | atomics)  # ATOMIC_FENCE_CAPABILITIES
     info[0x1066] = b"".join(_named("OpenCL C", *v) for v in ((1, 0), (1, 1), (1, 2), (3, 0)))
     info[0x106F] = b"".join(_named(name, 3, 0) for name in language.features)
     info[0x1072] = _text(_NEVER_CONFORMANT)

@@ -9,7 +9,14 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable
 
-from sdi.clc.base_header import ALL_EXTENSIONS, ALL_FEATURES, IMAGE_EXTENSIONS, IMAGE_FEATURES, Language
+from sdi.clc.base_header import (
+    ALL_EXTENSIONS,
+    ALL_FEATURES,
+    ATOMIC_FEATURES,
+    IMAGE_EXTENSIONS,
+    IMAGE_FEATURES,
+    Language,
+)
 from sdi.devices.base import Device, DeviceFacts
 
 _EXTENSIONS, _OPENCL_C_FEATURES = 0x1030, 0x106F  # CL_DEVICE_...
@@ -27,9 +34,9 @@ def image_language(devices: Iterable[Device]) -> Language:
         if all(name in had for had in known) and (images or name not in IMAGE_EXTENSIONS)
     )
     features = [name for name, needed in ALL_FEATURES.items() if not needed or needed in extensions]
-    if images:
-        claimed = [_features(f) | {"__opencl_c_images"} for f in facts]
-        features += [name for name in IMAGE_FEATURES if all(name in had for had in claimed)]
+    claimed = [_features(f) | {"__opencl_c_images"} for f in facts]
+    wanted = (*ATOMIC_FEATURES, *(IMAGE_FEATURES if images else ()))
+    features += [name for name in wanted if all(name in had for had in claimed)]
     return Language(extensions, tuple(features), images)
 
 

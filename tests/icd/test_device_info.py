@@ -120,6 +120,8 @@ def test_limits_are_those_that_every_device_has(answers: dict[int, bytes]) -> No
     assert min(struct.unpack("<3Q", answers[WORK_ITEM_SIZES])) >= 1
     assert number(answers[0x102A]) & 2, "no profiling"
     assert number(answers[0x1063]) & 0x11 == 0x11 and number(answers[0x1064]) & 0x13 == 0x13
+    ordered = [name for name in names(answers[0x106F]) if name.startswith("__opencl_c_atomic_")]
+    assert len(ordered) == (number(answers[0x1063]) & 0x26).bit_count()
     assert (number(answers[0x1032]) != 0) == ("cl_khr_fp64" in names(answers[0x1060]))
     assert (number(answers[0x1033]) != 0) == ("cl_khr_fp16" in names(answers[0x1060]))
     if number(answers[0x1016]):  # images
