@@ -10,15 +10,18 @@ import json
 import os
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
 
 import numpy as np
 
+from sdi.cli.locate import show_only_real_drivers
 from sdi.devices.base import Device, DeviceBuffer
 from sdi.devices.ticket import Ticket
 from sdi.errors import ClError, DeviceFailed
+from sdi.settings import Settings
 from sdi.vmem.arena import Arena
 
 HOST = -1
@@ -150,26 +153,31 @@ def _wait(ticket: Ticket) -> None:
         raise ticket.error
 
 
-def main() -> int:
-    """Print the copies of the image that the environment describes, or what keeps it from being made."""
-    from sdi.cli.locate import show_only_real_drivers
+@contextmanager
+def opened(settings: Settings) -> Iterator[list[Device]]:
+    """The members of the image that is set, closed in the end.  Raises ClError, DeviceFailed."""
+    # Not at the top: the drivers behind it read the environment, which is to show only real ones by now.
     from sdi.devices.discover import MemberSettings, open_members
-    from sdi.settings import Settings
 
-    settings = Settings.from_environ(os.environ)
-    show_only_real_drivers()
-    from_settings = MemberSettings(settings.num_gpus, settings.devices, settings.member_memory)
+    members = open_members(MemberSettings(settings.num_gpus, settings.devices, settings.member_memory))
     try:
-        members = open_members(from_settings)
-    except ClError as error:
-        print(json.dumps({"error": error.what}))
-        return 1
-    try:
-        found = try_copies(members, CHECKED_NBYTES)
-        print(json.dumps({"copies": [asdict(copied) for copied in found]}))
+        yield members
     finally:
         for member in reversed(members):
             member.close()
+
+
+def main() -> int:
+    """Print the copies of the image that the environment describes, or what keeps it from being made."""
+    settings = Settings.from_environ(os.environ)
+    show_only_real_drivers()
+    try:
+        with opened(settings) as members:
+            found = try_copies(members, CHECKED_NBYTES)
+    except (ClError, DeviceFailed) as error:
+        print(json.dumps({"error": str(error)}))
+        return 1
+    print(json.dumps({"copies": [asdict(copied) for copied in found]}))
     return 0
 
 

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from sdi.cli.counters import size, table
 from sdi.cli.locate import show_only_real_drivers
-from sdi.errors import ClError
+from sdi.cli.progress import show
+from sdi.errors import ClError, DeviceFailed
 from sdi.settings import Settings
 
 if TYPE_CHECKING:
@@ -44,24 +45,23 @@ def show_devices(changes: Mapping[str, str], measures: bool = False) -> int:
 
 def _measure(settings: Settings) -> int:
     """Print GB/s between all members; how far it is on a terminal, where it takes longer than a moment."""
-    from sdi.cli.copies import MEASURED_NBYTES, try_copies
-    from sdi.devices.discover import MemberSettings, open_members
+    from sdi.cli.copies import MEASURED_NBYTES, opened, try_copies
 
-    members = open_members(MemberSettings(settings.num_gpus, settings.devices, settings.member_memory))
     begun = time.monotonic()
 
     def progress(done: int, total: int) -> None:
-        if sys.stderr.isatty() and time.monotonic() - begun > 1.0:
-            print(f"\rcopies: {done} of {total}", end="", file=sys.stderr, flush=True)
+        if time.monotonic() - begun > 1.0:
+            show(f"copies: {done} of {total}")
 
     try:
-        nbytes = min(MEASURED_NBYTES[member.facts.kind] for member in members)
-        copies = try_copies(members, nbytes, progress)
+        with opened(settings) as members:
+            nbytes = min(MEASURED_NBYTES[member.facts.kind] for member in members)
+            copies = try_copies(members, nbytes, progress)
+    except (ClError, DeviceFailed) as error:
+        print(f"sdi devices: copies can't be measured: {error}", file=sys.stderr)
+        return 1
     finally:
-        if sys.stderr.isatty():
-            print("\r\033[K", end="", file=sys.stderr, flush=True)
-        for member in reversed(members):
-            member.close()
+        show("")
     print("\n".join(["", *rates(copies, len(members))]))
     return 1 if any(copied.failure for copied in copies) else 0
 

@@ -7,14 +7,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 
+def show(text: str) -> None:
+    """``text`` in place of what was shown before, on stderr if that is a terminal; "" for nothing."""
+    if sys.stderr.isatty():
+        print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
+
+
 @contextmanager
 def doing(what: str) -> Iterator[None]:
-    """Show ``what`` on stderr while the block runs, if that is a terminal."""
-    if not sys.stderr.isatty():
-        yield
-        return
-    print(f"\r\033[K{what} ...", end="", file=sys.stderr, flush=True)
+    """Show ``what`` while the block runs."""
+    show(f"{what} ...")
     try:
         yield
     finally:
-        print("\r\033[K", end="", file=sys.stderr, flush=True)
+        show("")

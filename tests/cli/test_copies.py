@@ -9,12 +9,15 @@ from collections.abc import Iterator, Sequence
 import pytest
 
 from sdi.cli.copies import HOST, try_copies
-from sdi.cli.devices import rates
+from sdi.cli.devices import _measure, rates
+from sdi.devices import discover
 from sdi.devices.base import Device, DeviceBuffer, HostBytes
 from sdi.devices.discover import MemberSettings, open_members
 from sdi.devices.faulty import LosingDevice
 from sdi.devices.forwarding import ForwardingDevice
 from sdi.devices.ticket import Ticket
+from sdi.errors import ClError, DeviceFailed, Status
+from sdi.settings import Settings
 
 NBYTES = 1 << 16
 
@@ -90,3 +93,18 @@ def test_devices_measure_prints_a_table_and_nothing_else_into_a_pipe() -> None:
     assert lines[-4].split() == ["GB/s", "from", "to", "host", "to", "0", "to", "1"]
     assert [line.split()[0] for line in lines[-3:]] == ["host", "0", "1"]
     assert all(sum(cell == "-" for cell in line.split()) == 1 for line in lines[-3:])
+
+
+@pytest.mark.parametrize(
+    "error", [DeviceFailed("a GPU", "is gone"), ClError(Status.DEVICE_NOT_FOUND, "none")]
+)
+def test_members_that_can_not_be_opened_are_one_line(
+    error: Exception, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(_: MemberSettings) -> list[Device]:
+        raise error
+
+    monkeypatch.setattr(discover, "open_members", refuse)
+    assert _measure(Settings.from_environ({})) == 1
+    said = capsys.readouterr()
+    assert (said.out, said.err) == ("", f"sdi devices: copies can't be measured: {error}\n")

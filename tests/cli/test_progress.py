@@ -69,5 +69,6 @@ def test_piped_output_is_clean() -> None:
         capture_output=True,
         text=True,
         check=True,
+        timeout=100,
     )
     assert done.stderr == "" and "\033" not in done.stdout
