@@ -120,6 +120,22 @@ void stream_wait(struct stream *stream, struct event *event)
     pthread_mutex_unlock(&lock);
 }
 
+/* The stream stands still until event_release. */
+void stream_hold(struct stream *stream, struct event *gate)
+{
+    pthread_mutex_lock(&lock);
+    give(stream, WAIT, 0, gate->reached + 1, gate);
+    pthread_mutex_unlock(&lock);
+}
+
+void event_release(struct event *gate)
+{
+    pthread_mutex_lock(&lock);
+    gate->reached++;
+    pthread_cond_broadcast(&changed);
+    pthread_mutex_unlock(&lock);
+}
+
 void event_record(struct event *event, struct stream *stream)
 {
     pthread_mutex_lock(&lock);

@@ -23,9 +23,9 @@ def _library(quick: bool) -> ctypes.CDLL:
     lib.stream_new.restype = lib.event_new.restype = handle
     lib.event_at_ns.restype = ctypes.c_int64
     lib.stream_run.argtypes = [handle, ctypes.c_int, ctypes.c_int64]
-    for name in ("stream_fail", "event_query", "event_synchronize", "event_at_ns"):
+    for name in ("stream_fail", "event_query", "event_synchronize", "event_at_ns", "event_release"):
         getattr(lib, name).argtypes = [handle]
-    lib.stream_wait.argtypes = lib.event_record.argtypes = [handle, handle]
+    lib.stream_wait.argtypes = lib.stream_hold.argtypes = lib.event_record.argtypes = [handle, handle]
     lib.take_ran.argtypes = [ctypes.POINTER(ctypes.c_int), ctypes.c_int]
     return lib
 
@@ -78,6 +78,16 @@ class NativeEvent:
         return at
 
 
+class NativeGate:
+    """What holds a stream up until it is released."""
+
+    def __init__(self) -> None:
+        self.handle: int = _library(True).event_new()
+
+    def release(self) -> None:
+        _library(True).event_release(self.handle)
+
+
 class NativeStream:
     """``run``: an operation that takes so long and leaves its tag in what ``ran`` returns."""
 
@@ -87,6 +97,9 @@ class NativeStream:
 
     def run(self, tag: int, ns: int = 0) -> None:
         _library(True).stream_run(self.handle, tag, ns)
+
+    def hold(self, gate: NativeGate) -> None:
+        _library(True).stream_hold(self.handle, gate.handle)
 
     def fail(self) -> None:
         _library(True).stream_fail(self.handle)

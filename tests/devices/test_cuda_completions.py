@@ -18,7 +18,7 @@ from sdi.devices.ticket import Ticket
 from sdi.errors import DeviceFailed
 
 from .conftest import PATIENCE_S, finish
-from .native_streams import NativeDriver, NativeStream, ran
+from .native_streams import NativeDriver, NativeGate, NativeStream, ran
 
 MS = 1_000_000
 
@@ -114,17 +114,19 @@ def test_when_the_issuer_rests_threads_complete_what_is_left(members: list[Membe
 
 
 def test_a_long_operation_holds_back_none_of_another_stream_or_before_it(members: list[Member]) -> None:
-    gate = threading.Event()
+    gate, stream = NativeGate(), members[0].streams[0]
     PACE.is_busy, PACE.wants_times = True, False
     first = members[0].run(0)
-    long = members[0].run(1, ns=300 * MS)
+    long = members[0].lane.issue(members[0].channels[0], lambda: stream.hold(gate), ())
     other = members[0].run(2, on=1)
     elsewhere = members[1].run(3)
     PACE.rest()
-    long.when_done(lambda _: gate.set())
-    for ticket in (first, other, elsewhere):
-        finish(ticket)
-        assert not gate.is_set()
+    try:
+        for ticket in (first, other, elsewhere):
+            finish(ticket)
+        assert not long.done
+    finally:
+        gate.release()
     finish(long)
 
 
