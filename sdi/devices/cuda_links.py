@@ -5,11 +5,13 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+from collections.abc import Iterator
 from enum import Enum
 from typing import Final
 
 from sdi.devices.cuda_context import CudaContext, RawContext
 from sdi.devices.cuda_driver import drv
+from sdi.devices.cuda_memory import DeviceMemory
 from sdi.errors import DeviceFailed
 
 _log = logging.getLogger(__name__)
@@ -67,15 +69,23 @@ class CudaLinks:
     def _arrives(self, other: CudaLinks, there: RawContext, here: RawContext) -> bool:
         """Whether a copy, as things are now, brings what was sent."""
         sent, found = os.urandom(_CHECKED_NBYTES), bytearray(_CHECKED_NBYTES)
-        with other._context.pushed():
-            source = drv.mem_alloc(len(sent))
-            drv.memcpy_htod(source, sent)
-        with self._context.pushed():
-            target = drv.mem_alloc(len(sent))
-            drv.memcpy_htod(target, bytes(len(sent)))
-            drv.memcpy_peer(target, source, len(sent), here, there)
-            drv.memcpy_dtoh(found, target)
-            target.free()
-        with other._context.pushed():
-            source.free()
+        with _allocated(other._context, len(sent)) as source, _allocated(self._context, len(sent)) as target:
+            with other._context.pushed():
+                drv.memcpy_htod(source, sent)
+            with self._context.pushed():
+                drv.memcpy_htod(target, bytes(len(sent)))
+                drv.memcpy_peer(target, source, len(sent), here, there)
+                drv.memcpy_dtoh(found, target)
         return bytes(found) == sent
+
+
+@contextlib.contextmanager
+def _allocated(context: CudaContext, nbytes: int) -> Iterator[DeviceMemory]:
+    """Memory of the context's GPU, for as long as the block runs."""
+    with context.pushed():
+        memory: DeviceMemory = drv.mem_alloc(nbytes)
+    try:
+        yield memory
+    finally:
+        with context.pushed():
+            memory.free()

@@ -115,29 +115,17 @@ def spread_over(members: Sequence[CudaDevice]) -> SpreadDevice:
         if not all(one.link(other) for one in members for other in members if one is not other):
             raise ClError(Status.MEM_OBJECT_ALLOCATION_FAILURE, "the GPUs do not reach each other's memory")
         ordinals = [member.gpu.ordinal for member in members]
-        claimed: list[CudaDevice] = []
-        try:
-            each = piece_nbytes(ordinals, nbytes)
-            for member in members:
-                member.claim(each)
-                claimed.append(member)
-            made = spread(ordinals, nbytes)
-        except DeviceFailed as cause:
-            for member in claimed:
-                member.claim(-each)
-            raise ClError(Status.MEM_OBJECT_ALLOCATION_FAILURE, str(cause)) from cause
-        except ClError:
-            for member in claimed:
-                member.claim(-each)
-            raise
-
-        def free() -> None:
-            made.free()
-            for member in members:
-                member.claim(-each)
-
-        return SharedBytes(
-            (DeviceBuffer(CudaBuffer(None, made.address, nbytes)),) * len(members), nbytes, free
-        )
+        with contextlib.ExitStack() as undo:
+            try:
+                each = piece_nbytes(ordinals, nbytes)
+                for member in members:
+                    member.claim(each)
+                    undo.callback(member.claim, -each)
+                made = spread(ordinals, nbytes)
+            except DeviceFailed as cause:
+                raise ClError(Status.MEM_OBJECT_ALLOCATION_FAILURE, str(cause)) from cause
+            undo.callback(made.free)
+            view = DeviceBuffer(CudaBuffer(None, made.address, nbytes))
+            return SharedBytes((view,) * len(members), nbytes, undo.pop_all().close)
 
     return SpreadDevice(members, make, lambda n: piece_nbytes([m.gpu.ordinal for m in members], n))

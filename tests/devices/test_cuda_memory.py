@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import pytest
@@ -18,6 +18,7 @@ from sdi.devices import (
     cuda_links,
     cuda_print,
     cuda_programs,
+    cuda_spread,
     image,
 )
 from sdi.devices.base import Comparison, Rows
@@ -184,6 +185,56 @@ def test_peer_access_is_used_only_where_a_checked_copy_arrives(
     assert two._links.way(one._links) is way and two.link(one) == (way is Way.DIRECT)
     assert three.link(one), "other pairs have nothing to do with it"
     assert ((1, 0) in driver.enabled) == (way is Way.DIRECT)
+
+
+@pytest.mark.logs("no direct link")
+def test_a_check_of_a_link_that_the_driver_interrupts_leaves_no_memory_behind(
+    driver: StandIn, members: list[CudaDevice]
+) -> None:
+    assert members[0].link(members[1])  # the contexts are there afterwards
+    members[0]._links._found.clear()
+    calls: list[str] = []
+    driver.before = calls.append
+    assert members[0].link(members[1])
+    for last in range(len(calls)):
+        members[0]._links._found.clear()
+        left = itertools.count()
+
+        def before(_: str, last: int = last, left: Iterator[int] = left) -> None:
+            if next(left) == last:
+                raise Error("fails")
+
+        driver.before = before
+        assert not members[0].link(members[1])
+        assert not driver.memories and not driver.stack
+
+
+@pytest.mark.parametrize("free_nbytes", [4096, 4095])
+@pytest.mark.parametrize("fails", [False, True])
+def test_memory_of_all_counts_on_each_member_while_it_is_there(
+    driver: StandIn, members: list[CudaDevice], monkeypatch: pytest.MonkeyPatch, free_nbytes: int, fails: bool
+) -> None:
+    def spread(ordinals: Sequence[int], nbytes: int) -> cuda_spread.Spread:
+        if fails:
+            raise DeviceFailed("CUDA", "cuMemCreate fails")
+        return cuda_spread.Spread(1 << 40, nbytes, tuple(ordinals), 4096)
+
+    freed: list[int] = []
+    monkeypatch.setattr(cuda_spread.Spread, "free", lambda self: freed.append(self.nbytes))
+    monkeypatch.setattr(cuda_spread, "piece_nbytes", lambda ordinals, nbytes: 4096)
+    monkeypatch.setattr(cuda_spread, "spread", spread)
+    shared = cuda_spread.spread_over(members)
+    members[2].claim((1 << 20) - free_nbytes)
+    before = [member.memory_in_use() for member in members]
+    if fails or free_nbytes < 4096:
+        with pytest.raises(ClError, match="MEM_OBJECT_ALLOCATION_FAILURE"):
+            shared.allocate(3 * 4096)
+    else:
+        buffer = shared.allocate(3 * 4096)
+        assert [member.memory_in_use() for member in members] == [nbytes + 4096 for nbytes in before]
+        shared.free(buffer)
+        assert freed == [3 * 4096]
+    assert [member.memory_in_use() for member in members] == before and shared.memory_in_use() == 0
 
 
 def _work(one: CudaDevice, two: CudaDevice) -> tuple[list[Ticket], np.ndarray]:
