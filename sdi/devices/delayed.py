@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import itertools
-import threading
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final
 
 from sdi.devices.base import Device
+from sdi.devices.due import DueCalls
 from sdi.devices.forwarding import ForwardingDevice
 from sdi.devices.ticket import Ticket
 
@@ -27,36 +26,16 @@ class DelayedDevice(ForwardingDevice):
     def __init__(self, device: Device, delay_ns: Callable[[], int] | None = None) -> None:
         super().__init__(device)
         self._delay_ns: Final = delay_ns or itertools.cycle(_DELAYS_NS).__next__
-        self._changed: Final = threading.Condition()
-        self._gates: Final[deque[tuple[int, Ticket]]] = deque()
-        self._closing = False
-        self._thread: Final = threading.Thread(target=self._run, name="sdi-late", daemon=True)
-        self._thread.start()
+        self._last_ns = 0
+        self._due: Final = DueCalls("sdi-late")
 
     def close(self) -> None:
-        with self._changed:
-            self._closing = True
-            self._changed.notify()
-        self._thread.join()
+        self._due.close()
         super().close()
 
     def _before(self, wait: Sequence[Ticket]) -> Sequence[Ticket]:
         """``wait`` and a ticket that is completed after the delay."""
         gate = Ticket()
-        due_ns = time.monotonic_ns() + self._delay_ns()
-        with self._changed:
-            self._gates.append((due_ns, gate))
-            self._changed.notify()
+        self._last_ns = max(self._last_ns, time.monotonic_ns() + self._delay_ns())
+        self._due.at(self._last_ns, gate.complete)
         return [*wait, gate]
-
-    def _run(self) -> None:
-        while True:
-            with self._changed:
-                self._changed.wait_for(lambda: self._gates or self._closing)
-                if not self._gates:
-                    return
-                due_ns, gate = self._gates[0]
-                while not self._closing and (left_ns := due_ns - time.monotonic_ns()) > 0:
-                    self._changed.wait(left_ns / 1e9)
-                self._gates.popleft()
-            gate.complete()

@@ -11,12 +11,14 @@ from sdi.devices.base import (
     BoundKernel,
     Device,
     DeviceBuffer,
+    DeviceImage,
     DeviceProgram,
     HostBytes,
     KernelFacts,
     Rows,
 )
 from sdi.devices.forwarding import ForwardingDevice
+from sdi.devices.image import ImageShape
 from sdi.devices.join import join
 from sdi.devices.ticket import Ticket, completed
 from sdi.errors import DeviceFailed, DeviceLost
@@ -86,6 +88,10 @@ class LosingDevice(ForwardingDevice):
     def adopt(self, host: HostBytes) -> DeviceBuffer:
         self._alive()
         return super().adopt(host)
+
+    def create_image(self, shape: ImageShape) -> DeviceImage:
+        self._alive()
+        return super().create_image(shape)
 
     def build(self, text: str, options: Sequence[str]) -> DeviceProgram:
         self._alive()

@@ -9,8 +9,9 @@ import pytest
 
 from sdi.devices import image as im
 from sdi.devices.base import Device
+from sdi.devices.faulty import LosingDevice
 from sdi.devices.image import ImageShape, Sampler, Slabs
-from sdi.errors import ClError, Status
+from sdi.errors import ClError, DeviceLost, Status
 from sdi.intervals import ByteRange
 
 from .conftest import finish
@@ -148,3 +149,13 @@ def test_a_member_lists_its_formats_by_use(member: Device) -> None:
         for access in range(3):
             assert uses >> (4 * (kind - im.IMAGE2D) + access) & 1
     assert all(im.is_known_format(*key) for key in member.facts.formats)
+
+
+def test_a_lost_member_makes_no_image(member: Device) -> None:
+    losing = LosingDevice(member, 0)
+    buffer = losing.allocate(64)
+    with pytest.raises(DeviceLost):
+        finish(losing.fill(buffer, 0, 64, b"a", []))
+    with pytest.raises(DeviceLost):
+        losing.create_image(shape_of(im.IMAGE2D))
+    member.free(buffer)
