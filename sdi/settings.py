@@ -92,9 +92,11 @@ class Settings:
             verify=read("SDI_VERIFY", _verify, "off"),
             explain=read("SDI_EXPLAIN", _one_of("0", "1"), "0") == "1",
             delay_member=read("SDI_TEST_DELAY_MEMBER", _member, None),
-            fail_member=read("SDI_TEST_FAIL_MEMBER", _member_and_kernel, None),
-            slow_member=read("SDI_TEST_SLOW_MEMBER", _member_and_factor, None),
-            lose_member=read("SDI_TEST_LOSE_MEMBER", _member_and_count, None),
+            fail_member=read(
+                "SDI_TEST_FAIL_MEMBER", _member_and("a kernel's name", lambda t: t or None), None
+            ),
+            slow_member=read("SDI_TEST_SLOW_MEMBER", _member_and("a factor from 1 to 999", _factor), None),
+            lose_member=read("SDI_TEST_LOSE_MEMBER", _member_and("a number of operations", _count), None),
             profile=read("SDI_PROFILE", _path, None),
             service=read("SDI_SERVICE", _path, None),
             python=read("SDI_PYTHON", _text, None),
@@ -160,25 +162,30 @@ def _member(name: str, text: str) -> int:
     return _integer(name, text, 0, MAX_MEMBERS - 1)
 
 
-def _member_and_count(name: str, text: str) -> tuple[int, int]:
-    member, colon, count = text.partition(":")
-    if not member.isdecimal() or not colon or not count.isdecimal():
-        raise SettingsError(f'{name}={text!r}: expected a member\'s number, ":" and a number of operations')
-    return _integer(name, member, 0, MAX_MEMBERS - 1), int(count)
+def _member_and(what: str, read: Callable[[str], _T | None]) -> Callable[[str, str], tuple[int, _T]]:
+    """For a member's number, ":" and ``what``, of which ``read`` answers None for what is none."""
+
+    def parse(name: str, text: str) -> tuple[int, _T]:
+        member, _, rest = text.partition(":")
+        value = read(rest)
+        if not member.isdecimal() or value is None:
+            raise SettingsError(f'{name}={text!r}: expected a member\'s number, ":" and {what}')
+        return _integer(name, member, 0, MAX_MEMBERS - 1), value
+
+    return parse
 
 
-def _member_and_kernel(name: str, text: str) -> tuple[int, str]:
-    member, colon, kernel = text.partition(":")
-    if not member.isdecimal() or not colon or not kernel:
-        raise SettingsError(f"{name}={text!r}: expected a member's number, \":\" and a kernel's name")
-    return _integer(name, member, 0, MAX_MEMBERS - 1), kernel
+def _name(text: str) -> str | None:
+    return text or None
 
 
-def _member_and_factor(name: str, text: str) -> tuple[int, float]:
-    member, colon, factor = text.partition(":")
-    if not colon or not re.fullmatch(r"[0-9]{1,3}(\.[0-9]{1,3})?", factor) or float(factor) < 1:
-        raise SettingsError(f'{name}={text!r}: expected a member\'s number, ":" and a factor from 1 to 999')
-    return _integer(name, member, 0, MAX_MEMBERS - 1), float(factor)
+def _factor(text: str) -> float | None:
+    is_one = re.fullmatch(r"[0-9]{1,3}(\.[0-9]{1,3})?", text) and float(text) >= 1
+    return float(text) if is_one else None
+
+
+def _count(text: str) -> int | None:
+    return int(text) if text.isdecimal() else None
 
 
 def _balance(name: str, text: str) -> Balance:

@@ -36,6 +36,8 @@ _SHORTEST_FIRST_NS = 250_000_000.0
 _FREE_MOVES = 4
 """After so many moves the next ones need 2, 4, 8 ... launches."""
 _LAUNCHES_MAX = 64
+_NEVER = 1 << 30
+"""More launches than anybody measures."""
 _WATCHED = 8
 """The first launches of a cut are all measured, then one of ``_RARELY``."""
 _RARELY = 16
@@ -75,8 +77,8 @@ class Trial:
     longest_ns: float = 0.0
     is_proven: bool = False
 
-    def is_sampled(self, launch: int) -> bool:
-        """Whether to measure launch number ``launch``, which is being issued with this cut."""
+    def count(self, launch: int) -> bool:
+        """Launch number ``launch`` is being issued with this cut: whether to measure it."""
         self.issued += 1
         if self.issued == self.expires:
             self.is_current = False
@@ -85,14 +87,16 @@ class Trial:
     @property
     def imbalance(self) -> float:
         """How much shorter the mean piece is than the longest: 0 to 1."""
-        times = [math.exp(each) for each in self.logs]
-        return 1 - sum(times) / len(times) / max(times) if times else 0.0
+        return 1 - self._even if self.logs else 0.0
 
     @property
     def share(self) -> float | None:
         """The longest piece's part of the time of all pieces; None before a launch was measured."""
-        times = [math.exp(each) for each in self.logs]
-        return max(times) / sum(times) if times else None
+        return 1 / (len(self.logs) * self._even) if self.logs else None
+
+    @property
+    def _even(self) -> float:
+        return _mean_of_longest([math.exp(each) for each in self.logs])
 
 
 class Speeds:
@@ -232,14 +236,16 @@ class Balance:
             tried = [replace(trial) for trial in self._trials if trial.launches]
             return self.current, tried, self._squares / self._freedom
 
-    def move(self, edges: Edges | None) -> None:
-        """Use this cut from now on; None: equal parts."""
+    def move(self, edges: Edges | None, for_good: bool = False) -> None:
+        """Use this cut from now on; None: equal parts.  ``for_good``: whatever is measured."""
         with self._lock:
             self.current.is_current = False
             self.moves += 1
             expires = 0 if self._random is None else 1 << min(self.moves, 6)
             self.current = Trial(self, edges, expires)
             self._needed = min(_LAUNCHES_MAX, 1 << max(0, self.moves - _FREE_MOVES))
+            if for_good:
+                self._needed = _NEVER
             if self._random is None:
                 self._trials = [*self._trials, self.current][-_TRIALS_MAX:]
 
@@ -247,13 +253,8 @@ class Balance:
         """Go on with this cut, and look at it again after ``factor`` times as many measured launches."""
         with self._lock:
             launches = max(self.current.launches, 1)
-            self._needed = max(launches + 1, min(int(launches * max(factor, 2.0)), 1 << 30))
+            self._needed = max(launches + 1, min(int(launches * max(factor, 2.0)), _NEVER))
             self.current.is_current = True
-
-    def stay_even(self) -> None:
-        """Equal parts from now on, whatever is measured."""
-        self.move(None)
-        self._needed = 1 << 30
 
     def boxes(self, num_groups: Int3, shape: Int3) -> tuple[GroupBox, ...]:
         """The boxes of the current cut of this grid."""
@@ -312,4 +313,5 @@ def edges_of(boxes: Sequence[GroupBox], num_groups: Int3, dim: int) -> Edges:
 
 
 def _mean_of_longest(times: Sequence[float]) -> float:
+    """The mean as a part of the longest: 1 where all are alike."""
     return sum(times) / len(times) / max(times)

@@ -11,13 +11,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 Edges: TypeAlias = tuple[float, ...]
 """Where a dimension is cut, as parts of its length: from 0.0 to 1.0, rising."""
-_Array: TypeAlias = np.ndarray[Any, Any]
+_Array: TypeAlias = npt.NDArray[np.float64]
 
 _BINS = 48
 ROUGH, EVEN = 9.0, 0.003

@@ -78,7 +78,7 @@ class Cutter:
         balance = self._balance_of(usage, shape_of(plan.boxes))
         if balance is None or balance.current.edges is None:
             return False
-        balance.stay_even()
+        balance.move(None, for_good=True)
         return True
 
     def _balance_of(self, usage: Usage, shape: Int3) -> Balance | None:

@@ -153,7 +153,7 @@ class Launcher:
         placement = self._memory.placement
         usage, wants_times = arrangement.usage, PACE.wants_times
         is_timed, trial = not usage.is_fixed and usage.is_sampled(), arrangement.trial
-        if trial is not None and not trial.is_sampled(usage.launches):
+        if trial is not None and not trial.count(usage.launches):
             trial = None
         is_measured = is_timed or trial is not None
         PACE.wants_times = wants_times or is_measured

@@ -86,7 +86,6 @@ class VirtualMemory:
         """
         self.arena = arena
         self.spread: int | None = None
-        self._spread = spread
         self.members = list(range(len(devices)))  # those that are not lost
         if spread is not None:
             self.spread = len(devices)
@@ -204,8 +203,7 @@ class VirtualMemory:
         """``buffer``'s bytes in its home as a device buffer of ``member``.  Raises ClError."""
         shared = self.shared_extent(buffer)
         if shared is not None:
-            assert self._spread is not None
-            return self._spread.view(shared.device_buffer, member)
+            return SpreadDevice.view(shared.device_buffer, member)
         found = buffer.mapped.get(member)
         if found is None:
             found = buffer.mapped[member] = self.devices[member].adopt(self.host_view(buffer, buffer.whole))
@@ -298,8 +296,7 @@ class VirtualMemory:
         extent = self.extent(buffer, memory - 1)
         found = extent.device_buffer
         if memory != by:
-            assert self._spread is not None
-            found = self._spread.view(found, by - 1)
+            found = SpreadDevice.view(found, by - 1)
         return found, offset - extent.over.start
 
     def perform(self, transfer: Transfer, is_repeated: bool = False) -> None:
@@ -318,7 +315,7 @@ class VirtualMemory:
         wants_times = PACE.wants_times
         PACE.wants_times = wants_times or nbytes >= MEASURED_NBYTES
         from_, to = source, target  # or, for the memory of all together, the member that copies
-        if self._spread is not None and self.shared in (source, target):
+        if self.spread is not None and self.shared in (source, target):
             ends = (target, source, member_memory(self.members[0]))
             by = next(memory for memory in ends if memory not in (HOST, self.shared))
             from_, to = (by if memory == self.shared else memory for memory in (source, target))

@@ -169,7 +169,7 @@ def test_a_refused_move_is_asked_for_again_later_and_more_seldom() -> None:
 def test_equal_parts_for_good_are_the_table_s() -> None:
     members = Members(COSTS["triangular"], [1.0] * 4)
     members.launches(5)
-    members.balance.stay_even()
+    members.balance.move(None, for_good=True)
     found = members.launches(50)
     assert len(set(found)) == 1
     assert members.balance.boxes((GROUPS, 1, 1), (4, 1, 1)) == grid((GROUPS, 1, 1), (4, 1, 1))
@@ -196,7 +196,7 @@ def test_random_cuts_cover_the_grid_and_change() -> None:
         boxes = balance.boxes((4, 16, 1), (1, 3, 1))
         assert sum(box.total_groups for box in boxes) == 64 and isinstance(boxes[0], GroupBox)
         seen.add(boxes)
-        trial.is_sampled(number)
+        trial.count(number)
         if not trial.is_current:
             proposal = balance.proposal()
             assert proposal is not None

@@ -194,7 +194,7 @@ def measured(launches: Launches, costs: list[float]) -> LaunchPlan:
     trial = launches.cutter.trial(launches.usage, chosen)
     assert trial is not None
     times = [sum(costs[box.start[1] : box.stop[1]]) for box in chosen.boxes]
-    if trial.is_sampled(launches.usage.launches):
+    if trial.count(launches.usage.launches):
         trial.balance.record(trial, edges_of(chosen.boxes, GROUPS, 1), times)
     return chosen
 

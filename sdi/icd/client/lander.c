@@ -1,7 +1,8 @@
 /* The lander thread: reads notices, does the copies of non-blocking transfers, puts out what kernels printed,
  * passes callbacks on.
  *
- * Started at the first non-blocking transfer, watched event or queue of a context with a callback; never runs code of the application. */
+ * Started at the first non-blocking transfer, watched event or queue of a context with a callback; never runs
+ * code of the application. */
 #include "client.h"
 
 #include <errno.h>
