@@ -40,7 +40,6 @@ _COMMON_BITS = (0x101B, 0x1032, 0x1033)  # SINGLE_, DOUBLE_ and HALF_FP_CONFIG
 
 # What the image does not have, by the type of the answer.
 _ZERO_U32 = (
-    *(0x104A, 0x104B),  # alignment of 2D images made from buffers, which there are none of
     *(0x104F, 0x1050, 0x1051, 0x1052),  # queues on the device
     *(0x1055, 0x1056, 0x1057, 0x1071),  # pipes
     *(0x1058, 0x1059, 0x105A),  # preferred alignment of atomics: natural
@@ -81,7 +80,8 @@ def image_info(devices: Sequence[Device]) -> dict[int, bytes]:
     info |= {param: _u64(0) for param in _ZERO_U64}
     info |= {param: _u32(min(numbers(param)) if language.images else 0) for param in _IMAGE_U32}
     info |= {param: _u64(min(numbers(param)) if language.images else 0) for param in _IMAGE_U64}
-    info[0x1016] = _u32(int(language.images))
+    # Whether there are images; and the alignment, in pixels, of 2D images made from buffers.
+    info |= dict.fromkeys((0x1016, 0x104A, 0x104B), _u32(int(language.images)))
     if "__opencl_c_read_write_images" not in language.features:
         info[0x104C] = _u32(0)
     info[FACT_IMAGE_FORMATS] = b"".join(

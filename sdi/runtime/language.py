@@ -15,6 +15,7 @@ from sdi.clc.base_header import (
     ATOMIC_FEATURES,
     IMAGE_EXTENSIONS,
     IMAGE_FEATURES,
+    OWN_IMAGE_EXTENSIONS,
     Language,
 )
 from sdi.devices.base import Device, DeviceFacts
@@ -33,6 +34,8 @@ def image_language(devices: Iterable[Device]) -> Language:
         for name in ALL_EXTENSIONS
         if all(name in had for had in known) and (images or name not in IMAGE_EXTENSIONS)
     )
+    if images:
+        extensions += OWN_IMAGE_EXTENSIONS
     features = [name for name, needed in ALL_FEATURES.items() if not needed or needed in extensions]
     claimed = [_features(f) | {"__opencl_c_images"} for f in facts]
     wanted = (*ATOMIC_FEATURES, *(IMAGE_FEATURES if images else ()))

@@ -113,6 +113,8 @@ def images_answer_what_they_are(cl: Cl) -> None:
         (IMAGE1D, {"width": 9}, (36, 0, 9, 0, 0, 0), 36),
         (IMAGE1D_BUFFER, {"width": 9, "source": buffer}, (36, 0, 9, 0, 0, 0), 36),
         (IMAGE2D, {"width": 9, "height": 5}, (36, 0, 9, 5, 0, 0), 180),
+        (IMAGE2D, {"width": 9, "height": 5, "source": buffer}, (36, 0, 9, 5, 0, 0), 180),
+        (IMAGE2D, {"width": 9, "height": 5, "source": buffer, "row_pitch": 44}, (44, 0, 9, 5, 0, 0), 220),
         (IMAGE2D, {"width": 9, "height": 5, "row_pitch": 40}, (40, 0, 9, 5, 0, 0), 200),
         (IMAGE1D_ARRAY, {"width": 9, "layers": 5}, (36, 36, 9, 0, 0, 5), 180),
         (IMAGE1D_ARRAY, {"width": 9, "layers": 5, "slice_pitch": 72}, (36, 72, 9, 0, 0, 5), 360),
@@ -126,7 +128,7 @@ def images_answer_what_they_are(cl: Cl) -> None:
         ),
     ]
     for kind, shape, expected, nbytes in cases:
-        pitched = "row_pitch" in shape or "slice_pitch" in shape
+        pitched = ("row_pitch" in shape or "slice_pitch" in shape) and "source" not in shape
         made = image(
             cl, context, kind, flags=COPY_HOST_PTR if pitched else 0, host=host if pitched else None, **shape
         )
@@ -181,7 +183,9 @@ def what_is_no_image_has_its_code(cl: Cl) -> None:
         described(IMAGE2D, 4, 4, levels=1),
         described(IMAGE2D, 4, 4, samples=2),
         described(IMAGE2D, 4, 4, row_pitch=16),
-        described(IMAGE2D, 4, 4, source=buffer),
+        described(IMAGE2D_ARRAY, 4, 4, 0, 1, source=buffer),
+        described(IMAGE3D, 4, 4, 1, source=buffer),
+        described(IMAGE2D, 4, 4, 0, 0, 12, source=buffer),
         described(IMAGE1D_BUFFER, 4),
         described(IMAGE2D, 0, 4),
         described(IMAGE2D, 4, 0),
@@ -203,11 +207,15 @@ def what_is_no_image_has_its_code(cl: Cl) -> None:
         described(IMAGE1D, 2**64 - 1),
         described(IMAGE1D_BUFFER, 17, source=buffer),
         described(IMAGE1D_BUFFER, 2**62, source=buffer),
+        described(IMAGE2D, 4, 5, source=buffer),
+        described(IMAGE2D, 4, 4, 0, 0, 20, source=buffer),
     ]
     for shape in large:
         assert code(fine, shape) == -40
     assert code(fine, described(IMAGE1D_BUFFER, 4, source=foreign)) == -38
     assert code(fine, described(IMAGE1D_BUFFER, 4, source=context)) == -38
+    assert code(fine, described(IMAGE2D, 4, 4, source=foreign)) == -38
+    assert code(fine, described(IMAGE2D, 4, 2, 0, 0, 18, source=buffer)) == -39
     assert code(fine, plane, 0, host) == code(fine, plane, COPY_HOST_PTR) == -37
     assert cl.code("clCreateImage2D", context, 0, fine, 0, 4, 0, None) == -40
     assert cl.code("clCreateImage2D", context, 0, fine, 4, 4, 16, None) == -40
@@ -218,6 +226,7 @@ def what_is_no_image_has_its_code(cl: Cl) -> None:
     assert cl.number("clGetMemObjectInfo", view, 0x1101) == READ_ONLY
     picture = image(cl, context, IMAGE2D, 4, 4)
     assert code(fine, described(IMAGE1D_BUFFER, 4, source=picture)) == -38
+    assert code(fine, described(IMAGE2D, 4, 4, source=picture)) == -39
 
 
 def buffers_and_images_are_not_taken_for_each_other(cl: Cl) -> None:

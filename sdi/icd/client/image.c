@@ -216,11 +216,15 @@ static cl_int check_descriptor(cl_context context, const struct descriptor *give
         return CL_INVALID_IMAGE_DESCRIPTOR;
     if (!host_ptr && !given->source && (given->row_pitch || given->slice_pitch))
         return CL_INVALID_IMAGE_DESCRIPTOR;
-    if ((given->type == CL_MEM_OBJECT_IMAGE1D_BUFFER) != (given->source != NULL))
+    bool is_buffer = given->type == CL_MEM_OBJECT_IMAGE1D_BUFFER;
+    if (!given->source)
+        return is_buffer ? CL_INVALID_IMAGE_DESCRIPTOR : CL_SUCCESS;
+    if (!is_buffer && given->type != CL_MEM_OBJECT_IMAGE2D)
         return CL_INVALID_IMAGE_DESCRIPTOR;
-    if (given->source && (!sdi_is_buffer(given->source) || given->source->context != context))
-        return CL_INVALID_MEM_OBJECT;
-    return CL_SUCCESS;
+    /* A plane over an image is for pairs of formats (RGBA and sRGBA, R and DEPTH) of which sdi has one each. */
+    if (!is_buffer && sdi_is_image(given->source) && given->source->context == context)
+        return CL_INVALID_IMAGE_FORMAT_DESCRIPTOR;
+    return sdi_is_buffer(given->source) && given->source->context == context ? CL_SUCCESS : CL_INVALID_MEM_OBJECT;
 }
 
 /* ---- creation ------------------------------------------------------------------------------------------------------ */
@@ -284,6 +288,8 @@ static cl_mem create(cl_context context, const cl_ulong *properties, cl_ulong fl
     cl_ulong access = shape.source && !(flags & 7) ? shape.source->flags : flags;
     if (!shape.pixel_nbytes || !format_supported(format, access_bit(shape.type, access)))
         return sdi_fail(errcode_ret, CL_IMAGE_FORMAT_NOT_SUPPORTED);
+    if (shape.source && given->row_pitch % shape.pixel_nbytes)
+        return sdi_fail(errcode_ret, CL_INVALID_IMAGE_FORMAT_DESCRIPTOR);
     if (!set_pitches(&shape, given->row_pitch, given->slice_pitch, &nbytes))
         return sdi_fail(errcode_ret, CL_INVALID_IMAGE_DESCRIPTOR);
     if (nbytes > sdi_session.limits.max_alloc_nbytes || (shape.source && nbytes > shape.source->nbytes))
