@@ -80,6 +80,7 @@ class Body:
     returns: list[tuple[int, Value, bool]] = field(default_factory=list)
     continues: list[tuple[int, dict[int, Value]]] = field(default_factory=list)
     stops: list[int] = field(default_factory=list)
+    breaks: list[dict[int, Value]] = field(default_factory=list)
     is_broken: bool = False
     is_switch: bool = False
 

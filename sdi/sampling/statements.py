@@ -175,6 +175,7 @@ class Statements:
             body.is_broken = True
         else:
             body.stops.append(self.terms.negate(condition))
+        body.breaks.append(dict(machine.env))
         machine.dead = True
 
     def _if(self, node: Node) -> None:
@@ -267,9 +268,11 @@ class Statements:
         guards = len(machine.guards)
         if any(n.kind in (Kind.BREAK, Kind.RETURN) for n in body.walk()):
             machine.doubt()
-        self._once(None, None, body)
+        first, _ = self._once(None, None, body)
         machine.dead = False
         self._loop(condition, None, body)
+        if first.breaks:
+            self._forget((self._changes(condition) | self._changes(body)) & machine.env.keys())
         del machine.guards[guards:]
         if any(n.kind is Kind.RETURN for n in body.walk()):
             machine.doubt()
@@ -331,16 +334,15 @@ class Statements:
         if held is not None and condition is not None and not self._changes(condition):
             is_plain = not (first.is_broken or second.is_broken or second.stops or ends)
             trips = trip_count(terms, held, counter) if is_plain else None
+        tested = self._changes(condition) if condition is not None else frozenset[int]()
         for name in changed:
             start, final = starts[name], finals.get(name)
             if trips is not None:
                 before[name] = self._after(start, counter, trips)
-            elif (
-                isinstance(start, Pointer)
-                and isinstance(final, Pointer)
-                and roots_of(start) == roots_of(final)
-            ):
-                before[name] = self._placeholder(final)
+            elif isinstance(start, Pointer) and name not in tested:
+                ends_with = (final, *(env.get(name) for env in second.breaks))
+                if all(isinstance(end, Pointer) and roots_of(end) == roots_of(start) for end in ends_with):
+                    before[name] = self._placeholder(start)
         if any(n.kind is Kind.RETURN for n in body.walk()):
             machine.doubt()
 
@@ -499,7 +501,17 @@ class Statements:
     def _forget(self, names: frozenset[int]) -> None:
         env = self.machine.env
         for name in names & env.keys():
-            env[name] = None if isinstance(env[name], Pointer) else self._placeholder(env[name])
+            env[name] = self._forgotten(env[name])
+
+    def _forgotten(self, value: Value) -> Value:
+        """Anything of the same kind; a pointer may point anywhere."""
+        match value:
+            case Pointer():
+                return None
+            case Record():
+                return Record(tuple((name, self._forgotten(part)) for name, part in value.fields))
+            case _:
+                return self._placeholder(value)
 
     def _changes(self, node: Node) -> frozenset[int]:
         """Variables that a statement may assign."""

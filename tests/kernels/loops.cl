@@ -278,3 +278,84 @@ __kernel void signed_character(__global int *b)
 {
     b[get_global_id(0) + 1 + '\377'] = 1;
 }
+
+__kernel void pointer_at_break(__global int *a, __global int *b, int n)
+{
+    int x = get_global_id(0);
+    __global int *p = a;
+    for (int k = 0; k < n; k++) {
+        p = b;
+        if (k == x)
+            break;
+        p = a;
+    }
+    p[x] = 1;
+}
+
+__kernel void pointer_in_condition(__global int *a, __global int *b, int n)
+{
+    int x = get_global_id(0), k = 0;
+    __global int *p = a;
+    while (p = b, k < n) {
+        p = a;
+        k++;
+    }
+    p[x] = 1;
+}
+
+__kernel void do_and_leave(__global int *a, __global int *b, int n)
+{
+    int x = get_global_id(0), k = 0;
+    __global int *p = a;
+    do {
+        if (x > 3)
+            break;
+        p = b;
+    } while (++k < n);
+    p[x] = 1;
+}
+
+__kernel void do_and_leave_at_first(__global int *b, int n)
+{
+    int x = get_global_id(0), k = 0, first = n > 3;
+    do {
+        if (first)
+            break;
+        first = 0;
+        k++;
+    } while (k < 5);
+    b[8 * x + k] = 1;
+}
+
+typedef struct {
+    __global int *p;
+    int k;
+} Cursor;
+
+__kernel void pointer_in_structure(__global int *a, __global int *b, int n)
+{
+    int x = get_global_id(0);
+    Cursor c = {a, 0};
+    for (; c.k < n; c.k += 2) {
+        if (c.k == x)
+            break;
+        c.p = b;
+    }
+    c.p[x] = 1;
+}
+
+__kernel void structure_in_switch(__global int *a, __global int *b, int n)
+{
+    int x = get_global_id(0);
+    Cursor c = {a, 0};
+    switch (n) {
+    case 0:
+        if (x > 3)
+            break;
+        c.p = b;
+        break;
+    case 4:
+        c.p = b;
+    }
+    c.p[x] = 1;
+}
