@@ -254,8 +254,9 @@ class Channel:
 
     def _drain(self, reached: int) -> None:
         """The stream has come so far: complete what that makes done, in order; one thread at a time."""
-        self.reached = max(self.reached, reached)
-        while self._is_due(reached) and self._turn.acquire(blocking=False):
+        if self.reached < reached:
+            self.reached = reached
+        while self._is_due(reached) and self._turn.acquire(False):
             try:
                 while self._is_due(reached):
                     self._complete()
@@ -302,7 +303,7 @@ class Channel:
             self._give_back(ticket, end)
         wait, ticket.wait = ticket.wait, ()
         ticket.keep = ticket.start = None
-        late: list[Ticket] = []
+        late: list[Ticket] | None = None
         for other in wait:
             if not other.done and type(other) is CudaTicket and isinstance(other.native, Channel):
                 other.channel._catch_up(other)  # it was complete before this one began
@@ -310,17 +311,12 @@ class Channel:
                 error, start_ns, end_ns = other.error, 0, 0
                 break
             if not other.done:
+                late = late or []
                 late.append(other)
-        if not late or error is not None:
+        if late is None or error is not None:
             ticket.complete(error, start_ns, end_ns)
-            return
-
-        # Complete on the device, but another thread has yet to say so: keep the order.
-        def complete(failure: BaseException | None) -> None:
-            times = (start_ns, end_ns) if failure is None else (0, 0)
-            ticket.complete(failure, *times)
-
-        join(late, complete)
+        else:
+            _complete_after(late, ticket, start_ns, end_ns)
 
     def _before_last_ns(self, end: Event) -> int:
         """How long before the last operation that is known to be complete ``end`` was."""
@@ -361,7 +357,19 @@ class Channel:
             if anchor is not None:
                 self._give_back(of, last)
         self._last_ns = end_ns
-        return min(max(start_ns, ticket.issued_ns), end_ns), end_ns
+        if start_ns < ticket.issued_ns:
+            start_ns = ticket.issued_ns
+        return (start_ns if start_ns < end_ns else end_ns), end_ns
+
+
+def _complete_after(late: list[Ticket], ticket: CudaTicket, start_ns: int, end_ns: int) -> None:
+    """``ticket`` is complete on the device; ``late``, for which it waited, are not known to be."""
+
+    def complete(failure: BaseException | None) -> None:
+        times = (start_ns, end_ns) if failure is None else (0, 0)
+        ticket.complete(failure, *times)
+
+    join(late, complete)
 
 
 def _is_over(ticket: CudaTicket) -> bool:

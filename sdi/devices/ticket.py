@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 
 class Ticket:
@@ -47,9 +47,10 @@ class Ticket:
         if callbacks:
             pending = _running.get(threading.get_ident())
             if pending is None:
-                _run((callback, self) for callback in callbacks)
+                _run(callbacks, self)
             else:
-                pending.extend((callback, self) for callback in callbacks)
+                for callback in callbacks:
+                    pending.append((callback, self))
 
     def when_done(self, callback: Callable[[Ticket], None]) -> None:
         """Call ``callback(self)`` once: at completion on the completing thread, or now if done."""
@@ -66,12 +67,18 @@ _running: dict[int, deque[tuple[Callable[[Ticket], None], Ticket]]] = {}
 """By thread, the callbacks that ``Ticket.complete`` still has to run there."""
 
 
-def _run(callbacks: Iterable[tuple[Callable[[Ticket], None], Ticket]]) -> None:
+def _run(callbacks: list[Callable[[Ticket], None]], done: Ticket) -> None:
     """Run ``callbacks`` and all that they add, even if some raise; then raise the first such exception."""
-    thread, pending = threading.get_ident(), deque(callbacks)
+    thread = threading.get_ident()
+    pending: deque[tuple[Callable[[Ticket], None], Ticket]] = deque()
     _running[thread] = pending
     failure: Exception | None = None
     try:
+        for callback in callbacks:
+            try:
+                callback(done)
+            except Exception as error:
+                failure = failure or error
         while pending:
             callback, ticket = pending.popleft()
             try:

@@ -68,7 +68,7 @@ _NOTICE = record_layout(Op.NOTICE)
 _LAYOUTS = {op: record_layout(op) for op in Op}
 _OPS = {op.value: op for op in Op}
 _PREFIX = layout(HEADER, COMMAND)
-_NDRANGE = Op.NDRANGE.value
+_NDRANGE, _RELEASE_EVENT = Op.NDRANGE.value, Op.RELEASE_EVENT.value
 _LAUNCHES_MAX = 256
 """Launches that are known by the bytes of their records, so that the next like it need not be decoded."""
 _RECV_NBYTES = 1 << 18
@@ -276,6 +276,9 @@ class Session:
                 if launch is not None and slot < NUM_SLOTS:
                     self._engine.enqueue(queue, record_id, slot, launch, ())
                     return
+            elif number == _RELEASE_EVENT:  # there is one for each launch of most programs
+                self._engine.core.release_event(record_id)
+                return
             op = _OPS.get(number) or Op(number)
             fields = _LAYOUTS[op].unpack_from(record)
             if op in COMMANDS:
@@ -344,8 +347,6 @@ class Session:
                 engine.core.create_user_event(record_id, fields[3])
             case Op.SET_USER_EVENT:
                 engine.run(engine.core.set_user_event(record_id, fields[3]))
-            case Op.RELEASE_EVENT:
-                engine.core.release_event(record_id)
             case Op.WATCH:
                 self._watch(record_id, fields[3])
             case Op.TRANSFER_DONE:
@@ -396,7 +397,7 @@ class Session:
         """See ``EventSink``."""
         if node.slot:
             self._page.submitted(node.slot, node.submitted_ns)
-        if any(status == 2 for status in node.watches):
+        if node.watches and 2 in node.watches:
             self._notice(NoticeKind.EVENT_STATUS, node.id, 2)
 
     def start_transfer(self, node: Node) -> None:

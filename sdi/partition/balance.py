@@ -84,6 +84,14 @@ class Trial:
             self.is_current = False
         return self.issued <= _WATCHED or launch % _RARELY == 0
 
+    def passes(self, launch: int) -> bool:
+        """Whether launch number ``launch`` may be issued with this cut unmeasured; counts it then."""
+        issued = self.issued + 1
+        if not self.is_current or issued == self.expires or issued <= _WATCHED or launch % _RARELY == 0:
+            return False
+        self.issued = issued
+        return True
+
     @property
     def imbalance(self) -> float:
         """How much shorter the mean piece is than the longest: 0 to 1."""

@@ -12,6 +12,8 @@ _TRIAL = 4
 """Launches after which an untried way is compared with what was known before."""
 _GATHER_AFTER = 8
 """Launches on one member after which all of the data may as well be there."""
+_WATCHED, _RARELY = 3, 64
+"""The first launches of a way are measured, then one of so many."""
 _SETTLED = 64
 """A way that is taken over counts as having run so often: it is looked at more seldom."""
 
@@ -85,9 +87,16 @@ class Usage:
         """
         return not self.has_gathered and self.launches - self.decided_at >= _GATHER_AFTER
 
+    def is_routine(self) -> bool:
+        """Whether nothing is to be learnt from the next launch, and no cut to be chosen before it."""
+        if self.is_fixed:
+            return True
+        number = self.launches + 1
+        return number - self.decided_at > _WATCHED and number % _RARELY != 0 and not self.is_due()
+
     def is_sampled(self) -> bool:
         """Whether to measure the next launch: the first ones of a way, then now and then."""
-        return self.launches - self.decided_at <= 3 or self.launches % 64 == 0
+        return self.launches - self.decided_at <= _WATCHED or self.launches % _RARELY == 0
 
     def decide(self, shape: Int3, pieces: int, why_fewer: str) -> None:
         """Use this cut from now on."""

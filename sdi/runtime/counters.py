@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from sdi.runtime.last_launch import Explained, LastLaunch
-from sdi.runtime.programs import Binding, Kernel
+from sdi.runtime.programs import Arrangement, Binding, Kernel
 from sdi.vmem.accounting import Accounting
 
 
@@ -31,19 +31,34 @@ class KernelCounters:
     members_used: dict[int, int] = field(default_factory=dict)
     launch_groups: dict[int, dict[int, int]] = field(default_factory=dict)
 
-    def count(self, groups: tuple[int, ...], members: tuple[int, ...], why_whole: str) -> None:
-        """One launch ran ``groups[k]`` work-groups on member ``members[k]``."""
+    def count(
+        self, groups: tuple[int, ...], members: tuple[int, ...], why_whole: str, launches: int = 1
+    ) -> None:
+        """So many launches ran ``groups[k]`` work-groups on member ``members[k]``."""
         used, total = len(groups), sum(groups)
         if used > 1:
-            self.launches_split += 1
+            self.launches_split += launches
         else:
-            self.launches_whole += 1
+            self.launches_whole += launches
             self.why_whole = why_whole
-        self.members_used[used] = self.members_used.get(used, 0) + 1
+        self.members_used[used] = self.members_used.get(used, 0) + launches
         by_members = self.launch_groups.setdefault(total, {})
-        by_members[used] = by_members.get(used, 0) + 1
+        by_members[used] = by_members.get(used, 0) + launches
         for member, number in zip(members, groups, strict=False):
-            self.groups_per_member[member] += number
+            self.groups_per_member[member] += number * launches
+
+
+class Tally:
+    """``launches`` that ran alike and are not counted yet."""
+
+    __slots__ = ("groups", "launches", "members", "name", "why_whole")
+
+    def __init__(self, name: str, groups: tuple[int, ...], members: tuple[int, ...], why_whole: str) -> None:
+        self.name = name
+        self.groups = groups
+        self.members = members
+        self.why_whole = why_whole
+        self.launches = 0
 
 
 class Counters:
@@ -54,9 +69,29 @@ class Counters:
         self._accounting = accounting
         self._kernels: dict[str, KernelCounters] = {}
         self._last: dict[str, LastLaunch] = {}
+        self._tallies: dict[tuple[str, tuple[int, ...], tuple[int, ...], str], Tally] = {}
+
+    def tally(self, kernel: Kernel, arrangement: Arrangement, members: tuple[int, ...]) -> Tally:
+        """Where to count launches that are issued again just as before."""
+        key = (kernel.model.name, arrangement.groups, members, arrangement.why_whole)
+        found = self._tallies.get(key)
+        if found is None:
+            found = self._tallies[key] = Tally(*key)
+        return found
+
+    def _count(self) -> None:
+        """Count what was only tallied."""
+        for tally in self._tallies.values():
+            if tally.launches:
+                self._kernel(tally.name).count(tally.groups, tally.members, tally.why_whole, tally.launches)
+                tally.launches = 0
 
     def kernel(self, name: str) -> KernelCounters:
         """The counters of kernels called ``name``."""
+        self._count()
+        return self._kernel(name)
+
+    def _kernel(self, name: str) -> KernelCounters:
         found = self._kernels.get(name)
         if found is None:
             found = self._kernels[name] = KernelCounters([0] * self._members)
@@ -64,7 +99,7 @@ class Counters:
 
     def planned(self, kernel: Kernel, binding: Binding, took_ns: int) -> None:
         """A launch of ``kernel`` was like none before."""
-        counters = self.kernel(kernel.model.name)
+        counters = self._kernel(kernel.model.name)
         counters.plans += 1
         counters.plans_merging += binding.arrangement.plan.merged_nbytes > 0
         counters.plan_ns += took_ns
@@ -73,7 +108,7 @@ class Counters:
         """A launch of ``kernel`` was issued."""
         name = kernel.model.name
         arrangement = binding.arrangement
-        self.kernel(name).count(arrangement.groups, members, arrangement.why_whole)
+        self._kernel(name).count(arrangement.groups, members, arrangement.why_whole)
         if kernel.note is not None:
             self._last[name] = LastLaunch(kernel, binding, members)
 
@@ -87,6 +122,7 @@ class Counters:
 
         ``pid`` names the service: a reader that wants the final counts (``finished``) waits for its end.
         """
+        self._count()
         kernels = {name: asdict(kernel) for name, kernel in self._kernels.items()}
         for name, each in self.explained().items():
             kernels[name]["explain"] = asdict(each)

@@ -99,26 +99,26 @@ class Engine:
         While a command is held back for memory, or a failure is looked into, commands that become ready queue
         up behind it; everything else goes on.
         """
-        todo = deque(actions)
-        while todo or (self._behind and self._held is None and self._failure is None):
-            if not todo:
-                todo.extend(self._issue(self._behind.popleft()))
-                continue
-            action = todo.popleft()
-            match action:
-                case Issue():
-                    if self._held is not None or self._behind or self._failure is not None:
-                        self._behind.append(action.node)
-                    else:
-                        todo.extend(self._issue(action.node))
-                case StartTransfer():
-                    if not isinstance(action.node.command, Launch):
-                        action.node.start_ns = time.monotonic_ns()
-                    self._sink.start_transfer(action.node)
-                case Publish():
-                    self._publish(action.node)
-                case _:
-                    assert_never(action)
+        todo = list(actions)
+        while True:
+            for action in todo:  # which gets longer meanwhile
+                match action:
+                    case Issue():
+                        if self._held is not None or self._behind or self._failure is not None:
+                            self._behind.append(action.node)
+                        else:
+                            todo += self._issue(action.node)
+                    case StartTransfer():
+                        if not isinstance(action.node.command, Launch):
+                            action.node.start_ns = time.monotonic_ns()
+                        self._sink.start_transfer(action.node)
+                    case Publish():
+                        self._publish(action.node)
+                    case _:
+                        assert_never(action)
+            if not self._behind or self._held is not None or self._failure is not None:
+                break
+            todo = self._issue(self._behind.popleft())
         while self._deferred and self.core.oldest_unissued >= self._deferred[0][0]:
             self._deferred.popleft()[1]()
 
@@ -126,6 +126,14 @@ class Engine:
         assert node.command is not None
         node.submitted_ns = time.monotonic_ns()
         self._sink.submitted(node)
+        if self._recorder is None and isinstance(node.command, Launch):
+            PACE.wants_times = node.is_profiled
+            try:
+                tickets = self._device.repeat(node.command)
+            except Exception as error:
+                return self._refused(node, error)
+            if tickets is not None:
+                return self._issued(node, tickets)
         return self._advance(node, self._device.issue(node.command))
 
     def _resume(self, node: Node, steps: Steps[Work]) -> None:
@@ -140,43 +148,56 @@ class Engine:
         try:
             waits = next(steps)
         except StopIteration as end:
-            return self._issued(node, cast(Work, end.value))
-        except ClError as error:
-            is_short = error.status == Status.MEM_OBJECT_ALLOCATION_FAILURE
-            _log.log(logging.WARNING if is_short else logging.INFO, "command %d: %s", node.id, error)
-            self._fails(node, error)
-            return self.core.issued(node, error)
-        except DeviceFailed as error:
-            _log.warning("command %d failed: %s", node.id, error)
-            assert node.command is not None
-            error.__traceback__ = None  # tickets keep the error, and its frames would keep all of us
-            with contextlib.suppress(ClError, ValueError):  # nothing can be said of a malformed record
-                self._device.spoil(node.command, error)
-            self._fails(node, error)
-            return self.core.issued(node, error)
+            return self._done(node, cast(Work, end.value))
         except Exception as error:
-            _log.exception("command %d: our bug", node.id)
-            self._fails(node, error)
-            return self.core.issued(node, error)
+            return self._refused(node, error)
         self._held = node
         join(waits, lambda _error: self._post(lambda: self._resume(node, steps)))
         return []
 
-    def _issued(self, node: Node, work: Work) -> list[Action]:
+    def _refused(self, node: Node, error: Exception) -> list[Action]:
+        """``node``'s work could not be issued."""
+        match error:
+            case ClError():
+                is_short = error.status == Status.MEM_OBJECT_ALLOCATION_FAILURE
+                _log.log(logging.WARNING if is_short else logging.INFO, "command %d: %s", node.id, error)
+            case DeviceFailed():
+                _log.warning("command %d failed: %s", node.id, error)
+                assert node.command is not None
+                error.__traceback__ = None  # tickets keep the error, and its frames would keep all of us
+                with contextlib.suppress(ClError, ValueError):  # nothing can be said of a malformed record
+                    self._device.spoil(node.command, error)
+            case _:
+                _log.error("command %d: our bug", node.id, exc_info=error)
+        self._fails(node, error)
+        return self.core.issued(node, error)
+
+    def _done(self, node: Node, work: Work) -> list[Action]:
+        """``node``'s work is issued, up to what the client does."""
         if work.transfer is not None:
             node.transfer = True
             self._transfers[node.id] = work.transfer
-        tickets = work.tickets
-        actions = self.core.issued(node)
-        if all(ticket.done for ticket in tickets):
-            failure = next((ticket.error for ticket in tickets if ticket.error is not None), None)
-            if failure is not None:
-                self._fails(node, failure)
-            return actions + self.core.work_done(node, failure, *_times(tickets))
-        join(tickets, lambda error: self._post(lambda: self._work_done(node, error, tickets)))
-        return actions
+        return self._issued(node, work.tickets)
 
-    def _work_done(self, node: Node, error: BaseException | None, tickets: list[Ticket]) -> None:
+    def _issued(self, node: Node, tickets: list[Ticket]) -> list[Action]:
+        """All that members and host do of ``node``'s work is issued."""
+        actions = self.core.issued(node)
+        last = _pending(tickets, len(tickets))
+        if last:
+            _Completion(self, node, tickets, last)
+            return actions
+        failure = _error(tickets)
+        if failure is not None:
+            self._fails(node, failure)
+        return actions + self.core.work_done(node, failure, *_times(tickets))
+
+    def post(self, call: Callable[[], None]) -> None:
+        """Have ``call`` done in a turn of this session.  Any thread."""
+        self._post(call)
+
+    def work_done(self, node: Node, tickets: list[Ticket]) -> None:
+        """All that was issued for a command is done."""
+        error = _error(tickets)
         if error is not None:
             _log.warning("command %d failed: %s", node.id, error)
             self._fails(node, error)
@@ -227,7 +248,55 @@ class Engine:
         self._sink.finished(node)
 
 
+class _Completion:
+    """Waits until the first ``left`` of ``tickets`` are done, then has the engine go on.
+
+    For one ticket at a time, the last first: they complete in order, so it is mostly the only one.
+    """
+
+    __slots__ = ("engine", "left", "node", "tickets")
+
+    def __init__(self, engine: Engine, node: Node, tickets: list[Ticket], left: int) -> None:
+        self.engine = engine
+        self.node = node
+        self.tickets = tickets
+        self.left = left
+        tickets[left - 1].when_done(self.look)
+
+    def look(self, _: Ticket) -> None:
+        """A ticket is done, on any thread."""
+        self.left = _pending(self.tickets, self.left)
+        if self.left:
+            self.tickets[self.left - 1].when_done(self.look)
+        else:
+            self.engine.post(self.finish)
+
+    def finish(self) -> None:
+        """All of them are."""
+        self.engine.work_done(self.node, self.tickets)
+
+
+def _pending(tickets: list[Ticket], left: int) -> int:
+    """How many of the first ``left`` tickets remain when those at the end that are done are left out."""
+    while left and tickets[left - 1].done:
+        left -= 1
+    return left
+
+
+def _error(tickets: list[Ticket]) -> BaseException | None:
+    """Of several errors that of the first ticket."""
+    for ticket in tickets:
+        if ticket.error is not None:
+            return ticket.error
+    return None
+
+
 def _times(tickets: list[Ticket]) -> tuple[int, int]:
     """Start of the earliest and end of the latest piece, 0 where nothing ran."""
-    starts = [ticket.start_ns for ticket in tickets if ticket.start_ns]
-    return (min(starts, default=0), max((ticket.end_ns for ticket in tickets), default=0))
+    start_ns = end_ns = 0
+    for ticket in tickets:
+        if ticket.start_ns and (not start_ns or ticket.start_ns < start_ns):
+            start_ns = ticket.start_ns
+        if ticket.end_ns > end_ns:
+            end_ns = ticket.end_ns
+    return start_ns, end_ns

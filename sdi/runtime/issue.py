@@ -18,6 +18,7 @@ from sdi.intervals import ByteRange
 from sdi.runtime.arguments import Image, LocalSize, Pointer
 from sdi.runtime.plan import BufferPlan, MergedRange
 from sdi.runtime.programs import Binding, Build, Kernel
+from sdi.runtime.repeat import Change, Piece
 from sdi.runtime.waves import Bound, States, Step, Wave
 from sdi.vmem.directory import HOST, State, member_memory
 from sdi.vmem.hazards import Use
@@ -37,6 +38,7 @@ class Issuer:
     def __init__(self, memory: VirtualMemory) -> None:
         self._memory = memory
         self._devices = memory.devices
+        self._last: tuple[Wave, list[int], list[Bound], States, Step] | None = None
 
     def issue(
         self, build: Build, kernel: Kernel, binding: Binding, number: int, where: tuple[int, ...]
@@ -45,6 +47,7 @@ class Issuer:
 
         Tickets of the pieces, in the order of the wave's members, then those of merges.
         """
+        self._last = None
         arrangement = binding.arrangement
         wave = arrangement.waves[number]
         memory, plan = self._memory, wave.plan
@@ -78,9 +81,10 @@ class Issuer:
             if not wave.mapped:
                 for use in bound.uses:
                     use.by(ticket)
-        if step is not None:
+        if step is not None and states is not None:
             for used, state in zip(plan.buffers, step.after, strict=True):
                 used.buffer.directory.enter(state)
+            self._last = (wave, members, bounds, states, step)
             return tickets
         done = self._write_images_back(wave, members, tickets) if plan.images else [[t] for t in tickets]
         if wave.mapped:
@@ -88,6 +92,18 @@ class Issuer:
         written = self._written(wave, members, done, states, transfers, merges)
         self._images_are_current(wave, members)
         return tickets + [ticket for several in done for ticket in several[1:]] + written
+
+    def last(self) -> tuple[list[Piece], tuple[Transfer, ...], list[Change]] | None:
+        """The last wave as it can be issued again: where its buffers' states are known, it has no images."""
+        if self._last is None:
+            return None
+        wave, members, bounds, states, step = self._last
+        devices = [self._devices[member] for member in members]
+        pieces = [
+            Piece(device.launch, device.flush, bound.kernel, box.extent, bound.uses)
+            for device, bound, box in zip(devices, bounds, wave.plan.boxes, strict=True)
+        ]
+        return pieces, step.transfers, _changes(wave, states, step)
 
     def _refresh_images(self, wave: Wave, members: list[int]) -> None:
         """Have the images show the members' linear bytes."""
@@ -295,6 +311,15 @@ class Issuer:
         if len(wave.steps) >= _STEPS_MAX:
             wave.steps.clear()
         wave.steps[states] = Step(tuple(transfers), tuple(after))
+
+
+def _changes(wave: Wave, states: States, step: Step) -> list[Change]:
+    """What a repeated wave does to the residency of its buffers."""
+    found: list[Change] = []
+    for used, before, after in zip(wave.plan.buffers, states[1], step.after, strict=True):
+        assert before is not None, "a step begins in states that are known"
+        found.append(Change(used.buffer.directory, before, after))
+    return found
 
 
 __all__ = ["Issuer"]

@@ -29,6 +29,7 @@ from sdi.runtime.issue import Issuer
 from sdi.runtime.plan import LaunchPlan, image_slabs, make_plan
 from sdi.runtime.profiling import shape_number
 from sdi.runtime.programs import Arrangement, Binding, Build, Kernel
+from sdi.runtime.repeat import Repeat, Repeats, is_repeatable
 from sdi.runtime.steps import Steps
 from sdi.runtime.verify import Verifier
 from sdi.runtime.waves import Wave, make_waves
@@ -64,6 +65,7 @@ class Launcher:
         self._counters = counters
         self._verifier = verifier
         self._issuer = Issuer(memory)
+        self._repeats = Repeats()
         self._builds: dict[int, Build] = {}
         self._bereft: dict[int, DeviceFailed] = {}
         self._balance = balance
@@ -79,6 +81,7 @@ class Launcher:
 
     def lose(self, member: int, why: DeviceFailed) -> None:
         """The member is lost: what is launched from now on runs on the others."""
+        self._repeats.clear()
         for number, build in self._builds.items():
             for kernel in build.kernels:
                 kernel.forget_all()
@@ -96,10 +99,12 @@ class Launcher:
 
     def add(self, build_id: int, build: Build) -> None:
         """Make a finished build known."""
+        self._repeats.clear()
         self._builds[build_id] = build
 
     def remove(self, build_id: int) -> None:
         """The application has no use for the build any more."""
+        self._repeats.clear()
         self._builds.pop(build_id, None)
         self._bereft.pop(build_id, None)
 
@@ -118,6 +123,20 @@ class Launcher:
                 buffer = self._memory.buffer(value.buffer)
                 stop = value.offset + value.reach(buffer.nbytes)
                 self._memory.spoil(buffer, ByteRange(value.offset, stop), why)
+
+    def repeat(self, launch: Launch) -> list[Ticket] | None:
+        """Issue ``launch`` just as the last time; None, and nothing done, where that would not be right."""
+        repeat = self._repeats.find(launch)
+        if repeat is None or not repeat.is_right(self._memory.placement.generation):
+            return None
+        return repeat.issue(self._memory)
+
+    def _keep(self, launch: Launch, kernel: Kernel, arrangement: Arrangement, where: tuple[int, ...]) -> None:
+        """Remember how ``launch`` was just issued, if it can be again without looking anything up."""
+        last = self._issuer.last()
+        if last is not None and is_repeatable(arrangement, launch):
+            tally = self._counters.tally(kernel, arrangement, where)
+            self._repeats.keep(Repeat(launch, kernel, arrangement, *last, tally))
 
     def issue(self, launch: Launch) -> Steps[list[Ticket]]:
         """Issue all pieces; the launch is done when the returned tickets are."""
@@ -192,6 +211,8 @@ class Launcher:
         PACE.wants_times = wants_times
         self._memory.accounting.events.waves += len(arrangement.waves) - 1
         self._counters.ran(kernel, binding, where)
+        if recorder is None and self._verifier is None and known and kernel.note is None:
+            self._keep(launch, kernel, arrangement, where)
         if recorder is not None:
             known = known or ("plan" if arrangement.launches > 1 else "")
             number = shape_number(recorder, kernel.model.name, arrangement)

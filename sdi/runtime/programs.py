@@ -85,7 +85,8 @@ class Kernel:
     which slabs of images it writes, None if it writes none or nothing is known.  ``shaping``: arguments that
     all of these depend on.  ``has_variables``: its program has variables in global memory, of which each
     member has its own.  So all launches of all of the program's kernels run on one member, the first.
-    ``is_warm``: it ran before, so that what a launch takes is its work.
+    ``is_warm``: it ran before, so that what a launch takes is its work.  ``generation`` changes when bindings
+    that were right are so no more.
     """
 
     def __init__(self, model: KernelModel, access: KernelAccess, has_variables: bool = False) -> None:
@@ -104,6 +105,7 @@ class Kernel:
         self._last_usage: tuple[UsageKey, Usage] | None = None
         self._balances: dict[tuple[int, int], dict[Int3, Balance]] = {}
         self.is_warm = False
+        self.generation = 0
 
     def find(self, key: BindingKey) -> Binding | None:
         """The binding for ``key``, now the most recently used."""
@@ -142,6 +144,7 @@ class Kernel:
         self._usages.clear()
         self._balances.clear()
         self._last_usage = None
+        self.generation += 1
 
     def forget_buffer(self, buffer: int) -> None:
         """Drop the arrangements, bindings and usages that refer to ``buffer``."""
@@ -154,6 +157,7 @@ class Kernel:
             del self._bindings[key]
         for other in [other for other, found in self._arrangements.items() if is_over(found)]:
             del self._arrangements[other]
+        self.generation += 1
 
     def usage(self, key: UsageKey, new: Callable[[], Usage]) -> Usage:
         """What is remembered of launches like this one: with other scalars, data had better stay in place."""

@@ -28,7 +28,6 @@ class Stage(Enum):
     FINISHED = 4
 
 
-@dataclass(slots=True, eq=False)
 class Node:
     """One command or user event in the dependency graph.  ``command`` is None for a user event.
 
@@ -39,52 +38,96 @@ class Node:
     ``arrived_ns``: when the command came.  ``floor_ns``: end of the last dependency.  Pieces of the next
     command may start before that, on members that are done with this one, but to the application commands in
     order run one after the other.
+
+    No dataclass, like the actions: there is one for each command, and the methods that these generate stay
+    Python where the launch path is compiled.
     """
 
-    id: int
-    command: Command | None
-    slot: int
-    sequence: int = -1
-    stage: Stage = Stage.WAITING
-    unissued: int = 0
-    incomplete: int = 0
-    work_done: bool = False
-    transfer: bool = False
-    status: int = 0
-    failed_wait: bool = False
-    forgotten: bool = False
-    listener: int = 0
-    failure: str = ""
-    is_profiled: bool = False
-    arrived_ns: int = 0
-    floor_ns: int = 0
-    start_ns: int = 0
-    end_ns: int = 0
-    submitted_ns: int = 0
-    issue_waiters: list[Node] = field(default_factory=list)
-    complete_waiters: list[tuple[Node, bool]] = field(default_factory=list)
-    watches: list[int] = field(default_factory=list)
+    __slots__ = (
+        "arrived_ns",
+        "command",
+        "complete_waiters",
+        "end_ns",
+        "failed_wait",
+        "failure",
+        "floor_ns",
+        "forgotten",
+        "id",
+        "incomplete",
+        "is_profiled",
+        "issue_waiters",
+        "listener",
+        "sequence",
+        "slot",
+        "stage",
+        "start_ns",
+        "status",
+        "submitted_ns",
+        "transfer",
+        "unissued",
+        "watches",
+        "work_done",
+    )
+
+    def __init__(
+        self,
+        event: int,
+        command: Command | None,
+        slot: int,
+        sequence: int = -1,
+        forgotten: bool = False,
+        arrived_ns: int = 0,
+    ) -> None:
+        self.id = event
+        self.command = command
+        self.slot = slot
+        self.sequence = sequence
+        self.stage = Stage.WAITING
+        self.unissued = 0
+        self.incomplete = 0
+        self.work_done = False
+        self.transfer = False
+        self.status = 0
+        self.failed_wait = False
+        self.forgotten = forgotten
+        self.listener = 0
+        self.failure = ""
+        self.is_profiled = False
+        self.arrived_ns = arrived_ns
+        self.floor_ns = 0
+        self.start_ns = 0
+        self.end_ns = 0
+        self.submitted_ns = 0
+        self.issue_waiters: list[Node] = []
+        self.complete_waiters: list[tuple[Node, bool]] = []
+        self.watches: list[int] = []
 
 
-@dataclass(frozen=True, slots=True)
 class Issue:
     """Start the work of ``node`` and report ``issued``, then ``work_done``."""
 
-    node: Node
+    __slots__ = ("node",)
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
 
 
-@dataclass(frozen=True, slots=True)
 class StartTransfer:
     """Tell the client to copy; it answers ``transfer_done``."""
 
-    node: Node
+    __slots__ = ("node",)
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
 
 
-@dataclass(frozen=True, slots=True)
 class Publish:
     """Tell the client the event's final status."""
 
-    node: Node
+    __slots__ = ("node",)
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
 
 
 Action = Issue | StartTransfer | Publish
@@ -305,9 +348,8 @@ class SchedulerCore:
 
     def _finish(self, node: Node, actions: list[Action]) -> None:
         """Finish ``node`` and all that only waited for it: iteratively, chains may be long."""
-        todo = deque([node])
-        while todo:
-            done = todo.popleft()
+        todo = [node]
+        for done in todo:
             if done.command is not None:
                 self._issued -= 1
             done.stage = Stage.FINISHED
@@ -316,9 +358,11 @@ class SchedulerCore:
             if done.forgotten:
                 self._nodes.pop(done.id, None)
             waiters, done.complete_waiters = done.complete_waiters, []
+            until_ns = done.end_ns if done.end_ns > done.floor_ns else done.floor_ns
             for waiter, explicit in waiters:
                 waiter.incomplete -= 1
-                waiter.floor_ns = max(waiter.floor_ns, done.floor_ns, done.end_ns)
+                if waiter.floor_ns < until_ns:
+                    waiter.floor_ns = until_ns
                 waiter.failed_wait |= explicit and done.status < 0
                 if waiter.incomplete == 0 and waiter.work_done and self._settled(waiter, actions):
                     todo.append(waiter)

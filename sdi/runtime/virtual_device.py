@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import assert_never
 
 import numpy as np
@@ -31,15 +30,17 @@ _FILL_NBYTES = 1 << 20
 """A fill of less is made in the arena: it is likely that several members want all of it."""
 
 
-@dataclass(frozen=True, slots=True)
 class Work:
     """What was issued for a command: it is done when ``tickets`` are.
 
     ``transfer``: stands for what the client does after that: its copy, or putting out what was printed.
     """
 
-    tickets: list[Ticket]
-    transfer: Ticket | None = None
+    __slots__ = ("tickets", "transfer")
+
+    def __init__(self, tickets: list[Ticket], transfer: Ticket | None = None) -> None:
+        self.tickets = tickets
+        self.transfer = transfer
 
 
 class VirtualDevice:
@@ -72,6 +73,11 @@ class VirtualDevice:
                 return Work([])
             case _:
                 assert_never(command)
+
+    def repeat(self, launch: Launch) -> list[Ticket] | None:
+        """Issue a launch just as the last time; None where ``issue`` has to.  Raises what that does."""
+        self._memory.accounting.cause = "launch"
+        return self._launcher.repeat(launch)
 
     def pending(self) -> list[Ticket]:
         """Everything issued that is not done yet."""

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from sdi.devices.cuda_lane import Channel, CudaLane, CudaTicket, Event
+from sdi.devices.pace import PACE
 from sdi.devices.ticket import Ticket, completed
 from sdi.errors import DeviceFailed
 
@@ -226,6 +227,7 @@ def test_an_event_that_a_thread_waits_for_is_used_again_when_its_times_are_known
         def new_event(self, is_timed: bool) -> Event:
             return SlowEvent()
 
+    monkeypatch.setattr(PACE, "wants_times", True)
     lane = CudaLane(SlowDriver(), "member")
     channel = Channel(lane, FakeStream(), "sdi-gpu-0-done")
     ticket = lane.issue(channel, lambda: None, ())

@@ -32,11 +32,11 @@ class Shell:
     def do(self, actions: list[Action]) -> None:
         for action in actions:
             match action:
-                case Issue(node):
+                case Issue(node=node):
                     self.to_issue.append(node)
-                case StartTransfer(node):
+                case StartTransfer(node=node):
                     self.copying.append(node)
-                case Publish(node):
+                case Publish(node=node):
                     assert node.id not in self.finished
                     self.finished[node.id] = node.status
         if self.check_each_step:
