@@ -27,13 +27,14 @@ from sdi.runtime.counters import Counters
 from sdi.runtime.cutting import Cutter, SplitMode
 from sdi.runtime.issue import Issuer
 from sdi.runtime.plan import LaunchPlan, image_slabs, make_plan
+from sdi.runtime.plan_memory import PlanKey, numbered
 from sdi.runtime.profiling import shape_number
 from sdi.runtime.programs import Arrangement, Binding, Build, Kernel
 from sdi.runtime.repeat import Repeat, Repeats, is_repeatable
 from sdi.runtime.steps import Steps
 from sdi.runtime.verify import Verifier
 from sdi.runtime.waves import Wave, make_waves
-from sdi.sampling.model import Bounds, KernelAccess
+from sdi.sampling.model import BoundAccess, Bounds, KernelAccess
 from sdi.sampling.whole import WholeAccess
 from sdi.vmem.directory import member_memory
 from sdi.vmem.memory import VirtualBuffer, VirtualMemory
@@ -278,7 +279,10 @@ class Launcher:
             maps = WholeAccess(kernel.model) if is_trivial else kernel.maps
             usage.has_gathered |= is_trivial
             is_choice, start_ns = usage.shape is None or usage.is_due(), time.perf_counter_ns()
-            arrangement = self._arrange(kernel, maps, ndrange, usage, values, buffers, image_nbytes)
+            inner = numbered(shape)
+            sizes = tuple([buffer.nbytes for buffer in buffers.values()])
+            plan_key = None if inner is None else (*key[:4], inner, sizes, is_trivial)
+            arrangement = self._arrange(kernel, maps, ndrange, usage, values, buffers, image_nbytes, plan_key)
             if not is_choice:
                 usage.planned(len(arrangement.plan.boxes), time.perf_counter_ns() - start_ns)
             arrangement.is_gathered = is_trivial and len(self._everyone) > 1
@@ -294,18 +298,15 @@ class Launcher:
         values: tuple[ArgumentValue, ...],
         buffers: dict[int, VirtualBuffer],
         image_nbytes: int,
+        plan_key: PlanKey | None,
     ) -> Arrangement:
-        """Cut the NDRange, find what each piece needs.  ``image_nbytes``: see ``_image_nbytes``."""
+        """Cut the NDRange, find what each piece needs.  ``image_nbytes``: see ``_image_nbytes``.
+
+        ``plan_key``: by which plans are remembered, if they are.
+        """
         model = kernel.model
         capacities = [nbytes - image_nbytes for nbytes in self._capacities()]
-        access = maps.bind(
-            ndrange,
-            tuple(value if isinstance(value, bytes) else None for value in values),
-            tuple(
-                v.reach(buffers[v.buffer].nbytes) if isinstance(v, Pointer) and v.buffer else None
-                for v in values
-            ),
-        )
+        access: BoundAccess | None = None
 
         images = None
         if kernel.images is not None:
@@ -315,8 +316,20 @@ class Launcher:
                 image_slabs(model, values),
             )
 
+        in_order = list(buffers.values())
+
         def plan(boxes: tuple[GroupBox, ...], exact: bool) -> LaunchPlan:
-            return make_plan(model, values, access if exact else Bounds(access), boxes, buffers, images)
+            nonlocal access
+            if plan_key is not None:
+                known = kernel.plans.find(plan_key, boxes, exact, in_order)
+                if known is not None:
+                    return known
+            if access is None:
+                access = _bound(maps, ndrange, values, buffers)
+            made = make_plan(model, values, access if exact else Bounds(access), boxes, buffers, images)
+            if plan_key is not None:
+                kernel.plans.keep(plan_key, exact, made)
+            return made
 
         why_whole = self._never_split(kernel, ndrange)
         whole = (GroupBox((0, 0, 0), ndrange.num_groups),)
@@ -427,6 +440,22 @@ class Launcher:
                     trial.balance.record(trial, edges, times, is_first)
 
         join(launched, record)
+
+
+def _bound(
+    maps: KernelAccess,
+    ndrange: NDRange,
+    values: Sequence[ArgumentValue],
+    buffers: dict[int, VirtualBuffer],
+) -> BoundAccess:
+    """The access maps of one launch."""
+    return maps.bind(
+        ndrange,
+        tuple(value if isinstance(value, bytes) else None for value in values),
+        tuple(
+            v.reach(buffers[v.buffer].nbytes) if isinstance(v, Pointer) and v.buffer else None for v in values
+        ),
+    )
 
 
 def _ndrange(kernel: Kernel, launch: Launch) -> NDRange:

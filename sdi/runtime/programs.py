@@ -14,6 +14,7 @@ from sdi.partition.usage import Usage
 from sdi.runtime.arguments import ArgumentValue
 from sdi.runtime.explain import KernelNote
 from sdi.runtime.plan import LaunchPlan
+from sdi.runtime.plan_memory import PlanMemory
 from sdi.runtime.waves import Bound, Wave
 from sdi.sampling import KernelAnalysis
 from sdi.sampling.model import KernelAccess
@@ -85,6 +86,7 @@ class Kernel:
     which slabs of images it writes, None if it writes none or nothing is known.  ``shaping``: arguments that
     all of these depend on.  ``has_variables``: its program has variables in global memory, of which each
     member has its own.  So all launches of all of the program's kernels run on one member, the first.
+    ``plans``: of its launches, whatever buffers they used.
     ``is_warm``: it ran before, so that what a launch takes is its work.  ``generation`` changes when bindings
     that were right are so no more.
     """
@@ -104,6 +106,7 @@ class Kernel:
         self._usages: OrderedDict[UsageKey, Usage] = OrderedDict()
         self._last_usage: tuple[UsageKey, Usage] | None = None
         self._balances: dict[tuple[int, int], dict[Int3, Balance]] = {}
+        self.plans = PlanMemory()
         self.is_warm = False
         self.generation = 0
 

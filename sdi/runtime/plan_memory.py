@@ -1,0 +1,93 @@
+"""Plans that were made before, for launches that differ from those in nothing but which buffers they use.
+
+A program that makes new buffers for each problem asks the same questions again: how a kernel reaches bytes
+depends on the sizes of its buffers and on where sub-buffers lie, not on which ones they are.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+
+from sdi.ndrange import GroupBox, Int3
+from sdi.runtime.arguments import ArgumentValue, Image, Pointer
+from sdi.runtime.plan import BufferPlan, LaunchPlan, MergedRange, PieceAccess
+from sdi.vmem.memory import VirtualBuffer
+
+LAUNCHES_MAX = 512
+"""Launches of a kernel whose plans are kept, least recently used first out."""
+RANGES_MAX = 100_000
+"""Ranges in all of these together."""
+
+PlanKey = tuple[int, Int3, Int3, Int3 | None, tuple[object, ...], tuple[int, ...], bool]
+"""Like an arrangement's key, with numbers for the buffers, in the order of arguments, and their sizes."""
+_Touched = tuple[tuple[PieceAccess, ...], tuple[MergedRange, ...], int, int, str, bool]
+"""All that a ``BufferPlan`` says but of which buffer."""
+_Plans = dict[tuple[tuple[GroupBox, ...], bool], tuple[_Touched, ...]]
+
+
+class PlanMemory:
+    """The plans of one kernel.  Owned by: sdi-scheduler."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[PlanKey, _Plans] = OrderedDict()
+        self._num_ranges: dict[PlanKey, int] = {}
+        self._total_ranges = 0
+
+    def find(
+        self, key: PlanKey, boxes: tuple[GroupBox, ...], exact: bool, buffers: Sequence[VirtualBuffer]
+    ) -> LaunchPlan | None:
+        """The plan of ``boxes`` for ``buffers``, in the order of their numbers."""
+        plans = self._known.get(key)
+        found = None if plans is None else plans.get((boxes, exact))
+        if found is None:
+            return None
+        self._known.move_to_end(key)
+        return LaunchPlan(
+            boxes,
+            tuple([BufferPlan(buffer, *touched) for buffer, touched in zip(buffers, found, strict=True)]),
+        )
+
+    def keep(self, key: PlanKey, exact: bool, plan: LaunchPlan) -> None:
+        """Remember ``plan``, which names its buffers in the order of their numbers and no images."""
+        assert not plan.images, "images are no bytes whose ranges can be kept"
+        plans = self._known.get(key)
+        if plans is None:
+            plans = self._known[key] = {}
+            self._num_ranges[key] = 0
+        plans[plan.boxes, exact] = tuple(
+            [(p.pieces, p.merged, p.unit_nbytes, p.smallest_nbytes, p.cause, p.mixed) for p in plan.buffers]
+        )
+        more = 1 + sum(
+            sum(len(piece.needs.ranges) + len(piece.owns.ranges) for piece in used.pieces) + len(used.merged)
+            for used in plan.buffers
+        )
+        self._num_ranges[key] += more
+        self._total_ranges += more
+        while len(self._known) > LAUNCHES_MAX or (self._total_ranges > RANGES_MAX and self._known):
+            oldest, _ = self._known.popitem(last=False)
+            self._total_ranges -= self._num_ranges.pop(oldest)
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._known.clear()
+        self._num_ranges.clear()
+        self._total_ranges = 0
+
+
+def numbered(shape: Sequence[ArgumentValue | None]) -> tuple[object, ...] | None:
+    """Argument values with numbers for buffers; None where there are images."""
+    numbers: dict[int, int] = {}
+    found: list[object] = []
+    for value in shape:
+        if isinstance(value, Pointer) and value.buffer:
+            number = numbers.setdefault(value.buffer, len(numbers))
+            found.append((number, value.offset, value.nbytes))
+        elif isinstance(value, Image):
+            return None
+        else:
+            found.append(value)
+    return tuple(found)
+
+
+__all__ = ["PlanKey", "PlanMemory", "numbered"]
