@@ -70,6 +70,15 @@ def test_bytes_and_planning_are_those_of_one_run() -> None:
     assert summary.planning_share(found, Setup(2)) == pytest.approx(0.02)
 
 
+def test_planning_is_told_apart_by_first_and_later_runs_and_by_what_members_do_meanwhile() -> None:
+    def spans(*plans: tuple[int, int]) -> list[dict[str, int]]:
+        return [{"plan_ns": plan, "plan_idle_ns": idle} for plan, idle in plans]
+
+    two = sample((100, 9), (50, 1), (50, 1), spans=spans((20, 20), (2, 0), (2, 1)))
+    assert summary.planning_spans(measured(two=[two]), Setup(2)) == pytest.approx((0.2, 0.04, 0.01))
+    assert summary.planning_spans(measured(two=[sample((9, 9), (9, 9))]), Setup(2)) is None
+
+
 def test_figures_of_one_application_from_end_to_end(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     command = [sys.executable, "-m", "bench", "figures", "--size", "smoke", "-n", "2", "--apps", "matrix_mul"]

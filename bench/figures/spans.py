@@ -17,7 +17,9 @@ def of_runs(folder: Path, runs: Sequence[Mapping[str, int]]) -> list[dict[str, A
 
     ``kernel_ns``: per member, when a kernel ran on it.  ``copy_ns``: when bytes went between memories;
     ``application_ns``: when the application's own reads and writes went on; ``merge_ns``: when what several
-    members wrote was compared or brought together.  Empty when there is no profile of one session.
+    members wrote was compared or brought together; ``plan_ns``: when launches were planned; ``plan_idle_ns``:
+    when that went on while no kernel ran and nothing was copied.  Empty when there is no profile of one
+    session.
     """
     try:
         sessions = read_profile(folder).sessions
@@ -32,7 +34,11 @@ def _within(session: Session, start_ns: int, stop_ns: int) -> dict[str, Any]:
     def covered(spans: Iterable[tuple[int, int]]) -> int:
         return covered_ns((max(a, start_ns), min(b, stop_ns)) for a, b in spans if a and b > start_ns)
 
+    plans = [(each.begin_ns, each.bound_ns) for each in session.launches]
+    work = [(each.start_ns, each.end_ns) for each in (*session.pieces, *session.copies)]
     return {
+        "plan_ns": covered(plans),
+        "plan_idle_ns": covered([*plans, *work]) - covered(work),
         "kernel_ns": [
             covered((p.start_ns, p.end_ns) for p in session.pieces if p.member == member)
             for member in range(len(session.members))

@@ -156,6 +156,27 @@ def planning_share(measured: Measured, setup: Setup) -> float | None:
     return plan_ns / runs / usual.median if runs and usual else None
 
 
+def planning_spans(measured: Measured, setup: Setup) -> tuple[float, float, float] | None:
+    """Parts of the run time: planning in the first runs of processes, in the median of the others, and what
+    of that went on while members had nothing to do; None where no profile tells.
+    """
+    first, later, idle = [], [], []
+    for sample in measured["setups"].get(setup.label, []):
+        for number, (run, span) in enumerate(
+            zip(sample.get("runs", []), sample.get("spans", []), strict=False)
+        ):
+            if "plan_ns" not in span:
+                return None
+            if number:
+                later.append(span["plan_ns"] / run["wall_ns"])
+                idle.append(span["plan_idle_ns"] / run["wall_ns"])
+            else:
+                first.append(span["plan_ns"] / run["wall_ns"])
+    if not (first and later):
+        return None
+    return statistics.median(first), statistics.median(later), statistics.median(idle)
+
+
 def communicates(measured: Measured, setup: Setup) -> bool:
     """Column F: whether members fetched from others what kernels had written."""
     written = _written_buffers(measured)

@@ -75,6 +75,8 @@ _RECV_NBYTES = 1 << 18
 _LOOK_AFTER = 16
 """Records after which the service looks what is complete meanwhile."""
 _LINGER_NS = 100_000
+_IDLE_S = 10.0
+"""How often a session that has nothing to do looks whether members keep memory that others could use."""
 """How long it goes on looking when there is nothing else to do."""
 _OUT_OF_ORDER, _PROFILING = 1, 2
 _COPY_OR_USE_HOST_PTR = 1 << 3 | 1 << 5
@@ -181,7 +183,13 @@ class Session:
             if time.monotonic_ns() > limit_ns:
                 break
         PACE.rest()
-        return self._selector.select()
+        placement = self._memory.placement
+        while not (ready := self._selector.select(_IDLE_S if placement.keeps_more else None)):
+            with self._turn:
+                placement.trim()  # other processes may want it
+                self._drain()
+            self._take_turns()
+        return ready
 
     def _look(self) -> bool:
         """Complete what is done on members; whether anything is left there."""

@@ -5,6 +5,7 @@ Owned by: sdi-scheduler.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -15,8 +16,12 @@ from sdi.devices.ticket import Ticket
 from sdi.errors import ClError, DeviceLost
 
 POOL_SHARE, POOL_NBYTES = 4, 1 << 30
-"""At most this fraction of a member's memory, and no more than that, is kept for reuse."""
+"""At most this fraction of a member's memory, and no more than that, is kept for reuse for any time."""
+GPU_POOL_SHARE, GPU_POOL_NS = 2, 10_000_000_000
+"""Of a GPU's memory so much is kept, since giving it back waits for all that runs there; but what was not
+used for so long goes."""
 _SLACK_SHARE, _SLACK_NBYTES = 8, 1 << 12
+_PLENTY = 4
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -26,6 +31,14 @@ class Block:
     device_buffer: DeviceBuffer | None
     nbytes: int
     image: DeviceImage | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Kept:
+    """A block of the pool, since when."""
+
+    block: Block
+    since_ns: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,8 +68,9 @@ class MemberHeap:
         self._device = device
         self._post = post
         self._used = used
-        self._pool: list[Block] = []
+        self._pool: list[_Kept] = []  # the one that was kept first is the first
         self._pool_nbytes = 0
+        self._is_gpu = device.facts.kind == "gpu"
         self._leaving: list[_Leaving] = []
         self.capacity = device.facts.memory_nbytes
         self.tight = False
@@ -80,12 +94,12 @@ class MemberHeap:
         self._reap()
         if not self.tight:
             most = nbytes + max(nbytes // _SLACK_SHARE, _SLACK_NBYTES)
-            fitting = [block for block in self._pool if nbytes <= block.nbytes <= most]
+            fitting = [kept for kept in self._pool if nbytes <= kept.block.nbytes <= most]
             if fitting:
-                best = min(fitting, key=lambda block: block.nbytes)
+                best = min(fitting, key=lambda kept: kept.block.nbytes)
                 self._pool.remove(best)
-                self._pool_nbytes -= best.nbytes
-                return best
+                self._pool_nbytes -= best.block.nbytes
+                return best.block
         made = self._make(nbytes, lambda: Block(self._device.allocate(nbytes), nbytes))
         in_use = self._device.memory_in_use()
         if made is None and nbytes <= self.available:
@@ -98,7 +112,29 @@ class MemberHeap:
     def free_pool(self) -> None:
         """Give all that is kept for reuse back to the driver."""
         while self._pool:
-            self._free(self._pool.pop())
+            self._free(self._pool.pop().block)
+
+    def has_plenty(self, nbytes: int) -> bool:
+        """Whether a place of ``nbytes`` may as well be larger: on a GPU most of whose memory is free.
+
+        Of members in the host's memory each byte more is one that others could have.
+        """
+        return self._is_gpu and not self.tight and nbytes * _PLENTY <= self.available
+
+    @property
+    def holds_more(self) -> bool:
+        """Whether more is kept for reuse than may be for any time."""
+        return self._pool_nbytes > self._lasting_nbytes
+
+    def trim_pool(self, unused_ns: int = GPU_POOL_NS) -> None:
+        """Give back what was not used for so long, until no more is kept than may be for any time."""
+        before_ns = time.monotonic_ns() - unused_ns
+        while self.holds_more and self._pool[0].since_ns <= before_ns:
+            self._free(self._pool.pop(0).block)
+
+    @property
+    def _lasting_nbytes(self) -> int:
+        return min(self.capacity // POOL_SHARE, POOL_NBYTES)
 
     def take_image(self, shape: ImageShape) -> Block | None:
         """A new image, or None while there is no room, or the driver refuses it.
@@ -118,7 +154,7 @@ class MemberHeap:
         if not has_room and not (is_idle and nbytes <= self._device.facts.memory_nbytes):
             return None
         while self._pool and (not has_room or self.capacity - self._device.memory_in_use() < nbytes):
-            self._free(self._pool.pop(0))
+            self._free(self._pool.pop(0).block)
         while True:
             try:
                 made = make()
@@ -126,7 +162,7 @@ class MemberHeap:
                 self.refusal = str(error)
                 if not self._pool:
                     return None
-                self._free(self._pool.pop(0))
+                self._free(self._pool.pop(0).block)
             else:
                 self._used(self._device.memory_in_use())
                 return made
@@ -179,16 +215,14 @@ class MemberHeap:
             self._device.free_image(block.image)
             return
         assert block.device_buffer is not None
-        if (
-            self.tight
-            or self._is_spread
-            or self._pool_nbytes + block.nbytes > min(self.capacity // POOL_SHARE, POOL_NBYTES)
-        ):
+        most = self.capacity // GPU_POOL_SHARE if self._is_gpu else self._lasting_nbytes
+        if self.tight or self._is_spread or self._pool_nbytes + block.nbytes > most:
             self._device.free(block.device_buffer)
             self._used(self._device.memory_in_use())
         else:
-            self._pool.append(block)
+            self._pool.append(_Kept(block, time.monotonic_ns()))
             self._pool_nbytes += block.nbytes
+            self.trim_pool()
 
     def _free(self, block: Block) -> None:
         """Free a block that was in the pool."""

@@ -23,6 +23,7 @@ from sdi.vmem.heap import Block, MemberHeap
 GRANULE_NBYTES = 4096
 """Extents start and end at multiples of this: more than the alignment that any device promises."""
 
+_MARGIN_SHARE = 16
 _ATTEMPTS = 4
 """What is wanted together may push each other out so often; then it is too much."""
 
@@ -198,6 +199,16 @@ class Placement:
         """Whether so many such places can be made on the member at a time."""
         return over.nbytes + 2 * GRANULE_NBYTES <= self.heaps[member].capacity // places
 
+    @property
+    def keeps_more(self) -> bool:
+        """Whether members keep more for reuse than they may for any time."""
+        return any(heap.holds_more for heap in self.heaps)
+
+    def trim(self) -> None:
+        """Give back what members keep for reuse and did not use for long."""
+        for heap in self.heaps:
+            heap.trim_pool()
+
     def lose(self, member: int) -> None:
         """The member is lost: what had a place there has none any more."""
         self.heaps[member].lose()
@@ -267,6 +278,8 @@ class Placement:
                 if extent is not None and keeps_old and not heap.tight:
                     both = ByteRange(min(exact.start, extent.over.start), max(exact.stop, extent.over.stop))
                     sizes = [rounded(_ahead(extent.over, both, buffer.nbytes), buffer.nbytes), both, exact]
+                elif keeps_old and heap.has_plenty(exact.nbytes):
+                    sizes = [rounded(_with_margin(exact, buffer.nbytes), buffer.nbytes), exact]
                 found = next(((b, size) for size in sizes if (b := heap.take(size.nbytes))), None)
                 if found is not None:
                     self._place(buffer, member, *found)
@@ -411,6 +424,12 @@ def _ahead(old: ByteRange, new: ByteRange, nbytes: int) -> ByteRange:
         max(0, new.start - more) if new.start < old.start else new.start,
         min(nbytes, new.stop + more) if new.stop > old.stop else new.stop,
     )
+
+
+def _with_margin(over: ByteRange, nbytes: int) -> ByteRange:
+    """``over`` and a little on both sides: who has written a slab is likely to read its neighbours' edges."""
+    more = over.nbytes // _MARGIN_SHARE
+    return ByteRange(max(0, over.start - more), min(nbytes, over.stop + more))
 
 
 def _outside(over: ByteRange, inner: ByteRange) -> list[ByteRange]:

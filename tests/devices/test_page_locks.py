@@ -73,8 +73,8 @@ def rig() -> Iterator[Rig]:
 
 
 def test_a_slab_is_locked_when_half_of_it_was_copied(rig: Rig) -> None:
-    part = rig.at(1, 5 * MIB, 16 * MIB)
-    copy(rig, part)
+    copy(rig, rig.at(1, 5 * MIB, 16 * MIB))
+    part = rig.at(1, 21 * MIB, 16 * MIB)
     assert not rig.driver.locked and not rig.locks.holds(part)
     copy(rig, part)
     assert rig.driver.locked == {rig.address + MIB + SLAB_NBYTES: SLAB_NBYTES}
@@ -84,11 +84,25 @@ def test_a_slab_is_locked_when_half_of_it_was_copied(rig: Rig) -> None:
     assert not rig.locks.holds(rig.at(1, SLAB_NBYTES - 1, 2))
 
 
-def test_the_first_slab_is_locked_at_once(rig: Rig) -> None:
+def test_a_slab_of_which_little_is_ever_touched_is_locked_only_when_that_pays(rig: Rig) -> None:
+    part = rig.at(1, 5 * MIB, 10 * MIB)
+    copies = 0
+    while not rig.locks.holds(part):
+        copy(rig, part)
+        copies += 1
+    # Copies of as much as the slab, and of five times what locking it has to make of its half.
+    assert copies * 10 * MIB >= 32 * MIB + 5 * 22 * MIB > (copies - 1) * 10 * MIB
+
+
+def test_the_first_slabs_are_locked_at_once(rig: Rig) -> None:
     copy(rig, rig.at(-1, 100, 1))
     assert rig.driver.locked == {rig.address: MIB}
     assert rig.locks.holds(rig.at(-1, 0, MIB))
     assert not rig.locks.holds(rig.at(-1, 0, MIB + 1))
+    copy(rig, rig.at(0, 100, 1))
+    assert rig.driver.locked == {rig.address: MIB, rig.address + MIB: SLAB_NBYTES}
+    copy(rig, rig.at(1, 100, 1))
+    assert not rig.locks.holds(rig.at(1, 100, 1))
 
 
 def test_slabs_beside_each_other_are_locked_in_one_call(rig: Rig) -> None:

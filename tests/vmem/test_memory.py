@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
+
 import pytest
 
 from sdi.devices.base import DeviceBuffer, DeviceImage
@@ -10,13 +13,14 @@ from sdi.devices.image import IMAGE2D, RGBA, UNORM_INT8, ImageShape
 from sdi.devices.ticket import Ticket
 from sdi.errors import ClError, DeviceLost, Status
 from sdi.intervals import ByteRange
+from sdi.vmem import heap
 from sdi.vmem.buffer import ImageView
 from sdi.vmem.directory import HOST
 from sdi.vmem.heap import MemberHeap
 from sdi.vmem.links import Links
 from sdi.vmem.member_merge import MergeUnits
 
-from .conftest import MakeRig, noise
+from .conftest import MakeRig, Rig, noise
 
 
 def test_bytes_that_a_member_wrote_go_to_another_without_the_host(rig: MakeRig) -> None:
@@ -283,6 +287,67 @@ def test_places_grow_to_hold_both_ranges_and_some_more_and_keep_what_they_held(r
     expected[50_000:50_010], expected[20_000:20_010] = b"\1" * 10, b"\2" * 10
     assert made.read(buffer) == expected
     assert made.memory.moved.member_to_host == 20
+
+
+_GPU_NBYTES = 1 << 24
+
+
+def on_gpus(rig: MakeRig, members: int) -> Rig:
+    """A rig whose heaps take their members for GPUs of so many bytes."""
+    made = rig(members, _GPU_NBYTES)
+    for member, device in enumerate(made.devices):
+        gpu = ForwardingDevice(device)
+        gpu.facts = replace(device.facts, kind="gpu")
+        used = partial(made.memory.accounting.resident, member)
+        made.memory.placement.heaps[member] = MemberHeap(gpu, made.post, used)
+    return made
+
+
+def test_a_gpu_keeps_more_memory_for_reuse_until_it_is_idle(
+    rig: MakeRig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(heap, "POOL_NBYTES", 1 << 16)
+    made = on_gpus(rig, 2)
+    placement, nbytes = made.memory.placement, 1 << 20
+    first, second = made.devices
+    for _ in range(3):
+        buffers = [made.buffer(nbytes), made.buffer(nbytes)]
+        made.reserve(*((buffer, 0, buffer.whole) for buffer in buffers))
+        assert first.memory_in_use() == 2 * nbytes and not placement.keeps_more
+        for buffer in buffers:
+            made.memory.release(buffer.id)
+        made.turn()
+        assert first.memory_in_use() == 2 * nbytes and placement.keeps_more
+    placement.trim()
+    assert placement.keeps_more, "it was used just now"
+    large = made.buffer(_GPU_NBYTES - nbytes)
+    made.reserve((large, 0, large.whole))
+    assert first.memory_in_use() == _GPU_NBYTES, "what is wanted goes before what is kept"
+    made.memory.release(large.id)
+    made.turn()
+    assert first.memory_in_use() == nbytes, "half of its memory at most"
+    other = made.buffer(nbytes)
+    made.reserve((other, 1, other.whole))
+    made.memory.release(other.id)
+    made.turn()
+    assert second.memory_in_use() == nbytes
+    monkeypatch.setattr(heap.time, "monotonic_ns", lambda: 1 << 62)
+    placement.trim()
+    assert first.memory_in_use() == second.memory_in_use() == 0 and not placement.keeps_more
+
+
+def test_places_on_a_gpu_have_room_for_the_edges_of_their_neighbours(rig: MakeRig) -> None:
+    made = on_gpus(rig, 1)
+    nbytes = 1 << 20
+    buffer = made.buffer(nbytes)
+    made.reserve((buffer, 0, ByteRange(nbytes // 4, nbytes // 2)))
+    first = made.memory.extent(buffer, 0)
+    assert first.over == ByteRange(nbytes // 4 - nbytes // 64, nbytes // 2 + nbytes // 64)
+    made.reserve((buffer, 0, ByteRange(nbytes // 4 - 4096, nbytes // 2 + 4096)))
+    assert made.memory.extent(buffer, 0) is first and made.memory.accounting.events.moves == 0
+    large = made.buffer(_GPU_NBYTES)
+    made.reserve((large, 0, ByteRange(0, _GPU_NBYTES // 4)))
+    assert made.memory.extent(large, 0).over == ByteRange(0, _GPU_NBYTES // 4), "much of it is in use"
 
 
 class Misleading(ForwardingDevice):
