@@ -186,7 +186,9 @@ class CudaDevice:
     ) -> Ticket:
         place = (cast(CudaBuffer, buffer), offset)
         start, blocks = cuda_copies.host_copy(host, place, channel.stream, to_device, is_at_once)
-        return self._lane.issue(channel, start, wait, host, is_blocking=blocks)
+        ticket = self._lane.issue(channel, start, wait, host, is_blocking=blocks)
+        ticket.is_typical = not blocks
+        return ticket
 
     def copy(
         self,

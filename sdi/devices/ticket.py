@@ -15,9 +15,21 @@ class Ticket:
     ``start_ns``, ``end_ns``: host clock (``time.monotonic_ns``), 0 where nothing ran.
     ``owner``: the member that issued it (compared by identity; lets a member order work among its own
     tickets on the device), ``native``: that member's handle, None for tickets completed by hand.
+    ``is_typical``: False where it takes longer than the next like it will, as copies of memory that is not
+    page-locked yet do.
     """
 
-    __slots__ = ("_callbacks", "_lock", "done", "end_ns", "error", "native", "owner", "start_ns")
+    __slots__ = (
+        "_callbacks",
+        "_lock",
+        "done",
+        "end_ns",
+        "error",
+        "is_typical",
+        "native",
+        "owner",
+        "start_ns",
+    )
 
     def __init__(self, owner: object = None, native: object = None) -> None:
         self.owner = owner
@@ -26,6 +38,7 @@ class Ticket:
         self.error: BaseException | None = None
         self.start_ns = 0
         self.end_ns = 0
+        self.is_typical = True
         self._callbacks: list[Callable[[Ticket], None]] | None = None
         self._lock = threading.Lock()
 

@@ -208,7 +208,7 @@ def move_ns(plan: LaunchPlan, links: Links, members: Sequence[int] = ()) -> floa
     """Predicted time to make current what the pieces need, where it is stale, and to merge what they share.
 
     Box k runs on member ``members[k]``, or k without that.  Each memory sends, and receives, one copy after
-    the other; different memories do at once.
+    the other, but the host serves several GPUs; different memories do at once.
     """
     sent: dict[int, float] = {}
     received: dict[int, float] = {}
@@ -227,7 +227,7 @@ def move_ns(plan: LaunchPlan, links: Links, members: Sequence[int] = ()) -> floa
                 else:
                     cost += _RANGE_NS - LATENCY_NS if last >= 0 else 0.0
                     sources[source] = (part.start, nbytes, 0)
-                sent[source] = sent.get(source, 0.0) + cost
+                sent[source] = sent.get(source, 0.0) + cost * links.occupies(source, memory)
                 received[memory] = received.get(memory, 0.0) + cost
     longest = max((*sent.values(), *received.values()), default=0.0)
     return longest + merge_ns(plan, links)

@@ -21,6 +21,8 @@ _KNOWN_COPIES = 10
 """After so many, a tenth of what a rate says is left of what was assumed."""
 _HOST_CPU, _HOST_GPU, _CPU, _GPU = 0.1, 0.02, 0.1, 0.0025
 """ns per byte before anything is measured.  DESIGN: 55 GB/s to a GPU, 395 between GPUs, 11 by memcpy."""
+_HOST_SHARE = 0.27
+"""How busy a copy to a GPU keeps the host's memory.  DESIGN: 205 GB/s to four GPUs at once, 55 to one."""
 
 
 class Links:
@@ -31,6 +33,7 @@ class Links:
 
     def __init__(self, kinds: Sequence[str], now_ns: Callable[[], int] = time.monotonic_ns) -> None:
         self._now_ns = now_ns
+        self._kinds = tuple(kinds)
         count = len(kinds) + 1
         self._rates = [[0.0] * count for _ in range(count)]
         for source in range(count):
@@ -48,6 +51,10 @@ class Links:
     def cost_ns(self, source: int, target: int, nbytes: int) -> float:
         """Expected time of one copy on a link that is free."""
         return LATENCY_NS + nbytes * self._rates[source][target]
+
+    def occupies(self, source: int, target: int) -> float:
+        """The part of such a copy's time for which ``source`` can't serve others."""
+        return _HOST_SHARE if source == HOST and self._kinds[target - 1] == "gpu" else 1.0
 
     def rates(self) -> list[tuple[int, int, float]]:
         """Source, target, ns per byte of the links that were measured often enough to be known."""
@@ -93,8 +100,10 @@ class Links:
             self._filled_ns[target] = max(self._filled_ns[target], end)
 
     def issued(self, source: int, target: int, nbytes: int, ticket: Ticket) -> None:
-        """A planned copy was issued; its time is taken when it is done, unless it is too short to tell."""
-        if nbytes >= MEASURED_NBYTES:
+        """A planned copy was issued; its time is taken when it is done, unless it is too short to tell or
+        the next one will be faster.
+        """
+        if nbytes >= MEASURED_NBYTES and ticket.is_typical:
             ticket.when_done(lambda done: self._measure(source, target, nbytes, done))
 
     def _measure(self, source: int, target: int, nbytes: int, ticket: Ticket) -> None:

@@ -244,8 +244,9 @@ def test_the_arena_is_registered_by_slab_as_it_is_copied(member: Device) -> None
         data, found = arena.view(at, nbytes), arena.view(at + nbytes, nbytes)
         np.frombuffer(data, np.uint64)[:] = np.arange(nbytes // 8)
         buffer = member.allocate(nbytes)
-        for _ in range(3):
+        for turn in range(3):
             up = member.upload(data, buffer, 0, [])
+            assert up.is_typical == (turn > 0)
             finish(member.download(buffer, 0, found, [up]))
             assert data == found
             np.frombuffer(data, np.uint64)[:] += np.uint64(1)

@@ -43,3 +43,20 @@ def test_measured_times_change_the_choice() -> None:
         links.issued(1, 2, MIB, ticket)
         ticket.complete(None, 1, 1 + 100 * MIB)  # a peer link of 10 MB/s
     assert links.through_host(1, 2, MIB)
+
+
+def test_copies_that_the_next_will_be_faster_than_change_nothing() -> None:
+    links = Links(["gpu", "gpu"], frozen)
+    before = links.cost_ns(HOST, 1, MIB)
+    for is_typical in (False, True):
+        ticket = Ticket()
+        ticket.is_typical = is_typical
+        links.issued(HOST, 1, MIB, ticket)
+        ticket.complete(None, 1, 1 + 10 * MIB)
+        assert (links.cost_ns(HOST, 1, MIB) > before) == is_typical
+
+
+def test_the_host_serves_gpus_side_by_side_and_cpus_in_turn() -> None:
+    assert 0.25 <= Links(["gpu"] * 4).occupies(HOST, 3) < 0.5
+    assert Links(["gpu"] * 4).occupies(3, HOST) == Links(["gpu"] * 4).occupies(1, 2) == 1
+    assert Links(["cpu", "gpu"]).occupies(HOST, 1) == 1
