@@ -16,6 +16,7 @@ from sdi.devices.cuda_spread import spread_over
 from sdi.devices.delayed import DelayedDevice
 from sdi.devices.faulty import FaultyDevice, LosingDevice
 from sdi.devices.opencl import DriverDevice, OpenCLDevice, driver_devices
+from sdi.devices.opencl_context import DriverContext
 from sdi.devices.slowed import SlowedDevice
 from sdi.devices.spread import SpreadDevice
 from sdi.errors import Status, require
@@ -56,15 +57,17 @@ def open_members(settings: MemberSettings) -> list[Device]:
     """Open the members in order.  Raises ClError when there is no device or not enough of them."""
     chosen = choose(all_devices(), settings.count, settings.devices)
     members: list[Device] = []
+    contexts: dict[int, DriverContext] = {}  # by the identity of the driver's device
     try:
         for number, (device, share_nbytes) in enumerate(zip(chosen, memory_shares(chosen), strict=True)):
             limit = settings.memory_nbytes
             nbytes = share_nbytes if limit is None else min(limit, share_nbytes)
-            member: Device = (
-                CudaDevice(device, number, nbytes)
-                if isinstance(device, CudaGpu)
-                else OpenCLDevice(device, number, nbytes)
-            )
+            member: Device
+            if isinstance(device, CudaGpu):
+                member = CudaDevice(device, number, nbytes)
+            else:
+                member = OpenCLDevice(device, number, nbytes, contexts.get(id(device)))
+                contexts[id(device)] = member.shared
             if settings.faulty is not None and settings.faulty[0] == number:
                 member = FaultyDevice(member, settings.faulty[1])
             if settings.slowed is not None and settings.slowed[0] == number:

@@ -1,7 +1,7 @@
 """Members on any installed OpenCL driver: the only file that knows pyopencl.
 
-One context and one in-order queue per member; members may share a driver device.  Nothing here waits for the
-device except ``build``, ``kernel_facts`` and ``close``.
+One in-order queue per member; members that share a driver device share its context and programs too.  Nothing
+here waits for the device except ``build``, ``kernel_facts`` and ``close``.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ from sdi.devices.bounce import bounce_copy, copy_rows_one_by_one
 from sdi.devices.host_copy import BESIDE_KERNELS_NBYTES, HostCopy
 from sdi.devices.image import ImageShape, Sampler, Slabs
 from sdi.devices.lane import Lane
-from sdi.devices.opencl_compare import Comparer
-from sdi.devices.opencl_images import MemberImage, copy_pixels, image_formats, new_image
+from sdi.devices.opencl_context import DriverContext, ProgramKey
+from sdi.devices.opencl_images import MemberImage, copy_pixels, new_image
 from sdi.devices.pocl_order import POCL_ORDER, grid_width
 from sdi.devices.ticket import Ticket
 from sdi.errors import BuildError, ClError, DeviceFailed, Status, require
@@ -166,7 +166,7 @@ class _Program:
     """``key``: equal for programs that a driver may take for the same."""
 
     handle: _cl._Program
-    key: tuple[str, str]
+    key: ProgramKey
     kernels: dict[str, _Kernel] = field(default_factory=dict)
 
 
@@ -176,24 +176,27 @@ class _Bound:
 
     kernel: _Kernel
     arguments: _Arguments
-    key: tuple[tuple[str, str], str]
+    key: tuple[ProgramKey, str]
 
 
 class OpenCLDevice:
     """A member on a driver device.  Implements ``Device``; see there.
 
     ``memory_nbytes``: this member's share of the device's memory; ``allocate`` never goes beyond.
+    ``shared``: the context of another member on the same device.
     """
 
-    def __init__(self, device: DriverDevice, number: int, memory_nbytes: int) -> None:
+    def __init__(
+        self, device: DriverDevice, number: int, memory_nbytes: int, shared: DriverContext | None = None
+    ) -> None:
         name = f"member {number} ({device.name})"
         info = device.info
         try:
-            self._context = cl.Context([device.handle])
+            self.shared: Final = shared or DriverContext(device.handle, any(info.get(_IMAGE_SUPPORT, b"")))
+            self._context: Final = self.shared.handle
             self._queue = cl.CommandQueue(
                 self._context, properties=cl.command_queue_properties.PROFILING_ENABLE
             )
-            formats = image_formats(self._context) if any(info.get(_IMAGE_SUPPORT, b"")) else {}
         except cl.Error as cause:
             raise DeviceFailed(name, str(cause)) from cause
         self.facts: DeviceFacts = DeviceFacts(
@@ -206,10 +209,11 @@ class OpenCLDevice:
             max_work_group_size=int.from_bytes(info[_MAX_WORK_GROUP_SIZE], "little"),
             info=info,
             compares=True,
-            formats=formats,
+            formats=self.shared.formats,
         )
         self._device: Final = device.handle
-        self._comparer: Final = Comparer(self._context)
+        self._number: Final = number
+        self._comparer: Final = self.shared.comparer
         self._used_nbytes = 0
         self._samplers: Final[dict[Sampler, cl.Sampler]] = {}
         self._is_pocl: Final = device.platform == "Portable Computing Language"
@@ -384,17 +388,23 @@ class OpenCLDevice:
         return self._lane.issue(partial(copy_pixels, self._queue, own, slabs, memory, offset, False), wait)
 
     def build(self, text: str, options: Sequence[str]) -> DeviceProgram:
+        key = (text, " ".join(options))
+        return DeviceProgram(
+            _Program(self.shared.program(self._number, key, partial(self._built, *key)), key)
+        )
+
+    def _built(self, text: str, options: str) -> _cl._Program:
         # Not cl.Program: it adds include paths and warns about every non-empty log.
         handle = None
         try:
             handle = _cl._Program(self._context, text)
-            handle._build(options=" ".join(options).encode())
+            handle._build(options=options.encode())
         except cl.Error as cause:
             log = ""
             if handle is not None:
                 log = str(handle.get_build_info(self._device, cl.program_build_info.LOG) or "")
             raise BuildError(log or str(cause)) from cause
-        return DeviceProgram(_Program(handle, (text, " ".join(options))))
+        return handle
 
     def kernel_facts(self, program: DeviceProgram, kernel: str) -> KernelFacts:
         handle = self._kernel(cast(_Program, program), kernel).handle

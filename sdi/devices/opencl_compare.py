@@ -16,7 +16,7 @@ _LOCAL_ITEMS = 64
 
 
 class Comparer:
-    """The kernels of one context, built when first used: that one operation takes some 0.1 s to issue.
+    """The kernels of one context, for all members in it, built when first used: issuing that takes 0.1 s.
 
     Any thread: ``_lock`` makes setting arguments and enqueueing one step.  ``width``: work-items of each
     launch; always the same, so that pocl may run them side by side.

@@ -57,8 +57,11 @@ def open_members(request: pytest.FixtureRequest, driver: DriverDevice) -> Iterat
 
     def open_(count: int) -> list[Device]:
         chosen = choose([driver], count, None)
+        context = None
         for number, (device, nbytes) in enumerate(zip(chosen, memory_shares(chosen), strict=True)):
-            opened.append(KINDS[request.param](OpenCLDevice(device, number, nbytes), number))
+            member = OpenCLDevice(device, number, nbytes, context)
+            context = member.shared
+            opened.append(KINDS[request.param](member, number))
         return opened[-count:]
 
     yield open_
