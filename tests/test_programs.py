@@ -18,6 +18,7 @@ from tests.image_runs import ROOT, Run, image_environ, plain_environ, run
 Arrays: TypeAlias = dict[str, np.ndarray[Any, Any]]
 
 RUN_LIMIT_S = 900.0
+pytestmark = pytest.mark.timeout(RUN_LIMIT_S + 60)  # the first test of an image waits for all its programs
 PROGRAMS = sorted(
     path.stem
     for path in (ROOT / "tests" / "programs").glob("*.py")
