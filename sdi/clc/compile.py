@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from sdi.clc.base_header import USUAL, Language, language_names
+from sdi.clc.files_seen import FilesSeen
 from sdi.clc.lines import KERNEL_FILE, LineMap
 from sdi.clc.model import Argument, CompiledProgram, KernelModel
 from sdi.clc.objects import ObjectText, macros_for
@@ -21,16 +22,21 @@ _LEVELS = ("a", "b", "c", "d")  # an embedded header may be named "../x.h"
 
 
 def compile_source(
-    source: str, options: str, working_directory: str | None = None, language: Language = USUAL
+    source: str,
+    options: str,
+    working_directory: str | None = None,
+    language: Language = USUAL,
+    seen: FilesSeen | None = None,
 ) -> CompiledProgram:
     """Check, model and emit a program.
 
     ``options``: as given to clBuildProgram.  ``working_directory``: the application's, where relative
     ``-I`` folders and included files are looked for.  ``language``: what the image's members have.
+    ``seen``: gets the files that it depends on.
     Raises BuildError: INVALID_BUILD_OPTIONS, or BUILD_PROGRAM_FAILURE with clang's diagnostics.
     Any thread may call it, several at once; about 15 ms for 100 lines.
     """
-    made, log = compile_object(source, options, working_directory, {}, language)
+    made, log = _checked(source, options, working_directory, language, None, seen)
     return compile_text(made, log, language)
 
 
@@ -100,7 +106,12 @@ def compile_text(
 
 
 def _checked(
-    source: str, options: str, working_directory: str | None, language: Language, headers: str | None
+    source: str,
+    options: str,
+    working_directory: str | None,
+    language: Language,
+    headers: str | None,
+    seen: FilesSeen | None = None,
 ) -> tuple[ObjectText, str]:
     """``headers``: a folder that comes before all others."""
     # libclang is large: it is loaded by the first build, not by whoever imports this package.
@@ -126,7 +137,7 @@ def _checked(
     if found.errors:
         raise BuildError(found.text)
     try:
-        plain = preprocess(preamble, "<options>", folders, macros, language_names())
+        plain = preprocess(preamble, "<options>", folders, macros, language_names(), seen)
     except (MacroError, OSError) as cause:
         raise BuildError(f"{found.text}error: {cause}\n") from cause
     plain = plain[plain.index(f'#line 1 "{KERNEL_FILE}"') :]

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from sdi.clc.conditions import evaluate
+from sdi.clc.files_seen import FilesSeen, digest_of
 from sdi.clc.macros import DYNAMIC, IDENTIFIER, Expander, MacroError, tokens_of
 
 _MAX_INCLUDE_DEPTH = 200
@@ -22,6 +23,7 @@ _COMMENT = re.compile(r'"(?:\\.|[^"\\\n])*"' r"|'(?:\\.|[^'\\\n])*'" r"|//[^\n]*
 _DIRECTIVE = re.compile(r"[ \t\f\v]*#[ \t\f\v]*([A-Za-z_]\w*|)")
 _DEFINED = re.compile(r"\bdefined\s*(\(\s*)?([A-Za-z_$][\w$]*)(?(1)\s*\))")
 _HAS_FEATURE = re.compile(r"\b__has_\w+\s*\([^()]*\)")
+_FILE_TEST = "__has_include"
 _DEFERRED = "\x01"  # a newline that a splice or a comment took out of the line
 
 
@@ -57,6 +59,7 @@ class _Run:
     include_folders: tuple[str, ...]
     expander: Expander
     file: str
+    seen: FilesSeen
     line: int = 1
     out: list[str] = field(default_factory=list)
     once: set[str] = field(default_factory=set)
@@ -72,6 +75,8 @@ class _Run:
         """Process one file; ``path``: where it lies, for ``#include "..."``; '' has no folder."""
         branches: list[_Branch] = []
         pending: list[str] = []
+        if _FILE_TEST in text:  # clang may have looked for files that are not looked for here
+            self.seen.is_complete = False
         for line in _clean(text).split("\n"):
             match = _DIRECTIVE.match(line)
             if match is None:
@@ -205,22 +210,30 @@ class _Run:
             folders.insert(0, os.path.dirname(path))
         for folder in folders:
             candidate = os.path.join(folder, name)
-            if os.path.isfile(candidate):
+            is_there = os.path.isfile(candidate)
+            self.seen.digests[candidate] = digest_of(candidate)
+            if is_there:
                 return candidate
         raise MacroError(f"'{name}' file not found")
 
 
 def preprocess(
-    text: str, file: str, include_folders: tuple[str, ...], macros: Mapping[str, str], kept: frozenset[str]
+    text: str,
+    file: str,
+    include_folders: tuple[str, ...],
+    macros: Mapping[str, str],
+    kept: frozenset[str],
+    seen: FilesSeen | None = None,
 ) -> str:
     """The text with directives obeyed and macros expanded.
 
     ``text``: begins with ``#line 1 "..."`` or lines of its own; ``file``: its name until then.
     ``macros``: predefined, by name with parameter list.  ``kept``: names that ``#ifdef`` finds defined
-    and that stay as they are.  Raises MacroError; about 1 s per MB of text with macros.
+    and that stay as they are.  ``seen``: gets the files that were included or looked for.
+    Raises MacroError; about 1 s per MB of text with macros.
     """
     expander = Expander(place=lambda: ("", 0))
-    run = _Run(include_folders, expander, file)
+    run = _Run(include_folders, expander, file, seen if seen is not None else FilesSeen())
     expander.place, expander.on_newline = run.place, run.newline
     for name in kept:
         expander.define(f"{name} {name}")

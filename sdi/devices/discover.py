@@ -10,9 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sdi.devices.base import Device
-from sdi.devices.cuda import CudaDevice
 from sdi.devices.cuda_gpu import CudaGpu, cuda_devices
-from sdi.devices.cuda_spread import spread_over
 from sdi.devices.delayed import DelayedDevice
 from sdi.devices.faulty import FaultyDevice, LosingDevice
 from sdi.devices.opencl import DriverDevice, OpenCLDevice, driver_devices
@@ -62,12 +60,7 @@ def open_members(settings: MemberSettings) -> list[Device]:
         for number, (device, share_nbytes) in enumerate(zip(chosen, memory_shares(chosen), strict=True)):
             limit = settings.memory_nbytes
             nbytes = share_nbytes if limit is None else min(limit, share_nbytes)
-            member: Device
-            if isinstance(device, CudaGpu):
-                member = CudaDevice(device, number, nbytes)
-            else:
-                member = OpenCLDevice(device, number, nbytes, contexts.get(id(device)))
-                contexts[id(device)] = member.shared
+            member = _opened(device, number, nbytes, contexts)
             if settings.faulty is not None and settings.faulty[0] == number:
                 member = FaultyDevice(member, settings.faulty[1])
             if settings.slowed is not None and settings.slowed[0] == number:
@@ -84,10 +77,25 @@ def open_members(settings: MemberSettings) -> list[Device]:
     return members
 
 
+def _opened(device: Found, number: int, nbytes: int, contexts: dict[int, DriverContext]) -> Device:
+    if isinstance(device, CudaGpu):
+        from sdi.devices.cuda import CudaDevice  # here: services without GPUs start without it
+
+        return CudaDevice(device, number, nbytes)
+    member = OpenCLDevice(device, number, nbytes, contexts.get(id(device)))
+    contexts[id(device)] = member.shared
+    return member
+
+
 def spread_of(members: Sequence[Device]) -> SpreadDevice | None:
     """The memory of all members together, where they can have that: GPUs of CUDA."""
+    if len(members) < 2 or any(isinstance(member, OpenCLDevice) for member in members):
+        return None
+    from sdi.devices.cuda import CudaDevice  # here: as above
+    from sdi.devices.cuda_spread import spread_over
+
     gpus = [member for member in members if isinstance(member, CudaDevice)]
-    if len(gpus) < max(2, len(members)):
+    if len(gpus) < len(members):
         return None
     return spread_over(gpus)
 

@@ -1,47 +1,23 @@
-"""What the service tells the client once: device facts, and the kernel tables of a build."""
+"""What the service tells the client of a build: the kernel tables."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
-from sdi.devices.base import Device, KernelFacts
-from sdi.icd.image_info import image_info
+from sdi.devices.base import KernelFacts
 from sdi.icd.wire import (
     ARGUMENT_ENTRY,
     BUILD_REPLY,
-    INFO_ENTRY,
     KERNEL_ENTRY,
-    PROTOCOL_VERSION,
-    Op,
     layout,
     padded,
-    record_layout,
 )
 from sdi.runtime.builds import Compiled
 from sdi.runtime.programs import Build, Kernel
 
-_FACTS = record_layout(Op.FACTS)
-_INFO = layout(INFO_ENTRY)
 _BUILD_REPLY = layout(BUILD_REPLY)
 _KERNEL = layout(KERNEL_ENTRY)
 _ARGUMENT = layout(ARGUMENT_ENTRY)
-
-
-def facts_record(devices: Sequence[Device], arena_nbytes: int) -> bytes:
-    """The FACTS record of an image made of ``devices``."""
-    info = image_info(devices)
-    body = b"".join(_INFO.pack(param, len(value)) + padded(value) for param, value in info.items())
-    return (
-        _FACTS.pack(_FACTS.size + len(body), Op.FACTS, 0, PROTOCOL_VERSION, 0, arena_nbytes, len(info), 0)
-        + body
-    )
-
-
-def failure_record(status: int, message: str) -> bytes:
-    """The FACTS record of a service that cannot serve."""
-    text = message.encode()
-    body = padded(text)
-    return _FACTS.pack(_FACTS.size + len(body), Op.FACTS, 0, PROTOCOL_VERSION, status, 0, 0, len(text)) + body
 
 
 def build_payload(made: Build | Compiled) -> bytes:

@@ -17,6 +17,7 @@ import threading
 from contextlib import suppress
 
 from sdi import compiled
+from sdi.dataclass_code import CompiledTexts
 from sdi.settings import Settings, SettingsError
 
 _log = logging.getLogger("sdi")
@@ -46,13 +47,14 @@ def main(arguments: list[str]) -> int:
     # numpy starts a thread per core for linear algebra; the small systems here only lose by that.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     _log.debug("launch path: %s", "compiled" if compiled.prefer() else "from its sources")
+    dataclass_code = CompiledTexts()
+    dataclass_code.install()
+    gc.disable()  # what is made until the first command stays
     try:
         # Here, not at the top: the drivers behind these imports read the environment set above.
         from sdi.devices.discover import MemberSettings, open_members, spread_of
+        from sdi.icd.facts import announce
         from sdi.icd.printed import Printed
-        from sdi.icd.session import Session
-        from sdi.profile.recorder import Recorder
-        from sdi.runtime.profiling import opening
 
         printed = Printed()
         devices = open_members(
@@ -66,9 +68,21 @@ def main(arguments: list[str]) -> int:
                 lost=settings.lose_member,
             )
         )
+        spread = spread_of(devices)
         recorder = None
         if settings.profile is not None:
+            from sdi.profile.recorder import Recorder
+            from sdi.runtime.profiling import opening
+
             recorder = Recorder(settings.profile, opening(devices, peer_pid(commands), settings.split))
+        shared = announce(commands, devices)
+    except Exception as error:
+        _log.debug("start", exc_info=True)
+        return _refuse(commands, f"no image: {error}")
+    try:
+        # The application goes on from here; what it asks for meanwhile waits in the socket.
+        from sdi.icd.session import Session
+
         session = Session(
             commands,
             notices,
@@ -80,16 +94,17 @@ def main(arguments: list[str]) -> int:
             printed,
             recorder,
             settings.balance,
-            spread_of(devices),
+            spread,
+            shared,
         )
-    except Exception as error:
-        _log.debug("start", exc_info=True)
-        return _refuse(commands, f"no image: {error}")
+    except Exception:
+        _log.exception("the session could not start")
+        return 1
     if settings.stats is not None:
         session.counters.write(settings.stats, finished=False)
     # What is there now stays: to look through it for cycles, over and over, takes a tenth of a launch.
-    gc.collect()
     gc.freeze()
+    gc.enable()
     gc.set_threshold(10_000, 20, 50)
     try:
         session.run()
@@ -97,6 +112,7 @@ def main(arguments: list[str]) -> int:
         _log.exception("the session ended")
         return 1
     finally:
+        dataclass_code.save()
         printed.close()
         session.end_profile()
         if settings.stats is not None:
@@ -114,7 +130,7 @@ def peer_pid(end: socket.socket) -> int:
 
 def _refuse(commands: socket.socket, message: str) -> int:
     """Tell the client why there is no image."""
-    from sdi.icd.replies import failure_record
+    from sdi.icd.facts import failure_record
 
     with suppress(OSError):
         commands.sendall(failure_record(_DEVICE_NOT_FOUND, message))

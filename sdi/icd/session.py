@@ -25,16 +25,15 @@ from sdi.devices.pace import PACE
 from sdi.devices.spread import SpreadDevice
 from sdi.errors import BuildError, ClError, Status, require
 from sdi.icd.decode import build_work, command_of
+from sdi.icd.facts import announce
 from sdi.icd.printed import Printed
-from sdi.icd.replies import build_payload, facts_record
+from sdi.icd.replies import build_payload
 from sdi.icd.status_page import StatusPage
 from sdi.icd.wire import (
-    ARENA_NBYTES,
     COMMAND,
     COMMANDS,
     FAILURE_MAX_NBYTES,
     HEADER,
-    HEAP_OFFSET,
     MAX_RECORD_NBYTES,
     NUM_SLOTS,
     REPLIED,
@@ -89,7 +88,8 @@ class ProtocolError(Exception):
 class Session:
     """Serves one application until its end of the command socket closes.
 
-    ``commands``, ``notices``: connected stream sockets.  Owned by: whoever has the turn.
+    ``commands``, ``notices``: connected stream sockets.  ``shared``: the arena and its page, where the client
+    has been told of the image; else it is told now.  Owned by: whoever has the turn.
     """
 
     def __init__(
@@ -105,14 +105,14 @@ class Session:
         recorder: Recorder | None = None,
         balance: Balance = ("off", 0),
         spread: SpreadDevice | None = None,
+        shared: tuple[Arena, StatusPage] | None = None,
     ) -> None:
         self._commands = commands
         self._notices = notices
         self._devices = devices
         self._inbox: deque[Callable[[], None]] = deque()
         self._turn = threading.Lock()
-        self._arena = Arena(ARENA_NBYTES, HEAP_OFFSET)
-        self._page = StatusPage(self._arena)
+        self._arena, self._page = announce(commands, devices) if shared is None else shared
         self._host = HostWorker()
         self._memory = VirtualMemory(self._arena, devices, self._host, self.post, coherence, spread=spread)
         self._memory.accounting.recorder = self._recorder = recorder
@@ -144,10 +144,7 @@ class Session:
     # -- the loop -------------------------------------------------------------------------------------
 
     def run(self) -> None:
-        """Send the facts, then serve until the application is gone."""
-        record = facts_record(self._devices, self._arena.nbytes)
-        socket.send_fds(self._commands, [record[:1]], [self._arena.fd])
-        self._commands.sendall(record[1:])
+        """Serve until the application is gone."""
         self._commands.setblocking(False)
         self._notices.setblocking(False)
         self._selector.register(self._commands, selectors.EVENT_READ, self._receive)

@@ -12,11 +12,12 @@ from dataclasses import dataclass, field
 from sdi.clc import CompiledProgram, compile_source
 from sdi.clc.base_header import Language
 from sdi.clc.compile import compile_object, compile_text
+from sdi.clc.files_seen import FilesSeen
 from sdi.clc.link import link_options, merge
 from sdi.clc.objects import pack_objects, unpack_objects
 from sdi.devices.base import Device, DeviceProgram, KernelFacts
 from sdi.errors import BuildError, DeviceLost, Status, require
-from sdi.runtime.access import access_of
+from sdi.runtime.analysed import Analysed, analysed, find, keep, name_of
 from sdi.runtime.explain import note_kernel
 from sdi.runtime.language import image_language
 from sdi.runtime.programs import Build, Kernel
@@ -44,9 +45,7 @@ class ProgramCache:
             OrderedDict()
         )
 
-    def programs(
-        self, compiled: CompiledProgram, devices: Sequence[Device]
-    ) -> tuple[DeviceProgram | None, ...]:
+    def programs(self, compiled: Analysed, devices: Sequence[Device]) -> tuple[DeviceProgram | None, ...]:
         """The programs for all ``devices``, which are always the same.  Raises BuildError.
 
         A member that is lost has None.
@@ -56,7 +55,7 @@ class ProgramCache:
         if found is None:
             found = tuple(_built(device, *key) for device in devices)
             require(any(found), Status.OUT_OF_RESOURCES, "all members of the image are lost")
-            if not compiled.tree.has_global_variables:  # those are each program's own
+            if not compiled.has_global_variables:  # those are each program's own
                 self._found[key] = found
         if key in self._found:
             self._found.move_to_end(key)
@@ -89,8 +88,19 @@ _SILENCE = ' -D "printf(format,...)=((void)0,##__VA_ARGS__,0)" -w'
 
 
 def build(source: str, options: str, directory: str, target: Target) -> Build:
-    """Compile for every member.  Raises BuildError with the whole log."""
-    return _for_members(compile_source(source, options, directory or None, target.language), target)
+    """Compile for every member; what is known from an earlier run is not found out again.
+
+    Raises BuildError with the whole log.
+    """
+    name = name_of(source, options, directory, target.language)
+    known = None if target.explained else find(name)  # notes are made from the tree
+    if known is not None:
+        return _for_members(known, target)
+    seen = FilesSeen()
+    compiled = compile_source(source, options, directory or None, target.language, seen)
+    found = analysed(compiled)
+    keep(name, found, seen)
+    return _for_members(found, target, compiled)
 
 
 def compile_only(
@@ -117,7 +127,7 @@ def link(objects: Sequence[bytes], options: str, target: Target) -> Build | Comp
         return Compiled(pack_objects(found), "")
     try:
         made = merge(found, target.language, flags)
-        return _for_members(compile_text(made, "", target.language, linked=True), target)
+        return _compiled_for_members(compile_text(made, "", target.language, linked=True), target)
     except BuildError as error:
         raise BuildError(error.log, Status.LINK_PROGRAM_FAILURE) from error
 
@@ -125,29 +135,36 @@ def link(objects: Sequence[bytes], options: str, target: Target) -> Build | Comp
 def rebuild(data: bytes, target: Target) -> Build:
     """An executable from the object in a binary.  Raises ClError with INVALID_BINARY, and BuildError."""
     made = merge(unpack_objects(data), target.language)
-    return _for_members(compile_text(made, "", target.language), target)
+    return _compiled_for_members(compile_text(made, "", target.language), target)
 
 
-def _for_members(compiled: CompiledProgram, target: Target) -> Build:
+def _compiled_for_members(compiled: CompiledProgram, target: Target) -> Build:
+    return _for_members(analysed(compiled), target, compiled)
+
+
+def _for_members(found: Analysed, target: Target, compiled: CompiledProgram | None = None) -> Build:
+    """``compiled``: what was analysed, where kernels get notes."""
     devices = target.devices
-    programs = target.cache.programs(compiled, devices)
+    programs = target.cache.programs(found, devices)
     facts = tuple(
         _weakest(
             [f for d, p in zip(devices, programs, strict=True) if p and (f := _facts_of(d, p, model.name))]
         )
-        for model in compiled.kernels
+        for model in found.kernels
     )
-    variables = compiled.tree.has_global_variables
-    kernels = tuple(Kernel(model, access_of(compiled, model), variables) for model in compiled.kernels)
-    if target.explained:
+    kernels = tuple(
+        Kernel(model, access, found.has_global_variables)
+        for model, access in zip(found.kernels, found.accesses, strict=True)
+    )
+    if target.explained and compiled is not None:
         for kernel in kernels:
             kernel.note = note_kernel(compiled, kernel.model, kernel.access)
     silent = programs[0]
-    if target.verified and "printf" in compiled.text:
-        options = " ".join([f"-cl-std={compiled.object.standard}", *compiled.object.flags])
-        quiet = compile_source(compiled.object.text, options + _SILENCE, None, target.language)
+    if target.verified and "printf" in found.text:
+        options = " ".join([f"-cl-std={found.object.standard}", *found.object.flags])
+        quiet = compile_source(found.object.text, options + _SILENCE, None, target.language)
         silent = _built(devices[0], quiet.text, quiet.member_options)
-    return Build(kernels, facts, programs, compiled.log, silent, pack_objects([compiled.object]))
+    return Build(kernels, facts, programs, found.log, silent, pack_objects([found.object]))
 
 
 def _built(device: Device, text: str, options: Sequence[str]) -> DeviceProgram | None:
