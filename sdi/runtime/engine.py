@@ -158,17 +158,17 @@ class Engine:
     def _refused(self, node: Node, error: Exception) -> list[Action]:
         """``node``'s work could not be issued."""
         match error:
+            case ClError() if error.status != Status.MEM_OBJECT_ALLOCATION_FAILURE:
+                _log.info("command %d: %s", node.id, error)
             case ClError():
-                is_short = error.status == Status.MEM_OBJECT_ALLOCATION_FAILURE
-                _log.log(logging.WARNING if is_short else logging.INFO, "command %d: %s", node.id, error)
+                _log.warning("command %d: %s", node.id, error)
+                self._spoil(node, error)
             case DeviceFailed():
                 _log.warning("command %d failed: %s", node.id, error)
-                assert node.command is not None
-                error.__traceback__ = None  # tickets keep the error, and its frames would keep all of us
-                with contextlib.suppress(ClError, ValueError):  # nothing can be said of a malformed record
-                    self._device.spoil(node.command, error)
+                self._spoil(node, error)
             case _:
                 _log.error("command %d: our bug", node.id, exc_info=error)
+                self._spoil(node, error)
         self._fails(node, error)
         return self.core.issued(node, error)
 
@@ -202,6 +202,13 @@ class Engine:
             _log.warning("command %d failed: %s", node.id, error)
             self._fails(node, error)
         self.run(self.core.work_done(node, error, *_times(tickets)))
+
+    def _spoil(self, node: Node, error: Exception) -> None:
+        """``node`` was not issued: who reads what it was to write fails too, and sees no old bytes."""
+        assert node.command is not None
+        error.__traceback__ = None  # tickets keep the error, and its frames would keep all of us
+        with contextlib.suppress(Exception):  # nothing can be said of a malformed record
+            self._device.spoil(node.command, error)
 
     def _fails(self, node: Node, error: BaseException) -> None:
         """``node`` failed with ``error``: it says what went wrong.

@@ -109,7 +109,7 @@ class Launcher:
         self._builds.pop(build_id, None)
         self._bereft.pop(build_id, None)
 
-    def spoil(self, launch: Launch, why: DeviceFailed) -> None:
+    def spoil(self, launch: Launch, why: Exception) -> None:
         """``launch`` could not be issued: whoever reads what it may write fails too."""
         build = self._builds.get(launch.build)
         if build is None:

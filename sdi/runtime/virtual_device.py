@@ -20,6 +20,7 @@ from sdi.runtime.launcher import Launcher
 from sdi.runtime.steps import Steps
 from sdi.vmem.buffer import VirtualBuffer
 from sdi.vmem.directory import HOST, member_memory
+from sdi.vmem.hazards import RANGES_MAX
 from sdi.vmem.memory import VirtualMemory
 from sdi.vmem.placement import GRANULE_NBYTES, Wanted
 
@@ -83,17 +84,22 @@ class VirtualDevice:
         """Everything issued that is not done yet."""
         return self._memory.pending()
 
-    def spoil(self, command: Command, why: DeviceFailed) -> None:
+    def spoil(self, command: Command, why: Exception) -> None:
         """``command`` could not be issued: whoever reads what it was to write fails too."""
         match command:
             case Launch():
                 self._launcher.spoil(command, why)
             case CopyBuffer():
-                self._memory.spoil(self._memory.buffer(command.target), command.target_rectangle.bounds, why)
+                self._spoil_rows(command.target, command.target_rectangle, why)
             case Fill():
-                self._memory.spoil(self._memory.buffer(command.buffer), command.rectangle.bounds, why)
+                self._spoil_rows(command.buffer, command.rectangle, why)
             case _:
                 pass  # it only reads, or the application's copy is all that it writes
+
+    def _spoil_rows(self, buffer_id: int, rectangle: Rectangle, why: Exception) -> None:
+        buffer = self._memory.buffer(buffer_id)
+        for row in [rectangle] if rectangle.contiguous else _row_rectangles(rectangle):
+            self._memory.spoil(buffer, row.bounds, why)
 
     def forsake(self, error: DeviceFailed) -> None:
         """``error`` made a command fail; nothing that was issued is pending any more.
@@ -140,14 +146,29 @@ class VirtualDevice:
 
     def _write(self, command: Write) -> Work:
         rectangle = command.rectangle
-        over = rectangle.bounds
-        buffer = self._buffer(command.buffer, over)
-        if not rectangle.contiguous:
-            self._memory.fetch_host(buffer, over)
+        buffer = self._buffer(command.buffer, rectangle.bounds)
         transfer = Ticket()
-        waits = self._memory.write_host(buffer, over, transfer)
+        parts, waits = self._overwritten(buffer, rectangle)
+        for part in parts:
+            waits += [t for t in self._memory.write_host(buffer, part, transfer) if t is not transfer]
         self._memory.moved.application += rectangle.nbytes
         return Work(waits, transfer)
+
+    def _overwritten(
+        self, buffer: VirtualBuffer, rectangle: Rectangle
+    ) -> tuple[list[ByteRange], list[Ticket]]:
+        """What counts as written when ``rectangle`` is, in the arena, and what to wait for besides.
+
+        What lies between the rows stays where it is, and spoilt if it is that.  Among very many rows it is
+        brought to the arena; nothing is written there if it is spoilt.
+        """
+        bounds = rectangle.bounds
+        if rectangle.contiguous:
+            return [bounds], []
+        if rectangle.region[1] * rectangle.region[2] <= RANGES_MAX:
+            return [row.bounds for row in _row_rectangles(rectangle)], []
+        self._memory.fetch_host(buffer, bounds)
+        return [bounds], buffer.hazards[HOST].before_read(bounds)
 
     def _copy(self, command: CopyBuffer) -> Steps[list[Ticket]]:
         """Where the source is: on members what only these hold, the rest in the arena."""
@@ -187,10 +208,10 @@ class VirtualDevice:
         memory = self._memory
         memory.fetch_host(source, here.bounds)
         waits = source.hazards[HOST].before_read(here.bounds)
-        if not there.contiguous:
-            memory.fetch_host(target, there.bounds)
-            waits += target.hazards[HOST].before_read(there.bounds)
-        waits += target.hazards[HOST].before_write(there.bounds)
+        parts, more = self._overwritten(target, there)
+        waits += more
+        for part in parts:
+            waits += target.hazards[HOST].before_write(part)
         copy_from = memory.host_array(source, here.bounds)
         copy_to = memory.host_array(target, there.bounds)
 
@@ -200,7 +221,8 @@ class VirtualDevice:
 
         ticket = memory.run_on_host(copy, waits, "copy", here.nbytes)
         source.hazards[HOST].read_by(here.bounds, ticket)
-        memory.write_host(target, there.bounds, ticket)
+        for part in parts:
+            memory.write_host(target, part, ticket)
         return ticket
 
     def _fill(self, command: Fill) -> Steps[list[Ticket]]:
@@ -228,13 +250,14 @@ class VirtualDevice:
     def _fills_on_members(self, nbytes: int) -> bool:
         """Whether a fill of so much is quicker there; CPU members' memory is the host's."""
         kinds = [self._memory.devices[member].facts.kind for member in self._memory.members]
+        if not kinds:  # all are lost
+            return False
         is_quick = "cpu" not in kinds and nbytes >= _FILL_NBYTES
         return len(kinds) == 1 or is_quick or self._launcher.split == "always"
 
     def _fill_in_arena(self, buffer: VirtualBuffer, rectangle: Rectangle, pattern: bytes) -> Ticket:
         memory, over = self._memory, rectangle.bounds
-        if not rectangle.contiguous:
-            memory.fetch_host(buffer, over)
+        parts, waits = self._overwritten(buffer, rectangle)
         target = memory.host_array(buffer, over)
 
         def fill() -> None:
@@ -242,10 +265,11 @@ class VirtualDevice:
             for row in [slice(0, over.nbytes)] if rectangle.contiguous else _rows(rectangle):
                 target[row].reshape(-1, len(pattern))[:] = value
 
-        hazards = buffer.hazards[HOST]
-        waits = [*hazards.before_read(over), *hazards.before_write(over)]
+        for part in parts:
+            waits += buffer.hazards[HOST].before_write(part)
         ticket = memory.run_on_host(fill, waits, "fill", rectangle.nbytes)
-        memory.write_host(buffer, over, ticket)
+        for part in parts:
+            memory.write_host(buffer, part, ticket)
         return ticket
 
     def _map(self, command: Map) -> Work:

@@ -11,7 +11,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 
 from sdi.devices.ticket import Ticket
-from sdi.intervals import ByteRange
+from sdi.intervals import ByteRange, RangeSet
 
 _CELLS = 32
 """So many cells may be there before neighbours that are alike become one."""
@@ -74,8 +74,14 @@ class Hazards:
         self.use((), (over,)).by(ticket)
 
     def use(self, reads: Sequence[ByteRange], writes: Sequence[ByteRange]) -> Use:
-        """An access that can be made any number of times.  Ranges are sorted and disjoint."""
-        return Use(self, _few(reads), _few(writes))
+        """An access that can be made any number of times.  Ranges are sorted and disjoint.
+
+        What lies between very many writes counts as read too: where it is poisoned it stays so.
+        """
+        few = _few(writes)
+        if few is not writes:
+            reads = RangeSet.of((*reads, *few)).ranges
+        return Use(self, _few(reads), few)
 
     @property
     def num_cells(self) -> int:

@@ -285,7 +285,9 @@ class VirtualMemory:
 
     def _transfer(self, buffer: VirtualBuffer, copy: Copy, rows: Rows | None, is_staged: bool) -> Transfer:
         over = ranges_of(copy.over, rows, RANGES_MAX)
-        leave, arrive = buffer.hazards[copy.source].use(over, ()), buffer.hazards[copy.target].use((), over)
+        between = over if rows is not None and rows.count > RANGES_MAX else ()
+        leave = buffer.hazards[copy.source].use(over, ())
+        arrive = buffer.hazards[copy.target].use(between, over)
         nbytes = copy.over.nbytes if rows is None else rows.count * rows.nbytes
         # Who is asked next for the same bytes should know that this source is busy.
         self.links.planned(copy.source, copy.target, nbytes)
@@ -425,7 +427,9 @@ class VirtualMemory:
             partial(merge, start, min(start + _MERGE_TASK_NBYTES, over.nbytes))
             for start in range(0, over.nbytes, _MERGE_TASK_NBYTES)
         ]
-        merged = self._host.submit_all(tasks, [*downloads, *buffer.hazards[HOST].before_write(over)])
+        hazards = buffer.hazards[HOST]  # what did not change stays as it is there, spoilt or not
+        waits = [*downloads, *hazards.before_read(over), *hazards.before_write(over)]
+        merged = self._host.submit_all(tasks, waits)
         self.accounting.worked("merge", -1, over.nbytes, merged)
         buffer.hazards[HOST].written_by(over, merged)
         buffer.directory.wrote(HOST, over)

@@ -84,10 +84,11 @@ class Rig:
         """What the application reads."""
         over = over or buffer.whole
         done = Ticket()
-        self.wait(*self.memory.read_host(buffer, over, done))
-        data = bytes(self.memory.host_view(buffer, over))
-        done.complete()
-        return data
+        try:
+            self.wait(*self.memory.read_host(buffer, over, done))
+            return bytes(self.memory.host_view(buffer, over))
+        finally:
+            done.complete()
 
     def write(self, buffer: VirtualBuffer, start: int, data: bytes) -> None:
         """What the application writes."""

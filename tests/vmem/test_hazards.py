@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sdi.devices.ticket import Ticket
+from sdi.devices.ticket import Ticket, completed
 from sdi.errors import DeviceFailed
 from sdi.intervals import ByteRange, RangeSet
-from sdi.vmem.hazards import Hazards, Use
+from sdi.vmem.hazards import RANGES_MAX, Hazards, Use
 
 NBYTES = 40
 
@@ -123,3 +123,17 @@ def test_an_operation_that_touches_no_byte_orders_nothing_but_keeps_the_memory()
     assert hazards.pending() == tickets[:1]
     tickets[0].complete()
     assert not hazards.pending()
+
+
+def test_what_lies_between_very_many_writes_stays_poisoned() -> None:
+    hazards = Hazards(1 << 12)
+    failure = completed(ValueError("failed"))
+    hazards.written_by(ByteRange(0, 1 << 12), failure)
+    for count in (RANGES_MAX, RANGES_MAX + 1):
+        writes = [ByteRange(16 * k, 16 * k + 8) for k in range(count)]
+        assert (failure in hazards.use((), writes).waits()) == (count > RANGES_MAX)
+    writer = Ticket()
+    few = hazards.use((), writes[:RANGES_MAX])
+    few.by(writer)
+    assert hazards.before_read(ByteRange(0, 8)) == [writer]
+    assert hazards.before_read(ByteRange(8, 16)) == [failure]

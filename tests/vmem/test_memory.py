@@ -10,8 +10,8 @@ import pytest
 from sdi.devices.base import DeviceBuffer, DeviceImage
 from sdi.devices.forwarding import ForwardingDevice
 from sdi.devices.image import IMAGE2D, RGBA, UNORM_INT8, ImageShape
-from sdi.devices.ticket import Ticket
-from sdi.errors import ClError, DeviceLost, Status
+from sdi.devices.ticket import Ticket, completed
+from sdi.errors import ClError, DeviceFailed, DeviceLost, Status
 from sdi.intervals import ByteRange
 from sdi.vmem import heap
 from sdi.vmem.buffer import ImageView
@@ -73,6 +73,22 @@ def test_columns_move_as_rows_at_a_time(rig: MakeRig, through_host: bool) -> Non
     made.wait(device.download(extent.device_buffer, 0, memoryview(there), waits))
     assert there == expected
     assert made.read(buffer) == expected
+
+
+def test_rows_that_arrive_on_a_member_leave_what_failed_there_between_them_spoilt(rig: MakeRig) -> None:
+    made, rows, pitch = rig(1), 100, 64
+    buffer = made.buffer(noise(rows * pitch))
+    made.wait(made.fill(0, buffer, buffer.whole, b"\1"))
+    for row in range(rows):
+        made.write(buffer, row * pitch, b"\2" * 24)
+    over = ByteRange(5 * pitch + 30, 5 * pitch + 40)
+    buffer.hazards[1].written_by(over, completed(DeviceFailed("a kernel", "broke")))
+    ranges = [ByteRange(row * pitch, row * pitch + 24) for row in range(rows)]
+    for transfer in made.memory.plan_fetch(buffer, 1, ranges, same_undefined=False):
+        assert transfer.rows is not None
+        made.memory.perform(transfer)
+    with pytest.raises(DeviceFailed, match="broke"):
+        made.read(buffer, over)
 
 
 def test_bytes_that_all_want_go_along_a_tree(rig: MakeRig) -> None:

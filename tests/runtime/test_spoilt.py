@@ -1,0 +1,140 @@
+"""Bytes that something failed to write stay spoilt until they are written, whatever is written around them.
+
+Who reads them fails; what was never theirs is neither spoilt by a failure nor made whole by a neighbour.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sdi.devices.discover import MemberSettings, open_members
+from sdi.errors import ClError, DeviceFailed, Status
+from sdi.icd.wire import NoticeKind, Op
+from sdi.intervals import ByteRange
+from tests.icd.wire_client import WireClient
+
+pytestmark = pytest.mark.logs("failed: |refused")
+
+SOURCE = """
+__kernel void columns(__global int *to, int by) { to[(size_t)get_global_id(0) * 64] = by; }
+__kernel void pick(__global const int *from, __global int *to) { to[get_global_id(0)] = from[*from & 8191]; }
+"""
+COLUMNS, PICK = range(2)
+PITCH, ROWS = 256, 256
+NBYTES = PITCH * ROWS
+DATA = np.random.default_rng(1).integers(1, 1 << 30, NBYTES // 4, np.int32).tobytes()
+
+
+class Application(WireClient):
+    """Two members; what failed is said here."""
+
+    def spoilt(self, *ranges: tuple[int, int]) -> int:
+        """A buffer with ``DATA``, of which some ranges (start, stop) were not written."""
+        buffer = self.buffer(DATA)
+        self.finish()
+        memory = self.session._memory
+        for start, stop in ranges:
+            memory.spoil(memory.buffer(buffer), ByteRange(start, stop), DeviceFailed("a test", "was there"))
+        return buffer
+
+    def status(self, op: Op, variable: bytes = b"", **fields: Any) -> int:
+        """Of a command; the application copies nothing."""
+        command = self.command(op, variable, **fields)
+        kind, event, status = self.notice() if op in (Op.READ, Op.WRITE) else (NoticeKind.EVENT_STATUS, 0, 1)
+        if kind is NoticeKind.TRANSFER_READY:
+            self.send(Op.TRANSFER_DONE, command, status=0)
+        elif event == command:
+            return status
+        return self.wait(command)
+
+    def is_spoilt(self, buffer: int, start: int, stop: int) -> bool:
+        return self.status(Op.READ, buffer=buffer, offset=start, region=[stop - start, 1, 1]) < 0
+
+
+def rows(count: int) -> dict[str, Any]:
+    """The first 64 bytes of so many rows."""
+    return {"region": [64, count, 1], "row_pitch": PITCH, "slice_pitch": NBYTES}
+
+
+@pytest.fixture
+def app() -> Iterator[Application]:
+    with Application(open_members(MemberSettings(count=2)), "auto") as client:
+        yield client
+
+
+@pytest.mark.parametrize("count", [30, ROWS])
+def test_rows_that_are_written_leave_what_lies_between_them_spoilt(app: Application, count: int) -> None:
+    statuses = []
+    for op in (Op.WRITE, Op.FILL):
+        buffer = app.spoilt((64, 200), (PITCH * 5, PITCH * 6))
+        pattern: dict[str, Any] = {"variable": b"\7" * 4, "pattern_nbytes": 4} if op is Op.FILL else {}
+        statuses.append(app.status(op, buffer=buffer, **rows(count), **pattern))
+        assert app.is_spoilt(buffer, 100, 104) and app.is_spoilt(buffer, PITCH * 5 + 64, PITCH * 6)
+        assert app.is_spoilt(buffer, PITCH * 5, PITCH * 5 + 64) == (count > 64)
+    source, target = app.buffer(DATA), app.spoilt((100, 200))
+    ends = {
+        f"{end}_{name}": rows(count)[name]
+        for end in ("source", "target")
+        for name in ("row_pitch", "slice_pitch")
+    }
+    statuses.append(app.status(Op.COPY, source=source, target=target, region=[64, count, 1], **ends))
+    assert app.is_spoilt(target, 100, 104)
+    assert all((status < 0) == (count > 64) for status in statuses), "very many rows count as one"
+
+
+def test_what_is_filled_or_written_as_a_whole_is_spoilt_no_more(app: Application) -> None:
+    buffer = app.spoilt((0, NBYTES))
+    assert (
+        app.status(Op.FILL, b"\7" * 4, buffer=buffer, offset=256, region=[512, 1, 1], pattern_nbytes=4) == 0
+    )
+    assert app.read(buffer, 512, 256) == b"\7" * 512
+    app.write(buffer, b"\1" * 64, 2048)
+    assert app.read(buffer, 64, 2048) == b"\1" * 64
+    assert app.is_spoilt(buffer, 0, 256) and app.is_spoilt(buffer, 768, 772)
+
+
+def test_what_a_failed_command_was_not_to_write_is_not_spoilt(app: Application) -> None:
+    memory = app.session._memory
+    buffer = app.buffer(DATA)
+    app.finish()
+    raised = DeviceFailed("a test", "failed: refused")
+
+    def refuse(*_: object, **__: object) -> None:
+        raise raised
+
+    fetch, memory.fetch_host = memory.fetch_host, refuse  # type: ignore[method-assign, assignment]
+    assert app.status(Op.FILL, b"\7" * 4, buffer=buffer, pattern_nbytes=4, **rows(ROWS)) < 0
+    memory.fetch_host = fetch  # type: ignore[method-assign]
+    assert app.is_spoilt(buffer, PITCH * 3, PITCH * 3 + 4)
+    assert app.read(buffer, 64, PITCH * 3 + 64) == DATA[PITCH * 3 + 64 :][:64]
+
+
+def test_a_launch_that_finds_no_memory_spoils_what_it_was_to_write() -> None:
+    with Application(open_members(MemberSettings(count=1, memory_nbytes=8192)), "always") as app:
+        build, _, _ = app.build(SOURCE)
+        from_, to = app.buffer(DATA), app.buffer(DATA)
+
+        def refuse(_: memoryview) -> None:
+            raise ClError(Status.MEM_OBJECT_ALLOCATION_FAILURE, "refused")
+
+        app.session._memory.devices[0].adopt = refuse  # type: ignore[method-assign, assignment]
+        status = app.wait(app.launch(build, [(from_, 0), (to, 0)], [NBYTES // 4], [64], PICK))
+        assert status == Status.MEM_OBJECT_ALLOCATION_FAILURE
+        assert app.is_spoilt(to, 0, 4)
+        assert app.read(from_, NBYTES) == DATA
+
+
+@pytest.mark.logs("lost: |a test asked for it|failed: ")
+def test_buffers_of_the_host_can_be_filled_when_no_member_is_left() -> None:
+    with Application(open_members(MemberSettings(count=1, lost=(0, 0))), "always") as app:
+        build, _, _ = app.build(SOURCE)
+        buffer, other = app.buffer(DATA), app.buffer(DATA)
+        assert app.wait(app.launch(build, [(buffer, 0), np.int32(7).tobytes()], [ROWS], [8], COLUMNS)) < 0
+        assert (
+            app.status(Op.FILL, b"\7" * 4, buffer=other, offset=0, region=[512, 1, 1], pattern_nbytes=4) == 0
+        )
+        assert app.read(other, 516) == b"\7" * 512 + DATA[512:516]
