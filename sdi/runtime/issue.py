@@ -57,14 +57,21 @@ class Issuer:
             states = (where, tuple([used.buffer.directory.state() for used in plan.buffers]))
             step = wave.steps.get(states)
         members = [where[k] for k in wave.members]
-        merges = self._begin_merges(wave, members) if step is None else {}
-        transfers = self._plan(wave, members, merges) if step is None else step.transfers
-        for transfer in transfers:
-            memory.perform(transfer, step is not None)
-        for merge in merges.values():
-            memory.merges.keep_twins(merge)
-        self._refresh_images(wave, members)
-        bounds = [self._bound(build, kernel, binding, number, k, m) for k, m in enumerate(members)]
+        merges: Merges = {}
+        try:
+            if step is None:
+                self._begin_merges(wave, members, merges)
+            transfers = self._plan(wave, members, merges) if step is None else step.transfers
+            for transfer in transfers:
+                memory.perform(transfer, step is not None)
+            for merge in merges.values():
+                memory.merges.keep_twins(merge)
+            self._refresh_images(wave, members)
+            bounds = [self._bound(build, kernel, binding, number, k, m) for k, m in enumerate(members)]
+        except Exception:
+            for merge in merges.values():
+                memory.merges.give_up(merge)
+            raise
         # From here on nothing raises: a wave is issued on all its members or on none.
         work_dim, local_size = arrangement.ndrange.work_dim, arrangement.ndrange.local_size
         tickets: list[Ticket] = []
@@ -134,9 +141,8 @@ class Issuer:
             for member, writes in zip(members, image.writes, strict=True):
                 self._memory.image_is_current(image.buffer, member, image.view, writes)
 
-    def _begin_merges(self, wave: Wave, members: list[int]) -> Merges:
-        """The merges that members can make; the host makes the others."""
-        found: Merges = {}
+    def _begin_merges(self, wave: Wave, members: list[int], found: Merges) -> None:
+        """Add the merges that members can make; the host makes the others."""
         for used in wave.plan.buffers:
             for merged in used.merged if used.buffer.id not in wave.mapped else ():
                 units = MergeUnits(used.unit_nbytes, used.smallest_nbytes, merged.update)
@@ -145,7 +151,6 @@ class Issuer:
                     merge := self._memory.merges.begin(used.buffer, merged.over, where, units)
                 ):
                     found[used.buffer.id, merged] = merge
-        return found
 
     def _plan(self, wave: Wave, members: list[int], merges: Merges) -> list[Transfer]:
         """What moves before the launch; the directories count it as done."""

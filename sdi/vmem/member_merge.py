@@ -10,6 +10,7 @@ Owned by: sdi-scheduler.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -97,23 +98,29 @@ class MemberMerges:
         if not all(self._able[m] for m in members) or rest or over.start % unit or count > _UNITS_MAX:
             return None
         merge = MemberMerge(buffer, over, units, [])
-        for member in members:
-            heap = self._heaps[member]
-            twin = heap.take(over.nbytes)
-            changes = heap.take(changes_nbytes(over.nbytes, unit)) if twin is not None else None
-            if twin is None or changes is None:
-                if twin is not None:
-                    heap.give(twin, [])
-                self.give_up(merge)
-                return None
-            merge.parts.append(_Part(member, twin, changes))
+        with contextlib.ExitStack() as undo:
+
+            def take(member: int, nbytes: int) -> Block | None:
+                block = self._heaps[member].take(nbytes)
+                if block is not None:
+                    undo.callback(self._heaps[member].give, block, ())
+                return block
+
+            for member in members:
+                twin = take(member, over.nbytes)
+                changes = take(member, changes_nbytes(over.nbytes, unit)) if twin is not None else None
+                if twin is None or changes is None:
+                    return None
+                merge.parts.append(_Part(member, twin, changes))
+            undo.pop_all()
         return merge
 
     def give_up(self, merge: MemberMerge, pending: Sequence[Ticket] = ()) -> None:
-        """Its memory is not wanted any more, once ``pending`` is done."""
+        """Its memory is not wanted any more, once ``pending`` and what was issued on it is done."""
         for part in merge.parts:
-            self._heaps[part.member].give(part.twin, pending)
-            self._heaps[part.member].give(part.changes, pending)
+            until = [*part.pending, *pending]
+            self._heaps[part.member].give(part.twin, until)
+            self._heaps[part.member].give(part.changes, until)
 
     def keep_twins(self, merge: MemberMerge) -> None:
         """All members have the same bytes now: keep them.  The launch waits, as for any reader."""

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from sdi.devices.base import DeviceBuffer
 from sdi.devices.join import join
 from sdi.devices.ticket import Ticket
-from sdi.errors import ClError, Status
+from sdi.errors import ClError, DeviceLost, Status
 from sdi.intervals import ByteRange, RangeSet
 from sdi.ndrange import GroupBox, NDRange
 from sdi.runtime.builds import Target, build
@@ -210,6 +210,29 @@ def test_what_no_memory_can_hold_fails_and_says_how_much_is_missing(
     with pytest.raises(ClError, match=f"{NBYTES} bytes of host memory: refused"):
         machine.launch(to.id, from_.id, 1, 5, 1)
     assert made.read(to) == noise(NBYTES, 1)
+    machine.__dict__.clear()
+
+
+@pytest.mark.parametrize("method", ["bind", "allocate"])
+def test_a_launch_that_fails_before_its_merges_gives_their_memory_back(
+    rig: MakeRig, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    made = rig(3, compares=True)
+    machine = Machine(made)
+    to, from_ = made.buffer(noise(NBYTES, 1)), made.buffer(noise(NBYTES, 2))
+    made.reserve(*((buffer, member, buffer.whole) for buffer in (to, from_) for member in range(3)))
+
+    def refuse(*_: object) -> None:
+        raise DeviceLost("member 2", "was lost")
+
+    monkeypatch.setattr(made.devices[2], method, refuse)
+    with pytest.raises(DeviceLost):
+        machine.launch(to.id, from_.id, 1, 5, 1)
+    made.settle()
+    assert made.memory.accounting.events.twins == 0
+    for k, heap in enumerate(made.memory.placement.heaps[:2]):
+        places = sum(made.memory.extent(buffer, k).nbytes for buffer in (to, from_))
+        assert heap.capacity - heap.available == places
     machine.__dict__.clear()
 
 
