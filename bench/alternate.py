@@ -25,7 +25,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+from sdi.cli.locate import vendors
+
 LIMIT_S = 600.0
 _PR_SET_CHILD_SUBREAPER = 36
 
@@ -82,9 +83,7 @@ def settings_of(way: str) -> dict[str, str]:
     found = {name: text for name, text in os.environ.items() if not name.startswith(("SDI_", "OCL_ICD_"))}
     if way != "plain":
         members, _, split = way.partition(":")
-        command = [sys.executable, "-m", "sdi.cli", "env", "--vendors"]
-        vendors = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
-        found |= {"OCL_ICD_VENDORS": vendors, "SDI_NUM_GPUS": members, "SDI_SPLIT": split}
+        found |= {"OCL_ICD_VENDORS": str(vendors()), "SDI_NUM_GPUS": members, "SDI_SPLIT": split}
     return found
 
 

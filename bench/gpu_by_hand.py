@@ -8,30 +8,21 @@ stream for kernels and one for copies on each GPU, halo rows or shares copied to
 from __future__ import annotations
 
 import argparse
-import ctypes
 import hashlib
-import json
 import struct
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pycuda.driver as drv
-
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from gpu_split import SOURCE, Case, cases, samples
+from gpu_split import SOURCE, Case, asked, best_of, measure, samples
 
 from sdi.clc.cuda import nvrtc_options, translate
+from sdi.devices.cuda_driver import copy_peer, drv, quick
 from sdi.devices.nvrtc import compile_text
-
-_driver = ctypes.PyDLL("libcuda.so.1")
-_driver.cuCtxSetCurrent.argtypes = [ctypes.c_void_p]
-_address, _handle = ctypes.c_uint64, ctypes.c_void_p
-_driver.cuMemcpyPeerAsync.argtypes = [_address, _handle, _address, _handle, ctypes.c_size_t, _handle]
 
 
 class Gpu:
@@ -52,7 +43,7 @@ class Gpu:
 
     def enter(self) -> None:
         """Make its context current."""
-        _driver.cuCtxSetCurrent(self.handle)
+        quick().cuCtxSetCurrent(self.handle)
 
     def launch(
         self, kernel: str, grid: tuple[int, ...], block: tuple[int, ...], pointers: list[int], rest: bytes
@@ -67,8 +58,7 @@ class Gpu:
 
 def copy(target: Gpu, to: int, source: Gpu, at: int, nbytes: int, on: Gpu) -> None:
     """A peer copy on ``on``'s copy stream."""
-    status = _driver.cuMemcpyPeerAsync(to, target.handle, at, source.handle, nbytes, on.copies.handle)
-    assert status == 0, status
+    copy_peer(to, target.handle, at, source.handle, nbytes, on.copies.handle)
 
 
 def padded(rest: bytes, first: int) -> bytes:
@@ -139,12 +129,7 @@ def run(gpus: list[Gpu], case: Case) -> tuple[float, str]:
             gpu.stream.synchronize()
             gpu.copies.synchronize()
 
-    iterate(2)
-    best = float("inf")
-    for _ in range(3):
-        start = time.perf_counter()
-        iterate(case.iterations)
-        best = min(best, (time.perf_counter() - start) / case.iterations)
+    best = best_of(iterate, case.iterations)
     output = 0 if case.swaps and turn % 2 == 0 else 1 if case.swaps else len(case.floats) - 1
     digest = hashlib.sha256()
     for offset, nbytes in samples(4 * case.floats[output]):
@@ -203,10 +188,7 @@ def main() -> None:
     """Measure the cases that are asked for."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--gpus", type=int, required=True)
-    parser.add_argument("--json", type=Path)
-    parser.add_argument("--scale", type=int, default=1)
-    parser.add_argument("--only", nargs="+", default=[""], metavar="CASE")
-    options = parser.parse_args()
+    options = asked(parser)
     drv.init()
     gpus = [Gpu(number) for number in range(options.gpus)]
     for gpu in gpus:
@@ -216,19 +198,8 @@ def main() -> None:
                 drv.Context.enable_peer_access(other.context)
         drv.Context.pop()
     print(f"{options.gpus} GPUs by hand", flush=True)
-    found: dict[str, dict[str, float | str]] = {}
-    for case in cases(options.scale):
-        if not case.name.startswith(tuple(options.only)):
-            continue
-        seconds, digest = run(gpus, case)
-        found[case.name] = {"ms": seconds * 1e3, "sum": digest}
-        print(
-            f"{case.name:24} {case.iterations:5} iterations {seconds * 1e3:9.4f} ms each  {digest}",
-            flush=True,
-        )
-        if options.json is not None:
-            options.json.write_text(json.dumps(found) + "\n")
-    _driver.cuCtxSetCurrent(None)
+    measure(options, lambda case: run(gpus, case))
+    quick().cuCtxSetCurrent(None)
 
 
 if __name__ == "__main__":

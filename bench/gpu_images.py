@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import sys
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +14,12 @@ import numpy as np
 import pyopencl as cl
 from gpu_yardstick import machine
 
+from sdi.cli.copies import wait
 from sdi.devices import image as im
 from sdi.devices.base import DeviceImage
 from sdi.devices.cuda import CudaDevice
 from sdi.devices.cuda_gpu import cuda_devices
 from sdi.devices.image import ImageShape, Slabs
-from sdi.devices.ticket import Ticket
 from tests.programs._images import image, write
 
 SIZE, LAUNCHES = 8192, 10
@@ -53,16 +52,6 @@ DTYPES = {im.UNORM_INT8: np.uint8, im.FLOAT: np.float32}
 KERNELS = ("copy", "blur", "turn")
 
 
-def finish(ticket: Ticket) -> Ticket:
-    """Wait; raises the ticket's error."""
-    done = threading.Event()
-    ticket.when_done(lambda _: done.set())
-    done.wait()
-    if ticket.error is not None:
-        raise ticket.error
-    return ticket
-
-
 def on_the_member(
     member: CudaDevice, shape: ImageShape, pixels: np.ndarray
 ) -> dict[str, tuple[float, np.ndarray]]:
@@ -70,17 +59,20 @@ def on_the_member(
     linear = member.allocate(shape.nbytes)
     pictures: list[DeviceImage] = [member.create_image(shape) for _ in range(2)]
     everything = Slabs(0, shape.num_slabs)
-    finish(member.upload(memoryview(pixels).cast("B"), linear, 0, []))
-    finish(member.set_pixels(linear, 0, pictures[0], everything, []))
+    wait(member.upload(memoryview(pixels).cast("B"), linear, 0, []))
+    wait(member.set_pixels(linear, 0, pictures[0], everything, []))
     program = member.build(SOURCE, [])
     groups = (SIZE // GROUP[0], SIZE // GROUP[1], 1)
     found = {}
     for name in KERNELS:
         bound = member.bind(program, name, pictures)
-        tickets = [finish(member.launch(bound, groups, (*GROUP, 1), 2, [])) for _ in range(LAUNCHES)]
+        tickets = []
+        for _ in range(LAUNCHES):
+            tickets.append(member.launch(bound, groups, (*GROUP, 1), 2, []))
+            wait(tickets[-1])
         result = np.empty_like(pixels)
         got = member.get_pixels(pictures[1], everything, linear, 0, [])
-        finish(member.download(linear, 0, memoryview(result).cast("B"), [got]))
+        wait(member.download(linear, 0, memoryview(result).cast("B"), [got]))
         found[name] = (min(t.end_ns - t.start_ns for t in tickets) / 1e6, result)
     for picture in pictures:
         member.free_image(picture)

@@ -100,27 +100,41 @@ def on_members(count: int) -> Costs:
     return found
 
 
+class ByHand:
+    """The kernel on GPU ``number``, launched by pycuda with so many ``groups``; its context is pushed."""
+
+    def __init__(self, number: int, groups: int) -> None:
+        from sdi.clc.cuda import nvrtc_options, translate
+        from sdi.devices.cuda_driver import drv
+        from sdi.devices.nvrtc import compile_text
+
+        drv.init()
+        program = translate(SOURCE, ())
+        self.context = drv.Device(number).retain_primary_context()
+        self.context.push()
+        capability = drv.Device(number).compute_capability()
+        code = compile_text(program.text, nvrtc_options((), program.contracts), capability)
+        self._function = drv.module_from_buffer(code).get_function(program.kernels[0].symbol)
+        self._memory = drv.mem_alloc(4 * GROUPS * LOCAL)
+        self._block = struct.pack("<Qi4x3Q4I", int(self._memory), 7, 0, 0, 0, groups, 1, 1, 1)
+        self._groups = groups
+        self.stream = drv.Stream(1)
+
+    def launch(self) -> None:
+        """On its stream; its context is current."""
+        self._function._launch_kernel((self._groups, 1, 1), (LOCAL, 1, 1), self._block, 0, self.stream)
+
+
 def driver_calls() -> Costs:
     """Microseconds of single calls, as the lane of a member makes them, on a stream of empty kernels."""
-    import pycuda.driver as drv
-
-    from sdi.clc.cuda import nvrtc_options, translate
     from sdi.devices import cuda_driver
-    from sdi.devices.nvrtc import compile_text
+    from sdi.devices.cuda_driver import drv
 
-    drv.init()
-    program = translate(SOURCE, ())
-    context = drv.Device(0).retain_primary_context()
-    context.push()
-    capability = drv.Device(0).compute_capability()
-    code = compile_text(program.text, nvrtc_options((), program.contracts), capability)
-    function = drv.module_from_buffer(code).get_function(program.kernels[0].symbol)
-    memory = drv.mem_alloc(4 * GROUPS * LOCAL)
-    block = struct.pack("<Qi4x3Q4I", int(memory), 7, 0, 0, 0, GROUPS, 1, 1, 1)
-    stream, other = drv.Stream(1), drv.Stream(1)
+    gpu = ByHand(0, GROUPS)
+    stream, other = gpu.stream, drv.Stream(1)
     timed = [drv.Event() for _ in range(400)]
     untimed = [drv.Event(drv.event_flags.DISABLE_TIMING) for _ in range(400)]
-    quick, handle = cuda_driver.quick(), context.handle
+    quick, handle = cuda_driver.quick(), gpu.context.handle
     found: Costs = {}
 
     def calls(name: str, call: Callable[[int], object], is_behind_launch: bool = False) -> None:
@@ -130,7 +144,7 @@ def driver_calls() -> Costs:
             spent = 0.0
             for k in range(400):
                 if is_behind_launch:
-                    function._launch_kernel((GROUPS, 1, 1), (LOCAL, 1, 1), block, 0, stream)
+                    gpu.launch()
                 start = time.perf_counter()
                 call(k)
                 spent += time.perf_counter() - start
@@ -138,7 +152,7 @@ def driver_calls() -> Costs:
         found[name] = min(took)
 
     calls("nothing", lambda k: None)
-    calls("launch", lambda k: function._launch_kernel((GROUPS, 1, 1), (LOCAL, 1, 1), block, 0, stream))
+    calls("launch", lambda k: gpu.launch())
     calls("record, timed", lambda k: timed[k].record(stream), True)
     calls("record, untimed", lambda k: untimed[k].record(stream), True)
     calls("query", lambda k: untimed[k].query())
@@ -151,38 +165,20 @@ def driver_calls() -> Costs:
 
 def with_pycuda(count: int) -> Costs:
     """The floor: the same launches by pycuda, from one thread, without events."""
-    import pycuda.driver as drv
+    from sdi.devices.cuda_driver import drv
 
-    from sdi.clc.cuda import nvrtc_options, translate
-    from sdi.devices.nvrtc import compile_text
-
-    drv.init()
-    program = translate(SOURCE, ())
-    capability = drv.Device(0).compute_capability()
-    code = compile_text(program.text, nvrtc_options((), program.contracts), capability)
-    parts = []
+    gpus = []
     for number in range(count):
-        context = drv.Device(number).retain_primary_context()
-        context.push()
-        function = drv.module_from_buffer(code).get_function(program.kernels[0].symbol)
-        memory = drv.mem_alloc(4 * GROUPS * LOCAL)
-        block = struct.pack("<Qi4x3Q4I", int(memory), 7, 0, 0, 0, GROUPS // count, 1, 1, 1)
-        parts.append((context, function, memory, block, drv.Stream(1)))
+        gpus.append(ByHand(number, GROUPS // count))
         drv.Context.pop()
 
-    def launch() -> None:
-        for context, function, _, block, stream in parts:
-            context.push()
-            function._launch_kernel((GROUPS // count, 1, 1), (LOCAL, 1, 1), block, 0, stream)
+    def each(call: Callable[[ByHand], object]) -> None:
+        for gpu in gpus:
+            gpu.context.push()
+            call(gpu)
             drv.Context.pop()
 
-    def finish() -> None:
-        for context, _, _, _, stream in parts:
-            context.push()
-            stream.synchronize()
-            drv.Context.pop()
-
-    return costs(launch, finish)
+    return costs(lambda: each(ByHand.launch), lambda: each(lambda gpu: gpu.stream.synchronize()))
 
 
 def apart(what: str, count: int = 1, **environment: str) -> Costs:

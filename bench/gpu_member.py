@@ -11,7 +11,6 @@ import json
 import mmap
 import platform
 import sys
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -22,6 +21,7 @@ import pyopencl as cl
 from gpu_yardstick import machine
 
 from sdi.clc import compile_source, pack_hidden
+from sdi.cli.copies import wait
 from sdi.devices.base import LocalBytes
 from sdi.devices.cuda import CudaDevice
 from sdi.devices.cuda_context import register_host, unregister_host
@@ -126,14 +126,6 @@ def cases() -> list[tuple[str, str, list[Argument], NDRange]]:
     ]  # fmt: skip
 
 
-def finish(ticket: Ticket) -> None:
-    done = threading.Event()
-    ticket.when_done(lambda _: done.set())
-    done.wait()
-    if ticket.error is not None:
-        raise ticket.error
-
-
 def on_cuda(
     member: CudaDevice, name: str, source: str, arguments: list[Argument], nd: NDRange, options: str
 ) -> tuple[float, list[np.ndarray]]:
@@ -143,7 +135,7 @@ def on_cuda(
     for each in arguments:
         if isinstance(each, np.ndarray):
             buffers.append((member.allocate(each.nbytes), each))
-            finish(member.upload(memoryview(each).cast("B"), buffers[-1][0], 0, []))
+            wait(member.upload(memoryview(each).cast("B"), buffers[-1][0], 0, []))
             bound.append(buffers[-1][0])
             shifts.append(0)
         else:
@@ -154,12 +146,12 @@ def on_cuda(
     first: list[np.ndarray] = []
     for turn in range(12):
         ticket = member.launch(kernel, box.extent, nd.local_size, nd.work_dim, [])
-        finish(ticket)
+        wait(ticket)
         times.append((ticket.end_ns - ticket.start_ns) / 1e6)
         if turn == 0:
             for buffer, array in buffers:
                 found = np.empty_like(array)
-                finish(member.download(buffer, 0, memoryview(found).cast("B"), []))
+                wait(member.download(buffer, 0, memoryview(found).cast("B"), []))
                 first.append(found)
     for buffer, _ in buffers:
         member.free(buffer)
@@ -242,7 +234,7 @@ def copies(member: CudaDevice) -> dict[str, float]:
         best = 0.0
         for _ in range(3):
             start = time.perf_counter()
-            finish(copy())
+            wait(copy())
             best = max(best, nbytes / (time.perf_counter() - start) / 1e9)
         return best
 
@@ -265,7 +257,7 @@ def copies(member: CudaDevice) -> dict[str, float]:
     times = []
     for _ in range(200):
         start = time.perf_counter()
-        finish(member.upload(host, small, 0, []))
+        wait(member.upload(host, small, 0, []))
         times.append((time.perf_counter() - start) * 1e6)
     found["upload_4_kib_pageable_us"] = float(np.median(times))
     member.free(small)

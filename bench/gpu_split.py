@@ -12,6 +12,7 @@ import argparse
 import hashlib
 import json
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -158,12 +159,7 @@ def run(context: cl.Context, queue: cl.CommandQueue, program: cl.Program, case: 
             cl.enqueue_nd_range_kernel(queue, kernel, case.global_size, case.local_size)
         queue.finish()
 
-    iterate(2)
-    best = float("inf")
-    for _ in range(3):
-        start = time.perf_counter()
-        iterate(case.iterations)
-        best = min(best, (time.perf_counter() - start) / case.iterations)
+    best = best_of(iterate, case.iterations)
     result = buffers[0] if case.swaps else buffers[-1]
     digest = hashlib.sha256()
     for offset, nbytes in samples(result.size):
@@ -175,23 +171,32 @@ def run(context: cl.Context, queue: cl.CommandQueue, program: cl.Program, case: 
     return best, digest.hexdigest()[:12]
 
 
-def main() -> None:
-    """Measure the cases that are asked for."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def best_of(iterate: Callable[[int], None], iterations: int) -> float:
+    """Seconds per iteration, best of three; ``iterate(n)`` does n of them and waits."""
+    iterate(2)
+    times = []
+    for _ in range(3):
+        start = time.perf_counter()
+        iterate(iterations)
+        times.append((time.perf_counter() - start) / iterations)
+    return min(times)
+
+
+def asked(parser: argparse.ArgumentParser) -> argparse.Namespace:
+    """The options of the command line, those of ``measure`` among them."""
     parser.add_argument("--json", type=Path)
     parser.add_argument("--scale", type=int, default=1)
     parser.add_argument("--only", nargs="+", default=[""], metavar="CASE")
-    options = parser.parse_args()
-    device = cl.get_platforms()[0].get_devices()[0]
-    context = cl.Context([device])
-    queue = cl.CommandQueue(context)
-    program = cl.Program(context, SOURCE).build(["-DFIRST=0", "-DMORE="])
-    print(device.name, flush=True)
+    return parser.parse_args()
+
+
+def measure(options: argparse.Namespace, one: Callable[[Case], tuple[float, str]]) -> None:
+    """Print a line for each case that is asked for, with what ``one`` answers for it as ``run`` does."""
     found: dict[str, dict[str, float | str]] = {}
     for case in cases(options.scale):
         if not case.name.startswith(tuple(options.only)):
             continue
-        seconds, digest = run(context, queue, program, case)
+        seconds, digest = one(case)
         found[case.name] = {"ms": seconds * 1e3, "sum": digest}
         print(
             f"{case.name:24} {case.iterations:5} iterations {seconds * 1e3:9.4f} ms each  {digest}",
@@ -199,6 +204,17 @@ def main() -> None:
         )
         if options.json is not None:
             options.json.write_text(json.dumps(found) + "\n")
+
+
+def main() -> None:
+    """Measure the cases that are asked for."""
+    options = asked(argparse.ArgumentParser(description=__doc__.splitlines()[0]))
+    device = cl.get_platforms()[0].get_devices()[0]
+    context = cl.Context([device])
+    queue = cl.CommandQueue(context)
+    program = cl.Program(context, SOURCE).build(["-DFIRST=0", "-DMORE="])
+    print(device.name, flush=True)
+    measure(options, lambda case: run(context, queue, program, case))
 
 
 if __name__ == "__main__":

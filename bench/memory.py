@@ -15,7 +15,6 @@ import statistics
 import struct
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -27,11 +26,11 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from bench.wave_overlap import Recorder, spans
+from sdi.cli.copies import wait
 from sdi.devices.base import Device
 from sdi.devices.bounce import bounce_copy
 from sdi.devices.discover import choose
 from sdi.devices.opencl import OpenCLDevice, driver_devices
-from sdi.devices.ticket import Ticket
 from sdi.icd.wire import Op
 from sdi.intervals import ByteRange
 from sdi.vmem.directory import Directory
@@ -157,14 +156,6 @@ def members(count: int) -> Iterator[list[Device]]:
     finally:
         for member in reversed(made):
             member.close()
-
-
-def wait(ticket: Ticket) -> None:
-    """Until ``ticket`` is done."""
-    done = threading.Event()
-    ticket.when_done(lambda _: done.set())
-    done.wait()
-    assert ticket.error is None, ticket.error
 
 
 def links(repetitions: int, nbytes: int) -> None:

@@ -11,10 +11,10 @@ import json
 import mmap
 import statistics
 import sys
-import threading
 import time
 from collections.abc import Callable
 
+from sdi.cli.copies import wait
 from sdi.devices.base import Device, DeviceBuffer
 from sdi.devices.discover import MemberSettings, open_members
 from sdi.devices.ticket import Ticket
@@ -76,15 +76,6 @@ def ways(
             host, at_two, 0, [one.download(at_one, 0, host, [])]
         )
     return found
-
-
-def wait(ticket: Ticket) -> None:
-    """Until ``ticket`` is done."""
-    done = threading.Event()
-    ticket.when_done(lambda _: done.set())
-    done.wait()
-    if ticket.error is not None:
-        raise ticket.error
 
 
 if __name__ == "__main__":

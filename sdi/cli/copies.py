@@ -110,10 +110,10 @@ class _Trial:
         try:
             buffer = self._buffer(to)
             try:
-                _wait(target.fill(buffer, 0, self._nbytes, b"\0", []))
+                wait(target.fill(buffer, 0, self._nbytes, b"\0", []))
                 copy = partial(target.peer_copy, source, self._sources[from_], 0, buffer, 0, self._nbytes)
                 rate = self._rate(copy)
-                _wait(target.download(buffer, 0, self._host[1], []))
+                wait(target.download(buffer, 0, self._host[1], []))
             finally:
                 self._buffers.pop()
                 target.free(buffer)
@@ -134,16 +134,16 @@ class _Trial:
 
     def _rate(self, copy: Callable[[Sequence[Ticket]], Ticket]) -> float:
         """The first copy, which may have to prepare something, does not count."""
-        _wait(copy([]))
+        wait(copy([]))
         tickets: list[Ticket] = []
         for _ in range(_TIMES):
             tickets.append(copy(tickets[-1:]))
         for ticket in tickets:
-            _wait(ticket)
+            wait(ticket)
         return _TIMES * self._nbytes / max(1, tickets[-1].end_ns - tickets[0].start_ns)
 
 
-def _wait(ticket: Ticket) -> None:
+def wait(ticket: Ticket) -> None:
     """Until ``ticket`` is done.  Raises its error, and DeviceFailed where it takes too long."""
     done = threading.Event()
     ticket.when_done(lambda _: done.set())

@@ -12,9 +12,11 @@ from sdi.runtime.launcher import SplitMode
 from sdi.vmem.memory import Coherence
 from tests.icd.wire_client import WireClient
 
+Serve = Callable[..., WireClient]
+
 
 @pytest.fixture
-def serve() -> Iterator[Callable[..., WireClient]]:
+def serve() -> Iterator[Serve]:
     """A function that starts a session with that many members; closed at the end of the test."""
     with ExitStack() as stack:
 

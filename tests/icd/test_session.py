@@ -9,7 +9,6 @@ import select
 import socket
 import struct
 import time
-from collections.abc import Callable
 
 import pytest
 
@@ -30,9 +29,8 @@ from sdi.icd.wire import (
     record_layout,
 )
 from sdi.vmem.memory import Coherence
+from tests.icd.conftest import Serve
 from tests.icd.wire_client import QUEUE, WireClient
-
-Serve = Callable[..., WireClient]
 
 SCALE = """
 __kernel void scale(__global int *a, int factor) {

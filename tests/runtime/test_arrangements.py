@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 
-from sdi.devices.discover import MemberSettings, open_members
 from sdi.icd.wire import Op
 from sdi.partition.gain import Rates
 from sdi.partition.usage import Usage
 from sdi.runtime.programs import Kernel
-from tests.icd.wire_client import WireClient
+from tests.icd.conftest import Serve
 
 SOURCE = """
 __kernel void add(__global int *a, int first, int value) {
@@ -22,17 +20,6 @@ __kernel void add(__global int *a, int first, int value) {
 }
 """
 N = 256
-
-
-Serve = Callable[[int], WireClient]
-
-
-@pytest.fixture
-def serve() -> Iterator[Serve]:
-    with ExitStack() as stack:
-        yield lambda members: stack.enter_context(
-            WireClient(open_members(MemberSettings(count=members)), "always")
-        )
 
 
 def i32(value: int) -> bytes:

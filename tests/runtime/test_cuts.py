@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from typing import cast
 
-import pytest
-
 from sdi.clc import compile_source
-from sdi.devices.discover import MemberSettings, open_members
 from sdi.ndrange import NDRange
 from sdi.partition.table import cuts
 from sdi.runtime.access import access_of
@@ -19,7 +14,7 @@ from sdi.runtime.plan import LaunchPlan, cost, make_plan, moved_nbytes
 from sdi.sampling.model import Bounds
 from sdi.vmem.directory import Directory
 from sdi.vmem.memory import VirtualBuffer
-from tests.icd.wire_client import WireClient
+from tests.icd.conftest import Serve
 
 MATMUL = """
 __kernel void mm(__global float *C, __global const float *A, __global const float *B, int WA, int WB) {
@@ -78,15 +73,7 @@ def test_rows_win_when_ranges_are_contiguous_bounds_and_quarters_when_they_are_e
     assert min(plans["exact"].values(), key=cost) is plans["exact"][quarters]
 
 
-@pytest.fixture
-def serve() -> Iterator[Callable[[int], WireClient]]:
-    with ExitStack() as stack:
-        yield lambda members: stack.enter_context(
-            WireClient(open_members(MemberSettings(count=members)), "always")
-        )
-
-
-def test_a_stencil_moves_only_halo_rows_between_iterations(serve: Callable[[int], WireClient]) -> None:
+def test_a_stencil_moves_only_halo_rows_between_iterations(serve: Serve) -> None:
     client, members, n = serve(4), 4, 64
     build, status, _ = client.build(STENCIL)
     assert status == 0

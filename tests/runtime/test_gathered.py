@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 
 import numpy as np
 import pytest
 
-from sdi.devices.discover import MemberSettings, open_members
 from sdi.sampling.parametric import Parametric
-from tests.icd.wire_client import WireClient
+from tests.icd.conftest import Serve
 
 SOURCE = """
 __kernel void add(__global int *a, __global const int *b, int k) {
@@ -24,20 +21,14 @@ FEW = "__kernel void few(__global int *a, int k) { a[get_global_id(0) + k] += k;
 N = 4096
 
 
-@pytest.fixture
-def serve() -> Iterator[Callable[[str], WireClient]]:
-    with ExitStack() as stack:
-        yield lambda split: stack.enter_context(WireClient(open_members(MemberSettings(count=3)), split))
-
-
 @pytest.mark.parametrize("split", ["never", "auto", "always"])
 def test_new_scalars_and_host_writes_between_them_give_what_one_device_would(
-    split: str, serve: Callable[[str], WireClient], monkeypatch: pytest.MonkeyPatch
+    split: str, serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bound: list[int] = []
     bind = Parametric.bind
     monkeypatch.setattr(Parametric, "bind", lambda self, *a: (bound.append(1), bind(self, *a))[1])
-    client = serve(split)
+    client = serve(3, split)
     build, status, _ = client.build(SOURCE)
     assert status == 0
     expected = np.arange(256, dtype=np.int32)
@@ -59,10 +50,10 @@ def test_new_scalars_and_host_writes_between_them_give_what_one_device_would(
 
 
 def test_data_that_others_spread_again_are_not_gathered_a_second_time(
-    serve: Callable[[str], WireClient],
+    serve: Serve,
 ) -> None:
     """``few`` runs on one member, ``halves`` on all, in turn: all is brought once, then what is needed."""
-    client = serve("always")
+    client = serve(3)
     build, status, _ = client.build(SOURCE + FEW)
     assert status == 0
     expected = np.arange(N, dtype=np.int32)

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 
 import numpy as np
 import pytest
 
-from sdi.devices.discover import MemberSettings, open_members
-from sdi.vmem.memory import Coherence
+from tests.icd.conftest import Serve
 from tests.icd.wire_client import WireClient
 
 SOURCE = """
@@ -81,20 +78,6 @@ class Session:
         return {ends: each for ends, each in changed.items() if each != (0, 0)}
 
 
-Serve = Callable[..., Session]
-
-
-@pytest.fixture
-def serve() -> Iterator[Serve]:
-    with ExitStack() as stack:
-
-        def start(members: int, coherence: Coherence = "lazy") -> Session:
-            devices = open_members(MemberSettings(count=members))
-            return Session(stack.enter_context(WireClient(devices, "always", coherence)))
-
-        yield start
-
-
 def i32(value: int) -> bytes:
     return struct.pack("<i", value)
 
@@ -105,7 +88,7 @@ def neighbours(members: int) -> set[Link]:
 
 
 def test_a_ping_pong_stencil_moves_halo_rows_and_nothing_to_or_from_the_host(serve: Serve) -> None:
-    session, members, n = serve(4), 4, 64
+    session, members, n = Session(serve(4)), 4, 64
     data = np.random.default_rng(1).random((n, n), np.float32)
     a, b = session.client.buffer(data.tobytes()), session.client.buffer(data.tobytes())
 
@@ -131,7 +114,7 @@ def test_a_ping_pong_stencil_moves_halo_rows_and_nothing_to_or_from_the_host(ser
 
 @pytest.mark.parametrize("rows", [40, 100])
 def test_a_cut_by_columns_moves_halo_columns_one_copy_each(serve: Serve, rows: int) -> None:
-    session, members, width = serve(4), 4, 256
+    session, members, width = Session(serve(4)), 4, 256
     data = np.arange(rows * width, dtype=np.int32).reshape(rows, width)
     a, b = session.client.buffer(data.tobytes()), session.client.buffer(data.tobytes())
 
@@ -153,7 +136,7 @@ def test_a_cut_by_columns_moves_halo_columns_one_copy_each(serve: Serve, rows: i
 
 
 def test_a_repeated_matrix_multiplication_moves_nothing_the_second_time(serve: Serve) -> None:
-    session, n = serve(4), 64
+    session, n = Session(serve(4)), 64
     rng = np.random.default_rng(2)
     a, b = (rng.integers(-9, 9, (n, n)).astype(np.float32) for _ in range(2))
     sources = [session.client.buffer(matrix.tobytes()) for matrix in (a, b)]
@@ -167,7 +150,7 @@ def test_a_repeated_matrix_multiplication_moves_nothing_the_second_time(serve: S
 
 
 def test_in_the_host_protocol_the_second_multiplication_moves_as_much_as_the_first(serve: Serve) -> None:
-    session, n = serve(4, "host"), 64
+    session, n = Session(serve(4, coherence="host")), 64
     sources = [session.client.buffer(bytes(4 * n * n)) for _ in range(2)]
     target = session.client.buffer(4 * n * n)
     session.launch(MM, [target, *sources, i32(n)], [n, n], [8, 8])
@@ -178,7 +161,7 @@ def test_in_the_host_protocol_the_second_multiplication_moves_as_much_as_the_fir
 
 
 def test_what_each_member_alone_wrote_is_read_there_without_a_copy(serve: Serve) -> None:
-    session, n = serve(4), 1024
+    session, n = Session(serve(4)), 1024
     buffers = [session.client.buffer(np.arange(n, dtype=np.int32).tobytes()) for _ in range(3)]
     session.launch(TWICE, buffers[:2], [n], [64])
     assert session.moved() == {(0, member): (1, n) for member in range(1, 5)}  # a quarter of 4 n bytes each
@@ -189,7 +172,7 @@ def test_what_each_member_alone_wrote_is_read_there_without_a_copy(serve: Serve)
 
 
 def test_what_one_member_wrote_and_all_read_goes_along_a_tree(serve: Serve) -> None:
-    session, members, n = serve(8), 8, 1 << 16
+    session, members, n = Session(serve(8)), 8, 1 << 16
     links = session.client.session._memory.links
     links._now_ns = lambda: 0  # as if no copy were over before the last one is planned
     source, sums = session.client.buffer(4 * n), session.client.buffer(4 * 256)

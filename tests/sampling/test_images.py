@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 
 import numpy as np
@@ -12,14 +11,13 @@ from sdi.clc import compile_source, pack_hidden
 from sdi.devices.base import Device
 from sdi.devices.discover import MemberSettings, open_members
 from sdi.devices.image import IMAGE1D, IMAGE2D, IMAGE2D_ARRAY, IMAGE3D, UNSIGNED_INT32, ImageShape, R, Slabs
-from sdi.devices.ticket import Ticket
 from sdi.intervals import RangeSet
 from sdi.ndrange import GroupBox, NDRange
 from sdi.sampling import analyse
+from tests.devices.conftest import finish
 from tests.sampling.checking import boxes
 from tests.sampling.sources import kernels_of, tree_of
 
-PATIENCE_S = 60.0
 KERNELS = {
     "plain": ("image2d_t", "write_imageui(to, (int2)(get_global_id(0), get_global_id(1)), value);", True),
     "turned": ("image2d_t", "write_imageui(to, (int2)(get_global_id(1), get_global_id(0)), value);", False),
@@ -71,15 +69,6 @@ def member() -> Iterator[Device]:
     device.close()
 
 
-def finish(ticket: Ticket) -> None:
-    """Wait for a ticket."""
-    done = threading.Event()
-    ticket.when_done(lambda _: done.set())
-    assert done.wait(PATIENCE_S)
-    if ticket.error is not None:
-        raise ticket.error
-
-
 @pytest.mark.parametrize("name", KERNELS)
 def test_boxes_change_the_rows_that_the_maps_name(name: str, member: Device) -> None:
     type_name, statement, is_disjoint = KERNELS[name]
@@ -97,7 +86,7 @@ def test_boxes_change_the_rows_that_the_maps_name(name: str, member: Device) -> 
     data = np.array([3, 1, 4, 1, 5, 2, 6, 9], np.int32)
     table, linear = member.allocate(32), member.allocate(shape.span_nbytes)
     picture, whole = member.create_image(shape), Slabs(0, shape.num_slabs)
-    ready: Ticket = member.upload(memoryview(data).cast("B"), table, 0, [])
+    ready = member.upload(memoryview(data).cast("B"), table, 0, [])
     pixels = np.zeros(shape.span_nbytes // 4, np.uint32)
     predicted: dict[GroupBox, RangeSet] = {}
     rows_of_groups = [GroupBox((0, k, 0), (4, k + 1, 1)) for k in range(4)]
