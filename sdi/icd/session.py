@@ -74,9 +74,9 @@ _RECV_NBYTES = 1 << 18
 _LOOK_AFTER = 16
 """Records after which the service looks what is complete meanwhile."""
 _LINGER_NS = 100_000
+"""How long it goes on looking when there is nothing else to do."""
 _IDLE_S = 10.0
 """How often a session that has nothing to do looks whether members keep memory that others could use."""
-"""How long it goes on looking when there is nothing else to do."""
 _OUT_OF_ORDER, _PROFILING = 1, 2
 _COPY_OR_USE_HOST_PTR = 1 << 3 | 1 << 5
 
