@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from sdi.sizes import size
+
 
 class CountersError(ValueError):
     """The file is not what a service writes."""
@@ -168,15 +170,3 @@ def table(rows: Sequence[Sequence[str]], right: set[int] | None = None) -> list[
         ]
         lines.append("  ".join(cells).rstrip())
     return lines
-
-
-def size(nbytes: int) -> str:
-    """``nbytes`` for people: "0 B", "1.5 KiB", "16.0 GiB"."""
-    if nbytes < 1024:
-        return f"{nbytes} B"
-    value = float(nbytes)
-    for unit in ("KiB", "MiB", "GiB", "TiB"):
-        value /= 1024
-        if value < 1024 or unit == "TiB":
-            break
-    return f"{value:.1f} {unit}"

@@ -9,11 +9,12 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from sdi.cli.counters import size, table
+from sdi.cli.counters import table
 from sdi.cli.locate import show_only_real_drivers
 from sdi.cli.progress import show
 from sdi.errors import ClError, DeviceFailed
 from sdi.settings import Settings
+from sdi.sizes import size
 
 if TYPE_CHECKING:
     from sdi.cli.copies import Copied

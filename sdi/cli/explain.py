@@ -34,11 +34,12 @@ from sdi.runtime.access import access_of
 from sdi.runtime.arguments import ArgumentValue, Image, LocalSize, Pointer
 from sdi.runtime.cutting import move_ns, order
 from sdi.runtime.explain import KernelNote, LaunchNote, note_kernel, note_launch
-from sdi.runtime.explain_text import by, kernel_lines, member_lines, size
+from sdi.runtime.explain_text import by, kernel_lines, member_lines
 from sdi.runtime.launcher import choose_local_size
 from sdi.runtime.plan import LaunchPlan, candidate_plans, image_slabs, make_plan, moved_nbytes
 from sdi.sampling import KernelAnalysis
 from sdi.sampling.model import BoundAccess, Bounds
+from sdi.sizes import size
 from sdi.vmem.buffer import ImageView
 from sdi.vmem.directory import Directory
 from sdi.vmem.hazards import Hazards

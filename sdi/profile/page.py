@@ -15,7 +15,8 @@ from plotly.offline import get_plotlyjs
 from sdi.profile.losses import CLASSES
 from sdi.profile.model import HOST, Piece, Profile, Session, memory_name
 from sdi.profile.tables import KernelRow, Tables
-from sdi.profile.text import FUNCTION_COLUMNS, functions, size, table_text
+from sdi.profile.text import FUNCTION_COLUMNS, functions, table_text
+from sdi.sizes import size
 
 SPANS_MAX = 4000
 """Spans drawn per track of the timeline; of more, the longest."""

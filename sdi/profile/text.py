@@ -10,6 +10,7 @@ from dataclasses import asdict
 
 from sdi.profile.losses import CLASSES
 from sdi.profile.tables import FunctionRow, KernelRow, Tables
+from sdi.sizes import size
 
 FUNCTION_COLUMNS = (
     "Function Name", "Calls", "Time (ns)", "Time (%)", "Average (ns)", "Min (ns)", "Max (ns)", "Failed",
@@ -19,17 +20,6 @@ FUNCTION_COLUMNS = (
 
 WHYS_MAX = 3
 """Reasons why a kernel ran whole that the text spells out; predicted times differ from launch to launch."""
-
-
-def size(nbytes: float) -> str:
-    """1536 -> "1.5 KiB"."""
-    if nbytes < 1024:
-        return f"{nbytes:.0f} B"
-    for unit in ("KiB", "MiB", "GiB"):
-        nbytes /= 1024
-        if nbytes < 1024:
-            return f"{nbytes:.1f} {unit}"
-    return f"{nbytes / 1024:.1f} TiB"
 
 
 def _ms(ns: float) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from sdi.ndrange import Int3
 from sdi.runtime.explain import ArgumentNote, BufferNote, KernelNote, LaunchNote, RangesNote
+from sdi.sizes import size
 
 _WRITES = {
     "exact": "known exactly",
@@ -110,15 +111,3 @@ def by(sizes: Sequence[int] | Int3) -> str:
     while len(kept) > 1 and kept[-1] == 1:
         kept.pop()
     return " x ".join(str(number) for number in kept)
-
-
-def size(nbytes: int) -> str:
-    """``nbytes`` for people: "0 B", "1.5 KiB", "16.0 GiB"."""
-    if nbytes < 1024:
-        return f"{nbytes} B"
-    value = float(nbytes)
-    for unit in ("KiB", "MiB", "GiB", "TiB"):
-        value /= 1024
-        if value < 1024 or unit == "TiB":
-            break
-    return f"{value:.1f} {unit}"

@@ -211,15 +211,8 @@ cl_int sdi_clSetMemObjectDestructorCallback(cl_mem buffer, void (*notify)(cl_mem
         return CL_INVALID_MEM_OBJECT;
     if (!notify)
         return CL_INVALID_VALUE;
-    struct sdi_call *call = malloc(sizeof *call);
-    if (!call)
-        return CL_OUT_OF_HOST_MEMORY;
-    *call = (struct sdi_call){.what = SDI_CALL_BUFFER, .function.buffer = notify, .object = buffer, .data = data};
-    sdi_lock();
-    call->next = buffer->destructors; /* the last registered runs first */
-    buffer->destructors = call;
-    sdi_unlock();
-    return CL_SUCCESS;
+    struct sdi_call call = {.what = SDI_CALL_BUFFER, .function.buffer = notify, .object = buffer, .data = data};
+    return sdi_destructor_add(&buffer->destructors, call);
 }
 
 cl_int sdi_clGetMemObjectInfo(cl_mem buffer, cl_uint param, size_t size, void *value, size_t *size_ret)

@@ -493,6 +493,8 @@ void sdi_caller_post(struct sdi_call *calls);
 cl_int sdi_caller_start(void);
 /* No lock held.  Runs and frees the chain here. */
 void sdi_run_calls(struct sdi_call *calls);
+/* Adds a destructor callback to an object's, of which the last registered runs first. */
+cl_int sdi_destructor_add(struct sdi_call **destructors, struct sdi_call given);
 /* Client lock held.  Destructor callbacks to be run when the lock is given back. */
 void sdi_defer(struct sdi_call *calls);
 

@@ -165,13 +165,6 @@ cl_int sdi_clSetContextDestructorCallback(cl_context context, void (*notify)(cl_
         return CL_INVALID_CONTEXT;
     if (!notify)
         return CL_INVALID_VALUE;
-    struct sdi_call *call = malloc(sizeof *call);
-    if (!call)
-        return CL_OUT_OF_HOST_MEMORY;
-    *call = (struct sdi_call){.what = SDI_CALL_CONTEXT, .function.context = notify, .object = context, .data = data};
-    sdi_lock();
-    call->next = context->destructors; /* the last registered runs first */
-    context->destructors = call;
-    sdi_unlock();
-    return CL_SUCCESS;
+    struct sdi_call call = {.what = SDI_CALL_CONTEXT, .function.context = notify, .object = context, .data = data};
+    return sdi_destructor_add(&context->destructors, call);
 }

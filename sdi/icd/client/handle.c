@@ -58,6 +58,19 @@ void sdi_unlock(void)
         sdi_run_calls(due);
 }
 
+cl_int sdi_destructor_add(struct sdi_call **destructors, struct sdi_call given)
+{
+    struct sdi_call *call = malloc(sizeof *call);
+    if (!call)
+        return CL_OUT_OF_HOST_MEMORY;
+    *call = given;
+    sdi_lock();
+    call->next = *destructors;
+    *destructors = call;
+    sdi_unlock();
+    return CL_SUCCESS;
+}
+
 void sdi_defer(struct sdi_call *calls)
 {
     *deferred_end = calls;
