@@ -19,7 +19,7 @@ from sdi.devices.base import BoundArgument, BoundKernel, DeviceBuffer, DeviceIma
 from sdi.devices.image import Sampler, Slabs
 from sdi.devices.join import join
 from sdi.devices.ticket import Ticket, completed
-from sdi.errors import ClError, Status
+from sdi.errors import ClError, DeviceFailed, Status
 from sdi.intervals import ByteRange
 from sdi.ndrange import GroupBox
 from sdi.runtime.arguments import Image, LocalSize, Pointer
@@ -115,7 +115,7 @@ class Verifier:
         kept = self._keep(check, buffers)
         try:
             tickets = run()
-        except ClError:
+        except (ClError, DeviceFailed):
             self._idle = _over(kept.values())
             raise
         downloads = self._run_whole(check, buffers, kept)
