@@ -9,11 +9,10 @@ from __future__ import annotations
 import ctypes
 import mmap
 import os
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final, Protocol, cast
+from typing import Final, cast
 
 # Or each kernel object goes through a database on disk that all processes share.
 os.environ.setdefault("PYOPENCL_NO_CACHE", "1")
@@ -39,11 +38,12 @@ from sdi.devices.bounce import bounce_copy, copy_rows_one_by_one
 from sdi.devices.host_copy import BESIDE_KERNELS_NBYTES, HostCopy
 from sdi.devices.image import ImageShape, Sampler, Slabs
 from sdi.devices.lane import Lane
-from sdi.devices.opencl_context import DriverContext, ProgramKey
+from sdi.devices.opencl_context import DriverContext
 from sdi.devices.opencl_images import MemberImage, copy_pixels, new_image
+from sdi.devices.opencl_programs import Bound, OpenCLPrograms, Program, launch
 from sdi.devices.pocl_order import POCL_ORDER, grid_width
 from sdi.devices.ticket import Ticket
-from sdi.errors import BuildError, ClError, DeviceFailed, Status, require
+from sdi.errors import ClError, DeviceFailed, Status, require
 from sdi.ndrange import Int3
 
 OWN_PLATFORM = "SDI"
@@ -57,6 +57,8 @@ _IMAGE_SUPPORT = 0x1016
 _UUID_KHR, _PCI_BUS_INFO_KHR = 0x106A, 0x410F
 _TYPE_CPU, _TYPE_GPU = 1 << 1, 1 << 2
 _IN_HOST_MEMORY = cl.mem_flags.READ_WRITE | cl.mem_flags.USE_HOST_PTR
+_PLAIN = (bytes, LocalBytes, Sampler)
+"""Arguments that are no object of the driver's."""
 _PROFILING_START, _PROFILING_END = cl.profiling_info.START, cl.profiling_info.END
 
 
@@ -121,64 +123,6 @@ class _Buffer:
         return self.host is not None and offset + nbytes <= self.host.nbytes
 
 
-_Object = cl.Buffer | cl.Image | cl.Sampler | cl.LocalMemory | None
-
-
-class _TakesValues(Protocol):
-    """Kernel's method for values in bulk, which pyopencl's stub lacks; ``set_arg`` takes 6 us for bytes."""
-
-    def _set_arg_buf_multi(self, values: tuple[int | bytes, ...]) -> None: ...
-
-
-class _TakesObjects(Protocol):
-    def set_arg(self, index: int, value: _Object) -> None: ...
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Arguments:
-    """All arguments of a kernel.  ``values``: index and bytes in turn, as the driver call wants them."""
-
-    values: tuple[int | bytes, ...]
-    objects: tuple[tuple[int, _Object], ...]
-
-    def set_on(self, kernel: cl.Kernel) -> None:
-        cast(_TakesValues, kernel)._set_arg_buf_multi(self.values)
-        for index, value in self.objects:
-            cast(_TakesObjects, kernel).set_arg(index, value)
-
-
-@dataclass(slots=True, eq=False)
-class _Kernel:
-    """The driver's kernel, shared by all bindings of it: making one costs 0.2 ms, setting arguments
-    about 1 us.
-
-    ``lock``: setting arguments and enqueueing are one step (other threads issue what was held back); neither
-    blocks.  ``arguments``: those that are set.
-    """
-
-    handle: cl.Kernel
-    lock: threading.Lock = field(default_factory=threading.Lock)
-    arguments: _Arguments | None = None
-
-
-@dataclass(slots=True, eq=False)
-class _Program:
-    """``key``: equal for programs that a driver may take for the same."""
-
-    handle: _cl._Program
-    key: ProgramKey
-    kernels: dict[str, _Kernel] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Bound:
-    """``key``: what drivers may share between members."""
-
-    kernel: _Kernel
-    arguments: _Arguments
-    key: tuple[ProgramKey, str]
-
-
 class OpenCLDevice:
     """A member on a driver device.  Implements ``Device``; see there.
 
@@ -212,10 +156,9 @@ class OpenCLDevice:
             formats=self.shared.formats,
         )
         self._device: Final = device.handle
-        self._number: Final = number
         self._comparer: Final = self.shared.comparer
         self._used_nbytes = 0
-        self._samplers: Final[dict[Sampler, cl.Sampler]] = {}
+        self._programs: Final = OpenCLPrograms(self.shared, device.handle, number, name)
         self._is_pocl: Final = device.platform == "Portable Computing Language"
         self._lane: Final[Lane[cl.Event]] = Lane(self, name, _times, f"sdi-gpu-{number}-done")
         self._copies: Final[Lane[HostCopy]] = Lane(object(), name, HostCopy.times, f"sdi-gpu-{number}-copy")
@@ -388,63 +331,25 @@ class OpenCLDevice:
         return self._lane.issue(partial(copy_pixels, self._queue, own, slabs, memory, offset, False), wait)
 
     def build(self, text: str, options: Sequence[str]) -> DeviceProgram:
-        key = (text, " ".join(options))
-        return DeviceProgram(
-            _Program(self.shared.program(self._number, key, partial(self._built, *key)), key)
-        )
-
-    def _built(self, text: str, options: str) -> _cl._Program:
-        # Not cl.Program: it adds include paths and warns about every non-empty log.
-        handle = None
-        try:
-            handle = _cl._Program(self._context, text)
-            handle._build(options=options.encode())
-        except cl.Error as cause:
-            log = ""
-            if handle is not None:
-                log = str(handle.get_build_info(self._device, cl.program_build_info.LOG) or "")
-            raise BuildError(log or str(cause)) from cause
-        return handle
+        return DeviceProgram(self._programs.build(text, options))
 
     def kernel_facts(self, program: DeviceProgram, kernel: str) -> KernelFacts:
-        handle = self._kernel(cast(_Program, program), kernel).handle
-        asked = cl.kernel_work_group_info
-        device = self._device
-        try:
-            return KernelFacts(
-                work_group_size=handle.get_work_group_info(asked.WORK_GROUP_SIZE, device),
-                preferred_multiple=handle.get_work_group_info(
-                    asked.PREFERRED_WORK_GROUP_SIZE_MULTIPLE, device
-                ),
-                local_mem_nbytes=handle.get_work_group_info(asked.LOCAL_MEM_SIZE, device),
-                private_mem_nbytes=handle.get_work_group_info(asked.PRIVATE_MEM_SIZE, device),
-            )
-        except cl.Error as cause:
-            raise DeviceFailed(self.facts.name, str(cause)) from cause
+        return self._programs.kernel_facts(cast(Program, program), kernel)
 
     def bind(self, program: DeviceProgram, kernel: str, arguments: Sequence[BoundArgument]) -> BoundKernel:
-        values: list[int | bytes] = []
-        objects: list[tuple[int, _Object]] = []
-        for index, argument in enumerate(arguments):
-            if isinstance(argument, bytes):
-                values += (index, argument)
-            elif isinstance(argument, LocalBytes):
-                objects.append((index, cl.LocalMemory(argument.nbytes)))
-            elif isinstance(argument, Sampler):
-                objects.append((index, self._sampler(argument)))
-            else:
-                objects.append(
-                    (index, None if argument is None else cast(_Buffer | MemberImage, argument).memory)
-                )
-        own = cast(_Program, program)
-        arguments_set = _Arguments(tuple(values), tuple(objects))
-        return BoundKernel(_Bound(self._kernel(own, kernel), arguments_set, (own.key, kernel)))
+        found = [
+            argument
+            if argument is None or isinstance(argument, _PLAIN)
+            else cast(_Buffer | MemberImage, argument).memory
+            for argument in arguments
+        ]
+        return BoundKernel(self._programs.bind(cast(Program, program), kernel, found))
 
     def launch(
         self, bound: BoundKernel, groups: Int3, local_size: Int3, work_dim: int, wait: Sequence[Ticket]
     ) -> Ticket:
-        own = cast(_Bound, bound)
-        start = partial(_launch, self._queue, own, groups[:work_dim], local_size[:work_dim])
+        own = cast(Bound, bound)
+        start = partial(launch, self._queue, own, groups[:work_dim], local_size[:work_dim])
         if not self._is_pocl:
             return self._lane.issue(start, wait)
         return self._run(start, (own.key, local_size), grid_width(groups, local_size), wait)
@@ -471,39 +376,6 @@ class OpenCLDevice:
     def close(self) -> None:
         self._copies.close()
         self._lane.close()  # the queue and the context go with the last reference to what is in them
-
-    def _sampler(self, modes: Sampler) -> cl.Sampler:
-        found = self._samplers.get(modes)
-        if found is None:
-            found = cl.Sampler(self._context, modes.normalized, modes.addressing, modes.filter)
-            self._samplers[modes] = found
-        return found
-
-    def _kernel(self, program: _Program, name: str) -> _Kernel:
-        kernel = program.kernels.get(name)
-        if kernel is None:
-            try:
-                handle = cl.Kernel(program.handle, name)
-            except cl.Error as cause:
-                raise ClError(
-                    Status.INVALID_KERNEL_NAME, f"{self.facts.name}: kernel {name!r}: {cause}"
-                ) from cause
-            kernel = program.kernels.setdefault(name, _Kernel(handle))
-        return kernel
-
-
-def _launch(
-    queue: cl.CommandQueue, bound: _Bound, groups: tuple[int, ...], local_size: tuple[int, ...]
-) -> cl.Event:
-    kernel, arguments = bound.kernel, bound.arguments
-    with kernel.lock:
-        if kernel.arguments is not arguments:
-            kernel.arguments = None
-            arguments.set_on(kernel.handle)
-            kernel.arguments = arguments
-        return cl.enqueue_nd_range_kernel(
-            queue, kernel.handle, groups, local_size, None, None, g_times_l=True
-        )
 
 
 def _memories(*buffers: DeviceBuffer) -> list[cl.Buffer]:

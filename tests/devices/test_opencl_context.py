@@ -10,6 +10,7 @@ import pytest
 
 from sdi.devices.discover import MemberSettings, open_members
 from sdi.devices.opencl import DriverDevice, OpenCLDevice
+from sdi.devices.opencl_programs import OpenCLPrograms
 from sdi.errors import BuildError
 
 from .conftest import finish
@@ -30,13 +31,13 @@ def members(driver: DriverDevice) -> Iterator[list[OpenCLDevice]]:
 def counted(members: list[OpenCLDevice], monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The options of each build that reaches the driver from now on."""
     built: list[str] = []
-    original = OpenCLDevice._built
+    original = OpenCLPrograms._built
 
-    def build(self: OpenCLDevice, text: str, options: str) -> object:
+    def build(self: OpenCLPrograms, text: str, options: str) -> object:
         built.append(options)
         return original(self, text, options)
 
-    monkeypatch.setattr(OpenCLDevice, "_built", build)
+    monkeypatch.setattr(OpenCLPrograms, "_built", build)
     return built
 
 
