@@ -179,6 +179,20 @@ class MemberMerges:
         if error is not None:
             self._finish(merge, error, [])
             return
+        issued: list[Ticket] = []
+        try:
+            headers = self._apply(merge, issued)
+        except Exception as cause:  # or nobody would ever hear of the launch again
+            failure = cause
+            join(issued, lambda _error: self._finish(merge, failure, []))
+            raise
+        join(issued, lambda error: self._finish(merge, error, headers))
+
+    def _apply(self, merge: MemberMerge, issued: list[Ticket]) -> list[bytearray]:
+        """Copy and apply the changes one member after the other; what then tells of conflicts.
+
+        Adds to ``issued`` the tickets of all that.
+        """
         first = merge.parts[0]
         here, device = member_memory(first.member), self._devices[first.member]
         assert first.comparison is not None
@@ -204,17 +218,19 @@ class MemberMerges:
                     last,
                 )
                 copies.append(ticket)
+                issued.append(ticket)
                 accounting.copied(member_memory(part.member), here, nbytes, ticket)
             events.diff_nbytes += values * unit
             applied = device.apply(first.comparison, _bytes(first.changes), copies)
             accounting.worked("merge", first.member, values * unit, applied)
             headers.append(bytearray(HEADER_NBYTES))
             counted = device.download(_bytes(first.changes), 0, memoryview(headers[-1]), [applied])
+            issued += (applied, counted)
             last = [counted]
         device.flush()
         events.twins += 1
         events.twin_nbytes += merge.over.nbytes
-        join(last, lambda error: self._finish(merge, error, headers))
+        return headers
 
     def _finish(self, merge: MemberMerge, error: BaseException | None, headers: list[bytearray]) -> None:
         """On any thread."""

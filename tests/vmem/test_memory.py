@@ -184,6 +184,31 @@ def test_stores_to_one_unit_are_counted_alike_where_host_and_members_merge(
     assert made.memory.accounting.events.conflicts == 100 + 2 * 100  # of two members, and of all three
 
 
+@pytest.mark.parametrize("method", ["peer_copy", "apply", "download"])
+def test_a_merge_that_can_not_be_issued_fails_its_launch(
+    rig: MakeRig, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    made = rig(2, compares=True)
+    buffer = made.buffer(noise(4096))
+    for member in (0, 1):
+        made.fetch(buffer, member, buffer.whole, same_undefined=True)
+    merge = made.memory.merges.begin(buffer, buffer.whole, [0, 1], MergeUnits(4, 4))
+    assert merge is not None
+    made.memory.merges.keep_twins(merge)
+    written = [[made.fill(member, buffer, ByteRange(64 * member, 4096), b"\1")] for member in (0, 1)]
+
+    def refuse(*_: object) -> None:
+        raise RuntimeError("our bug")
+
+    done = made.memory.merges.run(merge, written)
+    monkeypatch.setattr(made.devices[0], method, refuse)
+    for _ in range(2):  # once in the turn that issues it, and once from its ticket
+        with pytest.raises(RuntimeError, match="our bug"):
+            made.wait(done)
+    monkeypatch.undo()
+    assert buffer.hazards[1].failed() == [buffer.whole]
+
+
 def test_where_the_peer_link_is_slow_bytes_go_through_the_arena(rig: MakeRig) -> None:
     made = rig(2)
     buffer = made.buffer(4096)
