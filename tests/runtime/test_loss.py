@@ -6,7 +6,7 @@ Commands either succeed with the right bytes or fail; afterwards the image works
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import numpy as np
@@ -14,7 +14,7 @@ import pytest
 
 from sdi.devices.discover import MemberSettings, open_members
 from sdi.devices.faulty import LosingDevice
-from sdi.icd.wire import NoticeKind, Op
+from sdi.icd.wire import IMAGE_ARGUMENT, ArgKind, NoticeKind, Op, layout
 from sdi.intervals import ByteRange
 from tests.icd.wire_client import WireClient
 
@@ -28,10 +28,22 @@ __kernel void spread(__global int *to, __global const int *where, int by) {
     int i = get_global_id(0);
     to[where[i]] = i + by;
 }
+__kernel void draw(write_only image2d_t to, __global const int *from) {
+    int2 at = (int2)(get_global_id(0), get_global_id(1));
+    write_imagei(to, at, (int4)(from[at.y * 64 + at.x] + 1, 0, 0, 0));
+}
+__kernel void show(read_only image2d_t from, __global int *to) {
+    int2 at = (int2)(get_global_id(0), get_global_id(1));
+    to[at.y * 64 + at.x] = 2 * read_imagei(from, at).x;
+}
 """
-BLUR, GROW, SPREAD = range(3)
+BLUR, GROW, SPREAD, DRAW, SHOW = range(5)
 COUNT, LOCAL, MEMBERS = 3072, 64, 3
 NBYTES = 4 * COUNT
+START = np.arange(COUNT, dtype=np.int32)
+WHERE = np.random.default_rng(3).permutation(COUNT).astype(np.int32)
+SPREADED = np.empty(COUNT, np.int32)
+SPREADED[WHERE] = START + 5
 
 
 def blurred(a: np.ndarray) -> np.ndarray:
@@ -60,7 +72,29 @@ class Application:
         pointers = [(buffer, 0) for buffer in ((*others, to) if kernel == BLUR else (to, *others))]
         values = [last[kernel]] if kernel in last else []
         command = self.client.launch(self.build, [*pointers, *values], [COUNT], [LOCAL], kernel)
-        reads = (*others, to) if kernel == GROW else others
+        self.issued(command, to, (*others, to) if kernel == GROW else others, expected)
+
+    def paint(self, kernel: int, to: int, from_: int, expected: np.ndarray) -> None:
+        """Launch with one of the two buffers as an image of 64 x 48 ints."""
+        numbers = (from_ if kernel == SHOW else to, 0, 0x10F1, 0x10B0, 0x10D9, 0, 64, 48, 1, 256, NBYTES)
+        image = (ArgKind.IMAGE, layout(IMAGE_ARGUMENT).pack(*numbers))
+        given = [image, (from_ if kernel == DRAW else to, 0)]
+        self.issued(self.client.launch(self.build, given, [64, 48], [8, 8], kernel), to, (from_,), expected)
+
+    def copy(self, to: int, from_: int, expected: np.ndarray) -> None:
+        command = self.client.command(Op.COPY, source=from_, target=to, region=[NBYTES, 1, 1])
+        self.issued(command, to, (from_,), expected)
+
+    def fill(self, to: int, value: int, expected: np.ndarray, rows: int = 0) -> None:
+        """All of it, or the first 64 bytes of so many rows of 256."""
+        pitches = {"row_pitch": 256, "slice_pitch": 256 * rows} if rows else {}
+        region = [64, rows, 1] if rows else [NBYTES, 1, 1]
+        pattern = np.int32(value).tobytes()
+        command = self.client.command(Op.FILL, pattern, buffer=to, region=region, pattern_nbytes=4, **pitches)
+        self.issued(command, to, (to,) if rows else (), expected)
+
+    def issued(self, command: int, to: int, reads: tuple[int, ...], expected: np.ndarray) -> None:
+        """``to`` holds ``expected`` once ``command`` succeeds, if what it reads is what it should be."""
         self._launched.append((command, to, reads, expected))
         if not self.in_a_row:
             self.settle()
@@ -107,26 +141,49 @@ def image(member: int, lasts: int) -> Iterator[WireClient]:
         yield client
 
 
-def run(client: WireClient, in_a_row: bool) -> tuple[int, LosingDevice]:
+def kernels(app: Application) -> tuple[list[int], list[int]]:
+    """Launches.  Buffers that nothing but the host writes, and others."""
+    kept, source, index = app.buffer(START * 3), app.buffer(START), app.buffer(WHERE)
+    middle, end, grown, merged = (app.buffer(None) for _ in range(4))
+    app.launch(BLUR, middle, source, expected=blurred(START))
+    app.launch(BLUR, end, middle, expected=blurred(blurred(START)))
+    app.launch(BLUR, grown, source, expected=blurred(START))
+    app.launch(GROW, grown, expected=blurred(START) + 7)
+    app.launch(SPREAD, merged, index, expected=SPREADED)
+    return [kept, source, index], [middle, end, grown, merged]
+
+
+def transfers(app: Application) -> tuple[list[int], list[int]]:
+    """Fills, copies and images.  Buffers that nothing but the host writes, and others."""
+    kept, source = app.buffer(START * 3), app.buffer(START)
+    filled, copied, again, picture, shown = (app.buffer(None) for _ in range(5))
+    app.fill(filled, 7, np.full(COUNT, 7, np.int32))
+    app.launch(GROW, filled, expected=np.full(COUNT, 14, np.int32))
+    app.copy(copied, source, expected=START)
+    app.launch(GROW, copied, expected=START + 7)
+    app.copy(again, copied, expected=START + 7)
+    app.paint(DRAW, picture, again, expected=START + 8)
+    app.paint(SHOW, shown, picture, expected=2 * START + 16)
+    rows = (START + 7).reshape(-1, 64).copy()
+    rows[:40, :16] = 9
+    app.fill(copied, 9, rows.ravel(), rows=40)
+    app.launch(GROW, copied, expected=rows.ravel() + 7)
+    return [kept, source], [filled, copied, again, picture, shown]
+
+
+Program = Callable[[Application], tuple[list[int], list[int]]]
+
+
+def run(client: WireClient, in_a_row: bool, program: Program) -> tuple[int, LosingDevice]:
     """One program, and what holds whatever happens; negative statuses, and the member that is lost."""
     memory = client.session._memory
     (losing,) = (device for device in memory.devices if isinstance(device, LosingDevice))
     app = Application(client, in_a_row)
-    start = np.arange(COUNT, dtype=np.int32)
-    where = np.random.default_rng(3).permutation(COUNT).astype(np.int32)
-    kept, source, index = app.buffer(start * 3), app.buffer(start), app.buffer(where)
-    middle, end, grown, merged = (app.buffer(None) for _ in range(4))
-    app.launch(BLUR, middle, source, expected=blurred(start))
-    app.launch(BLUR, end, middle, expected=blurred(blurred(start)))
-    app.launch(BLUR, grown, source, expected=blurred(start))
-    app.launch(GROW, grown, expected=blurred(start) + 7)
-    spread = np.empty(COUNT, np.int32)
-    spread[where] = start + 5
-    app.launch(SPREAD, merged, index, expected=spread)
+    unwritten, written = program(app)
     app.settle()
-    checked = [app.check(buffer) for buffer in (middle, end, grown, merged)]
+    checked = [app.check(buffer) for buffer in written]
     # Nobody wrote these after the host did: they are right whatever was lost.
-    assert app.check(kept) and app.check(source) and app.check(index)
+    assert all(app.check(buffer) for buffer in unwritten)
     failures = sum(status < 0 for status in app.statuses) + checked.count(False)
     events = memory.accounting.events
     if losing.is_lost:
@@ -136,13 +193,14 @@ def run(client: WireClient, in_a_row: bool) -> tuple[int, LosingDevice]:
     # Afterwards everything works, on those that are left.
     app.in_a_row = False
     app.statuses.clear()
+    source, end, merged, index = unwritten[1], written[1], written[-1], app.buffer(WHERE)
     while True:  # the loss may be found only now: once
-        again = np.arange(COUNT, dtype=np.int32)[::-1] * 2
+        again = START[::-1] * 2
         app.write(source, again)
-        app.write(merged, start)
+        app.write(merged, START)
         app.launch(BLUR, end, source, expected=blurred(again))
         app.launch(GROW, end, expected=blurred(again) + 7)
-        app.launch(SPREAD, merged, index, expected=spread)
+        app.launch(SPREAD, merged, index, expected=SPREADED)
         worked = [app.check(buffer) for buffer in (end, merged)]
         if all(status == 0 for status in app.statuses) and all(worked):
             break
@@ -183,12 +241,14 @@ def said() -> Iterator[list[str]]:
 
 @pytest.mark.logs("lost: |a test asked for it|can't read|failed")
 @pytest.mark.parametrize("in_a_row", [False, True])
-@pytest.mark.parametrize("member", range(MEMBERS))
+@pytest.mark.parametrize(
+    ("member", "program"), [(0, kernels), (1, kernels), (2, kernels), (0, transfers), (2, transfers)]
+)
 def test_a_member_that_is_lost_at_any_operation_takes_only_what_it_alone_had(
-    member: int, in_a_row: bool, said: list[str]
+    member: int, program: Program, in_a_row: bool, said: list[str]
 ) -> None:
     with image(member, 1 << 30) as client:
-        failures, losing = run(client, in_a_row)
+        failures, losing = run(client, in_a_row, program)
         assert not failures
         operations = losing.operations
     assert operations > 10
@@ -196,7 +256,7 @@ def test_a_member_that_is_lost_at_any_operation_takes_only_what_it_alone_had(
     for lasts in range(operations):
         said.clear()
         with image(member, lasts) as client:
-            run(client, in_a_row)
+            run(client, in_a_row, program)
             memory = client.session._memory
             assert memory.members == [m for m in range(MEMBERS) if m != member]
             lost_nbytes = memory.accounting.events.lost_nbytes
