@@ -145,14 +145,7 @@ def _python(environ: Mapping[str, str]) -> Iterator[Finding]:
 def _drivers(environ: Mapping[str, str]) -> Iterator[Finding]:
     """In a process of its own: drivers have been seen to crash."""
     try:
-        done = subprocess.run(
-            [sys.executable, "-m", "sdi.cli", "devices"],
-            env=dict(environ),
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE_S,
-            check=False,
-        )
+        done = _run("-m", "sdi.cli", "devices", environ=environ)
     except subprocess.TimeoutExpired:
         yield Finding(
             "FAIL", "members", f"drivers do not answer within {PATIENCE_S:.0f} s", "see sdi devices"
@@ -209,14 +202,7 @@ def _cuda(_environ: Mapping[str, str]) -> Iterator[Finding]:
 def _copies(environ: Mapping[str, str]) -> Iterator[Finding]:
     """A checked copy each way between host and members, and between all pairs of members."""
     try:
-        done = subprocess.run(
-            [sys.executable, "-I", "-m", "sdi.cli.copies"],
-            env=dict(environ),
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE_S,
-            check=False,
-        )
+        done = _run("-I", "-m", "sdi.cli.copies", environ=environ)
         found = json.loads(done.stdout)["copies"]
     except subprocess.TimeoutExpired:
         yield Finding("FAIL", "copies", f"not done within {PATIENCE_S:.0f} s", "see sdi devices --measure")
@@ -255,14 +241,8 @@ def _image(title: str, loader: str, environ: Mapping[str, str]) -> Finding:
     what = f"{title} {Path(loader).name}"
     home = str(Path(loader).parent.parent)  # the loader in pyopencl's wheel wants to know; others do not look
     try:
-        done = subprocess.run(
-            [sys.executable, "-I", "-m", "sdi.cli.probe", loader],
-            env={**environ, **_image_environ(environ), "PYOPENCL_HOME": home},
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE_S,
-            check=False,
-        )
+        variables = {**environ, **_image_environ(environ), "PYOPENCL_HOME": home}
+        done = _run("-I", "-m", "sdi.cli.probe", loader, environ=variables)
     except subprocess.TimeoutExpired:
         return Finding("FAIL", "image", f"{what}: no answer within {PATIENCE_S:.0f} s", "try SDI_LOG=debug")
     try:
@@ -295,6 +275,18 @@ def _bundled_loader() -> str | None:
     package = Path(spec.origin).parent
     found = sorted(package.glob(".libs/libOpenCL*.so*"))
     return str(found[0]) if found else None
+
+
+def _run(*words: str, environ: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+    """Python in a process of its own.  Raises TimeoutExpired."""
+    return subprocess.run(
+        [sys.executable, *words],
+        env=dict(environ),
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
 
 
 def _last_line(text: str) -> str:

@@ -152,7 +152,7 @@ class VirtualDevice:
         for part in parts:
             waits += [t for t in self._memory.write_host(buffer, part, transfer) if t is not transfer]
         self._memory.moved.application += rectangle.nbytes
-        return Work(waits, transfer)
+        return Work(list(dict.fromkeys(waits)), transfer)
 
     def _overwritten(
         self, buffer: VirtualBuffer, rectangle: Rectangle
