@@ -50,7 +50,8 @@ def test_a_slow_member_gets_less(tmp_path: Path) -> None:
 
 def test_costly_work_groups_are_fewer(tmp_path: Path) -> None:
     found = groups_of_launches(tmp_path, SDI_BALANCE="auto")
-    assert found[0] == [341, 341, 342]
+    # The loop says so before anything is measured: group k has k times as much to do.
+    assert found[0][0] > 550 and found[0][2] < 210
     assert all(groups[0] > 430 and groups[2] < 280 for groups in found[8:]), found
 
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from sdi.ndrange import GroupBox, Int3
-from sdi.partition.cost import EVEN, UNKNOWN, Cost, Edges, Sample, fit
+from sdi.partition.cost import EVEN, UNKNOWN, Cost, Edges, Sample, fit, guess
 from sdi.partition.table import grid
 
 BalanceMode = Literal["auto", "off", "random"]
@@ -47,6 +47,8 @@ _LASTING = 16
 _TRIALS_MAX = 10
 _MODEL_VARIANCE = 4e-4
 """What the fit may be off by: costs are no smooth curves, and pieces are cut between work-groups."""
+_FORESEEN = 0.1
+"""So much imbalance must be foreseen before anything is measured."""
 _OTHER_KERNELS = 0.02
 """Variance of a member's slowness from one kernel to another."""
 _EXPLAINED = 0.03
@@ -151,6 +153,7 @@ class Balance:
         self._squares, self._freedom = _NOISE_WEIGHT * _NOISE**2, float(_NOISE_WEIGHT)
         self._settled: tuple[tuple[int, int], Cost | None] = ((0, 0), None)
         self.moves = 0
+        self.is_foreseen = False
         if self._random is not None:
             self.current = Trial(self, self._drawn(), expires=1)
         else:
@@ -221,6 +224,21 @@ class Balance:
         if left > worth * current.imbalance:
             return None
         return edges, current.longest_ns * (1 - (1 - current.imbalance) / (1 - left))
+
+    def foreseen(self, density: Sequence[float]) -> tuple[Edges, float] | None:
+        """A cut for work-groups that are thought to cost ``density``, and by which part of all work the
+        longest piece gets shorter; None where equal parts do as well.  Asked once, before any measurement.
+        """
+        self.is_foreseen = True
+        if not density or self._random is not None or self.current.edges is not None or self.current.launches:
+            return None
+        cost = guess(density, *self._speeds.known(self._pieces, self))
+        even = cost.times(tuple([k / self._pieces for k in range(self._pieces + 1)]))
+        edges = cost.level()
+        level = cost.times(edges)
+        if _mean_of_longest(even) > 1 - _FORESEEN:
+            return None
+        return edges, (max(even) - max(level)) / sum(even)
 
     def members_cost(self) -> Cost | None:
         """How slow members are, where that alone explains what more than one cut took; else None."""

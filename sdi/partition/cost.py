@@ -74,6 +74,12 @@ class Cost:
         return (0.0, *(float(edge) for edge in inner), 1.0)
 
 
+def guess(density: Sequence[float], slowness: Sequence[float], variances: Sequence[float]) -> Cost:
+    """Costs before anything is measured: ``density`` of work-groups, in any number of equal parts."""
+    bins, parts = (np.arange(_BINS) + 0.5) / _BINS, (np.arange(len(density)) + 0.5) / len(density)
+    return Cost(np.interp(bins, parts, density), np.array(slowness), np.array(variances))
+
+
 def fit(
     samples: Sequence[Sample],
     slowness: Sequence[float],

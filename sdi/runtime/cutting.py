@@ -15,14 +15,19 @@ from sdi.partition.gain import COPY_BYTES_PER_NS, PIECE_NS, Rates, Way, choose, 
 from sdi.partition.table import cuts, shape_of
 from sdi.partition.usage import Usage
 from sdi.runtime.plan import LaunchPlan, candidate_plans, cheapest
+from sdi.sampling.model import Work
 from sdi.vmem.directory import HOST, member_memory
 from sdi.vmem.links import LATENCY_NS, Links
 
 SplitMode = Literal["auto", "always", "never"]
 MakePlan = Callable[[tuple[GroupBox, ...], bool], LaunchPlan]
+Foresee = Callable[[int], Work | None]
+"""What work-groups have to do along a dimension; see ``BoundAccess.work``."""
 
 _RANGE_NS, _ROW_NS = 40_000.0, 300.0
 """What one more range costs: a copy of its own, or a row more of one.  [M] CPU members, two busy cores."""
+_ACCESS_NS = {"cpu": 0.3, "gpu": 0.001}
+"""What an access of the inner loops takes at least, over a whole device."""
 
 
 class Cutter:
@@ -50,7 +55,9 @@ class Cutter:
         """For launches of a kind that was not seen before."""
         return Usage(Rates(self._is_shared), is_fixed=self._split != "auto")
 
-    def cut(self, usage: Usage, num_groups: Int3, plan: MakePlan) -> tuple[LaunchPlan, str]:
+    def cut(
+        self, usage: Usage, num_groups: Int3, plan: MakePlan, foresee: Foresee = lambda dim: None
+    ) -> tuple[LaunchPlan, str]:
         """The cheapest plan, and why it is whole, if it is."""
         is_due = usage.shape is None or usage.is_due()
         if not is_due and usage.pieces == 1:
@@ -66,6 +73,7 @@ class Cutter:
             found = self._reconsidered(usage, num_groups, most, plan)
         if found.why_whole:
             return self._whole(num_groups, plan), found.why_whole
+        found = self._foreseen(usage, num_groups, found, plan, foresee)
         return self._balanced(usage, num_groups, found, plan), usage.why_fewer
 
     def trial(self, usage: Usage, plan: LaunchPlan) -> Trial | None:
@@ -106,6 +114,27 @@ class Cutter:
                 balance = self._balance_of(usage, cut.shape)
                 found.append(cut.boxes if balance is None else balance.boxes(num_groups, cut.shape))
         return found
+
+    def _foreseen(
+        self, usage: Usage, num_groups: Int3, found: LaunchPlan, plan: MakePlan, foresee: Foresee
+    ) -> LaunchPlan:
+        """``found``, or for first launches a plan with shares by what loops say, if that pays at once."""
+        shape = shape_of(found.boxes)
+        balance = self._balance_of(usage, shape)
+        if balance is None or balance.is_foreseen:
+            return found
+        work = foresee(balance.dim)
+        better = balance.foreseen(() if work is None else work.density)
+        if work is None or better is None:
+            return found
+        edges, gain = better
+        moved = self.best([balance.boxes_at(edges, num_groups, shape)], plan)
+        once_ns = move_ns(moved, self._links) - move_ns(found, self._links)
+        access_ns = _ACCESS_NS["cpu" if self._is_shared else "gpu"]
+        if moved.boxes == found.boxes or moved.why_whole or gain * work.accesses * access_ns <= once_ns:
+            return found
+        balance.move(edges)
+        return moved
 
     def _balanced(self, usage: Usage, num_groups: Int3, found: LaunchPlan, plan: MakePlan) -> LaunchPlan:
         """``found``, or a plan with other shares if some were measured to be uneven and a move pays."""

@@ -34,7 +34,7 @@ from sdi.runtime.repeat import Repeat, Repeats, is_repeatable
 from sdi.runtime.steps import Steps
 from sdi.runtime.verify import Verifier
 from sdi.runtime.waves import Wave, make_waves
-from sdi.sampling.model import BoundAccess, Bounds, KernelAccess
+from sdi.sampling.model import BoundAccess, Bounds, KernelAccess, Work
 from sdi.sampling.whole import WholeAccess
 from sdi.vmem.directory import member_memory
 from sdi.vmem.memory import VirtualBuffer, VirtualMemory
@@ -318,15 +318,22 @@ class Launcher:
 
         in_order = list(buffers.values())
 
-        def plan(boxes: tuple[GroupBox, ...], exact: bool) -> LaunchPlan:
+        def bound() -> BoundAccess:
             nonlocal access
+            if access is None:
+                access = _bound(maps, ndrange, values, buffers)
+            return access
+
+        def foresee(dim: int) -> Work | None:
+            return bound().work(dim)
+
+        def plan(boxes: tuple[GroupBox, ...], exact: bool) -> LaunchPlan:
             if plan_key is not None:
                 known = kernel.plans.find(plan_key, boxes, exact, in_order)
                 if known is not None:
                     return known
-            if access is None:
-                access = _bound(maps, ndrange, values, buffers)
-            made = make_plan(model, values, access if exact else Bounds(access), boxes, buffers, images)
+            maps_here = bound()
+            made = make_plan(model, values, maps_here if exact else Bounds(maps_here), boxes, buffers, images)
             if plan_key is not None:
                 kernel.plans.keep(plan_key, exact, made)
             return made
@@ -338,7 +345,7 @@ class Launcher:
             usage.decide((1, 1, 1), 1, why_whole)
             usage.is_fixed = True
         else:
-            chosen, why_whole = self._cutter.cut(usage, ndrange.num_groups, plan)
+            chosen, why_whole = self._cutter.cut(usage, ndrange.num_groups, plan, foresee)
         for buffer in buffers.values():
             buffer.on_release.add(kernel.forget_buffer)
 

@@ -27,7 +27,7 @@ from sdi.sampling.boxes import (
 from sdi.sampling.forms import BASES, Binding, Kind
 from sdi.sampling.layout import Layouts
 from sdi.sampling.machine import Access, GaveUp, Loop, Machine, Mode
-from sdi.sampling.model import MANY_RANGES, AccessRange, Precision, Reason
+from sdi.sampling.model import MANY_RANGES, AccessRange, Precision, Reason, Work
 from sdi.sampling.statements import Statements
 from sdi.sampling.terms import I64, Op, Terms, TermTable
 from sdi.sampling.values import HARMLESS, Pointer, Record, Value, int_type
@@ -117,6 +117,12 @@ class BoundKernel:
     def bounds(self, box: GroupBox) -> tuple[AccessRange, ...]:
         """The same with few ranges per access: much cheaper where there would be many."""
         return self._over(box, most_ranges=MANY_RANGES)
+
+    def work(self, dim: int) -> Work | None:
+        """See ``BoundAccess``."""
+        from sdi.sampling.work import work_of
+
+        return work_of(self._binding, self._analysis.accesses, dim)
 
     # -- binding ---------------------------------------------------------------------------------
 

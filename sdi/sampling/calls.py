@@ -152,12 +152,12 @@ class Builtins:
         machine, terms = self.machine, self.terms
         number, counter = machine.counter()
         is_within = terms.less(terms.convert(counter, U64), terms.convert(count, U64))
-        guards = len(machine.guards)
+        guards, around, entered = len(machine.guards), tuple(machine.loops), tuple(machine.guards)
         machine.assume(is_within)
         machine.loops.append(number)
         from sdi.sampling.machine import Loop
 
-        machine.found_loops[number] = Loop(counter, (is_within,))
+        machine.found_loops[number] = Loop(counter, (is_within,), around, entered)
         for at, mode in ((0, Mode.WRITE), (1, Mode.READ)):
             pointee = arguments[at].type.element
             if pointee is None:

@@ -37,7 +37,7 @@ def spans_of(binding: Binding, access: Access, box: GroupBox) -> list[Span] | No
     terms = [access.offset, *access.guards, *(c for loop in loops for c in loop.conditions)]
     if any(binding.opaque[t] for t in terms):
         return None
-    points = _Points(binding, box)
+    points = Points(binding, box)
     if not points.lay_out([*terms, *(loop.counter for loop in loops)]):
         return None
     with np.errstate(all="ignore"):
@@ -53,13 +53,16 @@ def _dtype(kind: IntType) -> np.dtype[Any]:
     return np.dtype(f"{'i' if kind.signed else 'u'}{kind.bits // 8}")
 
 
-class _Points:
-    """The arrays over one box."""
+class Points:
+    """The arrays over one box.  ``axes``: those of the ids and counters, of ``dims`` dimensions; ``lay_out``
+    makes them.
+    """
 
     def __init__(self, binding: Binding, box: GroupBox) -> None:
         self._binding = binding
         self._box = box
-        self._axes: dict[tuple[Op, int], Array] = {}
+        self.axes: dict[tuple[Op, int], Array] = {}
+        self.dims = 0
         self._axis: dict[tuple[Op, int], int] = {}
         self._known: dict[int, Array] = {}
 
@@ -104,19 +107,20 @@ class _Points:
             total *= len(each)
         if total > MAX_POINTS or not total:
             return False
+        self.dims = len(ranges)
         for axis, (leaf, each) in enumerate(sorted(ranges.items())):
             shape = [1] * len(ranges)
             shape[axis] = len(each)
-            self._axes[leaf] = np.arange(each.start, each.stop, dtype=np.int64).reshape(shape)
+            self.axes[leaf] = np.arange(each.start, each.stop, dtype=np.int64).reshape(shape)
             self._axis[leaf] = axis
         return True
 
     def spans(self, access: Access, loops: list[Loop]) -> list[Span] | None:
         """The bytes of an access."""
         offsets = self.value(access.offset)
-        inside: Array = np.ones((1,) * max(len(self._axes), 1), bool)
+        inside: Array = np.ones((1,) * max(len(self.axes), 1), bool)
         for loop in loops:
-            held: Array = np.ones((1,) * len(self._axes), bool)
+            held: Array = np.ones((1,) * len(self.axes), bool)
             for condition in loop.conditions:
                 held = held & (self.value(condition) != 0)
             row = self._binding.rows[loop.counter]
@@ -219,13 +223,13 @@ class _Points:
                 raise Undefined
 
     def _constant(self, value: int, kind: IntType) -> Array:
-        return np.full((1,) * len(self._axes), kind.wrap(value), _dtype(kind))
+        return np.full((1,) * self.dims, kind.wrap(value), _dtype(kind))
 
     def _id(self, op: Op, number: int) -> Array:
-        own = self._axes.get((op, number))
+        own = self.axes.get((op, number))
         if own is None:
             n = self._binding.ndrange
-            group, local = self._axes[Op.GROUP_ID, number], self._axes[Op.LOCAL_ID, number]
+            group, local = self.axes[Op.GROUP_ID, number], self.axes[Op.LOCAL_ID, number]
             own = group * n.local_size[number] + local + n.offset[number]
         return own
 

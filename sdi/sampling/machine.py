@@ -54,11 +54,14 @@ class Access:
 class Loop:
     """A loop: iteration t happens when ``conditions`` hold for the counter's values 0 to t.
 
-    ``counter``: its term.
+    ``counter``: its term.  ``around``: numbers of the loops around it, outermost first.  ``guards``: truth
+    values that all hold where it begins.
     """
 
     counter: int
     conditions: tuple[int, ...]
+    around: tuple[int, ...] = ()
+    guards: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

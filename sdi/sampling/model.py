@@ -49,6 +49,17 @@ MANY_RANGES = 64
 """Where an access has more ranges than that, ``bounds`` answers with the one that holds them all."""
 
 
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What work-groups have to do along one dimension, as estimated from loops.
+
+    ``density``: accesses of a work-item on average, in equal parts of the dimension.  ``accesses``: of all.
+    """
+
+    density: tuple[float, ...]
+    accesses: float
+
+
 class BoundAccess(Protocol):
     """The access maps of a kernel with the NDRange and all scalars known.  Cheap to keep, pure."""
 
@@ -57,6 +68,9 @@ class BoundAccess(Protocol):
 
     def bounds(self, box: GroupBox) -> tuple[AccessRange, ...]:
         """The same with at most ``MANY_RANGES`` ranges per access: cheap where there would be more."""
+
+    def work(self, dim: int) -> Work | None:
+        """What work-groups have to do along dimension ``dim``; None: the same everywhere, or unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +86,10 @@ class Bounds:
     def bounds(self, box: GroupBox) -> tuple[AccessRange, ...]:
         """See ``BoundAccess``."""
         return self.access.bounds(box)
+
+    def work(self, dim: int) -> Work | None:
+        """See ``BoundAccess``."""
+        return self.access.work(dim)
 
 
 class KernelAccess(Protocol):

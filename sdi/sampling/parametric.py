@@ -16,7 +16,7 @@ from sdi.ndrange import GroupBox, Int3, NDRange
 from sdi.sampling.affine import Range
 from sdi.sampling.analysis import BoundKernel, KernelAnalysis
 from sdi.sampling.forms import Binding, Scalar
-from sdi.sampling.model import AccessRange
+from sdi.sampling.model import AccessRange, Work
 from sdi.sampling.straight import Answer, Evaluator, compiled
 from sdi.sampling.terms import Op
 from sdi.sampling.tracing import Trace, Untraceable
@@ -86,6 +86,10 @@ class ParametricBound:
             found = self._usual().bounds(box)
             self.shape.missed(inputs)
         return found
+
+    def work(self, dim: int) -> Work | None:
+        """See ``BoundAccess``."""
+        return self._usual().work(dim)
 
     def _usual(self) -> BoundKernel:
         if self._slow is None:

@@ -285,6 +285,7 @@ class Statements:
         mark = len(terms.rows)
         heads = {name: self._placeholder(before[name]) for name in changed}
         number, counter = machine.counter()
+        around, entered = tuple(machine.loops), tuple(machine.guards)
         machine.loops.append(number)
         machine.env.update(heads)
         first, _ = self._once(condition, increment, body)
@@ -322,7 +323,7 @@ class Statements:
         conditions = [held] if held is not None else []
         if ends:
             conditions.append(once)
-        machine.found_loops[number] = Loop(counter, (*conditions, *second.stops))
+        machine.found_loops[number] = Loop(counter, (*conditions, *second.stops), around, entered)
         machine.loops.pop()
         del machine.guards[guards:]
         machine.dead = False

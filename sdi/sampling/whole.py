@@ -25,6 +25,10 @@ class BoundWholeAccess:
         """See ``BoundAccess``."""
         return self.over(box)
 
+    def work(self, dim: int) -> None:
+        """See ``BoundAccess``."""
+        del dim
+
 
 @dataclass(frozen=True, slots=True)
 class WholeAccess:

@@ -202,3 +202,25 @@ def test_random_cuts_cover_the_grid_and_change() -> None:
             assert proposal is not None
             balance.move(proposal[0])
     assert len(seen) >= 4
+
+
+def test_shares_that_loops_foretell_are_used_before_anything_is_measured() -> None:
+    balance = Balance(0, 4, Speeds())
+    found = balance.foreseen([2.0 * k + 1 for k in range(10)])
+    assert found is not None
+    edges, gain = found
+    assert list(edges) == pytest.approx([0.0, 0.5, 0.7071, 0.866, 1.0], abs=0.01)
+    assert gain == pytest.approx(7 / 16 - 1 / 4, abs=0.01)
+
+
+@pytest.mark.parametrize("density", [[], [1.0, 1.05, 1.1, 1.0]])
+def test_work_that_is_nearly_even_is_cut_evenly_at_first(density: list[float]) -> None:
+    balance = Balance(0, 4, Speeds())
+    assert balance.foreseen(density) is None and balance.is_foreseen
+    assert balance.current.edges is None
+
+
+def test_what_was_measured_counts_more_than_what_loops_foretell() -> None:
+    balance = Balance(0, 4, Speeds())
+    balance.record(balance.current, (0.0, 0.25, 0.5, 0.75, 1.0), [1e6] * 4)
+    assert balance.foreseen([1.0, 9.0]) is None

@@ -17,7 +17,7 @@ from sdi.runtime.access import access_of
 from sdi.runtime.arguments import Pointer
 from sdi.runtime.cutting import Cutter, move_ns
 from sdi.runtime.plan import LaunchPlan, make_plan, moved_nbytes
-from sdi.sampling.model import Bounds
+from sdi.sampling.model import Bounds, Work
 from sdi.vmem.directory import Directory
 from sdi.vmem.links import LATENCY_NS, Links
 from sdi.vmem.memory import VirtualBuffer
@@ -249,3 +249,27 @@ def test_shares_can_be_given_up() -> None:
     assert launches.cutter.stay_even(launches.usage, chosen)
     found = [measured(launches, costs) for _ in range(20)]
     assert all([box.extent[1] for box in plan.boxes] == [8] * 4 for plan in found)
+
+
+def test_first_launches_are_cut_by_what_loops_foretell_where_that_pays() -> None:
+    for accesses, is_used in ((1e12, True), (1e3, False)):
+        launches = Launches("always")
+        cutter = Cutter("always", ["gpu"] * 4, launches.links, "auto")
+        usage = cutter.usage()
+        asked: list[int] = []
+
+        def foresee(dim: int, accesses: float = accesses, asked: list[int] = asked) -> Work:
+            asked.append(dim)
+            return Work((1.0, 2.0, 3.0, 4.0), accesses)
+
+        # Data is on the members in equal rows: another cut costs copies.
+        for buffer in launches.buffers.values():
+            for k in range(4):
+                buffer.directory.wrote(k + 1, ByteRange(k * NBYTES // 4, (k + 1) * NBYTES // 4))
+        first, _ = cutter.cut(usage, GROUPS, launches.plan, foresee)
+        rows = [box.stop[1] - box.start[1] for box in first.boxes]
+        assert sum(rows) == GROUPS[1] and asked == [1]
+        assert (rows[0] > rows[3] + 4) == is_used, rows
+        usage.launches += 1
+        again, _ = cutter.cut(usage, GROUPS, launches.plan, foresee)
+        assert asked == [1] and [box.stop[1] - box.start[1] for box in again.boxes] == rows

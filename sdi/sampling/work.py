@@ -1,0 +1,144 @@
+"""How much a kernel's work-groups have to do before any launch was measured: iterations of loops whose number
+follows from ids and scalars, as in triangular loops.
+
+An estimate for the first shares of a launch; results never depend on it.  Numbers of iterations are found at
+some work-items by doubling and then between powers of two, to about 6 %.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, TypeAlias, cast
+
+import numpy as np
+
+from sdi.ndrange import GroupBox
+from sdi.sampling.dense import Points, Undefined
+from sdi.sampling.forms import Binding
+from sdi.sampling.machine import Access, Loop
+from sdi.sampling.model import Work
+from sdi.sampling.terms import Op
+
+Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+
+BINS = 48
+"""Parts of the dimension that is cut."""
+_ACROSS = 8
+"""Work-groups that are looked at in each of the other dimensions."""
+_INSIDE = (0.125, 0.375, 0.625, 0.875)
+"""Iterations of a loop that are looked at to know what is inside, as parts of their number."""
+_FINER = 8
+_NESTS_MAX, _DEPTH_MAX = 16, 3
+"""Different nests of loops, and loops in each other, that are looked at."""
+
+
+def work_of(binding: Binding, accesses: Sequence[Access], dim: int) -> Work | None:
+    """The work along dimension ``dim``; None where it is the same everywhere, or unknown."""
+    nests = Counter((access.loops, access.guards) for access in accesses if access.loops)
+    known = [(number, loop) for number, loop in enumerate(binding.loops) if loop is not None]
+    nests.update(((*loop.around, number), loop.guards) for number, loop in known)
+    if not nests or len(nests) > _NESTS_MAX or not any(_varies(binding, nest, dim) for nest in nests):
+        return None
+    sample = _Sample(binding, dim)
+    total: Array = np.ones((1, 1, 1, 1))
+    try:
+        with np.errstate(all="ignore"):
+            for (numbers, guards), times in nests.items():
+                loops = [binding.loops[number] for number in numbers]
+                if len(loops) > _DEPTH_MAX or None in loops:
+                    return None
+                within = [loop for loop in loops if loop is not None]
+                total = total + times * sample.weigh(within, guards, {})
+    except (Undefined, KeyError):  # KeyError: a condition depends on a counter of another loop
+        return None
+    along = np.broadcast_to(total.mean(axis=(1, 2, 3)), (BINS,)).astype(float)
+    return Work(tuple(along.tolist()), float(along.mean()) * math.prod(binding.ndrange.global_size))
+
+
+def _varies(binding: Binding, nest: tuple[tuple[int, ...], tuple[int, ...]], dim: int) -> bool:
+    """Whether ids of ``dim`` decide how often the inside of some loops happens."""
+    loops = [binding.loops[number] for number in nest[0]]
+    pending = [*nest[1], *(c for loop in loops if loop is not None for c in loop.conditions)]
+    seen: set[int] = set()
+    while pending:
+        term = pending.pop()
+        if term not in seen:
+            seen.add(term)
+            row = binding.rows[term]
+            if row.op in (Op.GLOBAL_ID, Op.GROUP_ID) and row.payload == dim:
+                return True
+            pending += row.args
+    return False
+
+
+class _Sample:
+    """Work-items in the middle of their groups: axis 0 along the dimension that is cut, 1 and 2 along the
+    others; axis 3 has values of one counter.
+    """
+
+    def __init__(self, binding: Binding, dim: int) -> None:
+        self._binding = binding
+        n = binding.ndrange
+        self._axes: dict[tuple[Op, int], Array] = {}
+        self._known: dict[
+            tuple[int, ...], tuple[Array, list[Array]]
+        ] = {}  # trips by loop and iteration around it
+        others = [d for d in range(3) if d != dim]
+        for d in range(3):
+            points = BINS if d == dim else min(_ACROSS, n.num_groups[d])
+            group = ((np.arange(points) + 0.5) / points * n.num_groups[d]).astype(np.int64)
+            shape = [1, 1, 1, 1]
+            shape[0 if d == dim else 1 + others.index(d)] = points
+            self._axes[Op.GROUP_ID, d] = group.reshape(shape)
+            self._axes[Op.LOCAL_ID, d] = np.full((1, 1, 1, 1), n.local_size[d] // 2, np.int64)
+
+    def weigh(self, loops: list[Loop], guards: tuple[int, ...], counters: dict[int, Array]) -> Array:
+        """How often what is inside ``loops`` happens."""
+        if not loops:
+            return self._held([g for g in guards if not self._binding.opaque[g]], counters).astype(float)
+        key = (loops[0].counter, *(id(at) for at in counters.values()))
+        if key not in self._known:
+            trips = self._trips(loops[0], counters)
+            self._known[key] = (trips, [(trips * part).astype(np.int64) for part in _INSIDE])
+        trips, iterations = self._known[key]
+        counter = cast(int, self._binding.rows[loops[0].counter].payload)
+        inside: Array = np.zeros((1, 1, 1, 1))
+        for at in iterations:
+            inside = inside + self.weigh(loops[1:], guards, {**counters, counter: at})
+        return trips * inside / len(iterations)
+
+    def _trips(self, loop: Loop, counters: dict[int, Array]) -> Array:
+        """How often a loop runs, at each point."""
+        binding = self._binding
+        if any(binding.opaque[condition] for condition in loop.conditions):
+            raise Undefined
+        variable = next(iter(binding.form(loop.counter)[1]))
+        most = min(int(binding.ranges[variable][1]), 1 << 40) + 1
+        counter = cast(int, binding.rows[loop.counter].payload)
+
+        def passed(values: Array) -> Array:
+            held = self._held(list(loop.conditions), {**counters, counter: values})
+            count: Array = np.logical_and.accumulate(held, axis=3).sum(axis=3, keepdims=True)
+            return count
+
+        doubling = np.array([(1 << k) - 1 for k in range(most.bit_length()) if (1 << k) <= most])
+        doubled = passed(doubling.reshape(1, 1, 1, -1))
+        least = np.where(doubled > 0, 1 << np.maximum(doubled - 1, 0), 0)
+        last = np.minimum((1 << doubled) - 1, most)
+        step = (last - least) / _FINER
+        finer = (least + step * np.arange(_FINER).reshape(1, 1, 1, -1)).astype(np.int64)
+        found: Array = np.where(last > least, least + step * np.maximum(passed(finer) - 0.5, 0.0), least)
+        return found
+
+    def _held(self, conditions: list[int], counters: dict[int, Array]) -> Array:
+        points = Points(self._binding, GroupBox((0, 0, 0), self._binding.ndrange.num_groups))
+        points.dims = 4
+        points.axes = {**self._axes, **{(Op.COUNTER, number): at for number, at in counters.items()}}
+        held: Array = np.ones((1, 1, 1, 1), bool)
+        for condition in conditions:
+            held = held & (points.value(condition) != 0)
+        shapes = [at.shape for at in counters.values()]
+        found: Array = np.broadcast_to(held, np.broadcast_shapes(held.shape, *shapes))
+        return found

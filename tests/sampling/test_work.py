@@ -1,0 +1,96 @@
+"""What work-groups have to do, as estimated from loops: against counting the iterations."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from sdi.clc import compile_source
+from sdi.ndrange import NDRange
+from sdi.runtime.access import access_of
+from sdi.sampling.model import Work
+
+SOURCE = """
+__kernel void lower(__global const float *a, __global float *b, int n, int m) {
+    int i = get_global_id(0);
+    if (i < n)
+        for (int j = 0; j <= i; j++) b[i] += a[i * n + j];
+}
+__kernel void upper(__global const float *a, __global float *b, int n, int m) {
+    uint i = get_global_id(0);
+    float sum = 0;
+    for (uint j = i; j < (uint)n; j += 3)
+        for (int k = 0; k < m; k++) sum += a[j] * k;
+    b[i] = sum;
+}
+__kernel void guarded(__global const float *a, __global float *b, int n, int m) {
+    int x = get_global_id(0), y = get_global_id(1);
+    if (x > y) return;
+    for (int k = 0; k < m; k++) b[y * n + x] += a[k];
+}
+__kernel void silent(__global const float *a, __global float *b, int n, int m) {
+    uint group = get_group_id(0), rounds = n ? 40 * group * group : 9u, x = group;
+    for (uint k = 0; k < rounds; k++) x = x * 5 + 1;
+    b[get_global_id(0)] = x;
+}
+__kernel void even(__global const float *a, __global float *b, int n, int m) {
+    int i = get_global_id(0);
+    if (i < n)
+        for (int k = 0; k < m; k++) b[i] += a[k];
+}
+__kernel void data(__global const float *a, __global float *b, int n, int m) {
+    int i = get_global_id(0);
+    for (int k = 0; k < i; k++)
+        for (int j = 0; j < (int)a[k]; j++) b[i] += j;
+}
+"""
+N, M = 1024, 100
+
+
+def work(kernel: str, dim: int = 0, dims: int = 1, n: int = N) -> Work | None:
+    compiled = compile_source(SOURCE, "")
+    model = next(k for k in compiled.kernels if k.name == kernel)
+    size, local = ((N, N, 1), (8, 8, 1)) if dims == 2 else ((N, 1, 1), (8, 1, 1))
+    scalars = struct.pack("<i", n), struct.pack("<i", M)
+    bound = access_of(compiled, model).bind(
+        NDRange(dims, (0, 0, 0), size, local), (None, None, *scalars), (1 << 24, 1 << 24, None, None)
+    )
+    return bound.work(dim)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "dim", "dims", "iterations"),
+    [
+        ("lower", 0, 1, lambda at: at),
+        ("upper", 0, 1, lambda at: (N - at) / 3 * M),
+        ("guarded", 1, 2, lambda at: at / N * M),
+        ("guarded", 0, 2, lambda at: (N - at) / N * M),
+        ("silent", 0, 1, lambda at: 40 * (at / 8) ** 2),
+    ],
+)
+def test_work_follows_the_iterations(
+    kernel: str, dim: int, dims: int, iterations: Callable[[float], float]
+) -> None:
+    found = work(kernel, dim, dims)
+    assert found is not None
+    middles = (np.arange(len(found.density)) + 0.5) / len(found.density) * N
+    expected = np.array([iterations(at) for at in middles])
+    shares, wanted = np.cumsum(found.density) / np.sum(found.density), np.cumsum(expected) / expected.sum()
+    assert np.abs(shares - wanted).max() < 0.03
+    assert found.accesses >= 0.95 * expected.mean() * N * (N if dims == 2 else 1)
+
+
+def test_even_work_is_even() -> None:
+    found = work("even")
+    assert found is None or max(found.density) < 1.01 * min(found.density)
+    half = work("even", n=N // 2)
+    assert half is not None and half.density[0] > 50 * half.density[-1]
+    nine = work("silent", n=0)
+    assert nine is not None and nine.density == pytest.approx([10.0] * len(nine.density), rel=0.02)
+
+
+def test_what_data_decide_is_unknown() -> None:
+    assert work("data") is None
