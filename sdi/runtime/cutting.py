@@ -15,9 +15,10 @@ from sdi.partition.gain import COPY_BYTES_PER_NS, PIECE_NS, Rates, Way, choose, 
 from sdi.partition.table import cuts, shape_of
 from sdi.partition.usage import Usage
 from sdi.runtime.plan import LaunchPlan, candidate_plans, cheapest
+from sdi.runtime.staleness import stale
 from sdi.sampling.model import Work
 from sdi.vmem.directory import HOST, member_memory
-from sdi.vmem.links import LATENCY_NS, Links
+from sdi.vmem.links import Links
 
 SplitMode = Literal["auto", "always", "never"]
 MakePlan = Callable[[tuple[GroupBox, ...], bool], LaunchPlan]
@@ -244,18 +245,10 @@ def move_ns(plan: LaunchPlan, links: Links, members: Sequence[int] = ()) -> floa
     for used in plan.buffers:
         for k, piece in enumerate(used.pieces):
             memory = member_memory(members[k] if members else k)
-            sources: dict[int, tuple[int, int, int]] = {}
-            for part, holders in used.buffer.directory.stale(memory, piece.needs):
-                source, nbytes = links.nearest(memory, holders), part.stop - part.start
+            for holders, runs, nbytes, rows in stale(used.buffer.directory, memory, piece.needs):
+                source = links.nearest(memory, holders)
                 cost = links.cost_ns(source, memory, nbytes)
-                last, length, pitch = sources.get(source, (-1, 0, 0))
-                distance = part.start - last
-                if last >= 0 and length == nbytes and pitch in (0, distance):
-                    cost += _ROW_NS - LATENCY_NS  # one more row of the same copy
-                    sources[source] = (part.start, nbytes, distance)
-                else:
-                    cost += _RANGE_NS - LATENCY_NS if last >= 0 else 0.0
-                    sources[source] = (part.start, nbytes, 0)
+                cost += rows * _ROW_NS + (runs - 1 - rows) * _RANGE_NS
                 sent[source] = sent.get(source, 0.0) + cost * links.occupies(source, memory)
                 received[memory] = received.get(memory, 0.0) + cost
     longest = max((*sent.values(), *received.values()), default=0.0)

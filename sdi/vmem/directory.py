@@ -48,7 +48,7 @@ class Directory:
     these changed are written back at once, and every other write makes them old.  Owned by: sdi-scheduler.
     """
 
-    __slots__ = ("_copies", "_holders", "_state", "_states", "nbytes")
+    __slots__ = ("_copies", "_holders", "_key", "_key_of", "_state", "_states", "nbytes")
 
     def __init__(self, nbytes: int, defined: bool = False) -> None:
         self.nbytes = nbytes
@@ -56,6 +56,8 @@ class Directory:
         self._copies: RangeMap[int] | None = None
         self._state: State | None = None  # what _holders is, if that is known
         self._states: OrderedDict[object, State] = OrderedDict()
+        self._key: object = None  # of the state _key_of
+        self._key_of: State | None = None
 
     def state(self) -> State | None:
         """The present state, to compare by identity and to ``enter`` again; None if it is too fine for that.
@@ -73,6 +75,19 @@ class Directory:
                 self._states.popitem(last=False)
             self._state = self._holders = known
         return self._state
+
+    def key(self) -> object:
+        """The present holders, to compare with those of any directory; None where ``state`` is None."""
+        state = self.state()
+        if state is None:
+            return None
+        if self._key_of is not state:
+            self._key_of, self._key = state, (self.nbytes, *state.key())
+        return self._key
+
+    def one_mask(self) -> int | None:
+        """The holders of all bytes as a bit set, if they are the same for all."""
+        return self._holders.whole()
 
     def enter(self, state: State) -> None:
         """Be in ``state``, which was this directory's before; O(1)."""
