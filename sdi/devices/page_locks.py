@@ -20,8 +20,8 @@ from sdi.errors import DeviceFailed
 _log = logging.getLogger(__name__)
 
 SLAB_NBYTES = 64 << 20
-_FIRST_SLABS = 2
-"""A region rarely begins with a slab: the first one may be a small part."""
+_FIRST_NBYTES = 32 << 20
+"""Slabs that begin within so many bytes of a region are its first: it may begin with a small part of one."""
 _NEW_PAGES = 10
 """Locking pages that nobody has touched takes so many times as long as locking others.  [M] H200 host: 64 MiB
 take 25 ms, touched ones 4, which is what copying half as much gains."""
@@ -196,7 +196,7 @@ class PageLocks:
             first, last = region.touched.get(slab, (here, to))
             region.touched[slab] = first, last = min(first, here), max(last, to)
             untouched = max(0, (high - low) // 2 - (last - first))
-            is_first = slab < region.begin // SLAB_NBYTES + _FIRST_SLABS
+            is_first = low < region.begin + _FIRST_NBYTES
             is_due = 2 * copied >= high - low + _NEW_PAGES * untouched
             if (is_due or is_first or is_large) and slab not in self._busy:
                 due.append(slab)

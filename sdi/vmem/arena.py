@@ -48,7 +48,8 @@ class Arena:
         self.bytes = memoryview(self._map)
         self.address = ctypes.addressof(ctypes.c_char.from_buffer(self._map))
         self._locks = locks
-        locks.offer(self.address, nbytes)
+        self._heap = self.address + heap_offset
+        locks.offer(self._heap, nbytes - heap_offset)  # what lies before it is never copied to members
         self._free: list[tuple[int, int]] = [(heap_offset, nbytes - heap_offset)]
         self._used: dict[int, int] = {}
         self._kept_nbytes = 0
@@ -100,5 +101,5 @@ class Arena:
 
         The mapping goes with the process, as others may still look at it.
         """
-        self._locks.withdraw(self.address)
+        self._locks.withdraw(self._heap)
         os.close(self.fd)

@@ -210,3 +210,19 @@ def test_the_arena_never_gives_locked_pages_back() -> None:
     assert driver.locked
     arena.close()
     assert not driver.locked
+
+
+def test_an_arenas_first_buffers_are_locked_with_their_first_copies() -> None:
+    driver = Driver()
+    locks = PageLocks()
+    locks.use((driver.lock, driver.unlock))
+    heap_offset = 2 * SLAB_NBYTES
+    arena = Arena(1 << 33, heap_offset, locks)
+    first = arena.view(arena.allocate(4096), 4096)
+    with locks.copying(first):
+        pass
+    assert locks.holds(first)
+    assert min(driver.locked) >= arena.address + heap_offset, "nothing else is ever copied"
+    del first
+    arena.close()
+    assert not driver.locked
