@@ -117,6 +117,8 @@ class Expressions:
 
     def _conversion(self, node: Node) -> Value:
         operands = node.operands
+        if len(operands) == 4 and "?" in self.tree.text[operands[2].end : operands[3].begin]:
+            return self._either(operands[0], None, operands[3], node.type)  # GNU's a ?: b names a three times
         if len(operands) != 1:
             return self._other(node)
         child = operands[0]
@@ -221,23 +223,33 @@ class Expressions:
         return new
 
     def _conditional(self, node: Node) -> Value:
-        machine = self.machine
         if node.children[0].type.form is Form.VECTOR:
             for child in node.children:
                 self.value(child)
             return fresh(self.terms, node.type)
-        condition = self.condition(node.children[0])
+        test, then, other = node.children
+        return self._either(test, then, other, node.type)
+
+    def _either(self, test: Node, then: Node | None, other: Node, of: Type) -> Value:
+        """``test ? then : other``; without ``then`` it is the value of the test."""
+        machine = self.machine
+        tested = self.value(test)
+        condition = self.truth(tested)
+
+        def value(child: Node | None) -> Value:
+            found = tested if child is None else self.value(child)
+            return self.operators.converted(found, (child or test).type, of)
+
         known = self.terms.value(condition)
         if known is not None:
-            child = node.children[1 if known else 2]
-            return self.operators.converted(self.value(child), child.type, node.type)
+            return value(then if known else other)
         before, guards = dict(machine.env), len(machine.guards)
         values: list[Value] = []
         environments: list[dict[int, Value]] = []
-        for child, side in zip(node.children[1:], (condition, self.terms.negate(condition)), strict=True):
+        for child, side in ((then, condition), (other, self.terms.negate(condition))):
             machine.env = dict(before)
             machine.assume(side)
-            values.append(self.operators.converted(self.value(child), child.type, node.type))
+            values.append(value(child))
             environments.append(machine.env)
             del machine.guards[guards:]
         machine.env = machine.merge(condition, environments[0], environments[1])

@@ -278,8 +278,7 @@ class Binding:
         if lo // divisor == hi // divisor:
             return (quotient + lo // divisor, whole)
         variable = self.atom(Kind.FLOOR, ((remainder, rest),), divisor, is_data=self.opaque[term])
-        whole.update(variable[1])
-        return (quotient, whole)
+        return plus((quotient, whole), variable)  # which may be in the form already: x % 8 % 8
 
     def _split_ids(self, parts: dict[int, int], divisor: int) -> dict[int, int]:
         """Global ids in terms of group and local ids where that divides evenly."""

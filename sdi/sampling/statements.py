@@ -134,7 +134,8 @@ class Statements:
                 self.expressions.value(node)
 
     def _declare(self, node: Node) -> None:
-        initial = [c for c in node.operands if c.kind < 400]
+        # A structure may be declared right here: that is no value.
+        initial = [c for c in node.operands if Kind.UNEXPOSED <= c.kind < Kind.UNEXPOSED_ATTRIBUTE]
         of = node.type
         if of.form is Form.ARRAY or of.space is Space.LOCAL or node.is_static_storage:
             for child in initial:

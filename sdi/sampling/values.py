@@ -45,10 +45,10 @@ HARMLESS = Pointer(((PRIVATE_MEMORY, 0),))
 
 
 def int_type(of: Type) -> IntType | None:
-    """The integer type, or None for other types; ``bool`` has one bit."""
+    """The integer type, or None for other types; ``bool`` has one bit and no sign."""
     if of.form is not Form.INTEGER or of.nbytes == 0:
         return None
-    return IntType(1 if is_bool(of) else 8 * of.nbytes, not of.unsigned)
+    return IntType(1, False) if is_bool(of) else IntType(8 * of.nbytes, not of.unsigned)
 
 
 def is_bool(of: Type) -> bool:

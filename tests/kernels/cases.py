@@ -139,6 +139,9 @@ LAUNCHES: dict[str, dict[str, list[Launch]]] = {
         "both_in_loop": [launch(8, 2, [B(100), B(100), I(7)])],
     },
     "quasi": {
+        "remainder_twice": [launch(40, 5, [B(320), B(320), I(1)])],
+        "truth_as_index": [launch(16, 4, [B(64), B(64), I(n)]) for n in (7, 0)],
+        "either_of_two": [launch(16, 4, [B(160), I(n)]) for n in (2, 0)],
         "flat_to_matrix": [launch(60, 6, [B(120), I(w)]) for w in (10, 7)],
         "there_and_back": [launch(60, 6, [B(120), I(w)]) for w in (10, 7)],
         "clamped": [launch(64, 8, [B(64), B(64), I(64)])],

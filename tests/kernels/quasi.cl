@@ -152,3 +152,26 @@ __kernel void table_from_data(__global int *b, __global const int *a)
 {
     b[8 * get_global_id(0) + STEPS[a[get_global_id(0)] & 3] + 1] = 1;
 }
+
+__kernel void truth_as_index(__global const int *a, __global int *b, int n)
+{
+    int x = get_global_id(0);
+    bool yes = 4, small = x < n, odd = x & 1;
+    b[4 * x + yes + 2 * odd] = a[2 * x + small];
+}
+
+__kernel void either_of_two(__global int *b, int n)
+{
+    int x = get_global_id(0), i = 1, k = 0;
+    n ?: (i = 5);
+    k++ ?: (b[8 * x] = 1);
+    b[8 * x + i + k] = n ?: 3;
+}
+
+__kernel void remainder_twice(__global const int *a, __global int *b, int n)
+{
+    int x = get_global_id(0);
+    b[8 * x + (x % 8 + 8) % 8] = a[(x & 7) % 8];
+    if (((x + 3) % 8 & 7) > 4)
+        b[8 * x + ((x + 1) % 8 & 7)] = n;
+}
