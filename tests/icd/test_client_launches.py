@@ -200,6 +200,26 @@ def builds_with_a_callback_run_elsewhere(cl: Cl) -> None:
     assert cl.kernel(program, "add")
 
 
+def kernels_wait_for_a_build_in_progress(cl: Cl) -> None:
+    context = cl.context()
+    queue, buffer = cl.queue(context), cl.buffer(context, 64)
+    program = cl.source(context, ADD + "// wait for a fill")
+    notify = cl.callback(lambda *_: None, c_void_p)
+    cl.check(cl.clBuildProgram(program, 0, None, None, notify, 42))
+    made: list[int] = []
+    thread = threading.Thread(target=lambda: made.append(cl.kernel(program, "add")))
+    thread.start()
+    until(lambda: bool(cl.records("BUILD")))
+    cl.write(queue, buffer, b"meanwhile")  # the lock is free
+    assert thread.is_alive() and not made
+    cl.check(cl.clEnqueueFillBuffer(queue, buffer, b"x", 1, 0, 64, 0, None, None))
+    thread.join(60)
+    assert made
+    worse = cl.source(context, "#error")
+    cl.check(cl.clBuildProgram(worse, 0, None, None, notify, 3))
+    assert cl.code("clCreateKernel", worse, b"add") == -45
+
+
 def a_long_build_does_not_stop_other_threads(cl: Cl) -> None:
     context = cl.context()
     queue = cl.queue(context)
@@ -485,6 +505,7 @@ PROGRAMS = (
     failed_builds_keep_their_log,
     bad_builds_have_their_codes,
     builds_with_a_callback_run_elsewhere,
+    kernels_wait_for_a_build_in_progress,
     a_long_build_does_not_stop_other_threads,
     kernels_answer_from_the_tables,
     bad_arguments_have_their_codes,

@@ -146,8 +146,17 @@ static cl_int run(struct work *work)
         free(result.object);
         program->build_status = CL_BUILD_ERROR;
     }
+    sdi_tell_change();
     sdi_unlock();
     return status;
+}
+
+void sdi_await_build(cl_program program)
+{
+    sdi_hold(program);
+    while (program->build_status == CL_BUILD_IN_PROGRESS)
+        sdi_await_change();
+    sdi_unhold(program);
 }
 
 static void *run_and_notify(void *argument)

@@ -215,6 +215,9 @@ static inline bool sdi_is_event(cl_event e) { return sdi_find(e, SDI_EVENT) != N
 void sdi_lock(void);
 /* Runs the destructor callbacks that became due, after unlocking. */
 void sdi_unlock(void);
+/* Client lock held, and let go of meanwhile: until somebody tells of a change, or for no reason. */
+void sdi_await_change(void);
+void sdi_tell_change(void);
 
 /* Client lock held.  A new object with one reference, zeroed, with a fresh id; NULL when memory is exhausted. */
 void *sdi_new(enum sdi_kind kind);
@@ -518,6 +521,10 @@ struct sdi_binary {
 size_t sdi_binary_nbytes(cl_program program);
 void sdi_write_binary(cl_program program, unsigned char *to);
 cl_int sdi_read_binary(const unsigned char *bytes, size_t nbytes, struct sdi_binary *binary);
+
+/* build.c.  Client lock held, and let go of while the program is being built by another thread: programs that give a
+ * callback and then use the kernels at once work wherever builds are done when the call returns. */
+void sdi_await_build(cl_program program);
 
 /* tables.c: what a build says; all for the caller to free. */
 struct sdi_build_result {

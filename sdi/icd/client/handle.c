@@ -31,6 +31,7 @@ struct sdi_platform sdi_platform = {sdi_dispatch};
 uint32_t sdi_generation = 1;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static char *slab;
 static size_t slab_nbytes, committed_nbytes;
 static size_t used_nbytes; /* atomic: read without the lock */
@@ -71,6 +72,16 @@ cl_int sdi_destructor_add(struct sdi_call **destructors, struct sdi_call given)
     return CL_SUCCESS;
 }
 
+void sdi_await_change(void)
+{
+    pthread_cond_wait(&changed, &lock);
+}
+
+void sdi_tell_change(void)
+{
+    pthread_cond_broadcast(&changed);
+}
+
 void sdi_defer(struct sdi_call *calls)
 {
     *deferred_end = calls;
@@ -81,6 +92,7 @@ void sdi_defer(struct sdi_call *calls)
 void sdi_handle_forget(void)
 {
     lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+    changed = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
     sdi_generation++;
     first_free = last_free = NULL;
     num_free = 0;

@@ -42,6 +42,7 @@ cl_kernel sdi_clCreateKernel(cl_program program, const char *name, cl_int *errco
     cl_kernel kernel = NULL;
     cl_int status = CL_SUCCESS;
     sdi_lock();
+    sdi_await_build(program);
     uint32_t index = 0;
     while (name && index < program->num_tables && strcmp(program->tables[index].name, name) != 0)
         index++;
@@ -74,6 +75,7 @@ cl_int sdi_clCreateKernelsInProgram(cl_program program, cl_uint num, cl_kernel *
         return CL_INVALID_PROGRAM;
     cl_int status = CL_SUCCESS;
     sdi_lock();
+    sdi_await_build(program);
     if (!program->build)
         status = CL_INVALID_PROGRAM_EXECUTABLE;
     else if (kernels && num < program->num_tables)
