@@ -236,6 +236,7 @@ class Engine:
             return
         failure, self._failure = self._failure, None
         self._forsaken_ns = time.monotonic_ns()
+        failure.__traceback__ = None  # whose frames keep what failed
         self._settled.append(failure)
         self._device.forsake(failure)
         self.run(())

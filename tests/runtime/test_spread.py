@@ -13,6 +13,7 @@ from sdi.devices.base import Device, HostBytes
 from sdi.devices.discover import MemberSettings, open_members
 from sdi.devices.faulty import LosingDevice
 from sdi.devices.spread import SharedBytes, SpreadDevice
+from sdi.errors import ClError, Status
 from sdi.icd.wire import Op
 from sdi.vmem.accounting import Events
 from tests.icd.wire_client import WireClient
@@ -116,6 +117,28 @@ def test_what_all_share_goes_where_members_need_the_room() -> None:
         client.send(Op.RELEASE_BUFFER, tables)
         client.finish()
         assert client.session._memory.devices[3].memory_in_use() == 0
+
+
+def test_memory_of_all_that_is_refused_is_not_asked_for_again_and_takes_no_places_away() -> None:
+    members = open_members(MemberSettings(count=3, memory_nbytes=LIMIT_NBYTES))
+    asked: list[int] = []
+
+    def refuse(nbytes: int) -> SharedBytes:
+        asked.append(nbytes)
+        raise ClError(Status.MEM_OBJECT_ALLOCATION_FAILURE, "the members do not reach each other")
+
+    with WireClient(members, "always", spread=SpreadDevice(members, refuse, lambda n: n // 3)) as client:
+        build, _, _ = client.build(SOURCE)
+        table = np.random.default_rng(4).integers(0, 1 << 30, COUNT, np.int32)
+        small = np.arange(1 << 18, dtype=np.int32)
+        tables, out, other = (client.buffer(data) for data in (table.tobytes(), 4 * PICKED, small.tobytes()))
+        for _ in range(3):
+            client.launch(build, [(other, 0)], [len(small)], [LOCAL], GROW)
+            client.launch(build, [(tables, 0), (out, 0), np.uint32(COUNT).tobytes()], [PICKED], [LOCAL], PICK)
+            assert np.array_equal(read(client, out, PICKED), picked(table))
+        assert asked == [4 * COUNT] and events(client).mapped > 0
+        assert events(client).spilled_nbytes <= small.nbytes, "at most to make room, once"
+        assert np.array_equal(read(client, other, len(small)), small + 21)
 
 
 @pytest.mark.logs("lost: |a test asked for it|can't read|failed")
