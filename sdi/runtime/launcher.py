@@ -182,15 +182,21 @@ class Launcher:
             if wave.placed != (where, placement.generation):
                 wanted, images = wave.places(where), wave.images(where)
                 is_one = len(arrangement.waves) == 1
-                while waits := self._shared(wave, wanted) or placement.reserve(
-                    wanted, images, keeps_old=is_one
-                ):
-                    before_ns = time.monotonic_ns()
-                    yield waits
-                    held_ns += time.monotonic_ns() - before_ns
-                    PACE.wants_times = wants_times or is_measured
-                    if not set(where) <= set(self._memory.members):
-                        raise DeviceFailed(kernel.model.name, "a member was lost while the launch waited")
+                try:
+                    while waits := self._shared(wave, wanted) or placement.reserve(
+                        wanted, images, keeps_old=is_one
+                    ):
+                        before_ns = time.monotonic_ns()
+                        yield waits
+                        held_ns += time.monotonic_ns() - before_ns
+                        PACE.wants_times = wants_times or is_measured
+                        if not set(where) <= set(self._memory.members):
+                            raise DeviceFailed(kernel.model.name, "a member was lost while the launch waited")
+                except ClError:
+                    if number or not self._is_shorter(arrangement):
+                        raise
+                    kernel.forget(arrangement)  # its waves were cut for memory that a driver has not got
+                    return (yield from self.issue(launch))
                 wave.placed = (where, placement.generation)
                 wave.extents = (
                     *(self._memory.extent(buffer, member) for buffer, member, _ in wanted),
@@ -365,10 +371,17 @@ class Launcher:
             chosen = plan(whole, exact=False)
             waves = waves_of(chosen)
         groups = tuple(box.total_groups for box in chosen.boxes)
-        made = Arrangement(ndrange, chosen, groups, why_whole, waves, usage, usage.version)
+        made = Arrangement(
+            ndrange, chosen, groups, why_whole, waves, usage, usage.version, tuple(self._capacities())
+        )
         if len(groups) > 1 and len(waves) == 1:
             made.trial = self._cutter.trial(usage, chosen)
         return made
+
+    def _is_shorter(self, arrangement: Arrangement) -> bool:
+        """Whether members turned out to hold less than when a launch was arranged."""
+        pairs = zip(self._capacities(), arrangement.capacities, strict=False)
+        return any(now < then for now, then in pairs)
 
     def _is_valid(self, arrangement: Arrangement) -> bool:
         """Whether it may be used again as it is."""

@@ -35,7 +35,7 @@ class Arrangement:
     of the members runs it whole, by the states of its buffers.  ``is_gathered``: it runs whole, on a member
     that has all that its buffers hold, so that no ranges were asked for.
     ``profiled``: its number in the profile, once it is there.  ``trial``: what its shares are measured by,
-    None where they stay as they are.
+    None where they stay as they are.  ``capacities``: what each member could hold, as far as was known.
     """
 
     ndrange: NDRange
@@ -45,6 +45,7 @@ class Arrangement:
     waves: tuple[Wave, ...]
     usage: Usage
     version: int
+    capacities: tuple[int, ...]
     launches: int = 0
     is_gathered: bool = False
     best: dict[tuple[State | None, ...], int] = field(default_factory=dict)

@@ -9,7 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from sdi.devices.base import DeviceBuffer
 from sdi.devices.discover import MemberSettings, open_members
+from sdi.devices.forwarding import ForwardingDevice
+from sdi.errors import ClError, Status
 from sdi.runtime import launcher
 from sdi.runtime.plan import make_plan
 from sdi.vmem.memory import Coherence
@@ -156,3 +159,28 @@ def test_an_argument_of_more_than_half_a_member_costs_few_plans(monkeypatch: pyt
         events = client.session._memory.accounting.events
         assert events.waves == 31 and events.mapped == 0  # all of the one and 4 KiB of the other at a time
     assert len(made) < 100  # each cut in halves, quarters ... down to single work-groups would be 1,000
+
+
+class Short(ForwardingDevice):
+    """A member whose driver has less than it says, since others use the device too."""
+
+    def allocate(self, nbytes: int) -> DeviceBuffer:
+        if self.memory_in_use() + nbytes > 1 << 18:
+            raise ClError(Status.MEM_OBJECT_ALLOCATION_FAILURE, "the driver has no more")
+        return super().allocate(nbytes)
+
+
+@pytest.mark.parametrize("members", [1, 2])
+def test_a_launch_for_which_a_driver_has_less_than_it_said_is_cut_anew(members: int) -> None:
+    devices = [Short(device) for device in open_members(MemberSettings(count=members))]
+    with WireClient(devices, "always") as client:
+        build, status, _ = client.build("kernel void grow(global int *p) { p[get_global_id(0)] += 7; }")
+        assert status == 0
+        data = np.arange(1 << 18, dtype=np.int32)
+        buffer = client.buffer(data.tobytes())
+        for turn in (1, 2):
+            assert client.wait(client.launch(build, [(buffer, 0)], [1 << 18], [64])) == 0
+            assert client.read(buffer, 1 << 20) == (data + 7 * turn).tobytes()
+        events = client.session._memory.accounting.events
+        assert events.waves >= 2 and events.mapped == 0
+        assert max(client.session._memory.accounting.peak_nbytes) <= 1 << 18
