@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 
 from sdi.atomics import Update
@@ -31,6 +32,8 @@ from sdi.sampling.model import MANY_RANGES, AccessRange, Precision, Reason, Work
 from sdi.sampling.statements import Statements
 from sdi.sampling.terms import I64, Op, Terms, TermTable
 from sdi.sampling.values import HARMLESS, Pointer, Record, Value, int_type
+
+_log = logging.getLogger("sdi.access")
 
 _POINTERS = (ArgumentKind.GLOBAL, ArgumentKind.CONSTANT)
 _BOXES_MAX = 64
@@ -119,10 +122,14 @@ class BoundKernel:
         return self._over(box, most_ranges=MANY_RANGES)
 
     def work(self, dim: int) -> Work | None:
-        """See ``BoundAccess``."""
+        """See ``BoundAccess``; a failure is our bug: it is logged and survived."""
         from sdi.sampling.work import work_of
 
-        return work_of(self._binding, self._analysis.accesses, dim)
+        try:
+            return work_of(self._binding, self._analysis.accesses, dim)
+        except Exception:
+            _log.exception("kernel %s: its work can't be estimated", self._analysis.name)
+            return None
 
     # -- binding ---------------------------------------------------------------------------------
 

@@ -123,7 +123,7 @@ class _Sample:
             count: Array = np.logical_and.accumulate(held, axis=3).sum(axis=3, keepdims=True)
             return count
 
-        doubling = np.array([(1 << k) - 1 for k in range(most.bit_length()) if (1 << k) <= most])
+        doubling = np.array([(1 << k) - 1 for k in range(most.bit_length()) if (1 << k) <= most], np.int64)
         doubled = passed(doubling.reshape(1, 1, 1, -1))
         least = np.where(doubled > 0, 1 << np.maximum(doubled - 1, 0), 0)
         last = np.minimum((1 << doubled) - 1, most)

@@ -46,6 +46,12 @@ __kernel void data(__global const float *a, __global float *b, int n, int m) {
     for (int k = 0; k < i; k++)
         for (int j = 0; j < (int)a[k]; j++) b[i] += j;
 }
+__kernel void never(__global const float *a, __global float *b, int n, int m) {
+    uint i = get_global_id(0) & 7;
+    for (uint k = i + 8; k < i; k++) b[i] += a[k >> 1];
+    for (uint k = 0; k < 0u * i; k++) b[i] += a[k & 3];
+    for (int k = n; k < (int)i - n; k++) b[i] += a[k];
+}
 """
 N, M = 1024, 100
 
@@ -94,3 +100,16 @@ def test_even_work_is_even() -> None:
 
 def test_what_data_decide_is_unknown() -> None:
     assert work("data") is None
+
+
+def test_loops_that_never_run_are_no_work() -> None:
+    found = work("never")
+    assert found is None or max(found.density) == 1.0
+
+
+def test_an_estimate_that_fails_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("sdi.sampling.work.work_of", fails)
+    assert work("lower") is None
