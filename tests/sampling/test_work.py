@@ -107,6 +107,7 @@ def test_loops_that_never_run_are_no_work() -> None:
     assert found is None or max(found.density) == 1.0
 
 
+@pytest.mark.logs("its work can.t be estimated")
 def test_an_estimate_that_fails_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(*_: object) -> None:
         raise ZeroDivisionError
