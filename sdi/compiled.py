@@ -83,11 +83,11 @@ def source(module: str, root: Path) -> Path:
     return root.joinpath(*module.split(".")).with_suffix(".py")
 
 
-def digest() -> str:
-    """What compiled modules are made from: this Python and the sources as they are now."""
+def digest(root: Path = ROOT) -> str:
+    """What compiled modules are made from: this Python and the sources under ``root`` as they are now."""
     import hashlib  # here: a service without compiled modules starts without it
 
     found = hashlib.sha256(sys.version.encode())
     for module in MODULES:
-        found.update(source(module, ROOT).read_bytes())
+        found.update(source(module, root).read_bytes())
     return found.hexdigest()

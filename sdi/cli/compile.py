@@ -63,7 +63,8 @@ def build(where: Path | None = None, optimise: bool = True) -> None:
                 target = made / library.relative_to(sources)
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy(library, target)
-        (made / compiled.DIGEST).write_text(compiled.digest())
+        # Of what was compiled: those that it was copied from may have been changed meanwhile.
+        (made / compiled.DIGEST).write_text(compiled.digest(sources))
         remove_compiled(where)
         made.rename(where)
 
