@@ -91,7 +91,7 @@ class MemberHeap:
 
     def take(self, nbytes: int) -> Block | None:
         """A block of at least ``nbytes``, or None while there is no room."""
-        self._reap()
+        self.reap()
         if not self.tight:
             most = nbytes + max(nbytes // _SLACK_SHARE, _SLACK_NBYTES)
             fitting = [kept for kept in self._pool if nbytes <= kept.block.nbytes <= most]
@@ -141,7 +141,7 @@ class MemberHeap:
 
         Of that ``capacity`` does not change: images may be refused for what they are.
         """
-        self._reap()
+        self.reap()
         nbytes = shape.nbytes
         return self._make(nbytes, lambda: Block(None, nbytes, self._device.create_image(shape)))
 
@@ -204,11 +204,16 @@ class MemberHeap:
         return found
 
     def _reap(self) -> None:
+        self.reap()
+
+    def reap(self) -> bool:
+        """Take back what was on its way out and is not in use any more; whether there was anything."""
         gone = [item for item in self._leaving if all(ticket.done for ticket in item.pending)]
         if gone:
             self._leaving = [item for item in self._leaving if item not in gone]
             for item in gone:
                 self._keep(item.block)
+        return bool(gone)
 
     def _keep(self, block: Block) -> None:
         if block.image is not None:

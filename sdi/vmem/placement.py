@@ -185,9 +185,11 @@ class Placement:
         ]
         for buffer in over:
             self._evict(buffer, spread)
-        pending = self.heaps[spread].pending(self.heaps[spread].capacity)
+        heap = self.heaps[spread]
+        is_freed = heap.reap()  # what was waited for is done, but that may not have been said to the heap yet
+        pending = heap.pending(heap.capacity)
         waits += pending
-        return bool(over or pending)
+        return bool(over or is_freed or pending)
 
     def touch(self, extents: Iterable[Extent | ImageCopy]) -> None:
         """These are in use again."""

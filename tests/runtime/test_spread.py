@@ -101,8 +101,11 @@ def test_a_table_above_a_members_memory_is_read_and_written_by_all(is_spread: bo
         assert max(client.session._memory.accounting.peak_nbytes) <= LIMIT_NBYTES
 
 
-def test_what_all_share_goes_where_members_need_the_room() -> None:
+@pytest.mark.parametrize("is_told_late", [False, True])
+def test_what_all_share_goes_where_members_need_the_room(is_told_late: bool) -> None:
     with image() as client:
+        if is_told_late:  # that what was on its way out of the memory of all is not in use any more
+            client.session._memory.placement.heaps[3]._post = lambda call: None
         build, _, _ = client.build(SOURCE)
         table = np.random.default_rng(2).integers(0, 1 << 30, COUNT, np.int32)
         tables, out = client.buffer(table.tobytes()), client.buffer(4 * PICKED)
