@@ -135,9 +135,11 @@ class Application:
 
 
 @contextmanager
-def image(member: int, lasts: int) -> Iterator[WireClient]:
-    devices = open_members(MemberSettings(count=MEMBERS, lost=(member, lasts)))
+def image(member: int, lasts: int, limit: int | None, merging: bool) -> Iterator[WireClient]:
+    """``merging``: members bring together what they wrote, as GPUs do, instead of the host."""
+    devices = open_members(MemberSettings(count=MEMBERS, lost=(member, lasts), memory_nbytes=limit))
     with WireClient(devices, "always") as client:
+        client.session._memory.merges._able = [merging] * MEMBERS
         yield client
 
 
@@ -186,7 +188,7 @@ def run(client: WireClient, in_a_row: bool, program: Program) -> tuple[int, Losi
     assert all(app.check(buffer) for buffer in unwritten)
     failures = sum(status < 0 for status in app.statuses) + checked.count(False)
     events = memory.accounting.events
-    if losing.is_lost:
+    if losing.is_lost():
         assert failures > 0 or events.lost_nbytes == 0
     else:
         assert failures == 0 and events.members_lost == 0
@@ -205,7 +207,8 @@ def run(client: WireClient, in_a_row: bool, program: Program) -> tuple[int, Losi
         if all(status == 0 for status in app.statuses) and all(worked):
             break
         failures += 1
-        assert losing.is_lost and events.members_lost == 1, "what failed was the loss, and it was noticed"
+        app.write(source, again)  # it is issued when the failure was looked into
+        assert losing.is_lost() and events.members_lost == 1, "what failed was the loss, and it was noticed"
         app.statuses.clear()
         assert failures < 100
     if events.members_lost:
@@ -242,20 +245,28 @@ def said() -> Iterator[list[str]]:
 @pytest.mark.logs("lost: |a test asked for it|can't read|failed")
 @pytest.mark.parametrize("in_a_row", [False, True])
 @pytest.mark.parametrize(
-    ("member", "program"), [(0, kernels), (1, kernels), (2, kernels), (0, transfers), (2, transfers)]
+    ("member", "program", "limit", "merging"),
+    [
+        *((member, kernels, None, False) for member in range(MEMBERS)),
+        *((member, kernels, None, True) for member in (0, 1)),
+        *((member, transfers, None, False) for member in (0, 2)),
+        *((1, each, 5 * 4096, False) for each in (kernels, transfers)),  # what is placed pushes others out
+    ],
 )
 def test_a_member_that_is_lost_at_any_operation_takes_only_what_it_alone_had(
-    member: int, program: Program, in_a_row: bool, said: list[str]
+    member: int, program: Program, limit: int | None, merging: bool, in_a_row: bool, said: list[str]
 ) -> None:
-    with image(member, 1 << 30) as client:
+    with image(member, 1 << 30, limit, merging) as client:
         failures, losing = run(client, in_a_row, program)
         assert not failures
         operations = losing.operations
+        events = client.session._memory.accounting.events
+        assert (events.drops + events.spills > 0) == (limit is not None)
     assert operations > 10
     outcomes = set()
     for lasts in range(operations):
         said.clear()
-        with image(member, lasts) as client:
+        with image(member, lasts, limit, merging) as client:
             run(client, in_a_row, program)
             memory = client.session._memory
             assert memory.members == [m for m in range(MEMBERS) if m != member]
