@@ -28,7 +28,9 @@ from sdi.errors import DeviceFailed
 
 _log = logging.getLogger(__name__)
 _ANCHOR_MAX_NS = 1_000_000_000  # the driver tells intervals as floats in ms: 60 ns at one second
-_ANCHOR_OFF_NS = 50_000_000  # completions seen later than this say that the clocks drifted apart
+_ANCHOR_OFF_NS = (
+    50_000_000  # operations that seem to have ended so long before they had say that clocks drifted
+)
 _GATHER_NS = 100_000
 
 
@@ -144,6 +146,7 @@ class Channel:
         self._lane: Final = lane
         self._anchor: tuple[Event, int, CudaTicket] | None = None
         self._last_ns = 0
+        self._running_ns = 0  # when the oldest operation was last seen not to be complete
         self._waited_ns = 0
         self._is_watched = False
         self._name: Final = thread_name
@@ -184,7 +187,10 @@ class Channel:
                     self._drain(last.number)
             while pending:
                 first = pending[0]
-                if first.number <= self.reached or not _is_over(first):
+                if first.number <= self.reached:
+                    break
+                if not _is_over(first):
+                    self._running_ns = time.monotonic_ns()
                     break
                 self._drain(first.number)
         except IndexError:  # another thread completed the last
@@ -343,7 +349,9 @@ class Channel:
             if anchor is not None:
                 last, last_ns, of = anchor
                 took_ns = int(last.time_till(end) * 1e6)
-                is_placed = took_ns < _ANCHOR_MAX_NS and last_ns + took_ns > now_ns - _ANCHOR_OFF_NS
+                # Whoever looks may come late; what was still running then can't have ended before.
+                running_ns = self._running_ns if now_ns - self._running_ns < _ANCHOR_MAX_NS else now_ns
+                is_placed = took_ns < _ANCHOR_MAX_NS and last_ns + took_ns > running_ns - _ANCHOR_OFF_NS
                 if is_placed:
                     end_ns = min(now_ns, last_ns + took_ns)
             if not is_placed:

@@ -105,6 +105,26 @@ def test_operations_whose_times_are_wanted_know_them_among_others(members: list[
     assert long.end_ns <= after.start_ns and after.end_ns <= time.monotonic_ns()
 
 
+def test_who_looks_late_places_operations_where_they_were_all_the_same(members: list[Member]) -> None:
+    PACE.is_busy, PACE.wants_times = True, True
+    poll_until(members[0].run(0, ns=MS))
+    gate, stream = NativeGate(), members[0].streams[0]
+    members[0].lane.issue(members[0].channels[0], lambda: stream.hold(gate), ())
+    assert PACE.poll(), "it is seen to be running"
+    gate.release()
+    tickets = [members[0].run(tag, ns=20 * MS) for tag in (2, 3, 4)]
+    PACE.wants_times = False
+    members[1].run(9, ns=250 * MS)
+    limit, ended = time.monotonic() + PATIENCE_S, list[int]()
+    while 9 not in ended:  # the issuer is held up
+        assert time.monotonic() < limit
+        ended += ran()
+    poll_until(tickets[-1])
+    at_ns = sorted(event.at_ns() for event in members[0].driver.timed)[-3:]
+    assert [ticket.end_ns for ticket in tickets] == pytest.approx(at_ns, abs=60 * MS)
+    assert tickets[0].end_ns <= tickets[1].start_ns <= tickets[1].end_ns <= tickets[2].start_ns
+
+
 def test_when_the_issuer_rests_threads_complete_what_is_left(members: list[Member]) -> None:
     PACE.is_busy = True
     tickets = [member.run(0, ns=2 * MS, on=on) for member in members for on in (0, 1)]
