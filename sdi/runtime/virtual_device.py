@@ -279,8 +279,10 @@ class VirtualDevice:
         waits: list[Ticket] = []
         if command.fetch or not command.rectangle.contiguous:
             waits += self._memory.read_host(buffer, over, mapped)
-        if command.for_writing:
-            waits += [t for t in self._memory.write_host(buffer, over, mapped) if t is not mapped]
+            if command.for_writing:  # it is written when it is unmapped: a map that fails changes nothing
+                waits += [t for t in buffer.hazards[HOST].before_write(over) if t is not mapped]
+        elif command.for_writing:
+            waits += self._memory.write_host(buffer, over, mapped)
         return _host_work(mapped, waits, command.transfer)
 
     def _unmap(self, command: Unmap) -> Work:

@@ -97,6 +97,21 @@ def test_what_is_filled_or_written_as_a_whole_is_spoilt_no_more(app: Application
     assert app.is_spoilt(buffer, 0, 256) and app.is_spoilt(buffer, 768, 772)
 
 
+@pytest.mark.parametrize("region", [{"region": [512, 1, 1]}, rows(ROWS)])
+def test_a_region_that_can_not_be_mapped_is_spoilt_no_more_than_it_was(
+    app: Application, region: dict[str, Any]
+) -> None:
+    buffer = app.spoilt((100, 200))
+    assert app.status(Op.MAP, buffer=buffer, flags=3, **region) < 0  # for reading and writing
+    assert app.read(buffer, 64) == DATA[:64] and app.read(buffer, 64, 256) == DATA[256:320]
+    assert app.is_spoilt(buffer, 100, 104)
+    assert app.status(Op.MAP, buffer=buffer, offset=100, region=[100, 1, 1], flags=4) == 0  # invalidates
+    at = app.offsets[buffer] + 100
+    app.arena[at : at + 100] = b"\7" * 100
+    assert app.status(Op.UNMAP, buffer=buffer, offset=100, region=[100, 1, 1], wrote=1) == 0
+    assert app.read(buffer, 512) == DATA[:100] + b"\7" * 100 + DATA[200:512]
+
+
 def test_what_a_failed_command_was_not_to_write_is_not_spoilt(app: Application) -> None:
     memory = app.session._memory
     buffer = app.buffer(DATA)
