@@ -111,7 +111,9 @@ class Expressions:
                 k = r.randint(2, 7)
                 return Bounded(f"({a.text} / {k})", -(widest // k) if a.lo < 0 else 0, widest // k)
             case 1:
-                k = r.randint(2, 9)
+                k = r.choice((2, 3, 4, 5, 8, 8))
+                if self.chance(0.3):  # a remainder that is never negative
+                    return Bounded(f"(({a.text} % {k} + {k}) % {k})", 0, k - 1)
                 return Bounded(f"({a.text} % {k})", -(k - 1) if a.lo < 0 else 0, k - 1)
             case 2:
                 mask = r.choice((1, 3, 7, 15, 31, 21, 12))

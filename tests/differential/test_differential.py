@@ -22,7 +22,7 @@ from tests.sampling import checking
 from tests.sampling.recorder import Recorder
 from tests.sampling.sources import kernels_of, tree_of
 
-CHECKED, COMPARED = 10, 12
+CHECKED, COMPARED = 8, 10
 LIMIT_S = 300.0
 
 
@@ -50,7 +50,7 @@ def as_checked(program: Program, launch: Launch) -> checking.Launch:
     return checking.Launch(ndrange, (*read, *written, np.zeros(4 * COUNTERS, np.uint8), *scalars))
 
 
-@pytest.mark.parametrize("seed", [213, *range(CHECKED - 1)])
+@pytest.mark.parametrize("seed", range(CHECKED))
 def test_maps_of_random_programs_agree_with_what_they_touch(seed: int, recorder: Recorder) -> None:
     program = generate(seed)
     tree = tree_of(program.source)
