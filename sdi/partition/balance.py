@@ -39,8 +39,10 @@ _LAUNCHES_MAX = 64
 _NEVER = 1 << 30
 """More launches than anybody measures."""
 _WATCHED = 8
-"""The first launches of a cut are all measured, then one of ``_RARELY``."""
-_RARELY = 16
+"""The first launches of a cut are all measured, then one of ``_RARELY``; one of ``_SELDOM`` once as many as
+the first ones, in a row, took too short a time to learn from it: measuring costs small launches the most.
+"""
+_RARELY, _SELDOM = 16, 256
 _PART = 1 / 16
 """What a launch weighs among those before it, at least."""
 _LASTING = 16
@@ -66,6 +68,7 @@ class Trial:
     ``is_current``: launches may go on with it; any thread may clear it, then the scheduler looks at it anew.
     ``launches``: that were measured; ``logs``, ``longest_ns``: means over them.
     ``is_proven``: it was even for some launches.  ``share``: the longest piece's part of the time of all.
+    ``short``: how many of those that were measured last, in a row, took too short a time.
     """
 
     balance: Balance
@@ -78,21 +81,25 @@ class Trial:
     ran: Edges = ()
     longest_ns: float = 0.0
     is_proven: bool = False
+    short: int = 0
 
     def count(self, launch: int) -> bool:
         """Launch number ``launch`` is being issued with this cut: whether to measure it."""
         self.issued += 1
         if self.issued == self.expires:
             self.is_current = False
-        return self.issued <= _WATCHED or launch % _RARELY == 0
+        return self._is_watched(self.issued, launch)
 
     def passes(self, launch: int) -> bool:
         """Whether launch number ``launch`` may be issued with this cut unmeasured; counts it then."""
         issued = self.issued + 1
-        if not self.is_current or issued == self.expires or issued <= _WATCHED or launch % _RARELY == 0:
+        if not self.is_current or issued == self.expires or self._is_watched(issued, launch):
             return False
         self.issued = issued
         return True
+
+    def _is_watched(self, issued: int, launch: int) -> bool:
+        return issued <= _WATCHED or launch % (_RARELY if self.short < _WATCHED else _SELDOM) == 0
 
     @property
     def imbalance(self) -> float:
@@ -169,8 +176,12 @@ class Balance:
         ``is_first``: drivers may have loaded the kernel's code in that time.
         """
         shortest_ns = _SHORTEST_FIRST_NS if is_first else _SHORTEST_NS
-        if self._random is not None or min(times_ns) <= 0 or max(times_ns) < shortest_ns:
+        if self._random is not None or min(times_ns) <= 0:
             return
+        if max(times_ns) < shortest_ns:
+            trial.short += 1
+            return
+        trial.short = 0
         logs = [math.log(ns) for ns in times_ns]
         mean = sum(logs) / len(logs)
         with self._lock:

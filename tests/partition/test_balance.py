@@ -154,6 +154,23 @@ def test_a_first_launch_counts_where_loading_code_is_nothing_beside_it() -> None
         assert members.balance.current.is_current is not is_moved
 
 
+def test_launches_too_short_to_learn_from_are_measured_seldom_until_one_is_long() -> None:
+    balance = Balance(0, 2, Speeds())
+    trial = balance.current
+
+    def measured(numbers: range, took_ns: float) -> int:
+        found = [number for number in numbers if trial.count(number)]
+        for _ in found:
+            balance.record(trial, (0.0, 0.5, 1.0), [took_ns, took_ns])
+        return len(found)
+
+    assert measured(range(1, 9), 1e3) == 8  # the first ones
+    assert measured(range(9, 1025), 1e3) == 4
+    assert measured(range(1025, 1281), 1e6) == 1
+    assert measured(range(1281, 1537), 1e6) == 16
+    assert trial.is_current
+
+
 def test_a_refused_move_is_asked_for_again_later_and_more_seldom() -> None:
     members = Members(COSTS["triangular"], [1.0] * 4)
     asked = []
