@@ -1,0 +1,52 @@
+"""A session that has nothing to do gives memory of GPUs back."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+
+import pytest
+
+from sdi.devices.base import Device, DeviceBuffer
+from sdi.devices.discover import MemberSettings, open_members
+from sdi.devices.forwarding import ForwardingDevice
+from sdi.icd import session
+from sdi.icd.wire import Op
+from sdi.vmem import heap
+from tests.icd.wire_client import WireClient
+
+SOURCE = "__kernel void fill(__global int *a) { a[get_global_id(0)] = 7; }"
+PATIENCE_S = 60.0
+
+
+class Gpu(ForwardingDevice):
+    """A member that says it is a GPU, and when it got memory back."""
+
+    def __init__(self, device: Device) -> None:
+        super().__init__(device)
+        self.facts = replace(device.facts, kind="gpu")
+        self.freed = threading.Event()
+
+    def free(self, buffer: DeviceBuffer) -> None:
+        super().free(buffer)
+        self.freed.set()
+
+
+def test_an_idle_session_gives_back_what_gpus_keep_for_reuse(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "_IDLE_S", 0.01)
+    monkeypatch.setattr(heap, "POOL_NBYTES", 0)
+    monkeypatch.setattr(heap.MemberHeap.trim_pool, "__defaults__", (1 << 62,))
+    members = [Gpu(device) for device in open_members(MemberSettings(count=2))]
+    with WireClient(members) as client:
+        build, status, _ = client.build(SOURCE)
+        assert status == 0
+        for _ in range(2):
+            buffer = client.buffer(1 << 16)
+            client.launch(build, [(buffer, 0)], [1 << 14], [64])
+            assert client.read(buffer, 4) == b"\7\0\0\0"
+            client.send(Op.RELEASE_BUFFER, buffer)
+            client.finish()
+            assert not any(member.freed.is_set() for member in members), "it was used just now"
+        monkeypatch.setattr(heap.MemberHeap.trim_pool, "__defaults__", (0,))
+        for member in members:
+            assert member.freed.wait(PATIENCE_S), "nobody gives the memory back"
