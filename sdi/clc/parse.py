@@ -209,6 +209,9 @@ class TreeBuilder:
         parts = self.unit.children(cursor)
         if not with_body and parts and parts[-1].kind == Kind.COMPOUND:
             self._unused_bodies.append(self.unit.extent(parts.pop()))
+        if kind is Kind.UNEXPOSED and len(parts) == 4:  # GNU's a ?: b names a three times
+            extents = {self.unit.extent(part) for part in parts[:3]}
+            parts = parts if len(extents) > 1 else [parts[0], parts[3]]
         children = tuple([self.node(child) for child in parts])
         node_type = self.type_of(lib.clang_getCursorType(cursor))
         if kind is Kind.VAR_DECL and node_type.space is Space.GLOBAL:

@@ -239,6 +239,13 @@ PROGRAMS: dict[str, str] = {
           out[get_global_id(0)] = used(in[get_global_id(0)]);
         }
         """,
+    "an operand that GNU's a ?: b names once": """
+        int half_of(int x) { return x / 2 + (int)get_group_id(0) * 0; }
+        __kernel void k(__global float *out, __global const float *in) {
+          int i = get_global_id(0);
+          out[i] = (half_of(i) - 3 ?: (int)get_num_groups(0)) + (get_group_id(0) ?: get_global_id(0)) + in[i];
+        }
+        """,
     "shadowed parameter names": """
         __kernel void k(__global float *out, __global const float *in) {
           { __global const float *out = in; float in = out[0]; if (in == 99999) return; }
