@@ -101,6 +101,8 @@ class _Generator(Pictures):
         program = self.random.choice(self.programs)
         if program.source == "linked" or not (program.from_source or program.kernels):
             return  # pocl crashes
+        if program.is_launched and not program.kernels:
+            return  # refused by pocl as long as a launch is not done
         self.emit("build", program=program.name, options=self.random.choice(OPTIONS))
         if not program.kernels:  # else it is refused
             self.kernel(program)
@@ -417,6 +419,7 @@ class _Generator(Pictures):
                 uses.append((view.root, view.origin, view.origin + view.nbytes, writes))
         ordered = self.order(self.random.choice(self.queues), uses, False)
         self.emit("launch", kernel=kernel.name, offset=offset, sizes=sizes, local=local, **ordered)
+        kernel.program.is_launched = True
 
     def migrate(self) -> None:
         view = self.random.choice(self.views)

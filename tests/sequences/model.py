@@ -77,12 +77,15 @@ class Mapping:
 
 @dataclass(slots=True, eq=False)
 class Program:
-    """``source`` names its text; ``kernels``: how many kernel objects of it are alive."""
+    """``source`` names its text; ``kernels``: how many kernel objects of it are alive; ``is_launched``: a
+    command may still use one that was released.
+    """
 
     name: str
     source: str
     from_source: bool
     kernels: int = 0
+    is_launched: bool = False
 
 
 @dataclass(slots=True, eq=False)
