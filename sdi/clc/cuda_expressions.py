@@ -177,6 +177,8 @@ class Expressions:
 
     def _unexposed(self, node: Node) -> str:
         operands = node.operands
+        if len(operands) == 2 and "?" in self.tree.text[operands[0].end : operands[1].begin]:
+            return self._either(node, *operands)
         if len(operands) != 1:
             raise UnknownConstruct(node, f"'{' '.join(self._source(node).split())[:60]}'")
         if self._components(node) is not None:
@@ -476,6 +478,14 @@ class Expressions:
         if condition.type.form is Form.VECTOR:
             return f"_cl_choose({self(condition)}, {self(yes)}, {self(no)})"
         return f"({self(condition)} ? {self(yes)} : {self(no)})"
+
+    def _either(self, node: Node, first: Node, other: Node) -> str:
+        """GNU's ``a ?: b``, which computes a once: CUDA C++ has lambdas instead."""
+        if first.type.form is Form.VECTOR:
+            raise UnknownConstruct(node, f"'{' '.join(self._source(node).split())[:60]}'")
+        written = self.types.value(node.type, node)
+        chosen = f"_cl_first ? ({written})_cl_first : ({written}){self(other)}"
+        return f"[&]() -> {written} {{ auto _cl_first = {self(first)}; return {chosen}; }}()"
 
     # -- calls -----------------------------------------------------------------------------------
 
