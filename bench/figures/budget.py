@@ -1,6 +1,6 @@
 """All figures within a given time: what matters most first, and what no longer fits is left out, with a note.
 
-For a machine that is lent for minutes.  Inputs are made beforehand, all at once; setups that need different
+For a machine that is there for minutes.  Inputs are made beforehand, all at once; setups that need different
 GPUs run side by side (the host's memory and its links are then shared: short runs suffer most); one setup's
 results are checked in the background.  Every application gets the plain driver and all numbers of members
 before any gets the protocol through the host.
