@@ -9,16 +9,21 @@ from random import Random
 
 INTS = 4096
 """Elements of each buffer that is only read."""
+PIXELS = 128
+"""Width and height of each image."""
 VARIABLE = 300
 """Variables stay between minus that and that."""
 
 PRELUDE = """\
+#define ANY __attribute__((may_alias))
+__constant sampler_t nearest = CLK_NORMALIZED_COORDS_FALSE | CLK_ADDRESS_CLAMP_TO_EDGE | CLK_FILTER_NEAREST;
 #define SQUARE(v) ((v) * (v))
 #define PICK(c, a, b) ((c) ? (a) : (b))
 #define AT(p, i) (p)[i]
-typedef struct { short lo; short hi; int v[2]; } Pair;
-typedef struct { int a; Pair pair; int2 two; } Cell;
-typedef union { int i; uint u; uchar c[4]; short2 s; } Word;
+typedef struct ANY { short lo; short hi; int v[2]; } Pair;
+typedef struct ANY { int a; Pair pair; int2 two; } Cell;
+typedef union ANY { int i; uint u; uchar c[4]; short2 s; } Word;
+typedef short ANY Short;
 __constant int table[8] = {3, 0, 7, 1, 12, 5, 2, 9};
 __constant short2 pairs[4] = {(short2)(1, 2), (short2)(0, 5), (short2)(7, 3), (short2)(4, 4)};
 enum { FEW = 2, SOME = 5, MANY = 11 };
@@ -50,7 +55,8 @@ class Bounded:
 class Expressions:
     """Writes expressions of what can be named.
 
-    ``known``: ids, counters and parameters, all ints; ``variables``: ints that may be assigned.
+    ``known``: ids, counters and parameters, all ints; ``variables``: ints that may be assigned;
+    ``has_images``: whether there is an image ``picture`` to read.
     """
 
     def __init__(self, random: Random) -> None:
@@ -62,6 +68,7 @@ class Expressions:
             Bounded("pr.v[1]", 0, 9),
         ]
         self.variables: list[str] = []
+        self.has_images = False
 
     def chance(self, of: float) -> bool:
         """True so often."""
@@ -197,6 +204,9 @@ class Expressions:
                 b = self.leaf()
                 corners = [x * y for x in (a.lo, a.hi) for y in (b.lo, b.hi)]
                 return Bounded(f"({a.text} * {b.text})", min(corners), max(corners))
+            case 32 if self.chance(0.3):
+                there = self.index(0, 32)
+                return Bounded(f"(int)((in + ({self.index(depth - 1, 32)})) - &in[{there}])", -31, 31)
             case 32:
                 return Bounded(
                     f"(int)((int2)({a.text}, {self.leaf().text}) & (int2)(15, 7)).{r.choice('xy')}", 0, 15
@@ -212,7 +222,7 @@ class Expressions:
         r = self.random
         a, b = self.integer(max(depth, 0)), self.affine()
         compare = r.choice(("<", "<=", ">", ">=", "==", "!="))
-        match r.randint(0, 9):
+        match r.randint(0, 10):
             case 0:
                 return f"({a.text} {compare} {b.text} && {self.affine().text} > -4)"
             case 1:
@@ -225,6 +235,9 @@ class Expressions:
                 return f"(in[{self.index(0, INTS)}] & {r.choice((1, 2, 7))}) {r.choice(('==', '!='))} 0"
             case 5:
                 return f"{a.text} & {r.choice((1, 2, 5))}"
+            case 6:  # addresses, in one buffer
+                one, two = self.index(0, INTS), self.index(0, INTS)
+                return f"in + ({one}) {compare} &in[{two}]"
             case _:
                 return f"{a.text} {compare} {b.text}"
 
@@ -264,6 +277,10 @@ class Expressions:
         """What a buffer holds, made small."""
         r = self.random
         at = self.index(depth, INTS)
+        if self.has_images and self.chance(0.25):
+            x, y = self.reduced(depth, PIXELS), self.reduced(0, PIXELS)
+            sampler = r.choice(("", "nearest, "))
+            return Bounded(f"(int)read_imageui(picture, {sampler}(int2)({x}, {y})).{r.choice('xw')}", 0, 255)
         match r.randint(0, 9):
             case 0:
                 return Bounded(f"(*(in + {at}) & 15)", 0, 15)

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import pyopencl as cl
 
-from tests.differential.expressions import INTS
+from tests.differential.expressions import INTS, PIXELS
 from tests.differential.writer import COUNTERS, ITEMS, Program, generate
 from tests.programs.runner import choose_device
 
@@ -53,6 +53,12 @@ def run(program: Program, seed: int, context: cl.Context, queue: cl.CommandQueue
         written = held = [cl.Buffer(context, flags.READ_WRITE, size) for size in sizes]
     counters = cl.Buffer(context, flags.READ_WRITE, 4 * COUNTERS)
     held = [*held, counters]
+    images: list[cl.Image] = []
+    pixels = cl.ImageFormat(cl.channel_order.RGBA, cl.channel_type.UNSIGNED_INT8)
+    for _ in range(2 * program.has_images):
+        images.append(cl.Image(context, flags.READ_WRITE, pixels, shape=(PIXELS, PIXELS)))
+        data = random.integers(0, 256, (PIXELS, PIXELS, 4)).astype(np.uint8)
+        cl.enqueue_copy(queue, images[-1], data, origin=(0, 0), region=(PIXELS, PIXELS))
     for buffer in held:
         data = random.integers(-1000, 1000, buffer.size // 4).astype(np.int32)
         cl.enqueue_copy(queue, buffer, data)
@@ -66,13 +72,19 @@ def run(program: Program, seed: int, context: cl.Context, queue: cl.CommandQueue
             np.int32(launch.n),
             np.uint32(launch.m),
             np.frombuffer(PAIR, np.uint8),
+            *images,
         )
+        images.reverse()  # the next launch reads what this one writes
         cl.enqueue_nd_range_kernel(queue, kernel, launch.global_size, launch.local_size, launch.offset)
         if launch.n % 3 == 0 and launch is not program.launches[-1]:
             continue  # the next launch finds this one's bytes where they are
         for buffer in held:
             data = np.empty(buffer.size, np.uint8)
             cl.enqueue_copy(queue, data, buffer)
+            found.append(data.tobytes())
+        for image in images:
+            data = np.empty((PIXELS, PIXELS, 4), np.uint8)
+            cl.enqueue_copy(queue, data, image, origin=(0, 0), region=(PIXELS, PIXELS))
             found.append(data.tobytes())
     return found
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from random import Random
 
-from tests.differential.expressions import INTS, PRELUDE, VARIABLE, Bounded, Expressions
+from tests.differential.expressions import INTS, PIXELS, PRELUDE, VARIABLE, Bounded, Expressions
 
 COUNTERS = 64
 ITEMS = 512
@@ -26,6 +26,7 @@ class Output:
 
     ``own``: the index of slot ``{}``, an int; ``base``, when slots are neighbours: the index of the first one.
     ``is_led``: the first work-item of a group owns those of all its group.
+    ``together``: where a group's are neighbours, the index of the first of them; they are ``of_group``.
     """
 
     name: str
@@ -33,6 +34,8 @@ class Output:
     own: str
     base: str | None
     is_led: bool = False
+    together: str | None = None
+    of_group: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,19 +53,20 @@ class Launch:
 class Program:
     """A program with the kernel ``k`` and its launches.
 
-    Arguments: two buffers that are read (ints, bytes), the outputs, counters, ``n`` (int), ``m`` (uint), a Pair.
-    ``slots``: of each output; ``alias``: the number of the output that the last argument names again.
+    Arguments: two buffers that are read (ints, bytes), the outputs, counters, ``n`` (int), ``m`` (uint), a Pair;
+    with ``has_images``, an image that is read and one that is written.  ``slots``: of each output.
     """
 
     source: str
     launches: tuple[Launch, ...]
     slots: tuple[int, ...]
+    has_images: bool
 
 
 class Writer:
     """Writes one kernel."""
 
-    def __init__(self, random: Random, dims: int, local: tuple[int, ...]) -> None:
+    def __init__(self, random: Random, dims: int, local: tuple[int, ...], has_images: bool) -> None:
         self.random = random
         self.dims = dims
         self.local = local
@@ -72,8 +76,10 @@ class Writer:
         self.budget = 16
         self.serial = 0
         self.make = Expressions(random)
+        self.make.has_images = has_images
         self.outputs: list[Output] = []
         self.in_group = False
+        self.place = ""
 
     # -- small things ----------------------------------------------------------------------------
 
@@ -111,7 +117,7 @@ class Writer:
             lambda: self.put(f"put(&{out.name}[{at}], 0, {value});"),
             lambda: self.put(f"put_guarded({out.name}, {at}, {value}, {self.make.integer(1).text});"),
             lambda: self.put(f"((__global char *){out.name})[4 * ({at}) + {r.randint(0, 3)}] = {value};"),
-            lambda: self.put(f"((__global short *)&{out.name}[{at}])[{r.randint(0, 1)}] = {value};"),
+            lambda: self.put(f"((__global Short *)&{out.name}[{at}])[{r.randint(0, 1)}] = {value};"),
             lambda: self.put(
                 f"((__global Word *){out.name})[{at}].{r.choice(('u', 'c[1]', 's.y', 'i'))} = {value};"
             ),
@@ -123,9 +129,15 @@ class Writer:
             lambda: self.put(f"(void)atomic_xchg(&{out.name}[{at}], {value});") if self.chance(0.1) else None,
             lambda: self.put(f"atomic_add(&{out.name}[{at}], {value});") if self.chance(0.2) else None,
             lambda: self.two_outputs(out, at, value),
+            lambda: self.put(
+                f"if (&{out.name}[{at}] {r.choice(('==', '!=', '<='))} {out.name} + {out.own.format('0')}) {out.name}[{at}] = {value};"
+            ),
+            lambda: self.results(out, at, value),
             self.wandering_pointer,
             self.wandering_pointer,
         ]
+        if self.make.has_images and not self.in_group:
+            forms += [self.pixel] * 4
         if out.base is not None and out.slots >= 8:
             forms += [lambda: self.through_pointer(out)] * 6
         r.choice(forms)()
@@ -140,6 +152,37 @@ class Writer:
             ("*({c} ? &{o}[{at}] : {there}) = {v};", "*chosen(&{o}[{at}], {there}, {c}) = {v};")
         )
         self.put(form.format(c=f"({self.make.condition()})", o=out.name, at=at, there=there, v=value))
+
+    def results(self, out: Output, at: str, value: str) -> None:
+        """What an atomic function returns for a slot that nobody else touches."""
+        r = self.random
+        if not self.chance(0.25):
+            return
+        function = r.choice(("atomic_add", "atomic_xchg", "atomic_min", "atomic_xor"))
+        if self.make.variables and self.chance(0.5):
+            self.put(f"{r.choice(self.make.variables)} = {function}({out.name} + {at}, {value}) & 31;")
+        elif self.chance(0.5):
+            self.put(
+                f"if (atomic_cmpxchg(&{out.name}[{at}], {value}, {self.make.leaf().text}) > 3) {out.name}[{at}] = 1;"
+            )
+        else:
+            self.put(f"{out.name}[{at}] = {function}(&{out.name}[{at}], {value}) / 2;")
+
+    def pixel(self) -> None:
+        """A pixel of its own: one of four that lie side by side, or far apart."""
+        r = self.random
+        self.place = self.place or r.choice(
+            (
+                "lin % 16 * 4 + ({}), lin / 16",
+                f"lin % {PIXELS}, lin / {PIXELS} + 4 * ({{}})",
+                "lin / 8, lin % 8 * 4 + ({})",
+                f"lin % 32 + 32 * ({{}}), {PIXELS - 1} - lin / 32",
+            )
+        )
+        at = self.place.format(self.make.reduced(1, 4))
+        self.put(
+            f"write_imageui(canvas, (int2)({at}), (uint4)({self.make.integer(1).text}, 1, 2, lin) & 255u);"
+        )
 
     def wandering_pointer(self) -> None:
         """A pointer that is moved from one place to another on some ways through a statement."""
@@ -330,6 +373,12 @@ class Writer:
             (f"for (char {i} = 0; {i} < {limit}; {i}++) {{", "}", "", Bounded(f"(int){i}", 0, 12)),
             (f"for (size_t {i} = 0; {i} < {limit} + 0ul; {i}++) {{", "}", "", Bounded(f"(int){i}", 0, 12)),
             (f"int {i}; for ({i} = 3; {i}; {i}--) {{", "}", "", Bounded(i, 0, 3)),
+            (
+                f"for (__global const int *{i} = in + ({self.make.index(1, INTS - 64)}), *e = {i} + ({limit}); {i} {r.choice(('!=', '<'))} e; {i}++) {{",
+                "}",
+                "",
+                Bounded(f"(*{i} & 31)", 0, 31),
+            ),
         ]
         opening, closing, _, counter = r.choice(forms)
         known, variables = list(self.make.known), list(self.make.variables)
@@ -384,6 +433,9 @@ class Writer:
         r = self.random
         at = self.make.reduced(1, COUNTERS // 4)
         value = self.make.integer(1).text
+        if self.chance(0.1):
+            self.tickets(at)
+            return
         match r.randint(0, 5):
             case 0:
                 self.put(f"atomic_inc(&counters[{at}]);")
@@ -395,6 +447,19 @@ class Writer:
                 self.put(f"if ({self.make.condition()}) atomic_sub(counters + {at}, {value});")
             case _:
                 self.put(f"atomic_add(&counters[{at}], {value});")
+
+    def tickets(self, at: str) -> None:
+        """Results whose order is open, but not which there are: all that is left is how often each was drawn."""
+        r = self.random
+        drawn = f"atomic_inc(&counters[{COUNTERS - 8 + r.randint(0, 3)}])"
+        still = f"atomic_{r.choice(('or', 'add', 'xor'))}(&counters[{COUNTERS - 4 + r.randint(0, 3)}], 0)"
+        forms = (
+            f"atomic_inc(&counters[{drawn} & 15]);",
+            f"atomic_add(&counters[{at}], {drawn});",
+            f"{{ int t = {drawn}; if ((t & 3) == 1) atomic_add(&counters[0], t / 4); }}",
+            f"if (({still}) & 1) atomic_inc(&counters[{at}]);",
+        )
+        self.put(r.choice(forms))
 
     def private(self) -> None:
         """Private arrays, vectors, structures and unions, and pointers to them."""
@@ -505,7 +570,14 @@ class Writer:
                     base = None
                 case _:
                     own, base = f"{who} * {slots} + {{}}", f"{who} * {slots}"
-            self.outputs.append(Output(name, slots, own, base, is_led))
+            together, of_group = (base, slots) if is_led else (None, slots * self.items_of_group())
+            if base is not None and not is_led and self.dims == 1:
+                together = base.replace("lin", f"(group * {self.local[0]})").replace(
+                    "get_global_id(0)", f"(get_global_offset(0) + group * {self.local[0]})"
+                )
+                if base.startswith("(total"):  # from the end: the last work-item's come first
+                    together = f"(total - (group + 1) * {self.local[0]}) * {slots}"
+            self.outputs.append(Output(name, slots, own, base, is_led, together, of_group))
 
     def items_of_group(self) -> int:
         count = 1
@@ -534,13 +606,10 @@ class Writer:
                 self.put(f"{t}[{items - 1} - lid] = {v};")
                 self.put("barrier(CLK_LOCAL_MEM_FENCE);")
                 self.make.known.append(Bounded(f"{t}[lid]", -VARIABLE, VARIABLE))
-        if self.chance(0.15):
-            t = self.name("t")
-            self.put(
-                f"__local int {t}[16]; event_t e{t} = async_work_group_copy({t}, in + group * {r.choice((1, 4, 16))}, 16, 0);"
-            )
-            self.put(f"wait_group_events(1, &e{t});")
-            self.make.known.append(Bounded(f"({t}[lid & 15] & 31)", 0, 31))
+        if self.chance(0.25):
+            self.copied_from()
+        if self.chance(0.5):
+            self.copied_to(items)
         led = [o for o in self.outputs if o.is_led]
         if led and self.chance(0.9):
             self.put("if (lid == 0) {")
@@ -548,6 +617,61 @@ class Writer:
             self.block()
             self.in_group = False
             self.put("}")
+
+    def copied_from(self) -> None:
+        """A copy to local memory, which a group makes together."""
+        r = self.random
+        t = self.name("t")
+        kind, source, count = r.choice(
+            (
+                ("int", "in", "16"),
+                ("int", "in", f"{r.randint(1, 3)} + (m & 7)"),
+                ("int4", "(__global const int4 *)in", "4"),
+                ("uchar", "(__global const uchar *)in", "16"),
+            )
+        )
+        start = f"group * {r.choice((1, 4) if kind == 'int4' else (1, 4, 16))} + {r.choice(('0', 'n', '(int)m', 'pr.lo'))}"
+        self.put(f"__local {kind} {t}[16];")
+        self.put(f"if (lid == 0) for (int i = 0; i < 16; i++) {t}[i] = 0;")
+        self.put("barrier(CLK_LOCAL_MEM_FENCE);")
+        if self.chance(0.3):
+            copy = f"async_work_group_strided_copy({t}, {source} + {start}, {r.randint(1, 16)}, {r.randint(1, 5)}, 0)"
+        else:
+            copy = f"async_work_group_copy({t}, {source} + {start}, {count}, 0)"
+        self.put(f"event_t e{t} = {copy};")
+        self.put(f"wait_group_events(1, &e{t});")
+        part = ".y" if kind == "int4" else ""
+        self.make.known.append(Bounded(f"((int){t}[lid & 15]{part} & 31)", 0, 31))
+
+    def copied_to(self, items: int) -> None:
+        """A copy from local memory to slots of the group."""
+        r = self.random
+        found = [o for o in self.outputs if o.together is not None]
+        if not found:
+            return
+        out, t = r.choice(found), self.name("t")
+        count, to = out.of_group, f"{out.name} + {out.together}"
+        self.put(f"__local int {t}[{count}];")
+        self.put(f"for (int i = lid; i < {count}; i += {items}) {t}[i] = i + {self.make.integer(1).text};")
+        self.put("barrier(CLK_LOCAL_MEM_FENCE);")
+        forms = [
+            f"async_work_group_copy({to}, {t}, {r.randint(1, count)}, 0)",
+            f"async_work_group_copy({to}, {t}, min({count}, n + 1), 0)",
+            f"async_work_group_copy({to}, {t}, {count}, 0)",
+        ]
+        if count % 4 == 0:
+            forms.append(f"async_work_group_strided_copy({to} + 1, {t}, {count // 4}, 4, 0)")
+            forms.append(
+                f"async_work_group_copy((__global char *)({to}), (__local char *){t}, {count} * 3, 0)"
+            )
+        copy = r.choice(forms)
+        if self.chance(0.3):
+            guard = r.choice(("n > 4", "group % 3 != 1", "m < 20u"))
+            self.put(f"if ({guard}) {{ event_t e = {copy}; wait_group_events(1, &e); }}")
+        else:
+            self.put(f"event_t e{t} = {copy};")
+            self.put(f"wait_group_events(1, &e{t});")
+        self.put("barrier(CLK_GLOBAL_MEM_FENCE);")
 
     def kernel(self) -> str:
         """The text."""
@@ -571,13 +695,15 @@ class Writer:
         ]
         arguments += [f"__global int *{o.name}" for o in self.outputs]
         arguments += ["__global int *counters", "int n", "uint m", "Pair pr"]
+        if self.make.has_images:
+            arguments += ["read_only image2d_t picture", "write_only image2d_t canvas"]
         text = "\n".join(self.lines)
         if "__constant uchar" in arguments[1]:
             text = text.replace("(__global const uchar *)bytes", "(__constant uchar *)bytes")
         return f"{PRELUDE}__kernel void k({', '.join(arguments)})\n{{\n{text}\n}}\n"
 
 
-def generate(seed: int) -> Program:
+def generate(seed: int, may_have_images: bool = True) -> Program:
     """Program number ``seed``."""
     random = Random(seed)
     dims = random.choice((1, 1, 1, 2, 2, 3))
@@ -586,7 +712,8 @@ def generate(seed: int) -> Program:
         2: random.choice(((4, 2), (8, 1), (2, 4), (4, 4), (3, 1))),
         3: random.choice(((2, 2, 2), (4, 1, 2), (1, 2, 4))),
     }[dims]
-    writer = Writer(random, dims, local)
+    has_images = may_have_images and random.random() < 0.25
+    writer = Writer(random, dims, local, has_images)
     source = writer.kernel()
     launches = []
     for _ in range(random.randint(2, 4)):
@@ -599,4 +726,4 @@ def generate(seed: int) -> Program:
                 break
         offset = tuple(random.choice((0, 0, 0, 1, 3, 8)) for _ in size)
         launches.append(Launch(size, local, offset, random.randint(0, 12), random.randint(0, 40)))
-    return Program(source, tuple(launches), tuple(o.slots for o in writer.outputs))
+    return Program(source, tuple(launches), tuple(o.slots for o in writer.outputs), has_images)
