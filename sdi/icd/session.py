@@ -112,6 +112,8 @@ class Session:
         self._devices = devices
         self._inbox: deque[Callable[[], None]] = deque()
         self._turn = threading.Lock()
+        self._has_pools = any(device.facts.kind == "gpu" for device in devices)
+        self._trim_ns = 0
         self._arena, self._page = announce(commands, devices) if shared is None else shared
         self._host = HostWorker()
         self._memory = VirtualMemory(self._arena, devices, self._host, self.post, coherence, spread=spread)
@@ -172,7 +174,10 @@ class Session:
 
         What members finish soon is seen here, without waking anybody; the rest is left to their threads.
         """
-        limit_ns = time.monotonic_ns() + _LINGER_NS
+        now_ns = time.monotonic_ns()
+        if self._has_pools and now_ns > self._trim_ns:
+            self._trim(now_ns)
+        limit_ns = now_ns + _LINGER_NS
         while self._look():
             ready = self._selector.select(0)
             if ready:
@@ -180,13 +185,17 @@ class Session:
             if time.monotonic_ns() > limit_ns:
                 break
         PACE.rest()
-        placement = self._memory.placement
-        while not (ready := self._selector.select(_IDLE_S if placement.keeps_more else None)):
-            with self._turn:
-                placement.trim()  # other processes may want it
-                self._drain()
-            self._take_turns()
+        while not (ready := self._selector.select(_IDLE_S if self._has_pools else None)):
+            self._trim(time.monotonic_ns())
         return ready
+
+    def _trim(self, now_ns: int) -> None:
+        """Have members give back memory that they did not use for long: other processes may want it."""
+        self._trim_ns = now_ns + int(_IDLE_S * 1e9)
+        with self._turn:
+            self._memory.placement.trim()
+            self._drain()
+        self._take_turns()
 
     def _look(self) -> bool:
         """Complete what is done on members; whether anything is left there."""

@@ -159,13 +159,16 @@ class VirtualDevice:
     ) -> tuple[list[ByteRange], list[Ticket]]:
         """What counts as written when ``rectangle`` is, in the arena, and what to wait for besides.
 
-        What lies between the rows stays where it is, and spoilt if it is that.  Among very many rows it is
-        brought to the arena; nothing is written there if it is spoilt.
+        What lies between the rows stays where it is, and spoilt if it is that.  Among very many rows of which
+        none is spoilt it is brought to the arena.
         """
         bounds = rectangle.bounds
         if rectangle.contiguous:
             return [bounds], []
-        if rectangle.region[1] * rectangle.region[2] <= RANGES_MAX:
+        is_spoilt = any(
+            over.start < bounds.stop and bounds.start < over.stop for over in buffer.hazards[HOST].failed()
+        )
+        if is_spoilt or rectangle.region[1] * rectangle.region[2] <= RANGES_MAX:
             return [row.bounds for row in _row_rectangles(rectangle)], []
         self._memory.fetch_host(buffer, bounds)
         return [bounds], buffer.hazards[HOST].before_read(bounds)

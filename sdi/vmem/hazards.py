@@ -8,7 +8,7 @@ changed.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from sdi.devices.ticket import Ticket
 from sdi.intervals import ByteRange, RangeSet
@@ -45,13 +45,15 @@ class Hazards:
     A writer that failed stays: its bytes are poisoned, and readers of them fail with its error.
     ``generation`` changes with the division into cells.  Operations that are given the memory and touch no
     byte of it wait for nothing, and nothing waits for them, but it may not go before they are done.
+    ``spoilt``: bytes are poisoned, as far as was looked; kept by who knows which memories hold bytes.
     """
 
-    __slots__ = ("_cells", "_holders", "_limit", "_starts", "generation", "nbytes")
+    __slots__ = ("_cells", "_holders", "_limit", "_starts", "generation", "nbytes", "spoilt")
 
     def __init__(self, nbytes: int) -> None:
         self.nbytes = nbytes
         self.generation = 0
+        self.spoilt = False
         self._starts = [0]
         self._cells = [_Cell(None, [])]
         self._limit = _CELLS
@@ -76,12 +78,14 @@ class Hazards:
     def use(self, reads: Sequence[ByteRange], writes: Sequence[ByteRange]) -> Use:
         """An access that can be made any number of times.  Ranges are sorted and disjoint.
 
-        What lies between very many writes counts as read too: where it is poisoned it stays so.
+        What lies between very many writes counts as written too, but where it is poisoned it stays so.
         """
         few = _few(writes)
-        if few is not writes:
-            reads = RangeSet.of((*reads, *few)).ranges
-        return Use(self, _few(reads), few)
+        return Use(self, _few(reads), few, None if few is writes else lambda: writes)
+
+    def use_all(self, over: ByteRange, writes: Callable[[], Sequence[ByteRange]]) -> Use:
+        """Likewise, an access that writes so many ranges of ``over`` that they are found when needed."""
+        return Use(self, (), (over,), writes)
 
     @property
     def num_cells(self) -> int:
@@ -101,12 +105,22 @@ class Hazards:
 
     def failed(self) -> list[ByteRange]:
         """The bytes whose last writer failed."""
+        return [over for over, _ in self.failures()]
+
+    def failures(self) -> list[tuple[ByteRange, Ticket]]:
+        """The same with these writers."""
         stops = [*self._starts[1:], self.nbytes]
         return [
-            ByteRange(start, stop)
+            (ByteRange(start, stop), cell.writer)
             for start, stop, cell in zip(self._starts, stops, self._cells, strict=True)
             if cell.writer is not None and cell.writer.done and cell.writer.error is not None
         ]
+
+    def forget_failures(self, ranges: Sequence[ByteRange]) -> None:
+        """What is in ``ranges`` does not count any more: nobody reads it here before it is written."""
+        for cell in self.divide(ranges)[0]:
+            if cell.writer is not None and cell.writer.done and cell.writer.error is not None:
+                cell.writer = None
 
     def divide(self, *accesses: Sequence[ByteRange]) -> list[list[_Cell]]:
         """The cells that make up the ranges of each access."""
@@ -166,12 +180,20 @@ class Hazards:
 class Use:
     """What one operation reads and writes of a buffer in one memory, each time it is issued."""
 
-    __slots__ = ("_generation", "_hazards", "_is_repeated", "_read", "_reads", "_writes", "_written")
+    __slots__ = ("_all", "_generation", "_hazards", "_is_repeated", "_read", "_reads", "_writes", "_written")
 
-    def __init__(self, hazards: Hazards, reads: Sequence[ByteRange], writes: Sequence[ByteRange]) -> None:
+    def __init__(
+        self,
+        hazards: Hazards,
+        reads: Sequence[ByteRange],
+        writes: Sequence[ByteRange],
+        all_writes: Callable[[], Sequence[ByteRange]] | None = None,
+    ) -> None:
+        """``all_writes``: what is really written, where ``writes`` is one range around very many."""
         self._hazards = hazards
         self._reads = reads
         self._writes = writes
+        self._all = all_writes
         self._is_repeated = False
         self._generation = -1
         self._read: list[_Cell] = []
@@ -191,13 +213,26 @@ class Use:
             writer = cell.writer
             if writer is not None and not (writer.done and writer.error is None):
                 found[writer] = None
+        is_spoilt = False
         for cell in self._written:
             writer = cell.writer
-            if writer is not None and not writer.done:
-                found[writer] = None
+            if writer is not None:
+                if not writer.done:
+                    found[writer] = None
+                elif writer.error is not None:
+                    is_spoilt = True
             for reader in cell.readers:
                 if not reader.done:
                     found[reader] = None
+        if is_spoilt and self._all is not None:
+            self._gather_between(self._writes[0], RangeSet.of(self._all()), found)
+
+    def _gather_between(self, over: ByteRange, written: RangeSet, found: dict[Ticket, None]) -> None:
+        """Add who failed to write what lies between the ranges that are written: it is not made whole."""
+        for part, writer in self._hazards.failures():
+            start, stop = max(part.start, over.start), min(part.stop, over.stop)
+            if start < stop and RangeSet((ByteRange(start, stop),)).difference(written):
+                found[writer] = None
 
     def by(self, ticket: Ticket) -> None:
         """Record that the operation was issued and is done when ``ticket`` is."""

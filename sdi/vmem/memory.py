@@ -141,7 +141,20 @@ class VirtualMemory:
         """What should have been written to ``over`` was not: whoever reads it fails, until it is written."""
         over = ByteRange(over.start, min(over.stop, buffer.nbytes))  # nobody checked what was not issued
         buffer.directory.wrote(HOST, over)
-        buffer.hazards[HOST].written_by(over, completed(why))
+        hazards = buffer.hazards[HOST]
+        waits = hazards.before_write(over)
+        hazards.written_by(over, completed(why))
+        hazards.spoilt = True
+        for ticket in waits:  # what is under way there goes on: who writes next waits for it
+            hazards.read_by(over, ticket)
+
+    def _forget_unheld(self, buffer: VirtualBuffer, memory: int) -> None:
+        """What failed to arrive in ``memory`` does not matter where it does not count as a holder now."""
+        hazards = buffer.hazards[memory]
+        for over in hazards.failed():
+            held = RangeSet.of(buffer.directory.current_in(memory, over))
+            hazards.forget_failures(RangeSet((over,)).difference(held).ranges)
+        hazards.spoilt = bool(hazards.failed())
 
     def pending(self) -> list[Ticket]:
         """Tickets of everything issued on any buffer that is not done yet."""
@@ -169,6 +182,8 @@ class VirtualMemory:
                 for over in buffer.directory.without(bad, memory):
                     self.spoil(buffer, over, why)
                     gone_nbytes += over.nbytes
+            for where in dict(bad):
+                self._forget_unheld(buffer, where)
             if lost is not None:
                 buffer.mapped.pop(lost, None)
         for memory in memories:
@@ -263,6 +278,8 @@ class VirtualMemory:
         ``memory``; it counts as done.
         """
         directory, choose = buffer.directory, partial(self.links.choose, memory)
+        if buffer.hazards[memory].spoilt:
+            self._forget_unheld(buffer, memory)
         direct: list[Copy] = []
         home: list[Copy] = []  # the first halves of those that are staged
         for over in ranges:
@@ -285,9 +302,11 @@ class VirtualMemory:
 
     def _transfer(self, buffer: VirtualBuffer, copy: Copy, rows: Rows | None, is_staged: bool) -> Transfer:
         over = ranges_of(copy.over, rows, RANGES_MAX)
-        between = over if rows is not None and rows.count > RANGES_MAX else ()
-        leave = buffer.hazards[copy.source].use(over, ())
-        arrive = buffer.hazards[copy.target].use(between, over)
+        leave, there = buffer.hazards[copy.source].use(over, ()), buffer.hazards[copy.target]
+        if rows is not None and rows.count > RANGES_MAX:
+            arrive = there.use_all(copy.over, partial(ranges_of, copy.over, rows, rows.count))
+        else:
+            arrive = there.use((), over)
         nbytes = copy.over.nbytes if rows is None else rows.count * rows.nbytes
         # Who is asked next for the same bytes should know that this source is busy.
         self.links.planned(copy.source, copy.target, nbytes)
@@ -367,6 +386,9 @@ class VirtualMemory:
         waits = hazards.before_write(over)
         hazards.written_by(over, ticket)
         buffer.directory.wrote(HOST, over)
+        for others in buffer.hazards[HOST + 1 :]:
+            if others.spoilt:
+                others.forget_failures((over,))
         return waits
 
     def read_host(self, buffer: VirtualBuffer, over: ByteRange, ticket: Ticket) -> list[Ticket]:

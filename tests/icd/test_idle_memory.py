@@ -16,6 +16,14 @@ from sdi.vmem import heap
 from tests.icd.wire_client import WireClient
 
 SOURCE = "__kernel void fill(__global int *a) { a[get_global_id(0)] = 7; }"
+LONG = """
+__kernel void grind(__global int *a)
+{
+    int x = get_global_id(0);
+    for (int i = 0; i < 20000; i++) x = x * 1664525 + i;
+    a[get_global_id(0)] = x;
+}
+"""
 PATIENCE_S = 60.0
 
 
@@ -50,3 +58,19 @@ def test_an_idle_session_gives_back_what_gpus_keep_for_reuse(monkeypatch: pytest
         monkeypatch.setattr(heap.MemberHeap.trim_pool, "__defaults__", (0,))
         for member in members:
             assert member.freed.wait(PATIENCE_S), "nobody gives the memory back"
+
+
+def test_memory_that_was_released_while_it_was_used_is_given_back_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(session, "_IDLE_S", 0.01)
+    monkeypatch.setattr(heap, "POOL_NBYTES", 0)
+    monkeypatch.setattr(heap.MemberHeap.trim_pool, "__defaults__", (1 << 20,))
+    members = [Gpu(device) for device in open_members(MemberSettings(count=2))]
+    with WireClient(members) as client:
+        build, status, _ = client.build(LONG)
+        assert status == 0
+        buffer = client.buffer(1 << 16)
+        client.launch(build, [(buffer, 0)], [1 << 14], [64])
+        client.send(Op.RELEASE_BUFFER, buffer)
+        assert any(member.freed.wait(PATIENCE_S) for member in members), "nobody gives the memory back"
