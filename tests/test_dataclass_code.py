@@ -42,6 +42,18 @@ def make(default: Any) -> Any:
     return Made
 
 
+def make_and_keep(*defaults: Any) -> list[Any]:
+    """Dataclasses whose code comes from the file, if it is there, and is kept there."""
+    texts = CompiledTexts()
+    texts.install()
+    try:
+        made = [make(default) for default in defaults]
+    finally:
+        texts.remove()
+    texts.save()
+    return made
+
+
 def behaviour(made: Any) -> list[object]:
     one = made(1)
     with pytest.raises(dataclasses.FrozenInstanceError):
@@ -60,13 +72,7 @@ def behaviour(made: Any) -> list[object]:
 def test_classes_from_kept_code_do_what_others_do() -> None:
     expected = behaviour(make("x"))
     for _ in range(2):  # compiled, and from the file
-        texts = CompiledTexts()
-        texts.install()
-        try:
-            made, other = make("x"), make("y")
-        finally:
-            texts.remove()
-        texts.save()
+        made, other = make_and_keep("x", "y")
         assert behaviour(made) == expected
         assert made(1).c == "x" and other(1).c == "y", "defaults are each class's own"
     assert len(kept()) == 1
@@ -74,30 +80,18 @@ def test_classes_from_kept_code_do_what_others_do() -> None:
 
 def test_the_file_is_written_only_when_something_new_was_compiled() -> None:
     for _ in range(2):
-        texts = CompiledTexts()
-        texts.install()
-        make(0)
-        texts.remove()
-        texts.save()
+        make_and_keep(0)
         folder = cache.folder("dataclasses")
         assert folder is not None
         (file,) = Path(folder).iterdir()
         inode = file.stat().st_ino
-        again = CompiledTexts()
-        again.install()
-        make(1)
-        again.remove()
-        again.save()
+        make_and_keep(1)
         assert file.stat().st_ino == inode
 
 
 @pytest.mark.parametrize("content", [b"", b"nonsense", pickle.dumps({})], ids=["empty", "nonsense", "pickle"])
 def test_a_file_that_is_no_bytecode_counts_as_none(content: bytes) -> None:
-    first = CompiledTexts()
-    first.install()
-    make(0)
-    first.remove()
-    first.save()
+    make_and_keep(0)
     folder = cache.folder("dataclasses")
     assert folder is not None
     (file,) = Path(folder).iterdir()

@@ -124,13 +124,16 @@ class Expressions:
     def _source(self, node: Node) -> str:
         return self.tree.source(node)
 
+    def _unknown(self, node: Node) -> UnknownConstruct:
+        return UnknownConstruct(node, f"'{' '.join(self._source(node).split())[:60]}'")
+
     def _other(self, node: Node) -> str:
         source = self._source(node)
         if source in _BOOLEAN and node.type.form is Form.INTEGER:
             return f"(({self.types.plain(node.type, node)}){_BOOLEAN[source]})"
         if source.startswith("(") and len(node.children) == 1 and node.children[0].kind is Kind.COMPOUND:
             return self._statement_expression(node, node.children[0])
-        raise UnknownConstruct(node, f"'{' '.join(source.split())[:60]}'")
+        raise self._unknown(node)
 
     def _statement_expression(self, node: Node, block: Node) -> str:
         """``({ ... })``: CUDA C++ has lambdas instead, which nothing may leave by a jump."""
@@ -177,10 +180,10 @@ class Expressions:
 
     def _unexposed(self, node: Node) -> str:
         operands = node.operands
-        if len(operands) == 2 and "?" in self.tree.text[operands[0].end : operands[1].begin]:
+        if self.tree.is_gnu_conditional(node):
             return self._either(node, *operands)
         if len(operands) != 1:
-            raise UnknownConstruct(node, f"'{' '.join(self._source(node).split())[:60]}'")
+            raise self._unknown(node)
         if self._components(node) is not None:
             return self._swizzle(node, as_target=False)
         return self._converted(node, operands[0], is_explicit=False)
@@ -482,7 +485,7 @@ class Expressions:
     def _either(self, node: Node, first: Node, other: Node) -> str:
         """GNU's ``a ?: b``, which computes a once: CUDA C++ has lambdas instead."""
         if first.type.form is Form.VECTOR:
-            raise UnknownConstruct(node, f"'{' '.join(self._source(node).split())[:60]}'")
+            raise self._unknown(node)
         written = self.types.value(node.type, node)
         chosen = f"_cl_first ? ({written})_cl_first : ({written}){self(other)}"
         return f"[&]() -> {written} {{ auto _cl_first = {self(first)}; return {chosen}; }}()"

@@ -212,6 +212,11 @@ class Tree:
         """The text of a node."""
         return self.text[node.begin : node.end]
 
+    def is_gnu_conditional(self, node: Node) -> bool:
+        """Whether an UNEXPOSED node is GNU's ``a ?: b``; its operands are these two."""
+        operands = node.operands
+        return len(operands) == 2 and "?" in self.text[operands[0].end : operands[1].begin]
+
 
 def callee_of(call: Node) -> Node | None:
     """The DECL_REF of a call's function, through parentheses and conversions."""

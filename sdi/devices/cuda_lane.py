@@ -28,9 +28,7 @@ from sdi.errors import DeviceFailed
 
 _log = logging.getLogger(__name__)
 _ANCHOR_MAX_NS = 1_000_000_000  # the driver tells intervals as floats in ms: 60 ns at one second
-_ANCHOR_OFF_NS = (
-    50_000_000  # operations that seem to have ended so long before they had say that clocks drifted
-)
+_ANCHOR_OFF_NS = 50_000_000  # who seems to have ended so long before it had says that clocks drifted
 _GATHER_NS = 100_000
 
 

@@ -82,16 +82,10 @@ _running: dict[int, deque[tuple[Callable[[Ticket], None], Ticket]]] = {}
 
 def _run(callbacks: list[Callable[[Ticket], None]], done: Ticket) -> None:
     """Run ``callbacks`` and all that they add, even if some raise; then raise the first such exception."""
-    thread = threading.get_ident()
-    pending: deque[tuple[Callable[[Ticket], None], Ticket]] = deque()
+    thread, pending = threading.get_ident(), deque([(callback, done) for callback in callbacks])
     _running[thread] = pending
     failure: Exception | None = None
     try:
-        for callback in callbacks:
-            try:
-                callback(done)
-            except Exception as error:
-                failure = failure or error
         while pending:
             callback, ticket = pending.popleft()
             try:

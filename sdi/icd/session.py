@@ -192,10 +192,7 @@ class Session:
     def _trim(self, now_ns: int) -> None:
         """Have members give back memory that they did not use for long: other processes may want it."""
         self._trim_ns = now_ns + int(_IDLE_S * 1e9)
-        with self._turn:
-            self._memory.placement.trim()
-            self._drain()
-        self._take_turns()
+        self.post(self._memory.placement.trim)
 
     def _look(self) -> bool:
         """Complete what is done on members; whether anything is left there."""

@@ -160,11 +160,11 @@ class Balance:
         self._squares, self._freedom = _NOISE_WEIGHT * _NOISE**2, float(_NOISE_WEIGHT)
         self._settled: tuple[tuple[int, int], Cost | None] = ((0, 0), None)
         self.moves = 0
-        self.is_foreseen = False
         if self._random is not None:
             self.current = Trial(self, self._drawn(), expires=1)
         else:
             self.current = Trial(self, self._by_speed())
+        self.is_foreseen = self.current.edges is not None  # what else is known, or drawn, is not asked for
         self._trials = [self.current]
         speeds.add(self)
 
@@ -241,7 +241,7 @@ class Balance:
         longest piece gets shorter; None where equal parts do as well.  Asked once, before any measurement.
         """
         self.is_foreseen = True
-        if not density or self._random is not None or self.current.edges is not None or self.current.launches:
+        if not density or self.current.launches:
             return None
         cost = guess(density, *self._speeds.known(self._pieces, self))
         even = cost.times(tuple([k / self._pieces for k in range(self._pieces + 1)]))

@@ -91,12 +91,14 @@ class Usage:
         """Whether nothing is to be learnt from the next launch, and no cut to be chosen before it."""
         if self.is_fixed:
             return True
-        number = self.launches + 1
-        return number - self.decided_at > _WATCHED and number % _RARELY != 0 and not self.is_due()
+        return not (self._is_watched(self.launches + 1) or self.is_due())
 
     def is_sampled(self) -> bool:
         """Whether to measure the next launch: the first ones of a way, then now and then."""
-        return self.launches - self.decided_at <= _WATCHED or self.launches % _RARELY == 0
+        return self._is_watched(self.launches)
+
+    def _is_watched(self, launch: int) -> bool:
+        return launch - self.decided_at <= _WATCHED or launch % _RARELY == 0
 
     def decide(self, shape: Int3, pieces: int, why_fewer: str) -> None:
         """Use this cut from now on."""

@@ -117,8 +117,8 @@ class Expressions:
 
     def _conversion(self, node: Node) -> Value:
         operands = node.operands
-        if len(operands) == 2 and "?" in self.tree.text[operands[0].end : operands[1].begin]:
-            return self._either(operands[0], None, operands[1], node.type)  # GNU's a ?: b
+        if self.tree.is_gnu_conditional(node):
+            return self._either(operands[0], None, operands[1], node.type)
         if len(operands) != 1:
             return self._other(node)
         child = operands[0]

@@ -60,8 +60,8 @@ class Loop:
 
     counter: int
     conditions: tuple[int, ...]
-    around: tuple[int, ...] = ()
-    guards: tuple[int, ...] = ()
+    around: tuple[int, ...]
+    guards: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)

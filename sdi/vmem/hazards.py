@@ -30,6 +30,11 @@ class _Cell:
         self.writer = writer
         self.readers = readers
 
+    def failure(self) -> Ticket | None:
+        """The writer, if it failed."""
+        writer = self.writer
+        return writer if writer is not None and writer.done and writer.error is not None else None
+
     def tidy(self) -> None:
         """Forget what is done.  A writer that failed stays."""
         writer = self.writer
@@ -111,15 +116,15 @@ class Hazards:
         """The same with these writers."""
         stops = [*self._starts[1:], self.nbytes]
         return [
-            (ByteRange(start, stop), cell.writer)
+            (ByteRange(start, stop), failure)
             for start, stop, cell in zip(self._starts, stops, self._cells, strict=True)
-            if cell.writer is not None and cell.writer.done and cell.writer.error is not None
+            if (failure := cell.failure()) is not None
         ]
 
     def forget_failures(self, ranges: Sequence[ByteRange]) -> None:
         """What is in ``ranges`` does not count any more: nobody reads it here before it is written."""
         for cell in self.divide(ranges)[0]:
-            if cell.writer is not None and cell.writer.done and cell.writer.error is not None:
+            if cell.failure() is not None:
                 cell.writer = None
 
     def divide(self, *accesses: Sequence[ByteRange]) -> list[list[_Cell]]:

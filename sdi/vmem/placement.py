@@ -201,11 +201,6 @@ class Placement:
         """Whether so many such places can be made on the member at a time."""
         return over.nbytes + 2 * GRANULE_NBYTES <= self.heaps[member].capacity // places
 
-    @property
-    def keeps_more(self) -> bool:
-        """Whether members keep more for reuse than they may for any time."""
-        return any(heap.holds_more for heap in self.heaps)
-
     def trim(self) -> None:
         """Give back what members keep for reuse and did not use for long."""
         for heap in self.heaps:

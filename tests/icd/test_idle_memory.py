@@ -40,11 +40,18 @@ class Gpu(ForwardingDevice):
         self.freed.set()
 
 
-def test_an_idle_session_gives_back_what_gpus_keep_for_reuse(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def members(monkeypatch: pytest.MonkeyPatch) -> list[Gpu]:
+    """Of a session that looks often, and lets them keep nothing for any time."""
     monkeypatch.setattr(session, "_IDLE_S", 0.01)
     monkeypatch.setattr(heap, "POOL_NBYTES", 0)
+    return [Gpu(device) for device in open_members(MemberSettings(count=2))]
+
+
+def test_an_idle_session_gives_back_what_gpus_keep_for_reuse(
+    members: list[Gpu], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(heap.MemberHeap.trim_pool, "__defaults__", (1 << 62,))
-    members = [Gpu(device) for device in open_members(MemberSettings(count=2))]
     with WireClient(members) as client:
         build, status, _ = client.build(SOURCE)
         assert status == 0
@@ -61,12 +68,9 @@ def test_an_idle_session_gives_back_what_gpus_keep_for_reuse(monkeypatch: pytest
 
 
 def test_memory_that_was_released_while_it_was_used_is_given_back_too(
-    monkeypatch: pytest.MonkeyPatch,
+    members: list[Gpu], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(session, "_IDLE_S", 0.01)
-    monkeypatch.setattr(heap, "POOL_NBYTES", 0)
     monkeypatch.setattr(heap.MemberHeap.trim_pool, "__defaults__", (1 << 20,))
-    members = [Gpu(device) for device in open_members(MemberSettings(count=2))]
     with WireClient(members) as client:
         build, status, _ = client.build(LONG)
         assert status == 0
