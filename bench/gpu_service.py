@@ -11,7 +11,11 @@ import runpy
 import sys
 from dataclasses import replace
 
-from sdi.devices import discover
+from sdi import compiled
+
+compiled.prefer()  # before anything of it is imported
+
+from sdi.devices import discover  # noqa: E402
 
 
 def main() -> None:

@@ -1,9 +1,12 @@
 """What a launch costs the service from the socket to the event status page, with members that have no GPU.
 
-``python bench/wire_launches.py [--members 1 2 4] [--profile] [--sources]``: a client sends many launches of a
-kernel at once, each with an event that it releases, as bindings of other languages do.  The members' lanes
-are those of CUDA members; streams and events are Python objects for which everything is complete at once.
-Microseconds of processor time of the service's thread per launch: least of some rounds.
+``python bench/wire_launches.py [--members 1 2 4] [--profile] [--sources] [--gpus]``: a client sends many
+launches of a kernel at once, each with an event that it releases, as bindings of other languages do.  The
+members' lanes are those of CUDA members; streams and events are Python objects: an operation is complete 5 us
+after it was issued and after those before it.  Microseconds of processor time of the service's thread per
+launch, least of some rounds, and behind it the calls of the driver that a launch comes to: events recorded,
+questions whether one is complete, events waited for.  ``--gpus``: with CUDA members, which share the GPUs if
+there are fewer.
 """
 
 from __future__ import annotations
@@ -34,6 +37,7 @@ from sdi.ndrange import Int3  # noqa: E402
 from tests.icd.wire_client import WireClient  # noqa: E402
 
 LAUNCHES, ROUNDS, SIDE = 2000, 5, 4096
+SOON_NS = 5000
 
 
 _ATTRIBUTES = CudaAttributes(
@@ -41,26 +45,41 @@ _ATTRIBUTES = CudaAttributes(
 )
 
 
-class DoneEvent:
-    """Of what was complete at once."""
+class Calls:
+    """What the driver was asked for."""
 
-    def record(self, stream: object) -> None: ...
+    records = questions = waits = 0
 
-    def synchronize(self) -> None: ...
+
+class SoonEvent:
+    """Of what is complete soon.  ``at_ns``: when."""
+
+    at_ns = 0
+
+    def record(self, stream: object) -> None:
+        assert isinstance(stream, SoonStream)
+        Calls.records += 1
+        self.at_ns = stream.free_ns = max(stream.free_ns, time.perf_counter_ns()) + SOON_NS
+
+    def synchronize(self) -> None:
+        while not self.query():
+            pass
 
     def query(self) -> bool:
-        return True
+        Calls.questions += 1
+        return time.perf_counter_ns() >= self.at_ns
 
     def time_till(self, other: Event) -> float:
         return 0.0
 
 
-class DoneStream:
-    """Completes everything at once."""
+class SoonStream:
+    """Completes everything in order.  ``free_ns``: when that is done."""
 
-    handle = 0
+    handle = free_ns = 0
 
-    def wait_for_event(self, event: Event) -> None: ...
+    def wait_for_event(self, event: Event) -> None:
+        Calls.waits += 1
 
 
 class LaneMember(NullDevice):
@@ -71,13 +90,13 @@ class LaneMember(NullDevice):
         self.facts = replace(self.facts, info=device_info(_ATTRIBUTES))
         self._lane = CudaLane(self, f"member {number}")
         self._kernels, self._copies = (
-            Channel(self._lane, DoneStream(), f"sdi-gpu-{number}-{kind}") for kind in ("done", "peer-done")
+            Channel(self._lane, SoonStream(), f"sdi-gpu-{number}-{kind}") for kind in ("done", "peer-done")
         )
 
     def enter(self) -> None: ...
 
     def new_event(self, is_timed: bool) -> Event:
-        return DoneEvent()
+        return SoonEvent()
 
     def launch(
         self, bound: BoundKernel, groups: Int3, local_size: Int3, work_dim: int, wait: Sequence[Ticket]
@@ -105,13 +124,22 @@ class LaneMember(NullDevice):
         self._lane.close()
 
 
-def measure(members: int, case: str, profile: cProfile.Profile | None) -> float:
-    """us of processor time per launch."""
+def on_gpus(members: int) -> list[Device]:
+    """CUDA members."""
+    from sdi.devices.cuda import CudaDevice
+    from sdi.devices.cuda_gpu import cuda_devices
+
+    gpus = cuda_devices()
+    return [CudaDevice(gpus[number % len(gpus)], number, 1 << 32) for number in range(members)]
+
+
+def measure(members: Sequence[Device], case: str, profile: cProfile.Profile | None) -> tuple[float, str]:
+    """us of processor time per launch; calls of the driver."""
+    Calls.records = Calls.questions = Calls.waits = 0
     if profile is not None:
         run = Session.run
         Session.run = lambda self: profile.runcall(run, self)  # type: ignore[method-assign]
-    lanes = [LaneMember(number) for number in range(members)]
-    with WireClient(lanes) as client:
+    with WireClient(members) as client:
         clock = time.pthread_getcpuclockid(client._thread.ident or 0)
         build, status, _ = client.build(SOURCE)
         assert status == 0
@@ -123,10 +151,11 @@ def measure(members: int, case: str, profile: cProfile.Profile | None) -> float:
             client.commands.sendall(records)
             client.finish()
             best = min(best, (time.clock_gettime_ns(clock) - start) / LAUNCHES / 1000)
-    assert [lane.launches for lane in lanes] == [ROUNDS * LAUNCHES] * members
+    assert all(m.launches == ROUNDS * LAUNCHES for m in members if isinstance(m, LaneMember))
     if profile is not None:
         Session.run = run  # type: ignore[method-assign]
-    return best
+    each = [count / ROUNDS / LAUNCHES for count in (Calls.records, Calls.questions, Calls.waits)]
+    return best, " ".join(f"{count:.1f}" for count in each)
 
 
 def _launch(client: WireClient, case: str, build: int, buffers: list[int], step: int) -> bytes:
@@ -166,18 +195,20 @@ def main() -> None:
     parser.add_argument("--cases", nargs="+", default=["empty", "axpy", "jacobi"])
     parser.add_argument("--sources", action="store_true", help="even if sdi compile was run")
     parser.add_argument("--profile", action="store_true")
+    parser.add_argument("--gpus", action="store_true")
     options = parser.parse_args()
     sys.setswitchinterval(1e-5)  # as the service does
     print("launch path:", "compiled" if IS_COMPILED else "from its sources")
     print("| us of processor time per launch | " + " | ".join(map(str, options.members)) + " |")
     for case in options.cases:
         row = []
-        for members in options.members:
+        for count in options.members:
             profile = cProfile.Profile() if options.profile else None
+            members = on_gpus(count) if options.gpus else [LaneMember(k) for k in range(count)]
             row.append(measure(members, case, profile))
             if profile is not None:
                 pstats.Stats(profile).sort_stats("tottime").print_stats(45)
-        print(f"| {case} | " + " | ".join(f"{value:.1f}" for value in row) + " |")
+        print(f"| {case} | " + " | ".join(f"{us:.1f} ({calls})" for us, calls in row) + " |")
 
 
 if __name__ == "__main__":

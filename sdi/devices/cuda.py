@@ -361,14 +361,11 @@ class CudaDevice:
     ) -> Ticket:
         own = cast(Bound, bound)
         channel = self._channels.get("done") or self._channel("done")
-        key = (groups, local_size, work_dim)
         last = own.last
-        if last is None or last[0] != key:
-            own.last = last = (
-                key,
-                self._programs.start_of(own, channel.stream, groups, local_size, work_dim),
-            )
-        return self._lane.issue(channel, last[1], wait, own, own.prints)
+        if last is None or last[0] != groups or last[1] != local_size or last[2] != work_dim:
+            start = self._programs.start_of(own, channel.stream, groups, local_size, work_dim)
+            own.last = last = (groups, local_size, work_dim, start)
+        return self._lane.issue(channel, last[3], wait, own, own.prints)
 
     # -- the rest ------------------------------------------------------------------------------------
 

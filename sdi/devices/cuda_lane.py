@@ -12,7 +12,6 @@ completes all operations of the stream up to that event.
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import threading
 import time
@@ -97,7 +96,7 @@ class CudaTicket(Ticket):
         owner: object,
         channel: Channel,
         start: Callable[[], object],
-        wait: tuple[Ticket, ...],
+        wait: Sequence[Ticket],
         keep: object,
         is_blocking: bool,
         is_timed: bool,
@@ -178,22 +177,35 @@ class Channel:
         """Complete what is done; whether anything is left.  Keeps the GIL: to get it back costs more."""
         pending = self.pending
         try:
-            # Mostly all is done, or nothing.  A fault says nothing of what came before.
-            last = pending[-1]
-            with contextlib.suppress(Exception):
-                if last.end is not None and last.end.query():
-                    self._drain(last.number)
+            # Mostly all is done, or all but the last, or nothing: asking of each costs more than the rest.
+            running = self._skip_to(pending[-1])
+            if running is not None and len(pending) > 1:
+                running = self._skip_to(pending[-2]) or running
             while pending:
                 first = pending[0]
                 if first.number <= self.reached:
                     break
-                if not _is_over(first):
+                if first is running or not _is_over(first):
                     self._running_ns = time.monotonic_ns()
                     break
                 self._drain(first.number)
         except IndexError:  # another thread completed the last
             return False
         return bool(pending)
+
+    def _skip_to(self, ticket: CudaTicket) -> CudaTicket | None:
+        """Complete all up to ``ticket`` if it is complete; it itself where it is seen to be under way."""
+        end = ticket.end
+        if end is None:
+            return None
+        try:
+            is_over = end.query()
+        except Exception:
+            return None  # a fault says nothing of what came before
+        if not is_over:
+            return ticket
+        self._drain(ticket.number)
+        return None
 
     def _order(self, order: CudaTicket | bool) -> None:
         """What the thread does next: perform an operation, wait for what is pending (True), or end."""
@@ -263,9 +275,7 @@ class Channel:
         while self._is_due(reached) and self._turn.acquire(False):
             try:
                 while self._is_due(reached):
-                    self._complete()
-            except Exception:
-                _log.exception("%s: a callback of a completed ticket failed", self._lane.name)
+                    self._complete(reached)
             finally:
                 self._turn.release()
 
@@ -288,27 +298,59 @@ class Channel:
             if not first.done:  # another thread has the turn
                 return
 
-    def _complete(self) -> None:
-        """Complete the oldest operation; the caller has the turn."""
+    def _complete(self, reached: int) -> None:
+        """Complete the oldest operation, and those without times behind it up to ``reached``.
+
+        The caller has the turn, and the oldest is due.
+        """
+        pending, reuse = self.pending, self._lane.untimed
+        ended: list[CudaTicket] = []
+        with self.recording:
+            while pending and pending[0].number <= reached and not pending[0].is_timed:
+                ticket = pending.popleft()
+                end, ticket.end = ticket.end, None
+                ended.append(ticket)
+                if end is None:
+                    pass
+                elif ticket.is_awaited:
+                    ticket.is_released = True  # the thread that waits gives it back
+                else:
+                    reuse.append(end)
+        now_ns = time.monotonic_ns()
+        for ticket in ended:
+            start_ns = max(self._last_ns, ticket.issued_ns)
+            self._last_ns = now_ns
+            self._completed(ticket, start_ns if start_ns < now_ns else now_ns, now_ns)
+        if not ended:
+            self._complete_timed()
+
+    def _complete_timed(self) -> None:
+        """Likewise, the oldest operation, which has times."""
         with self.recording:
             ticket = self.pending.popleft()
             end, ticket.end = ticket.end, None
         start_ns = end_ns = 0
-        error: BaseException | None = None
-        native = ticket.native
-        if isinstance(native, _Failed):
-            error = native.error
-        else:
+        if not isinstance(ticket.native, _Failed):
             try:
                 start_ns, end_ns = self._host_times(ticket, end)
             except Exception as cause:
-                error = _failure(self._lane, cause)
-        if end is not None and not (ticket.is_timed and error is None):
+                ticket.native = _Failed(_failure(self._lane, cause))
+        if end is not None and isinstance(ticket.native, _Failed):
             self._give_back(ticket, end)
+        self._completed(ticket, start_ns, end_ns)
+
+    def _completed(self, ticket: CudaTicket, start_ns: int, end_ns: int) -> None:
+        """``ticket`` is complete, or has failed; whoever waits for it hears of it."""
+        native = ticket.native
+        error = native.error if isinstance(native, _Failed) else None
+        if error is not None:
+            start_ns = end_ns = 0
         wait, ticket.wait = ticket.wait, ()
         ticket.keep = ticket.start = None
         late: list[Ticket] | None = None
         for other in wait:
+            if other.done and other.error is None:
+                continue
             if not other.done and type(other) is CudaTicket and isinstance(other.native, Channel):
                 other.channel._catch_up(other)  # it was complete before this one began
             if other.error is not None:
@@ -317,10 +359,13 @@ class Channel:
             if not other.done:
                 late = late or []
                 late.append(other)
-        if late is None or error is not None:
-            ticket.complete(error, start_ns, end_ns)
-        else:
-            _complete_after(late, ticket, start_ns, end_ns)
+        try:
+            if late is None or error is not None:
+                ticket.complete(error, start_ns, end_ns)
+            else:
+                _complete_after(late, ticket, start_ns, end_ns)
+        except Exception:
+            _log.exception("%s: a callback of a completed ticket failed", self._lane.name)
 
     def _before_last_ns(self, end: Event) -> int:
         """How long before the last operation that is known to be complete ``end`` was."""
@@ -338,10 +383,13 @@ class Channel:
                 self._lane.reuse(end, ticket.is_timed)
 
     def _host_times(self, ticket: CudaTicket, end: Event | None) -> tuple[int, int]:
-        """Start and end on the host clock: relative to the stream's last known end, within what was seen."""
+        """Start and end on the host clock: relative to the stream's last known end, within what was seen.
+
+        Of an operation with times; of others they are when that was seen.
+        """
         now_ns = time.monotonic_ns()
         start_ns, end_ns = self._last_ns, now_ns
-        if ticket.is_timed and end is not None:
+        if end is not None:
             begin, anchor = ticket.begin, self._anchor
             took_ns, is_placed = 0, False
             if anchor is not None:
@@ -405,7 +453,7 @@ class CudaLane:
         self.name: Final = name
         self.channels: Final[list[Channel]] = []
         self._timed: Final[list[Event]] = []
-        self._untimed: Final[list[Event]] = []
+        self.untimed: Final[list[Event]] = []
         self._held: Final[set[CudaTicket]] = set()
         self._idle: Final = threading.Condition(_order)
         self._starting = 0
@@ -422,13 +470,19 @@ class CudaLane:
     ) -> Ticket:
         """Start when ``wait`` allows; never blocks.  ``keep`` is referenced until the ticket is done."""
         # A copy of what still matters: the caller may add the new ticket to its list.
-        waits = tuple([other for other in wait if not other.done or other.error is not None])
+        waits: list[Ticket] = []
+        may_start = True
+        for other in wait:
+            if not other.done:
+                waits.append(other)
+                may_start = may_start and _is_issued(other)
+            elif other.error is not None:
+                waits.append(other)
         ticket = CudaTicket(self, channel, start, waits, keep, is_blocking, PACE.wants_times)
         if self.is_closed:
             ticket.complete(DeviceFailed(self.name, "is closed"))
             return ticket
-        blockers = [other for other in waits if not other.done and not _is_issued(other)]
-        if blockers:
+        if not may_start and (blockers := [o for o in waits if not o.done and not _is_issued(o)]):
             self._hold(ticket, blockers)
         elif is_blocking:
             channel.put(ticket)
@@ -472,7 +526,7 @@ class CudaLane:
         """Let go of the driver's objects; the lane is closed."""
         self.channels.clear()
         self._timed.clear()
-        self._untimed.clear()
+        self.untimed.clear()
 
     def perform(self, ticket: CudaTicket) -> None:
         """Give an operation to its stream, or mark it as failed if something it waits for failed."""
@@ -541,13 +595,13 @@ class CudaLane:
 
     def _event(self, is_timed: bool) -> Event:
         try:
-            return (self._timed if is_timed else self._untimed).pop()
+            return (self._timed if is_timed else self.untimed).pop()
         except IndexError:
             return self.driver.new_event(is_timed)
 
     def reuse(self, event: Event, is_timed: bool) -> None:
         """Nothing refers to ``event`` any more."""
-        (self._timed if is_timed else self._untimed).append(event)
+        (self._timed if is_timed else self.untimed).append(event)
 
     def _hold(self, ticket: CudaTicket, blockers: Sequence[Ticket]) -> None:
         ticket.missing = len(blockers) + 1

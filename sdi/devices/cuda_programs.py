@@ -58,8 +58,8 @@ Start = Callable[[], None]
 class Bound:
     """``parameters``: the block, less the grid at its end; ``offsets``: of groups and of global ids.
 
-    ``prints``: it may print; then a launch blocks.  ``error``: why it can't be launched.  ``last``: key and
-    start of the last launch.
+    ``prints``: it may print; then a launch blocks.  ``error``: why it can't be launched.  ``last``: groups,
+    local size, dimensions and start of the last launch.
     """
 
     program: Program
@@ -69,7 +69,7 @@ class Bound:
     offsets: Offsets
     prints: bool
     error: Exception | None = None
-    last: tuple[tuple[Int3, Int3, int], Start] | None = None
+    last: tuple[Int3, Int3, int, Start] | None = None
 
 
 class CudaPrograms:

@@ -21,7 +21,6 @@ class Ticket:
 
     __slots__ = (
         "_callbacks",
-        "_lock",
         "done",
         "end_ns",
         "error",
@@ -40,7 +39,6 @@ class Ticket:
         self.end_ns = 0
         self.is_typical = True
         self._callbacks: list[Callable[[Ticket], None]] | None = None
-        self._lock = threading.Lock()
 
     def complete(self, error: BaseException | None = None, start_ns: int = 0, end_ns: int = 0) -> None:
         """Mark as done and run the callbacks on this thread.  They must be short and never block.
@@ -49,15 +47,14 @@ class Ticket:
         before it, without recursion, so a chain of any length is released in constant stack.  All have run
         when the outermost ``complete`` returns; it raises the first exception that a callback raised.
         """
-        with self._lock:
-            assert not self.done, "a ticket completes once"
-            self.error = error
-            self.start_ns = start_ns
-            self.end_ns = end_ns
-            self.native = None
-            self.done = True
-            callbacks, self._callbacks = self._callbacks, None
-        if callbacks:
+        assert not self.done, "a ticket completes once"
+        self.error = error
+        self.start_ns = start_ns
+        self.end_ns = end_ns
+        self.native = None
+        self.done = True
+        # Most tickets have no callbacks: then this takes no lock.  One that is added meanwhile sees ``done``.
+        if self._callbacks is not None and (callbacks := self._take()):
             pending = _running.get(threading.get_ident())
             if pending is None:
                 _run(callbacks, self)
@@ -67,15 +64,31 @@ class Ticket:
 
     def when_done(self, callback: Callable[[Ticket], None]) -> None:
         """Call ``callback(self)`` once: at completion on the completing thread, or now if done."""
-        with self._lock:
-            if not self.done:
-                if self._callbacks is None:
-                    self._callbacks = []
-                self._callbacks.append(callback)
-                return
-        callback(self)
+        if self.done or not self._is_added(callback):
+            callback(self)
+
+    def _take(self) -> list[Callable[[Ticket], None]] | None:
+        """The callbacks, to be called; one that is added just now is not among them."""
+        with _changing:
+            callbacks, self._callbacks = self._callbacks, None
+        return callbacks
+
+    def _is_added(self, callback: Callable[[Ticket], None]) -> bool:
+        """Whether it will be called at completion; False where the ticket was done meanwhile."""
+        with _changing:
+            callbacks = self._callbacks if self._callbacks is not None else []
+            callbacks.append(callback)
+            self._callbacks = callbacks
+            if not self.done:  # who completes it looks for callbacks after it said that it is done
+                return True
+            callbacks.pop()
+            if not callbacks:
+                self._callbacks = None
+            return False
 
 
+_changing = threading.Lock()
+"""Guards the callbacks of all tickets: held for a moment, and few tickets have any."""
 _running: dict[int, deque[tuple[Callable[[Ticket], None], Ticket]]] = {}
 """By thread, the callbacks that ``Ticket.complete`` still has to run there."""
 

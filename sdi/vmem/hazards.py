@@ -18,17 +18,21 @@ _CELLS = 32
 RANGES_MAX = 64
 """An access to more ranges counts as one to all that lies between them."""
 _READERS = 4
-"""So many readers are kept before those that are done go."""
+"""So many readers are kept before those that are done go; then again after as many more as were left."""
 
 
 class _Cell:
-    """Accesses to a run of bytes: the last issued writer and the readers issued since."""
+    """Accesses to a run of bytes: the last issued writer and the readers issued since.
 
-    __slots__ = ("readers", "writer")
+    ``limit``: so many readers may be there before those that are done go.
+    """
+
+    __slots__ = ("limit", "readers", "writer")
 
     def __init__(self, writer: Ticket | None, readers: list[Ticket]) -> None:
         self.writer = writer
         self.readers = readers
+        self.limit = _READERS
 
     def failure(self) -> Ticket | None:
         """The writer, if it failed."""
@@ -41,6 +45,7 @@ class _Cell:
         if writer is not None and writer.done and writer.error is None:
             self.writer = None
         self.readers = [reader for reader in self.readers if not reader.done]
+        self.limit = _READERS + 2 * len(self.readers)
 
 
 class Hazards:
@@ -247,11 +252,9 @@ class Use:
         if self._generation != self._hazards.generation:
             self._look_up()
         for cell in self._read:
-            readers = cell.readers
-            if len(readers) >= _READERS:
+            if len(cell.readers) >= cell.limit:
                 cell.tidy()
-                readers = cell.readers
-            readers.append(ticket)
+            cell.readers.append(ticket)
         for cell in self._written:
             cell.writer = ticket
             if cell.readers:

@@ -18,7 +18,7 @@ from sdi.devices.ticket import Ticket
 from sdi.errors import DeviceFailed
 
 from .conftest import PATIENCE_S, finish
-from .native_streams import NativeDriver, NativeGate, NativeStream, ran
+from .native_streams import NativeDriver, NativeEvent, NativeGate, NativeStream, ran
 
 MS = 1_000_000
 
@@ -71,6 +71,36 @@ def test_a_busy_issuer_completes_operations_itself_and_no_thread_starts(members:
     assert seen == ran() == list(range(500))
     assert not PACE.poll(), "nothing is left"
     assert not [t for t in threading.enumerate() if t.name.startswith("sdi-gpu")]
+
+
+def test_whoever_looks_asks_of_the_last_operations_only(
+    members: list[Member], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    PACE.is_busy, PACE.wants_times = True, False
+    tickets = [members[0].run(tag) for tag in range(50)]
+    gate, stream, ended = NativeGate(), members[0].streams[0], list[int]()
+    long = members[0].lane.issue(members[0].channels[0], lambda: stream.hold(gate), ())
+    limit = time.monotonic() + PATIENCE_S
+    while len(ended) < 50:
+        assert time.monotonic() < limit
+        ended += ran()
+    tickets[-1].when_done(lambda _: ended.append(-1))
+    asked, query = [], NativeEvent.query
+
+    def counted(event: NativeEvent) -> bool:
+        asked.append(event)
+        return query(event)
+
+    monkeypatch.setattr(NativeEvent, "query", counted)
+    try:
+        while not tickets[-1].done:  # its event comes a moment after it ran
+            del asked[:]
+            assert members[0].lane.poll() and time.monotonic() < limit
+        assert len(asked) == 2 and ended[-1] == -1
+        assert all(ticket.done for ticket in tickets) and not long.done
+    finally:
+        gate.release()
+    poll_until(long)
 
 
 def test_events_are_used_again_and_those_without_times_have_none(members: list[Member]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import threading
 
 import pytest
 
@@ -70,3 +71,24 @@ def test_a_callback_that_raises_does_not_keep_the_others_from_running() -> None:
     other.when_done(seen.append)
     other.complete()
     assert seen == [ticket, other]
+
+
+def test_callbacks_that_are_added_while_another_thread_completes_run_once() -> None:
+    tickets, seen = [Ticket() for _ in range(20_000)], list[int]()
+    start = threading.Barrier(3)
+
+    def add(which: int) -> None:
+        start.wait()
+        for k, ticket in enumerate(tickets):
+            ticket.when_done(lambda _, k=k: seen.append(3 * k + which))  # type: ignore[misc]
+
+    adding = [threading.Thread(target=add, args=(which,)) for which in (0, 1)]
+    for thread in adding:
+        thread.start()
+    start.wait()
+    for k, ticket in enumerate(tickets):
+        ticket.when_done(lambda _, k=k: seen.append(3 * k + 2))  # type: ignore[misc]
+        ticket.complete()
+    for thread in adding:
+        thread.join()
+    assert sorted(seen) == list(range(3 * len(tickets)))
