@@ -65,7 +65,12 @@ def _run_with_stats(application: list[str], environ: dict[str, str], stats: bool
 
 
 def run_and_wait(application: list[str], environ: dict[str, str]) -> int:
-    """Wait status of the application; signals sent to this process reach it."""
+    """Wait status of the application; signals sent to this process reach it.
+
+    This process has no other thread: that one would be given SIGCHLD, which it drops (the end of an
+    application that ends at once was waited for forever), or SIGTERM, which ends it.
+    """
+    assert len(os.listdir("/proc/self/task")) == 1, "a thread would take the signals"
     watched = {*_FORWARDED, signal.SIGCHLD}
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # or the kernel would drop the status
     before = signal.pthread_sigmask(signal.SIG_BLOCK, watched)

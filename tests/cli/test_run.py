@@ -104,6 +104,12 @@ def signals(status: str) -> list[int]:
     return [int(line.split()[1], 16) & ~(0b11 << 31) for line in status.splitlines()]
 
 
+@pytest.mark.parametrize("how", [["run", "--stats"], ["profile"]])
+def test_no_other_thread_can_take_the_signal_that_the_application_has_ended(how: list[str]) -> None:
+    done = sdi(*how, "--", "sh", "-c", "ls /proc/$PPID/task")
+    assert done.returncode == 0 and len(done.stdout.split()) == 1, done.stderr
+
+
 @pytest.mark.parametrize("stats", [[], ["--stats"]])
 def test_a_missing_program_is_said_in_one_line(stats: list[str]) -> None:
     done = sdi("run", *stats, "--", "./no-such-program")

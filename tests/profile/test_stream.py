@@ -2,11 +2,13 @@
 
 import json
 import os
+import struct
 from pathlib import Path
 
 import pytest
 
 from sdi.devices.ticket import Ticket
+from sdi.icd.api import NUM_SLOTS
 from sdi.profile.recorder import Recorder
 from sdi.profile.stream import ProfileError, read_profile, read_session
 
@@ -74,6 +76,11 @@ def test_calls_of_another_version_are_one_line(tmp_path: Path) -> None:
     recorded(tmp_path)
     (tmp_path / "calls-1.bin").write_bytes(b"SDICALL9" + bytes(100))
     with pytest.raises(ProfileError, match=r"calls-1\.bin: not the calls of this version"):
+        read_profile(tmp_path)
+    (tmp_path / "calls-1.bin").write_bytes(b"SDICALL1" + struct.pack("<IIQQQQ", 1, NUM_SLOTS, 1, 1, 9, 3))
+    with (tmp_path / "calls-1.bin").open("ab") as file:
+        file.write(bytes(1000))
+    with pytest.raises(ProfileError, match=r"calls-1\.bin: 1048 bytes of at least"):
         read_profile(tmp_path)
     (tmp_path / "calls-1.bin").write_bytes(bytes(100))  # its process was killed while it made the file
     assert read_profile(tmp_path).applications == ()
