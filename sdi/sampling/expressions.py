@@ -279,6 +279,14 @@ class Expressions:
         if node.type.form is Form.RECORD and "=" not in self.tree.source(node):
             fields = self.layouts.fields(node.type)
             if fields is not None and len(fields) == len(values):
+                for field, child in zip(fields.values(), operands, strict=True):
+                    is_aggregate = field.type.form in (Form.RECORD, Form.ARRAY)
+                    if (
+                        is_aggregate
+                        and child.kind is not Kind.INIT_LIST
+                        and child.type.form is not field.type.form
+                    ):
+                        return fresh(self.terms, node.type)  # braces left out
                 pairs = zip(fields.items(), operands, values, strict=True)
                 return Record(
                     tuple((n, self.operators.converted(v, o.type, f.type)) for (n, f), o, v in pairs)

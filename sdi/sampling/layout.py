@@ -31,7 +31,7 @@ class Layouts:
 
     def __init__(self, tree: Tree) -> None:
         self._tree = tree
-        self._declared: dict[str, Node] | None = None
+        self._declared: dict[str, Node | None] | None = None
         self._known: dict[str, dict[str, Field] | None] = {}
 
     def fields(self, record: Type) -> dict[str, Field] | None:
@@ -63,14 +63,18 @@ class Layouts:
             case _:
                 return True
 
-    def _declarations(self) -> dict[str, Node]:
-        found: dict[str, Node] = {}
+    def _declarations(self) -> dict[str, Node | None]:
+        """Structures by name; None where a function has one that another one's name hides."""
+        found: dict[str, Node | None] = {}
         for top in self._tree.declarations:
             for node in top.walk():
                 if node.kind in (Kind.STRUCT_DECL, Kind.UNION_DECL) and any(
                     c.kind is Kind.FIELD_DECL for c in node.children
                 ):
-                    found.setdefault(name_of(node.type), node)
+                    name = name_of(node.type)
+                    same = found.setdefault(name, node)
+                    if same is not None and same.begin != node.begin:
+                        found[name] = None
         return found
 
     def _lay_out(self, key: str, nbytes: int) -> dict[str, Field] | None:

@@ -170,6 +170,8 @@ LAUNCHES: dict[str, dict[str, list[Launch]]] = {
         "table_from_data": [launch(32, 8, [B(256), B(32)])],
     },
     "shapes": {
+        "braces_left_out": [launch(16, 4, [B(200), I(7)])],
+        "array_parameters": [launch(16, 4, [B(80), B(64), B(16), L(16)])],
         "four_floats": [launch(16, 4, [B(64), B(64)])],
         "components": [launch(8, 4, [B(64), I(0)])],
         "three_floats": [launch(16, 4, [B(64)])],

@@ -190,3 +190,48 @@ __kernel void union_of_words(__global int *b, int n)
     u.whole = get_global_id(0);
     b[u.whole + 32] = 2;
 }
+
+struct Inner {
+    int x, y;
+};
+struct Outer {
+    struct Inner inner;
+    int z;
+};
+struct Steps {
+    int2 by;
+    int of;
+};
+
+__kernel void braces_left_out(__global int *b, int n)
+{
+    int i = get_global_id(0);
+    struct Outer s = {1, 2}, t = {{i, 1}, 3}, u = {t.inner, 2}, v = {i, 1, 5};
+    struct Steps w = {1, 2}, x = {(int2)(2, 3), 1};
+    b[8 * i + s.z] = n;
+    b[8 * i + t.z + u.z] = n;
+    b[8 * v.inner.x + v.z + v.inner.y] = n;
+    b[8 * i + w.of + x.of + 1] = n;
+}
+
+void put_at(__global int p[], int i)
+{
+    p += 1;
+    p[4 * i] = i;
+    *p++ = (p + 4 * i)[1] = i;
+}
+
+int sum_of(__global const int row[restrict 4], __constant int table[], __local int mine[4])
+{
+    return row[0] + *(row + 3) + table[1] + mine[0];
+}
+
+__kernel void array_parameters(__global int b[], __global const int a[4], __constant int table[8], __local int mine[])
+{
+    int i = get_global_id(0);
+    mine[get_local_id(0)] = i;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    put_at(b + 2 + 4 * i, 0);
+    b[4 * i + 1] = sum_of(a + 2 * i, table, mine) + table[i];
+    a = b;
+}

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.kernels.cases import FOLDER, LAUNCHES
+from tests.kernels.cases import FOLDER, LAUNCHES, B
+from tests.kernels.cases import launch as launch_of
 from tests.sampling.checking import check
 from tests.sampling.recorder import Recorder
 from tests.sampling.sources import kernels_of, tree_of
@@ -21,3 +22,28 @@ def test_maps_contain_what_each_box_touches_and_exact_ones_equal_it(name: str, r
     tree = tree_of((FOLDER / f"{file}.cl").read_text())
     for launch in LAUNCHES[file][kernel]:
         check(recorder, tree, kernels_of(tree)[kernel], "", launch)
+
+
+# Not in tests/kernels: CUDA members refuse it.
+SAME_NAME = """
+struct Inner {
+    int x, y;
+};
+
+__kernel void structure_of_the_same_name(__global int *b, __global const int *a)
+{
+    int i = get_global_id(0);
+    struct Inner {
+        int y;
+        int x;
+    } s = {2, i};
+    __global const struct Inner *p = (__global const struct Inner *)a;
+    b[4 * s.x + s.y] = p[i].y;
+}
+"""
+
+
+def test_a_structure_that_hides_another_one_is_not_taken_for_it(recorder: Recorder) -> None:
+    tree = tree_of(SAME_NAME)
+    kernel = kernels_of(tree)["structure_of_the_same_name"]
+    check(recorder, tree, kernel, "", launch_of(16, 4, [B(64), B(64)]))
