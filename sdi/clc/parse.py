@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 
 from sdi.clc.base_header import HEADER_PATH, header_text, parser_extensions
 from sdi.clc.libclang import CXCursor, CXType, Unit, text_of
@@ -90,7 +91,33 @@ _SPACES = {
     5: Space.GENERIC,
 }
 
+_COMPUTED = frozenset(
+    {Kind.BINARY_OPERATOR, Kind.COMPOUND_ASSIGNMENT, Kind.CONDITIONAL_OPERATOR, Kind.CAST, Kind.CALL}
+)
+
 NO_TYPE = Type(Form.OTHER, "", "", 0, Space.NONE, False, False, False, False, None, 0, (0, 0), False)
+
+
+def _pointer_to(array: Type) -> Type:
+    """The pointer that a parameter declared as an array is."""
+    assert array.element is not None
+    # libclang tells the qualifiers of an array's elements with the array.
+    element = replace(array.element, space=array.space, const=array.const, volatile=array.volatile)
+    return Type(
+        Form.POINTER,
+        f"{element.spelling} *",
+        f"{element.canonical} *",
+        8,
+        Space.NONE,
+        False,
+        False,
+        False,
+        False,
+        element,
+        0,
+        (8, 8),
+        True,
+    )
 
 
 def clang_arguments(options: BuildOptions) -> list[str]:
@@ -214,6 +241,8 @@ class TreeBuilder:
             parts = parts if len(extents) > 1 else [parts[0], parts[3]]
         children = tuple([self.node(child) for child in parts])
         node_type = self.type_of(lib.clang_getCursorType(cursor))
+        if node_type.form is Form.ARRAY and self._is_decayed(kind, operator, cursor, children):
+            node_type = _pointer_to(node_type)
         if kind is Kind.VAR_DECL and node_type.space is Space.GLOBAL:
             self._has_globals = True
         made = Node(
@@ -232,6 +261,23 @@ class TreeBuilder:
         if kind is Kind.FUNCTION_DECL:  # at program scope, or a prototype inside a function
             self._functions.append(made)
         return made
+
+    def _is_decayed(self, kind: Kind, operator: str, cursor: CXCursor, children: tuple[Node, ...]) -> bool:
+        """Whether something that libclang calls an array is a pointer: a parameter, or made of one.
+
+        C adjusts a parameter's array to a pointer; libclang tells the type as it was written.
+        """
+        match kind:
+            case Kind.PARM_DECL:
+                return True
+            case Kind.DECL_REF:
+                return bool(self.lib.clang_getCursorReferenced(cursor).kind == Kind.PARM_DECL)
+            case Kind.PAREN | Kind.UNEXPOSED:
+                return len(children) == 1 and children[0].type.form is Form.POINTER
+            case Kind.UNARY_OPERATOR:
+                return operator != "*"
+            case _:  # no value is an array
+                return kind in _COMPUTED
 
     def type_of(self, ctype: CXType) -> Type:
         """Our value for a libclang type; each is made once."""
