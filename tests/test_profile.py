@@ -285,6 +285,14 @@ resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert read_profile(tmp_path / "profile").applications == ()
 
 
+def test_a_folder_that_cannot_be_made_is_named_and_there_is_no_image(tmp_path: Path) -> None:
+    script = tmp_path / "application.py"
+    script.write_text(START)
+    result = run([sys.executable, script], image_environ(2, SDI_PROFILE="/dev/null/profile"), 60)
+    assert result.returncode == 1
+    assert "sdi: no image: SDI_PROFILE='/dev/null/profile': Not a directory\n" in result.stderr
+
+
 def test_what_was_recorded_can_be_reported_again(known: tuple[Path, Run]) -> None:
     folder, before = known
     result = again("-o", folder / "profile")
@@ -308,6 +316,13 @@ def test_a_condition_over_the_figures_decides_the_exit_status(known: tuple[Path,
     assert wrong.returncode == 2 and "there is no figure 'kernel.plus.speed'" in wrong.stderr
 
 
+def test_a_condition_that_cannot_be_looked_at_is_not_passed() -> None:
+    unused = again("--fail-if", "unexplained_percent > 5", "--", "true")
+    assert unused.returncode == 2
+    assert unused.stderr.splitlines()[-1] == "sdi profile: --fail-if: there are no figures"
+    assert again("--fail-if", "unexplained_percent > 5", "--", "false").returncode == 1
+
+
 def test_two_profiles_are_printed_side_by_side(known: tuple[Path, Run]) -> None:
     folder = known[0] / "profile"
     result = again("--compare", folder, folder, "--fail-if", "ratio.moved_bytes != 1")
@@ -318,12 +333,25 @@ def test_two_profiles_are_printed_side_by_side(known: tuple[Path, Run]) -> None:
 
 
 def test_an_application_that_is_killed_leaves_a_complete_profile(tmp_path: Path) -> None:
-    text = KNOWN + "os.kill(os.getpid(), signal.SIGKILL)\n"
-    result = profiled(tmp_path, text, 2, "--format", "json,chrome")
+    text = (
+        KNOWN
+        + """
+held = cl.UserEvent(ctx)
+never = [plus(queue, (64,), (64,), to, source, np.int32(1), wait_for=[held]) for _ in range(3)]
+queue.flush()
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    )
+    result = profiled(tmp_path, text, 2, "--format", "table,json,chrome")
     assert result.returncode == -9, result.describe()
     session = session_in(tmp_path)
     assert session.is_complete and len(session.launches) == LAUNCHES + 1
-    assert tables(tmp_path)["is_complete"]
+    found = tables(tmp_path)
+    assert found["is_complete"] and found["unfinished_commands"] == 3
+    assert "(3 commands had not ended and are not counted)" in result.stderr
+    (plus,) = (row for row in found["commands"] if row["name"] == "plus")
+    assert plus["calls"] == LAUNCHES and "(launch)" not in [row["name"] for row in found["commands"]]
+    assert len(spans_of(tmp_path, "command")) == sum(row["calls"] for row in found["commands"])
     assert spans_of(tmp_path, "kernel")
 
 
@@ -363,6 +391,7 @@ def test_without_the_setting_nothing_is_written(tmp_path: Path) -> None:
         (["--format", "json", "--", "true"], "sdi profile: -o DIR says where json goes"),
         (["-o", "/nowhere/at/all"], "sdi profile: /nowhere/at/all: no profile here"),
         (["-n", "many", "--", "true"], "sdi: SDI_NUM_GPUS='many': expected"),
+        (["-o", "/dev/null", "--", "true"], "sdi profile: -o /dev/null: File exists"),
     ],
 )
 def test_bad_usage_is_one_line(arguments: list[str], line: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import ctypes
+import gc
 import os
 import sys
 import tempfile
@@ -130,7 +131,10 @@ def _run(
 ) -> int:
     with tempfile.TemporaryDirectory(prefix="sdi-profile-") as scratch:
         where = folder or Path(scratch)
-        where.mkdir(parents=True, exist_ok=True)
+        try:
+            where.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise BadUsage(f"-o {where}: {error.strerror}") from error
         if any(where.glob("service-*.jsonl")):
             raise BadUsage(f"{where} has a profile already: choose another folder, or remove it")
         environ = {**os.environ, **image_environ(os.environ), **changes, "SDI_PROFILE": str(where)}
@@ -148,15 +152,29 @@ def _run(
             print(f"sdi: {late} service(s) still busy after {SERVICE_PATIENCE_S:.0f} s", file=sys.stderr)
         sys.stdout.flush()
         if any(where.glob("service-*.jsonl")):
-            failed = _fails(condition, figures(_report(where, formats)))
-            if failed and status == 0:
-                return failed
+            failed = _reported(where, formats, condition)
         else:
             print("sdi: the application did not use the image", file=sys.stderr)
-    return leave_like(status)
+            failed = 0 if condition is None else _cannot_tell("there are no figures")
+    return failed if failed and status == 0 else leave_like(status)
+
+
+def _reported(where: Path, formats: list[str], condition: Condition | None) -> int:
+    """The exit status that the condition, or a report that can't be made, asks for."""
+    try:
+        return _fails(condition, figures(_report(where, formats)))
+    except (ProfileError, ConditionError, OSError) as error:
+        print(f"sdi profile: {error}", file=sys.stderr)
+        return 2
+
+
+def _cannot_tell(why: str) -> int:
+    print(f"sdi profile: --fail-if: {why}", file=sys.stderr)
+    return 2
 
 
 def _report(folder: Path, formats: list[str]) -> Tables:
+    gc.disable()  # it would look again and again through millions of rows that all stay: half of the time
     with doing("sdi profile: reading"):
         found = read_profile(folder)
         tables = make_tables(found)

@@ -74,7 +74,10 @@ def main(arguments: list[str]) -> int:
             from sdi.profile.recorder import Recorder
             from sdi.runtime.profiling import opening
 
-            recorder = Recorder(settings.profile, opening(devices, peer_pid(commands), settings.split))
+            try:
+                recorder = Recorder(settings.profile, opening(devices, peer_pid(commands), settings.split))
+            except OSError as error:
+                raise SettingsError(f"SDI_PROFILE={str(settings.profile)!r}: {error.strerror}") from error
         shared = announce(commands, devices)
     except Exception as error:
         _log.debug("start", exc_info=True)

@@ -105,8 +105,8 @@ def _session_spans(session: Session, base: int) -> Iterator[_Span]:
     for command in session.commands:
         name = kernels.get(command.id, command.kind)
         args: dict[str, object] = {"command": command.id, "nbytes": command.nbytes, "status": command.status}
-        if command.submitted_ns and command.kind != "marker":
-            launch = launches.get(command.id)
+        launch = launches.get(command.id)
+        if launch or (command.submitted_ns and command.kind != "marker"):
             begin_ns = launch.begin_ns if launch else command.submitted_ns
             end_ns = launch.issued_ns if launch else begin_ns + _ISSUE_NS
             yield _Span(device, "issue", name, "issue", begin_ns, end_ns, args, command.id, True)

@@ -83,13 +83,17 @@ class Losses:
 
 @dataclass(slots=True)
 class _Running:
-    """A launch of which some pieces run, or have run and others will: when each member is through with it."""
+    """A launch of which some pieces run, or have run and others will: when each member is through with it.
+
+    ``computing``: how many of its pieces run now; the sweep changes it.
+    """
 
     kernel: str
     shape: int
     start_ns: int
     end_ns: int
     last_ns: dict[int, int]
+    computing: int = 0
 
 
 @dataclass(slots=True)
@@ -146,7 +150,8 @@ def _classify(
             return [(next(iter(here.values())), name, ns)]
     if state.merging:
         return [(next(iter(state.merging.values())), "consistency", ns)]
-    for command, launch in state.running.items():
+    if state.running:
+        command, launch = _waited_for(state.running, member, start_ns)
         if member not in launch.last_ns:
             return [(launch.kernel, "whole", ns)]
         if launch.last_ns[member] > start_ns:
@@ -166,6 +171,20 @@ def _classify(
     if state.outstanding:
         return [(kernel, "unexplained", ns)]
     return [(NO_KERNEL, "scheduling" if state.calls else "application", ns)]
+
+
+def _waited_for(running: dict[int, _Running], member: int, now_ns: int) -> tuple[int, _Running]:
+    """Of the launches under way the one that an idle member waits for: the first that it has a part of left
+    to do, else the first that others compute now.  (Launches that need nothing of each other overlap.)
+    """
+    if len(running) > 1:
+        for found in running.items():
+            if found[1].last_ns.get(member, 0) > now_ns:
+                return found
+        for found in running.items():
+            if found[1].computing:
+                return found
+    return next(iter(running.items()))
 
 
 def _launches(session: Session, kernels: dict[int, str]) -> dict[int, _Running]:
@@ -232,7 +251,9 @@ def _changes(
 
     for piece in session.pieces:
         kernel = kernels.get(piece.command, NO_KERNEL)
-        yield from during(piece.start_ns, piece.end_ns, _computing(piece.member), kernel)
+        if 0 < piece.start_ns < piece.end_ns:
+            yield from during(piece.start_ns, piece.end_ns, _computing(piece.member), kernel)
+            yield from _counting(running[piece.command], piece.start_ns, piece.end_ns)
     for copy in session.copies:
         kernel = kernels.get(copy.command, NO_KERNEL)
         for memory in {copy.source, copy.target} - {HOST}:
@@ -272,6 +293,13 @@ def _changes(
 
 def _computing(member: int) -> _Where:
     return lambda state: state.computing[member]
+
+
+def _counting(launch: _Running, start_ns: int, end_ns: int) -> list[_Change]:
+    def count(by: int) -> None:
+        launch.computing += by
+
+    return [(start_ns, lambda _state: count(1)), (end_ns, lambda _state: count(-1))]
 
 
 def _copying(member: int) -> _Where:

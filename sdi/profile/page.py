@@ -92,7 +92,7 @@ def page(profile: Profile, tables: Tables) -> str:
             '<meta name="viewport" content="width=device-width, initial-scale=1">',
             f"<style>{_STYLE}</style><script>{get_plotlyjs()}</script></head><body>",
             f"<h1>sdi profile: {len(tables.members)} members, {tables.wall_ns / 1e6:.3f} ms</h1>",
-            "" if tables.is_complete else "<p>The service ended early: the last moments are missing.</p>",
+            "" if tables.is_complete else _INCOMPLETE,
             *sections,
             _worst(profile, tables),
             _function_table("Host API calls", tables, "calls"),
@@ -103,6 +103,9 @@ def page(profile: Profile, tables: Tables) -> str:
     )
 
 
+_INCOMPLETE = (
+    "<p>The service was killed, or had no room to write everything: the last moments are missing.</p>"
+)
 _LOSSES_NOTE = "Wall time by what the members did with it; the classes add up."
 
 

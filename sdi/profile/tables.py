@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from sdi.profile.losses import CLASSES, CONSISTENCY, NO_KERNEL, Losses, losses
-from sdi.profile.model import HOST, Call, CallTotals, Copy, Piece, Profile, Session, memory_name
+from sdi.profile.model import HOST, Call, CallTotals, Command, Copy, Piece, Profile, Session, memory_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +139,7 @@ class ServiceRow:
 
 @dataclass(frozen=True, slots=True)
 class Tables:
-    """Everything that is shown."""
+    """Everything that is shown.  ``commands`` leaves out ``unfinished_commands``, still to do at the end."""
 
     members: tuple[str, ...]
     wall_ns: int
@@ -147,6 +147,7 @@ class Tables:
     calls: tuple[FunctionRow, ...]
     dropped_calls: int
     commands: tuple[FunctionRow, ...]
+    unfinished_commands: int
     kernels: tuple[KernelRow, ...]
     links: tuple[LinkRow, ...]
     losses: tuple[LossRow, ...]
@@ -177,6 +178,7 @@ def make_tables(profile: Profile) -> Tables:
         calls=_call_rows([totals for one in profile.applications for totals in one.totals]),
         dropped_calls=sum(one.dropped for one in profile.applications),
         commands=command_rows(sessions),
+        unfinished_commands=sum(not has_ended(command) for one in sessions for command in one.commands),
         kernels=tuple(kernels.values()),
         links=link_rows(sessions),
         losses=_loss_rows(found, list(kernels)),
@@ -213,13 +215,18 @@ def _call_rows(totals: Sequence[CallTotals]) -> tuple[FunctionRow, ...]:
     return tuple(sorted(rows, key=lambda row: -row.ns))
 
 
+def has_ended(command: Command) -> bool:
+    """Whether it ended or failed while its application was there."""
+    return command.end_ns > 0 or command.status < 0
+
+
 def command_rows(sessions: Sequence[Session]) -> tuple[FunctionRow, ...]:
-    """Device commands by kernel, or by kind.  A command's time is its event's, from start to end."""
+    """Device commands that ended, by kernel or kind.  A command's time is its event's, from start to end."""
     spans: defaultdict[str, list[int]] = defaultdict(list)
     failed: Counter[str] = Counter()
     for session in sessions:
         kernels = {launch.command: launch.kernel for launch in session.launches}
-        for command in session.commands:
+        for command in filter(has_ended, session.commands):
             name = kernels.get(command.id, f"({command.kind})")
             spans[name].append(max(0, command.end_ns - command.start_ns))
             failed[name] += command.status < 0

@@ -61,12 +61,17 @@ def table_text(tables: Tables) -> str:
     """Everything, for people."""
     lines = [f"sdi profile: {len(tables.members)} members, {_ms(tables.wall_ns)} ms"]
     if not tables.is_complete:
-        lines.append("the service ended before it could write everything: the last moments are missing")
+        lines.append(
+            "the service was killed, or had no room to write everything: the last moments are missing"
+        )
     if tables.calls:
         lines += ["", "Host API calls:", *_aligned(FUNCTION_COLUMNS, functions(tables.calls))]
         if tables.dropped_calls:
             lines.append(f"({tables.dropped_calls} calls are counted here, but not in the trace)")
-    lines += ["", "Device commands:", *_aligned(FUNCTION_COLUMNS, functions(tables.commands))]
+    if tables.commands:
+        lines += ["", "Device commands:", *_aligned(FUNCTION_COLUMNS, functions(tables.commands))]
+    if tables.unfinished_commands:
+        lines.append(f"({tables.unfinished_commands} commands had not ended and are not counted)")
     lines += ["", *_losses(tables)]
     for kernel in tables.kernels:
         lines += ["", *_kernel(kernel)]

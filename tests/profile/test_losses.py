@@ -56,6 +56,22 @@ def test_a_member_that_a_launch_leaves_out_waits_for_whole() -> None:
     }  # fmt: skip
 
 
+def test_a_member_waits_for_the_launch_that_others_compute_or_that_it_has_a_part_of() -> None:
+    slow = {0: (1100, 1110), 1: (1100, 1190)}
+    session = launched(EMPTY, 1, {0: (1080, 1090), 1: (1190, 1200)})
+    session = launched(session, 2, slow)
+    session = replace(session, launches=(session.launches[0], replace(session.launches[1], kernel="slow")))
+    found = losses(session).member_ns
+    # Member 0 was through with "k" early: but for 10 ns before and after "slow" it waits for that.
+    assert found["slow", "tail"] + found["slow", "imbalance"] == 80
+    assert found["k", "tail"] + found["k", "imbalance"] == 20
+    late = launched(
+        launched(EMPTY, 1, {0: (1100, 1110), 1: (1100, 1200)}), 2, {0: (1150, 1160), 1: (1100, 1100)}
+    )
+    late = replace(late, launches=(late.launches[0], replace(late.launches[1], kernel="late")))
+    assert losses(late).member_ns["late", "driver"] >= 40
+
+
 def test_a_piece_that_starts_late_waits_for_its_copy_or_its_driver_or_the_service() -> None:
     session = launched(EMPTY, 1, {0: (1100, 1200), 1: (1150, 1200)})
     copied = replace(session, copies=(Copy(1, 0, 2, 64, "k: x", False, 1110, 1140, 0),))
