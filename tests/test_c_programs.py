@@ -106,6 +106,14 @@ def test_child_after_fork_starts_afresh_while_the_parent_goes_on(compiled: Compi
     on_image(members, compiled("tests/c/forks"))
 
 
+def test_large_copies_reach_memory_that_a_handler_makes_accessible(compiled: Compiled, members: int) -> None:
+    assert "copies: ok" in on_image(members, compiled("tests/c/copies")).stdout
+
+
+def test_exit_while_large_copies_go_on_leaves_no_service(compiled: Compiled, members: int) -> None:
+    assert "leaving" in on_image(members, compiled("tests/c/copies"), "exit").stdout
+
+
 def test_kernels_print_each_line_once_before_they_are_complete(compiled: Compiled, members: int) -> None:
     on_image(members, compiled("tests/c/prints"))
 

@@ -14,6 +14,7 @@ import pytest
 from sdi.icd.generate import generate
 from sdi.icd.wire import PROTOCOL_VERSION
 from tests.icd import (
+    test_client_copies,
     test_client_door,
     test_client_events,
     test_client_images,
@@ -29,6 +30,7 @@ from tests.icd.test_client_setting import environment, fake_python, library, run
 MODULES = (
     test_client_objects,
     test_client_memory,
+    test_client_copies,
     test_client_images,
     test_client_door,
     test_client_launches,
@@ -51,7 +53,7 @@ OTHER_VERSION = (
 @pytest.mark.parametrize("sanitize", [False, True], ids=["plain", "sanitized"])
 @pytest.mark.parametrize(("module", "name"), CASES)
 def test_program(module: str, name: str, sanitize: bool, tmp_path: Path) -> None:
-    if sanitize and name in test_client_session.NOT_SANITIZED:
+    if sanitize and name in test_client_session.NOT_SANITIZED | test_client_copies.NOT_SANITIZED:
         pytest.skip("the sanitizers' own locks do not survive a fork among busy threads")
     env = environment(tmp_path, sanitize)
     if name in test_client_images.WITHOUT_IMAGES:

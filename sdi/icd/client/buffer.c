@@ -1,7 +1,6 @@
 /* Buffers and parts of buffers. */
 #include "client.h"
 
-enum { CHUNK_NBYTES = 16 << 20 };
 #define ACCESS_FLAGS (CL_MEM_READ_WRITE | CL_MEM_WRITE_ONLY | CL_MEM_READ_ONLY)
 #define HOST_FLAGS (CL_MEM_HOST_WRITE_ONLY | CL_MEM_HOST_READ_ONLY | CL_MEM_HOST_NO_ACCESS)
 #define POINTER_FLAGS (CL_MEM_USE_HOST_PTR | CL_MEM_ALLOC_HOST_PTR | CL_MEM_COPY_HOST_PTR)
@@ -51,7 +50,7 @@ static cl_int place(cl_mem buffer)
         return CL_MEM_OBJECT_ALLOCATION_FAILURE;
     }
     buffer->bytes = sdi_session.arena + reply.value;
-    buffer->touched = calloc(buffer->nbytes / CHUNK_NBYTES + 1, 1); /* without it: slower first copies */
+    buffer->touched = calloc(buffer->nbytes / SDI_PIECE_NBYTES + 1, 1); /* without it: slower first copies */
     return CL_SUCCESS;
 }
 

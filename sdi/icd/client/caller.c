@@ -27,6 +27,8 @@ int sdi_start_thread(void *(*run)(void *), void *argument)
         return -1;
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
     sigfillset(&all);
+    sigdelset(&all, SIGSEGV); /* memory of the application that its own handler makes accessible */
+    sigdelset(&all, SIGBUS);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     int error = pthread_create(&thread, &attributes, run, argument);
     pthread_sigmask(SIG_SETMASK, &before, NULL);

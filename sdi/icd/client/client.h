@@ -25,6 +25,9 @@
 #define SDI_VERSION "0"
 #endif
 
+/* What one thread copies in a row, and what pages are made present for, counted from a buffer's first byte. */
+#define SDI_PIECE_NBYTES ((size_t)1 << 20)
+
 #define SDI_MIN(a, b) ((a) < (b) ? (a) : (b))
 
 /* ---- handle.c: objects -------------------------------------------------------------------------------- */
@@ -113,7 +116,7 @@ struct sdi_buffer {
     cl_ulong flags;
     char *host_ptr;                /* of this object: USE_HOST_PTR; or NULL */
     char *bytes;                   /* root: first byte in the arena */
-    uint8_t *touched;              /* root: one per 16 MiB whose pages exist in this process; or NULL */
+    uint8_t *touched;              /* root: one per piece whose pages exist in this process; or NULL */
     struct sdi_mapping *mappings;
     uint32_t num_mappings;
     struct sdi_call *destructors;
@@ -314,6 +317,7 @@ void sdi_stream_forget(void);
 void sdi_slot_forget(void);
 void sdi_lander_forget(void);
 void sdi_caller_forget(void);
+void sdi_copier_forget(void);
 
 /* ---- stream.c: records --------------------------------------------------------------------------------- */
 
@@ -412,8 +416,6 @@ int sdi_transfer_step(struct sdi_transfer *transfer);
 /* No lock held.  Enqueues the record's command with this transfer, blocking or by the lander. */
 cl_int sdi_transfer_enqueue(struct sdi_record *record, struct sdi_command *command,
                             const struct sdi_transfer *transfer, bool blocking, cl_event *event);
-/* Copies at once; for new buffers. */
-void sdi_copy_to_arena(cl_mem root, size_t offset, const char *from, size_t nbytes);
 cl_int sdi_host_access(cl_mem buffer, bool reads, bool writes);
 
 /* What `sdi_transfer_box` takes: from or to the box `inside` of a buffer and the box `outside`, of the same region, of
@@ -423,6 +425,22 @@ struct sdi_transfer sdi_transfer_shape(const struct sdi_box *inside, const struc
 /* The same for a box: enqueues a read or write of `shape`, whose offset counts from the first byte of `buffer`. */
 cl_int sdi_transfer_box(cl_command_queue queue, cl_mem buffer, cl_uint type, bool blocking,
                         struct sdi_transfer *shape, struct sdi_waits waits, cl_event *event);
+
+/* ---- bytes.c --------------------------------------------------------------------------------------------- */
+
+/* Between a root's bytes in the arena and the application's memory, at once. */
+void sdi_copy_run(cl_mem root, size_t offset, char *host, size_t nbytes, bool to_arena);
+void sdi_copy_box(const struct sdi_transfer *transfer);
+/* Whether the two share memory: the application may pass what it got by mapping a buffer. */
+bool sdi_copy_overlaps(const struct sdi_transfer *transfer);
+/* The same for new buffers. */
+void sdi_copy_to_arena(cl_mem root, size_t offset, const char *from, size_t nbytes);
+
+/* ---- copier.c -------------------------------------------------------------------------------------------- */
+
+/* Calls `copy` for the pieces 0 to `num_pieces` - 1 of `work`, in any order, from this thread and from others where
+ * there are CPUs for them and no other thread has them; returns when all are done. */
+void sdi_copy_pieces(void (*copy)(const void *work, size_t piece), const void *work, size_t num_pieces);
 
 /* ---- context.c ------------------------------------------------------------------------------------------- */
 
@@ -474,6 +492,7 @@ void sdi_lander_add(struct sdi_transfer *transfer);
 void sdi_lander_remove(struct sdi_transfer *transfer);
 void sdi_lander_watch(cl_event event);
 bool sdi_on_lander(void);
+/* Detached, with all signals blocked but those of faults; 0, or -1: no thread can be had. */
 int sdi_start_thread(void *(*run)(void *), void *argument);
 
 /* A callback that is registered, or due. */

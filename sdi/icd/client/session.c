@@ -282,6 +282,7 @@ static void forget(void)
     sdi_slot_forget();
     sdi_lander_forget();
     sdi_caller_forget();
+    sdi_copier_forget();
 }
 
 static bool start(void)

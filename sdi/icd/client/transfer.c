@@ -1,63 +1,6 @@
-/* Reads and writes: the bytes between the arena and the application's memory are copied here, by the thread that
- * waits for them or by the lander, as far as the service says that they are ready. */
+/* Reads and writes: the thread that waits for them or the lander copies the bytes between the arena and the
+ * application's memory, as far as the service says that they are ready. */
 #include "client.h"
-
-#include <sys/mman.h>
-
-#ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23
-#endif
-
-enum { CHUNK_NBYTES = 16 << 20, POPULATE_NBYTES = 64 << 10, PAGE_NBYTES = 4096 };
-
-/* ---- copying ------------------------------------------------------------------------------------------------ */
-
-/* Has the kernel make pages of the arena present at once: much cheaper than one fault for each.  Once per chunk. */
-static void populate(cl_mem root, size_t offset, size_t nbytes)
-{
-    size_t chunk = offset / CHUNK_NBYTES;
-    if (!root->touched || nbytes < POPULATE_NBYTES || __atomic_load_n(&root->touched[chunk], __ATOMIC_RELAXED))
-        return;
-    size_t first = offset & ~(size_t)(PAGE_NBYTES - 1);
-    madvise(root->bytes + first, offset + nbytes - first, MADV_POPULATE_WRITE);
-    size_t chunk_nbytes = SDI_MIN((size_t)CHUNK_NBYTES, root->nbytes - chunk * CHUNK_NBYTES);
-    if (nbytes == chunk_nbytes)
-        __atomic_store_n(&root->touched[chunk], 1, __ATOMIC_RELAXED);
-}
-
-/* memmove: the application may pass memory that it got by mapping a buffer. */
-static void copy_run(cl_mem root, size_t offset, char *host, size_t nbytes, bool to_arena)
-{
-    while (nbytes) {
-        size_t piece = SDI_MIN(nbytes, CHUNK_NBYTES - offset % CHUNK_NBYTES);
-        populate(root, offset, piece);
-        if (to_arena)
-            memmove(root->bytes + offset, host, piece);
-        else
-            memmove(host, root->bytes + offset, piece);
-        offset += piece;
-        host += piece;
-        nbytes -= piece;
-    }
-}
-
-void sdi_copy_to_arena(cl_mem root, size_t offset, const char *from, size_t nbytes)
-{
-    copy_run(root, offset, (char *)from, nbytes, true);
-}
-
-static void copy_box(const struct sdi_transfer *transfer)
-{
-    for (size_t z = 0; z < transfer->region[2]; z++)
-        for (size_t y = 0; y < transfer->region[1]; y++) {
-            char *arena = transfer->root->bytes + transfer->offset + z * transfer->arena_slice + y * transfer->arena_row;
-            char *host = transfer->host + z * transfer->host_slice + y * transfer->host_row;
-            if (transfer->to_arena)
-                memmove(arena, host, transfer->region[0]);
-            else
-                memmove(host, arena, transfer->region[0]);
-        }
-}
 
 int sdi_transfer_step(struct sdi_transfer *transfer)
 {
@@ -66,12 +9,12 @@ int sdi_transfer_step(struct sdi_transfer *transfer)
         return status;
     size_t ready = __atomic_load_n(&sdi_session.slots[transfer->slot].ready_nbytes, __ATOMIC_ACQUIRE);
     ready = SDI_MIN(ready, transfer->total);
-    if (transfer->region[1] == 1 && transfer->region[2] == 1) {
-        copy_run(transfer->root, transfer->offset + transfer->copied, transfer->host + transfer->copied,
-                 ready - transfer->copied, transfer->to_arena);
+    if (transfer->region[1] == 1 && transfer->region[2] == 1 && !sdi_copy_overlaps(transfer)) {
+        sdi_copy_run(transfer->root, transfer->offset + transfer->copied, transfer->host + transfer->copied,
+                     ready - transfer->copied, transfer->to_arena);
         transfer->copied = ready;
     } else if (ready == transfer->total) {
-        copy_box(transfer);
+        sdi_copy_box(transfer);
         transfer->copied = ready;
     }
     return transfer->copied == transfer->total;
