@@ -127,6 +127,12 @@ def test_tables_sum_the_spans_and_the_losses_add_up_to_the_wall_time(known: tupl
     row = next(row for row in found["commands"] if row["name"] == "plus")
     assert row["ns"] == plus["ns"] == sum(spans)
     assert (row["min_ns"], row["max_ns"]) == (min(spans), max(spans))
+    assert [sum(classes.values()) for classes in found["member_losses"]] == 3 * [found["wall_ns"]]
+    for name in CLASSES:
+        mean_ns = sum(classes[name] for classes in found["member_losses"]) / 3
+        assert sum(row["ns"][name] for row in found["losses"]) == pytest.approx(mean_ns)
+    by_member = (folder / "profile" / "members.csv").read_text().splitlines()
+    assert len(by_member) == 1 + 3 and sum(map(int, by_member[1].split(",")[1:])) == found["wall_ns"]
     total = sum(ns for row in found["losses"] for ns in row["ns"].values())
     assert total == pytest.approx(found["wall_ns"])
 

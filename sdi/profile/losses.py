@@ -58,11 +58,13 @@ class Losses:
 
     ``member_ns``: (kernel, class) -> ns, summed over the members; all of them together are
     ``wall_ns * members``.  The kernel is empty where none had to do with it.
+    ``by_member``: for each member class -> ns, ``wall_ns`` in all.
     """
 
     wall_ns: int
     members: int
     member_ns: dict[tuple[str, str], int]
+    by_member: tuple[dict[str, int], ...]
 
     def of_class(self, name: str) -> float:
         """ns of wall time: the classes' sum is ``wall_ns``."""
@@ -79,6 +81,7 @@ class Losses:
     def check(self) -> None:
         """Assert that nothing is counted twice or not at all."""
         assert sum(self.member_ns.values()) == self.wall_ns * self.members
+        assert all(sum(classes.values()) == self.wall_ns for classes in self.by_member)
 
 
 @dataclass(slots=True)
@@ -123,6 +126,7 @@ def losses(session: Session, calls: Iterable[Call] = ()) -> Losses:
     running = _launches(session, kernels)
     spare_ns = _repeated_gaps(session, running)
     found: defaultdict[tuple[str, str], int] = defaultdict(int)
+    by_member = [dict.fromkeys(CLASSES, 0) for _ in range(members)]
     state = _State([{} for _ in range(members)], [{} for _ in range(members)])
     last_ns = session.opened_ns
     for at_ns, change in sorted(_changes(session, kernels, running, calls), key=itemgetter(0)):
@@ -131,11 +135,14 @@ def losses(session: Session, calls: Iterable[Call] = ()) -> Losses:
             for member in range(members):
                 for kernel, name, ns in _classify(state, member, last_ns, at_ns, spare_ns):
                     found[kernel, name] += ns
+                    by_member[member][name] += ns
             last_ns = at_ns
         change(state)
     if session.closed_ns > last_ns:
         found[NO_KERNEL, "application"] += (session.closed_ns - last_ns) * members
-    result = Losses(session.closed_ns - session.opened_ns, members, dict(found))
+        for classes in by_member:
+            classes["application"] += session.closed_ns - last_ns
+    result = Losses(session.closed_ns - session.opened_ns, members, dict(found), tuple(by_member))
     result.check()
     return result
 

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import html
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from plotly.offline import get_plotlyjs
 
-from sdi.profile.losses import CLASSES
+from sdi.profile.losses import CLASSES, NO_KERNEL
 from sdi.profile.model import HOST, Piece, Profile, Session, memory_name
 from sdi.profile.tables import KernelRow, Tables
 from sdi.profile.text import FUNCTION_COLUMNS, functions, table_text
@@ -33,9 +33,8 @@ _COLOURS = {
     "application": "#9aa0a6",
     "unexplained": "#444b54",
 }
-_KERNELS = (
-    "#2e9e5b", "#e0a100", "#c94f7c", "#8a5cd0", "#1aa6a6", "#d9793d", "#6f8f2f", "#b03a3a", "#7a6a58",
-)  # fmt: skip
+_KERNELS = ("#2e9e5b", "#e0a100", "#c94f7c", "#1aa6a6", "#d9793d", "#6f8f2f", "#b03a3a", "#7a6a58")
+"""For few kernels; for more ``_kernel_colours`` makes them."""
 
 _STYLE = """
 :root { --paper: #ffffff; --ink: #1d2329; --rule: #d5dae0; --soft: #f4f6f8; color-scheme: light dark; }
@@ -73,13 +72,15 @@ Chart = dict[str, Any]
 def page(profile: Profile, tables: Tables) -> str:
     """The report."""
     charts: dict[str, tuple[str, str, Chart]] = {
-        "losses": ("Where the time went", _LOSSES_NOTE, losses_chart(tables)),
+        "losses": ("Where each kernel's time went", _LOSSES_NOTE, losses_chart(tables)),
+        "idle": ("Where each member's time went", _IDLE_NOTE, idle_chart(tables)),
         "members": ("Kernels on each member", "Time in which a member computed.", members_chart(tables)),
-        "timeline": ("Timeline", "Drag to zoom, double-click to go back.", timeline_chart(profile)),
+        "timeline": ("Timeline", _timeline_note(profile), timeline_chart(profile)),
     }
     if tables.links:
         note = "Bytes between memories; the application's own reads and writes end in the host."
         charts["traffic"] = ("Traffic between memories", note, traffic_chart(tables))
+    charts = {name: chart for name, chart in charts.items() if chart[2]["data"]}
     sections = [
         f'<h2>{html.escape(title)}</h2><p class="note">{html.escape(note)}</p>'
         f'<div class="chart" id="{name}"></div>'
@@ -106,32 +107,53 @@ def page(profile: Profile, tables: Tables) -> str:
 _INCOMPLETE = (
     "<p>The service was killed, or had no room to write everything: the last moments are missing.</p>"
 )
-_LOSSES_NOTE = "Wall time by what the members did with it; the classes add up."
+_LOSSES_NOTE = "Wall time around a kernel by what the members did with it, in the mean over the members."
+_IDLE_NOTE = "All of the wall time by what a member did with it, also what has to do with no kernel."
 
 
 def losses_chart(tables: Tables) -> Chart:
     """A bar for each kernel, stacked by class of loss."""
-    rows = [row for row in tables.losses if any(row.ns.values())]
-    names = [row.kernel or "(no kernel)" for row in rows]
+    rows = [row for row in tables.losses if row.kernel != NO_KERNEL and any(row.ns.values())]
+    return _classes_chart([row.kernel for row in rows], [row.ns for row in rows])
+
+
+def idle_chart(tables: Tables) -> Chart:
+    """A bar for each member, stacked by class of loss: each is as long as the wall time."""
+    names = [f"member {k}" for k in range(len(tables.member_losses))]
+    return _classes_chart(names, tables.member_losses)
+
+
+def _classes_chart(names: Sequence[str], rows: Sequence[Mapping[str, float]]) -> Chart:
     data = [
         {
             "type": "bar",
             "orientation": "h",
             "name": name,
             "y": names,
-            "x": [row.ns[name] / 1e6 for row in rows],
+            "x": [row[name] / 1e6 for row in rows],
             "marker": {"color": _COLOURS[name]},
             "hovertemplate": f"%{{y}}: {name} %{{x:.3f}} ms<extra></extra>",
         }
         for name in CLASSES
-        if any(row.ns[name] for row in rows)
+        if any(row[name] for row in rows)
     ]
     return {"data": data, "layout": _layout("ms", len(rows), barmode="stack")}
+
+
+def _kernel_colours(names: Sequence[str]) -> dict[str, str]:
+    """A colour of its own for each kernel, none of copies or merges: blue and violet are theirs."""
+    if len(names) <= len(_KERNELS):
+        return dict(zip(names, _KERNELS, strict=False))
+    return {
+        name: f"hsl({(290 + 240 * k // len(names)) % 360}, 60%, {(36, 52, 68)[k % 3]}%)"
+        for k, name in enumerate(names)
+    }
 
 
 def members_chart(tables: Tables) -> Chart:
     """A bar for each member, stacked by kernel."""
     members = [f"member {k}" for k in range(len(tables.members))]
+    colours = _kernel_colours([row.name for row in tables.kernels])
     data = [
         {
             "type": "bar",
@@ -139,24 +161,23 @@ def members_chart(tables: Tables) -> Chart:
             "name": row.name,
             "y": members,
             "x": [ns / 1e6 for ns in row.member_ns],
-            "marker": {"color": _KERNELS[k % len(_KERNELS)]},
+            "marker": {"color": colours[row.name]},
             "hovertemplate": f"%{{y}}: {html.escape(row.name)} %{{x:.3f}} ms<extra></extra>",
         }
-        for k, row in enumerate(tables.kernels)
+        for row in tables.kernels
     ]
-    return {"data": data, "layout": _layout("ms", len(members), barmode="stack")}
+    return {"data": data, "layout": _layout("ms", len(members), barmode="stack", series=len(data))}
 
 
 def timeline_chart(profile: Profile) -> Chart:
     """When kernels and copies ran on each member, and the host merged."""
     origin_ns = min((session.opened_ns for session in profile.sessions), default=0)
-    colours: dict[str, str] = {}
+    names = dict.fromkeys(name for session in profile.sessions for name in session.kernel_names())
+    colours = _kernel_colours(list(names))
     bars: dict[str, dict[str, list[Any]]] = {}
     tracks: dict[str, None] = {}
     for session in profile.sessions:
         kernels = {launch.command: launch.kernel for launch in session.launches}
-        for k, name in enumerate(session.kernel_names()):
-            colours.setdefault(name, _KERNELS[k % len(_KERNELS)])
         for track, name, start_ns, end_ns in _longest(_timeline(session, kernels)):
             tracks[track] = None
             bar = bars.setdefault(name, {"y": [], "base": [], "x": []})
@@ -175,7 +196,7 @@ def timeline_chart(profile: Profile) -> Chart:
         }
         for name, bar in bars.items()
     ]
-    layout = _layout("ms since the session began", len(tracks), barmode="overlay")
+    layout = _layout("ms since the session began", len(tracks), barmode="overlay", series=len(data))
     layout["yaxis"] |= {"categoryorder": "array", "categoryarray": sorted(tracks, reverse=True)}
     return {"data": data, "layout": layout}
 
@@ -202,6 +223,15 @@ def _timeline(session: Session, kernels: dict[int, str]) -> list[_Bar]:
                 (track, "consistency" if work.what == "merge" else "copies", work.start_ns, work.end_ns)
             )
     return found
+
+
+def _timeline_note(profile: Profile) -> str:
+    drawn = left = 0
+    for session in profile.sessions:
+        bars = _timeline(session, {})
+        drawn, left = drawn + len(bars), left + len(bars) - len(_longest(bars))
+    note = "Drag to zoom, double-click to go back."
+    return f"{note} {left} short ones of {drawn} bars are left out." if left else note
 
 
 def _longest(bars: list[_Bar]) -> list[_Bar]:
@@ -239,16 +269,17 @@ def traffic_chart(tables: Tables) -> Chart:
     return {"data": [{"type": "sankey", "node": node, "link": link}], "layout": layout}
 
 
-def _layout(unit: str, rows: int, barmode: str) -> dict[str, Any]:
+def _layout(unit: str, rows: int, barmode: str, series: int = 0) -> dict[str, Any]:
+    """``series``: how many names the legend has, if there may be many."""
     return {
         "barmode": barmode,
-        "height": 130 + 34 * max(2, rows),
+        "height": 130 + 34 * max(2, rows) + 20 * (series // 8),
         "margin": {"l": 10, "r": 10, "t": 10, "b": 45},
         "xaxis": {"title": {"text": unit}, "rangemode": "tozero"},
         "yaxis": {"automargin": True, "autorange": "reversed"}
         if barmode == "stack"
         else {"automargin": True},
-        "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom"},
+        "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "traceorder": "normal"},
     }
 
 
@@ -265,7 +296,8 @@ def _worst(profile: Profile, tables: Tables) -> str:
     lines = next((s.explained[worst.name].lines for s in profile.sessions if worst.name in s.explained), ())
     lost = next(row.ns for row in tables.losses if row.kernel == worst.name)
     largest = max((name for name in CLASSES if name != "computing"), key=lambda name: lost[name])
-    advice = worst.advice or f"It is split; most is lost to {largest}: {lost[largest] / 1e6:.3f} ms."
+    ran = f"{worst.split} of its {worst.launches} launches were split"
+    advice = worst.advice or f"{ran}; most is lost to {largest}: {lost[largest] / 1e6:.3f} ms."
     text = html.escape("\n".join(lines)) or "the service ended before it could explain its launches"
     return (
         f"<h2>Most is lost around kernel {html.escape(worst.name)}</h2>"

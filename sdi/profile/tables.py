@@ -151,6 +151,7 @@ class Tables:
     kernels: tuple[KernelRow, ...]
     links: tuple[LinkRow, ...]
     losses: tuple[LossRow, ...]
+    member_losses: tuple[dict[str, int], ...]
     service: tuple[ServiceRow, ...]
     peak_nbytes: tuple[int, ...]
     events: dict[str, int]
@@ -182,6 +183,7 @@ def make_tables(profile: Profile) -> Tables:
         kernels=tuple(kernels.values()),
         links=link_rows(sessions),
         losses=_loss_rows(found, list(kernels)),
+        member_losses=_member_losses(found, len(peaks)),
         service=_service_rows(sessions),
         peak_nbytes=tuple(peaks),
         events=dict(events),
@@ -402,6 +404,14 @@ def _loss_rows(found: Sequence[Losses], kernels: Sequence[str]) -> tuple[LossRow
         parts = [one.of_kernel(kernel) for one in found]
         rows.append(LossRow(kernel, {name: sum(part[name] for part in parts) for name in CLASSES}))
     return tuple(rows)
+
+
+def _member_losses(found: Sequence[Losses], members: int) -> tuple[dict[str, int], ...]:
+    """For each member class -> ns, over all sessions that have it."""
+    return tuple(
+        {name: sum(one.by_member[m][name] for one in found if m < one.members) for name in CLASSES}
+        for m in range(members)
+    )
 
 
 def _service_rows(sessions: Sequence[Session]) -> tuple[ServiceRow, ...]:

@@ -99,6 +99,8 @@ def _losses(tables: Tables) -> list[str]:
     rows.append(["all", *map(_ms, totals), _ms(sum(totals))])
     wall = max(1, tables.wall_ns)
     rows.append(["%", *(f"{100 * ns / wall:.1f}" for ns in totals), f"{100 * sum(totals) / wall:.1f}"])
+    for number, classes in enumerate(tables.member_losses):
+        rows.append([f"member {number}", *map(_ms, classes.values()), _ms(sum(classes.values()))])
     return _aligned(head, rows)
 
 
@@ -178,7 +180,7 @@ def tables_json(tables: Tables) -> str:
 
 
 def tables_csv(tables: Tables) -> dict[str, str]:
-    """File name to text: "calls.csv", "commands.csv", "kernels.csv", "losses.csv", "links.csv"."""
+    """File name to text: calls, commands, kernels, losses (by kernel), members (losses by member), links."""
     kernels = [
         [
             row.name, row.launches, row.split, row.whole, "; ".join(row.why_whole), "; ".join(row.cuts),
@@ -207,12 +209,14 @@ def tables_csv(tables: Tables) -> dict[str, str]:
         for x in tables.links
     ]
     losses = [[row.kernel, *(round(row.ns[name]) for name in CLASSES)] for row in tables.losses]
+    members = [[number, *classes.values()] for number, classes in enumerate(tables.member_losses)]
     link_head = ["kind", "source", "target", "copies", "nbytes", "ns", "gb_per_s", "percent_of_link"]
     return {
         "calls.csv": _csv(FUNCTION_COLUMNS, functions(tables.calls)),
         "commands.csv": _csv(FUNCTION_COLUMNS, functions(tables.commands)),
         "kernels.csv": _csv(kernel_head, kernels),
         "losses.csv": _csv(["kernel", *(f"{name}_ns" for name in CLASSES)], losses),
+        "members.csv": _csv(["member", *(f"{name}_ns" for name in CLASSES)], members),
         "links.csv": _csv(link_head, links),
     }
 

@@ -23,7 +23,15 @@ from sdi.profile.model import (
     Session,
     Shape,
 )
-from sdi.profile.page import losses_chart, members_chart, page, timeline_chart, traffic_chart, worst_kernel
+from sdi.profile.page import (
+    idle_chart,
+    losses_chart,
+    members_chart,
+    page,
+    timeline_chart,
+    traffic_chart,
+    worst_kernel,
+)
 from sdi.profile.tables import make_tables
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -56,7 +64,14 @@ def test_charts_show_the_numbers_of_the_tables() -> None:
     profile = profile_of(3)
     tables = make_tables(profile)
     bars = {bar["name"]: bar["x"] for bar in losses_chart(tables)["data"]}
-    assert sum(map(sum, bars.values())) == pytest.approx(tables.wall_ns / 1e6)
+    (rest,) = (row.ns for row in tables.losses if not row.kernel)
+    whole_ms = sum(map(sum, bars.values())) + sum(rest.values()) / 1e6
+    assert whole_ms == pytest.approx(tables.wall_ns / 1e6)
+    idle = {bar["name"]: bar["x"] for bar in idle_chart(tables)["data"]}
+    for member in range(2):
+        assert sum(parts[member] for parts in idle.values()) == pytest.approx(tables.wall_ns / 1e6)
+    assert (idle["computing"][0], idle["computing"][1]) == pytest.approx((0.033, 0.0165))
+    assert (idle["imbalance"][0], idle["imbalance"][1]) == pytest.approx((0, 0.0165))
     for bar, row in zip(members_chart(tables)["data"], tables.kernels, strict=True):
         assert (bar["name"], bar["x"]) == (row.name, [ns / 1e6 for ns in row.member_ns])
     drawn = timeline_chart(profile)["data"]
@@ -67,12 +82,28 @@ def test_charts_show_the_numbers_of_the_tables() -> None:
     assert worst is not None and worst.name == "kernel_2"
 
 
+@pytest.mark.parametrize("kernels", [2, 8, 9, 20])
+def test_every_kernel_has_a_colour_of_its_own_the_same_in_all_charts(kernels: int) -> None:
+    profile = profile_of(kernels)
+    members = {bar["name"]: bar["marker"]["color"] for bar in members_chart(make_tables(profile))["data"]}
+    drawn = {bar["name"]: bar["marker"]["color"] for bar in timeline_chart(profile)["data"]}
+    assert len(set(drawn.values())) == len(drawn) == kernels + 1
+    assert members == {name: colour for name, colour in drawn.items() if name != "copies"}
+
+
 def test_the_page_refers_to_nothing_outside_and_escapes_names() -> None:
     profile = profile_of(2)
     text = page(profile, make_tables(profile))
     assert not re.search(r"<(script|link|img|iframe)[^>]+(src|href)=", text)
     assert "advice &lt;/script&gt; 1" in text and "a<b" not in text.partition("<body>")[2]
     assert "Function Name</th><th>Calls</th><th>Time (ns)</th>" in text
+
+
+def test_charts_with_nothing_to_show_are_left_out() -> None:
+    profile = profile_of(0)
+    body = page(profile, make_tables(profile)).partition("<body>")[2]
+    assert 'id="idle"' in body
+    assert not [name for name in ("losses", "members", "timeline", "traffic") if f'id="{name}"' in body]
 
 
 @pytest.mark.skipif(BROWSER is None, reason="no Chromium")
@@ -101,11 +132,12 @@ def test_a_browser_draws_all_charts(tmp_path: Path, scheme: str, kernels: int) -
         check=True,
     )
     body = done.stdout.partition("<body>")[2]
-    charts = {name: _chart(body, name) for name in ("losses", "members", "timeline", "traffic")}
+    charts = {name: _chart(body, name) for name in ("losses", "idle", "members", "timeline", "traffic")}
     assert charts["members"].count('class="point"') == 2 * kernels
     assert charts["timeline"].count('class="point"') == 3 * kernels
     assert charts["traffic"].count('class="sankey-link"') == 1
     assert charts["losses"].count('class="point"') > kernels
+    assert charts["idle"].count('class="point"') >= 2
     assert all(f"fill: {INK[scheme]}" in chart for chart in charts.values())
 
 
