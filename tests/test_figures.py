@@ -51,6 +51,17 @@ def test_speed_up_and_ideal_follow_amdahl() -> None:
     assert summary.errors(one) == ["2 members: lost"]
 
 
+def test_launches_that_ran_whole_are_one_line_for_all_processes() -> None:
+    def counted(split: int, whole: int, why: str) -> dict[str, Any]:
+        kernel = {"launches_split": split, "launches_whole": whole, "why_whole": why}
+        return sample((1, 1)) | {"counters": {"kernels": {"k": kernel}}}
+
+    split, first, last = counted(4, 0, ""), counted(2, 2, "1.1 ms whole"), counted(1, 3, "1.2 ms whole")
+    assert summary.ran_whole(measured(two=[split]), Setup(2)) == []
+    lines = summary.ran_whole(measured(two=[first, last, split, {"error": "lost"}]), Setup(2))
+    assert lines == ["k: 5 of 12 launches whole (1.2 ms whole)"]
+
+
 def test_different_results_are_seen() -> None:
     other = sample((1, 1), (1, 1)) | {"digests": {"out": "2"}}
     mixed = measured(one=[sample((1, 1))], two=[sample((1, 1)), other])

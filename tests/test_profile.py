@@ -406,6 +406,54 @@ def test_bad_usage_is_one_line(arguments: list[str], line: str) -> None:
     assert result.stderr.startswith(line) and result.stderr.count("\n") == 1
 
 
+KNOWN_TIMES = """
+program = cl.Program(ctx, '''
+__kernel void spin(__global uint *out, uint rounds) {
+  uint x = get_global_id(0);
+  for (uint k = 0; k < rounds; k++)
+    x = x * 1664525u + 1013904223u;
+  out[get_global_id(0)] = x;
+}
+''').build()
+spin = cl.Kernel(program, "spin")
+ITEMS, ROUNDS = 1 << 12, 1 << 10
+out = cl.Buffer(ctx, cl.mem_flags.READ_WRITE, 4 * ITEMS)
+
+def took(rounds):
+    start = time.monotonic_ns()
+    spin(queue, (ITEMS,), (64,), out, np.uint32(rounds))
+    queue.finish()
+    return time.monotonic_ns() - start
+
+took(1)  # drivers compile now
+while took(ROUNDS) < 500e6:
+    ROUNDS *= 2
+asleep = time.monotonic_ns()
+time.sleep(0.5)
+asleep = time.monotonic_ns() - asleep
+print(ROUNDS, min(took(ROUNDS) for _ in range(3)), asleep)
+"""
+
+
+@pytest.mark.parametrize("members", [1, 2])
+def test_times_of_known_work_are_right_within_five_percent(tmp_path: Path, members: int) -> None:
+    result = profiled(tmp_path, KNOWN_TIMES, members, "--format", "json")
+    assert result.returncode == 0, result.describe()
+    _, least_ns, asleep_ns = map(int, result.stdout.split())
+    session = session_in(tmp_path)
+    spins = [c for c in session.commands if c.id in {launch.command for launch in session.launches}]
+    shown_ns = min(command.end_ns - command.start_ns for command in spins[-3:])
+    # The application's own clock goes around issuing and waiting too, which takes a few ms on a busy machine.
+    assert 0.95 * least_ns <= shown_ns <= least_ns
+    found = tables(tmp_path)
+    (row,) = found["kernels"]
+    assert row["ns"] == sum(command.end_ns - command.start_ns for command in spins)
+    computed_ns = sum(classes["computing"] for classes in found["member_losses"])
+    assert computed_ns == pytest.approx(sum(row["member_ns"]), rel=0.01)
+    idle_ns = sum(loss["ns"]["application"] for loss in found["losses"])
+    assert asleep_ns * 0.95 <= idle_ns
+
+
 VARIED = ("black_scholes", "game_of_life", "bitonic_sort", "histogram", "matmul", "several_kernels")
 
 

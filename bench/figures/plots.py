@@ -25,7 +25,7 @@ def draw(raw: Mapping[str, Any], folder: Path, stem: str) -> list[str]:
         _kernel_times(applications, several, folder, f"{stem}-fig12-kernels.png"),
         _times(applications, several, folder, f"{stem}-fig13-times.png"),
         _traffic(applications, several, folder, f"{stem}-fig13-traffic.png"),
-        _beyond(raw["beyond"], folder, f"{stem}-fig15-beyond.png"),
+        _beyond(raw["beyond"], applications, folder, f"{stem}-fig15-beyond.png"),
     ]
     return [name for name in drawn if name]
 
@@ -212,7 +212,7 @@ def _links(links: Mapping[str, Any], folder: Path, name: str) -> str:
     return _save(figure, folder, name)
 
 
-def _beyond(beyond: Mapping[str, Any], folder: Path, name: str) -> str:
+def _beyond(beyond: Mapping[str, Any], applications: Mapping[str, Any], folder: Path, name: str) -> str:
     labels = list(dict.fromkeys(label for found in beyond.values() for label in found["setups"]))
     series: dict[str, list[float | None]] = {}
     for label in labels:
@@ -227,8 +227,9 @@ def _beyond(beyond: Mapping[str, Any], folder: Path, name: str) -> str:
             series[label].append(one / best[label] if one and label in best else None)
     if not any(value for values in series.values() for value in values):
         return ""
+    titles = [applications.get(name, {}).get("title", name) for name in beyond]
     figure, axes = _bars(
-        "Problems larger than one member's memory", "times as fast as one member", list(beyond), series
+        "Problems larger than one member's memory", "times as fast as one member", titles, series
     )
     axes.legend(frameon=False, loc="upper left", bbox_to_anchor=(1, 1))
     return _save(figure, folder, name)

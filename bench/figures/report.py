@@ -41,7 +41,7 @@ def report(raw: Mapping[str, Any], size: str, pictures: Sequence[str]) -> str:
     lines += _section("Speed-up over one device (figure 11)", _speed_ups(applications, members))
     lines += _section("Kernel time per member (figure 12)", _kernel_times(applications, members))
     lines += _section("Transfer and consistency (figure 13)", _traffic(applications, members))
-    lines += _section("Beyond one member's memory (figure 15)", _beyond(raw["beyond"]))
+    lines += _section("Beyond one member's memory (figure 15)", _beyond(raw["beyond"], applications))
     lines += _section("Analysis", _analysis(applications, members))
     lines += _section("Transfer time, ms (figure 7)", _links(raw["links"]))
     lines += _section("Launches that ran whole, twins, errors", _remarks(applications, raw, members))
@@ -225,7 +225,7 @@ def _traffic(applications: Mapping[str, Any], members: Sequence[int]) -> list[st
     return [*_table(rows), "", notes]
 
 
-def _beyond(beyond: Mapping[str, Any]) -> list[str]:
+def _beyond(beyond: Mapping[str, Any], applications: Mapping[str, Any]) -> list[str]:
     labels = list(dict.fromkeys(label for found in beyond.values() for label in found["setups"]))
     head = ["Application", "needs MiB", "member has MiB"]
     rows = [[*head, *(f"{label}, ms (spilled MiB, waves)" for label in labels)]]
@@ -242,7 +242,7 @@ def _beyond(beyond: Mapping[str, Any]) -> list[str]:
             spilled, waves = memory.get("spilled_nbytes", 0) / runs / MIB, memory.get("waves", 0) / runs
             cells.append(f"{best:.1f} ({spilled:.1f}, {waves:.0f})")
         sizes = [f"{found['needed_nbytes'] / MIB:.0f}", f"{found['limit_nbytes'] / MIB:.0f}"]
-        rows.append([name, *sizes, *cells])
+        rows.append([applications.get(name, {}).get("title", name), *sizes, *cells])
     return _table(rows)
 
 
@@ -286,7 +286,7 @@ def _remarks(applications: Mapping[str, Any], raw: Mapping[str, Any], members: S
     lines = []
     for name, measured in applications.items():
         for n in [n for n in members if n > 1]:
-            _, whole = summary.members_used(measured, Setup(n))
+            whole = summary.ran_whole(measured, Setup(n))
             merging = summary.merging(measured, Setup(n))
             if merging:
                 lines.append(f"* {measured.get('title', name)}, {n} members: twins for {', '.join(merging)}")

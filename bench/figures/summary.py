@@ -208,16 +208,20 @@ def _written_buffers(measured: Measured) -> set[int]:
     }
 
 
-def members_used(measured: Measured, setup: Setup) -> tuple[dict[str, list[int]], list[str]]:
-    """Members that each kernel's launches ran on, and why some launches ran whole."""
-    used: dict[str, set[int]] = {}
-    whole: dict[str, None] = {}
+def ran_whole(measured: Measured, setup: Setup) -> list[str]:
+    """A line for each kernel some of whose launches ran whole, over all processes, with the last reason."""
+    found: dict[str, tuple[int, int, str]] = {}
     for sample in measured["setups"].get(setup.label, []):
         for name, kernel in (sample.get("counters") or {}).get("kernels", {}).items():
-            used.setdefault(name, set()).update(int(k) for k in kernel["members_used"])
-            if kernel["launches_whole"]:
-                whole[f"{name}: {kernel['launches_whole']} whole ({kernel['why_whole']})"] = None
-    return {name: sorted(found) for name, found in used.items()}, list(whole)
+            whole, all_launches, why = found.get(name, (0, 0, ""))
+            whole, all_launches = whole + kernel["launches_whole"], all_launches + kernel["launches_whole"]
+            all_launches += kernel["launches_split"]
+            found[name] = (whole, all_launches, kernel["why_whole"] or why)
+    return [
+        f"{name}: {whole} of {all_launches} launches whole ({why})"
+        for name, (whole, all_launches, why) in found.items()
+        if whole
+    ]
 
 
 def merging(measured: Measured, setup: Setup) -> list[str]:
