@@ -11,8 +11,7 @@
 #endif
 
 /* LARGE_NBYTES: from here on threads share a copy, and nothing is kept in caches. */
-enum { LARGE_NBYTES = 4 << 20, POPULATE_NBYTES = 64 << 10 };
-enum { HUGE_NBYTES = 2 << 20, PAGE_NBYTES = 4096, LINE_NBYTES = 64 };
+enum { LARGE_NBYTES = 4 << 20, POPULATE_NBYTES = 64 << 10, PAGE_NBYTES = 4096, LINE_NBYTES = 64 };
 
 /* ---- bytes in a row ----------------------------------------------------------------------------------------- */
 
@@ -37,72 +36,55 @@ static void stream(char *to, const char *from, size_t nbytes)
     memcpy(to, from, nbytes);
 }
 
-/* Has the kernel make pages of the arena present at once: much cheaper than one fault for each. */
+/* Has the kernel make pages of the arena present at once: much cheaper than one fault for each.  Once per piece. */
 static void populate_arena(cl_mem root, size_t offset, size_t nbytes)
 {
-    while (nbytes) {
-        size_t piece = offset / SDI_PIECE_NBYTES;
-        size_t here = SDI_MIN(nbytes, (piece + 1) * SDI_PIECE_NBYTES - offset);
-        size_t first = offset & ~(size_t)(PAGE_NBYTES - 1);
-        if (root->touched && here >= POPULATE_NBYTES && !__atomic_load_n(&root->touched[piece], __ATOMIC_RELAXED))
-            madvise(root->bytes + first, offset + here - first, MADV_POPULATE_WRITE);
-        offset += here;
-        nbytes -= here;
-    }
-}
-
-/* Remembers that this part of the arena has pages now, as far as it is whole pieces. */
-static void mark_touched(cl_mem root, size_t offset, size_t nbytes)
-{
-    size_t end = offset + nbytes == root->nbytes ? offset + nbytes + SDI_PIECE_NBYTES - 1 : offset + nbytes;
-    if (!root->touched)
+    size_t piece = offset / SDI_PIECE_NBYTES;
+    if (!root->touched || nbytes < POPULATE_NBYTES || __atomic_load_n(&root->touched[piece], __ATOMIC_RELAXED))
         return;
-    for (size_t piece = (offset + SDI_PIECE_NBYTES - 1) / SDI_PIECE_NBYTES; piece < end / SDI_PIECE_NBYTES; piece++)
+    size_t first = offset & ~(size_t)(PAGE_NBYTES - 1);
+    madvise(root->bytes + first, offset + nbytes - first, MADV_POPULATE_WRITE);
+    size_t piece_nbytes = SDI_MIN(SDI_PIECE_NBYTES, root->nbytes - piece * SDI_PIECE_NBYTES);
+    if (nbytes == piece_nbytes)
         __atomic_store_n(&root->touched[piece], 1, __ATOMIC_RELAXED);
 }
 
-/* Whether memory of the application seems to have no pages yet: the one in the middle answers for all. */
-static bool has_no_pages(char *host, size_t nbytes)
-{
-    char *middle = host + nbytes / 2;
-    unsigned char present = 1;
-    middle -= (uintptr_t)middle % PAGE_NBYTES;
-    return nbytes >= POPULATE_NBYTES && mincore(middle, PAGE_NBYTES, &present) == 0 && !(present & 1);
-}
-
-/* Like populate_arena, for memory of the application that is about to be written, as far as pages lie wholly in it.
- * Where the kernel can't do that it is written as it is. */
+/* The same for memory of the application that is about to be written, as far as pages lie wholly in it; the first of
+ * them answers for all.  Where the kernel can't do that it is written as it is. */
 static void populate_host(char *host, size_t nbytes)
 {
     size_t before = -(uintptr_t)host % PAGE_NBYTES;
-    if (nbytes >= before + PAGE_NBYTES)
-        madvise(host + before, (nbytes - before) & ~(size_t)(PAGE_NBYTES - 1), MADV_POPULATE_WRITE);
+    unsigned char present = 1;
+    if (nbytes < POPULATE_NBYTES)
+        return;
+    nbytes = (nbytes - before) & ~(size_t)(PAGE_NBYTES - 1);
+    if (mincore(host + before, PAGE_NBYTES, &present) == 0 && !(present & 1))
+        madvise(host + before, nbytes, MADV_POPULATE_WRITE);
 }
 
-/* Bytes in a row, copied in pieces.  Cuts are where the application's memory is fresh at multiples of huge pages there:
- * two threads that meet in one would both clear it; elsewhere at multiples of pieces in the buffer. */
+/* Bytes in a row, copied piece by piece: the pieces of the buffer that `touched` counts. */
 struct run {
     cl_mem root;
     size_t offset, nbytes;
     char *host;
-    bool to_arena, fresh;
+    bool to_arena;
     void (*copy)(char *to, const char *from, size_t nbytes);
-    size_t piece_nbytes, skipped; /* `skipped`: bytes of the first piece that lie before the run */
 };
 
 static void copy_piece(const void *work, size_t piece)
 {
     const struct run *run = work;
-    size_t begin = piece ? piece * run->piece_nbytes - run->skipped : 0;
-    size_t nbytes = SDI_MIN((piece + 1) * run->piece_nbytes - run->skipped, run->nbytes) - begin;
-    char *arena = run->root->bytes + run->offset + begin, *host = run->host + begin;
-    populate_arena(run->root, run->offset + begin, nbytes);
-    if (run->fresh)
-        populate_host(host, nbytes);
-    if (run->to_arena)
+    size_t number = run->offset / SDI_PIECE_NBYTES + piece;
+    size_t begin = piece ? number * SDI_PIECE_NBYTES : run->offset;
+    size_t nbytes = SDI_MIN((number + 1) * SDI_PIECE_NBYTES, run->offset + run->nbytes) - begin;
+    char *arena = run->root->bytes + begin, *host = run->host + (begin - run->offset);
+    populate_arena(run->root, begin, nbytes);
+    if (run->to_arena) {
         run->copy(arena, host, nbytes);
-    else
+    } else {
+        populate_host(host, nbytes);
         run->copy(host, arena, nbytes);
+    }
 }
 
 static void keep(char *to, const char *from, size_t nbytes)
@@ -120,17 +102,13 @@ void sdi_copy_run(cl_mem root, size_t offset, char *host, size_t nbytes, bool to
         return;
     }
     bool large = nbytes >= LARGE_NBYTES;
-    struct run run = {root, offset, nbytes, host, to_arena, .copy = large ? stream : keep};
-    run.fresh = !to_arena && has_no_pages(host, nbytes);
-    run.piece_nbytes = run.fresh ? HUGE_NBYTES : SDI_PIECE_NBYTES;
-    run.skipped = (run.fresh ? (uintptr_t)host : offset) % run.piece_nbytes;
-    size_t num_pieces = (run.skipped + nbytes + run.piece_nbytes - 1) / run.piece_nbytes;
+    struct run run = {root, offset, nbytes, host, to_arena, large ? stream : keep};
+    size_t num_pieces = (offset + nbytes - 1) / SDI_PIECE_NBYTES - offset / SDI_PIECE_NBYTES + 1;
     if (large)
         sdi_copy_pieces(copy_piece, &run, num_pieces);
     else
         for (size_t piece = 0; piece < num_pieces; piece++)
             copy_piece(&run, piece);
-    mark_touched(root, offset, nbytes);
 }
 
 void sdi_copy_to_arena(cl_mem root, size_t offset, const char *from, size_t nbytes)
