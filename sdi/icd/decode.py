@@ -40,7 +40,8 @@ def _command(op: Op, body: tuple[int, ...], variable: bytes) -> Command:
         case Op.READ:
             return Read(body[0], _rectangle(body[1], body[2:5], body[5], body[6]), bool(body[7]))
         case Op.WRITE:
-            return Write(body[0], _rectangle(body[1], body[2:5], body[5], body[6]), bool(body[7]))
+            rectangle = _rectangle(body[1], body[2:5], body[5], body[6])
+            return Write(body[0], rectangle, bool(body[7]), landed_ns=body[9])
         case Op.COPY:
             source, target, source_offset, target_offset = body[:4]
             region, pitches = body[4:7], body[7:11]

@@ -192,7 +192,7 @@ class Session:
     def _trim(self, now_ns: int) -> None:
         """Have members give back memory that they did not use for long: other processes may want it."""
         self._trim_ns = now_ns + int(_IDLE_S * 1e9)
-        self.post(self._memory.placement.trim)
+        self.post(self._memory.trim)
 
     def _look(self) -> bool:
         """Complete what is done on members; whether anything is left there."""
@@ -318,7 +318,7 @@ class Session:
         queue, slot, num_waits = fields[3:6]
         command, waits = command_of(op, fields[6:], num_waits, record, _LAYOUTS[op].size)
         require(slot < NUM_SLOTS, Status.INVALID_VALUE, f"slot {slot}")
-        if isinstance(command, Read | Write):
+        if isinstance(command, Read) or (isinstance(command, Write) and not command.landed_ns):
             self._transfer_nbytes[command_id] = (command.rectangle.nbytes, command.blocking)
         elif isinstance(command, Map | Unmap) and command.transfer:
             self._transfer_nbytes[command_id] = (
@@ -343,6 +343,10 @@ class Session:
                 self._reply(record_id, Status.SUCCESS, buffer.offset, b"")
             case Op.RELEASE_BUFFER:
                 engine.after_issued(lambda: memory.release(record_id))
+            case Op.PARK_BUFFER:
+                self._park(record_id, fields[3])
+            case Op.RENEW_BUFFER:
+                memory.renew(record_id, bool(fields[3] & _COPY_OR_USE_HOST_PTR))
             case Op.BUILD | Op.COMPILE | Op.LINK:
                 self._build(op, record_id, fields, record)
             case Op.RELEASE_BUILD:
@@ -364,6 +368,17 @@ class Session:
                 engine.transfer_done(record_id, fields[3])
             case _:
                 raise ClError(Status.INVALID_OPERATION, f"op {op.name} is not for the service")
+
+    def _park(self, buffer_id: int, slot: int) -> None:
+        """Tell the client when it may use a released buffer again, and that it may not yet."""
+        require(0 < slot < NUM_SLOTS, Status.INVALID_VALUE, f"slot {slot}")
+        page, memory = self._page, self._memory
+        page.busy(slot)
+
+        def told(is_clean: bool) -> None:
+            page.finished(slot, Status.SUCCESS if is_clean else Status.OUT_OF_RESOURCES, 0, 0, 0)
+
+        self._engine.after_issued(lambda: memory.park(buffer_id, told))
 
     def _build(self, op: Op, build_id: int, fields: tuple[int, ...], record: bytes) -> None:
         """Has the build thread build, compile or link."""

@@ -39,6 +39,11 @@ class StatusPage:
         self._words[slot * 8 + 3] = now_ns
         self._statuses[slot * 16] = 2
 
+    def busy(self, slot: int) -> None:
+        """The service knows what the slot is for, and it has not come to that yet."""
+        self._statuses[slot * 16] = 2
+        self._dirty = True
+
     def ready(self, slot: int, nbytes: int) -> None:
         """The client may copy the first ``nbytes`` bytes."""
         self._words[slot * 8 + 1] = nbytes

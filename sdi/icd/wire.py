@@ -12,14 +12,16 @@ Two stream sockets and one memfd arena join an application to its service.
 * **arena**: page 0 is ``ArenaHeader``; the event status page follows at ``SLOTS_OFFSET``; virtual buffers
   and staging memory, handed out by the service, start at ``HEAP_OFFSET``.
 
-Ids are chosen by the client from one counter that starts at 1 and are never reused; a command's id is its
-event's id.  0 is "none".
+Ids are chosen by the client from one counter that starts at 1 and are never reused, but by RENEW_BUFFER; a
+command's id is its event's id.  0 is "none".
 
 Transfers.  READ, WRITE (and MAP, UNMAP with ``transfer`` = 1) copy between the arena and the application's
 memory.  The copy is done by the client: the service stores in the command's slot how many bytes may be
 copied (``ready_nbytes``, growing up to the total), bumps ``epoch`` and, when ``blocking`` is 0, sends a
 notice; the calling thread (blocking) or the lander (not blocking) copies and answers TRANSFER_DONE.  The
-service publishes COMPLETE after that.  A rectangle becomes ready as a whole.
+service publishes COMPLETE after that.  A rectangle becomes ready as a whole.  A WRITE to a buffer that no
+command but such writes has named since it was created or renewed has *landed* when its record is sent: the
+client has copied, and nothing more is said about it.
 
 Output.  Launches of kernels whose table says PRINTS end like transfers: the service sends a PRINTED notice
 with everything that kernels have printed so far, the lander writes it to the application's ``stdout`` and
@@ -36,7 +38,7 @@ import struct
 from dataclasses import dataclass
 from enum import IntEnum
 
-PROTOCOL_VERSION = 2
+PROTOCOL_VERSION = 3
 MAGIC = 0x53444941_52454E41
 
 ARENA_NBYTES = 1 << 40
@@ -69,6 +71,8 @@ class Op(IntEnum):
     TRANSFER_DONE = 20
     COMPILE = 21
     LINK = 22
+    PARK_BUFFER = 23
+    RENEW_BUFFER = 24
     NDRANGE = 30
     READ = 31
     WRITE = 32
@@ -139,6 +143,13 @@ BODY: dict[Op, tuple[Field, ...]] = {
     # reply value: arena offset of the buffer's first byte (4096-aligned)
     Op.CREATE_BUFFER: _fields("u64 flags; u64 buffer_nbytes"),
     Op.RELEASE_BUFFER: (),
+    # the application released the buffer, the client may want one of that size again: once everything issued
+    # on it is done its bytes are undefined and ``slot`` gets status 0, or a negative one: it can only be
+    # released.  Until then the slot says SUBMITTED.
+    Op.PARK_BUFFER: _fields("u32 slot; u32 reserved"),
+    # a parked buffer, whose slot said 0, is in use again, under its old id and at its old place; flags as of
+    # CREATE_BUFFER
+    Op.RENEW_BUFFER: _fields("u64 flags"),
     # variable part: options, working directory, source (not terminated, not padded between)
     # id: a new build id; reply payload: BUILD_REPLY, log bytes padded to 8, then KERNEL_ENTRY ... each,
     # then the rest: an object, from which the program can be made again by LINK
@@ -172,10 +183,13 @@ BODY: dict[Op, tuple[Field, ...]] = {
     ),
     # offset: first byte in the buffer; region: bytes, rows, slices; pitches in bytes (0 when there is one)
     Op.READ: _fields(
-        "u64 buffer; u64 offset; u64 region[3]; u64 row_pitch; u64 slice_pitch; u32 blocking; u32 reserved"
+        "u64 buffer; u64 offset; u64 region[3]; u64 row_pitch; u64 slice_pitch; u32 blocking; u32 reserved;"
+        " u64 landed_ns"
     ),
+    # landed_ns: 0, or when the client began to copy: nobody else knew the buffer yet, and the bytes are there
     Op.WRITE: _fields(
-        "u64 buffer; u64 offset; u64 region[3]; u64 row_pitch; u64 slice_pitch; u32 blocking; u32 reserved"
+        "u64 buffer; u64 offset; u64 region[3]; u64 row_pitch; u64 slice_pitch; u32 blocking; u32 reserved;"
+        " u64 landed_ns"
     ),
     Op.COPY: _fields(
         "u64 source; u64 target; u64 source_offset; u64 target_offset; u64 region[3]; u64 source_row_pitch;"

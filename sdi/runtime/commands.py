@@ -47,11 +47,15 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """Copy the application's memory to a region of ``buffer``; the client does the copy when told."""
+    """Copy the application's memory to a region of ``buffer``; the client does the copy when told.
+
+    ``landed_ns``: 0, or when it began with that, untold, since nobody else knew the buffer: it is done.
+    """
 
     buffer: int
     rectangle: Rectangle
     blocking: bool
+    landed_ns: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from sdi.devices.pace import PACE
 from sdi.devices.ticket import Ticket
 from sdi.errors import ClError, DeviceFailed, Status
 from sdi.profile.recorder import Recorder
-from sdi.runtime.commands import Command, Launch, described
+from sdi.runtime.commands import Command, Launch, Write, described
 from sdi.runtime.scheduler import Action, Issue, Node, Publish, SchedulerCore, StartTransfer
 from sdi.runtime.steps import Steps
 from sdi.runtime.virtual_device import VirtualDevice, Work
@@ -68,7 +68,7 @@ class Engine:
         self, queue: int, command_id: int, slot: int, command: Command, waits: tuple[int, ...]
     ) -> None:
         """A command arrived from the application."""
-        now_ns = time.monotonic_ns()
+        now_ns = _begun_ns(command)
         actions = self.core.enqueue(queue, command_id, slot, command, waits, now_ns)
         if self._recorder is not None:
             self._recorder.arrived(command_id, queue, *described(command), now_ns)
@@ -124,7 +124,7 @@ class Engine:
 
     def _issue(self, node: Node) -> list[Action]:
         assert node.command is not None
-        node.submitted_ns = time.monotonic_ns()
+        node.submitted_ns = _begun_ns(node.command)
         self._sink.submitted(node)
         if self._recorder is None and isinstance(node.command, Launch):
             PACE.wants_times = node.is_profiled
@@ -282,6 +282,12 @@ class _Completion:
     def finish(self) -> None:
         """All of them are."""
         self.engine.work_done(self.node, self.tickets)
+
+
+def _begun_ns(command: Command) -> int:
+    """Now, or when the client began with what it did of ``command`` before it sent it."""
+    now_ns = time.monotonic_ns()
+    return min(now_ns, command.landed_ns) if isinstance(command, Write) and command.landed_ns else now_ns
 
 
 def _pending(tickets: list[Ticket], left: int) -> int:

@@ -127,10 +127,10 @@ class Launcher:
 
     def repeat(self, launch: Launch) -> list[Ticket] | None:
         """Issue ``launch`` just as the last time; None, and nothing done, where that would not be right."""
-        repeat = self._repeats.find(launch)
-        if repeat is None or not repeat.is_right(self._memory.placement.generation):
-            return None
-        return repeat.issue(self._memory)
+        for repeat in self._repeats.find(launch):
+            if repeat.is_right(self._memory.placement.generation):
+                return repeat.issue(self._memory)
+        return None
 
     def _keep(self, launch: Launch, kernel: Kernel, arrangement: Arrangement, where: tuple[int, ...]) -> None:
         """Remember how ``launch`` was just issued, if it can be again without looking anything up."""

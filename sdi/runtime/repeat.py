@@ -23,6 +23,7 @@ from sdi.vmem.memory import Transfer, VirtualMemory
 IssuePiece = Callable[[BoundKernel, Int3, Int3, int, Sequence[Ticket]], Ticket]
 """``Device.launch``."""
 _REPEATS_MAX = 256
+_STATES_MAX = 4
 
 
 class Piece:
@@ -120,6 +121,10 @@ class Repeat:
             return False
         return trial is None or trial.passes(usage.launches + 1)
 
+    def may_be_right(self, newer: Repeat) -> bool:
+        """Whether it may still be, beside a newer one of the same launch in other states."""
+        return self._placed == newer._placed and self._bindings == newer._bindings
+
     def issue(self, memory: VirtualMemory) -> list[Ticket]:
         """Issue it; the tickets of its pieces.  Nothing raises but what a copy's member does."""
         arrangement = self.arrangement
@@ -146,21 +151,25 @@ class Repeat:
 
 
 class Repeats:
-    """The launches that can be repeated, by their objects.  Owned by: sdi-scheduler."""
+    """The launches that can be repeated, by their objects.  Owned by: sdi-scheduler.
+
+    A few for each, since the first launch of a loop finds its buffers in other states than the next ones.
+    """
 
     def __init__(self) -> None:
-        self._known: dict[int, Repeat] = {}
+        self._known: dict[int, tuple[Repeat, ...]] = {}
 
-    def find(self, launch: Launch) -> Repeat | None:
-        """What ``launch`` came to last."""
-        known = self._known.get(id(launch))
-        return known if known is not None and known.launch is launch else None
+    def find(self, launch: Launch) -> tuple[Repeat, ...]:
+        """What ``launch`` came to, the last first."""
+        known = self._known.get(id(launch), ())
+        return known if known and known[0].launch is launch else ()
 
     def keep(self, repeat: Repeat) -> None:
         """Remember it; it keeps its launch, so that no other object has its id."""
         if len(self._known) >= _REPEATS_MAX:
             self._known.clear()
-        self._known[id(repeat.launch)] = repeat
+        others = [other for other in self.find(repeat.launch) if other.may_be_right(repeat)]
+        self._known[id(repeat.launch)] = (repeat, *others[: _STATES_MAX - 1])
 
     def clear(self) -> None:
         """Builds or members are others now."""

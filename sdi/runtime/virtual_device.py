@@ -6,6 +6,7 @@ Source: papers/1 section 3.1 and table 1.  Owned by: sdi-scheduler.
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Iterator, Sequence
 from typing import assert_never
 
@@ -148,11 +149,15 @@ class VirtualDevice:
         rectangle = command.rectangle
         buffer = self._buffer(command.buffer, rectangle.bounds)
         transfer = Ticket()
+        if command.landed_ns:
+            now_ns = time.monotonic_ns()
+            transfer.complete(None, min(command.landed_ns, now_ns), now_ns)
         parts, waits = self._overwritten(buffer, rectangle)
         for part in parts:
             waits += [t for t in self._memory.write_host(buffer, part, transfer) if t is not transfer]
         self._memory.moved.application += rectangle.nbytes
-        return Work(list(dict.fromkeys(waits)), transfer)
+        waits = list(dict.fromkeys(waits))
+        return Work([*waits, transfer]) if command.landed_ns else Work(waits, transfer)
 
     def _overwritten(
         self, buffer: VirtualBuffer, rectangle: Rectangle

@@ -30,6 +30,7 @@ from sdi.vmem.images import LinearBytes, refresh, write_back
 from sdi.vmem.links import MEASURED_NBYTES, Links
 from sdi.vmem.member_merge import MemberMerges
 from sdi.vmem.merge import Bytes, MergeResult, merge_diffs, merge_updates
+from sdi.vmem.parking import Parking
 from sdi.vmem.placement import Placement
 from sdi.vmem.rows import in_rows, ranges_of
 
@@ -106,6 +107,7 @@ class VirtualMemory:
         self._host = host
         self._post = post
         self._buffers: dict[int, VirtualBuffer] = {}
+        self.parking = Parking(self.placement, post)
 
     def create(self, buffer_id: int, nbytes: int, defined: bool) -> VirtualBuffer:
         """A new root buffer; nothing is allocated on members.  ``defined``: the client fills it first."""
@@ -127,11 +129,28 @@ class VirtualMemory:
             raise ClError(Status.INVALID_MEM_OBJECT, f"buffer {buffer_id} is not known")
         return found
 
+    def park(self, buffer_id: int, told: Callable[[bool], None]) -> None:
+        """Keep a released buffer for ``renew``, see ``Parking.park``.  Raises ClError."""
+        self.parking.park(self.buffer(buffer_id), told)
+
+    def renew(self, buffer_id: int, defined: bool) -> None:
+        """A parked buffer is as if it were just created.  Raises ClError where it is not parked."""
+        buffer = self.buffer(buffer_id)
+        if not self.parking.take(buffer):
+            raise ClError(Status.INVALID_MEM_OBJECT, f"buffer {buffer_id} is in use")
+        buffer.directory.reset(defined)
+
+    def trim(self) -> None:
+        """Give back memory of members that is kept for reuse and was not used for long."""
+        self.parking.trim()
+        self.placement.trim()
+
     def release(self, buffer_id: int) -> None:
         """Free a buffer once everything issued on it is done."""
         buffer = self._buffers.pop(buffer_id, None)
         if buffer is None:
             return
+        self.parking.take(buffer)
         for forget in buffer.on_release:
             forget(buffer_id)
         pending = [ticket for hazards in buffer.hazards for ticket in hazards.pending()]

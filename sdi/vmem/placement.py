@@ -219,11 +219,15 @@ class Placement:
 
     def discard(self, buffer: VirtualBuffer) -> None:
         """The buffer is released: its extents and images go once everything issued on them is done."""
-        for member, view in list(buffer.images):
-            self._drop_image(buffer, member, view)
+        self.drop_images(buffer)
         for member, extent in enumerate(buffer.extents):
             if extent is not None:
                 self._give(buffer, member, extent)
+
+    def drop_images(self, buffer: VirtualBuffer) -> None:
+        """The buffer's opaque copies go once everything issued on them is done."""
+        for member, view in list(buffer.images):
+            self._drop_image(buffer, member, view)
 
     def _reserve_images(self, wanted: Sequence[Wanted], images: Sequence[WantedImage]) -> list[Ticket]:
         """Make the opaque copies that are missing; the wanted buffers keep their places."""

@@ -22,6 +22,7 @@ from tests.icd import (
     test_client_links,
     test_client_memory,
     test_client_objects,
+    test_client_parking,
     test_client_session,
     test_client_wrong,
 )
@@ -31,6 +32,7 @@ MODULES = (
     test_client_objects,
     test_client_memory,
     test_client_copies,
+    test_client_parking,
     test_client_images,
     test_client_door,
     test_client_launches,
@@ -58,6 +60,8 @@ def test_program(module: str, name: str, sanitize: bool, tmp_path: Path) -> None
     env = environment(tmp_path, sanitize)
     if name in test_client_images.WITHOUT_IMAGES:
         env["SDI_FAKE_IMAGES"] = "0"
+    if name in test_client_parking.SPOILT:
+        env["SDI_FAKE_PARK"] = "spoilt"
     run_program(module, name, env)
 
 

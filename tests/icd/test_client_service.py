@@ -230,6 +230,7 @@ class Service:
         layout(ARENA_HEADER).pack_into(self.arena, 0, MAGIC, PROTOCOL_VERSION, 0, ARENA_NBYTES)
         self.heap = HEAP_OFFSET
         self.buffers: dict[int, int] = {}
+        self.parked: list[int] = []
         self.kernels: dict[int, list[str]] = {}
         self.out_of_order: dict[int, bool] = {}
         self.listeners: dict[int, int] = {}
@@ -303,11 +304,20 @@ class Service:
         self.epoch.value += 1
         ctypes.CDLL(None).syscall(202, ctypes.byref(self.epoch), 1, 0x7FFFFFFF, None, None, 0)
 
+    def settle_parked(self) -> None:
+        """While nothing is pending, parked buffers are clean; with SDI_FAKE_PARK set they can't be."""
+        if not self.pending:
+            for slot in self.parked:
+                status = -5 if "SDI_FAKE_PARK" in os.environ else 0
+                struct.pack_into("<i", self.arena, SLOTS_OFFSET + SLOT_NBYTES * slot, status)
+            self.parked.clear()
+
     # -- events ----------------------------------------------------------------------------------------
 
     def finish(self, node: Node, status: int) -> None:
         """Publish a status and let go what waited for it."""
         del self.pending[node.id]
+        self.settle_parked()
         self.results[node.id] = status
         if node.slot:
             now = time.monotonic_ns()
@@ -370,6 +380,11 @@ class Service:
                     self.buffers[r["id"]] = self.heap
                     self.commands.sendall(self.reply(r["id"], 0, self.heap))
                     self.heap += nbytes
+            case Op.PARK_BUFFER:
+                self.parked.append(r["slot"])
+                struct.pack_into("<i", self.arena, SLOTS_OFFSET + SLOT_NBYTES * r["slot"], 2)
+                self.settle_parked()
+                self.bump()
             case Op.BUILD | Op.COMPILE:
                 a, b = r["options_nbytes"], r["options_nbytes"] + r["directory_nbytes"]
                 options, source = tail[:a].decode(), tail[b : b + r["source_nbytes"]].decode()
@@ -440,6 +455,8 @@ class Service:
         """What a ready command does."""
         arena = self.arena
         match op:
+            case Op.WRITE if r["landed_ns"]:
+                return 0
             case Op.READ | Op.WRITE:
                 self.announce(node, r, r["region"][0] * r["region"][1] * r["region"][2])
                 return None

@@ -12,7 +12,7 @@ from sdi.devices.discover import MemberSettings, open_members
 from sdi.devices.forwarding import ForwardingDevice
 from sdi.icd import session
 from sdi.icd.wire import Op
-from sdi.vmem import heap
+from sdi.vmem import heap, parking
 from tests.icd.wire_client import WireClient
 
 SOURCE = "__kernel void fill(__global int *a) { a[get_global_id(0)] = 7; }"
@@ -78,3 +78,24 @@ def test_memory_that_was_released_while_it_was_used_is_given_back_too(
         client.launch(build, [(buffer, 0)], [1 << 14], [64])
         client.send(Op.RELEASE_BUFFER, buffer)
         assert any(member.freed.wait(PATIENCE_S) for member in members), "nobody gives the memory back"
+
+
+def test_places_of_buffers_that_may_be_used_again_are_given_back_too(
+    members: list[Gpu], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(heap.MemberHeap.trim_pool, "__defaults__", (0,))
+    with WireClient(members) as client:
+        build, status, _ = client.build(SOURCE)
+        assert status == 0
+        buffer = client.buffer(1 << 16)
+        client.launch(build, [(buffer, 0)], [1 << 14], [64])
+        assert client.read(buffer, 4) == b"\7\0\0\0"
+        client.park(buffer)
+        client.finish()
+        assert not any(member.freed.is_set() for member in members), "it was used just now"
+        monkeypatch.setattr(parking, "KEEP_NS", 0)
+        for member in members:
+            assert member.freed.wait(PATIENCE_S), "nobody gives the memory back"
+        client.renew(buffer)
+        client.launch(build, [(buffer, 0)], [1 << 14], [64])
+        assert client.read(buffer, 4) == b"\7\0\0\0"

@@ -8,7 +8,7 @@ import select
 import socket
 import struct
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Self
 
 from sdi.devices.base import Device
@@ -173,6 +173,21 @@ class WireClient:
         if not isinstance(data, int):
             self.arena[offset : offset + nbytes] = data
         return buffer
+
+    def park(self, buffer: int) -> Callable[[], int]:
+        """Release a buffer that may be renewed; asks for the status in its slot."""
+        slot = self._next_slot
+        self._next_slot += 1
+        at = SLOTS_OFFSET + slot * SLOT_NBYTES
+        _SLOT.pack_into(self.arena, at, 3, 0, 0, 0, 0, 0, 0, 0, 0)
+        self.send(Op.PARK_BUFFER, buffer, slot=slot)
+        return lambda: int(_SLOT.unpack_from(self.arena, at)[0])
+
+    def renew(self, buffer: int, data: bytes = b"") -> None:
+        """Use a parked buffer again, with this content or any."""
+        self.send(Op.RENEW_BUFFER, buffer, flags=1 | (1 << 5 if data else 0))
+        offset = self.offsets[buffer]
+        self.arena[offset : offset + len(data)] = data
 
     def build(self, source: str, options: str = "") -> tuple[int, int, bytes]:
         """Build id, status, payload."""

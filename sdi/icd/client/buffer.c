@@ -29,7 +29,7 @@ void sdi_discard_memory(cl_mem buffer)
 }
 
 /* Has the service make room in the arena. */
-static cl_int place(cl_mem buffer)
+static cl_int ask_for_place(cl_mem buffer)
 {
     struct sdi_rec_create_buffer record = {
         .nbytes = sizeof record,
@@ -54,6 +54,24 @@ static cl_int place(cl_mem buffer)
     return CL_SUCCESS;
 }
 
+static cl_int place(cl_mem buffer)
+{
+    sdi_lock();
+    bool is_parked = sdi_unpark(buffer);
+    sdi_unlock();
+    if (is_parked)
+        return CL_SUCCESS;
+    cl_int status = ask_for_place(buffer);
+    if (status == CL_MEM_OBJECT_ALLOCATION_FAILURE) {
+        sdi_lock();
+        bool may_help = sdi_parked_give_up();
+        sdi_unlock();
+        if (may_help)
+            status = ask_for_place(buffer);
+    }
+    return status;
+}
+
 cl_mem sdi_new_memory(cl_context context, cl_ulong flags, size_t nbytes, void *host_ptr, cl_int *errcode_ret)
 {
     sdi_lock();
@@ -74,6 +92,7 @@ cl_mem sdi_new_memory(cl_context context, cl_ulong flags, size_t nbytes, void *h
         sdi_discard_memory(buffer);
         return sdi_fail(errcode_ret, status);
     }
+    buffer->fresh = true;
     if (host_ptr)
         sdi_copy_to_arena(buffer, 0, host_ptr, nbytes);
     sdi_succeed(errcode_ret);
@@ -189,6 +208,8 @@ void sdi_drop_buffer(cl_mem buffer)
 {
     if (buffer->root != buffer)
         sdi_unhold(buffer->root);
+    else if (buffer->bytes && !buffer->mappings && sdi_park(buffer))
+        buffer->touched = NULL;
     else if (buffer->bytes)
         sdi_send_bare(SDI_OP_RELEASE_BUFFER, buffer->object.id);
     free(buffer->touched);

@@ -81,6 +81,8 @@ struct sdi_queue {
     cl_ulong properties;
     cl_ulong *property_list; /* as given, with the final 0; or NULL */
     size_t num_property_list;
+    uint64_t last_id; /* of the command enqueued last, but for writes that landed while `quiet` */
+    bool quiet;       /* all that was enqueued is known to be complete */
 };
 
 /* Rows of bytes in a memory. */
@@ -117,6 +119,7 @@ struct sdi_buffer {
     char *host_ptr;                /* of this object: USE_HOST_PTR; or NULL */
     char *bytes;                   /* root: first byte in the arena */
     uint8_t *touched;              /* root: one per piece whose pages exist in this process; or NULL */
+    bool fresh;                    /* root: atomic; no command but writes that landed has named it */
     struct sdi_mapping *mappings;
     uint32_t num_mappings;
     struct sdi_call *destructors;
@@ -312,6 +315,8 @@ extern int sdi_service_descriptors[4];
 
 /* The child of a fork forgets what the parent had; nobody else runs. */
 void sdi_handle_forget(void);
+void sdi_parked_forget(void);
+void sdi_event_forget(void);
 void sdi_context_forget(void);
 void sdi_stream_forget(void);
 void sdi_slot_forget(void);
@@ -350,6 +355,8 @@ uint32_t sdi_epoch(void);
 void sdi_epoch_wait(uint32_t seen);
 void sdi_epoch_wake(void);
 int sdi_slot_wait(uint32_t slot);
+/* The slot of a command that is complete although the service does not know it: done by the client since then. */
+void sdi_slot_is_over(uint32_t slot, uint64_t start_ns);
 uint64_t sdi_now_ns(void);
 
 /* ---- command.c: enqueueing ----------------------------------------------------------------------------- */
@@ -382,6 +389,7 @@ struct sdi_command {
     bool wants_event;              /* the application asked for its event */
     bool wants_slot;               /* without an event: the client itself waits */
     bool forget;                   /* without an event: the service may forget the id when it is complete */
+    uint64_t landed_ns;            /* the bytes are in the arena since then; 0: no such write */
     struct sdi_transfer *transfer; /* to be done by the lander */
     cl_mem holds;                  /* a blocking transfer's root, until sdi_finish_blocking; or NULL */
     uint64_t id;                   /* out: this and the following */
@@ -458,6 +466,17 @@ cl_mem sdi_new_memory(cl_context context, cl_ulong flags, size_t nbytes, void *h
 cl_mem sdi_new_view(cl_mem whole, cl_ulong flags, size_t origin, size_t nbytes);
 /* Releases an object that the application never saw. */
 void sdi_discard_memory(cl_mem buffer);
+/* A command names it: its bytes are not the client's alone any more. */
+static inline void sdi_named(cl_mem buffer) { __atomic_store_n(&buffer->root->fresh, false, __ATOMIC_RELAXED); }
+
+/* ---- parked.c: released buffers to be used again.  Client lock held, but see sdi_unpark ------------------- */
+
+/* Keeps the place of a root buffer that goes; false: it can't be kept. */
+bool sdi_park(cl_mem buffer);
+/* Gives a new root buffer a parked one's id and place; false: there is none.  Lets go of the lock meanwhile. */
+bool sdi_unpark(cl_mem buffer);
+/* Releases all; whether there were any. */
+bool sdi_parked_give_up(void);
 
 /* ---- mapping.c ------------------------------------------------------------------------------------------- */
 
@@ -491,6 +510,8 @@ cl_int sdi_lander_start(void);
 void sdi_lander_add(struct sdi_transfer *transfer);
 void sdi_lander_remove(struct sdi_transfer *transfer);
 void sdi_lander_watch(cl_event event);
+/* Whether it has yet to write to the application's memory. */
+bool sdi_lander_writes(void);
 bool sdi_on_lander(void);
 /* Detached, with all signals blocked but those of faults; 0, or -1: no thread can be had. */
 int sdi_start_thread(void *(*run)(void *), void *argument);
@@ -523,6 +544,10 @@ void sdi_defer(struct sdi_call *calls);
 /* ---- event.c ---------------------------------------------------------------------------------------------- */
 
 int sdi_event_status(cl_event event);
+/* Client lock held.  Whether there are user events that the application has not set. */
+bool sdi_events_unset(void);
+/* Client lock held.  A command of an ordered queue is complete: so is all before it. */
+void sdi_queue_reached(cl_command_queue queue, uint64_t id);
 /* Client lock held.  Moves the event's callbacks that `status` satisfies to the caller thread. */
 void sdi_event_fire(cl_event event, int status);
 

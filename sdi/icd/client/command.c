@@ -74,6 +74,8 @@ static cl_int send_command(struct sdi_record *record, struct sdi_command *comman
         event->type = command->type;
         event->slot = command->slot;
         event->profiling = (command->queue->properties & CL_QUEUE_PROFILING_ENABLE) != 0;
+        if (command->landed_ns)
+            sdi_session.slots[command->slot].queued_ns = command->landed_ns;
         sdi_hold(event->context);
         sdi_hold(event->queue);
         command->id = event->object.id;
@@ -83,7 +85,8 @@ static cl_int send_command(struct sdi_record *record, struct sdi_command *comman
     command->event = event;
     head->id = command->id;
     head->queue = command->queue->object.id;
-    head->slot = command->slot;
+    bool is_over = command->landed_ns && command->queue->quiet;
+    head->slot = is_over ? 0 : command->slot;
     size_t nbytes = record->nbytes;
     if (command->forget && command->slot && !event) {
         struct sdi_rec_release_event release = {
@@ -108,6 +111,12 @@ static cl_int send_command(struct sdi_record *record, struct sdi_command *comman
     if (!status) {
         if (command->holds)
             sdi_hold(command->holds);
+        if (is_over && command->slot) {
+            sdi_slot_is_over(command->slot, command->landed_ns);
+        } else if (!is_over) {
+            command->queue->quiet = false;
+            command->queue->last_id = command->id;
+        }
         return CL_SUCCESS;
     }
     if (transfer) {
@@ -153,6 +162,8 @@ cl_int sdi_finish_blocking(struct sdi_command *command, cl_int status, cl_event 
         sdi_unhold(command->holds);
     if (!command->event)
         sdi_slot_release(command->slot);
+    if (status >= 0)
+        sdi_queue_reached(command->queue, command->id);
     sdi_unlock();
     if (command->event && status < 0)
         sdi_release(command->event, SDI_EVENT, CL_INVALID_EVENT);

@@ -85,6 +85,8 @@ static struct sdi_rec_copy *open_copy(struct sdi_record *record, cl_mem source, 
 {
     struct sdi_rec_copy *body = sdi_record_open(record, SDI_OP_COPY, sizeof *body, waits, false, 0);
     if (body) {
+        sdi_named(source);
+        sdi_named(target);
         body->source = source->root->object.id;
         body->target = target->root->object.id;
         body->source_offset = source->origin + source_offset;
@@ -190,6 +192,7 @@ cl_int sdi_clEnqueueFillBuffer(cl_command_queue queue, cl_mem buffer, const void
     struct sdi_rec_fill *body = sdi_record_open(&record, SDI_OP_FILL, sizeof *body, waits, false, pattern_nbytes);
     if (!body)
         return CL_OUT_OF_HOST_MEMORY;
+    sdi_named(buffer);
     body->buffer = buffer->root->object.id;
     body->offset = buffer->origin + offset;
     body->region[0] = nbytes;

@@ -1,6 +1,18 @@
 /* Events: status, waiting, user events, callbacks. */
 #include "client.h"
 
+static size_t num_unset; /* user events; client lock */
+
+void sdi_event_forget(void)
+{
+    num_unset = 0;
+}
+
+bool sdi_events_unset(void)
+{
+    return num_unset != 0;
+}
+
 int sdi_event_status(cl_event event)
 {
     if (!event->queue) {
@@ -40,6 +52,8 @@ void sdi_drop_event(cl_event event)
     sdi_slot_release(event->slot);
     if (event->queue)
         sdi_unhold(event->queue);
+    else if (event->user_status > 0)
+        num_unset--;
     sdi_unhold(event->context);
 }
 
@@ -118,8 +132,11 @@ cl_int sdi_clWaitForEvents(cl_uint num, const cl_event *list)
     if (result && sdi_session_dead())
         result = CL_OUT_OF_RESOURCES;
     sdi_lock();
-    for (cl_uint i = 0; i < num; i++)
+    for (cl_uint i = 0; i < num; i++) {
+        if (!result && list[i]->queue)
+            sdi_queue_reached(list[i]->queue, list[i]->object.id);
         sdi_unhold(list[i]);
+    }
     sdi_unlock();
     return result;
 }
@@ -146,6 +163,7 @@ cl_event sdi_clCreateUserEvent(cl_context context, cl_int *errcode_ret)
         event->slot = slot;
         event->type = CL_COMMAND_USER;
         event->user_status = CL_SUBMITTED;
+        num_unset++;
         status = sdi_send(&record, sizeof record);
         if (status) {
             event->object.refs = 0;
@@ -176,6 +194,7 @@ cl_int sdi_clSetUserEventStatus(cl_event event, cl_int status)
     cl_int result = CL_INVALID_OPERATION;
     if (event->user_status > 0) {
         __atomic_store_n(&event->user_status, status, __ATOMIC_RELEASE);
+        num_unset--;
         result = sdi_send_status(SDI_OP_SET_USER_EVENT, event->object.id, status);
         sdi_event_fire(event, status);
     }

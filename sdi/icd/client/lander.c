@@ -16,6 +16,7 @@ enum { NUM_BUCKETS = 1024, SWEEP_AFTER = 4096 };
 static struct sdi_transfer *transfers[NUM_BUCKETS];
 static cl_event watched[NUM_BUCKETS];
 static size_t num_transfers, sweep_at = SWEEP_AFTER;
+static size_t num_reads; /* transfers to the application's memory */
 static bool started, running;
 static pthread_t lander;
 
@@ -23,7 +24,7 @@ void sdi_lander_forget(void)
 {
     memset(transfers, 0, sizeof transfers);
     memset(watched, 0, sizeof watched);
-    num_transfers = 0;
+    num_transfers = num_reads = 0;
     sweep_at = SWEEP_AFTER;
     started = running = false;
 }
@@ -57,6 +58,7 @@ static void sweep(void)
             }
             *at = transfer->next;
             num_transfers--;
+            num_reads -= !transfer->to_arena;
             if (!transfer->event)
                 sdi_send_bare(SDI_OP_RELEASE_EVENT, transfer->id);
             let_go(transfer);
@@ -73,6 +75,7 @@ void sdi_lander_add(struct sdi_transfer *transfer)
     transfer->next = *bucket;
     *bucket = transfer;
     num_transfers++;
+    num_reads += !transfer->to_arena;
 }
 
 void sdi_lander_remove(struct sdi_transfer *transfer)
@@ -83,7 +86,13 @@ void sdi_lander_remove(struct sdi_transfer *transfer)
     if (*at) {
         *at = transfer->next;
         num_transfers--;
+        num_reads -= !transfer->to_arena;
     }
+}
+
+bool sdi_lander_writes(void)
+{
+    return num_reads != 0;
 }
 
 void sdi_lander_watch(cl_event event)

@@ -98,6 +98,7 @@ void *sdi_map(cl_command_queue queue, cl_mem buffer, cl_uint type, bool blocking
               struct sdi_waits waits, cl_event *event, cl_int *errcode_ret)
 {
     cl_mem root = buffer->root;
+    sdi_named(buffer);
     box.offset += buffer->origin;
     box.end += buffer->origin;
     char *pointer = root->host_ptr ? root->host_ptr + box.offset : root->bytes + box.offset;

@@ -21,6 +21,8 @@ static cl_int check_objects(cl_command_queue queue, cl_kernel kernel)
         const struct sdi_bound *bound = &kernel->bound[i];
         if (!bound->set || (bound->id && (!sdi_is_mem(bound->buffer) || bound->buffer->object.id != bound->id)))
             return CL_INVALID_KERNEL_ARGS;
+        if (bound->id)
+            sdi_named(bound->buffer);
     }
     return CL_SUCCESS;
 }

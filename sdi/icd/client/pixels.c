@@ -202,6 +202,7 @@ cl_int sdi_clEnqueueFillImage(cl_command_queue queue, cl_mem image, const void *
     struct sdi_rec_fill *body = sdi_record_open(&record, SDI_OP_FILL, sizeof *body, waits, false, COLOR_NBYTES);
     if (!body)
         return CL_OUT_OF_HOST_MEMORY;
+    sdi_named(image);
     body->buffer = image->root->object.id;
     body->offset = image->origin + box.offset;
     for (int i = 0; i < 3; i++)

@@ -25,6 +25,7 @@ static cl_command_queue create(cl_context context, cl_device_id device, cl_ulong
             queue->context = context;
             sdi_hold(context);
             queue->properties = properties;
+            queue->quiet = true;
             if (context->notify) /* only the lander hears of failures */
                 status = sdi_lander_start();
             if (!status)
@@ -152,6 +153,14 @@ cl_int sdi_clFinish(cl_command_queue queue)
     status = sdi_slot_wait(command.slot);
     sdi_lock();
     sdi_slot_release(command.slot);
+    if (status >= 0 && queue->last_id == command.id)
+        queue->quiet = true;
     sdi_unlock();
     return status < 0 ? CL_OUT_OF_RESOURCES : CL_SUCCESS;
+}
+
+void sdi_queue_reached(cl_command_queue queue, uint64_t id)
+{
+    if (queue->last_id == id && !(queue->properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE))
+        queue->quiet = true;
 }

@@ -277,6 +277,8 @@ static void forget(void)
     facts = NULL;
     num_facts = 0;
     sdi_handle_forget();
+    sdi_parked_forget();
+    sdi_event_forget();
     sdi_context_forget();
     sdi_stream_forget();
     sdi_slot_forget();

@@ -78,6 +78,14 @@ uint32_t sdi_slot_new(int status)
     return slot;
 }
 
+void sdi_slot_is_over(uint32_t slot, uint64_t start_ns)
+{
+    struct sdi_wire_slot *over = &sdi_session.slots[slot];
+    over->submitted_ns = over->started_ns = start_ns;
+    over->ended_ns = sdi_now_ns();
+    __atomic_store_n(&over->status, CL_COMPLETE, __ATOMIC_RELEASE);
+}
+
 int sdi_slot_status(uint32_t slot)
 {
     int status = status_of(slot);

@@ -51,9 +51,45 @@ static int follow(struct sdi_transfer *transfer, const struct sdi_command *comma
     return done > 0 ? CL_SUCCESS : done;
 }
 
+/* Whether a write may be done before anybody is told: the bytes are there, and nobody else looks where they go. */
+static bool may_land(const struct sdi_record *record, const struct sdi_transfer *transfer)
+{
+    const struct sdi_rec_write *body = (const struct sdi_rec_write *)record->at;
+    if (body->op != SDI_OP_WRITE || body->num_waits || !__atomic_load_n(&transfer->root->fresh, __ATOMIC_RELAXED))
+        return false;
+    sdi_lock(); /* what is to be written may itself have to be read first, or be made by the application until then */
+    bool is_there = !sdi_lander_writes() && !sdi_events_unset();
+    sdi_unlock();
+    return is_there;
+}
+
+static cl_int land(struct sdi_record *record, struct sdi_command *command, const struct sdi_transfer *transfer,
+                   bool blocking, cl_event *event)
+{
+    struct sdi_rec_write *body = (struct sdi_rec_write *)record->at;
+    body->landed_ns = command->landed_ns = sdi_now_ns();
+    if (transfer->region[1] == 1 && transfer->region[2] == 1)
+        sdi_copy_run(transfer->root, transfer->offset, transfer->host, transfer->total, true);
+    else
+        sdi_copy_box(transfer);
+    command->wants_event = event != NULL;
+    command->wants_slot = command->forget = blocking;
+    cl_int status = sdi_enqueue(record, command);
+    if (status)
+        return status;
+    if (blocking)
+        return sdi_finish_blocking(command, sdi_slot_wait(command->slot), event);
+    if (event)
+        *event = command->event;
+    return CL_SUCCESS;
+}
+
 cl_int sdi_transfer_enqueue(struct sdi_record *record, struct sdi_command *command,
                             const struct sdi_transfer *transfer, bool blocking, cl_event *event)
 {
+    if (may_land(record, transfer))
+        return land(record, command, transfer, blocking, event);
+    sdi_named(transfer->root);
     command->wants_event = event != NULL;
     command->wants_slot = true;
     if (blocking) {

@@ -1,0 +1,120 @@
+/* Buffers that the application has released and the service keeps, for the next of that size: programs make the same
+ * buffers anew for each problem.  One that is used again keeps its id, its place in the arena and all that the service
+ * ever planned for it, and nobody waits for the service.  All under the client lock. */
+#include "client.h"
+
+enum { NUM_PARKED = 128 };
+static const size_t EACH_MAX_NBYTES = 256 << 20, ALL_MAX_NBYTES = 1 << 30;
+
+static struct parked {
+    uint64_t id;
+    size_t nbytes;
+    char *bytes;
+    uint8_t *touched;
+    uint32_t slot;
+} parked[NUM_PARKED]; /* the one that was released first is the first */
+static size_t num_parked, parked_nbytes;
+
+void sdi_parked_forget(void)
+{
+    num_parked = parked_nbytes = 0;
+}
+
+static struct parked take(size_t at)
+{
+    struct parked taken = parked[at];
+    parked_nbytes -= taken.nbytes;
+    memmove(parked + at, parked + at + 1, (--num_parked - at) * sizeof *parked);
+    return taken;
+}
+
+static void give_up(struct parked one)
+{
+    sdi_send_bare(SDI_OP_RELEASE_BUFFER, one.id);
+    sdi_slot_release(one.slot);
+    free(one.touched);
+}
+
+static void put(struct parked one)
+{
+    while (num_parked == NUM_PARKED || parked_nbytes + one.nbytes > ALL_MAX_NBYTES)
+        give_up(take(0));
+    parked[num_parked++] = one;
+    parked_nbytes += one.nbytes;
+}
+
+bool sdi_park(cl_mem buffer)
+{
+    struct sdi_rec_park_buffer record = {.nbytes = sizeof record, .op = SDI_OP_PARK_BUFFER, .id = buffer->object.id};
+    if (buffer->nbytes > EACH_MAX_NBYTES || sdi_session_dead())
+        return false;
+    record.slot = sdi_slot_new(CL_QUEUED);
+    if (!record.slot)
+        return false;
+    if (sdi_send(&record, sizeof record)) {
+        sdi_slot_release(record.slot);
+        return false;
+    }
+    put((struct parked){buffer->object.id, buffer->nbytes, buffer->bytes, buffer->touched, record.slot});
+    return true;
+}
+
+bool sdi_parked_give_up(void)
+{
+    bool some = num_parked != 0;
+    while (num_parked)
+        give_up(take(0));
+    return some;
+}
+
+/* The index of the one of this size with the lowest id above `id`, num_parked if there is none: the same program asks
+ * in the same order and gets the same buffers. */
+static size_t next_of(size_t nbytes, uint64_t id)
+{
+    size_t best = num_parked;
+    for (size_t i = 0; i < num_parked; i++)
+        if (parked[i].nbytes == nbytes && parked[i].id > id && (best == num_parked || parked[i].id < parked[best].id))
+            best = i;
+    return best;
+}
+
+bool sdi_unpark(cl_mem buffer)
+{
+    uint64_t id = 0;
+    for (;;) {
+        size_t at = next_of(buffer->nbytes, id);
+        if (at == num_parked)
+            return false;
+        struct parked one = take(at);
+        id = one.id;
+        int status;
+        for (;;) { /* until the service has looked: as long as it would take to answer anything else */
+            uint32_t seen = sdi_epoch();
+            status = sdi_slot_status(one.slot);
+            if (status != CL_QUEUED)
+                break;
+            sdi_unlock();
+            sdi_epoch_wait(seen);
+            sdi_lock();
+        }
+        if (status > 0) { /* something uses it yet; meanwhile others may have been parked */
+            put(one);
+            continue;
+        }
+        struct sdi_rec_renew_buffer record = {
+            .nbytes = sizeof record,
+            .op = SDI_OP_RENEW_BUFFER,
+            .id = one.id,
+            .flags = buffer->flags,
+        };
+        if (status < 0 || sdi_send(&record, sizeof record)) {
+            give_up(one);
+            continue;
+        }
+        sdi_slot_release(one.slot);
+        buffer->object.id = one.id;
+        buffer->bytes = one.bytes;
+        buffer->touched = one.touched;
+        return true;
+    }
+}

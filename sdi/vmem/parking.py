@@ -1,0 +1,59 @@
+"""Released buffers that the application may want again: they keep their places on members, but no bytes.
+
+Programs make the same buffers anew for each problem.  One that gets a parked buffer of the size it asks for
+finds everything that was ever planned, bound or placed for the old one: its next launch is a repeated one.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from sdi.devices.join import join
+from sdi.vmem.buffer import VirtualBuffer
+from sdi.vmem.placement import Placement
+
+KEEP_NS = 10_000_000_000
+"""What was not wanted for so long gives its places on GPUs back, where others may want them."""
+
+
+class Parking:
+    """The parked buffers of a session.  Which is used again, and how many there are, the client says.
+
+    ``post`` runs a call on sdi-scheduler.  Members that are short of memory take places of parked buffers as
+    they take others': there is nothing to save.  Owned by: sdi-scheduler.
+    """
+
+    def __init__(self, placement: Placement, post: Callable[[Callable[[], None]], None]) -> None:
+        self._placement = placement
+        self._post = post
+        self._since_ns: dict[int, tuple[VirtualBuffer, int]] = {}  # the oldest is the first
+
+    def park(self, buffer: VirtualBuffer, told: Callable[[bool], None]) -> None:
+        """Once all that was issued on ``buffer`` is done, its bytes are undefined, and ``told`` is called.
+
+        With False where that can't be, because something failed to write them: it can only be released.
+        """
+        pending = [ticket for hazards in buffer.hazards for ticket in hazards.pending()]
+        if pending:
+            join(pending, lambda _error: self._post(lambda: self.park(buffer, told)))
+            return
+        if any(hazards.failed() for hazards in buffer.hazards):
+            told(False)
+            return
+        self._placement.drop_images(buffer)
+        buffer.directory.reset()
+        self._since_ns[buffer.id] = buffer, time.monotonic_ns()
+        told(True)
+
+    def take(self, buffer: VirtualBuffer) -> bool:
+        """``buffer`` is in use again, or released; whether it was parked."""
+        return self._since_ns.pop(buffer.id, None) is not None
+
+    def trim(self) -> None:
+        """Take the places of those away that were not wanted for long."""
+        before_ns = time.monotonic_ns() - KEEP_NS
+        for buffer, since_ns in self._since_ns.values():
+            if since_ns > before_ns:
+                break
+            self._placement.discard(buffer)
