@@ -15,7 +15,7 @@ from sdi.profile.losses import CLASSES
 from sdi.profile.model import HOST, Session
 from sdi.profile.stream import read_profile
 from sdi.profile.tables import make_tables
-from tests.image_runs import Run, image_environ, run
+from tests.image_runs import Run, image_environ, run, vendors
 
 ITEMS = 1 << 16
 GROUP = 64
@@ -379,6 +379,31 @@ def test_a_service_that_is_killed_leaves_what_it_had_written(tmp_path: Path) -> 
     assert not session.is_complete and [launch.kernel for launch in session.launches][:7] == ["plus"] * 7
     assert not tables(tmp_path)["is_complete"]
     assert spans_of(tmp_path, "kernel") and spans_of(tmp_path, "call")
+
+
+TABLE = """
+import ctypes, sys
+library = ctypes.CDLL(sys.argv[1])
+platform, count = ctypes.c_void_p(), ctypes.c_uint()
+assert library.clIcdGetPlatformIDsKHR(1, ctypes.byref(platform), ctypes.byref(count)) == 0
+table = ctypes.cast(platform, ctypes.POINTER(ctypes.c_void_p))[0]
+with open("/proc/self/maps") as maps:
+    base = min(int(line.split("-")[0], 16) for line in maps if "libsdi_icd" in line)
+print(table - base)
+"""
+
+
+def test_without_the_setting_no_call_is_looked_at(tmp_path: Path) -> None:
+    """Off is free: calls go through the ordinary table, as before there was a profile."""
+    library = Path(vendors()).parent / "libsdi_icd.so"
+    command = [sys.executable, "-c", TABLE, library]
+    tables = [
+        run(command, image_environ(1) | more, 30)
+        for more in ({}, {"SDI_PROFILE": ""}, {"SDI_PROFILE": str(tmp_path)})
+    ]
+    assert [table.returncode for table in tables] == [0, 0, 0], tables[0].describe()
+    off, empty, on = (int(table.stdout) for table in tables)
+    assert off == empty != on
 
 
 def test_without_the_setting_nothing_is_written(tmp_path: Path) -> None:

@@ -183,6 +183,41 @@ def test_a_refused_move_is_asked_for_again_later_and_more_seldom() -> None:
     assert 3 <= len(asked) <= 9 and asked[0] == 1
 
 
+def test_what_a_move_gains_is_how_much_sooner_the_longest_piece_ends() -> None:
+    members = Members(COSTS["triangular"], [1.0] * 4)
+    members.launch(0)
+    proposal = members.balance.proposal()
+    assert proposal is not None
+    whole_ns = members.work(0, 1) * members.total_ns
+    assert proposal[1] == pytest.approx((7 / 16 - 1 / 4) * whole_ns, rel=0.15)
+
+
+def test_each_move_after_the_fourth_waits_for_twice_as_many_launches() -> None:
+    balance, edges = Balance(0, 2, Speeds()), (0.0, 0.5, 1.0)
+    waited = []
+    for _ in range(13):
+        launches = 0
+        while balance.current.is_current:
+            balance.record(balance.current, edges, [1e6, 3e6])
+            launches += 1
+        waited.append(launches)
+        balance.move(edges)
+    assert waited == [1, 1, 1, 1, 1, 2, 4, 8, 16, 32, 64, 64, 64]
+
+
+def test_after_four_moves_the_best_cut_that_was_tried_is_taken() -> None:
+    """Costs that follow no curve: the fit promises much and is wrong each time."""
+    balance = Balance(0, 2, Speeds())
+    tried = [(0.0, edge, 1.0) for edge in (0.5, 0.3, 0.45, 0.6, 0.2)]
+    for number, edges in enumerate(tried):
+        if number:
+            balance.move(edges)
+        second_ns = 1.03e6 if edges[1] == 0.45 else 3e6 + 1e5 * number
+        balance.record(balance.current, edges, [1e6, second_ns])
+    proposal = balance.proposal()
+    assert proposal is not None and proposal[0] == (0.0, 0.45, 1.0)
+
+
 def test_equal_parts_for_good_are_the_table_s() -> None:
     members = Members(COSTS["triangular"], [1.0] * 4)
     members.launches(5)

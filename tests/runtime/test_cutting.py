@@ -16,7 +16,7 @@ from sdi.partition.usage import Usage
 from sdi.runtime.access import access_of
 from sdi.runtime.arguments import Pointer
 from sdi.runtime.cutting import Cutter, move_ns
-from sdi.runtime.plan import LaunchPlan, make_plan, moved_nbytes
+from sdi.runtime.plan import LaunchPlan, MergedRange, make_plan, moved_nbytes
 from sdi.sampling.model import Bounds, Work
 from sdi.vmem.directory import Directory
 from sdi.vmem.links import LATENCY_NS, Links
@@ -220,6 +220,26 @@ def test_shares_stay_where_moving_the_data_costs_more_than_it_gains() -> None:
     launches.links.cost_ns = lambda source, target, nbytes: 1e12 * nbytes  # type: ignore[method-assign]
     found = [measured(launches, [1e6 * (row + 1) for row in range(GROUPS[1])]) for _ in range(40)]
     assert {plan.boxes for plan in found} == {found[0].boxes}
+
+
+@pytest.mark.parametrize("merges", [False, True])
+def test_merges_that_other_shares_need_are_charged_to_each_launch(merges: bool) -> None:
+    launches = balanced()
+    launches.links.cost_ns = lambda source, target, nbytes: 100.0 * nbytes  # type: ignore[method-assign]
+    even = [8] * 4
+    make = launches.plan
+
+    def plan(boxes: tuple[GroupBox, ...], exact: bool = False) -> LaunchPlan:
+        made = make(boxes, exact)
+        if not merges or [box.extent[1] for box in boxes] == even:
+            return made
+        merged = MergedRange(ByteRange(0, NBYTES), (0, 1, 2, 3))
+        return replace(made, buffers=tuple(replace(used, merged=(merged,)) for used in made.buffers))
+
+    launches.plan = plan  # type: ignore[method-assign]
+    found = [measured(launches, [1e6 * (row + 1) for row in range(GROUPS[1])]) for _ in range(40)]
+    stayed = all([box.extent[1] for box in chosen.boxes] == even for chosen in found)
+    assert stayed == merges
 
 
 def test_launches_on_other_buffers_take_the_same_shares() -> None:
