@@ -224,6 +224,15 @@ def test_arrows_of_the_trace_go_forward_from_a_command_to_all_its_pieces_and_cop
     where = {(event["pid"], event["tid"], event["ts"]) for event in ends.values()}
     drawn = [*spans_of(known[0], "kernel"), *spans_of(known[0], "copy")]
     assert all((span["pid"], span["tid"], span["ts"]) in where for span in drawn)
+    commands = {
+        (event["pid"], event["tid"], event["ts"]): (event["cat"] == "issue", event["args"]["command"])
+        for event in events
+        if event["ph"] == "X" and "command" in event.get("args", {})
+    }
+    for key, begin in begins.items():
+        is_issue, command = commands[begin["pid"], begin["tid"], begin["ts"]]
+        end = ends[key]
+        assert is_issue and commands[end["pid"], end["tid"], end["ts"]] == (False, command)
     depths = [e["args"]["value"] for e in events if e["ph"] == "C" and e["name"] == "queue depth"]
     assert depths[-1] == 0 and min(depths) >= 0 and max(depths) >= 2
     resident = [e["args"]["value"] for e in events if e["ph"] == "C" and e["name"] == "resident bytes"]
@@ -421,6 +430,7 @@ def test_without_the_setting_nothing_is_written(tmp_path: Path) -> None:
         (["--format", "xml", "--", "true"], "sdi profile: --format xml: expected some of table, "),
         (["--format", "json", "--", "true"], "sdi profile: -o DIR says where json goes"),
         (["-o", "/nowhere/at/all"], "sdi profile: /nowhere/at/all: no profile here"),
+        (["--compare", "a", "b", "--format", "json"], "sdi profile: --compare A B prints a table, nothing"),
         (["-n", "many", "--", "true"], "sdi: SDI_NUM_GPUS='many': expected"),
         (["-o", "/dev/null", "--", "true"], "sdi profile: -o /dev/null: File exists"),
     ],

@@ -78,6 +78,8 @@ def profile(options: argparse.Namespace, application: list[str], changes: Mappin
         if options.compare:
             if application or options.folder:
                 raise BadUsage("--compare A B takes no application and no -o")
+            if formats != ["table"]:
+                raise BadUsage("--compare A B prints a table, nothing else")
             first, second = map(Path, options.compare)
             return _compare(first, second, condition)
         folder = Path(options.folder).absolute() if options.folder else None

@@ -22,7 +22,7 @@ from sdi.profile.model import (
     Turn,
     Work,
 )
-from sdi.profile.tables import Tables, make_tables
+from sdi.profile.tables import Tables, covered_ns, make_tables
 from sdi.profile.text import table_text, tables_csv, tables_json
 
 GROUPS, LOCAL = (8, 1, 1), (4, 1, 1)
@@ -128,6 +128,10 @@ def test_links_have_bytes_rates_and_their_part_of_what_was_measured(tables: Tabl
     down = found["host to device", "host", "0"]
     assert down.gb_per_s == pytest.approx(400 / 60) and down.percent == pytest.approx(100 * 400 / 60 / 8)
     assert found["peer", "1", "0"].percent is None
+
+
+def test_time_that_spans_share_counts_once() -> None:
+    assert covered_ns([(8, 15), (0, 10), (2, 4), (20, 21), (20, 20)]) == 16
 
 
 def test_the_service_s_own_work_and_memory_are_shown(tables: Tables) -> None:
