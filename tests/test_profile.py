@@ -114,6 +114,48 @@ def test_counts_and_bytes_of_a_known_program_are_exact(known: tuple[Path, Run]) 
     )
 
 
+def test_copies_go_from_where_bytes_are_to_where_they_are_wanted(known: tuple[Path, Run]) -> None:
+    copies = session_in(known[0]).copies
+    assert all(copy.target == HOST != copy.source for copy in copies if copy.cause == "read")
+    wanted = [copy for copy in copies if copy.cause == "plus: from"]
+    assert wanted and all(copy.source == HOST != copy.target for copy in wanted)
+
+
+def test_the_service_s_work_is_timed(known: tuple[Path, Run]) -> None:
+    turns, builds = tables(known[0])["service"]
+    # Commands may share a turn, but those before a blocking one do not wait for those behind it.
+    assert turns["count"] >= 2 and builds["count"] == 1
+    for row in (turns, builds):
+        assert 0 < row["cpu_ns"] <= 1.05 * row["ns"] + 1e6
+    assert builds["ns"] < found_ns(known[0], "clBuildProgram")
+
+
+def found_ns(folder: Path, call: str) -> int:
+    """Time in one function of the API."""
+    (row,) = (row for row in tables(folder)["calls"] if row["name"] == call)
+    taken: int = row["ns"]
+    return taken
+
+
+def test_commands_that_fail_are_counted_as_failed(tmp_path: Path) -> None:
+    text = """
+    held = cl.UserEvent(ctx)
+    first_event = plus(queue, (64,), (64,), to, source, np.int32(1), wait_for=[held])
+    second_event = plus(queue, (64,), (64,), to, source, np.int32(1), wait_for=[first_event])
+    held.set_status(-5)
+    try:
+        second_event.wait()
+    except cl.Error:
+        pass
+    else:
+        raise AssertionError
+    """
+    result = profiled(tmp_path, text, 2, "--format", "json", "--fail-if", "failed_commands == 2")
+    assert result.returncode == 3, result.describe()
+    commands = {row["name"]: (row["calls"], row["failed"]) for row in tables(tmp_path)["commands"]}
+    assert commands["(launch)"] == (2, 2) and commands["(write)"] == (1, 0)
+
+
 def test_tables_sum_the_spans_and_the_losses_add_up_to_the_wall_time(known: tuple[Path, Run]) -> None:
     folder, _ = known
     found, session = tables(folder), session_in(folder)
@@ -211,6 +253,33 @@ def test_the_trace_shows_the_spans_that_the_tables_sum(known: tuple[Path, Run]) 
         assert sum_ns([s for s in spans_of(folder, "call") if s["name"] == row["name"]]) == row["ns"]
     copied = sum(span["args"]["nbytes"] for span in spans_of(folder, "copy"))
     assert copied == sum(link["nbytes"] for link in found["links"])
+
+
+def test_everything_in_the_trace_is_on_the_track_of_who_did_it(known: tuple[Path, Run]) -> None:
+    events = [event for event in trace(known[0]) if event["ph"] == "M"]
+    processes = {e["pid"]: e["args"]["name"] for e in events if e["name"] == "process_name"}
+    threads = {(e["pid"], e["tid"]): e["args"]["name"] for e in events if e["name"] == "thread_name"}
+
+    def place(span: dict[str, Any]) -> tuple[str, str]:
+        """Whose process, and which track, without the number of its lane."""
+        track = threads[span["pid"], span["tid"]].partition(" (")[0]
+        return processes[span["pid"]].partition(":")[0], track
+
+    for span in spans_of(known[0], "copy"):
+        source, target = span["args"]["from"], span["args"]["to"]
+        if target == "host":
+            assert place(span) == (f"member {source}", "copies out")
+        else:
+            track = "copies in" if source == "host" else "copies from members"
+            assert place(span) == (f"member {target}", track)
+    kernels = [place(span) for span in spans_of(known[0], "kernel")]
+    session = session_in(known[0])
+    for member in range(3):
+        pieces = sum(piece.member == member for piece in session.pieces)
+        assert kernels.count((f"member {member}", "kernels")) == pieces
+    assert len(kernels) == len(session.pieces)
+    calls = {place(span)[0] for span in spans_of(known[0], "call")}
+    assert calls == {f"application {session.application}"}
 
 
 def test_arrows_of_the_trace_go_forward_from_a_command_to_all_its_pieces_and_copies(

@@ -79,7 +79,7 @@ class Members:
 @pytest.mark.parametrize("members", [2, 3, 4, 8])
 def test_the_fifth_launch_is_balanced_whatever_work_groups_cost(name: str, members: int) -> None:
     found = Members(COSTS[name], [1.0] * members).launches(24)
-    assert found[4] <= 0.105 and max(found[8:]) <= 0.10, found
+    assert found[4] <= 0.10 and max(found[8:]) <= 0.10, found
 
 
 @pytest.mark.parametrize("name", ["even", "triangular", "falling", "a step", "a wave"])
@@ -87,7 +87,36 @@ def test_the_fifth_launch_is_balanced_whatever_work_groups_cost(name: str, membe
 def test_the_fifth_launch_is_balanced_where_members_differ_too(name: str, slowness: tuple[float]) -> None:
     members = Members(COSTS[name], slowness)
     found = members.launches(24)
-    assert found[4] <= 0.11 and max(found[8:]) <= 0.10, found
+    assert found[4] <= 0.10 and max(found[8:]) <= 0.10, found
+
+
+def drawn_cost(numbers: random.Random) -> Callable[[float], float]:
+    """Steps, a power, a wave or a plateau."""
+    kind = numbers.randrange(4)
+    if kind == 0:
+        steps = [numbers.uniform(0.1, 3) for _ in range(numbers.choice((2, 3, 4, 6)))]
+        return lambda x: steps[min(int(x * len(steps)), len(steps) - 1)]
+    if kind == 1:
+        power = numbers.uniform(-0.9, 4)
+        return lambda x: (x + 0.01) ** power
+    if kind == 2:
+        rate, phase = numbers.uniform(2, 25), numbers.uniform(0, 6)
+        return lambda x: 1.05 + math.sin(rate * x + phase)
+    at, height, width = numbers.random(), numbers.uniform(2, 20), numbers.uniform(0.05, 0.4)
+    return lambda x: height if abs(x - at) < width / 2 else 1.0
+
+
+def test_nearly_all_costs_and_speeds_are_balanced_by_the_fifth_launch() -> None:
+    numbers = random.Random(3)
+    fifth = []
+    for _ in range(60):
+        slowness = [
+            numbers.choice((1, 1, 1, numbers.uniform(1, 3))) for _ in range(numbers.choice((2, 3, 4, 8)))
+        ]
+        fifth.append(Members(drawn_cost(numbers), slowness, numbers.choice((0, 0.02))).launches(5)[4])
+    fifth.sort()
+    # [M] Of 150, all but three were at 10 % or less; a narrow and high plateau was at 15.
+    assert fifth[56] <= 0.10 and fifth[-1] <= 0.20, fifth
 
 
 def test_a_slow_member_gets_its_share_and_the_next_kernel_begins_with_it() -> None:
