@@ -14,7 +14,8 @@ whole          another member computes a launch that was not given to this one
 analysis       nothing runs; a program is built or a launch is planned
 scheduling     nothing runs; the service decides or issues, or the application is in a call of OpenCL
                though nothing is asked of the image
-driver         nothing runs; the service is idle, and a driver has not started yet what it was given
+driver         nothing runs; the service is idle, and a driver has not started yet what it was given: here,
+               or on the members that this one waits for
 application    nothing is asked of the image
 unexplained    a command is unfinished and nothing of the above goes on
 =============  =========================================================================================
@@ -163,6 +164,9 @@ def _classify(
             return [(launch.kernel, "whole", ns)]
         if launch.last_ns[member] > start_ns:
             return [(launch.kernel, "scheduling" if state.turns else "driver", ns)]
+        if not launch.computing:  # what holds up the others holds up this one too
+            why = "copies" if state.moving else "scheduling" if state.turns else "driver"
+            return [(launch.kernel, why, ns)]
         part = min(ns, spare_ns.get((command, member), 0))
         spare_ns[command, member] = spare_ns.get((command, member), 0) - part
         return [(launch.kernel, "imbalance", part), (launch.kernel, "tail", ns - part)]

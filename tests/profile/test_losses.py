@@ -62,14 +62,22 @@ def test_a_member_waits_for_the_launch_that_others_compute_or_that_it_has_a_part
     session = launched(session, 2, slow)
     session = replace(session, launches=(session.launches[0], replace(session.launches[1], kernel="slow")))
     found = losses(session).member_ns
-    # Member 0 was through with "k" early: but for 10 ns before and after "slow" it waits for that.
+    # Member 0 was through with "k" early: but for 10 ns after "slow" it waits for that.
     assert found["slow", "tail"] + found["slow", "imbalance"] == 80
-    assert found["k", "tail"] + found["k", "imbalance"] == 20
+    assert found["k", "tail"] + found["k", "imbalance"] == 10
     late = launched(
         launched(EMPTY, 1, {0: (1100, 1110), 1: (1100, 1200)}), 2, {0: (1150, 1160), 1: (1100, 1100)}
     )
     late = replace(late, launches=(late.launches[0], replace(late.launches[1], kernel="late")))
     assert losses(late).member_ns["late", "driver"] >= 40
+
+
+def test_who_is_through_while_nobody_computes_waits_for_what_holds_up_the_others() -> None:
+    """A driver that compiles for one member only is no tail of the others."""
+    session = launched(EMPTY, 1, {0: (1100, 1110), 1: (1190, 1200)})
+    copied = replace(session, copies=(Copy(1, 0, 2, 64, "k: x", False, 1150, 1180, 0),))
+    assert of(session) == {"computing": 20, "driver": 10 + 80 * 2 + 10, "tail": 10, "application": 1790}
+    assert of(copied)["copies"] == 60
 
 
 def test_a_piece_that_starts_late_waits_for_its_copy_or_its_driver_or_the_service() -> None:
