@@ -175,7 +175,7 @@ class Session:
         What members finish soon is seen here, without waking anybody; the rest is left to their threads.
         """
         now_ns = time.monotonic_ns()
-        if self._has_pools and now_ns > self._trim_ns:
+        if self._keeps_memory() and now_ns > self._trim_ns:
             self._trim(now_ns)
         limit_ns = now_ns + _LINGER_NS
         while self._look():
@@ -185,9 +185,13 @@ class Session:
             if time.monotonic_ns() > limit_ns:
                 break
         PACE.rest()
-        while not (ready := self._selector.select(_IDLE_S if self._has_pools else None)):
+        while not (ready := self._selector.select(_IDLE_S if self._keeps_memory() else None)):
             self._trim(time.monotonic_ns())
         return ready
+
+    def _keeps_memory(self) -> bool:
+        """Whether members may have memory that nobody uses."""
+        return self._has_pools or self._memory.parking.has_places
 
     def _trim(self, now_ns: int) -> None:
         """Have members give back memory that they did not use for long: other processes may want it."""

@@ -48,23 +48,29 @@ class Directory:
     these changed are written back at once, and every other write makes them old.  Owned by: sdi-scheduler.
     """
 
-    __slots__ = ("_copies", "_holders", "_key", "_key_of", "_state", "_states", "nbytes")
+    __slots__ = ("_copies", "_first", "_holders", "_key", "_key_of", "_state", "_states", "nbytes")
 
     def __init__(self, nbytes: int, defined: bool = False) -> None:
         self.nbytes = nbytes
-        self._holders: RangeMap[int]
-        self._copies: RangeMap[int] | None
-        self._state: State | None  # what _holders is, if that is known
-        self.reset(defined)
+        self._holders = RangeMap[int](nbytes, 1 << HOST | (0 if defined else _UNDEFINED))
+        self._copies: RangeMap[int] | None = None
+        self._state: State | None = None  # what _holders is, if that is known
+        self._first: dict[bool, State] = {}  # states of a new directory, by whether it is defined
         self._states: OrderedDict[object, State] = OrderedDict()
         self._key: object = None  # of the state _key_of
         self._key_of: State | None = None
 
     def reset(self, defined: bool = False) -> None:
         """Be as a new one, without opaque copies; states that were known stay the same objects."""
-        self._holders = RangeMap[int](self.nbytes, 1 << HOST | (0 if defined else _UNDEFINED))
         self._copies = None
-        self._state = None
+        known = self._first.get(defined)
+        if known is None:
+            self._holders = RangeMap[int](self.nbytes, 1 << HOST | (0 if defined else _UNDEFINED))
+            self._state = None
+            known = self.state()
+            assert known is not None, "one interval is not too fine"
+            self._first[defined] = known
+        self.enter(known)
 
     def state(self) -> State | None:
         """The present state, to compare by identity and to ``enter`` again; None if it is too fine for that.

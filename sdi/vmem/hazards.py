@@ -107,6 +107,16 @@ class Hazards:
         holders = [ticket for ticket in self._holders if not ticket.done]
         return self.use((), (ByteRange(0, self.nbytes),)).waits(holders)
 
+    def is_idle(self) -> bool:
+        """Whether all that was recorded is done."""
+        for cell in self._cells:
+            if cell.writer is not None and not cell.writer.done:
+                return False
+            for reader in cell.readers:
+                if not reader.done:
+                    return False
+        return all(holder.done for holder in self._holders)
+
     def held_by(self, ticket: Ticket) -> None:
         """Record an operation that may use the memory, but none of its bytes."""
         if len(self._holders) >= _READERS:

@@ -14,7 +14,7 @@ from sdi.vmem.buffer import VirtualBuffer
 from sdi.vmem.placement import Placement
 
 KEEP_NS = 10_000_000_000
-"""What was not wanted for so long gives its places on GPUs back, where others may want them."""
+"""What was not wanted for so long gives its places back: others may want them."""
 
 
 class Parking:
@@ -27,15 +27,21 @@ class Parking:
     def __init__(self, placement: Placement, post: Callable[[Callable[[], None]], None]) -> None:
         self._placement = placement
         self._post = post
-        self._since_ns: dict[int, tuple[VirtualBuffer, int]] = {}  # the oldest is the first
+        self._parked: set[int] = set()
+        self._since_ns: dict[int, tuple[VirtualBuffer, int]] = {}  # with places; the oldest is the first
+
+    @property
+    def has_places(self) -> bool:
+        """Whether there is anything to trim."""
+        return bool(self._since_ns)
 
     def park(self, buffer: VirtualBuffer, told: Callable[[bool], None]) -> None:
         """Once all that was issued on ``buffer`` is done, its bytes are undefined, and ``told`` is called.
 
         With False where that can't be, because something failed to write them: it can only be released.
         """
-        pending = [ticket for hazards in buffer.hazards for ticket in hazards.pending()]
-        if pending:
+        if not all(hazards.is_idle() for hazards in buffer.hazards):
+            pending = [ticket for hazards in buffer.hazards for ticket in hazards.pending()]
             join(pending, lambda _error: self._post(lambda: self.park(buffer, told)))
             return
         if any(hazards.failed() for hazards in buffer.hazards):
@@ -43,17 +49,24 @@ class Parking:
             return
         self._placement.drop_images(buffer)
         buffer.directory.reset()
-        self._since_ns[buffer.id] = buffer, time.monotonic_ns()
+        self._parked.add(buffer.id)
+        if any(buffer.extents):
+            self._since_ns[buffer.id] = buffer, time.monotonic_ns()
         told(True)
 
     def take(self, buffer: VirtualBuffer) -> bool:
         """``buffer`` is in use again, or released; whether it was parked."""
-        return self._since_ns.pop(buffer.id, None) is not None
+        self._since_ns.pop(buffer.id, None)
+        was_parked = buffer.id in self._parked
+        self._parked.discard(buffer.id)
+        return was_parked
 
     def trim(self) -> None:
         """Take the places of those away that were not wanted for long."""
         before_ns = time.monotonic_ns() - KEEP_NS
-        for buffer, since_ns in self._since_ns.values():
+        while self._since_ns:
+            buffer, since_ns = next(iter(self._since_ns.values()))
             if since_ns > before_ns:
                 break
+            del self._since_ns[buffer.id]
             self._placement.discard(buffer)

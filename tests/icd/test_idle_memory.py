@@ -27,12 +27,11 @@ __kernel void grind(__global int *a)
 PATIENCE_S = 60.0
 
 
-class Gpu(ForwardingDevice):
-    """A member that says it is a GPU, and when it got memory back."""
+class Member(ForwardingDevice):
+    """Says when it got memory back."""
 
     def __init__(self, device: Device) -> None:
         super().__init__(device)
-        self.facts = replace(device.facts, kind="gpu")
         self.freed = threading.Event()
 
     def free(self, buffer: DeviceBuffer) -> None:
@@ -40,16 +39,29 @@ class Gpu(ForwardingDevice):
         self.freed.set()
 
 
+class Gpu(Member):
+    """Says that it is a GPU, too."""
+
+    def __init__(self, device: Device) -> None:
+        super().__init__(device)
+        self.facts = replace(device.facts, kind="gpu")
+
+
 @pytest.fixture
-def members(monkeypatch: pytest.MonkeyPatch) -> list[Gpu]:
+def kind() -> type[Member]:
+    return Gpu
+
+
+@pytest.fixture
+def members(kind: type[Member], monkeypatch: pytest.MonkeyPatch) -> list[Member]:
     """Of a session that looks often, and lets them keep nothing for any time."""
     monkeypatch.setattr(session, "_IDLE_S", 0.01)
     monkeypatch.setattr(heap, "POOL_NBYTES", 0)
-    return [Gpu(device) for device in open_members(MemberSettings(count=2))]
+    return [kind(device) for device in open_members(MemberSettings(count=2))]
 
 
 def test_an_idle_session_gives_back_what_gpus_keep_for_reuse(
-    members: list[Gpu], monkeypatch: pytest.MonkeyPatch
+    members: list[Member], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(heap.MemberHeap.trim_pool, "__defaults__", (1 << 62,))
     with WireClient(members) as client:
@@ -68,7 +80,7 @@ def test_an_idle_session_gives_back_what_gpus_keep_for_reuse(
 
 
 def test_memory_that_was_released_while_it_was_used_is_given_back_too(
-    members: list[Gpu], monkeypatch: pytest.MonkeyPatch
+    members: list[Member], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(heap.MemberHeap.trim_pool, "__defaults__", (1 << 20,))
     with WireClient(members) as client:
@@ -80,8 +92,9 @@ def test_memory_that_was_released_while_it_was_used_is_given_back_too(
         assert any(member.freed.wait(PATIENCE_S) for member in members), "nobody gives the memory back"
 
 
+@pytest.mark.parametrize("kind", [Gpu, Member], ids=["gpus", "cpus"])
 def test_places_of_buffers_that_may_be_used_again_are_given_back_too(
-    members: list[Gpu], monkeypatch: pytest.MonkeyPatch
+    members: list[Member], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(heap.MemberHeap.trim_pool, "__defaults__", (0,))
     with WireClient(members) as client:
