@@ -535,7 +535,7 @@ while took(ROUNDS) < 500e6:
 asleep = time.monotonic_ns()
 time.sleep(0.5)
 asleep = time.monotonic_ns() - asleep
-print(ROUNDS, min(took(ROUNDS) for _ in range(3)), asleep)
+print(asleep, *[took(ROUNDS) for _ in range(6)])
 """
 
 
@@ -543,12 +543,13 @@ print(ROUNDS, min(took(ROUNDS) for _ in range(3)), asleep)
 def test_times_of_known_work_are_right_within_five_percent(tmp_path: Path, members: int) -> None:
     result = profiled(tmp_path, KNOWN_TIMES, members, "--format", "json")
     assert result.returncode == 0, result.describe()
-    _, least_ns, asleep_ns = map(int, result.stdout.split())
+    asleep_ns, *taken_ns = map(int, result.stdout.split())
     session = session_in(tmp_path)
     spins = [c for c in session.commands if c.id in {launch.command for launch in session.launches}]
-    shown_ns = min(command.end_ns - command.start_ns for command in spins[-3:])
-    # The application's own clock goes around issuing and waiting too, which takes a few ms on a busy machine.
-    assert 0.95 * least_ns <= shown_ns <= least_ns
+    shown_ns = [command.end_ns - command.start_ns for command in spins[-len(taken_ns) :]]
+    # The application's own clock goes around issuing and waiting too, which a busy machine may hold up.
+    parts = [shown / taken for shown, taken in zip(shown_ns, taken_ns, strict=True)]
+    assert max(parts) >= 0.95 and all(part <= 1 for part in parts), parts
     found = tables(tmp_path)
     (row,) = found["kernels"]
     assert row["ns"] == sum(command.end_ns - command.start_ns for command in spins)
