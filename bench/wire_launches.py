@@ -70,7 +70,7 @@ class SoonEvent:
         return time.perf_counter_ns() >= self.at_ns
 
     def time_till(self, other: Event) -> float:
-        return 0.0
+        return SOON_NS / 1e6
 
 
 class SoonStream:
@@ -139,7 +139,7 @@ def measure(members: Sequence[Device], case: str, profile: cProfile.Profile | No
     if profile is not None:
         run = Session.run
         Session.run = lambda self: profile.runcall(run, self)  # type: ignore[method-assign]
-    with WireClient(members) as client:
+    with WireClient(members, balance=("auto", 0)) as client:
         clock = time.pthread_getcpuclockid(client._thread.ident or 0)
         build, status, _ = client.build(SOURCE)
         assert status == 0

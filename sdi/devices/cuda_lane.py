@@ -7,7 +7,9 @@ thread: the stream's own thread performs them.
 
 Behind each operation lies an event.  What is complete is found out by whoever has time: the issuing thread
 between two commands, or, when it rests, a thread per stream that waits in the driver (``pace``).  One answer
-completes all operations of the stream up to that event.
+completes all operations of the stream up to that event.  Brief operations that the issuing thread gives a
+stream in a row have one event together: behind the last when that thread looks, before anything longer comes,
+or as soon as somebody has to wait for one of them.
 """
 
 from __future__ import annotations
@@ -29,6 +31,7 @@ _log = logging.getLogger(__name__)
 _ANCHOR_MAX_NS = 1_000_000_000  # the driver tells intervals as floats in ms: 60 ns at one second
 _ANCHOR_OFF_NS = 50_000_000  # who seems to have ended so long before it had says that clocks drifted
 _GATHER_NS = 100_000
+_BEHIND_NS = 500_000
 
 
 class Event(Protocol):
@@ -68,10 +71,10 @@ class CudaTicket(Ticket):
     """An operation of a CUDA member: the ticket, and what its lane keeps of it until it is done.
 
     ``native``: its channel once it is issued.  ``number``: its place on its stream.  ``end``: the event
-    behind it; ``begin``: the one before it, None where it begins when the operation before it ends, or where
-    nobody asks for its times (``is_timed``).  ``is_awaited``: a thread waits for ``end`` in the driver;
-    ``is_released``: nothing else needs that event any more.  ``followers``: held operations that wait until
-    this one is issued; ``missing``: what it still waits for itself while it is held.
+    behind it, None where a later one serves; ``begin``: the one before it, None where it begins when the
+    operation before it ends, or where nobody asks for its times (``is_timed``).  ``is_awaited``: a thread
+    waits for ``end`` in the driver; ``is_released``: nothing else needs that event any more.  ``followers``:
+    held operations that wait until this one is issued; ``missing``: what it waits for while it is held.
     """
 
     __slots__ = (
@@ -125,9 +128,11 @@ class Channel:
     """One stream, with a thread for what can't be done without blocking.  Owned by: its lane.
 
     ``issued``: number of the last operation given to the stream; ``reached``: of the last that is known to be
-    complete.  ``pending``: what was issued and has not been completed, in the order of the stream.  ``seen``:
-    by other channel, the number of the last operation there that this stream waits for.
-    ``was_timed``: the last operation has an event with time behind it.
+    complete.  ``pending``: what was issued and has not been completed, in the order of the stream;
+    ``marked``: of these, what has an event or never reached the driver; ``unmarked``: the last operation, if
+    no event lies behind it yet.  ``seen``: by other channel, the number of the last operation there that this
+    stream waits for.  ``was_timed``: the last operation has an event with time behind it.
+    ``is_behind``: when somebody looked last, something was not complete long after it was issued.
     """
 
     def __init__(self, lane: CudaLane, stream: Stream, thread_name: str) -> None:
@@ -136,8 +141,10 @@ class Channel:
         self.issued = 0
         self.reached = 0
         self.pending: Final[deque[CudaTicket]] = deque()
+        self.marked: Final[deque[CudaTicket]] = deque()
+        self.unmarked: CudaTicket | None = None
         self.seen: Final[dict[Channel, int]] = {}
-        self.was_timed = False
+        self.was_timed = self.is_behind = False
         self._orders: Final[SimpleQueue[CudaTicket | bool]] = SimpleQueue()
         self._turn: Final = threading.Lock()
         self._lane: Final = lane
@@ -174,38 +181,129 @@ class Channel:
         self._anchor = None
 
     def poll(self) -> bool:
-        """Complete what is done; whether anything is left.  Keeps the GIL: to get it back costs more."""
-        pending = self.pending
+        """Complete what is done; whether anything is left."""
+        self.ask()
+        return self.settle()
+
+    def ask(self) -> None:
+        """Find out how far the stream has come.  Keeps the GIL: to get it back costs more."""
+        marked = self.marked
+        self.is_behind = False
         try:
             # Mostly all is done, or all but the last, or nothing: asking of each costs more than the rest.
-            running = self._skip_to(pending[-1])
-            if running is not None and len(pending) > 1:
-                running = self._skip_to(pending[-2]) or running
-            while pending:
-                first = pending[0]
-                if first.number <= self.reached:
-                    break
-                if first is running or not _is_over(first):
-                    self._running_ns = time.monotonic_ns()
-                    break
-                self._drain(first.number)
-        except IndexError:  # another thread completed the last
-            return False
-        return bool(pending)
+            last = marked[-1]
+            is_over = self._ask(last)
+            if is_over or (is_over is not None and len(marked) > 1 and self._ask(marked[-2])):
+                return
+            running = last if is_over is not None else None
+            at = 0
+            while True:
+                first = marked[at]
+                if first.number > self.reached:
+                    if first is running or not self._is_over(first):
+                        self._running_ns = time.monotonic_ns()
+                        self.is_behind = self._running_ns - first.issued_ns > _BEHIND_NS
+                        return
+                    self.reached = max(self.reached, first.number)
+                at += 1
+        except IndexError:  # there is none, or another thread completed it
+            return
 
-    def _skip_to(self, ticket: CudaTicket) -> CudaTicket | None:
-        """Complete all up to ``ticket`` if it is complete; it itself where it is seen to be under way."""
-        end = ticket.end
+    def settle(self) -> bool:
+        """Complete what is known to be done; whether anything is left."""
+        if self.unmarked is not None:
+            self.mark()
+        self._drain(self.reached)
+        return bool(self.pending)
+
+    def _ask(self, ticket: CudaTicket) -> bool | None:
+        """Whether ``ticket`` is complete; None where the driver does not say, as after a fault."""
+        if ticket.number <= self.reached:
+            return True
+        end = self._event_behind(ticket)
         if end is None:
             return None
         try:
             is_over = end.query()
         except Exception:
-            return None  # a fault says nothing of what came before
-        if not is_over:
-            return ticket
-        self._drain(ticket.number)
-        return None
+            return None
+        if is_over:
+            self.reached = max(self.reached, ticket.number)
+        return is_over
+
+    def mark(self) -> None:
+        """Have an event behind the last operation.  Any thread, which is in this member's context then."""
+        with self.recording:
+            self._mark()
+
+    def append(self, failed: CudaTicket) -> None:
+        """Queue what never reaches the driver, behind what the stream has."""
+        with self.recording:
+            self._mark()
+            self.issued = failed.number = self.issued + 1
+            self.pending.append(failed)
+            self.marked.append(failed)
+
+    def _mark(self) -> None:
+        last, self.unmarked = self.unmarked, None
+        if last is None:
+            return
+        lane = self._lane
+        try:
+            lane.driver.enter()
+            end = lane.event(False)
+            end.record(self.stream)
+            last.end = end
+        except Exception as cause:
+            self._fail(self.marked[-1].number if self.marked else 0, last.number, cause)
+        self.marked.append(last)
+
+    def _fail(self, after: int, last: int, cause: Exception) -> None:
+        """The driver says nothing more of what came to the stream after number ``after``, up to ``last``."""
+        failed = _Failed(_failure(self._lane, cause))
+        for ticket in list(self.pending):
+            if after < ticket.number <= last and isinstance(ticket.native, Channel):
+                ticket.native = failed
+
+    def cover(self, ticket: CudaTicket) -> CudaTicket | None:
+        """The operation whose event shows that ``ticket`` is complete; None where that is known.
+
+        Any thread, which may be in this member's context then.
+        """
+        with self.recording:
+            if ticket.number <= self.reached:
+                return None
+            if ticket.end is not None:
+                return ticket
+            last = self.unmarked
+            found = last if last is not None and last.number >= ticket.number else None
+            for later in reversed(self.marked):
+                if later.number < ticket.number:
+                    break
+                if later.end is not None:
+                    found = later
+            if found is last:
+                self._mark()
+            return found
+
+    def _event_behind(self, ticket: CudaTicket) -> Event | None:
+        """What shows that ``ticket`` is complete; None where that is known, or no event will."""
+        end = ticket.end
+        if end is None and isinstance(ticket.native, Channel):
+            later = self.cover(ticket)
+            end = later.end if later is not None else None
+        return end
+
+    def _is_over(self, ticket: CudaTicket) -> bool:
+        """Whether the oldest operation with an event is complete, or failed: its ``native`` says why."""
+        end = self._event_behind(ticket)
+        if end is None:
+            return True
+        try:
+            return end.query()
+        except Exception as cause:
+            self._fail(self.reached, ticket.number, cause)  # those before it have no event of their own
+            return True
 
     def _order(self, order: CudaTicket | bool) -> None:
         """What the thread does next: perform an operation, wait for what is pending (True), or end."""
@@ -252,9 +350,10 @@ class Channel:
     def _wait_for_first(self) -> None:
         """Wait in the driver for the oldest operation, then complete all that is done."""
         with self.recording:  # or it might be completed meanwhile, and its event used again
-            if not self.pending:
+            self._mark()
+            if not self.marked:
                 return
-            first = self.pending[0]
+            first = self.marked[0]
             end = first.end
             first.is_awaited = end is not None
         if end is not None:
@@ -287,12 +386,16 @@ class Channel:
 
     def _catch_up(self, ticket: CudaTicket) -> None:
         """Complete what is done up to ``ticket``, and nothing that may wait for what comes after it."""
+        if (is_over := self._ask(ticket)) is not None:
+            if is_over:
+                self._drain(ticket.number)
+            return
         while self._is_due(ticket.number):
             try:
                 first = self.pending[0]
             except IndexError:
                 return
-            if first.number > self.reached and not _is_over(first):
+            if first.number > self.reached and not self._is_over(first):
                 return
             self._drain(first.number)
             if not first.done:  # another thread has the turn
@@ -303,13 +406,15 @@ class Channel:
 
         The caller has the turn, and the oldest is due.
         """
-        pending, reuse = self.pending, self._lane.untimed
+        pending, marked, reuse = self.pending, self.marked, self._lane.untimed
         ended: list[CudaTicket] = []
         with self.recording:
             while pending and pending[0].number <= reached and not pending[0].is_timed:
                 ticket = pending.popleft()
-                end, ticket.end = ticket.end, None
                 ended.append(ticket)
+                if marked and marked[0] is ticket:
+                    marked.popleft()
+                end, ticket.end = ticket.end, None
                 if end is None:
                     pass
                 elif ticket.is_awaited:
@@ -328,6 +433,7 @@ class Channel:
         """Likewise, the oldest operation, which has times."""
         with self.recording:
             ticket = self.pending.popleft()
+            self.marked.popleft()
             end, ticket.end = ticket.end, None
         start_ns = end_ns = 0
         if not isinstance(ticket.native, _Failed):
@@ -370,7 +476,9 @@ class Channel:
     def _before_last_ns(self, end: Event) -> int:
         """How long before the last operation that is known to be complete ``end`` was."""
         with self.recording:
-            done = [t.end for t in self.pending if t.number <= self.reached and t.is_timed]
+            done = [
+                t.end for t in self.pending if t.number <= self.reached and t.is_timed and not _has_failed(t)
+            ]
         last = done[-1] if done else None
         return int(end.time_till(last) * 1e6) if last is not None else 0
 
@@ -426,17 +534,8 @@ def _complete_after(late: list[Ticket], ticket: CudaTicket, start_ns: int, end_n
     join(late, complete)
 
 
-def _is_over(ticket: CudaTicket) -> bool:
-    """Whether an issued operation is complete, or will never be: then its ``native`` says why."""
-    end = ticket.end
-    if end is None:
-        return True
-    try:
-        return end.query()
-    except Exception as cause:
-        lane = _lane(ticket)
-        ticket.native = _Failed(_failure(lane, cause))
-        return True
+def _has_failed(ticket: CudaTicket) -> bool:
+    return isinstance(ticket.native, _Failed)
 
 
 def _failure(lane: CudaLane, cause: Exception) -> DeviceFailed:
@@ -487,16 +586,22 @@ class CudaLane:
         elif is_blocking:
             channel.put(ticket)
         else:
-            self.perform(ticket)
+            self.perform(ticket, PACE.is_brief and not ticket.is_timed and not channel.is_behind)
             channel.look_after()
         return ticket
 
-    def poll(self) -> bool:
-        """Complete what is done; whether anything is left."""
+    def ask(self) -> None:
+        """See ``Pollable``."""
+        for channel in self.channels:
+            if channel.pending:
+                channel.ask()
+
+    def settle(self) -> bool:
+        """See ``Pollable``."""
         is_left = False
         for channel in self.channels:
             if channel.pending:
-                is_left |= channel.poll()
+                is_left |= channel.settle()
         return is_left
 
     def watch(self) -> None:
@@ -516,7 +621,7 @@ class CudaLane:
         for ticket in abandoned:
             ticket.wait = ()
             ticket.native = _Failed(DeviceFailed(self.name, "closed before the operation could start"))
-            _append(ticket)
+            ticket.channel.append(ticket)
             release_followers(ticket)
         for channel in self.channels:
             channel.close()
@@ -528,8 +633,11 @@ class CudaLane:
         self._timed.clear()
         self.untimed.clear()
 
-    def perform(self, ticket: CudaTicket) -> None:
-        """Give an operation to its stream, or mark it as failed if something it waits for failed."""
+    def perform(self, ticket: CudaTicket, is_unmarked: bool = False) -> None:
+        """Give an operation to its stream, or mark it as failed if something it waits for failed.
+
+        ``is_unmarked``: without an event of its own.
+        """
         channel = ticket.channel
         stream = channel.stream
         error: BaseException | None = None
@@ -552,20 +660,28 @@ class CudaLane:
             is_timed = ticket.is_timed
             try:
                 self.driver.enter()
-                end = self._event(is_timed)
                 if last is not None:
                     self._follow(ticket, last)
+                if not is_unmarked:
+                    if channel.unmarked is not None:
+                        channel.mark()
+                    end = self.event(is_timed)
                 # With such work before it on its stream, and on no other, it begins when that ends.
                 if is_timed and (last or not channel.was_timed or channel.reached == channel.issued):
-                    begin = self._event(is_timed)
+                    begin = self.event(is_timed)
                     begin.record(stream)
                 start = ticket.start
                 assert start is not None
                 start()
                 with channel.recording:  # numbers are in the order of the events
-                    end.record(stream)
-                    ticket.begin, ticket.end = begin, end
                     channel.was_timed = is_timed
+                    if end is None:
+                        channel.unmarked = ticket
+                    else:
+                        end.record(stream)
+                        ticket.begin, ticket.end = begin, end
+                        channel.unmarked = None
+                        channel.marked.append(ticket)
                     channel.issued = ticket.number = channel.issued + 1
                     ticket.native = channel
                     channel.pending.append(ticket)
@@ -576,24 +692,32 @@ class CudaLane:
                     if event is not None:
                         self.reuse(event, is_timed)
         ticket.native = _Failed(error)
-        _append(ticket)
+        channel.append(ticket)
 
     def _follow(self, ticket: CudaTicket, last: dict[Channel, CudaTicket]) -> None:
         """Have the stream wait for operations of others that it does not wait for yet."""
         channel = ticket.channel
         stream, seen = channel.stream, channel.seen
         for other, of in last.items():
+            if of.number <= other.reached or (seen.get(other, 0) >= of.number and not ticket.is_blocking):
+                continue
+            later: CudaTicket | None = of
             end = of.end
-            if end is None or of.number <= other.reached:
+            if end is None:
+                later = other.cover(of)
+                end = later.end if later is not None else None
+                self.driver.enter()
+            if later is None or end is None:
                 continue
             if ticket.is_blocking:
                 # The driver may read pageable memory at once, whatever the stream waits for.
                 end.synchronize()
-            elif seen.get(other, 0) < of.number:
+            else:
                 stream.wait_for_event(end)
-                seen[other] = of.number
+                seen[other] = later.number
 
-    def _event(self, is_timed: bool) -> Event:
+    def event(self, is_timed: bool) -> Event:
+        """One that nothing refers to, or a new one."""
         try:
             return (self._timed if is_timed else self.untimed).pop()
         except IndexError:
@@ -640,14 +764,6 @@ def _held_by(blocker: CudaTicket, ticket: CudaTicket) -> bool:
             blocker.followers = []
         blocker.followers.append(ticket)
         return True
-
-
-def _append(failed: CudaTicket) -> None:
-    """Queue what never reaches the driver, behind what its stream has."""
-    channel = failed.channel
-    with channel.recording:
-        channel.issued = failed.number = channel.issued + 1
-        channel.pending.append(failed)
 
 
 def _is_issued(ticket: Ticket) -> bool:

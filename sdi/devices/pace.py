@@ -14,8 +14,11 @@ from typing import Protocol
 class Pollable(Protocol):
     """A member whose operations can be asked whether they are complete."""
 
-    def poll(self) -> bool:
-        """Complete what is done, without blocking; whether anything is left."""
+    def ask(self) -> None:
+        """Find out what is done, without blocking; complete nothing yet."""
+
+    def settle(self) -> bool:
+        """Complete what ``ask`` found to be done; whether anything is left."""
 
     def watch(self) -> None:
         """Have threads complete what is left."""
@@ -25,13 +28,17 @@ class Pace:
     """Of the sessions of this process.
 
     ``is_busy``: the issuing thread will call ``poll`` or ``rest`` soon.  ``wants_times``: operations issued
-    now have to know when they began and ended; else the times when that was seen are enough.  Nobody else
-    says so: members that are used without a session complete operations by their threads, with times.
+    now have to know when they began and ended; else the times when that was seen are enough.  ``has_more``:
+    the issuing thread has more to issue before it calls either; ``is_brief``: and operations issued now take
+    so little that it may be known of several together that they are complete.  Nobody else says so: members
+    that are used without a session complete operations by their threads, with times.
     """
 
     def __init__(self) -> None:
         self.is_busy = False
         self.wants_times = True
+        self.has_more = False
+        self.is_brief = False
         self._members: tuple[Pollable, ...] = ()
 
     def add(self, member: Pollable) -> None:
@@ -43,10 +50,15 @@ class Pace:
         self._members = tuple([each for each in self._members if each is not member])
 
     def poll(self) -> bool:
-        """Complete what is done on all members; whether anything is left.  On a thread that may issue."""
+        """Complete what is done on all members; whether anything is left.  On a thread that may issue.
+
+        All are asked first: what waited for another's operation needs no question about that one then.
+        """
+        for member in self._members:
+            member.ask()
         is_left = False
         for member in self._members:
-            is_left |= member.poll()
+            is_left |= member.settle()
         return is_left
 
     def rest(self) -> None:

@@ -258,6 +258,7 @@ class Session:
                     raise ProtocolError(f"a record of {nbytes} bytes, op {number}")
                 if end - at < nbytes:
                     break
+                PACE.has_more = end - at >= 2 * nbytes  # a release may be all that follows
                 self._record(number, record_id, data[at : at + nbytes])
                 at += nbytes
                 count += 1
@@ -267,6 +268,8 @@ class Session:
         except ProtocolError as error:
             _log.error("the command stream is damaged: %s", error)
             self._open = False
+        finally:
+            PACE.has_more = False
         self._unparsed = data[at:]
 
     def _end(self) -> None:

@@ -99,7 +99,12 @@ class Trial:
         return True
 
     def _is_watched(self, issued: int, launch: int) -> bool:
-        return issued <= _WATCHED or launch % (_RARELY if self.short < _WATCHED else _SELDOM) == 0
+        return issued <= _WATCHED or launch % (_SELDOM if self.is_brief else _RARELY) == 0
+
+    @property
+    def is_brief(self) -> bool:
+        """Whether all pieces that were measured lately took too short a time to learn from it."""
+        return self.short >= _WATCHED
 
     @property
     def imbalance(self) -> float:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from sdi.devices.base import BoundKernel
+from sdi.devices.pace import PACE
 from sdi.devices.ticket import Ticket
 from sdi.ndrange import Int3
 from sdi.runtime.commands import Launch
@@ -135,15 +136,21 @@ class Repeat:
             memory.perform(transfer, True)
         local_size, work_dim = self._local_size, self._work_dim
         tickets: list[Ticket] = []
-        for piece in self._pieces:
-            found: dict[Ticket, None] = {}
-            for use in piece.uses:
-                use.gather(found)
-            ticket = piece.issue(piece.kernel, piece.groups, local_size, work_dim, list(found))
-            piece.flush()
-            tickets.append(ticket)
-            for use in piece.uses:
-                use.by(ticket)
+        if PACE.has_more and arrangement.trial is not None and not self._transfers:
+            # Not where copies come between: they wait for the launch before, which has an event then anyway.
+            PACE.is_brief = arrangement.trial.is_brief
+        try:
+            for piece in self._pieces:
+                found: dict[Ticket, None] = {}
+                for use in piece.uses:
+                    use.gather(found)
+                ticket = piece.issue(piece.kernel, piece.groups, local_size, work_dim, list(found))
+                piece.flush()
+                tickets.append(ticket)
+                for use in piece.uses:
+                    use.by(ticket)
+        finally:
+            PACE.is_brief = False
         for change in self._changes:
             change.directory.enter(change.after)
         self._tally.launches += 1

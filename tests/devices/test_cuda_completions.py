@@ -45,7 +45,7 @@ def members() -> Iterator[list[Member]]:
     opened = [Member(number) for number in range(3)]
     yield opened
     PACE.rest()
-    PACE.wants_times = True
+    PACE.wants_times, PACE.is_brief = True, False
     for member in opened:
         member.lane.close()
         member.lane.drop()
@@ -95,7 +95,7 @@ def test_whoever_looks_asks_of_the_last_operations_only(
     try:
         while not tickets[-1].done:  # its event comes a moment after it ran
             del asked[:]
-            assert members[0].lane.poll() and time.monotonic() < limit
+            assert PACE.poll() and time.monotonic() < limit
         assert len(asked) == 2 and ended[-1] == -1
         assert all(ticket.done for ticket in tickets) and not long.done
     finally:
@@ -108,6 +108,107 @@ def test_events_are_used_again_and_those_without_times_have_none(members: list[M
     for tag in range(2000):
         poll_until(members[0].run(tag))
     assert members[0].driver.made == 1 and not members[0].driver.timed
+
+
+def test_brief_operations_in_a_row_have_one_event_together(members: list[Member]) -> None:
+    PACE.is_busy, PACE.wants_times, PACE.is_brief = True, False, True
+    seen: list[int] = []
+    for first in range(0, 600, 20):
+        tickets = [members[0].run(tag) for tag in range(first, first + 20)]
+        for tag, ticket in enumerate(tickets, first):
+            ticket.when_done(lambda _, tag=tag: seen.append(tag))  # type: ignore[misc]
+        poll_until(tickets[-1])
+    assert seen == ran() == list(range(600))
+    assert members[0].driver.made == 1 and not PACE.poll()
+
+
+def test_brief_operations_complete_before_a_longer_one_behind_them_does(members: list[Member]) -> None:
+    gate, stream = NativeGate(), members[0].streams[0]
+    PACE.is_busy, PACE.wants_times, PACE.is_brief = True, False, True
+    brief = [members[0].run(tag) for tag in range(3)]
+    PACE.is_brief = False
+    long = members[0].lane.issue(members[0].channels[0], lambda: stream.hold(gate), ())
+    PACE.is_brief = True
+    behind = members[0].run(3)
+    try:
+        poll_until(brief[-1])
+        assert brief[0].done and not long.done and not behind.done
+    finally:
+        gate.release()
+    poll_until(behind)
+    assert long.done and ran() == [0, 1, 2, 3]
+
+
+def test_other_streams_wait_for_brief_operations_whoever_issued_what_lies_behind(
+    members: list[Member],
+) -> None:
+    PACE.is_busy, PACE.wants_times, PACE.is_brief = True, False, True
+    kernels = [members[0].run(tag, ns=10 * MS if tag == 1 else 0) for tag in range(4)]
+    copy = members[1].run(9, kernels[2], on=1)
+    blocking = members[2].run(10, kernels[1], is_blocking=True)
+    assert members[0].driver.made == 1, "the copies wait for one event"
+    poll_until(copy)
+    poll_until(blocking)
+    assert kernels[2].done and set(ran()[:3]) == {0, 1, 2}
+
+
+def test_what_is_behind_gets_an_event_for_each_operation(members: list[Member]) -> None:
+    gate, stream = NativeGate(), members[0].streams[0]
+    PACE.is_busy, PACE.wants_times, PACE.is_brief = True, False, True
+    members[0].lane.issue(members[0].channels[0], lambda: stream.hold(gate), ())
+    try:
+        limit = time.monotonic() + PATIENCE_S
+        while not members[0].channels[0].is_behind:
+            assert PACE.poll() and time.monotonic() < limit
+        tickets = [members[0].run(tag) for tag in range(5)]
+        assert members[0].driver.made == 6
+    finally:
+        gate.release()
+    poll_until(tickets[-1])
+    assert all(ticket.done for ticket in tickets)
+
+
+def test_brief_operations_of_a_stream_that_fails_fail_together(members: list[Member]) -> None:
+    PACE.is_busy, PACE.wants_times, PACE.is_brief = True, False, True
+    good = [members[0].run(tag) for tag in range(3)]
+    poll_until(good[-1])
+    bad = [members[0].run(3)]
+    members[0].streams[0].fail()
+    bad += [members[0].run(tag) for tag in range(4, 7)]
+    for ticket in bad:
+        with pytest.raises(DeviceFailed, match="the stream failed"):
+            poll_until(ticket)
+    assert all(ticket.error is None for ticket in good)
+
+
+def test_what_was_complete_before_a_fault_does_not_fail(members: list[Member]) -> None:
+    PACE.is_busy, PACE.wants_times = True, False
+    good = [members[0].run(tag) for tag in range(3)]
+    limit, ended = time.monotonic() + PATIENCE_S, list[int]()
+    while len(ended) < 3:
+        assert time.monotonic() < limit
+        ended += ran()
+    members[0].streams[0].fail()
+    PACE.is_brief = True
+    bad = [members[0].run(tag) for tag in range(3, 6)]
+    for ticket in bad:
+        with pytest.raises(DeviceFailed, match="the stream failed"):
+            poll_until(ticket)
+    assert all(ticket.done and ticket.error is None for ticket in good)
+
+
+def test_an_operation_that_is_refused_among_brief_ones_fails_alone(members: list[Member]) -> None:
+    def refuse() -> None:
+        raise ValueError("refused")
+
+    PACE.is_busy, PACE.wants_times, PACE.is_brief = True, False, True
+    for first in range(0, 90, 3):
+        before = members[0].run(first)
+        refused = members[0].lane.issue(members[0].channels[0], refuse, ())
+        behind = [members[0].run(first + 1), members[0].run(first + 2)]
+        poll_until(behind[-1])
+        assert before.error is None and isinstance(refused.error, DeviceFailed)
+    assert ran() == list(range(90)) and not members[0].channels[0].marked
 
 
 def test_operations_whose_times_are_wanted_know_them_among_others(members: list[Member]) -> None:
@@ -156,8 +257,11 @@ def test_who_looks_late_places_operations_where_they_were_all_the_same(members: 
 
 
 def test_when_the_issuer_rests_threads_complete_what_is_left(members: list[Member]) -> None:
-    PACE.is_busy = True
+    PACE.is_busy, PACE.wants_times = True, False
     tickets = [member.run(0, ns=2 * MS, on=on) for member in members for on in (0, 1)]
+    PACE.is_brief = True
+    tickets += [member.run(0, on=on) for member in members for on in (0, 1)]
+    PACE.is_brief = False
     PACE.rest()
     for ticket in tickets:
         finish(ticket)
@@ -234,6 +338,8 @@ def test_a_callback_that_raises_keeps_no_other_from_completing(
 def test_closing_completes_what_a_busy_issuer_left(members: list[Member]) -> None:
     PACE.is_busy = True
     tickets = [members[0].run(tag, ns=MS) for tag in range(5)]
+    PACE.wants_times, PACE.is_brief = False, True
+    tickets += [members[0].run(tag) for tag in range(5, 8)]
     members[0].lane.close()
     assert all(ticket.done and ticket.error is None for ticket in tickets)
     assert not [t for t in threading.enumerate() if t.name.startswith("sdi-gpu-0")]
@@ -264,7 +370,7 @@ def test_random_operations_run_after_what_they_wait_for(members: list[Member], s
     waits: list[list[int]] = []
     for tag in range(1500):
         chosen = numbers.sample(range(max(0, tag - 40), tag), min(tag, numbers.randrange(4)))
-        PACE.wants_times = numbers.random() < 0.3
+        PACE.wants_times, PACE.is_brief = numbers.random() < 0.3, numbers.random() < 0.5
         ticket = numbers.choice(members).run(
             tag,
             *(tickets[k] for k in chosen),

@@ -8,7 +8,8 @@ import select
 import socket
 import struct
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Self
 
 from sdi.devices.base import Device
@@ -31,6 +32,7 @@ from sdi.icd.wire import (
     record_layout,
 )
 from sdi.runtime.launcher import SplitMode
+from sdi.settings import Balance
 from sdi.vmem.memory import Coherence
 
 QUEUE = 1
@@ -60,13 +62,16 @@ class WireClient:
         split: SplitMode = "always",
         coherence: Coherence = "lazy",
         spread: SpreadDevice | None = None,
+        balance: Balance = ("off", 0),
     ) -> None:
         self.commands, commands = socket.socketpair()
         self.notices, notices = socket.socketpair()
         self._ends = (self.commands, commands, self.notices, notices)
         for end in (self.commands, self.notices):
             end.settimeout(60)
-        self.session = Session(commands, notices, devices, split, coherence=coherence, spread=spread)
+        self.session = Session(
+            commands, notices, devices, split, coherence=coherence, spread=spread, balance=balance
+        )
         self._thread = threading.Thread(target=self.session.run, name="sdi-scheduler")
         self._thread.start()
         first, (descriptor,), _, _ = socket.recv_fds(self.commands, 1, 1)
@@ -77,6 +82,7 @@ class WireClient:
         os.close(descriptor)
         self._next_id = QUEUE
         self._next_slot = 1
+        self._held: bytearray | None = None
         self.slots: dict[int, int] = {}
         self.text = b""
         self.offsets: dict[int, int] = {}
@@ -101,6 +107,20 @@ class WireClient:
             data += more
         return data
 
+    @contextmanager
+    def at_once(self) -> Iterator[None]:
+        """What is sent within arrives in one piece."""
+        self._held = bytearray()
+        yield
+        held, self._held = self._held, None
+        self.commands.sendall(held)
+
+    def _sends(self, record: bytes) -> None:
+        if self._held is None:
+            self.commands.sendall(record)
+        else:
+            self._held += record
+
     def new_id(self) -> int:
         self._next_id += 1
         return self._next_id
@@ -109,7 +129,7 @@ class WireClient:
         """Send a record that is no command."""
         body = layout(BODY[op]).pack(*_flat(BODY[op], dict(fields)))
         tail = body + padded(variable)
-        self.commands.sendall(_HEADER.pack(_HEADER.size + len(tail), op, record_id) + tail)
+        self._sends(_HEADER.pack(_HEADER.size + len(tail), op, record_id) + tail)
 
     def command(
         self,
@@ -128,7 +148,7 @@ class WireClient:
             *_flat(BODY[op], dict(fields))
         )
         tail = body + struct.pack(f"<{len(waits)}Q", *waits) + padded(variable)
-        self.commands.sendall(_HEADER.pack(_HEADER.size + len(tail), op, command_id) + tail)
+        self._sends(_HEADER.pack(_HEADER.size + len(tail), op, command_id) + tail)
         return command_id
 
     def reply(self) -> tuple[int, int, bytes]:

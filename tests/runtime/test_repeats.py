@@ -9,12 +9,16 @@ import numpy as np
 import pytest
 
 from sdi.devices.discover import MemberSettings, open_members
+from sdi.devices.pace import PACE
 from sdi.devices.ticket import Ticket
 from sdi.errors import Status
 from sdi.icd.wire import Op
+from sdi.partition.balance import Balance as Shares
+from sdi.partition.balance import Trial
 from sdi.runtime.commands import Launch
 from sdi.runtime.launcher import Launcher
 from sdi.runtime.steps import Steps
+from sdi.settings import Balance
 from tests.icd.wire_client import WireClient
 from tests.runtime.test_waiting import Gated
 
@@ -74,7 +78,9 @@ def app(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iter
 
 
 @contextmanager
-def serve(settings: MemberSettings, monkeypatch: pytest.MonkeyPatch) -> Iterator[Application]:
+def serve(
+    settings: MemberSettings, monkeypatch: pytest.MonkeyPatch, balance: Balance = ("off", 0)
+) -> Iterator[Application]:
     issues: list[Launch] = []
     issue = Launcher.issue
 
@@ -84,7 +90,9 @@ def serve(settings: MemberSettings, monkeypatch: pytest.MonkeyPatch) -> Iterator
 
     monkeypatch.setattr(Launcher, "issue", noted)
     with ExitStack() as stack:
-        client = stack.enter_context(WireClient([Gated(device) for device in open_members(settings)]))
+        client = stack.enter_context(
+            WireClient([Gated(device) for device in open_members(settings)], balance=balance)
+        )
         yield Application(client, issues)
 
 
@@ -170,6 +178,42 @@ def test_what_is_released_is_not_used_again(app: Application) -> None:
     app.check()
     app.client.send(Op.RELEASE_BUILD, app.build)
     assert app.client.wait(app.grow(a)) == Status.INVALID_PROGRAM_EXECUTABLE
+
+
+def test_of_brief_launches_that_came_together_members_are_told_all_but_the_last(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    told: list[bool] = []
+    launch = Gated.launch
+
+    def noted(self: Gated, *more: object) -> Ticket:
+        told.append(PACE.is_brief)
+        return launch(self, *more)
+
+    monkeypatch.setattr(Gated, "launch", noted)
+    monkeypatch.setattr(Shares, "record", lambda *_: None)  # nothing is learnt from these
+    monkeypatch.setattr(Trial, "is_brief", False)
+    with serve(MemberSettings(count=3), monkeypatch, ("auto", 0)) as app:
+        a = app.buffer()
+        for _ in range(20):
+            app.client.wait(app.grow(a))
+        assert not any(told) and app.ordinary() < 20
+
+        def burst() -> list[bool]:
+            told.clear()
+            with app.client.at_once():
+                commands = [app.grow(a) for _ in range(4)]
+            while app.client.slot(commands[-1])[0] > 0:  # nothing else is sent meanwhile
+                pass
+            assert app.ordinary() == 0
+            return list(told)
+
+        assert burst() == [False] * 12, "they take longer"
+        monkeypatch.setattr(Trial, "is_brief", True)
+        assert burst() == [True] * 9 + [False] * 3
+        app.client.wait(app.grow(a))
+        assert told[-3:] == [False] * 3 and not PACE.is_brief
+        app.check()
 
 
 def test_times_are_known_where_the_application_may_ask(app: Application) -> None:
