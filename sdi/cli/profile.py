@@ -150,7 +150,9 @@ def _run(
         except OSError as error:
             print(f"sdi profile: {application[0]}: {error.strerror}", file=sys.stderr)
             return 126
-        if late := wait_for_services():
+        with doing("sdi profile: waiting for what the service has still to write"):
+            late = wait_for_services()
+        if late:
             print(f"sdi: {late} service(s) still busy after {SERVICE_PATIENCE_S:.0f} s", file=sys.stderr)
         sys.stdout.flush()
         if any(where.glob("service-*.jsonl")):

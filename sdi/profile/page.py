@@ -15,7 +15,7 @@ from plotly.offline import get_plotlyjs
 from sdi.profile.losses import CLASSES, NO_KERNEL
 from sdi.profile.model import HOST, Piece, Profile, Session, memory_name
 from sdi.profile.tables import KernelRow, Tables
-from sdi.profile.text import FUNCTION_COLUMNS, functions, table_text
+from sdi.profile.text import FUNCTION_COLUMNS, functions, table_text, title
 from sdi.sizes import size
 
 SPANS_MAX = 4000
@@ -92,7 +92,7 @@ def page(profile: Profile, tables: Tables) -> str:
             '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>sdi profile</title>',
             '<meta name="viewport" content="width=device-width, initial-scale=1">',
             f"<style>{_STYLE}</style><script>{get_plotlyjs()}</script></head><body>",
-            f"<h1>sdi profile: {len(tables.members)} members, {tables.wall_ns / 1e6:.3f} ms</h1>",
+            f"<h1>{title(tables)}</h1>",
             "" if tables.is_complete else _INCOMPLETE,
             *sections,
             _worst(profile, tables),

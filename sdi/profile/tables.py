@@ -139,9 +139,12 @@ class ServiceRow:
 
 @dataclass(frozen=True, slots=True)
 class Tables:
-    """Everything that is shown.  ``commands`` leaves out ``unfinished_commands``, still to do at the end."""
+    """Everything that is shown; ``wall_ns`` is that of all ``services`` together.  ``commands`` leaves out
+    ``unfinished_commands``, still to do at the end.
+    """
 
     members: tuple[str, ...]
+    services: int
     wall_ns: int
     is_complete: bool
     calls: tuple[FunctionRow, ...]
@@ -174,6 +177,7 @@ def make_tables(profile: Profile) -> Tables:
         events.update(session.events)
     return Tables(
         members=tuple(member.name for member in profile.members),
+        services=len(sessions),
         wall_ns=sum(one.wall_ns for one in found),
         is_complete=all(session.is_complete for session in sessions),
         calls=_call_rows([totals for one in profile.applications for totals in one.totals]),

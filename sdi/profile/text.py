@@ -57,9 +57,15 @@ def functions(rows: Sequence[FunctionRow]) -> list[list[str]]:
     ]
 
 
+def title(tables: Tables) -> str:
+    """What was profiled, in a line."""
+    together = f" (of {tables.services} services together)" if tables.services > 1 else ""
+    return f"sdi profile: {len(tables.members)} members, {_ms(tables.wall_ns)} ms{together}"
+
+
 def table_text(tables: Tables) -> str:
     """Everything, for people."""
-    lines = [f"sdi profile: {len(tables.members)} members, {_ms(tables.wall_ns)} ms"]
+    lines = [title(tables)]
     if not tables.is_complete:
         lines.append(
             "the service was killed, or had no room to write everything: the last moments are missing"
@@ -180,7 +186,9 @@ def tables_json(tables: Tables) -> str:
 
 
 def tables_csv(tables: Tables) -> dict[str, str]:
-    """File name to text: calls, commands, kernels, losses (by kernel), members (losses by member), links."""
+    """File name to text: calls, commands, kernels, arguments (what moved for them), losses (by kernel),
+    members (losses by member), links.
+    """
     kernels = [
         [
             row.name, row.launches, row.split, row.whole, "; ".join(row.why_whole), "; ".join(row.cuts),
@@ -195,6 +203,11 @@ def tables_csv(tables: Tables) -> dict[str, str]:
         *(f"member_{k}_ns" for k in range(len(tables.members))), "imbalance_percent", "bindings", "plans",
         "new_plans", "bind_ns", "issue_ns", "moved_nbytes", "merged_nbytes", "merge_ns", "speed_up",
     ]  # fmt: skip
+    arguments = [
+        [row.name, one.argument, one.copies, one.nbytes, one.ns]
+        for row in tables.kernels
+        for one in row.arguments
+    ]
     links = [
         [
             x.kind,
@@ -215,6 +228,7 @@ def tables_csv(tables: Tables) -> dict[str, str]:
         "calls.csv": _csv(FUNCTION_COLUMNS, functions(tables.calls)),
         "commands.csv": _csv(FUNCTION_COLUMNS, functions(tables.commands)),
         "kernels.csv": _csv(kernel_head, kernels),
+        "arguments.csv": _csv(["kernel", "argument", "copies", "nbytes", "ns"], arguments),
         "losses.csv": _csv(["kernel", *(f"{name}_ns" for name in CLASSES)], losses),
         "members.csv": _csv(["member", *(f"{name}_ns" for name in CLASSES)], members),
         "links.csv": _csv(link_head, links),

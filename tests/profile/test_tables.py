@@ -130,6 +130,13 @@ def test_links_have_bytes_rates_and_their_part_of_what_was_measured(tables: Tabl
     assert found["peer", "1", "0"].percent is None
 
 
+def test_several_services_are_summed_and_that_is_said() -> None:
+    both = make_tables(Profile((SESSION, SESSION)))
+    assert table_text(both).startswith("sdi profile: 2 members, 0.016 ms (of 2 services together)\n")
+    assert (both.kernels[0].launches, both.links[0].nbytes) == (4, 1_000)
+    assert sum(both.member_losses[0].values()) == both.wall_ns == 16_000
+
+
 def test_time_that_spans_share_counts_once() -> None:
     assert covered_ns([(8, 15), (0, 10), (2, 4), (20, 21), (20, 20)]) == 16
 
@@ -155,6 +162,7 @@ def test_figures_are_the_tables(tables: Tables) -> None:
 def test_text_csv_and_json_say_the_same(tables: Tables) -> None:
     text = table_text(tables)
     for part in (
+        "sdi profile: 2 members, 0.008 ms\n",
         "kernel k: 2 launches, 1 split (2), 1 whole",
         "whole: a reason",
         "imbalance 20.0 %",
@@ -170,4 +178,9 @@ def test_text_csv_and_json_say_the_same(tables: Tables) -> None:
     assert (
         files["kernels.csv"][0]["member_1_ns"] == "240" and files["kernels.csv"][0]["merged_nbytes"] == "32"
     )
+    assert [list(row.values()) for row in files["arguments.csv"]] == [
+        ["k", "x", "3", "428", "100"],
+        ["k", "y", "1", "100", "40"],
+        ["other", "z", "1", "1000", "10"],
+    ]
     assert sum(int(value) for row in files["members.csv"] for value in list(row.values())[1:]) == 16_000
