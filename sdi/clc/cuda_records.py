@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from sdi.clc.cuda_tree import CudaTree
+from sdi.clc.cuda_tree import CudaTree, Layout
 from sdi.clc.cuda_types import TypeNames, UnknownConstruct, safe_name, unqualified
 from sdi.clc.syntax import Form, Kind, Node, Type
 
@@ -54,7 +54,23 @@ class Records:
             if field
         ]
         asserted = f'static_assert({" && ".join(checks)}, "layout of {name}");'
-        return f"{inner}{keyword} {how}{name} {{ {body} }}; {asserted}"
+        defined = f"{keyword} {how}{name} {{ {body} }};"
+        if not packed and self._is_tighter(node, layout):
+            defined = f'_Pragma("pack(push, {layout.alignment})") {defined} _Pragma("pack(pop)")'
+        return f"{inner}{defined} {asserted}"
+
+    def _is_tighter(self, node: Node, layout: Layout) -> bool:
+        """Whether ``#pragma pack`` put members closer together than their types say."""
+        units = {c.name: self._alignment(c.type) for c in node.children if c.kind is Kind.FIELD_DECL}
+        if layout.nbytes % max(units.values(), default=1):
+            return True
+        return any(offset % units.get(name, 1) for name, offset in layout.offsets.items())
+
+    def _alignment(self, found: Type) -> int:
+        """The alignment of a type that nothing packs; 1 when it is not known."""
+        inner = _innermost(found)
+        layout = self.program.layouts.get(unqualified(inner))
+        return layout.alignment if layout is not None else max(inner.nbytes, 1)
 
     def _body(self, node: Node) -> tuple[str, str]:
         """(definitions that must come first, members)."""

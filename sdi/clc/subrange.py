@@ -226,7 +226,8 @@ class SubrangeEmitter:
             if parameter.name:
                 statements.append(self._unshift(parameter, number))
         if statements:
-            self.edits.append(Edit(body.begin + 1, body.begin + 1, " " + " ".join(statements)))
+            inside = body.begin + (2 if self.text.startswith("<%", body.begin) else 1)
+            self.edits.append(Edit(inside, inside, " " + " ".join(statements)))
 
     def _unshift(self, parameter: Node, number: int) -> str:
         """The statement that makes a pointer name byte 0 of the application's buffer."""

@@ -127,6 +127,16 @@ PROGRAMS: dict[str, str] = {
         typedef struct { char c; float4 v __attribute__((aligned(32))); } wide;
         HEAD tight t[2] = {{1, n[0], 3}, {4, n[1], 6}}; on[0] = t[1].i + t[0].s; on[1] = sizeof(tight); on[2] = sizeof(wide); }
     """,
+    "structs that a pragma packs": """
+        #pragma pack(push, 1)
+        typedef struct { char c; int i; short s; } one;
+        #pragma pack(pop)
+        #pragma pack(push, 2)
+        typedef struct { char c; int i; one o; char d[3]; } two;
+        #pragma pack(pop)
+        typedef struct { two t; int z; } loose;
+        HEAD loose q[2] = {{{1, n[0], {2, 3, 4}, {5}}, 6}, {{7, n[1]}, 8}}; on[0] = q[1].t.i + q[0].t.o.s; on[1] = sizeof(one); on[2] = sizeof(two); on[3] = sizeof(loose); }
+    """,
     "constants of the program": """
         constant float table[4] = {1, 2.5f, -3, 4e2f};
         constant int grid[2][3] = {{1, 2, 3}, {4, 5, 6}}, flat[2][2] = {1, 2, 3, 4};

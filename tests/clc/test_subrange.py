@@ -108,6 +108,10 @@ PROGRAMS: dict[str, str] = {
         }
         float late(__global const float *p, size_t i) { return p[i] * 2 + get_group_id(0); }
         """,
+    "braces and brackets as digraphs": """
+        __kernel void k(__global float *out, __global const float *in)
+        <% out<:get_global_id(0):> = in<:get_global_id(0):> + get_group_id(0); %>
+        """,
     "forward declared kernel": """
         __kernel void k(__global float *, __global const float *);
         __kernel void k(__global float *out, __global const float *in) {
