@@ -130,8 +130,15 @@ def _parser() -> argparse.ArgumentParser:
     figures = commands.add_parser(
         "figures", help="table 2 and figures 7, 11, 12, 13 and 15", description=__doc__
     )
-    figures.add_argument("--out", type=Path, required=True, metavar="FOLDER")
-    figures.add_argument("--size", default="cpu", choices=["smoke", "cpu", "paper", "gpu"])
+    figures.add_argument(
+        "--out", type=Path, required=True, metavar="FOLDER", help="folder for figures-SIZE.md, .json and .png"
+    )
+    figures.add_argument(
+        "--size",
+        default="cpu",
+        choices=["smoke", "cpu", "paper", "gpu"],
+        help="of the problems: smoke (ms each), cpu (default), the paper's, or for today's GPUs",
+    )
     figures.add_argument(
         "-n", dest="members", default="1,2,4", metavar="N,N", help="members (default: 1,2,4)"
     )
