@@ -28,8 +28,9 @@ sys.path.insert(0, str(ROOT / "bench"))
 from launches import IS_COMPILED, SOURCE, NullDevice  # noqa: E402
 
 from sdi.devices.base import BoundKernel, Device, DeviceBuffer  # noqa: E402
+from sdi.devices.cuda_channel import Channel, Event  # noqa: E402
 from sdi.devices.cuda_info import CudaAttributes, device_info  # noqa: E402
-from sdi.devices.cuda_lane import Channel, CudaLane, Event  # noqa: E402
+from sdi.devices.cuda_lane import CudaLane  # noqa: E402
 from sdi.devices.ticket import Ticket, completed  # noqa: E402
 from sdi.icd.session import Session  # noqa: E402
 from sdi.icd.wire import BODY, COMMAND, HEADER, Op, layout, padded  # noqa: E402

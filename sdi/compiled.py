@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 MODULES = (
+    "sdi.devices.cuda_channel",
     "sdi.devices.cuda_lane",
     "sdi.devices.join",
     "sdi.devices.lane",

@@ -40,12 +40,13 @@ from sdi.devices.comparing import (
     operation_number,
     values_offset,
 )
+from sdi.devices.cuda_channel import Channel, Stream
 from sdi.devices.cuda_compare import GROUP_ITEMS, diff_launch
 from sdi.devices.cuda_context import CudaContext, use_page_locks
 from sdi.devices.cuda_driver import MAX_PITCH, drv
 from sdi.devices.cuda_gpu import CudaGpu
 from sdi.devices.cuda_images import CudaImage, copy_pixels, image_formats
-from sdi.devices.cuda_lane import Channel, CudaLane, Stream
+from sdi.devices.cuda_lane import CudaLane
 from sdi.devices.cuda_links import CudaLinks, Way
 from sdi.devices.cuda_memory import CudaBuffer, check_range
 from sdi.devices.cuda_programs import Bound, CudaPrograms, Program

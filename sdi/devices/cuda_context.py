@@ -18,8 +18,8 @@ from typing import Final, Protocol, cast
 
 from sdi.devices import cuda_driver
 from sdi.devices.base import HostBytes
+from sdi.devices.cuda_channel import Event, Stream
 from sdi.devices.cuda_driver import drv
-from sdi.devices.cuda_lane import Event, Stream
 from sdi.devices.page_locks import PAGE_LOCKS
 from sdi.errors import DeviceFailed, DeviceLost
 

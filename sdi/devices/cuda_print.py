@@ -14,9 +14,9 @@ from typing import Final, Protocol, cast
 
 from sdi.clc.cuda import CudaProgram
 from sdi.clc.printf_text import records_text
+from sdi.devices.cuda_channel import Stream
 from sdi.devices.cuda_context import CudaContext
 from sdi.devices.cuda_driver import drv
-from sdi.devices.cuda_lane import Stream
 from sdi.devices.cuda_memory import DeviceMemory
 
 _log = logging.getLogger(__name__)

@@ -11,11 +11,11 @@ from typing import Final, Protocol
 from sdi.clc.cuda import CudaKernel, CudaProgram, nvrtc_options, translate
 from sdi.devices.base import BoundArgument, KernelFacts
 from sdi.devices.comparing import KERNELS_TEXT
+from sdi.devices.cuda_channel import Stream
 from sdi.devices.cuda_compare import DIFF_TEXT
 from sdi.devices.cuda_context import CudaContext
 from sdi.devices.cuda_driver import drv
 from sdi.devices.cuda_gpu import SHARED_NBYTES
-from sdi.devices.cuda_lane import Stream
 from sdi.devices.cuda_launch import MAX_GRID_X, Offsets, offsets_of, packed, parameter_block
 from sdi.devices.cuda_print import PrintBuffer
 from sdi.devices.nvrtc import Cache, NvrtcMissing, compile_text, key_of, version
