@@ -465,7 +465,10 @@ class Expressions:
     def _touch_components(self, place: Swizzle, base: Memory, mode: Mode, node: Node) -> None:
         element = place.vector.element
         size = element.nbytes if element is not None else 0
-        for index in sorted(set(place.indices)):
+        indices = set(place.indices)
+        if mode is Mode.READ and place.vector.count == 3 and len(indices) > 1:
+            indices.add(3)  # a driver may copy the padding with them, to where the program can see it
+        for index in sorted(indices):
             moved = (
                 self.machine.moved(base.pointer, index * size) if isinstance(base.pointer, Pointer) else None
             )
