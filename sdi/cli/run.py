@@ -25,6 +25,8 @@ _FORWARDED = frozenset(
 )
 _IGNORED_BY_PYTHON = frozenset({signal.SIGPIPE, signal.SIGXFSZ})
 _SI_KERNEL = 0x80
+_LOOK_S = 1.0
+"""How long the end of an application may stay unseen if another thread was given the signal."""
 PR_SET_CHILD_SUBREAPER = 36
 
 
@@ -67,10 +69,10 @@ def _run_with_stats(application: list[str], environ: dict[str, str], stats: bool
 def run_and_wait(application: list[str], environ: dict[str, str]) -> int:
     """Wait status of the application; signals sent to this process reach it.
 
-    This process has no other thread: that one would be given SIGCHLD, which it drops (the end of an
-    application that ends at once was waited for forever), or SIGTERM, which ends it.
+    Nothing of ours starts a thread before: that one would be given SIGCHLD, which it drops (the end of an
+    application that ends at once was waited for forever), or SIGTERM, which ends it.  Other packages of this
+    Python may have started one at its start, so the application is looked at now and then too.
     """
-    assert len(os.listdir("/proc/self/task")) == 1, "a thread would take the signals"
     watched = {*_FORWARDED, signal.SIGCHLD}
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # or the kernel would drop the status
     before = signal.pthread_sigmask(signal.SIG_BLOCK, watched)
@@ -79,8 +81,8 @@ def run_and_wait(application: list[str], environ: dict[str, str]) -> int:
             application[0], application, environ, setsigmask=before, setsigdef=_IGNORED_BY_PYTHON
         )
         while True:
-            got = signal.sigwaitinfo(watched)
-            if got.si_signo == signal.SIGCHLD:
+            got = signal.sigtimedwait(watched, _LOOK_S)
+            if got is None or got.si_signo == signal.SIGCHLD:
                 pid, status = os.waitpid(child, os.WNOHANG)
                 if pid == child:
                     return status

@@ -110,6 +110,24 @@ def test_no_other_thread_can_take_the_signal_that_the_application_has_ended(how:
     assert done.returncode == 0 and len(done.stdout.split()) == 1, done.stderr
 
 
+def test_the_end_of_the_application_is_seen_also_if_somebody_s_thread_was_given_the_signal() -> None:
+    taken = (
+        "import sys, threading; threading.Thread(target=threading.Event().wait, daemon=True).start()\n"
+        "import signal, os; from sdi.cli import run\n"
+        "def late(wait):\n"
+        "    def waited(*how):\n"
+        "        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT)\n"
+        "        while signal.SIGCHLD in signal.sigpending():  # until the other thread has dropped it\n"
+        "            os.sched_yield()\n"
+        "        return wait(*how)\n"
+        "    return waited\n"
+        "signal.sigtimedwait, signal.sigwaitinfo = late(signal.sigtimedwait), late(signal.sigwaitinfo)\n"
+        "print(run.run_and_wait(['true'], dict(os.environ)))"
+    )
+    done = subprocess.run(python(taken), capture_output=True, text=True, timeout=30, check=False)
+    assert (done.stdout, done.stderr) == ("0\n", "")
+
+
 @pytest.mark.parametrize("stats", [[], ["--stats"]])
 def test_a_missing_program_is_said_in_one_line(stats: list[str]) -> None:
     done = sdi("run", *stats, "--", "./no-such-program")
