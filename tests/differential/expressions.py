@@ -20,7 +20,7 @@ __constant sampler_t nearest = CLK_NORMALIZED_COORDS_FALSE | CLK_ADDRESS_CLAMP_T
 #define SQUARE(v) ((v) * (v))
 #define PICK(c, a, b) ((c) ? (a) : (b))
 #define AT(p, i) (p)[i]
-typedef struct ANY { short lo; short hi; int v[2]; } Pair;
+typedef struct ANY Pair { short lo; short hi; int v[2]; } Pair;
 typedef struct ANY { int a; Pair pair; int2 two; } Cell;
 typedef union ANY { int i; uint u; uchar c[4]; short2 s; } Word;
 typedef short ANY Short;
@@ -29,17 +29,18 @@ __constant short2 pairs[4] = {(short2)(1, 2), (short2)(0, 5), (short2)(7, 3), (s
 enum { FEW = 2, SOME = 5, MANY = 11 };
 int folded(int a, int b) { if (a > b) return (a - b) & 15; if (b < 0) return 3; return b & 7; }
 int counted(int a) { int c = 0; for (int i = 0; i < (a & 7); i++) { if (i == 5) continue; c += i; } return c; }
-int searched(__global const int *p, int n) { int i = 0; while (i < n && (p[i] & 3)) i++; return i; }
+int searched(__global const int p[16], int n) { int i = 0; while (i < n && (p[i] & 3)) i++; return i; }
 int last_of(__global const int *p, int n) { int v, i = 0; do { v = p[i++] & 31; } while (i < n); return v; }
 void stepped(int *v, int by) { *v = (*v + by) & 31; }
 void swapped(int *a, int *b) { int t = *a; *a = *b; *b = t; }
-void put(__global int *p, int at, int v) { p[at] = v; }
+void put(__global int p[], int at, int v) { p[at] = v; }
 void put_guarded(__global int *p, int at, int v, int c) { if (c > 2) return; p[at] = v; }
 void advanced(__global int **p, int by) { *p += by; }
 __global int *chosen(__global int *a, __global int *b, int c) { return c & 1 ? a : b; }
-__global int *moved(__global int *a, int by) { a += by; return a; }
+__global int *moved(__global int a[4], int by) { a += by; return a; }
 Pair made(int a, int b) { Pair p; p.lo = a; p.hi = b; p.v[0] = b; p.v[1] = a; return p; }
-int summed(Pair p) { return (p.lo & 15) + (p.hi & 15) + (p.v[1] & 7); }
+int first_of(int v[2]) { return v[0] & 15; }
+int summed(Pair p) { return (p.lo & 15) + (p.hi & 15) + (p.v[1] & 7) + first_of(p.v); }
 """
 
 
@@ -181,7 +182,7 @@ class Expressions:
                 start = self.index(depth - 1, INTS - 64)
                 return Bounded(f"{text}(in + {start}, {self.reduced(depth - 1, 16)})", 0, 31)
             case 24:
-                return Bounded(f"summed(made({a.text}, {self.leaf().text}))", 0, 37)
+                return Bounded(f"summed(made({a.text}, {self.leaf().text}))", 0, 52)
             case 25 if self.variables:
                 v = r.choice(self.variables)
                 return Bounded(f"({v} = {self.fitting(a).text}, {v})", -VARIABLE, VARIABLE)

@@ -80,6 +80,7 @@ class Writer:
         self.outputs: list[Output] = []
         self.in_group = False
         self.place = ""
+        self.hides_pair = False
 
     # -- small things ----------------------------------------------------------------------------
 
@@ -465,7 +466,7 @@ class Writer:
         """Private arrays, vectors, structures and unions, and pointers to them."""
         r = self.random
         value = self.make.fitting(self.make.integer(1)).text
-        match r.randint(0, 7):
+        match r.randint(0, 9):
             case 0:
                 a = self.name("a")
                 self.put(
@@ -500,6 +501,16 @@ class Writer:
                 q = self.name("q")
                 self.put(f"int2 {q} = (int2)({value}) + (int2)(1, 2); {q} += 1; {q}.x >>= 1;")
                 self.make.known.append(Bounded(f"({q}.{r.choice('xy')} & 127)", 0, 127))
+            case 7:  # braces left out: two.x is 0
+                s = self.name("c")
+                self.put(f"Cell {s} = {{{r.randint(0, 9)}, {r.randint(0, 9)}, {r.randint(0, 9)}}};")
+                fields = ("a", "pair.lo", "pair.hi", "pair.v[1]", "two.x")
+                self.make.known.append(Bounded(f"(int){s}.{r.choice(fields)}", 0, 9))
+            case 8 if not self.hides_pair:
+                self.hides_pair = True  # one per scope is allowed, and one shows it
+                s, n = self.name("c"), r.randint(1, 9)
+                self.put(f"struct Pair {{ int v; int lo; }} {s} = {{{n}, {value}}}; {s}.v += {s}.lo & 3;")
+                self.make.known.append(Bounded(f"({s}.{r.choice(('lo', 'v'))} & 31)", 0, 31))
             case _:
                 s, p = self.name("c"), self.name("cp")
                 self.put(f"Pair {s} = made(1, {value}); Pair *{p} = &{s}; {p}->lo = {value};")
