@@ -160,6 +160,11 @@ def sources_that_are_not_there_yet_are_waited_for(cl: Cl) -> None:
     write = cl.event_of("clEnqueueWriteBuffer", queue, target, 0, 0, 64, middle, 0, None)
     assert cl.wait(write) == 0 and cl.wait(read) == 0
     assert cl.read(queue, target, 64) == DATA[:64]
+    mapped = cl.make("clEnqueueMapBuffer", queue, source, 0, 1, 0, 64, 0, None, None)
+    copy = cl.buffer(context, 128)
+    cl.check(cl.clEnqueueWriteBuffer(queue, copy, 0, 0, 64, c_void_p(mapped), 0, None, None))
+    assert cl.read(queue, copy, 64) == DATA[:64]
+    assert not cl.last("WRITE")["landed_ns"], "the map may not be done yet"
 
 
 def what_names_a_buffer_ends_that(cl: Cl) -> None:

@@ -51,11 +51,13 @@ static int follow(struct sdi_transfer *transfer, const struct sdi_command *comma
     return done > 0 ? CL_SUCCESS : done;
 }
 
-/* Whether a write may be done before anybody is told: the bytes are there, and nobody else looks where they go. */
+/* Whether a write may be done before anybody is told: the bytes are there, and nobody else looks where they go.  Those
+ * of a mapping (in the arena) may yet be on their way there. */
 static bool may_land(const struct sdi_record *record, const struct sdi_transfer *transfer)
 {
     const struct sdi_rec_write *body = (const struct sdi_rec_write *)record->at;
-    if (body->op != SDI_OP_WRITE || body->num_waits || !__atomic_load_n(&transfer->root->fresh, __ATOMIC_RELAXED))
+    if (body->op != SDI_OP_WRITE || body->num_waits || !__atomic_load_n(&transfer->root->fresh, __ATOMIC_RELAXED)
+        || (uintptr_t)transfer->host - (uintptr_t)sdi_session.arena < sdi_session.arena_nbytes)
         return false;
     sdi_lock(); /* what is to be written may itself have to be read first, or be made by the application until then */
     bool is_there = !sdi_lander_writes() && !sdi_events_unset();
