@@ -153,6 +153,9 @@ class VirtualMemory:
         self.parking.take(buffer)
         for forget in buffer.on_release:
             forget(buffer_id)
+        if all(hazards.is_idle() for hazards in buffer.hazards):
+            self._free(buffer)  # at once: what comes next may want the memory
+            return
         pending = [ticket for hazards in buffer.hazards for ticket in hazards.pending()]
         join(pending, lambda _error: self._post(lambda: self._free(buffer)))
 

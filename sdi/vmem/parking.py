@@ -45,6 +45,7 @@ class Parking:
             join(pending, lambda _error: self._post(lambda: self.park(buffer, told)))
             return
         if any(hazards.failed() for hazards in buffer.hazards):
+            self._placement.discard(buffer)
             told(False)
             return
         self._placement.drop_images(buffer)
