@@ -184,7 +184,7 @@ BODY: dict[Op, tuple[Field, ...]] = {
     # offset: first byte in the buffer; region: bytes, rows, slices; pitches in bytes (0 when there is one)
     Op.READ: _fields(
         "u64 buffer; u64 offset; u64 region[3]; u64 row_pitch; u64 slice_pitch; u32 blocking; u32 reserved;"
-        " u64 landed_ns"
+        " u64 unused"
     ),
     # landed_ns: 0, or when the client began to copy: nobody else knew the buffer yet, and the bytes are there
     Op.WRITE: _fields(

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from sdi.devices.base import DeviceBuffer, DeviceImage
 from sdi.devices.image import ImageShape, Slabs
+from sdi.devices.join import join
 from sdi.intervals import ByteRange, RangeSet
 from sdi.vmem.directory import Directory
 from sdi.vmem.hazards import Hazards
@@ -84,3 +85,14 @@ class VirtualBuffer:
 
     def __post_init__(self) -> None:
         self.whole = ByteRange(0, self.nbytes)
+
+    def when_idle(self, post: Callable[[Callable[[], None]], None], then: Callable[[], None]) -> None:
+        """Call ``then`` once all that was issued on it is done: now, or in a turn that ``post`` arranges.
+
+        Also what is issued meanwhile: a member that is short of memory brings home what only it has.
+        """
+        if all(hazards.is_idle() for hazards in self.hazards):
+            then()
+            return
+        pending = [ticket for hazards in self.hazards for ticket in hazards.pending()]
+        join(pending, lambda _error: post(lambda: self.when_idle(post, then)))

@@ -14,7 +14,6 @@ import numpy as np
 
 from sdi.atomics import Update
 from sdi.devices.base import Device, DeviceBuffer, Rows
-from sdi.devices.join import join
 from sdi.devices.pace import PACE
 from sdi.devices.spread import SpreadDevice
 from sdi.devices.ticket import Ticket, completed
@@ -153,11 +152,7 @@ class VirtualMemory:
         self.parking.take(buffer)
         for forget in buffer.on_release:
             forget(buffer_id)
-        if all(hazards.is_idle() for hazards in buffer.hazards):
-            self._free(buffer)  # at once: what comes next may want the memory
-            return
-        pending = [ticket for hazards in buffer.hazards for ticket in hazards.pending()]
-        join(pending, lambda _error: self._post(lambda: self._free(buffer)))
+        buffer.when_idle(self._post, lambda: self._free(buffer))
 
     def spoil(self, buffer: VirtualBuffer, over: ByteRange, why: BaseException) -> None:
         """What should have been written to ``over`` was not: whoever reads it fails, until it is written."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from sdi.devices.join import join
 from sdi.vmem.buffer import VirtualBuffer
 from sdi.vmem.placement import Placement
 
@@ -40,10 +39,9 @@ class Parking:
 
         With False where that can't be, because something failed to write them: it can only be released.
         """
-        if not all(hazards.is_idle() for hazards in buffer.hazards):
-            pending = [ticket for hazards in buffer.hazards for ticket in hazards.pending()]
-            join(pending, lambda _error: self._post(lambda: self.park(buffer, told)))
-            return
+        buffer.when_idle(self._post, lambda: self._keep(buffer, told))
+
+    def _keep(self, buffer: VirtualBuffer, told: Callable[[bool], None]) -> None:
         if any(hazards.failed() for hazards in buffer.hazards):
             self._placement.discard(buffer)
             told(False)

@@ -70,10 +70,7 @@ static cl_int land(struct sdi_record *record, struct sdi_command *command, const
 {
     struct sdi_rec_write *body = (struct sdi_rec_write *)record->at;
     body->landed_ns = command->landed_ns = sdi_now_ns();
-    if (transfer->region[1] == 1 && transfer->region[2] == 1)
-        sdi_copy_run(transfer->root, transfer->offset, transfer->host, transfer->total, true);
-    else
-        sdi_copy_box(transfer);
+    sdi_copy_box(transfer);
     command->wants_event = event != NULL;
     command->wants_slot = command->forget = blocking;
     cl_int status = sdi_enqueue(record, command);
