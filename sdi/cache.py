@@ -1,9 +1,11 @@
 """Files that save time and nothing else, in the user's cache folder: each one is right, or as good as absent.
 
-Their content may be code (bytecode, pickles), so the folder must belong to this user, and nobody else may
-write to it.  A file holds a digest of its content: one that is damaged counts as absent.  Files are replaced
-whole, so processes that read and write at once see old ones or new ones.  Nothing here raises: without a
-cache everything works, and takes its time.
+Their content may be code (bytecode, pickles, programs of GPUs), so nobody else may have written it.  The rule
+is the same for all of them: the folders are this user's and open to nobody else, neither they nor the files
+are links, a file is a regular one of this user's with one name.  A file holds a digest of its kind, its name
+and its content: one that is damaged or moved counts as absent.  Files are replaced whole, so processes that
+read and write at once see old ones or new ones.  What is removed are files that this module named.  Nothing
+here raises: without a cache everything works, and takes its time; ``sdi doctor`` says that there is none.
 """
 
 from __future__ import annotations
@@ -12,33 +14,43 @@ import contextlib
 import hashlib
 import logging
 import os
+import re
 import stat
+from collections.abc import Callable, Iterator
 
 _log = logging.getLogger("sdi.cache")
 
 _DIGEST_NBYTES = 32
 _NBYTES_MAX = 64 << 20
+_ALL_NBYTES_MAX = 512 << 20
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_OWN_NAME = re.compile(r"[0-9a-f]{64}(\.[0-9a-f]{16})?")
+"""A file, or one that is still being written."""
 
 
-def folder(kind: str) -> str | None:
-    """The folder for one kind of files, made if need be; None where there can't be a safe one.
+class NoCache(Exception):
+    """There is no folder that only this user can write to; the text says why."""
 
-    It is ``$XDG_CACHE_HOME/sdi/KIND``, or ``~/.cache/sdi/KIND``.
+
+def base() -> str:
+    """The folder for all kinds: ``$XDG_CACHE_HOME/sdi``, or ``~/.cache/sdi``; not made here.
+
+    Raises NoCache for a user without a home.
     """
     home = os.environ.get("XDG_CACHE_HOME", "")
     if not home.startswith("/"):
         home = os.path.join(os.path.expanduser("~"), ".cache")
-    path = os.path.join(home, "sdi", kind)
-    try:
-        os.makedirs(path, mode=0o700, exist_ok=True)
-        found = os.lstat(path)
-        if not (stat.S_ISDIR(found.st_mode) and _is_ours(found)):
-            _log.debug("no cache: others may write to %s", path)
-            return None
-    except OSError as cause:
-        _log.debug("no cache: %s", cause)
-        return None
-    return path
+    if not home.startswith("/"):
+        raise NoCache("this user has no home folder, and XDG_CACHE_HOME is not set")
+    return os.path.join(home, "sdi")
+
+
+def folder(kind: str) -> str:
+    """The folder for one kind of files, made if need be.  Raises NoCache."""
+    with _opened(kind):
+        return os.path.join(base(), kind)
 
 
 def read(kind: str, name: str) -> bytes | None:
@@ -46,63 +58,128 @@ def read(kind: str, name: str) -> bytes | None:
 
     Among files of a kind it is now the most recently used.
     """
-    where = folder(kind)
-    if where is None:
-        return None
+    own = _own_name(kind, name)
     try:
-        with open(os.path.join(where, name), "rb", opener=_no_link) as file:
+        with _opened(kind) as where, open(own, "rb", opener=_in(where, _READ)) as file:
             found = os.fstat(file.fileno())
-            if not stat.S_ISREG(found.st_mode) or not _is_ours(found) or found.st_size > _NBYTES_MAX:
+            # Without a name when it has just been replaced.
+            is_one = stat.S_ISREG(found.st_mode) and found.st_nlink <= 1
+            if not is_one or not _is_ours(found) or found.st_size > _NBYTES_MAX:
+                _log.debug("%s of kind %s: not a file of ours", own, kind)
                 return None
-            data = file.read()
+            data = file.read(_NBYTES_MAX + 1)
             os.utime(file.fileno())
-    except OSError:
+    except (OSError, NoCache):
         return None
     digest, content = data[:_DIGEST_NBYTES], data[_DIGEST_NBYTES:]
-    if hashlib.sha256(content).digest() != digest:
-        _log.debug("%s/%s is damaged", where, name)
+    if _digest(own, content) != digest:
+        _log.debug("%s of kind %s is damaged", own, kind)
         return None
     return content
 
 
-def write(kind: str, name: str, content: bytes, most: int = 256) -> None:
-    """Keep ``content``; of more than ``most`` files of its kind those used longest ago are removed."""
-    where = folder(kind)
-    if where is None or len(content) + _DIGEST_NBYTES > _NBYTES_MAX:
+def write(kind: str, name: str, content: bytes, most: int = 256, most_nbytes: int = _ALL_NBYTES_MAX) -> None:
+    """Keep ``content``.
+
+    Of more than ``most`` files of its kind, or more bytes than that in all, those used longest ago go.
+    """
+    if len(content) + _DIGEST_NBYTES > _NBYTES_MAX:
         return
-    scratch = os.path.join(where, f".{name}.{os.getpid()}")
+    own = _own_name(kind, name)
+    scratch = f"{own}.{os.urandom(8).hex()}"
     try:
-        with open(scratch, "xb", opener=_private) as file:
-            file.write(hashlib.sha256(content).digest() + content)
-        os.replace(scratch, os.path.join(where, name))
-        _remove_oldest(where, most)
-    except OSError as cause:
+        with _opened(kind) as where:
+            try:
+                with open(scratch, "xb", opener=_in(where, _WRITE)) as file:
+                    file.write(_digest(own, content) + content)
+                os.replace(scratch, own, src_dir_fd=where, dst_dir_fd=where)
+            except OSError:
+                with contextlib.suppress(OSError):
+                    os.unlink(scratch, dir_fd=where)
+                raise
+            _remove_oldest(where, most, most_nbytes)
+    except (OSError, NoCache) as cause:
         _log.debug("not kept: %s", cause)
-        with contextlib.suppress(OSError):
-            os.unlink(scratch)
 
 
-def _remove_oldest(where: str, most: int) -> None:
+@contextlib.contextmanager
+def _opened(kind: str) -> Iterator[int]:
+    """The descriptor of the folder for one kind of files, made if need be.  Raises NoCache.
+
+    What leads to the base is the user's choice, and may go through links and folders of others: they can't
+    put a folder there that is this user's and has files of this user's in it.
+    """
+    path = base()
+    home = os.path.dirname(path)
+    try:
+        os.makedirs(home, mode=0o700, exist_ok=True)
+        at = os.open(home, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError as cause:
+        raise NoCache(str(cause)) from cause
+    try:
+        for part in ("sdi", kind):
+            below = _own_folder(at, part, path)
+            os.close(at)
+            at = below
+        yield at
+    finally:
+        os.close(at)
+
+
+def _own_folder(at: int, name: str, path: str) -> int:
+    """The descriptor of a folder in the folder ``at``, made if need be, of this user and for nobody else."""
+    try:
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(name, 0o700, dir_fd=at)
+        opened = os.open(name, _FOLDER, dir_fd=at)
+    except OSError as cause:
+        raise NoCache(f"{name} for {path}: {cause.strerror}") from cause
+    try:
+        found = os.fstat(opened)
+        if not _is_ours(found):
+            raise NoCache(f"others may write to {name} in or above {path}")
+        if found.st_mode & 0o077:
+            os.fchmod(opened, 0o700)
+    except OSError as cause:
+        os.close(opened)
+        raise NoCache(f"{name} for {path}: {cause.strerror}") from cause
+    except NoCache:
+        os.close(opened)
+        raise
+    return opened
+
+
+def _remove_oldest(where: int, most: int, most_nbytes: int) -> None:
+    """Remove files of ours from the folder ``where`` until there are no more, or more bytes, than that."""
+    found = []
     with os.scandir(where) as entries:
-        found = list(entries)
-    if len(found) <= most:
-        return
-    ages = []
-    for entry in found:
-        with contextlib.suppress(FileNotFoundError):  # another process has just removed it
-            ages.append((entry.stat(follow_symlinks=False).st_mtime_ns, entry.path))
-    for _, path in sorted(ages)[: len(ages) - most]:
+        for entry in entries:
+            if _OWN_NAME.fullmatch(entry.name):
+                with contextlib.suppress(OSError):  # another process has just removed it
+                    status = os.stat(entry.name, dir_fd=where, follow_symlinks=False)
+                    if stat.S_ISREG(status.st_mode):
+                        found.append((status.st_mtime_ns, status.st_size, entry.name))
+    left, left_nbytes = len(found), sum(nbytes for _, nbytes, _ in found)
+    for _, nbytes, name in sorted(found):
+        if left <= most and left_nbytes <= most_nbytes:
+            break
         with contextlib.suppress(OSError):
-            os.unlink(path)
+            os.unlink(name, dir_fd=where)
+        left, left_nbytes = left - 1, left_nbytes - nbytes
+
+
+def _in(where: int, flags: int) -> Callable[[str, int], int]:
+    """An opener of files in the folder ``where``."""
+    return lambda name, _flags: os.open(name, flags, 0o600, dir_fd=where)
+
+
+def _own_name(kind: str, name: str) -> str:
+    return hashlib.sha256(f"{kind}\0{name}".encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def _digest(own_name: str, content: bytes) -> bytes:
+    return hashlib.sha256(own_name.encode() + content).digest()
 
 
 def _is_ours(found: os.stat_result) -> bool:
     return found.st_uid == os.geteuid() and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-
-
-def _no_link(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NOFOLLOW)
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NOFOLLOW, 0o600)

@@ -17,7 +17,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
-from sdi import compiled
+from sdi import cache, compiled
 from sdi import settings as settings_module
 from sdi.cli.locate import NotInstalled, image_environ, library, service_python
 from sdi.cli.progress import doing
@@ -62,7 +62,7 @@ def examine(changes: Mapping[str, str]) -> int:
 
 def _findings(environ: Mapping[str, str]) -> Iterator[Finding]:
     sound = True
-    for check in (_settings, _library, _python, _launch_path, _drivers, _cuda):
+    for check in (_settings, _library, _python, _launch_path, _cache, _drivers, _cuda):
         for finding in check(environ):
             sound = sound and finding.state != "FAIL"
             yield finding
@@ -81,6 +81,16 @@ def _launch_path(environ: Mapping[str, str]) -> Iterator[Finding]:
         yield Finding("note", "launches", "compiled from other sources, not used", "sdi compile")
     else:
         yield Finding("ok", "launches", "the launch path runs from its sources; sdi compile makes it faster")
+
+
+def _cache(environ: Mapping[str, str]) -> Iterator[Finding]:
+    """The service runs with the same user, home and XDG_CACHE_HOME."""
+    del environ
+    try:
+        yield Finding("ok", "cache", os.path.dirname(cache.folder("programs")))
+    except cache.NoCache as error:
+        text = f"nothing is kept from run to run, every start compiles anew: {error}"
+        yield Finding("note", "cache", text, "give XDG_CACHE_HOME a folder that only this user may write to")
 
 
 def _settings(environ: Mapping[str, str]) -> Iterator[Finding]:

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 
+from sdi import cache
+
 LIBRARY = Path("lib", "sdi", "libsdi_icd.so")
 
 
@@ -48,10 +50,11 @@ def vendors() -> Path:
     """
     target = library()
     errors = []
-    for folder in (target.parent / "vendors", _cache() / "sdi" / f"vendors-{_digest(target)}"):
+    for kind in (None, f"vendors-{_digest(target)}"):
         try:
+            folder = Path(cache.folder(kind)) if kind is not None else target.parent / "vendors"
             _write(folder / "sdi.icd", f"{target}\n")
-        except OSError as error:
+        except (OSError, cache.NoCache) as error:
             errors.append(str(error))
         else:
             return folder
@@ -83,11 +86,6 @@ def _real_vendors(environ: Mapping[str, str]) -> str:
     """The user's own OCL_ICD_VENDORS: where drivers are, unless it is the image's."""
     given = environ.get("OCL_ICD_VENDORS", "")
     return "" if not given or (Path(given) / "sdi.icd").exists() else given
-
-
-def _cache() -> Path:
-    given = os.environ.get("XDG_CACHE_HOME", "")
-    return Path(given) if given.startswith("/") else Path.home() / ".cache"
 
 
 def _digest(path: Path) -> str:

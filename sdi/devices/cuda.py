@@ -51,7 +51,6 @@ from sdi.devices.cuda_links import CudaLinks, Way
 from sdi.devices.cuda_memory import CudaBuffer, check_range
 from sdi.devices.cuda_programs import Bound, CudaPrograms, Program
 from sdi.devices.image import ImageShape, Slabs
-from sdi.devices.nvrtc import Cache, cache_folder
 from sdi.devices.page_locks import PAGE_LOCKS
 from sdi.devices.ticket import Ticket
 from sdi.errors import ClError, DeviceFailed, DeviceLost, Status, require
@@ -67,7 +66,7 @@ class CudaDevice:
     ``memory_nbytes``: its share of the GPU's memory; ``allocate`` never goes beyond.
     """
 
-    def __init__(self, gpu: CudaGpu, number: int, memory_nbytes: int, cache: Cache | None = None) -> None:
+    def __init__(self, gpu: CudaGpu, number: int, memory_nbytes: int) -> None:
         name = f"member {number} ({gpu.name})"
         text = {key: gpu.info[key].rstrip(b"\0").decode() for key in (0x102C, 0x102D)}
         self.facts: DeviceFacts = DeviceFacts(
@@ -90,8 +89,7 @@ class CudaDevice:
         self._context: Final = CudaContext(gpu.ordinal, name)
         self._channels: dict[str, Channel] = {}
         self._links: Final = CudaLinks(gpu.ordinal, self._context, name)
-        cache = cache if cache is not None else Cache(cache_folder())
-        self._programs: Final = CudaPrograms(self._context, gpu.capability, cache, name)
+        self._programs: Final = CudaPrograms(self._context, gpu.capability, name)
         self._lane: Final = CudaLane(self._context, name)
         use_page_locks()
 

@@ -18,7 +18,7 @@ from sdi.devices.cuda_driver import drv
 from sdi.devices.cuda_gpu import SHARED_NBYTES
 from sdi.devices.cuda_launch import MAX_GRID_X, Offsets, offsets_of, packed, parameter_block
 from sdi.devices.cuda_print import PrintBuffer
-from sdi.devices.nvrtc import Cache, NvrtcMissing, compile_text, key_of, version
+from sdi.devices.nvrtc import cached
 from sdi.errors import BuildError, ClError, DeviceFailed, Status
 from sdi.ndrange import Int3
 
@@ -75,10 +75,9 @@ class Bound:
 class CudaPrograms:
     """What one member, ``name``, has built.  Building blocks; the rest is quick."""
 
-    def __init__(self, context: CudaContext, capability: tuple[int, int], cache: Cache, name: str) -> None:
+    def __init__(self, context: CudaContext, capability: tuple[int, int], name: str) -> None:
         self._context: Final = context
         self._capability: Final = capability
-        self._cache: Final = cache
         self._name: Final = name
         self._differ: Module | None = None
         self._comparers: Final[dict[int, Function]] = {}
@@ -97,7 +96,8 @@ class CudaPrograms:
         return self._load(translate(text, options), tuple(options), is_flat=False)
 
     def _load(self, translated: CudaProgram, options: tuple[str, ...], is_flat: bool) -> Program:
-        code = self._compiled(translated.text, nvrtc_options(options, translated.contracts, is_flat))
+        words = nvrtc_options(options, translated.contracts, is_flat)
+        code = cached(translated.text, words, self._capability)
         try:
             with self._context.pushed():
                 self._context.kept.modules.clear()
@@ -113,20 +113,6 @@ class CudaPrograms:
         # A module is freed only while its context is on the stack of the thread that frees it.
         weakref.finalize(program, self._context.kept.modules.append, module).atexit = False
         return program
-
-    def _compiled(self, text: str, words: tuple[str, ...]) -> bytes:
-        """Machine code of CUDA C++ for this GPU, perhaps from the cache.  Raises BuildError."""
-        capability = self._capability
-        try:
-            compiler = "{}.{}".format(*version())
-        except NvrtcMissing as cause:
-            raise BuildError(f"error: {cause}\n", Status.COMPILER_NOT_AVAILABLE) from cause
-        key = key_of(text, "\n".join(words), "{}.{}".format(*capability), compiler)
-        code = self._cache.get(key)
-        if code is None:
-            code = compile_text(text, words, capability)
-            self._cache.put(key, code)
-        return code
 
     def kernel_facts(self, program: Program, kernel: str) -> KernelFacts:
         """Raises ClError, DeviceFailed."""
@@ -200,7 +186,8 @@ class CudaPrograms:
         if found is None:
             with self._context.pushed():
                 if self._differ is None:
-                    code = self._compiled(DIFF_TEXT, nvrtc_options((), contracts=True))
+                    words = nvrtc_options((), contracts=True)
+                    code = cached(DIFF_TEXT, words, self._capability)
                     self._differ = drv.module_from_buffer(code)
                 found = self._comparers[unit_nbytes] = self._differ.get_function(f"sdi_diff_{unit_nbytes}")
         return found

@@ -1,8 +1,7 @@
-"""NVIDIA's run-time compiler, and a cache of what it compiled on disk.
+"""NVIDIA's run-time compiler; what it compiled is kept in files of ``sdi.cache``.
 
 The library comes with the wheel nvidia-cuda-nvrtc or with a CUDA toolkit; it is found and loaded by the
-first compilation.  The cache is shared by all processes: a file appears by renaming, so it is whole or
-absent; each carries a checksum, and a damaged one counts as absent.
+first compilation.
 """
 
 from __future__ import annotations
@@ -11,21 +10,16 @@ import contextlib
 import ctypes
 import ctypes.util
 import functools
-import hashlib
 import importlib.util
-import logging
 import os
-import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from sdi import cache
 from sdi.errors import BuildError, Status
 
-_log = logging.getLogger(__name__)
-_MAGIC = b"sdi cuda 1\n"
-_DIGEST_NBYTES = 32
-CACHE_MAX_NBYTES = 512 << 20
-"""Cached files in all; the least recently used go first."""
+_KIND = "cuda"
+_CACHED_MAX = 4096
 
 
 class NvrtcMissing(Exception):
@@ -121,80 +115,15 @@ def _result(program: ctypes.c_void_p, name: str) -> bytes:
     return buffer.raw
 
 
-def cache_folder() -> Path:
-    """Where compiled programs are kept; not created here."""
-    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    return Path(base) / "sdi" / "cuda"
-
-
-class Cache:
-    """Values of bytes by keys of bytes, in one folder.  Any thread, any number of processes.
-
-    Without a writable folder it holds nothing; it never raises.
-    """
-
-    def __init__(self, folder: Path, max_nbytes: int = CACHE_MAX_NBYTES) -> None:
-        self.folder = folder
-        self.max_nbytes = max_nbytes
-
-    def _path(self, key: bytes) -> Path:
-        return self.folder / f"{hashlib.sha256(key).hexdigest()}.bin"
-
-    def get(self, key: bytes) -> bytes | None:
-        """The value, or None when there is none or its file is damaged."""
-        path = self._path(key)
-        try:
-            content = path.read_bytes()
-        except OSError:
-            return None
-        value = content[len(_MAGIC) + _DIGEST_NBYTES :]
-        if content[: len(_MAGIC)] != _MAGIC or content[len(_MAGIC) :][:_DIGEST_NBYTES] != _digest(value):
-            _log.warning("%s is damaged: compiling again", path)
-            with contextlib.suppress(OSError):
-                path.unlink()
-            return None
-        with contextlib.suppress(OSError):
-            os.utime(path)
-        return value
-
-    def put(self, key: bytes, value: bytes) -> None:
-        """Keep ``value``; the last of several writers wins."""
-        temporary = None
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            descriptor, temporary = tempfile.mkstemp(dir=self.folder, suffix=".part")
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(_MAGIC + _digest(value) + value)
-            os.replace(temporary, self._path(key))
-            temporary = None
-            self._trim()
-        except OSError as cause:
-            _log.debug("%s: not cached: %s", self.folder, cause)
-        finally:
-            if temporary is not None:
-                with contextlib.suppress(OSError):
-                    os.unlink(temporary)
-
-    def _trim(self) -> None:
-        found = []
-        with os.scandir(self.folder) as entries:
-            for entry in entries:
-                with contextlib.suppress(OSError):
-                    status = entry.stat()
-                    found.append((status.st_mtime_ns, status.st_size, entry.path))
-        total = sum(size for _, size, _ in found)
-        for _, size, path in sorted(found):
-            if total <= self.max_nbytes:
-                break
-            with contextlib.suppress(OSError):
-                os.unlink(path)
-            total -= size
-
-
-def _digest(value: bytes) -> bytes:
-    return hashlib.sha256(value).digest()
-
-
-def key_of(*parts: str) -> bytes:
-    """A key that differs when any part differs."""
-    return b"".join(len(data).to_bytes(8, "little") + data for data in (part.encode() for part in parts))
+def cached(text: str, options: Sequence[str], capability: tuple[int, int]) -> bytes:
+    """As ``compile_text``, perhaps from the cache.  Raises BuildError."""
+    try:
+        compiler = "{}.{}".format(*version())
+    except NvrtcMissing as cause:
+        raise BuildError(f"error: {cause}\n", Status.COMPILER_NOT_AVAILABLE) from cause
+    name = repr((text, tuple(options), capability, compiler))
+    code = cache.read(_KIND, name)
+    if code is None:
+        code = compile_text(text, options, capability)
+        cache.write(_KIND, name, code, most=_CACHED_MAX)
+    return code

@@ -2,86 +2,52 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from sdi.clc import compile_source, pack_hidden
 from sdi.clc.cuda import translate
+from sdi.devices import nvrtc
 from sdi.devices.base import DeviceBuffer, LocalBytes, Rows
 from sdi.devices.cuda_launch import packed, parameter_block
 from sdi.devices.cuda_memory import CudaBuffer, Fills, blocks_of, check_range, fill_pattern
-from sdi.devices.nvrtc import Cache, key_of
 from sdi.ndrange import GroupBox, NDRange
 
 
-def test_a_cached_value_comes_back(tmp_path: Path) -> None:
-    cache = Cache(tmp_path / "new")
-    assert cache.get(b"key") is None
-    cache.put(b"key", b"value")
-    assert cache.get(b"key") == b"value"
-    assert Cache(tmp_path / "new").get(b"key") == b"value"
-    assert cache.get(b"other") is None
+def test_compiled_code_is_kept_by_all_that_it_depends_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    compiled, numbers = [], [12, 1]
+
+    def compile_anew(text: str, options: Sequence[str], capability: tuple[int, int]) -> bytes:
+        compiled.append((text, options, capability))
+        return b"code %d" % len(compiled)
+
+    monkeypatch.setattr(nvrtc, "compile_text", compile_anew)
+    monkeypatch.setattr(nvrtc, "version", lambda: tuple(numbers))
+    asked = [("a", ("b",), (9, 0)), ("ab", (), (9, 0)), ("a", ("b", ""), (9, 0)), ("a", ("b",), (8, 9))]
+    found = [nvrtc.cached(*each) for each in asked]
+    assert found == [nvrtc.cached(*each) for each in asked] == [b"code 1", b"code 2", b"code 3", b"code 4"]
+    numbers[1] = 2
+    assert nvrtc.cached(*asked[0]) == b"code 5", "of another compiler"
 
 
-@pytest.mark.logs("is damaged")
-@pytest.mark.parametrize("damage", ["cut", "flipped", "empty", "other"])
-def test_a_damaged_file_counts_as_absent(tmp_path: Path, damage: str) -> None:
-    cache = Cache(tmp_path)
-    cache.put(b"key", bytes(range(256)))
-    (file,) = tmp_path.iterdir()
-    content = bytearray(file.read_bytes())
-    content[100] ^= 1
-    file.write_bytes(
-        {"cut": content[:60], "flipped": content, "empty": b"", "other": b"text\n" * 100}[damage]
-    )
-    assert cache.get(b"key") is None
-    cache.put(b"key", b"again")
-    assert cache.get(b"key") == b"again"
-
-
-def test_a_folder_that_cannot_be_written_is_no_error(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    cache = Cache(tmp_path / "file" / "below")
-    cache.put(b"key", b"value")
-    assert cache.get(b"key") is None
-
-
-_WRITER = """
-import sys
-from pathlib import Path
-from sdi.devices.nvrtc import Cache
-cache, number = Cache(Path(sys.argv[1])), int(sys.argv[2])
-for _ in range(100):
-    cache.put(b"key", bytes([number]) * (1000 + number * 777))
-    found = cache.get(b"key")
-    assert found is not None and len(found) == 1000 + found[0] * 777 and len(set(found)) == 1
-"""
-
-
-def test_processes_may_write_one_value_at_once(tmp_path: Path) -> None:
-    processes = [
-        subprocess.Popen([sys.executable, "-c", _WRITER, str(tmp_path), str(number)]) for number in range(3)
-    ]
-    for process in processes:
-        assert process.wait(60) == 0
-    assert len(list(tmp_path.iterdir())) == 1, "no temporary file stays"
-
-
-def test_the_least_recently_used_go_first(tmp_path: Path) -> None:
-    cache = Cache(tmp_path, max_nbytes=5000)
-    for number in range(8):
-        cache.put(b"%d" % number, bytes(1000))
-        cache.get(b"0")
-    assert cache.get(b"0") is not None
-    assert cache.get(b"7") is not None
-    assert cache.get(b"1") is None
-
-
-def test_keys_differ_when_a_part_does() -> None:
-    assert len({key_of("ab", "c"), key_of("a", "bc"), key_of("abc"), key_of("abc", "")}) == 4
+def test_compiled_code_in_a_folder_of_others_is_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rule of sdi/cache.py holds for code as well: tests/test_cache.py has the rest."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(nvrtc, "compile_text", lambda *_: b"good")
+    monkeypatch.setattr(nvrtc, "version", lambda: (12, 1))
+    assert nvrtc.cached("text", (), (9, 0)) == b"good"
+    (kept,) = (tmp_path / "sdi" / "cuda").iterdir()
+    kept.rename(tmp_path / "away")
+    kept.symlink_to(tmp_path / "away")
+    monkeypatch.setattr(nvrtc, "compile_text", lambda *_: b"anew")
+    assert nvrtc.cached("text", (), (9, 0)) == b"anew"
 
 
 @pytest.mark.parametrize("pattern_nbytes", [1, 2, 4, 8, 16, 32, 64, 128])
