@@ -221,6 +221,23 @@ def test_programs_run_again_from_the_binaries_that_pyopencl_has_cached(tmp_path:
         assert ended.returncode == 0, ended.describe()
 
 
+@pytest.mark.parametrize("members", [62, 64, 200])
+def test_images_of_very_many_members_compute_the_bytes_of_the_plain_driver(
+    members: int, plain: Pass, tmp_path: Path
+) -> None:
+    out, stats = tmp_path / "out.npz", tmp_path / "stats.json"
+    command = [sys.executable, "-m", "tests.programs.runner", "--out", str(out), "--only", "many_groups"]
+    ended = run(command, Configuration(members).environ(stats), RUN_LIMIT_S)
+    assert ended.returncode == 0, ended.describe()
+    counted = json.loads(stats.read_text())["kernels"]
+    expected = plain.outputs("many_groups")
+    with np.load(out) as archive:
+        for name, array in expected.items():
+            assert not first_difference(archive[f"many_groups/{name}"], array), name
+    for kernel in ("mg_own", "mg_others", "mg_spread", "mg_count"):
+        assert counted[kernel]["launch_groups"] == {"1024": {str(members): 1}}
+
+
 def members_fault(kind: str, groups: int, used: int, members: int) -> str:
     """What is wrong about launches of ``groups`` groups that used so many members; "" when nothing is.
 

@@ -17,13 +17,21 @@ HOST = 0
 State = RangeMap[int]
 """All holders of a buffer at one time; equal states of one directory are the same object.  Never changed."""
 
-_UNDEFINED = 1 << 62
-"""Marks bytes that nobody has written yet: the arena's content stands for them where it matters."""
+_UNDEFINED = 1
+"""Marks bytes that nobody has written yet: the arena's content stands for them where it matters.
+
+Below the bits of the memories, of which there may be any number: ``_bit``.
+"""
 
 
 def member_memory(member: int) -> int:
     """Number of member ``member``'s memory."""
     return member + 1
+
+
+def _bit(memory: int) -> int:
+    """What stands for a holder in a directory's own bit sets: outside of it, memory m is bit m."""
+    return 1 << memory + 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +60,7 @@ class Directory:
 
     def __init__(self, nbytes: int, defined: bool = False) -> None:
         self.nbytes = nbytes
-        self._holders = RangeMap[int](nbytes, 1 << HOST | (0 if defined else _UNDEFINED))
+        self._holders = RangeMap[int](nbytes, _bit(HOST) | (0 if defined else _UNDEFINED))
         self._copies: RangeMap[int] | None = None
         self._state: State | None = None  # what _holders is, if that is known
         self._first: dict[bool, State] = {}  # states of a new directory, by whether it is defined
@@ -65,7 +73,7 @@ class Directory:
         self._copies = None
         known = self._first.get(defined)
         if known is None:
-            self._holders = RangeMap[int](self.nbytes, 1 << HOST | (0 if defined else _UNDEFINED))
+            self._holders = RangeMap[int](self.nbytes, _bit(HOST) | (0 if defined else _UNDEFINED))
             self._state = None
             known = self.state()
             assert known is not None, "one interval is not too fine"
@@ -99,7 +107,9 @@ class Directory:
         return self._key
 
     def one_mask(self) -> int | None:
-        """The holders of all bytes as a bit set, if they are the same for all."""
+        """What is the same for directories of which all bytes have the same holders, and are all defined or
+        all not; None where they differ.
+        """
         return self._holders.whole()
 
     def enter(self, state: State) -> None:
@@ -115,7 +125,7 @@ class Directory:
 
     def is_current(self, memory: int, over: ByteRange) -> bool:
         """Whether ``memory`` holds all of ``over``."""
-        bit = 1 << memory
+        bit = _bit(memory)
         return all(mask & bit for mask in self._holders.values(over))
 
     def read(
@@ -131,7 +141,7 @@ class Directory:
         set; without it, the holder with the lowest number.  Undefined bytes are not moved, unless all
         memories must agree on them (``same_undefined``: a twin is compared later).
         """
-        bit = 1 << memory
+        bit = _bit(memory)
         if self.is_current(memory, over):
             return []
         skip = bit if same_undefined else bit | _UNDEFINED
@@ -140,10 +150,10 @@ class Directory:
         for part, mask in self._holders.items(over):
             if mask & skip:
                 continue
+            holders = mask >> 1
             if choose is None:
-                source = (mask & -mask).bit_length() - 1
+                source = (holders & -holders).bit_length() - 1
             else:
-                holders = mask & ~_UNDEFINED
                 source = sources.get(holders, -1)
                 if source < 0:
                     source = sources[holders] = choose(holders, part.nbytes)
@@ -157,18 +167,18 @@ class Directory:
 
     def stale(self, memory: int, ranges: RangeSet) -> Iterator[tuple[ByteRange, int]]:
         """What a ``read`` of ``ranges`` for ``memory`` would move, with the bit set of its holders."""
-        skip = 1 << memory | _UNDEFINED
+        skip = _bit(memory) | _UNDEFINED
         whole = self._holders.whole()
         if whole is not None and whole & skip:
             return
         for over in ranges.ranges:
             for part, mask in self._holders.items(over):
                 if not mask & skip:
-                    yield part, mask
+                    yield part, mask >> 1
 
     def stale_nbytes(self, memory: int, ranges: RangeSet) -> int:
         """Bytes of ``ranges`` that a ``read`` for ``memory`` would move."""
-        skip = 1 << memory | _UNDEFINED
+        skip = _bit(memory) | _UNDEFINED
         stale = 0
         for over in ranges.ranges:
             masks = self._holders.values(over)
@@ -180,13 +190,13 @@ class Directory:
 
     def wrote(self, memory: int, over: ByteRange) -> None:
         """``memory`` is the only holder of ``over`` from now on; opaque copies of these bytes are old."""
-        self._changing().assign(over, 1 << memory)
+        self._changing().assign(over, _bit(memory))
         if self._copies is not None:
             self._copies.assign(over, 0)
 
     def copied(self, memory: int, over: ByteRange) -> None:
         """``memory`` holds ``over`` too from now on."""
-        bit = 1 << memory
+        bit = _bit(memory)
         self._changing().update(over, lambda mask: mask | bit)
 
     def copied_opaquely(self, number: int, over: ByteRange) -> None:
@@ -211,12 +221,12 @@ class Directory:
     def define(self) -> None:
         """Undefined bytes become what the arena holds: one value for all memories."""
         self._changing().update(
-            ByteRange(0, self.nbytes), lambda mask: 1 << HOST if mask & _UNDEFINED else mask
+            ByteRange(0, self.nbytes), lambda mask: _bit(HOST) if mask & _UNDEFINED else mask
         )
 
     def dropped(self, memory: int, over: ByteRange | None = None) -> None:
         """``memory`` no longer holds ``over`` (default: anything); it must not be a byte's only holder."""
-        keep = ~(1 << memory)
+        keep = ~_bit(memory)
         self._changing().update(over or ByteRange(0, self.nbytes), lambda mask: mask & keep)
 
     def without(self, bad: Sequence[tuple[int, ByteRange]], lost: int | None) -> list[ByteRange]:
@@ -225,9 +235,9 @@ class Directory:
         Where others hold the bytes, these alone are holders from now on.  Where nobody does, the bytes are
         gone: those of ``lost`` are the answer, and the caller writes to them; of others the holders stay.
         """
-        wrong = RangeMap[int](self.nbytes, 0 if lost is None else 1 << lost)
+        wrong = RangeMap[int](self.nbytes, 0 if lost is None else _bit(lost))
         for memory, over in bad:
-            bit = 1 << memory
+            bit = _bit(memory)
             wrong.update(over, lambda mask, bit=bit: mask | bit)  # type: ignore[misc]
         gone: list[ByteRange] = []
         changes: list[tuple[ByteRange, int]] = []
@@ -236,7 +246,7 @@ class Directory:
                 good = mask & ~doubtful
                 if good & ~_UNDEFINED:
                     new = good
-                elif lost is not None and mask & 1 << lost:
+                elif lost is not None and mask & _bit(lost):
                     gone.append(over)
                     continue
                 else:
@@ -249,19 +259,19 @@ class Directory:
 
     def only_in(self, memory: int, over: ByteRange) -> list[ByteRange]:
         """The parts of ``over`` that no other memory holds."""
-        bit = 1 << memory
+        bit = _bit(memory)
         return coalesce(part for part, mask in self._holders.items(over) if mask == bit)
 
     def current_in(self, memory: int, over: ByteRange) -> list[ByteRange]:
         """The parts of ``over`` that ``memory`` holds."""
-        bit = 1 << memory
+        bit = _bit(memory)
         return coalesce(part for part, mask in self._holders.items(over) if mask & bit)
 
     def holders(self, over: ByteRange) -> Iterable[tuple[ByteRange, int]]:
         """Intervals of ``over`` with the bit set of the memories that hold them."""
-        return self._holders.items(over)
+        return ((part, mask >> 1) for part, mask in self._holders.items(over))
 
     def check(self) -> None:
         """Assert the invariants (for tests)."""
         self._holders.check()
-        assert all(mask > 0 for _, mask in self._holders.items(ByteRange(0, self.nbytes)))
+        assert all(mask >> 1 > 0 for _, mask in self._holders.items(ByteRange(0, self.nbytes)))

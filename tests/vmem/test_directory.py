@@ -1,12 +1,16 @@
-"""The residency directory against one version number per byte and memory."""
+"""The residency directory against one version number per byte and memory, and against a set per byte."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sdi.intervals import ByteRange
-from sdi.vmem.directory import HOST, Directory
+from sdi.intervals import ByteRange, RangeSet
+from sdi.vmem.directory import HOST, Directory, member_memory
 
 N, MEMORIES = 20, 4
 RANGES = st.tuples(st.integers(0, N - 1), st.integers(1, N)).filter(lambda p: p[0] < p[1])
@@ -114,3 +118,137 @@ def test_an_opaque_copy_is_old_where_bytes_were_written_after_it_was_made(
             copied[number][pair[0] : pair[1]] = latest[pair[0] : pair[1]]
     directory.dropped_opaquely(1)
     assert directory.old_in(1, ByteRange(0, N)) == [ByteRange(0, N)]
+
+
+MEMORIES_MAX = 301
+"""The host and 300 members: more than a machine word has bits, several times."""
+COUNTS = st.one_of(
+    st.sampled_from([*range(2, 7), *range(62, 69), *range(127, 132)]), st.integers(2, MEMORIES_MAX)
+)
+KINDS = ["wrote", "read", "read all", "copied", "dropped", "define", "lost", "bad", "reset"]
+MOVES = COUNTS.flatmap(
+    lambda count: st.lists(
+        st.tuples(
+            st.sampled_from(KINDS),
+            st.one_of(st.integers(0, count - 1), st.integers(max(0, count - 3), count - 1)),
+            RANGES,
+        ),
+        max_size=25,
+    )
+)
+
+
+@dataclass(slots=True)
+class Dense:
+    """What a directory says, byte by byte: who holds it, and whether it is defined."""
+
+    holders: list[set[int]] = field(default_factory=lambda: [{HOST} for _ in range(N)])
+    defined: list[bool] = field(default_factory=lambda: [False] * N)
+
+    def read(self, memory: int, pair: tuple[int, int], same_undefined: bool) -> set[int]:
+        """The bytes that are moved."""
+        moved = {
+            at
+            for at in range(*pair)
+            if memory not in self.holders[at] and (same_undefined or self.defined[at])
+        }
+        for at in moved:
+            self.holders[at].add(memory)
+        return moved
+
+    def without(self, memory: int, pair: tuple[int, int], is_lost: bool) -> set[int]:
+        """The bytes that are gone."""
+        gone = set()
+        for at in range(N) if is_lost else range(*pair):
+            if memory not in self.holders[at]:
+                continue
+            if len(self.holders[at]) > 1:
+                self.holders[at].remove(memory)
+            elif is_lost:
+                gone.add(at)
+        return gone
+
+
+def numbers(ranges: Iterable[ByteRange]) -> list[int]:
+    """The bytes of ranges, as often as they are there."""
+    return [at for part in ranges for at in range(part.start, part.stop)]
+
+
+def as_dense(directory: Directory) -> list[set[int]]:
+    """Who holds each byte, from the bit sets."""
+    return [
+        {memory for memory in range(MEMORIES_MAX + 70) if bits >> memory & 1}
+        for part, bits in directory.holders(ByteRange(0, N))
+        for _ in range(part.nbytes)
+    ]
+
+
+@settings(max_examples=400)
+@given(MOVES)
+def test_one_to_three_hundred_members_are_held_apart_and_from_bytes_that_nobody_wrote(
+    moves: list[tuple[str, int, tuple[int, int]]],
+) -> None:
+    directory, dense = Directory(N), Dense()
+    for kind, memory, pair in moves:
+        over, inside = ByteRange(*pair), range(*pair)
+        would = {at for at in inside if dense.defined[at] and memory not in dense.holders[at]}
+        ranges = RangeSet((over,))
+        assert directory.stale_nbytes(memory, ranges) == len(would)
+        stale = list(directory.stale(memory, ranges))
+        assert numbers(part for part, _ in stale) == sorted(would)
+        for part, bits in stale:
+            assert bits == sum(1 << one for one in dense.holders[part.start])
+        match kind:
+            case "wrote":
+                directory.wrote(memory, over)
+                for at in inside:
+                    dense.holders[at], dense.defined[at] = {memory}, True
+            case "read" | "read all":
+                before = [set(holders) for holders in dense.holders]
+                moved = dense.read(memory, pair, kind == "read all")
+                copies = directory.read(
+                    memory, over, kind == "read all", lambda bits, nbytes: bits.bit_length() - 1
+                )
+                assert numbers(copy.over for copy in copies) == sorted(moved)
+                for copy in copies:
+                    assert copy.target == memory
+                    assert {max(before[at]) for at in numbers([copy.over])} == {copy.source}
+            case "copied":
+                directory.copied(memory, over)
+                for at in inside:
+                    dense.holders[at].add(memory)
+            case "dropped":
+                if all(dense.holders[at] != {memory} for at in inside):
+                    directory.dropped(memory, over)
+                    for at in inside:
+                        dense.holders[at].discard(memory)
+            case "define":
+                directory.define()
+                for at in range(N):
+                    if not dense.defined[at]:
+                        dense.holders[at], dense.defined[at] = {HOST}, True
+            case "lost" | "bad":
+                is_lost = kind == "lost"
+                gone = directory.without([] if is_lost else [(memory, over)], memory if is_lost else None)
+                assert set(numbers(gone)) == dense.without(memory, pair, is_lost)
+            case "reset":
+                directory.reset()
+                dense = Dense()
+        directory.check()
+        assert as_dense(directory) == dense.holders
+        whole = ByteRange(0, N)
+        assert numbers(directory.current_in(memory, whole)) == [
+            at for at in range(N) if memory in dense.holders[at]
+        ]
+        alone = [at for at in range(N) if dense.holders[at] == {memory} and dense.defined[at]]
+        assert numbers(directory.only_in(memory, whole)) == alone
+
+
+@pytest.mark.parametrize("member", [60, 61, 62, 63, 64, 127, 255, 299])
+def test_what_any_member_wrote_is_copied_from_it(member: int) -> None:
+    directory = Directory(8)
+    memory = member_memory(member)
+    directory.wrote(memory, ByteRange(2, 6))
+    assert [copy.source for copy in directory.read(HOST, ByteRange(0, 8))] == [memory]
+    directory.define()
+    assert directory.current_in(memory, ByteRange(0, 8)) == [ByteRange(2, 6)]
