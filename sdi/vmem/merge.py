@@ -106,7 +106,7 @@ def _merge_units(target: Units, copies: Sequence[Units], small: type[np.generic]
         for k in writers:
             np.copyto(target, copies[k], where=masks[k])
         return sum(counts), 0
-    times = np.zeros(target.shape, np.uint8)
+    times = np.zeros(target.shape, np.min_scalar_type(len(writers)))
     for k in writers:
         times += masks[k]
     shared = np.flatnonzero(times > 1)

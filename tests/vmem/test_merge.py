@@ -66,6 +66,18 @@ def test_neighbouring_small_stores_in_one_large_unit_are_all_kept() -> None:
     assert list(target.view(np.uint32)) == [7, 9, 0, 0, 10, 0, 0, 0]
 
 
+@pytest.mark.parametrize("members", [255, 256, 257, 300])
+def test_a_unit_that_very_many_members_changed_is_shared_and_counted(members: int) -> None:
+    before = np.zeros(8, np.uint8)
+    copies = [before.copy() for _ in range(members)]
+    for number, copy in enumerate(copies):
+        copy[0] = 1 + number % 255
+    copies[-1][:2] = 0, 7  # the last one stores to another byte of the same unit
+    target = before.copy()
+    assert merge_diffs(target, copies, 4, 1) == MergeResult(1, members - 2)
+    assert list(target) == [1 + (members - 2) % 255, 7, 0, 0, 0, 0, 0, 0]
+
+
 def test_copies_of_another_size_are_a_bug() -> None:
     with pytest.raises(ValueError, match="bytes"):
         merge_diffs(np.zeros(4, np.uint8), [np.zeros(5, np.uint8)], 1)
