@@ -127,7 +127,7 @@ class _Trial:
         return buffer
 
     def _data(self, member: int) -> bytes:
-        return bytes(self._random ^ np.uint8(member + 1))
+        return bytes(self._random ^ np.uint8(member % 256))
 
     def _is_found(self, member: int) -> bool:
         return bytes(self._host[1]) == self._data(member)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from sdi.cli.copies import HOST, try_copies
+from sdi.cli.copies import HOST, _Trial, try_copies
 from sdi.cli.devices import _measure, rates
 from sdi.devices import discover
 from sdi.devices.base import Device, DeviceBuffer, HostBytes
@@ -17,7 +17,8 @@ from sdi.devices.faulty import LosingDevice
 from sdi.devices.forwarding import ForwardingDevice
 from sdi.devices.ticket import Ticket
 from sdi.errors import ClError, DeviceFailed, Status
-from sdi.settings import Settings
+from sdi.settings import MAX_MEMBERS, Settings
+from sdi.vmem.arena import Arena
 
 NBYTES = 1 << 16
 
@@ -108,3 +109,11 @@ def test_members_that_can_not_be_opened_are_one_line(
     assert _measure(Settings.from_environ({})) == 1
     said = capsys.readouterr()
     assert (said.out, said.err) == ("", f"sdi devices: copies can't be measured: {error}\n")
+
+
+def test_as_many_members_as_there_may_be_are_sent_different_bytes() -> None:
+    arena = Arena(1 << 20, 4096)
+    trial = _Trial([], 4096, arena)
+    assert len({trial._data(member) for member in range(MAX_MEMBERS)}) == MAX_MEMBERS
+    del trial
+    arena.close()
