@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from sdi.ndrange import GroupBox, Int3
 from sdi.partition.slabs import cut
 
-MEMBERS_MAX = 16
-
 
 @dataclass(frozen=True, slots=True)
 class Cut:

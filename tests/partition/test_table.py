@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from sdi.ndrange import GroupBox
-from sdi.partition.table import MEMBERS_MAX, cuts, shapes
+from sdi.partition.table import cuts, shapes
 
 
 def groups(box: GroupBox) -> set[tuple[int, ...]]:
@@ -25,7 +25,7 @@ def test_two_dimensions_and_four_members_have_three_ways_and_one_dimension_one()
     assert [cut.shape for cut in cuts((8, 1, 1), 4)] == [(4, 1, 1)]
 
 
-@pytest.mark.parametrize("members", range(1, MEMBERS_MAX + 1))
+@pytest.mark.parametrize("members", [*range(1, 17), 61, 62, 64, 100, 256])
 def test_every_cut_covers_the_grid_with_disjoint_balanced_boxes(members: int) -> None:
     for grid in [(16, 1, 1), (17, 5, 1), (3, 3, 1), (4, 6, 5), (1, 1, 2), (31, 1, 29)]:
         for cut in cuts(grid, members):
