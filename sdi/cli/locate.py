@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import stat
 import sys
 import sysconfig
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 
@@ -34,13 +35,24 @@ def library() -> Path:
 
 
 def service_python(environ: Mapping[str, str]) -> Path | None:
-    """The Python that the library will start: SDI_PYTHON, else the nearest ``bin/python3`` above it."""
+    """The Python that the library will start: SDI_PYTHON, else the nearest ``bin/python3`` above it.
+
+    Only one that root, this user or the library's owner put there.
+    """
     if environ.get("SDI_PYTHON"):
         return Path(environ["SDI_PYTHON"])
-    for folder in (prefix() / LIBRARY).parents:
-        if os.access(folder / "bin" / "python3", os.X_OK):
-            return folder / "bin" / "python3"
+    target = prefix() / LIBRARY
+    owners = {0, os.geteuid()} | ({target.stat().st_uid} if target.exists() else set())
+    for folder in target.parents:
+        python = folder / "bin" / "python3"
+        if os.access(python, os.X_OK) and _only_by(owners, python.parent) and _only_by(owners, python):
+            return python
     return None
+
+
+def _only_by(owners: Set[int], path: Path) -> bool:
+    found = path.stat()
+    return found.st_uid in owners and not found.st_mode & stat.S_IWOTH
 
 
 def vendors() -> Path:

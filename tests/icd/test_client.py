@@ -118,6 +118,28 @@ def test_python_is_found_above_the_path_by_which_the_library_was_loaded(
     run_program("test_client_session", "the_service_is_no_child_of_the_application", env)
 
 
+@pytest.mark.parametrize("foreign", ["folder", "file", "all"])
+def test_a_python_that_others_can_put_there_is_passed_over(foreign: str, tmp_path: Path) -> None:
+    prefix = tmp_path / "prefix"
+    near = prefix / "lib" / "sdi"
+    (prefix / "bin").mkdir(parents=True)
+    (prefix / "bin" / "python3").symlink_to(fake_python())
+    (near / "bin").mkdir(parents=True)
+    (near / "bin" / "python3").write_text("#!/bin/sh\nexit 1\n")
+    (near / "bin" / "python3").chmod(0o755)
+    if foreign == "all":
+        (near / "bin").chmod(0o777)
+    elif os.geteuid() != 0:
+        pytest.skip("only root can give files to others")
+    else:
+        os.chown(near / "bin" if foreign == "folder" else near / "bin" / "python3", 4321, 4321)
+    (near / "libsdi_icd.so").symlink_to(library(False))
+    (prefix / "sdi.icd").write_text(f"{near / 'libsdi_icd.so'}\n", encoding="utf-8")
+    env = environment(tmp_path) | {"OCL_ICD_VENDORS": str(prefix)}
+    del env["SDI_PYTHON"]
+    run_program("test_client_session", "the_service_is_no_child_of_the_application", env)
+
+
 # -- other programs -----------------------------------------------------------------------------------
 
 

@@ -297,6 +297,10 @@ extern struct sdi_session sdi_session;
 
 /* No lock held.  Starts the service if this process has none yet; the device, or NULL. */
 cl_device_id sdi_session_device(void);
+/* Whether this process may know nothing of the image, and start nothing: in the service itself, which would find
+ * itself; and where the program has more rights than who started it (AT_SECURE: setuid, setgid, file capabilities),
+ * since the environment says what the service is. */
+bool sdi_hidden(void);
 /* Any thread, any lock: no more answers come from the service. */
 void sdi_session_died(void);
 static inline bool sdi_session_dead(void) { return __atomic_load_n(&sdi_session.dead, __ATOMIC_ACQUIRE); }

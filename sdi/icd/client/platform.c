@@ -1,6 +1,8 @@
 /* The platform: known without a service, valid in every process. */
 #include "client.h"
 
+#include <sys/auxv.h>
+
 #define EXTENSIONS "cl_khr_icd"
 #define EXPORTED __attribute__((visibility("default")))
 
@@ -9,11 +11,10 @@ struct name_version {
     char name[64];
 };
 
-/* In the service itself this platform does not exist, or it would find itself. */
-static bool hidden(void)
+bool sdi_hidden(void)
 {
     const char *mark = getenv("SDI_IN_SERVICE");
-    return mark && mark[0];
+    return getauxval(AT_SECURE) != 0 || (mark && mark[0]);
 }
 
 cl_int sdi_clGetPlatformIDs(cl_uint num_entries, cl_platform_id *platforms, cl_uint *num_platforms)
@@ -22,8 +23,8 @@ cl_int sdi_clGetPlatformIDs(cl_uint num_entries, cl_platform_id *platforms, cl_u
         return CL_INVALID_VALUE;
     sdi_library_path(); /* now, before the application changes its directory */
     if (num_platforms)
-        *num_platforms = hidden() ? 0 : 1;
-    if (hidden())
+        *num_platforms = sdi_hidden() ? 0 : 1;
+    if (sdi_hidden())
         return CL_PLATFORM_NOT_FOUND_KHR;
     if (platforms)
         platforms[0] = &sdi_platform;

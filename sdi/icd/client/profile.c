@@ -57,8 +57,8 @@ static void forget(void)
 
 __attribute__((constructor)) static void choose_table(void)
 {
-    const char *folder = getenv("SDI_PROFILE"), *mark = getenv("SDI_IN_SERVICE");
-    if (!folder || !folder[0] || (mark && mark[0]))
+    const char *folder = secure_getenv("SDI_PROFILE");
+    if (!folder || !folder[0] || sdi_hidden())
         return;
     loaded_ns = sdi_now_ns();
     sdi_table = sdi_timed_dispatch;
@@ -80,7 +80,7 @@ static struct calls_file *open_file(void)
 {
     char path[4096];
     struct rlimit limit;
-    const char *folder = getenv("SDI_PROFILE");
+    const char *folder = secure_getenv("SDI_PROFILE");
     if ((size_t)snprintf(path, sizeof path, "%s/calls-%ld.bin", folder ? folder : ".", (long)getpid()) >= sizeof path)
         return NULL;
     make_folders(path);

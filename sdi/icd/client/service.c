@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -63,23 +64,35 @@ static char **service_environment(void)
     return copy;
 }
 
+/* Whether only root, this user or the library's owner can have put it there. */
+static bool is_trusted(const char *path, uid_t owner)
+{
+    struct stat found;
+    return stat(path, &found) == 0 && !(found.st_mode & S_IWOTH)
+        && (found.st_uid == 0 || found.st_uid == geteuid() || found.st_uid == owner);
+}
+
 /* `bin/python3` in the nearest folder above this library that has one; SDI_PYTHON overrides. */
 static bool find_python(char *found, size_t size)
 {
-    const char *chosen = getenv("SDI_PYTHON");
+    const char *chosen = secure_getenv("SDI_PYTHON");
     if (chosen && chosen[0]) {
         snprintf(found, size, "%s", chosen);
         return true;
     }
-    char folder[4096];
+    char folder[4096], bin[4096 + sizeof "/bin"];
+    struct stat library;
+    uid_t owner = stat(sdi_library_path(), &library) == 0 ? library.st_uid : 0;
     snprintf(folder, sizeof folder, "%s", sdi_library_path());
     for (char *slash = strrchr(folder, '/'); slash; slash = strrchr(folder, '/')) {
         *slash = 0;
-        if ((size_t)snprintf(found, size, "%s/bin/python3", folder) < size && access(found, X_OK) == 0)
+        snprintf(bin, sizeof bin, "%s/bin", folder);
+        if ((size_t)snprintf(found, size, "%s/python3", bin) < size && access(found, X_OK) == 0
+            && is_trusted(bin, owner) && is_trusted(found, owner))
             return true;
     }
-    sdi_complain("no bin/python3 in any folder above %s; set SDI_PYTHON to the Python that has sdi",
-                 sdi_library_path());
+    sdi_complain("no bin/python3 that only you can change in any folder above %s; set SDI_PYTHON to the Python that "
+                 "has sdi", sdi_library_path());
     return false;
 }
 

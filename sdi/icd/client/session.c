@@ -39,7 +39,7 @@ void sdi_complain(const char *format, ...)
 
 void sdi_log(const char *format, ...)
 {
-    const char *level = getenv("SDI_LOG");
+    const char *level = secure_getenv("SDI_LOG");
     if (!level || strcmp(level, "debug") != 0)
         return;
     va_list arguments;
@@ -320,6 +320,8 @@ cl_device_id sdi_session_device(void)
     cl_device_id device = __atomic_load_n(&sdi_session.device, __ATOMIC_ACQUIRE);
     if (device)
         return device;
+    if (sdi_hidden())
+        return NULL;
     pthread_mutex_lock(&start_lock);
     if (!sdi_session.device && !start_failed)
         start_failed = !start();
