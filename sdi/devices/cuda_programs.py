@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, Protocol
 
-from sdi.clc.cuda import CudaKernel, CudaProgram, nvrtc_options, translate
+from sdi.clc.cuda import CudaKernel, CudaProgram, nvrtc_options
 from sdi.devices.base import BoundArgument, KernelFacts
 from sdi.devices.comparing import KERNELS_TEXT
 from sdi.devices.cuda_channel import Stream
@@ -18,6 +18,7 @@ from sdi.devices.cuda_driver import drv
 from sdi.devices.cuda_gpu import SHARED_NBYTES
 from sdi.devices.cuda_launch import MAX_GRID_X, Offsets, offsets_of, packed, parameter_block
 from sdi.devices.cuda_print import PrintBuffer
+from sdi.devices.cuda_translated import translated
 from sdi.devices.nvrtc import cached
 from sdi.errors import BuildError, ClError, DeviceFailed, Status
 from sdi.ndrange import Int3
@@ -93,7 +94,7 @@ class CudaPrograms:
 
     def build(self, text: str, options: Sequence[str]) -> Program:
         """``text``: OpenCL C.  Raises BuildError."""
-        return self._load(translate(text, options), tuple(options), is_flat=False)
+        return self._load(translated(text, tuple(options)), tuple(options), is_flat=False)
 
     def _load(self, translated: CudaProgram, options: tuple[str, ...], is_flat: bool) -> Program:
         words = nvrtc_options(options, translated.contracts, is_flat)

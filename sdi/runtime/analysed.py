@@ -4,21 +4,19 @@ To parse a program, check it, and find its access maps takes 30 to 100 ms of pro
 data, and depends on the text, the options, the folder, the files that were included or looked for, what the
 members have, and this code: all of that is in the name of the file, or looked at when it is read.  Drivers
 keep their compiled kernels on disk in the same way.
+
+There are two kinds of files.  One has what is known of a preprocessed program (an object), whether it came
+from its source, from linking or from a binary.  The other tells which object a source, or objects that are
+linked, become.
 """
 
 from __future__ import annotations
 
-import contextlib
-import functools
-import hashlib
-import importlib.util
-import logging
 import os
-import pickle
-import sys
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
-from sdi import cache
+from sdi import kept
 from sdi.clc.base_header import Language
 from sdi.clc.files_seen import FilesSeen, digest_of
 from sdi.clc.model import CompiledProgram, KernelModel
@@ -27,12 +25,7 @@ from sdi.runtime.access import access_of
 from sdi.sampling.model import KernelAccess
 from sdi.sampling.whole import WholeAccess
 
-_log = logging.getLogger("sdi.cache")
-
-_KIND = "programs"
-_FOLDERS = ("", "clc", "sampling")
-_FILES = ("runtime/access.py", "runtime/analysed.py")
-"""Of sdi's sources: those that the result depends on."""
+_PROGRAMS, _OBJECTS = "programs", "objects"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +42,12 @@ class Analysed:
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
-    """The content of a file: the answer, and what the files that it came from held."""
+class _Become:
+    """What a program becomes: the name of its object, the log, and what the files that it came from held."""
 
     digests: dict[str, bytes | None]
-    found: Analysed
+    name: str
+    log: str
 
 
 def analysed(compiled: CompiledProgram) -> Analysed:
@@ -71,53 +65,45 @@ def analysed(compiled: CompiledProgram) -> Analysed:
 
 def name_of(source: str, options: str, directory: str, language: Language) -> str:
     """The name under which such a program is kept."""
-    asked = repr((source, options, directory or os.getcwd(), language, _code()))
-    return hashlib.sha256(asked.encode("utf-8", "surrogateescape")).hexdigest()
+    return kept.name_of("source", source, options, directory or os.getcwd(), language)
+
+
+def name_of_linked(objects: Sequence[ObjectText], flags: Sequence[str], language: Language) -> str:
+    """The name under which what such objects are linked to is kept."""
+    return kept.name_of("linked", tuple(objects), tuple(flags), language)
+
+
+def name_of_object(made: ObjectText, language: Language) -> str:
+    """The name under which what is known of an object is kept."""
+    return kept.name_of("object", made, language)
 
 
 def find(name: str) -> Analysed | None:
-    """What was kept; None when there is nothing, or a file that it came from has changed."""
-    content = cache.read(_KIND, name)
-    if content is None:
+    """What was kept of a program; None when there is nothing, or a file that it came from has changed."""
+    become = kept.find(_PROGRAMS, name)
+    if not isinstance(become, _Become):
         return None
-    try:
-        kept = pickle.loads(content)
-    except Exception as cause:  # whatever unpickling meets; the program is compiled as if there were nothing
-        _log.debug("%s can't be read: %r", name, cause)
+    if any(digest_of(path) != digest for path, digest in become.digests.items()):
         return None
-    if not isinstance(kept, _Kept):
-        return None
-    if any(digest_of(path) != digest for path, digest in kept.digests.items()):
-        return None
-    return kept.found
+    found = find_object(become.name)
+    return None if found is None else replace(found, log=become.log)
 
 
-def keep(name: str, found: Analysed, seen: FilesSeen) -> None:
-    """Keep it, unless it depends on more than ``seen``, or its analysis failed."""
-    if not seen.is_complete or any(isinstance(access, WholeAccess) for access in found.accesses):
-        return
-    try:
-        content = pickle.dumps(_Kept(seen.digests, found), pickle.HIGHEST_PROTOCOL)
-    except RecursionError:
-        _log.debug("%s is nested too deeply to be kept", name)
-        return
-    cache.write(_KIND, name, content)
+def find_object(name: str) -> Analysed | None:
+    """What was kept of an object; None when there is nothing."""
+    found = kept.find(_OBJECTS, name)
+    return found if isinstance(found, Analysed) else None
 
 
-@functools.cache
-def _code() -> str:
-    """A digest of the code that makes the result: sdi's sources, libclang and this Python."""
-    root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    files = list(_FILES)
-    for folder in _FOLDERS:
-        names = sorted(os.listdir(os.path.join(root, folder)))
-        files += [os.path.join(folder, name) for name in names if name.endswith((".py", ".h"))]
-    found = hashlib.sha256(sys.version.encode())
-    for file in files:
-        found.update(file.encode() + (digest_of(os.path.join(root, file)) or b""))
-    clang = importlib.util.find_spec("clang")
-    for folder in (clang.submodule_search_locations or []) if clang is not None else []:
-        with contextlib.suppress(FileNotFoundError):
-            library = os.stat(os.path.join(folder, "native", "libclang.so"))
-            found.update(f"{folder} {library.st_size} {library.st_mtime_ns}".encode())
-    return found.hexdigest()
+def keep(name: str, found: Analysed, seen: FilesSeen, language: Language) -> None:
+    """Keep what a program became, unless it depends on more than ``seen``; see ``keep_object``."""
+    keep_object(found, language)
+    if seen.is_complete:
+        become = _Become(seen.digests, name_of_object(found.object, language), found.log)
+        kept.keep(_PROGRAMS, name, become)
+
+
+def keep_object(found: Analysed, language: Language) -> None:
+    """Keep what is known of an object, unless its analysis failed."""
+    if not any(isinstance(access, WholeAccess) for access in found.accesses):
+        kept.keep(_OBJECTS, name_of_object(found.object, language), replace(found, log=""))

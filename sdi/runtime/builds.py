@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from sdi.clc import CompiledProgram, compile_source
@@ -17,7 +18,17 @@ from sdi.clc.link import link_options, merge
 from sdi.clc.objects import pack_objects, unpack_objects
 from sdi.devices.base import Device, DeviceProgram, KernelFacts
 from sdi.errors import BuildError, DeviceLost, Status, require
-from sdi.runtime.analysed import Analysed, analysed, find, keep, name_of
+from sdi.runtime.analysed import (
+    Analysed,
+    analysed,
+    find,
+    find_object,
+    keep,
+    keep_object,
+    name_of,
+    name_of_linked,
+    name_of_object,
+)
 from sdi.runtime.explain import note_kernel
 from sdi.runtime.language import image_language
 from sdi.runtime.programs import Build, Kernel
@@ -45,17 +56,19 @@ class ProgramCache:
             OrderedDict()
         )
 
-    def programs(self, compiled: Analysed, devices: Sequence[Device]) -> tuple[DeviceProgram | None, ...]:
+    def programs(
+        self, text: str, options: tuple[str, ...], has_global_variables: bool, devices: Sequence[Device]
+    ) -> tuple[DeviceProgram | None, ...]:
         """The programs for all ``devices``, which are always the same.  Raises BuildError.
 
         A member that is lost has None.
         """
-        key = (compiled.text, compiled.member_options)
+        key = (text, options)
         found = self._found.get(key)
         if found is None:
             found = tuple(_built(device, *key) for device in devices)
             require(any(found), Status.OUT_OF_RESOURCES, "all members of the image are lost")
-            if not compiled.has_global_variables:  # those are each program's own
+            if not has_global_variables:  # those are each program's own
                 self._found[key] = found
         if key in self._found:
             self._found.move_to_end(key)
@@ -98,9 +111,9 @@ def build(source: str, options: str, directory: str, target: Target) -> Build:
         return _for_members(known, target)
     seen = FilesSeen()
     compiled = compile_source(source, options, directory or None, target.language, seen)
-    found = analysed(compiled)
-    keep(name, found, seen)
-    return _for_members(found, target, compiled)
+    made, found = _analysed_for_members(compiled, target)
+    keep(name, found, seen, target.language)
+    return made
 
 
 def compile_only(
@@ -125,27 +138,62 @@ def link(objects: Sequence[bytes], options: str, target: Target) -> Build | Comp
     found = [one for data in objects for one in unpack_objects(data)]
     if is_library:
         return Compiled(pack_objects(found), "")
+    name = name_of_linked(found, flags, target.language)
+    known = None if target.explained else find(name)
     try:
-        made = merge(found, target.language, flags)
-        return _compiled_for_members(compile_text(made, "", target.language, linked=True), target)
+        if known is not None:
+            return _for_members(known, target)
+        linked = merge(found, target.language, flags)
+        compiled = compile_text(linked, "", target.language, linked=True)
+        made, what = _analysed_for_members(compiled, target)
     except BuildError as error:
         raise BuildError(error.log, Status.LINK_PROGRAM_FAILURE) from error
+    keep(name, what, FilesSeen(), target.language)
+    return made
 
 
 def rebuild(data: bytes, target: Target) -> Build:
-    """An executable from the object in a binary.  Raises ClError with INVALID_BINARY, and BuildError."""
-    made = merge(unpack_objects(data), target.language)
-    return _compiled_for_members(compile_text(made, "", target.language), target)
+    """An executable from the object in a binary; what is known of it is not found out again.
+
+    Raises ClError with INVALID_BINARY, and BuildError.
+    """
+    linked = merge(unpack_objects(data), target.language)
+    known = None if target.explained else find_object(name_of_object(linked, target.language))
+    if known is not None:
+        return _for_members(known, target)
+    made, found = _analysed_for_members(compile_text(linked, "", target.language), target)
+    keep_object(found, target.language)
+    return made
 
 
-def _compiled_for_members(compiled: CompiledProgram, target: Target) -> Build:
-    return _for_members(analysed(compiled), target, compiled)
+def _analysed_for_members(compiled: CompiledProgram, target: Target) -> tuple[Build, Analysed]:
+    """A program built for the members while it is analysed: drivers build without Python's lock."""
+    has_variables = compiled.tree.has_global_variables
+    with ThreadPoolExecutor(1, "sdi-analysis") as beside:
+        analysis = beside.submit(analysed, compiled)
+        programs = target.cache.programs(
+            compiled.text, compiled.member_options, has_variables, target.devices
+        )
+    found = analysis.result()
+    return _made(found, programs, target, compiled), found
 
 
-def _for_members(found: Analysed, target: Target, compiled: CompiledProgram | None = None) -> Build:
+def _for_members(found: Analysed, target: Target) -> Build:
+    """A program of which all is known."""
+    programs = target.cache.programs(
+        found.text, found.member_options, found.has_global_variables, target.devices
+    )
+    return _made(found, programs, target)
+
+
+def _made(
+    found: Analysed,
+    programs: tuple[DeviceProgram | None, ...],
+    target: Target,
+    compiled: CompiledProgram | None = None,
+) -> Build:
     """``compiled``: what was analysed, where kernels get notes."""
     devices = target.devices
-    programs = target.cache.programs(found, devices)
     facts = tuple(
         _weakest(
             [f for d, p in zip(devices, programs, strict=True) if p and (f := _facts_of(d, p, model.name))]
