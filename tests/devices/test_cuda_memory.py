@@ -131,7 +131,7 @@ def test_what_can_not_be_built_for_a_merge_fails_with_its_ticket(
         if call == "module_from_buffer":
             raise Error(f"{call} fails")
 
-    monkeypatch.setattr(cuda_programs.CudaPrograms, "_compiled", lambda *_: b"")
+    monkeypatch.setattr(cuda_programs, "cached", lambda *_: b"")
     member = members[0]
     own, twin, changes = (member.allocate(4096) for _ in range(3))
     comparison = Comparison(own, 0, twin, 0, 64, 4, 4)
