@@ -114,6 +114,10 @@ def test_exit_while_large_copies_go_on_leaves_no_service(compiled: Compiled, mem
     assert "leaving" in on_image(members, compiled("tests/c/copies"), "exit").stdout
 
 
+def test_memory_may_be_freed_after_the_last_release_of_what_used_it(compiled: Compiled, members: int) -> None:
+    assert "freed: ok" in on_image(members, compiled("tests/c/freed")).stdout
+
+
 def test_kernels_print_each_line_once_before_they_are_complete(compiled: Compiled, members: int) -> None:
     on_image(members, compiled("tests/c/prints"))
 

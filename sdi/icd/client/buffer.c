@@ -216,7 +216,7 @@ void sdi_drop_buffer(cl_mem buffer)
     while (buffer->mappings) {
         struct sdi_mapping *mapping = buffer->mappings;
         buffer->mappings = mapping->next;
-        free(mapping);
+        sdi_mapping_free(mapping);
     }
     if (buffer->image && buffer->image->source)
         sdi_unhold(buffer->image->source);

@@ -29,6 +29,7 @@
 #define SDI_PIECE_NBYTES ((size_t)1 << 20)
 
 #define SDI_MIN(a, b) ((a) < (b) ? (a) : (b))
+#define SDI_MAX(a, b) ((a) > (b) ? (a) : (b))
 
 /* ---- handle.c: objects -------------------------------------------------------------------------------- */
 
@@ -82,6 +83,7 @@ struct sdi_queue {
     cl_ulong *property_list; /* as given, with the final 0; or NULL */
     size_t num_property_list;
     uint64_t last_id; /* of the command enqueued last, but for writes that landed while `quiet` */
+    uint64_t gate;    /* of the last command that had one (see struct sdi_command) */
     bool quiet;       /* all that was enqueued is known to be complete */
 };
 
@@ -96,6 +98,7 @@ struct sdi_mapping {
     char *pointer;
     struct sdi_box box; /* in the root buffer */
     cl_ulong flags;
+    cl_event mapped; /* held: of a map for writing of the application's memory that did not block; or NULL */
 };
 
 /* How the bytes of an image lie.  `region`: pixels in a row, rows in a plane, planes, each at least 1; the layers
@@ -195,6 +198,7 @@ struct sdi_event {
     cl_uint type;
     uint32_t slot;
     int user_status;
+    uint64_t gate; /* see struct sdi_command */
     bool profiling;
     struct sdi_call *callbacks;
     cl_event next_watched;
@@ -378,7 +382,8 @@ struct sdi_record {
     unsigned char *at;
     size_t nbytes;
     unsigned char *tail; /* the variable part */
-    uint64_t small[254];
+    uint64_t gate;       /* the newest of what it waits for */
+    uint64_t small[253];
 };
 
 /* The fixed part (zeroed, header and waits filled), or NULL: no memory.  Complete events are left out of the wait
@@ -394,6 +399,7 @@ struct sdi_command {
     bool wants_slot;               /* without an event: the client itself waits */
     bool forget;                   /* without an event: the service may forget the id when it is complete */
     uint64_t landed_ns;            /* the bytes are in the arena since then; 0: no such write */
+    uint64_t gate;                 /* out: see sdi_is_gated */
     struct sdi_transfer *transfer; /* to be done by the lander */
     cl_mem holds;                  /* a blocking transfer's root, until sdi_finish_blocking; or NULL */
     uint64_t id;                   /* out: this and the following */
@@ -416,6 +422,8 @@ struct sdi_transfer {
     uint32_t slot;
     cl_event event; /* held; or NULL: the slot is the transfer's own */
     cl_mem root;    /* held */
+    cl_command_queue queue; /* held */
+    uint64_t gate;          /* see sdi_is_gated */
     bool to_arena;
     bool busy; /* the lander copies: only it may free this */
     char *host;
@@ -488,6 +496,8 @@ bool sdi_parked_give_up(void);
 void *sdi_map(cl_command_queue queue, cl_mem buffer, cl_uint type, bool blocking, cl_ulong flags, struct sdi_box box,
               struct sdi_waits waits, cl_event *event, cl_int *errcode_ret);
 cl_int sdi_check_map(cl_command_queue queue, cl_mem buffer, cl_ulong flags, struct sdi_waits waits);
+/* Client lock held. */
+void sdi_mapping_free(struct sdi_mapping *mapping);
 
 /* ---- image.c --------------------------------------------------------------------------------------------- */
 
@@ -516,6 +526,11 @@ void sdi_lander_remove(struct sdi_transfer *transfer);
 void sdi_lander_watch(cl_event event);
 /* Whether it has yet to write to the application's memory. */
 bool sdi_lander_writes(void);
+/* Client lock held, and let go of meanwhile.  The application gave up its last reference to a queue, a context or a
+ * buffer in memory of its own, which is held: waits for the lander's copies from and to the application's memory that
+ * belong to it, as the application may now do as it likes with that.  Not for those that wait for a user event: only
+ * the application can end that wait, and it may be this thread that does. */
+void sdi_lander_await(const struct sdi_object *released);
 bool sdi_on_lander(void);
 /* Detached, with all signals blocked but those of faults; 0, or -1: no thread can be had. */
 int sdi_start_thread(void *(*run)(void *), void *argument);
@@ -550,6 +565,11 @@ void sdi_defer(struct sdi_call *calls);
 int sdi_event_status(cl_event event);
 /* Client lock held.  Whether there are user events that the application has not set. */
 bool sdi_events_unset(void);
+/* Client lock held.  The gate of what waits for a user event that is not set; never 0. */
+uint64_t sdi_gate(void);
+/* Any lock.  Whether a command, by the gate that it got, may yet wait for user events that are not set: all in an
+ * ordered queue after one that does, and so in other queues. */
+bool sdi_is_gated(uint64_t gate);
 /* Client lock held.  A command of an ordered queue is complete: so is all before it. */
 void sdi_queue_reached(cl_command_queue queue, uint64_t id);
 /* Client lock held.  Moves the event's callbacks that `status` satisfies to the caller thread. */

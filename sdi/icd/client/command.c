@@ -28,9 +28,14 @@ void *sdi_record_open(struct sdi_record *record, uint32_t op, size_t fixed_nbyte
     struct sdi_rec_marker *head = (struct sdi_rec_marker *)record->at; /* all commands begin like this */
     uint64_t *ids = (uint64_t *)(record->at + fixed_nbytes);
     uint32_t num = 0;
-    for (cl_uint i = 0; i < waits.num; i++)
-        if (keep || sdi_event_status(waits.events[i]) != CL_COMPLETE)
+    record->gate = 0;
+    for (cl_uint i = 0; i < waits.num; i++) {
+        bool is_complete = sdi_event_status(waits.events[i]) == CL_COMPLETE;
+        if (keep || !is_complete)
             ids[num++] = waits.events[i]->object.id;
+        if (!is_complete && waits.events[i]->gate > record->gate)
+            record->gate = waits.events[i]->gate;
+    }
     record->tail = record->at + fixed_nbytes + 8 * num;
     record->nbytes = fixed_nbytes + 8 * num + sdi_padded(tail_nbytes);
     if (tail_nbytes % 8)
@@ -57,6 +62,7 @@ static cl_int send_command(struct sdi_record *record, struct sdi_command *comman
     if (command->transfer && sdi_lander_start() != CL_SUCCESS)
         return CL_OUT_OF_HOST_MEMORY;
     command->slot = 0;
+    command->gate = SDI_MAX(record->gate, command->queue->gate);
     if (command->wants_event || command->wants_slot) {
         command->slot = sdi_slot_new(CL_QUEUED);
         if (!command->slot)
@@ -73,6 +79,7 @@ static cl_int send_command(struct sdi_record *record, struct sdi_command *comman
         event->queue = command->queue;
         event->type = command->type;
         event->slot = command->slot;
+        event->gate = command->gate;
         event->profiling = (command->queue->properties & CL_QUEUE_PROFILING_ENABLE) != 0;
         if (command->landed_ns)
             sdi_session.slots[command->slot].queued_ns = command->landed_ns;
@@ -102,8 +109,11 @@ static cl_int send_command(struct sdi_record *record, struct sdi_command *comman
         transfer->id = command->id;
         transfer->slot = command->slot;
         transfer->event = event;
+        transfer->queue = command->queue;
+        transfer->gate = command->gate;
         if (event)
             sdi_hold(event);
+        sdi_hold(transfer->queue);
         sdi_hold(transfer->root);
         sdi_lander_add(transfer);
     }
@@ -116,12 +126,14 @@ static cl_int send_command(struct sdi_record *record, struct sdi_command *comman
         } else if (!is_over) {
             command->queue->quiet = false;
             command->queue->last_id = command->id;
+            command->queue->gate = command->gate;
         }
         return CL_SUCCESS;
     }
     if (transfer) {
         sdi_lander_remove(transfer);
         sdi_unhold(transfer->root);
+        sdi_unhold(transfer->queue);
         if (event)
             sdi_unhold(event);
     }

@@ -1,11 +1,28 @@
 /* Events: status, waiting, user events, callbacks. */
 #include "client.h"
 
-static size_t num_unset; /* user events; client lock */
+static size_t num_unset;  /* user events; client lock */
+static uint64_t gate = 1; /* atomic: written under the client lock; counts how often the last of them was set */
 
 void sdi_event_forget(void)
 {
     num_unset = 0;
+}
+
+static void forget_unset(void)
+{
+    if (--num_unset == 0)
+        __atomic_store_n(&gate, gate + 1, __ATOMIC_RELAXED);
+}
+
+uint64_t sdi_gate(void)
+{
+    return gate;
+}
+
+bool sdi_is_gated(uint64_t of)
+{
+    return of == __atomic_load_n(&gate, __ATOMIC_RELAXED);
 }
 
 bool sdi_events_unset(void)
@@ -53,7 +70,7 @@ void sdi_drop_event(cl_event event)
     if (event->queue)
         sdi_unhold(event->queue);
     else if (event->user_status > 0)
-        num_unset--;
+        forget_unset();
     sdi_unhold(event->context);
 }
 
@@ -163,6 +180,7 @@ cl_event sdi_clCreateUserEvent(cl_context context, cl_int *errcode_ret)
         event->slot = slot;
         event->type = CL_COMMAND_USER;
         event->user_status = CL_SUBMITTED;
+        event->gate = sdi_gate();
         num_unset++;
         status = sdi_send(&record, sizeof record);
         if (status) {
@@ -194,8 +212,8 @@ cl_int sdi_clSetUserEventStatus(cl_event event, cl_int status)
     cl_int result = CL_INVALID_OPERATION;
     if (event->user_status > 0) {
         __atomic_store_n(&event->user_status, status, __ATOMIC_RELEASE);
-        num_unset--;
         result = sdi_send_status(SDI_OP_SET_USER_EVENT, event->object.id, status);
+        forget_unset();
         sdi_event_fire(event, status);
     }
     sdi_unlock();

@@ -236,8 +236,12 @@ cl_int sdi_release(void *handle, enum sdi_kind kind, cl_int invalid)
     struct sdi_object *object = sdi_find(handle, kind);
     if (object && object->refs == 0)
         object = NULL; /* released before; something else still holds it */
-    if (object && --object->refs == 0 && object->holds == 0)
-        drop(object);
+    if (object && --object->refs == 0) {
+        sdi_hold(object);
+        if (kind == SDI_QUEUE || kind == SDI_CONTEXT || (kind == SDI_BUFFER && ((cl_mem)object)->root->host_ptr))
+            sdi_lander_await(object);
+        sdi_unhold(object);
+    }
     sdi_unlock();
     return object ? CL_SUCCESS : invalid;
 }

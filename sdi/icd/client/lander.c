@@ -43,7 +43,9 @@ static void let_go(struct sdi_transfer *transfer)
     else
         sdi_slot_release(transfer->slot);
     sdi_unhold(transfer->root);
+    sdi_unhold(transfer->queue);
     free(transfer);
+    sdi_tell_change();
 }
 
 /* A transfer whose command failed before it could be copied is over; its notice may never come. */
@@ -88,6 +90,30 @@ void sdi_lander_remove(struct sdi_transfer *transfer)
         num_transfers--;
         num_reads -= !transfer->to_arena;
     }
+}
+
+static bool concerns(const struct sdi_transfer *transfer, const struct sdi_object *object)
+{
+    if (object->kind == SDI_BUFFER)
+        return transfer->root == ((cl_mem)object)->root;
+    if (object->kind == SDI_QUEUE)
+        return transfer->queue == (cl_command_queue)object;
+    return transfer->root->context == (cl_context)object;
+}
+
+static bool is_left(const struct sdi_object *released)
+{
+    for (size_t i = 0; num_transfers && i < NUM_BUCKETS; i++)
+        for (const struct sdi_transfer *at = transfers[i]; at; at = at->next)
+            if (concerns(at, released) && (at->busy || (!sdi_is_gated(at->gate) && sdi_slot_status(at->slot) >= 0)))
+                return true;
+    return false;
+}
+
+void sdi_lander_await(const struct sdi_object *released)
+{
+    while (is_left(released))
+        sdi_await_change();
 }
 
 bool sdi_lander_writes(void)

@@ -1,5 +1,6 @@
 /* Mapping: a buffer's bytes are in the arena already, so the pointer is known at once; only buffers that use
- * memory of the application have their bytes copied there and back. */
+ * memory of the application have their bytes copied there and back.  Back in the call that unmaps: afterwards the
+ * application may free its memory. */
 #include "client.h"
 
 #define FOR_WRITING (CL_MAP_WRITE | CL_MAP_WRITE_INVALIDATE_REGION)
@@ -56,10 +57,11 @@ static cl_int check_map_buffer(cl_command_queue queue, cl_mem buffer, cl_ulong f
     return sdi_check_map(queue, buffer, flags, waits);
 }
 
-/* Registers a mapping; an error code when that can't be. */
-static cl_int add_mapping(cl_mem buffer, char *pointer, cl_ulong flags, const struct sdi_box *box)
+/* Registers a mapping, `*made`; an error code when that can't be. */
+static cl_int add_mapping(cl_mem buffer, char *pointer, cl_ulong flags, const struct sdi_box *box,
+                          struct sdi_mapping **made)
 {
-    struct sdi_mapping *mapping = malloc(sizeof *mapping);
+    struct sdi_mapping *mapping = *made = malloc(sizeof *mapping);
     if (!mapping)
         return CL_OUT_OF_HOST_MEMORY;
     *mapping = (struct sdi_mapping){.pointer = pointer, .box = *box, .flags = flags};
@@ -76,6 +78,20 @@ static cl_int add_mapping(cl_mem buffer, char *pointer, cl_ulong flags, const st
     if (status)
         free(mapping);
     return status;
+}
+
+void sdi_mapping_free(struct sdi_mapping *mapping)
+{
+    if (mapping->mapped)
+        sdi_unhold(mapping->mapped);
+    free(mapping);
+}
+
+static void forget_mapping(struct sdi_mapping *mapping)
+{
+    sdi_lock();
+    sdi_mapping_free(mapping);
+    sdi_unlock();
 }
 
 /* The newest mapping that begins at `pointer`, no longer the buffer's; or NULL. */
@@ -118,15 +134,18 @@ void *sdi_map(cl_command_queue queue, cl_mem buffer, cl_uint type, bool blocking
     body->transfer = transferred;
     body->blocking = blocking;
 
-    cl_int status = add_mapping(buffer, pointer, flags, &box);
+    struct sdi_mapping *mapping;
+    cl_int status = add_mapping(buffer, pointer, flags, &box, &mapping);
     if (status) {
         sdi_record_close(&record);
         return sdi_fail(errcode_ret, status);
     }
     struct sdi_command command = {.queue = queue, .type = type};
+    bool is_awaited = !blocking && root->host_ptr && flags & FOR_WRITING; /* before bytes are copied back */
+    cl_event own = NULL, *wanted = event ? event : is_awaited ? &own : NULL;
     if (transferred) {
         struct sdi_transfer transfer = alike(root, pointer, &box, false);
-        status = sdi_transfer_enqueue(&record, &command, &transfer, blocking, event);
+        status = sdi_transfer_enqueue(&record, &command, &transfer, blocking, wanted);
     } else if (blocking) {
         command.wants_event = event != NULL;
         command.wants_slot = command.forget = true;
@@ -134,11 +153,19 @@ void *sdi_map(cl_command_queue queue, cl_mem buffer, cl_uint type, bool blocking
         if (!status)
             status = sdi_finish_blocking(&command, sdi_slot_wait(command.slot), event);
     } else {
-        status = sdi_enqueue_simple(&record, queue, type, event);
+        status = sdi_enqueue_simple(&record, queue, type, wanted);
     }
     if (status) {
-        free(take_mapping(buffer, pointer));
+        forget_mapping(take_mapping(buffer, pointer));
         return sdi_fail(errcode_ret, status);
+    }
+    if (is_awaited) {
+        sdi_lock();
+        mapping->mapped = *wanted;
+        sdi_hold(mapping->mapped);
+        sdi_unlock();
+        if (own)
+            sdi_release(own, SDI_EVENT, CL_INVALID_EVENT);
     }
     sdi_succeed(errcode_ret);
     return pointer;
@@ -187,14 +214,18 @@ cl_int sdi_clEnqueueUnmapMemObject(cl_command_queue queue, cl_mem buffer, void *
     body->row_pitch = mapping->box.row;
     body->slice_pitch = mapping->box.slice;
     body->wrote = wrote;
+    struct sdi_transfer transfer = alike(root, pointer, &mapping->box, true);
+    if (transferred && (!mapping->mapped || sdi_event_status(mapping->mapped) <= 0)) {
+        sdi_copy_box(&transfer); /* since it is mapped, nobody else looks at these bytes in the arena */
+        transferred = false;
+    }
     body->transfer = transferred;
     if (transferred) {
         struct sdi_command command = {.queue = queue, .type = CL_COMMAND_UNMAP_MEM_OBJECT};
-        struct sdi_transfer transfer = alike(root, pointer, &mapping->box, true);
         status = sdi_transfer_enqueue(&record, &command, &transfer, false, event);
     } else {
         status = sdi_enqueue_simple(&record, queue, CL_COMMAND_UNMAP_MEM_OBJECT, event);
     }
-    free(mapping);
+    forget_mapping(mapping);
     return status;
 }
