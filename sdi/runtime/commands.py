@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from sdi.intervals import ByteRange
 from sdi.ndrange import Int3
+from sdi.region import Region, region
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,11 @@ class Rectangle:
     def nbytes(self) -> int:
         """Bytes in the region (not those between its rows)."""
         return self.region[0] * self.region[1] * self.region[2]
+
+    @property
+    def strided(self) -> Region:
+        """The same bytes, row by row."""
+        return region(self.offset, self.region, (self.row_pitch, self.slice_pitch))
 
     @property
     def bounds(self) -> ByteRange:

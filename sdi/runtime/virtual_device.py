@@ -16,6 +16,7 @@ from sdi.devices.join import join
 from sdi.devices.ticket import Ticket
 from sdi.errors import DeviceFailed, DeviceLost, Status, require
 from sdi.intervals import ByteRange
+from sdi.region import alike
 from sdi.runtime.commands import Command, CopyBuffer, Fill, Launch, Map, Marker, Read, Rectangle, Unmap, Write
 from sdi.runtime.launcher import Launcher
 from sdi.runtime.steps import Steps
@@ -220,12 +221,12 @@ class VirtualDevice:
         waits += more
         for part in parts:
             waits += target.hazards[HOST].before_write(part)
-        copy_from = memory.host_array(source, here.bounds)
-        copy_to = memory.host_array(target, there.bounds)
+        regions = alike(here.strided, there.strided)
+        from_ = regions[0].at(0).of(memory.host_view(source, here.bounds))
+        to = regions[1].at(0).of(memory.host_view(target, there.bounds))
 
         def copy() -> None:
-            for from_row, to_row in zip(_rows(here), _rows(there), strict=True):
-                copy_to[to_row] = copy_from[from_row]
+            np.copyto(to, from_)
 
         ticket = memory.run_on_host(copy, waits, "copy", here.nbytes)
         source.hazards[HOST].read_by(here.bounds, ticket)
@@ -266,12 +267,11 @@ class VirtualDevice:
     def _fill_in_arena(self, buffer: VirtualBuffer, rectangle: Rectangle, pattern: bytes) -> Ticket:
         memory, over = self._memory, rectangle.bounds
         parts, waits = self._overwritten(buffer, rectangle)
-        target = memory.host_array(buffer, over)
+        target = rectangle.strided.at(0).of(memory.host_view(buffer, over), len(pattern))
+        value = np.frombuffer(pattern, target.dtype)
 
         def fill() -> None:
-            value = np.frombuffer(pattern, np.uint8)
-            for row in [slice(0, over.nbytes)] if rectangle.contiguous else _rows(rectangle):
-                target[row].reshape(-1, len(pattern))[:] = value
+            np.copyto(target, value)
 
         for part in parts:
             waits += buffer.hazards[HOST].before_write(part)
@@ -353,15 +353,5 @@ def _fill_places(
 
 def _row_rectangles(rectangle: Rectangle) -> Iterator[Rectangle]:
     """The rows of ``rectangle``, each of them alone."""
-    nbytes = rectangle.region[0]
-    for row in _rows(rectangle):
-        yield Rectangle(rectangle.offset + row.start, (nbytes, 1, 1), nbytes, nbytes)
-
-
-def _rows(rectangle: Rectangle) -> Iterator[slice]:
-    """The rows of ``rectangle``, counted from its first byte."""
-    row, rows, slices = rectangle.region
-    for z in range(slices):
-        for y in range(rows):
-            start = z * rectangle.slice_pitch + y * rectangle.row_pitch
-            yield slice(start, start + row)
+    for row in rectangle.strided.runs():
+        yield Rectangle(row.start, (row.nbytes, 1, 1), row.nbytes, row.nbytes)

@@ -1,0 +1,137 @@
+"""Strided bytes: ``Region``, a run of bytes that is repeated at equal distances, on a few levels.
+
+A column of a matrix, a box of a volume, one field of an array of structures.  Offsets are in bytes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from sdi.intervals import ByteRange
+
+Levels = tuple[tuple[int, int], ...]
+"""(stride, count) of each level, the innermost first."""
+Runs: TypeAlias = npt.NDArray[Any]
+
+_RUN_NBYTES_MAX = 1 << 16
+"""Longer runs are no single elements for NumPy: it copies them as fast by bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """``nbytes`` from ``base`` on, and the same again ``count`` times in all at each ``stride``.
+
+    What is repeated never overlaps, and each level goes past what it repeats.
+    """
+
+    base: int
+    nbytes: int
+    levels: Levels = ()
+
+    def __post_init__(self) -> None:
+        span = self.nbytes
+        for stride, count in self.levels:
+            if count < 2 or stride < span:
+                raise ValueError(f"no such region: {self}")
+            span += (count - 1) * stride
+        if self.base < 0 or self.nbytes < 1:
+            raise ValueError(f"no such region: {self}")
+
+    @property
+    def span_nbytes(self) -> int:
+        """From the first byte to the last one."""
+        return self.nbytes + sum((count - 1) * stride for stride, count in self.levels)
+
+    @property
+    def bounds(self) -> ByteRange:
+        """The smallest range that holds the region."""
+        return ByteRange(self.base, self.base + self.span_nbytes)
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """How often what is repeated is there, on each level."""
+        return tuple([count for _, count in self.levels])
+
+    @property
+    def num_runs(self) -> int:
+        """Runs of ``nbytes``."""
+        return math.prod(self.counts)
+
+    @property
+    def total_nbytes(self) -> int:
+        """Bytes of all runs."""
+        return self.nbytes * self.num_runs
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether there is nothing between the runs."""
+        return self.total_nbytes == self.span_nbytes
+
+    def at(self, base: int) -> Region:
+        """The same elsewhere."""
+        return replace(self, base=base)
+
+    def moved(self, by: int) -> Region:
+        """The same, that many bytes on."""
+        return replace(self, base=self.base + by)
+
+    def runs(self) -> Iterator[ByteRange]:
+        """All runs, in order."""
+        starts = [self.base]
+        for stride, count in self.levels[::-1]:
+            starts = [start + number * stride for start in starts for number in range(count)]
+        for start in starts:
+            yield ByteRange(start, start + self.nbytes)
+
+    def part(self, first: int, stop: int) -> Region:
+        """The numbers ``first`` up to ``stop`` of the outermost level, at least one."""
+        stride, _ = self.levels[-1]
+        outer = ((stride, stop - first),) if stop - first > 1 else ()
+        return Region(self.base + first * stride, self.nbytes, self.levels[:-1] + outer)
+
+    def of(self, memory: memoryview, unit_nbytes: int = 0) -> Runs:
+        """The runs in ``memory`` as an array that has an element for each, or for each so many bytes of one.
+
+        Arrays of like regions have the same shape, so that one can be copied to the other.  Raises ValueError
+        past the end.
+        """
+        size = unit_nbytes or (self.nbytes if self.nbytes <= _RUN_NBYTES_MAX else 1)
+        shape, strides = [*self.counts[::-1]], [stride for stride, _ in self.levels[::-1]]
+        if size < self.nbytes:
+            shape.append(self.nbytes // size)
+            strides.append(size)
+        return np.ndarray(shape, np.dtype((np.void, size)), memory, self.base, strides)
+
+
+def alike(source: Region, target: Region) -> tuple[Region, Region]:
+    """The same two regions, of which one is to be copied to the other, with as few levels as both can have.
+
+    Raises ValueError where they are not alike: of the same runs as often on each level.
+    """
+    if source.nbytes != target.nbytes or source.counts != target.counts:
+        raise ValueError(f"{source} is not like {target}")
+    nbytes = source.nbytes
+    levels: list[tuple[int, int, int]] = []
+    for (here, count), (there, _) in zip(source.levels, target.levels, strict=True):
+        if not levels and here == there == nbytes:
+            nbytes *= count
+        elif levels and (here, there) == (levels[-1][0] * levels[-1][2], levels[-1][1] * levels[-1][2]):
+            levels[-1] = (*levels[-1][:2], levels[-1][2] * count)
+        else:
+            levels.append((here, there, count))
+    return (
+        Region(source.base, nbytes, tuple([(here, count) for here, _, count in levels])),
+        Region(target.base, nbytes, tuple([(there, count) for _, there, count in levels])),
+    )
+
+
+def region(base: int, counts: Sequence[int], pitches: Sequence[int]) -> Region:
+    """``counts``: bytes of a run, and how often it is there on each level; ``pitches``: strides."""
+    levels = [(pitch, count) for pitch, count in zip(pitches, counts[1:], strict=True) if count > 1]
+    return Region(base, counts[0], tuple(levels))
