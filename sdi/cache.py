@@ -67,7 +67,7 @@ def read(kind: str, name: str) -> bytes | None:
             if not is_one or not _is_ours(found) or found.st_size > _NBYTES_MAX:
                 _log.debug("%s of kind %s: not a file of ours", own, kind)
                 return None
-            data = file.read(_NBYTES_MAX + 1)
+            data = file.read(found.st_size)
             os.utime(file.fileno())
     except (OSError, NoCache):
         return None

@@ -50,7 +50,7 @@ def translate(text: str, options: Sequence[str]) -> CudaProgram:
         raise BuildError(f"error: {cause}\n") from cause
     encoded = plain.encode("utf-8", "surrogateescape")
     sys.setrecursionlimit(max(sys.getrecursionlimit(), _RECURSION_LIMIT))
-    path = os.path.join(os.getcwd(), KERNEL_FILE)
+    path = os.path.join(os.sep, KERNEL_FILE)
     with parse_for_cuda(path, encoded, parsed, macros) as unit:
         found = report(unit, encoded, no_warnings=True)
         if found.errors:

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from sdi import limits
 from sdi.devices.base import Device
 from sdi.devices.cuda_gpu import CudaGpu, cuda_devices
 from sdi.devices.delayed import DelayedDevice
@@ -20,6 +21,8 @@ from sdi.devices.spread import SpreadDevice
 from sdi.errors import Status, require
 
 DEFAULT_CPU_MEMBERS = 2
+MEMORY_NBYTES = 1 << 40
+"""More than hosts have."""
 
 Found = DriverDevice | CudaGpu
 """A device that can become a member."""
@@ -57,7 +60,8 @@ def open_members(settings: MemberSettings) -> list[Device]:
     members: list[Device] = []
     contexts: dict[int, DriverContext] = {}  # by the identity of the driver's device
     try:
-        for number, (device, share_nbytes) in enumerate(zip(chosen, memory_shares(chosen), strict=True)):
+        shares = memory_shares(chosen, limits.room(MEMORY_NBYTES))
+        for number, (device, share_nbytes) in enumerate(zip(chosen, shares, strict=True)):
             limit = settings.memory_nbytes
             nbytes = share_nbytes if limit is None else min(limit, share_nbytes)
             member = _opened(device, number, nbytes, contexts)
@@ -130,14 +134,16 @@ def choose(devices: Sequence[Found], count: int | None, selection: str | None) -
     return pool[:count] + [cpus[i % len(cpus)] for i in range(missing)]
 
 
-def memory_shares(chosen: Sequence[Found]) -> list[int]:
+def memory_shares(chosen: Sequence[Found], room_nbytes: int = MEMORY_NBYTES) -> list[int]:
     """Bytes for each member.  A CPU's memory is the host's too: half of it, divided by the members on it.
 
+    ``room_nbytes``: what all members that compute on the host can have in this process' address space.
     Of a GPU the driver needs some itself, for contexts, code and what kernels spill: 1.6 %, at least 512 MiB.
     """
     sharers = Counter(device.unit for device in chosen)
+    num_cpus = len({device.unit for device in chosen if device.kind == "cpu"})
     return [
-        device.memory_nbytes // (2 * sharers[device.unit])
+        min(device.memory_nbytes // 2, room_nbytes // num_cpus) // sharers[device.unit]
         if device.kind == "cpu"
         else device.memory_nbytes - _driver_nbytes(device.memory_nbytes)
         for device in chosen

@@ -73,6 +73,9 @@ def _command(op: Op, body: tuple[int, ...], variable: bytes) -> Command:
             raise ClError(Status.INVALID_OPERATION, f"{op.name} is no command")
 
 
+_NO_FOLDER = "/dev/null"
+"""The working directory of an application that has none, since it was removed: nothing is found there."""
+
 BuildWork = Callable[[Target], Build | Compiled]
 """Blocks."""
 
@@ -83,7 +86,7 @@ def build_work(op: Op, body: tuple[int, ...], record: bytes, fixed_nbytes: int) 
     match op:
         case Op.BUILD:
             options, directory, source = (take.text(nbytes) for nbytes in body[:3])
-            return partial(builds.build, source, options, directory)
+            return partial(builds.build, source, options, directory or _NO_FOLDER)
         case Op.COMPILE:
             options, directory, source = (take.text(nbytes) for nbytes in body[:3])
             headers: dict[str, str] = {}
@@ -91,7 +94,7 @@ def build_work(op: Op, body: tuple[int, ...], record: bytes, fixed_nbytes: int) 
                 name_nbytes, text_nbytes = _HEADER_ENTRY.unpack(take.bytes(_HEADER_ENTRY.size))
                 name = take.text(name_nbytes)
                 headers.setdefault(name, take.text(text_nbytes))
-            return partial(builds.compile_only, source, options, directory, headers)
+            return partial(builds.compile_only, source, options, directory or _NO_FOLDER, headers)
         case _:
             options_nbytes, num_objects, again = body[:3]
             sizes = [int.from_bytes(take.bytes(8), "little") for _ in range(num_objects)]

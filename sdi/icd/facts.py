@@ -8,7 +8,9 @@ from __future__ import annotations
 import socket
 from collections.abc import Sequence
 
+from sdi import limits
 from sdi.devices.base import Device
+from sdi.errors import ClError, Status, require
 from sdi.icd.image_info import image_info
 from sdi.icd.status_page import StatusPage
 from sdi.icd.wire import (
@@ -21,15 +23,18 @@ from sdi.icd.wire import (
     padded,
     record_layout,
 )
-from sdi.vmem.arena import Arena
+from sdi.sizes import size
+from sdi.vmem.arena import PAGE_NBYTES, Arena
 
 _FACTS = record_layout(Op.FACTS)
 _INFO = layout(INFO_ENTRY)
+_HEAP_LEAST_NBYTES = 16 << 20
+"""Less is of no use to anybody."""
 
 
 def facts_record(devices: Sequence[Device], arena_nbytes: int) -> bytes:
     """The FACTS record of an image made of ``devices``."""
-    info = image_info(devices)
+    info = image_info(devices, arena_nbytes - HEAP_OFFSET)
     body = b"".join(_INFO.pack(param, len(value)) + padded(value) for param, value in info.items())
     return (
         _FACTS.pack(_FACTS.size + len(body), Op.FACTS, 0, PROTOCOL_VERSION, 0, arena_nbytes, len(info), 0)
@@ -44,11 +49,40 @@ def failure_record(status: int, message: str) -> bytes:
     return _FACTS.pack(_FACTS.size + len(body), Op.FACTS, 0, PROTOCOL_VERSION, status, 0, 0, len(text)) + body
 
 
-def announce(commands: socket.socket, devices: Sequence[Device]) -> tuple[Arena, StatusPage]:
-    """Tell the client of an image made of ``devices``, and give it the arena; both are the caller's."""
-    arena = Arena(ARENA_NBYTES, HEAP_OFFSET)
+def announce(
+    commands: socket.socket, devices: Sequence[Device], room_nbytes: int = ARENA_NBYTES
+) -> tuple[Arena, StatusPage]:
+    """Tell the client of an image made of ``devices``, and give it the arena; both are the caller's.
+
+    ``room_nbytes``: what the client can map.  Raises ClError where there is too little room for an arena.
+    """
+    arena = _arena(room_nbytes)
     page = StatusPage(arena)
     record = facts_record(devices, arena.nbytes)
     socket.send_fds(commands, [record[:1]], [arena.fd])
+    arena.close_descriptor()
     commands.sendall(record[1:])
     return arena, page
+
+
+def _arena(room_nbytes: int) -> Arena:
+    """As large as client, service and limits allow."""
+    rooms = {
+        "the application has address space for": min(ARENA_NBYTES, room_nbytes) // PAGE_NBYTES * PAGE_NBYTES,
+        "the service has address space for": HEAP_OFFSET + limits.room(ARENA_NBYTES - HEAP_OFFSET),
+        "a file may have": limits.largest_file(ARENA_NBYTES),
+    }
+    tightest = min(rooms, key=lambda what: rooms[what])
+    nbytes = rooms[tightest]
+    least = HEAP_OFFSET + _HEAP_LEAST_NBYTES
+    require(
+        nbytes >= least,
+        Status.OUT_OF_RESOURCES,
+        f"the memory shared with the application needs {size(least)}, {tightest} {size(nbytes)}"
+        + limits.described(),
+    )
+    try:
+        return Arena(nbytes, HEAP_OFFSET)
+    except OSError as cause:
+        what = f"no memory to share with the application: {cause.strerror}{limits.described()}"
+        raise ClError(Status.OUT_OF_RESOURCES, what) from cause

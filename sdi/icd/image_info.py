@@ -67,8 +67,11 @@ _ATOMIC_BITS = {
 _NEVER_CONFORMANT = "v0000-01-01-00"
 
 
-def image_info(devices: Sequence[Device]) -> dict[int, bytes]:
-    """Raw ``clGetDeviceInfo`` bytes by parameter, for everything the client does not answer itself."""
+def image_info(devices: Sequence[Device], heap_nbytes: int) -> dict[int, bytes]:
+    """Raw ``clGetDeviceInfo`` bytes by parameter, for everything the client does not answer itself.
+
+    ``heap_nbytes``: what all buffers together can have of the memory shared with the application.
+    """
     facts = [device.facts for device in devices]
     known = [f.info for f in facts]
     language = image_language(devices)
@@ -103,7 +106,7 @@ def image_info(devices: Sequence[Device]) -> dict[int, bytes]:
     info[0x100D] = _u32(64)  # ADDRESS_BITS
     # What a member can't hold stays on the host, so a buffer may be as large as all memory together.
     memories = {f.unit: _number(f.info[GLOBAL_MEM]) // (2 if f.kind == "cpu" else 1) for f in facts}
-    info[MAX_ALLOC] = info[GLOBAL_MEM] = _u64(sum(memories.values()))
+    info[MAX_ALLOC] = info[GLOBAL_MEM] = _u64(min(sum(memories.values()), heap_nbytes))
     info[0x1029] = _u64(1)  # EXECUTION_CAPABILITIES: kernels, not native ones
     info[0x102A] = _u64(3)  # QUEUE_ON_HOST_PROPERTIES: out of order, profiling
     info[NAME] = _text(image_name(devices))

@@ -11,6 +11,8 @@ import fcntl
 import os
 from contextlib import suppress
 
+from sdi import limits
+
 _STDOUT = 1
 _PUNCH_HOLE_KEEP_SIZE = 0x02 | 0x01
 _libc = ctypes.CDLL(None)
@@ -21,9 +23,11 @@ class Printed:
 
     def __init__(self, descriptor: int = _STDOUT) -> None:
         self._before = os.dup(descriptor)
-        self._file = os.memfd_create("sdi-printf")
-        fcntl.fcntl(self._file, fcntl.F_SETFL, os.O_APPEND)
-        os.dup2(self._file, descriptor)
+        self._file = descriptor  # and no other: there may be few
+        made = limits.memory_file("sdi-printf")
+        fcntl.fcntl(made, fcntl.F_SETFL, os.O_APPEND)
+        os.dup2(made, descriptor)
+        os.close(made)
         self._taken = 0
 
     def take(self) -> bytes:
@@ -48,4 +52,3 @@ class Printed:
             while text:
                 text = text[os.write(self._before, text) :]
         os.close(self._before)
-        os.close(self._file)

@@ -1,4 +1,6 @@
-"""The service process: ``python -I -m sdi.icd.server COMMANDS NOTICES`` (two inherited socket descriptors).
+"""The service process: ``python -I -m sdi.icd.server COMMANDS NOTICES ROOM``.
+
+Two inherited socket descriptors, and how many bytes of memory the application can share with the service.
 
 The C client starts it at the application's first ``clGetDeviceIDs``; it ends when the application does.
 """
@@ -15,10 +17,15 @@ import struct
 import sys
 import threading
 from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from sdi import compiled
+from sdi import compiled, limits, whole_file
 from sdi.dataclass_code import CompiledTexts
 from sdi.settings import Settings, SettingsError
+
+if TYPE_CHECKING:
+    from sdi.runtime.counters import Counters
 
 _log = logging.getLogger("sdi")
 
@@ -27,12 +34,13 @@ _DEVICE_NOT_FOUND = -1
 
 def main(arguments: list[str]) -> int:
     """Serve one application; 0 when it has gone, 1 when the service could not start."""
-    commands, notices = (socket.socket(fileno=int(text)) for text in arguments)
+    commands, notices = (socket.socket(fileno=int(text)) for text in arguments[:2])
     for end in (commands, notices):
         end.set_inheritable(False)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.current_thread().name = "sdi-scheduler"
     sys.setswitchinterval(1e-5)
+    limits.prepare()
     try:
         settings = Settings.from_environ()
     except SettingsError as error:
@@ -42,6 +50,15 @@ def main(arguments: list[str]) -> int:
     )
     for line in settings.ignored():
         _log.warning("%s", line)
+    if settings.stats is not None:
+        try:
+            whole_file.check(settings.stats)
+        except OSError as error:
+            return _refuse(commands, f"no image: SDI_STATS={str(settings.stats)!r}: {error.strerror}")
+    try:
+        os.getcwd()
+    except OSError:  # removed; nothing below can do without
+        os.chdir("/")
     if settings.member_vendors:
         os.environ["OCL_ICD_VENDORS"] = settings.member_vendors
     # numpy starts a thread per core for linear algebra; the small systems here only lose by that.
@@ -56,7 +73,6 @@ def main(arguments: list[str]) -> int:
         from sdi.icd.facts import announce
         from sdi.icd.printed import Printed
 
-        printed = Printed()
         devices = open_members(
             MemberSettings(
                 count=settings.num_gpus,
@@ -68,6 +84,7 @@ def main(arguments: list[str]) -> int:
                 lost=settings.lose_member,
             )
         )
+        printed = Printed()
         spread = spread_of(devices)
         recorder = None
         if settings.profile is not None:
@@ -78,10 +95,11 @@ def main(arguments: list[str]) -> int:
                 recorder = Recorder(settings.profile, opening(devices, peer_pid(commands), settings.split))
             except OSError as error:
                 raise SettingsError(f"SDI_PROFILE={str(settings.profile)!r}: {error.strerror}") from error
-        shared = announce(commands, devices)
+        shared = announce(commands, devices, int(arguments[2]))
     except Exception as error:
         _log.debug("start", exc_info=True)
-        return _refuse(commands, f"no image: {error}")
+        scarce = limits.described() if isinstance(error, OSError | MemoryError | RuntimeError) else ""
+        return _refuse(commands, f"no image: {str(error) or type(error).__name__}{scarce}")
     try:
         # The application goes on from here; what it asks for meanwhile waits in the socket.
         from sdi.icd.session import Session
@@ -103,8 +121,7 @@ def main(arguments: list[str]) -> int:
     except Exception:
         _log.exception("the session could not start")
         return 1
-    if settings.stats is not None:
-        session.counters.write(settings.stats, finished=False)
+    _write_counters(session.counters, settings.stats, finished=False)
     # What is there now stays: to look through it for cycles, over and over, takes a tenth of a launch.
     gc.freeze()
     gc.enable()
@@ -118,12 +135,21 @@ def main(arguments: list[str]) -> int:
         dataclass_code.save()
         printed.close()
         session.end_profile()
-        if settings.stats is not None:
-            session.counters.write(settings.stats, finished=True)
-        elif settings.explain:
+        _write_counters(session.counters, settings.stats, finished=True)
+        if settings.stats is None and settings.explain:
             for explained in session.counters.explained().values():
                 print("\n".join(explained.text), file=sys.stderr)
     return 0
+
+
+def _write_counters(counters: Counters, path: Path | None, finished: bool) -> None:
+    """Into the file of SDI_STATS, if there is one; a session whose counters can't be written goes on."""
+    if path is None:
+        return
+    try:
+        counters.write(path, finished)
+    except OSError as error:
+        _log.error("SDI_STATS=%r: %s: the counters are lost", str(path), error.strerror)
 
 
 def peer_pid(end: socket.socket) -> int:

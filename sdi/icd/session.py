@@ -20,6 +20,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 
+from sdi import limits
 from sdi.devices.base import Device
 from sdi.devices.pace import PACE
 from sdi.devices.spread import SpreadDevice
@@ -132,7 +133,7 @@ class Session:
         self._unsent = bytearray()
         self._launches: dict[bytes, Launch] = {}
         self._transfer_nbytes: dict[int, tuple[int, bool]] = {}
-        self._selector = selectors.DefaultSelector()
+        self._selector = selectors.PollSelector()  # which needs no descriptor: there may be few
         self._unparsed = b""
         self._open = True
 
@@ -410,6 +411,13 @@ class Session:
         elif isinstance(error, ClError):
             log = error.log if isinstance(error, BuildError) else f"error: {error.what}\n"
             self._reply(build_id, error.status, 0, build_payload(Compiled(b"", log)))
+        elif isinstance(error, MemoryError | OSError):
+            is_memory = isinstance(error, MemoryError)
+            log = f"error: the service {'has no memory left' if is_memory else f'failed: {error}'}"
+            log += limits.described() + "\n"
+            _log.error("build %d: %s", build_id, log.rstrip())
+            status = Status.OUT_OF_HOST_MEMORY if is_memory else Status.OUT_OF_RESOURCES
+            self._reply(build_id, status, 0, build_payload(Compiled(b"", log)))
         else:
             _log.error("build %d", build_id, exc_info=error)
             log = f"sdi: internal error: {error!r}\n"

@@ -18,6 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
+from sdi import whole_file
 from sdi.devices.ticket import Ticket
 
 _log = logging.getLogger("sdi.profile")
@@ -58,7 +59,8 @@ class Recorder:
     def __init__(self, folder: Path, opening: dict[str, object]) -> None:
         """``opening`` tells about the session: it becomes the first line.  Raises OSError."""
         folder.mkdir(parents=True, exist_ok=True)
-        self._file = (folder / f"service-{os.getpid()}.jsonl").open("w", encoding="utf-8")
+        descriptor = whole_file.open_new(folder / f"service-{os.getpid()}.jsonl")
+        self._file = os.fdopen(descriptor, "w", encoding="utf-8")
         self.command = 0
         self._rows: deque[tuple[object, ...]] = deque()
         self._open: dict[int, tuple[int, str, int, int]] = {}

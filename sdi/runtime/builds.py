@@ -210,7 +210,7 @@ def _made(
     silent = programs[0]
     if target.verified and "printf" in found.text:
         options = " ".join([f"-cl-std={found.object.standard}", *found.object.flags])
-        quiet = compile_source(found.object.text, options + _SILENCE, None, target.language)
+        quiet = compile_source(found.object.text, options + _SILENCE, "/", target.language)
         silent = _built(devices[0], quiet.text, quiet.member_options)
     return Build(kernels, facts, programs, found.log, silent, pack_objects([found.object]))
 

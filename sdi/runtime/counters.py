@@ -7,6 +7,7 @@ import os
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from sdi import whole_file
 from sdi.runtime.last_launch import Explained, LastLaunch
 from sdi.runtime.programs import Arrangement, Binding, Kernel
 from sdi.vmem.accounting import Accounting
@@ -118,7 +119,7 @@ class Counters:
         return {name: each for name, each in found.items() if each is not None}
 
     def write(self, path: Path, finished: bool) -> None:
-        """Store as JSON; readers see the old file or the whole new one.
+        """Store as JSON; readers see the old file or the whole new one.  Raises OSError.
 
         ``pid`` names the service: a reader that wants the final counts (``finished``) waits for its end.
         """
@@ -138,6 +139,4 @@ class Counters:
             },
             indent=1,
         )
-        partial = path.with_name(path.name + ".partial")
-        partial.write_text(text)
-        partial.replace(path)
+        whole_file.replace(path, text)

@@ -12,6 +12,7 @@ import os
 from bisect import bisect_left, insort
 from functools import partial
 
+from sdi import limits
 from sdi.devices.page_locks import PAGE_LOCKS, PageLocks
 from sdi.errors import ClError, Status
 
@@ -30,18 +31,15 @@ class Arena:
     """
 
     def __init__(self, nbytes: int, heap_offset: int, locks: PageLocks = PAGE_LOCKS) -> None:
-        self.fd = os.memfd_create("sdi-arena", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-        os.fchmod(self.fd, 0o600)  # made with 0777: nobody else, should its descriptor be found in /proc
-        while True:
-            try:
-                os.ftruncate(self.fd, nbytes)
-                self._map = mmap.mmap(self.fd, nbytes, flags=mmap.MAP_SHARED | _MAP_NORESERVE)
-                break
-            except (OSError, OverflowError):
-                nbytes //= 2
-                if nbytes < 2 * heap_offset:
-                    os.close(self.fd)
-                    raise
+        """``nbytes`` in all; what lies before ``heap_offset`` is never handed out.  Raises OSError."""
+        self.fd = limits.memory_file("sdi-arena", os.MFD_ALLOW_SEALING)
+        try:
+            os.fchmod(self.fd, 0o600)  # made with 0777: nobody else, should its descriptor be found in /proc
+            os.ftruncate(self.fd, nbytes)
+            self._map = mmap.mmap(self.fd, nbytes, flags=mmap.MAP_SHARED | _MAP_NORESERVE)
+        except OSError:
+            os.close(self.fd)
+            raise
         fcntl.fcntl(self.fd, _F_ADD_SEALS, _SEALS_SHRINK_AND_SEAL)
         self._map.madvise(_MADV_DONTDUMP)
         self.nbytes = nbytes
@@ -102,4 +100,10 @@ class Arena:
         The mapping goes with the process, as others may still look at it.
         """
         self._locks.withdraw(self._heap)
-        os.close(self.fd)
+        self.close_descriptor()
+
+    def close_descriptor(self) -> None:
+        """When the application has its own, ours is not needed any more: there may be few."""
+        if self.fd >= 0:
+            os.close(self.fd)
+            self.fd = -1

@@ -522,8 +522,8 @@ class Service:
 
 
 def main() -> None:
-    """The two descriptors are the last arguments."""
-    commands, notices = (socket.socket(fileno=int(a)) for a in sys.argv[-2:])
+    """The last arguments are the two descriptors, and what the client can map."""
+    commands, notices = (socket.socket(fileno=int(a)) for a in sys.argv[-3:-1])
     how = os.environ.get("SDI_FAKE_START")
     if how == "vanish":
         sys.exit(0)

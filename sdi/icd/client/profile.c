@@ -84,7 +84,9 @@ static struct calls_file *open_file(void)
     if ((size_t)snprintf(path, sizeof path, "%s/calls-%ld.bin", folder ? folder : ".", (long)getpid()) >= sizeof path)
         return NULL;
     make_folders(path);
-    int fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    /* Never through a link that waits there, and no file that somebody else made. */
+    unlink(path);
+    int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
     void *at = MAP_FAILED;
     int error = errno;
     if (fd >= 0) {

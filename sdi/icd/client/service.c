@@ -98,31 +98,46 @@ static bool find_python(char *found, size_t size)
 
 /* ---- the two processes ----------------------------------------------------------------------------------- */
 
-/* Closes all descriptors from `first` on. */
-static void close_from(int first)
+/* Closes the descriptors from `first` to `last`. */
+static void close_between(unsigned first, unsigned last)
 {
-    if (syscall(SYS_close_range, (unsigned)first, ~0u, 0) == 0)
+    if (first > last || syscall(SYS_close_range, first, last, 0) == 0)
         return;
     long limit = sysconf(_SC_OPEN_MAX);
-    for (int fd = first; fd < (limit > 0 && limit < 65536 ? (int)limit : 65536); fd++)
-        close(fd);
+    for (unsigned fd = first; fd <= last && fd < (limit > 0 && limit < 65536 ? (unsigned)limit : 65536u); fd++)
+        close((int)fd);
 }
 
+/* Something to read nothing from.  Without /dev (a chroot) it is the end of a pipe that nobody writes to. */
+static int open_nothing(void)
+{
+    int ends[2], nothing = open("/dev/null", O_RDWR);
+    if (nothing >= 0 || pipe(ends) != 0)
+        return nothing;
+    close(ends[1]);
+    return ends[0];
+}
+
+/* Three for input and output, the two sockets, and nothing else.  What is not needed goes first: there may be few. */
 static int arrange_descriptors(const struct launch *launch)
 {
-    int commands = fcntl(launch->commands, F_DUPFD, 10);
-    int notices = fcntl(launch->notices, F_DUPFD, 10);
-    int nothing = open("/dev/null", O_RDWR);
-    if (commands < 0 || notices < 0 || nothing < 0)
+    unsigned low = (unsigned)SDI_MIN(launch->commands, launch->notices);
+    unsigned high = (unsigned)(launch->commands + launch->notices) - low;
+    close_between(STDERR_FILENO + 1, low - 1);
+    close_between(low + 1, high - 1);
+    close_between(high + 1, ~0u);
+    int commands = fcntl(launch->commands, F_DUPFD, NOTICES_FD + 1);
+    int notices = fcntl(launch->notices, F_DUPFD, NOTICES_FD + 1);
+    if (commands < 0 || notices < 0 || dup2(commands, COMMANDS_FD) < 0 || dup2(notices, NOTICES_FD) < 0)
         return -1;
-    if (nothing != STDIN_FILENO && dup2(nothing, STDIN_FILENO) < 0)
+    close_between(NOTICES_FD + 1, ~0u);
+    int nothing = open_nothing();
+    if (nothing < 0 || (nothing != STDIN_FILENO && dup2(nothing, STDIN_FILENO) < 0))
         return -1;
     for (int fd = STDOUT_FILENO; fd <= STDERR_FILENO; fd++)
         if (fcntl(fd, F_GETFD) < 0 && dup2(nothing, fd) < 0)
             return -1;
-    if (dup2(commands, COMMANDS_FD) < 0 || dup2(notices, NOTICES_FD) < 0)
-        return -1;
-    close_from(NOTICES_FD + 1);
+    close_between(NOTICES_FD + 1, ~0u);
     return 0;
 }
 
@@ -176,20 +191,54 @@ static int run(struct launch *launch)
     return error ? error : launch->error;
 }
 
+/* A connected pair, none of the three for input and output, which the application may have closed: what others write
+ * there must not reach the service. */
+static int make_pair(int ends[2])
+{
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+        return errno;
+    for (int i = 0; i < 2; i++) {
+        if (ends[i] > STDERR_FILENO)
+            continue;
+        int moved = fcntl(ends[i], F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+        if (moved < 0)
+            return errno;
+        close(ends[i]);
+        ends[i] = moved;
+    }
+    return 0;
+}
+
+/* How large the memory shared with the service may be: half of the address space that this process has left, if that
+ * is limited. */
+static uint64_t room(void)
+{
+    uint64_t fits = 0;
+    for (uint64_t step = SDI_ARENA_NBYTES; fits < SDI_ARENA_NBYTES && step >= SDI_PIECE_NBYTES; step /= 2) {
+        void *at = mmap(NULL, fits + step, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (at == MAP_FAILED)
+            continue;
+        munmap(at, fits + step);
+        fits += step;
+    }
+    return fits < SDI_ARENA_NBYTES ? fits / 2 : fits;
+}
+
 int sdi_service_start(int sockets[2])
 {
     static char isolated[] = "-I", module[] = "-m", name[] = "sdi.icd.server", three[] = "3", four[] = "4";
-    char python[4096];
+    char python[4096], shared[32];
     if (!find_python(python, sizeof python))
         return -1;
-    char *arguments[] = {python, isolated, module, name, three, four, NULL};
+    snprintf(shared, sizeof shared, "%llu", (unsigned long long)room());
+    char *arguments[] = {python, isolated, module, name, three, four, shared, NULL};
     struct launch launch = {.python = python, .arguments = arguments};
     int *fds = sdi_service_descriptors;
     int error = 0;
     launch.environment = service_environment();
-    if (!launch.environment || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) != 0
-        || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds + 2) != 0)
-        error = errno;
+    error = launch.environment ? make_pair(fds) : ENOMEM;
+    if (!error)
+        error = make_pair(fds + 2);
     launch.commands = fds[1];
     launch.notices = fds[3];
     if (!error)

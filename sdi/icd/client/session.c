@@ -191,13 +191,15 @@ static bool facts_well_formed(const unsigned char *at, size_t nbytes, uint32_t n
 
 static bool map_arena(int fd, uint64_t nbytes)
 {
-    void *at = MAP_FAILED;
-    if (fd >= 0 && nbytes >= SDI_HEAP_OFFSET)
-        at = mmap(NULL, nbytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
-    while (at == MAP_FAILED && fd >= 0 && errno == ENOMEM && nbytes / 2 >= SDI_HEAP_OFFSET) {
-        nbytes /= 2; /* buffers beyond it will fail to be created */
-        at = mmap(NULL, nbytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+    if (fd < 0) {
+        errno = EMFILE; /* it came, and there was no number left for it */
+        return false;
     }
+    if (nbytes < SDI_HEAP_OFFSET) {
+        errno = EINVAL;
+        return false;
+    }
+    void *at = mmap(NULL, nbytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
     if (at == MAP_FAILED)
         return false;
     madvise(at, nbytes, MADV_DONTFORK);
