@@ -67,6 +67,13 @@ class BuildError(ClError):
         self.log = log
 
 
+class BadRecord(Exception):
+    """A record says what no client says: the stream is damaged.  The text begins with the field's name."""
+
+    def __init__(self, field: str, what: str) -> None:
+        super().__init__(f"{field}: {what}")
+
+
 class DeviceFailed(Exception):
     """A member's driver reported an error, or the member is lost.
 
@@ -86,3 +93,9 @@ def require(ok: object, status: Status, what: str) -> None:
     """Raise ``ClError(status, what)`` unless ``ok``."""
     if not ok:
         raise ClError(status, what)
+
+
+def insist(ok: object, field: str, what: str) -> None:
+    """Raise ``BadRecord(field, what)`` unless ``ok``."""
+    if not ok:
+        raise BadRecord(field, what)

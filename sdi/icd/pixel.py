@@ -25,7 +25,7 @@ from sdi.devices.image import (
 )
 from sdi.errors import Status, require
 
-_COLOR_NBYTES = 16
+COLOR_NBYTES = 16
 _STORED = {
     SNORM_INT8: "i1",
     UNORM_INT8: "u1",
@@ -51,7 +51,7 @@ def pixel_of(color: bytes, order: int, data_type: int) -> bytes:
     What a channel can't hold is clamped; fractions are rounded to the nearest even value.  Raises ClError.
     """
     require(
-        len(color) == _COLOR_NBYTES and is_known_format(order, data_type),
+        len(color) == COLOR_NBYTES and is_known_format(order, data_type),
         Status.INVALID_VALUE,
         f"fill: a color of {len(color)} bytes for the format {order:#x}, {data_type:#x}",
     )

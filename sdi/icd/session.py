@@ -24,9 +24,10 @@ from sdi import limits
 from sdi.devices.base import Device
 from sdi.devices.pace import PACE
 from sdi.devices.spread import SpreadDevice
-from sdi.errors import BuildError, ClError, Status, require
-from sdi.icd.decode import build_work, command_of
+from sdi.errors import BadRecord, BuildError, ClError, Status
+from sdi.icd.door import Door, Entry, Limits, check_header, name_of
 from sdi.icd.facts import announce
+from sdi.icd.image_info import image_info
 from sdi.icd.printed import Printed
 from sdi.icd.replies import build_payload
 from sdi.icd.status_page import StatusPage
@@ -35,7 +36,6 @@ from sdi.icd.wire import (
     COMMANDS,
     FAILURE_MAX_NBYTES,
     HEADER,
-    MAX_RECORD_NBYTES,
     NUM_SLOTS,
     REPLIED,
     NoticeKind,
@@ -65,8 +65,6 @@ _log = logging.getLogger("sdi.session")
 _HEADER = layout(HEADER)
 _REPLY = record_layout(Op.REPLY)
 _NOTICE = record_layout(Op.NOTICE)
-_LAYOUTS = {op: record_layout(op) for op in Op}
-_OPS = {op.value: op for op in Op}
 _PREFIX = layout(HEADER, COMMAND)
 _NDRANGE, _RELEASE_EVENT = Op.NDRANGE.value, Op.RELEASE_EVENT.value
 _LAUNCHES_MAX = 256
@@ -79,11 +77,8 @@ _LINGER_NS = 100_000
 _IDLE_S = 10.0
 """How often a session that has nothing to do looks whether members keep memory that others could use."""
 _OUT_OF_ORDER, _PROFILING = 1, 2
+_LOCAL_MEM_SIZE, _MAX_WORK_GROUP_SIZE = 0x1023, 0x1004
 _COPY_OR_USE_HOST_PTR = 1 << 3 | 1 << 5
-
-
-class ProtocolError(Exception):
-    """The command stream cannot be read any further."""
 
 
 class Session:
@@ -134,7 +129,9 @@ class Session:
         self._launches: dict[bytes, Launch] = {}
         self._transfer_nbytes: dict[int, tuple[int, bool]] = {}
         self._selector = selectors.PollSelector()  # which needs no descriptor: there may be few
-        self._unparsed = b""
+        self._door = Door(_limits(devices), lambda event: self._engine.core.node(event) is not None)
+        self._unparsed = bytearray()
+        self._needed = _HEADER.size
         self._open = True
 
     # -- from other threads ---------------------------------------------------------------------------
@@ -249,15 +246,21 @@ class Session:
         if not data:
             self._open = False
             return
-        if self._unparsed:
-            data = self._unparsed + data
+        self._unparsed += data
+        if len(self._unparsed) >= self._needed:
+            data, self._unparsed = bytes(self._unparsed), bytearray()
+            self._unparsed += data[self._records(data) :]
+
+    def _records(self, data: bytes) -> int:
+        """Act on the whole records at the start of ``data``: how many bytes these are."""
         at, end, count = 0, len(data), 0
+        number, record_id, self._needed = 0, 0, _HEADER.size
         try:
             while end - at >= _HEADER.size:
                 nbytes, number, record_id = _HEADER.unpack_from(data, at)
-                if not _HEADER.size <= nbytes <= MAX_RECORD_NBYTES or nbytes % 8:
-                    raise ProtocolError(f"a record of {nbytes} bytes, op {number}")
+                check_header(number, nbytes)
                 if end - at < nbytes:
+                    self._needed = nbytes
                     break
                 PACE.has_more = end - at >= 2 * nbytes  # a release may be all that follows
                 self._record(number, record_id, data[at : at + nbytes])
@@ -266,12 +269,13 @@ class Session:
                 if not count % _LOOK_AFTER:
                     PACE.poll()
                     self._drain()
-        except ProtocolError as error:
-            _log.error("the command stream is damaged: %s", error)
+        except BadRecord as error:
+            _log.error("the command stream is damaged: %s %d: %s", name_of(number), record_id, str(error))
             self._open = False
+            self._end()
         finally:
             PACE.has_more = False
-        self._unparsed = data[at:]
+        return at
 
     def _end(self) -> None:
         """End the session: the application finds the service gone, and all that it waits for fails."""
@@ -287,23 +291,27 @@ class Session:
     # -- records --------------------------------------------------------------------------------------
 
     def _record(self, number: int, record_id: int, record: bytes) -> None:
-        """Act on one record; a bad one is answered or logged and never ends the session."""
+        """Act on one record.  What the application brought about is answered or logged and never ends the
+        session; raises BadRecord for what it can't.
+        """
         try:
             if number == _NDRANGE and len(record) >= _PREFIX.size:
                 _, _, _, queue, slot, num_waits = _PREFIX.unpack_from(record)
                 launch = self._launches.get(record[_PREFIX.size :]) if not num_waits else None
-                if launch is not None and slot < NUM_SLOTS:
+                if launch is not None and slot < NUM_SLOTS and self._engine.core.node(record_id) is None:
                     self._engine.enqueue(queue, record_id, slot, launch, ())
                     return
             elif number == _RELEASE_EVENT:  # there is one for each launch of most programs
                 self._engine.core.release_event(record_id)
                 return
-            op = _OPS.get(number) or Op(number)
-            fields = _LAYOUTS[op].unpack_from(record)
-            if op in COMMANDS:
-                self._command(op, record_id, fields, record)
+            entry = self._door.check(record)
+            self._door.admit(entry)
+            if entry.command is not None:
+                self._command(entry, record)
             else:
-                self._other(op, record_id, fields, record)
+                self._other(entry)
+        except BadRecord:
+            raise
         except Exception as error:
             expected = isinstance(error, ClError | ValueError | struct.error)  # what it says is wrong
             _log.log(
@@ -315,6 +323,7 @@ class Session:
                 exc_info=not expected,
             )
             status = error.status if isinstance(error, ClError) else Status.OUT_OF_RESOURCES
+            self._door.forget(record_id)
             if number in REPLIED:
                 self._reply(record_id, status, 0, b"")
             elif number in COMMANDS and len(record) >= 32:
@@ -322,14 +331,13 @@ class Session:
                 if 0 < slot < NUM_SLOTS:
                     self._page.finished(slot, status, 0, 0, 0)
 
-    def _command(self, op: Op, command_id: int, fields: tuple[int, ...], record: bytes) -> None:
-        queue, slot, num_waits = fields[3:6]
-        command, waits = command_of(op, fields[6:], num_waits, record, _LAYOUTS[op].size)
-        require(slot < NUM_SLOTS, Status.INVALID_VALUE, f"slot {slot}")
+    def _command(self, entry: Entry, record: bytes) -> None:
+        command, (queue, slot, num_waits) = entry.command, entry.fields[3:6]
+        assert command is not None
         if isinstance(command, Read) or (isinstance(command, Write) and not command.landed_ns):
-            self._transfer_nbytes[command_id] = (command.rectangle.nbytes, command.blocking)
+            self._transfer_nbytes[entry.id] = (command.rectangle.nbytes, command.blocking)
         elif isinstance(command, Map | Unmap) and command.transfer:
-            self._transfer_nbytes[command_id] = (
+            self._transfer_nbytes[entry.id] = (
                 command.rectangle.nbytes,
                 isinstance(command, Map) and command.blocking,
             )
@@ -339,15 +347,15 @@ class Session:
             if len(self._launches) >= _LAUNCHES_MAX:
                 self._launches.clear()
             self._launches[record[_PREFIX.size :]] = command
-        self._engine.enqueue(queue, command_id, slot, command, waits)
+        self._engine.enqueue(queue, entry.id, slot, command, entry.waits)
 
-    def _other(self, op: Op, record_id: int, fields: tuple[int, ...], record: bytes) -> None:
+    def _other(self, entry: Entry) -> None:
         engine, memory = self._engine, self._memory
-        match op:
+        record_id, fields = entry.id, entry.fields
+        match entry.op:
             case Op.CREATE_BUFFER:
-                flags, nbytes = fields[3:5]
-                require(nbytes > 0, Status.INVALID_BUFFER_SIZE, "a buffer of 0 bytes")
-                buffer = memory.create(record_id, nbytes, bool(flags & _COPY_OR_USE_HOST_PTR))
+                self._launches.clear()  # they were checked against the buffers that there were
+                buffer = memory.create(record_id, fields[4], bool(fields[3] & _COPY_OR_USE_HOST_PTR))
                 self._reply(record_id, Status.SUCCESS, buffer.offset, b"")
             case Op.RELEASE_BUFFER:
                 engine.after_issued(lambda: memory.release(record_id))
@@ -356,7 +364,7 @@ class Session:
             case Op.RENEW_BUFFER:
                 memory.renew(record_id, bool(fields[3] & _COPY_OR_USE_HOST_PTR))
             case Op.BUILD | Op.COMPILE | Op.LINK:
-                self._build(op, record_id, fields, record)
+                self._build(entry)
             case Op.RELEASE_BUILD:
                 engine.after_issued(lambda: self._launcher.remove(record_id))
                 self._printing.pop(record_id, None)
@@ -366,7 +374,6 @@ class Session:
             case Op.RELEASE_QUEUE:
                 engine.core.release_queue(record_id)
             case Op.CREATE_USER_EVENT:
-                require(fields[3] < NUM_SLOTS, Status.INVALID_VALUE, f"slot {fields[3]}")
                 engine.core.create_user_event(record_id, fields[3])
             case Op.SET_USER_EVENT:
                 engine.run(engine.core.set_user_event(record_id, fields[3]))
@@ -375,11 +382,10 @@ class Session:
             case Op.TRANSFER_DONE:
                 engine.transfer_done(record_id, fields[3])
             case _:
-                raise ClError(Status.INVALID_OPERATION, f"op {op.name} is not for the service")
+                raise AssertionError(f"the door let {entry.op.name} in")
 
     def _park(self, buffer_id: int, slot: int) -> None:
         """Tell the client when it may use a released buffer again, and that it may not yet."""
-        require(0 < slot < NUM_SLOTS, Status.INVALID_VALUE, f"slot {slot}")
         page, memory = self._page, self._memory
         page.busy(slot)
 
@@ -388,9 +394,10 @@ class Session:
 
         self._engine.after_issued(lambda: memory.park(buffer_id, told))
 
-    def _build(self, op: Op, build_id: int, fields: tuple[int, ...], record: bytes) -> None:
+    def _build(self, entry: Entry) -> None:
         """Has the build thread build, compile or link."""
-        work = build_work(op, fields[3:], record, _LAYOUTS[op].size)
+        build_id, work = entry.id, entry.work
+        assert work is not None
         if self._recorder is not None:
             work = self._recorder.built(work)
         future = self._builder.submit(work, self._target)
@@ -400,10 +407,13 @@ class Session:
         if done.cancelled():
             return  # the application has gone
         error = done.exception()
+        if error is not None or not isinstance(done.result(), Build):
+            self._door.forget(build_id)
         if error is None:
             result = done.result()
             if isinstance(result, Build):
                 self._launcher.add(build_id, result)
+                self._door.built(build_id, [kernel.model for kernel in result.kernels])
                 printing = frozenset(k for k, kernel in enumerate(result.kernels) if kernel.model.prints)
                 if printing and self._printed is not None:
                     self._printing[build_id] = printing
@@ -510,3 +520,12 @@ class Session:
             self._selector.register(self._notices, selectors.EVENT_WRITE, self._send_notices)
         elif waiting and not self._unsent:
             self._selector.unregister(self._notices)
+
+
+def _limits(devices: Sequence[Device]) -> Limits:
+    """What the client was told of the image, as far as records are checked by it."""
+    info = image_info(devices)
+    local_mem, group_size = (
+        int.from_bytes(info[param], "little") for param in (_LOCAL_MEM_SIZE, _MAX_WORK_GROUP_SIZE)
+    )
+    return Limits(local_mem, group_size)

@@ -115,6 +115,19 @@ class WireClient:
         held, self._held = self._held, None
         self.commands.sendall(held)
 
+    @contextmanager
+    def taken(self) -> Iterator[list[bytes]]:
+        """What would be sent within is not, but for the one who asks."""
+        kept: list[bytes] = []
+        before, self._held = self._held, bytearray()
+        yield kept
+        at, held = 0, bytes(self._held)
+        while at < len(held):
+            nbytes = _HEADER.unpack_from(held, at)[0]
+            kept.append(held[at : at + nbytes])
+            at += nbytes
+        self._held = before
+
     def _sends(self, record: bytes) -> None:
         if self._held is None:
             self.commands.sendall(record)

@@ -1,0 +1,322 @@
+"""The door: every record of the command stream is checked here, by arithmetic, before anything is done.
+
+The client checks its calls, so a record that breaks a rule shows that the stream is damaged, and nothing
+that follows can be trusted: it ends the session (BadRecord).  What an application can bring about by itself
+is none of that: a buffer that another of its threads released just now is unknown, and the command fails.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from struct import Struct
+
+from sdi.clc.model import ArgumentKind, KernelModel
+from sdi.errors import BadRecord, ClError, insist
+from sdi.icd.decode import BuildWork, build_work, command_of
+from sdi.icd.wire import (
+    ARG_ENTRY,
+    COMMANDS,
+    HEADER,
+    IMAGE_ARGUMENT,
+    MAX_RECORD_NBYTES,
+    NUM_SLOTS,
+    SAMPLER_ARGUMENT,
+    Op,
+    layout,
+    record_layout,
+)
+from sdi.runtime.arguments import Image, decode_arguments
+from sdi.runtime.commands import Command, CopyBuffer, Fill, Launch, Map, Read, Rectangle, Unmap, Write
+
+_OPS: dict[int, Op] = {op.value: op for op in Op if op not in (Op.FACTS, Op.REPLY, Op.NOTICE)}
+_LAYOUTS: dict[Op, Struct] = {op: record_layout(op) for op in _OPS.values()}
+_BUILDS = frozenset({Op.BUILD, Op.COMPILE, Op.LINK})
+_SIZES = {op.value: _LAYOUTS[op].size for op in _OPS.values()}
+_FIXED = frozenset(op.value for op in _OPS.values() if op not in COMMANDS and op not in _BUILDS)
+_HEADER = layout(HEADER)
+_ENTRY = layout(ARG_ENTRY)
+_POINTERS = (ArgumentKind.GLOBAL, ArgumentKind.CONSTANT)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A record that may come in.  ``fields``: all of the table's, header first.
+
+    ``command``, ``waits``: of a command, and the ids of its wait list.  ``work``: of a build.
+    """
+
+    op: Op
+    id: int
+    fields: tuple[int, ...]
+    command: Command | None = None
+    waits: tuple[int, ...] = ()
+    work: BuildWork | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Of the image, as the client was told."""
+
+    local_mem_nbytes: int
+    work_group_size: int
+
+
+class ArgumentBlock:
+    """What the argument entries of a kernel's launches look like: all have the same size and kinds."""
+
+    def __init__(self, model: KernelModel) -> None:
+        self._model = model
+        self._heads: list[tuple[int, bytes]] = []
+        self._pointers: list[tuple[int, str]] = []
+        self._locals: list[int] = []
+        self._has_images = False
+        at = 0
+        for argument in model.arguments:
+            nbytes = _argument_nbytes(argument.kind, argument.nbytes)
+            self._heads.append((at, _ENTRY.pack(argument.kind.value, nbytes)))
+            at += _ENTRY.size
+            if argument.kind in _POINTERS:
+                self._pointers.append((at, f"argument {argument.name} of {model.name}"))
+            elif argument.kind is ArgumentKind.LOCAL:
+                self._locals.append(at)
+            self._has_images |= argument.kind in (ArgumentKind.IMAGE, ArgumentKind.SAMPLER)
+            at += nbytes + -nbytes % 8
+        self._nbytes = at
+
+    def check(self, launch: Launch, limits: Limits, buffer: Callable[[str, int], int | None]) -> None:
+        """``buffer(field, id)``: the size of a buffer, None where it is gone."""
+        data, model = launch.arguments, self._model
+        if launch.num_args != len(model.arguments) or len(data) != self._nbytes:
+            what = f"{launch.num_args} in {len(data)} bytes for {len(model.arguments)} in {self._nbytes}"
+            raise BadRecord("num_args", f"{what} of {model.name}")
+        for number, (at, head) in enumerate(self._heads):
+            if data[at : at + 8] != head:
+                kind, nbytes = _ENTRY.unpack_from(data, at)
+                raise BadRecord(f"argument {number} of {model.name}", f"kind {kind}, {nbytes} bytes")
+        for at, field in self._pointers:
+            root = int.from_bytes(data[at : at + 8], "little")
+            total = buffer(field, root) if root else None
+            if total is not None:
+                start = int.from_bytes(data[at + 8 : at + 16], "little")
+                nbytes = int.from_bytes(data[at + 16 : at + 24], "little")
+                if start >= total or nbytes > total - start:
+                    what = f"[{start}, {start + nbytes}) of buffer {root}'s {total} bytes"
+                    raise BadRecord(field, what)
+        if self._locals:
+            local = sum(int.from_bytes(data[at : at + 8], "little") for at in self._locals)
+            insist(local <= limits.local_mem_nbytes, "__local arguments", f"{local} bytes for {model.name}")
+        if self._has_images:
+            self._check_images(launch, buffer)
+
+    def _check_images(self, launch: Launch, buffer: Callable[[str, int], int | None]) -> None:
+        name = self._model.name
+        try:
+            values = decode_arguments(self._model, launch)
+        except ClError as error:
+            raise BadRecord(f"arguments of {name}", error.what) from error
+        for argument, value in zip(self._model.arguments, values, strict=True):
+            if isinstance(value, Image):
+                field, shape = f"argument {argument.name} of {name}", value.view.shape
+                total, stop = buffer(field, value.buffer), value.offset + shape.plane_pitch * shape.planes
+                insist(total is None or stop <= total, field, f"an image up to byte {stop} of {total}")
+
+
+def _argument_nbytes(kind: ArgumentKind, nbytes: int) -> int:
+    match kind:
+        case ArgumentKind.VALUE:
+            return nbytes
+        case ArgumentKind.GLOBAL | ArgumentKind.CONSTANT:
+            return 24
+        case ArgumentKind.LOCAL:
+            return 8
+        case ArgumentKind.IMAGE:
+            return layout(IMAGE_ARGUMENT).size
+        case ArgumentKind.SAMPLER:
+            return layout(SAMPLER_ARGUMENT).size
+
+
+def check_header(number: int, nbytes: int) -> None:
+    """Whether a record of kind ``number`` may have ``nbytes``: before the rest of it is waited for."""
+    least = _SIZES.get(number)
+    if least is None:
+        raise BadRecord("op", f"{number}")
+    if not least <= nbytes <= MAX_RECORD_NBYTES or nbytes % 8 or (nbytes != least and number in _FIXED):
+        raise BadRecord("nbytes", f"{nbytes}")
+
+
+def name_of(number: int) -> str:
+    """What a kind of record is called."""
+    op = _OPS.get(number)
+    return op.name if op is not None else "a record"
+
+
+class Door:
+    """What the application has made, as far as records name it.  Owned by: sdi-scheduler.
+
+    ``check`` changes nothing; ``admit`` takes notice of what it let in.
+    """
+
+    def __init__(self, limits: Limits, is_event: Callable[[int], bool]) -> None:
+        """``is_event(id)``: whether that is a command or user event which is not forgotten."""
+        self._limits = limits
+        self._is_event = is_event
+        self._buffers: dict[int, int] = {}
+        self._parked: set[int] = set()
+        self._queues: set[int] = set()
+        self._builds: dict[int, tuple[ArgumentBlock, ...]] = {}
+
+    @property
+    def buffers(self) -> Mapping[int, int]:
+        """Bytes of each buffer."""
+        return self._buffers
+
+    # -- checks ---------------------------------------------------------------------------------------
+
+    def check(self, record: bytes) -> Entry:
+        """A whole record, whose header says so.  Raises BadRecord."""
+        nbytes, number, record_id = _HEADER.unpack_from(record)
+        insist(nbytes == len(record), "nbytes", f"{nbytes} of {len(record)}")
+        check_header(number, nbytes)
+        op = _OPS[number]
+        fields = _LAYOUTS[op].unpack_from(record)
+        insist(record_id, "id", "0")
+        if op in COMMANDS:
+            return self._command(op, record_id, fields, record)
+        if op in _BUILDS:
+            self._new(record_id)
+            return Entry(op, record_id, fields, work=build_work(op, fields[3:], record, _LAYOUTS[op].size))
+        self._other(op, record_id, fields)
+        return Entry(op, record_id, fields)
+
+    def _command(self, op: Op, command_id: int, fields: tuple[int, ...], record: bytes) -> Entry:
+        queue, slot, num_waits = fields[3:6]
+        self._new(command_id)
+        _check_slot(slot)
+        if queue not in self._queues:
+            self._no_other("queue", queue, "a queue")
+        command, waits = command_of(op, fields[6:], num_waits, record, _LAYOUTS[op].size)
+        for event in waits:
+            if not self._is_event(event):
+                self._no_other("wait list", event, "an event")
+        match command:
+            case Read() | Write() | Fill() | Map() | Unmap():
+                self._within(command.buffer, command.rectangle, "buffer")
+            case CopyBuffer():
+                self._within(command.source, command.source_rectangle, "source")
+                self._within(command.target, command.target_rectangle, "target")
+            case Launch():
+                self._launch(command)
+        return Entry(op, command_id, fields, command, waits)
+
+    def _within(self, buffer_id: int, rectangle: Rectangle, field: str) -> None:
+        total, over = self._buffer(field, buffer_id), rectangle.bounds
+        if total is not None and over.stop > total:
+            what = f"[{over.start}, {over.stop}) of buffer {buffer_id}'s {total} bytes"
+            raise BadRecord("region", what)
+
+    def _launch(self, launch: Launch) -> None:
+        local = launch.local_size
+        if local is not None and prod(local) > self._limits.work_group_size:
+            raise BadRecord("local_size", f"{local} with groups of up to {self._limits.work_group_size}")
+        blocks = self._builds.get(launch.build)
+        if blocks is None:
+            self._no_other("build", launch.build, "a build")
+            return
+        if launch.kernel_index >= len(blocks):
+            raise BadRecord("kernel_index", f"{launch.kernel_index} of {len(blocks)}")
+        blocks[launch.kernel_index].check(launch, self._limits, self._buffer)
+
+    def _other(self, op: Op, record_id: int, fields: tuple[int, ...]) -> None:
+        match op:
+            case Op.CREATE_BUFFER:
+                self._new(record_id)
+                insist(fields[4] > 0, "buffer_nbytes", "0")
+            case Op.CREATE_QUEUE:
+                self._new(record_id)
+            case Op.CREATE_USER_EVENT:
+                self._new(record_id)
+                _check_slot(fields[3])
+            case Op.PARK_BUFFER:
+                insist(record_id in self._buffers, "id", f"{record_id} is no buffer")
+                insist(record_id not in self._parked, "id", f"buffer {record_id} is parked")
+                insist(fields[3], "slot", "0")
+                _check_slot(fields[3])
+            case Op.RENEW_BUFFER:
+                insist(record_id in self._parked, "id", f"{record_id} is no parked buffer")
+            case Op.RELEASE_BUFFER:
+                self._buffer("id", record_id)
+            case Op.RELEASE_QUEUE if record_id not in self._queues:
+                self._no_other("id", record_id, "a queue")
+            case Op.RELEASE_BUILD if record_id not in self._builds:
+                self._no_other("id", record_id, "a build")
+            case Op.SET_USER_EVENT | Op.WATCH | Op.TRANSFER_DONE | Op.RELEASE_EVENT if not self._is_event(
+                record_id
+            ):
+                self._no_other("id", record_id, "an event")
+
+    def _kind(self, number: int) -> str:
+        if number in self._buffers:
+            return "a buffer"
+        if number in self._queues:
+            return "a queue"
+        if number in self._builds:
+            return "a build"
+        return "an event" if self._is_event(number) else ""
+
+    def _new(self, number: int) -> None:
+        kind = self._kind(number)
+        if kind:
+            raise BadRecord("id", f"{number} is {kind} already")
+
+    def _no_other(self, field: str, number: int, wanted: str) -> None:
+        """``number`` is not ``wanted``, which may have been released; but it is nothing else."""
+        kind = self._kind(number)
+        if kind:
+            raise BadRecord(field, f"{number} is {kind}, not {wanted}")
+
+    def _buffer(self, field: str, number: int) -> int | None:
+        """Bytes of a buffer; None where there is none any more."""
+        total = self._buffers.get(number)
+        if total is None:
+            self._no_other(field, number, "a buffer")
+        return total
+
+    # -- what came in ---------------------------------------------------------------------------------
+
+    def admit(self, entry: Entry) -> None:
+        """A record that was checked comes in."""
+        match entry.op:
+            case Op.CREATE_BUFFER:
+                self._buffers[entry.id] = entry.fields[4]
+            case Op.RELEASE_BUFFER:
+                self._buffers.pop(entry.id, None)
+                self._parked.discard(entry.id)
+            case Op.PARK_BUFFER:
+                self._parked.add(entry.id)
+            case Op.RENEW_BUFFER:
+                self._parked.discard(entry.id)
+            case Op.CREATE_QUEUE:
+                self._queues.add(entry.id)
+            case Op.RELEASE_QUEUE:
+                self._queues.discard(entry.id)
+            case Op.BUILD | Op.LINK | Op.COMPILE:
+                self._builds[entry.id] = ()
+            case Op.RELEASE_BUILD:
+                self._builds.pop(entry.id, None)
+
+    def forget(self, number: int) -> None:
+        """What a record with this id was to make could not be made, or has no kernels."""
+        self._buffers.pop(number, None)
+        self._builds.pop(number, None)
+
+    def built(self, build: int, kernels: Sequence[KernelModel]) -> None:
+        """A build has these kernels."""
+        if build in self._builds:
+            self._builds[build] = tuple(ArgumentBlock(model) for model in kernels)
+
+
+def _check_slot(slot: int) -> None:
+    if slot >= NUM_SLOTS:
+        raise BadRecord("slot", f"{slot}")
