@@ -22,9 +22,11 @@ from typing import TYPE_CHECKING
 
 from sdi import compiled, limits, whole_file
 from sdi.dataclass_code import CompiledTexts
+from sdi.icd.watch import ClientGone, Watch
 from sdi.settings import Settings, SettingsError
 
 if TYPE_CHECKING:
+    from sdi.icd.session import Session
     from sdi.runtime.counters import Counters
 
 _log = logging.getLogger("sdi")
@@ -48,6 +50,7 @@ def main(arguments: list[str]) -> int:
     logging.basicConfig(
         level=settings.log.upper(), format="sdi: %(levelname)s: %(message)s", stream=sys.stderr
     )
+    watch = Watch(commands)
     for line in settings.ignored():
         _log.warning("%s", line)
     if settings.stats is not None:
@@ -126,12 +129,8 @@ def main(arguments: list[str]) -> int:
     gc.freeze()
     gc.enable()
     gc.set_threshold(10_000, 20, 50)
-    try:
-        session.run()
-    except Exception:
-        _log.exception("the session ended")
-        return 1
-    finally:
+
+    def write() -> None:
         dataclass_code.save()
         printed.close()
         session.end_profile()
@@ -139,6 +138,24 @@ def main(arguments: list[str]) -> int:
         if settings.stats is None and settings.explain:
             for explained in session.counters.explained().values():
                 print("\n".join(explained.text), file=sys.stderr)
+
+    watch.serve(write, lambda: session.num_records, settings.stats is not None or recorder is not None)
+    try:
+        status = _served(session)
+        watch.over()
+    except ClientGone:
+        status = 0
+        watch.over()
+    write()
+    return status
+
+
+def _served(session: Session) -> int:
+    try:
+        session.run()
+    except Exception:
+        _log.exception("the session ended")
+        return 1
     return 0
 
 

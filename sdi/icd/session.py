@@ -132,6 +132,7 @@ class Session:
         self._door = Door(_limits(devices), lambda event: self._engine.core.node(event) is not None)
         self._unparsed = bytearray()
         self._needed = _HEADER.size
+        self.num_records = 0
         self._open = True
 
     # -- from other threads ---------------------------------------------------------------------------
@@ -266,6 +267,7 @@ class Session:
                 self._record(number, record_id, data[at : at + nbytes])
                 at += nbytes
                 count += 1
+                self.num_records += 1
                 if not count % _LOOK_AFTER:
                     PACE.poll()
                     self._drain()

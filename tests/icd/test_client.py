@@ -143,10 +143,11 @@ def test_a_python_that_others_can_put_there_is_passed_over(foreign: str, tmp_pat
 # -- other programs -----------------------------------------------------------------------------------
 
 
-def test_the_library_exports_three_functions_and_needs_only_libc() -> None:
+def test_the_library_exports_four_functions_and_needs_only_libc() -> None:
     listed = run(["nm", "-D", "--defined-only", str(library(False))], dict(os.environ)).stdout
     names = {line.split()[-1] for line in listed.splitlines()}
-    assert names == {"clGetExtensionFunctionAddress", "clIcdGetPlatformIDsKHR", "clGetPlatformInfo"}
+    loaders = {"clGetExtensionFunctionAddress", "clIcdGetPlatformIDsKHR", "clGetPlatformInfo"}
+    assert names == loaders | {"sdi_watch_client"}
     dynamic = run(["readelf", "-d", str(library(False))], dict(os.environ)).stdout
     assert [line.split("[")[1] for line in dynamic.splitlines() if "NEEDED" in line] == ["libc.so.6]"]
     assert "NODELETE" in dynamic and "SYMBOLIC" in dynamic

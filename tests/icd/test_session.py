@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import logging
 import random
-import select
-import socket
 import struct
 import time
 
@@ -14,18 +11,15 @@ import pytest
 from sdi.devices.discover import MemberSettings, open_members
 from sdi.errors import BadRecord, Status
 from sdi.icd.wire import (
-    COMMANDS,
     HEADER,
     IMAGE_ARGUMENT,
     MAX_RECORD_NBYTES,
-    REPLIED,
     SAMPLER_ARGUMENT,
     SLOTS_OFFSET,
     ArgKind,
     NoticeKind,
     Op,
     layout,
-    record_layout,
 )
 from sdi.vmem.memory import Coherence
 from tests.icd.conftest import Serve
@@ -213,7 +207,7 @@ def test_records_that_break_a_rule_are_refused_by_the_name_of_the_field(serve: S
     build, _, _ = client.build(SCALE)
     a = client.buffer(ints(*range(16)))
     one, far = [4, 1, 1], 1 << 63
-    slices = dict(region=[1, 1, 1 << 32], slice_pitch=0)
+    slices = {"region": [1, 1, 1 << 32], "slice_pitch": 0}
     with client.taken() as records:
         client.command(Op.READ, buffer=a, region=[65, 1, 1])
         client.command(Op.READ, buffer=a, offset=far, region=[far, 1, 1])
@@ -372,101 +366,6 @@ def test_a_context_that_listens_hears_what_went_wrong_with_its_commands() -> Non
         assert client.text.startswith(f"read {bad} failed: ".encode())
         assert client.wait(waiting) == Status.EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST
         assert client.drained()
-
-
-@pytest.mark.logs("record op|our bug")
-def test_random_record_contents_never_end_the_session(serve: Serve) -> None:
-    client = serve(2)
-    choose = random.Random(20)
-    ops = [op for op in Op if op not in (*REPLIED, Op.RELEASE_QUEUE, Op.TRANSFER_DONE)]
-    for _ in range(3000):
-        op = choose.choice(ops)
-        size = record_layout(op).size + 8 * choose.randrange(4)
-        nbytes = choose.choice([size, size - 8, 16])
-        body = b"".join(
-            choose.choice([choose.randbytes(4), bytes(4), ints(choose.randrange(64))])
-            for _ in range(nbytes // 4 - 4)
-        )
-        if op in COMMANDS and len(body) >= 16:
-            body = struct.pack("<QII", QUEUE, choose.randrange(5000, 6000), choose.randrange(3)) + body[16:]
-        client.commands.sendall(
-            layout(HEADER).pack(len(body) + 16, op, 1 << 40 | choose.randrange(1 << 30)) + body
-        )
-    client.commands.sendall(layout(HEADER).pack(16, 4711, 1))
-    queue = client.new_id()
-    client.send(Op.CREATE_QUEUE, queue)
-    marker = client.command(Op.MARKER, queue=queue)
-    client.send(Op.WATCH, marker)
-    while client.notice()[1] != marker:
-        pass
-    assert client.slot(marker)[0] == 0
-
-
-class Recorded:
-    """A socket whose records are kept as they are sent; all else is the socket's."""
-
-    def __init__(self, end: socket.socket) -> None:
-        self.end = end
-        self.records: list[bytes] = []
-
-    def sendall(self, data: bytes) -> None:
-        self.records.append(data)
-        self.end.sendall(data)
-
-    def __getattr__(self, name: str) -> object:
-        return getattr(self.end, name)
-
-
-@pytest.mark.logs("record op")
-def test_records_in_any_order_again_and_cut_short_never_end_the_session(
-    serve: Serve, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Every record of a working program, later, earlier, twice, and with its end missing."""
-    client = serve(2)
-    client.commands = recorded = Recorded(client.commands)  # type: ignore[assignment]
-    build, _, _ = client.build(SCALE)
-    buffers = [client.buffer(ints(*range(64))) for _ in range(3)]
-    user = client.new_id()
-    client.send(Op.CREATE_USER_EVENT, user, slot=4000)
-    held = client.launch(build, [(buffers[0], 0), ints(3)], [64], [8], waits=[user])
-    client.send(Op.SET_USER_EVENT, user, status=0)
-    client.wait(held)
-    client.write(buffers[1], ints(7))
-    client.command(Op.FILL, ints(1), buffer=buffers[2], offset=0, region=[256, 1, 1], pattern_nbytes=4)
-    client.read(buffers[0], 256)
-    client.command(Op.MARKER, waits=[held])
-    client.finish()
-    for released in buffers:
-        client.send(Op.RELEASE_BUFFER, released)
-    client.send(Op.RELEASE_EVENT, held)
-    client.send(Op.RELEASE_BUILD, build)
-    records = [data for data in recorded.records if data]
-    client.commands = recorded.end
-    choose = random.Random(5)
-    for _ in range(60):
-        mixed = choose.sample(records, len(records)) + choose.choices(records, k=8)
-        for data in mixed:
-            nbytes = len(data)
-            if choose.random() < 0.15 and nbytes > 24:  # what is left says that it is all there is
-                nbytes = choose.randrange(16, nbytes, 8)
-                data = layout(HEADER).pack(nbytes, *layout(HEADER).unpack_from(data)[1:]) + data[16:nbytes]
-            client.commands.sendall(data)
-        while select.select([client.commands], [], [], 0)[0]:
-            assert client.commands.recv(1 << 16)
-        while select.select([client.notices], [], [], 0)[0]:
-            assert client.notices.recv(1 << 16)
-    queue = client.new_id() + 1000
-    client.send(Op.CREATE_QUEUE, queue)
-    marker = client.command(Op.MARKER, queue=queue)
-    client.send(Op.WATCH, marker)
-    deadline = time.monotonic() + 60
-    while client.slot(marker)[0] != 0 and time.monotonic() < deadline:
-        if select.select([client.notices], [], [], 0.1)[0]:
-            assert client.notices.recv(1 << 16)
-        while select.select([client.commands], [], [], 0)[0]:
-            assert client.commands.recv(1 << 16)
-    assert client.slot(marker)[0] == 0
-    assert not [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
 
 
 @pytest.mark.logs("damaged")
