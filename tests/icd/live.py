@@ -26,6 +26,7 @@ from pathlib import Path
 
 from sdi.errors import BadRecord
 from sdi.icd.wire import (
+    ARENA_NBYTES,
     COMMANDS,
     HEADER,
     REPLIED,
@@ -117,7 +118,7 @@ class Service:
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
             from sdi.icd import server
 
-            status = server.main([str(end.detach()) for end in ends])
+            status = server.main([*(str(end.detach()) for end in ends), str(ARENA_NBYTES)])
             logging.shutdown()
             ctypes.CDLL(None).fflush(None)
         finally:

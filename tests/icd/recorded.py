@@ -1,6 +1,6 @@
 """What services were told by real programs: recorded where it comes in, for tests that damage it.
 
-Run as the service would be (``... 3 4``): the service, which writes every record that it gets, and what its
+Run as the service would be (``... 3 4 ROOM``): the service, which writes every record that it gets, and what its
 builds have, to a file in the folder ``OCL_TEST_RECORD``.
 """
 
@@ -167,4 +167,4 @@ if __name__ == "__main__":
     # Under this name what is written down can be read.
     from tests.icd import recorded
 
-    os._exit(recorded._record(sys.argv[-2:]))
+    os._exit(recorded._record(sys.argv[-3:]))

@@ -1,7 +1,7 @@
 """Damages what real programs told their services, very often: ``make soak-wire``.
 
-``python -m tests.icd.soak [RECORDS] [SECONDS] [SEED] [SEQUENCES]``: RECORDS damaged records before the door, in
-this process, then SECONDS with live services; of ``every_record`` and of SEQUENCES random sequences.
+``python -m tests.icd.soak [RECORDS] [SECONDS] [SEED] [SEQUENCES]``: RECORDS damaged records before the door,
+then SECONDS with live services; they are of ``every_record`` and of SEQUENCES random sequences.
 """
 
 from __future__ import annotations

@@ -20,6 +20,7 @@ from sdi.icd.wire import (
     NoticeKind,
     Op,
     layout,
+    record_layout,
 )
 from sdi.vmem.memory import Coherence
 from tests.icd.conftest import Serve
@@ -389,7 +390,7 @@ def test_a_damaged_stream_ends_the_session_and_nothing_else(serve: Serve, data: 
 
 def test_a_record_cut_off_by_the_end_of_the_application_is_dropped(serve: Serve) -> None:
     client = serve(1)
-    client.commands.sendall(layout(HEADER).pack(64, Op.FILL, 1) + bytes(10))
+    client.commands.sendall(layout(HEADER).pack(record_layout(Op.FILL).size + 8, Op.FILL, 1) + bytes(10))
 
 
 def test_scribbles_over_the_shared_page_harm_nobody_else(serve: Serve) -> None:
