@@ -27,7 +27,6 @@ from sdi.devices.spread import SpreadDevice
 from sdi.errors import BadRecord, BuildError, ClError, Status
 from sdi.icd.door import Door, Entry, Limits, check_header, name_of
 from sdi.icd.facts import announce
-from sdi.icd.image_info import image_info
 from sdi.icd.printed import Printed
 from sdi.icd.replies import build_payload
 from sdi.icd.status_page import StatusPage
@@ -526,8 +525,9 @@ class Session:
 
 def _limits(devices: Sequence[Device]) -> Limits:
     """What the client was told of the image, as far as records are checked by it."""
-    info = image_info(devices)
+    infos = [device.facts.info for device in devices]
     local_mem, group_size = (
-        int.from_bytes(info[param], "little") for param in (_LOCAL_MEM_SIZE, _MAX_WORK_GROUP_SIZE)
+        min(int.from_bytes(info.get(param, b""), "little") for info in infos)
+        for param in (_LOCAL_MEM_SIZE, _MAX_WORK_GROUP_SIZE)
     )
     return Limits(local_mem, group_size)

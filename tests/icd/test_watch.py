@@ -164,7 +164,13 @@ def test_a_service_whose_client_ends_before_it_is_ready_ends(tmp_path: Path) -> 
     server.main(sys.argv[1:])
     """
     process = subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(code), *(str(theirs.fileno()) for _, theirs in pairs), str(ARENA_NBYTES)],
+        [
+            sys.executable,
+            "-c",
+            textwrap.dedent(code),
+            *(str(theirs.fileno()) for _, theirs in pairs),
+            str(ARENA_NBYTES),
+        ],
         cwd=ROOT,
         pass_fds=[theirs.fileno() for _, theirs in pairs],
         stdout=subprocess.PIPE,
