@@ -20,7 +20,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sdi import compiled, limits, whole_file
+from sdi import cache, compiled, limits, whole_file
 from sdi.dataclass_code import CompiledTexts
 from sdi.icd.watch import ClientGone, Watch
 from sdi.settings import Settings, SettingsError
@@ -62,6 +62,9 @@ def main(arguments: list[str]) -> int:
         os.getcwd()
     except OSError:  # removed; nothing below can do without
         os.chdir("/")
+    if not any(os.environ.get(name) for name in ("POCL_CACHE_DIR", "XDG_CACHE_HOME", "HOME")):
+        with suppress(cache.NoCache):  # PoCL would load code from /tmp/pocl, which anybody may have made
+            os.environ["POCL_CACHE_DIR"] = cache.folder("pocl")
     if settings.member_vendors:
         os.environ["OCL_ICD_VENDORS"] = settings.member_vendors
     # numpy starts a thread per core for linear algebra; the small systems here only lose by that.
