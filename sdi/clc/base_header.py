@@ -162,6 +162,8 @@ ALL_EXTENSIONS = (
     "cl_khr_fp64",
     "cl_khr_fp16",
 )
+NVIDIA_EXTENSIONS = ("cl_nv_compiler_options", "cl_nv_device_attribute_query", "cl_nv_pragma_unroll")
+"""What an image of NVIDIA's GPUs has beside, where all members have it."""
 ALL_FEATURES = {"__opencl_c_int64": "", "__opencl_c_fp64": "cl_khr_fp64"}
 """Optional features of OpenCL C 3.0 that an image has, each with the extension that members need for it."""
 IMAGE_EXTENSIONS = ("cl_khr_3d_image_writes",)
@@ -182,12 +184,14 @@ devices, which is for shared virtual memory."""
 class Language:
     """What a program finds defined: names of extensions, and of features of OpenCL C 3.0.
 
-    ``images``: kernels may use images and samplers.
+    ``images``: kernels may use images and samplers.  ``assembly``: clang's name of the machine whose inline
+    assembly they may have.
     """
 
     extensions: tuple[str, ...]
     features: tuple[str, ...]
     images: bool = True
+    assembly: str = "nvptx64"
 
 
 USUAL = Language(

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import tempfile
 from collections.abc import Mapping
 from dataclasses import replace
 
+from sdi.clc.assembly import USUAL_TARGET
 from sdi.clc.base_header import USUAL, Language, language_names
 from sdi.clc.files_seen import FilesSeen
 from sdi.clc.lines import KERNEL_FILE, LineMap
@@ -18,6 +20,7 @@ from sdi.clc.syntax import Function, Tree
 from sdi.errors import BuildError
 
 _RECURSION_LIMIT = 20_000
+_UNIVERSAL = re.compile(r"(?<!\\)((?:\\\\)*)\\(?:u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8}))")
 _LEVELS = ("a", "b", "c", "d")  # an embedded header may be named "../x.h"
 
 
@@ -81,18 +84,19 @@ def compile_text(
     from sdi.clc.arguments import is_kernel
     from sdi.clc.diagnostics import report
     from sdi.clc.link import require_definitions
-    from sdi.clc.parse import TreeBuilder, parse_unit
+    from sdi.clc.parse import TreeBuilder, parse_unit, target_for
     from sdi.clc.subrange import SubrangeEmitter
 
     options = made.options
     encoded = _encoded(made.text)
     macros = made.macros(language)
     sys.setrecursionlimit(max(sys.getrecursionlimit(), _RECURSION_LIMIT))
-    with parse_unit(os.path.join("/", KERNEL_FILE), encoded, options, macros, ["-w"]) as unit:
+    target = target_for(made.text, language.assembly)
+    with parse_unit(os.path.join("/", KERNEL_FILE), encoded, options, macros, ["-w"], target) as unit:
         again = report(unit, encoded, no_warnings=True)
         if again.errors:
             raise BuildError(f"{log}error: the preprocessed program does not compile\n{again.text}")
-        tree = TreeBuilder(unit, encoded).build()
+        tree = TreeBuilder(unit, encoded, target).build()
     if linked:
         require_definitions(tree)
     lines = LineMap(tree.text)
@@ -132,8 +136,11 @@ def _checked(
         extra.append("-w")
     if parsed.warnings_are_errors:
         extra.append("-Werror")
-    with parse_unit(main_path, checked, parsed, macros, extra) as unit:
-        found = report(unit, checked, parsed.no_warnings)
+    for target in dict.fromkeys((USUAL_TARGET, language.assembly)):
+        with parse_unit(main_path, checked, parsed, macros, extra, target) as unit:
+            found = report(unit, checked, parsed.no_warnings)
+        if not found.errors or " in asm" not in found.text:
+            break
     if found.errors:
         raise BuildError(found.text)
     try:
@@ -144,8 +151,17 @@ def _checked(
     return ObjectText(plain, parsed.standard, parsed.flags), found.text
 
 
+def _named_character(match: re.Match[str]) -> str:
+    """What a universal character name names, if identifiers may have it: strings mean the same by both."""
+    number = int(match[2] or match[3], 16)
+    is_letter = 0xA0 <= number < 0xD800 or 0xE000 <= number < 0x110000
+    return match[1] + chr(number) if is_letter else match[0]
+
+
 def _normalised(source: str) -> str:
     text = source.rstrip("\0").removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+    if "\\u" in text or "\\U" in text:
+        text = _UNIVERSAL.sub(_named_character, text)
     return text if text.endswith("\n") else text + "\n"
 
 

@@ -16,7 +16,7 @@ from sdi.clc.cuda_expressions import GRID, Expressions
 from sdi.clc.cuda_records import Records
 from sdi.clc.cuda_statements import Statements
 from sdi.clc.cuda_tree import CudaTree
-from sdi.clc.cuda_types import TypeNames, UnknownConstruct, safe_name
+from sdi.clc.cuda_types import TypeNames, UnknownConstruct, in_unicode, safe_name
 from sdi.clc.lines import LineMap
 from sdi.clc.model import ArgumentKind
 from sdi.clc.printf_text import Format
@@ -117,7 +117,7 @@ class _Emitter:
         self.types = TypeNames()
         self.records = Records(program, self.types)
         self.expressions = Expressions(program, self.types, self.needing, self.records.fields)
-        self.statements = Statements(program, self.types, self.expressions, self.records, lines)
+        self.statements = Statements(program, self.types, self.expressions, lines)
         self.called = {
             reference.declaration
             for function in self.tree.functions.values()
@@ -129,6 +129,9 @@ class _Emitter:
         parts = ["\nnamespace sdi_program {\n"]
         parts.append(f"extern __shared__ __align__({LOCAL_ALIGNMENT}) unsigned char {_DYNAMIC}[];\n")
         for node in self.tree.declarations:
+            parts.append(self.statements.place(node) + self.records.inside(node))
+            inner = [each for each in node.walk() if each.kind is Kind.FUNCTION_DECL and each is not node]
+            parts += [self._function(each) for each in inner]
             parts.append(self.statements.place(node) + self._declaration(node))
         parts.append("\n}\n")
         kernels = tuple(
@@ -167,11 +170,7 @@ class _Emitter:
                 return self._function(node)
             case Kind.VAR_DECL:
                 return self.statements.variable(node, is_global=True)
-            case Kind.STRUCT_DECL | Kind.UNION_DECL:
-                return self.records.define(node)
-            case Kind.ENUM_DECL:
-                return self.statements.enumeration(node)
-            case Kind.TYPEDEF_DECL:
+            case Kind.STRUCT_DECL | Kind.UNION_DECL | Kind.ENUM_DECL | Kind.TYPEDEF_DECL:
                 return ""
             case _:
                 if self.tree.source(node).strip() in (";", ""):
@@ -214,19 +213,19 @@ class _Emitter:
         for parameter in function.parameters:
             name = safe_name(parameter.name)
             if argument_kind(parameter.type) is ArgumentKind.LOCAL:
-                parameters.append(f"unsigned _cl_at_{parameter.name}")
+                parameters.append(f"unsigned _cl_at_{name}")
                 if not parameter.name:
                     continue
                 pointer = self.types.value(parameter.type, parameter)
                 declared = self.types.declare(parameter.type, name, parameter)
-                locals_.append(f"{declared} = ({pointer})({_DYNAMIC} + _cl_at_{parameter.name});")
+                locals_.append(f"{declared} = ({pointer})({_DYNAMIC} + _cl_at_{name});")
             elif self._alignment(parameter) > PARAMETER_ALIGNMENT:
                 parameters.append(
-                    f"const _cl_boxed<{self.types.plain(parameter.type, parameter)}> _cl_in_{parameter.name}"
+                    f"const _cl_boxed<{self.types.plain(parameter.type, parameter)}> _cl_in_{name}"
                 )
                 if parameter.name:
                     declared = self.types.declare(parameter.type, name, parameter)
-                    locals_.append(f"{declared} = _cl_in_{parameter.name}.value();")
+                    locals_.append(f"{declared} = _cl_in_{name}.value();")
             else:
                 parameters.append(self.types.declare(parameter.type, name, parameter))
         parameters.append(f"const _cl_grid {GRID}")
@@ -235,7 +234,8 @@ class _Emitter:
         required = required_work_group_size(self.tree, function)
         if required is not None:
             bounds = f"__launch_bounds__({required[0] * required[1] * required[2]}) "
-        head = f'extern "C" __global__ void {bounds}{SYMBOL_PREFIX}{function.name}({", ".join(parameters)})'
+        symbol = SYMBOL_PREFIX + _symbol_of(function)
+        head = f'extern "C" __global__ void {bounds}{symbol}({", ".join(parameters)})'
         body = "".join(
             self.statements.place(each) + (self._unshifted(each) or self.statements(each))
             for each in function.body.children
@@ -245,7 +245,7 @@ class _Emitter:
     def _alignment(self, parameter: Node) -> int:
         """Of a parameter that is a value; 0 of others."""
         is_value = argument_kind(parameter.type) is ArgumentKind.VALUE
-        return self.program.alignments.get(parameter.type.canonical, 0) if is_value else 0
+        return self.program.alignments.get(parameter.type, 0) if is_value else 0
 
     def _unshifted(self, statement: Node) -> str:
         """What stands for a statement that shifts a pointer, which the launch has done; else nothing.
@@ -258,11 +258,11 @@ class _Emitter:
         if statement.kind is Kind.BINARY_OPERATOR and statement.operator == "=":
             return ";"
         variable = statement.children[0]
-        match = re.search(r"=\s*(\w+)\s*\?", self.tree.source(statement))
+        match = re.search(r"=\s*([\w$\x80-\xff]+)\s*\?", self.tree.source(statement))
         if statement.kind is not Kind.DECL_STATEMENT or variable.kind is not Kind.VAR_DECL or match is None:
             raise UnknownConstruct(statement, "this use of the hidden argument")
         declared = self.types.declare(variable.type, safe_name(variable.name), variable)
-        return f"{declared} = {safe_name(match.group(1))};"
+        return f"{declared} = {safe_name(in_unicode(match.group(1)))};"
 
     def _signature(self, function: Function) -> CudaKernel:
         parameters: list[CudaParameter] = []
@@ -283,12 +283,17 @@ class _Emitter:
                 raise UnknownConstruct(parameter, f"the type '{parameter.type.spelling}'")
         return CudaKernel(
             function.name,
-            SYMBOL_PREFIX + function.name,
+            SYMBOL_PREFIX + _symbol_of(function),
             tuple(parameters),
             required_work_group_size(self.tree, function),
             bool(function.parameters) and function.parameters[-1].name == _HIDDEN,
             prints(self.tree, function),
         )
+
+
+def _symbol_of(kernel: Function) -> str:
+    """The kernel's name, in ASCII: what stands before it keeps it apart from words of C++."""
+    return kernel.name if re.fullmatch(r"\w+", kernel.name, re.ASCII) else safe_name(kernel.name)
 
 
 def _references(body: Node) -> list[Node]:

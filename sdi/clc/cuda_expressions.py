@@ -9,10 +9,19 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 
+from sdi.clc.cuda_blocks import label_of, leaves, statement_expression, value_of
 from sdi.clc.cuda_builtins import Builtin, builtin, constant_of, geometry_functions
 from sdi.clc.cuda_printf import Printing
 from sdi.clc.cuda_tree import CudaTree
-from sdi.clc.cuda_types import TypeNames, UnknownConstruct, is_scalar, safe_name, unqualified
+from sdi.clc.cuda_types import (
+    TypeNames,
+    UnknownConstruct,
+    in_ascii,
+    in_unicode,
+    is_scalar,
+    safe_name,
+    unqualified,
+)
 from sdi.clc.syntax import Form, Kind, Node, Type, callee_of
 
 GRID = "_cl_g"
@@ -65,7 +74,7 @@ class Expressions:
     """Writes the expressions of one program.  Owned by: the thread of the build."""
 
     def __init__(
-        self, program: CudaTree, types: TypeNames, needing: set[int], fields: Mapping[str, tuple[Node, ...]]
+        self, program: CudaTree, types: TypeNames, needing: set[int], fields: Mapping[int, tuple[Node, ...]]
     ) -> None:
         self.program = program
         self.tree = program.tree
@@ -89,7 +98,7 @@ class Expressions:
                 return self._literal(node)
             case Kind.STRING_LITERAL:
                 source = self._source(node)
-                return source if source.startswith('"') else '""'  # of a macro such as NAN
+                return in_ascii(source) if source.startswith('"') else '""'  # of a macro such as NAN
             case Kind.UNEXPOSED:
                 return self._unexposed(node)
             case Kind.CAST:
@@ -131,27 +140,34 @@ class Expressions:
         source = self._source(node)
         if source in _BOOLEAN and node.type.form is Form.INTEGER:
             return f"(({self.types.plain(node.type, node)}){_BOOLEAN[source]})"
-        if source.startswith("(") and len(node.children) == 1 and node.children[0].kind is Kind.COMPOUND:
-            return self._statement_expression(node, node.children[0])
-        raise self._unknown(node)
+        block = statement_expression(self.tree, node)
+        if block is None:
+            raise self._unknown(node)
+        # CUDA C++ has lambdas instead, which nothing may leave by a jump.
+        if leaves(self.tree, block):
+            raise UnknownConstruct(node, "a jump out of a statement expression inside an expression")
+        body = self.block_of(block, lambda value: f"return {self(value)};")
+        return f"[&]() -> {self.types.value(node.type, node)} {{ {body} }}()"
 
-    def _statement_expression(self, node: Node, block: Node) -> str:
-        """``({ ... })``: CUDA C++ has lambdas instead, which nothing may leave by a jump."""
-        jumps = (Kind.RETURN, Kind.GOTO, Kind.LABEL, Kind.BREAK, Kind.CONTINUE)
-        if any(each.kind in jumps for each in block.walk()) or not block.children:
-            raise UnknownConstruct(node, "a statement expression with a jump")
+    def block_of(self, block: Node, end: Callable[[Node], str]) -> str:
+        """The statements of a statement expression; ``end`` writes the one that is its value."""
         assert self.statement is not None
-        *before, last = block.children
-        written = " ".join(self.statement(each) for each in before)
-        is_void = node.type.form is Form.VOID
-        end = self.statement(last) if is_void else f"return {self(last)};"
-        return f"[&]() -> {self.types.value(node.type, node)} {{ {written} {end} }}()"
+        value = value_of(block)
+        written = [self.statement(each) for each in block.children[:-1]]
+        for last in block.children[-1:]:
+            while value is not None and last is not value:
+                written.append(f"{safe_name(label_of(self.tree, last))}:")
+                last = last.children[-1]
+            written.append(self.statement(last) if value is None else end(value))
+        return " ".join(written)
 
     def _name(self, node: Node) -> str:
         if node.declaration in self.program.variables or node.declaration in self.tree.functions:
             return safe_name(node.name)
-        if node.declaration in self.program.enumerators:
-            return f"(({self.types.plain(node.type, node)}){safe_name(node.name)})"
+        if node.declaration in self.program.enumerators:  # the value: another one may hide it here
+            value = self.program.enumerators[node.declaration]
+            number = f"{value}l" if value != -(1 << 63) else f"({value + 1}l - 1)"
+            return f"(({self.types.plain(node.type, node)}){number})"
         constant = constant_of(node.name)
         if constant is None:
             raise UnknownConstruct(node, f"'{node.name}'")
@@ -240,7 +256,7 @@ class Expressions:
                 raise UnknownConstruct(node, f"a conversion of '{source.spelling}' to '{target.spelling}'")
             return self._splat(node, child, value, is_operand)
         if target.form is Form.RECORD:
-            if unqualified(target) != unqualified(source):
+            if target.record != source.record:
                 raise UnknownConstruct(node, f"a conversion of '{source.spelling}' to '{target.spelling}'")
             return self._loaded(node, child, value)
         if target.form is Form.VOID:
@@ -365,7 +381,7 @@ class Expressions:
         if node.kind is Kind.INIT_LIST:
             return True
         if target.form is Form.RECORD:
-            return unqualified(node.type) == unqualified(target)
+            return node.type.record == target.record
         return target.form is not Form.ARRAY or node.kind is Kind.STRING_LITERAL
 
     def _flat(self, target: Type, node: Node) -> str:
@@ -375,7 +391,7 @@ class Expressions:
         return "{" + ", ".join(self(each) for each in node.operands) + "}"
 
     def _record_initialiser(self, target: Type, node: Node) -> str:
-        fields = self.fields.get(unqualified(target))
+        fields = self.fields.get(target.record)
         if fields is None:
             raise UnknownConstruct(node, f"an initialiser of '{target.spelling}'")
         name = self.types.record(target)
@@ -386,7 +402,7 @@ class Expressions:
             designated = self._designated(each)
             if designated is not None:
                 names = [f.name for f in fields]
-                wanted = self._source(designated[0])
+                wanted = in_unicode(self._source(designated[0]))
                 if wanted not in names:
                     raise UnknownConstruct(each, f"the designator '.{wanted}'")
                 at, each = names.index(wanted), designated[1]
@@ -484,9 +500,11 @@ class Expressions:
 
     def _either(self, node: Node, first: Node, other: Node) -> str:
         """GNU's ``a ?: b``, which computes a once: CUDA C++ has lambdas instead."""
-        if first.type.form is Form.VECTOR:
-            raise self._unknown(node)
         written = self.types.value(node.type, node)
+        if first.type.form is Form.VECTOR:
+            value = self._converted(node, other, is_explicit=False)
+            chosen = f"_cl_choose(_cl_first, _cl_first, {value})"
+            return f"[&]() -> {written} {{ const {written} _cl_first = {self(first)}; return {chosen}; }}()"
         chosen = f"_cl_first ? ({written})_cl_first : ({written}){self(other)}"
         return f"[&]() -> {written} {{ auto _cl_first = {self(first)}; return {chosen}; }}()"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from sdi.clc.cuda_types import UnknownConstruct
+from sdi.clc.cuda_types import UnknownConstruct, in_unicode
 from sdi.clc.printf_text import BadFormat, Format, literal_bytes, parse_format, specifiers
 from sdi.clc.syntax import Form, Kind, Node
 
@@ -27,7 +27,7 @@ class Printing:
         if literal is None:
             raise UnknownConstruct(arguments[0], "a printf whose format is not a string literal")
         try:
-            form = parse_format(literal_bytes(source(literal)))
+            form = parse_format(literal_bytes(in_unicode(source(literal))))
         except BadFormat as bad:
             raise UnknownConstruct(literal, str(bad)) from bad
         wanted = specifiers(form)

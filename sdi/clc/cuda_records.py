@@ -1,11 +1,15 @@
-"""Structs and unions as CUDA C++, laid out as clang laid them out; the compiler checks that."""
+"""Structs and unions as CUDA C++, laid out as clang laid them out; the compiler checks that.
+
+All are defined at the scope of the program, before the declaration that theirs stands in: C has them in
+parameters, casts and other places where C++ allows none.
+"""
 
 from __future__ import annotations
 
 import re
 
 from sdi.clc.cuda_tree import CudaTree, Layout
-from sdi.clc.cuda_types import TypeNames, UnknownConstruct, safe_name, unqualified
+from sdi.clc.cuda_types import TypeNames, UnknownConstruct, safe_name
 from sdi.clc.syntax import Form, Kind, Node, Type
 
 RECORDS = (Kind.STRUCT_DECL, Kind.UNION_DECL)
@@ -26,21 +30,31 @@ class Records:
         self.program = program
         self.tree = program.tree
         self.types = types
-        self.fields: dict[str, tuple[Node, ...]] = {}
+        self.fields: dict[int, tuple[Node, ...]] = {}
+        self._defined: set[int] = set()
         for declaration in self.tree.declarations:
             for node in declaration.walk():
                 if node.kind in RECORDS and any(c.kind is Kind.FIELD_DECL for c in node.children):
                     fields = tuple(c for c in node.children if c.kind is Kind.FIELD_DECL)
-                    self.fields.setdefault(unqualified(node.type), fields)
+                    self.fields.setdefault(node.type.record, fields)
 
-    def define(self, node: Node) -> str:
+    def inside(self, node: Node) -> str:
+        """Definitions of all records that are declared somewhere in a declaration, in their order."""
+        if node.kind in RECORDS:
+            return self._define(node) + "\n"
+        return "".join(self.inside(child) for child in node.children)
+
+    def _define(self, node: Node) -> str:
         """A definition with checks of its layout, after those of the records inside; or a declaration."""
         keyword = "union" if node.kind is Kind.UNION_DECL else "struct"
         name = self.types.record(node.type)
         if "{" not in self.tree.source(node):
             return f"{keyword} {name};"
+        if node.type.record in self._defined:
+            return ""
+        self._defined.add(node.type.record)
         inner, body = self._body(node)
-        layout = self.program.layouts.get(node.type.canonical)
+        layout = self.program.layouts.get(node.type.record)
         if layout is None:
             raise UnknownConstruct(node, f"'{node.type.spelling}'")
         attributes = [self.tree.source(c) for c in node.children if c.kind is Kind.OTHER]
@@ -57,7 +71,7 @@ class Records:
         defined = f"{keyword} {how}{name} {{ {body} }};"
         if not packed and self._is_tighter(node, layout):
             defined = f'_Pragma("pack(push, {layout.alignment})") {defined} _Pragma("pack(pop)")'
-        return f"{inner}{defined} {asserted}"
+        return f"{keyword} {name}; {inner}{defined} {asserted}"
 
     def _is_tighter(self, node: Node, layout: Layout) -> bool:
         """Whether ``#pragma pack`` put members closer together than their types say."""
@@ -69,25 +83,23 @@ class Records:
     def _alignment(self, found: Type) -> int:
         """The alignment of a type that nothing packs; 1 when it is not known."""
         inner = _innermost(found)
-        layout = self.program.layouts.get(unqualified(inner))
+        layout = self.program.layouts.get(inner.record)
         return layout.alignment if layout is not None else max(inner.nbytes, 1)
 
     def _body(self, node: Node) -> tuple[str, str]:
         """(definitions that must come first, members)."""
         inner: list[str] = []
         members: list[str] = []
-        named = {
-            unqualified(_innermost(c.type)) for c in node.children if c.kind is Kind.FIELD_DECL and c.name
-        }
+        named = {_innermost(c.type).record for c in node.children if c.kind is Kind.FIELD_DECL and c.name}
         for child in node.children:
             if child.kind in RECORDS:
-                if "(anonymous" in child.type.canonical and unqualified(child.type) not in named:
+                if "(anonymous" in child.type.canonical and child.type.record not in named:
                     before, body = self._body(child)
                     keyword = "union" if child.kind is Kind.UNION_DECL else "struct"
                     inner.append(before)
                     members.append(f"{keyword} {{ {body} }};")
                 else:
-                    inner.append(self.define(child) + " ")
+                    inner.append(self._define(child) + " ")
             elif child.kind is Kind.FIELD_DECL and child.name:
                 members.append(self._field(child))
             elif child.kind not in (Kind.OTHER, Kind.TYPE_REF, Kind.UNEXPOSED_ATTRIBUTE, Kind.FIELD_DECL):

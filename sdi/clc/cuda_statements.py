@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import itertools
 import re
+from collections.abc import Callable
+from dataclasses import replace
 
+from sdi.clc.conditions import evaluate
+from sdi.clc.cuda_assembly import assembly_statement
+from sdi.clc.cuda_blocks import inside, label_of, leaves, statement_expression, with_value
 from sdi.clc.cuda_expressions import Expressions
-from sdi.clc.cuda_records import Records
 from sdi.clc.cuda_tree import CudaTree
 from sdi.clc.cuda_types import TypeNames, UnknownConstruct, safe_name
 from sdi.clc.lines import LineMap
+from sdi.clc.macros import MacroError
 from sdi.clc.syntax import LOOPS, Form, Kind, Node, Space, Type
 
-_UNROLL = re.compile(
-    r"#\s*pragma\s+(?:unroll|GCC\s+unroll|clang\s+loop\s+unroll_count)\s*\(?\s*(\d*)"
-    r"|__attribute__\s*\(\(\s*(?:__)?opencl_unroll_hint(?:__)?\s*(?:\(\s*(\d+)\s*\))?"
+_NOT_UNROLLED = re.compile(r"\bnounroll\b|\bunroll\s*\(\s*disable\s*\)")
+_UNROLLED = re.compile(
+    r"\b(?:(?:__)?opencl_unroll_hint(?:__)?|unroll_count|unroll)\b\s*(\(.*|[^\n\")]*)", re.DOTALL
 )
 _INTEGER = re.compile(r"\(?(-?(?:0[xX][0-9a-fA-F]+|[1-9]\d*|0))[uUlL]*\)?")
 _RANGE_LIMIT = 1024
@@ -29,16 +35,33 @@ def space_of(found: Type) -> Space:
     return found.space
 
 
+def _unrolled(before: str) -> str:
+    """A pragma for what stands before a loop; empty where the number is not known here: it is a hint."""
+    if _NOT_UNROLLED.search(before):
+        return "\n#pragma unroll 1\n"
+    match = _UNROLLED.search(before)
+    if match is None:
+        return ""
+    number = match[1].strip()
+    if number.startswith("("):
+        depths = itertools.accumulate((c == "(") - (c == ")") for c in number)
+        number = number[: next((at for at, depth in enumerate(depths) if depth == 0), 0)][1:].strip()
+    if number in ("", "full"):
+        return "\n#pragma unroll\n"
+    try:
+        count = evaluate(number)
+    except MacroError:
+        return ""
+    return f"\n#pragma unroll {count}\n" if count > 0 else ""
+
+
 class Statements:
     """Writes the statements and variables of one program.  Owned by: the thread of the build."""
 
-    def __init__(
-        self, program: CudaTree, types: TypeNames, expressions: Expressions, records: Records, lines: LineMap
-    ) -> None:
+    def __init__(self, program: CudaTree, types: TypeNames, expressions: Expressions, lines: LineMap) -> None:
         self.tree = program.tree
         self.types = types
         self.expressions = expressions
-        self.records = records
         self.lines = lines
         self._constant_nbytes = 0
         expressions.statement = self
@@ -55,6 +78,9 @@ class Statements:
     def __call__(self, node: Node) -> str:
         """One statement."""
         value, children = self.expressions, node.children
+        left = self._left(node)
+        if left is not None:
+            return left
         match node.kind:
             case Kind.COMPOUND:
                 return self.block(node)
@@ -85,8 +111,10 @@ class Statements:
                 return f"return {value(children[0])};" if children else "return;"
             case Kind.LABEL | Kind.GOTO:
                 return self._label(node)
-            case Kind.ASM | Kind.INDIRECT_GOTO:
-                raise UnknownConstruct(node, "inline assembly or a computed goto")
+            case Kind.ASM:
+                return assembly_statement(self.tree, node, self.types, value, value.target)
+            case Kind.INDIRECT_GOTO:
+                raise UnknownConstruct(node, "a computed goto")
             case Kind.OTHER:
                 return self._attributed(node)
             case _:
@@ -96,12 +124,28 @@ class Statements:
         """The body of a control statement, in braces so that it may be several C++ statements."""
         return self.block(node) if node.kind is Kind.COMPOUND else f"{{{self.place(node)}{self(node)}\n}}"
 
+    def _left(self, node: Node) -> str | None:
+        """A statement whose value is a statement expression that a jump leaves, as a block; else None."""
+        is_value = node.kind in (Kind.RETURN, Kind.COMPOUND_ASSIGNMENT) or node.operator == "="
+        valued = node.children[-1] if is_value and node.children else node
+
+        def end(value: Node) -> str:
+            return self(value if valued is node else replace(node, children=(*node.children[:-1], value)))
+
+        return self._left_block(valued, end)
+
+    def _left_block(self, valued: Node, end: Callable[[Node], str]) -> str | None:
+        """A statement expression that a jump leaves, as a block; ``end`` writes what becomes of its value."""
+        found = inside(self.tree, valued)
+        block = statement_expression(self.tree, found) if found is not None else None
+        if found is None or block is None or not leaves(self.tree, block):
+            return None
+        written = self.expressions.block_of(block, lambda value: end(with_value(valued, found, value)))
+        return f"{{ {written} }}"
+
     def _label(self, node: Node) -> str:
-        match = re.match(r"(goto\s+)?(\w+)", self.tree.source(node))
-        assert match is not None
-        if node.kind is Kind.GOTO:
-            return f"goto {safe_name(match.group(2))};"
-        return f"{safe_name(match.group(2))}: {self(node.children[-1])}"
+        name = safe_name(label_of(self.tree, node))
+        return f"goto {name};" if node.kind is Kind.GOTO else f"{name}: {self(node.children[-1])}"
 
     def _labels(self, node: Node) -> str:
         """One ``case``, or one for each value of a range, which C++ does not have."""
@@ -120,18 +164,12 @@ class Statements:
         """A statement with an attribute or a pragma before it."""
         statements = [c for c in node.children if c.kind in LOOPS or c.kind in (Kind.COMPOUND, Kind.IF)]
         source = self.tree.source(node)
-        if len(statements) != 1 or not source.startswith(("#", "__attribute__", "[[")):
+        if len(statements) != 1 or not source.startswith(("#", "__attribute__", "[[", "_Pragma")):
             if source.startswith("__attribute__") and not node.children:
                 return ";"
             return f"{self.expressions(node)};"
         before = self.tree.text[node.begin : statements[0].begin]
-        unroll = ""
-        if statements[0].kind in LOOPS:
-            match = _UNROLL.search(before)
-            if match is not None:
-                unroll = f"\n#pragma unroll {match.group(1) or match.group(2) or ''}\n"
-            elif "nounroll" in before:
-                unroll = "\n#pragma unroll 1\n"
+        unroll = _unrolled(before) if statements[0].kind in LOOPS else ""
         return unroll + self(statements[0])
 
     def _for(self, node: Node) -> str:
@@ -188,11 +226,9 @@ class Statements:
             match child.kind:
                 case Kind.VAR_DECL:
                     written.append(self.variable(child, is_global=False))
-                case Kind.STRUCT_DECL | Kind.UNION_DECL:
-                    written.append(self.records.define(child))
-                case Kind.ENUM_DECL:
-                    written.append(self.enumeration(child))
-                case Kind.TYPEDEF_DECL | Kind.TYPE_REF | Kind.FUNCTION_DECL:
+                case Kind.STRUCT_DECL | Kind.UNION_DECL | Kind.FUNCTION_DECL:
+                    pass  # declared before the function
+                case Kind.ENUM_DECL | Kind.TYPEDEF_DECL | Kind.TYPE_REF:
                     pass
                 case _:
                     raise UnknownConstruct(child, "this declaration")
@@ -219,6 +255,10 @@ class Statements:
         last = operands[-1] if operands else None
         if last is None or not self._is_initialiser(last):
             return f"{declared};"
+        name = safe_name(node.name)
+        left = self._left_block(last, lambda value: f"{name} = {self.expressions(value)};")
+        if left is not None:
+            return f"{self.types.declare(replace(node.type, const=False), name, node)}; {left}"
         return f"{declared} = {self._initialiser(node, last)};"
 
     def _initialiser(self, node: Node, value: Node) -> str:
@@ -230,13 +270,3 @@ class Statements:
         """The last child of a variable; else it may be an array's bound or an attribute."""
         before = self.tree.text[max(0, node.begin - 200) : node.begin].rstrip("( \t\n\r\f\v")
         return before.endswith("=") or re.search(r"=\s*(\n#line[^\n]*\n\s*)*\Z", before) is not None
-
-    def enumeration(self, node: Node) -> str:
-        """An enumeration: its constants; its type is an integer type everywhere."""
-        listed = []
-        for each in node.children:
-            if each.kind is Kind.ENUM_CONSTANT_DECL:
-                operands = each.operands
-                value = f" = {self.expressions(operands[0])}" if operands else ""
-                listed.append(safe_name(each.name) + value)
-        return f"enum {{ {', '.join(listed)} }};" if listed else ""

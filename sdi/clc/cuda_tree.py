@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from ctypes import c_longlong, c_uint, c_void_p
 from dataclasses import dataclass, field
 
+from sdi.clc.assembly import PTX_TARGET
 from sdi.clc.base_header import HEADER_PATH, header_text
 from sdi.clc.libclang import CXCursor, Unit
 from sdi.clc.options import BuildOptions
-from sdi.clc.parse import TreeBuilder, clang_arguments
+from sdi.clc.parse import TreeBuilder, clang_arguments, target_for
 from sdi.clc.syntax import Kind, Node, Tree, Type
 
 _SCALARS = {
@@ -43,27 +44,28 @@ class CudaTree:
     """A program's tree and facts about its nodes, by the nodes' places.
 
     ``sizes``: value of each ``sizeof`` and ``vec_step``, by (begin, end).  ``results``: result type of each
-    function, by declaration.  ``layouts``: by the record's canonical type.  ``alignments``: of parameters'
-    types, by canonical type.  ``variables``, ``enumerators``: declarations of the program's own ones.
+    function, by declaration.  ``layouts``: by the record's declaration.  ``alignments``: of parameters'
+    types.  ``variables``: declarations of the program's own ones.  ``enumerators``: values of its own ones,
+    by declaration.
     """
 
     tree: Tree
     sizes: Mapping[tuple[int, int], int]
     results: Mapping[int, Type]
-    layouts: Mapping[str, Layout]
-    alignments: Mapping[str, int]
+    layouts: Mapping[int, Layout]
+    alignments: Mapping[Type, int]
     variables: frozenset[int]
-    enumerators: frozenset[int]
+    enumerators: Mapping[int, int]
 
 
 @dataclass(slots=True)
 class _Facts:
     sizes: dict[tuple[int, int], int] = field(default_factory=dict)
     results: dict[int, Type] = field(default_factory=dict)
-    layouts: dict[str, Layout] = field(default_factory=dict)
-    alignments: dict[str, int] = field(default_factory=dict)
+    layouts: dict[int, Layout] = field(default_factory=dict)
+    alignments: dict[Type, int] = field(default_factory=dict)
     variables: set[int] = field(default_factory=set)
-    enumerators: set[int] = field(default_factory=set)
+    enumerators: dict[int, int] = field(default_factory=dict)
 
 
 class CudaTreeBuilder(TreeBuilder):
@@ -79,6 +81,8 @@ class CudaTreeBuilder(TreeBuilder):
             function.argtypes, function.restype = [c_void_p], result
         lib.clang_Cursor_getOffsetOfField.argtypes = [CXCursor]
         lib.clang_Cursor_getOffsetOfField.restype = c_longlong
+        lib.clang_getEnumConstantDeclValue.argtypes = [CXCursor]
+        lib.clang_getEnumConstantDeclValue.restype = c_longlong
 
     def build_cuda(self) -> CudaTree:
         """The whole program."""
@@ -91,7 +95,7 @@ class CudaTreeBuilder(TreeBuilder):
             found.layouts,
             found.alignments,
             frozenset(found.variables),
-            frozenset(found.enumerators),
+            found.enumerators,
         )
 
     def node(self, cursor: CXCursor, with_body: bool = True) -> Node:
@@ -109,12 +113,12 @@ class CudaTreeBuilder(TreeBuilder):
                 facts.results[made.declaration] = self.type_of(result)
             case Kind.PARM_DECL:
                 alignment = int(lib.clang_Type_getAlignOf(lib.clang_getCursorType(cursor)))
-                facts.alignments[made.type.canonical] = alignment
+                facts.alignments[made.type] = alignment
                 facts.variables.add(made.declaration)
             case Kind.VAR_DECL:
                 facts.variables.add(made.declaration)
             case Kind.ENUM_CONSTANT_DECL:
-                facts.enumerators.add(made.declaration)
+                facts.enumerators[made.declaration] = int(lib.clang_getEnumConstantDeclValue(cursor))
             case Kind.STRUCT_DECL | Kind.UNION_DECL:
                 offsets = {}
                 for child in self.unit.children(cursor):
@@ -123,7 +127,7 @@ class CudaTreeBuilder(TreeBuilder):
                         offsets[name] = int(lib.clang_Cursor_getOffsetOfField(child)) // 8
                 ctype = lib.clang_getCursorType(cursor)
                 alignment = int(lib.clang_Type_getAlignOf(ctype))
-                facts.layouts[made.type.canonical] = Layout(made.type.nbytes, alignment, offsets)
+                facts.layouts[made.type.record] = Layout(made.type.nbytes, alignment, offsets)
         return made
 
 
@@ -133,7 +137,8 @@ def parse_for_cuda(path: str, text: bytes, options: BuildOptions, macros: Mappin
         f"#define {n} {v}\n" for n, v in macros.items() if not n.startswith("__STDC")
     )
     header += header_text() + _reinterpretations()
-    return Unit({path: text, HEADER_PATH: header.encode()}, [*clang_arguments(options), "-w"])
+    target = target_for(text.decode("latin-1"), PTX_TARGET)
+    return Unit({path: text, HEADER_PATH: header.encode()}, [*clang_arguments(options, target), "-w"])
 
 
 @functools.cache

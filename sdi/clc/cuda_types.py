@@ -29,7 +29,7 @@ _QUALIFIERS = re.compile(
     r"\b(const|volatile|restrict|__(global|local|constant|private|generic|restrict|(read|write)_only|read_write))\b"
 )
 _ATOMIC = re.compile(r"_Atomic\((.*)\)\Z")
-_ENUMERATION = re.compile(r"enum .*|(?!__)[A-Za-z_]\w*")  # one without a tag has its typedef's name
+_ENUMERATION = re.compile(r"enum .*|(?!__|\d)\w+")  # one without a tag has its typedef's name
 
 # Words of C++ and CUDA that OpenCL C programs may use as names.  Source: C++20 working draft N4861,
 # section 5.11; CUDA C++ programming guide, "Built-in Variables".
@@ -44,6 +44,9 @@ wchar_t xor xor_eq threadIdx blockIdx blockDim gridDim warpSize dim3 printf memc
 RESERVED = frozenset(_WORDS.split())
 
 
+_PLAIN = re.compile(r"[A-Za-z0-9_]*")
+
+
 class UnknownConstruct(Exception):
     """The emitter has no rule for something; ``node``: where it is."""
 
@@ -54,8 +57,22 @@ class UnknownConstruct(Exception):
 
 
 def safe_name(name: str) -> str:
-    """A name that means nothing else in CUDA C++; different names stay different."""
+    """A name that means nothing else in CUDA C++, in ASCII; different names stay different."""
+    if not _PLAIN.fullmatch(name):
+        return "_u_u_" + "".join(
+            "__" if c == "_" else c if _PLAIN.fullmatch(c) else f"_{ord(c):x}_" for c in name
+        )
     return f"_u_{name}" if name in RESERVED or name.startswith(("_cl_", "_u_", "_CL_")) else name
+
+
+def in_ascii(literal: str) -> str:
+    """A string or character literal of a tree's text, where each character is a byte."""
+    return re.sub(r"[\x80-\xff]", lambda byte: f"\\{ord(byte.group()):o}", literal)
+
+
+def in_unicode(source: str) -> str:
+    """A name in a tree's text, where each character is a byte, as declarations have it."""
+    return source.encode("latin-1").decode("utf-8", "surrogateescape")
 
 
 def unqualified(found: Type) -> str:
@@ -69,18 +86,21 @@ def is_scalar(found: Type) -> bool:
 
 
 class TypeNames:
-    """Spells types; remembers the names it makes for records that have none.  One per program."""
+    """Spells types; remembers the names it makes for records.  One per program."""
 
     def __init__(self) -> None:
-        self._unnamed: dict[str, str] = {}
+        self._records: dict[int, str] = {}
 
     def record(self, found: Type) -> str:
-        """The C++ name of a struct or union."""
-        canonical = unqualified(found)
-        name = re.sub(r"\A(struct|union) ", "", canonical)
-        if re.fullmatch(r"\w+", name):
-            return safe_name(name)
-        return self._unnamed.setdefault(canonical, f"_cl_record{len(self._unnamed)}")
+        """The C++ name of a struct or union, of its own: in C variables and other records may share it."""
+        known = self._records.get(found.record)
+        if known is None:
+            tag = re.sub(r"\A(struct|union) ", "", unqualified(found))
+            known = f"_cl_record{len(self._records)}"
+            if re.fullmatch(r"\w+", tag):
+                known += f"_{safe_name(tag)}"
+            self._records[found.record] = known
+        return known
 
     def scalar(self, found: Type, node: Node | None) -> str:
         """The C++ name of an arithmetic type; enumerations are integers of their size."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from sdi.atomics import Update
+from sdi.clc import assembly
 from sdi.clc.atomics import unused_calls, update_of
 from sdi.clc.builtins import FENCES, Action, action_of
 from sdi.clc.lines import LineMap
@@ -187,13 +188,32 @@ class EffectAnalysis:
                 if not roots <= self._frame.returned:
                     self._frame.returned |= roots
         elif kind is Kind.ASM:
-            self._because(node, "uses inline assembly")
-            self._touch(self._all, reads=True, writes=True, nbytes={_UNKNOWN_NBYTES})
+            self._assembly(node)
         elif 200 <= kind < 300 and kind is not Kind.OTHER:
             for child in node.children:
                 self.visit(child)
         elif kind not in _LEAVES:
             self.value(node)
+
+    def _assembly(self, node: Node) -> None:
+        """Assembly that computes touches its operands; any other may do anything.
+
+        So a launch of it needs all of every buffer, and is never cut into waves: in these too the machine's
+        numbers of work-groups would be others.
+        """
+        found = assembly.read(self.tree, node)
+        is_known = self.tree.target == assembly.PTX_TARGET
+        what = assembly.effects_of(found) if is_known else "inline assembly"
+        if what or found is None:
+            self._because(node, f"uses {what}")
+            self._touch(self._all, reads=True, writes=True, nbytes={_UNKNOWN_NBYTES})
+            return
+        for operand in found.operands:
+            if operand.is_written:
+                place = self.place(operand.node)
+                self._access(place, operand.node, reads=operand.is_read, writes=True)
+            else:
+                self.value(operand.node)
 
     # -- expressions -----------------------------------------------------------------------------
 

@@ -22,9 +22,10 @@ from sdi.clc.syntax import Kind, Tree
 from sdi.errors import BuildError, Status
 
 _STATIC = 3  # CX_SC_Static
-_WORD = re.compile(r"[A-Za-z_$][\w$]*")
+_NAME = r"[A-Za-z_$\x80-\U0010ffff][\w$\x80-\U0010ffff]*"
+_WORD = re.compile(_NAME)
 # Words outside strings; the word after a point or an arrow names a member.
-_TOKEN = re.compile(r'"(?:\\.|[^"\\\n])*"|(?:\.|->)\s*[A-Za-z_$][\w$]*|[A-Za-z_$][\w$]*')
+_TOKEN = re.compile(rf'"(?:\\.|[^"\\\n])*"|(?:\.|->)\s*{_NAME}|{_NAME}')
 _LINE = re.compile(r"^[ \t]*#.*$", re.MULTILINE)
 _INLINE = re.compile(r"\b(__)?inline(__)?\b")
 _TYPES = frozenset({Kind.STRUCT_DECL, Kind.UNION_DECL, Kind.ENUM_DECL, Kind.TYPEDEF_DECL})
@@ -122,14 +123,15 @@ def _read(given: ObjectText, language: Language) -> _Object:
     """The top-level declarations of an object, as clang finds them."""
     from sdi.clc.diagnostics import report
     from sdi.clc.libclang import text_of
-    from sdi.clc.parse import parse_unit
+    from sdi.clc.parse import parse_unit, target_for
 
     options = given.options
     encoded = given.text.encode("utf-8", "surrogateescape")
     macros = given.macros(language)
     path = os.path.join("/", KERNEL_FILE)
     pieces: list[_Piece] = []
-    with parse_unit(path, encoded, options, macros, ["-w"]) as unit:
+    target = target_for(given.text, language.assembly)
+    with parse_unit(path, encoded, options, macros, ["-w"], target) as unit:
         found = report(unit, encoded, no_warnings=True)
         if found.errors:
             raise BuildError(found.text, Status.LINK_PROGRAM_FAILURE)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 LEXER = re.compile(
-    r"[A-Za-z_$][A-Za-z0-9_$]*"
+    r"[A-Za-z_$\x80-\U0010ffff][A-Za-z0-9_$\x80-\U0010ffff]*"
     r"|\.?[0-9](?:[eEpP][+-]|[A-Za-z0-9_.])*"
     r'|"(?:\\.|[^"\\\n])*"'
     r"|'(?:\\.|[^'\\\n])*'"
@@ -20,7 +20,7 @@ LEXER = re.compile(
     r"|\.\.\.|<<=|>>=|->|\+\+|--|<<|>>|<=|>=|==|!=|&&|\|\||[-+*/%&|^]=|\#\#"
     r"|[\s\S]"
 )
-IDENTIFIER = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*")
+IDENTIFIER = re.compile(r"[A-Za-z_$\x80-\U0010ffff][A-Za-z0-9_$\x80-\U0010ffff]*")
 _NOTHING: frozenset[str] = frozenset()
 _MAX_STEPS = 2_000_000
 DYNAMIC = frozenset({"__LINE__", "__FILE__", "__COUNTER__"})

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 
+from sdi.clc.assembly import USUAL_TARGET, has_assembly
 from sdi.clc.base_header import HEADER_PATH, header_text, parser_extensions
 from sdi.clc.libclang import CXCursor, CXType, Unit, text_of
 from sdi.clc.options import BuildOptions
@@ -65,7 +66,7 @@ _VOID = 2
 _IMAGES = range(121, 157)
 _SAMPLER = 157
 _EVENT = 158
-_WORD = re.compile(rb"[A-Za-z_$][A-Za-z0-9_$]*")
+_WORD = re.compile(rb"[A-Za-z_$\x80-\xff][A-Za-z0-9_$\x80-\xff]*")
 _KERNEL_WORD = re.compile(rb"\b(__)?kernel\b")
 _KINDS: dict[int, Kind] = {kind.value: kind for kind in Kind}
 _NAMED = frozenset({Kind.DECL_REF, Kind.MEMBER_REF, Kind.CALL})
@@ -120,9 +121,12 @@ def _pointer_to(array: Type) -> Type:
     )
 
 
-def clang_arguments(options: BuildOptions) -> list[str]:
-    """clang's command line for a program with these options."""
-    arguments = ["-x", "cl", f"-cl-std={options.standard}", "-target", "spir64"]
+def clang_arguments(options: BuildOptions, target: str) -> list[str]:
+    """clang's command line for a program with these options.
+
+    ``target``: a machine, for inline assembly, or ``USUAL_TARGET``; where data lie all have the same rules.
+    """
+    arguments = ["-x", "cl", f"-cl-std={options.standard}", "-target", target]
     arguments += ["-Xclang", "-fdeclare-opencl-builtins", "-Xclang", parser_extensions(options.version)]
     arguments += ["-cl-no-stdinc", "-nostdinc", "-undef", "-fgnu-keywords", "-ferror-limit=100"]
     arguments += ["-include", HEADER_PATH]
@@ -130,8 +134,18 @@ def clang_arguments(options: BuildOptions) -> list[str]:
     return arguments
 
 
+def target_for(text: str, assembly: str) -> str:
+    """What preprocessed ``text`` is parsed for; ``assembly``: the machine whose assembly it may have."""
+    return assembly if has_assembly(text) else USUAL_TARGET
+
+
 def parse_unit(
-    path: str, text: bytes, options: BuildOptions, macros: Mapping[str, str], extra: list[str]
+    path: str,
+    text: bytes,
+    options: BuildOptions,
+    macros: Mapping[str, str],
+    extra: list[str],
+    target: str = USUAL_TARGET,
 ) -> Unit:
     """Parse ``text`` as if it lay at ``path``; the caller leaves the Unit's context.
 
@@ -140,15 +154,16 @@ def parse_unit(
     header = "#pragma clang system_header\n" + "".join(
         f"#define {n} {v}\n" for n, v in macros.items() if not n.startswith("__STDC")
     )
-    arguments = [*clang_arguments(options), *extra]
+    arguments = [*clang_arguments(options, target), *extra]
     return Unit({path: text, HEADER_PATH: (header + header_text()).encode()}, arguments)
 
 
 class TreeBuilder:
     """Builds a Tree from one Unit.  Owned by: the thread of the build."""
 
-    def __init__(self, unit: Unit, text: bytes) -> None:
+    def __init__(self, unit: Unit, text: bytes, target: str = USUAL_TARGET) -> None:
         self.unit = unit
+        self.target = target
         self.lib = unit.lib
         self.text = text
         self.main = unit.main_file()
@@ -177,6 +192,7 @@ class TreeBuilder:
             functions,
             self._has_globals,
             tuple(self._unused_bodies),
+            self.target,
         )
 
     def _reachable_functions(self, cursors: list[CXCursor]) -> set[int]:
@@ -294,7 +310,7 @@ class TreeBuilder:
         form, element, count = Form.OTHER, None, 0
         holds_pointer = punned = False
         nbytes = max(int(lib.clang_Type_getSizeOf(canonical)), 0) if kind in _SIZED else 0
-        scalars = (nbytes, nbytes)
+        scalars, record = (nbytes, nbytes), 0
         if kind == _ATOMIC:
             inner = self.type_of(lib.clang_Type_getValueType(canonical))
             form, scalars = inner.form, inner.scalar_nbytes
@@ -316,6 +332,7 @@ class TreeBuilder:
         elif kind == _RECORD:
             form = Form.RECORD
             scalars, holds_pointer, punned = self._record(canonical)
+            record = lib.clang_getCanonicalCursor(lib.clang_getTypeDeclaration(canonical)).identity
         elif kind in _FUNCTIONS:
             form, scalars = Form.FUNCTION, (0, 0)
         elif kind == _VOID:
@@ -341,6 +358,7 @@ class TreeBuilder:
             scalars,
             holds_pointer,
             punned,
+            record,
         )
 
     def _record(self, record: CXType) -> tuple[tuple[int, int], bool, bool]:

@@ -21,7 +21,7 @@ _MAX_INCLUDE_DEPTH = 200
 _SPLICE = re.compile(r"\\[ \t]*\n")
 _COMMENT = re.compile(r'"(?:\\.|[^"\\\n])*"' r"|'(?:\\.|[^'\\\n])*'" r"|//[^\n]*" r"|/\*.*?\*/", re.DOTALL)
 _DIRECTIVE = re.compile(r"[ \t\f\v]*#[ \t\f\v]*([A-Za-z_]\w*|)")
-_DEFINED = re.compile(r"\bdefined\s*(\(\s*)?([A-Za-z_$][\w$]*)(?(1)\s*\))")
+_DEFINED = re.compile(r"\bdefined\s*(\(\s*)?([A-Za-z_$\x80-\U0010ffff][\w$\x80-\U0010ffff]*)(?(1)\s*\))")
 _HAS_FEATURE = re.compile(r"\b__has_\w+\s*\([^()]*\)")
 _FILE_TEST = "__has_include"
 _DEFERRED = "\x01"  # a newline that a splice or a comment took out of the line
@@ -163,7 +163,8 @@ class _Run:
         self.line += newlines
 
     def pragma(self, rest: str, path: str) -> str:
-        word = rest.split(None, 1)[0] if rest else ""
+        match = IDENTIFIER.match(rest)
+        word = match.group() if match is not None else ""
         if word == "once":
             self.once.add(os.path.abspath(path))
             return ""

@@ -8,6 +8,7 @@ know passes through untouched; no edit adds or removes a line, so ``#line`` stay
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from sdi.clc.arguments import argument_kind, is_kernel
@@ -47,6 +48,7 @@ _ACCESSORS = {
         " + get_global_id(0) + (size_t)r->group_offset[0] * get_local_size(0)",
     ),
 }
+_NAME = re.compile(r"[\w$\x80-\xff]+")
 _POINTER = "const __sdi_geometry *__sdi_range"
 
 
@@ -68,6 +70,13 @@ def apply_edits(text: str, edits: list[Edit]) -> str:
         parts += [text[at : edit.begin], edit.text]
         at = edit.end
     return "".join(parts) + text[at:]
+
+
+def _name_end(text: str, at: int) -> int:
+    """Where the name that begins at ``at`` ends; characters beyond ASCII are several bytes."""
+    found = _NAME.match(text, at)
+    assert found is not None, f"no name at {at}"
+    return found.end()
 
 
 def _opening(text: str, at: int) -> int:
@@ -194,7 +203,7 @@ class SubrangeEmitter:
 
     def _parameter_list(self, declaration: Node) -> tuple[int, int]:
         """Offsets of the parentheses around the parameters."""
-        opening = _opening(self.text, declaration.location + len(declaration.name))
+        opening = _opening(self.text, _name_end(self.text, declaration.location))
         return opening, _closing(self.text, opening)
 
     def _prepend_parameter(self, declaration: Node) -> None:
@@ -235,13 +244,15 @@ class SubrangeEmitter:
         assert pointee is not None
         space = "__constant" if pointee.space is Space.CONSTANT else "__global"
         qualifiers = space + " const" * pointee.const + " volatile" * pointee.volatile
-        name = source = parameter.name
-        target = name
+        end = _name_end(self.text, parameter.location)
+        target = source = self.text[parameter.location : end]
         if parameter.type.const:
             # A const pointer can't be assigned: the parameter gets another name, a local takes its own.
-            source = f"__sdi_arg_{name}"
-            self.edits.append(Edit(parameter.location, parameter.location + len(name), source))
-            target = self.text[parameter.begin : parameter.end]
+            source = f"__sdi_arg_{source}"
+            self.edits.append(Edit(parameter.location, end, source))
+            declared = self.text[parameter.begin : parameter.end]
+            # A structure that is declared there can't be declared again.
+            target = f"__typeof__({source}) {target}" if "{" in declared else declared
         moved = f"({qualifiers} void *)(({qualifiers} char *){source} - __sdi_launch.shift[{number}])"
         return f"{' '.join(target.split())} = {source} ? {moved} : 0;"
 

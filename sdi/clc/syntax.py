@@ -108,6 +108,7 @@ class Type:
     ``scalar_nbytes``: the largest and the smallest scalar inside; (0, 0) without any.
     ``holds_pointer``: a value of it contains a pointer.
     ``punned``: it has a pointer inside a union.
+    ``record``: identity of a record's declaration, as in ``Node``, as another may have its name; else 0.
     """
 
     form: Form
@@ -124,6 +125,7 @@ class Type:
     scalar_nbytes: tuple[int, int]
     holds_pointer: bool
     punned: bool = False
+    record: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +202,7 @@ class Tree:
     ``text``: what the offsets count; one character per byte (latin-1).
     ``has_global_variables``: it declares variables in global memory.
     ``unused_bodies``: extents of the bodies of functions that no kernel can call; they have no nodes.
+    ``target``: clang's name of the machine that it was parsed for, whose assembly it may have.
     """
 
     text: str
@@ -207,6 +210,7 @@ class Tree:
     functions: dict[int, Function]
     has_global_variables: bool
     unused_bodies: tuple[tuple[int, int], ...]
+    target: str = ""
 
     def source(self, node: Node) -> str:
         """The text of a node."""

@@ -35,7 +35,7 @@ _ADVICE = (
     ("declared but not defined", "define the function in the same program"),
     ("recursively or in too many ways", "write the recursion as a loop"),
     ("calls through a pointer", "call the function by its name"),
-    ("uses inline assembly", "use built-in functions instead of assembly"),
+    ("inline assembly", "use built-in functions instead of assembly"),
     ("writes an image", "write to a buffer instead of the image"),
     ("calls '", "do without this call: enqueue the work from the host"),
 )

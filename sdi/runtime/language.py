@@ -6,21 +6,26 @@ are all made from it.
 
 from __future__ import annotations
 
+import os
 import struct
 from collections.abc import Iterable
 
+from sdi.clc.assembly import PTX_TARGET, USUAL_TARGET
 from sdi.clc.base_header import (
     ALL_EXTENSIONS,
     ALL_FEATURES,
     ATOMIC_FEATURES,
     IMAGE_EXTENSIONS,
     IMAGE_FEATURES,
+    NVIDIA_EXTENSIONS,
     OWN_IMAGE_EXTENSIONS,
     Language,
 )
 from sdi.devices.base import Device, DeviceFacts
 
-_EXTENSIONS, _OPENCL_C_FEATURES = 0x1030, 0x106F  # CL_DEVICE_...
+_VENDOR_ID, _EXTENSIONS, _OPENCL_C_FEATURES = 0x1001, 0x1030, 0x106F  # CL_DEVICE_...
+_MACHINES = {0x10DE: PTX_TARGET}
+"""clang's names of vendors' machines, by CL_DEVICE_VENDOR_ID."""
 _FEATURE = struct.Struct("<I64s")
 
 
@@ -31,7 +36,7 @@ def image_language(devices: Iterable[Device]) -> Language:
     known = [set(f.info[_EXTENSIONS].rstrip(b"\0").decode().split()) for f in facts]
     extensions = tuple(
         name
-        for name in ALL_EXTENSIONS
+        for name in (*ALL_EXTENSIONS, *NVIDIA_EXTENSIONS)
         if all(name in had for had in known) and (images or name not in IMAGE_EXTENSIONS)
     )
     if images:
@@ -40,7 +45,18 @@ def image_language(devices: Iterable[Device]) -> Language:
     claimed = [_features(f) | {"__opencl_c_images"} for f in facts]
     wanted = (*ATOMIC_FEATURES, *(IMAGE_FEATURES if images else ()))
     features += [name for name in wanted if all(name in had for had in claimed)]
-    return Language(extensions, tuple(features), images)
+    return Language(extensions, tuple(features), images, _assembly(facts))
+
+
+def _assembly(facts: Iterable[DeviceFacts]) -> str:
+    """The machine, as clang calls it, whose inline assembly all members have."""
+    found = {
+        os.uname().machine
+        if f.kind == "cpu"
+        else _MACHINES.get(int.from_bytes(f.info.get(_VENDOR_ID, b""), "little"), USUAL_TARGET)
+        for f in facts
+    }
+    return found.pop() if len(found) == 1 else USUAL_TARGET
 
 
 def common_formats(facts: Iterable[DeviceFacts]) -> dict[tuple[int, int], int]:

@@ -118,6 +118,10 @@ class Expressions:
     def _conversion(self, node: Node) -> Value:
         operands = node.operands
         if self.tree.is_gnu_conditional(node):
+            if operands[0].type.form is Form.VECTOR:  # chosen element by element
+                for child in operands:
+                    self.value(child)
+                return fresh(self.terms, node.type)
             return self._either(operands[0], None, operands[1], node.type)
         if len(operands) != 1:
             return self._other(node)

@@ -6,6 +6,7 @@ changes per iteration, and once with the values at iteration t.
 
 from __future__ import annotations
 
+from sdi.clc import assembly
 from sdi.clc.syntax import Form, Function, Kind, Node, Space, Tree
 from sdi.sampling.control import Chain, has_label, leaves, roots_of, trip_count, variable_of
 from sdi.sampling.expressions import Expressions
@@ -78,8 +79,8 @@ class Statements:
             return
         self._scanned.add(declaration)
         for node in body.walk():
-            if node.kind in (Kind.GOTO, Kind.INDIRECT_GOTO, Kind.ASM, Kind.LABEL):
-                raise GaveUp("uses goto or inline assembly", node.begin)
+            if node.kind in (Kind.GOTO, Kind.INDIRECT_GOTO, Kind.LABEL):
+                raise GaveUp("uses goto", node.begin)
             if node.kind is Kind.UNARY_OPERATOR and node.operator == "&":
                 name = variable_of(node.children[0])
                 if name:
@@ -117,6 +118,8 @@ class Statements:
                 machine.dead = True
             case Kind.BREAK:
                 self._break(node)
+            case Kind.ASM:
+                self._assembly(node)
             case Kind.NULL_STATEMENT | Kind.UNEXPOSED_ATTRIBUTE:
                 pass
             case Kind.STRUCT_DECL | Kind.UNION_DECL | Kind.ENUM_DECL | Kind.TYPEDEF_DECL | Kind.FUNCTION_DECL:
@@ -151,6 +154,22 @@ class Statements:
         else:
             value = fresh(self.terms, of)
         self.machine.env[node.declaration] = value
+
+    def _assembly(self, node: Node) -> None:
+        """Assembly that computes: its outputs may become anything."""
+        found = assembly.read(self.tree, node)
+        if found is None or self.tree.target != assembly.PTX_TARGET or assembly.effects_of(found):
+            raise GaveUp("uses inline assembly", node.begin)
+        run = self.expressions
+        for operand in found.operands:
+            if not operand.is_written:
+                run.value(operand.node)
+        for operand in found.operands:
+            if operand.is_written:
+                place = run.place(operand.node)
+                if operand.is_read:
+                    run.load(place, operand.node.type, operand.node)
+                run.store(place, operand.node.type, fresh(self.terms, operand.node.type), operand.node)
 
     def _return(self, node: Node) -> None:
         machine = self.machine
@@ -525,10 +544,10 @@ class Statements:
                     each.kind is Kind.BINARY_OPERATOR and each.operator == "="
                 )
                 if is_assignment or (each.kind is Kind.UNARY_OPERATOR and each.operator in _STEPPING):
-                    name = variable_of(each.children[0])
-                    if name:
-                        found.add(name)
-            known = self._changed[id(node)] = frozenset(found)
+                    found.add(variable_of(each.children[0]))
+                elif each.kind is Kind.ASM:
+                    found |= {variable_of(child) for child in each.children}
+            known = self._changed[id(node)] = frozenset(found - {0})
         return known
 
     # -- switch ----------------------------------------------------------------------------------

@@ -18,6 +18,8 @@ from sdi.devices.nvrtc import NvrtcMissing, compile_text, version
 from sdi.errors import BuildError
 from tests.clc.cuda_cases import SOURCES
 
+from .members import build
+
 Compile = Callable[[CudaProgram, tuple[str, ...]], None]
 H100 = (9, 0)
 INEXACT = ("--prec-div=false", "--prec-sqrt=false")
@@ -153,11 +155,13 @@ def test_parameters_say_how_they_are_packed() -> None:
 def test_layouts_are_checked_by_the_compiler(compiles: Compile) -> None:
     source = "typedef struct { char c; float3 p; } s; " + kernel("a[0].xyz = ((global s *)b)->p;")
     program = translate(source, ())
-    check = "static_assert(sizeof(s) == 32 && alignof(s) == 16 && _CL_OFFSET(s, c) == 0"
+    name = "_cl_record0_s"
+    check = f"static_assert(sizeof({name}) == 32 && alignof({name}) == 16 && _CL_OFFSET({name}, c) == 0"
     assert check in program.text
-    wrong = CudaProgram(program.text.replace("sizeof(s) == 32", "sizeof(s) == 28"), program.kernels, True)
+    text = program.text.replace(f"sizeof({name}) == 32", f"sizeof({name}) == 28")
+    wrong = CudaProgram(text, program.kernels, True)
     compiles(program, ())
-    with pytest.raises((BuildError, AssertionError), match="layout of s"):
+    with pytest.raises((BuildError, AssertionError), match=f"layout of {name}"):
         compiles(wrong, ())
 
 
@@ -201,6 +205,38 @@ def test_ranges_of_cases_become_cases() -> None:
             translate(kernel(f"switch (b[0].x) {{ case {case}: b[0].y = 1; }}"), ())
 
 
+@pytest.mark.parametrize(
+    ("before", "expected"),
+    [
+        ("#pragma unroll", ""),
+        ("#pragma unroll 4", " 4"),
+        ("#pragma unroll(N)", " 6"),
+        ("#pragma unroll (N + 2) // more", " 8"),
+        ("#pragma unroll 0x10u", " 16"),
+        ("#pragma nounroll", " 1"),
+        ("#pragma clang loop vectorize(enable) unroll_count(N)", " 6"),
+        ("#pragma clang loop unroll(full)", ""),
+        ("#pragma clang loop unroll(disable)", " 1"),
+        ("#pragma GCC unroll N", " 6"),
+        ("__attribute__((opencl_unroll_hint))", ""),
+        ("__attribute__((opencl_unroll_hint(N)))", " 6"),
+        ("__attribute__((__opencl_unroll_hint__(N * 2)))", " 12"),
+        ('_Pragma("unroll 4")', " 4"),
+        ("#pragma unroll COUNT", None),
+        ("#pragma clang loop vectorize(enable)", None),
+    ],
+)
+def test_each_way_to_ask_for_an_unrolled_loop_passes_through(before: str, expected: str | None) -> None:
+    source = "#define N (2 * 3)\nenum { COUNT = 3 };\n"
+    source += kernel(f"\n{before}\nfor (int i = 0; i < 8; i++) b[i].x = i;")
+    build(source, ["-w"])
+    compiled = compile_source(source, "")
+    build(compiled.text, compiled.member_options)
+    written = translate(compiled.text, compiled.member_options).text
+    found = re.findall(r"\n#pragma unroll(.*)\nfor", written[written.index("namespace sdi_program") :])
+    assert found == ([] if expected is None else [expected])
+
+
 def test_a_required_work_group_size_bounds_the_launch() -> None:
     source = "__attribute__((reqd_work_group_size(8, 4, 2))) " + kernel("b[0].x = 1;")
     program = translate(source, ())
@@ -221,9 +257,9 @@ def test_printf_writes_a_record(compiles: Compile) -> None:
     [
         ("\nkernel void k(read_only image2d_depth_t i, global int *a) { *a = 1; }", "<kernel>:2: error: "),
         (kernel("\n\nprintf(b[0].x ? \"a\" : \"b\");"), "<kernel>:3: error: a printf whose format"),
-        (kernel('asm("exit;");'), "inline assembly"),
+        (kernel('asm goto("bra %l0;" :::: out); out: ;'), "this inline assembly"),
         (kernel("b[0].x = ((int[]){1, 2})[0];"), "an array as a compound literal"),
-        (kernel("b[0].x = ({ int z = 1; if (z) return; z; });"), "a statement expression with a jump"),
+        (kernel("b[0].x = 1 + ({ int z = 1; if (z) return; z; });"), "a jump out of a statement expression"),
     ],
 )  # fmt: skip
 def test_what_the_emitter_does_not_know_fails_with_the_line(source: str, said: str) -> None:

@@ -104,6 +104,22 @@ def test_a_filled_buffer_and_a_product_of_three_members_memory_are_right(
         assert memory["mapped"] > 0, "the table is used where the host has it"
 
 
+NUMBERED = TRIPLE.replace("to[i] =", '__asm__ volatile("# %ctaid"); to[i] =')
+
+
+def test_assembly_that_asks_for_numbers_of_work_groups_is_one_launch_whatever_fits() -> None:
+    count = 1 << 15
+    expected = np.arange(count, dtype=np.int32)
+    with WireClient(open_members(MemberSettings(count=2, memory_nbytes=1 << 16)), "always") as client:
+        build, status, _ = client.build(NUMBERED)
+        assert status == 0
+        buffers = [client.buffer(expected.tobytes()), client.buffer(4 * count)]
+        client.launch(build, [(buffers[0], 0), (buffers[1], 0)], [count], [64])
+        assert client.read(buffers[1], 4 * count) == (4 * expected).tobytes()
+        events = client.session._memory.accounting.events
+        assert events.waves == 0 and events.mapped > 0
+
+
 PARTLY = """
 __kernel void total(__global const int *a, __global int *out) {
     int sum = 0;
