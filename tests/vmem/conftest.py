@@ -67,6 +67,16 @@ class Rig:
             if ticket.error is not None:
                 raise ticket.error
 
+    def until(self, holds: Callable[[], bool]) -> None:
+        """Run what is posted until ``holds()``: a ticket is done before those who wait for it have heard."""
+        end = time.monotonic() + PATIENCE_S
+        while True:
+            self._changed.clear()
+            self.turn()
+            if holds():
+                return
+            assert self._changed.wait(end - time.monotonic()), "what was expected was not posted in time"
+
     def settle(self) -> None:
         """Until nothing is pending on any buffer."""
         for buffer in list(self.memory._buffers.values()):
