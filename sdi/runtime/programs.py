@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import Generic, TypeVar
 
 from sdi.clc.model import KernelModel
 from sdi.devices.base import DeviceProgram, KernelFacts
@@ -52,6 +53,11 @@ class Arrangement:
     profiled: int = 0
     trial: Trial | None = None
 
+    @property
+    def buffers(self) -> tuple[int, ...]:
+        """The ids of the buffers that it refers to."""
+        return tuple([used.buffer.id for used in self.plan.buffers])
+
     def is_valid(self) -> bool:
         """Whether launches like these are still cut like this, and need not be looked at anew."""
         if self.trial is not None and not self.trial.is_current:
@@ -80,6 +86,54 @@ UsageKey = tuple[int, int, tuple[int, ...]]
 """Dimensions, bits of the number of work-groups, buffers: launches that are alike."""
 
 
+_Key = TypeVar("_Key")
+_Value = TypeVar("_Value")
+
+
+class Recent(Generic[_Key, _Value]):
+    """The values that were used last, ``BINDINGS_MAX`` of them; those that refer to a buffer are found by it.
+
+    ``values``: by key, the least recently used first; who looks one up moves it to the end.
+    Owned by: sdi-scheduler.
+    """
+
+    def __init__(self) -> None:
+        self.values: OrderedDict[_Key, _Value] = OrderedDict()
+        self._buffers: dict[_Key, tuple[int, ...]] = {}
+        self._keys: dict[int, dict[_Key, None]] = {}
+
+    def keep(self, key: _Key, value: _Value, buffers: Iterable[int]) -> None:
+        """Remember ``value``, which refers to ``buffers``."""
+        if key in self.values:
+            self.drop(key)
+        self.values[key] = value
+        self._buffers[key] = tuple(dict.fromkeys(buffers))
+        for buffer in self._buffers[key]:
+            self._keys.setdefault(buffer, {})[key] = None
+        if len(self.values) > BINDINGS_MAX:
+            self.drop(next(iter(self.values)))
+
+    def drop(self, key: _Key) -> None:
+        """Forget the value of ``key``, which there is."""
+        del self.values[key]
+        for buffer in self._buffers.pop(key):
+            keys = self._keys[buffer]
+            del keys[key]
+            if not keys:
+                del self._keys[buffer]
+
+    def drop_buffer(self, buffer: int) -> None:
+        """Forget what refers to ``buffer``."""
+        for key in tuple(self._keys.get(buffer, ())):
+            self.drop(key)
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self.values.clear()
+        self._buffers.clear()
+        self._keys.clear()
+
+
 class Kernel:
     """One kernel of a build, with its bindings.  Owned by: sdi-scheduler.
 
@@ -102,9 +156,9 @@ class Kernel:
         if self.images is not None:
             self.shaping |= shaping_arguments(self.images)
         self.note: KernelNote | None = None
-        self._bindings: OrderedDict[BindingKey, Binding] = OrderedDict()
-        self._arrangements: OrderedDict[ArrangementKey, Arrangement] = OrderedDict()
-        self._usages: OrderedDict[UsageKey, Usage] = OrderedDict()
+        self._bindings: Recent[BindingKey, Binding] = Recent()
+        self._arrangements: Recent[ArrangementKey, Arrangement] = Recent()
+        self._usages: Recent[UsageKey, Usage] = Recent()
         self._last_usage: tuple[UsageKey, Usage] | None = None
         self._balances: dict[tuple[int, int], dict[Int3, Balance]] = {}
         self.plans = PlanMemory()
@@ -113,33 +167,36 @@ class Kernel:
 
     def find(self, key: BindingKey) -> Binding | None:
         """The binding for ``key``, now the most recently used."""
-        found = self._bindings.get(key)
+        bindings = self._bindings.values
+        found = bindings.get(key)
         if found is not None:
-            self._bindings.move_to_end(key)
+            bindings.move_to_end(key)
         return found
 
     def keep(self, key: BindingKey, binding: Binding) -> None:
         """Remember ``binding``."""
-        self._bindings[key] = binding
-        if len(self._bindings) > BINDINGS_MAX:
-            self._bindings.popitem(last=False)
+        self._bindings.keep(key, binding, binding.arrangement.buffers)
 
     def find_arrangement(self, key: ArrangementKey) -> Arrangement | None:
         """The arrangement for ``key``, now the most recently used."""
-        found = self._arrangements.get(key)
+        arrangements = self._arrangements.values
+        found = arrangements.get(key)
         if found is not None:
-            self._arrangements.move_to_end(key)
+            arrangements.move_to_end(key)
         return found
 
     def keep_arrangement(self, key: ArrangementKey, arrangement: Arrangement) -> None:
         """Remember ``arrangement``."""
-        self._arrangements[key] = arrangement
-        if len(self._arrangements) > BINDINGS_MAX:
-            self._arrangements.popitem(last=False)
+        self._arrangements.keep(key, arrangement, arrangement.buffers)
 
     def forget(self, arrangement: Arrangement) -> None:
         """Drop an arrangement that is to be chosen anew, with its bindings."""
-        self._drop(lambda other: other is arrangement)
+        bindings, arrangements = self._bindings, self._arrangements
+        for key in [key for key, found in bindings.values.items() if found.arrangement is arrangement]:
+            bindings.drop(key)
+        for other in [key for key, found in arrangements.values.items() if found is arrangement]:
+            arrangements.drop(other)
+        self.generation += 1
 
     def forget_all(self) -> None:
         """Everything is to be chosen anew."""
@@ -152,29 +209,24 @@ class Kernel:
 
     def forget_buffer(self, buffer: int) -> None:
         """Drop the arrangements, bindings and usages that refer to ``buffer``."""
-        self._drop(lambda arrangement: any(used.buffer.id == buffer for used in arrangement.plan.buffers))
-        for used in [used for used in self._usages if buffer in used[2]]:
-            del self._usages[used]
-
-    def _drop(self, is_over: Callable[[Arrangement], bool]) -> None:
-        for key in [key for key, binding in self._bindings.items() if is_over(binding.arrangement)]:
-            del self._bindings[key]
-        for other in [other for other, found in self._arrangements.items() if is_over(found)]:
-            del self._arrangements[other]
+        self._bindings.drop_buffer(buffer)
+        self._arrangements.drop_buffer(buffer)
+        self._usages.drop_buffer(buffer)
         self.generation += 1
 
     def usage(self, key: UsageKey, new: Callable[[], Usage]) -> Usage:
         """What is remembered of launches like this one: with other scalars, data had better stay in place."""
-        found = self._usages.get(key)
+        usages = self._usages.values
+        found = usages.get(key)
         if found is None:
-            found = self._usages[key] = new()
+            found = new()
             found.balances = self._balances.setdefault(key[:2], found.balances)
             if self._last_usage is not None:
                 found.begin_like(self._last_usage[1], is_smaller=key[1] < self._last_usage[0][1])
-            if len(self._usages) > BINDINGS_MAX:
-                self._usages.popitem(last=False)
+            self._usages.keep(key, found, key[2])
+        else:
+            usages.move_to_end(key)
         self._last_usage = (key, found)
-        self._usages.move_to_end(key)
         return found
 
 

@@ -6,6 +6,7 @@ Owned by: sdi-scheduler.
 from __future__ import annotations
 
 import time
+from bisect import bisect_left, insort
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -22,6 +23,8 @@ GPU_POOL_SHARE, GPU_POOL_NS = 2, 10_000_000_000
 used for so long goes."""
 _SLACK_SHARE, _SLACK_NBYTES = 8, 1 << 12
 _PLENTY = 4
+_CLASSES, _CLASS_MIN_NBYTES = 16, 64 << 10
+"""So many sizes of blocks per power of two, from there on: one can be used for another of about that size."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,7 +71,9 @@ class MemberHeap:
         self._device = device
         self._post = post
         self._used = used
-        self._pool: list[_Kept] = []  # the one that was kept first is the first
+        self._pool: dict[int, _Kept] = {}  # the one that was kept first is the first
+        self._by_nbytes: list[tuple[int, int]] = []  # sizes and keys of the same, sorted
+        self._next_kept = 0
         self._pool_nbytes = 0
         self._is_gpu = device.facts.kind == "gpu"
         self._leaving: list[_Leaving] = []
@@ -94,13 +99,15 @@ class MemberHeap:
         self.reap()
         if not self.tight:
             most = nbytes + max(nbytes // _SLACK_SHARE, _SLACK_NBYTES)
-            fitting = [kept for kept in self._pool if nbytes <= kept.block.nbytes <= most]
-            if fitting:
-                best = min(fitting, key=lambda kept: kept.block.nbytes)
-                self._pool.remove(best)
-                self._pool_nbytes -= best.block.nbytes
-                return best.block
-        made = self._make(nbytes, lambda: Block(self._device.allocate(nbytes), nbytes))
+            at = bisect_left(self._by_nbytes, (nbytes, 0))
+            if at < len(self._by_nbytes) and self._by_nbytes[at][0] <= most:
+                return self._taken(self._by_nbytes[at][1])
+            more = _class_nbytes(nbytes)
+            if more > nbytes and more * _PLENTY <= self.available:
+                made = self._make_buffer(more)
+                if made is not None:
+                    return made
+        made = self._make_buffer(nbytes)
         in_use = self._device.memory_in_use()
         if made is None and nbytes <= self.available:
             # The driver has less than it said (others use it too): count on no more from now on.
@@ -112,7 +119,7 @@ class MemberHeap:
     def free_pool(self) -> None:
         """Give all that is kept for reuse back to the driver."""
         while self._pool:
-            self._free(self._pool.pop().block)
+            self._free_oldest()
 
     def has_plenty(self, nbytes: int) -> bool:
         """Whether a place of ``nbytes`` may as well be larger: on a GPU most of whose memory is free.
@@ -129,8 +136,8 @@ class MemberHeap:
     def trim_pool(self, unused_ns: int = GPU_POOL_NS) -> None:
         """Give back what was not used for so long, until no more is kept than may be for any time."""
         before_ns = time.monotonic_ns() - unused_ns
-        while self.holds_more and self._pool[0].since_ns <= before_ns:
-            self._free(self._pool.pop(0).block)
+        while self.holds_more and next(iter(self._pool.values())).since_ns <= before_ns:
+            self._free_oldest()
 
     @property
     def _lasting_nbytes(self) -> int:
@@ -154,7 +161,7 @@ class MemberHeap:
         if not has_room and not (is_idle and nbytes <= self._device.facts.memory_nbytes):
             return None
         while self._pool and (not has_room or self.capacity - self._device.memory_in_use() < nbytes):
-            self._free(self._pool.pop(0).block)
+            self._free_oldest()
         while True:
             try:
                 made = make()
@@ -162,10 +169,13 @@ class MemberHeap:
                 self.refusal = str(error)
                 if not self._pool:
                     return None
-                self._free(self._pool.pop(0).block)
+                self._free_oldest()
             else:
                 self._used(self._device.memory_in_use())
                 return made
+
+    def _make_buffer(self, nbytes: int) -> Block | None:
+        return self._make(nbytes, lambda: Block(self._device.allocate(nbytes), nbytes))
 
     def lose(self) -> None:
         """The member is lost, and its driver's objects with it: nothing can be had, nothing is given back.
@@ -177,6 +187,7 @@ class MemberHeap:
         if self._is_spread:
             return
         self._pool.clear()
+        self._by_nbytes.clear()
         self._pool_nbytes = 0
         self._leaving.clear()
         self._used(0)
@@ -225,13 +236,30 @@ class MemberHeap:
             self._device.free(block.device_buffer)
             self._used(self._device.memory_in_use())
         else:
-            self._pool.append(_Kept(block, time.monotonic_ns()))
+            self._next_kept += 1
+            self._pool[self._next_kept] = _Kept(block, time.monotonic_ns())
+            insort(self._by_nbytes, (block.nbytes, self._next_kept))
             self._pool_nbytes += block.nbytes
             self.trim_pool()
 
-    def _free(self, block: Block) -> None:
-        """Free a block that was in the pool."""
-        assert block.device_buffer is not None
+    def _taken(self, key: int) -> Block:
+        """A block out of the pool."""
+        block = self._pool.pop(key).block
+        del self._by_nbytes[bisect_left(self._by_nbytes, (block.nbytes, key))]
         self._pool_nbytes -= block.nbytes
+        return block
+
+    def _free_oldest(self) -> None:
+        """Give the block of the pool that was kept first back to the driver."""
+        block = self._taken(next(iter(self._pool)))
+        assert block.device_buffer is not None
         self._device.free(block.device_buffer)
         self._used(self._device.memory_in_use())
+
+
+def _class_nbytes(nbytes: int) -> int:
+    """The size of blocks for this many bytes where there is plenty of memory."""
+    if nbytes < _CLASS_MIN_NBYTES:
+        return nbytes
+    step = (1 << (nbytes.bit_length() - 1)) // _CLASSES
+    return -(-nbytes // step) * step

@@ -81,6 +81,25 @@ def too_much_is_not_kept(cl: Cl) -> None:
     assert [r["id"] for r in cl.records("PARK_BUFFER")] == ids
 
 
+def of_sizes_that_differ_each_time_few_are_kept(cl: Cl) -> None:
+    """What is given up has touched pages, which the next gets."""
+    context = cl.context()
+    queue = cl.queue(context)
+    for number in range(60):
+        cl.check(cl.clReleaseMemObject(cl.buffer(context, (1 << 16) + 64 * number)))
+    for number in range(20):  # too small to matter, or of another size
+        cl.check(cl.clReleaseMemObject(cl.buffer(context, 4096 + 64 * number)))
+        cl.check(cl.clReleaseMemObject(cl.buffer(context, (1 << 17) * (1 + number))))
+    cl.check(cl.clFinish(queue))
+    created = [r["id"] for r in cl.records("CREATE_BUFFER")]
+    gone = [r["id"] for r in cl.records("RELEASE_BUFFER")]
+    assert gone[:44] == created[:44], "all but the last 16"
+    assert len(created) == 100 and len(gone) == 44
+    cl.buffer(context, (1 << 16) + 64 * 59)
+    cl.check(cl.clFinish(queue))
+    assert cl.last("RENEW_BUFFER")["id"] == created[59]
+
+
 def what_is_kept_goes_where_memory_is_wanted(cl: Cl) -> None:
     context = cl.context()
     queue = cl.queue(context)
@@ -211,6 +230,7 @@ PROGRAMS = (
     a_buffer_in_use_is_not_used_again,
     a_buffer_that_something_failed_to_write_is_not_used_again,
     too_much_is_not_kept,
+    of_sizes_that_differ_each_time_few_are_kept,
     what_is_kept_goes_where_memory_is_wanted,
     writes_to_new_buffers_are_done_at_once,
     writes_behind_others_complete_in_order,

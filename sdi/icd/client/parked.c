@@ -3,8 +3,8 @@
  * ever planned for it, and nobody waits for the service.  All under the client lock. */
 #include "client.h"
 
-enum { NUM_PARKED = 128 };
-static const size_t EACH_MAX_NBYTES = 256 << 20, ALL_MAX_NBYTES = 1 << 30;
+enum { NUM_PARKED = 128, NUM_ALIKE = 16 };
+static const size_t EACH_MAX_NBYTES = 256 << 20, ALL_MAX_NBYTES = 1 << 30, ALIKE_MIN_NBYTES = 64 << 10;
 
 static struct parked {
     uint64_t id;
@@ -78,13 +78,30 @@ static size_t next_of(size_t nbytes, uint64_t id)
     return best;
 }
 
+/* Gives up the first of those that are about as large, if there are many and none is of the size that is wanted: sizes
+ * differ each time, and pages that were touched before are cheaper than new ones. */
+static void give_up_alike(size_t nbytes)
+{
+    size_t count = 0, first = num_parked;
+    for (size_t i = num_parked; nbytes >= ALIKE_MIN_NBYTES && i-- > 0;)
+        if (parked[i].nbytes <= nbytes + nbytes / 8 && nbytes <= parked[i].nbytes + parked[i].nbytes / 8) {
+            count++;
+            first = i;
+        }
+    if (count >= NUM_ALIKE)
+        give_up(take(first));
+}
+
 bool sdi_unpark(cl_mem buffer)
 {
     uint64_t id = 0;
     for (;;) {
         size_t at = next_of(buffer->nbytes, id);
-        if (at == num_parked)
+        if (at == num_parked) {
+            if (!id)
+                give_up_alike(buffer->nbytes);
             return false;
+        }
         struct parked one = take(at);
         id = one.id;
         int status;

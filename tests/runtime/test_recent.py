@@ -1,0 +1,68 @@
+"""What refers to a buffer is forgotten with it, and nothing else is looked at."""
+
+from __future__ import annotations
+
+import random
+
+from sdi.runtime.programs import BINDINGS_MAX, Recent
+
+
+def test_recent_values_are_those_of_a_model() -> None:
+    choose = random.Random(5)
+    recent: Recent[int, int] = Recent()
+    model: dict[int, tuple[int, tuple[int, ...]]] = {}  # the least recently used is the first
+    for step in range(5_000):
+        key, buffer = choose.randrange(100), choose.randrange(12)
+        match choose.choice(("keep", "keep", "keep", "find", "find", "drop", "buffer", "clear")):
+            case "keep":
+                buffers = tuple(choose.randrange(12) for _ in range(choose.randrange(4)))
+                recent.keep(key, step, buffers)
+                model.pop(key, None)
+                model[key] = step, buffers
+                if len(model) > BINDINGS_MAX:
+                    del model[next(iter(model))]
+            case "find" if key in model:
+                recent.values.move_to_end(key)
+                model[key] = model.pop(key)
+            case "drop" if key in model:
+                recent.drop(key)
+                del model[key]
+            case "buffer" if step % 5 == 0:
+                recent.drop_buffer(buffer)
+                model = {k: found for k, found in model.items() if buffer not in found[1]}
+            case "clear" if step % 50 == 0:
+                recent.clear()
+                model.clear()
+        assert list(recent.values.items()) == [(k, value) for k, (value, _) in model.items()]
+        assert set(recent._buffers) == set(model)
+        assert set(recent._keys) == {buffer for _, buffers in model.values() for buffer in buffers}
+
+
+class Key:
+    """Counts how often keys are looked at."""
+
+    looked = 0
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def __hash__(self) -> int:
+        Key.looked += 1
+        return self.number
+
+    def __eq__(self, other: object) -> bool:
+        Key.looked += 1
+        return self is other
+
+
+def test_a_buffer_is_forgotten_without_a_look_at_what_does_not_refer_to_it() -> None:
+    """Programs with new buffers in each round forget two in each, beside full tables."""
+    recent: Recent[Key, int] = Recent()
+    for number in range(BINDINGS_MAX):
+        recent.keep(Key(number), number, (number // 2, 1000 + number))
+    Key.looked = 0
+    recent.drop_buffer(5000)
+    assert Key.looked == 0
+    recent.drop_buffer(1007)
+    assert Key.looked < 10 and 7 not in recent.values.values()
+    assert len(recent.values) == BINDINGS_MAX - 1
