@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from sdi.clc.base_header import Language, predefined_macros
-from sdi.clc.options import BuildOptions
+from sdi.clc.options import SHARED_FLAGS, STANDARDS, BuildOptions
 from sdi.errors import ClError, Status
 
 _FP16_PRAGMA = re.compile(r"#\s*pragma\s+OPENCL\s+EXTENSION\s+(cl_khr_fp16|all)\s*:\s*enable")
@@ -59,8 +59,19 @@ def unpack_objects(data: bytes) -> list[ObjectText]:
         given = json.loads(data)
         if not isinstance(given, list) or not given:
             raise ValueError("no list of objects")
-        return [
-            ObjectText(str(o["text"]), str(o["standard"]), tuple(str(f) for f in o["flags"])) for o in given
-        ]
-    except (ValueError, KeyError, TypeError) as cause:
+        return [_object_of(one) for one in given]
+    except (ValueError, RecursionError) as cause:
         raise ClError(Status.INVALID_BINARY, f"not a compiled object: {cause}") from cause
+
+
+def _object_of(given: object) -> ObjectText:
+    """One object of a binary.  Raises ValueError for what no compiler of ours has written."""
+    if not isinstance(given, dict) or given.keys() != {"text", "standard", "flags"}:
+        raise ValueError("an object has a text, a standard and flags")
+    text, standard, flags = given["text"], given["standard"], given["flags"]
+    if not isinstance(text, str) or not isinstance(standard, str) or not isinstance(flags, list):
+        raise ValueError("text and standard are strings, flags are a list")
+    if standard not in STANDARDS or not all(isinstance(f, str) and f in SHARED_FLAGS for f in flags):
+        raise ValueError(f"unknown standard or flags: {standard!r}, {flags!r}")
+    text.encode("utf-8", "surrogateescape")  # a UnicodeEncodeError is a ValueError
+    return ObjectText(text, standard, tuple(flags))

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from sdi.errors import BuildError, Status
 
 _NAME = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*(\([^()]*\))?\Z")
-_STANDARDS = {"CL1.0": 100, "CL1.1": 110, "CL1.2": 120, "CL3.0": 300}
+STANDARDS = {"CL1.0": 100, "CL1.1": 110, "CL1.2": 120, "CL3.0": 300}
 
 # Options that clang's parser understands and that a member's compiler gets too.
-_SHARED_FLAGS = frozenset(
+SHARED_FLAGS = frozenset(
     {
         "-cl-single-precision-constant",
         "-cl-denorms-are-zero",
@@ -69,7 +69,7 @@ class BuildOptions:
     @property
     def version(self) -> int:
         """``__OPENCL_C_VERSION__``: 120 for CL1.2."""
-        return _STANDARDS[self.standard]
+        return STANDARDS[self.standard]
 
     @property
     def member_options(self) -> tuple[str, ...]:
@@ -149,9 +149,9 @@ def parse_options(options: str, working_directory: str | None) -> BuildOptions:
             defines.append((name, text.partition("\n")[0] if equals else "1"))
         elif word.startswith("-cl-std="):
             standard = word.removeprefix("-cl-std=")
-            if standard not in _STANDARDS:
-                raise _invalid(f"{word}: the versions are {', '.join(_STANDARDS)}")
-        elif word in _SHARED_FLAGS:
+            if standard not in STANDARDS:
+                raise _invalid(f"{word}: the versions are {', '.join(STANDARDS)}")
+        elif word in SHARED_FLAGS:
             if word not in flags:
                 flags.append(word)
         elif word == "-w":

@@ -155,13 +155,17 @@ def link(objects: Sequence[bytes], options: str, target: Target) -> Build | Comp
 def rebuild(data: bytes, target: Target) -> Build:
     """An executable from the object in a binary; what is known of it is not found out again.
 
-    Raises ClError with INVALID_BINARY, and BuildError.
+    Raises ClError with INVALID_BINARY, with a log where the object does not build: once it did.
     """
-    linked = merge(unpack_objects(data), target.language)
-    known = None if target.explained else find_object(name_of_object(linked, target.language))
-    if known is not None:
-        return _for_members(known, target)
-    made, found = _analysed_for_members(compile_text(linked, "", target.language), target)
+    objects = unpack_objects(data)
+    try:
+        linked = merge(objects, target.language)
+        known = None if target.explained else find_object(name_of_object(linked, target.language))
+        if known is not None:
+            return _for_members(known, target)
+        made, found = _analysed_for_members(compile_text(linked, "", target.language), target)
+    except BuildError as error:
+        raise BuildError(error.log, Status.INVALID_BINARY) from error
     keep_object(found, target.language)
     return made
 

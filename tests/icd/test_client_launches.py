@@ -61,6 +61,14 @@ def binary_of(cl: Cl, program: int) -> bytes:
     return place.raw[:nbytes]
 
 
+def with_checksum(binary: bytes) -> bytes:
+    """With the checksum that belongs to what it holds now."""
+    checksum = 0xCBF29CE484222325
+    for byte in binary[40:]:
+        checksum = (checksum ^ byte) * 0x100000001B3 % 2**64
+    return binary[:32] + checksum.to_bytes(8, "little") + binary[40:]
+
+
 def binaries_hold_what_the_program_is_made_from(cl: Cl) -> None:
     context, devices = cl.context(), handles([cl.device()])
     program = cl.source(context, ADD)
@@ -79,7 +87,7 @@ def binaries_hold_what_the_program_is_made_from(cl: Cl) -> None:
         answer,
     )
     assert answer[0] == 0
-    assert binary_of(cl, again) == binary
+    assert binary_of(cl, again) == binary == with_checksum(binary)
     assert cl.text("clGetProgramInfo", again, 0x1164) == ""
     assert cl.number("clGetProgramBuildInfo", again, cl.device(), 0x1184) == 4
     cl.check(cl.clBuildProgram(again, 0, None, b"-D N=4", None, None))
@@ -95,6 +103,12 @@ def binaries_hold_what_the_program_is_made_from(cl: Cl) -> None:
         binary[:-1] + b"#",
         binary[:20],
         b"\x7fELF",
+        with_checksum(binary.replace(b"-D N=3", b"-D\0N=3")),
+        with_checksum(binary[:8] + b"\3" + binary[9:]),
+        with_checksum(binary[:12] + b"\0" + binary[13:]),
+        with_checksum(binary[:12] + b"\5" + binary[13:]),
+        with_checksum(binary[:16] + b"\xff" * 8 + binary[24:]),
+        with_checksum(binary[:24] + b"\xff" * 8 + binary[32:]),
     ):
         bad = (ctypes.c_char_p * 1)(damaged)
         assert (

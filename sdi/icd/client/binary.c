@@ -65,7 +65,8 @@ cl_int sdi_read_binary(const unsigned char *bytes, size_t nbytes, struct sdi_bin
         || head.options_nbytes > rest || head.object_nbytes != rest - head.options_nbytes)
         return CL_INVALID_BINARY;
     const char *texts = (const char *)bytes + sizeof head;
-    if (checksum_of(texts, head.options_nbytes, texts + head.options_nbytes, head.object_nbytes) != head.checksum)
+    if (memchr(texts, 0, head.options_nbytes)
+        || checksum_of(texts, head.options_nbytes, texts + head.options_nbytes, head.object_nbytes) != head.checksum)
         return CL_INVALID_BINARY;
     binary->type = head.type;
     binary->options = strndup(texts, head.options_nbytes);
