@@ -17,7 +17,7 @@ from sdi.clc.files_seen import FilesSeen
 from sdi.clc.link import link_options, merge
 from sdi.clc.objects import pack_objects, unpack_objects
 from sdi.devices.base import Device, DeviceProgram, KernelFacts
-from sdi.errors import BuildError, DeviceLost, Status, require
+from sdi.errors import BuildError, ClError, DeviceLost, Status, require
 from sdi.runtime.analysed import (
     Analysed,
     analysed,
@@ -196,18 +196,24 @@ def _made(
     target: Target,
     compiled: CompiledProgram | None = None,
 ) -> Build:
-    """``compiled``: what was analysed, where kernels get notes."""
+    """``compiled``: what was analysed, where kernels get notes.
+
+    A kernel that a member's driver does not find by its name is none, as on that driver; the log says so.
+    """
     devices = target.devices
-    facts = tuple(
-        _weakest(
-            [f for d, p in zip(devices, programs, strict=True) if p and (f := _facts_of(d, p, model.name))]
-        )
-        for model in found.kernels
-    )
-    kernels = tuple(
-        Kernel(model, access, found.has_global_variables)
-        for model, access in zip(found.kernels, found.accesses, strict=True)
-    )
+    facts: list[KernelFacts] = []
+    kernels: list[Kernel] = []
+    log = found.log
+    for model, access in zip(found.kernels, found.accesses, strict=True):
+        try:
+            of_members = [_facts_of(d, p, model.name) for d, p in zip(devices, programs, strict=True) if p]
+        except ClError as error:  # pocl has another name for a kernel that is named like a built-in function
+            if error.status is not Status.INVALID_KERNEL_NAME:
+                raise
+            log += f"warning: there is no kernel '{model.name}': {error.what}\n"
+            continue
+        facts.append(_weakest([f for f in of_members if f]))
+        kernels.append(Kernel(model, access, found.has_global_variables))
     if target.explained and compiled is not None:
         for kernel in kernels:
             kernel.note = note_kernel(compiled, kernel.model, kernel.access)
@@ -216,7 +222,7 @@ def _made(
         options = " ".join([f"-cl-std={found.object.standard}", *found.object.flags])
         quiet = compile_source(found.object.text, options + _SILENCE, "/", target.language)
         silent = _built(devices[0], quiet.text, quiet.member_options)
-    return Build(kernels, facts, programs, found.log, silent, pack_objects([found.object]))
+    return Build(tuple(kernels), tuple(facts), programs, log, silent, pack_objects([found.object]))
 
 
 def _built(device: Device, text: str, options: Sequence[str]) -> DeviceProgram | None:

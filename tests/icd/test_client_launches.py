@@ -256,7 +256,7 @@ def a_long_build_does_not_stop_other_threads(cl: Cl) -> None:
 
 def kernels_answer_from_the_tables(cl: Cl) -> None:
     context, device = cl.context(), cl.device()
-    program = cl.program(context, KINDS)
+    program = cl.program(context, KINDS, "-w\t-cl-kernel-arg-info")
     assert cl.text("clGetProgramInfo", program, 0x1168) == "kinds;shaped;static_local;picture"
     assert cl.code("clCreateKernel", program, b"kind") == -46
     assert cl.code("clCreateKernel", program, None) == -30
@@ -281,6 +281,10 @@ def kernels_answer_from_the_tables(cl: Cl) -> None:
     assert [cl.number("clGetKernelArgInfo", kinds, i, 0x1199) for i in (0, 3)] == [0, 1]
     assert cl.clGetKernelArgInfo(kinds, 6, 0x119A, 0, None, None) == -49
     assert cl.clGetKernelArgInfo(kinds, 0, 0x1190, 0, None, None) == -30
+    for options in (None, "-w", "-DX-cl-kernel-arg-info", "-cl-kernel-arg-infos"):
+        quiet = cl.kernel(cl.program(context, KINDS, options), "kinds")
+        assert cl.clGetKernelArgInfo(quiet, 0, 0x119A, 0, None, None) == -19
+        assert cl.clGetKernelArgInfo(quiet, 6, 0x119A, 0, None, None) == -49
     assert cl.number("clGetKernelWorkGroupInfo", kinds, device, 0x11B0) == 128
     assert cl.info("clGetKernelWorkGroupInfo", shaped, None, 0x11B1) == struct.pack("<3Q", 8, 4, 1)
     assert cl.number("clGetKernelWorkGroupInfo", static_local, device, 0x11B2) == 64

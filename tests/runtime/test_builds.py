@@ -9,7 +9,7 @@ import pytest
 from sdi.devices.base import Device, DeviceProgram, KernelFacts
 from sdi.devices.discover import MemberSettings, open_members
 from sdi.devices.forwarding import ForwardingDevice
-from sdi.errors import BuildError, ClError, Status
+from sdi.errors import BuildError, ClError, Status, require
 from sdi.runtime.builds import Compiled, Target, build, compile_only, link, rebuild
 
 TINY = "kernel void tiny(global int *a) { a[get_global_id(0)] = 1; }"
@@ -73,3 +73,19 @@ def test_one_bad_part_fails_the_step_that_meets_it(members: list[Device]) -> Non
         assert refused.value.status is Status.INVALID_BINARY
     library = link([calling.object], "-create-library", target)
     assert isinstance(library, Compiled)
+
+
+class NoSteps(ForwardingDevice):
+    """A member whose driver calls kernels named ``step`` something else, as pocl does."""
+
+    def kernel_facts(self, program: DeviceProgram, kernel: str) -> KernelFacts:
+        """Those of all others."""
+        require(kernel != "step", Status.INVALID_KERNEL_NAME, "kernel 'step': no such kernel")
+        return super().kernel_facts(program, kernel)
+
+
+def test_a_kernel_that_the_driver_does_not_find_is_none(members: list[Device]) -> None:
+    target = Target([members[0], NoSteps(members[1])])
+    made = build("kernel void step(global int *a) { a[0] = 1; } " + TINY, "", "", target)
+    assert [kernel.model.name for kernel in made.kernels] == ["tiny"]
+    assert len(made.facts) == 1 and made.log.startswith("warning: there is no kernel 'step'")
