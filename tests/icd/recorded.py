@@ -93,6 +93,8 @@ class Replay:
             self._events.add(entry.id)
         elif entry.op is Op.RELEASE_EVENT:
             self._events.discard(entry.id)
+        elif entry.op is Op.RELEASE_BUILD:
+            self.kernels.pop(entry.id, None)
 
     def ids(self) -> list[int]:
         """Some that mean something."""
