@@ -1,5 +1,5 @@
 # make demo    run two OpenCL programs on 1, 2 and 4 devices that look like one
-# make test    run the tests    (ARGS="tests/cli -k env": some; ARGS="-n 2 --dist loadfile": in two processes; ALL_IMAGES=1: all programs on all images)
+# make test    run the tests    (ARGS="tests/cli -k env": some; ARGS="-n 2 --dist loadfile": in two processes; ALL_IMAGES=1: all programs on all images; ALL_LENGTHS=1: all replies cut at all bytes)
 # make bench   measure what sdi costs   (ARGS=--quick for a short run)
 # make figures run the paper's applications, write tables and pictures to bench/results   (ARGS="-n 1,2" ...)
 # make cts     run the Khronos conformance tests that CTS=<folder of built binaries> NAMES=<folder of lists> name

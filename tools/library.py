@@ -27,14 +27,15 @@ def install(target: Path) -> None:
 
 def check() -> int:
     """Compile the library and all C programs of tests, bench and demo with warnings as errors."""
-    from sdi.icd.generate import compile_client
+    from sdi.icd.generate import CLIENT, compile_client
 
     failed = 0
     with TemporaryDirectory(prefix="sdi-check-") as scratch:
         compile_client(Path(scratch))
+        folders = [f"-I{CLIENT}", f"-I{scratch}"]
         for folder in ("tests", "bench", "demo"):
             for source in sorted((ROOT / folder).rglob("*.c")):
-                command = ["cc", *STRICT, "-fsyntax-only", str(source)]
+                command = ["cc", *STRICT, *folders, "-fsyntax-only", str(source)]
                 failed += subprocess.run(command, check=False).returncode != 0
     return 1 if failed else 0
 

@@ -26,7 +26,7 @@ def build_payload(made: Build | Compiled) -> bytes:
     kernels = list(zip(made.kernels, made.facts, strict=True)) if isinstance(made, Build) else []
     return b"".join(
         [
-            _BUILD_REPLY.pack(len(text), len(kernels)),
+            _BUILD_REPLY.pack(len(text), len(kernels), len(made.object)),
             padded(text),
             *(_kernel(k, facts) for k, facts in kernels),
             made.object,

@@ -38,7 +38,7 @@ import struct
 from dataclasses import dataclass
 from enum import IntEnum
 
-PROTOCOL_VERSION = 3
+PROTOCOL_VERSION = 4
 MAGIC = 0x53444941_52454E41
 
 ARENA_NBYTES = 1 << 40
@@ -152,7 +152,7 @@ BODY: dict[Op, tuple[Field, ...]] = {
     Op.RENEW_BUFFER: _fields("u64 flags"),
     # variable part: options, working directory, source (not terminated, not padded between)
     # id: a new build id; reply payload: BUILD_REPLY, log bytes padded to 8, then KERNEL_ENTRY ... each,
-    # then the rest: an object, from which the program can be made again by LINK
+    # then an object, from which the program can be made again by LINK
     Op.BUILD: _fields("u32 options_nbytes; u32 directory_nbytes; u64 source_nbytes"),
     Op.RELEASE_BUILD: (),
     # variable part: options, working directory, source, then num_headers times HEADER_ENTRY, name, text
@@ -214,7 +214,7 @@ BODY: dict[Op, tuple[Field, ...]] = {
 
 INFO_ENTRY = _fields("u32 param; u32 nbytes")
 HEADER_ENTRY = _fields("u32 name_nbytes; u32 text_nbytes")
-BUILD_REPLY = _fields("u32 log_nbytes; u32 num_kernels")
+BUILD_REPLY = _fields("u32 log_nbytes; u32 num_kernels; u64 object_nbytes")
 # followed by name, attributes, each padded to 8; then ARGUMENT_ENTRY for each argument, each followed by
 # name and type name, each padded to 8.  No terminators.  ``address``, ``access``, ``type``: what
 # clGetKernelArgInfo answers (CL_KERNEL_ARG_ADDRESS_... and so on).

@@ -431,11 +431,12 @@ class Service:
         head = layout(BUILD_REPLY)
         if "#error" in source or "-bad" in options:
             status = INVALID_BUILD_OPTIONS if "-bad" in options else BUILD_FAILURE
-            answer = self.reply(r["id"], status, 0, head.pack(len(log), 0) + padded(log))
+            answer = self.reply(r["id"], status, 0, head.pack(len(log), 0, 0) + padded(log))
         else:
             self.kernels[r["id"]] = names
-            said = head.pack(len(log), len(names)) + padded(log) + entries
-            answer = self.reply(r["id"], 0, 0, said + source.encode())
+            made = source.encode()
+            said = head.pack(len(log), len(names), len(made)) + padded(log) + entries + made
+            answer = self.reply(r["id"], 0, 0, said)
         if "wait for a fill" in source:
             self.delayed.append(answer)
         else:

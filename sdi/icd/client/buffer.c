@@ -40,9 +40,13 @@ static cl_int ask_for_place(cl_mem buffer)
     };
     struct sdi_reply reply = sdi_ask(&record, sizeof record);
     free(reply.payload);
+    if (reply.payload_nbytes || (!reply.status && (reply.value < SDI_HEAP_OFFSET || reply.value % 4096))) {
+        sdi_session_died();
+        return CL_OUT_OF_RESOURCES;
+    }
     if (reply.status)
         return reply.status;
-    if (reply.value < SDI_HEAP_OFFSET || reply.value > sdi_session.arena_nbytes
+    if (reply.value > sdi_session.arena_nbytes
         || buffer->nbytes > sdi_session.arena_nbytes - reply.value) {
         sdi_lock();
         sdi_send_bare(SDI_OP_RELEASE_BUFFER, buffer->object.id);

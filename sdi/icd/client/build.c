@@ -116,9 +116,13 @@ static cl_int run(struct work *work)
     if (work->record)
         reply = sdi_ask(work->record, ((const struct sdi_wire_header *)work->record)->nbytes);
     free(work->record);
-    cl_int status = reply.status;
-    if (reply.payload_nbytes && !sdi_read_build(reply.payload, reply.payload_nbytes, &result) && !status)
-        status = CL_OUT_OF_HOST_MEMORY;
+    cl_int status = reply.status, readable = CL_SUCCESS;
+    if (reply.payload_nbytes || !status)
+        readable = sdi_read_build(reply.payload, reply.payload_nbytes, &result);
+    if (readable == CL_OUT_OF_RESOURCES)
+        sdi_session_died();
+    if (readable && (!status || readable == CL_OUT_OF_RESOURCES))
+        status = readable;
     free(reply.payload);
 
     sdi_lock();

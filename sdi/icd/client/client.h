@@ -305,7 +305,7 @@ cl_device_id sdi_session_device(void);
  * itself; and where the program has more rights than who started it (AT_SECURE: setuid, setgid, file capabilities),
  * since the environment says what the service is. */
 bool sdi_hidden(void);
-/* Any thread, any lock: no more answers come from the service. */
+/* Any thread, any lock: no more answers come from the service, or none that make sense; it is left. */
 void sdi_session_died(void);
 static inline bool sdi_session_dead(void) { return __atomic_load_n(&sdi_session.dead, __ATOMIC_ACQUIRE); }
 /* Looks whether the service has hung up; whether it is dead. */
@@ -339,6 +339,10 @@ cl_int sdi_send(const void *records, size_t nbytes);
 /* Client lock held.  A record without wait list whose body is nothing, or a status. */
 void sdi_send_bare(uint32_t op, uint64_t id);
 cl_int sdi_send_status(uint32_t op, uint64_t id, cl_int status);
+
+/* Whether more comes of a record of which something has come, from the service's `end`: its rest is on its way, or the
+ * service is stuck. */
+bool sdi_rest_comes(int end);
 
 struct sdi_reply {
     cl_int status;
@@ -605,8 +609,8 @@ struct sdi_build_result {
 /* Bytes of an argument's value in an NDRANGE record, before padding. */
 size_t sdi_argument_nbytes(const struct sdi_argument *argument);
 void sdi_free_tables(struct sdi_kernel_table *tables, uint32_t num);
-/* False when the reply is malformed or memory is exhausted; the result can be freed all the same. */
-bool sdi_read_build(const unsigned char *at, size_t nbytes, struct sdi_build_result *result);
+/* CL_OUT_OF_RESOURCES when the reply is malformed, CL_OUT_OF_HOST_MEMORY; the result can be freed all the same. */
+cl_int sdi_read_build(const unsigned char *at, size_t nbytes, struct sdi_build_result *result);
 
 /* ---- profile.c: calls timed for SDI_PROFILE --------------------------------------------------------------- */
 

@@ -196,8 +196,9 @@ struct inbox {
     char bytes[16 << 10];
 };
 
-/* Makes at least `nbytes` available, of at most the size of the inbox; false: the service is gone. */
-static bool fill(struct inbox *inbox, size_t nbytes)
+/* Makes at least `nbytes` available, of at most the size of the inbox; false: the service is gone.  `begun`: they are
+ * not the first of a notice. */
+static bool fill(struct inbox *inbox, size_t nbytes, bool begun)
 {
     if (inbox->begin + nbytes > sizeof inbox->bytes) {
         memmove(inbox->bytes, inbox->bytes + inbox->begin, inbox->end - inbox->begin);
@@ -205,6 +206,8 @@ static bool fill(struct inbox *inbox, size_t nbytes)
         inbox->begin = 0;
     }
     while (inbox->end - inbox->begin < nbytes) {
+        if ((begun || inbox->end != inbox->begin) && !sdi_rest_comes(sdi_session.notices))
+            return false;
         ssize_t n = recv(sdi_session.notices, inbox->bytes + inbox->end, sizeof inbox->bytes - inbox->end, 0);
         if (n < 0 && errno == EINTR)
             continue;
@@ -219,10 +222,10 @@ static bool fill(struct inbox *inbox, size_t nbytes)
 static bool print_notice(struct inbox *inbox, const struct sdi_rec_notice *notice)
 {
     size_t text = notice->text_nbytes, left = notice->nbytes - sizeof *notice;
-    if (text > left || left % 8)
+    if (text > SDI_MAX_RECORD_NBYTES || left != sdi_padded(text))
         return false;
     while (left) {
-        if (inbox->begin == inbox->end && !fill(inbox, 1))
+        if (inbox->begin == inbox->end && !fill(inbox, 1, true))
             return false;
         size_t here = SDI_MIN(left, inbox->end - inbox->begin), printed = SDI_MIN(text, here);
         if (printed)
@@ -241,7 +244,7 @@ static bool print_notice(struct inbox *inbox, const struct sdi_rec_notice *notic
 static bool failure_notice(struct inbox *inbox, const struct sdi_rec_notice *notice)
 {
     size_t text = notice->text_nbytes, left = notice->nbytes - sizeof *notice;
-    if (text > left || left > sdi_padded(SDI_FAILURE_MAX_NBYTES) || !fill(inbox, left))
+    if (text > SDI_FAILURE_MAX_NBYTES || left != sdi_padded(text) || !fill(inbox, left, true))
         return false;
     sdi_context_failed(notice->id, inbox->bytes + inbox->begin, text);
     inbox->begin += left;
@@ -277,7 +280,7 @@ static void *run(void *argument)
     __atomic_store_n(&running, true, __ATOMIC_RELEASE);
     pthread_setname_np(pthread_self(), "sdi-lander");
     struct sdi_rec_notice notice;
-    while (fill(&inbox, sizeof notice)) {
+    while (fill(&inbox, sizeof notice, false)) {
         memcpy(&notice, inbox.bytes + inbox.begin, sizeof notice);
         inbox.begin += sizeof notice;
         if (notice.op != SDI_OP_NOTICE || notice.nbytes < sizeof notice)
@@ -292,7 +295,8 @@ static void *run(void *argument)
                 break;
             continue;
         }
-        if (notice.nbytes != sizeof notice)
+        if (notice.nbytes != sizeof notice
+            || (notice.kind != SDI_NOTICE_TRANSFER_READY && notice.kind != SDI_NOTICE_EVENT_STATUS))
             break;
         transfer_notice(notice.id);
         if (notice.kind == SDI_NOTICE_EVENT_STATUS)

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static pthread_mutex_t start_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -73,6 +74,8 @@ void sdi_session_died(void)
     if (__atomic_exchange_n(&sdi_session.dead, true, __ATOMIC_ACQ_REL))
         return;
     sdi_log("the service has ended");
+    shutdown(sdi_session.commands, SHUT_RDWR); /* if not, it ends now, and who reads, sees it */
+    shutdown(sdi_session.notices, SHUT_RDWR);
     sdi_epoch_wake();
 }
 
@@ -148,7 +151,9 @@ static void read_limits(struct sdi_limits *limits)
 static bool receive(int fd, void *data, size_t nbytes, int *passed)
 {
     char *at = data;
-    while (nbytes) {
+    for (bool begun = *passed >= 0; nbytes; begun = true) { /* the descriptor comes with the first byte */
+        if (begun && !sdi_rest_comes(fd))
+            return false;
         char control[CMSG_SPACE(sizeof(int))];
         struct iovec piece = {.iov_base = at, .iov_len = nbytes};
         struct msghdr message = {.msg_iov = &piece, .msg_iovlen = 1};
@@ -186,7 +191,7 @@ static bool facts_well_formed(const unsigned char *at, size_t nbytes, uint32_t n
         at += whole;
         nbytes -= whole;
     }
-    return true;
+    return nbytes == 0;
 }
 
 static bool map_arena(int fd, uint64_t nbytes)
@@ -195,7 +200,8 @@ static bool map_arena(int fd, uint64_t nbytes)
         errno = EMFILE; /* it came, and there was no number left for it */
         return false;
     }
-    if (nbytes < SDI_HEAP_OFFSET) {
+    struct stat file;
+    if (nbytes < SDI_HEAP_OFFSET || fstat(fd, &file) != 0 || (uint64_t)file.st_size < nbytes) {
         errno = EINVAL;
         return false;
     }

@@ -5,8 +5,13 @@
 #include "client.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sys/socket.h>
+
+#ifndef SDI_STALL_MS /* tests have less patience */
+#define SDI_STALL_MS 10000
+#endif
 
 struct waiter {
     struct waiter *next;
@@ -61,10 +66,24 @@ cl_int sdi_send_status(uint32_t op, uint64_t id, cl_int status)
     return sdi_send(&record, sizeof record);
 }
 
-static bool receive(void *data, size_t nbytes)
+bool sdi_rest_comes(int end)
+{
+    struct pollfd look = {.fd = end, .events = POLLIN};
+    int ready;
+    while ((ready = poll(&look, 1, SDI_STALL_MS)) < 0 && errno == EINTR)
+        ;
+    if (ready == 0)
+        sdi_complain("the service stopped in the middle of what it said");
+    return ready > 0;
+}
+
+/* `begun`: something of the record has come before. */
+static bool receive(void *data, size_t nbytes, bool begun)
 {
     char *at = data;
-    while (nbytes) {
+    for (; nbytes; begun = true) {
+        if (begun && !sdi_rest_comes(sdi_session.commands))
+            return false;
         ssize_t n = recv(sdi_session.commands, at, nbytes, 0);
         if (n < 0 && errno == EINTR)
             continue;
@@ -81,14 +100,14 @@ static bool read_reply(uint64_t *id, struct sdi_reply *reply)
 {
     struct sdi_rec_reply record;
     *reply = (struct sdi_reply){.status = CL_OUT_OF_RESOURCES};
-    if (!receive(&record, sizeof record) || record.op != SDI_OP_REPLY || record.nbytes < sizeof record
-        || record.nbytes > SDI_MAX_RECORD_NBYTES || record.nbytes % 8
-        || record.payload_nbytes > record.nbytes - sizeof record)
+    if (!receive(&record, sizeof record, false) || record.op != SDI_OP_REPLY || record.status > 0
+        || record.nbytes > SDI_MAX_RECORD_NBYTES || record.payload_nbytes > SDI_MAX_RECORD_NBYTES
+        || record.nbytes != sizeof record + sdi_padded(record.payload_nbytes))
         return false;
     size_t rest = record.nbytes - sizeof record;
     if (rest) {
         reply->payload = malloc(rest);
-        if (!reply->payload || !receive(reply->payload, rest)) {
+        if (!reply->payload || !receive(reply->payload, rest, true)) {
             free(reply->payload);
             reply->payload = NULL;
             return false;
@@ -118,8 +137,6 @@ static void read_for_all(void)
     reading = true;
     pthread_mutex_unlock(&reply_lock);
     bool ok = read_reply(&id, &reply);
-    if (!ok)
-        sdi_session_died();
     pthread_mutex_lock(&reply_lock);
     reading = false;
     struct waiter *owner = waiters;
@@ -129,8 +146,9 @@ static void read_for_all(void)
         owner->reply = reply;
         owner->done = true;
         remove_waiter(owner);
-    } else {
+    } else { /* gone, or out of step: nobody has asked for this */
         free(reply.payload);
+        sdi_session_died();
     }
     pthread_cond_broadcast(&reply_arrived);
 }

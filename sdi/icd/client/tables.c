@@ -16,20 +16,29 @@ static bool take(struct reader *reader, void *into, size_t nbytes)
     return true;
 }
 
-/* A text, padded in the reply, NUL-terminated here; NULL: malformed, or no memory. */
-static char *take_text(struct reader *reader, size_t nbytes)
+/* Takes `nbytes` and the zeros behind it.  False: it is not all there. */
+static bool skip(struct reader *reader, size_t nbytes)
 {
     size_t padded = sdi_padded(nbytes);
     if (reader->left < padded)
-        return NULL;
-    char *text = malloc(nbytes + 1);
-    if (text) {
-        memcpy(text, reader->at, nbytes);
-        text[nbytes] = 0;
-    }
+        return false;
     reader->at += padded;
     reader->left -= padded;
-    return text;
+    return true;
+}
+
+/* A text, padded in the reply, NUL-terminated here. */
+static cl_int take_text(struct reader *reader, size_t nbytes, char **text)
+{
+    const unsigned char *from = reader->at;
+    if (!skip(reader, nbytes))
+        return CL_OUT_OF_RESOURCES;
+    *text = malloc(nbytes + 1);
+    if (!*text)
+        return CL_OUT_OF_HOST_MEMORY;
+    memcpy(*text, from, nbytes);
+    (*text)[nbytes] = 0;
+    return CL_SUCCESS;
 }
 
 void sdi_free_tables(struct sdi_kernel_table *tables, uint32_t num)
@@ -64,11 +73,11 @@ size_t sdi_argument_nbytes(const struct sdi_argument *argument)
     }
 }
 
-static bool take_argument(struct reader *reader, struct sdi_argument *argument, size_t *payload_nbytes)
+static cl_int take_argument(struct reader *reader, struct sdi_argument *argument, size_t *payload_nbytes)
 {
     struct sdi_wire_argument_entry entry;
-    if (!take(reader, &entry, sizeof entry))
-        return false;
+    if (!take(reader, &entry, sizeof entry) || entry.kind > SDI_ARG_SAMPLER || entry.nbytes > SDI_MAX_RECORD_NBYTES)
+        return CL_OUT_OF_RESOURCES;
     argument->kind = entry.kind;
     argument->nbytes = entry.nbytes;
     argument->address = entry.address;
@@ -76,16 +85,15 @@ static bool take_argument(struct reader *reader, struct sdi_argument *argument, 
     argument->type = entry.type;
     argument->at = *payload_nbytes;
     *payload_nbytes += sizeof(struct sdi_wire_arg_entry) + sdi_padded(sdi_argument_nbytes(argument));
-    argument->name = take_text(reader, entry.name_nbytes);
-    argument->type_name = argument->name ? take_text(reader, entry.type_nbytes) : NULL;
-    return argument->type_name != NULL;
+    cl_int status = take_text(reader, entry.name_nbytes, &argument->name);
+    return status ? status : take_text(reader, entry.type_nbytes, &argument->type_name);
 }
 
-static bool take_kernel(struct reader *reader, struct sdi_kernel_table *table)
+static cl_int take_kernel(struct reader *reader, struct sdi_kernel_table *table)
 {
     struct sdi_wire_kernel_entry entry;
     if (!take(reader, &entry, sizeof entry) || entry.num_args > reader->left / sizeof(struct sdi_wire_argument_entry))
-        return false;
+        return CL_OUT_OF_RESOURCES;
     for (int i = 0; i < 3; i++)
         table->required_size[i] = entry.required_size[i];
     table->prints = entry.prints != 0;
@@ -93,39 +101,53 @@ static bool take_kernel(struct reader *reader, struct sdi_kernel_table *table)
     table->preferred_multiple = entry.preferred_multiple;
     table->local_mem_nbytes = entry.local_mem_nbytes;
     table->private_mem_nbytes = entry.private_mem_nbytes;
-    table->name = take_text(reader, entry.name_nbytes);
-    table->attributes = table->name ? take_text(reader, entry.attributes_nbytes) : NULL;
+    cl_int status = take_text(reader, entry.name_nbytes, &table->name);
+    if (!status)
+        status = take_text(reader, entry.attributes_nbytes, &table->attributes);
+    if (status)
+        return status;
     table->arguments = calloc(entry.num_args + 1, sizeof *table->arguments);
-    if (!table->attributes || !table->arguments)
-        return false;
+    if (!table->arguments)
+        return CL_OUT_OF_HOST_MEMORY;
     table->num_args = entry.num_args;
-    for (uint32_t i = 0; i < entry.num_args; i++)
-        if (!take_argument(reader, &table->arguments[i], &table->payload_nbytes))
-            return false;
-    return true;
+    for (uint32_t i = 0; i < entry.num_args && !status; i++)
+        status = take_argument(reader, &table->arguments[i], &table->payload_nbytes);
+    return status;
 }
 
-bool sdi_read_build(const unsigned char *at, size_t nbytes, struct sdi_build_result *result)
+static cl_int take_object(struct reader *reader, size_t nbytes, struct sdi_build_result *result)
+{
+    if (reader->left != nbytes)
+        return CL_OUT_OF_RESOURCES;
+    if (nbytes == 0)
+        return CL_SUCCESS;
+    result->object_nbytes = nbytes;
+    result->object = malloc(nbytes);
+    return result->object && take(reader, result->object, nbytes) ? CL_SUCCESS : CL_OUT_OF_HOST_MEMORY;
+}
+
+cl_int sdi_read_build(const unsigned char *at, size_t nbytes, struct sdi_build_result *result)
 {
     struct reader reader = {at, nbytes};
     struct sdi_wire_build_reply head;
     memset(result, 0, sizeof *result);
-    if (!take(&reader, &head, sizeof head) || !(result->log = take_text(&reader, head.log_nbytes))
-        || head.num_kernels > reader.left / sizeof(struct sdi_wire_kernel_entry))
-        return false;
+    if (!take(&reader, &head, sizeof head))
+        return CL_OUT_OF_RESOURCES;
+    cl_int status = take_text(&reader, head.log_nbytes, &result->log);
+    if (!status && head.num_kernels > reader.left / sizeof(struct sdi_wire_kernel_entry))
+        status = CL_OUT_OF_RESOURCES;
+    if (status)
+        return status;
     struct sdi_kernel_table *made = calloc(head.num_kernels + 1, sizeof *made);
     if (!made)
-        return false;
-    for (uint32_t i = 0; i < head.num_kernels; i++)
-        if (!take_kernel(&reader, &made[i])) {
-            sdi_free_tables(made, head.num_kernels);
-            return false;
-        }
+        return CL_OUT_OF_HOST_MEMORY;
+    for (uint32_t i = 0; i < head.num_kernels && !status; i++)
+        status = take_kernel(&reader, &made[i]);
+    if (status) {
+        sdi_free_tables(made, head.num_kernels);
+        return status;
+    }
     result->tables = made;
     result->num_tables = head.num_kernels;
-    if (reader.left == 0)
-        return true;
-    result->object_nbytes = reader.left;
-    result->object = malloc(reader.left);
-    return result->object && take(&reader, result->object, reader.left);
+    return take_object(&reader, head.object_nbytes, result);
 }
