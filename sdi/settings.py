@@ -18,6 +18,9 @@ Verify = Literal["off", "stop", "warn"]
 Balance = tuple[Literal["auto", "off", "random"], int]
 """How shares adapt, and the seed if they do so at random."""
 
+DeviceVendor = tuple[str, int | None]
+"""CL_DEVICE_VENDOR, and CL_DEVICE_VENDOR_ID if it was given."""
+
 MAX_MEMBERS = 256
 
 _T = TypeVar("_T")
@@ -46,6 +49,10 @@ class Settings:
     """Limit of each member's memory in bytes (SDI_MEMBER_MEMORY: 512M, 2G; powers of 1024)."""
     member_vendors: str | None = None
     """Directory of the real drivers' .icd files (SDI_MEMBER_VENDORS)."""
+    platform_vendor: str | None = None
+    """CL_PLATFORM_VENDOR, instead of the members' (SDI_PLATFORM_VENDOR)."""
+    device_vendor: DeviceVendor | None = None
+    """CL_DEVICE_VENDOR and CL_DEVICE_VENDOR_ID, instead of the members' (SDI_DEVICE_VENDOR: NAME:0x10DE)."""
     log: str = "warning"
     """Least severe level that the service writes to stderr: debug, info, warning or error (SDI_LOG)."""
     stats: Path | None = None
@@ -87,6 +94,8 @@ class Settings:
             coherence=cast(Coherence, read("SDI_COHERENCE", _one_of("lazy", "host"), "lazy")),
             member_memory=read("SDI_MEMBER_MEMORY", _nbytes, None),
             member_vendors=read("SDI_MEMBER_VENDORS", _text, None),
+            platform_vendor=read("SDI_PLATFORM_VENDOR", _vendor, None),
+            device_vendor=read("SDI_DEVICE_VENDOR", _device_vendor, None),
             log=read("SDI_LOG", _one_of("debug", "info", "warning", "error"), "warning"),
             stats=read("SDI_STATS", _path, None),
             verify=read("SDI_VERIFY", _verify, "off"),
@@ -121,6 +130,8 @@ NAMES = (
     "SDI_COHERENCE",
     "SDI_MEMBER_MEMORY",
     "SDI_MEMBER_VENDORS",
+    "SDI_PLATFORM_VENDOR",
+    "SDI_DEVICE_VENDOR",
     "SDI_SERVICE",
     "SDI_PYTHON",
     "SDI_LOG",
@@ -142,6 +153,20 @@ def unknown(environ: Mapping[str, str]) -> list[str]:
 
 def _text(_name: str, text: str) -> str:
     return text
+
+
+def _vendor(name: str, text: str) -> str:
+    if not re.fullmatch(r"[ -~]{1,255}", text):
+        raise SettingsError(f"{name}={text!r}: expected up to 255 printable characters of ASCII")
+    return text
+
+
+def _device_vendor(name: str, text: str) -> DeviceVendor:
+    match = re.fullmatch(r"(.*?)\s*(?::\s*(0[xX][0-9a-fA-F]{1,8})\s*)?", text, re.DOTALL)
+    assert match is not None
+    if not match[1] or re.search(r":\s*0[xX]", match[1]):
+        raise SettingsError(f'{name}={text!r}: expected a name, or a name, ":" and a number such as 0x10DE')
+    return _vendor(name, match[1]), int(match[2], 16) if match[2] else None
 
 
 def _path(_name: str, text: str) -> Path:

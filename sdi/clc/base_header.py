@@ -162,7 +162,8 @@ ALL_EXTENSIONS = (
     "cl_khr_fp64",
     "cl_khr_fp16",
 )
-NVIDIA_EXTENSIONS = ("cl_nv_compiler_options", "cl_nv_device_attribute_query", "cl_nv_pragma_unroll")
+NVIDIA_QUERY = "cl_nv_device_attribute_query"
+NVIDIA_EXTENSIONS = (NVIDIA_QUERY, "cl_nv_pragma_unroll")
 """What an image of NVIDIA's GPUs has beside, where all members have it."""
 ALL_FEATURES = {"__opencl_c_int64": "", "__opencl_c_fp64": "cl_khr_fp64"}
 """Optional features of OpenCL C 3.0 that an image has, each with the extension that members need for it."""

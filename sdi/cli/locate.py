@@ -75,7 +75,8 @@ def vendors() -> Path:
 
 def image_environ(environ: Mapping[str, str]) -> dict[str, str]:
     """Variables to set so that an OpenCL loader finds the image and sdi finds the real drivers."""
-    found = {"OCL_ICD_VENDORS": str(vendors())}
+    # Some loaders know one of the two, CUDA's the files alone; what both name they show once.
+    found = {"OCL_ICD_VENDORS": str(vendors()), "OCL_ICD_FILENAMES": str(library())}
     real = _real_vendors(environ)
     if real and not environ.get("SDI_MEMBER_VENDORS"):
         found["SDI_MEMBER_VENDORS"] = real
@@ -88,7 +89,8 @@ def image_environ(environ: Mapping[str, str]) -> dict[str, str]:
 def show_only_real_drivers() -> None:
     """Let this process's loader find what the service would find; call it before pyopencl is imported."""
     real = os.environ.get("SDI_MEMBER_VENDORS") or _real_vendors(os.environ)
-    os.environ.pop("OCL_ICD_VENDORS", None)
+    for name in ("OCL_ICD_VENDORS", "OCL_ICD_FILENAMES"):
+        os.environ.pop(name, None)
     if real:
         os.environ["OCL_ICD_VENDORS"] = real
     os.environ["SDI_IN_SERVICE"] = "1"

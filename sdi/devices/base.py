@@ -35,6 +35,7 @@ class DeviceFacts:
     memory).  ``info``: raw ``clGetDeviceInfo`` bytes by parameter number, as this machine's driver gives
     them, for the parameters that the image combines or passes through.
     ``memory_nbytes``: this member's share of the device's memory.
+    ``platform_vendor``: of the platform that shows the device.
     ``compares``: it has ``diff`` and ``apply``.
     ``formats``: the image formats that it has, (channel order, data type), each with its uses: bit
     4 * (type - CL_MEM_OBJECT_IMAGE2D) + access, where access is 0 for CL_MEM_READ_WRITE, 1 WRITE_ONLY,
@@ -51,6 +52,7 @@ class DeviceFacts:
     info: Mapping[int, bytes]
     compares: bool = False
     formats: Mapping[tuple[int, int], int] = field(default_factory=dict)
+    platform_vendor: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,6 +46,7 @@ from sdi.devices.cuda_context import CudaContext, use_page_locks
 from sdi.devices.cuda_driver import MAX_PITCH, drv
 from sdi.devices.cuda_gpu import CudaGpu
 from sdi.devices.cuda_images import CudaImage, copy_pixels, image_formats
+from sdi.devices.cuda_info import VENDOR
 from sdi.devices.cuda_lane import CudaLane
 from sdi.devices.cuda_links import CudaLinks, Way
 from sdi.devices.cuda_memory import CudaBuffer, check_range
@@ -80,6 +81,7 @@ class CudaDevice:
             info=gpu.info,
             compares=True,
             formats=image_formats(),
+            platform_vendor=VENDOR,
         )
         self.gpu: Final = gpu
         self._number: Final = number

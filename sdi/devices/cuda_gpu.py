@@ -47,7 +47,8 @@ def cuda_devices() -> list[CudaGpu]:
 def _gpu(ordinal: int) -> CudaGpu:
     device, of = drv.Device(ordinal), drv.device_attribute
     domain, bus, slot = device.pci_bus_id().replace(".", ":").split(":")[:3]
-    unit = "pci " + struct.pack("<4I", int(domain, 16), int(bus, 16), int(slot, 16), 0).hex()
+    pci = (int(domain, 16), int(bus, 16), int(slot, 16))
+    unit = "pci " + struct.pack("<4I", *pci, 0).hex()
     major, minor = divmod(drv.get_driver_version(), 1000)
 
     def attribute(name: str, default: int = 0) -> int:
@@ -70,8 +71,14 @@ def _gpu(ordinal: int) -> CudaGpu:
         constant_nbytes=attribute("TOTAL_CONSTANT_MEMORY", 64 << 10),
         cache_nbytes=attribute("L2_CACHE_SIZE"),
         has_ecc=bool(attribute("ECC_ENABLED")),
+        capability=device.compute_capability(),
+        registers=attribute("MAX_REGISTERS_PER_BLOCK", 1 << 16),
+        warp_size=attribute("WARP_SIZE", 32),
+        copies_beside_kernels=bool(attribute("GPU_OVERLAP", 1)),
+        has_time_limit=bool(attribute("KERNEL_EXEC_TIMEOUT")),
+        is_integrated=bool(attribute("INTEGRATED")),
+        copy_engines=attribute("ASYNC_ENGINE_COUNT", 1),
+        pci=pci,
     )
     info = device_info(attributes)
-    return CudaGpu(
-        ordinal, attributes.name, unit, attributes.memory_nbytes, device.compute_capability(), info
-    )
+    return CudaGpu(ordinal, attributes.name, unit, attributes.memory_nbytes, attributes.capability, info)

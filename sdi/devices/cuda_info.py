@@ -11,8 +11,11 @@ from dataclasses import dataclass
 _EXTENSIONS = (
     "cl_khr_byte_addressable_store cl_khr_global_int32_base_atomics cl_khr_global_int32_extended_atomics "
     "cl_khr_local_int32_base_atomics cl_khr_local_int32_extended_atomics cl_khr_int64_base_atomics "
-    "cl_khr_int64_extended_atomics cl_khr_fp64 cl_khr_3d_image_writes"
+    "cl_khr_int64_extended_atomics cl_khr_fp64 cl_khr_3d_image_writes "
+    "cl_nv_device_attribute_query cl_nv_pragma_unroll"
 )
+VENDOR = "NVIDIA Corporation"
+"""As NVIDIA's OpenCL says of its devices and its platform."""
 # CL_FP_DENORM, INF_NAN, ROUND_TO_NEAREST, ROUND_TO_ZERO, ROUND_TO_INF, FMA; division on request.
 _FLOAT, _CORRECT_DIVISION = 0x3F, 0x80
 _PARAMETERS_NBYTES = 4352  # of 32,764 that GPUs from compute capability 7.0 on take
@@ -35,7 +38,10 @@ _FEATURES = (
 
 @dataclass(frozen=True, slots=True)
 class CudaAttributes:
-    """CUDA's attributes of a device that have an OpenCL counterpart."""
+    """CUDA's attributes of a device that have an OpenCL counterpart.
+
+    ``registers``: of a work-group.  ``pci``: domain, bus and slot.
+    """
 
     name: str
     driver: str
@@ -48,6 +54,32 @@ class CudaAttributes:
     constant_nbytes: int
     cache_nbytes: int
     has_ecc: bool
+    capability: tuple[int, int] = (7, 0)
+    registers: int = 1 << 16
+    warp_size: int = 32
+    copies_beside_kernels: bool = True
+    has_time_limit: bool = False
+    is_integrated: bool = False
+    copy_engines: int = 1
+    pci: tuple[int, int, int] = (0, 0, 0)
+
+
+def _nvidia_attributes(found: CudaAttributes) -> dict[int, int]:
+    """What cl_nv_device_attribute_query asks for.  Source: the extension's text, and CL/cl_ext.h."""
+    domain, bus, slot = found.pci
+    return {
+        0x4000: found.capability[0],
+        0x4001: found.capability[1],
+        0x4002: found.registers,
+        0x4003: found.warp_size,
+        0x4004: int(found.copies_beside_kernels),
+        0x4005: int(found.has_time_limit),
+        0x4006: int(found.is_integrated),
+        0x4007: found.copy_engines,
+        0x4008: bus,
+        0x4009: slot,
+        0x400A: domain,
+    }
 
 
 def device_info(found: CudaAttributes) -> dict[int, bytes]:
@@ -75,6 +107,7 @@ def device_info(found: CudaAttributes) -> dict[int, bytes]:
         0x1027: 1,
         0x1028: 1,
         0x1035: 0,
+        **_nvidia_attributes(found),
         **vectors,
         **native,
     }
@@ -98,7 +131,7 @@ def device_info(found: CudaAttributes) -> dict[int, bytes]:
     }
     texts = {
         0x102B: found.name,
-        0x102C: "NVIDIA Corporation",
+        0x102C: VENDOR,
         0x102D: found.driver,
         0x102E: "FULL_PROFILE",
         0x102F: "OpenCL 3.0 CUDA",

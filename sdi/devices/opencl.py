@@ -49,7 +49,8 @@ from sdi.ndrange import Int3
 OWN_PLATFORM = "SDI"
 """Name of the image's own platform, which is never a member."""
 
-_PARAMETERS = range(0x1000, 0x1080)  # all of clGetDeviceInfo's that OpenCL 1.0 to 3.0 define
+# All of clGetDeviceInfo's that OpenCL 1.0 to 3.0 define, and those of cl_nv_device_attribute_query.
+_PARAMETERS = (*range(0x1000, 0x1080), *range(0x4000, 0x400B))
 _HANDLES = frozenset({0x1031, 0x1042})  # CL_DEVICE_PLATFORM, CL_DEVICE_PARENT_DEVICE: mean nothing elsewhere
 _TYPE, _GLOBAL_MEM_SIZE, _MAX_WORK_GROUP_SIZE = 0x1000, 0x101F, 0x1004
 _NAME, _VENDOR, _DRIVER_VERSION = 0x102B, 0x102C, 0x102D
@@ -73,6 +74,7 @@ class DriverDevice:
     memory_nbytes: int
     info: Mapping[int, bytes] = field(repr=False)
     handle: cl.Device = field(repr=False, compare=False)
+    platform_vendor: str = ""
 
 
 def driver_devices() -> list[DriverDevice]:
@@ -105,7 +107,16 @@ def driver_devices() -> list[DriverDevice]:
                 unit = f"{platform.name} {position}"
             memory_nbytes = int.from_bytes(info[_GLOBAL_MEM_SIZE], "little")
             found.append(
-                DriverDevice(platform.name, _text(info, _NAME), kind, unit, memory_nbytes, info, handle)
+                DriverDevice(
+                    platform.name,
+                    _text(info, _NAME),
+                    kind,
+                    unit,
+                    memory_nbytes,
+                    info,
+                    handle,
+                    platform.vendor.strip(),
+                )
             )
     return found
 
@@ -154,6 +165,7 @@ class OpenCLDevice:
             info=info,
             compares=True,
             formats=self.shared.formats,
+            platform_vendor=device.platform_vendor,
         )
         self._device: Final = device.handle
         self._comparer: Final = self.shared.comparer

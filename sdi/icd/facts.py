@@ -13,6 +13,7 @@ from sdi.devices.base import Device
 from sdi.errors import ClError, Status, require
 from sdi.icd.image_info import image_info
 from sdi.icd.status_page import StatusPage
+from sdi.icd.vendors import Vendors
 from sdi.icd.wire import (
     ARENA_NBYTES,
     HEAP_OFFSET,
@@ -32,9 +33,9 @@ _HEAP_LEAST_NBYTES = 16 << 20
 """Less is of no use to anybody."""
 
 
-def facts_record(devices: Sequence[Device], arena_nbytes: int) -> bytes:
+def facts_record(devices: Sequence[Device], arena_nbytes: int, vendors: Vendors | None = None) -> bytes:
     """The FACTS record of an image made of ``devices``."""
-    info = image_info(devices, arena_nbytes - HEAP_OFFSET)
+    info = image_info(devices, arena_nbytes - HEAP_OFFSET, vendors)
     body = b"".join(_INFO.pack(param, len(value)) + padded(value) for param, value in info.items())
     return (
         _FACTS.pack(_FACTS.size + len(body), Op.FACTS, 0, PROTOCOL_VERSION, 0, arena_nbytes, len(info), 0)
@@ -50,15 +51,19 @@ def failure_record(status: int, message: str) -> bytes:
 
 
 def announce(
-    commands: socket.socket, devices: Sequence[Device], room_nbytes: int = ARENA_NBYTES
+    commands: socket.socket,
+    devices: Sequence[Device],
+    room_nbytes: int = ARENA_NBYTES,
+    vendors: Vendors | None = None,
 ) -> tuple[Arena, StatusPage]:
     """Tell the client of an image made of ``devices``, and give it the arena; both are the caller's.
 
-    ``room_nbytes``: what the client can map.  Raises ClError where there is too little room for an arena.
+    ``room_nbytes``: what the client can map.  ``vendors``: see ``image_info``.  Raises ClError where there is
+    too little room for an arena.
     """
     arena = _arena(room_nbytes)
     page = StatusPage(arena)
-    record = facts_record(devices, arena.nbytes)
+    record = facts_record(devices, arena.nbytes, vendors)
     socket.send_fds(commands, [record[:1]], [arena.fd])
     arena.close_descriptor()
     commands.sendall(record[1:])

@@ -88,6 +88,7 @@ def wire_header() -> str:
     for name in ("MAGIC", "ARENA_NBYTES", "SLOTS_OFFSET", "HEAP_OFFSET", "MAX_RECORD_NBYTES"):
         lines.append(f"#define SDI_{name} UINT64_C({getattr(wire, name):#x})")
     lines.append(f"#define SDI_FACT_IMAGE_FORMATS UINT32_C({wire.FACT_IMAGE_FORMATS:#x})")
+    lines.append(f"#define SDI_FACT_PLATFORM_VENDOR UINT32_C({wire.FACT_PLATFORM_VENDOR:#x})")
     for enum, prefix in ((wire.Op, "OP"), (wire.NoticeKind, "NOTICE"), (wire.ArgKind, "ARG")):
         lines.append("")
         lines += [f"#define SDI_{prefix}_{member.name} {member.value}" for member in enum]

@@ -10,11 +10,13 @@ import functools
 import operator
 import struct
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from sdi import __version__
+from sdi.clc.base_header import NVIDIA_QUERY
 from sdi.devices.base import Device
-from sdi.icd.wire import FACT_IMAGE_FORMATS, FORMAT_ENTRY, layout
+from sdi.icd.vendors import Vendors, vendors_of
+from sdi.icd.wire import FACT_IMAGE_FORMATS, FACT_PLATFORM_VENDOR, FORMAT_ENTRY, layout
 from sdi.runtime.language import common_formats, image_language
 
 TYPE, VENDOR_ID, COMPUTE_UNITS = 0x1000, 0x1001, 0x1002
@@ -54,6 +56,8 @@ _IMAGE_U32 = (0x100E, 0x100F, 0x1018, 0x104C)  # arguments read, written, both; 
 _IMAGE_U64 = (0x1011, 0x1012, 0x1013, 0x1014, 0x1015, 0x1040, 0x1041)  # sizes
 _EMPTY_TEXT = (0x103F, 0x105B)  # BUILT_IN_KERNELS, IL_VERSION
 _EMPTY_LIST = (0x1061, 0x1062)  # ILS_WITH_VERSION, BUILT_IN_KERNELS_WITH_VERSION
+# cl_nv_device_attribute_query: registers, warp, overlap, copy engines; PCI bus, slot, domain.
+_NVIDIA_LEAST, _NVIDIA_PLACE = (0x4002, 0x4003, 0x4004, 0x4007), (0x4008, 0x4009, 0x400A)
 _TRUE = (0x1027, 0x1028, 0x103E, 0x1048)  # AVAILABLE, compiler and linker, INTEROP_USER_SYNC
 
 # What atomic operations and fences may ask for: bits that every device has, and those of features.
@@ -67,10 +71,13 @@ _ATOMIC_BITS = {
 _NEVER_CONFORMANT = "v0000-01-01-00"
 
 
-def image_info(devices: Sequence[Device], heap_nbytes: int) -> dict[int, bytes]:
+def image_info(
+    devices: Sequence[Device], heap_nbytes: int, vendors: Vendors | None = None
+) -> dict[int, bytes]:
     """Raw ``clGetDeviceInfo`` bytes by parameter, for everything the client does not answer itself.
 
     ``heap_nbytes``: what all buffers together can have of the memory shared with the application.
+    ``vendors``: what it says of itself; by default what its members say.
     """
     facts = [device.facts for device in devices]
     known = [f.info for f in facts]
@@ -102,7 +109,11 @@ def image_info(devices: Sequence[Device], heap_nbytes: int) -> dict[int, bytes]:
     info[MAX_WORK_ITEM_SIZES] = struct.pack("<3Q", *(min(column) for column in zip(*sizes, strict=True)))
     info[COMPUTE_UNITS] = _u32(sum({f.unit: _number(f.info[COMPUTE_UNITS]) for f in facts}.values()))
     info[TYPE] = _u64(4 if all(f.kind == "gpu" for f in facts) else 2)
-    info[VENDOR_ID] = _u32(0x534449)
+    said = vendors if vendors is not None else vendors_of(facts)
+    info[VENDOR_ID] = _u32(said.device_id)
+    info[FACT_PLATFORM_VENDOR] = _text(said.platform)
+    if NVIDIA_QUERY in language.extensions:
+        info |= _nvidia_attributes(known)
     info[0x100D] = _u32(64)  # ADDRESS_BITS
     # What a member can't hold stays on the host, so a buffer may be as large as all memory together.
     memories = {f.unit: _number(f.info[GLOBAL_MEM]) // (2 if f.kind == "cpu" else 1) for f in facts}
@@ -110,7 +121,7 @@ def image_info(devices: Sequence[Device], heap_nbytes: int) -> dict[int, bytes]:
     info[0x1029] = _u64(1)  # EXECUTION_CAPABILITIES: kernels, not native ones
     info[0x102A] = _u64(3)  # QUEUE_ON_HOST_PROPERTIES: out of order, profiling
     info[NAME] = _text(image_name(devices))
-    info[0x102C] = _text("sdi")
+    info[0x102C] = _text(said.device)
     info[0x102D] = _text(__version__)
     info[0x102E] = _text("FULL_PROFILE")
     info[0x102F] = _text(f"OpenCL 3.0 sdi {__version__}")
@@ -126,6 +137,20 @@ def image_info(devices: Sequence[Device], heap_nbytes: int) -> dict[int, bytes]:
     info[0x106F] = b"".join(_named(name, 3, 0) for name in language.features)
     info[0x1072] = _text(_NEVER_CONFORMANT)
     return info
+
+
+def _nvidia_attributes(known: Sequence[Mapping[int, bytes]]) -> dict[int, bytes]:
+    """Answers of cl_nv_device_attribute_query: the weakest member's, and where the first one is."""
+
+    def numbers(param: int) -> list[int]:
+        return [_number(info.get(param, b"")) for info in known]
+
+    major, minor = min(zip(numbers(0x4000), numbers(0x4001), strict=True))
+    info = {0x4000: _u32(major), 0x4001: _u32(minor)}
+    info |= {param: _u32(min(numbers(param))) for param in _NVIDIA_LEAST}
+    info[0x4005] = _u32(max(numbers(0x4005)))  # KERNEL_EXEC_TIMEOUT
+    info[0x4006] = _u32(0)  # INTEGRATED_MEMORY: the image's is not the host's
+    return info | {param: known[0][param] for param in _NVIDIA_PLACE if param in known[0]}
 
 
 def image_name(devices: Iterable[Device]) -> str:

@@ -78,6 +78,7 @@ def main(arguments: list[str]) -> int:
         from sdi.devices.discover import MemberSettings, open_members, spread_of
         from sdi.icd.facts import announce
         from sdi.icd.printed import Printed
+        from sdi.icd.vendors import vendors_of
 
         devices = open_members(
             MemberSettings(
@@ -101,7 +102,8 @@ def main(arguments: list[str]) -> int:
                 recorder = Recorder(settings.profile, opening(devices, peer_pid(commands), settings.split))
             except OSError as error:
                 raise SettingsError(f"SDI_PROFILE={str(settings.profile)!r}: {error.strerror}") from error
-        shared = announce(commands, devices, int(arguments[2]))
+        vendors = vendors_of([d.facts for d in devices], settings.platform_vendor, settings.device_vendor)
+        shared = announce(commands, devices, int(arguments[2]), vendors)
     except Exception as error:
         _log.debug("start", exc_info=True)
         scarce = limits.described() if isinstance(error, OSError | MemoryError | RuntimeError) else ""

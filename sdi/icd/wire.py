@@ -234,8 +234,11 @@ IMAGE_ARGUMENT = _fields(
 )
 SAMPLER_ARGUMENT = _fields("u32 normalized; u32 addressing; u32 filter; u32 reserved")
 
+# Facts that are no answers of clGetDeviceInfo.
 FACT_IMAGE_FORMATS = 0x80000001
-"""A fact that is the client's alone: all formats as FORMAT_ENTRY.  ``uses``: see ``DeviceFacts.formats``."""
+"""All formats as FORMAT_ENTRY.  ``uses``: see ``DeviceFacts.formats``."""
+FACT_PLATFORM_VENDOR = 0x80000002
+"""CL_PLATFORM_VENDOR, with the zero at its end."""
 FORMAT_ENTRY = _fields("u32 order; u32 data_type; u32 uses; u32 reserved")
 
 ARENA_HEADER = _fields("u64 magic; u32 version; u32 epoch; u64 arena_nbytes")

@@ -53,6 +53,7 @@ def test_the_application_sees_only_the_image(library: Path) -> None:
     folder = Path(environ.pop("OCL_ICD_VENDORS"))
     assert (folder / "sdi.icd").read_text() == f"{library}\n"
     assert [p.name for p in folder.iterdir()] == ["sdi.icd"]
+    assert environ.pop("OCL_ICD_FILENAMES") == str(library)
     assert environ.pop("SDI_PYTHON") == sys.executable  # no Python of ours above the stand-in
     assert environ == {"SDI_NUM_GPUS": "4", "SDI_SPLIT": "always", "SDI_DEVICES": "cpu"}
 

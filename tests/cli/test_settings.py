@@ -26,6 +26,8 @@ def test_every_setting_is_read() -> None:
             "SDI_BALANCE": "random:7",
             "SDI_COHERENCE": "host",
             "SDI_MEMBER_MEMORY": "64M",
+            "SDI_PLATFORM_VENDOR": "Some, Inc.",
+            "SDI_DEVICE_VENDOR": "Some: more:0x10De",
             "SDI_MEMBER_VENDORS": "/etc/OpenCL/vendors",
             "SDI_LOG": "debug",
             "SDI_STATS": "/tmp/stats-%p.json",
@@ -48,6 +50,8 @@ def test_every_setting_is_read() -> None:
         coherence="host",
         member_memory=64 << 20,
         member_vendors="/etc/OpenCL/vendors",
+        platform_vendor="Some, Inc.",
+        device_vendor=("Some: more", 0x10DE),
         log="debug",
         stats=Path(f"/tmp/stats-{os.getpid()}.json"),
         verify="stop",
@@ -68,6 +72,19 @@ def test_every_setting_is_read() -> None:
 )
 def test_member_memory_counts_in_powers_of_1024(text: str, nbytes: int) -> None:
     assert Settings.from_environ({"SDI_MEMBER_MEMORY": text}).member_memory == nbytes
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("AMD", ("AMD", None)),
+        ("AMD:0x1002", ("AMD", 0x1002)),
+        ("A, B : 0X9", ("A, B", 9)),
+        ("a:b", ("a:b", None)),
+    ],
+)
+def test_a_device_vendor_is_a_name_and_perhaps_a_number(text: str, expected: tuple[str, int | None]) -> None:
+    assert Settings.from_environ({"SDI_DEVICE_VENDOR": text}).device_vendor == expected
 
 
 @pytest.mark.parametrize(
@@ -97,6 +114,12 @@ def test_member_memory_counts_in_powers_of_1024(text: str, nbytes: int) -> None:
         ("SDI_BALANCE", "random:x"),
         ("SDI_TEST_LOSE_MEMBER", "1"),
         ("SDI_TEST_LOSE_MEMBER", "1:kernel"),
+        ("SDI_PLATFORM_VENDOR", "a\tb"),
+        ("SDI_PLATFORM_VENDOR", "ä"),
+        ("SDI_PLATFORM_VENDOR", "x" * 256),
+        ("SDI_DEVICE_VENDOR", ":0x10de"),
+        ("SDI_DEVICE_VENDOR", "a:0x123456789"),
+        ("SDI_DEVICE_VENDOR", "a\nb"),
     ],
 )
 def test_a_malformed_value_is_one_line_with_name_and_value(name: str, text: str) -> None:

@@ -26,7 +26,7 @@ from tests.icd.test_client_binding import (
 
 def a_program_that_asks_for_platforms_starts_no_service(cl: Cl) -> None:
     platform = cl.platform()
-    expected = {0x0900: "FULL_PROFILE", 0x0903: "sdi", 0x0904: "cl_khr_icd", 0x0920: "SDI"}
+    expected = {0x0900: "FULL_PROFILE", 0x0904: "cl_khr_icd", 0x0920: "SDI"}
     assert {p: cl.text("clGetPlatformInfo", platform, p) for p in expected} == expected
     assert cl.text("clGetPlatformInfo", platform, 0x0901).startswith("OpenCL 3.0 sdi ")
     assert cl.number("clGetPlatformInfo", platform, 0x0905) == 1
@@ -36,6 +36,15 @@ def a_program_that_asks_for_platforms_starts_no_service(cl: Cl) -> None:
     assert cl.clGetPlatformInfo(platform, 0x0902, 2, (ctypes.c_char * 2)(), None) == -30
     assert cl.clUnloadPlatformCompiler(platform) == cl.clUnloadCompiler() == 0
     assert cl.records() == []
+
+
+def the_vendor_of_the_platform_is_the_services(cl: Cl) -> None:
+    platform, device = cl.platform(), cl.device()
+    assert cl.text("clGetPlatformInfo", platform, 0x0903) == "Fake vendor"
+    assert cl.clGetPlatformInfo(platform, 0x0903, 11, (ctypes.c_char * 11)(), None) == -30
+    assert cl.number("clGetDeviceInfo", device, 0x4003) == 32
+    for private in (0x80000001, 0x80000002):
+        assert cl.clGetDeviceInfo(device, private, 0, None, None) == -30
 
 
 def the_device_answers_from_the_facts(cl: Cl) -> None:
@@ -335,6 +344,7 @@ def functions_are_found_by_name(cl: Cl) -> None:
 
 PROGRAMS = (
     a_program_that_asks_for_platforms_starts_no_service,
+    the_vendor_of_the_platform_is_the_services,
     the_device_answers_from_the_facts,
     the_device_is_found_by_its_types_only,
     contexts_check_their_properties,

@@ -42,6 +42,7 @@ from sdi.icd.wire import (
     COMMAND,
     COMMANDS,
     FACT_IMAGE_FORMATS,
+    FACT_PLATFORM_VENDOR,
     HEADER,
     HEAP_OFFSET,
     INFO_ENTRY,
@@ -87,6 +88,8 @@ FACTS: dict[int, bytes] = {
     0x102C: b"sdi\0",  # VENDOR
     0x102F: b"OpenCL 3.0 fake\0",  # VERSION
     0x105E: _u32(3 << 22),  # NUMERIC_VERSION
+    0x4003: _u32(32),  # WARP_SIZE_NV
+    FACT_PLATFORM_VENDOR: b"Fake vendor\0",
 }
 ALL_USES = 0xFFFFFF
 IMAGE_FACTS: dict[int, bytes] = {

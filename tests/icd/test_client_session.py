@@ -134,6 +134,7 @@ def a_service_that_cannot_start_is_no_device(cl: Cl) -> None:
         assert cl.clGetDeviceIDs(cl.platform(), 0xFFFFFFFF, 0, None, byref(num)) == -1
         assert num.value == 0
     assert cl.code("clCreateContextFromType", None, 0xFFFFFFFF, None, None) in (-1, -32)
+    assert cl.text("clGetPlatformInfo", cl.platform(), 0x0903) == "sdi"
 
 
 def the_service_itself_sees_no_platform(cl: Cl) -> None:

@@ -42,7 +42,7 @@ cl_int sdi_clGetDeviceInfo(cl_device_id device, cl_uint param, size_t size, void
         SDI_ANSWER(cl_ulong, 0);
     default: {
         size_t nbytes;
-        const void *fact = param == SDI_FACT_IMAGE_FORMATS ? NULL : sdi_fact(param, &nbytes);
+        const void *fact = param >= SDI_FACT_IMAGE_FORMATS ? NULL : sdi_fact(param, &nbytes);
         return fact ? sdi_answer(fact, nbytes, size, value, size_ret) : CL_INVALID_VALUE;
     }
     }

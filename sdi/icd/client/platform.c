@@ -1,10 +1,13 @@
-/* The platform: known without a service, valid in every process. */
+/* The platform: known without a service (but its vendor), valid in every process. */
 #include "client.h"
 
 #include <sys/auxv.h>
 
 #define EXTENSIONS "cl_khr_icd"
+#define UNKNOWN_VENDOR "sdi"
 #define EXPORTED __attribute__((visibility("default")))
+
+EXPORTED cl_int clGetPlatformInfo(cl_platform_id platform, cl_uint param, size_t size, void *value, size_t *size_ret);
 
 struct name_version {
     cl_uint version;
@@ -31,6 +34,15 @@ cl_int sdi_clGetPlatformIDs(cl_uint num_entries, cl_platform_id *platforms, cl_u
     return CL_SUCCESS;
 }
 
+/* The members', so the one question about the platform that starts the service; sdi's where there is no image. */
+static cl_int vendor(size_t size, void *value, size_t *size_ret)
+{
+    size_t nbytes;
+    const void *found = !sdi_hidden() && sdi_session_device() ? sdi_fact(SDI_FACT_PLATFORM_VENDOR, &nbytes) : NULL;
+    return found ? sdi_answer(found, nbytes, size, value, size_ret)
+                 : sdi_answer_text(UNKNOWN_VENDOR, size, value, size_ret);
+}
+
 cl_int sdi_clGetPlatformInfo(cl_platform_id platform, cl_uint param, size_t size, void *value, size_t *size_ret)
 {
     static const struct name_version extensions[] = {{1u << 22, EXTENSIONS}};
@@ -44,7 +56,7 @@ cl_int sdi_clGetPlatformInfo(cl_platform_id platform, cl_uint param, size_t size
     case CL_PLATFORM_NAME:
         return sdi_answer_text("SDI", size, value, size_ret);
     case CL_PLATFORM_VENDOR:
-        return sdi_answer_text("sdi", size, value, size_ret);
+        return vendor(size, value, size_ret);
     case CL_PLATFORM_EXTENSIONS:
         return sdi_answer_text(EXTENSIONS, size, value, size_ret);
     case CL_PLATFORM_ICD_SUFFIX_KHR:
@@ -66,6 +78,8 @@ void *sdi_clGetExtensionFunctionAddress(const char *name)
         return NULL;
     if (strcmp(name, "clIcdGetPlatformIDsKHR") == 0)
         name = "clGetPlatformIDs";
+    if (strcmp(name, "clGetPlatformInfo") == 0)
+        return (void *)clGetPlatformInfo;
     return (void *)sdi_find_function(name);
 }
 
@@ -88,7 +102,6 @@ cl_int sdi_clUnloadPlatformCompiler(cl_platform_id platform)
 
 EXPORTED void *clGetExtensionFunctionAddress(const char *name);
 EXPORTED cl_int clIcdGetPlatformIDsKHR(cl_uint num_entries, cl_platform_id *platforms, cl_uint *num_platforms);
-EXPORTED cl_int clGetPlatformInfo(cl_platform_id platform, cl_uint param, size_t size, void *value, size_t *size_ret);
 
 void *clGetExtensionFunctionAddress(const char *name)
 {
@@ -100,7 +113,11 @@ cl_int clIcdGetPlatformIDsKHR(cl_uint num_entries, cl_platform_id *platforms, cl
     return sdi_clGetPlatformIDs(num_entries, platforms, num_platforms);
 }
 
+/* By this name loaders ask while they look for platforms (pyopencl's for the vendor): that starts nothing.
+ * Applications come through the dispatch table. */
 cl_int clGetPlatformInfo(cl_platform_id platform, cl_uint param, size_t size, void *value, size_t *size_ret)
 {
+    if (param == CL_PLATFORM_VENDOR && sdi_is_platform_id(platform) && !sdi_session.running)
+        return sdi_answer_text(UNKNOWN_VENDOR, size, value, size_ret);
     return sdi_clGetPlatformInfo(platform, param, size, value, size_ret);
 }

@@ -1,0 +1,44 @@
+"""Whose platform and device the image says it is: its members', where these are alike.
+
+Programs that know a vendor take other paths for it; SDI_PLATFORM_VENDOR and SDI_DEVICE_VENDOR turn them off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sdi.devices.base import DeviceFacts
+from sdi.settings import DeviceVendor
+
+OWN_NAME, OWN_ID = "sdi", 0x534449
+_VENDOR_ID, _VENDOR = 0x1001, 0x102C  # CL_DEVICE_...
+
+
+@dataclass(frozen=True, slots=True)
+class Vendors:
+    """CL_PLATFORM_VENDOR, CL_DEVICE_VENDOR and CL_DEVICE_VENDOR_ID."""
+
+    platform: str = OWN_NAME
+    device: str = OWN_NAME
+    device_id: int = OWN_ID
+
+
+def vendors_of(
+    facts: Sequence[DeviceFacts], platform: str | None = None, device: DeviceVendor | None = None
+) -> Vendors:
+    """The members' vendors, if all have the same ones and are of one kind, else sdi's own.
+
+    ``platform``, ``device``: what the user wants instead.
+    """
+    alike = {(f.kind, f.platform_vendor, f.info.get(_VENDOR), f.info.get(_VENDOR_ID)) for f in facts}
+    found = Vendors()
+    if len(alike) == 1:
+        _, of_platform, name, number = alike.pop()
+        if of_platform and name and number:
+            text = name.rstrip(b"\0").decode(errors="replace").strip()
+            found = Vendors(of_platform, text, int.from_bytes(number, "little"))
+    name_, number_ = device if device is not None else (found.device, found.device_id)
+    if number_ is None:
+        number_ = found.device_id if name_ == found.device else OWN_ID
+    return Vendors(platform if platform is not None else found.platform, name_, number_)

@@ -1,0 +1,127 @@
+"""An image of equal members answers for vendors, and what only NVIDIA's devices are asked, as they do."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+
+from sdi.devices.base import Device, DeviceFacts
+from sdi.devices.cuda_images import image_formats
+from sdi.devices.cuda_info import VENDOR, CudaAttributes, device_info
+from sdi.icd.image_info import image_info
+from sdi.icd.vendors import OWN_ID, Vendors, vendors_of
+from tests.image_runs import image_environ, plain_environ, run
+
+NVIDIA_ID, CAPABILITY, SLOT = 0x10DE, (0x4000, 0x4001), 0x4009
+A_GPU = CudaAttributes(
+    "GPU", "CUDA 13.0", 1 << 34, 4, 10**6, 1024, (1024, 1024, 64), 48 << 10, 64 << 10, 1 << 20, True
+)
+H100 = replace(A_GPU, capability=(9, 0), registers=1 << 16, copy_engines=3, pci=(1, 0x41, 2))
+T4 = replace(
+    A_GPU, capability=(7, 5), registers=1 << 15, copy_engines=2, has_time_limit=True, is_integrated=True
+)
+
+
+def facts(found: CudaAttributes = H100) -> DeviceFacts:
+    """What a CUDA member reports."""
+    info = device_info(found)
+    return DeviceFacts(
+        "gpu", "gpu", VENDOR, "", "pci", 1 << 30, 1024, info, True, image_formats(), platform_vendor=VENDOR
+    )
+
+
+def image(*found: DeviceFacts, vendors: Vendors | None = None) -> dict[int, bytes]:
+    """What an image of such members answers."""
+    return image_info([cast(Device, SimpleNamespace(facts=each)) for each in found], 1 << 40, vendors)
+
+
+def with_info(param: int, value: bytes) -> DeviceFacts:
+    made = facts()
+    return replace(made, info={**made.info, param: value})
+
+
+def test_equal_members_give_their_vendor() -> None:
+    nvidia = Vendors("NVIDIA Corporation", "NVIDIA Corporation", NVIDIA_ID)
+    assert vendors_of([facts()]) == vendors_of([facts(), facts(T4)]) == nvidia
+    answered = image(facts(), facts(T4))
+    assert answered[0x102C] == b"NVIDIA Corporation\0" and answered[0x1001] == NVIDIA_ID.to_bytes(4, "little")
+    assert answered[0x80000002] == b"NVIDIA Corporation\0"
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        replace(facts(), platform_vendor="another"),
+        replace(facts(), kind="cpu"),
+        with_info(0x102C, b"another\0"),
+        with_info(0x1001, bytes(4)),
+    ],
+    ids=["platform", "kind", "vendor", "vendor id"],
+)
+def test_members_that_differ_give_none(other: DeviceFacts) -> None:
+    assert vendors_of([facts(), other]) == Vendors("sdi", "sdi", OWN_ID)
+
+
+def test_settings_come_before_the_members() -> None:
+    assert vendors_of([facts()], "A", ("B", 7)) == Vendors("A", "B", 7)
+    assert vendors_of([facts()], None, ("B", None)) == Vendors(VENDOR, "B", OWN_ID)
+    assert vendors_of([facts()], None, (VENDOR, None)) == Vendors(VENDOR, VENDOR, NVIDIA_ID)
+    answered = image(facts(), vendors=Vendors("A", "B", 7))
+    assert (answered[0x80000002], answered[0x102C], answered[0x1001]) == (b"A\0", b"B\0", b"\7\0\0\0")
+
+
+def test_what_nvidias_devices_are_asked_is_the_weakest_members_answer() -> None:
+    answered = {p: int.from_bytes(v, "little") for p, v in image(facts(), facts(T4)).items() if p >> 12 == 4}
+    assert answered == {
+        0x4000: 7, 0x4001: 5, 0x4002: 1 << 15, 0x4003: 32, 0x4004: 1, 0x4005: 1, 0x4006: 0, 0x4007: 2,
+        0x4008: 0x41, 0x4009: 2, 0x400A: 1,
+    }  # fmt: skip
+    extensions = image(facts())[0x1030].decode().rstrip("\0").split()
+    assert [name for name in extensions if name.startswith("cl_nv_")] == [
+        "cl_nv_device_attribute_query",
+        "cl_nv_pragma_unroll",
+    ]
+
+
+def test_without_the_extension_everywhere_nothing_of_it_is_answered() -> None:
+    plain = with_info(0x1030, b"cl_khr_byte_addressable_store\0")
+    answered = image(facts(), plain)
+    assert b"cl_nv" not in answered[0x1030] and not any(p >> 12 == 4 for p in answered)
+
+
+ASK = """
+import json, sys
+import pyopencl as cl
+platform = cl.get_platforms()[0]
+first = platform.vendor if "first" in sys.argv else ""
+device = platform.get_devices()[0]
+print(json.dumps([platform.name, platform.vendor, device.vendor, device.vendor_id]))
+assert first in ("", platform.vendor)
+"""
+
+
+def answers(environ: dict[str, str], *arguments: str) -> list[object]:
+    ended = run([sys.executable, "-c", ASK, *arguments], environ, 100.0)
+    assert ended.returncode == 0 and not ended.remained, ended.describe()
+    found: list[object] = json.loads(ended.stdout)
+    return found
+
+
+def test_an_image_of_cpus_is_of_their_vendor() -> None:
+    plain, found = answers(plain_environ()), answers(image_environ(2), "first")
+    assert found == ["SDI", *plain[1:]]
+    settings = {"SDI_PLATFORM_VENDOR": "one", "SDI_DEVICE_VENDOR": "two:0x3"}
+    assert answers(image_environ(2, **settings)) == ["SDI", "one", "two", 3]
+
+
+@pytest.mark.parametrize("asked", ["name", "vendor"])
+def test_a_program_that_lists_platforms_starts_a_service_only_for_the_vendor(asked: str) -> None:
+    code = f"import pyopencl as cl; print([p.{asked} for p in cl.get_platforms()])"
+    ended = run([sys.executable, "-c", code], image_environ(2, SDI_LOG="debug"), 60.0)
+    assert ended.returncode == 0 and not ended.remained, ended.describe()
+    assert ("sdi: started" in ended.stderr) == (asked == "vendor")
