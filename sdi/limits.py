@@ -21,7 +21,7 @@ _PAGE_NBYTES = 4096
 _STEP_NBYTES = 1 << 20
 _MAP_NORESERVE = 0x4000
 _M_ARENA_MAX = -8
-_RESERVE_NBYTES = 384 << 20
+_RESERVE_NBYTES = 320 << 20
 """Address space for what is loaded and compiled after the drivers: parser, analysis, programs, threads; and
 for the part of the memory shared with the application that isn't buffers."""
 _FILES_FEW = 64

@@ -54,7 +54,7 @@ def sizes(result: Run) -> tuple[int, int]:
     ("limit", "nbytes", "least"),
     [
         ("ulimit -v 1000000", 0, 64 * MIB),
-        ("ulimit -v 3000000", 512 * MIB, 900 * MIB),
+        ("ulimit -v 3000000", 512 * MIB, 800 * MIB),
         ("ulimit -f 2000000", 1024 * MIB, 1024 * MIB),
         ("ulimit -n 9", 4096, 1024 * MIB),
         ("ulimit -n 12", 4096, 1024 * MIB),
@@ -68,6 +68,30 @@ def test_where_the_plain_driver_runs_within_a_limit_so_does_the_image(
     assert least <= largest <= memory
     kind, value = limit.split()[1:]
     assert kind == "-n" or memory < int(value) * 1024, "no more is claimed than there can be"
+
+
+CALLBACKS = """
+import os, resource, pyopencl as cl
+context = cl.Context([p for p in cl.get_platforms() if os.environ.get("OCL_TEST_PLATFORM", "") in p.name]
+                     [0].get_devices()[:1])
+queue, gate = cl.CommandQueue(context), cl.UserEvent(context)
+for _ in range(50):
+    marker = cl.enqueue_marker(queue, wait_for=[gate])
+    marker.set_callback(cl.command_execution_status.COMPLETE, lambda _: None)
+print("right", flush=True)
+gate.set_status(0)
+queue.finish()
+os._exit(0)
+"""
+
+
+@pytest.mark.parametrize("image", [False, True])
+def test_most_of_a_limited_address_space_stays_the_applications(image: bool) -> None:
+    """pyopencl starts a thread for each callback."""
+    environ = image_environ(2) if image else plain_environ()
+    command = ["bash", "-c", 'ulimit -v 1000000; exec "$@"', "bash", sys.executable, "-c", CALLBACKS]
+    result = run(command, environ, LIMIT_S)
+    assert result.stdout == "right\n", result.describe()
 
 
 def test_limits_that_the_user_may_raise_do_not_hold_the_service_back(program: Path) -> None:

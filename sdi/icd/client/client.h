@@ -316,6 +316,8 @@ void sdi_complain(const char *format, ...) __attribute__((format(printf, 1, 2)))
 /* The absolute path of this library as the loader knows it, remembered at the first call. */
 const char *sdi_library_path(void);
 
+/* How much address space could be reserved at once now, at most `most`. */
+uint64_t sdi_room(uint64_t most);
 /* service.c: starts the service process; 0 and its two sockets (ours), or -1 after one line on stderr. */
 int sdi_service_start(int sockets[2]);
 /* All descriptors that a start has open at the moment, for the child of a fork to close; -1: none. */

@@ -7,7 +7,7 @@
 #include <pthread.h>
 #include <sys/mman.h>
 
-enum { SLOT_NBYTES = 256, COMMIT_NBYTES = 1 << 20, REUSE_AFTER = 4096 };
+enum { SLOT_NBYTES = 256, COMMIT_NBYTES = 1 << 20, REUSE_AFTER = 4096, SLAB_SHARE = 16 };
 #define SLAB_NBYTES (UINT64_C(1) << 36)
 
 union slot {
@@ -116,16 +116,16 @@ struct sdi_object *sdi_find(const void *handle, enum sdi_kind kind)
     return object;
 }
 
+/* Where address space is limited the most of it stays the application's. */
 static bool reserve(void)
 {
-    for (slab_nbytes = SLAB_NBYTES; slab_nbytes >= COMMIT_NBYTES; slab_nbytes /= 2) {
-        void *at = mmap(NULL, slab_nbytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-        if (at != MAP_FAILED) {
-            slab = at;
-            return true;
-        }
-    }
-    return false;
+    uint64_t room = sdi_room(SLAB_NBYTES);
+    slab_nbytes = room < SLAB_NBYTES ? SDI_MAX(room / SLAB_SHARE / COMMIT_NBYTES, 1) * COMMIT_NBYTES : SLAB_NBYTES;
+    void *at = mmap(NULL, slab_nbytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (at == MAP_FAILED)
+        return false;
+    slab = at;
+    return true;
 }
 
 static union slot *fresh_slot(void)

@@ -209,19 +209,17 @@ static int make_pair(int ends[2])
     return 0;
 }
 
-/* How large the memory shared with the service may be: half of the address space that this process has left, if that
- * is limited. */
-static uint64_t room(void)
+uint64_t sdi_room(uint64_t most)
 {
     uint64_t fits = 0;
-    for (uint64_t step = SDI_ARENA_NBYTES; fits < SDI_ARENA_NBYTES && step >= SDI_PIECE_NBYTES; step /= 2) {
+    for (uint64_t step = most; fits < most && step >= SDI_PIECE_NBYTES; step /= 2) {
         void *at = mmap(NULL, fits + step, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (at == MAP_FAILED)
             continue;
         munmap(at, fits + step);
         fits += step;
     }
-    return fits < SDI_ARENA_NBYTES ? fits / 2 : fits;
+    return fits;
 }
 
 int sdi_service_start(int sockets[2])
@@ -230,7 +228,9 @@ int sdi_service_start(int sockets[2])
     char python[4096], shared[32];
     if (!find_python(python, sizeof python))
         return -1;
-    snprintf(shared, sizeof shared, "%llu", (unsigned long long)room());
+    /* A third of what is left, if that is limited: less than drivers in this process would take. */
+    uint64_t room = sdi_room(SDI_ARENA_NBYTES);
+    snprintf(shared, sizeof shared, "%llu", (unsigned long long)(room < SDI_ARENA_NBYTES ? room / 3 : room));
     char *arguments[] = {python, isolated, module, name, three, four, shared, NULL};
     struct launch launch = {.python = python, .arguments = arguments};
     int *fds = sdi_service_descriptors;
