@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
@@ -116,6 +117,26 @@ def test_exit_while_large_copies_go_on_leaves_no_service(compiled: Compiled, mem
 
 def test_memory_may_be_freed_after_the_last_release_of_what_used_it(compiled: Compiled, members: int) -> None:
     assert "freed: ok" in on_image(members, compiled("tests/c/freed")).stdout
+
+
+@pytest.mark.parametrize(
+    ("source", "arguments"), [("tests/c/poiseuille", ()), ("tests/c/host_memory", ("0", "2"))]
+)
+def test_memory_that_is_never_mapped_is_as_on_the_plain_driver(
+    compiled: Compiled, tmp_path: Path, source: str, arguments: tuple[str, ...]
+) -> None:
+    program = compiled(source)
+    plain = run([program, *arguments], plain_environ(), LIMIT_S)
+    assert plain.returncode == 0, plain.describe()
+    if "no CPU" in plain.stdout:
+        pytest.skip("only CPU members use the application's memory")
+    for members in (1, 2, 4):
+        stats = tmp_path / f"{members}.json"
+        image = on_image(members, program, *arguments, SDI_STATS=str(stats))
+        assert image.stdout == plain.stdout, f"{members} members"
+        counters = json.loads(stats.read_text())
+        assert counters["memory"]["host_compared_nbytes"] > counters["memory"]["host_copied_nbytes"] > 0
+        assert members == 1 or any(kernel["launches_split"] for kernel in counters["kernels"].values())
 
 
 def test_kernels_print_each_line_once_before_they_are_complete(compiled: Compiled, members: int) -> None:

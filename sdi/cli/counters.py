@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 from sdi.sizes import size
 
+_SUMS = ("conflicts", "members_lost", "lost_nbytes", "host_compared_nbytes", "host_copied_nbytes")
+
 
 class CountersError(ValueError):
     """The file is not what a service writes."""
@@ -47,6 +49,7 @@ class Counters:
 
     ``conflicts``: how often a member's store took the place of another's in one launch: the program races.
     ``lost_nbytes``: what members alone had that were lost.
+    ``host_compared_nbytes``, ``host_copied_nbytes``: of memory of the application that buffers use.
     """
 
     members: int
@@ -55,6 +58,8 @@ class Counters:
     conflicts: int = 0
     members_lost: int = 0
     lost_nbytes: int = 0
+    host_compared_nbytes: int = 0
+    host_copied_nbytes: int = 0
 
     @staticmethod
     def from_json(text: str) -> Counters:
@@ -68,7 +73,7 @@ class Counters:
                     **{key: int(data["bytes_moved"][key]) for key in BytesMoved.__dataclass_fields__}
                 ),
                 conflicts=int(data["merge_conflicts"]),
-                **{key: int(data.get("memory", {}).get(key, 0)) for key in ("members_lost", "lost_nbytes")},
+                **{key: int(data.get("memory", {}).get(key, 0)) for key in _SUMS[1:]},
             )
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise CountersError(f"not the counters of a session: {error!r}") from error
@@ -113,10 +118,7 @@ def merged(sessions: Sequence[Counters]) -> Counters:
     moved = BytesMoved(
         **{key: sum(getattr(s.bytes_moved, key) for s in sessions) for key in BytesMoved.__dataclass_fields__}
     )
-    sums = {
-        key: sum(getattr(s, key) for s in sessions) for key in ("conflicts", "members_lost", "lost_nbytes")
-    }
-    return Counters(members, kernels, moved, **sums)
+    return Counters(members, kernels, moved, **{key: sum(getattr(s, key) for s in sessions) for key in _SUMS})
 
 
 def report(counters: Counters) -> str:
@@ -137,6 +139,11 @@ def report(counters: Counters) -> str:
         f"moved: {size(moved.host_to_member)} host to members, {size(moved.member_to_host)} members to host, "
         f"{size(moved.member_to_member)} between members, {size(moved.application)} for the application"
     )
+    if counters.host_compared_nbytes:
+        lines.append(
+            f"host pointers: {size(counters.host_compared_nbytes)} compared, "
+            f"{size(counters.host_copied_nbytes)} copied, for buffers in memory of the application"
+        )
     if counters.conflicts:
         lines.append(
             f"races: {counters.conflicts} times two members stored to the same place in one launch; "

@@ -46,10 +46,12 @@ def _command(op: Op, body: tuple[int, ...], variable: bytes) -> Command:
         case Op.NDRANGE:
             return _launch(body, variable)
         case Op.READ:
-            return Read(body[0], _rectangle(body[1], body[2:5], body[5], body[6]), bool(body[7]))
+            return Read(
+                body[0], _rectangle(body[1], body[2:5], body[5], body[6]), bool(body[7]), bool(body[8])
+            )
         case Op.WRITE:
             rectangle = _rectangle(body[1], body[2:5], body[5], body[6])
-            return Write(body[0], rectangle, bool(body[7]), landed_ns=body[9])
+            return Write(body[0], rectangle, bool(body[7]), body[9], bool(body[8]))
         case Op.COPY:
             source, target, source_offset, target_offset = body[:4]
             region, pitches = body[4:7], body[7:11]

@@ -127,7 +127,7 @@ def image_info(
     info[0x102F] = _text(f"OpenCL 3.0 sdi {__version__}")
     info[DRIVER_EXTENSIONS] = _text(" ".join(language.extensions))
     info[0x1060] = b"".join(_named(name, 1, 0) for name in language.extensions)
-    info[0x1035] = _u32(int(all(f.kind == "cpu" for f in facts)))  # HOST_UNIFIED_MEMORY
+    info[0x1035] = _u32(0)  # HOST_UNIFIED_MEMORY: the image's memory is a copy, of CPU members too
     info[0x103D] = _text("OpenCL C 1.2 sdi")
     info[0x105E] = _u32(3 << 22)  # NUMERIC_VERSION
     atomics = sum(bit for name, bit in _ATOMIC_BITS.items() if name in language.features)

@@ -364,6 +364,10 @@ class Session:
                 self._park(record_id, fields[3])
             case Op.RENEW_BUFFER:
                 memory.renew(record_id, bool(fields[3] & _COPY_OR_USE_HOST_PTR))
+            case Op.HOST_POINTERS:
+                events = memory.accounting.events
+                events.host_compared_nbytes += fields[3]
+                events.host_copied_nbytes += fields[4]
             case Op.BUILD | Op.COMPILE | Op.LINK:
                 self._build(entry)
             case Op.RELEASE_BUILD:

@@ -73,6 +73,7 @@ class Op(IntEnum):
     LINK = 22
     PARK_BUFFER = 23
     RENEW_BUFFER = 24
+    HOST_POINTERS = 25
     NDRANGE = 30
     READ = 31
     WRITE = 32
@@ -181,14 +182,17 @@ BODY: dict[Op, tuple[Field, ...]] = {
         "u64 build; u64 kernel; u32 kernel_index; u32 work_dim; u64 offset[3]; u64 global_size[3];"
         " u64 local_size[3]; u32 num_args; u32 args_nbytes"
     ),
+    # what the client looked at and copied of memory of the application that buffers use, since it last said
+    Op.HOST_POINTERS: _fields("u64 compared_nbytes; u64 copied_nbytes"),
     # offset: first byte in the buffer; region: bytes, rows, slices; pitches in bytes (0 when there is one)
+    # unasked: 1: by the client, for memory of the application that the buffer uses
     Op.READ: _fields(
-        "u64 buffer; u64 offset; u64 region[3]; u64 row_pitch; u64 slice_pitch; u32 blocking; u32 reserved;"
+        "u64 buffer; u64 offset; u64 region[3]; u64 row_pitch; u64 slice_pitch; u32 blocking; u32 unasked;"
         " u64 unused"
     ),
     # landed_ns: 0, or when the client began to copy: nobody else knew the buffer yet, and the bytes are there
     Op.WRITE: _fields(
-        "u64 buffer; u64 offset; u64 region[3]; u64 row_pitch; u64 slice_pitch; u32 blocking; u32 reserved;"
+        "u64 buffer; u64 offset; u64 region[3]; u64 row_pitch; u64 slice_pitch; u32 blocking; u32 unasked;"
         " u64 landed_ns"
     ),
     Op.COPY: _fields(

@@ -44,11 +44,15 @@ class Rectangle:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """Copy a region of ``buffer`` to the application's memory; the client does the last step."""
+    """Copy a region of ``buffer`` to the application's memory; the client does the last step.
+
+    ``unasked``: no command of the application, but for memory of its own that the buffer uses.
+    """
 
     buffer: int
     rectangle: Rectangle
     blocking: bool
+    unasked: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +60,14 @@ class Write:
     """Copy the application's memory to a region of ``buffer``; the client does the copy when told.
 
     ``landed_ns``: 0, or when it began with that, untold, since nobody else knew the buffer: it is done.
+    ``unasked``: see ``Read``.
     """
 
     buffer: int
     rectangle: Rectangle
     blocking: bool
     landed_ns: int = 0
+    unasked: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +147,8 @@ def described(command: Command) -> tuple[str, int]:
     """What a profile calls ``command``, and the bytes that it reads, writes, copies or fills."""
     kind = type(command).__name__.lower()
     match command:
+        case Read(unasked=True) | Write(unasked=True):
+            return f"host pointer {kind}", command.rectangle.nbytes
         case Read() | Write() | Fill() | Map() | Unmap():
             return kind, command.rectangle.nbytes
         case CopyBuffer():

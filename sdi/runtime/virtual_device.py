@@ -61,7 +61,7 @@ class VirtualDevice:
                 tickets = yield from self._launcher.issue(command)
                 return Work(tickets, Ticket() if command.prints else None)
             case Read():
-                return self._read(command.buffer, command.rectangle.bounds, command.rectangle.nbytes)
+                return self._read(command)
             case Write():
                 return self._write(command)
             case CopyBuffer():
@@ -139,11 +139,13 @@ class VirtualDevice:
         )
         return buffer
 
-    def _read(self, buffer_id: int, over: ByteRange, nbytes: int) -> Work:
-        buffer = self._buffer(buffer_id, over)
+    def _read(self, command: Read) -> Work:
+        over = command.rectangle.bounds
+        buffer = self._buffer(command.buffer, over)
         transfer = Ticket()
         waits = self._memory.read_host(buffer, over, transfer)
-        self._memory.moved.application += nbytes
+        if not command.unasked:
+            self._memory.moved.application += command.rectangle.nbytes
         return Work(waits, transfer)
 
     def _write(self, command: Write) -> Work:
@@ -156,7 +158,8 @@ class VirtualDevice:
         parts, waits = self._overwritten(buffer, rectangle)
         for part in parts:
             waits += [t for t in self._memory.write_host(buffer, part, transfer) if t is not transfer]
-        self._memory.moved.application += rectangle.nbytes
+        if not command.unasked:
+            self._memory.moved.application += rectangle.nbytes
         waits = list(dict.fromkeys(waits))
         return Work([*waits, transfer]) if command.landed_ns else Work(waits, transfer)
 

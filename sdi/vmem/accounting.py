@@ -34,7 +34,8 @@ class Events:
     still for memory.  ``mapped``: buffers used in the arena by members that can't hold them;
     ``shared``: those that found room in the memory of all members together.
     ``image_...``: linear bytes that went to opaque images and back.  ``lost_nbytes``: what only members had
-    that were lost.
+    that were lost.  ``host_...``: memory of the application that buffers use, compared with what both sides
+    knew of it, and copied from or to it.
     """
 
     twins: int = 0
@@ -54,6 +55,8 @@ class Events:
     image_written_nbytes: int = 0
     members_lost: int = 0
     lost_nbytes: int = 0
+    host_compared_nbytes: int = 0
+    host_copied_nbytes: int = 0
 
 
 @dataclass(slots=True)

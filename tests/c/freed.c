@@ -4,7 +4,7 @@
 #include <stdbool.h>
 #include <sys/mman.h>
 
-static const size_t NBYTES = 64 << 20;
+static const size_t NBYTES = 32 << 20;
 
 static char *memory(void)
 {
@@ -108,16 +108,14 @@ static void release_before_the_gate_opens(session_t *s)
 int main(void)
 {
     session_t s = session_start();
-    for (int round = 0; round < 2; round++) {
-        map_and_free(&s, CL_TRUE, CL_MAP_WRITE_INVALIDATE_REGION);
-        map_and_free(&s, CL_TRUE, CL_MAP_READ | CL_MAP_WRITE);
-        map_and_free(&s, CL_FALSE, CL_MAP_READ | CL_MAP_WRITE);
-        transfer_and_free(&s, true);
-        transfer_and_free(&s, false);
-        release_and_free(&s, false);
-        release_and_free(&s, true);
-        release_before_the_gate_opens(&s);
-    }
+    map_and_free(&s, CL_TRUE, CL_MAP_WRITE_INVALIDATE_REGION);
+    map_and_free(&s, CL_TRUE, CL_MAP_READ | CL_MAP_WRITE);
+    map_and_free(&s, CL_FALSE, CL_MAP_READ | CL_MAP_WRITE);
+    transfer_and_free(&s, true);
+    transfer_and_free(&s, false);
+    release_and_free(&s, false);
+    release_and_free(&s, true);
+    release_before_the_gate_opens(&s);
     session_step(&s, 1);
     session_end(&s);
     printf("freed: ok\n");

@@ -53,6 +53,15 @@ def test_anything_else_is_refused(text: str) -> None:
         Counters.from_json(text)
 
 
+def test_what_memory_of_the_application_costs_is_said() -> None:
+    counters = Counters.from_json(json.dumps(WRITTEN))
+    assert "host pointers" not in report(counters)
+    memory = {"host_compared_nbytes": 3 << 20, "host_copied_nbytes": 4096}
+    some = Counters.from_json(json.dumps(WRITTEN | {"memory": memory}))
+    line = "host pointers: 6.0 MiB compared, 8.0 KiB copied, for buffers in memory of the application"
+    assert line in report(merged([some, some, counters]))
+
+
 def test_sessions_add_up() -> None:
     one = Counters.from_json(json.dumps(WRITTEN))
     other = Counters(4, {"step": KernelCounters(1, 1, "too few groups", {1: 1, 3: 1}, (1, 1, 1, 0))},

@@ -70,6 +70,16 @@ def buffers(ctx: cl.Context, queue: cl.CommandQueue, program: cl.Program) -> Non
         parked.release()
 
 
+def memory(ctx: cl.Context, queue: cl.CommandQueue, program: cl.Program) -> None:
+    """A buffer in memory of the application, that is changed and looked at."""
+    data = np.arange(64, dtype=np.int32)
+    a = cl.Buffer(ctx, cl.mem_flags.READ_WRITE | cl.mem_flags.USE_HOST_PTR, hostbuf=data)
+    for k in range(2):
+        data[k] = 5
+        cl.Kernel(program, "add")(queue, (64,), (8,), a, a, cl.LocalMemory(32), np.int32(2))
+        queue.finish()
+
+
 def images(ctx: cl.Context, queue: cl.CommandQueue, program: cl.Program) -> None:
     """The same of pixels."""
     form = cl.ImageFormat(cl.channel_order.RGBA, cl.channel_type.FLOAT)
@@ -108,6 +118,7 @@ def main() -> None:
     queue = cl.CommandQueue(ctx, properties=cl.command_queue_properties.PROFILING_ENABLE)
     program = cl.Program(ctx, SOURCE).build()
     buffers(ctx, queue, program)
+    memory(ctx, queue, program)
     images(ctx, queue, program)
     programs(ctx, queue)
 

@@ -17,6 +17,7 @@ from tests.icd import (
     test_client_copies,
     test_client_door,
     test_client_events,
+    test_client_host_pointers,
     test_client_images,
     test_client_launches,
     test_client_links,
@@ -33,6 +34,7 @@ MODULES = (
     test_client_memory,
     test_client_copies,
     test_client_parking,
+    test_client_host_pointers,
     test_client_images,
     test_client_door,
     test_client_launches,
@@ -60,6 +62,8 @@ def test_program(module: str, name: str, sanitize: bool, tmp_path: Path) -> None
     env = environment(tmp_path, sanitize)
     if name in test_client_images.WITHOUT_IMAGES:
         env["SDI_FAKE_IMAGES"] = "0"
+    if name in test_client_memory.ON_GPUS | test_client_images.ON_GPUS:
+        env["SDI_FAKE_TYPE"] = "4"
     if name in test_client_parking.SPOILT:
         env["SDI_FAKE_PARK"] = "spoilt"
     run_program(module, name, env)

@@ -529,6 +529,8 @@ def an_image_keeps_the_buffer_it_is_made_from(cl: Cl) -> None:
     assert len(cl.records("PARK_BUFFER")) == 1
 
 
+ON_GPUS = {"mapped_pixels_are_the_bytes_themselves"}
+"""Programs for an image of GPUs."""
 WITHOUT_IMAGES = frozenset({"images_and_samplers_that_the_device_lacks_are_refused"})
 PROGRAMS = (
     images_and_samplers_that_the_device_lacks_are_refused,

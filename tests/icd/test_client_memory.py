@@ -413,6 +413,12 @@ def releases_wait_for_copies_of_the_applications_memory(cl: Cl) -> None:
         assert to.raw == b"x" * nbytes, what
 
 
+ON_GPUS = {
+    "memory_of_the_application_is_used_where_it_is",
+    "memory_that_is_unmapped_may_be_freed",
+}
+"""Programs for an image of GPUs: CPU members are as if they used the application's memory themselves."""
+
 PROGRAMS = (
     reads_and_writes_are_one_record_and_one_answer,
     bad_ranges_have_their_codes,

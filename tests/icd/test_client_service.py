@@ -273,6 +273,8 @@ class Service:
             if name
             else FACTS | (IMAGE_FACTS if os.environ.get("SDI_FAKE_IMAGES") != "0" else {})
         )
+        if "SDI_FAKE_TYPE" in os.environ:
+            facts[0x1000] = _u64(int(os.environ["SDI_FAKE_TYPE"]))
         entry = layout(INFO_ENTRY)
         body = b"".join(entry.pack(param, len(data)) + padded(data) for param, data in facts.items())
         shape = record_layout(Op.FACTS)
@@ -506,13 +508,14 @@ class Service:
                 self.finish(self.pending[held], 0)
             self.held.clear()
         if name.startswith("add"):
-            buffer, offset, _ = struct.unpack(
+            buffer, offset, nbytes = struct.unpack(
                 "<QQQ", next(data for kind, data in given if kind is ArgKind.GLOBAL)
             )
             (term,) = struct.unpack("<i", next(data for kind, data in given if kind is ArgKind.VALUE))
             start = self.buffers[buffer] + offset
-            numbers = struct.unpack_from("<256i", self.arena, start)
-            struct.pack_into("<256i", self.arena, start, *(n + term for n in numbers))
+            shape = f"<{nbytes // 4}i"
+            numbers = struct.unpack_from(shape, self.arena, start)
+            struct.pack_into(shape, self.arena, start, *(n + term for n in numbers))
         return 0
 
     def serve(self) -> None:

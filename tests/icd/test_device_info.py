@@ -110,6 +110,10 @@ def test_what_is_absent_is_said_to_be_absent(answers: dict[int, bytes]) -> None:
     assert number(answers[0x1029]) == 1  # kernels, no native kernels
 
 
+def test_no_memory_is_the_hosts_own(answers: dict[int, bytes]) -> None:
+    assert answers[0x1035] == bytes(4), "HOST_UNIFIED_MEMORY"
+
+
 def test_limits_are_those_that_every_device_has(answers: dict[int, bytes]) -> None:
     alloc, memory = number(answers[0x1010]), number(answers[0x101F])
     assert max(min(memory // 4, 1 << 30), 32 << 20) <= alloc <= memory

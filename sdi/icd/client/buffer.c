@@ -96,8 +96,14 @@ cl_mem sdi_new_memory(cl_context context, cl_ulong flags, size_t nbytes, void *h
         sdi_discard_memory(buffer);
         return sdi_fail(errcode_ret, status);
     }
-    buffer->fresh = true;
-    if (host_ptr)
+    if (buffer->host_ptr)
+        status = sdi_host_new(buffer);
+    if (status) {
+        sdi_discard_memory(buffer);
+        return sdi_fail(errcode_ret, status);
+    }
+    buffer->fresh = !buffer->hosted;
+    if (host_ptr && !buffer->hosted)
         sdi_copy_to_arena(buffer, 0, host_ptr, nbytes);
     sdi_succeed(errcode_ret);
     return buffer;
@@ -210,6 +216,8 @@ cl_int sdi_clReleaseMemObject(cl_mem buffer)
 
 void sdi_drop_buffer(cl_mem buffer)
 {
+    if (buffer->hosted)
+        sdi_host_drop(buffer);
     if (buffer->root != buffer)
         sdi_unhold(buffer->root);
     else if (buffer->bytes && !buffer->mappings && sdi_park(buffer))

@@ -43,6 +43,8 @@ void sdi_run_calls(struct sdi_call *calls)
         calls = call->next;
         switch (call->what) {
         case SDI_CALL_EVENT:
+            if (call->status <= 0)
+                sdi_host_show();
             call->function.event(call->object, call->status, call->data);
             sdi_lock();
             sdi_unhold(call->object);

@@ -2,11 +2,12 @@
  *
  * Locks, in the order in which they may be taken:
  *   start lock (session.c)   one thread starts the service
+ *   busy lock (host_pointer.c)   bytes are taken from the application's memory or shown there
  *   client lock (handle.c)   handles, ids, slots, the command stream, all fields of objects that change
  *   reply lock (stream.c)    threads that wait for replies
  *   caller lock (caller.c)   callbacks to run
- * No lock is held while a callback of the application runs, while a reply or an event is awaited, or while
- * bytes of a transfer are copied. */
+ * No lock but the busy lock is held while a callback of the application runs, while a reply or an event is awaited,
+ * or while bytes of a transfer are copied; that is not while a callback runs. */
 #ifndef SDI_CLIENT_H
 #define SDI_CLIENT_H
 
@@ -83,7 +84,8 @@ struct sdi_queue {
     cl_ulong *property_list; /* as given, with the final 0; or NULL */
     size_t num_property_list;
     uint64_t last_id; /* of the command enqueued last, but for writes that landed while `quiet` */
-    uint64_t gate;    /* of the last command that had one (see struct sdi_command) */
+    uint64_t gate;    /* of the last command that had one */
+    uint64_t bar;     /* the same */
     bool quiet;       /* all that was enqueued is known to be complete */
 };
 
@@ -128,6 +130,7 @@ struct sdi_buffer {
     struct sdi_call *destructors;
     size_t num_properties; /* given: only the final 0, or nothing */
     struct sdi_image *image; /* NULL: a buffer */
+    struct sdi_hosted *hosted; /* root: see host_pointer.c; or NULL */
 };
 
 struct sdi_sampler {
@@ -198,7 +201,8 @@ struct sdi_event {
     cl_uint type;
     uint32_t slot;
     int user_status;
-    uint64_t gate; /* see struct sdi_command */
+    uint64_t gate, bar; /* see sdi_is_gated, sdi_is_barred */
+    cl_event next_unset;
     bool profiling;
     struct sdi_call *callbacks;
     cl_event next_watched;
@@ -333,6 +337,7 @@ void sdi_slot_forget(void);
 void sdi_lander_forget(void);
 void sdi_caller_forget(void);
 void sdi_copier_forget(void);
+void sdi_host_forget(void);
 
 /* ---- stream.c: records --------------------------------------------------------------------------------- */
 
@@ -388,8 +393,8 @@ struct sdi_record {
     unsigned char *at;
     size_t nbytes;
     unsigned char *tail; /* the variable part */
-    uint64_t gate;       /* the newest of what it waits for */
-    uint64_t small[253];
+    uint64_t gate, bar;  /* of what it waits for, the newest gate */
+    uint64_t small[252];
 };
 
 /* The fixed part (zeroed, header and waits filled), or NULL: no memory.  Complete events are left out of the wait
@@ -405,7 +410,8 @@ struct sdi_command {
     bool wants_slot;               /* without an event: the client itself waits */
     bool forget;                   /* without an event: the service may forget the id when it is complete */
     uint64_t landed_ns;            /* the bytes are in the arena since then; 0: no such write */
-    uint64_t gate;                 /* out: see sdi_is_gated */
+    struct sdi_use *uses;          /* of the application's memory, taken over; they need an event */
+    uint64_t gate, bar;            /* out: see sdi_is_gated, sdi_is_barred */
     struct sdi_transfer *transfer; /* to be done by the lander */
     cl_mem holds;                  /* a blocking transfer's root, until sdi_finish_blocking; or NULL */
     uint64_t id;                   /* out: this and the following */
@@ -416,6 +422,9 @@ struct sdi_command {
 cl_int sdi_enqueue(struct sdi_record *record, struct sdi_command *command);
 /* The same for commands that nobody waits for and that have no transfer. */
 cl_int sdi_enqueue_simple(struct sdi_record *record, cl_command_queue queue, cl_uint type, cl_event *event);
+/* The same for one that uses memory of the application. */
+cl_int sdi_enqueue_using(struct sdi_record *record, cl_command_queue queue, cl_uint type, struct sdi_use *uses,
+                         cl_event *event);
 /* No lock held.  After a blocking command: waits as far as the application may see it. */
 cl_int sdi_finish_blocking(struct sdi_command *command, cl_int status, cl_event *event);
 
@@ -505,6 +514,31 @@ cl_int sdi_check_map(cl_command_queue queue, cl_mem buffer, cl_ulong flags, stru
 /* Client lock held. */
 void sdi_mapping_free(struct sdi_mapping *mapping);
 
+/* ---- host_pointer.c: memory of the application that is to be as if members used it ------------------------ */
+
+/* No lock held.  Begins with a new root buffer that uses the application's memory, where the image does that. */
+cl_int sdi_host_new(cl_mem root);
+/* Client lock held: a root goes. */
+void sdi_host_drop(cl_mem root);
+/* No lock held, before a command is sent that names these bytes, counted from the object's first: takes what the
+ * application changed there.  Does nothing for other buffers. */
+void sdi_host_take(cl_mem buffer, size_t offset, size_t nbytes);
+/* The same for commands whose results have to be shown (`writes`), or during which nothing may be taken: adds to
+ * `*uses`, which go with the command or are given back. */
+cl_int sdi_host_use(struct sdi_use **uses, cl_mem buffer, size_t offset, size_t nbytes, bool writes);
+void sdi_host_unuse(struct sdi_use *uses);
+/* Client lock held.  The command was sent; takes the uses over. */
+void sdi_host_used(struct sdi_use *uses, cl_event event);
+/* No lock held, and before the application is told that any command is complete: shows it what such commands wrote. */
+void sdi_host_show(void);
+/* No lock held.  Its last reference was given up, it is held: waits for its uses, but those behind user events, and
+ * shows. */
+void sdi_host_released(cl_mem root);
+/* No lock held, before a user event is set: takes what the application changed since it enqueued what waits for that;
+ * where it is true, sdi_host_gate_end follows. */
+bool sdi_host_gate(void);
+void sdi_host_gate_end(void);
+
 /* ---- image.c --------------------------------------------------------------------------------------------- */
 
 /* Whether an image may be bound to a kernel's argument: its type, and what the kernel may do with it. */
@@ -515,6 +549,9 @@ bool sdi_image_fits(cl_mem image, const struct sdi_argument *argument);
 /* Enqueues a copy between boxes, whose offsets count from the first bytes of the objects. */
 cl_int sdi_copy(cl_command_queue queue, cl_uint type, cl_mem source, const struct sdi_box *from, cl_mem target,
                 const struct sdi_box *to, struct sdi_waits waits, cl_event *event);
+/* Sends the record of a fill of these bytes, counted from the object's first. */
+cl_int sdi_enqueue_fill(struct sdi_record *record, cl_command_queue queue, cl_uint type, cl_mem buffer, size_t offset,
+                        size_t nbytes, cl_event *event);
 /* False when the box is empty, its pitches are too small, or a number overflows. */
 bool sdi_box_make(struct sdi_box *box, const size_t *origin, const size_t *region, size_t row, size_t slice);
 /* Whether it has no gaps. */
@@ -576,6 +613,9 @@ uint64_t sdi_gate(void);
 /* Any lock.  Whether a command, by the gate that it got, may yet wait for user events that are not set: all in an
  * ordered queue after one that does, and so in other queues. */
 bool sdi_is_gated(uint64_t gate);
+/* Client lock held.  Whether a command, by the bar that it got (0: none), is known to wait for a user event that is not
+ * set; false does not say that it waits for none. */
+bool sdi_is_barred(uint64_t bar);
 /* Client lock held.  A command of an ordered queue is complete: so is all before it. */
 void sdi_queue_reached(cl_command_queue queue, uint64_t id);
 /* Client lock held.  Moves the event's callbacks that `status` satisfies to the caller thread. */

@@ -28,13 +28,16 @@ void *sdi_record_open(struct sdi_record *record, uint32_t op, size_t fixed_nbyte
     struct sdi_rec_marker *head = (struct sdi_rec_marker *)record->at; /* all commands begin like this */
     uint64_t *ids = (uint64_t *)(record->at + fixed_nbytes);
     uint32_t num = 0;
-    record->gate = 0;
+    record->gate = record->bar = 0;
     for (cl_uint i = 0; i < waits.num; i++) {
         bool is_complete = sdi_event_status(waits.events[i]) == CL_COMPLETE;
         if (keep || !is_complete)
             ids[num++] = waits.events[i]->object.id;
-        if (!is_complete && waits.events[i]->gate > record->gate)
-            record->gate = waits.events[i]->gate;
+        if (is_complete)
+            continue;
+        record->gate = SDI_MAX(record->gate, waits.events[i]->gate);
+        if (waits.events[i]->bar)
+            record->bar = waits.events[i]->bar;
     }
     record->tail = record->at + fixed_nbytes + 8 * num;
     record->nbytes = fixed_nbytes + 8 * num + sdi_padded(tail_nbytes);
@@ -63,6 +66,9 @@ static cl_int send_command(struct sdi_record *record, struct sdi_command *comman
         return CL_OUT_OF_HOST_MEMORY;
     command->slot = 0;
     command->gate = SDI_MAX(record->gate, command->queue->gate);
+    command->bar = record->bar;
+    if (!sdi_is_barred(command->bar) && !(command->queue->properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE))
+        command->bar = command->queue->bar;
     if (command->wants_event || command->wants_slot) {
         command->slot = sdi_slot_new(CL_QUEUED);
         if (!command->slot)
@@ -80,6 +86,7 @@ static cl_int send_command(struct sdi_record *record, struct sdi_command *comman
         event->type = command->type;
         event->slot = command->slot;
         event->gate = command->gate;
+        event->bar = command->bar;
         event->profiling = (command->queue->properties & CL_QUEUE_PROFILING_ENABLE) != 0;
         if (command->landed_ns)
             sdi_session.slots[command->slot].queued_ns = command->landed_ns;
@@ -127,7 +134,10 @@ static cl_int send_command(struct sdi_record *record, struct sdi_command *comman
             command->queue->quiet = false;
             command->queue->last_id = command->id;
             command->queue->gate = command->gate;
+            command->queue->bar = command->bar;
         }
+        if (command->uses)
+            sdi_host_used(command->uses, event);
         return CL_SUCCESS;
     }
     if (transfer) {
@@ -153,16 +163,26 @@ cl_int sdi_enqueue(struct sdi_record *record, struct sdi_command *command)
     cl_int status = send_command(record, command);
     sdi_unlock();
     sdi_record_close(record);
+    if (status)
+        sdi_host_unuse(command->uses);
+    return status;
+}
+
+cl_int sdi_enqueue_using(struct sdi_record *record, cl_command_queue queue, cl_uint type, struct sdi_use *uses,
+                         cl_event *event)
+{
+    struct sdi_command command = {.queue = queue, .type = type, .wants_event = event || uses, .uses = uses};
+    cl_int status = sdi_enqueue(record, &command);
+    if (!status && event)
+        *event = command.event;
+    else if (!status && command.event)
+        sdi_release(command.event, SDI_EVENT, CL_INVALID_EVENT);
     return status;
 }
 
 cl_int sdi_enqueue_simple(struct sdi_record *record, cl_command_queue queue, cl_uint type, cl_event *event)
 {
-    struct sdi_command command = {.queue = queue, .type = type, .wants_event = event != NULL};
-    cl_int status = sdi_enqueue(record, &command);
-    if (!status && event)
-        *event = command.event;
-    return status;
+    return sdi_enqueue_using(record, queue, type, NULL, event);
 }
 
 cl_int sdi_finish_blocking(struct sdi_command *command, cl_int status, cl_event *event)
@@ -177,6 +197,7 @@ cl_int sdi_finish_blocking(struct sdi_command *command, cl_int status, cl_event 
     if (status >= 0)
         sdi_queue_reached(command->queue, command->id);
     sdi_unlock();
+    sdi_host_show();
     if (command->event && status < 0)
         sdi_release(command->event, SDI_EVENT, CL_INVALID_EVENT);
     else if (command->event)

@@ -80,6 +80,21 @@ static cl_int check_pair(cl_command_queue queue, cl_mem source, cl_mem target)
     return source->context != queue->context || target->context != queue->context ? CL_INVALID_CONTEXT : CL_SUCCESS;
 }
 
+/* Sends the record of a copy from so many bytes to so many. */
+static cl_int send_copy(struct sdi_record *record, cl_command_queue queue, cl_uint type, cl_mem source,
+                        size_t source_offset, size_t source_nbytes, cl_mem target, size_t target_offset,
+                        size_t target_nbytes, cl_event *event)
+{
+    struct sdi_use *uses = NULL;
+    if (sdi_host_use(&uses, source, source_offset, source_nbytes, false)
+        || sdi_host_use(&uses, target, target_offset, target_nbytes, true)) {
+        sdi_host_unuse(uses);
+        sdi_record_close(record);
+        return CL_OUT_OF_HOST_MEMORY;
+    }
+    return sdi_enqueue_using(record, queue, type, uses, event);
+}
+
 static struct sdi_rec_copy *open_copy(struct sdi_record *record, cl_mem source, cl_mem target, size_t source_offset,
                                       size_t target_offset, struct sdi_waits waits)
 {
@@ -113,7 +128,8 @@ cl_int sdi_copy(cl_command_queue queue, cl_uint type, cl_mem source, const struc
         body->target_row_pitch = to->row;
         body->target_slice_pitch = to->slice;
     }
-    return sdi_enqueue_simple(&record, queue, type, event);
+    return send_copy(&record, queue, type, source, from->offset, from->end - from->offset, target, to->offset,
+                     to->end - to->offset, event);
 }
 
 cl_int sdi_clEnqueueCopyBuffer(cl_command_queue queue, cl_mem source, cl_mem target, size_t source_offset,
@@ -141,7 +157,8 @@ cl_int sdi_clEnqueueCopyBuffer(cl_command_queue queue, cl_mem source, cl_mem tar
         return CL_OUT_OF_HOST_MEMORY;
     body->region[0] = nbytes;
     body->region[1] = body->region[2] = 1;
-    return sdi_enqueue_simple(&record, queue, CL_COMMAND_COPY_BUFFER, event);
+    return send_copy(&record, queue, CL_COMMAND_COPY_BUFFER, source, source_offset, nbytes, target, target_offset,
+                     nbytes, event);
 }
 
 cl_int sdi_clEnqueueCopyBufferRect(cl_command_queue queue, cl_mem source, cl_mem target, const size_t *source_origin,
@@ -173,6 +190,17 @@ cl_int sdi_clEnqueueCopyBufferRect(cl_command_queue queue, cl_mem source, cl_mem
     return sdi_copy(queue, CL_COMMAND_COPY_BUFFER_RECT, source, &from, target, &to, waits, event);
 }
 
+cl_int sdi_enqueue_fill(struct sdi_record *record, cl_command_queue queue, cl_uint type, cl_mem buffer, size_t offset,
+                        size_t nbytes, cl_event *event)
+{
+    struct sdi_use *uses = NULL;
+    if (sdi_host_use(&uses, buffer, offset, nbytes, true)) {
+        sdi_record_close(record);
+        return CL_OUT_OF_HOST_MEMORY;
+    }
+    return sdi_enqueue_using(record, queue, type, uses, event);
+}
+
 cl_int sdi_clEnqueueFillBuffer(cl_command_queue queue, cl_mem buffer, const void *pattern, size_t pattern_nbytes,
                                size_t offset, size_t nbytes, cl_uint num, const cl_event *list, cl_event *event)
 {
@@ -199,5 +227,5 @@ cl_int sdi_clEnqueueFillBuffer(cl_command_queue queue, cl_mem buffer, const void
     body->region[1] = body->region[2] = 1;
     body->pattern_nbytes = (uint32_t)pattern_nbytes;
     memcpy(record.tail, pattern, pattern_nbytes);
-    return sdi_enqueue_simple(&record, queue, CL_COMMAND_FILL_BUFFER, event);
+    return sdi_enqueue_fill(&record, queue, CL_COMMAND_FILL_BUFFER, buffer, offset, nbytes, event);
 }

@@ -2,15 +2,21 @@
 #include "client.h"
 
 static size_t num_unset;  /* user events; client lock */
+static cl_event unset;    /* these */
 static uint64_t gate = 1; /* atomic: written under the client lock; counts how often the last of them was set */
 
 void sdi_event_forget(void)
 {
     num_unset = 0;
+    unset = NULL;
 }
 
-static void forget_unset(void)
+static void forget_unset(cl_event event)
 {
+    cl_event *at = &unset;
+    while (*at != event)
+        at = &(*at)->next_unset;
+    *at = event->next_unset;
     if (--num_unset == 0)
         __atomic_store_n(&gate, gate + 1, __ATOMIC_RELAXED);
 }
@@ -23,6 +29,14 @@ uint64_t sdi_gate(void)
 bool sdi_is_gated(uint64_t of)
 {
     return of == __atomic_load_n(&gate, __ATOMIC_RELAXED);
+}
+
+bool sdi_is_barred(uint64_t bar)
+{
+    cl_event event = bar ? unset : NULL;
+    while (event && event->object.id != bar)
+        event = event->next_unset;
+    return event != NULL;
 }
 
 bool sdi_events_unset(void)
@@ -70,7 +84,7 @@ void sdi_drop_event(cl_event event)
     if (event->queue)
         sdi_unhold(event->queue);
     else if (event->user_status > 0)
-        forget_unset();
+        forget_unset(event);
     sdi_unhold(event->context);
 }
 
@@ -85,8 +99,12 @@ cl_int sdi_clGetEventInfo(cl_event event, cl_uint param, size_t size, void *valu
         SDI_ANSWER(cl_context, event->context);
     case CL_EVENT_COMMAND_TYPE:
         SDI_ANSWER(cl_uint, event->type);
-    case CL_EVENT_COMMAND_EXECUTION_STATUS:
-        SDI_ANSWER(cl_int, polled_status(event));
+    case CL_EVENT_COMMAND_EXECUTION_STATUS: {
+        int status = polled_status(event);
+        if (status <= 0)
+            sdi_host_show();
+        SDI_ANSWER(cl_int, status);
+    }
     case CL_EVENT_REFERENCE_COUNT:
         SDI_ANSWER(cl_uint, event->object.refs);
     default:
@@ -102,6 +120,7 @@ cl_int sdi_clGetEventProfilingInfo(cl_event event, cl_uint param, size_t size, v
         return CL_INVALID_VALUE;
     if (!event->profiling || sdi_event_status(event) != CL_COMPLETE)
         return CL_PROFILING_INFO_NOT_AVAILABLE;
+    sdi_host_show();
     const struct sdi_wire_slot *slot = &sdi_session.slots[event->slot];
     switch (param) {
     case CL_PROFILING_COMMAND_QUEUED:
@@ -155,6 +174,7 @@ cl_int sdi_clWaitForEvents(cl_uint num, const cl_event *list)
         sdi_unhold(list[i]);
     }
     sdi_unlock();
+    sdi_host_show();
     return result;
 }
 
@@ -181,6 +201,9 @@ cl_event sdi_clCreateUserEvent(cl_context context, cl_int *errcode_ret)
         event->type = CL_COMMAND_USER;
         event->user_status = CL_SUBMITTED;
         event->gate = sdi_gate();
+        event->bar = event->object.id;
+        event->next_unset = unset;
+        unset = event;
         num_unset++;
         status = sdi_send(&record, sizeof record);
         if (status) {
@@ -208,15 +231,18 @@ cl_int sdi_clSetUserEventStatus(cl_event event, cl_int status)
         return CL_INVALID_EVENT;
     if (status > 0)
         return CL_INVALID_VALUE;
+    bool gated = sdi_host_gate();
     sdi_lock();
     cl_int result = CL_INVALID_OPERATION;
     if (event->user_status > 0) {
         __atomic_store_n(&event->user_status, status, __ATOMIC_RELEASE);
         result = sdi_send_status(SDI_OP_SET_USER_EVENT, event->object.id, status);
-        forget_unset();
+        forget_unset(event);
         sdi_event_fire(event, status);
     }
     sdi_unlock();
+    if (gated)
+        sdi_host_gate_end();
     sdi_epoch_wake();
     return result;
 }

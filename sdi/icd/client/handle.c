@@ -240,6 +240,11 @@ cl_int sdi_release(void *handle, enum sdi_kind kind, cl_int invalid)
         sdi_hold(object);
         if (kind == SDI_QUEUE || kind == SDI_CONTEXT || (kind == SDI_BUFFER && ((cl_mem)object)->root->host_ptr))
             sdi_lander_await(object);
+        if (kind == SDI_BUFFER && ((cl_mem)object)->root->hosted) {
+            sdi_unlock();
+            sdi_host_released(((cl_mem)object)->root);
+            sdi_lock();
+        }
         sdi_unhold(object);
     }
     sdi_unlock();

@@ -118,7 +118,9 @@ void *sdi_map(cl_command_queue queue, cl_mem buffer, cl_uint type, bool blocking
     box.offset += buffer->origin;
     box.end += buffer->origin;
     char *pointer = root->host_ptr ? root->host_ptr + box.offset : root->bytes + box.offset;
-    bool transferred = root->host_ptr && flags & (CL_MAP_READ | CL_MAP_WRITE);
+    /* Hosted memory is shown when the map is complete, and what is written there is taken before the next command. */
+    bool is_hosted = root->hosted != NULL;
+    bool transferred = root->host_ptr && !is_hosted && flags & (CL_MAP_READ | CL_MAP_WRITE);
 
     struct sdi_record record;
     struct sdi_rec_map *body = sdi_record_open(&record, SDI_OP_MAP, sizeof *body, waits, false, 0);
@@ -130,7 +132,7 @@ void *sdi_map(cl_command_queue queue, cl_mem buffer, cl_uint type, bool blocking
         body->region[i] = box.region[i];
     body->row_pitch = box.row;
     body->slice_pitch = box.slice;
-    body->flags = flags;
+    body->flags = is_hosted ? CL_MAP_READ : flags;
     body->transfer = transferred;
     body->blocking = blocking;
 
@@ -141,7 +143,7 @@ void *sdi_map(cl_command_queue queue, cl_mem buffer, cl_uint type, bool blocking
         return sdi_fail(errcode_ret, status);
     }
     struct sdi_command command = {.queue = queue, .type = type};
-    bool is_awaited = !blocking && root->host_ptr && flags & FOR_WRITING; /* before bytes are copied back */
+    bool is_awaited = !blocking && root->host_ptr && !is_hosted && flags & FOR_WRITING; /* before bytes are copied back */
     cl_event own = NULL, *wanted = event ? event : is_awaited ? &own : NULL;
     if (transferred) {
         struct sdi_transfer transfer = alike(root, pointer, &box, false);
@@ -205,7 +207,7 @@ cl_int sdi_clEnqueueUnmapMemObject(cl_command_queue queue, cl_mem buffer, void *
         return CL_INVALID_VALUE;
     }
     cl_mem root = buffer->root;
-    bool wrote = (mapping->flags & FOR_WRITING) != 0;
+    bool wrote = mapping->flags & FOR_WRITING && !root->hosted;
     bool transferred = wrote && root->host_ptr;
     body->buffer = root->object.id;
     body->offset = mapping->box.offset;

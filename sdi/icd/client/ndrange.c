@@ -89,6 +89,31 @@ static cl_int enqueue_nothing(cl_command_queue queue, cl_uint type, struct sdi_w
     return sdi_enqueue_simple(&record, queue, type, event);
 }
 
+static bool may_write(const struct sdi_argument *argument, cl_mem buffer)
+{
+    enum { TYPE_CONST = 1, READ_ONLY_IMAGE = 0x11A0 };
+    return !(buffer->root->flags & CL_MEM_READ_ONLY || buffer->flags & CL_MEM_READ_ONLY
+             || argument->type & TYPE_CONST || argument->kind == SDI_ARG_CONSTANT
+             || argument->access == READ_ONLY_IMAGE);
+}
+
+/* The application's memory that the kernel's arguments use. */
+static cl_int find_uses(cl_kernel kernel, struct sdi_use **uses)
+{
+    *uses = NULL;
+    for (uint32_t i = 0; i < kernel->table->num_args; i++) {
+        const struct sdi_bound *bound = &kernel->bound[i];
+        if (!bound->id || !bound->buffer->root->hosted)
+            continue;
+        bool writes = may_write(&kernel->table->arguments[i], bound->buffer);
+        if (sdi_host_use(uses, bound->buffer, 0, bound->buffer->nbytes, writes)) {
+            sdi_host_unuse(*uses);
+            return CL_OUT_OF_HOST_MEMORY;
+        }
+    }
+    return CL_SUCCESS;
+}
+
 static cl_int launch(cl_command_queue queue, cl_kernel kernel, cl_uint type, cl_uint work_dim, const size_t *offset,
                      const size_t *global, const size_t *local, struct sdi_waits waits, cl_event *event)
 {
@@ -109,11 +134,17 @@ static cl_int launch(cl_command_queue queue, cl_kernel kernel, cl_uint type, cl_
         if (status)
             return status;
     }
+    struct sdi_use *uses;
+    status = find_uses(kernel, &uses);
+    if (status)
+        return status;
     struct sdi_record record;
     size_t args_nbytes = kernel->table->payload_nbytes;
     struct sdi_rec_ndrange *body = sdi_record_open(&record, SDI_OP_NDRANGE, sizeof *body, waits, false, args_nbytes);
-    if (!body)
+    if (!body) {
+        sdi_host_unuse(uses);
         return CL_OUT_OF_HOST_MEMORY;
+    }
     body->build = kernel->build;
     body->kernel = kernel->object.id;
     body->kernel_index = kernel->index;
@@ -126,7 +157,7 @@ static cl_int launch(cl_command_queue queue, cl_kernel kernel, cl_uint type, cl_
     body->num_args = kernel->table->num_args;
     body->args_nbytes = (uint32_t)args_nbytes;
     memcpy(record.tail, kernel->payload, args_nbytes);
-    return sdi_enqueue_simple(&record, queue, type, event);
+    return sdi_enqueue_using(&record, queue, type, uses, event);
 }
 
 cl_int sdi_clEnqueueNDRangeKernel(cl_command_queue queue, cl_kernel kernel, cl_uint work_dim, const size_t *offset,

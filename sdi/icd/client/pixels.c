@@ -213,5 +213,5 @@ cl_int sdi_clEnqueueFillImage(cl_command_queue queue, cl_mem image, const void *
     body->order = image->image->order;
     body->data_type = image->image->data_type;
     memcpy(record.tail, color, COLOR_NBYTES);
-    return sdi_enqueue_simple(&record, queue, CL_COMMAND_FILL_IMAGE, event);
+    return sdi_enqueue_fill(&record, queue, CL_COMMAND_FILL_IMAGE, image, box.offset, box.end - box.offset, event);
 }

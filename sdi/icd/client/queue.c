@@ -156,6 +156,7 @@ cl_int sdi_clFinish(cl_command_queue queue)
     if (status >= 0 && queue->last_id == command.id)
         queue->quiet = true;
     sdi_unlock();
+    sdi_host_show();
     return status < 0 ? CL_OUT_OF_RESOURCES : CL_SUCCESS;
 }
 

@@ -293,6 +293,7 @@ static void forget(void)
     sdi_lander_forget();
     sdi_caller_forget();
     sdi_copier_forget();
+    sdi_host_forget();
 }
 
 static bool start(void)

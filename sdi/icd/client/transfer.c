@@ -83,12 +83,10 @@ static cl_int land(struct sdi_record *record, struct sdi_command *command, const
     return CL_SUCCESS;
 }
 
-cl_int sdi_transfer_enqueue(struct sdi_record *record, struct sdi_command *command,
-                            const struct sdi_transfer *transfer, bool blocking, cl_event *event)
+/* By the calling thread, or by the lander. */
+static cl_int enqueue(struct sdi_record *record, struct sdi_command *command, const struct sdi_transfer *transfer,
+                      bool blocking, cl_event *event)
 {
-    if (may_land(record, transfer))
-        return land(record, command, transfer, blocking, event);
-    sdi_named(transfer->root);
     command->wants_event = event != NULL;
     command->wants_slot = true;
     if (blocking) {
@@ -103,6 +101,7 @@ cl_int sdi_transfer_enqueue(struct sdi_record *record, struct sdi_command *comma
     command->transfer = malloc(sizeof *transfer);
     if (!command->transfer) {
         sdi_record_close(record);
+        sdi_host_unuse(command->uses);
         return CL_OUT_OF_HOST_MEMORY;
     }
     *command->transfer = *transfer;
@@ -112,6 +111,28 @@ cl_int sdi_transfer_enqueue(struct sdi_record *record, struct sdi_command *comma
         free(landed);
     else if (event)
         *event = command->event;
+    return status;
+}
+
+cl_int sdi_transfer_enqueue(struct sdi_record *record, struct sdi_command *command,
+                            const struct sdi_transfer *transfer, bool blocking, cl_event *event)
+{
+    if (may_land(record, transfer))
+        return land(record, command, transfer, blocking, event);
+    size_t span = (transfer->region[1] - 1) * transfer->arena_row + (transfer->region[2] - 1) * transfer->arena_slice
+                  + transfer->region[0];
+    sdi_named(transfer->root);
+    sdi_host_take(transfer->root, transfer->offset, span);
+    if (transfer->to_arena && sdi_host_use(&command->uses, transfer->root, transfer->offset, span, true)) {
+        sdi_record_close(record);
+        return CL_OUT_OF_HOST_MEMORY;
+    }
+    cl_event own = NULL;
+    if (command->uses && !event)
+        event = &own;
+    cl_int status = enqueue(record, command, transfer, blocking, event);
+    if (own)
+        sdi_release(own, SDI_EVENT, CL_INVALID_EVENT);
     return status;
 }
 
