@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
+import sys
 from collections.abc import Iterable
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +18,7 @@ from sdi.devices.nvrtc import NvrtcMissing, compile_text, version
 from sdi.errors import BuildError
 from sdi.ndrange import GroupBox, NDRange
 from sdi.sampling import Precision, analyse
+from tests.image_runs import image_environ, plain_environ, run
 
 H100 = (9, 0)
 CPU = Language(USUAL.extensions, USUAL.features, True, "x86_64")
@@ -187,3 +192,41 @@ def test_assembly_of_cpus_is_checked_for_cpus_and_keeps_a_kernel_whole() -> None
 def test_text_that_only_looks_like_ptx_is_not_believed_on_a_cpu() -> None:
     (found,) = compile_source(kernel(COMPUTES["three operands"]), "", language=CPU).kernels
     assert found.why_whole == "line 3: uses inline assembly"
+
+
+ON_A_CPU = (
+    """
+import sys
+import numpy as np
+import pyopencl as cl
+context = cl.Context([cl.get_platforms()[0].get_devices()[0]])
+queue = cl.CommandQueue(context)
+source = """
+    + repr(
+        kernel(
+            'int x; __asm__("movl %1, %%eax; leal 3(%%eax), %0" : "=r"(x) : "r"(g) : "eax", "cc");'
+            '__asm__ volatile("addl $1, (%0)" :: "r"(o + g) : "memory"); o[g] += x;'
+        )
+    )
+    + """
+kernel = cl.Kernel(cl.Program(context, source).build(["-w"]), "k")
+values = np.arange(256, dtype=np.int32)
+buffer = cl.Buffer(context, cl.mem_flags.COPY_HOST_PTR, hostbuf=values)
+kernel(queue, (256,), (8,), buffer, buffer, cl.LocalMemory(4), buffer)
+cl.enqueue_copy(queue, values, buffer)
+assert (values == 2 * np.arange(256) + 4).all(), values
+"""
+)
+
+
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="assembly of another machine")
+@pytest.mark.parametrize("members", [0, 1, 3], ids=["plain", "N1", "N3"])
+def test_assembly_of_cpus_runs_as_on_the_plain_driver(members: int, tmp_path: Path) -> None:
+    stats = tmp_path / "stats.json"
+    always = {"SDI_SPLIT": "always", "SDI_STATS": str(stats)}
+    environ = image_environ(members, **always) if members else plain_environ()
+    ended = run([sys.executable, "-W", "ignore", "-c", ON_A_CPU], environ, 100.0)
+    assert ended.returncode == 0 and not ended.remained, ended.describe()
+    if members > 1:
+        why = json.loads(stats.read_text())["kernels"]["k"]["why_whole"]
+        assert why.endswith("uses inline assembly")

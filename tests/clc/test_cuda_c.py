@@ -1,17 +1,23 @@
 """What C and clang have and CUDA C++ lacks: each program builds for an OpenCL driver and for NVRTC.
 
-What they compute: ``tests/programs/gnu_c.py``.
+What they compute: ``tests/programs/gnu_c.py``, here by what CUDA members get, compiled for this machine.
 """
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import cast
+
+import pyopencl as cl
 import pytest
 
 from sdi.clc import compile_source
 from sdi.clc.cuda import nvrtc_options, translate
 from sdi.devices.nvrtc import NvrtcMissing, compile_text, version
 from sdi.errors import BuildError
+from tests.programs import gnu_c
 
+from .host_kernels import HostKernels, aligned, calls
 from .members import build
 
 H100 = (9, 0)
@@ -93,6 +99,16 @@ def test_it_builds_for_drivers_and_for_cuda(name: str) -> None:
     except NvrtcMissing as missing:
         pytest.skip(str(missing))
     assert compile_text(program.text, nvrtc_options(compiled.member_options, program.contracts), H100)
+
+
+def test_it_computes_what_it_should(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def kernels(ctx: None, source: str, *names: str, options: object) -> tuple[object, ...]:
+        return calls(HostKernels(source, tmp_path), *names)
+
+    monkeypatch.setattr(gnu_c, "kernels", kernels)
+    monkeypatch.setattr(gnu_c, "to_device", lambda ctx, array: aligned(array))
+    monkeypatch.setattr(gnu_c, "to_host", lambda queue, buffer, like: buffer.copy())
+    assert gnu_c.run(cast(cl.Context, None), cast(cl.CommandQueue, None))
 
 
 def test_names_beyond_ascii_are_told_as_they_were_written() -> None:

@@ -47,7 +47,18 @@ def test_the_application_sees_only_the_image(library: Path) -> None:
         "import os, json\n"
         "print(json.dumps({k: v for k, v in os.environ.items() if k.startswith(('SDI_', 'OCL_'))}))"
     )
-    done = sdi("run", "-n", "4", "--split", "always", "--devices", "cpu", "--", *python(show))
+    done = sdi(
+        "run",
+        "-n",
+        "4",
+        "--split",
+        "always",
+        "--devices",
+        "cpu",
+        "--",
+        *python(show),
+        OCL_ICD_FILENAMES="/a.so:/b.so",
+    )
     assert done.returncode == 0, done.stderr
     environ = json.loads(done.stdout)
     folder = Path(environ.pop("OCL_ICD_VENDORS"))
