@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
+from sdi import whole_file
 from sdi.cli.locate import image_environ
 from sdi.cli.progress import doing
 from sdi.cli.run import (
@@ -36,21 +37,21 @@ Writer = Callable[[Profile, Tables, Path], None]
 
 def _write_csv(_profile: Profile, tables: Tables, folder: Path) -> None:
     for name, text in tables_csv(tables).items():
-        (folder / name).write_text(text, encoding="utf-8")
+        whole_file.replace(folder / name, text)
 
 
 def _write_json(_profile: Profile, tables: Tables, folder: Path) -> None:
-    (folder / "profile.json").write_text(tables_json(tables), encoding="utf-8")
+    whole_file.replace(folder / "profile.json", tables_json(tables))
 
 
 def _write_chrome(profile: Profile, _tables: Tables, folder: Path) -> None:
-    (folder / "trace.json").write_text(chrome_trace(profile), encoding="utf-8")
+    whole_file.replace(folder / "trace.json", chrome_trace(profile))
 
 
 def _write_html(profile: Profile, tables: Tables, folder: Path) -> None:
     from sdi.profile.page import page
 
-    (folder / "report.html").write_text(page(profile, tables), encoding="utf-8")
+    whole_file.replace(folder / "report.html", page(profile, tables))
 
 
 WRITERS: dict[str, Writer] = {

@@ -13,9 +13,10 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+from sdi import whole_file
 from sdi.cli.counters import Counters, CountersError, explanation, merged, report
 from sdi.cli.locate import image_environ
-from sdi.settings import Settings
+from sdi.settings import Settings, SettingsError
 
 SERVICE_PATIENCE_S = 20.0
 """How long services may take to write their counters once the application has ended."""
@@ -41,7 +42,9 @@ def run(application: list[str], changes: Mapping[str, str], stats: bool, explain
         if explain:
             environ["SDI_EXPLAIN"] = "1"
         if stats or explain:
-            return _run_with_stats(application, environ, stats, explain)
+            with _statistics_folder(environ.get("SDI_STATS", "")) as folder:
+                status = _run_with_stats(application, environ, stats, explain, Path(folder))
+            return leave_like(status)
         for number in _IGNORED_BY_PYTHON:
             signal.signal(number, signal.SIG_DFL)
         os.execvpe(application[0], application, environ)
@@ -53,17 +56,30 @@ def run(application: list[str], changes: Mapping[str, str], stats: bool, explain
         return 126
 
 
-def _run_with_stats(application: list[str], environ: dict[str, str], stats: bool, explain: bool) -> int:
+def _statistics_folder(wanted: str) -> tempfile.TemporaryDirectory[str]:
+    """For the services' counters, which are copied to ``wanted`` in the end.  Raises SettingsError."""
+    try:
+        if wanted:
+            whole_file.check(Path(wanted))
+        return tempfile.TemporaryDirectory(prefix="sdi-stats-")
+    except OSError as error:
+        name = f"SDI_STATS={wanted!r}: " if error.filename else ""
+        raise SettingsError(f"{name}{error.strerror}") from error
+
+
+def _run_with_stats(
+    application: list[str], environ: dict[str, str], stats: bool, explain: bool, folder: Path
+) -> int:
+    """The application's wait status."""
     wanted = environ.get("SDI_STATS", "")
-    with tempfile.TemporaryDirectory(prefix="sdi-stats-") as folder:
-        # One file per service: the application may fork, or start others that use OpenCL.
-        environ["SDI_STATS"] = str(Path(folder, "%p.json"))
-        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-        status = run_and_wait(application, environ)
-        late = wait_for_services()
-        sys.stdout.flush()
-        _print_counters(Path(folder), late, wanted, stats, explain)
-    return leave_like(status)
+    # One file per service: the application may fork, or start others that use OpenCL.
+    environ["SDI_STATS"] = str(folder / "%p.json")
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    status = run_and_wait(application, environ)
+    late = wait_for_services()
+    sys.stdout.flush()
+    _print_counters(folder, late, wanted, stats, explain)
+    return status
 
 
 def run_and_wait(application: list[str], environ: dict[str, str]) -> int:
@@ -131,7 +147,10 @@ def _print_counters(folder: Path, late: int, keep: str, stats: bool, explain: bo
         except CountersError as error:
             print(f"sdi: {path.name}: {error}", file=sys.stderr)
         if keep:
-            Path(keep.replace("%p", path.stem)).write_text(path.read_text())
+            try:
+                whole_file.replace(Path(keep.replace("%p", path.stem)), path.read_text())
+            except OSError as error:
+                print(f"sdi: SDI_STATS={keep!r}: {error.strerror}", file=sys.stderr)
     if late:
         print(f"sdi: {late} service(s) still busy after {SERVICE_PATIENCE_S:.0f} s", file=sys.stderr)
     if found:

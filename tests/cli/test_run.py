@@ -152,6 +152,15 @@ def test_a_malformed_setting_is_said_in_one_line() -> None:
     assert done.stderr == "sdi: SDI_NUM_GPUS='none': expected a whole number from 1 to 256\n"
 
 
+@pytest.mark.parametrize(
+    ("path", "why"),
+    [("/proc/nowhere/x", "No such file or directory"), ("/dev/null", "it is there and is no regular file")],
+)
+def test_counters_that_cannot_be_kept_are_said_before_the_application_runs(path: str, why: str) -> None:
+    done = sdi("run", "--stats", "--", *python("print('ran')"), SDI_STATS=path)
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", f"sdi: SDI_STATS={path!r}: {why}\n")
+
+
 def test_no_application_is_said_in_one_line() -> None:
     done = sdi("run", "-n", "2")
     assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
