@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from sdi import whole_file
 from sdi.devices.ticket import Ticket
 from sdi.icd.api import NUM_SLOTS
 from sdi.profile.recorder import Recorder
@@ -87,8 +88,8 @@ def test_calls_of_another_version_are_one_line(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_cannot_be_written_to_is_an_error_at_once(tmp_path: Path) -> None:
-    (tmp_path / f"service-{os.getpid()}.jsonl").symlink_to("/dev/full")
-    with pytest.raises(OSError, match="No space left on device"):
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(OSError, match="No space left on device"):
+        patch.setattr(whole_file, "open_new", lambda _path: os.open("/dev/full", os.O_WRONLY))
         Recorder(tmp_path, OPENING)
     (tmp_path / "file").touch()
     with pytest.raises(OSError, match="file"):
