@@ -10,6 +10,7 @@ import logging
 import time
 from collections.abc import Iterable, Sequence
 from functools import partial
+from math import prod
 
 from sdi.devices.image import Sampler
 from sdi.devices.join import join
@@ -43,6 +44,8 @@ from sdi.vmem.placement import GRANULE_NBYTES, Wanted
 _log = logging.getLogger("sdi.launcher")
 _STATES_MAX = 16
 """States of its buffers for which the best member is remembered."""
+_ITEMS_MAX = 1 << 56
+"""Drivers count work-groups in 64 bits, or in fewer, and end the process where that is not enough."""
 LOCAL_ITEMS_MAX = 64
 """Work-items per group that sdi chooses when the application passes no local size."""
 
@@ -482,6 +485,9 @@ def _ndrange(kernel: Kernel, launch: Launch) -> NDRange:
     """The index space of a launch.  Raises ClError."""
     model = kernel.model
     local = launch.local_size or model.required_work_group_size or choose_local_size(launch.global_size)
+    num_items = prod(launch.global_size)
+    what = f"{model.name}: no member gets through {num_items} work-items"
+    require(num_items < _ITEMS_MAX, Status.OUT_OF_RESOURCES, what)
     try:
         return NDRange(launch.work_dim, launch.offset, launch.global_size, local)
     except ValueError as cause:

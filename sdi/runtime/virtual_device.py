@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import assert_never
 
 import numpy as np
@@ -29,6 +30,8 @@ from sdi.vmem.placement import GRANULE_NBYTES, Wanted
 _log = logging.getLogger("sdi.members")
 _HOMES_MAX = 32
 """A copy of bytes that are scattered more than that goes through the arena."""
+_SPOILT_ROWS_MAX = 1 << 14
+"""So many rows are told apart where bytes among them are spoilt."""
 _FILL_NBYTES = 1 << 20
 """A fill of less is made in the arena: it is likely that several members want all of it."""
 
@@ -99,8 +102,10 @@ class VirtualDevice:
                 pass  # it only reads, or the application's copy is all that it writes
 
     def _spoil_rows(self, buffer_id: int, rectangle: Rectangle, why: Exception) -> None:
-        buffer = self._memory.buffer(buffer_id)
-        for row in [rectangle] if rectangle.contiguous else _row_rectangles(rectangle):
+        """With what lies between the rows, where there are very many."""
+        buffer, num_rows = self._memory.buffer(buffer_id), rectangle.region[1] * rectangle.region[2]
+        is_one = rectangle.contiguous or num_rows > _SPOILT_ROWS_MAX
+        for row in [rectangle] if is_one else _row_rectangles(rectangle):
             self._memory.spoil(buffer, row.bounds, why)
 
     def forsake(self, error: DeviceFailed) -> None:
@@ -169,15 +174,17 @@ class VirtualDevice:
         """What counts as written when ``rectangle`` is, in the arena, and what to wait for besides.
 
         What lies between the rows stays where it is, and spoilt if it is that.  Among very many rows of which
-        none is spoilt it is brought to the arena.
+        none is spoilt it is brought to the arena; raises ClError where one is, and they can't be told apart.
         """
-        bounds = rectangle.bounds
+        bounds, num_rows = rectangle.bounds, rectangle.region[1] * rectangle.region[2]
         if rectangle.contiguous:
             return [bounds], []
         is_spoilt = any(
             over.start < bounds.stop and bounds.start < over.stop for over in buffer.hazards[HOST].failed()
         )
-        if is_spoilt or rectangle.region[1] * rectangle.region[2] <= RANGES_MAX:
+        if is_spoilt or num_rows <= RANGES_MAX:
+            what = f"buffer {buffer.id}: {num_rows} rows among bytes that a failed command was to write"
+            require(num_rows <= _SPOILT_ROWS_MAX, Status.OUT_OF_RESOURCES, what)
             return [row.bounds for row in _row_rectangles(rectangle)], []
         self._memory.fetch_host(buffer, bounds)
         return [bounds], buffer.hazards[HOST].before_read(bounds)
@@ -299,13 +306,24 @@ class VirtualDevice:
     def _unmap(self, command: Unmap) -> Work:
         if not command.wrote:
             return Work([])
-        rectangle = command.rectangle
+        rectangle, memory = command.rectangle, self._memory
         buffer = self._buffer(command.buffer, rectangle.bounds)
         unmapped = Ticket()
-        waits: list[Ticket] = []
-        # Row by row: a kernel may have written what lies between them since the region was mapped.
-        for row in [rectangle] if rectangle.contiguous else _row_rectangles(rectangle):
-            waits += [t for t in self._memory.write_host(buffer, row.bounds, unmapped) if t is not unmapped]
+        # A kernel may have written what lies between the rows since the region was mapped.  Where that is
+        # brought to the arena the rows may come with it, as they were: they are put back.
+        has_many_rows = not rectangle.contiguous and rectangle.region[1] * rectangle.region[2] > RANGES_MAX
+        rows = rectangle.strided.at(0).of(memory.host_view(buffer, rectangle.bounds))
+        kept = rows.copy() if has_many_rows and not command.transfer else None
+        parts, waits = self._overwritten(buffer, rectangle)
+        if kept is not None:
+            for part in parts:
+                waits += buffer.hazards[HOST].before_write(part)
+            unmapped = memory.run_on_host(partial(np.copyto, rows, kept), waits, "unmap", rectangle.nbytes)
+            waits = []
+        for part in parts:
+            waits += [t for t in memory.write_host(buffer, part, unmapped) if t is not unmapped]
+        if kept is not None:
+            return Work([unmapped])
         return _host_work(unmapped, waits, command.transfer)
 
 

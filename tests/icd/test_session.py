@@ -22,6 +22,8 @@ from sdi.icd.wire import (
     layout,
     record_layout,
 )
+from sdi.runtime import virtual_device
+from sdi.runtime.commands import Rectangle
 from sdi.vmem.memory import Coherence
 from tests.icd.conftest import Serve
 from tests.icd.wire_client import QUEUE, WireClient
@@ -408,3 +410,39 @@ def test_scribbles_over_the_shared_page_harm_nobody_else(serve: Serve) -> None:
     while client.notice()[1] != marker:
         pass
     assert client.session.counters.kernel("scale").members_used == {2: 40}
+
+
+PUT = "kernel void put(global uchar *a, global const int *at) { a[at[get_global_id(0)]] += 1; }"
+
+
+@pytest.mark.parametrize("members", [1, 2])
+def test_mapped_rectangles_of_very_many_rows_are_not_walked_and_leave_what_lies_between_them(
+    serve: Serve, members: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = serve(members)
+    build, _, _ = client.build(PUT)
+    size, rows = 1 << 16, 1 << 15
+    buffer, at = client.buffer(bytes([1]) * size), client.buffer(ints(*range(1, size, 2)))
+    walked: list[Rectangle] = []
+    row_by_row = virtual_device._row_rectangles
+    monkeypatch.setattr(virtual_device, "_row_rectangles", lambda r: (walked.append(r), row_by_row(r))[1])
+    column = {"buffer": buffer, "region": [1, rows, 1], "row_pitch": 2}
+    assert client.wait(client.command(Op.MAP, flags=3, **column)) == 0
+    # Nothing is known of where it writes, so that the member has all of the buffer then.
+    assert client.wait(client.launch(build, [(buffer, 0), (at, 0)], [rows], [64])) == 0
+    first = client.offsets[buffer]
+    client.arena[first : first + size : 2] = bytes([7]) * rows
+    client.command(Op.UNMAP, wrote=1, **column)
+    assert client.read(buffer, size) == bytes([7, 2]) * rows
+    client.launch(build, [(buffer, 0), (at, 0)], [rows], [64])
+    assert client.read(buffer, size) == bytes([7, 3]) * rows
+    assert not walked
+
+
+def test_launches_of_more_work_items_than_anybody_counts_fail(serve: Serve) -> None:
+    client = serve(2)
+    build, _, _ = client.build(SCALE)
+    buffer = client.buffer(64)
+    for sizes in ([1 << 63], [1 << 40, 1 << 40], [(1 << 64) - 1] * 3):
+        failed = client.launch(build, [(buffer, 0), ints(1)], sizes, None)
+        assert client.wait(failed) == Status.OUT_OF_RESOURCES
