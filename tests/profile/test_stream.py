@@ -88,9 +88,10 @@ def test_calls_of_another_version_are_one_line(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_cannot_be_written_to_is_an_error_at_once(tmp_path: Path) -> None:
-    with pytest.MonkeyPatch.context() as patch, pytest.raises(OSError, match="No space left on device"):
+    with pytest.MonkeyPatch.context() as patch:
         patch.setattr(whole_file, "open_new", lambda _path: os.open("/dev/full", os.O_WRONLY))
-        Recorder(tmp_path, OPENING)
+        with pytest.raises(OSError, match="No space left on device"):
+            Recorder(tmp_path, OPENING)
     (tmp_path / "file").touch()
     with pytest.raises(OSError, match="file"):
         Recorder(tmp_path / "file", OPENING)
