@@ -18,8 +18,6 @@ from sdi.devices.nvrtc import NvrtcMissing, compile_text, version
 from sdi.errors import BuildError
 from tests.clc.cuda_cases import SOURCES
 
-from .members import build
-
 Compile = Callable[[CudaProgram, tuple[str, ...]], None]
 H100 = (9, 0)
 INEXACT = ("--prec-div=false", "--prec-sqrt=false")
@@ -203,38 +201,6 @@ def test_ranges_of_cases_become_cases() -> None:
     for case, said in (("1 ... 5000", "a range of 5000 cases"), ("1 ... 'a'", "whose ends are not numbers")):
         with pytest.raises(BuildError, match=said):
             translate(kernel(f"switch (b[0].x) {{ case {case}: b[0].y = 1; }}"), ())
-
-
-@pytest.mark.parametrize(
-    ("before", "expected"),
-    [
-        ("#pragma unroll", ""),
-        ("#pragma unroll 4", " 4"),
-        ("#pragma unroll(N)", " 6"),
-        ("#pragma unroll (N + 2) // more", " 8"),
-        ("#pragma unroll 0x10u", " 16"),
-        ("#pragma nounroll", " 1"),
-        ("#pragma clang loop vectorize(enable) unroll_count(N)", " 6"),
-        ("#pragma clang loop unroll(full)", ""),
-        ("#pragma clang loop unroll(disable)", " 1"),
-        ("#pragma GCC unroll N", " 6"),
-        ("__attribute__((opencl_unroll_hint))", ""),
-        ("__attribute__((opencl_unroll_hint(N)))", " 6"),
-        ("__attribute__((__opencl_unroll_hint__(N * 2)))", " 12"),
-        ('_Pragma("unroll 4")', " 4"),
-        ("#pragma unroll COUNT", None),
-        ("#pragma clang loop vectorize(enable)", None),
-    ],
-)
-def test_each_way_to_ask_for_an_unrolled_loop_passes_through(before: str, expected: str | None) -> None:
-    source = "#define N (2 * 3)\nenum { COUNT = 3 };\n"
-    source += kernel(f"\n{before}\nfor (int i = 0; i < 8; i++) b[i].x = i;")
-    build(source, ["-w"])
-    compiled = compile_source(source, "")
-    build(compiled.text, compiled.member_options)
-    written = translate(compiled.text, compiled.member_options).text
-    found = re.findall(r"\n#pragma unroll(.*)\nfor", written[written.index("namespace sdi_program") :])
-    assert found == ([] if expected is None else [expected])
 
 
 def test_a_required_work_group_size_bounds_the_launch() -> None:

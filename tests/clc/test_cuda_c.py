@@ -5,6 +5,7 @@ What they compute: ``tests/programs/gnu_c.py``, here by what CUDA members get, c
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import cast
 
@@ -135,3 +136,35 @@ def test_strings_keep_their_bytes() -> None:
 def test_a_jump_out_of_the_middle_of_an_expression_is_refused_with_its_line() -> None:
     with pytest.raises(BuildError, match="<kernel>:2: error: a jump out of a statement expression"):
         translate(kernel("\no[g] = 1 + ({ if (g) return; g; });"), ())
+
+
+@pytest.mark.parametrize(
+    ("before", "expected"),
+    [
+        ("#pragma unroll", ""),
+        ("#pragma unroll 4", " 4"),
+        ("#pragma unroll(N)", " 6"),
+        ("#pragma unroll (N + 2) // more", " 8"),
+        ("#pragma unroll 0x10u", " 16"),
+        ("#pragma nounroll", " 1"),
+        ("#pragma clang loop vectorize(enable) unroll_count(N)", " 6"),
+        ("#pragma clang loop unroll(full)", ""),
+        ("#pragma clang loop unroll(disable)", " 1"),
+        ("#pragma GCC unroll N", " 6"),
+        ("__attribute__((opencl_unroll_hint))", ""),
+        ("__attribute__((opencl_unroll_hint(N)))", " 6"),
+        ("__attribute__((__opencl_unroll_hint__(N * 2)))", " 12"),
+        ('_Pragma("unroll 4")', " 4"),
+        ("#pragma unroll COUNT", None),
+        ("#pragma clang loop vectorize(enable)", None),
+    ],
+)
+def test_each_way_to_ask_for_an_unrolled_loop_passes_through(before: str, expected: str | None) -> None:
+    source = "#define N (2 * 3)\nenum { COUNT = 3 };\n"
+    source += kernel(f"\n{before}\nfor (int i = 0; i < 8; i++) o[i] = i;")
+    build(source, ["-w"])
+    compiled = compile_source(source, "")
+    build(compiled.text, compiled.member_options)
+    written = translate(compiled.text, compiled.member_options).text
+    found = re.findall(r"\n#pragma unroll(.*)\nfor", written[written.index("namespace sdi_program") :])
+    assert found == ([] if expected is None else [expected])
