@@ -10,7 +10,6 @@ import os
 import struct
 from collections.abc import Iterable
 
-from sdi.clc.assembly import PTX_TARGET, USUAL_TARGET
 from sdi.clc.base_header import (
     ALL_EXTENSIONS,
     ALL_FEATURES,
@@ -19,6 +18,8 @@ from sdi.clc.base_header import (
     IMAGE_FEATURES,
     NVIDIA_EXTENSIONS,
     OWN_IMAGE_EXTENSIONS,
+    PTX_TARGET,
+    USUAL_TARGET,
     Language,
 )
 from sdi.devices.base import Device, DeviceFacts
