@@ -25,6 +25,8 @@ from sdi import compiled  # noqa: E402
 
 IS_COMPILED = "--sources" not in sys.argv and compiled.prefer()  # before anything of it is imported
 
+from sdi.clc.clang_dialect import ask  # noqa: E402
+from sdi.clc.probe import Answers  # noqa: E402
 from sdi.devices.base import (  # noqa: E402
     BoundArgument,
     BoundKernel,
@@ -142,6 +144,9 @@ class NullDevice:
 
     def build(self, text: str, options: Sequence[str]) -> DeviceProgram:
         return DeviceProgram(text)
+
+    def answers(self, questions: Sequence[str], options: Sequence[str]) -> Answers:
+        return ask(questions, options)
 
     def kernel_facts(self, program: DeviceProgram, kernel: str) -> KernelFacts:
         return KernelFacts(1024, 32, 0, 0)

@@ -60,7 +60,9 @@ def _code() -> str:
     files = list(_FILES)
     for folder in _FOLDERS:
         names = sorted(os.listdir(os.path.join(root, folder)))
-        files += [os.path.join(folder, name) for name in names if name.endswith((".py", ".h"))]
+        files += [
+            os.path.join(folder, name) for name in names if name.endswith((".py", ".h", ".txt", ".json"))
+        ]
     found = hashlib.sha256(sys.version.encode())
     for file in files:
         found.update(file.encode() + (digest_of(os.path.join(root, file)) or b""))

@@ -69,15 +69,17 @@ def image_environ(members: int, **settings: str) -> dict[str, str]:
     return plain_environ() | image | settings
 
 
-def run(command: Sequence[str | Path], environ: Mapping[str, str], timeout_s: float) -> Run:
-    """Run a command from the project's root and wait for everything that it started."""
+def run(
+    command: Sequence[str | Path], environ: Mapping[str, str], timeout_s: float, given: str | None = None
+) -> Run:
+    """Run a command, with this input, from the project's root and wait for everything that it started."""
     mark = uuid.uuid4().hex
     start = time.monotonic()
     process = subprocess.Popen(
         [str(part) for part in command],
         cwd=ROOT,
         env={**environ, MARK: mark},
-        stdin=subprocess.DEVNULL,
+        stdin=subprocess.DEVNULL if given is None else subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -85,7 +87,7 @@ def run(command: Sequence[str | Path], environ: Mapping[str, str], timeout_s: fl
     )
     returncode: int | None = None
     try:
-        stdout, stderr = process.communicate(timeout=timeout_s)
+        stdout, stderr = process.communicate(given, timeout=timeout_s)
         returncode = process.returncode
     except subprocess.TimeoutExpired:
         process.kill()

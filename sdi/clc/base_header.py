@@ -10,9 +10,9 @@ from __future__ import annotations
 import functools
 from dataclasses import dataclass
 
+from sdi.clc.probe import Dialect
+
 HEADER_PATH = "/__sdi__/base.h"
-PTX_TARGET, USUAL_TARGET = "nvptx64", "spir64"
-"""clang's names of NVIDIA's GPUs, and of no machine in particular, which has no assembly."""
 
 _UNSIGNED = ("uchar", "ushort", "uint", "ulong")
 _SCALARS = ("char", "uchar", "short", "ushort", "int", "uint", "long", "ulong", "float", "double", "half")
@@ -183,18 +183,27 @@ ATOMIC_FEATURES = (
 devices, which is for shared virtual memory."""
 
 
+FUNCTION_MACROS = ("__kernel_exec", "kernel_exec")
+FUNCTION_PARAMETERS = "(X,typen)"
+FUNCTION_TEXT = "__kernel __attribute__((work_group_size_hint(X,1,1))) __attribute__((vec_type_hint(typen)))"
+"""The language's macros with arguments, but for those that clang has to know (``as_int``)."""
+
+
 @dataclass(frozen=True, slots=True)
 class Language:
     """What a program finds defined: names of extensions, and of features of OpenCL C 3.0.
 
     ``images``: kernels may use images and samplers.  ``assembly``: clang's name of the machine whose inline
-    assembly they may have.
+    assembly they may have.  ``withheld``: what members list and the image does not.
+    ``dialect``: knows what else is defined; None: clang itself.
     """
 
     extensions: tuple[str, ...]
     features: tuple[str, ...]
     images: bool = True
-    assembly: str = PTX_TARGET
+    assembly: str = "nvptx64"
+    withheld: tuple[str, ...] = ()
+    dialect: Dialect | None = None
 
 
 USUAL = Language(
@@ -222,35 +231,33 @@ def parser_extensions(version: int) -> str:
     return "-cl-ext=-all," + ",".join(f"+{name}" for name in names)
 
 
-def predefined_macros(version: int, flags: tuple[str, ...], language: Language = USUAL) -> dict[str, str]:
-    """Macros a program sees before its first line, and may test in ``#if``.
+def language_macros(version: int, language: Language) -> dict[str, str]:
+    """What an image has, as macros; clang looks at them to know which built-in functions there are.
 
     ``version``: ``__OPENCL_C_VERSION__``.
     """
+    macros = {"__OPENCL_VERSION__": "300", "__OPENCL_C_VERSION__": str(version)}
+    macros.update(dict.fromkeys(language.extensions, "1"))
+    if language.images:
+        macros["__IMAGE_SUPPORT__"] = "1"
+    if version >= 300:
+        macros.update(dict.fromkeys(language.features, "1"))
+    return macros
+
+
+def predefined_macros(version: int, flags: tuple[str, ...]) -> dict[str, str]:
+    """Macros that a program sees before its first line where no driver says others, beside clang's own."""
     macros = {
         **INTEGER_LIMITS,
-        "__OPENCL_VERSION__": "300",
-        "__OPENCL_C_VERSION__": str(version),
+        **language_macros(version, USUAL),
         "CL_VERSION_1_0": "100",
         "CL_VERSION_1_1": "110",
         "CL_VERSION_1_2": "120",
         "CL_VERSION_2_0": "200",
         "CL_VERSION_3_0": "300",
         "__ENDIAN_LITTLE__": "1",
-        "__STDC__": "1",
-        "__STDC_VERSION__": "199901L",
-        "FP_FAST_FMA": "1",
-        "FP_FAST_FMAF": "1",
-        "__kernel_exec(X,typen)": "__kernel __attribute__((work_group_size_hint(X,1,1))) "
-        "__attribute__((vec_type_hint(typen)))",
-        "kernel_exec(X,typen)": "__kernel __attribute__((work_group_size_hint(X,1,1))) "
-        "__attribute__((vec_type_hint(typen)))",
+        **{name + FUNCTION_PARAMETERS: FUNCTION_TEXT for name in FUNCTION_MACROS},
     }
-    macros.update(dict.fromkeys(language.extensions, "1"))
-    if language.images:
-        macros["__IMAGE_SUPPORT__"] = "1"
-    if version >= 300:
-        macros.update(dict.fromkeys(language.features, "1"))
     if "-cl-fast-relaxed-math" in flags:
         macros["__FAST_RELAXED_MATH__"] = "1"
     if "-cl-fast-relaxed-math" in flags or "-cl-finite-math-only" in flags:
@@ -260,7 +267,7 @@ def predefined_macros(version: int, flags: tuple[str, ...], language: Language =
 
 @functools.cache
 def language_names() -> frozenset[str]:
-    """Macros of the language that stay as they are in the members' text; ``#ifdef`` knows them."""
+    """Macros of the language that stay as they are in the members' text."""
     names = {*_FLOATING, *_SAMPLER_BITS, "NULL", "ATOMIC_VAR_INIT", "ATOMIC_FLAG_INIT"}
     names |= {f"M_{name}{suffix}" for name in _CONSTANTS for suffix in ("", "_F")}
     names |= {"CLK_LOCAL_MEM_FENCE", "CLK_GLOBAL_MEM_FENCE", "CLK_IMAGE_MEM_FENCE"}

@@ -6,14 +6,15 @@ import os
 import re
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from sdi.clc.base_header import USUAL, USUAL_TARGET, Language, language_names
+from sdi.clc.assembly import USUAL_TARGET
+from sdi.clc.base_header import USUAL, Language, language_macros
 from sdi.clc.files_seen import FilesSeen
 from sdi.clc.lines import KERNEL_FILE, LineMap
 from sdi.clc.model import Argument, CompiledProgram, KernelModel
-from sdi.clc.objects import ObjectText, macros_for
+from sdi.clc.objects import ObjectText
 from sdi.clc.options import parse_options
 from sdi.clc.syntax import Function, Tree
 from sdi.errors import BuildError
@@ -25,15 +26,15 @@ _LEVELS = ("a", "b", "c", "d")  # an embedded header may be named "../x.h"
 
 def compile_source(
     source: str,
-    options: str,
+    options: str | Sequence[str],
     working_directory: str | None = None,
     language: Language = USUAL,
     seen: FilesSeen | None = None,
 ) -> CompiledProgram:
     """Check, model and emit a program.
 
-    ``options``: as given to clBuildProgram.  ``working_directory``: the application's, where relative
-    ``-I`` folders and included files are looked for.  ``language``: what the image's members have.
+    ``options``: as given to clBuildProgram, or its words.  ``working_directory``: the application's, where
+    relative ``-I`` folders and included files are looked for.  ``language``: what the image's members have.
     ``seen``: gets the files that it depends on.
     Raises BuildError: INVALID_BUILD_OPTIONS, or BUILD_PROGRAM_FAILURE with clang's diagnostics.
     Any thread may call it, several at once; about 15 ms for 100 lines.
@@ -110,7 +111,7 @@ def compile_text(
 
 def _checked(
     source: str,
-    options: str,
+    options: str | Sequence[str],
     working_directory: str | None,
     language: Language,
     headers: str | None,
@@ -119,34 +120,40 @@ def _checked(
     """``headers``: a folder that comes before all others."""
     # libclang is large: it is loaded by the first build, not by whoever imports this package.
     from sdi.clc.diagnostics import report
+    from sdi.clc.dialect import Definitions, default_standard, dialect_of, quotes_of
     from sdi.clc.macros import MacroError
     from sdi.clc.parse import parse_unit
     from sdi.clc.preprocess import preprocess
 
-    parsed = parse_options(options, working_directory)
+    dialect = dialect_of(language)
+    parsed = parse_options(options, working_directory, default_standard(dialect), quotes_of(dialect))
     folders = (headers, *parsed.include_folders) if headers else parsed.include_folders
-    user_text = _normalised(source)
-    macros = macros_for(user_text, parsed, language)
-    preamble = _defines(parsed.defines) + f'#line 1 "{KERNEL_FILE}"\n' + user_text
+    preamble = _defines(parsed.defines) + f'#line 1 "{KERNEL_FILE}"\n' + _normalised(source)
     main_path = os.path.join(headers or working_directory or os.getcwd(), KERNEL_FILE)
-    checked = _encoded(preamble)
     extra = [f"-I{folder}" for folder in folders]
     if parsed.no_warnings:
         extra.append("-w")
     if parsed.warnings_are_errors:
         extra.append("-Werror")
+    definitions = Definitions(language, parsed)
+    plain, failed = "", ""
+    try:
+        plain = preprocess(preamble, "<options>", folders, definitions, seen)
+        plain = plain[plain.index(f'#line 1 "{KERNEL_FILE}"') :]
+    except (MacroError, OSError) as cause:
+        failed = f"error: {cause}\n"
+    # Of a text as it was written clang says more; but where it would take other lines than the members'
+    # compilers, those that these take count.
+    is_clangs = bool(failed) or definitions.agrees_with_clang()
+    checked = _encoded(preamble if is_clangs else plain)
+    macros = {**language_macros(parsed.version, language), **(definitions.header() if is_clangs else {})}
     for target in dict.fromkeys((USUAL_TARGET, language.assembly)):
         with parse_unit(main_path, checked, parsed, macros, extra, target) as unit:
             found = report(unit, checked, parsed.no_warnings)
         if not found.errors or " in asm" not in found.text:
             break
-    if found.errors:
-        raise BuildError(found.text)
-    try:
-        plain = preprocess(preamble, "<options>", folders, macros, language_names(), seen)
-    except (MacroError, OSError) as cause:
-        raise BuildError(f"{found.text}error: {cause}\n") from cause
-    plain = plain[plain.index(f'#line 1 "{KERNEL_FILE}"') :]
+    if found.errors or failed:
+        raise BuildError(found.text if found.errors else found.text + failed)
     return ObjectText(plain, parsed.standard, parsed.flags), found.text
 
 
@@ -172,8 +179,14 @@ def _defines(defines: tuple[tuple[str, str], ...]) -> str:
     """The -D options as text; a later one replaces an earlier one, as on clang's command line."""
     lines = ['#line 1 "<options>"\n']
     for name, value in defines:
-        lines.append(f"#undef {name.partition('(')[0]}\n#define {name} {value}\n")
+        lines.append(f"#undef {_identifier(name)}\n#define {name} {value}\n")
     return "".join(lines)
+
+
+def _identifier(name: str) -> str:
+    """What ``#define`` takes for the name: ``F`` of ``F(x)``, and of ``F-G``."""
+    found = re.match(r"[A-Za-z_$\x80-\U0010ffff][\w$]*", name)
+    return found.group() if found else name
 
 
 def _kernel_model(tree: Tree, function: Function, lines: LineMap) -> KernelModel:

@@ -31,21 +31,22 @@ def translate(text: str, options: Sequence[str]) -> CudaProgram:
     construct that CUDA members do not have.  Any thread; about 15 ms for 100 lines.
     """
     # libclang is large: it is loaded by the first build.
-    from sdi.clc.base_header import language_names, predefined_macros
+    from sdi.clc.base_header import USUAL, language_macros
     from sdi.clc.cuda_tree import CudaTreeBuilder, parse_for_cuda
     from sdi.clc.diagnostics import report
+    from sdi.clc.dialect import Definitions
     from sdi.clc.lines import KERNEL_FILE
     from sdi.clc.macros import MacroError
     from sdi.clc.options import parse_options
     from sdi.clc.preprocess import preprocess
 
-    parsed = parse_options(" ".join(_quoted(each) for each in options), None)
-    macros = predefined_macros(parsed.version, parsed.flags)
-    macros["cl_khr_fp16"] = "1"
+    parsed = parse_options(options, None)
+    definitions = Definitions(USUAL, parsed)
+    macros = {**language_macros(parsed.version, USUAL), "cl_khr_fp16": "1"}
     defines = "".join(f"#undef {n.partition('(')[0]}\n#define {n} {v}\n" for n, v in parsed.defines)
     given = f'{defines}#line 1 "{KERNEL_FILE}"\n{text}\n'
     try:
-        plain = preprocess(given, "<options>", parsed.include_folders, macros, language_names())
+        plain = preprocess(given, "<options>", parsed.include_folders, definitions)
     except (MacroError, OSError) as cause:
         raise BuildError(f"error: {cause}\n") from cause
     encoded = plain.encode("utf-8", "surrogateescape")
@@ -75,11 +76,6 @@ def nvrtc_options(options: Sequence[str], contracts: bool, is_flat: bool = False
     if not contracts and "-cl-fast-relaxed-math" not in options and "-cl-mad-enable" not in options:
         found.append("--fmad=false")
     return tuple(dict.fromkeys(found))
-
-
-def _quoted(option: str) -> str:
-    """One option for a line of options; a word may be two, as in ``-D NAME``."""
-    return option if '"' in option else option.replace("\\", "\\\\")
 
 
 __all__ = ["CudaKernel", "CudaParameter", "CudaProgram", "ParameterKind", "nvrtc_options", "translate"]

@@ -7,15 +7,12 @@ linked, on whatever members the image then has.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from sdi.clc.base_header import Language, predefined_macros
+from sdi.clc.base_header import Language, language_macros
 from sdi.clc.options import SHARED_FLAGS, STANDARDS, BuildOptions
 from sdi.errors import ClError, Status
-
-_FP16_PRAGMA = re.compile(r"#\s*pragma\s+OPENCL\s+EXTENSION\s+(cl_khr_fp16|all)\s*:\s*enable")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,16 +32,8 @@ class ObjectText:
         return BuildOptions((), (), self.standard, self.flags, no_warnings=True, warnings_are_errors=False)
 
     def macros(self, language: Language) -> dict[str, str]:
-        """The predefined macros that clang sees with this text."""
-        return macros_for(self.text, self.options, language)
-
-
-def macros_for(text: str, options: BuildOptions, language: Language) -> dict[str, str]:
-    """The macros that are defined before ``text``."""
-    macros = predefined_macros(options.version, options.flags, language)
-    if _FP16_PRAGMA.search(text):
-        macros["cl_khr_fp16"] = "1"
-    return macros
+        """The macros that clang sees with this text, which uses none."""
+        return language_macros(self.options.version, language)
 
 
 def pack_objects(objects: Iterable[ObjectText]) -> bytes:

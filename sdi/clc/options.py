@@ -5,13 +5,17 @@ Source: OpenCL 3.0 API specification, section "Compiler Options".
 
 from __future__ import annotations
 
+import enum
+import itertools
 import os
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sdi.errors import BuildError, Status
 
-_NAME = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*(\([^()]*\))?\Z")
+_NAME = re.compile(r"[A-Za-z_$\x80-\U0010ffff]")
+_QUOTE = re.compile(r'(\\?)"')
 STANDARDS = {"CL1.0": 100, "CL1.1": 110, "CL1.2": 120, "CL3.0": 300}
 
 # Options that clang's parser understands and that a member's compiler gets too.
@@ -50,6 +54,28 @@ _IGNORED_FLAGS = frozenset(
 )
 
 
+class Quotes(enum.Enum):
+    """What a driver makes of the double quotes in an option, beside keeping spaces together.
+
+    ESCAPED: they vanish, and ``\\"`` is one.  BLANK: each is a space (PoCL until 3.1 at least).  REMOVED:
+    they vanish, and backslashes are as good as any character (PoCL today).
+    """
+
+    ESCAPED = "escaped"
+    BLANK = "blank"
+    REMOVED = "removed"
+
+    def read(self, word: str) -> str:
+        """The option that ``word`` is."""
+        match self:
+            case Quotes.ESCAPED:
+                return _QUOTE.sub(lambda match: '"' if match[1] else "", word)
+            case Quotes.BLANK:
+                return word.replace('"', " ")
+            case Quotes.REMOVED:
+                return word.replace('"', "")
+
+
 @dataclass(frozen=True, slots=True)
 class BuildOptions:
     """Parsed build options.
@@ -57,6 +83,7 @@ class BuildOptions:
     ``defines``: (name with its parameter list, replacement), in the order given.
     ``include_folders``: absolute, in search order; the application's working directory comes last.
     ``flags``: ``-cl-...`` options that change the meaning or speed of code.
+    ``is_asked``: the standard is one of the options, not the default.
     """
 
     defines: tuple[tuple[str, str], ...]
@@ -65,6 +92,7 @@ class BuildOptions:
     flags: tuple[str, ...]
     no_warnings: bool
     warnings_are_errors: bool
+    is_asked: bool = True
 
     @property
     def version(self) -> int:
@@ -85,45 +113,44 @@ def _invalid(what: str) -> BuildError:
     return BuildError(f"error: {what}\n", Status.INVALID_BUILD_OPTIONS)
 
 
-def _words(options: str) -> list[str]:
-    """Split at white space outside quotes; quotes vanish, ``\\"`` and ``\\\\`` are themselves."""
+def split_options(options: str, quotes: Quotes = Quotes.ESCAPED) -> list[str]:
+    """The words of ``options``, split at white space outside double quotes; single quotes mean nothing.
+
+    As drivers do, not as a shell does: ``-DCLASS='S'`` keeps its quotes, and a backslash holds no space
+    together.  Raises BuildError for a quote that is never closed: the driver's own options would be in it.
+    """
     words: list[str] = []
-    word: list[str] | None = None
-    quote = ""
-    at = 0
-    while at < len(options):
-        char = options[at]
-        at += 1
-        if char == "\\" and quote != "'" and at < len(options) and options[at] in '"\\ ':
-            word = [*(word or []), options[at]]
-            at += 1
-        elif quote:
-            if char == quote:
-                quote = ""
-            else:
-                assert word is not None
-                word.append(char)
-        elif char in "\"'":
-            quote = char
-            word = word or []
-        elif char.isspace() or char == "\0":
-            if word is not None:
-                words.append("".join(word))
-            word = None
-        else:
-            if word is None:
-                word = []
-            word.append(char)
-    if quote:
-        raise _invalid(f"a {quote} in the build options is never closed")
-    if word is not None:
-        words.append("".join(word))
-    return words
+    word = ""
+    quoted = False
+    for char in options:
+        if char == '"':
+            quoted = not quoted
+            word += char
+        elif quoted or char not in " \t\n\v\f\r\0":
+            word += char
+        elif word:
+            words.append(word)
+            word = ""
+    if quoted:
+        raise BuildError("error: a quote in the build options is never closed\n")
+    if word:
+        words.append(word)
+    for before, each in itertools.pairwise(["", *words]):
+        if each[0] == '"' and before not in ("-D", "-I") and quotes is not Quotes.ESCAPED:
+            raise _invalid(f"unknown build option '{each}'")
+    return [quotes.read(each) for each in words]
 
 
-def parse_options(options: str, working_directory: str | None) -> BuildOptions:
-    """Parse ``options``; relative folders are meant from ``working_directory``.
+def parse_options(
+    options: str | Sequence[str],
+    working_directory: str | None,
+    default: str = "CL1.2",
+    quotes: Quotes = Quotes.ESCAPED,
+) -> BuildOptions:
+    """Parse ``options``: a line as for clBuildProgram, or its words.
 
+    ``working_directory``: where relative folders are meant from.  ``default``: the version where none is
+    asked for.  ``quotes``: as the members' drivers have it.
     Raises BuildError with INVALID_BUILD_OPTIONS for what the specification does not know, and for
     ``-cl-std=CL2.0`` and other versions that the image doesn't have.
     """
@@ -131,12 +158,12 @@ def parse_options(options: str, working_directory: str | None) -> BuildOptions:
     defines: list[tuple[str, str]] = []
     folders: list[str] = []
     flags: list[str] = []
-    standard = "CL1.2"
+    standard = ""
     no_warnings = warnings_are_errors = False
-    words = iter(_words(options))
+    words = iter(split_options(options, quotes) if isinstance(options, str) else options)
     for word in words:
-        if word[:2] in ("-D", "-I") and not word.startswith("--"):
-            value = word[2:].strip() or next(words, "")
+        if word[:2] in ("-D", "-I"):
+            value = word[2:].strip() or next(words, "").strip()
             if not value:
                 raise _invalid(f"{word} needs a value")
             if word[1] == "I":
@@ -144,13 +171,14 @@ def parse_options(options: str, working_directory: str | None) -> BuildOptions:
                 continue
             name, equals, text = value.partition("=")
             if not _NAME.match(name):
-                raise _invalid(f"-D {value}: '{name}' is not a macro name")
+                raise BuildError(f"error: -D {value}: '{name}' is not a macro name\n")
             # As clang's driver: -DX is 1, -DX= is empty, and a new line ends the text.
-            defines.append((name, text.partition("\n")[0] if equals else "1"))
+            defines.append((name, text.partition("\n")[0].strip() if equals else "1"))
         elif word.startswith("-cl-std="):
-            standard = word.removeprefix("-cl-std=")
-            if standard not in STANDARDS:
+            asked = word.removeprefix("-cl-std=")
+            if asked not in STANDARDS:
                 raise _invalid(f"{word}: the versions are {', '.join(STANDARDS)}")
+            standard = standard or asked
         elif word in SHARED_FLAGS:
             if word not in flags:
                 flags.append(word)
@@ -163,5 +191,11 @@ def parse_options(options: str, working_directory: str | None) -> BuildOptions:
     if working_directory is not None:
         folders.append(working_directory)
     return BuildOptions(
-        tuple(defines), tuple(folders), standard, tuple(flags), no_warnings, warnings_are_errors
+        tuple(defines),
+        tuple(folders),
+        standard or default,
+        tuple(flags),
+        no_warnings,
+        warnings_are_errors,
+        bool(standard),
     )

@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 
-from sdi.clc.assembly import has_assembly
-from sdi.clc.base_header import HEADER_PATH, USUAL_TARGET, header_text, parser_extensions
+from sdi.clc.assembly import USUAL_TARGET, has_assembly
+from sdi.clc.base_header import HEADER_PATH, header_text, parser_extensions
 from sdi.clc.libclang import CXCursor, CXType, Unit, text_of
 from sdi.clc.options import BuildOptions
 from sdi.clc.syntax import Form, Function, Kind, Node, Space, Tree, Type
@@ -143,19 +143,22 @@ def parse_unit(
     path: str,
     text: bytes,
     options: BuildOptions,
-    macros: Mapping[str, str],
+    macros: Mapping[str, str | None],
     extra: list[str],
     target: str = USUAL_TARGET,
 ) -> Unit:
     """Parse ``text`` as if it lay at ``path``; the caller leaves the Unit's context.
 
-    ``macros``: predefined; clang also looks at them to know which built-in functions there are.
+    ``macros``: predefined, None for what is not; clang also looks at them to know which built-in functions
+    there are.
     """
+    given = {n: v for n, v in macros.items() if not n.startswith("__STDC")}
     header = "#pragma clang system_header\n" + "".join(
-        f"#define {n} {v}\n" for n, v in macros.items() if not n.startswith("__STDC")
+        f"#define {n} {v}\n" for n, v in given.items() if v is not None
     )
+    missing = "".join(f"#undef {n}\n" for n, v in given.items() if v is None)
     arguments = [*clang_arguments(options, target), *extra]
-    return Unit({path: text, HEADER_PATH: (header + header_text()).encode()}, arguments)
+    return Unit({path: text, HEADER_PATH: (header + header_text() + missing).encode()}, arguments)
 
 
 class TreeBuilder:

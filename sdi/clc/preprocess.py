@@ -10,21 +10,55 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+import time
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from sdi.clc.conditions import evaluate
 from sdi.clc.files_seen import FilesSeen, digest_of
-from sdi.clc.macros import DYNAMIC, IDENTIFIER, Expander, MacroError, tokens_of
+from sdi.clc.macros import (
+    IDENTIFIER,
+    Expander,
+    Macro,
+    MacroError,
+    Origin,
+    Token,
+    parse_definition,
+    tokens_of,
+)
 
 _MAX_INCLUDE_DEPTH = 200
 _SPLICE = re.compile(r"\\[ \t]*\n")
 _COMMENT = re.compile(r'"(?:\\.|[^"\\\n])*"' r"|'(?:\\.|[^'\\\n])*'" r"|//[^\n]*" r"|/\*.*?\*/", re.DOTALL)
-_DIRECTIVE = re.compile(r"[ \t\f\v]*#[ \t\f\v]*([A-Za-z_]\w*|)")
-_DEFINED = re.compile(r"\bdefined\s*(\(\s*)?([A-Za-z_$\x80-\U0010ffff][\w$\x80-\U0010ffff]*)(?(1)\s*\))")
-_HAS_FEATURE = re.compile(r"\b__has_\w+\s*\([^()]*\)")
-_FILE_TEST = "__has_include"
+_DIRECTIVE = re.compile(r"[ \t\f\v]*(?:#|%:)[ \t\f\v]*([A-Za-z_]\w*|)")
+_DEFINED = re.compile(r"\bdefined\s*(\(\s*)?([A-Za-z_$\x80-\U0010ffff][\w$]*)(?(1)\s*\))")
+_TEST = re.compile(r"\b(__(?:has|is)_\w+)\s*\(\s*([^()]*?)\s*\)")
+_TRIGRAPH = re.compile(r"\?\?([=/'()!<>-])")
+_TRIGRAPHS = dict(zip("=/'()!<>-", "#\\^[]|{}~", strict=True))
+_STRING = re.compile(r'L?"((?:\\.|[^"\\])*)"\Z')
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+_CONDITIONS = frozenset({"if", "ifdef", "ifndef", "elif", "else", "endif", "elifdef", "elifndef"})
+_NOT_IN_CALLS = frozenset({"include", "import", "include_next", "pragma", "line", ""})
 _DEFERRED = "\x01"  # a newline that a splice or a comment took out of the line
+
+
+class Predefined(Protocol):
+    """What is defined before the first line: asked when names are met, so that only those count."""
+
+    @property
+    def width(self) -> int:
+        """Bits of the integers of conditions."""
+
+    def look_up(self, names: Collection[str], in_directives: Collection[str]) -> Mapping[str, Macro]:
+        """Those of ``names``, all that a text mentions, that are macros.
+
+        ``in_directives``: names in its directives, and tests there, such as ``__has_builtin(name)``.
+        """
+
+    def test(self, operator: str, operand: str) -> str:
+        """The value of ``__has_builtin(operand)`` and others, but for files."""
 
 
 def _clean(text: str) -> str:
@@ -34,13 +68,27 @@ def _clean(text: str) -> str:
         found = match.group()
         return " " + _DEFERRED * (found.count("\n") + found.count(_DEFERRED)) if found[0] == "/" else found
 
+    if "??" in text:
+        text = _TRIGRAPH.sub(lambda match: _TRIGRAPHS[match[1]], text)
     if "\\" in text:
         lines: list[str] = []
         for line in _SPLICE.sub("\x02", text).split("\n"):
-            count = line.count("\x02")
-            lines.append(line.replace("\x02", "") + _DEFERRED * count if count else line)
+            lines.append(_joined(line) if "\x02" in line else line)
         text = "\n".join(lines)
     return _COMMENT.sub(comment, text) if "/" in text else text
+
+
+def _joined(line: str) -> str:
+    """A line of several: splices between tokens stay where they are, others go to its end."""
+    first, *parts = line.split("\x02")
+    later = 0
+    for part in parts:
+        if first[-1:].strip() or first.count('"') % 2 or first.count("'") % 2:
+            later += 1
+        else:
+            first += _DEFERRED
+        first += part
+    return first + _DEFERRED * later
 
 
 @dataclass(slots=True)
@@ -54,63 +102,144 @@ class _Branch:
 
 @dataclass(slots=True)
 class _Run:
-    """One preprocessing; owned by its caller's thread."""
+    """One preprocessing; owned by its caller's thread.
+
+    ``found_in``: which of the folders the file that is read was found in, -1 for none of them.  ``met``:
+    names that were looked up.  ``undone``: where in ``out`` the program took a name of the drivers' for
+    itself.  ``pending``: a call that is still open.
+    """
 
     include_folders: tuple[str, ...]
-    expander: Expander
+    predefined: Predefined
     file: str
     seen: FilesSeen
     line: int = 1
     out: list[str] = field(default_factory=list)
     once: set[str] = field(default_factory=set)
     depth: int = 0
+    path: str = ""
+    found_in: int = -1
+    counter: int = 0
+    met: set[str] = field(default_factory=set)
+    undone: list[tuple[int, str]] = field(default_factory=list)
+    pending: list[Token] = field(default_factory=list)
+    started: time.struct_time = field(default_factory=time.localtime)
+    expander: Expander = field(init=False)
 
-    def place(self) -> tuple[str, int]:
-        return (self.file, self.line)
+    def __post_init__(self) -> None:
+        self.expander = Expander(
+            lambda: self.line, self.place, self.test, lambda name: self.meet({name}, ()), self.newline
+        )
 
     def newline(self) -> None:
         self.line += 1
 
-    def read(self, text: str, path: str) -> None:
-        """Process one file; ``path``: where it lies, for ``#include "..."``; '' has no folder."""
+    def place(self, name: str, line: int) -> str:
+        """The text of ``__LINE__`` and its like."""
+        now = self.started
+        match name:
+            case "__LINE__":
+                return str(line)
+            case "__COUNTER__":
+                self.counter += 1
+                return str(self.counter - 1)
+            case "__INCLUDE_LEVEL__":
+                return str(self.depth)
+            case "__FILE__" | "__BASE_FILE__":
+                return _quoted(self.file)
+            case "__FILE_NAME__":
+                return _quoted(os.path.basename(self.file))
+        self.seen.is_complete = False  # another time it is another text
+        day = f"{_MONTHS[now.tm_mon - 1]} {now.tm_mday:2d}"
+        clock = f"{now.tm_hour:02d}:{now.tm_min:02d}:{now.tm_sec:02d}"
+        match name:
+            case "__DATE__":
+                return f'"{day} {now.tm_year}"'
+            case "__TIME__":
+                return f'"{clock}"'
+            case _:
+                return f'"{_DAYS[now.tm_wday]} {day} {clock} {now.tm_year}"'
+
+    def test(self, operator: str, operand: str) -> str:
+        if operator in ("__has_include", "__has_include_next"):
+            name = _file_named(operand)
+            return str(int(self.search(name, operand[0] == '"', operator.endswith("next")) is not None))
+        return self.predefined.test(operator, operand)
+
+    def meet(self, names: set[str], in_directives: Collection[str]) -> None:
+        """Look up what is met for the first time; what the program defined since then stays."""
+        new = names - self.met
+        self.met |= new
+        if new:
+            self.expander.macros.update(self.predefined.look_up(new, in_directives))
+
+    def read(self, text: str) -> None:
+        """Process one file."""
+        lines = _clean(text).split("\n")
+        directives = "\n".join(line for line in lines if _DIRECTIVE.match(line))
+        asked = set(IDENTIFIER.findall(directives))
+        asked |= {f"{operator}({operand})" for operator, operand in _TEST.findall(directives)}
+        self.meet(set(IDENTIFIER.findall(text.replace("\\\n", ""))), asked)
         branches: list[_Branch] = []
-        pending: list[str] = []
-        if _FILE_TEST in text:  # clang may have looked for files that are not looked for here
-            self.seen.is_complete = False
-        for line in _clean(text).split("\n"):
+        waiting: list[str] = []
+        for line in lines:
             match = _DIRECTIVE.match(line)
             if match is None:
                 if not branches or branches[-1].active:
-                    pending.append(line.replace(_DEFERRED, "\n") + "\n")
+                    waiting.append(line.replace(_DEFERRED, "\n") + "\n")
                 else:
-                    pending.append("\n" * (1 + line.count(_DEFERRED)))
+                    waiting.append("\n" * (1 + line.count(_DEFERRED)))
                 continue
             name = match.group(1)
             rest = line[match.end() :].replace(_DEFERRED, " ").strip()
             newlines = 1 + line.count(_DEFERRED)
-            if name in ("if", "ifdef", "ifndef", "elif", "else", "endif", "elifdef", "elifndef"):
-                self.flush(pending)
+            if name in _CONDITIONS:
+                self.flush(waiting)
                 self.condition(name, rest, branches)
-                pending.append("\n" * newlines)
+                waiting.append("\n" * newlines)
             elif branches and not branches[-1].active:
-                pending.append("\n" * newlines)
+                waiting.append("\n" * newlines)
             else:
-                self.flush(pending)
-                self.directive(name, rest, path, newlines)
-        self.flush(pending)
+                self.flush(waiting)
+                self.directive(name, rest, newlines)
+        self.flush(waiting)
+        if branches:
+            raise MacroError("#if without #endif")
+        if self.pending:
+            raise MacroError(f"the call of {self.pending[0].text} is never closed")
 
-    def flush(self, pending: list[str]) -> None:
-        """Expand and put out the text gathered so far."""
-        if not pending:
+    def flush(self, waiting: list[str]) -> None:
+        """Expand and put out the text gathered so far, but for a call that goes on after a directive."""
+        if not waiting:
             return
-        text = "".join(pending)
-        pending.clear()
-        if not self.expander.changes(set(IDENTIFIER.findall(text))):
+        text = "".join(waiting)
+        waiting.clear()
+        names = set(IDENTIFIER.findall(text))
+        if not self.pending and not self.expander.changes(names) and "_Pragma" not in names:
             self.out.append(text)
             self.line += text.count("\n")
             return
-        expanded = self.expander.expand(tokens_of(text), top=True)
-        self.out.append("".join(token.text for token in expanded))
+        line = self.line
+        expanded, self.pending = self.expander.expand_text([*self.pending, *tokens_of(text)])
+        self.put(expanded, line)
+
+    def put(self, tokens: list[Token], line: int = 0) -> None:
+        """``line``: of the first token."""
+        if all(token.text != "_Pragma" for token in tokens):
+            self.out.append("".join(token.text for token in tokens))
+            return
+        given = iter(tokens)
+        for token in given:
+            line += token.text == "\n"
+            if token.text != "_Pragma":
+                self.out.append(token.text)
+                continue
+            operand = [each.text for each in (next(given, token), next(given, token), next(given, token))]
+            string = _STRING.match(operand[1])
+            if operand[0] != "(" or operand[2] != ")" or string is None:
+                raise MacroError("_Pragma takes a string")
+            words = string[1].replace('\\"', '"').replace("\\\\", "\\")
+            self.out.append(f"\n#pragma {words}\n#line {line} {_quoted(self.file)}\n")
 
     def condition(self, name: str, rest: str, branches: list[_Branch]) -> None:
         if name in ("if", "ifdef", "ifndef"):
@@ -133,112 +262,146 @@ class _Run:
     def holds(self, name: str, rest: str) -> bool:
         if name != "if":
             match = IDENTIFIER.match(rest)
-            known = match is not None and self.is_defined(match.group())
-            return known == (name == "ifdef")
-        tokens = tokens_of(_HAS_FEATURE.sub("0", rest))
-        expression = "".join(token.text for token in self.expander.expand(tokens, in_condition=True))
-        expression = _DEFINED.sub(lambda m: str(int(self.is_defined(m.group(2)))), expression)
-        return evaluate(expression) != 0
+            if match is None:
+                raise MacroError(f"#{name} without a name")
+            return (match.group() in self.expander.macros) == (name == "ifdef")
+        open_lines = sum(token.text == "\n" for token in self.pending)
+        self.line += open_lines
+        tokens = self.expander.expand(tokens_of(rest), in_condition=True)
+        self.line -= open_lines
+        expression = "".join(token.text for token in tokens)
+        expression = _DEFINED.sub(lambda m: str(int(m.group(2) in self.expander.macros)), expression)
+        return evaluate(expression, self.predefined.width) != 0
 
-    def is_defined(self, name: str) -> bool:
-        return name in self.expander.macros or name in DYNAMIC
-
-    def directive(self, name: str, rest: str, path: str, newlines: int) -> None:
+    def directive(self, name: str, rest: str, newlines: int) -> None:
+        if self.pending and name in _NOT_IN_CALLS:
+            raise MacroError(f"#{name} within the arguments of a macro")
         kept = ""
         if name == "define":
-            self.expander.define(rest)
+            macro = parse_definition(rest)
+            self.undo(macro.name)
+            self.expander.macros[macro.name] = macro
         elif name == "undef":
-            self.expander.macros.pop(rest.split()[0] if rest else "", None)
+            match = IDENTIFIER.match(rest)
+            if match is not None:
+                self.undo(match.group())
         elif name in ("include", "import", "include_next"):
-            self.include(rest, path, newlines)
+            self.include(name, rest, newlines)
             return
         elif name == "pragma":
-            kept = self.pragma(rest, path)
+            kept = self.pragma(rest)
         elif name == "line" or (name == "" and rest[:1].isdigit()):
             self.set_line(rest, newlines)
             return
         elif name == "error":
             raise MacroError(f"#error {rest}")
+        if self.pending:
+            self.pending += tokens_of("\n" * newlines)
+            return
         self.out.append(kept + "\n" * newlines)
         self.line += newlines
 
-    def pragma(self, rest: str, path: str) -> str:
+    def undo(self, name: str) -> None:
+        """Take a name's definition away; where it was the drivers' own, they have to be told."""
+        macro = self.expander.macros.pop(name, None)
+        if macro is not None and macro.origin in (Origin.DRIVER, Origin.KEPT) and not self.pending:
+            self.undone.append((len(self.out), name))
+
+    def pragma(self, rest: str) -> str:
         match = IDENTIFIER.match(rest)
         word = match.group() if match is not None else ""
         if word == "once":
-            self.once.add(os.path.abspath(path))
+            self.once.add(os.path.abspath(self.path))
             return ""
         if word in ("unroll", "nounroll", "clang", "GCC"):
             rest = "".join(token.text for token in self.expander.expand(tokens_of(rest)))
         return f"#pragma {' '.join(rest.split())}"
 
     def set_line(self, rest: str, newlines: int) -> None:
-        expanded = "".join(token.text for token in self.expander.expand(tokens_of(rest))).split(None, 1)
-        if len(expanded) > 1 and expanded[1].startswith('"'):
-            self.file = expanded[1].strip().rpartition('"')[0][1:]
-        self.line = int(expanded[0])
+        words = "".join(token.text for token in self.expander.expand(tokens_of(rest))).split(None, 1)
+        if not words or not re.fullmatch("[0-9]+", words[0]):
+            raise MacroError(f"#line {rest}: no line number")
+        if len(words) > 1 and words[1].startswith('"'):
+            self.file = words[1].strip().rpartition('"')[0][1:]
+        self.line = int(words[0])
         self.mark()
 
     def mark(self) -> None:
         """A ``#line`` that tells where the next line comes from."""
-        name = self.file.replace("\\", "\\\\").replace('"', '\\"')
-        self.out.append(f'#line {self.line} "{name}"\n')
+        self.out.append(f"#line {self.line} {_quoted(self.file)}\n")
 
-    def include(self, rest: str, path: str, newlines: int) -> None:
-        if rest[:1] not in '"<':
+    def include(self, directive: str, rest: str, newlines: int) -> None:
+        if rest[:1] not in ('"', "<"):
             rest = "".join(token.text for token in self.expander.expand(tokens_of(rest))).strip()
-        closing = rest.find(">" if rest[:1] == "<" else '"', 1)
-        if closing < 0:
-            raise MacroError(f"#include {rest}: no file name")
-        found = self.search(rest[1:closing], path, quoted=rest[0] == '"')
-        saved = (self.file, self.line + newlines)
-        if os.path.abspath(found) not in self.once:
+        name = _file_named(rest)
+        place = self.search(name, rest[0] == '"', directive == "include_next")
+        if place is None:
+            raise MacroError(f"'{name}' file not found")
+        saved = (self.file, self.line + newlines, self.path, self.found_in)
+        self.path, self.found_in = place
+        if os.path.abspath(self.path) not in self.once:
             if self.depth >= _MAX_INCLUDE_DEPTH:
                 raise MacroError(f"#include {rest}: nested too deeply")
-            with open(found, encoding="utf-8", errors="surrogateescape", newline=None) as file:
+            if directive == "import":
+                self.once.add(os.path.abspath(self.path))
+            with open(self.path, encoding="utf-8", errors="surrogateescape", newline=None) as file:
                 text = file.read().removeprefix("\ufeff")
             self.depth += 1
-            self.file, self.line = found, 1
+            self.file, self.line = self.path, 1
             self.mark()
-            self.read(text.removesuffix("\n"), found)
+            self.read(text.removesuffix("\n"))
             self.depth -= 1
-        self.file, self.line = saved
+        self.file, self.line, self.path, self.found_in = saved
         self.mark()
 
-    def search(self, name: str, path: str, quoted: bool) -> str:
-        folders = list(self.include_folders)
-        if quoted and path:
-            folders.insert(0, os.path.dirname(path))
-        for folder in folders:
+    def search(self, name: str, is_quoted: bool, is_next: bool) -> tuple[str, int] | None:
+        """Where a file is, and in which of the folders; None when it is nowhere."""
+        folders = list(enumerate(self.include_folders))
+        if is_next and self.path:
+            folders = folders[self.found_in + 1 :]
+        elif is_quoted and self.path:
+            folders.insert(0, (-1, os.path.dirname(self.path)))
+        for number, folder in folders:
             candidate = os.path.join(folder, name)
             is_there = os.path.isfile(candidate)
             self.seen.digests[candidate] = digest_of(candidate)
             if is_there:
-                return candidate
-        raise MacroError(f"'{name}' file not found")
+                return candidate, number
+        return None
+
+    def text(self) -> str:
+        """All that was put out.  Where a name of the drivers' means itself from some line on, it says so."""
+        for index, name in self.undone:
+            later = "".join(self.out[index + 1 :])
+            if name in IDENTIFIER.findall(later):
+                self.out[index] = f"#undef {name}{self.out[index]}"
+        return "".join(self.out)
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def _file_named(given: str) -> str:
+    closing = given.find(">" if given[:1] == "<" else '"', 1)
+    if given[:1] not in ("<", '"') or closing < 0:
+        raise MacroError(f"{given}: no file name")
+    return given[1:closing]
 
 
 def preprocess(
     text: str,
     file: str,
     include_folders: tuple[str, ...],
-    macros: Mapping[str, str],
-    kept: frozenset[str],
+    predefined: Predefined,
     seen: FilesSeen | None = None,
 ) -> str:
     """The text with directives obeyed and macros expanded.
 
     ``text``: begins with ``#line 1 "..."`` or lines of its own; ``file``: its name until then.
-    ``macros``: predefined, by name with parameter list.  ``kept``: names that ``#ifdef`` finds defined
-    and that stay as they are.  ``seen``: gets the files that were included or looked for.
+    ``seen``: gets the files that were included or looked for.
     Raises MacroError; about 1 s per MB of text with macros.
     """
-    expander = Expander(place=lambda: ("", 0))
-    run = _Run(include_folders, expander, file, seen if seen is not None else FilesSeen())
-    expander.place, expander.on_newline = run.place, run.newline
-    for name in kept:
-        expander.define(f"{name} {name}")
-    for name, value in macros.items():
-        expander.define(f"{name} {value}")
-    run.read(text.removesuffix("\n"), "")
-    return "".join(run.out)
+    run = _Run(include_folders, predefined, file, seen if seen is not None else FilesSeen())
+    run.read(text.removesuffix("\n"))
+    return run.text()

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from sdi.clc import compile_source
 from sdi.clc.model import IMAGE_TYPES, Argument, ArgumentKind, CompiledProgram, KernelModel
+from sdi.clc.options import split_options
 from sdi.clc.syntax import Form, Type
 from sdi.cli.counters import table
 from sdi.devices.image import (
@@ -128,13 +129,9 @@ def _compile(path: Path, options: argparse.Namespace) -> CompiledProgram:
         source = path.read_text(errors="surrogateescape")
     except OSError as error:
         raise ExplainError(f"{path}: {error.strerror}") from error
-    words = [f"-D {_quoted(each)}" for each in options.define]
-    words += [f"-I {_quoted(each)}" for each in [*options.include, str(path.parent.absolute())]]
-    return compile_source(source, " ".join([*words, options.options]), os.getcwd())
-
-
-def _quoted(text: str) -> str:
-    return '"' + re.sub(r'(["\\])', r"\\\1", text) + '"'
+    words = [f"-D{each}" for each in options.define]
+    words += [f"-I{each}" for each in [*options.include, str(path.parent.absolute())]]
+    return compile_source(source, [*words, *split_options(options.options)], os.getcwd())
 
 
 def _chosen_kernels(compiled: CompiledProgram, options: argparse.Namespace) -> list[KernelModel]:

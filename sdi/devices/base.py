@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import NewType, Protocol
 
 from sdi.atomics import Update
+from sdi.clc.probe import Answers
 from sdi.devices.image import ImageShape, Sampler, Slabs
 from sdi.devices.ticket import Ticket
 from sdi.ndrange import Int3
@@ -37,6 +38,7 @@ class DeviceFacts:
     ``memory_nbytes``: this member's share of the device's memory.
     ``platform_vendor``: of the platform that shows the device.
     ``compares``: it has ``diff`` and ``apply``.
+    ``compiler``: all that the answers of its compiler depend on, such as its version.
     ``formats``: the image formats that it has, (channel order, data type), each with its uses: bit
     4 * (type - CL_MEM_OBJECT_IMAGE2D) + access, where access is 0 for CL_MEM_READ_WRITE, 1 WRITE_ONLY,
     2 READ_ONLY, 3 KERNEL_READ_AND_WRITE.  Empty: it has no images.
@@ -53,6 +55,7 @@ class DeviceFacts:
     compares: bool = False
     formats: Mapping[tuple[int, int], int] = field(default_factory=dict)
     platform_vendor: str = ""
+    compiler: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,6 +239,12 @@ class Device(Protocol):
 
     def build(self, text: str, options: Sequence[str]) -> DeviceProgram:
         """Compile OpenCL C for this member.  Blocks; called from a build thread.  Raises BuildError."""
+
+    def answers(self, questions: Sequence[str], options: Sequence[str]) -> Answers:
+        """What its compiler says it has defined, with these options: see ``clc/probe.py``.
+
+        Blocks; called from a build thread.  Raises BuildError when the compiler refuses.
+        """
 
     def kernel_facts(self, program: DeviceProgram, kernel: str) -> KernelFacts:
         """Work-group info of ``kernel``.  May block; called from a build thread."""

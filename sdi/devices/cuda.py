@@ -13,6 +13,8 @@ import threading
 from collections.abc import Sequence
 from typing import Final, cast
 
+from sdi.clc.nvidia_dialect import nvidia_answers, nvidia_name
+from sdi.clc.probe import Answers
 from sdi.devices import cuda_copies
 from sdi.devices.base import (
     BoundArgument,
@@ -82,6 +84,7 @@ class CudaDevice:
             compares=True,
             formats=image_formats(),
             platform_vendor=VENDOR,
+            compiler=nvidia_name(),
         )
         self.gpu: Final = gpu
         self._number: Final = number
@@ -350,6 +353,9 @@ class CudaDevice:
 
     def build(self, text: str, options: Sequence[str]) -> DeviceProgram:
         return DeviceProgram(self._programs.build(text, options))
+
+    def answers(self, questions: Sequence[str], options: Sequence[str]) -> Answers:
+        return nvidia_answers(questions, options)
 
     def kernel_facts(self, program: DeviceProgram, kernel: str) -> KernelFacts:
         return self._programs.kernel_facts(cast(Program, program), kernel)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from sdi.clc.probe import Answers
 from sdi.devices.base import (
     BoundArgument,
     BoundKernel,
@@ -126,6 +127,9 @@ class ForwardingDevice:
 
     def build(self, text: str, options: Sequence[str]) -> DeviceProgram:
         return self._device.build(text, options)
+
+    def answers(self, questions: Sequence[str], options: Sequence[str]) -> Answers:
+        return self._device.answers(questions, options)
 
     def kernel_facts(self, program: DeviceProgram, kernel: str) -> KernelFacts:
         return self._device.kernel_facts(program, kernel)

@@ -20,6 +20,7 @@ os.environ.setdefault("PYOPENCL_NO_CACHE", "1")
 import pyopencl as cl
 from pyopencl import _cl
 
+from sdi.clc.probe import Answers
 from sdi.devices.base import (
     BoundArgument,
     BoundKernel,
@@ -55,6 +56,8 @@ _HANDLES = frozenset({0x1031, 0x1042})  # CL_DEVICE_PLATFORM, CL_DEVICE_PARENT_D
 _TYPE, _GLOBAL_MEM_SIZE, _MAX_WORK_GROUP_SIZE = 0x1000, 0x101F, 0x1004
 _NAME, _VENDOR, _DRIVER_VERSION = 0x102B, 0x102C, 0x102D
 _IMAGE_SUPPORT = 0x1016
+_COMPILERS = (_VENDOR, _NAME, _DRIVER_VERSION, 0x102F, 0x103D, 0x1030)
+"""What tells compilers apart: versions of the device and of OpenCL C, and extensions, too."""
 _UUID_KHR, _PCI_BUS_INFO_KHR = 0x106A, 0x410F
 _TYPE_CPU, _TYPE_GPU = 1 << 1, 1 << 2
 _IN_HOST_MEMORY = cl.mem_flags.READ_WRITE | cl.mem_flags.USE_HOST_PTR
@@ -65,7 +68,7 @@ _PROFILING_START, _PROFILING_END = cl.profiling_info.START, cl.profiling_info.EN
 
 @dataclass(frozen=True, slots=True)
 class DriverDevice:
-    """A device of an installed driver.  ``unit``: the physical device, see ``DeviceFacts``."""
+    """A device of an installed driver.  ``unit``, ``compiler``: see ``DeviceFacts``."""
 
     platform: str
     name: str
@@ -75,6 +78,7 @@ class DriverDevice:
     info: Mapping[int, bytes] = field(repr=False)
     handle: cl.Device = field(repr=False, compare=False)
     platform_vendor: str = ""
+    compiler: str = ""
 
 
 def driver_devices() -> list[DriverDevice]:
@@ -106,6 +110,8 @@ def driver_devices() -> list[DriverDevice]:
             else:
                 unit = f"{platform.name} {position}"
             memory_nbytes = int.from_bytes(info[_GLOBAL_MEM_SIZE], "little")
+            known = [_text(info, parameter) for parameter in _COMPILERS]
+            compiler = " ".join([platform.version, *known])
             found.append(
                 DriverDevice(
                     platform.name,
@@ -116,6 +122,7 @@ def driver_devices() -> list[DriverDevice]:
                     info,
                     handle,
                     platform.vendor.strip(),
+                    compiler,
                 )
             )
     return found
@@ -166,6 +173,7 @@ class OpenCLDevice:
             compares=True,
             formats=self.shared.formats,
             platform_vendor=device.platform_vendor,
+            compiler=device.compiler,
         )
         self._device: Final = device.handle
         self._comparer: Final = self.shared.comparer
@@ -344,6 +352,9 @@ class OpenCLDevice:
 
     def build(self, text: str, options: Sequence[str]) -> DeviceProgram:
         return DeviceProgram(self._programs.build(text, options))
+
+    def answers(self, questions: Sequence[str], options: Sequence[str]) -> Answers:
+        return self._programs.answers(questions, options)
 
     def kernel_facts(self, program: DeviceProgram, kernel: str) -> KernelFacts:
         return self._programs.kernel_facts(cast(Program, program), kernel)

@@ -8,9 +8,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, Protocol, cast
 
+import numpy as np
 import pyopencl as cl
 from pyopencl import _cl
 
+from sdi.clc.probe import KERNEL, QUOTED_OPTION, ROOM_NBYTES, Answers, answers, probe_text
 from sdi.devices.base import KernelFacts, LocalBytes
 from sdi.devices.image import Sampler
 from sdi.devices.opencl_context import DriverContext, ProgramKey
@@ -103,6 +105,29 @@ class OpenCLPrograms:
                 log = str(handle.get_build_info(self._device, cl.program_build_info.LOG) or "")
             raise BuildError(log or str(cause)) from cause
         return handle
+
+    def answers(self, questions: Sequence[str], options: Sequence[str]) -> Answers:
+        """See ``Device``.  On a queue of its own: members' queues belong to another thread."""
+        text = probe_text(questions)
+        try:
+            try:
+                program = self._built(text, " ".join([*options, QUOTED_OPTION, "-w"]))
+            except BuildError:  # perhaps of the strange option, which most programs do without
+                program = self._built(text, " ".join([*options, "-w"]))
+            context = self._shared.handle
+            queue = cl.CommandQueue(context, self._device)
+            said = np.zeros(ROOM_NBYTES, np.uint8)
+            told = cl.Buffer(context, cl.mem_flags.WRITE_ONLY | cl.mem_flags.COPY_HOST_PTR, hostbuf=said)
+            kernel = cl.Kernel(program, KERNEL)
+            kernel.set_arg(0, told)
+            cl.enqueue_nd_range_kernel(queue, kernel, (1,), (1,))
+            cl.enqueue_copy(queue, said, told)
+        except cl.Error as cause:
+            raise DeviceFailed(self._name, str(cause)) from cause
+        try:
+            return answers(questions, said.tobytes())
+        except ValueError as cause:
+            raise BuildError(f"error: {cause}\n") from cause
 
     def kernel_facts(self, program: Program, kernel: str) -> KernelFacts:
         """Raises ClError, DeviceFailed."""

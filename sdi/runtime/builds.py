@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sdi.clc import CompiledProgram, compile_source
 from sdi.clc.base_header import Language
@@ -16,6 +16,7 @@ from sdi.clc.compile import compile_object, compile_text
 from sdi.clc.files_seen import FilesSeen
 from sdi.clc.link import link_options, merge
 from sdi.clc.objects import pack_objects, unpack_objects
+from sdi.clc.probe import Dialect
 from sdi.devices.base import Device, DeviceProgram, KernelFacts
 from sdi.errors import BuildError, ClError, DeviceLost, Status, require
 from sdi.runtime.analysed import (
@@ -30,7 +31,7 @@ from sdi.runtime.analysed import (
     name_of_object,
 )
 from sdi.runtime.explain import note_kernel
-from sdi.runtime.language import image_language
+from sdi.runtime.language import image_dialect, image_language
 from sdi.runtime.programs import Build, Kernel
 
 
@@ -89,11 +90,15 @@ class Target:
     verified: bool = False
     explained: bool = False
     cache: ProgramCache = field(default_factory=ProgramCache)
+    dialect: Dialect = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "dialect", image_dialect(self.devices))
 
     @property
     def language(self) -> Language:
         """What programs may use."""
-        return image_language(self.devices)
+        return replace(image_language(self.devices), dialect=self.dialect)
 
 
 _SILENCE = ' -D "printf(format,...)=((void)0,##__VA_ARGS__,0)" -w'

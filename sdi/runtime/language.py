@@ -6,10 +6,13 @@ are all made from it.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from functools import partial
 
+from sdi.clc.assembly import PTX_TARGET, USUAL_TARGET
 from sdi.clc.base_header import (
     ALL_EXTENSIONS,
     ALL_FEATURES,
@@ -18,11 +21,12 @@ from sdi.clc.base_header import (
     IMAGE_FEATURES,
     NVIDIA_EXTENSIONS,
     OWN_IMAGE_EXTENSIONS,
-    PTX_TARGET,
-    USUAL_TARGET,
     Language,
 )
+from sdi.clc.dialect import Asked, common
+from sdi.clc.probe import Answers, Dialect
 from sdi.devices.base import Device, DeviceFacts
+from sdi.errors import DeviceLost
 
 _VENDOR_ID, _EXTENSIONS, _OPENCL_C_FEATURES = 0x1001, 0x1030, 0x106F  # CL_DEVICE_...
 _MACHINES = {0x10DE: PTX_TARGET}
@@ -46,7 +50,9 @@ def image_language(devices: Iterable[Device]) -> Language:
     claimed = [_features(f) | {"__opencl_c_images"} for f in facts]
     wanted = (*ATOMIC_FEATURES, *(IMAGE_FEATURES if images else ()))
     features += [name for name in wanted if all(name in had for had in claimed)]
-    return Language(extensions, tuple(features), images, _assembly(facts))
+    own = set().union(*known, *(_features(f) for f in facts))
+    withheld = sorted(own - {*extensions, *features})
+    return Language(extensions, tuple(features), images, _assembly(facts), tuple(withheld))
 
 
 def _assembly(facts: Iterable[DeviceFacts]) -> str:
@@ -58,6 +64,22 @@ def _assembly(facts: Iterable[DeviceFacts]) -> str:
         for f in facts
     }
     return found.pop() if len(found) == 1 else USUAL_TARGET
+
+
+def image_dialect(devices: Sequence[Device]) -> Dialect:
+    """What the compilers of all ``devices`` have defined."""
+    kinds: dict[str, list[Device]] = {}
+    for device in devices:
+        kinds.setdefault(device.facts.compiler, []).append(device)
+    return common([Asked(name, partial(_ask, alike)) for name, alike in kinds.items()])
+
+
+def _ask(alike: Sequence[Device], questions: Sequence[str], options: Sequence[str]) -> Answers:
+    """Any device will do that is not lost."""
+    for device in alike:
+        with contextlib.suppress(DeviceLost):
+            return device.answers(questions, options)
+    raise DeviceLost(alike[0].facts.name, "no device is left that could be asked for its macros")
 
 
 def common_formats(facts: Iterable[DeviceFacts]) -> dict[tuple[int, int], int]:

@@ -7,12 +7,14 @@ import subprocess
 import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from sdi.clc import compile_source
-from sdi.clc.options import parse_options
+from sdi.clc.base_header import USUAL
+from sdi.clc.options import Quotes, parse_options
 from sdi.errors import BuildError, Status
 
 GOOD = "__kernel void k(__global int *a) { a[0] = 1; }\n"
@@ -126,11 +128,9 @@ def test_members_get_the_options_that_change_code_and_no_others(options: str, me
         "-cl-std=",
         "-D",
         "-I",
-        "-D 1x",
-        "-D=3",
         "-O3",
         "x.cl",
-        '-DA="b',
+        "-DA='x y'",
         "-cl-fast",
     ],
 )
@@ -149,15 +149,40 @@ def test_unknown_and_malformed_options_are_invalid_build_options(options: str) -
         ("-DA=", (("A", ""),)),
         ("-D A=3 -D B=4", (("A", "3"), ("B", "4"))),
         ('-D "A=x y"', (("A", "x y"),)),
-        ("-DA='x y'", (("A", "x y"),)),
+        ("-DCLASS='S'", (("CLASS", "'S'"),)),
+        (r"-DA='\\'", (("A", r"'\\'"),)),
         ('"-DA=x y"', (("A", "x y"),)),
         ('-DA=\\"q\\"', (("A", '"q"'),)),
+        ('-DA=\\"q r\\"', (("A", '"q r"'),)),
+        ('-D"F(x, y)=x + y"', (("F(x, y)", "x + y"),)),
+        ("-DA=1\t-DB=2\n-DC", (("A", "1"), ("B", "2"), ("C", "1"))),
         ("-DF(x)=x+1", (("F(x)", "x+1"),)),
         ("-DA=1=2", (("A", "1=2"),)),
     ],
 )
-def test_definitions_are_split_as_a_shell_would(options: str, expected: tuple[tuple[str, str], ...]) -> None:
+def test_definitions_are_split_at_blanks_outside_double_quotes(
+    options: str, expected: tuple[tuple[str, str], ...]
+) -> None:
     assert parse_options(options, None).defines == expected
+
+
+@pytest.mark.parametrize("options", ["-D 1x", "-D=3", "-D'X=1'", '-DA="b'])
+def test_what_no_compiler_can_define_fails_the_build(options: str) -> None:
+    with pytest.raises(BuildError) as failure:
+        compile_source(GOOD, options)
+    assert failure.value.status is Status.BUILD_PROGRAM_FAILURE
+
+
+@pytest.mark.parametrize(
+    ("quotes", "value"),
+    [(Quotes.BLANK, "x  c \\ d\\"), (Quotes.REMOVED, "x c\\d\\"), (Quotes.ESCAPED, 'x c"d"')],
+)
+def test_quotes_are_read_as_the_driver_reads_them(quotes: Quotes, value: str) -> None:
+    assert parse_options('-DA="a b" -D "B=1 2"', None, quotes=quotes).defines == (("A", "a b"), ("B", "1 2"))
+    assert parse_options('-DA=x" c"\\"d\\"', None, quotes=quotes).defines == (("A", value),)
+    if quotes is not Quotes.ESCAPED:
+        with pytest.raises(BuildError):
+            parse_options('"-DA=1"', None, quotes=quotes)
 
 
 def test_definitions_reach_the_program_and_the_last_one_wins() -> None:
@@ -172,7 +197,7 @@ def test_folders_are_meant_from_the_working_directory(tmp_path: Path) -> None:
     (tmp_path / "sub dir" / "n.h").write_text("#define N 3\n")
     (tmp_path / "m.h").write_text('#include "sub dir/n.h"\n#define M N\n')
     source = '#include <n.h>\n#include "m.h"\nkernel void k(global int *a) { a[M] = N; }'
-    text = compile_source(source, "-I 'sub dir'", str(tmp_path)).text
+    text = compile_source(source, '-I "sub dir"', str(tmp_path)).text
     assert "3" in text and "#include" not in text and "#define" not in text
 
 
@@ -199,7 +224,26 @@ def test_macros_of_the_version_and_of_extensions_are_as_the_device_says() -> Non
 
 def test_half_arithmetic_needs_its_extension() -> None:
     body = "kernel void k(global half *a) { a[0] = sqrt(a[1]) + 1; }"
-    assert compile_source("#pragma OPENCL EXTENSION cl_khr_fp16 : enable\n" + body, "").kernels
+    source = "#pragma OPENCL EXTENSION cl_khr_fp16 : enable\n" + body
+    with pytest.raises(BuildError):
+        compile_source(source, "")
+    assert compile_source(source, "", language=replace(USUAL, extensions=("cl_khr_fp16",))).kernels
+
+
+def test_a_pragma_defines_no_extension() -> None:
+    source = """
+        #if defined(cl_khr_fp16)
+        #pragma OPENCL EXTENSION cl_khr_fp16 : enable
+        #define REAL half
+        #else
+        #pragma OPENCL EXTENSION all : disable
+        #define REAL float
+        #endif
+        kernel void k(global REAL *a) { a[0] = sqrt(a[1]) + 1; }
+    """
+    assert compile_source(source, "").kernels[0].arguments[0].unit_nbytes == 4
+    with_half = replace(USUAL, extensions=("cl_khr_fp16",))
+    assert compile_source(source, "", language=with_half).kernels[0].arguments[0].unit_nbytes == 2
 
 
 def test_many_threads_build_at_once() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -9,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sdi.clc.conditions import evaluate
-from sdi.clc.macros import LEXER, MacroError
+from sdi.clc.macros import LEXER, Macro, MacroError, Origin, body_of
 from sdi.clc.preprocess import preprocess
+from sdi.clc.probe import PLACES
 
 
 def tokens(text: str) -> str:
@@ -19,8 +22,29 @@ def tokens(text: str) -> str:
     return " ".join(t for t in LEXER.findall("\n".join(lines)) if not t.isspace())
 
 
-def expand(text: str, kept: frozenset[str] = frozenset(), folders: tuple[str, ...] = ()) -> str:
-    return preprocess(text, "<kernel>", folders, {}, kept)
+@dataclass(frozen=True)
+class Given:
+    """``Predefined`` with what a test says: macros of the driver's, names that stay, and tests."""
+
+    macros: Mapping[str, str] = field(default_factory=dict)
+    kept: Mapping[str, str] = field(default_factory=dict)
+    tests: Mapping[str, str] = field(default_factory=dict)
+    width: int = 128
+
+    def look_up(self, names: Collection[str], in_directives: Collection[str]) -> dict[str, Macro]:
+        found = {name: Macro(name, None, "", (), Origin.PLACE) for name in PLACES}
+        found |= {n: Macro(n, None, "", body_of(text), Origin.DRIVER) for n, text in self.macros.items()}
+        found |= {n: Macro(n, None, "", body_of(text), Origin.KEPT) for n, text in self.kept.items()}
+        tests = {test.partition("(")[0] for test in self.tests}
+        found |= {name: Macro(name, None, "", (), Origin.TEST) for name in tests}
+        return {name: found[name] for name in names if name in found}
+
+    def test(self, operator: str, operand: str) -> str:
+        return self.tests[f"{operator}({operand})"]
+
+
+def expand(text: str, given: Given | None = None, folders: tuple[str, ...] = ()) -> str:
+    return preprocess(text, "<kernel>", folders, given or Given())
 
 
 @pytest.mark.parametrize(
@@ -81,9 +105,17 @@ def test_text_without_macros_passes_byte_for_byte() -> None:
 
 
 def test_names_of_the_language_are_defined_and_stay() -> None:
-    kept = frozenset({"M_PI", "FLT_MAX"})
+    given = Given(kept={"M_PI": "3.1", "FLT_MAX": "1e38f", "CLK_R": "0x10B0"})
     source = "#ifdef M_PI\nx = M_PI + FLT_MAX;\n#endif\n#undef FLT_MAX\n#define FLT_MAX 3\ny = FLT_MAX;"
-    assert tokens(expand(source, kept)) == "x = M_PI + FLT_MAX ; y = 3 ;"
+    assert tokens(expand(source, given)) == "x = M_PI + FLT_MAX ; y = 3 ;"
+    source = "#define S(x) #x\n#define T(x) S(x)\nS(M_PI) T(M_PI)\n#if CLK_R == 4272\ny\n#endif\n"
+    assert tokens(expand(source, given)) == '"M_PI" "3.1" y'
+
+
+def test_a_name_that_the_program_takes_from_the_driver_is_taken_from_it_in_the_text_too() -> None:
+    given = Given(kept={"NULL": "0"}, macros={"unix": "1"})
+    text = expand("a = NULL;\n#undef NULL\nint NULL;\n#undef unix\nint unix;\n#define NULL 3\nNULL", given)
+    assert text == "a = NULL;\n#undef NULL\nint NULL;\n#undef unix\nint unix;\n\n 3 \n"
 
 
 @pytest.mark.parametrize(
@@ -139,7 +171,22 @@ def test_an_include_that_includes_itself_ends(tmp_path: Path) -> None:
         ("!0 + !5", 1),
         ("1 << 3 | 1", 9),
         ("5 & 6 ^ 1", 5),
-        ("18446744073709551615u == -1", 1),
+        ("340282366920938463463374607431768211455u == -1", 1),
+        ("1 << 64", 1 << 64),
+        ("1 << 128", 0),
+        ("1 << -1", 0),
+        ("-8 >> 200", -1),
+        ("(-1u >> 127) == 1 && (-1u >> 300) == 1", 1),
+        ("0x80000000000000000000000000000000 > 0", 1),
+        ("(-170141183460469231731687303715884105727 - 1) / -1 < 0", 1),
+        (r"'\377' < 0", 1),
+        (r"'\xff' == -1", 1),
+        ("'ab' == 24930", 1),
+        (r"L'\377' == 255", 1),
+        (r"'\1234' == 21300", 1),
+        ("0 ? 1u : -1", (1 << 128) - 1),
+        ("1 ? 2 : (3, 4)", 2),
+        ("true + false", 1),
         ("10 - 3 - 2", 5),
         ("unknown", 0),
         ("120UL >= 120", 1),
@@ -149,7 +196,26 @@ def test_conditions_are_evaluated_as_in_c(text: str, value: int) -> None:
     assert evaluate(text) == value
 
 
-@pytest.mark.parametrize("text", ["", "1 +", "(1", "1 2", "1 / 0", "a b", "@", "1 ? 2", "= 1"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "1 +",
+        "(1",
+        "1 2",
+        "1 / 0",
+        "a b",
+        "@",
+        "1 ? 2",
+        "= 1",
+        "08",
+        "1uu",
+        "1.0",
+        "1lL",
+        "f(1)",
+        r"'\400'",
+    ],
+)
 def test_what_is_no_integer_expression_is_an_error(text: str) -> None:
     with pytest.raises(MacroError):
         evaluate(text)

@@ -100,8 +100,16 @@ def test_programs_are_not_known_once_a_header_has_changed(change: str, tmp_path:
     assert known(SOURCE, "-Ifirst -Ilast", tmp_path) is None
 
 
-def test_programs_that_ask_whether_files_exist_are_not_kept(tmp_path: Path) -> None:
+def test_programs_that_ask_whether_a_file_exists_are_known_until_one_does(tmp_path: Path) -> None:
     source = '#if __has_include("x.h")\n#endif\nkernel void k(global int *a) { a[0] = 1; }'
+    compiled_and_kept(source, "", tmp_path)
+    assert known(source, "", tmp_path) is not None
+    (tmp_path / "x.h").write_text("")
+    assert known(source, "", tmp_path) is None
+
+
+def test_programs_with_the_time_in_them_are_not_kept(tmp_path: Path) -> None:
+    source = "constant char at[] = __TIME__; kernel void k(global char *a) { a[0] = at[0]; }"
     compiled_and_kept(source, "", tmp_path)
     assert known(source, "", tmp_path) is None
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 
 from sdi.clc.arguments import is_kernel
-from sdi.clc.base_header import language_names, predefined_macros
+from sdi.clc.base_header import USUAL, language_macros
 from sdi.clc.diagnostics import report
+from sdi.clc.dialect import Definitions
 from sdi.clc.lines import KERNEL_FILE
 from sdi.clc.options import parse_options
 from sdi.clc.parse import TreeBuilder, parse_unit
@@ -17,13 +18,13 @@ from sdi.clc.syntax import Function, Tree
 def tree_of(source: str, options: str = "", folder: str | None = None) -> Tree:
     """The tree of a program.  Raises ValueError with clang's diagnostics."""
     parsed = parse_options(options, folder)
-    macros = predefined_macros(parsed.version, parsed.flags)
+    macros = language_macros(parsed.version, USUAL)
     if "cl_khr_fp16" in source:
         macros["cl_khr_fp16"] = "1"
     defines = "".join(f"#define {name} {value}\n" for name, value in parsed.defines)
     preamble = f'{defines}#line 1 "{KERNEL_FILE}"\n{source.rstrip(chr(0)).removeprefix(chr(0xFEFF))}\n'
     preamble = preamble.replace("\r\n", "\n").replace("\r", "\n")
-    plain = preprocess(preamble, "<options>", parsed.include_folders, macros, language_names())
+    plain = preprocess(preamble, "<options>", parsed.include_folders, Definitions(USUAL, parsed))
     plain = plain[plain.index(f'#line 1 "{KERNEL_FILE}"') :]
     text = plain.encode("utf-8", "surrogateescape")
     path = os.path.join(folder or os.getcwd(), KERNEL_FILE)

@@ -1,0 +1,235 @@
+"""What the members' compilers have defined before a program's first line, by asking them.
+
+A program may mention a name that one compiler has and another has not, so only the compilers that will build
+it know: each kind is asked once, with a probe (``probe.py``), and what it said is kept on disk.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import re
+import threading
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from sdi import cache
+from sdi.clc.base_header import FUNCTION_MACROS, FUNCTION_PARAMETERS, FUNCTION_TEXT, Language, language_names
+from sdi.clc.macros import Macro, MacroError, Origin, body_of, parse_definition
+from sdi.clc.options import BuildOptions, Quotes
+from sdi.clc.probe import (
+    PLACES,
+    QUOTED,
+    WIDTH,
+    Answers,
+    Dialect,
+    builtin_functions,
+    is_operator,
+    is_question,
+    listed_names,
+    usual_questions,
+)
+from sdi.errors import BuildError
+
+_log = logging.getLogger(__name__)
+_KIND = "macros"
+_RESERVED = re.compile(r"__\w+__\Z|_[A-Z]\w*\Z|cl_\w+\Z|CL_\w+\Z")
+_UNDERSCORED = re.compile(r"__\w+\Z")
+_VERSIONS = {"100": "CL1.0", "110": "CL1.1", "120": "CL1.2", "300": "CL3.0"}
+_BY_QUOTES = {"x y z": Quotes.BLANK, "xyz": Quotes.REMOVED}
+_DEFAULT_WIDTH = 128
+_CLANGS = frozenset({"__opencl_c_named_address_space_builtins"})
+"""What clang needs to see defined to have the built-in functions."""
+
+Ask = Callable[[Sequence[str], Sequence[str]], Answers]
+"""Puts questions to a compiler that was given such options.  Blocks.  Raises BuildError if it refuses."""
+
+
+@dataclass(slots=True, eq=False)
+class Asked:
+    """One kind of compiler.  ``name``: all that its answers depend on, such as its version.
+
+    What it was asked is kept, in memory and, if ``is_kept``, on disk.  Any thread.
+    """
+
+    name: str
+    ask: Ask = field(repr=False)
+    is_kept: bool = field(default=True, repr=False)
+    _known: dict[tuple[str, ...], dict[str, str | None]] = field(default_factory=dict, repr=False)
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+    def answers(self, questions: Collection[str], options: tuple[str, ...]) -> Answers:
+        with self._lock:
+            known = self._known.get(options)
+            if known is None:
+                known = self._known[options] = self._read(options)
+            missing = [question for question in questions if question not in known]
+            if missing:
+                if not known:
+                    missing = list(dict.fromkeys([*usual_questions(), QUOTED, *missing]))
+                known.update(self._asked(missing, options))
+                self._write(options, known)
+            return {question: known[question] for question in questions}
+
+    def _asked(self, questions: Sequence[str], options: tuple[str, ...]) -> Answers:
+        """A compiler that refuses some of the questions is asked the others; these it does not know."""
+        try:
+            return self.ask(questions, options)
+        except BuildError as cause:
+            if len(questions) == 1:
+                _log.info("%s can't be asked for %s: %s", self.name, questions[0], cause)
+                return {questions[0]: None}
+        half = len(questions) // 2
+        return {**self._asked(questions[:half], options), **self._asked(questions[half:], options)}
+
+    def _file(self, options: tuple[str, ...]) -> str:
+        return hashlib.sha256(repr((self.name, options, usual_questions())).encode()).hexdigest()
+
+    def _read(self, options: tuple[str, ...]) -> dict[str, str | None]:
+        content = cache.read(_KIND, self._file(options)) if self.is_kept else None
+        return dict(json.loads(content)) if content is not None else {}
+
+    def _write(self, options: tuple[str, ...], known: Answers) -> None:
+        if self.is_kept:
+            cache.write(_KIND, self._file(options), json.dumps(known).encode())
+
+
+@dataclass(frozen=True, slots=True)
+class Common:
+    """What all of several compilers have, and with one value; of widths the least."""
+
+    parts: tuple[Dialect, ...]
+
+    @property
+    def name(self) -> str:
+        return " + ".join(part.name for part in self.parts)
+
+    def answers(self, questions: Collection[str], options: tuple[str, ...]) -> Answers:
+        found = [part.answers(questions, options) for part in self.parts]
+        common: dict[str, str | None] = {}
+        for question in questions:
+            values = [each[question] for each in found]
+            if question in (WIDTH, "__OPENCL_C_VERSION__"):
+                common[question] = min(values, key=lambda value: int(value or 0))
+            else:
+                common[question] = values[0] if len(set(values)) == 1 else None
+        return common
+
+
+def dialect_of(language: Language) -> Dialect:
+    """Its members' dialect; clang's, which parses programs, where there are none."""
+    if language.dialect is not None:
+        return language.dialect
+    from sdi.clc.clang_dialect import clang_dialect
+
+    return clang_dialect()
+
+
+def common(parts: Sequence[Dialect]) -> Dialect:
+    """For an image of members with these compilers, at least one."""
+    kinds = tuple({part.name: part for part in reversed(parts)}.values())
+    return kinds[0] if len(kinds) == 1 else Common(kinds)
+
+
+def default_standard(dialect: Dialect) -> str:
+    """The value of ``-cl-std=`` that a program is compiled with that does not say."""
+    return _VERSIONS.get(dialect.answers(["__OPENCL_C_VERSION__"], ())["__OPENCL_C_VERSION__"] or "", "CL1.2")
+
+
+def quotes_of(dialect: Dialect) -> Quotes:
+    """What becomes of quotes in build options."""
+    return _BY_QUOTES.get(dialect.answers([QUOTED], ())[QUOTED] or "", Quotes.ESCAPED)
+
+
+class Definitions:
+    """What is defined for one program; as ``Predefined`` in ``preprocess.py``.  Owned by: its thread.
+
+    ``macros``: what was looked up, None for what is not defined.  ``tests``: what was asked
+    of the compilers beside names.
+    """
+
+    def __init__(self, language: Language, options: BuildOptions) -> None:
+        self._dialect = dialect_of(language)
+        self._language = language
+        self._version = options.version
+        self._options = (*((f"-cl-std={options.standard}",) if options.is_asked else ()), *options.flags)
+        self.macros: dict[str, Macro | None] = {}
+        self.tests: dict[str, str | None] = {}
+
+    @property
+    def width(self) -> int:
+        return int(self._answers([WIDTH])[WIDTH] or _DEFAULT_WIDTH)
+
+    def look_up(self, names: Collection[str], in_directives: Collection[str]) -> Mapping[str, Macro]:
+        asked = {name for name in names if _RESERVED.match(name) or name in listed_names()}
+        asked |= {n for n in in_directives if _UNDERSCORED.match(n) or (n not in names and is_question(n))}
+        asked = {name for name in asked if is_question(name) and not name.startswith("__builtin_")}
+        found: dict[str, Macro] = {}
+        for name, text in self._answers(asked).items():
+            text = self._claimed(name, text)
+            if "(" in name or is_operator(name):
+                self.tests[name] = text
+            if text is not None and "(" not in name:
+                found[name] = _macro(name, text)
+            if "(" not in name:
+                self.macros[name] = found.get(name)
+        return found
+
+    def test(self, operator: str, operand: str) -> str:
+        question = f"{operator}({operand})"
+        if not is_question(question):
+            raise MacroError(f"{question}: this can't be asked")
+        answer = self.tests[question] = self._answers([question])[question]
+        return answer or "0"
+
+    def header(self) -> dict[str, str | None]:
+        """What clang has to see defined, or undefined, to read the program as the members' compilers do."""
+        found: dict[str, str | None] = {}
+        for name, macro in self.macros.items():
+            if macro is None:
+                if name not in _CLANGS:
+                    found[name] = None
+            elif macro.origin is Origin.KEPT:
+                found[name] = name
+            elif macro.origin is Origin.DRIVER:
+                found[name + _parameters(macro)] = "".join(macro.body)
+        return found
+
+    def agrees_with_clang(self) -> bool:
+        """Whether the clang that parses programs answers all tests as the members' compilers did."""
+        from sdi.clc.clang_dialect import clang_dialect
+
+        own = clang_dialect().answers(self.tests.keys(), self._options) if self.tests else {}
+        return all((own[q] or "0", own[q] is None) == (a or "0", a is None) for q, a in self.tests.items())
+
+    def _answers(self, questions: Collection[str]) -> Answers:
+        return self._dialect.answers(questions, self._options) if questions else {}
+
+    def _claimed(self, name: str, text: str | None) -> str | None:
+        """As far as the image says what it has, that is what programs see, whatever its members have."""
+        language = self._language
+        if name == "__OPENCL_VERSION__":
+            return "300"
+        if name == "__OPENCL_C_VERSION__":
+            return str(self._version)
+        if name in language.extensions or (name in language.features and self._version >= 300):
+            return text or "1"
+        if name.startswith("cl_") or name in language.withheld:
+            return None
+        return text if name != "__IMAGE_SUPPORT__" or language.images else None
+
+
+def _parameters(macro: Macro) -> str:
+    return "" if macro.parameters is None else f"({','.join(macro.parameters)})"
+
+
+def _macro(name: str, text: str) -> Macro:
+    if is_operator(name):
+        return Macro(name, None, "", (), Origin.TEST)
+    if name in PLACES:
+        return Macro(name, None, "", (), Origin.PLACE)
+    if name in FUNCTION_MACROS:
+        return parse_definition(f"{name}{FUNCTION_PARAMETERS} {FUNCTION_TEXT}", Origin.DRIVER)
+    stays = text == name or name == "inline" or name in language_names() or name in builtin_functions()
+    return Macro(name, None, "", body_of(text), Origin.KEPT if stays else Origin.DRIVER)

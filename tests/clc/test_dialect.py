@@ -1,0 +1,174 @@
+"""What compilers are asked, what is kept of it, and what an image makes of several answers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from sdi.clc import nvidia_dialect
+from sdi.clc.base_header import USUAL, Language
+from sdi.clc.clang_dialect import clang_dialect
+from sdi.clc.dialect import Asked, Definitions, common, default_standard, quotes_of
+from sdi.clc.macros import MacroError, Origin
+from sdi.clc.options import Quotes, parse_options
+from sdi.clc.probe import Answers, answers, probe_text, usual_questions
+from sdi.errors import BuildError
+
+
+class Compiler:
+    """Answers from a dictionary, and remembers what it was asked; refuses ``refused``."""
+
+    def __init__(self, said: dict[str, str], refused: str = "") -> None:
+        self.said, self.refused = said, refused
+        self.asked: list[tuple[str, ...]] = []
+
+    def ask(self, questions: Sequence[str], options: Sequence[str]) -> Answers:
+        self.asked.append(tuple(options))
+        if self.refused in questions:
+            raise BuildError("error: no\n")
+        return {question: self.said.get(question) for question in questions}
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+def test_a_compiler_is_asked_once_for_each_list_of_options_by_all_processes() -> None:
+    first, later = Compiler({"__clang__": "1"}), Compiler({"__clang__": "2"})
+    dialect = Asked("one 1.0", first.ask)
+    assert dialect.answers(["__clang__", "__AVX__"], ()) == {"__clang__": "1", "__AVX__": None}
+    assert dialect.answers(["__x86_64__"], ())["__x86_64__"] is None
+    dialect.answers(["__clang__"], ("-cl-std=CL3.0",))
+    assert first.asked == [(), ("-cl-std=CL3.0",)]
+    assert Asked("one 1.0", later.ask).answers(["__clang__"], ())["__clang__"] == "1"
+    assert not later.asked
+    assert Asked("one 1.1", later.ask).answers(["__clang__"], ())["__clang__"] == "2"
+    assert dialect.answers(["__of_a_vendor"], ()) == {"__of_a_vendor": None}
+    assert len(first.asked) == 3
+
+
+def test_a_question_that_a_compiler_refuses_costs_no_other_its_answer() -> None:
+    compiler = Compiler({"__clang__": "1", "M_PI": "3"}, refused="CLK_R")
+    found = Asked("one", compiler.ask).answers(["__clang__", "M_PI", "CLK_R"], ())
+    assert found == {"__clang__": "1", "M_PI": "3", "CLK_R": None}
+
+
+def test_several_compilers_have_in_common_what_all_have_with_one_value() -> None:
+    said = {"__SIZEOF_INT__": "4", "__clang_major__": "15", "__x86_64__": "1", "__OPENCL_C_VERSION__": "300"}
+    other = {"__SIZEOF_INT__": "4", "__clang_major__": "7", "__OPENCL_C_VERSION__": "120"}
+    kinds = [Asked(name, Compiler(each).ask) for name, each in (("a", said), ("b", other))]
+    both = common([*kinds, Asked("a", Compiler({}).ask)])
+    assert both.answers(["__SIZEOF_INT__", "__clang_major__", "__x86_64__"], ()) == {
+        "__SIZEOF_INT__": "4", "__clang_major__": None, "__x86_64__": None,
+    }  # fmt: skip
+    assert default_standard(both) == "CL1.2" and default_standard(kinds[0]) == "CL3.0"
+
+
+@pytest.mark.parametrize(
+    ("said", "quotes"), [("x y z", Quotes.BLANK), ("xyz", Quotes.REMOVED), ('x"y"z', Quotes.ESCAPED)]
+)
+def test_how_quotes_are_read_is_asked(said: str, quotes: Quotes) -> None:
+    assert quotes_of(Asked("one", Compiler({"SDI_QUOTED": said}).ask)) is quotes
+
+
+def definitions(said: dict[str, str], options: str = "", **language: object) -> Definitions:
+    dialect = Asked("one", Compiler(said).ask, is_kept=False)
+    found = replace(
+        Language(("cl_khr_fp64", "cl_khr_own"), ("__opencl_c_fp64",)), dialect=dialect, **language
+    )
+    return Definitions(found, parse_options(options, None))
+
+
+def test_what_the_image_lists_is_defined_and_of_extensions_nothing_else() -> None:
+    said = {"cl_khr_fp64": "2", "cl_khr_fp16": "1", "__opencl_c_pipes": "1", "__IMAGE_SUPPORT__": "1"}
+    names = [*said, "cl_khr_own", "__opencl_c_fp64", "__OPENCL_C_VERSION__", "__OPENCL_VERSION__"]
+    given = definitions(said, "-cl-std=CL3.0", withheld=("__opencl_c_pipes",), images=False)
+    found = given.look_up(names, names)
+    texts = {name: "".join(macro.body) for name, macro in found.items()}
+    assert texts == {
+        "cl_khr_fp64": "2", "cl_khr_own": "1", "__opencl_c_fp64": "1",
+        "__OPENCL_C_VERSION__": "300", "__OPENCL_VERSION__": "300",
+    }  # fmt: skip
+    assert "__opencl_c_fp64" not in definitions(said).look_up(names, names)
+
+
+def test_names_of_functions_and_constants_stay_and_others_are_replaced() -> None:
+    said = {
+        "sin": "_cl_sin",
+        "M_PI": "3.1",
+        "__SIZEOF_INT__": "4",
+        "as_int": "as_int",
+        "__LINE__": "",
+        "inline": "",
+    }
+    found = definitions({**said, "__has_builtin": ""}).look_up([*said, "__has_builtin", "user"], ())
+    origins = {name: macro.origin for name, macro in found.items()}
+    kept = dict.fromkeys(("sin", "M_PI", "as_int", "inline"), Origin.KEPT)
+    assert origins == {
+        **kept, "__SIZEOF_INT__": Origin.DRIVER, "__LINE__": Origin.PLACE, "__has_builtin": Origin.TEST,
+    }  # fmt: skip
+
+
+def test_names_without_underscores_are_only_asked_for_if_they_are_listed() -> None:
+    compiler = Compiler({})
+    dialect = Asked("one", compiler.ask, is_kept=False)
+    found = Definitions(replace(USUAL, dialect=dialect), parse_options("", None))
+    found.look_up(["USE_DOUBLE", "width", "__kernel_of_mine", "x"], ["USE_DOUBLE"])
+    assert compiler.asked == []
+    found.look_up(["__kernel_of_mine"], ["__kernel_of_mine"])
+    assert len(compiler.asked) == 1
+
+
+def test_tests_are_answered_by_the_compiler() -> None:
+    found = definitions({"__has_builtin": "", "__has_builtin(__builtin_popcount)": "1"})
+    assert found.test("__has_builtin", "__builtin_popcount") == "1"
+    assert found.test("__has_builtin", "other") == "0"
+    assert not found.agrees_with_clang() or found.tests.keys() <= {"__has_builtin(other)"}
+    with pytest.raises(MacroError):
+        found.test("__has_builtin", "a b")
+
+
+def test_clang_answers_where_there_is_no_driver() -> None:
+    said = clang_dialect().answers(["__clang__", "__SIZEOF_LONG__", "INT_MAX", "M_PI", "cl_khr_nothing"], ())
+    assert (said["__clang__"], said["__SIZEOF_LONG__"], said["INT_MAX"]) == ("1", "8", "2147483647")
+    assert said["M_PI"] and said["cl_khr_nothing"] is None
+
+
+def test_answers_that_are_cut_are_none() -> None:
+    assert answers(["a", "b"], b"=1\036\036\004rest") == {"a": "1", "b": None}
+    for said in (b"=1\036\036", b"=1\036\004", b""):
+        with pytest.raises(ValueError):
+            answers(["a", "b"], said)
+    assert probe_text(["a"]).count("#ifdef a") == 1 and len(set(usual_questions())) == len(usual_questions())
+
+
+def test_the_recorded_answers_are_those_of_the_options_that_are_most_alike(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    recorded = {
+        "": {"__clang__": "1", "__OPENCL_C_VERSION__": "120", "__has_feature": "", "__has_feature(a)": "1"},
+        "-cl-std=CL3.0": {"__OPENCL_C_VERSION__": "300", "__clang__": None},
+        "-cl-fast-relaxed-math": {"__FAST_RELAXED_MATH__": "1"},
+    }
+    monkeypatch.setattr(nvidia_dialect, "table", lambda: recorded)
+
+    def said(question: str, *options: str) -> str | None:
+        return nvidia_dialect.nvidia_answers([question], options)[question]
+
+    assert [said("__OPENCL_C_VERSION__", *each) for each in ((), ("-cl-std=CL3.0", "-cl-opt-disable"))] == [
+        "120",
+        "300",
+    ]
+    assert said("__clang__", "-cl-std=CL3.0") is None and said("__clang__") == "1"
+    assert said("__FAST_RELAXED_MATH__", "-cl-mad-enable", "-cl-fast-relaxed-math") == "1"
+    assert [said(f"__has_feature({x})") for x in "ab"] == ["1", "0"] and said("__has_builtin(a)") == "0"
+
+
+def test_members_of_nvidia_have_what_every_compiler_of_the_language_has() -> None:
+    names = ["__OPENCL_C_VERSION__", "__ENDIAN_LITTLE__", "INT_MAX", "__SIZEOF_LONG__", "M_PI", "FLT_MAX"]
+    said = nvidia_dialect.nvidia_answers(names, ("-cl-std=CL1.2",))
+    assert all(said[name] for name in names) and int(said["__OPENCL_C_VERSION__"] or 0) == 120
