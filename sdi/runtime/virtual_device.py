@@ -16,7 +16,7 @@ import numpy as np
 from sdi.devices.join import join
 from sdi.devices.ticket import Ticket
 from sdi.errors import DeviceFailed, DeviceLost, Status, require
-from sdi.intervals import ByteRange
+from sdi.intervals import ByteRange, RangeSet
 from sdi.region import alike
 from sdi.runtime.commands import Command, CopyBuffer, Fill, Launch, Map, Marker, Read, Rectangle, Unmap, Write
 from sdi.runtime.launcher import Launcher
@@ -34,6 +34,9 @@ _SPOILT_ROWS_MAX = 1 << 14
 """So many rows are told apart where bytes among them are spoilt."""
 _FILL_NBYTES = 1 << 20
 """A fill of less is made in the arena: it is likely that several members want all of it."""
+_PAGE_NBYTES = 4096
+_BESIDE_NBYTES = 1 << 20
+"""A map shows all of a buffer of CPU members that has no more than this beside what was asked for."""
 
 
 class Work:
@@ -55,6 +58,7 @@ class VirtualDevice:
     def __init__(self, memory: VirtualMemory, launcher: Launcher) -> None:
         self._memory = memory
         self._launcher = launcher
+        self._is_host_only = all(device.facts.kind == "cpu" for device in memory.devices)
 
     def issue(self, command: Command) -> Steps[Work]:
         """Issue ``command``; never waits.  Raises ClError when it cannot be done at all."""
@@ -299,9 +303,30 @@ class VirtualDevice:
             waits += self._memory.read_host(buffer, over, mapped)
             if command.for_writing:  # it is written when it is unmapped: a map that fails changes nothing
                 waits += [t for t in buffer.hazards[HOST].before_write(over) if t is not mapped]
+            if not command.transfer:
+                waits += self._show_beside(buffer, over)
         elif command.for_writing:
             waits += self._memory.write_host(buffer, over, mapped)
         return _host_work(mapped, waits, command.transfer)
+
+    def _show_beside(self, buffer: VirtualBuffer, over: ByteRange) -> list[Ticket]:
+        """Fetch what lies beside a mapped region too, where that is as good as free: programs look there.
+
+        Drivers give a pointer into the whole buffer.  What fails there is not the map's failure.
+        """
+        start, stop = over.start // _PAGE_NBYTES * _PAGE_NBYTES, -(-over.stop // _PAGE_NBYTES) * _PAGE_NBYTES
+        shown = ByteRange(start, min(stop, buffer.nbytes))
+        if self._is_host_only and buffer.nbytes - over.nbytes <= _BESIDE_NBYTES:
+            shown = buffer.whole
+        waits: list[Ticket] = []
+        for beside in RangeSet((shown,)).difference(RangeSet((over,))).ranges:
+            self._memory.fetch_host(buffer, beside)
+            waits += buffer.hazards[HOST].before_read(beside)
+        if not waits:
+            return []
+        settled = Ticket()
+        join(waits, lambda _error: settled.complete(None))
+        return [settled]
 
     def _unmap(self, command: Unmap) -> Work:
         if not command.wrote:

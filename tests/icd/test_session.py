@@ -153,6 +153,25 @@ def test_maps_see_current_bytes_and_unmaps_publish_them(serve: Serve) -> None:
     assert client.read(a, 8) == ints(200, 400)
 
 
+@pytest.mark.parametrize("members", [1, 3])
+def test_maps_show_what_lies_beside_as_far_as_that_is_cheap(serve: Serve, members: int) -> None:
+    client = serve(members)
+    build, _, _ = client.build("kernel void put(global int *a) { a[get_global_id(0)] = get_global_id(0); }")
+    sizes = (1 << 18, 3 << 18)  # 1 MiB, of which the programs map too little, and 3
+    buffers = [client.buffer(ints(*[-1] * num)) for num in sizes]
+    for buffer, num in zip(buffers, sizes, strict=True):
+        assert client.wait(client.launch(build, [(buffer, 0)], [num], [64])) == 0
+        mapped = client.command(Op.MAP, buffer=buffer, offset=1 << 16, region=(4, 1, 1), flags=1)
+        assert client.wait(mapped) == 0
+    small, large = (
+        struct.unpack_from(f"<{num}i", client.arena, client.offsets[buffer])
+        for buffer, num in zip(buffers, sizes, strict=True)
+    )
+    assert small == tuple(range(sizes[0]))
+    page = range(1 << 14, (1 << 14) + 1024)
+    assert large == tuple(i if i in page else -1 for i in range(sizes[1]))
+
+
 def test_commands_behind_a_user_event_wait_and_may_name_buffers_released_meanwhile(serve: Serve) -> None:
     client = serve(2)
     build, _, _ = client.build(SCALE)
