@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from struct import Struct
+from typing import NamedTuple
 
 from sdi.clc.model import ArgumentKind, KernelModel
 from sdi.errors import BadRecord, ClError, insist
@@ -37,11 +38,9 @@ _SIZES = {op.value: _LAYOUTS[op].size for op in _OPS.values()}
 _FIXED = frozenset(op.value for op in _OPS.values() if op not in COMMANDS and op not in _BUILDS)
 _HEADER = layout(HEADER)
 _ENTRY = layout(ARG_ENTRY)
-_POINTERS = (ArgumentKind.GLOBAL, ArgumentKind.CONSTANT)
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """A record that may come in.  ``fields``: all of the table's, header first.
 
     ``command``, ``waits``: of a command, and the ids of its wait list.  ``work``: of a build.
@@ -68,42 +67,39 @@ class ArgumentBlock:
 
     def __init__(self, model: KernelModel) -> None:
         self._model = model
-        self._heads: list[tuple[int, bytes]] = []
-        self._pointers: list[tuple[int, str]] = []
+        self._pointers: list[str] = []
         self._locals: list[int] = []
         self._has_images = False
-        at = 0
+        example, mask, code = b"", b"", "<"
         for argument in model.arguments:
-            nbytes = _argument_nbytes(argument.kind, argument.nbytes)
-            self._heads.append((at, _ENTRY.pack(argument.kind.value, nbytes)))
-            at += _ENTRY.size
-            if argument.kind in _POINTERS:
-                self._pointers.append((at, f"argument {argument.name} of {model.name}"))
-            elif argument.kind is ArgumentKind.LOCAL:
-                self._locals.append(at)
-            self._has_images |= argument.kind in (ArgumentKind.IMAGE, ArgumentKind.SAMPLER)
-            at += nbytes + -nbytes % 8
-        self._nbytes = at
+            kind, nbytes = argument.kind, _argument_nbytes(argument.kind, argument.nbytes)
+            whole = nbytes + -nbytes % 8
+            is_pointer = kind in (ArgumentKind.GLOBAL, ArgumentKind.CONSTANT)
+            if is_pointer:
+                self._pointers.append(f"argument {argument.name} of {model.name}")
+            elif kind is ArgumentKind.LOCAL:
+                self._locals.append(len(example) + _ENTRY.size)
+            self._has_images |= kind in (ArgumentKind.IMAGE, ArgumentKind.SAMPLER)
+            example += _ENTRY.pack(kind.value, nbytes) + bytes(whole)
+            mask += b"\xff" * _ENTRY.size + bytes(whole)
+            code += f"{_ENTRY.size}x" + ("3Q" if is_pointer else f"{whole}x")
+        self._mask = int.from_bytes(mask, "little")
+        self._heads = int.from_bytes(example, "little")
+        self._parts = Struct(code)
 
     def check(self, launch: Launch, limits: Limits, buffer: Callable[[str, int], int | None]) -> None:
         """``buffer(field, id)``: the size of a buffer, None where it is gone."""
         data, model = launch.arguments, self._model
-        if launch.num_args != len(model.arguments) or len(data) != self._nbytes:
-            what = f"{launch.num_args} in {len(data)} bytes for {len(model.arguments)} in {self._nbytes}"
+        if launch.num_args != len(model.arguments) or len(data) != self._parts.size:
+            what = f"{launch.num_args} in {len(data)} bytes for {len(model.arguments)} in {self._parts.size}"
             raise BadRecord("num_args", f"{what} of {model.name}")
-        for number, (at, head) in enumerate(self._heads):
-            if data[at : at + 8] != head:
-                kind, nbytes = _ENTRY.unpack_from(data, at)
-                raise BadRecord(f"argument {number} of {model.name}", f"kind {kind}, {nbytes} bytes")
-        for at, field in self._pointers:
-            root = int.from_bytes(data[at : at + 8], "little")
+        if int.from_bytes(data, "little") & self._mask != self._heads:
+            raise BadRecord("arguments", f"other kinds or sizes than those of {model.name}")
+        pointers = iter(self._parts.unpack(data))
+        for field, root, start, nbytes in zip(self._pointers, pointers, pointers, pointers, strict=True):
             total = buffer(field, root) if root else None
-            if total is not None:
-                start = int.from_bytes(data[at + 8 : at + 16], "little")
-                nbytes = int.from_bytes(data[at + 16 : at + 24], "little")
-                if start >= total or nbytes > total - start:
-                    what = f"[{start}, {start + nbytes}) of buffer {root}'s {total} bytes"
-                    raise BadRecord(field, what)
+            if total is not None and (start >= total or nbytes > total - start):
+                raise BadRecord(field, f"[{start}, {start + nbytes}) of buffer {root}'s {total} bytes")
         if self._locals:
             local = sum(int.from_bytes(data[at : at + 8], "little") for at in self._locals)
             insist(local <= limits.local_mem_nbytes, "__local arguments", f"{local} bytes for {model.name}")

@@ -31,13 +31,13 @@ SOON_MS = 700
 """How long the process may go on after its client when Python does not run and nothing is to be written."""
 WRITING_MS = 60_000
 """How long, when something is written or is to be."""
-_STUCK_S = 0.5
-"""Processor time that the scheduler may spend on one record after the end of the client."""
-_BLOCKED_S = 0.75
-"""How long it may wait for something."""
-_BACKLOG_S = 5.0
+_RECORD_S = 0.4
+"""How long the scheduler may take for one record after the end of the client."""
+_BACKLOG_S = 0.6
 """How long it may go on with what came before."""
-_INTERRUPTED_S = 0.3
+_COUNTED_S = 5.0
+"""How long where that is counted in a file: each record is there or is not, but all that can be are."""
+_INTERRUPTED_S = 0.25
 _LOOK_S = 0.02
 _WRITES_MAX = 20
 
@@ -64,6 +64,7 @@ class Watch:
         self._signs = _Signs(SOON_MS, 0)
         self._write: Callable[[], None] | None = None
         self._progress: Callable[[], int] = int
+        self._has_files = False
         self._look_on()
         threading.Thread(target=self._run, name="sdi-watch", daemon=True).start()
 
@@ -73,6 +74,7 @@ class Watch:
         ``progress``: changes when a record was dealt with.  ``has_files``: ``write`` makes files.
         """
         self._progress = progress
+        self._has_files = has_files
         if has_files:
             self._signs.patience_ms = WRITING_MS
         self._write = write
@@ -114,17 +116,15 @@ class Watch:
 
     def _let_go_on(self) -> None:
         """Return when the scheduler is at its end, or does not come to it."""
-        clock = time.pthread_getcpuclockid(self._scheduler)
         begun_s = seen_s = time.monotonic()
-        seen, used_s = self._progress(), time.clock_gettime(clock)
+        seen, limit_s = self._progress(), _COUNTED_S if self._has_files else _BACKLOG_S
         while not self._over.wait(_LOOK_S):
             self._signs.beats += 1
-            now_s, done, used = time.monotonic(), self._progress(), time.clock_gettime(clock) - used_s
-            is_blocked = now_s - seen_s > _BLOCKED_S and used < 0.01
-            if used > _STUCK_S or is_blocked or now_s - begun_s > _BACKLOG_S:
+            now_s, done = time.monotonic(), self._progress()
+            if now_s - seen_s > _RECORD_S or now_s - begun_s > limit_s:
                 return
             if done != seen:
-                seen, seen_s, used_s = done, now_s, used + used_s
+                seen, seen_s = done, now_s
 
     def _write_beside(self) -> None:
         """Write while other threads may yet change what is written."""

@@ -269,7 +269,7 @@ def test_records_that_break_a_rule_are_refused_by_the_name_of_the_field(serve: S
         client.send(Op.FACTS, 907)
     said = refused(client, records)
     fields = "region region region slice_pitch slice_pitch row_pitch region pattern_nbytes pattern_nbytes"
-    fields += " buffer queue wait num_args argument num_args argument argument argument kernel_index build"
+    fields += " buffer queue wait num_args arguments num_args argument argument argument kernel_index build"
     fields += " global_size local_size global_size id id buffer_nbytes slot slot id id id"
     fields += " options_nbytes options_nbytes num_objects num_headers op"
     assert [text.replace(":", " ").split()[0] for text in said] == fields.split()
