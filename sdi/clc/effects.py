@@ -25,7 +25,8 @@ STATIC = -1  # the root of program-scope variables in global memory
 _TEMPORARY = -1  # the "variable" of a place that is a value without a name
 _UNKNOWN_NBYTES = 0
 _MAX_CONTEXTS = 5000
-_MAX_ROUNDS = 50
+MAX_VISITS = 1_000_000
+"""Of nodes; a kernel with more runs whole.  By count, so that the answer is the same on every machine."""
 _LEAVES = frozenset(
     {
         Kind.INTEGER_LITERAL,
@@ -99,6 +100,10 @@ class _Frame:
     changed: bool = False
 
 
+class _TooLong(Exception):
+    """There are more visits than are made."""
+
+
 class EffectAnalysis:
     """The analysis of one kernel.  Owned by: the thread of the build."""
 
@@ -106,7 +111,8 @@ class EffectAnalysis:
         self.tree = tree
         self.lines = lines
         self.arguments = [ArgumentEffects() for _ in kernel.parameters]
-        self.reasons: list[tuple[int, str]] = []
+        self.reasons: dict[tuple[int, str], None] = {}
+        self.visits = 0
         self._names = [p.name for p in kernel.parameters]
         of_space: dict[Space, set[int]] = {space: set() for space in Space}
         own: list[Roots] = []
@@ -128,7 +134,14 @@ class EffectAnalysis:
         self._active: list[int] = []
         self._fences: list[Node] = []
         self._unused: dict[int, frozenset[int]] = {}
-        self.call(kernel, own, kernel.definition)
+        self._searched: set[int] = set()  # loops, by their nodes' ids
+        try:
+            self.call(kernel, own, kernel.definition)
+        except _TooLong:
+            self._because(kernel.nodes[0], "is too long to analyse")
+            self._touch(self._all, reads=True, writes=True, nbytes={_UNKNOWN_NBYTES})
+            for effects in self.arguments:
+                effects.atomic = True
         if self._fences and any(effects.updates for effects in self.arguments):
             self._because(self._fences[0], "updates global memory atomically and orders that with a fence")
 
@@ -157,13 +170,10 @@ class EffectAnalysis:
         has_goto = any(n.kind in (Kind.GOTO, Kind.INDIRECT_GOTO) for n in body.walk())
         self._loop_depth += has_goto
         self._active.append(function.declaration)
-        for _ in range(_MAX_ROUNDS):
+        frame.changed = True
+        while frame.changed:  # roots only grow
             frame.changed = False
             self.visit(body)
-            if not frame.changed:
-                break
-        else:
-            raise AssertionError(f"roots of {function.name} do not settle")
         self._active.pop()
         self._loop_depth -= has_goto
         self._frame = saved
@@ -172,6 +182,7 @@ class EffectAnalysis:
 
     def visit(self, node: Node) -> None:
         """A statement or declaration."""
+        self._count()
         kind = node.kind
         if kind in LOOPS:
             self._loop_depth += 1
@@ -219,6 +230,7 @@ class EffectAnalysis:
 
     def value(self, node: Node) -> Roots:
         """Evaluate an expression: note its accesses, answer the roots of its value."""
+        self._count()
         kind = node.kind
         if kind in _LEAVES:
             return NOTHING
@@ -436,7 +448,11 @@ class EffectAnalysis:
 
     def _look_for_fences(self, loop: Node) -> None:
         """A fence in a loop that reads global memory may wait for another work-group."""
+        if id(loop) in self._searched:
+            return
+        self._searched.add(id(loop))
         for node in loop.walk():
+            self._count()
             if node.kind is not Kind.CALL:
                 continue
             reference = callee_of(node)
@@ -537,11 +553,14 @@ class EffectAnalysis:
                 node, "reads volatile global memory in a loop, perhaps to wait for another work-group"
             )
 
+    def _count(self) -> None:
+        self.visits += 1
+        if self.visits > MAX_VISITS:
+            raise _TooLong
+
     def _because(self, node: Node | None, what: str) -> None:
         line = self.lines.describe(node.begin) if node is not None else "line 0"
-        reason = (node.begin if node is not None else 0, f"{line}: {what}")
-        if reason not in self.reasons:
-            self.reasons.append(reason)
+        self.reasons[node.begin if node is not None else 0, f"{line}: {what}"] = None
 
     @property
     def why_whole(self) -> str:

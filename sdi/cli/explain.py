@@ -31,7 +31,7 @@ from sdi.errors import BuildError
 from sdi.ndrange import GroupBox, Int3, NDRange
 from sdi.partition.gain import PIECE_NS
 from sdi.partition.table import cuts, shape_of
-from sdi.runtime.access import access_of
+from sdi.runtime.access import access_of, bounded
 from sdi.runtime.arguments import ArgumentValue, Image, LocalSize, Pointer
 from sdi.runtime.cutting import move_ns, order
 from sdi.runtime.explain import KernelNote, LaunchNote, note_kernel, note_launch
@@ -152,6 +152,7 @@ def _explained(
     compiled: CompiledProgram, model: KernelModel, options: argparse.Namespace, members: int
 ) -> Explanation:
     access = access_of(compiled, model)
+    model = bounded(model, access)
     kernel = note_kernel(compiled, model, access)
     if not options.global_size:
         unused = [flag for flag in ("local_size", "offset", "arg", "buffer") if getattr(options, flag)]

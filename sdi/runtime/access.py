@@ -3,22 +3,50 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 
 from sdi.clc.model import CompiledProgram, KernelModel
-from sdi.sampling import analyse
+from sdi.sampling import KernelAnalysis, analyse
+from sdi.sampling.machine import MAX_OPERATIONS
 from sdi.sampling.model import KernelAccess
 from sdi.sampling.whole import WholeAccess
 
 _log = logging.getLogger("sdi.access")
 
 
-def access_of(compiled: CompiledProgram, model: KernelModel) -> KernelAccess:
+PROGRAM_OPERATIONS = 4_000_000
+LEAST_OPERATIONS = 100_000
+"""Of the analysis, for all kernels of a program together; but each kernel gets the least number."""
+
+
+def accesses_of(
+    compiled: CompiledProgram,
+) -> tuple[tuple[KernelModel, ...], tuple[KernelAccess, ...]]:
+    """All kernels with their access maps; one that is too long to analyse runs whole."""
+    models, accesses, left = [], [], PROGRAM_OPERATIONS
+    for model in compiled.kernels:
+        access = access_of(compiled, model, max(LEAST_OPERATIONS, min(MAX_OPERATIONS, left)))
+        left -= access.operations if isinstance(access, KernelAnalysis) else 0
+        models.append(bounded(model, access))
+        accesses.append(access)
+    return tuple(models), tuple(accesses)
+
+
+def bounded(model: KernelModel, access: KernelAccess) -> KernelModel:
+    """The kernel, kept whole where it is too long to analyse."""
+    why = access.too_long if isinstance(access, KernelAnalysis) else ""
+    return replace(model, why_whole=why) if why and not model.why_whole else model
+
+
+def access_of(
+    compiled: CompiledProgram, model: KernelModel, operations: int = MAX_OPERATIONS
+) -> KernelAccess:
     """The access maps found in the kernel's tree; a failure is our bug: it is logged and survived."""
     function = next(
         f for f in compiled.tree.functions.values() if f.name == model.name and f.body is not None
     )
     try:
-        return analyse(compiled.tree, function)
+        return analyse(compiled.tree, function, operations)
     except Exception:
         _log.exception("kernel %s: the analysis failed, so every member gets whole buffers", model.name)
         return WholeAccess(model)

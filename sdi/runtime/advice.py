@@ -37,6 +37,10 @@ _ADVICE = (
     ("calls through a pointer", "call the function by its name"),
     ("inline assembly", "use built-in functions instead of assembly"),
     ("writes an image", "write to a buffer instead of the image"),
+    (
+        "to analyse",
+        "divide the kernel into shorter ones, or its program where it is one of many kernels",
+    ),
     ("calls '", "do without this call: enqueue the work from the host"),
 )
 

@@ -21,7 +21,7 @@ from sdi.clc.base_header import Language
 from sdi.clc.files_seen import FilesSeen, digest_of
 from sdi.clc.model import CompiledProgram, KernelModel
 from sdi.clc.objects import ObjectText
-from sdi.runtime.access import access_of
+from sdi.runtime.access import accesses_of
 from sdi.sampling.model import KernelAccess
 from sdi.sampling.whole import WholeAccess
 
@@ -52,9 +52,10 @@ class _Become:
 
 def analysed(compiled: CompiledProgram) -> Analysed:
     """With the access maps of all kernels."""
+    kernels, accesses = accesses_of(compiled)
     return Analysed(
-        compiled.kernels,
-        tuple(access_of(compiled, model) for model in compiled.kernels),
+        kernels,
+        accesses,
         compiled.text,
         compiled.member_options,
         compiled.log,

@@ -5,6 +5,7 @@ It runs on a build thread.
 
 from __future__ import annotations
 
+import logging
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -33,6 +34,9 @@ from sdi.runtime.analysed import (
 from sdi.runtime.explain import note_kernel
 from sdi.runtime.language import image_dialect, image_language
 from sdi.runtime.programs import Build, Kernel
+from sdi.sampling.machine import TOO_MUCH
+
+_log = logging.getLogger("sdi.access")
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,6 +209,9 @@ def _made(
 
     A kernel that a member's driver does not find by its name is none, as on that driver; the log says so.
     """
+    for model in found.kernels:
+        if model.why_whole.endswith(TOO_MUCH):
+            _log.warning("kernel %s runs whole on one member: %s", model.name, model.why_whole)
     devices = target.devices
     facts: list[KernelFacts] = []
     kernels: list[Kernel] = []

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
 from sdi.atomics import Update
 from sdi.clc.arguments import argument_kind
@@ -25,9 +26,9 @@ from sdi.sampling.boxes import (
     tightened,
     without_mixed_ids,
 )
-from sdi.sampling.forms import BASES, Binding, Kind
+from sdi.sampling.forms import BASES, Binding, Kind, TooManyForms
 from sdi.sampling.layout import Layouts
-from sdi.sampling.machine import Access, GaveUp, Loop, Machine, Mode
+from sdi.sampling.machine import MAX_OPERATIONS, MAX_WEIGHT, Access, GaveUp, Loop, Machine, Mode, TooLong
 from sdi.sampling.model import MANY_RANGES, AccessRange, Precision, Reason, Work
 from sdi.sampling.statements import Statements
 from sdi.sampling.terms import I64, Op, Terms, TermTable
@@ -60,6 +61,8 @@ class KernelAnalysis:
     ``reasons``: why arguments are not better known, whatever the launch.
     ``images``: what it writes to images, where a byte stands for a slab (the outermost dimension's rows or
     planes); None where it writes none, or nothing is known.
+    ``too_long``: why nothing is known, with the line, where the kernel is larger than what is analysed: it
+    runs whole then.  ``operations``: what the analysis took.
     """
 
     name: str
@@ -69,12 +72,19 @@ class KernelAnalysis:
     table: TermTable
     reasons: tuple[Reason, ...]
     images: KernelAnalysis | None = None
+    too_long: str = ""
+    operations: int = 0
 
     def bind(
         self, ndrange: NDRange, values: tuple[bytes | None, ...], buffer_nbytes: tuple[int | None, ...]
     ) -> BoundKernel:
         """The maps for one launch; see KernelAccess."""
-        return BoundKernel(self, Binding(self.table, self.loops, ndrange, values), buffer_nbytes)
+        try:
+            return BoundKernel(self, Binding(self.table, self.loops, ndrange, values), buffer_nbytes)
+        except TooManyForms:
+            anything = tuple(Effects(each.argument, each.name, True, True) for each in self.pointers)
+            less = replace(self, pointers=anything, accesses=(), loops=(), images=None)
+            return BoundKernel(less, Binding(self.table, (), ndrange, values), buffer_nbytes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +104,16 @@ class Piece:
     is_wild: bool
 
 
+@dataclass(slots=True)
+class _Group:
+    """What becomes a domain, with the accesses in it.  ``atoms``: as bits."""
+
+    constraints: tuple[Form, ...]
+    is_exact: bool
+    atoms: int
+    pieces: list[Piece]
+
+
 class BoundKernel:
     """A kernel with its NDRange and scalars known.  Pure; answers for a box are kept."""
 
@@ -105,6 +125,8 @@ class BoundKernel:
         self._nbytes = {e.argument: buffer_nbytes[e.argument] or 0 for e in analysis.pointers}
         self._known: dict[GroupBox, tuple[AccessRange, ...]] = {}
         self._by_digits: dict[object, list[tuple[int, int]] | None] = {}
+        self._needs: list[int] = []  # of each atom, itself and those that it needs, as bits
+        self._wild = 0  # atoms of which nothing is known, as bits
         self._groups = self._compile()
 
     def over(self, box: GroupBox) -> tuple[AccessRange, ...]:
@@ -146,10 +168,13 @@ class BoundKernel:
             alternatives = binding.conjunction([binding.alternatives(g) for g in guards])
             is_loose = binding.is_loose
             for constraints in alternatives:
-                domains: dict[tuple[Form, ...] | int, tuple[Domain, list[Piece]]] = {}
+                domains: dict[int, _Group] = {}
                 for access in accesses:
                     self._piece(access, constraints, is_loose, domains)
-                found += domains.values()
+                found += [
+                    (Domain(group.constraints, group.is_exact, _numbers(group.atoms)), group.pieces)
+                    for group in domains.values()
+                ]
         return found
 
     def _piece(
@@ -157,28 +182,24 @@ class BoundKernel:
         access: Access,
         constraints: list[Form],
         is_loose: bool,
-        domains: dict[tuple[Form, ...] | int, tuple[Domain, list[Piece]]],
+        domains: dict[int, _Group],
     ) -> None:
         binding = self._binding
         offset = binding.exact(access.offset)
         forms = without_mixed_ids(binding, [offset, *constraints])
-        key: tuple[Form, ...] | int = 0
+        key = 0
         if forms[0] is not offset or any(a is not b for a, b in zip(forms[1:], constraints, strict=True)):
             key = len(domains) + 1
         offset = forms[0]
-        if key not in domains:
-            atoms = self._atoms(forms[1:])
+        group = domains.get(key)
+        if group is None:
             exact = not is_loose and all(self._is_regular(f) for f in forms[1:])
-            domains[key] = (Domain(tuple(forms[1:]), exact, atoms), [])
-        domain, pieces = domains[key]
+            group = domains[key] = _Group(tuple(forms[1:]), exact, self._atoms(forms[1:]), [])
         extra = self._atoms([offset])
-        if set(extra) - set(domain.atoms):
-            atoms = tuple(sorted({*extra, *domain.atoms}))
-            domain = Domain(domain.constraints, domain.is_exact, atoms)
-            domains[key] = (domain, pieces)
+        group.atoms |= extra
         regular = access.is_definite and self._is_regular(offset) and self._are_closed(access.loops)
-        wild = any(v >= BASES and binding.atoms[v - BASES].kind in (Kind.ANY, Kind.WRAPPED) for v in extra)
-        pieces.append(Piece(access, access.argument, access.mode, offset, access.nbytes, regular, wild))
+        wild = bool(extra & self._wild)
+        group.pieces.append(Piece(access, access.argument, access.mode, offset, access.nbytes, regular, wild))
 
     def _may_iterate(self, loops: tuple[int, ...]) -> bool:
         """Whether no loop around an access is known to end before its first iteration."""
@@ -212,17 +233,15 @@ class BoundKernel:
                 return False
         return True
 
-    def _atoms(self, forms: list[Form]) -> tuple[int, ...]:
-        """The atoms that some forms need, in order."""
-        found: set[int] = set()
-        pending = [v for _, parts in forms for v in parts if v >= BASES]
-        while pending:
-            variable = pending.pop()
-            if variable not in found:
-                found.add(variable)
-                inner = self._binding.atoms[variable - BASES].forms
-                pending += [v for _, parts in inner for v in parts if v >= BASES]
-        return tuple(sorted(found))
+    def _atoms(self, forms: Iterable[Form]) -> int:
+        """The atoms that some forms need, as bits."""
+        atoms, known = self._binding.atoms, self._needs
+        for number in range(len(known), len(atoms)):  # an atom needs older ones
+            atom = atoms[number]
+            known.append(1 << number | _bits(known, atom.forms))
+            if atom.kind in (Kind.ANY, Kind.WRAPPED):
+                self._wild |= 1 << number
+        return _bits(known, forms)
 
     # -- boxes -----------------------------------------------------------------------------------
 
@@ -325,9 +344,28 @@ class BoundKernel:
         return AccessRange(effects.argument, read, written, precision, reads_whole, updated)
 
 
-def analyse(tree: Tree, function: Function) -> KernelAnalysis:
-    """The access maps of a kernel; a few milliseconds, on any thread."""
-    machine = Machine()
+def _bits(needs: list[int], forms: Iterable[Form]) -> int:
+    """The atoms below some forms, where ``needs`` has those of each atom."""
+    found = 0
+    for _, parts in forms:
+        for variable in parts:
+            if variable >= BASES:
+                found |= needs[variable - BASES]
+    return found
+
+
+def _numbers(bits: int) -> tuple[int, ...]:
+    """The variables of atoms given as bits, in order."""
+    return tuple([BASES + k for k, bit in enumerate(reversed(f"{bits:b}")) if bit == "1"])
+
+
+def analyse(tree: Tree, function: Function, operations: int = MAX_OPERATIONS) -> KernelAnalysis:
+    """The access maps of a kernel; a few milliseconds, on any thread; at most so many ``operations``.
+
+    How many a kernel takes depends on nothing but its text.
+    """
+    machine = run = Machine(operations)
+    too_long = ""
     lines = LineMap(tree.text)
     parameters = function.parameters
     pointers = [i for i, p in enumerate(parameters) if argument_kind(p.type) in _POINTERS]
@@ -341,11 +379,17 @@ def analyse(tree: Tree, function: Function) -> KernelAnalysis:
         Statements(tree, machine).kernel(
             function, [_argument(machine.terms, layouts, i, p.type) for i, p in enumerate(parameters)]
         )
+        weight = sum(1 + len(access.guards) + len(access.loops) for access in machine.accesses)
+        if weight > MAX_WEIGHT:
+            raise TooLong("reaches memory in too many ways to analyse", function.nodes[0].location)
     except (GaveUp, RecursionError) as cause:
         reads, writes = set(pointers), set(pointers)
         at = cause.offset if isinstance(cause, GaveUp) else function.nodes[0].begin
         why = str(cause) if isinstance(cause, GaveUp) else "is nested too deeply"
         reasons += [Reason(i, f"the kernel {why}", lines.place(at)[1]) for i in (*pointers, *images)]
+        if isinstance(cause, TooLong):
+            too_long = f"{lines.describe(function.nodes[0].location)}: {why}"
+            machine = Machine()  # nothing of what was found is of use
         machine.accesses.clear()
     for unknown in machine.unknown:
         reached = [i for i in pointers if _may_reach(unknown.space, parameters[i].type)]
@@ -366,6 +410,8 @@ def analyse(tree: Tree, function: Function) -> KernelAnalysis:
         table,
         tuple(dict.fromkeys(reasons)),
         _image_analysis(function.name, images, names, pixels, loops, table, lines),
+        too_long,
+        run.operations,
     )
 
 

@@ -208,7 +208,7 @@ class Expressions:
         known = self.terms.value(needed)
         if known == 0:
             return left
-        before, guards = dict(machine.env), len(machine.guards)
+        before, guards = machine.copied(machine.env), len(machine.guards)
         machine.assume(needed)
         right = self.condition(node.children[1])
         del machine.guards[guards:]
@@ -247,11 +247,11 @@ class Expressions:
         known = self.terms.value(condition)
         if known is not None:
             return value(then if known else other)
-        before, guards = dict(machine.env), len(machine.guards)
+        before, guards = machine.copied(machine.env), len(machine.guards)
         values: list[Value] = []
         environments: list[dict[int, Value]] = []
         for child, side in ((then, condition), (other, self.terms.negate(condition))):
-            machine.env = dict(before)
+            machine.env = machine.copied(before)
             machine.assume(side)
             values.append(value(child))
             environments.append(machine.env)

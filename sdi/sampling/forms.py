@@ -66,6 +66,14 @@ class Atom:
     is_data: bool
 
 
+MAX_FORMS = 200_000
+"""Of one launch; a kernel of a few hundred lines has a few hundred."""
+
+
+class TooManyForms(Exception):
+    """The kernel's terms are too much to bind."""
+
+
 class Binding:
     """The forms of one launch.  Owned by: the thread that binds."""
 
@@ -94,6 +102,7 @@ class Binding:
         self._keys: dict[object, int] = {}
         self._assumed = 0  # depth of runs that take values not to wrap
         self._wraps = 0
+        self._made = 0
         self.is_loose = False  # a condition had no form, and was left out
 
     # -- forms -----------------------------------------------------------------------------------
@@ -102,6 +111,9 @@ class Binding:
         """The value of a term, or a number congruent to it in the ring of its type."""
         known = self._forms.get(term)
         if known is None:
+            self._made += 1
+            if self._made > MAX_FORMS:
+                raise TooManyForms
             known = self._make(term, self.rows[term])
             if not self._assumed:
                 self._forms[term] = known

@@ -11,7 +11,13 @@ from sdi.clc.syntax import Node, Space
 from sdi.sampling.terms import I32, I64, Op, Terms
 from sdi.sampling.values import PRIVATE_MEMORY, Pointer, Value, joined
 
-MAX_STEPS = 100_000
+MAX_OPERATIONS = 1_000_000
+"""The run of a larger kernel ends.  By count, so that the answer is the same on every machine."""
+MAX_WEIGHT = 20_000
+"""Of accesses with their guards and loops: each launch with new scalars looks at all of them."""
+
+
+_ENV_SHIFT = 3  # to copy or compare so many variables, as a power of two, is an operation
 
 
 class GaveUp(Exception):
@@ -20,6 +26,14 @@ class GaveUp(Exception):
     def __init__(self, why: str, offset: int) -> None:
         super().__init__(why)
         self.offset = offset
+
+
+TOO_MUCH = "to analyse"
+"""How reasons end for which a kernel runs whole that is larger than what is analysed."""
+
+
+class TooLong(GaveUp):
+    """The kernel is larger than what is analysed."""
 
 
 class Mode(Enum):
@@ -91,7 +105,8 @@ class Body:
 class Machine:
     """One symbolic run.  Owned by: the thread of the build."""
 
-    def __init__(self) -> None:
+    def __init__(self, operations: int = MAX_OPERATIONS) -> None:
+        """``operations``: how many there may be."""
         self.terms = Terms()
         self.zero = self.terms.const(0, I64)  # term 0: the offset of HARMLESS
         self.env: dict[int, Value] = {}
@@ -104,13 +119,23 @@ class Machine:
         self.dead = False
         self.functions: list[Body] = []
         self.bodies: list[Body] = []
-        self._steps = 0
+        self._most = operations
+
+    @property
+    def operations(self) -> int:
+        """How many there were."""
+        return self.terms.operations
 
     def step(self, node: Node) -> None:
-        """Count a node; raises GaveUp after too many."""
-        self._steps += 1
-        if self._steps > MAX_STEPS:
-            raise GaveUp("is too long to analyse", node.begin)
+        """Count a node; raises TooLong after too many operations."""
+        self.terms.operations += 1
+        if self.terms.operations > self._most:
+            raise TooLong("is too long to analyse", node.begin)
+
+    def copied(self, env: dict[int, Value]) -> dict[int, Value]:
+        """The variables for a path of its own."""
+        self.terms.operations += len(env) >> _ENV_SHIFT
+        return dict(env)
 
     # -- paths -----------------------------------------------------------------------------------
 
@@ -131,6 +156,7 @@ class Machine:
 
     def merge(self, condition: int, then: dict[int, Value], other: dict[int, Value]) -> dict[int, Value]:
         """The variables after two paths meet."""
+        self.terms.operations += len(then) >> _ENV_SHIFT
         if then == other:
             return then
         merged = dict(other)
@@ -165,6 +191,7 @@ class Machine:
         for root, offset in pointer.choices:
             if root != PRIVATE_MEMORY:
                 guards, loops = tuple(self.guards), tuple(self.loops)
+                self.terms.operations += len(guards)
                 self.accesses.append(
                     Access(root, mode, offset, nbytes, guards, loops, is_definite, at, update)
                 )

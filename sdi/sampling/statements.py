@@ -114,7 +114,7 @@ class Statements:
                 self._return(node)
             case Kind.CONTINUE:
                 body = next(b for b in reversed(machine.bodies) if not b.is_switch)
-                body.continues.append((machine.since(body.first_guard), dict(machine.env)))
+                body.continues.append((machine.since(body.first_guard), machine.copied(machine.env)))
                 machine.dead = True
             case Kind.BREAK:
                 self._break(node)
@@ -195,7 +195,7 @@ class Statements:
             body.is_broken = True
         else:
             body.stops.append(self.terms.negate(condition))
-        body.breaks.append(dict(machine.env))
+        body.breaks.append(machine.copied(machine.env))
         machine.dead = True
 
     def _if(self, node: Node) -> None:
@@ -213,7 +213,7 @@ class Statements:
         opposite = terms.negate(condition)
         base, first = len(machine.guards), len(machine.accesses)
         before = machine.env
-        machine.env = dict(before)
+        machine.env = machine.copied(before)
         machine.guards.append(condition)
         self._follow(then)
         then_env, then_dead, then_more = machine.env, machine.dead, machine.guards[base + 1 :]
@@ -301,7 +301,7 @@ class Statements:
         machine, terms = self.machine, self.terms
         nodes = [n for n in (condition, increment, body) if n is not None]
         changed = frozenset[int]().union(*(self._changes(n) for n in nodes)) & machine.env.keys()
-        before, accesses, unknown = dict(machine.env), len(machine.accesses), len(machine.unknown)
+        before, accesses, unknown = machine.copied(machine.env), len(machine.accesses), len(machine.unknown)
         mark = len(terms.rows)
         heads = {name: self._placeholder(before[name]) for name in changed}
         number, counter = machine.counter()
@@ -313,7 +313,7 @@ class Statements:
         ends = not first.is_broken and machine.dead
         del machine.accesses[accesses:], machine.unknown[unknown:]
         machine.dead = False
-        machine.env = dict(before)
+        machine.env = machine.copied(before)
         is_lost = False
         for name in changed:
             if not ends:
@@ -323,7 +323,7 @@ class Statements:
                 is_lost |= isinstance(value, int) and terms.rows[value].op is Op.OPAQUE and value >= known
         if is_lost:
             machine.loops.pop()
-            solved, machine.env = machine.env, dict(before)
+            solved, machine.env = machine.env, machine.copied(before)
             if self._unrolled(condition, increment, body):
                 return
             machine.env = solved
@@ -334,7 +334,7 @@ class Statements:
         once = terms.equal(counter, terms.const(0, I64))
         if ends:  # every path leaves the body
             machine.guards.append(once)
-        starts, tests = dict(machine.env), len(machine.accesses)
+        starts, tests = machine.copied(machine.env), len(machine.accesses)
         second, held = self._once(condition, increment, body)
         is_touching = first.first_access > accesses and condition is not None
         if is_touching:
@@ -371,7 +371,7 @@ class Statements:
         """Note what a loop's condition touches: before the first iteration, and after each one."""
         machine = self.machine
         if condition is not None and not machine.dead:
-            env, guards = dict(machine.env), len(machine.guards)
+            env, guards = machine.copied(machine.env), len(machine.guards)
             self.expressions.value(condition)
             machine.env = env
             del machine.guards[guards:]
@@ -598,7 +598,7 @@ class Statements:
         before = machine.env
         may_leave = any(n.kind in (Kind.RETURN, Kind.CONTINUE) for n in node.walk())
         for statements in sections:
-            machine.env = dict(before)
+            machine.env = machine.copied(before)
             self._forget(changed)
             machine.doubt()
             frame = Body(len(machine.guards), len(machine.accesses), is_switch=True)

@@ -12,6 +12,8 @@ from enum import IntEnum
 from typing import NamedTuple, cast
 
 MAX_DEPTH = 200
+MAX_PARTS = 200
+"""Longer sums are any value: each one that is made of them would be longer still."""
 
 
 class IntType(NamedTuple):
@@ -108,7 +110,7 @@ class TermTable:
 
 
 class Terms:
-    """Builds a graph.  Owned by: the thread of the build."""
+    """Builds a graph.  ``operations``: a measure of the work so far.  Owned by: the thread of the build."""
 
     def __init__(self) -> None:
         self.rows: list[Row] = []
@@ -117,6 +119,7 @@ class Terms:
         self._depth: list[int] = []
         self._index: dict[Row, int] = {}
         self._serial = 0
+        self.operations = 0
 
     def finish(self) -> TermTable:
         """The graph as it is now."""
@@ -125,6 +128,7 @@ class Terms:
     def make(self, op: Op, args: tuple[int, ...], kind: IntType, payload: object = None) -> int:
         """The term with this row; too deep a term becomes opaque."""
         row = Row(op, args, kind, payload)
+        self.operations += 1 + len(args)
         known = self._index.get(row)
         if known is not None:
             return known
@@ -198,6 +202,8 @@ class Terms:
         constant = signed.wrap(constant)
         if constant == 0 and len(items) == 1 and items[0][1] == 1:
             return items[0][0]
+        if len(items) > MAX_PARTS:
+            return self.unknown(kind, data=any(self.opaque[t] for t, _ in items))
         return self.make(Op.LINEAR, tuple(t for t, _ in items), kind, (constant, tuple(c for _, c in items)))
 
     def add(self, a: int, b: int, sign: int = 1) -> int:
