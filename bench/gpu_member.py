@@ -28,6 +28,7 @@ from sdi.devices.cuda_context import register_host, unregister_host
 from sdi.devices.cuda_gpu import cuda_devices
 from sdi.devices.ticket import Ticket
 from sdi.ndrange import GroupBox, NDRange
+from sdi.region import Region
 
 MATMUL = """
 #define TILE 16
@@ -248,9 +249,8 @@ def copies(member: CudaDevice) -> dict[str, float]:
     unregister_host(view)
     found["fill_gb_s"] = rate(lambda: member.fill(buffer, 0, nbytes, b"\1\2\3\4", []))
     found["fill_16_byte_pattern_gb_s"] = rate(lambda: member.fill(buffer, 0, nbytes, bytes(range(16)), []))
-    found["copy_on_device_gb_s"] = (
-        rate(lambda: member.copy(buffer, 0, buffer, nbytes // 2, nbytes // 2, [])) / 2
-    )
+    halves = Region(0, nbytes // 2), Region(nbytes // 2, nbytes // 2)
+    found["copy_on_device_gb_s"] = rate(lambda: member.copy(buffer, halves[0], buffer, halves[1], [])) / 2
     member.free(buffer)
     small = member.allocate(4096)
     host = memoryview(bytearray(4096))

@@ -23,6 +23,7 @@ from sdi.clc.probe import Answers
 from sdi.devices.image import ImageShape, Sampler, Slabs
 from sdi.devices.ticket import Ticket
 from sdi.ndrange import Int3
+from sdi.region import Region
 
 HostBytes = memoryview
 """Host memory: contiguous, format "B", writable where the operation writes it."""
@@ -37,7 +38,8 @@ class DeviceFacts:
     them, for the parameters that the image combines or passes through.
     ``memory_nbytes``: this member's share of the device's memory.
     ``platform_vendor``: of the platform that shows the device.
-    ``compares``: it has ``diff`` and ``apply``.
+    ``compares``: it has ``diff`` and ``apply``.  ``is_host_memory``: its memory is the host's, so that short
+    rows are copied to and from there as fast as anywhere.
     ``compiler``: all that the answers of its compiler depend on, such as its version.
     ``formats``: the image formats that it has, (channel order, data type), each with its uses: bit
     4 * (type - CL_MEM_OBJECT_IMAGE2D) + access, where access is 0 for CL_MEM_READ_WRITE, 1 WRITE_ONLY,
@@ -53,6 +55,7 @@ class DeviceFacts:
     max_work_group_size: int
     info: Mapping[int, bytes]
     compares: bool = False
+    is_host_memory: bool = False
     formats: Mapping[tuple[int, int], int] = field(default_factory=dict)
     platform_vendor: str = ""
     compiler: str = ""
@@ -157,13 +160,15 @@ class Device(Protocol):
     def copy(
         self,
         source: DeviceBuffer,
-        source_offset: int,
+        from_: Region,
         target: DeviceBuffer,
-        target_offset: int,
-        nbytes: int,
+        to: Region,
         wait: Sequence[Ticket],
     ) -> Ticket:
-        """Copy between two device buffers of this member, or within one (ranges never overlap)."""
+        """Copy between two device buffers of this member, or within one.
+
+        The regions are ``alike``, or the ticket fails, and share no byte.
+        """
 
     def peer_copy(
         self,

@@ -58,6 +58,7 @@ from sdi.devices.page_locks import PAGE_LOCKS
 from sdi.devices.ticket import Ticket
 from sdi.errors import ClError, DeviceFailed, DeviceLost, Status, require
 from sdi.ndrange import Int3
+from sdi.region import Region
 
 _log = logging.getLogger(__name__)
 _APPLY_ITEMS, _APPLY_GROUPS = 64, 1 << 13
@@ -197,15 +198,14 @@ class CudaDevice:
     def copy(
         self,
         source: DeviceBuffer,
-        source_offset: int,
+        from_: Region,
         target: DeviceBuffer,
-        target_offset: int,
-        nbytes: int,
+        to: Region,
         wait: Sequence[Ticket],
     ) -> Ticket:
         channel = self._channel("done")
-        places = (cast(CudaBuffer, source), source_offset), (cast(CudaBuffer, target), target_offset)
-        return self._lane.issue(channel, cuda_copies.own_copy(*places, nbytes, channel.stream), wait)
+        places = (cast(CudaBuffer, source), from_), (cast(CudaBuffer, target), to)
+        return self._lane.issue(channel, cuda_copies.own_copy(*places, channel.stream), wait)
 
     def peer_copy(
         self,

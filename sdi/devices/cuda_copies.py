@@ -13,9 +13,10 @@ from functools import partial
 from sdi.devices.base import HostBytes, Rows
 from sdi.devices.cuda_channel import Stream
 from sdi.devices.cuda_context import CudaContext
-from sdi.devices.cuda_driver import MAX_PITCH, copy_peer, copy_pitched, drv
+from sdi.devices.cuda_driver import MAX_PITCH, copy_peer, copy_pitched, copy_region, drv
 from sdi.devices.cuda_memory import CudaBuffer, Fills, blocks_of, check_range, fill_pattern
 from sdi.devices.page_locks import PAGE_LOCKS, SLAB_NBYTES, Part
+from sdi.region import Region, alike
 
 Start = Callable[[], None]
 Place = tuple[CudaBuffer, int]
@@ -73,16 +74,21 @@ def host_rows(host: HostBytes, place: Place, rows: Rows, stream: Stream, to_devi
     return start
 
 
-def own_copy(source: Place, target: Place, nbytes: int, stream: Stream) -> Start:
+def own_copy(source: tuple[CudaBuffer, Region], target: tuple[CudaBuffer, Region], stream: Stream) -> Start:
     """Within one member."""
-    (from_, source_offset), (to, target_offset) = source, target
+    (there, _), (here, _) = source, target
 
     def start() -> None:
-        check_range(nbytes, source_offset, from_.nbytes)
-        check_range(nbytes, target_offset, to.nbytes)
-        if from_ is to and abs(source_offset - target_offset) < nbytes:
-            raise ValueError(f"{nbytes} bytes at {source_offset} and at {target_offset} overlap")
-        drv.memcpy_dtod_async(to.address + target_offset, from_.address + source_offset, nbytes, stream)
+        from_, to = alike(source[1], target[1])
+        check_range(from_.span_nbytes, from_.base, there.nbytes)
+        check_range(to.span_nbytes, to.base, here.nbytes)
+        if from_.levels:
+            copy_region(to.moved(here.address), from_.moved(there.address), stream.handle)
+            return
+        nbytes = from_.nbytes
+        if there is here and abs(from_.base - to.base) < nbytes:
+            raise ValueError(f"{nbytes} bytes at {from_.base} and at {to.base} overlap")
+        drv.memcpy_dtod_async(here.address + to.base, there.address + from_.base, nbytes, stream)
 
     return start
 

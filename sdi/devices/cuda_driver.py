@@ -9,6 +9,7 @@ import ctypes
 import functools
 
 from sdi.errors import DeviceFailed
+from sdi.region import Region
 
 try:
     import pycuda.driver as drv
@@ -23,6 +24,7 @@ __all__ = [
     "check",
     "copy_peer",
     "copy_pitched",
+    "copy_region",
     "drv",
     "memory_info",
     "quick",
@@ -58,6 +60,38 @@ class _Copy2D(ctypes.Structure):
     ]
 
 
+class _Copy3D(ctypes.Structure):
+    """``CUDA_MEMCPY3D``.  Source: CUDA driver API, "Data types used by CUDA driver"."""
+
+    _fields_ = [
+        ("src_x", ctypes.c_size_t),
+        ("src_y", ctypes.c_size_t),
+        ("src_z", ctypes.c_size_t),
+        ("src_lod", ctypes.c_size_t),
+        ("src_type", ctypes.c_uint),
+        ("src_host", ctypes.c_void_p),
+        ("src_device", ctypes.c_uint64),
+        ("src_array", ctypes.c_void_p),
+        ("src_reserved", ctypes.c_void_p),
+        ("src_pitch", ctypes.c_size_t),
+        ("src_height", ctypes.c_size_t),
+        ("dst_x", ctypes.c_size_t),
+        ("dst_y", ctypes.c_size_t),
+        ("dst_z", ctypes.c_size_t),
+        ("dst_lod", ctypes.c_size_t),
+        ("dst_type", ctypes.c_uint),
+        ("dst_host", ctypes.c_void_p),
+        ("dst_device", ctypes.c_uint64),
+        ("dst_array", ctypes.c_void_p),
+        ("dst_reserved", ctypes.c_void_p),
+        ("dst_pitch", ctypes.c_size_t),
+        ("dst_height", ctypes.c_size_t),
+        ("width", ctypes.c_size_t),
+        ("height", ctypes.c_size_t),
+        ("depth", ctypes.c_size_t),
+    ]
+
+
 def why_missing() -> Exception | None:
     """Why there is no ``drv``."""
     return _why_missing
@@ -69,6 +103,7 @@ def _declared(lib: ctypes.CDLL) -> ctypes.CDLL:
     lib.cuMemcpyPeerAsync.argtypes = [address, handle, address, handle, size, handle]
     lib.cuMemcpyAsync.argtypes = [address, address, size, handle]
     lib.cuMemcpy2DAsync_v2.argtypes = [ctypes.POINTER(_Copy2D), handle]
+    lib.cuMemcpy3DAsync_v2.argtypes = [ctypes.POINTER(_Copy3D), handle]
     lib.cuMemHostRegister_v2.argtypes = [handle, size, ctypes.c_uint]
     lib.cuMemGetInfo_v2.argtypes = [ctypes.POINTER(size), ctypes.POINTER(size)]
     lib.cuMemHostUnregister.argtypes = [handle]
@@ -134,3 +169,41 @@ def copy_pitched(to: tuple[int, int], from_: tuple[int, int], nbytes: int, count
         height=count,
     )
     check(quick().cuMemcpy2DAsync_v2(description, stream), "cuMemcpy2DAsync")
+
+
+def copy_region(to: Region, from_: Region, stream: int) -> None:
+    """Copy between two regions of this GPU's memory that are ``alike``; their bases are addresses.
+
+    Raises DeviceFailed.
+    """
+    (here, count), (there, _) = to.levels[0], from_.levels[0]
+    if len(to.levels) == 1 and max(here, there) <= MAX_PITCH:
+        copy_pitched((to.base, here), (from_.base, there), to.nbytes, count, stream)
+    elif len(to.levels) == 2 and _is_box(to) and _is_box(from_):
+        description = _Copy3D(
+            src_type=_UNIFIED,
+            src_device=from_.base,
+            src_pitch=there,
+            src_height=from_.levels[1][0] // there,
+            dst_type=_UNIFIED,
+            dst_device=to.base,
+            dst_pitch=here,
+            dst_height=to.levels[1][0] // here,
+            width=to.nbytes,
+            height=count,
+            depth=to.counts[1],
+        )
+        check(quick().cuMemcpy3DAsync_v2(description, stream), "cuMemcpy3DAsync")
+    else:
+        for number in range(to.counts[-1]):
+            part, other = to.part(number, number + 1), from_.part(number, number + 1)
+            if part.levels:
+                copy_region(part, other, stream)
+            else:
+                check(quick().cuMemcpyAsync(part.base, other.base, part.nbytes, stream), "cuMemcpyAsync")
+
+
+def _is_box(region: Region) -> bool:
+    """Whether the driver can copy these two levels at a time."""
+    (pitch, _), (far, _) = region.levels
+    return pitch <= MAX_PITCH and far % pitch == 0

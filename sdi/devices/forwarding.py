@@ -21,6 +21,7 @@ from sdi.devices.base import (
 from sdi.devices.image import ImageShape, Slabs
 from sdi.devices.ticket import Ticket
 from sdi.ndrange import Int3
+from sdi.region import Region
 
 
 class ForwardingDevice:
@@ -52,13 +53,12 @@ class ForwardingDevice:
     def copy(
         self,
         source: DeviceBuffer,
-        source_offset: int,
+        from_: Region,
         target: DeviceBuffer,
-        target_offset: int,
-        nbytes: int,
+        to: Region,
         wait: Sequence[Ticket],
     ) -> Ticket:
-        return self._device.copy(source, source_offset, target, target_offset, nbytes, self._before(wait))
+        return self._device.copy(source, from_, target, to, self._before(wait))
 
     def peer_copy(
         self,

@@ -12,19 +12,28 @@ import time
 import numpy as np
 
 from sdi.devices.base import HostBytes
+from sdi.region import Region, Runs, alike
 
 BESIDE_KERNELS_NBYTES = 1 << 20
 """Copies of at least so much are made beside kernels: one takes longer than two thread switches."""
 
 
 class HostCopy:
-    """One copy of all of ``source`` to ``target``, of the same size.  A ``Native`` of a lane."""
+    """One copy of all of ``source`` to ``target``, of the same size, or of a region.  A ``Native`` of a lane.
 
-    def __init__(self, target: HostBytes, source: HostBytes) -> None:
+    ``regions``: of target and source, ``alike``.
+    """
+
+    def __init__(
+        self, target: HostBytes, source: HostBytes, regions: tuple[Region, Region] | None = None
+    ) -> None:
         if target.readonly:
             raise ValueError("the memory to copy to is read-only")
-        self._target = np.frombuffer(target, np.uint8)
-        self._source = np.frombuffer(source, np.uint8)
+        self._target: Runs = np.frombuffer(target, np.uint8)
+        self._source: Runs = np.frombuffer(source, np.uint8)
+        if regions is not None:
+            from_, to = alike(regions[1], regions[0])
+            self._target, self._source = to.of(target), from_.of(source)
         self._times = (0, 0)
 
     def wait(self) -> None:

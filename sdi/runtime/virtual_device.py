@@ -17,21 +17,19 @@ from sdi.devices.join import join
 from sdi.devices.ticket import Ticket
 from sdi.errors import DeviceFailed, DeviceLost, Status, require
 from sdi.intervals import ByteRange, RangeSet
-from sdi.region import alike
 from sdi.runtime.commands import Command, CopyBuffer, Fill, Launch, Map, Marker, Read, Rectangle, Unmap, Write
 from sdi.runtime.launcher import Launcher
+from sdi.runtime.region_copies import SPOILT_RUNS_MAX, RegionCopies, overwritten
 from sdi.runtime.steps import Steps
 from sdi.vmem.buffer import VirtualBuffer
 from sdi.vmem.directory import HOST, member_memory
 from sdi.vmem.hazards import RANGES_MAX
 from sdi.vmem.memory import VirtualMemory
-from sdi.vmem.placement import GRANULE_NBYTES, Wanted
+from sdi.vmem.placement import GRANULE_NBYTES
 
 _log = logging.getLogger("sdi.members")
 _HOMES_MAX = 32
 """A copy of bytes that are scattered more than that goes through the arena."""
-_SPOILT_ROWS_MAX = 1 << 14
-"""So many rows are told apart where bytes among them are spoilt."""
 _FILL_NBYTES = 1 << 20
 """A fill of less is made in the arena: it is likely that several members want all of it."""
 _PAGE_NBYTES = 4096
@@ -58,6 +56,7 @@ class VirtualDevice:
     def __init__(self, memory: VirtualMemory, launcher: Launcher) -> None:
         self._memory = memory
         self._launcher = launcher
+        self._copies = RegionCopies(memory)
         self._is_host_only = all(device.facts.kind == "cpu" for device in memory.devices)
 
     def issue(self, command: Command) -> Steps[Work]:
@@ -108,7 +107,7 @@ class VirtualDevice:
     def _spoil_rows(self, buffer_id: int, rectangle: Rectangle, why: Exception) -> None:
         """With what lies between the rows, where there are very many."""
         buffer, num_rows = self._memory.buffer(buffer_id), rectangle.region[1] * rectangle.region[2]
-        is_one = rectangle.contiguous or num_rows > _SPOILT_ROWS_MAX
+        is_one = rectangle.contiguous or num_rows > SPOILT_RUNS_MAX
         for row in [rectangle] if is_one else _row_rectangles(rectangle):
             self._memory.spoil(buffer, row.bounds, why)
 
@@ -151,8 +150,12 @@ class VirtualDevice:
     def _read(self, command: Read) -> Work:
         over = command.rectangle.bounds
         buffer = self._buffer(command.buffer, over)
+        if not self._copies.bring(buffer, command.rectangle.strided):
+            self._memory.fetch_host(buffer, over)
         transfer = Ticket()
-        waits = self._memory.read_host(buffer, over, transfer)
+        hazards = buffer.hazards[HOST]
+        waits = hazards.before_read(over)
+        hazards.read_by(over, transfer)
         if not command.unasked:
             self._memory.moved.application += command.rectangle.nbytes
         return Work(waits, transfer)
@@ -164,95 +167,30 @@ class VirtualDevice:
         if command.landed_ns:
             now_ns = time.monotonic_ns()
             transfer.complete(None, min(command.landed_ns, now_ns), now_ns)
-        parts, waits = self._overwritten(buffer, rectangle)
-        for part in parts:
-            waits += [t for t in self._memory.write_host(buffer, part, transfer) if t is not transfer]
+        waits = self._copies.write(buffer, rectangle.strided, transfer)
+        if waits is None:
+            parts, waits = overwritten(self._memory, buffer, rectangle.strided)
+            for part in parts:
+                waits += [t for t in self._memory.write_host(buffer, part, transfer) if t is not transfer]
         if not command.unasked:
             self._memory.moved.application += rectangle.nbytes
         waits = list(dict.fromkeys(waits))
         return Work([*waits, transfer]) if command.landed_ns else Work(waits, transfer)
 
-    def _overwritten(
-        self, buffer: VirtualBuffer, rectangle: Rectangle
-    ) -> tuple[list[ByteRange], list[Ticket]]:
-        """What counts as written when ``rectangle`` is, in the arena, and what to wait for besides.
-
-        What lies between the rows stays where it is, and spoilt if it is that.  Among very many rows of which
-        none is spoilt it is brought to the arena; raises ClError where one is, and they can't be told apart.
-        """
-        bounds, num_rows = rectangle.bounds, rectangle.region[1] * rectangle.region[2]
-        if rectangle.contiguous:
-            return [bounds], []
-        is_spoilt = any(
-            over.start < bounds.stop and bounds.start < over.stop for over in buffer.hazards[HOST].failed()
-        )
-        if is_spoilt or num_rows <= RANGES_MAX:
-            what = f"buffer {buffer.id}: {num_rows} rows among bytes that a failed command was to write"
-            require(num_rows <= _SPOILT_ROWS_MAX, Status.OUT_OF_RESOURCES, what)
-            return [row.bounds for row in _row_rectangles(rectangle)], []
-        self._memory.fetch_host(buffer, bounds)
-        return [bounds], buffer.hazards[HOST].before_read(bounds)
-
     def _copy(self, command: CopyBuffer) -> Steps[list[Ticket]]:
-        """Where the source is: on members what only these hold, the rest in the arena."""
         here, there = command.source_rectangle, command.target_rectangle
         source = self._buffer(command.source, here.bounds)
         target = self._buffer(command.target, there.bounds)
-        if self._memory.coherence == "host" or not (here.contiguous and there.contiguous):
-            return [self._copy_in_arena(source, here, target, there)]
-        shift = there.offset - here.offset
-        tickets: list[Ticket] = []
-        for memory, over in _homes(source, here.bounds, self._memory.shared):
-            to = ByteRange(over.start + shift, over.stop + shift)
-            member = memory - 1
-            wanted: list[Wanted] = [(source, member, over), (target, member, to)]
-            if source is target:
-                wanted = [(source, member, ByteRange(min(over.start, to.start), max(over.stop, to.stop)))]
-            if memory == HOST or not all(self._memory.placement.fits(member, w[2]) for w in wanted):
-                nbytes = over.nbytes
-                tickets.append(
-                    self._copy_in_arena(
-                        source,
-                        Rectangle(over.start, (nbytes, 1, 1), nbytes, nbytes),
-                        target,
-                        Rectangle(to.start, (nbytes, 1, 1), nbytes, nbytes),
-                    )
-                )
-                continue
-            while waits := self._memory.placement.reserve(wanted):
-                yield waits
-            self._memory.fetch(source, member, over, same_undefined=False)
-            tickets.append(self._memory.copy_on_member(member, source, over, target, to))
-        return tickets
-
-    def _copy_in_arena(
-        self, source: VirtualBuffer, here: Rectangle, target: VirtualBuffer, there: Rectangle
-    ) -> Ticket:
-        memory = self._memory
-        memory.fetch_host(source, here.bounds)
-        waits = source.hazards[HOST].before_read(here.bounds)
-        parts, more = self._overwritten(target, there)
-        waits += more
-        for part in parts:
-            waits += target.hazards[HOST].before_write(part)
-        regions = alike(here.strided, there.strided)
-        from_ = regions[0].at(0).of(memory.host_view(source, here.bounds))
-        to = regions[1].at(0).of(memory.host_view(target, there.bounds))
-
-        def copy() -> None:
-            np.copyto(to, from_)
-
-        ticket = memory.run_on_host(copy, waits, "copy", here.nbytes)
-        source.hazards[HOST].read_by(here.bounds, ticket)
-        for part in parts:
-            memory.write_host(target, part, ticket)
-        return ticket
+        return (yield from self._copies.copy(source, here.strided, target, there.strided))
 
     def _fill(self, command: Fill) -> Steps[list[Ticket]]:
         """On the members that have the bytes or are to have them, else in the arena."""
         rectangle, pattern = command.rectangle, command.pattern
         over = rectangle.bounds
         buffer, memory = self._buffer(command.buffer, over), self._memory
+        filled = self._copies.fill(buffer, rectangle.strided, pattern)
+        if filled is not None:
+            return filled
         parts = [(HOST, over)]
         if rectangle.contiguous and memory.coherence == "lazy" and self._fills_on_members(over.nbytes):
             parts = _fill_places(buffer, over, len(pattern), memory.members, memory.shared)
@@ -280,7 +218,7 @@ class VirtualDevice:
 
     def _fill_in_arena(self, buffer: VirtualBuffer, rectangle: Rectangle, pattern: bytes) -> Ticket:
         memory, over = self._memory, rectangle.bounds
-        parts, waits = self._overwritten(buffer, rectangle)
+        parts, waits = overwritten(self._memory, buffer, rectangle.strided)
         target = rectangle.strided.at(0).of(memory.host_view(buffer, over), len(pattern))
         value = np.frombuffer(pattern, target.dtype)
 
@@ -339,7 +277,7 @@ class VirtualDevice:
         has_many_rows = not rectangle.contiguous and rectangle.region[1] * rectangle.region[2] > RANGES_MAX
         rows = rectangle.strided.at(0).of(memory.host_view(buffer, rectangle.bounds))
         kept = rows.copy() if has_many_rows and not command.transfer else None
-        parts, waits = self._overwritten(buffer, rectangle)
+        parts, waits = overwritten(memory, buffer, rectangle.strided)
         if kept is not None:
             for part in parts:
                 waits += buffer.hazards[HOST].before_write(part)

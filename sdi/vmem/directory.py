@@ -267,6 +267,11 @@ class Directory:
         bit = _bit(memory)
         return coalesce(part for part, mask in self._holders.items(over) if mask & bit)
 
+    def intervals(self, over: ByteRange) -> Iterator[tuple[ByteRange, int, bool]]:
+        """The same as ``holders``, with whether somebody wrote these bytes."""
+        for part, mask in self._holders.items(over):
+            yield part, mask >> 1, not mask & _UNDEFINED
+
     def holders(self, over: ByteRange) -> Iterable[tuple[ByteRange, int]]:
         """Intervals of ``over`` with the bit set of the memories that hold them."""
         return ((part, mask >> 1) for part, mask in self._holders.items(over))

@@ -22,6 +22,7 @@ from sdi.devices.comparing import HEADER_NBYTES, RECORD_NBYTES, changes_nbytes, 
 from sdi.devices.join import join
 from sdi.devices.ticket import Ticket
 from sdi.intervals import ByteRange
+from sdi.region import Region
 from sdi.vmem.accounting import Accounting
 from sdi.vmem.buffer import VirtualBuffer
 from sdi.vmem.directory import member_memory
@@ -132,10 +133,9 @@ class MemberMerges:
             device = self._devices[part.member]
             ticket = device.copy(
                 extent.device_buffer,
-                offset,
+                Region(offset, merge.over.nbytes),
                 _bytes(part.twin),
-                0,
-                merge.over.nbytes,
+                Region(0, merge.over.nbytes),
                 hazards.before_read(merge.over),
             )
             self._accounting.worked("twin", part.member, merge.over.nbytes, ticket)

@@ -14,6 +14,7 @@ import numpy as np
 
 from sdi.atomics import Update
 from sdi.devices.base import Device, DeviceBuffer, Rows
+from sdi.devices.join import join
 from sdi.devices.pace import PACE
 from sdi.devices.spread import SpreadDevice
 from sdi.devices.ticket import Ticket, completed
@@ -55,6 +56,14 @@ class Transfer:
     cause: str
     is_staged: bool = False
     rows: Rows | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scratch:
+    """``give(pending)``: the bytes are not wanted any more once all of that is done."""
+
+    bytes: DeviceBuffer | memoryview
+    give: Callable[[Sequence[Ticket]], None]
 
 
 def compares_faster(device: Device) -> bool:
@@ -489,29 +498,21 @@ class VirtualMemory:
         """``host_view`` as uint8, shape ``(over.nbytes,)``."""
         return np.frombuffer(self.host_view(buffer, over), np.uint8)
 
-    def copy_on_member(
-        self, member: int, source: VirtualBuffer, over: ByteRange, target: VirtualBuffer, to: ByteRange
-    ) -> Ticket:
-        """Copy ``over`` of ``source``, current on ``member``, to ``to`` of ``target``, which has room there.
+    def scratch(self, memory: int, nbytes: int) -> Scratch | None:
+        """Bytes in a memory for what is under way, until they are given back; None where there is no room."""
+        if memory == HOST:
+            offset = self.arena.allocate(nbytes)
 
-        Afterwards only that member holds ``to``.
-        """
-        memory = member_memory(member)
-        from_, there = self.extent(source, member), self.extent(target, member)
-        ticket = self.devices[member].copy(
-            from_.device_buffer,
-            over.start - from_.over.start,
-            there.device_buffer,
-            to.start - there.over.start,
-            over.nbytes,
-            [*source.hazards[memory].before_read(over), *target.hazards[memory].before_write(to)],
-        )
-        self.devices[member].flush()
-        self.accounting.worked("copy", member, over.nbytes, ticket)
-        source.hazards[memory].read_by(over, ticket)
-        target.hazards[memory].written_by(to, ticket)
-        target.directory.wrote(memory, to)
-        return ticket
+            def give(pending: Sequence[Ticket]) -> None:
+                join(pending, lambda _error: self._post(lambda: self.arena.free(offset)))
+
+            return Scratch(self.arena.view(offset, nbytes), give)
+        heap = self.placement.heaps[memory - 1]
+        block = heap.take(nbytes)
+        if block is None:
+            return None
+        assert block.device_buffer is not None
+        return Scratch(block.device_buffer, partial(heap.give, block))
 
     def fill_on_member(self, member: int, buffer: VirtualBuffer, over: ByteRange, pattern: bytes) -> Ticket:
         """Repeat ``pattern`` over a range that has a place on ``member``; only that member has it then."""

@@ -14,6 +14,7 @@ from sdi.devices.spread import SpreadDevice
 from sdi.devices.ticket import Ticket
 from sdi.errors import ClError, DeviceFailed, Status
 from sdi.intervals import ByteRange
+from sdi.region import Region
 from sdi.vmem.accounting import Accounting
 from sdi.vmem.buffer import Extent, ImageCopy, ImageView, VirtualBuffer
 from sdi.vmem.directory import member_memory
@@ -325,10 +326,9 @@ class Placement:
         for part in buffer.directory.current_in(memory, old.over):
             ticket = self._devices[member].copy(
                 old.device_buffer,
-                part.start - old.over.start,
+                Region(part.start - old.over.start, part.nbytes),
                 new.device_buffer,
-                part.start - new.over.start,
-                part.nbytes,
+                Region(part.start - new.over.start, part.nbytes),
                 hazards.before_read(part),
             )
             self._accounting.worked("move", member, part.nbytes, ticket)

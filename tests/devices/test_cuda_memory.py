@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 import itertools
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -29,7 +31,9 @@ from sdi.devices.cuda_links import Way
 from sdi.devices.image import Slabs
 from sdi.devices.ticket import Ticket, completed
 from sdi.errors import ClError, DeviceFailed
+from sdi.region import Region
 
+from . import test_device
 from . import test_image as every_member
 from .conftest import finish
 from .cuda_stand_in import Error, StandIn
@@ -47,6 +51,7 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> StandIn:
         monkeypatch.setattr(module, "drv", made)
     monkeypatch.setattr(cuda_driver, "quick", lambda: made)
     monkeypatch.setattr(cuda_copies, "copy_peer", made.copy_peer)
+    monkeypatch.setattr(cuda_copies, "copy_region", made.copy_region)
     for module in (cuda_copies, cuda_images):
         monkeypatch.setattr(module, "copy_pitched", made.copy_pitched)
     monkeypatch.setattr(cuda, "use_page_locks", lambda: None)
@@ -93,6 +98,60 @@ def test_copies_fills_and_rows_go_to_their_places(members: list[CudaDevice]) -> 
     assert found.tolist() == expected.tolist()
     one.free(a)
     two.free(b)
+
+
+@pytest.mark.parametrize(("from_", "to"), test_device.REGIONS)
+@pytest.mark.parametrize("is_within", [False, True])
+def test_regions_go_to_their_places(
+    members: list[CudaDevice], from_: Region, to: Region, is_within: bool
+) -> None:
+    member = members[0]
+    if to.bounds.stop + from_.bounds.stop > member.facts.memory_nbytes // 2:
+        from_, to = from_.part(0, 1000), to.part(0, 1000)
+    test_device.test_regions_are_copied_and_what_lies_between_stays(member, from_, to, is_within)
+
+
+@pytest.mark.parametrize(("from_", "to"), test_device.REGIONS)
+def test_the_driver_is_asked_for_as_few_copies_as_a_region_takes(
+    monkeypatch: pytest.MonkeyPatch, from_: Region, to: Region
+) -> None:
+    calls: list[str] = []
+
+    def rows(copy: Any, depth: int, src_height: int, dst_height: int) -> None:
+        for z, y in itertools.product(range(depth), range(copy.height)):
+            there = copy.src_device + (z * src_height + y) * copy.src_pitch
+            here = copy.dst_device + (z * dst_height + y) * copy.dst_pitch
+            ctypes.memmove(here, there, copy.width)
+
+    class Driver:
+        """The driver's copies, of host memory."""
+
+        def cuMemcpyAsync(self, here: int, there: int, nbytes: int, stream: int) -> int:  # noqa: N802
+            calls.append("run")
+            ctypes.memmove(here, there, nbytes)
+            return 0
+
+        def cuMemcpy2DAsync_v2(self, copy: Any, stream: int) -> int:  # noqa: N802
+            calls.append("rows")
+            rows(copy, 1, 0, 0)
+            return 0
+
+        def cuMemcpy3DAsync_v2(self, copy: Any, stream: int) -> int:  # noqa: N802
+            calls.append("box")
+            rows(copy, copy.depth, copy.src_height, copy.dst_height)
+            return 0
+
+    monkeypatch.setattr(cuda_driver, "quick", Driver)
+    sent = np.random.default_rng(8).integers(0, 256, from_.bounds.stop, np.uint8)
+    found, expected = np.zeros((2, to.bounds.stop), np.uint8)
+    for here, there in zip(from_.runs(), to.runs(), strict=True):
+        expected[there.start : there.stop] = sent[here.start : here.stop]
+    cuda_driver.copy_region(to.moved(found.ctypes.data), from_.moved(sent.ctypes.data), 0)
+    assert (found == expected).all()
+    is_box = len(to.levels) == 2 and not to.levels[1][0] % to.levels[0][0]
+    many = to.counts[-1] if len(to.levels) == 2 else 4 * 3  # of three levels with slices that begin anywhere
+    assert calls == ["rows"] if len(to.levels) == 1 else calls == ["box"] if is_box else len(calls) == many
+    assert ctypes.sizeof(cuda_driver._Copy3D) == 200  # as the driver declares it
 
 
 @pytest.mark.parametrize("kind", every_member.SIZES)
@@ -245,7 +304,7 @@ def _work(one: CudaDevice, two: CudaDevice) -> tuple[list[Ticket], np.ndarray]:
         a, b = one.allocate(4096), two.allocate(4096)
         tickets.append(one.upload(memoryview(data), a, 0, []))
         tickets.append(two.peer_copy(one, a, 0, b, 0, 2048, tickets[-1:]))
-        tickets.append(two.copy(b, 0, b, 2048, 2048, tickets[-1:]))
+        tickets.append(two.copy(b, Region(0, 2048), b, Region(2048, 2048), tickets[-1:]))
         tickets.append(two.fill(b, 0, 64, b"\1", tickets[-1:]))
         tickets.append(two.download(b, 0, memoryview(found), tickets[-1:]))
         two.free(b)

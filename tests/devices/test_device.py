@@ -11,8 +11,10 @@ import numpy as np
 import pytest
 
 from sdi.devices.base import BoundKernel, Device, DeviceBuffer, LocalBytes, Rows
+from sdi.devices.opencl import OpenCLDevice
 from sdi.devices.ticket import Ticket, completed
 from sdi.errors import BuildError, ClError, DeviceFailed, Status
+from sdi.region import Region
 
 from .conftest import PATIENCE_S, OpenMembers, finish
 
@@ -77,15 +79,86 @@ def test_copies_take_offsets_in_bytes(member: Device) -> None:
 
 def test_a_copy_on_the_member_moves_the_range_and_nothing_else(member: Device) -> None:
     source, target = filled(member, 8, 5), filled(member, 8, 9)
-    ticket = member.copy(source, 8, target, 4, 12, [])
+    ticket = member.copy(source, Region(8, 12), target, Region(4, 12), [])
     assert contents(member, target, 8, ticket).tolist() == [9, 5, 5, 5, 9, 9, 9, 9]
 
 
 def test_a_copy_within_one_buffer_moves_the_range(member: Device) -> None:
     buffer = filled(member, 4)
     finish(member.upload(host(np.array([1, 2, 3, 4], np.int32)), buffer, 0, []))
-    ticket = member.copy(buffer, 0, buffer, 8, 8, [])
+    ticket = member.copy(buffer, Region(0, 8), buffer, Region(8, 8), [])
     assert contents(member, buffer, 4, ticket).tolist() == [1, 2, 1, 2]
+
+
+REGIONS = [
+    (Region(8, 4, ((40, 30),)), Region(3, 4, ((12, 30),))),  # a column to a narrower one
+    (Region(8, 12, ((40, 30),)), Region(0, 12, ((12, 30),))),  # to packed bytes
+    (Region(5, 3, ((7, 4), (35, 6))), Region(1, 3, ((5, 4), (25, 6)))),  # a box of a volume
+    (Region(5, 3, ((7, 4), (31, 6))), Region(1, 3, ((5, 4), (23, 6)))),  # slices begin anywhere
+    (Region(0, 3, ((7, 2), (20, 3), (70, 4))), Region(9, 3, ((4, 2), (11, 3), (60, 4)))),
+    (Region(16, 8, ((64, 1 << 15),)), Region(24, 8, ((80, 1 << 15),))),
+]
+
+
+@pytest.mark.parametrize(("from_", "to"), REGIONS)
+@pytest.mark.parametrize("is_within", [False, True])
+def test_regions_are_copied_and_what_lies_between_stays(
+    member: Device, from_: Region, to: Region, is_within: bool
+) -> None:
+    nbytes = from_.bounds.stop + to.bounds.stop
+    if is_within:
+        to = to.moved(from_.bounds.stop)
+    sent = np.random.default_rng(7).integers(0, 256, nbytes, np.uint8)
+    source = member.allocate(nbytes)
+    uploaded = [member.upload(memoryview(sent), source, 0, [])]
+    target, expected = source, sent.copy()
+    if not is_within:
+        target, expected = member.allocate(nbytes), np.full(nbytes, 9, np.uint8)
+        uploaded.append(member.fill(target, 0, nbytes, b"\x09", []))
+    for here, there in zip(from_.runs(), to.runs(), strict=True):
+        expected[there.start : there.stop] = sent[here.start : here.stop]
+    found = np.zeros(nbytes, np.uint8)
+    copied = member.copy(source, from_, target, to, uploaded)
+    finish(member.download(target, 0, memoryview(found), [copied]))
+    assert (found == expected).all()
+    for buffer in {id(one): one for one in (source, target)}.values():
+        member.free(buffer)
+
+
+BOXES = [
+    (Region(5646, 3, ((6, 200),)), Region(4449, 3, ((6, 200),))),  # between each other's rows
+    (Region(36, 4, ((32, 5), (320, 3))), Region(48, 4, ((32, 5), (320, 3)))),
+    (Region(30, 4, ((32, 5), (320, 3))), Region(40, 4, ((32, 5), (320, 3)))),  # rows that go on in the next
+]
+
+
+@pytest.mark.parametrize(("from_", "to"), BOXES)
+@pytest.mark.parametrize("is_host", [False, True])
+def test_boxes_in_one_buffer_are_copied_whatever_the_driver_thinks_of_overlaps(
+    open_members: OpenMembers, monkeypatch: pytest.MonkeyPatch, from_: Region, to: Region, is_host: bool
+) -> None:
+    (member,) = open_members(1)
+    own = member if isinstance(member, OpenCLDevice) else member._device  # type: ignore[attr-defined]
+    monkeypatch.setattr(own, "_is_pocl", is_host)  # without: memory that only the driver knows
+    sent = np.random.default_rng(9).integers(0, 256, 8192, np.uint8)
+    expected, found = sent.copy(), np.zeros_like(sent)
+    for here, there in zip(from_.runs(), to.runs(), strict=True):
+        expected[there.start : there.stop] = sent[here.start : here.stop]
+    buffer = member.allocate(sent.nbytes)
+    uploaded = member.upload(memoryview(sent), buffer, 0, [])
+    copied = member.copy(buffer, from_, buffer, to, [uploaded])
+    finish(member.download(buffer, 0, memoryview(found), [copied]))
+    assert (found == expected).all()
+    member.free(buffer)
+
+
+@pytest.mark.parametrize("wrong", [Region(128, 4, ((8, 4),)), Region(237, 4, ((8, 3),)), Region(253, 4)])
+def test_regions_that_are_not_alike_or_past_the_end_fail(member: Device, wrong: Region) -> None:
+    buffer = member.allocate(256)
+    from_ = Region(0, 4, ((8, 3),)) if wrong.levels else Region(0, 4)
+    with pytest.raises(DeviceFailed):
+        finish(member.copy(buffer, from_, buffer, wrong, []))
+    member.free(buffer)
 
 
 ROWS = Rows(5, 24, 40)
@@ -278,7 +351,7 @@ def test_a_failed_ticket_fails_all_that_depends_on_it_and_nothing_is_performed(
     tickets.append(second.launch(kernels[1], (1, 1, 1), (16, 1, 1), 1, [tickets[-1]]))
     tickets.append(second.fill(buffers[1], 0, 64, int32(5), [tickets[-1]]))
     tickets.append(first.upload(host(np.zeros(16, np.int32)), buffers[0], 0, [completed(), tickets[-1]]))
-    tickets.append(first.copy(buffers[0], 0, buffers[0], 32, 32, [tickets[-1]]))
+    tickets.append(first.copy(buffers[0], Region(0, 32), buffers[0], Region(32, 32), [tickets[-1]]))
     tickets.append(first.download(buffers[0], 0, host(found), [tickets[-1]]))
     gate.complete(failure)
     for ticket in tickets[1:]:
@@ -304,7 +377,7 @@ def test_what_the_driver_refuses_fails_its_ticket_and_the_member_lives_on(member
         member.download(buffer, 60, memoryview(bytearray(5)), []),
         member.download(buffer, 0, memoryview(bytes(4)), []),
         member.fill(buffer, 0, 64, b"123", []),
-        member.copy(buffer, 0, buffer, 32, 64, []),
+        member.copy(buffer, Region(0, 64), buffer, Region(32, 64), []),
         member.launch(kernel, (1, 1, 1), too_big, 1, []),
         member.launch(wrong_size, (1, 1, 1), (16, 1, 1), 1, []),
     ]

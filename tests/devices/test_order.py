@@ -12,6 +12,7 @@ import pytest
 from sdi.devices.base import BoundKernel, Device, DeviceBuffer
 from sdi.devices.host_copy import BESIDE_KERNELS_NBYTES
 from sdi.devices.ticket import Ticket
+from sdi.region import Region
 
 from .conftest import OpenMembers, finish
 
@@ -117,7 +118,7 @@ def test_random_programs_on_three_members_give_what_the_model_gives(
             case "copy":
                 at, start = 4 * numbers.randrange(COUNT // 2), 4 * numbers.randrange(COUNT // 2)
                 waits = [*_waits([there], [here]), *extra]
-                ticket = member.copy(other, start, buffer, at, 2 * COUNT, waits)
+                ticket = member.copy(other, Region(start, 2 * COUNT), buffer, Region(at, 2 * COUNT), waits)
                 here.model = here.model.copy()
                 here.model[at // 4 :][: COUNT // 2] = there.model[start // 4 :][: COUNT // 2]
                 _touch(ticket, [there], [here])
