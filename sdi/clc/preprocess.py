@@ -79,11 +79,15 @@ def _clean(text: str) -> str:
 
 
 def _joined(line: str) -> str:
-    """A line of several: splices between tokens stay where they are, others go to its end."""
+    """A line of several: splices between tokens stay where they are, others go to its end.
+
+    As in clang, a splice belongs to what follows, which matters where that ends a call: its line is before.
+    """
     first, *parts = line.split("\x02")
     later = 0
     for part in parts:
-        if first[-1:].strip() or first.count('"') % 2 or first.count("'") % 2:
+        is_within = first[-1:].strip() or first.count('"') % 2 or first.count("'") % 2
+        if is_within or part.startswith(")"):
             later += 1
         else:
             first += _DEFERRED

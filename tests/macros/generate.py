@@ -21,7 +21,8 @@ PRELUDE = """
 #define CALL(f, ...) f(__VA_ARGS__)
 #define TWICE(x) x x
 """
-NEXT, END = "\036", "\004"
+NEXT, END = "\036~\036", "\004~\004"
+"""Between programs and behind the last one; a backslash that a program spells may make one such character."""
 _NAMES = tuple(
     name
     for name in usual_questions()[1:]
@@ -513,10 +514,10 @@ def program(seed: int) -> str:
 
 def together(programs: list[str]) -> str:
     """An OpenCL C text whose kernel ``tell`` writes what all of them came to."""
-    parts = "".join(f'{each}"\\036"\n' for each in programs)
+    parts = "".join(f'{each}"\\036~\\036"\n' for each in programs)
     return f"""{PRELUDE}
 __constant char said[] =
-{parts}"\\004";
+{parts}"\\004~\\004";
 __kernel void tell(__global char *out, uint room)
 {{
     for (uint i = 0; i < sizeof(said) && i < room; i++)

@@ -17,7 +17,7 @@ import pyopencl as cl
 from pyopencl import _cl
 
 ROOM_NBYTES = 1 << 20
-END = b"\004"
+END = b"\004~\004"
 
 
 def main() -> None:

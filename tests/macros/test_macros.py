@@ -212,7 +212,7 @@ def test_build_options_are_split_as_the_driver_splits_them() -> None:
 def test_a_suite_with_characters_for_its_classes_builds() -> None:
     text = (
         PRELUDE
-        + "\n#if CLASS == 'S'\n__constant char said[] = TEXT(CLASS) \"\\004\";\n#endif\n"
+        + "\n#if CLASS == 'S'\n__constant char said[] = TEXT(CLASS) \"\\004~\\004\";\n#endif\n"
         + (
             "__kernel void tell(__global char *out, uint room) {"
             " for (uint i = 0; i < sizeof(said) && i < room; i++) out[i] = CLASS == 'S' ? said[i] : 0; }\n"
