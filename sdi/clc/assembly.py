@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from sdi.clc.printf_text import literal_bytes
 from sdi.clc.syntax import Form, Node, Tree
 
-PTX_TARGET, USUAL_TARGET = "nvptx64", "spir64"
-"""clang's names of NVIDIA's GPUs, and of no machine in particular, which has no assembly."""
 _WORD = re.compile(r"\b(asm|__asm|__asm__)\b")
 _TOKEN = re.compile(r'"(?:\\.|[^"\\\n])*"|\w+|::|[^\s]|\n[ \t]*\#[^\n]*')
 _IN_TEXT = re.compile(r"%(?:(%)|(\d+)|\[(\w+)\]|(.?))", re.DOTALL)

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from sdi.clc.probe import Dialect
 
 HEADER_PATH = "/__sdi__/base.h"
+PTX_TARGET, USUAL_TARGET = "nvptx64", "spir64"
+"""clang's names of NVIDIA's GPUs, and of no machine in particular, which has no assembly."""
 
 _UNSIGNED = ("uchar", "ushort", "uint", "ulong")
 _SCALARS = ("char", "uchar", "short", "ushort", "int", "uint", "long", "ulong", "float", "double", "half")
@@ -201,7 +203,7 @@ class Language:
     extensions: tuple[str, ...]
     features: tuple[str, ...]
     images: bool = True
-    assembly: str = "nvptx64"
+    assembly: str = PTX_TARGET
     withheld: tuple[str, ...] = ()
     dialect: Dialect | None = None
 

@@ -9,8 +9,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from sdi.clc.assembly import USUAL_TARGET
-from sdi.clc.base_header import USUAL, Language, language_macros
+from sdi.clc.base_header import USUAL, USUAL_TARGET, Language, language_macros
 from sdi.clc.files_seen import FilesSeen
 from sdi.clc.lines import KERNEL_FILE, LineMap
 from sdi.clc.model import Argument, CompiledProgram, KernelModel

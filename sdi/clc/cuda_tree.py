@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from ctypes import c_longlong, c_uint, c_void_p
 from dataclasses import dataclass, field
 
-from sdi.clc.assembly import PTX_TARGET
-from sdi.clc.base_header import HEADER_PATH, header_text
+from sdi.clc.base_header import HEADER_PATH, PTX_TARGET, header_text
 from sdi.clc.libclang import CXCursor, Unit
 from sdi.clc.options import BuildOptions
 from sdi.clc.parse import TreeBuilder, clang_arguments, target_for

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from sdi.atomics import Update
 from sdi.clc import assembly
 from sdi.clc.atomics import unused_calls, update_of
+from sdi.clc.base_header import PTX_TARGET
 from sdi.clc.builtins import FENCES, Action, action_of
 from sdi.clc.lines import LineMap
 from sdi.clc.syntax import LOOPS, Form, Function, Kind, Node, Space, Tree, Type, callee_of
@@ -213,7 +214,7 @@ class EffectAnalysis:
         numbers of work-groups would be others.
         """
         found = assembly.read(self.tree, node)
-        is_known = self.tree.target == assembly.PTX_TARGET
+        is_known = self.tree.target == PTX_TARGET
         what = assembly.effects_of(found) if is_known else "inline assembly"
         if what or found is None:
             self._because(node, f"uses {what}")

@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 
-from sdi.clc.assembly import USUAL_TARGET, has_assembly
-from sdi.clc.base_header import HEADER_PATH, header_text, parser_extensions
+from sdi.clc.assembly import has_assembly
+from sdi.clc.base_header import HEADER_PATH, USUAL_TARGET, header_text, parser_extensions
 from sdi.clc.libclang import CXCursor, CXType, Unit, text_of
 from sdi.clc.options import BuildOptions
 from sdi.clc.syntax import Form, Function, Kind, Node, Space, Tree, Type

@@ -12,7 +12,6 @@ import struct
 from collections.abc import Iterable, Sequence
 from functools import partial
 
-from sdi.clc.assembly import PTX_TARGET, USUAL_TARGET
 from sdi.clc.base_header import (
     ALL_EXTENSIONS,
     ALL_FEATURES,
@@ -21,6 +20,8 @@ from sdi.clc.base_header import (
     IMAGE_FEATURES,
     NVIDIA_EXTENSIONS,
     OWN_IMAGE_EXTENSIONS,
+    PTX_TARGET,
+    USUAL_TARGET,
     Language,
 )
 from sdi.clc.dialect import Asked, common

@@ -7,6 +7,7 @@ changes per iteration, and once with the values at iteration t.
 from __future__ import annotations
 
 from sdi.clc import assembly
+from sdi.clc.base_header import PTX_TARGET
 from sdi.clc.syntax import Form, Function, Kind, Node, Space, Tree
 from sdi.sampling.control import Chain, has_label, leaves, roots_of, trip_count, variable_of
 from sdi.sampling.expressions import Expressions
@@ -158,7 +159,7 @@ class Statements:
     def _assembly(self, node: Node) -> None:
         """Assembly that computes: its outputs may become anything."""
         found = assembly.read(self.tree, node)
-        if found is None or self.tree.target != assembly.PTX_TARGET or assembly.effects_of(found):
+        if found is None or self.tree.target != PTX_TARGET or assembly.effects_of(found):
             raise GaveUp("uses inline assembly", node.begin)
         run = self.expressions
         for operand in found.operands:
