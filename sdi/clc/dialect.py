@@ -39,6 +39,7 @@ _UNDERSCORED = re.compile(r"__\w+\Z")
 _VERSIONS = {"100": "CL1.0", "110": "CL1.1", "120": "CL1.2", "300": "CL3.0"}
 _BY_QUOTES = {"x y z": Quotes.BLANK, "xyz": Quotes.REMOVED}
 _DEFAULT_WIDTH = 128
+_PRAGMA = "_Pragma"
 _CLANGS = frozenset({"__opencl_c_named_address_space_builtins"})
 """What clang needs to see defined to have the built-in functions."""
 
@@ -190,6 +191,8 @@ class Definitions:
             if macro is None:
                 if name not in _CLANGS:
                     found[name] = None
+            elif name == _PRAGMA:
+                continue
             elif macro.origin is Origin.KEPT:
                 found[name] = name
             elif macro.origin is Origin.DRIVER:
@@ -229,6 +232,8 @@ def _macro(name: str, text: str) -> Macro:
         return Macro(name, None, "", (), Origin.TEST)
     if name in PLACES:
         return Macro(name, None, "", (), Origin.PLACE)
+    if name == _PRAGMA:  # clang counts it as a macro, of which it is not told the text
+        return Macro(name, None, "", body_of(name), Origin.KEPT)
     if name in FUNCTION_MACROS:
         return parse_definition(f"{name}{FUNCTION_PARAMETERS} {FUNCTION_TEXT}", Origin.DRIVER)
     stays = text == name or name == "inline" or name in language_names() or name in builtin_functions()

@@ -102,11 +102,20 @@ def _words(text: str) -> list[str]:
 
 
 def probe_text(questions: Iterable[str]) -> str:
-    """The program: one string literal made of one piece per question."""
+    """The program: one string literal made of one piece per question.
+
+    NVIDIA's compiler refuses macros of any number of arguments before OpenCL C 2.0; it then has no answer for
+    a macro with a comma in its text.
+    """
     pieces = "".join(_piece(question) for question in questions)
     return f"""
+#if defined(__NV_CL_C_VERSION) && __OPENCL_C_VERSION__ < 200
+#define SDI_SPELLED(text) #text
+#define SDI_TEXT(text) SDI_SPELLED(text)
+#else
 #define SDI_SPELLED(...) #__VA_ARGS__
 #define SDI_TEXT(...) SDI_SPELLED(__VA_ARGS__)
+#endif
 __constant char {ANSWERS}[] =
 {pieces}"\\004";
 __kernel void {KERNEL}(__global char *out)

@@ -113,6 +113,13 @@ def test_names_of_functions_and_constants_stay_and_others_are_replaced() -> None
     }  # fmt: skip
 
 
+def test_the_pragma_operator_counts_as_defined_and_stays_what_it_is() -> None:
+    made = definitions({"_Pragma": "", "__NV_CL_C_VERSION": "300"})
+    found = made.look_up(["_Pragma", "__NV_CL_C_VERSION"], ())
+    assert found["_Pragma"].origin is Origin.KEPT and found["_Pragma"].body == ("_Pragma",)
+    assert made.header() == {"__NV_CL_C_VERSION": "300"}
+
+
 def test_names_without_underscores_are_only_asked_for_if_they_are_listed() -> None:
     compiler = Compiler({})
     dialect = Asked("one", compiler.ask, is_kept=False)
