@@ -10,6 +10,7 @@ from ctypes import c_int32, c_void_p
 from tests.icd.test_client_binding import (
     COMPLETE,
     HOST_NO_ACCESS,
+    HOST_WRITE_ONLY,
     INVALIDATE,
     OUT_OF_ORDER,
     PROFILING,
@@ -236,6 +237,35 @@ def maps_copy_nothing_of_their_own(cl: Cl) -> None:
     assert {r["transfer"] for r in cl.records("MAP", "UNMAP")} == {0}
 
 
+def results_beside_what_a_host_that_only_writes_wrote_are_kept(cl: Cl) -> None:
+    shared = Shared(cl, flags=HOST_WRITE_ONLY)
+    queue = shared.queue
+    other = cl.buffer(shared.context, 4 * NUM)
+    expected = list(range(NUM))
+
+    def launched() -> None:
+        expected[:] = [value + 5 for value in expected]
+        cl.check(cl.wait(shared.added(5)))
+
+    def compared(how: str) -> None:
+        cl.check(cl.clEnqueueCopyBuffer(queue, shared.buffer, other, 0, 0, 4 * NUM, 0, None, None))
+        assert cl.read(queue, other, 4 * NUM) == bytes((Int * NUM)(*expected)), how
+
+    launched()
+    pointer = cl.make("clEnqueueMapBuffer", queue, shared.buffer, 1, WRITE, 400, 80, 0, None, None)
+    shared.memory[102] = expected[102] = -7  # of the 20 that are mapped, and of their page
+    cl.check(cl.clEnqueueUnmapMemObject(queue, shared.buffer, pointer, 0, None, None))
+    compared("with a map")
+    launched()
+    shared.memory[PAGE] = expected[PAGE] = -8
+    compared("without a map")
+    launched()
+    cl.write(queue, shared.buffer, b"\3" * 4, 40)
+    expected[10] = 0x03030303
+    shared.memory[11] = expected[11] = -9
+    compared("beside a write")
+
+
 def what_kernels_only_read_is_not_read_back(cl: Cl) -> None:
     shared = Shared(cl)
     other = cl.buffer(shared.context, 4 * NUM)
@@ -302,6 +332,7 @@ PROGRAMS = (
     what_is_written_beside_pending_commands_is_not_lost,
     commands_behind_a_user_event_see_what_was_written_before_it_was_set,
     maps_copy_nothing_of_their_own,
+    results_beside_what_a_host_that_only_writes_wrote_are_kept,
     what_kernels_only_read_is_not_read_back,
     other_buffers_pay_nothing,
     threads_wait_and_launch_at_once,

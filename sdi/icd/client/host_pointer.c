@@ -3,11 +3,12 @@
  * names the bytes; what commands changed is *shown* before the application is told that one is complete.
  *
  * A snapshot of each such buffer holds the bytes that both sides agreed on last.  A *use* is a command that may write,
- * or a kernel that may read, from when it is sent until a call told the application of its completion.  Bytes without
- * a use are in arena and snapshot alike, so whatever differs from them is the application's and can be written to the
- * arena at once, in whole pages.  While a use is there nothing is taken: to the plain driver that would be a race.
- * What the application writes meanwhile is not lost: only bytes that commands changed are written to its memory, if it
- * did not change them too, and the others are taken by the first command after the use.
+ * or a kernel that may read, from when it is sent until a call told the application of its completion.  Bytes without a
+ * use are in arena and snapshot alike, so whatever differs from them is the application's and can be written to the
+ * arena at once, in whole pages: so what commands wrote is shown whatever the host-access flags say.  While a use is
+ * there nothing is taken: to the plain driver that would be a race.  What the application writes meanwhile is not lost:
+ * only bytes that commands changed are written to its memory, if it did not change them too, and the others are taken
+ * by the first command after the use.
  *
  * design/0001 says why. */
 #include "client.h"
@@ -327,7 +328,6 @@ cl_int sdi_host_use(struct sdi_use **uses, cl_mem buffer, size_t offset, size_t 
     if (!use)
         return CL_OUT_OF_HOST_MEMORY;
     sdi_host_take(buffer, offset, nbytes);
-    writes = writes && !(root->flags & CL_MEM_HOST_WRITE_ONLY);
     *use = (struct sdi_use){.next = *uses, .root = root, .begin = begin, .end = begin + nbytes, .writes = writes};
     *uses = use;
     return CL_SUCCESS;
