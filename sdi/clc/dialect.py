@@ -188,11 +188,12 @@ class Definitions:
         """What clang has to see defined, or undefined, to read the program as the members' compilers do."""
         found: dict[str, str | None] = {}
         for name, macro in self.macros.items():
-            if macro is None:
-                if name not in _CLANGS:
-                    found[name] = None
-            elif name == _PRAGMA:
+            if name == _PRAGMA:
                 continue
+            if macro is None:
+                # What is no macro to a compiler of the language is a name of another kind to it.
+                if name not in (_CLANGS | language_names() | builtin_functions()):
+                    found[name] = None
             elif macro.origin is Origin.KEPT:
                 found[name] = name
             elif macro.origin is Origin.DRIVER:

@@ -118,6 +118,14 @@ def test_the_pragma_operator_counts_as_defined_and_stays_what_it_is() -> None:
     found = made.look_up(["_Pragma", "__NV_CL_C_VERSION"], ())
     assert found["_Pragma"].origin is Origin.KEPT and found["_Pragma"].body == ("_Pragma",)
     assert made.header() == {"__NV_CL_C_VERSION": "300"}
+    without = definitions({})
+    assert without.look_up(["_Pragma"], ()) == {} and without.header() == {}
+
+
+def test_names_of_the_language_that_are_no_macros_to_a_compiler_are_not_taken_from_clang() -> None:
+    made = definitions({})
+    assert made.look_up(["CLK_FILTER_NEAREST", "as_float", "sin", "__SIZEOF_INT__"], ()) == {}
+    assert made.header() == {"__SIZEOF_INT__": None}
 
 
 def test_names_without_underscores_are_only_asked_for_if_they_are_listed() -> None:
