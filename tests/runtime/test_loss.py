@@ -279,11 +279,25 @@ def test_a_member_that_is_lost_at_any_operation_takes_only_what_it_alone_had(
 
 
 @pytest.mark.logs("lost: |a test asked for it|failed")
-def test_a_malformed_launch_fails_alone_also_when_no_member_is_left() -> None:
+def test_a_launch_on_a_buffer_that_is_gone_fails_alone_also_when_no_member_is_left() -> None:
+    with WireClient(open_members(MemberSettings(count=1, lost=(0, 0))), "always") as client:
+        build, _, _ = client.build(SOURCE)
+        buffer = client.buffer(np.arange(COUNT, dtype=np.int32).tobytes())
+        for arguments in ([(buffer, 0)], [(77, 0)], [(buffer, 0)]):
+            assert client.wait(client.launch(build, arguments, [COUNT], [LOCAL], GROW)) < 0
+        assert client.wait(client.command(Op.MARKER)) == 0
+
+
+@pytest.mark.logs("lost: |a test asked for it|failed|the command stream is damaged: NDRANGE")
+@pytest.mark.parametrize(
+    "extra", [[np.int32(1).tobytes()], [0, 0], [NBYTES]], ids=["kind", "number", "offset"]
+)
+def test_a_malformed_launch_ends_the_session_also_when_no_member_is_left(extra: list[bytes | int]) -> None:
     with WireClient(open_members(MemberSettings(count=1, lost=(0, 0))), "always") as client:
         build, _, _ = client.build(SOURCE)
         buffer = client.buffer(np.arange(COUNT, dtype=np.int32).tobytes())
         assert client.wait(client.launch(build, [(buffer, 0)], [COUNT], [LOCAL], GROW)) < 0
-        for arguments in ([np.int32(1).tobytes()], [(buffer, 0), (buffer, 0)], [(77, 0)], [(buffer, NBYTES)]):
-            assert client.wait(client.launch(build, arguments, [COUNT], [LOCAL], GROW)) < 0
-        assert client.wait(client.command(Op.MARKER)) == 0
+        arguments = [each if isinstance(each, bytes) else (buffer, each) for each in extra]
+        client.launch(build, arguments, [COUNT], [LOCAL], GROW)
+        client._thread.join(timeout=30)
+        assert not client._thread.is_alive()
