@@ -135,9 +135,10 @@ class NullDevice:
         self.copies += 1
         return self._issue()
 
-    def peer_copy(self, *_: object) -> Ticket:
+    def peer_copy(self, *_: object) -> tuple[Ticket, Ticket]:
         self.copies += 1
-        return self._issue()
+        ticket = self._issue()
+        return ticket, ticket
 
     def fill(self, *_: object) -> Ticket:
         return self._issue()

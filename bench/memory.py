@@ -166,7 +166,7 @@ def links(repetitions: int, nbytes: int) -> None:
         source, target = first.allocate(nbytes), second.allocate(nbytes)
 
         def peer() -> None:
-            wait(second.peer_copy(first, source, 0, target, 0, nbytes, []))
+            wait(second.peer_copy(first, source, 0, target, 0, nbytes, [], [])[1])
 
         def bounce() -> None:
             wait(bounce_copy(first, source, 0, second, target, 0, nbytes, []))

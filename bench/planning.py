@@ -84,8 +84,9 @@ class TimedDevice(NullDevice):
     def download_rows(self, *_: object) -> Ticket:
         return self._issue()
 
-    def peer_copy_rows(self, *_: object) -> Ticket:
-        return self._issue()
+    def peer_copy_rows(self, *_: object) -> tuple[Ticket, Ticket]:
+        ticket = self._issue()
+        return ticket, ticket
 
     def launch(
         self, bound: BoundKernel, groups: Int3, local_size: Int3, work_dim: int, wait: Sequence[Ticket]

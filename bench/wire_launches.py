@@ -31,6 +31,7 @@ from sdi.devices.base import BoundKernel, Device, DeviceBuffer  # noqa: E402
 from sdi.devices.cuda_channel import Channel, Event  # noqa: E402
 from sdi.devices.cuda_info import CudaAttributes, device_info  # noqa: E402
 from sdi.devices.cuda_lane import CudaLane  # noqa: E402
+from sdi.devices.join import united  # noqa: E402
 from sdi.devices.ticket import Ticket, completed  # noqa: E402
 from sdi.icd.session import Session  # noqa: E402
 from sdi.icd.wire import BODY, COMMAND, HEADER, Op, layout, padded  # noqa: E402
@@ -113,10 +114,12 @@ class LaneMember(NullDevice):
         target: DeviceBuffer,
         target_offset: int,
         nbytes: int,
-        wait: Sequence[Ticket],
-    ) -> Ticket:
+        leave: Sequence[Ticket],
+        arrive: Sequence[Ticket],
+    ) -> tuple[Ticket, Ticket]:
         self.copies += 1
-        return self._lane.issue(self._copies, self.enter, wait)
+        ticket = self._lane.issue(self._copies, self.enter, united(leave, arrive))
+        return ticket, ticket
 
     def _issue(self) -> Ticket:
         return completed()

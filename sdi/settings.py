@@ -73,7 +73,7 @@ class Settings:
     profile: Path | None = None
     """Folder that gets what the session did and when (SDI_PROFILE); ``sdi profile`` reads it."""
     service: Path | None = None
-    """Socket of a shared service (SDI_SERVICE)."""
+    """Socket of a service that runs already, in a job of several processes (SDI_SERVICE)."""
     python: str | None = None
     """The Python that runs the service (SDI_PYTHON); read by the library."""
 
@@ -111,13 +111,6 @@ class Settings:
             python=read("SDI_PYTHON", _text, None),
         )
 
-    def ignored(self) -> list[str]:
-        """One line for each setting that is set but has no effect in this version."""
-        found = []
-        if self.service is not None:
-            found.append("SDI_SERVICE has no effect in this version: each application has its own service")
-        return found
-
 
 NAMES = (
     "SDI_NUM_GPUS",
@@ -140,6 +133,8 @@ NAMES = (
     "SDI_TEST_FAIL_MEMBER",
     "SDI_TEST_SLOW_MEMBER",
     "SDI_TEST_LOSE_MEMBER",
+    "SDI_TEST_NODES",
+    "SDI_TEST_NET_DELAY_US",
 )
 """Every variable that is read."""
 

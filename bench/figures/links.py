@@ -71,7 +71,7 @@ def ways(
     }
     if len(members) > 1:
         two, at_two = members[1], buffers[1]
-        found["member to member"] = lambda: two.peer_copy(one, at_one, 0, at_two, 0, host.nbytes, [])
+        found["member to member"] = lambda: two.peer_copy(one, at_one, 0, at_two, 0, host.nbytes, [], [])[1]
         found["member to member, through the host"] = lambda: two.upload(
             host, at_two, 0, [one.download(at_one, 0, host, [])]
         )

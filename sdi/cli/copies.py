@@ -111,8 +111,7 @@ class _Trial:
             buffer = self._buffer(to)
             try:
                 wait(target.fill(buffer, 0, self._nbytes, b"\0", []))
-                copy = partial(target.peer_copy, source, self._sources[from_], 0, buffer, 0, self._nbytes)
-                rate = self._rate(copy)
+                rate = self._rate(partial(self._peer_copy, source, self._sources[from_], target, buffer))
                 wait(target.download(buffer, 0, self._host[1], []))
             finally:
                 self._buffers.pop()
@@ -120,6 +119,16 @@ class _Trial:
         except (ClError, DeviceFailed) as error:
             return Copied(from_, to, 0.0, str(error))
         return Copied(from_, to, rate, "" if self._is_found(from_) else _DAMAGED)
+
+    def _peer_copy(
+        self,
+        source: Device,
+        from_: DeviceBuffer,
+        target: Device,
+        to: DeviceBuffer,
+        wait: Sequence[Ticket],
+    ) -> Ticket:
+        return target.peer_copy(source, from_, 0, to, 0, self._nbytes, wait, wait)[1]
 
     def _buffer(self, member: int) -> DeviceBuffer:
         buffer = self._members[member].allocate(self._nbytes)

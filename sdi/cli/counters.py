@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from sdi.sizes import size
 
@@ -44,12 +44,29 @@ class BytesMoved:
 
 
 @dataclass(frozen=True, slots=True)
+class Sent:
+    """What went from one node to another.  ``bulk_nbytes``: bytes of buffers; the rest is what to do."""
+
+    messages: int
+    record_nbytes: int
+    bulk_nbytes: int
+
+    def __add__(self, other: Sent) -> Sent:
+        return Sent(
+            self.messages + other.messages,
+            self.record_nbytes + other.record_nbytes,
+            self.bulk_nbytes + other.bulk_nbytes,
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Counters:
     """One session's counters.
 
     ``conflicts``: how often a member's store took the place of another's in one launch: the program races.
     ``lost_nbytes``: what members alone had that were lost.
     ``host_compared_nbytes``, ``host_copied_nbytes``: of memory of the application that buffers use.
+    ``network``: from one node to another.
     """
 
     members: int
@@ -60,6 +77,7 @@ class Counters:
     lost_nbytes: int = 0
     host_compared_nbytes: int = 0
     host_copied_nbytes: int = 0
+    network: Mapping[tuple[int, int], Sent] = field(default_factory=dict)
 
     @staticmethod
     def from_json(text: str) -> Counters:
@@ -73,10 +91,15 @@ class Counters:
                     **{key: int(data["bytes_moved"][key]) for key in BytesMoved.__dataclass_fields__}
                 ),
                 conflicts=int(data["merge_conflicts"]),
+                network={(int(e["from"]), int(e["to"])): _sent(e) for e in data.get("network", ())},
                 **{key: int(data.get("memory", {}).get(key, 0)) for key in _SUMS[1:]},
             )
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise CountersError(f"not the counters of a session: {error!r}") from error
+
+
+def _sent(entry: Mapping[str, int]) -> Sent:
+    return Sent(**{key: int(entry[key]) for key in Sent.__dataclass_fields__})
 
 
 def _kernel(entry: Mapping[str, object]) -> KernelCounters:
@@ -118,7 +141,11 @@ def merged(sessions: Sequence[Counters]) -> Counters:
     moved = BytesMoved(
         **{key: sum(getattr(s.bytes_moved, key) for s in sessions) for key in BytesMoved.__dataclass_fields__}
     )
-    return Counters(members, kernels, moved, **{key: sum(getattr(s, key) for s in sessions) for key in _SUMS})
+    network: dict[tuple[int, int], Sent] = {}
+    for ends, sent in (item for s in sessions for item in s.network.items()):
+        network[ends] = network[ends] + sent if ends in network else sent
+    sums = {key: sum(getattr(s, key) for s in sessions) for key in _SUMS}
+    return Counters(members, kernels, moved, **sums, network=network)
 
 
 def report(counters: Counters) -> str:
@@ -144,6 +171,12 @@ def report(counters: Counters) -> str:
             f"host pointers: {size(counters.host_compared_nbytes)} compared, "
             f"{size(counters.host_copied_nbytes)} copied, for buffers in memory of the application"
         )
+    if counters.network:
+        links = [("network", "messages", "of buffers", "what to do")]
+        for (from_, to), sent in sorted(counters.network.items()):
+            sizes = size(sent.bulk_nbytes), size(sent.record_nbytes)
+            links.append((f"node {from_} to {to}", str(sent.messages), *sizes))
+        lines += table(links, right={1, 2, 3})
     if counters.conflicts:
         lines.append(
             f"races: {counters.conflicts} times two members stored to the same place in one launch; "

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from sdi.cli.counters import table
 from sdi.cli.locate import show_only_real_drivers
 from sdi.cli.progress import show
+from sdi.cluster import start
 from sdi.errors import ClError, DeviceFailed
 from sdi.settings import Settings
 from sdi.sizes import size
@@ -26,6 +27,11 @@ _DRIVER_VERSION = 0x102D  # CL_DRIVER_VERSION
 def show_devices(changes: Mapping[str, str], measures: bool = False) -> int:
     """Print the tables; 1 when no image can be made, or copies that were measured fail."""
     settings = Settings.from_environ({**os.environ, **changes})
+    place = start.place(os.environ)
+    if place is not None:
+        from sdi.cli import job
+
+        return job.node(place) if place.rank else job.show_devices(place, settings)
     show_only_real_drivers()
     # Not at the top: the drivers behind these imports read the environment set above.
     from sdi.devices.discover import all_devices, choose, memory_shares

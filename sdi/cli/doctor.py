@@ -9,6 +9,7 @@ import ctypes
 import ctypes.util
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -62,7 +63,7 @@ def examine(changes: Mapping[str, str]) -> int:
 
 def _findings(environ: Mapping[str, str]) -> Iterator[Finding]:
     sound = True
-    for check in (_settings, _library, _python, _launch_path, _cache, _drivers, _cuda):
+    for check in (_settings, _library, _python, _launch_path, _cache, _drivers, _cuda, _mpi):
         for finding in check(environ):
             sound = sound and finding.state != "FAIL"
             yield finding
@@ -95,14 +96,12 @@ def _cache(environ: Mapping[str, str]) -> Iterator[Finding]:
 
 def _settings(environ: Mapping[str, str]) -> Iterator[Finding]:
     try:
-        parsed = Settings.from_environ(environ)
+        Settings.from_environ(environ)
     except SettingsError as error:
         yield Finding("FAIL", "settings", str(error), "change or unset this variable")
         return
     given = [f"{name}={environ[name]}" for name in NAMES if environ.get(name)]
     yield Finding("ok", "settings", " ".join(given) or "none, all defaults")
-    for line in parsed.ignored():
-        yield Finding("note", "settings", line)
     for name in settings_module.unknown(environ):
         yield Finding("note", "settings", f"{name} is no setting of sdi: misspelled?")
 
@@ -207,6 +206,28 @@ def _cuda(_environ: Mapping[str, str]) -> Iterator[Finding]:
         )
     else:
         yield Finding("ok", "cuda", f"NVRTC {compiler}")
+
+
+def _mpi(environ: Mapping[str, str]) -> Iterator[Finding]:
+    """What jobs on several machines need, where mpi4py is installed."""
+    if find_spec("mpi4py") is None:
+        return  # nobody asked for that
+    fix = "pip install 'sdi[mpi]'"
+    script = (
+        "import mpi4py; mpi4py.rc.initialize = False\n"
+        "from mpi4py import MPI; print(MPI.Get_library_version())"
+    )
+    done = _run("-I", "-c", script, environ=environ)
+    if done.returncode:
+        yield Finding("note", "mpi", f"mpi4py finds no MPI: {_last_line(done.stderr)}", fix)
+        return
+    library = done.stdout.split(",")[0].split("\n")[0].strip()
+    beside = Path(sys.executable).parent / "mpiexec"
+    mpiexec = str(beside) if os.access(beside, os.X_OK) else shutil.which("mpiexec", path=environ.get("PATH"))
+    if mpiexec is None:
+        yield Finding("note", "mpi", f"{library}, and no mpiexec that starts jobs", fix)
+        return
+    yield Finding("ok", "mpi", f"{library}; jobs are started by {mpiexec}")
 
 
 def _copies(environ: Mapping[str, str]) -> Iterator[Finding]:

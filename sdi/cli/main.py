@@ -35,6 +35,11 @@ def _call(options: argparse.Namespace) -> int:
                 stats=options.stats,
                 explain=options.explain,
             )
+        case "node":
+            from sdi.cli.job import node
+            from sdi.cluster.start import place
+
+            return node(place(os.environ))
         case "profile":
             from sdi.cli.profile import profile
 
@@ -84,6 +89,14 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--stats", action="store_true", help="print at the end how kernels were split")
     run.add_argument("--explain", action="store_true", help="print at the end how and why kernels were split")
     run.add_argument("application", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
+
+    commands.add_parser(
+        "node",
+        help="serve this machine's devices to the other processes of an MPI job",
+        description="What mpiexec or srun starts on each machine of a job whose application is started "
+        "otherwise: mpiexec -n 4 sdi node. Rank 0 prints the SDI_SERVICE with which applications on its "
+        "machine find the image. With 'mpiexec -n 4 sdi run -- ./application' none of this is needed.",
+    )
 
     profile = commands.add_parser(
         "profile",

@@ -10,13 +10,17 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
 from sdi import whole_file
 from sdi.cli.counters import Counters, CountersError, explanation, merged, report
 from sdi.cli.locate import image_environ
+from sdi.cluster import start
 from sdi.settings import Settings, SettingsError
+
+Prepare = Callable[[], None]
 
 SERVICE_PATIENCE_S = 20.0
 """How long services may take to write their counters once the application has ended."""
@@ -31,6 +35,10 @@ _LOOK_S = 1.0
 PR_SET_CHILD_SUBREAPER = 36
 
 
+def _nothing() -> None:
+    """Prepares nothing."""
+
+
 def run(application: list[str], changes: Mapping[str, str], stats: bool, explain: bool = False) -> int:
     """Run ``application``; its exit status.  Without ``stats`` or ``explain`` it replaces this process."""
     if not application:
@@ -38,13 +46,19 @@ def run(application: list[str], changes: Mapping[str, str], stats: bool, explain
         return 2
     environ = {**os.environ, **image_environ(os.environ), **changes}
     Settings.from_environ(environ)
+    place = start.place(os.environ)
     try:
         if explain:
             environ["SDI_EXPLAIN"] = "1"
+        if place is not None or environ.get("SDI_TEST_NODES"):
+            from sdi.cli import job
+
+            if place is not None and place.rank:
+                return job.node(place)
+            runs = _run_with_stats if stats or explain else _run_and_leave
+            return leave_like(job.run_root(place, environ, partial(runs, application, stats, explain)))
         if stats or explain:
-            with _statistics_folder(environ.get("SDI_STATS", "")) as folder:
-                status = _run_with_stats(application, environ, stats, explain, Path(folder))
-            return leave_like(status)
+            return leave_like(_run_with_stats(application, stats, explain, environ))
         for number in _IGNORED_BY_PYTHON:
             signal.signal(number, signal.SIG_DFL)
         os.execvpe(application[0], application, environ)
@@ -67,25 +81,33 @@ def _statistics_folder(wanted: str) -> tempfile.TemporaryDirectory[str]:
         raise SettingsError(f"{name}{error.strerror}") from error
 
 
+def _run_and_leave(
+    application: list[str], _stats: bool, _explain: bool, environ: dict[str, str], prepare: Prepare
+) -> int:
+    return run_and_wait(application, environ, prepare)
+
+
 def _run_with_stats(
-    application: list[str], environ: dict[str, str], stats: bool, explain: bool, folder: Path
+    application: list[str], stats: bool, explain: bool, environ: dict[str, str], prepare: Prepare = _nothing
 ) -> int:
     """The application's wait status."""
     wanted = environ.get("SDI_STATS", "")
-    # One file per service: the application may fork, or start others that use OpenCL.
-    environ["SDI_STATS"] = str(folder / "%p.json")
-    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    status = run_and_wait(application, environ)
-    late = wait_for_services()
-    sys.stdout.flush()
-    _print_counters(folder, late, wanted, stats, explain)
+    with _statistics_folder(wanted) as folder:
+        # One file per service: the application may fork, or start others that use OpenCL.
+        environ["SDI_STATS"] = str(Path(folder, "%p.json"))
+        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        status = run_and_wait(application, environ, prepare)
+        late = wait_for_services()
+        sys.stdout.flush()
+        _print_counters(Path(folder), late, wanted, stats, explain)
     return status
 
 
-def run_and_wait(application: list[str], environ: dict[str, str]) -> int:
+def run_and_wait(application: list[str], environ: dict[str, str], prepare: Prepare = _nothing) -> int:
     """Wait status of the application; signals sent to this process reach it.
 
-    Nothing of ours starts a thread before: that one would be given SIGCHLD, which it drops (the end of an
+    ``prepare`` may start threads: it is called when they would get none of these signals.  Nothing else of
+    ours starts a thread before: that one would be given SIGCHLD, which it drops (the end of an
     application that ends at once was waited for forever), or SIGTERM, which ends it.  Other packages of this
     Python may have started one at its start, so the application is looked at now and then too.
     """
@@ -93,6 +115,7 @@ def run_and_wait(application: list[str], environ: dict[str, str]) -> int:
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # or the kernel would drop the status
     before = signal.pthread_sigmask(signal.SIG_BLOCK, watched)
     try:
+        prepare()
         child = os.posix_spawnp(
             application[0], application, environ, setsigmask=before, setsigdef=_IGNORED_BY_PYTHON
         )

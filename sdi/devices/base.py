@@ -33,9 +33,10 @@ HostBytes = memoryview
 class DeviceFacts:
     """What a member reports once.
 
-    ``kind``: "cpu" or "gpu".  ``unit``: identifies the physical device (members that share it share its
-    memory).  ``info``: raw ``clGetDeviceInfo`` bytes by parameter number, as this machine's driver gives
-    them, for the parameters that the image combines or passes through.
+    ``kind``: "cpu" or "gpu".  ``node``: the rank of the process that it belongs to, 0 beside the application.
+    ``unit``: the physical device (members that share it share its memory).  ``info``: raw ``clGetDeviceInfo``
+    bytes by parameter number, as this machine's driver gives them, for the parameters that the image combines
+    or passes through.
     ``memory_nbytes``: this member's share of the device's memory.
     ``platform_vendor``: of the platform that shows the device.
     ``compares``: it has ``diff`` and ``apply``.  ``is_host_memory``: its memory is the host's, so that short
@@ -59,6 +60,7 @@ class DeviceFacts:
     formats: Mapping[tuple[int, int], int] = field(default_factory=dict)
     platform_vendor: str = ""
     compiler: str = ""
+    node: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,9 +180,14 @@ class Device(Protocol):
         target: DeviceBuffer,
         target_offset: int,
         nbytes: int,
-        wait: Sequence[Ticket],
-    ) -> Ticket:
-        """Copy from another member's buffer to one of this member; the ticket is this member's."""
+        leave: Sequence[Ticket],
+        arrive: Sequence[Ticket],
+    ) -> tuple[Ticket, Ticket]:
+        """Copy from another member's buffer to one of this member.
+
+        The source is read behind ``leave``, the target written behind ``arrive``.  The first ticket says that
+        the source was read, the second that the target was written; they may be one.
+        """
 
     def upload_rows(
         self, host: HostBytes, buffer: DeviceBuffer, offset: int, rows: Rows, wait: Sequence[Ticket]
@@ -200,8 +207,9 @@ class Device(Protocol):
         target: DeviceBuffer,
         target_offset: int,
         rows: Rows,
-        wait: Sequence[Ticket],
-    ) -> Ticket:
+        leave: Sequence[Ticket],
+        arrive: Sequence[Ticket],
+    ) -> tuple[Ticket, Ticket]:
         """Like ``peer_copy``, for rows of the same pitch on both members."""
 
     def diff(self, comparison: Comparison, changes: DeviceBuffer, wait: Sequence[Ticket]) -> Ticket:

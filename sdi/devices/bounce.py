@@ -20,8 +20,9 @@ def bounce_copy(
     target: DeviceBuffer,
     target_offset: int,
     nbytes: int,
-    wait: Sequence[Ticket],
-) -> Ticket:
+    leave: Sequence[Ticket],
+    arrive: Sequence[Ticket],
+) -> tuple[Ticket, Ticket]:
     """Download and upload in chunks, two of them on the way at a time; see ``Device.peer_copy``."""
     memory = memoryview(bytearray(min(nbytes, 2 * CHUNK_NBYTES)))
     downloads: list[Ticket] = []
@@ -30,14 +31,14 @@ def bounce_copy(
         size = min(CHUNK_NBYTES, nbytes - at)
         half = number % 2 * CHUNK_NBYTES
         chunk = memory[half : half + size]
-        before = [*wait, uploads[number - 2]] if number >= 2 else wait
+        before = [*leave, uploads[number - 2]] if number >= 2 else leave
         downloads.append(source_device.download(source, source_offset + at, chunk, before))
-        uploads.append(target_device.upload(chunk, target, target_offset + at, [*wait, downloads[-1]]))
+        uploads.append(target_device.upload(chunk, target, target_offset + at, [*arrive, downloads[-1]]))
     source_device.flush()
     target_device.flush()
     whole = Ticket()
     join(uploads, lambda error: whole.complete(error, downloads[0].start_ns, uploads[-1].end_ns))
-    return whole
+    return _all(downloads), whole
 
 
 def copy_rows_one_by_one(
@@ -48,8 +49,9 @@ def copy_rows_one_by_one(
     target: DeviceBuffer,
     target_offset: int,
     rows: Rows,
-    wait: Sequence[Ticket],
-) -> Ticket:
+    leave: Sequence[Ticket],
+    arrive: Sequence[Ticket],
+) -> tuple[Ticket, Ticket]:
     """``Device.peer_copy_rows`` of ``device`` where its driver can't do it at a time."""
     copies = [
         device.peer_copy(
@@ -59,11 +61,12 @@ def copy_rows_one_by_one(
             target,
             target_offset + row * rows.pitch,
             rows.nbytes,
-            wait,
+            leave,
+            arrive,
         )
         for row in range(rows.count)
     ]
-    return _all(copies)
+    return _all([left for left, _ in copies]), _all([arrived for _, arrived in copies])
 
 
 def upload_rows_one_by_one(

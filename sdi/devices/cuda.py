@@ -54,6 +54,7 @@ from sdi.devices.cuda_links import CudaLinks, Way
 from sdi.devices.cuda_memory import CudaBuffer, check_range
 from sdi.devices.cuda_programs import Bound, CudaPrograms, Program
 from sdi.devices.image import ImageShape, Slabs
+from sdi.devices.join import united
 from sdi.devices.page_locks import PAGE_LOCKS
 from sdi.devices.ticket import Ticket
 from sdi.errors import ClError, DeviceFailed, DeviceLost, Status, require
@@ -215,8 +216,9 @@ class CudaDevice:
         target: DeviceBuffer,
         target_offset: int,
         nbytes: int,
-        wait: Sequence[Ticket],
-    ) -> Ticket:
+        leave: Sequence[Ticket],
+        arrive: Sequence[Ticket],
+    ) -> tuple[Ticket, Ticket]:
         """Copy from a buffer of another member to one of this member, on this member's peer stream.
 
         Between CUDA members over the direct link where a checked copy proved that it works, else through the
@@ -224,13 +226,14 @@ class CudaDevice:
         """
         if not isinstance(source_device, CudaDevice) or self._links.way(source_device._links) is Way.HOST:
             return bounce_copy(
-                source_device, source, source_offset, self, target, target_offset, nbytes, wait
+                source_device, source, source_offset, self, target, target_offset, nbytes, leave, arrive
             )
         channel = self._channel("peer")
         places = (cast(CudaBuffer, source), source_offset), (cast(CudaBuffer, target), target_offset)
         contexts = source_device._context, self._context
         start = cuda_copies.peer_copy(*places, nbytes, contexts, channel.stream)
-        return self._lane.issue(channel, start, wait)
+        ticket = self._lane.issue(channel, start, united(leave, arrive))
+        return ticket, ticket
 
     def link(self, other: CudaDevice) -> bool:
         """Whether this member reads ``other``'s memory directly; tried once per pair, with a checked copy."""
@@ -262,16 +265,19 @@ class CudaDevice:
         target: DeviceBuffer,
         target_offset: int,
         rows: Rows,
-        wait: Sequence[Ticket],
-    ) -> Ticket:
+        leave: Sequence[Ticket],
+        arrive: Sequence[Ticket],
+    ) -> tuple[Ticket, Ticket]:
         is_near = isinstance(source_device, CudaDevice) and self.link(source_device)
         if not is_near or rows.pitch > MAX_PITCH:
             return copy_rows_one_by_one(
-                self, source_device, source, source_offset, target, target_offset, rows, wait
+                self, source_device, source, source_offset, target, target_offset, rows, leave, arrive
             )
         channel = self._channel("peer")
         places = (cast(CudaBuffer, source), source_offset), (cast(CudaBuffer, target), target_offset)
-        return self._lane.issue(channel, cuda_copies.peer_rows(*places, rows, channel.stream), wait)
+        start = cuda_copies.peer_rows(*places, rows, channel.stream)
+        ticket = self._lane.issue(channel, start, united(leave, arrive))
+        return ticket, ticket
 
     def diff(self, comparison: Comparison, changes: DeviceBuffer, wait: Sequence[Ticket]) -> Ticket:
         channel = self._channel("done")

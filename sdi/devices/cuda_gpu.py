@@ -28,6 +28,7 @@ class CudaGpu:
     info: Mapping[int, bytes] = field(repr=False)
     platform: str = "CUDA"
     kind: str = "gpu"
+    node: int = 0
 
 
 def cuda_devices() -> list[CudaGpu]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol, TypeVar
 
 from sdi import limits
 from sdi.devices.base import Device
@@ -25,7 +26,30 @@ MEMORY_NBYTES = 1 << 40
 """More than hosts have."""
 
 Found = DriverDevice | CudaGpu
-"""A device that can become a member."""
+"""A device of this process that can become a member."""
+
+
+class Candidate(Protocol):
+    """What is known of a device that can become a member, of whatever process.
+
+    ``unit``: the physical device; processes on one machine have the same names for them.
+    """
+
+    @property
+    def platform(self) -> str: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def kind(self) -> str: ...
+    @property
+    def unit(self) -> str: ...
+    @property
+    def memory_nbytes(self) -> int: ...
+    @property
+    def node(self) -> int: ...
+
+
+C = TypeVar("C", bound=Candidate)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,13 +81,21 @@ def all_devices() -> list[Found]:
 def open_members(settings: MemberSettings) -> list[Device]:
     """Open the members in order.  Raises ClError when there is no device or not enough of them."""
     chosen = choose(all_devices(), settings.count, settings.devices)
+    shares = memory_shares(chosen, settings.memory_nbytes, limits.room(MEMORY_NBYTES))
+    return open_chosen(
+        [(device, *each) for device, each in zip(chosen, enumerate(shares), strict=True)], settings
+    )
+
+
+def open_chosen(chosen: Sequence[tuple[Found, int, int]], settings: MemberSettings) -> list[Device]:
+    """Open members on devices, each with its number and the bytes of memory it gets.  Raises ClError.
+
+    Of ``settings`` only what is for tests matters.
+    """
     members: list[Device] = []
     contexts: dict[int, DriverContext] = {}  # by the identity of the driver's device
     try:
-        shares = memory_shares(chosen, limits.room(MEMORY_NBYTES))
-        for number, (device, share_nbytes) in enumerate(zip(chosen, shares, strict=True)):
-            limit = settings.memory_nbytes
-            nbytes = share_nbytes if limit is None else min(limit, share_nbytes)
+        for device, number, nbytes in chosen:
             member = _opened(device, number, nbytes, contexts)
             if settings.faulty is not None and settings.faulty[0] == number:
                 member = FaultyDevice(member, settings.faulty[1])
@@ -92,8 +124,8 @@ def _opened(device: Found, number: int, nbytes: int, contexts: dict[int, DriverC
 
 
 def spread_of(members: Sequence[Device]) -> SpreadDevice | None:
-    """The memory of all members together, where they can have that: GPUs of CUDA."""
-    if len(members) < 2 or any(isinstance(member, OpenCLDevice) for member in members):
+    """The memory of all members together, where they can have that: GPUs of CUDA, on one node."""
+    if len(members) < 2 or any(isinstance(member, OpenCLDevice) or member.facts.node for member in members):
         return None
     from sdi.devices.cuda import CudaDevice  # here: as above
     from sdi.devices.cuda_spread import spread_over
@@ -104,21 +136,24 @@ def spread_of(members: Sequence[Device]) -> SpreadDevice | None:
     return spread_over(gpus)
 
 
-def choose(devices: Sequence[Found], count: int | None, selection: str | None) -> list[Found]:
+def choose(devices: Sequence[C], count: int | None, selection: str | None) -> list[C]:
     """The driver device of each member, in order.
 
     Without ``selection``: all GPUs (each once, whatever the number of drivers that show it); with none, the
-    first CPU device.  Without ``count``: all of these, but at least two members on a CPU.  Members beyond
-    the number of devices share the CPU devices in turn; a GPU is never shared.
+    first CPU device of each node.  Without ``count``: all of these, but at least two members on a CPU.
+    Members beyond the number of devices share the CPU devices in turn; a GPU is never shared.
     """
     require(count is None or count > 0, Status.INVALID_VALUE, f"SDI_NUM_GPUS={count}: at least 1 member")
     require(devices, Status.DEVICE_NOT_FOUND, "no OpenCL driver offers a CPU or GPU device")
     if selection is None:
-        gpus: dict[str, Found] = {}
+        gpus: dict[str, C] = {}
+        first: dict[int, C] = {}
         for device in devices:
             if device.kind == "gpu":
                 gpus.setdefault(device.unit, device)
-        pool = list(gpus.values()) or [next(device for device in devices if device.kind == "cpu")]
+            else:
+                first.setdefault(device.node, device)
+        pool = list((gpus or first).values())
     else:
         pool = _select(devices, selection)
     cpus = [device for device in pool if device.kind == "cpu"]
@@ -134,29 +169,33 @@ def choose(devices: Sequence[Found], count: int | None, selection: str | None) -
     return pool[:count] + [cpus[i % len(cpus)] for i in range(missing)]
 
 
-def memory_shares(chosen: Sequence[Found], room_nbytes: int = MEMORY_NBYTES) -> list[int]:
+def memory_shares(
+    chosen: Sequence[Candidate], limit_nbytes: int | None = None, room_nbytes: int = MEMORY_NBYTES
+) -> list[int]:
     """Bytes for each member.  A CPU's memory is the host's too: half of it, divided by the members on it.
 
-    ``room_nbytes``: what all members that compute on the host can have in this process' address space.
+    None gets more than ``limit_nbytes``.  ``room_nbytes``: what all members that compute on the host can have
+    in this process' address space.
     Of a GPU the driver needs some itself, for contexts, code and what kernels spill: 1.6 %, at least 512 MiB.
     """
     sharers = Counter(device.unit for device in chosen)
     num_cpus = len({device.unit for device in chosen if device.kind == "cpu"})
-    return [
+    shares = [
         min(device.memory_nbytes // 2, room_nbytes // num_cpus) // sharers[device.unit]
         if device.kind == "cpu"
         else device.memory_nbytes - _driver_nbytes(device.memory_nbytes)
         for device in chosen
     ]
+    return shares if limit_nbytes is None else [min(limit_nbytes, nbytes) for nbytes in shares]
 
 
 def _driver_nbytes(memory_nbytes: int) -> int:
     return min(max(512 << 20, memory_nbytes // 64), memory_nbytes // 8)
 
 
-def _select(devices: Sequence[Found], selection: str) -> list[Found]:
+def _select(devices: Sequence[C], selection: str) -> list[C]:
     names = [f"{device.platform}: {device.name}" for device in devices]
-    pool: dict[int, Found] = {}
+    pool: dict[int, C] = {}
     for item in filter(None, (part.strip() for part in selection.split(","))):
         if item.isdecimal():
             matches = [int(item)] if int(item) < len(devices) else []

@@ -113,10 +113,13 @@ class LosingDevice(ForwardingDevice):
         target: DeviceBuffer,
         target_offset: int,
         nbytes: int,
-        wait: Sequence[Ticket],
-    ) -> Ticket:
-        waits = self._reading(source_device, wait)
-        return super().peer_copy(source_device, source, source_offset, target, target_offset, nbytes, waits)
+        leave: Sequence[Ticket],
+        arrive: Sequence[Ticket],
+    ) -> tuple[Ticket, Ticket]:
+        waits = self._reading(source_device, leave)
+        return super().peer_copy(
+            source_device, source, source_offset, target, target_offset, nbytes, waits, arrive
+        )
 
     def peer_copy_rows(
         self,
@@ -126,11 +129,12 @@ class LosingDevice(ForwardingDevice):
         target: DeviceBuffer,
         target_offset: int,
         rows: Rows,
-        wait: Sequence[Ticket],
-    ) -> Ticket:
-        waits = self._reading(source_device, wait)
+        leave: Sequence[Ticket],
+        arrive: Sequence[Ticket],
+    ) -> tuple[Ticket, Ticket]:
+        waits = self._reading(source_device, leave)
         return super().peer_copy_rows(
-            source_device, source, source_offset, target, target_offset, rows, waits
+            source_device, source, source_offset, target, target_offset, rows, waits, arrive
         )
 
     def _reading(self, source: Device, wait: Sequence[Ticket]) -> Sequence[Ticket]:

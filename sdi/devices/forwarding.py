@@ -68,10 +68,18 @@ class ForwardingDevice:
         target: DeviceBuffer,
         target_offset: int,
         nbytes: int,
-        wait: Sequence[Ticket],
-    ) -> Ticket:
+        leave: Sequence[Ticket],
+        arrive: Sequence[Ticket],
+    ) -> tuple[Ticket, Ticket]:
         return self._device.peer_copy(
-            source_device, source, source_offset, target, target_offset, nbytes, self._before(wait)
+            source_device,
+            source,
+            source_offset,
+            target,
+            target_offset,
+            nbytes,
+            leave,
+            self._before(arrive),
         )
 
     def upload_rows(
@@ -92,10 +100,18 @@ class ForwardingDevice:
         target: DeviceBuffer,
         target_offset: int,
         rows: Rows,
-        wait: Sequence[Ticket],
-    ) -> Ticket:
+        leave: Sequence[Ticket],
+        arrive: Sequence[Ticket],
+    ) -> tuple[Ticket, Ticket]:
         return self._device.peer_copy_rows(
-            source_device, source, source_offset, target, target_offset, rows, self._before(wait)
+            source_device,
+            source,
+            source_offset,
+            target,
+            target_offset,
+            rows,
+            leave,
+            self._before(arrive),
         )
 
     def fill(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from sdi.devices.ticket import Ticket
 
@@ -33,6 +33,13 @@ class _Join:
                 self.then(ticket.error)
                 return
         self.then(None)
+
+
+def united(leave: Sequence[Ticket], arrive: Sequence[Ticket]) -> Sequence[Ticket]:
+    """What both ends of a copy wait for, each ticket once."""
+    if not leave or not arrive:
+        return leave or arrive
+    return list(dict.fromkeys((*leave, *arrive)))
 
 
 def join(tickets: Iterable[Ticket], then: Callable[[BaseException | None], None]) -> None:

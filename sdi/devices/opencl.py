@@ -38,6 +38,7 @@ from sdi.devices.base import (
 from sdi.devices.bounce import bounce_copy, copy_rows_one_by_one
 from sdi.devices.host_copy import BESIDE_KERNELS_NBYTES, HostCopy
 from sdi.devices.image import ImageShape, Sampler, Slabs
+from sdi.devices.join import united
 from sdi.devices.lane import Lane
 from sdi.devices.opencl_context import DriverContext
 from sdi.devices.opencl_images import MemberImage, copy_pixels, new_image
@@ -80,6 +81,7 @@ class DriverDevice:
     handle: cl.Device = field(repr=False, compare=False)
     platform_vendor: str = ""
     compiler: str = ""
+    node: int = 0
 
 
 def driver_devices() -> list[DriverDevice]:
@@ -263,15 +265,18 @@ class OpenCLDevice:
         target: DeviceBuffer,
         target_offset: int,
         nbytes: int,
-        wait: Sequence[Ticket],
-    ) -> Ticket:
+        leave: Sequence[Ticket],
+        arrive: Sequence[Ticket],
+    ) -> tuple[Ticket, Ticket]:
         # [M] pocl 3.1, 64 MiB: 10.7 GB/s directly, 7.0 through a bounce buffer, 5.4 through the arena.
         host = source.host if isinstance(source, _Buffer) else None
         if host is None:
             return bounce_copy(
-                source_device, source, source_offset, self, target, target_offset, nbytes, wait
+                source_device, source, source_offset, self, target, target_offset, nbytes, leave, arrive
             )
-        return self.upload(host[source_offset : source_offset + nbytes], target, target_offset, wait)
+        wait = united(leave, arrive)
+        ticket = self.upload(host[source_offset : source_offset + nbytes], target, target_offset, wait)
+        return ticket, ticket
 
     def upload_rows(
         self, host: HostBytes, buffer: DeviceBuffer, offset: int, rows: Rows, wait: Sequence[Ticket]
@@ -293,16 +298,17 @@ class OpenCLDevice:
         target: DeviceBuffer,
         target_offset: int,
         rows: Rows,
-        wait: Sequence[Ticket],
-    ) -> Ticket:
+        leave: Sequence[Ticket],
+        arrive: Sequence[Ticket],
+    ) -> tuple[Ticket, Ticket]:
         host = source.host if isinstance(source, _Buffer) else None
         if host is None:
             return copy_rows_one_by_one(
-                self, source_device, source, source_offset, target, target_offset, rows, wait
+                self, source_device, source, source_offset, target, target_offset, rows, leave, arrive
             )
-        return self.upload_rows(
-            host[source_offset : source_offset + rows.extent], target, target_offset, rows, wait
-        )
+        there = host[source_offset : source_offset + rows.extent]
+        ticket = self.upload_rows(there, target, target_offset, rows, united(leave, arrive))
+        return ticket, ticket
 
     def diff(self, comparison: Comparison, changes: DeviceBuffer, wait: Sequence[Ticket]) -> Ticket:
         own, twin, found = _memories(comparison.buffer, comparison.twin, changes)

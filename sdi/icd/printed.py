@@ -29,6 +29,11 @@ class Printed:
         os.dup2(made, descriptor)
         os.close(made)
         self._taken = 0
+        self._added = bytearray()
+
+    def add(self, text: bytes) -> None:
+        """What kernels printed in another process; any thread."""
+        self._added += text
 
     def take(self) -> bytes:
         """Everything printed since the last call; its memory is given back."""
@@ -43,6 +48,9 @@ class Printed:
         self._taken = start + len(text)
         if text:
             _libc.fallocate(self._file, _PUNCH_HOLE_KEEP_SIZE, ctypes.c_long(start), ctypes.c_long(len(text)))
+        added = len(self._added)
+        text += self._added[:added]
+        del self._added[:added]
         return bytes(text)
 
     def close(self) -> None:

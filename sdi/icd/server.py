@@ -16,7 +16,9 @@ import socket
 import struct
 import sys
 import threading
+from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,6 +28,10 @@ from sdi.icd.watch import ClientGone, Watch
 from sdi.settings import Settings, SettingsError
 
 if TYPE_CHECKING:
+    from sdi.devices.base import Device
+    from sdi.devices.discover import MemberSettings
+    from sdi.devices.spread import SpreadDevice
+    from sdi.icd.printed import Printed
     from sdi.icd.session import Session
     from sdi.runtime.counters import Counters
 
@@ -46,18 +52,23 @@ def main(arguments: list[str]) -> int:
     try:
         settings = Settings.from_environ()
     except SettingsError as error:
-        return _refuse(commands, str(error))
+        return refuse(commands, str(error))
     logging.basicConfig(
         level=settings.log.upper(), format="sdi: %(levelname)s: %(message)s", stream=sys.stderr
     )
+    if settings.service is not None:
+        from sdi.icd.handover import HandoverError, hand_over
+
+        try:
+            return hand_over(str(settings.service), (commands, notices), arguments[2:])
+        except HandoverError as error:
+            return refuse(commands, f"no image: {error}")
     watch = Watch(commands)
-    for line in settings.ignored():
-        _log.warning("%s", line)
     if settings.stats is not None:
         try:
             whole_file.check(settings.stats)
         except OSError as error:
-            return _refuse(commands, f"no image: SDI_STATS={str(settings.stats)!r}: {error.strerror}")
+            return refuse(commands, f"no image: SDI_STATS={str(settings.stats)!r}: {error.strerror}")
     try:
         os.getcwd()
     except OSError:  # removed; nothing below can do without
@@ -73,14 +84,72 @@ def main(arguments: list[str]) -> int:
     dataclass_code = CompiledTexts()
     dataclass_code.install()
     gc.disable()  # what is made until the first command stays
+    session = begin(commands, notices, int(arguments[2]), settings, _image)
+    if session is None:
+        return 1
+    # What is there now stays: to look through it for cycles, over and over, takes a tenth of a launch.
+    gc.freeze()
+    gc.enable()
+    gc.set_threshold(10_000, 20, 50)
+
+    def write() -> None:
+        dataclass_code.save()
+        if session.printed is not None:
+            session.printed.close()
+        write_end(session, settings)
+
+    has_files = settings.stats is not None or settings.profile is not None
+    watch.serve(write, lambda: session.num_records, has_files)
+    try:
+        status = run(session)
+        watch.over()
+    except ClientGone:
+        status = 0
+        watch.over()
+    write()
+    return status
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """What a session works with.  ``spread``: the memory of all members together, if they have that."""
+
+    devices: list[Device]
+    spread: SpreadDevice | None
+    printed: Printed
+
+
+OpenImage = Callable[["MemberSettings"], Image]
+"""Opens the members of a session.  Raises ClError."""
+
+
+def _image(settings: MemberSettings) -> Image:
+    """The members on this machine."""
+    from sdi.devices.discover import open_members, spread_of
+    from sdi.icd.printed import Printed
+
+    devices = open_members(settings)
+    return Image(devices, spread_of(devices), Printed())
+
+
+def begin(
+    commands: socket.socket,
+    notices: socket.socket,
+    room_nbytes: int,
+    settings: Settings,
+    open_image: OpenImage,
+) -> Session | None:
+    """The session of an application; None where there is none, which was said.
+
+    ``room_nbytes``: memory that the application can share.
+    """
     try:
         # Here, not at the top: the drivers behind these imports read the environment set above.
-        from sdi.devices.discover import MemberSettings, open_members, spread_of
+        from sdi.devices.discover import MemberSettings
         from sdi.icd.facts import announce
-        from sdi.icd.printed import Printed
         from sdi.icd.vendors import vendors_of
 
-        devices = open_members(
+        image = open_image(
             MemberSettings(
                 count=settings.num_gpus,
                 devices=settings.devices,
@@ -91,8 +160,7 @@ def main(arguments: list[str]) -> int:
                 lost=settings.lose_member,
             )
         )
-        printed = Printed()
-        spread = spread_of(devices)
+        devices = image.devices
         recorder = None
         if settings.profile is not None:
             from sdi.profile.recorder import Recorder
@@ -103,11 +171,12 @@ def main(arguments: list[str]) -> int:
             except OSError as error:
                 raise SettingsError(f"SDI_PROFILE={str(settings.profile)!r}: {error.strerror}") from error
         vendors = vendors_of([d.facts for d in devices], settings.platform_vendor, settings.device_vendor)
-        shared = announce(commands, devices, int(arguments[2]), vendors)
+        shared = announce(commands, devices, room_nbytes, vendors)
     except Exception as error:
         _log.debug("start", exc_info=True)
         scarce = limits.described() if isinstance(error, OSError | MemoryError | RuntimeError) else ""
-        return _refuse(commands, f"no image: {str(error) or type(error).__name__}{scarce}")
+        refuse(commands, f"no image: {str(error) or type(error).__name__}{scarce}")
+        return None
     try:
         # The application goes on from here; what it asks for meanwhile waits in the socket.
         from sdi.icd.session import Session
@@ -120,42 +189,30 @@ def main(arguments: list[str]) -> int:
             settings.verify,
             settings.coherence,
             settings.explain,
-            printed,
+            image.printed,
             recorder,
             settings.balance,
-            spread,
+            image.spread,
             shared,
         )
     except Exception:
         _log.exception("the session could not start")
-        return 1
+        return None
     _write_counters(session.counters, settings.stats, finished=False)
-    # What is there now stays: to look through it for cycles, over and over, takes a tenth of a launch.
-    gc.freeze()
-    gc.enable()
-    gc.set_threshold(10_000, 20, 50)
-
-    def write() -> None:
-        dataclass_code.save()
-        printed.close()
-        session.end_profile()
-        _write_counters(session.counters, settings.stats, finished=True)
-        if settings.stats is None and settings.explain:
-            for explained in session.counters.explained().values():
-                print("\n".join(explained.text), file=sys.stderr)
-
-    watch.serve(write, lambda: session.num_records, settings.stats is not None or recorder is not None)
-    try:
-        status = _served(session)
-        watch.over()
-    except ClientGone:
-        status = 0
-        watch.over()
-    write()
-    return status
+    return session
 
 
-def _served(session: Session) -> int:
+def write_end(session: Session, settings: Settings) -> None:
+    """Write what there is to write when the application has gone."""
+    session.end_profile()
+    _write_counters(session.counters, settings.stats, finished=True)
+    if settings.stats is None and settings.explain:
+        for explained in session.counters.explained().values():
+            print("\n".join(explained.text), file=sys.stderr)
+
+
+def run(session: Session) -> int:
+    """Serve until the application has gone; 0, or 1 where something of ours failed."""
     try:
         session.run()
     except Exception:
@@ -179,7 +236,7 @@ def peer_pid(end: socket.socket) -> int:
     return int(struct.unpack("3i", end.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[0])
 
 
-def _refuse(commands: socket.socket, message: str) -> int:
+def refuse(commands: socket.socket, message: str) -> int:
     """Tell the client why there is no image."""
     from sdi.icd.facts import failure_record
 

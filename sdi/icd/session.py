@@ -122,7 +122,7 @@ class Session:
         virtual_device = VirtualDevice(self._memory, self._launcher)
         self._engine = Engine(SchedulerCore(), virtual_device, self, self.post, recorder)
         self._builder = ThreadPoolExecutor(1, "sdi-build")
-        self._printed = printed
+        self.printed = printed
         self._printing: dict[int, frozenset[int]] = {}
         self._unsent = bytearray()
         self._launches: dict[bytes, Launch] = {}
@@ -420,7 +420,7 @@ class Session:
                 self._launcher.add(build_id, result)
                 self._door.built(build_id, [kernel.model for kernel in result.kernels])
                 printing = frozenset(k for k, kernel in enumerate(result.kernels) if kernel.model.prints)
-                if printing and self._printed is not None:
+                if printing and self.printed is not None:
                     self._printing[build_id] = printing
             self._reply(build_id, Status.SUCCESS, 0, build_payload(result))
         elif isinstance(error, ClError):
@@ -469,7 +469,7 @@ class Session:
 
     def _print(self, launch: int) -> None:
         """Have the client put out what was printed; the launch is complete when it has."""
-        text = self._printed.take() if self._printed is not None else b""
+        text = self.printed.take() if self.printed is not None else b""
         if not text:
             self.post(lambda: self._engine.transfer_done(launch, 0))
             return

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from itertools import chain
+from typing import TypeVar
 
 from sdi.clc import CompiledProgram, compile_source
 from sdi.clc.base_header import Language
@@ -37,6 +39,8 @@ from sdi.runtime.programs import Build, Kernel
 from sdi.sampling.machine import TOO_MUCH
 
 _log = logging.getLogger("sdi.access")
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +75,7 @@ class ProgramCache:
         key = (text, options)
         found = self._found.get(key)
         if found is None:
-            found = tuple(_built(device, *key) for device in devices)
+            found = tuple(on_all(devices, lambda member: _built(devices[member], *key)))
             require(any(found), Status.OUT_OF_RESOURCES, "all members of the image are lost")
             if not has_global_variables:  # those are each program's own
                 self._found[key] = found
@@ -216,15 +220,14 @@ def _made(
     facts: list[KernelFacts] = []
     kernels: list[Kernel] = []
     log = found.log
-    for model, access in zip(found.kernels, found.accesses, strict=True):
-        try:
-            of_members = [_facts_of(d, p, model.name) for d, p in zip(devices, programs, strict=True) if p]
-        except ClError as error:  # pocl has another name for a kernel that is named like a built-in function
-            if error.status is not Status.INVALID_KERNEL_NAME:
-                raise
-            log += f"warning: there is no kernel '{model.name}': {error.what}\n"
+    names = [model.name for model in found.kernels]
+    asked = on_all(devices, lambda member: _facts_of(devices[member], programs[member], names))
+    for model, access, *of_members in zip(found.kernels, found.accesses, *asked, strict=True):
+        missing = [each for each in of_members if isinstance(each, ClError)]
+        if missing:  # pocl has another name for a kernel that is named like a built-in function
+            log += f"warning: there is no kernel '{model.name}': {missing[0].what}\n"
             continue
-        facts.append(_weakest([f for f in of_members if f]))
+        facts.append(_weakest([each for each in of_members if isinstance(each, KernelFacts)]))
         kernels.append(Kernel(model, access, found.has_global_variables))
     if target.explained and compiled is not None:
         for kernel in kernels:
@@ -244,11 +247,34 @@ def _built(device: Device, text: str, options: Sequence[str]) -> DeviceProgram |
         return None
 
 
-def _facts_of(device: Device, program: DeviceProgram, kernel: str) -> KernelFacts | None:
-    try:
-        return device.kernel_facts(program, kernel)
-    except DeviceLost:
-        return None
+def _facts_of(
+    device: Device, program: DeviceProgram | None, kernels: Sequence[str]
+) -> list[KernelFacts | ClError | None]:
+    """Of each kernel; why there is none of that name; None of a member that is lost."""
+    found: list[KernelFacts | ClError | None] = []
+    for kernel in kernels:
+        try:
+            found.append(device.kernel_facts(program, kernel) if program else None)
+        except DeviceLost:
+            found.append(None)
+        except ClError as error:
+            if error.status is not Status.INVALID_KERNEL_NAME:
+                raise
+            found.append(error)
+    return found
+
+
+def on_all(devices: Sequence[Device], ask: Callable[[int], T]) -> list[T]:
+    """``ask`` of each member's position: all nodes at once, the members of a node one after the other."""
+    nodes: dict[int, list[int]] = {}
+    for member, device in enumerate(devices):
+        nodes.setdefault(device.facts.node, []).append(member)
+    if len(nodes) == 1:
+        return [ask(member) for member in range(len(devices))]
+    with ThreadPoolExecutor(len(nodes), "sdi-build-on") as threads:
+        parts = list(threads.map(lambda members: [ask(member) for member in members], nodes.values()))
+    found = dict(zip((m for members in nodes.values() for m in members), chain(*parts), strict=True))
+    return [found[member] for member in range(len(devices))]
 
 
 def _weakest(facts: Sequence[KernelFacts]) -> KernelFacts:

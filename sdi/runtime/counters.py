@@ -71,6 +71,8 @@ class Counters:
         self._kernels: dict[str, KernelCounters] = {}
         self._last: dict[str, LastLaunch] = {}
         self._tallies: dict[tuple[str, tuple[int, ...], tuple[int, ...], str], Tally] = {}
+        self.network: dict[tuple[int, int], dict[str, int]] = {}
+        """What one node sent to another, where there are several: messages, record_nbytes, bulk_nbytes."""
 
     def tally(self, kernel: Kernel, arrangement: Arrangement, members: tuple[int, ...]) -> Tally:
         """Where to count launches that are issued again just as before."""
@@ -136,6 +138,7 @@ class Counters:
                 "bytes_moved": asdict(self._accounting.moved),
                 "merge_conflicts": self._accounting.events.conflicts,
                 "memory": self._accounting.report(),
+                "network": [{"from": a, "to": b, **sent} for (a, b), sent in sorted(self.network.items())],
             },
             indent=1,
         )

@@ -29,6 +29,24 @@ _RANGE_NS, _ROW_NS = 40_000.0, 300.0
 """What one more range costs: a copy of its own, or a row more of one.  [M] CPU members, two busy cores."""
 _ACCESS_NS = {"cpu": 0.3, "gpu": 0.001}
 """What an access of the inner loops takes at least, over a whole device."""
+_ALL_NUMBERS_MAX = 8
+"""Of so many members on one node every number is tried; of more, and of several nodes, few are."""
+
+
+def few_numbers(nodes: Sequence[int]) -> tuple[int, ...]:
+    """How many members a launch may be worth: of one node any number, if they are few; else whole nodes.
+
+    ``nodes``: the node of each member, those of a node side by side.
+    """
+    total = len(nodes)
+    of_first = nodes.count(nodes[0])
+    if of_first == total:
+        if total <= _ALL_NUMBERS_MAX:
+            return tuple(range(1, total + 1))
+        return (*(1 << power for power in range(total.bit_length()) if 1 << power < total), total)
+    ends = [end for end in range(1, total + 1) if end == total or nodes[end] != nodes[end - 1]]
+    whole = {ends[(1 << power) - 1] for power in range(len(ends).bit_length()) if 1 << power <= len(ends)}
+    return tuple(sorted({1, of_first, *whole, total}))
 
 
 class Cutter:
@@ -42,8 +60,11 @@ class Cutter:
         balance: BalanceMode = "off",
         seed: int = 0,
         members: Sequence[int] = (),
+        nodes: Sequence[int] = (),
     ) -> None:
-        """``seed``: of cuts at random.  ``members``: their numbers, if they are not 0, 1, 2 ..."""
+        """``seed``: of cuts at random.  ``members``: their numbers, if they are not 0, 1, 2 ...; ``nodes``:
+        the node of each, if they are not on one; those of a node are neighbours.
+        """
         self._split = split
         self._balance, self._seed = balance, seed
         self._speeds = Speeds()
@@ -51,6 +72,7 @@ class Cutter:
         self._links = links
         self._is_shared = "cpu" in kinds
         self._piece_ns = max(PIECE_NS[kind] for kind in kinds)
+        self._few = few_numbers(nodes or (0,) * len(kinds))
 
     def usage(self) -> Usage:
         """For launches of a kind that was not seen before."""
@@ -179,7 +201,7 @@ class Cutter:
     def _most_that_may(self, usage: Usage, num_groups: Int3, most: int, plan: MakePlan) -> LaunchPlan:
         """The best plan of ``most`` pieces, or of fewer where only they may run on several members."""
         first = found = self.best(self._boxes(usage, num_groups, most), plan)
-        for pieces in range(most - 1, 1, -1):
+        for pieces in reversed([number for number in self._few if 1 < number < most]):
             if not found.why_whole:
                 return found
             found = self.best(self._boxes(usage, num_groups, pieces), plan)
@@ -187,8 +209,9 @@ class Cutter:
 
     def _reconsidered(self, usage: Usage, num_groups: Int3, most: int, plan: MakePlan) -> LaunchPlan:
         plans = {1: self._whole(num_groups, plan)}
-        plans |= {k: self.best(self._boxes(usage, num_groups, k), plan) for k in range(2, most + 1)}
-        if all(plans[k].why_whole for k in range(2, most + 1)):
+        several = [number for number in self._few if 1 < number < most] + [most] * (most > 1)
+        plans |= {number: self.best(self._boxes(usage, num_groups, number), plan) for number in several}
+        if all(plans[number].why_whole for number in several):
             usage.decided_at = usage.launches
             return plans[most]
         ways = [self._way(usage, found) for found in plans.values() if not found.why_whole]

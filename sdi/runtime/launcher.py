@@ -80,8 +80,15 @@ class Launcher:
         memory = self._memory
         self._everyone = tuple(memory.members)
         self._alone = [(member,) for member in memory.members]
-        kinds = [memory.devices[member].facts.kind for member in memory.members]
-        self._cutter = Cutter(self.split, kinds, memory.links, *self._balance, self._everyone)
+        facts = [memory.devices[member].facts for member in memory.members]
+        self._cutter = Cutter(
+            self.split,
+            [each.kind for each in facts],
+            memory.links,
+            *self._balance,
+            self._everyone,
+            [each.node for each in facts],
+        )
 
     def lose(self, member: int, why: DeviceFailed) -> None:
         """The member is lost: what is launched from now on runs on the others."""

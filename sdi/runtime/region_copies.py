@@ -366,17 +366,18 @@ class RegionCopies:
         (there, from_), (here, to) = (
             (place.bytes, place.over.base) for place in (self._place(source), self._place(target))
         )
-        waits = [*source.use.waits(), *target.use.waits()]
+        leave, arrive = source.use.waits(), target.use.waits()
         devices = self._memory.devices
         device = devices[(target.memory or source.memory) - 1]
         if isinstance(there, memoryview):
-            ticket = device.upload_rows(there, DeviceBuffer(here), to, rows, waits)
+            left = ticket = device.upload_rows(there, DeviceBuffer(here), to, rows, [*leave, *arrive])
         elif isinstance(here, memoryview):
-            ticket = device.download_rows(there, from_, here, rows, waits)
+            left = ticket = device.download_rows(there, from_, here, rows, [*leave, *arrive])
         else:
-            ticket = device.peer_copy_rows(devices[source.memory - 1], there, from_, here, to, rows, waits)
+            other = devices[source.memory - 1]
+            left, ticket = device.peer_copy_rows(other, there, from_, here, to, rows, leave, arrive)
         device.flush()
-        source.use.by(ticket)
+        source.use.by(left)
         target.use.by(ticket)
         nbytes = source.over.total_nbytes
         self._memory.accounting.copied(source.memory, target.memory, nbytes, ticket)
@@ -404,13 +405,13 @@ class RegionCopies:
             gathered = self._local(source.memory, first, _Place(leaving.bytes, like), ready)
             source.use.by(gathered)
             first, ready = _Place(leaving.bytes, packed), [gathered]
-        moved = self._move(source.memory, first, target.memory, arriving.bytes, nbytes, ready)
+        left, moved = self._move(source.memory, first, target.memory, arriving.bytes, nbytes, ready)
         if source.over.is_dense:
-            source.use.by(moved)
+            source.use.by(left)
         last = self._place(target)
         ticket = self._local(target.memory, _Place(arriving.bytes, like), last, [moved, *target.use.waits()])
         target.use.by(ticket)
-        leaving.give([*ready, moved])
+        leaving.give([*ready, left])
         arriving.give([moved, ticket])
         return ticket
 
@@ -422,22 +423,25 @@ class RegionCopies:
         to: DeviceBuffer | memoryview,
         nbytes: int,
         waits: list[Ticket],
-    ) -> Ticket:
-        """Copy ``nbytes`` in one run from ``first`` in ``source`` to the start of ``to``, elsewhere."""
+    ) -> tuple[Ticket, Ticket]:
+        """Copy ``nbytes`` in one run from ``first`` in ``source`` to the start of ``to``, elsewhere.
+
+        A ticket for each end, see ``Device.peer_copy``.
+        """
         there, at = first.bytes, first.over.base
         devices = self._memory.devices
         if isinstance(there, memoryview):
             device = devices[target - 1]
-            ticket = device.upload(there[at : at + nbytes], DeviceBuffer(to), 0, waits)
+            left = ticket = device.upload(there[at : at + nbytes], DeviceBuffer(to), 0, waits)
         elif isinstance(to, memoryview):
             device = devices[source - 1]
-            ticket = device.download(there, at, to[:nbytes], waits)
+            left = ticket = device.download(there, at, to[:nbytes], waits)
         else:
             device = devices[target - 1]
-            ticket = device.peer_copy(devices[source - 1], there, at, to, 0, nbytes, waits)
+            left, ticket = device.peer_copy(devices[source - 1], there, at, to, 0, nbytes, waits, ())
         device.flush()
         self._memory.accounting.copied(source, target, nbytes, ticket)
-        return ticket
+        return left, ticket
 
     def _in_arena(self, source: VirtualBuffer, from_: Region, target: VirtualBuffer, to: Region) -> Ticket:
         """Bring what is needed to the arena and copy there."""

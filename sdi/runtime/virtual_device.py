@@ -210,11 +210,11 @@ class VirtualDevice:
 
     def _fills_on_members(self, nbytes: int) -> bool:
         """Whether a fill of so much is quicker there; CPU members' memory is the host's."""
-        kinds = [self._memory.devices[member].facts.kind for member in self._memory.members]
-        if not kinds:  # all are lost
+        members = [self._memory.devices[member].facts for member in self._memory.members]
+        if not members:  # all are lost
             return False
-        is_quick = "cpu" not in kinds and nbytes >= _FILL_NBYTES
-        return len(kinds) == 1 or is_quick or self._launcher.split == "always"
+        is_quick = nbytes >= _FILL_NBYTES and not any(facts.is_host_memory for facts in members)
+        return len(members) == 1 or is_quick or self._launcher.split == "always"
 
     def _fill_in_arena(self, buffer: VirtualBuffer, rectangle: Rectangle, pattern: bytes) -> Ticket:
         memory, over = self._memory, rectangle.bounds

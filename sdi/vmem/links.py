@@ -21,6 +21,8 @@ _KNOWN_COPIES = 10
 """After so many, a tenth of what a rate says is left of what was assumed."""
 _HOST_CPU, _HOST_GPU, _CPU, _GPU = 0.1, 0.02, 0.1, 0.0025
 """ns per byte before anything is measured.  DESIGN: 55 GB/s to a GPU, 395 between GPUs, 11 by memcpy."""
+_NETWORK = 1.0
+"""Between nodes, host memory of rank 0 included."""
 _HOST_SHARE = 0.27
 """How busy a copy to a GPU keeps the host's memory.  DESIGN: 205 GB/s to four GPUs at once, 55 to one."""
 
@@ -28,12 +30,18 @@ _HOST_SHARE = 0.27
 class Links:
     """Times per byte between the memories 0 (host) to N.  Owned by: sdi-scheduler; any thread measures.
 
-    ``kinds``: "cpu" or "gpu" of each member.
+    ``kinds``: "cpu" or "gpu" of each member.  ``nodes``: the node of each, if they are not all on the host's.
     """
 
-    def __init__(self, kinds: Sequence[str], now_ns: Callable[[], int] = time.monotonic_ns) -> None:
+    def __init__(
+        self,
+        kinds: Sequence[str],
+        now_ns: Callable[[], int] = time.monotonic_ns,
+        nodes: Sequence[int] = (),
+    ) -> None:
         self._now_ns = now_ns
         self._kinds = tuple(kinds)
+        self._nodes = (0, *(nodes or (0,) * len(kinds)))
         count = len(kinds) + 1
         self._rates = [[0.0] * count for _ in range(count)]
         for source in range(count):
@@ -43,10 +51,16 @@ class Links:
                     rate = _HOST_GPU if ends == {"gpu"} else _HOST_CPU
                 else:
                     rate = _GPU if ends == {"gpu"} else _CPU if ends == {"cpu"} else _HOST_GPU + _HOST_CPU
+                if self.crosses(source, target):
+                    rate = _NETWORK
                 self._rates[source][target] = rate
         self._measured: Counter[tuple[int, int]] = Counter()
         self._free_ns = [0.0] * count
         self._filled_ns = [0.0] * count
+
+    def crosses(self, source: int, target: int) -> bool:
+        """Whether a copy goes from one node to another."""
+        return self._nodes[source] != self._nodes[target]
 
     def cost_ns(self, source: int, target: int, nbytes: int) -> float:
         """Expected time of one copy on a link that is free."""
@@ -54,7 +68,8 @@ class Links:
 
     def occupies(self, source: int, target: int) -> float:
         """The part of such a copy's time for which ``source`` can't serve others."""
-        return _HOST_SHARE if source == HOST and self._kinds[target - 1] == "gpu" else 1.0
+        is_shared = source == HOST and self._kinds[target - 1] == "gpu" and not self.crosses(source, target)
+        return _HOST_SHARE if is_shared else 1.0
 
     def rates(self) -> list[tuple[int, int, float]]:
         """Source, target, ns per byte of the links that were measured often enough to be known."""
@@ -81,20 +96,25 @@ class Links:
         best = (holders & -holders).bit_length() - 1
         if holders & (holders - 1) == 0:
             return best
-        now, best_ns = self._now_ns(), float("inf")
+        now, best_ns = self._now_ns(), (True, float("inf"))
         for source in range(holders.bit_length()):
             if holders >> source & 1:
                 start = max(now, self._free_ns[source], self._filled_ns[source])
                 end = start + self.cost_ns(source, target, nbytes)
-                if end < best_ns:
-                    best, best_ns = source, end
+                # What all nodes want goes along a chain: who sends to another one already is asked last.
+                is_sending = self.crosses(source, target) and self._free_ns[source] > now
+                if (is_sending, end) < best_ns:
+                    best, best_ns = source, (is_sending, end)
         return best
 
     def planned(self, source: int, target: int, nbytes: int) -> None:
-        """A copy will be issued now: until it is over both ends are busy.  The host can serve all at once."""
+        """A copy will be issued now: until it is over both ends are busy.
+
+        The host can serve all members of its node at once.
+        """
         start = max(float(self._now_ns()), self._free_ns[source], self._filled_ns[source])
         end = start + self.cost_ns(source, target, nbytes)
-        if source != HOST:
+        if source != HOST or self.crosses(source, target):
             self._free_ns[source] = end
         if target != HOST:
             self._filled_ns[target] = max(self._filled_ns[target], end)

@@ -208,17 +208,18 @@ class MemberMerges:
             copies: list[Ticket] = []
             sizes = ((0, HEADER_NBYTES + records * RECORD_NBYTES), (self._values(merge), values * unit))
             for at, nbytes in sizes:
-                ticket = device.peer_copy(
+                left, ticket = device.peer_copy(
                     self._devices[part.member],
                     _bytes(part.changes),
                     at,
                     _bytes(first.changes),
                     at,
                     nbytes,
+                    (),
                     last,
                 )
                 copies.append(ticket)
-                issued.append(ticket)
+                issued += [left, ticket]
                 accounting.copied(member_memory(part.member), here, nbytes, ticket)
             events.diff_nbytes += values * unit
             applied = device.apply(first.comparison, _bytes(first.changes), copies)

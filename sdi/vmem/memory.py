@@ -5,7 +5,7 @@ Source: papers/1 section 3.6.  Owned by: sdi-scheduler.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal
@@ -35,6 +35,8 @@ from sdi.vmem.placement import Placement
 from sdi.vmem.rows import in_rows, ranges_of
 
 Coherence = Literal["lazy", "host"]
+_PIECE_NBYTES = 4 << 20
+_PIECES_MAX = 64
 _MERGE_TASK_NBYTES = 4 << 20
 """Merges are cut into tasks of this size, for several threads."""
 
@@ -103,7 +105,9 @@ class VirtualMemory:
         self.coherence = coherence
         self.accounting = Accounting(BytesMoved(), [0] * len(self.members))
         self.moved = self.accounting.moved
-        self.links = links or Links([device.facts.kind for device in devices])
+        self.links = links or Links(
+            [device.facts.kind for device in devices], nodes=[device.facts.node for device in devices]
+        )
         self.placement = Placement(devices, self.accounting, post, self.fetch_host, spread)
         self.merges = MemberMerges(
             devices,
@@ -323,8 +327,19 @@ class VirtualMemory:
         out = [Copy(HOST, memory, over) for over in coalesce(copy.over for copy in home)]
         return [
             *(self._transfer(buffer, copy, rows, True) for copy, rows in (*in_rows(home), *in_rows(out))),
-            *(self._transfer(buffer, copy, rows, False) for copy, rows in in_rows(direct)),
+            *(self._transfer(buffer, copy, rows, False) for copy, rows in self._in_pieces(in_rows(direct))),
         ]
+
+    def _in_pieces(self, copies: Iterable[tuple[Copy, Rows | None]]) -> Iterator[tuple[Copy, Rows | None]]:
+        """``copies``, large ones between nodes in pieces: the next node is sent one while another comes."""
+        for copy, rows in copies:
+            if rows is not None or not self.links.crosses(copy.source, copy.target):
+                yield copy, rows
+                continue
+            over = copy.over
+            each = max(_PIECE_NBYTES, -(-over.nbytes // (_PIECES_MAX * _PIECE_NBYTES)) * _PIECE_NBYTES)
+            for start in range(over.start, over.stop, each):
+                yield Copy(copy.source, copy.target, ByteRange(start, min(start + each, over.stop))), None
 
     def _transfer(self, buffer: VirtualBuffer, copy: Copy, rows: Rows | None, is_staged: bool) -> Transfer:
         over = ranges_of(copy.over, rows, RANGES_MAX)
@@ -353,10 +368,6 @@ class VirtualMemory:
         """
         buffer, copy = transfer.buffer, transfer.copy
         source, target, over = copy.source, copy.target, copy.over
-        found: dict[Ticket, None] = {}
-        transfer.leave.gather(found)
-        transfer.arrive.gather(found)
-        waits = list(found)
         rows = transfer.rows
         nbytes = transfer.nbytes
         wants_times = PACE.wants_times
@@ -366,6 +377,11 @@ class VirtualMemory:
             ends = (target, source, member_memory(self.members[0]))
             by = next(memory for memory in ends if memory not in (HOST, self.shared))
             from_, to = (by if memory == self.shared else memory for memory in (source, target))
+        if HOST in (source, target):
+            found: dict[Ticket, None] = {}
+            transfer.leave.gather(found)
+            transfer.arrive.gather(found)
+            waits = list(found)
         if target == HOST:
             device, host = self.devices[from_ - 1], self.host_view(buffer, over)
             there, start = self._seen(buffer, source, from_, over.start)
@@ -373,6 +389,7 @@ class VirtualMemory:
                 ticket = device.download(there, start, host, waits)
             else:
                 ticket = device.download_rows(there, start, host, rows, waits)
+            left = ticket
             device.flush()
         elif source == HOST:
             device, host = self.devices[to - 1], self.host_view(buffer, over)
@@ -381,16 +398,20 @@ class VirtualMemory:
                 ticket = device.upload(host, here, start, waits)
             else:
                 ticket = device.upload_rows(host, here, start, rows, waits)
+            left = ticket
         else:
             device, other = self.devices[to - 1], self.devices[from_ - 1]
             there, first = self._seen(buffer, source, from_, over.start)
             here, start = self._seen(buffer, target, to, over.start)
+            leave, arrive = transfer.leave.waits(), transfer.arrive.waits()
             if rows is None:
-                ticket = device.peer_copy(other, there, first, here, start, over.stop - over.start, waits)
+                left, ticket = device.peer_copy(
+                    other, there, first, here, start, over.stop - over.start, leave, arrive
+                )
             else:
-                ticket = device.peer_copy_rows(other, there, first, here, start, rows, waits)
+                left, ticket = device.peer_copy_rows(other, there, first, here, start, rows, leave, arrive)
         PACE.wants_times = wants_times
-        transfer.leave.by(ticket)
+        transfer.leave.by(left)
         transfer.arrive.by(ticket)
         self.accounting.cause = transfer.cause
         self.accounting.copied(from_, to, nbytes, ticket, transfer.is_staged)

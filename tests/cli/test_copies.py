@@ -34,10 +34,11 @@ class Damaging(ForwardingDevice):
         target: DeviceBuffer,
         target_offset: int,
         nbytes: int,
-        wait: Sequence[Ticket],
-    ) -> Ticket:
+        leave: Sequence[Ticket],
+        arrive: Sequence[Ticket],
+    ) -> tuple[Ticket, Ticket]:
         return super().peer_copy(
-            source_device, source, source_offset, target, target_offset, nbytes - 1, wait
+            source_device, source, source_offset, target, target_offset, nbytes - 1, leave, arrive
         )
 
 

@@ -72,10 +72,9 @@ def test_doctor_says_that_no_driver_is_there(no_drivers: str) -> None:
     assert "apt-get install pocl-opencl-icd" in done.stdout
 
 
-def test_doctor_notes_settings_without_effect_and_misspelled_ones() -> None:
-    done = sdi("doctor", SDI_SERVICE="/tmp/socket", SDI_SPLITS="always")
+def test_doctor_notes_misspelled_settings() -> None:
+    done = sdi("doctor", SDI_SPLITS="always")
     assert done.returncode == 0
-    assert "note  settings  SDI_SERVICE has no effect in this version" in done.stdout
     assert "note  settings  SDI_SPLITS is no setting of sdi: misspelled?" in done.stdout
 
 
@@ -130,10 +129,10 @@ def test_stats_add_up_over_several_processes() -> None:
     assert done.stderr.splitlines()[2].split() == ["twice", "2", "0", "2", "16", "16"]
 
 
-def test_settings_without_effect_are_named_by_the_service() -> None:
-    done = sdi("run", "--", sys.executable, "-c", ADD, SDI_SERVICE="s")
-    assert (done.returncode, done.stdout) == (0, "SDI True\n")
-    assert "SDI_SERVICE has no effect in this version" in done.stderr
+def test_a_service_that_is_not_there_is_an_error_that_names_it() -> None:
+    done = sdi("run", "--", sys.executable, "-c", ADD, SDI_SERVICE="/nowhere/service")
+    assert done.returncode != 0
+    assert "no service at SDI_SERVICE='/nowhere/service': No such file or directory" in done.stderr
 
 
 def test_a_malformed_setting_reaches_a_program_that_sdi_run_did_not_start() -> None:

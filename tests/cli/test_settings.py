@@ -10,7 +10,6 @@ from sdi.settings import NAMES, Settings, SettingsError, unknown
 
 def test_nothing_set_gives_the_defaults() -> None:
     assert Settings.from_environ({}) == Settings()
-    assert Settings().ignored() == []
 
 
 def test_empty_and_blank_variables_count_as_not_set() -> None:
@@ -127,14 +126,6 @@ def test_a_malformed_value_is_one_line_with_name_and_value(name: str, text: str)
         Settings.from_environ({name: text})
     message = str(caught.value)
     assert message.startswith(f"{name}={text!r}: expected ") and "\n" not in message
-
-
-def test_settings_without_effect_are_named() -> None:
-    environ = {
-        "SDI_SERVICE": "s",
-    }
-    lines = Settings.from_environ(environ).ignored()
-    assert [any(line.startswith(name) for line in lines) for name in environ] == [True]
 
 
 def test_misspelled_settings_are_found() -> None:

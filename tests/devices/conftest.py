@@ -14,6 +14,7 @@ from sdi.devices.discover import choose, memory_shares
 from sdi.devices.faulty import FaultyDevice
 from sdi.devices.opencl import DriverDevice, OpenCLDevice, driver_devices
 from sdi.devices.ticket import Ticket
+from tests.cluster.jobs import open_on_nodes, threaded_job
 
 PATIENCE_S = 60.0
 
@@ -50,9 +51,18 @@ def driver() -> DriverDevice:
     return devices[0]
 
 
-@pytest.fixture(params=list(KINDS))
+REMOTE = {"near": 1, "remote": 3}
+"""Members of so many other nodes, in turn."""
+
+
+@pytest.fixture(params=[*KINDS, *REMOTE])
 def open_members(request: pytest.FixtureRequest, driver: DriverDevice) -> Iterator[OpenMembers]:
     """Opens members of each kind in turn; closes them in reverse."""
+    if request.param in REMOTE:
+        with threaded_job(REMOTE[request.param]) as job:
+            yield lambda count: open_on_nodes(job, driver, count)
+            job.end_session()
+        return
     opened: list[Device] = []
 
     def open_(count: int) -> list[Device]:

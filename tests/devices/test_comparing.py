@@ -52,7 +52,9 @@ def merge_on(
             (values_offset(own.nbytes, units[0]), values * units[0]),
         ]
         copied = [
-            members[0].peer_copy(member, changes, at, there, at, size, [ticket]) for at, size in parts if size
+            members[0].peer_copy(member, changes, at, there, at, size, [ticket], [])[1]
+            for at, size in parts
+            if size
         ]
         finish(members[0].apply(target, there, copied))
         changed += values

@@ -193,7 +193,7 @@ def test_members_copy_from_each_other(open_members: OpenMembers) -> None:
     source, target = upload(first, data), upload(second, np.zeros(1000, np.int32))
     gate = Ticket()
     changed = first.fill(source, 0, 400, b"\7\0\0\0", [gate])
-    copied = second.peer_copy(first, source, 40, target, 80, 2000, [changed])
+    copied = second.peer_copy(first, source, 40, target, 80, 2000, [changed], [])[1]
     gate.complete()
     found = download(second, target, data, copied)
     expected = np.zeros(1000, np.int32)
@@ -301,7 +301,7 @@ def test_rows_are_copied_at_a_time(open_members: OpenMembers) -> None:
             for member, buffer in zip((first, second), buffers, strict=True):
                 finish(member.fill(buffer, 0, 1 << 19, bytes([turn]), []))
             up = first.upload_rows(host[100:], buffers[0], 100, rows, [])
-            across = second.peer_copy_rows(first, buffers[0], 100, buffers[1], 300, rows, [up])
+            across = second.peer_copy_rows(first, buffers[0], 100, buffers[1], 300, rows, [up], [])[1]
             np.frombuffer(found, np.uint8)[:] = 9
             finish(second.download_rows(buffers[1], 300, found[200:], rows, [across]))
             wanted = np.full(1 << 19, 9, np.uint8)

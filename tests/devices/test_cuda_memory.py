@@ -84,10 +84,10 @@ def test_copies_fills_and_rows_go_to_their_places(members: list[CudaDevice]) -> 
     data = np.arange(4096, dtype=np.uint8)
     a, b = one.allocate(4096), two.allocate(4096)
     sent = one.upload(memoryview(data), a, 0, [])
-    there = two.peer_copy(one, a, 16, b, 0, 1000, [sent])
+    there = two.peer_copy(one, a, 16, b, 0, 1000, [sent], [])[1]
     filled = two.fill(b, 1024, 64, bytes(range(16)), [there])
     rows = Rows(3, 8, 100)
-    moved = two.peer_copy_rows(one, a, 0, b, 2048, rows, [filled])
+    moved = two.peer_copy_rows(one, a, 0, b, 2048, rows, [filled], [])[1]
     found = np.zeros(4096, dtype=np.uint8)
     finish(two.download(b, 0, memoryview(found), [moved]))
     expected = np.zeros(4096, dtype=np.uint8)
@@ -237,8 +237,8 @@ def test_peer_access_is_used_only_where_a_checked_copy_arrives(
     sent = one.upload(memoryview(data), a, 0, [])
     for device, buffer in ((two, b), (three, c)):
         found = np.zeros_like(data)
-        whole = device.peer_copy(one, a, 0, buffer, 0, data.nbytes, [sent])
-        rows = device.peer_copy_rows(one, a, 256, buffer, 256, Rows(4, 100, 1000), [whole])
+        whole = device.peer_copy(one, a, 0, buffer, 0, data.nbytes, [sent], [])[1]
+        rows = device.peer_copy_rows(one, a, 256, buffer, 256, Rows(4, 100, 1000), [whole], [])[1]
         finish(device.download(buffer, 0, memoryview(found), [rows]))
         assert np.array_equal(found, data)
     assert two._links.way(one._links) is way and two.link(one) == (way is Way.DIRECT)
@@ -303,7 +303,7 @@ def _work(one: CudaDevice, two: CudaDevice) -> tuple[list[Ticket], np.ndarray]:
     try:
         a, b = one.allocate(4096), two.allocate(4096)
         tickets.append(one.upload(memoryview(data), a, 0, []))
-        tickets.append(two.peer_copy(one, a, 0, b, 0, 2048, tickets[-1:]))
+        tickets.append(two.peer_copy(one, a, 0, b, 0, 2048, tickets[-1:], [])[1])
         tickets.append(two.copy(b, Region(0, 2048), b, Region(2048, 2048), tickets[-1:]))
         tickets.append(two.fill(b, 0, 64, b"\1", tickets[-1:]))
         tickets.append(two.download(b, 0, memoryview(found), tickets[-1:]))

@@ -190,7 +190,7 @@ def test_large_copies_keep_their_order_with_kernels_and_short_ones(open_members:
         sent += number
         uploaded = first.upload(memoryview(sent.copy()).cast("B"), source, 0, [])
         added = first.launch(kernels[0], (count // 64, 1, 1), (64, 1, 1), 1, [uploaded])
-        copied = second.peer_copy(first, source, 0, target, 0, 4 * count, [added])
+        copied = second.peer_copy(first, source, 0, target, 0, 4 * count, [added], [])[1]
         again = second.launch(kernels[1], (count // 64, 1, 1), (64, 1, 1), 1, [copied])
         whole = second.download(target, 0, memoryview(found).cast("B"), [again])
         finish(second.download(target, 64, memoryview(short).cast("B"), [again]))

@@ -31,7 +31,7 @@ def two(open_members: OpenMembers) -> tuple[list[Device], list[DeviceBuffer], np
 
 def test_a_peer_copy_moves_the_range_and_nothing_else(open_members: OpenMembers) -> None:
     (first, second), (source, target), data = two(open_members)
-    ticket = second.peer_copy(first, source, 100, target, 7, 5000, [])
+    ticket = second.peer_copy(first, source, 100, target, 7, 5000, [], [])[1]
     found = np.empty(NBYTES, np.uint8)
     finish(second.download(target, 0, host(found), [ticket]))
     assert (found[7:5007] == data[100:5100]).all()
@@ -42,7 +42,7 @@ def test_a_peer_copy_waits_for_the_source(open_members: OpenMembers) -> None:
     (first, second), (source, target), _ = two(open_members)
     gate = Ticket()
     filled = first.fill(source, 0, NBYTES, b"\5", [gate])
-    ticket = second.peer_copy(first, source, 0, target, 0, NBYTES, [filled])
+    ticket = second.peer_copy(first, source, 0, target, 0, NBYTES, [filled], [])[1]
     assert not ticket.done
     gate.complete()
     found = np.empty(NBYTES, np.uint8)
@@ -53,7 +53,7 @@ def test_a_peer_copy_waits_for_the_source(open_members: OpenMembers) -> None:
 def test_a_peer_copy_fails_with_what_it_waits_for(open_members: OpenMembers) -> None:
     (first, second), (source, target), _ = two(open_members)
     gate, error = Ticket(), DeviceFailed("a member", "is gone")
-    ticket = second.peer_copy(first, source, 0, target, 0, NBYTES, [gate])
+    ticket = second.peer_copy(first, source, 0, target, 0, NBYTES, [gate], [])[1]
     gate.complete(error)
     with pytest.raises(DeviceFailed, match="is gone"):
         finish(ticket)
@@ -65,7 +65,7 @@ def test_a_bounced_copy_is_the_same_in_any_number_of_chunks(
 ) -> None:
     monkeypatch.setattr(bounce, "CHUNK_NBYTES", chunk_nbytes)
     (first, second), (source, target), data = two(open_members)
-    ticket = bounce_copy(first, source, 3, second, target, 0, NBYTES - 3, [])
+    ticket = bounce_copy(first, source, 3, second, target, 0, NBYTES - 3, [], [])[1]
     found = np.empty(NBYTES, np.uint8)
     finish(second.download(target, 0, host(found), [ticket]))
     assert (found[:-3] == data[3:]).all() and not found[-3:].any()

@@ -36,6 +36,17 @@ def test_a_broadcast_takes_a_logarithmic_number_of_rounds() -> None:
     assert max(depth.values()) <= 4 and max(served.values()) <= 4
 
 
+def test_what_all_nodes_want_goes_along_a_chain() -> None:
+    links = Links(["cpu"] * 6, frozen, nodes=[0, 1, 2, 2, 3, 4])
+    holders, sent = 1 << HOST, dict.fromkeys(range(7), 0)
+    for target in range(1, 7):
+        source = links.choose(target, holders, 100 * MIB)
+        sent[source] += links.crosses(source, target)
+        links.planned(source, target, 100 * MIB)
+        holders |= 1 << target
+    assert sum(sent.values()) == 4 and max(sent.values()) == 1, "one copy over the network for each node"
+
+
 def test_measured_times_change_the_choice() -> None:
     links = Links(["gpu", "gpu"], frozen)
     for _ in range(50):

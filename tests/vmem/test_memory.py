@@ -249,7 +249,7 @@ def test_a_copy_between_members_waits_for_those_who_still_use_the_old_bytes(
     waits: list[Ticket] = []
     peer_copy = made.devices[1].peer_copy
     monkeypatch.setattr(
-        made.devices[1], "peer_copy", lambda *args: waits.extend(args[-1]) or peer_copy(*args)
+        made.devices[1], "peer_copy", lambda *args: waits.extend((*args[-2], *args[-1])) or peer_copy(*args)
     )
     buffer = made.buffer(noise(4096))
     made.fetch(buffer, 1, buffer.whole, same_undefined=False)

@@ -1,0 +1,170 @@
+"""``sdi run`` and ``sdi node`` as processes of a job."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from sdi.cli.counters import table
+from sdi.cli.locate import show_only_real_drivers
+from sdi.cluster.job import Job, JobError
+from sdi.cluster.local import start_nodes
+from sdi.cluster.remote_device import ROOT
+from sdi.cluster.start import Place, leave, run_node, without_mpi
+from sdi.cluster.transport import Transport
+from sdi.errors import ClError
+from sdi.settings import Settings
+from sdi.sizes import size
+
+LOCAL_NODES = "SDI_TEST_NODES"
+"""For tests: so many ranks, those above 0 as processes of this machine."""
+_PATIENCE_S = 20.0
+_FAILED = 1 << 8
+"""The wait status of a process that exits with 1."""
+
+
+def node(place: Place | None) -> int:
+    """What ``sdi node`` does, and ``sdi run`` on ranks above 0."""
+    from sdi.cluster.mpi import MpiTransport, MpiUnavailable
+
+    show_only_real_drivers()
+    try:
+        transport = MpiTransport(place.size if place is not None else None)
+    except MpiUnavailable as error:
+        print(f"sdi: rank {place.rank if place else 0}: {error}", file=sys.stderr)
+        return 1
+    if transport.rank == 0:
+        return _serve(transport)
+    leave(run_node(transport))
+    return 0
+
+
+def _serve(transport: Transport) -> int:
+    """Rank 0 of a job without an application of its own: others name its socket in SDI_SERVICE."""
+    from sdi.cluster.hub import Hub
+
+    wanted = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
+    signal.pthread_sigmask(signal.SIG_BLOCK, wanted)
+    hub = Hub()
+    try:
+        job = Job(transport)
+        job.meet()
+    except JobError as error:
+        print(f"sdi: {error}", file=sys.stderr)
+        return 1
+    hub.begin(job)
+    print(f"SDI_SERVICE={hub.path}", flush=True)
+    signal.sigwait(wanted)
+    hub.close(_PATIENCE_S)
+    job.close()
+    return 0
+
+
+def show_devices(place: Place, settings: Settings) -> int:
+    """What ``sdi devices`` prints on rank 0: the nodes, the members, and all devices."""
+    from sdi.cluster.mpi import MpiTransport, MpiUnavailable
+
+    show_only_real_drivers()
+    try:
+        job = Job(MpiTransport(place.size))
+    except MpiUnavailable as error:
+        print(f"sdi: rank 0: {error}", file=sys.stderr)
+        return 1
+    try:
+        job.meet()
+        print("\n".join(_described(job, settings)))
+    except (JobError, ClError) as error:
+        print(f"sdi devices: {error}", file=sys.stderr)
+        return 1
+    finally:
+        job.close()
+    return 0
+
+
+def _described(job: Job, settings: Settings) -> list[str]:
+    """The nodes, the members and all devices of a job, for people.  Raises ClError."""
+    from sdi.cluster.members import choose_members, facts_of, job_devices
+    from sdi.devices.discover import all_devices, memory_shares
+
+    here = facts_of(all_devices())
+    devices = job_devices(job, here)
+    members = choose_members(devices, settings.num_gpus, settings.devices)
+    shares = memory_shares(members, settings.member_memory)
+    nodes = [("node", "machine", "process", "sdi", "members")]
+    for rank, each in sorted({ROOT: here, **job.facts}.items()):
+        there = sum(member.node == rank for member in members)
+        nodes.append((str(rank), each.hostname, str(each.pid), each.version, str(there)))
+    rows = [("member", "node", "kind", "device", "memory")]
+    for number, (member, nbytes) in enumerate(zip(members, shares, strict=True)):
+        rows.append((str(number), str(member.node), member.kind.upper(), member.name, size(nbytes)))
+    known = [("SDI_DEVICES", "node", "kind", "platform", "device")]
+    for index, device in enumerate(devices):
+        known.append((str(index), str(device.node), device.kind.upper(), device.platform, device.name))
+    return [*table(nodes, right={2, 4}), "", *table(rows, right={4}), "", *table(known)]
+
+
+class Root:
+    """Rank 0 of a job: starts its nodes before the application, and ends them after it."""
+
+    def __init__(self, place: Place | None, environ: Mapping[str, str]) -> None:
+        from sdi.cluster.hub import Hub
+
+        self._place: Final = place
+        self._environ: Final = environ
+        self._hub: Final = Hub()
+        self._job: Job | None = None
+        self._processes: list[subprocess.Popen[bytes]] = []
+
+    def application_environ(self) -> dict[str, str]:
+        """What the application gets."""
+        return {**without_mpi(self._environ), "SDI_SERVICE": self._hub.path}
+
+    def begin(self) -> None:
+        """Meet the nodes; the threads that this starts have the signal mask of now.  Raises JobError."""
+        show_only_real_drivers()
+        transport: Transport
+        if self._place is None:
+            transport, self._processes = start_nodes(int(self._environ[LOCAL_NODES]), self._environ)
+        else:
+            from sdi.cluster.mpi import MpiTransport, MpiUnavailable
+
+            try:
+                transport = MpiTransport(self._place.size)
+            except MpiUnavailable as error:
+                raise JobError(str(error)) from error
+        self._job = Job(transport)
+        self._job.meet()
+        self._hub.begin(self._job)
+
+    def end(self) -> None:
+        """After the application has ended."""
+        self._hub.close(_PATIENCE_S)
+        if self._job is not None:
+            self._job.close()
+        for process in self._processes:
+            process.wait(_PATIENCE_S)
+
+
+Run = Callable[[Mapping[str, str], Callable[[], None]], int]
+"""Runs an application in an environment, after a call; its wait status."""
+
+
+def run_root(place: Place | None, environ: Mapping[str, str], run: Run) -> int:
+    """Run an application beside rank 0."""
+    root = Root(place, environ)
+    try:
+        return run(root.application_environ(), root.begin)
+    except JobError as error:
+        print(f"sdi run: {error}", file=sys.stderr)
+        return _FAILED
+    finally:
+        root.end()
+
+
+def is_local(environ: Mapping[str, str]) -> bool:
+    """Whether ``environ`` asks for nodes on this machine."""
+    return environ.get(LOCAL_NODES, "").isdecimal() and int(os.environ.get(LOCAL_NODES, "0")) > 1

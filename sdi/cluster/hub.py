@@ -1,0 +1,129 @@
+"""Rank 0: serves the application's processes with the members of the whole job, one at a time."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import socket
+import tempfile
+import threading
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Final
+
+from sdi.cluster.job import Job, JobError
+from sdi.cluster.members import facts_of, open_job_members
+from sdi.devices.discover import Found, MemberSettings, all_devices, spread_of
+from sdi.errors import ClError, Status
+from sdi.icd.handover import Handed, HandoverError, listen, take_over
+from sdi.icd.printed import Printed
+from sdi.icd.server import Image, begin, refuse, run, write_end
+from sdi.settings import Settings, SettingsError
+
+_log = logging.getLogger("sdi.job")
+_BUSY = "the image of this job serves one process at a time, and another one is using it"
+
+
+class Hub:
+    """Owned by: the main thread; its own ``-hub`` thread takes processes, ``-scheduler`` serves one.
+
+    ``path``: of the socket, for SDI_SERVICE; in a folder of the user's own, made here.
+    """
+
+    def __init__(self, path: str | None = None) -> None:
+        self._folder = None if path else tempfile.mkdtemp(prefix="sdi-job-")
+        self.path: Final = path or os.path.join(str(self._folder), "service")
+        self._listener: Final = listen(self.path)
+        self._job: Job | None = None
+        self._devices: Sequence[Found] = ()
+        self._printed: Printed | None = None
+        self._session: threading.Thread | None = None
+        self._taking: threading.Thread | None = None
+
+    def begin(self, job: Job) -> None:
+        """Serve from now on."""
+        self._job = job
+        self._devices = all_devices()
+        self._printed = Printed()
+        job.printed = self._printed.add
+        self._taking = threading.Thread(target=self._take, name="sdi-hub", daemon=True)
+        self._taking.start()
+
+    def close(self, patience_s: float) -> None:
+        """Take nobody any more; wait so long for the one that is served."""
+        self._listener.shutdown(socket.SHUT_RDWR)
+        if self._taking is not None:
+            self._taking.join()
+        if self._session is not None:
+            self._session.join(patience_s)
+        self._listener.close()
+        if self._printed is not None:
+            self._printed.close()
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _take(self) -> None:
+        while True:
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:
+                return
+            try:
+                handed = take_over(connection)
+            except (HandoverError, OSError) as error:
+                _log.error("an application could not be taken over: %s", error)
+                connection.close()
+                continue
+            if self._session is not None and self._session.is_alive():
+                refuse(handed.commands, _BUSY)
+                _close(handed)
+                continue
+            self._session = threading.Thread(
+                target=self._serve, args=(handed,), name="sdi-scheduler", daemon=True
+            )
+            self._session.start()
+
+    def _serve(self, handed: Handed) -> None:
+        job, printed = self._job, self._printed
+        assert job is not None and printed is not None
+        try:
+            try:
+                settings = Settings.from_environ(handed.environ)
+            except SettingsError as error:
+                refuse(handed.commands, str(error))
+                return
+            room_nbytes = int(handed.arguments[0])
+            session = begin(handed.commands, handed.notices, room_nbytes, settings, self._open)
+            if session is not None:
+                run(session)
+                session.counters.network = {
+                    ends: asdict(traffic) for ends, traffic in job.traffic().items() if traffic.messages
+                }
+                write_end(session, settings)
+                session.close()
+        except Exception:
+            _log.exception("the session ended")
+        finally:
+            job.end_session()
+            _close(handed)
+
+    def _open(self, settings: MemberSettings) -> Image:
+        """The members of a session."""
+        assert self._job is not None and self._printed is not None
+        try:
+            members = open_job_members(settings, self._job, self._devices, facts_of(self._devices))
+        except JobError as error:
+            raise ClError(Status.DEVICE_NOT_AVAILABLE, str(error)) from error
+        return Image(members, spread_of(members), self._printed)
+
+
+def _close(handed: Handed) -> None:
+    """Let the process that handed the application over go."""
+    handed.commands.close()
+    handed.notices.close()
+    try:
+        handed.connection.send(b"\0", socket.MSG_NOSIGNAL)
+    except OSError:
+        _log.debug("who handed over has gone")
+    handed.connection.close()

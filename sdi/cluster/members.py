@@ -1,0 +1,123 @@
+"""Which devices of a job become members, and opening them."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import socket
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from sdi import __version__
+from sdi.cluster.job import Asked, Job, NodeFacts
+from sdi.cluster.node import OpenMembers
+from sdi.cluster.remote_device import ROOT
+from sdi.devices.base import Device
+from sdi.devices.discover import Candidate, Found, MemberSettings, choose, memory_shares, open_chosen
+
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+
+@dataclass(frozen=True, slots=True)
+class JobDevice:
+    """A device of a process of the job.  ``position``: among that one's; ``node``: the process' rank."""
+
+    platform: str
+    name: str
+    kind: str
+    unit: str
+    memory_nbytes: int
+    node: int
+    position: int
+
+
+def host_id() -> str:
+    """The same for all processes of one running machine, and for no others."""
+    try:
+        return _BOOT_ID.read_text().strip()
+    except OSError:
+        return socket.gethostname()
+
+
+def facts_of(devices: Sequence[Found]) -> NodeFacts:
+    """What this process says of itself."""
+    known = tuple((d.platform, d.name, d.kind, d.unit, d.memory_nbytes) for d in devices)
+    return NodeFacts(__version__, host_id(), socket.gethostname(), os.getpid(), known)
+
+
+def opens(devices: Sequence[Found], rank: int) -> OpenMembers:
+    """How a node opens what rank 0 asks for."""
+
+    def open_asked(tail: bytes) -> Sequence[Device]:
+        asked = pickle.loads(tail)
+        assert isinstance(asked, Asked)
+        chosen = [(devices[position], number, nbytes) for position, number, nbytes in asked.members]
+        members = open_chosen(chosen, asked.settings)
+        for member in members:
+            name = f"{member.facts.name} on node {rank}"
+            member.facts = replace(member.facts, name=name, node=rank, is_host_memory=False)
+        return members
+
+    return open_asked
+
+
+def job_devices(job: Job, here: NodeFacts) -> list[JobDevice]:
+    """The devices of all processes, in the order of ranks.
+
+    A GPU that several processes of a machine see belongs to one of them: they get their machine's in turn.
+    """
+    facts = {ROOT: here, **job.facts}
+    ranks_of: dict[str, list[int]] = {}
+    gpus_of: dict[str, list[str]] = {}
+    for rank, each in sorted(facts.items()):
+        ranks_of.setdefault(each.host, []).append(rank)
+        known = gpus_of.setdefault(each.host, [])
+        known += [u for _, _, kind, u, _ in each.devices if kind == "gpu" and u not in known]
+    found = []
+    for rank, each in sorted(facts.items()):
+        ranks, gpus = ranks_of[each.host], gpus_of[each.host]
+        for position, (platform, name, kind, unit, nbytes) in enumerate(each.devices):
+            if kind == "gpu" and _owner(gpus.index(unit), unit, ranks, facts) != rank:
+                continue
+            named = unit if each.host == here.host else f"{each.host} {unit}"
+            found.append(JobDevice(platform, name, kind, named, nbytes, rank, position))
+    return found
+
+
+def _owner(index: int, unit: str, ranks: Sequence[int], facts: dict[int, NodeFacts]) -> int:
+    """The process of a machine to which its GPU number ``index`` belongs: one of those that see it."""
+    seeing = [rank for rank in ranks if any(unit == device[3] for device in facts[rank].devices)]
+    wanted = ranks[index % len(ranks)]
+    return wanted if wanted in seeing else seeing[index % len(seeing)]
+
+
+def open_job_members(
+    settings: MemberSettings, job: Job, devices: Sequence[Found], here: NodeFacts
+) -> list[Device]:
+    """Open the members on all nodes, those of a node one after the other.
+
+    Raises ClError when there is no device or not enough of them, and JobError.
+    """
+    chosen = choose_members(job_devices(job, here), settings.count, settings.devices)
+    shares = memory_shares(chosen, settings.memory_nbytes)
+    asked: dict[int, list[tuple[int, int, int]]] = {}
+    for number, (device, nbytes) in enumerate(zip(chosen, shares, strict=True)):
+        asked.setdefault(device.node, []).append((device.position, number, nbytes))
+    own = asked.pop(ROOT, [])
+    members = open_chosen([(devices[position], number, nbytes) for position, number, nbytes in own], settings)
+    try:
+        return [*members, *job.open({rank: Asked(tuple(each), settings) for rank, each in asked.items()})]
+    except BaseException:
+        for member in reversed(members):
+            member.close()
+        raise
+
+
+def choose_members(devices: Sequence[JobDevice], count: int | None, selection: str | None) -> list[JobDevice]:
+    """The device of each member, those of a node one after the other.  Raises ClError; see ``choose``."""
+    return sorted(choose(devices, count, selection), key=_node)
+
+
+def _node(device: Candidate) -> int:
+    return device.node

@@ -1,0 +1,325 @@
+"""The transport over MPI: the one file that knows mpi4py.
+
+All calls of MPI are made by sdi-net.  MPI has no wait that sleeps: while something is under way messages
+are looked for eagerly, an idle process looks now and then.  Batches and bulk bytes go over two communicators;
+since messages between two ranks of one communicator never overtake each other, the bulk bytes of a batch are
+the next ones that come from there.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+import os
+import select
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from types import ModuleType
+from typing import Final, Protocol
+
+from sdi.cluster.transport import Receiver, Room, Traffic
+
+_log = logging.getLogger(__name__)
+_BATCH, _BULK = 1, 2
+_PREFIX_NBYTES = 8
+"""Before a batch: how many bulk bytes follow it."""
+_PIECE_NBYTES = 1 << 30
+"""MPI counts to 2^31 - 1: larger bulk goes in pieces."""
+_EAGER_NS, _RESTLESS_NS = 200_000, 20_000_000
+"""So long after the last message it is looked again at once; and so long, or while something is under way,
+soon."""
+_SOON_S, _IDLE_S = 50e-6, 700e-6
+_START_S = 120.0
+_PR_SET_TIMERSLACK = 29
+
+
+_Message = tuple[int, bytes, memoryview | None, Callable[[], None] | None]
+"""To whom, a batch, bulk, and what is called when it is sent."""
+
+
+class MpiUnavailable(RuntimeError):
+    """MPI can't be used; the text says what is missing."""
+
+
+class MpiTransport:
+    """This process as a rank of ``MPI_COMM_WORLD``.  Implements ``Transport``.
+
+    ``expected``: as many ranks as the launcher says that there are; MPI that sees another number is not the
+    launcher's.  Raises MpiUnavailable.
+    """
+
+    def __init__(self, expected: int | None = None) -> None:
+        self._wake: Final = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._outgoing: Final[deque[tuple[int, bytes, memoryview | None, Callable[[], None] | None]]] = (
+            deque()
+        )
+        self._begun: Final = threading.Event()
+        self._started: Final = threading.Event()
+        self._receiver: Receiver | None = None
+        self._refusal = ""
+        self._expected: Final = expected
+        self._ending = False
+        self._is_napping = False
+        self.rank = self.size = 0
+        self.library = ""
+        self.traffic: dict[int, Traffic] = {}
+        self._thread: Final = threading.Thread(target=self._main, name="sdi-net", daemon=True)
+        self._thread.start()
+        if not self._begun.wait(_START_S):
+            raise MpiUnavailable(f"MPI did not start within {_START_S:.0f} s")
+        if self._refusal:
+            self._thread.join()
+            os.close(self._wake)
+            raise MpiUnavailable(self._refusal)
+
+    def start(self, receiver: Receiver) -> None:
+        self._receiver = receiver
+        self._started.set()
+
+    def send(
+        self, to: int, batch: bytes, bulk: memoryview | None = None, sent: Callable[[], None] | None = None
+    ) -> None:
+        self._outgoing.append((to, batch, bulk, sent))
+        if self._is_napping:
+            os.eventfd_write(self._wake, 1)
+
+    def close(self) -> None:
+        self._ending = True
+        self._started.set()
+        os.eventfd_write(self._wake, 1)
+        self._thread.join()
+        os.close(self._wake)
+
+    # -- sdi-net --------------------------------------------------------------------------------------------
+
+    def _main(self) -> None:
+        try:
+            ctypes.CDLL(None).prctl(_PR_SET_TIMERSLACK, 1000, 0, 0, 0)
+            loop = self._begin()
+        except Exception as error:
+            self._refusal = str(error)
+            return
+        finally:
+            self._begun.set()
+        self._started.wait()
+        try:
+            loop.run()
+        except Exception:
+            _log.exception("MPI failed")
+            assert self._receiver is not None
+            for rank in range(self.size):
+                if rank != self.rank:
+                    self._receiver.lost(rank, "MPI failed")
+        finally:
+            loop.end()
+
+    def _begin(self) -> _Loop:
+        try:
+            import mpi4py
+
+            mpi4py.rc.initialize = False
+            mpi4py.rc.finalize = False
+            from mpi4py import MPI
+        except (ImportError, RuntimeError) as error:
+            raise MpiUnavailable(f"mpi4py finds no MPI: {error}; pip install 'sdi[mpi]'") from error
+        MPI.Init_thread(MPI.THREAD_SERIALIZED)
+        self.rank, self.size = MPI.COMM_WORLD.rank, MPI.COMM_WORLD.size
+        self.library = MPI.Get_library_version().split("\n")[0].split(",")[0].strip()
+        if self._expected is not None and self.size != self._expected:
+            MPI.Finalize()
+            raise MpiUnavailable(
+                f"this is one of {self._expected} processes of its job, but MPI sees a world of {self.size}: "
+                f"mpi4py uses {self.library}, and the job was started by another MPI's mpiexec"
+            )
+        self.traffic = {rank: Traffic() for rank in range(self.size) if rank != self.rank}
+        return _Loop(self, MPI)
+
+
+class Communicator(Protocol):
+    """What is used of a communicator of mpi4py."""
+
+    def Isend(self, buffer: list[object], to: int, tag: int, /) -> object: ...  # noqa: N802
+
+
+class _Loop:
+    """What sdi-net does once MPI has begun."""
+
+    def __init__(self, transport: MpiTransport, mpi: ModuleType) -> None:
+        self._transport: Final = transport
+        self._mpi: Final = mpi
+        self._batches: Final = mpi.COMM_WORLD.Dup()
+        self._bulk: Final = mpi.COMM_WORLD.Dup()
+        for each in (self._batches, self._bulk):
+            each.Set_errhandler(mpi.ERRORS_RETURN)
+        self._requests: list[object] = []
+        self._then: list[Callable[[], None] | None] = []
+        self._lost: Final[set[int]] = set()
+        self._status: Final = mpi.Status()
+
+    def run(self) -> None:
+        """Carry messages until the transport is closed and everything is sent."""
+        transport = self._transport
+        last_ns = time.monotonic_ns()
+        while True:
+            is_active = self._send() | self._receive() | self._complete()
+            now_ns = time.monotonic_ns()
+            if is_active:
+                last_ns = now_ns
+                continue
+            if transport._ending and not self._requests and not transport._outgoing:
+                return
+            receiver = transport._receiver
+            quiet_ns = now_ns - last_ns
+            if quiet_ns < _EAGER_NS:
+                os.sched_yield()
+                continue
+            is_busy = bool(self._requests) or (receiver is not None and receiver.is_busy())
+            self._nap(_SOON_S if is_busy or quiet_ns < _RESTLESS_NS else _IDLE_S)
+
+    def _nap(self, seconds: float) -> None:
+        """Until there is something to send, at most so long."""
+        transport = self._transport
+        transport._is_napping = True
+        if not transport._outgoing:
+            ready, _, _ = select.select([transport._wake], [], [], seconds)
+            if ready:
+                os.eventfd_read(transport._wake)
+        transport._is_napping = False
+
+    def _send(self) -> bool:
+        transport, outgoing = self._transport, self._transport._outgoing
+        is_any = False
+        while outgoing:
+            to, batch, bulk, sent = outgoing.popleft()
+            is_any = True
+            if to in self._lost:
+                if sent is not None:
+                    sent()
+                continue
+            nbytes = 0 if bulk is None else bulk.nbytes
+            traffic = transport.traffic[to]
+            traffic.messages += 1
+            traffic.record_nbytes += len(batch)
+            traffic.bulk_nbytes += nbytes
+            try:
+                self._isend(
+                    self._batches, nbytes.to_bytes(_PREFIX_NBYTES, "little") + batch, to, _BATCH, None
+                )
+                if bulk is None:
+                    if sent is not None:
+                        sent()
+                    continue
+                for at in range(0, nbytes, _PIECE_NBYTES):
+                    is_last = at + _PIECE_NBYTES >= nbytes
+                    piece = bulk[at : at + _PIECE_NBYTES]
+                    self._isend(self._bulk, piece, to, _BULK, sent if is_last else None)
+            except self._mpi.Exception as error:
+                self._lose(to, str(error))
+                if sent is not None:
+                    sent()
+        return is_any
+
+    def _isend(
+        self,
+        comm: Communicator,
+        data: bytes | memoryview,
+        to: int,
+        tag: int,
+        sent: Callable[[], None] | None,
+    ) -> None:
+        self._requests.append(comm.Isend([data, self._mpi.BYTE], to, tag))
+        self._then.append(sent)
+
+    def _receive(self) -> bool:
+        """Take the batches that are there."""
+        is_any = False
+        while True:
+            try:
+                message = self._batches.Improbe(self._mpi.ANY_SOURCE, _BATCH, self._status)
+                if message is None:
+                    return is_any
+                is_any = True
+                source = self._status.Get_source()
+                data = bytearray(self._status.Get_count(self._mpi.BYTE))
+                message.Recv([data, self._mpi.BYTE])
+            except self._mpi.Exception as error:
+                if not self._find_lost(str(error)):
+                    raise
+                return True
+            self._received(source, memoryview(data))
+
+    def _received(self, source: int, data: memoryview) -> None:
+        receiver = self._transport._receiver
+        assert receiver is not None
+        nbytes = int.from_bytes(data[:_PREFIX_NBYTES], "little")
+        room = receiver.received(source, data[_PREFIX_NBYTES:], nbytes)
+        if not nbytes:
+            return
+        if room is None or room.memory.nbytes != nbytes:
+            raise ValueError(f"no room for {nbytes} bytes of rank {source}")
+        self._take(source, room)
+
+    def _take(self, source: int, room: Room) -> None:
+        for at in range(0, room.memory.nbytes, _PIECE_NBYTES):
+            is_last = at + _PIECE_NBYTES >= room.memory.nbytes
+            piece = room.memory[at : at + _PIECE_NBYTES]
+            self._requests.append(self._bulk.Irecv([piece, self._mpi.BYTE], source, _BULK))
+            self._then.append(room.filled if is_last else None)
+
+    def _complete(self) -> bool:
+        """Find out which sends and receptions are done."""
+        if not self._requests:
+            return False
+        try:
+            found = self._mpi.Request.Testsome(self._requests)
+        except self._mpi.Exception as error:
+            if not self._find_lost(str(error)):
+                raise
+            return True
+        if not found:
+            return False
+        calls = [self._then[index] for index in found]
+        gone = set(found)
+        self._requests = [each for index, each in enumerate(self._requests) if index not in gone]
+        self._then = [each for index, each in enumerate(self._then) if index not in gone]
+        for call in calls:
+            if call is not None:
+                call()
+        return True
+
+    def _find_lost(self, why: str) -> bool:
+        """Whether a rank is lost, where this MPI can tell (ULFM)."""
+        found = False
+        for comm in (self._batches, self._bulk):
+            try:
+                comm.Ack_failed()
+                failed = comm.Get_failed()
+            except (NotImplementedError, AttributeError, self._mpi.Exception):
+                return found
+            if failed.size:
+                ranks = failed.Translate_ranks(list(range(failed.size)), comm.Get_group())
+                for rank in ranks:
+                    found |= self._lose(rank, why)
+            failed.Free()
+        return found
+
+    def _lose(self, rank: int, why: str) -> bool:
+        if rank in self._lost:
+            return True
+        self._lost.add(rank)
+        receiver = self._transport._receiver
+        if receiver is not None:
+            receiver.lost(rank, why)
+        return True
+
+    def end(self) -> None:
+        """Leave the job."""
+        try:
+            if not self._lost:
+                self._batches.Free()
+                self._bulk.Free()
+            self._mpi.Finalize()
+        except self._mpi.Exception:
+            _log.debug("MPI's end", exc_info=True)

@@ -1,0 +1,403 @@
+"""A node: serves its members to the process that has the application's session.
+
+It does what records ask for, in their order, with the members' own operations and tickets; only bytes come
+later, see ``exchange``.  A ticket that it does not know is one of somebody else's: operations that wait for
+it are given to the member at once, and the member holds them back until the record RESOLVE comes.
+"""
+
+from __future__ import annotations
+
+import logging
+import pickle
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Final, cast
+
+from sdi.atomics import Update
+from sdi.cluster.arguments import UPDATES, arguments_of
+from sdi.cluster.exchange import Exchange
+from sdi.cluster.records import (
+    ALL,
+    DamagedBatch,
+    Kind,
+    Record,
+    failure,
+    failure_of,
+    packed,
+    records,
+    regions_of,
+    strings_of,
+)
+from sdi.cluster.transport import Room, Traffic, Transport, copied
+from sdi.devices.base import (
+    BoundKernel,
+    Comparison,
+    Device,
+    DeviceBuffer,
+    DeviceImage,
+    DeviceProgram,
+    Rows,
+)
+from sdi.devices.image import ImageShape, Slabs
+from sdi.devices.ticket import Ticket
+from sdi.errors import DeviceFailed
+from sdi.icd.printed import Printed
+
+_log = logging.getLogger("sdi.node")
+ROOT = 0
+"""The rank beside which the application runs."""
+
+OpenMembers = Callable[[bytes], Sequence[Device]]
+"""Opens the members that an OPEN record's tail asks for."""
+
+
+class Node:
+    """Serves members to rank 0.  Implements ``Receiver``.  Owned by: sdi-net.
+
+    ``found``: what the node has, as the answer to FACTS of no member.  ``printed``: what kernels print here,
+    where this process's output is not that of rank 0.
+    """
+
+    def __init__(
+        self, transport: Transport, found: bytes, open_members: OpenMembers, printed: Printed | None
+    ) -> None:
+        self._transport: Final = transport
+        self._found: Final = found
+        self._open_members: Final = open_members
+        self._printed: Final = printed
+        self._prints = False
+        self._printing: Final = threading.Lock()
+        self._unprinted = b""
+        self._exchange: Final = Exchange(transport)
+        self._devices: Sequence[Device] = ()
+        self._objects: dict[int, object] = {}
+        self._lock: Final = threading.Lock()
+        self._tickets: dict[int, Ticket] = {}
+        self._told: deque[tuple[int, list[int]]] = deque()
+        self._messages = 0
+        self._pending = 0
+        self._lost: set[int] = set()
+        self._before = copied(transport.traffic)
+        self._builder: Final = ThreadPoolExecutor(1, "sdi-build")
+        self._builder.submit(int)  # its thread is there from the start
+        self.left: Final = threading.Event()
+        """Set when rank 0 has gone."""
+
+    # -- Receiver ---------------------------------------------------------------------------------------
+
+    def received(self, source: int, batch: memoryview, bulk_nbytes: int) -> Room | None:
+        room = None
+        touched: set[int] = set()
+        for record in records(batch):
+            if record.kind is Kind.DATA:
+                room = self._data(source, record)
+            elif source == ROOT:
+                self._do(record)
+                touched.add(record.member)
+            else:
+                raise DamagedBatch(f"rank {source} sent {record.kind.name}")
+        for member in touched:
+            if member < len(self._devices):
+                self._devices[member].flush()
+        return room if bulk_nbytes else None
+
+    def lost(self, rank: int, why: str) -> None:
+        if rank == ROOT:
+            self.left.set()
+        self._exchange.lost(rank, DeviceFailed(f"rank {rank}", why))
+
+    def is_busy(self) -> bool:
+        return self._pending > 0
+
+    def close(self) -> None:
+        """Close what is open; after the transport is."""
+        self._builder.shutdown(cancel_futures=True)
+        self._close()
+
+    def _close(self) -> None:
+        for device in self._devices:
+            device.close()
+        self._devices = ()
+        self._objects.clear()
+        with self._lock:
+            self._tickets.clear()
+            self._told.clear()
+        self._messages = self._pending = 0
+        self._lost.clear()
+        self._prints = False
+
+    # -- tickets ----------------------------------------------------------------------------------------
+
+    def _waits(self, record: Record) -> list[Ticket]:
+        """What the record's operation waits for."""
+        found = []
+        with self._lock:
+            for name in record.waits:
+                ticket = self._tickets.get(name)
+                if ticket is None:
+                    ticket = self._tickets[name] = Ticket()
+                found.append(ticket)
+        return found
+
+    def _issued(self, record: Record, ticket: Ticket) -> None:
+        """``ticket`` is that of the record's operation."""
+        with self._lock:
+            self._tickets[record.ticket] = ticket
+            self._pending += 1
+        ticket.when_done(partial(self._done, record.ticket, record.member))
+
+    def _done(self, name: int, member: int, ticket: Ticket) -> None:
+        """Tell rank 0; on the thread that completes ``ticket``."""
+        parts = []
+        with self._lock:
+            self._pending -= 1
+        if self._prints and self._printed is not None:
+            text = self._take_lines(self._printed)
+            if text:
+                parts.append(packed(Kind.PRINTED, member, 0, tail=text))
+        tail = b""
+        if ticket.error is not None:
+            tail = failure(ticket.error)
+            parts += [packed(Kind.LOST, number, 0) for number in self._newly_lost()]
+        parts.append(packed(Kind.DONE, member, name, (ticket.start_ns, ticket.end_ns), tail=tail))
+        with self._lock:
+            self._messages += 1
+            self._told.append((self._messages, [name]))
+            self._transport.send(ROOT, b"".join(parts))
+
+    def _take_lines(self, printed: Printed) -> bytes:
+        """What was printed: whole lines while more may come, or another node's text gets between."""
+        with self._printing:
+            text = self._unprinted + printed.take()
+            end = len(text) if not self._pending else text.rfind(b"\n") + 1
+            self._unprinted = text[end:]
+            return text[:end]
+
+    def _newly_lost(self) -> list[int]:
+        found = [n for n, device in enumerate(self._devices) if n not in self._lost and device.is_lost()]
+        self._lost.update(found)
+        return found
+
+    def _seen(self, messages: int) -> None:
+        """Rank 0 names no ticket any more of which it was told in that many messages."""
+        with self._lock:
+            while self._told and self._told[0][0] <= messages:
+                for name in self._told.popleft()[1]:
+                    self._tickets.pop(name, None)
+
+    def _resolve(self, record: Record) -> None:
+        """What others had to do is done, or failed."""
+        with self._lock:
+            ticket = self._tickets.pop(record.ticket, None)
+        if ticket is not None:
+            ticket.complete(failure_of(record.tail))
+
+    # -- records ----------------------------------------------------------------------------------------
+
+    def _data(self, source: int, record: Record) -> Room | None:
+        at, nbytes = record.fields
+        if nbytes:
+            return self._exchange.room(source, record.ticket, at, nbytes)
+        self._exchange.failed(source, record.ticket, record.tail)
+        return None
+
+    def _do(self, record: Record) -> None:
+        match record.kind:
+            case Kind.RESOLVE:
+                self._resolve(record)
+            case Kind.SEEN:
+                self._seen(record.ticket)
+            case Kind.OPEN:
+                self._answered(record, self._open)
+            case Kind.CLOSE if record.member == ALL:
+                self._answered(record, lambda _: self._closed())
+            case Kind.CLOSE:  # it may wait for what the driver has
+                self._builder.submit(self._answered, record, self._close_member)
+            case Kind.CLOCK:
+                self._answer(record, time.monotonic_ns().to_bytes(8, "little"))
+            case Kind.TRAFFIC:
+                self._answer(record, pickle.dumps(self._traffic()))
+            case Kind.LEAVE:
+                self.left.set()
+            case Kind.GONE:
+                why = DeviceFailed(f"rank {record.fields[0]}", "it is lost")
+                self._exchange.lost(record.fields[0], why)
+            case Kind.BUILD:
+                self._builder.submit(self._answered, record, self._build)
+            case Kind.ASK_COMPILER:
+                self._builder.submit(self._answered, record, self._ask_compiler)
+            case Kind.FACTS:
+                self._builder.submit(self._answered, record, self._facts)
+            case Kind.ALLOCATE | Kind.CREATE_IMAGE | Kind.BIND:
+                self._make(record)
+            case Kind.FREE | Kind.FREE_IMAGE:
+                self._free(record)
+            case Kind.DROP:
+                self._objects.pop(record.ticket, None)
+            case _:
+                self._operate(record)
+
+    def _answered(self, record: Record, work: Callable[[Record], bytes]) -> None:
+        """Answer with what ``work`` gives, or why it failed."""
+        try:
+            tail, status = work(record), 0
+        except Exception as error:
+            _log.debug("%s", record.kind.name, exc_info=True)
+            tail, status = failure(error), 1
+        self._transport.send(ROOT, packed(Kind.ANSWER, record.member, record.ticket, (status,), tail=tail))
+
+    def _answer(self, record: Record, tail: bytes) -> None:
+        self._transport.send(ROOT, packed(Kind.ANSWER, record.member, record.ticket, (0,), tail=tail))
+
+    def _open(self, record: Record) -> bytes:
+        if not record.tail:
+            return self._found
+        self._close()
+        self._before = copied(self._transport.traffic)
+        self._devices = self._open_members(bytes(record.tail))
+        return pickle.dumps([device.facts for device in self._devices])
+
+    def _traffic(self) -> dict[int, Traffic]:
+        """What was sent since the session began."""
+        now = self._transport.traffic
+        return {rank: now[rank].since(before) for rank, before in self._before.items()}
+
+    def _close_member(self, record: Record) -> bytes:
+        self._devices[record.member].close()
+        return b""
+
+    def _closed(self) -> bytes:
+        self._close()
+        return b""
+
+    def _build(self, record: Record) -> bytes:
+        text, *options = (part.decode() for part in strings_of(record.tail))
+        self._prints |= "printf" in text
+        self._objects[record.ticket] = self._devices[record.member].build(text, options)
+        return b""
+
+    def _ask_compiler(self, record: Record) -> bytes:
+        questions, options = pickle.loads(record.tail)
+        return pickle.dumps(self._devices[record.member].answers(questions, options))
+
+    def _facts(self, record: Record) -> bytes:
+        if record.member >= len(self._devices):
+            return self._found
+        program = cast(DeviceProgram, self._objects[record.fields[0]])
+        name = bytes(record.tail).decode()
+        return pickle.dumps(self._devices[record.member].kernel_facts(program, name))
+
+    def _make(self, record: Record) -> None:
+        """Make an object; who uses it after that failed fails too."""
+        device = self._devices[record.member]
+        try:
+            made: object
+            if record.kind is Kind.ALLOCATE:
+                made = device.allocate(record.fields[0])
+            elif record.kind is Kind.CREATE_IMAGE:
+                made = device.create_image(ImageShape(*record.fields))
+            else:
+                name, arguments = arguments_of(record.tail, self._objects)
+                program = cast(DeviceProgram, self._objects[record.fields[0]])
+                made = device.bind(program, name, arguments)
+        except Exception as error:
+            made = error
+        self._objects[record.ticket] = made
+
+    def _free(self, record: Record) -> None:
+        found = self._objects.pop(record.ticket, None)
+        if found is None or isinstance(found, Exception):
+            return
+        device = self._devices[record.member]
+        if record.kind is Kind.FREE:
+            device.free(cast(DeviceBuffer, found))
+        else:
+            device.free_image(cast(DeviceImage, found))
+
+    def _operate(self, record: Record) -> None:
+        """Issue an operation."""
+        try:
+            ticket = self._issue(record, self._waits(record))
+        except Exception as error:
+            ticket = Ticket()
+            ticket.complete(error)
+            self._refused(record, error)
+        self._issued(record, ticket)
+
+    def _refused(self, record: Record, error: Exception) -> None:
+        """An operation could not be issued: who waits for its bytes has to know."""
+        if record.kind is Kind.SEND:
+            self._exchange.send_failure(record.fields[5], record.ticket, error)
+
+    def _object(self, name: int) -> object:
+        """What was made under that id.  Raises why it was not."""
+        found = self._objects.get(name)
+        if found is None:
+            raise DeviceFailed("a node", f"object {name} is not known")
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    def _buffer(self, name: int) -> DeviceBuffer:
+        return cast(DeviceBuffer, self._object(name))
+
+    def _issue(self, record: Record, wait: list[Ticket]) -> Ticket:
+        device, fields = self._devices[record.member], record.fields
+        match record.kind:
+            case Kind.LAUNCH:
+                kernel, gx, gy, gz, lx, ly, lz, dimensions = fields
+                bound = cast(BoundKernel, self._object(kernel))
+                return device.launch(bound, (gx, gy, gz), (lx, ly, lz), dimensions, wait)
+            case Kind.SEND:
+                buffer, offset, count, nbytes, pitch, to = fields
+                rows = Rows(count, nbytes, pitch)
+                return self._exchange.send(
+                    device, self._buffer(buffer), offset, rows, wait, to, record.ticket
+                )
+            case Kind.RECEIVE:
+                buffer, offset, count, nbytes, pitch, source, key = fields
+                rows = Rows(count, nbytes, pitch)
+                return self._exchange.receive(device, self._buffer(buffer), offset, rows, wait, source, key)
+            case Kind.COPY:
+                here, there = regions_of(record.tail)
+                return device.copy(self._buffer(fields[0]), here, self._buffer(fields[1]), there, wait)
+            case Kind.PEER_COPY:
+                return self._peer_copy(device, record, wait)
+            case Kind.FILL:
+                buffer, offset, nbytes = fields
+                return device.fill(self._buffer(buffer), offset, nbytes, bytes(record.tail), wait)
+            case Kind.DIFF | Kind.APPLY:
+                comparison, changes = self._comparison(record)
+                work = device.diff if record.kind is Kind.DIFF else device.apply
+                return work(comparison, changes, wait)
+            case Kind.SET_PIXELS | Kind.GET_PIXELS:
+                image, buffer, offset, start, stop = fields
+                pixels, linear = cast(DeviceImage, self._object(image)), self._buffer(buffer)
+                if record.kind is Kind.SET_PIXELS:
+                    return device.set_pixels(linear, offset, pixels, Slabs(start, stop), wait)
+                return device.get_pixels(pixels, Slabs(start, stop), linear, offset, wait)
+            case _:
+                raise DamagedBatch(f"a node is not asked for {record.kind.name}")
+
+    def _peer_copy(self, device: Device, record: Record, wait: list[Ticket]) -> Ticket:
+        member, source, start, target, offset, count, nbytes, pitch = record.fields
+        from_, to = self._buffer(source), self._buffer(target)
+        other = self._devices[member]
+        if count == 1:
+            return device.peer_copy(other, from_, start, to, offset, nbytes, wait, ())[1]
+        rows = Rows(count, nbytes, pitch)
+        return device.peer_copy_rows(other, from_, start, to, offset, rows, wait, ())[1]
+
+    def _comparison(self, record: Record) -> tuple[Comparison, DeviceBuffer]:
+        buffer, offset, twin, twin_offset, nbytes, unit, smallest, changes, operation, width, signed = (
+            record.fields
+        )
+        update = Update(UPDATES[operation], width, bool(signed)) if width else None
+        comparison = Comparison(
+            self._buffer(buffer), offset, self._buffer(twin), twin_offset, nbytes, unit, smallest, update
+        )
+        return comparison, self._buffer(changes)

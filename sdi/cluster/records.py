@@ -1,0 +1,258 @@
+"""The records that processes of a job send each other, in batches.
+
+A batch is a sequence of records; each has a fixed head, the fields that ``FIELDS`` lists for its kind, the
+tickets that it waits for, and a tail of bytes.  All integers are little-endian and without sign but for
+times.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from itertools import chain
+
+from sdi.errors import BuildError, ClError, DeviceFailed, DeviceLost, Status
+from sdi.region import Region
+
+
+class Kind(IntEnum):
+    """What a record asks for or tells.
+
+    To a node: what is before DONE; ``ticket`` is the operation's, or the id of what is made.  From a node:
+    DONE to LOST.  Between any two processes: DATA.
+    """
+
+    ALLOCATE = 1
+    FREE = 2
+    CREATE_IMAGE = 3
+    FREE_IMAGE = 4
+    SEND = 5
+    RECEIVE = 6
+    PEER_COPY = 7
+    COPY = 27
+    FILL = 8
+    DIFF = 9
+    APPLY = 10
+    SET_PIXELS = 11
+    GET_PIXELS = 12
+    BUILD = 13
+    FACTS = 14
+    BIND = 15
+    LAUNCH = 16
+    RESOLVE = 17
+    SEEN = 18
+    OPEN = 19
+    CLOSE = 20
+    CLOCK = 21
+    LEAVE = 22
+    GONE = 23
+    DROP = 24
+    TRAFFIC = 25
+    ASK_COMPILER = 26
+    DONE = 32
+    ANSWER = 33
+    PRINTED = 34
+    LOST = 35
+    DATA = 48
+
+
+ALL = 0xFFFF
+"""Stands for all members of a node."""
+_HEAD = struct.Struct("<HHIIIQ")
+_FIELDS: dict[Kind, str] = {
+    Kind.ALLOCATE: "Q",  # nbytes
+    Kind.FREE: "",
+    Kind.CREATE_IMAGE: "8Q",  # an ImageShape
+    Kind.FREE_IMAGE: "",
+    Kind.SEND: "6Q",  # buffer, offset, rows' count, nbytes and pitch, to whom
+    Kind.RECEIVE: "7Q",  # buffer, offset, rows' count, nbytes and pitch, from whom, the copy's key
+    Kind.PEER_COPY: "8Q",  # source's member, source, offset, target, offset, rows' count, nbytes and pitch
+    Kind.COPY: "2Q",  # source, target; tail: regions
+    Kind.FILL: "3Q",  # buffer, offset, nbytes; tail: the pattern
+    Kind.DIFF: "11Q",  # a Comparison, the changes, and the update's operation, nbytes and sign
+    Kind.APPLY: "11Q",
+    Kind.SET_PIXELS: "2Qq2Q",  # image, buffer, offset, slabs
+    Kind.GET_PIXELS: "2Qq2Q",
+    Kind.BUILD: "",  # tail: text and options
+    Kind.FACTS: "Q",  # program; tail: the kernel's name
+    Kind.BIND: "Q",  # program; tail: name and arguments
+    Kind.LAUNCH: "8Q",  # kernel, groups, local size, dimensions
+    Kind.RESOLVE: "",  # tail: why the foreign ticket failed, if it did
+    Kind.SEEN: "",  # ticket: as many messages of that node were heard
+    Kind.OPEN: "",
+    Kind.CLOSE: "",
+    Kind.CLOCK: "",
+    Kind.LEAVE: "",
+    Kind.GONE: "Q",  # a rank that is lost
+    Kind.DROP: "",
+    Kind.TRAFFIC: "",
+    Kind.ASK_COMPILER: "",  # tail: questions and options
+    Kind.DONE: "2q",  # start and end; tail: why it failed, if it did
+    Kind.ANSWER: "Q",  # 0, or 1 where the tail says what went wrong
+    Kind.PRINTED: "",
+    Kind.LOST: "",
+    Kind.DATA: "2Q",  # where in the copy's bytes, how many; the bytes follow the batch
+}
+_LAYOUTS = {kind: struct.Struct("<" + fields) for kind, fields in _FIELDS.items()}
+
+_WAITS = [struct.Struct(f"<{count}Q") for count in range(64)]
+
+
+class DamagedBatch(ValueError):
+    """What was received is no sequence of records."""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """``member``: its number on the node.  ``ticket``: see ``Kind``.  ``tail``: valid until acted on."""
+
+    kind: Kind
+    member: int
+    ticket: int
+    fields: tuple[int, ...] = ()
+    waits: tuple[int, ...] = ()
+    tail: bytes | memoryview = b""
+
+
+def packed(
+    kind: Kind,
+    member: int,
+    ticket: int,
+    fields: Sequence[int] = (),
+    waits: Sequence[int] = (),
+    tail: bytes | memoryview = b"",
+) -> bytes:
+    """One record."""
+    layout, count = _LAYOUTS[kind], len(waits)
+    names = _WAITS[count] if count < 64 else struct.Struct(f"<{count}Q")
+    nbytes = _HEAD.size + layout.size + names.size + len(tail)
+    head = _HEAD.pack(kind, member, nbytes, count, len(tail), ticket)
+    return b"".join((head, layout.pack(*fields), names.pack(*waits), tail))
+
+
+def records(batch: memoryview) -> Iterator[Record]:
+    """The records of a batch.  Raises DamagedBatch."""
+    at, end = 0, len(batch)
+    while at < end:
+        try:
+            number, member, nbytes, count, tail_nbytes, ticket = _HEAD.unpack_from(batch, at)
+            kind = Kind(number)
+            layout = _LAYOUTS[kind]
+            behind = at + _HEAD.size + layout.size
+            if nbytes != _HEAD.size + layout.size + 8 * count + tail_nbytes or at + nbytes > end:
+                raise DamagedBatch(f"a record {kind.name} of {nbytes} bytes, {end - at} of them there")
+            fields = layout.unpack_from(batch, at + _HEAD.size)
+            waits = struct.unpack_from(f"<{count}Q", batch, behind) if count else ()
+        except (struct.error, ValueError) as error:
+            raise DamagedBatch(f"{error} at byte {at} of {end}") from error
+        tail = batch[behind + 8 * count : at + nbytes]
+        at += nbytes
+        yield Record(kind, member, ticket, fields, waits, tail)
+
+
+def regions(*given: Region) -> bytes:
+    """Regions one after the other."""
+    numbers: list[int] = []
+    for region in given:
+        numbers += [len(region.levels), region.base, region.nbytes, *chain.from_iterable(region.levels)]
+    return struct.pack(f"<{len(numbers)}Q", *numbers)
+
+
+def regions_of(tail: bytes | memoryview) -> list[Region]:
+    """What ``regions`` packed.  Raises DamagedBatch."""
+    try:
+        numbers = list(struct.unpack(f"<{len(tail) // 8}Q", tail))
+        found = []
+        while numbers:
+            count, base, nbytes = numbers[:3]
+            levels = numbers[3 : 3 + 2 * count]
+            if len(levels) != 2 * count:
+                raise DamagedBatch(f"a region of {count} levels is cut off")
+            found.append(Region(base, nbytes, tuple(zip(levels[::2], levels[1::2], strict=True))))
+            del numbers[: 3 + 2 * count]
+    except (struct.error, ValueError) as error:
+        raise DamagedBatch(f"regions in {len(tail)} bytes: {error}") from error
+    return found
+
+
+_STRINGS = struct.Struct("<I")
+
+
+def strings(texts: Sequence[str | bytes]) -> bytes:
+    """Texts one after the other, each behind its length."""
+    encoded = [text.encode() if isinstance(text, str) else text for text in texts]
+    return b"".join(part for text in encoded for part in (_STRINGS.pack(len(text)), text))
+
+
+def strings_of(tail: bytes | memoryview) -> list[bytes]:
+    """What ``strings`` packed.  Raises DamagedBatch."""
+    found, at, data = [], 0, bytes(tail)
+    while at < len(data):
+        if len(data) - at < _STRINGS.size:
+            raise DamagedBatch("a text's length is cut off")
+        (nbytes,) = _STRINGS.unpack_from(data, at)
+        at += _STRINGS.size
+        if at + nbytes > len(data):
+            raise DamagedBatch(f"a text of {nbytes} bytes, {len(data) - at} of them there")
+        found.append(data[at : at + nbytes])
+        at += nbytes
+    return found
+
+
+class GivenFailure(Exception):
+    """A failure that rank 0 told of: ``name`` is what it knows it by."""
+
+    def __init__(self, name: int, what: str) -> None:
+        super().__init__(what)
+        self.name = name
+
+
+class DriverError(Exception):
+    """What a driver of another process raised, as text."""
+
+
+def failure(error: BaseException, name: int = 0) -> bytes:
+    """Why something failed, as a tail.  ``name``: what the receiver is to call it when it tells of it."""
+    cause = "" if error.__cause__ is None else f"{type(error.__cause__).__name__}: {error.__cause__}"
+    match error:
+        case _ if name:
+            found = ("given", str(name), str(error))
+        case GivenFailure():
+            found = ("given", str(error.name), str(error))
+        case BuildError():
+            found = ("build", str(int(error.status)), error.log)
+        case ClError():
+            found = ("status", str(int(error.status)), error.what)
+        case DeviceFailed():
+            what = str(error).removeprefix(f"{error.device}: ")
+            found = ("lost" if isinstance(error, DeviceLost) else "failed", error.device, what)
+        case _:
+            found = ("failed", "a node", f"{type(error).__name__}: {error}")
+    return strings((*found, cause))
+
+
+def failure_of(tail: bytes | memoryview) -> Exception | None:
+    """What ``failure`` packed; None for an empty tail.  Raises DamagedBatch."""
+    if not len(tail):
+        return None
+    found = [text.decode(errors="replace") for text in strings_of(tail)]
+    if len(found) != 4:
+        raise DamagedBatch(f"a failure of {len(found)} texts")
+    what, first, second, cause = found
+    error: Exception
+    match what:
+        case "given":
+            return GivenFailure(int(first), second)
+        case "build":
+            error = BuildError(second, Status(int(first)))
+        case "status":
+            error = ClError(Status(int(first)), second)
+        case "lost":
+            error = DeviceLost(first, second)
+        case _:
+            error = DeviceFailed(first, second)
+    if cause:
+        error.__cause__ = DriverError(cause)
+    return error

@@ -1,0 +1,72 @@
+"""How processes of a job begin: which one this is, as its launcher says, and what a node does."""
+
+from __future__ import annotations
+
+import gc
+import os
+import pickle
+import signal
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from sdi.cluster.transport import Transport
+
+_LAUNCHERS = (
+    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
+    ("PMI_RANK", "PMI_SIZE"),
+    ("MPI_LOCALRANKID", "MPI_LOCALNRANKS"),
+    ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS"),
+)
+_OF_MPI = ("OMPI_", "PMIX_", "PMI_", "PRTE", "HYDI_", "HYDRA_", "MPI_", "MPIR_", "OPAL_", "I_MPI_")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """This process in its job, as the launcher says."""
+
+    rank: int
+    size: int
+
+
+def place(environ: Mapping[str, str]) -> Place | None:
+    """Where this process is in a job of several; None where it is alone."""
+    for rank, size in _LAUNCHERS:
+        if environ.get(rank, "").isdecimal() and environ.get(size, "").isdecimal():
+            found = Place(int(environ[rank]), int(environ[size]))
+            if found.size > 1:
+                return found
+    return None
+
+
+def without_mpi(environ: Mapping[str, str]) -> dict[str, str]:
+    """``environ`` for a process that is no rank of the job."""
+    return {name: value for name, value in environ.items() if not name.startswith(_OF_MPI)}
+
+
+def run_node(transport: Transport) -> int:
+    """Serve this process' devices until rank 0 has gone."""
+    from sdi.cluster.members import facts_of, opens
+    from sdi.cluster.node import Node
+    from sdi.devices.discover import all_devices
+    from sdi.icd.printed import Printed
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # rank 0 decides what that means
+    sys.setswitchinterval(1e-5)
+    printed = Printed()
+    devices = all_devices()
+    node = Node(transport, pickle.dumps(facts_of(devices)), opens(devices, transport.rank), printed)
+    gc.freeze()
+    transport.start(node)
+    node.left.wait()
+    transport.close()
+    node.close()
+    printed.close()
+    return 0
+
+
+def leave(status: int) -> None:
+    """End this process without taking drivers and threads apart."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)

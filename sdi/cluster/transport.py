@@ -1,0 +1,79 @@
+"""What carries batches and bulk bytes between the processes of a job."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+
+@dataclass(slots=True)
+class Traffic:
+    """What was sent to one process.  ``bulk_nbytes``: bytes of buffers; ``record_nbytes``: of batches."""
+
+    messages: int = 0
+    record_nbytes: int = 0
+    bulk_nbytes: int = 0
+
+    def since(self, before: Traffic) -> Traffic:
+        """What was sent since."""
+        return Traffic(
+            self.messages - before.messages,
+            self.record_nbytes - before.record_nbytes,
+            self.bulk_nbytes - before.bulk_nbytes,
+        )
+
+
+def copied(traffic: Mapping[int, Traffic]) -> dict[int, Traffic]:
+    """``traffic`` as it is now."""
+    return {rank: replace(each) for rank, each in traffic.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """Where bulk bytes go: all of ``memory``, writable; ``filled`` is called when they are there."""
+
+    memory: memoryview
+    filled: Callable[[], None]
+
+
+class Receiver(Protocol):
+    """Who is told what arrives.  Called by the transport's thread alone; never blocks."""
+
+    def received(self, source: int, batch: memoryview, bulk_nbytes: int) -> Room | None:
+        """A batch from rank ``source``, valid until this returns.
+
+        The room for the ``bulk_nbytes`` > 0 bytes that follow it; None without any.
+        """
+
+    def lost(self, rank: int, why: str) -> None:
+        """Nothing will be received from ``rank`` any more.  Told once."""
+
+    def is_busy(self) -> bool:
+        """Whether anything is under way: then messages are looked for eagerly."""
+
+
+class Transport(Protocol):
+    """Connects the processes 0 to ``size`` - 1 of a job, of which this is ``rank``.
+
+    Batches from one process to another arrive whole, once and in the order of ``send``.  A thread of its own,
+    sdi-net, receives; it makes all calls of MPI, if it is that.
+    """
+
+    rank: int
+    size: int
+    traffic: dict[int, Traffic]
+
+    def start(self, receiver: Receiver) -> None:
+        """Begin to receive.  Raises OSError or RuntimeError with a sentence for the user."""
+
+    def send(
+        self, to: int, batch: bytes, bulk: memoryview | None = None, sent: Callable[[], None] | None = None
+    ) -> None:
+        """Send ``batch`` and then ``bulk``, from any thread; never blocks.
+
+        ``bulk`` must stay as it is until ``sent`` is called, on any thread, also if that process is lost.
+        """
+
+    def close(self) -> None:
+        """Send what was given so far, then stop; joins the thread.  Receivers are told nothing more."""

@@ -1,0 +1,115 @@
+"""Jobs whose nodes are threads of this process: rank 0 and others, connected by sockets."""
+
+from __future__ import annotations
+
+import pickle
+import socket
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from sdi import __version__
+from sdi.cluster.job import Asked, Job, NodeFacts
+from sdi.cluster.loopback import Loopback, sockets
+from sdi.cluster.node import Node
+from sdi.devices.base import Device
+from sdi.devices.discover import memory_shares
+from sdi.devices.opencl import DriverDevice, OpenCLDevice, driver_devices
+
+
+class Spied(Loopback):
+    """Remembers what was sent (``sent``: to whom and the batch), and can hold it back."""
+
+    def __init__(self, rank: int, ends: dict[int, socket.socket]) -> None:
+        super().__init__(rank, ends, f"sdi-net-{rank}")
+        self.sent: list[tuple[int, bytes]] = []
+        self._ends = ends
+        self._held: dict[int, list[Callable[[], None]]] = {}
+        self._holding = threading.Lock()
+
+    def send(
+        self, to: int, batch: bytes, bulk: memoryview | None = None, sent: Callable[[], None] | None = None
+    ) -> None:
+        with self._holding:
+            self.sent.append((to, batch))
+            if to in self._held:
+                self._held[to].append(lambda: super(Spied, self).send(to, batch, bulk, sent))
+                return
+        super().send(to, batch, bulk, sent)
+
+    def hold(self, to: int) -> None:
+        """What is sent to ``to`` from now on stays here."""
+        with self._holding:
+            self._held[to] = []
+
+    def let_go(self, to: int) -> None:
+        """Send all that was held back."""
+        with self._holding:
+            held = self._held.pop(to)
+        for send in held:
+            send()
+
+    def cut(self) -> None:
+        """End all connections, as if the process had died."""
+        for end in self._ends.values():
+            end.shutdown(socket.SHUT_RDWR)
+
+
+@dataclass(frozen=True, slots=True)
+class Threads:
+    """A job in this process.  ``root``, ``others``: transports of rank 0 and of the ranks above."""
+
+    job: Job
+    root: Spied
+    others: list[Spied]
+    nodes: list[Node]
+
+
+def open_here(tail: bytes) -> Sequence[Device]:
+    """What a node opens: members on the CPU device."""
+    asked = pickle.loads(tail)
+    assert isinstance(asked, Asked)
+    device = next(each for each in driver_devices() if each.kind == "cpu")
+    found: list[OpenCLDevice] = []
+    for _, number, nbytes in asked.members:
+        found.append(OpenCLDevice(device, number, nbytes, found[0].shared if found else None))
+    return found
+
+
+@contextmanager
+def threads(nodes: int) -> Iterator[Threads]:
+    """Rank 0 of a job with so many other ranks."""
+    root, *others = [Spied(rank, ends) for rank, ends in enumerate(sockets(nodes + 1))]
+    facts = pickle.dumps(NodeFacts(__version__, "here", "localhost", 0, ()))
+    served = [Node(transport, facts, open_here, None) for transport in others]
+    for node, transport in zip(served, others, strict=True):
+        transport.start(node)
+    job = Job(root)
+    try:
+        job.meet()
+        yield Threads(job, root, others, served)
+        job.end_session()
+    finally:
+        job.close()
+        for node, transport in zip(served, others, strict=True):
+            node.left.wait()
+            transport.close()
+            node.close()
+
+
+@contextmanager
+def threaded_job(nodes: int) -> Iterator[Job]:
+    """The same, where only the job matters."""
+    with threads(nodes) as made:
+        yield made.job
+
+
+def open_on_nodes(job: Job, driver: DriverDevice, count: int) -> list[Device]:
+    """Members on all nodes in turn."""
+    nbytes = memory_shares([driver] * count)[0]
+    ranks = list(job.nodes)
+    asked: dict[int, list[tuple[int, int, int]]] = {}
+    for number in range(count):
+        asked.setdefault(ranks[number % len(ranks)], []).append((0, number, nbytes))
+    return job.open({rank: Asked(tuple(members)) for rank, members in asked.items()})

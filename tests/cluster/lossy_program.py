@@ -1,0 +1,82 @@
+"""Launches kernels while nodes are killed, and says how many went wrong: "right N failed N wrong N".
+
+``lossy_program.py SEED``: the moment at which a node is killed follows from the seed.
+"""
+
+import os
+import random
+import signal
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyopencl as cl
+
+SOURCE = """
+kernel void blend(global const int *in, global int *out, int n, int k) {
+    int i = get_global_id(0);
+    int left = i > 0 ? in[i - 1] : 0, right = i < n - 1 ? in[i + 1] : 0;
+    out[i] = 3 * in[i] + left - right + k;
+}
+"""
+N, STEPS, AFTER = 1 << 16, 8, 12
+
+
+def nodes() -> list[int]:
+    """Processes of this job that serve members: siblings of this one."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+            words = (folder / "cmdline").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if parent == os.getppid() and b"sdi.cluster.local" in words:
+            found.append(int(folder.name))
+    return sorted(found)
+
+
+def expected(data: np.ndarray, k: int) -> np.ndarray:
+    """What one launch computes."""
+    left, right = np.roll(data, 1), np.roll(data, -1)
+    left[0] = right[-1] = 0
+    return 3 * data + left - right + np.int32(k)
+
+
+def main() -> None:
+    numbers = random.Random(int(sys.argv[1]))
+    device = cl.get_platforms()[0].get_devices()[0]
+    context = cl.Context([device])
+    queue = cl.CommandQueue(context)
+    kernel = cl.Program(context, SOURCE).build().blend
+    buffers = [cl.Buffer(context, cl.mem_flags.READ_WRITE, 4 * N) for _ in range(2)]
+    right = failed = wrong = after = 0
+    victims, kill_at = nodes(), (numbers.randrange(2, 6), numbers.randrange(STEPS))
+    data = np.random.default_rng(1).integers(0, 1 << 20, N, np.int32)
+    for turn in range(40):
+        result, wanted = np.empty_like(data), data
+        try:
+            cl.enqueue_copy(queue, buffers[0], data, is_blocking=False)
+            for step in range(STEPS):
+                if (turn, step) == kill_at:
+                    os.kill(numbers.choice(victims), signal.SIGKILL)
+                kernel(queue, (N,), (64,), *buffers, np.int32(N), np.int32(step))
+                buffers.reverse()
+                wanted = expected(wanted, step)
+            cl.enqueue_copy(queue, result, buffers[0])
+        except cl.Error:
+            failed += 1
+            after = 0
+            continue
+        if (result == wanted).all():
+            right += 1
+        else:
+            wrong += 1
+        after += turn > kill_at[0]
+        if after >= AFTER:
+            break
+    print("right", right, "failed", failed, "wrong", wrong, "after", after)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,76 @@
+"""Jobs over MPI, with the MPI that is installed beside this Python."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from tests.image_runs import image_environ, plain_environ, run
+
+from .test_jobs import arrays, run_programs
+
+MPIEXEC = Path(sys.executable).parent / "mpiexec"
+NAMES = ("image_chains", "jacobi", "printing", "scatter")
+TIMEOUT_S = 110.0
+
+pytestmark = pytest.mark.skipif(
+    find_spec("mpi4py") is None or not MPIEXEC.exists(), reason="no MPI: pip install '.[mpi]'"
+)
+
+
+def is_open_mpi() -> bool:
+    version = subprocess.run([MPIEXEC, "--version"], capture_output=True, text=True, check=False).stdout
+    return "Open MPI" in version or "PRRTE" in version or "prterun" in version
+
+
+def mpiexec(ranks: int) -> list[str]:
+    """Starts so many ranks on this machine, more than it has cores."""
+    more = ["--oversubscribe", "--bind-to", "none"] if is_open_mpi() else []
+    return [str(MPIEXEC), *more, "-n", str(ranks)]
+
+
+def environ(members: int, **settings: str) -> dict[str, str]:
+    allowed = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    return image_environ(members, **(allowed | {"SDI_SPLIT": "always"} | settings))
+
+
+SDI = (sys.executable, "-m", "sdi.cli")
+
+
+def test_programs_leave_the_plain_drivers_bytes_on_members_of_three_ranks(tmp_path: Path) -> None:
+    for folder in ("plain", "job"):
+        (tmp_path / folder).mkdir()
+    wanted = arrays(run_programs(tmp_path / "plain", plain_environ(), NAMES))
+    command = [*mpiexec(3), *SDI, "run", "--"]
+    found = arrays(run_programs(tmp_path / "job", environ(3), NAMES, *command))
+    assert found.keys() == wanted.keys() and len(wanted) > 5
+    assert not [name for name, array in wanted.items() if array.tobytes() != found[name].tobytes()]
+
+
+def test_devices_lists_nodes_and_takes_members_from_all_of_them() -> None:
+    done = run([*mpiexec(3), *SDI, "devices"], environ(5), TIMEOUT_S)
+    assert done.returncode == 0 and not done.remained, f"{done.remained} {done.describe()}"
+    members = re.findall(r"^\d+ +(\d) +CPU .*GiB|^\d+ +(\d) +CPU .*MiB", done.stdout, re.MULTILINE)
+    assert sorted(a or b for a, b in members) == ["0", "0", "1", "1", "2"], done.describe()
+
+
+def test_a_rank_whose_mpi_is_not_the_launchers_says_so() -> None:
+    wrong = {"PMI_RANK": "0", "PMI_SIZE": "2"} if is_open_mpi() else {"OMPI_COMM_WORLD_RANK": "0"}
+    if "OMPI_COMM_WORLD_RANK" in wrong:
+        wrong["OMPI_COMM_WORLD_SIZE"] = "2"
+    done = run([*SDI, "run", "--", "true"], environ(2) | wrong, TIMEOUT_S)
+    assert done.returncode == 1 and not done.remained, f"{done.remained} {done.describe()}"
+    assert "one of 2 processes of its job, but MPI sees a world of 1" in done.stderr
+
+
+def test_an_application_gets_nothing_of_mpi() -> None:
+    program = "import os; print([n for n in os.environ if n.startswith(('PMI', 'OMPI_C', 'PRTE', 'HYD'))])"
+    done = run([*mpiexec(2), *SDI, "run", "--", sys.executable, "-c", program], environ(2), TIMEOUT_S)
+    assert done.returncode == 0 and done.stdout.strip() == "[]", done.describe()
+    assert "SDI_SERVICE" not in os.environ
