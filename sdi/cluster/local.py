@@ -21,12 +21,13 @@ from sdi.cluster.transport import Transport
 def start_nodes(size: int, environ: Mapping[str, str]) -> tuple[Transport, list[subprocess.Popen[bytes]]]:
     """Rank 0's transport, and the processes of the ranks 1 to ``size`` - 1; they end when rank 0 does."""
     ends = sockets(size)
+    isolated = ["-I"] if sys.flags.isolated else []
     processes = []
     for rank in range(1, size):
         named = [f"{peer}:{end.fileno()}" for peer, end in ends[rank].items()]
         processes.append(
             subprocess.Popen(
-                [sys.executable, "-I", "-m", "sdi.cluster.local", str(rank), *named],
+                [sys.executable, *isolated, "-m", "sdi.cluster.local", str(rank), *named],
                 env=dict(environ),
                 stdin=subprocess.DEVNULL,
                 pass_fds=[end.fileno() for end in ends[rank].values()],

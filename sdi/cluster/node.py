@@ -77,7 +77,7 @@ class Node:
         self._objects: dict[int, object] = {}
         self._lock: Final = threading.Lock()
         self._tickets: dict[int, Ticket] = {}
-        self._told: deque[tuple[int, list[int]]] = deque()
+        self._told: deque[tuple[int, list[int]]] = deque()  # counted over all sessions, as rank 0 does
         self._messages = 0
         self._pending = 0
         self._lost: set[int] = set()
@@ -126,7 +126,7 @@ class Node:
         with self._lock:
             self._tickets.clear()
             self._told.clear()
-        self._messages = self._pending = 0
+        self._pending = 0
         self._lost.clear()
         self._prints = False
 

@@ -11,11 +11,13 @@ from dataclasses import dataclass
 
 from sdi import __version__
 from sdi.cluster.job import Asked, Job, NodeFacts
+from sdi.cluster.local import start_nodes
 from sdi.cluster.loopback import Loopback, sockets
 from sdi.cluster.node import Node
 from sdi.devices.base import Device
 from sdi.devices.discover import memory_shares
 from sdi.devices.opencl import DriverDevice, OpenCLDevice, driver_devices
+from tests.image_runs import plain_environ
 
 
 class Spied(Loopback):
@@ -81,7 +83,7 @@ def open_here(tail: bytes) -> Sequence[Device]:
 def threads(nodes: int) -> Iterator[Threads]:
     """Rank 0 of a job with so many other ranks."""
     root, *others = [Spied(rank, ends) for rank, ends in enumerate(sockets(nodes + 1))]
-    facts = pickle.dumps(NodeFacts(__version__, "here", "localhost", 0, ()))
+    facts = pickle.dumps(NodeFacts(__version__, "here", "localhost", 0, (("", "", "cpu", "cpu", 0),)))
     served = [Node(transport, facts, open_here, None) for transport in others]
     for node, transport in zip(served, others, strict=True):
         transport.start(node)
@@ -105,11 +107,27 @@ def threaded_job(nodes: int) -> Iterator[Job]:
         yield made.job
 
 
+@contextmanager
+def process_job(nodes: int) -> Iterator[Job]:
+    """Rank 0 of a job with so many other processes."""
+    transport, processes = start_nodes(nodes + 1, plain_environ())
+    job = Job(transport)
+    try:
+        job.meet()
+        yield job
+    finally:
+        job.close()
+        for process in processes:
+            assert process.wait(60) == 0
+
+
 def open_on_nodes(job: Job, driver: DriverDevice, count: int) -> list[Device]:
     """Members on all nodes in turn."""
     nbytes = memory_shares([driver] * count)[0]
+    cpu = {rank: [device[2] for device in facts.devices].index("cpu") for rank, facts in job.facts.items()}
     ranks = list(job.nodes)
     asked: dict[int, list[tuple[int, int, int]]] = {}
     for number in range(count):
-        asked.setdefault(ranks[number % len(ranks)], []).append((0, number, nbytes))
+        rank = ranks[number % len(ranks)]
+        asked.setdefault(rank, []).append((cpu[rank], number, nbytes))
     return job.open({rank: Asked(tuple(members)) for rank, members in asked.items()})

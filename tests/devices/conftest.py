@@ -8,13 +8,14 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from sdi.cluster.job import Job
 from sdi.devices.base import Device
 from sdi.devices.delayed import DelayedDevice
 from sdi.devices.discover import choose, memory_shares
 from sdi.devices.faulty import FaultyDevice
 from sdi.devices.opencl import DriverDevice, OpenCLDevice, driver_devices
 from sdi.devices.ticket import Ticket
-from tests.cluster.jobs import open_on_nodes, threaded_job
+from tests.cluster.jobs import open_on_nodes, process_job, threaded_job
 
 PATIENCE_S = 60.0
 
@@ -51,17 +52,28 @@ def driver() -> DriverDevice:
     return devices[0]
 
 
-REMOTE = {"near": 1, "remote": 3}
-"""Members of so many other nodes, in turn."""
+REMOTE = ("near", "remote")
+"""Members of another node in this process, and of three other processes in turn."""
+
+
+@pytest.fixture(scope="module")
+def processes() -> Iterator[Job]:
+    """A job with nodes in processes of their own: in one, pocl's order would bind several nodes' kernels."""
+    with process_job(3) as job:
+        yield job
 
 
 @pytest.fixture(params=[*KINDS, *REMOTE])
 def open_members(request: pytest.FixtureRequest, driver: DriverDevice) -> Iterator[OpenMembers]:
     """Opens members of each kind in turn; closes them in reverse."""
-    if request.param in REMOTE:
-        with threaded_job(REMOTE[request.param]) as job:
+    if request.param == "near":
+        with threaded_job(1) as job:
             yield lambda count: open_on_nodes(job, driver, count)
-            job.end_session()
+        return
+    if request.param == "remote":
+        job = request.getfixturevalue("processes")
+        yield lambda count: open_on_nodes(job, driver, count)
+        job.end_session()
         return
     opened: list[Device] = []
 

@@ -388,7 +388,7 @@ def test_what_the_driver_refuses_fails_its_ticket_and_the_member_lives_on(member
     for ticket in refused:
         with pytest.raises(DeviceFailed) as caught:
             finish(ticket)
-        assert caught.value.device == member.facts.name
+        assert member.facts.name.startswith(caught.value.device)  # of a member of a node its name there
         assert caught.value.__cause__ is not None
     with pytest.raises(DeviceFailed):
         finish(member.launch(kernel, (1, 1, 1), (16, 1, 1), 1, [refused[0]]))
