@@ -137,11 +137,11 @@ def test_a_kernel_without_memory_files_is_named(program: Path) -> None:
 def test_programs_build_and_run_in_a_folder_that_was_removed(program: Path, tmp_path: Path) -> None:
     removed = f"mkdir {tmp_path}/gone; cd {tmp_path}/gone; rmdir {tmp_path}/gone"
     sizes(limited(program, removed, "4096", "-I. -DNAME=1", image=True))
-    result = limited(program, removed, "4096", '-I. -DWITH="\\"here.h\\""', image=True, SDI_VERIFY="1")
+    result = limited(program, removed, "4096", "-I. -DWITH=<here.h>", image=True, SDI_VERIFY="1")
     assert "build failed with -11" in result.stdout and "internal error" not in result.stdout
     assert "here.h" in result.stdout and "Traceback" not in result.stderr, result.describe()
     (tmp_path / "x.h").write_text("")
-    sizes(limited(program, removed, "4096", f'-I{tmp_path} -DWITH="\\"x.h\\""', image=True))
+    sizes(limited(program, removed, "4096", f"-I{tmp_path} -DWITH=<x.h>", image=True))
     result = limited(program, removed, "4096", image=True, SDI_STATS="stats.json")
     assert "sdi: no image: SDI_STATS='stats.json': No such file or directory\n" in result.stderr
 

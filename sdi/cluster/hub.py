@@ -45,8 +45,6 @@ class Hub:
         """Serve from now on."""
         self._job = job
         self._devices = all_devices()
-        self._printed = Printed()
-        job.printed = self._printed.add
         self._taking = threading.Thread(target=self._take, name="sdi-hub", daemon=True)
         self._taking.start()
 
@@ -85,8 +83,8 @@ class Hub:
             self._session.start()
 
     def _serve(self, handed: Handed) -> None:
-        job, printed = self._job, self._printed
-        assert job is not None and printed is not None
+        job = self._job
+        assert job is not None
         try:
             try:
                 settings = Settings.from_environ(handed.environ)
@@ -110,7 +108,10 @@ class Hub:
 
     def _open(self, settings: MemberSettings) -> Image:
         """The members of a session."""
-        assert self._job is not None and self._printed is not None
+        assert self._job is not None
+        if self._printed is None:  # not before: the application was started with this process' output
+            self._printed = Printed()
+            self._job.printed = self._printed.add
         try:
             members = open_job_members(settings, self._job, self._devices, facts_of(self._devices))
         except JobError as error:

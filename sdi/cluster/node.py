@@ -172,8 +172,9 @@ class Node:
     def _take_lines(self, printed: Printed) -> bytes:
         """What was printed: whole lines while more may come, or another node's text gets between."""
         with self._printing:
+            was_idle = not self._pending
             text = self._unprinted + printed.take()
-            end = len(text) if not self._pending else text.rfind(b"\n") + 1
+            end = len(text) if was_idle and not self._pending else text.rfind(b"\n") + 1
             self._unprinted = text[end:]
             return text[:end]
 

@@ -48,8 +48,9 @@ class Printed:
         self._taken = start + len(text)
         if text:
             _libc.fallocate(self._file, _PUNCH_HOLE_KEEP_SIZE, ctypes.c_long(start), ctypes.c_long(len(text)))
-        added = len(self._added)
-        text += self._added[:added]
+        # What others printed is whole lines: it goes before a line that may not be whole yet.
+        added, last = len(self._added), text.rfind(b"\n") + 1
+        text[last:last] = self._added[:added]
         del self._added[:added]
         return bytes(text)
 

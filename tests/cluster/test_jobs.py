@@ -116,6 +116,17 @@ def test_the_applications_status_and_a_second_process_at_a_time(tmp_path: Path) 
     assert "second 1 True" in done.stdout, done.describe()
 
 
+def test_what_the_application_prints_comes_out_when_it_prints_it() -> None:
+    program = (
+        "import pyopencl as cl, os; print('first', flush=True)\n"
+        "cl.Context([cl.get_platforms()[0].get_devices()[0]])\n"
+        "os.write(1, b'second\\n'); os.write(2, b'then\\n')\n"
+    )
+    command = f'{sys.executable} -c "$0" 2>&1; echo last'
+    done = run([*SDI_RUN, "sh", "-c", command, program], job_environ(2), TIMEOUT_S)
+    assert done.stdout.split() == ["first", "second", "then", "last"], done.describe()
+
+
 def test_processes_one_after_the_other_each_get_the_image() -> None:
     program = "import pyopencl as cl; print(cl.get_platforms()[0].get_devices()[0].name)"
     command = f"for i in 1 2 3; do {sys.executable} -c '{program}'; done"

@@ -3,8 +3,21 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 from sdi.icd.printed import Printed
+
+
+def test_what_others_printed_does_not_get_into_a_line(tmp_path: Path) -> None:
+    target = os.open(tmp_path / "out", os.O_RDWR | os.O_CREAT)
+    printed = Printed(target)
+    os.write(target, b"one\ntw")
+    printed.add(b"of a node\n")
+    assert printed.take() == b"one\nof a node\ntw"
+    os.write(target, b"o\n")
+    assert printed.take() == b"o\n"
+    printed.close()
+    os.close(target)
 
 
 def test_text_is_taken_once_and_what_is_left_goes_where_it_went_before() -> None:

@@ -80,7 +80,8 @@ def test_the_wheel_holds_the_library_and_all_modules_and_nothing_else(wheel: Pat
         names = {name for name in archive.namelist() if ".dist-info/" not in name}
     modules = {str(path.relative_to(ROOT)) for path in (ROOT / "sdi").rglob("*.py")}
     headers = {str(path.relative_to(ROOT)) for path in (ROOT / "sdi" / "clc").glob("*.h")}
-    assert names - modules - headers - {"sdi/py.typed"} == {f"sdi-0.1.0.data/data/{LIBRARY}"}
+    data = {"sdi/py.typed", "sdi/clc/nvidia_macros.json", "sdi/clc/predefined_names.txt"}
+    assert names - modules - headers == data | {f"sdi-0.1.0.data/data/{LIBRARY}"}
     assert headers <= names
     assert modules <= names
 
@@ -91,12 +92,13 @@ def test_the_library_needs_libc_only(installed: Path) -> None:
     assert set(needed) <= {"libc.so.6", "ld-linux-x86-64.so.2"}
 
 
-def test_the_library_exports_what_loaders_ask_for_and_nothing_else(installed: Path) -> None:
+def test_the_library_exports_what_loaders_and_the_service_ask_for_and_nothing_else(installed: Path) -> None:
     shown = run("nm", "-D", "--defined-only", installed / LIBRARY)
     assert sorted(line.split()[-1] for line in shown.splitlines()) == [
         "clGetExtensionFunctionAddress",
         "clGetPlatformInfo",
         "clIcdGetPlatformIDsKHR",
+        "sdi_watch_client",
     ]
 
 

@@ -28,8 +28,11 @@ def depends_on_data(analysis: KernelAnalysis) -> bool:
 
 
 # Programs that make no launch which can be caught: they test what is no launch, or include files.
-# compile_and_link is left out: what is linked from objects has no one source to analyse here.
-@pytest.mark.parametrize("name", [name for name in program_names() if name != "compile_and_link"])
+# Left out: what is linked from objects has no one source to analyse here.
+LINKED = ("compile_and_link", "argument_info")
+
+
+@pytest.mark.parametrize("name", [name for name in program_names() if name not in LINKED])
 def test_maps_of_each_launch_of_a_program_agree_with_what_it_touches(name: str, recorder: Recorder) -> None:
     def needs_content(source: str, options: str, kernel: str) -> bool:
         tree = tree_of(source, options)
