@@ -42,6 +42,11 @@ def _call(options: argparse.Namespace) -> int:
             return node(place(os.environ))
         case "profile":
             from sdi.cli.profile import profile
+            from sdi.cluster.start import place
+
+            if options.application and place(os.environ) is not None:  # each process would start one
+                print("sdi profile: not in a job; use SDI_PROFILE=DIR and sdi run there", file=sys.stderr)
+                return 2
 
             return profile(options, _strip_dashes(options.application), _changes(options))
         case "env":

@@ -69,6 +69,13 @@ def test_a_rank_whose_mpi_is_not_the_launchers_says_so() -> None:
     assert "one of 2 processes of its job, but MPI sees a world of 1" in done.stderr
 
 
+def test_a_profile_in_a_job_starts_no_application() -> None:
+    command = [*mpiexec(2), *SDI, "profile", "--", sys.executable, "-c", "print('started')"]
+    done = run(command, environ(2), TIMEOUT_S)
+    assert done.returncode and not done.remained, f"{done.remained} {done.describe()}"
+    assert "started" not in done.stdout and "SDI_PROFILE=DIR" in done.stderr
+
+
 def test_an_application_gets_nothing_of_mpi() -> None:
     program = "import os; print([n for n in os.environ if n.startswith(('PMI', 'OMPI_C', 'PRTE', 'HYD'))])"
     done = run([*mpiexec(2), *SDI, "run", "--", sys.executable, "-c", program], environ(2), TIMEOUT_S)
