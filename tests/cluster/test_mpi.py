@@ -69,6 +69,25 @@ def test_a_rank_whose_mpi_is_not_the_launchers_says_so() -> None:
     assert "one of 2 processes of its job, but MPI sees a world of 1" in done.stderr
 
 
+def test_nodes_without_an_application_serve_one_after_the_other() -> None:
+    command = [*mpiexec(2), *SDI, "node"]
+    program = "import pyopencl as cl; print(cl.get_platforms()[0].get_devices()[0].name)"
+    with subprocess.Popen(command, env=environ(2), stdout=subprocess.PIPE, text=True) as nodes:
+        try:
+            assert nodes.stdout is not None
+            name, _, path = nodes.stdout.readline().strip().partition("=")
+            assert name == "SDI_SERVICE" and Path(path).is_socket()
+            for _ in range(2):
+                done = run(
+                    [*SDI, "run", "--", sys.executable, "-c", program], environ(2, SDI_SERVICE=path), 60
+                )
+                assert done.returncode == 0 and "SDI (2 x" in done.stdout, done.describe()
+        finally:
+            nodes.terminate()
+        nodes.communicate(timeout=60)
+    assert not Path(path).parent.exists()
+
+
 def test_a_profile_in_a_job_starts_no_application() -> None:
     command = [*mpiexec(2), *SDI, "profile", "--", sys.executable, "-c", "print('started')"]
     done = run(command, environ(2), TIMEOUT_S)
