@@ -199,6 +199,8 @@ def forks_may_come_while_copies_go_on(cl: Cl) -> None:
             copy_something(cl)
             rounds.append(1)
 
+    # The loader must have looked for drivers before: a child forked meanwhile waits in it for ever (ocl-icd).
+    copy_something(cl)
     threads = [threading.Thread(target=busy) for _ in range(2)]
     for thread in threads:
         thread.start()
