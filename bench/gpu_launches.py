@@ -65,9 +65,6 @@ def through_opencl() -> Costs:
 
 def on_members(count: int) -> Costs:
     """On CUDA members without a service, as it would call them: one launch on each, after the last there."""
-    from sdi import compiled
-
-    compiled.prefer()
     from sdi.devices.cuda import CudaDevice
     from sdi.devices.cuda_gpu import cuda_devices
     from sdi.devices.pace import PACE

@@ -11,11 +11,7 @@ import runpy
 import sys
 from dataclasses import replace
 
-from sdi import compiled
-
-compiled.prefer()  # before anything of it is imported
-
-from sdi.devices import discover  # noqa: E402
+from sdi.devices import discover
 
 
 def main() -> None:

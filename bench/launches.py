@@ -21,10 +21,6 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from sdi import compiled  # noqa: E402
-
-IS_COMPILED = "--sources" not in sys.argv and compiled.prefer()  # before anything of it is imported
-
 from sdi.clc.clang_dialect import ask  # noqa: E402
 from sdi.clc.probe import Answers  # noqa: E402
 from sdi.devices.base import (  # noqa: E402
@@ -331,11 +327,9 @@ def measure_hits(case: Case, members: int, launches: int) -> float:
 def main() -> int:
     parser = argparse.ArgumentParser(description="Processor time of the service per launch.")
     parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--sources", action="store_true", help="even if sdi compile was run")
     parser.add_argument("--profile", metavar="CASE", help="show where the time goes on 4 members")
     parser.add_argument("--sort", default="tottime", help="a key of pstats")
     options = parser.parse_args()
-    print("launch path:", "compiled" if IS_COMPILED else "from its sources")
     launches = 400 if options.quick else 4000
     if options.profile is not None:
         (case,) = (case for case in CASES if options.profile in case.title)

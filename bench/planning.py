@@ -27,7 +27,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 sys.path.insert(0, str(ROOT / "bench"))
 
-from launches import IS_COMPILED, NullDevice  # noqa: E402
+from launches import NullDevice  # noqa: E402
 
 from bench.applications import NAMES  # noqa: E402
 from bench.applications.program import Array, load  # noqa: E402
@@ -234,10 +234,8 @@ def main() -> None:
     parser.add_argument("--members", type=int, default=2)
     parser.add_argument("--runs", type=int, default=4)
     parser.add_argument("--launch-ms", type=float, default=8.0)
-    parser.add_argument("--sources", action="store_true", help="even if sdi compile was run")
     parser.add_argument("--profile", action="store_true")
     options = parser.parse_args()
-    print("launch path:", "compiled" if IS_COMPILED else "from its sources")
     print(f"{'application':20}{'launches':>10}{'first, ms':>12}{'later, ms':>12}{'us each':>10}")
     for name in options.names:
         profile = cProfile.Profile() if options.profile else None

@@ -1,6 +1,6 @@
 """What a launch costs the service from the socket to the event status page, with members that have no GPU.
 
-``python bench/wire_launches.py [--members 1 2 4] [--profile] [--sources] [--gpus]``: a client sends many
+``python bench/wire_launches.py [--members 1 2 4] [--profile] [--gpus]``: a client sends many
 launches of a kernel at once, each with an event that it releases, as bindings of other languages do.  The
 members' lanes are those of CUDA members; streams and events are Python objects: an operation is complete 5 us
 after it was issued and after those before it.  Microseconds of processor time of the service's thread per
@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 sys.path.insert(0, str(ROOT / "bench"))
 
-from launches import IS_COMPILED, SOURCE, NullDevice  # noqa: E402
+from launches import SOURCE, NullDevice  # noqa: E402
 
 from sdi.devices.base import BoundKernel, Device, DeviceBuffer  # noqa: E402
 from sdi.devices.cuda_channel import Channel, Event  # noqa: E402
@@ -197,12 +197,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--members", nargs="+", type=int, default=[1, 2, 4])
     parser.add_argument("--cases", nargs="+", default=["empty", "axpy", "jacobi"])
-    parser.add_argument("--sources", action="store_true", help="even if sdi compile was run")
     parser.add_argument("--profile", action="store_true")
     parser.add_argument("--gpus", action="store_true")
     options = parser.parse_args()
     sys.setswitchinterval(1e-5)  # as the service does
-    print("launch path:", "compiled" if IS_COMPILED else "from its sources")
     print("| us of processor time per launch | " + " | ".join(map(str, options.members)) + " |")
     for case in options.cases:
         row = []

@@ -18,7 +18,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
-from sdi import cache, compiled
+from sdi import cache
 from sdi import settings as settings_module
 from sdi.cli.locate import NotInstalled, image_environ, library, service_python
 from sdi.cli.progress import doing
@@ -63,7 +63,7 @@ def examine(changes: Mapping[str, str]) -> int:
 
 def _findings(environ: Mapping[str, str]) -> Iterator[Finding]:
     sound = True
-    for check in (_settings, _library, _python, _launch_path, _cache, _drivers, _cuda, _mpi):
+    for check in (_settings, _library, _python, _cache, _drivers, _cuda, _mpi):
         for finding in check(environ):
             sound = sound and finding.state != "FAIL"
             yield finding
@@ -72,16 +72,6 @@ def _findings(environ: Mapping[str, str]) -> Iterator[Finding]:
         yield from _loaders(environ)
     else:
         yield Finding("note", "image", "not tried: the problems above come first")
-
-
-def _launch_path(environ: Mapping[str, str]) -> Iterator[Finding]:
-    del environ
-    if compiled.is_current():
-        yield Finding("ok", "launches", "the launch path is compiled")
-    elif compiled.folder().exists():
-        yield Finding("note", "launches", "compiled from other sources, not used", "sdi compile")
-    else:
-        yield Finding("ok", "launches", "the launch path runs from its sources; sdi compile makes it faster")
 
 
 def _cache(environ: Mapping[str, str]) -> Iterator[Finding]:

@@ -62,10 +62,6 @@ def _call(options: argparse.Namespace) -> int:
             from sdi.settings import Settings
 
             return explain(options, Settings.from_environ({**os.environ, **_changes(options)}).num_gpus)
-        case "compile":
-            from sdi.cli.compile import compile_launch_path
-
-            return compile_launch_path(options.remove)
         case _:
             from sdi.cli.doctor import examine
 
@@ -170,14 +166,6 @@ def _parser() -> argparse.ArgumentParser:
     explain.add_argument("-I", dest="include", action="append", default=[], metavar="FOLDER")
     explain.add_argument("--options", default="", help="more build options")
     explain.add_argument("--json", action="store_true", help="print JSON (design/0005 has the fields)")
-
-    compile_ = commands.add_parser(
-        "compile",
-        help="compile the launch path: launches cost the service about half the time",
-        description="Compiles the modules that every launch runs through for this Python, with mypyc and a C "
-        "compiler, once per installation. Without that sdi runs from its sources.",
-    )
-    compile_.add_argument("--remove", action="store_true", help="go back to the sources")
 
     devices = commands.add_parser(
         "devices", parents=[image], help="list the members that make the image and what links them"

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sdi import cache, compiled, limits, whole_file
+from sdi import cache, limits, whole_file
 from sdi.dataclass_code import CompiledTexts
 from sdi.icd.watch import ClientGone, Watch
 from sdi.settings import Settings, SettingsError
@@ -80,7 +80,6 @@ def main(arguments: list[str]) -> int:
         os.environ["OCL_ICD_VENDORS"] = settings.member_vendors
     # numpy starts a thread per core for linear algebra; the small systems here only lose by that.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    _log.debug("launch path: %s", "compiled" if compiled.prefer() else "from its sources")
     dataclass_code = CompiledTexts()
     dataclass_code.install()
     gc.disable()  # what is made until the first command stays

@@ -38,9 +38,6 @@ class Node:
     ``arrived_ns``: when the command came.  ``floor_ns``: end of the last dependency.  Pieces of the next
     command may start before that, on members that are done with this one, but to the application commands in
     order run one after the other.
-
-    No dataclass, like the actions: there is one for each command, and the methods that these generate stay
-    Python where the launch path is compiled.
     """
 
     __slots__ = (

@@ -142,10 +142,8 @@ WANTED = frozenset(
 
 def _record(arguments: list[str]) -> int:
     """Be the service, and write down what it is told."""
-    from sdi import compiled
     from sdi.icd import server, session
 
-    compiled.prefer = lambda *_: False  # what is compiled can't be listened to
     file = Path(os.environ[FOLDER], f"{os.getpid()}.records").open("wb")  # noqa: SIM115
     came, built = session.Session._record, Door.built
 

@@ -48,7 +48,6 @@ def stuck(self, number, record_id, record):
 {body}
 
 session.Session._record = stuck
-server.compiled.prefer = lambda *_: False
 status = server.main(sys.argv[1:])
 os._exit(status)
 """

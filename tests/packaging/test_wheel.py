@@ -8,7 +8,6 @@ import sysconfig
 import zipfile
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -131,40 +130,3 @@ def test_editable_installs_get_the_library_too(source: Path, tmp_path: Path) -> 
     assert {path.relative_to(source) for path in built} == {
         path.relative_to(ROOT) for path in (ROOT / "sdi").rglob("*.c")
     }, "nothing is generated into the sources"
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(900)
-def test_the_compiled_launch_path_runs_the_programs(installed: Path, tmp_path: Path) -> None:
-    sdi, python = installed / "bin" / "sdi", installed / "bin" / "python3"
-    assert "runs from its sources" in run(sdi, "doctor")
-    quickly = "from sdi.cli.compile import build; build(optimise=False)"
-    run(python, "-I", "-c", quickly, timeout_s=800)
-    assert "the launch path is compiled" in run(sdi, "doctor")
-    for members in ("1", "3"):
-        run(
-            *(python, "-W", "ignore", "-m", "tests.programs.runner", "--out", tmp_path / f"{members}.npz"),
-            *(
-                "--only",
-                "jacobi",
-                "lu",
-                "histogram",
-                "partial_updates",
-                "many_commands",
-                "map_unmap",
-                "vectors",
-            ),
-            OCL_ICD_VENDORS=run(sdi, "env", "--vendors").strip(),
-            OCL_TEST_PLATFORM="SDI",
-            SDI_NUM_GPUS=members,
-            SDI_SPLIT="always",
-            PYOPENCL_NO_CACHE="1",
-        )
-    one, three = (np.load(tmp_path / f"{members}.npz") for members in ("1", "3"))
-    assert sorted(one.files) == sorted(three.files)
-    assert all(one[name].tobytes() == three[name].tobytes() for name in one.files)
-    (changed,) = installed.glob("lib/python*/site-packages/sdi/vmem/hazards.py")
-    changed.write_text(changed.read_text() + "\n")
-    assert "compiled from other sources, not used" in run(sdi, "doctor")
-    assert "removed" in run(sdi, "compile", "--remove")
-    assert "nothing to remove" in run(sdi, "compile", "--remove")
