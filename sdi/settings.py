@@ -135,6 +135,7 @@ NAMES = (
     "SDI_TEST_LOSE_MEMBER",
     "SDI_TEST_NODES",
     "SDI_TEST_NET_DELAY_US",
+    "SDI_TEST_FAR",
 )
 """Every variable that is read."""
 

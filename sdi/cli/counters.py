@@ -45,17 +45,22 @@ class BytesMoved:
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """What went from one node to another.  ``bulk_nbytes``: bytes of buffers; the rest is what to do."""
+    """What went from one node to another.  ``bulk_nbytes``: bytes of buffers; the rest is what to do.
+
+    ``shared_nbytes``: bytes of buffers that were not sent, since both ends reach them where they are.
+    """
 
     messages: int
     record_nbytes: int
     bulk_nbytes: int
+    shared_nbytes: int = 0
 
     def __add__(self, other: Sent) -> Sent:
         return Sent(
             self.messages + other.messages,
             self.record_nbytes + other.record_nbytes,
             self.bulk_nbytes + other.bulk_nbytes,
+            self.shared_nbytes + other.shared_nbytes,
         )
 
 
@@ -99,7 +104,7 @@ class Counters:
 
 
 def _sent(entry: Mapping[str, int]) -> Sent:
-    return Sent(**{key: int(entry[key]) for key in Sent.__dataclass_fields__})
+    return Sent(**{key: int(entry.get(key, 0)) for key in Sent.__dataclass_fields__})
 
 
 def _kernel(entry: Mapping[str, object]) -> KernelCounters:
@@ -172,11 +177,11 @@ def report(counters: Counters) -> str:
             f"{size(counters.host_copied_nbytes)} copied, for buffers in memory of the application"
         )
     if counters.network:
-        links = [("network", "messages", "of buffers", "what to do")]
+        links = [("network", "messages", "of buffers", "what to do", "in shared memory")]
         for (from_, to), sent in sorted(counters.network.items()):
-            sizes = size(sent.bulk_nbytes), size(sent.record_nbytes)
+            sizes = size(sent.bulk_nbytes), size(sent.record_nbytes), size(sent.shared_nbytes)
             links.append((f"node {from_} to {to}", str(sent.messages), *sizes))
-        lines += table(links, right={1, 2, 3})
+        lines += table(links, right={1, 2, 3, 4})
     if counters.conflicts:
         lines.append(
             f"races: {counters.conflicts} times two members stored to the same place in one launch; "

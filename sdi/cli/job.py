@@ -22,9 +22,18 @@ from sdi.sizes import size
 
 LOCAL_NODES = "SDI_TEST_NODES"
 """For tests: so many ranks, those above 0 as processes of this machine."""
+_FAR = ("SDI_TEST_FAR", "SDI_TEST_NET_DELAY_US")
+"""For tests: nothing is shared with processes of this machine either."""
 _PATIENCE_S = 20.0
 _FAILED = 1 << 8
 """The wait status of a process that exits with 1."""
+
+
+def near_host(environ: Mapping[str, str]) -> str | None:
+    """The machine whose nodes share memory with rank 0, if they do."""
+    from sdi.cluster.members import host_id
+
+    return None if any(environ.get(name) for name in _FAR) else host_id()
 
 
 def node(place: Place | None) -> int:
@@ -52,7 +61,7 @@ def _serve(transport: Transport) -> int:
     hub = Hub()
     try:
         job = Job(transport)
-        job.meet()
+        job.meet(near_host(os.environ))
     except JobError as error:
         print(f"sdi: {error}", file=sys.stderr)
         return 1
@@ -75,7 +84,7 @@ def show_devices(place: Place, settings: Settings) -> int:
         print(f"sdi: rank 0: {error}", file=sys.stderr)
         return 1
     try:
-        job.meet()
+        job.meet(near_host(os.environ))
         print("\n".join(_described(job, settings)))
     except (JobError, ClError) as error:
         print(f"sdi devices: {error}", file=sys.stderr)
@@ -94,10 +103,11 @@ def _described(job: Job, settings: Settings) -> list[str]:
     devices = job_devices(job, here)
     members = choose_members(devices, settings.num_gpus, settings.devices)
     shares = memory_shares(members, settings.member_memory)
-    nodes = [("node", "machine", "process", "sdi", "members")]
+    nodes = [("node", "machine", "process", "sdi", "members", "bytes go")]
     for rank, each in sorted({ROOT: here, **job.facts}.items()):
         there = sum(member.node == rank for member in members)
-        nodes.append((str(rank), each.hostname, str(each.pid), each.version, str(there)))
+        way = "in shared memory" if rank == ROOT or job.nodes[rank].is_near else "as messages"
+        nodes.append((str(rank), each.hostname, str(each.pid), each.version, str(there), way))
     rows = [("member", "node", "kind", "device", "memory")]
     for number, (member, nbytes) in enumerate(zip(members, shares, strict=True)):
         rows.append((str(number), str(member.node), member.kind.upper(), member.name, size(nbytes)))
@@ -137,7 +147,7 @@ class Root:
             except MpiUnavailable as error:
                 raise JobError(str(error)) from error
         self._job = Job(transport)
-        self._job.meet()
+        self._job.meet(near_host(self._environ))
         self._hub.begin(self._job)
 
     def end(self) -> None:

@@ -2,21 +2,23 @@
 
 Each end has a wait list and a ticket of its own.  A copy is known by a key, which is the same at both ends;
 the bytes of rows travel without what lies between them.  Bytes may arrive before it was said where they
-belong.
+belong.  Between processes of one machine that share memory chunks are not sent: the sender lends them, the
+receiver reads them where they are and then returns them.
 """
 
 from __future__ import annotations
 
 import mmap
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
 import numpy as np
 
-from sdi.cluster.records import Kind, failure, failure_of, packed
+from sdi.cluster.records import IN_BATCH, DamagedBatch, Kind, Record, failure, failure_of, packed
+from sdi.cluster.shared import Mapped, Pool
 from sdi.cluster.transport import Room, Transport
 from sdi.devices.base import Device, DeviceBuffer, HostBytes, Rows
 from sdi.devices.join import join
@@ -25,6 +27,11 @@ from sdi.errors import DeviceFailed
 
 CHUNK_NBYTES = 4 << 20
 """Chunks of a copy are read, sent and written at the same time."""
+LENT_NBYTES = 64 << 10
+"""What is longer is lent to processes that can read it: to say so, and that it is not needed any more, takes
+about as long as to send so many bytes."""
+_WINDOW = 8
+"""So many chunks of a copy are lent at a time."""
 _KEPT_NBYTES = 64 << 20
 _PAGE_NBYTES = 1 << 16
 
@@ -50,15 +57,24 @@ def plain(nbytes: int) -> Rows:
 
 
 class Staging:
-    """Host memory for bytes on their way.  Any thread."""
+    """Host memory for bytes on their way.  Any thread.
+
+    ``pool``: this process', if it has one: members that copy from locked memory lock it once for all, so
+    short chunks lie there too.
+    """
 
     def __init__(self) -> None:
+        self.pool: Pool | None = None
         self._lock: Final = threading.Lock()
         self._kept: dict[int, list[memoryview]] = {}
         self._kept_nbytes = 0
 
     def take(self, nbytes: int) -> memoryview:
         """``nbytes`` of memory, content undefined."""
+        if self.pool is not None and nbytes <= LENT_NBYTES:
+            pooled = self.pool.take(nbytes)
+            if pooled is not None:
+                return pooled
         size = -(-nbytes // _PAGE_NBYTES) * _PAGE_NBYTES
         with self._lock:
             found = self._kept.get(size)
@@ -69,6 +85,8 @@ class Staging:
 
     def give(self, memory: memoryview) -> None:
         """What ``take`` gave is not used any more."""
+        if self.pool is not None and self.pool.give(memory):
+            return
         whole = memoryview(memory.obj)
         with self._lock:
             if self._kept_nbytes + whole.nbytes <= _KEPT_NBYTES:
@@ -78,10 +96,34 @@ class Staging:
 
 @dataclass(slots=True, eq=False)
 class _Chunk:
-    """``memory``: where its bytes go.  ``arrived``: is done when they are there."""
+    """``memory``: where its bytes go; None until they are there, where they may be lent.
 
-    memory: memoryview
+    ``arrived``: is done when they are there.  ``place``: of lent bytes, in the sender's pool.
+    """
+
+    memory: memoryview | None
     arrived: Ticket
+    place: int = IN_BATCH
+
+    @property
+    def bytes(self) -> memoryview:
+        """Of a chunk that is there, or that is not lent."""
+        assert self.memory is not None
+        return self.memory
+
+
+@dataclass(slots=True, eq=False)
+class _Loan:
+    """``memory`` of this process' pool that ``to`` reads until it is ``returned``.
+
+    ``is_last``: no later chunk of the copy lies there too; ``whole``: what was taken of the pool.
+    """
+
+    to: int
+    memory: memoryview
+    whole: memoryview
+    is_last: bool
+    returned: Ticket
 
 
 class Exchange:
@@ -94,6 +136,22 @@ class Exchange:
         self._coming: Final[dict[tuple[int, int], dict[int, _Chunk]]] = {}
         self._failed: Final[dict[tuple[int, int], Exception]] = {}
         self._lost: Final[dict[int, DeviceFailed]] = {}
+        self._pools: Mapping[int, Mapped] = {}
+        self._loans: Final[dict[int, _Loan]] = {}  # by place
+
+    def meet(self, pool: Pool, pools: Mapping[int, Mapped]) -> None:
+        """This process' pool, which others read, and theirs, by rank; all are this object's now."""
+        self._staging.pool = pool
+        self._pools = pools
+
+    def close(self) -> None:
+        """Nothing is on its way any more."""
+        for mapped in self._pools.values():
+            mapped.close()
+        self._pools = {}
+        if self._staging.pool is not None:
+            self._staging.pool.close()
+            self._staging.pool = None
 
     # -- sending ------------------------------------------------------------------------------------------
 
@@ -109,35 +167,86 @@ class Exchange:
     ) -> Ticket:
         """Send ``rows`` of ``buffer``; the ticket says that they were read."""
         reads: list[Ticket] = []
-        start = offset
-        for at, part in chunks(rows):
-            memory = self._staging.take(part.extent)
+        loans: list[_Loan] = []
+        start, parts = offset, list(chunks(rows))
+        lent = sum(part.count * part.nbytes > LENT_NBYTES for _, part in parts)  # all, or all but the last
+        ring = self._ring(to, [part.count * part.nbytes for _, part in parts[:lent]])
+        for number, (at, part) in enumerate(parts):
+            loan, before = None, wait
+            if ring and number < lent:
+                whole = ring[number % len(ring)]
+                if number >= len(ring):
+                    before = [*wait, loans[number - len(ring)].returned]
+                is_last = number + len(ring) >= lent
+                loan = _Loan(to, whole[: part.count * part.nbytes], whole, is_last, Ticket())
+                loans.append(loan)
             if part.count == 1:
-                ticket = device.download(buffer, start, memory, wait)
+                memory = self._staging.take(part.nbytes) if loan is None else loan.memory
+                ticket = device.download(buffer, start, memory, before)
             else:
-                ticket = device.download_rows(buffer, start, memory, part, wait)
+                memory = self._staging.take(part.extent)
+                ticket = device.download_rows(buffer, start, memory, part, before)
             start += part.nbytes if rows.count == 1 else part.count * part.pitch
             reads.append(ticket)
-            ticket.when_done(partial(self._read, to, key, at, part, memory))
+            ticket.when_done(partial(self._read, to, key, at, part, memory, loan))
         device.flush()
         return _last(reads)
 
-    def _read(self, to: int, key: int, at: int, rows: Rows, memory: memoryview, ticket: Ticket) -> None:
+    def _ring(self, to: int, sizes: Sequence[int]) -> list[memoryview]:
+        """Memory for chunks of these sizes that are lent to ``to``, each for every so manieth; none where
+        ``to`` can't read it.
+        """
+        pool, found = self._staging.pool, list[memoryview]()
+        if pool is None or to not in self._pools:
+            return found
+        for nbytes in sizes[:_WINDOW]:
+            memory = pool.take(max(nbytes, sizes[0]))
+            if memory is None:
+                break
+            found.append(memory)
+        return found
+
+    def _read(
+        self, to: int, key: int, at: int, rows: Rows, memory: memoryview, loan: _Loan | None, ticket: Ticket
+    ) -> None:
+        is_spread = rows.count > 1
         if ticket.error is not None:
-            self._staging.give(memory)
+            if is_spread or loan is None:
+                self._staging.give(memory)
+            if loan is not None:
+                self._end(loan)
             self.send_failure(to, key, ticket.error)
             return
-        if rows.count > 1:
-            memory = self._moved(memory, rows, rows.pitch, rows.nbytes)
-        batch = packed(Kind.DATA, 0, key, (at, memory.nbytes))
+        if is_spread:
+            nbytes = rows.count * rows.nbytes
+            together = self._staging.take(nbytes) if loan is None else loan.memory
+            np.copyto(_grid(together, rows, rows.nbytes), _grid(memory, rows, rows.pitch))
+            self._staging.give(memory)
+            memory = together
+        if loan is not None:
+            self._lend(loan, key, at)
+            return
+        batch = packed(Kind.DATA, 0, key, (at, memory.nbytes, IN_BATCH))
         self._transport.send(to, batch, memory, lambda: self._staging.give(memory))
 
-    def _moved(self, memory: memoryview, rows: Rows, pitch: int, new_pitch: int) -> memoryview:
-        """``rows`` with another pitch, in other memory; ``memory`` goes back."""
-        moved = self._staging.take((rows.count - 1) * new_pitch + rows.nbytes)
-        np.copyto(_grid(moved, rows, new_pitch), _grid(memory, rows, pitch))
-        self._staging.give(memory)
-        return moved
+    def _lend(self, loan: _Loan, key: int, at: int) -> None:
+        assert self._staging.pool is not None
+        place = self._staging.pool.place(loan.memory)
+        with self._lock:
+            is_lost = loan.to in self._lost
+            if not is_lost:
+                self._loans[place] = loan
+                self._transport.traffic[loan.to].shared_nbytes += loan.memory.nbytes
+        if is_lost:
+            self._end(loan)
+        else:
+            self._transport.send(loan.to, packed(Kind.DATA, 0, key, (at, loan.memory.nbytes, place)))
+
+    def _end(self, loan: _Loan) -> None:
+        """Nobody reads it any more."""
+        if loan.is_last:
+            self._staging.give(loan.whole)
+        loan.returned.complete()
 
     def send_host(self, host: HostBytes, rows: Rows, wait: Sequence[Ticket], to: int, key: int) -> Ticket:
         """Send ``rows`` of ``host``, from its start; the ticket says that ``host`` may change."""
@@ -161,7 +270,7 @@ class Exchange:
             start = 0
             for at, part in chunks(rows):
                 nbytes = part.count * part.nbytes
-                batch = packed(Kind.DATA, 0, key, (at, nbytes))
+                batch = packed(Kind.DATA, 0, key, (at, nbytes, IN_BATCH))
                 if part.count == 1:
                     self._transport.send(to, batch, host[start : start + nbytes], sent)
                 else:
@@ -175,7 +284,7 @@ class Exchange:
 
     def send_failure(self, to: int, key: int, error: BaseException) -> None:
         """The copy ``key`` fails at its other end too."""
-        self._transport.send(to, packed(Kind.DATA, 0, key, (0, 0), tail=failure(error)))
+        self._transport.send(to, packed(Kind.DATA, 0, key, (0, 0, IN_BATCH), tail=failure(error)))
 
     # -- receiving ----------------------------------------------------------------------------------------
 
@@ -194,19 +303,62 @@ class Exchange:
         start = offset
         for at, part in chunks(rows):
             nbytes = part.count * part.nbytes
-            chunk = self._chunk(source, key, at, nbytes)
-            if part.count == 1:
-                ticket = device.upload(chunk.memory, buffer, start, [*wait, chunk.arrived])
-                used = [ticket, chunk.arrived]
+            may_be_lent = nbytes > LENT_NBYTES and source in self._pools
+            chunk = self._chunk(source, key, at, nbytes, may_be_lent=may_be_lent)
+            used = partial(self._used, source, key, at, chunk)
+            if may_be_lent:
+                ticket = self._receive_lent(device, buffer, start, part, wait, chunk, used)
+            elif part.count == 1:
+                ticket = device.upload(chunk.bytes, buffer, start, [*wait, chunk.arrived])
+                # Where it failed its bytes may still be on their way into that memory.
+                join([ticket, chunk.arrived], used)
             else:
                 ticket = self._receive_rows(device, buffer, start, part, wait, chunk)
-                used = [ticket]
+                join([ticket], used)
             start += part.nbytes if rows.count == 1 else part.count * part.pitch
             writes.append(ticket)
-            # Where it failed its bytes may still be on their way into that memory.
-            join(used, partial(self._used, source, key, at, chunk))
         device.flush()
         return _last(writes)
+
+    def _receive_lent(
+        self,
+        device: Device,
+        buffer: DeviceBuffer,
+        offset: int,
+        rows: Rows,
+        wait: Sequence[Ticket],
+        chunk: _Chunk,
+        used: Callable[[BaseException | None], None],
+    ) -> Ticket:
+        """Write a chunk of which it is known where it lies only when it has arrived."""
+        written = Ticket()
+
+        def arrived(ticket: Ticket) -> None:
+            if ticket.error is not None:
+                used(ticket.error)
+                written.complete(ticket.error)
+                return
+            memory = chunk.bytes
+            try:
+                if rows.count > 1:
+                    memory = self._staging.take(rows.extent)
+                    np.copyto(_grid(memory, rows, rows.pitch), _grid(chunk.bytes, rows, rows.nbytes))
+                    upload = device.upload_rows(memory, buffer, offset, rows, wait)
+                else:
+                    upload = device.upload(memory, buffer, offset, wait)
+                device.flush()
+            except Exception as error:
+                upload = completed(error)
+            upload.when_done(partial(finished, memory))
+
+        def finished(memory: memoryview, upload: Ticket) -> None:
+            if rows.count > 1:
+                self._staging.give(memory)
+            used(upload.error)
+            written.complete(upload.error, upload.start_ns, upload.end_ns)
+
+        chunk.arrived.when_done(arrived)
+        return written
 
     def _receive_rows(
         self,
@@ -221,7 +373,7 @@ class Exchange:
 
         def arrived(ticket: Ticket) -> None:
             if ticket.error is None:
-                np.copyto(_grid(memory, rows, rows.pitch), _grid(chunk.memory, rows, rows.nbytes))
+                np.copyto(_grid(memory, rows, rows.pitch), _grid(chunk.bytes, rows, rows.nbytes))
             spread.complete(ticket.error)
 
         chunk.arrived.when_done(arrived)
@@ -258,14 +410,20 @@ class Exchange:
 
     def _spread(self, chunk: _Chunk, host: memoryview, rows: Rows, spread: Ticket, arrived: Ticket) -> None:
         if arrived.error is None:
-            np.copyto(_grid(host, rows, rows.pitch), _grid(chunk.memory, rows, rows.nbytes))
-            self._staging.give(chunk.memory)
+            np.copyto(_grid(host, rows, rows.pitch), _grid(chunk.bytes, rows, rows.nbytes))
+            self._staging.give(chunk.bytes)
         spread.complete(arrived.error)
 
     def _used(self, source: int, key: int, at: int, chunk: _Chunk, _: BaseException | None) -> None:
-        if chunk.arrived.error is None:
-            self._staging.give(chunk.memory)
+        if chunk.place != IN_BATCH:
+            self._return(source, chunk.place)
+        elif chunk.arrived.error is None:
+            self._staging.give(chunk.bytes)
         self._came(source, key, at, chunk.arrived)
+
+    def _return(self, source: int, place: int) -> None:
+        """What ``source`` has lent is not needed any more."""
+        self._transport.send(source, packed(Kind.RETURN, 0, 0, (place,)))
 
     def _came(self, source: int, key: int, at: int, _: Ticket) -> None:
         """Nothing more is to be known of this part of the copy."""
@@ -277,7 +435,15 @@ class Exchange:
                 if not parts:
                     del self._coming[source, key]
 
-    def _chunk(self, source: int, key: int, at: int, nbytes: int, memory: memoryview | None = None) -> _Chunk:
+    def _chunk(
+        self,
+        source: int,
+        key: int,
+        at: int,
+        nbytes: int,
+        memory: memoryview | None = None,
+        may_be_lent: bool = False,
+    ) -> _Chunk:
         """The part of a copy that begins ``at``, whether its bytes are there already or not."""
         with self._lock:
             why = self._lost.get(source) or self._failed.get((source, key))
@@ -286,16 +452,38 @@ class Exchange:
             parts = self._coming.setdefault((source, key), {})
             found = parts.get(at)
             if found is None:
-                found = parts[at] = _Chunk(memory or self._staging.take(nbytes), Ticket())
+                if memory is None and not may_be_lent:
+                    memory = self._staging.take(nbytes)
+                found = parts[at] = _Chunk(memory, Ticket())
             return found
 
     # -- what the transport's receiver passes on --------------------------------------------------------
 
-    def room(self, source: int, key: int, at: int, nbytes: int) -> Room:
+    def received(self, source: int, record: Record) -> Room | None:
+        """A record DATA or RETURN; where the bytes go that follow it.  Raises DamagedBatch."""
+        if record.kind is Kind.RETURN:
+            with self._lock:
+                loan = self._loans.pop(record.fields[0], None)
+            if loan is not None:
+                self._end(loan)
+            return None
+        at, nbytes, place = record.fields
+        if not nbytes:
+            self._has_failed(source, record.ticket, record.tail)
+        elif place == IN_BATCH:
+            return self._room(source, record.ticket, at, nbytes)
+        else:
+            self._is_lent(source, record.ticket, at, nbytes, place)
+        return None
+
+    def _room(self, source: int, key: int, at: int, nbytes: int) -> Room:
         """Where bytes of a copy go that arrive now."""
         chunk = self._chunk(source, key, at, nbytes)
+        if chunk.memory is None:
+            chunk.memory = self._staging.take(nbytes)
         if chunk.arrived.done or chunk.memory.nbytes != nbytes:  # it has failed meanwhile
-            return Room(self._staging.take(nbytes), lambda: None)
+            memory = self._staging.take(nbytes)
+            return Room(memory, lambda: self._staging.give(memory))
 
         def filled() -> None:
             if not chunk.arrived.done:
@@ -303,7 +491,24 @@ class Exchange:
 
         return Room(chunk.memory, filled)
 
-    def failed(self, source: int, key: int, tail: bytes | memoryview) -> None:
+    def _is_lent(self, source: int, key: int, at: int, nbytes: int, place: int) -> None:
+        """Bytes of a copy lie at ``place`` of the pool of ``source`` until they are returned."""
+        try:
+            memory = self._pools[source].view(place, nbytes)
+        except (KeyError, ValueError) as error:
+            raise DamagedBatch(f"rank {source} lends what it has not: {error}") from error
+        chunk = self._chunk(source, key, at, nbytes, may_be_lent=True)
+        if chunk.arrived.done:  # it has failed meanwhile
+            self._return(source, place)
+            return
+        if chunk.memory is None:
+            chunk.memory, chunk.place = memory, place
+        else:  # it was said before where they are to be
+            chunk.memory[:] = memory
+            self._return(source, place)
+        chunk.arrived.complete()
+
+    def _has_failed(self, source: int, key: int, tail: bytes | memoryview) -> None:
         """The copy failed at its other end."""
         why = failure_of(tail) or DeviceFailed(f"rank {source}", "a copy failed")
         with self._lock:
@@ -317,7 +522,11 @@ class Exchange:
             self._lost[rank] = why
             keys = [key for key in self._coming if key[0] == rank]
             parts = [chunk for key in keys for chunk in self._coming.pop(key).values()]
+            places = [place for place, loan in self._loans.items() if loan.to == rank]
+            loans = [self._loans.pop(place) for place in places]
         _fail(parts, why)
+        for loan in loans:
+            self._end(loan)
 
 
 def _fail(parts: Sequence[_Chunk], why: Exception) -> None:

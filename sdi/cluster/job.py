@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+import logging
 import pickle
+import socket
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from sdi import __version__
 from sdi.cluster.exchange import Exchange
+from sdi.cluster.mixed import MixedTransport
+from sdi.cluster.near import Door
 from sdi.cluster.records import ALL, DamagedBatch, Kind, packed, records
 from sdi.cluster.remote_device import ROOT, Failures, RemoteDevice, RemoteNode
+from sdi.cluster.shared import Pool
 from sdi.cluster.transport import Room, Traffic, Transport, copied
 from sdi.devices.base import Device, DeviceFacts
 from sdi.devices.discover import MemberSettings
 from sdi.devices.pace import PACE
 from sdi.errors import DeviceFailed, DeviceLost
+from sdi.vmem.arena import Arena
+
+_log = logging.getLogger("sdi.job")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +65,13 @@ class Job:
     """
 
     def __init__(self, transport: Transport) -> None:
-        self._transport: Final = transport
-        self.exchange: Final = Exchange(transport)
+        self._transport: Final = MixedTransport(transport)
+        self.exchange: Final = Exchange(self._transport)
+        self._controls: dict[int, socket.socket] = {}
         self.printed: Callable[[bytes], None] = lambda text: None
         failures = Failures()
         self.nodes: Final = {
-            rank: RemoteNode(rank, transport, self.exchange, failures, self._print)
+            rank: RemoteNode(rank, self._transport, self.exchange, failures, self._print)
             for rank in range(transport.size)
             if rank != ROOT
         }
@@ -69,13 +79,16 @@ class Job:
         self._before: dict[int, Traffic] = {}
         for node in self.nodes.values():
             PACE.add(node)
-        transport.start(self)
+        self._transport.start(self)
 
     def _print(self, text: bytes) -> None:
         self.printed(text)
 
-    def meet(self) -> None:
-        """Ask all nodes what they have.  Raises JobError."""
+    def meet(self, host: str | None = None) -> None:
+        """Ask all nodes what they have.  Raises JobError.
+
+        ``host``: of this machine, whose nodes are to share memory with rank 0; None: none is.
+        """
         asked = [(rank, node.question(Kind.OPEN)) for rank, node in self.nodes.items()]
         for rank, answer in asked:
             try:
@@ -88,8 +101,58 @@ class Job:
                     "all nodes need the same"
                 )
             self.facts[rank] = facts
+        near = [rank for rank, each in self.facts.items() if each.host == host]
+        if near:
+            self._meet_near(near)
         for node in self.nodes.values():
             node.measure_clock()
+
+    def _meet_near(self, ranks: Sequence[int]) -> None:
+        """Let nodes of this machine and rank 0 share memory, and talk over sockets.  Raises JobError."""
+        why = dict.fromkeys(ranks, "it does not answer")
+        try:
+            pool, door = Pool(), Door()
+        except OSError as error:
+            _log.warning("processes of this machine share no memory, bytes go as messages: %s", error)
+            return
+        try:
+            asked = {rank: self.nodes[rank].asked(Kind.NEAR, tail=door.invitation) for rank in ranks}
+            came = door.wait(ranks, lambda rank: asked[rank].is_there)
+            met, self._controls = door.introduce(pool)
+            self.exchange.meet(pool, met.pools)
+            self._transport.meet(met)
+            for rank in came:
+                asked[rank].wait()
+                self.nodes[rank].is_near = True
+        except (OSError, DeviceFailed) as error:
+            raise JobError(f"processes of this machine can't share memory: {error}") from error
+        finally:
+            door.close()
+        for rank in set(ranks) - set(came):
+            if asked[rank].is_there:
+                try:
+                    asked[rank].wait()
+                except DeviceFailed as error:
+                    why[rank] = str(error)
+            _log.warning(
+                "rank %d is on this machine and shares no memory, bytes go as messages: %s", rank, why[rank]
+            )
+
+    def share(self, arena: Arena) -> None:
+        """Give the arena of a session to the nodes that are near."""
+        asked = []
+        for rank, node in self.nodes.items():
+            if node.is_near and node.failure is None:
+                with suppress(OSError, DeviceLost):
+                    socket.send_fds(self._controls[rank], [b"\0"], [arena.fd])
+                    asked.append((node, node.question(Kind.SHARE, fields=(arena.nbytes,))))
+        for node, answer in asked:
+            try:
+                node.shares(arena, bool(answer()[0]))
+            except DeviceFailed as error:
+                _log.warning(
+                    "rank %d has not the application's memory, bytes go as messages: %s", node.rank, error
+                )
 
     def open(self, asked: dict[int, Asked]) -> list[Device]:
         """The members that nodes are asked for, by rank, in the order of their numbers.  Raises JobError."""
@@ -106,7 +169,7 @@ class Job:
                 raise JobError(f"rank {rank}: {error}") from error
             node = self.nodes[rank]
             found += [
-                (number, RemoteDevice(node, position, each))
+                (number, RemoteDevice(node, position, replace(each, is_near=node.is_near)))
                 for position, (each, (_, number, _)) in enumerate(zip(facts, members.members, strict=True))
             ]
         return [device for _, device in sorted(found, key=lambda each: each[0])]
@@ -136,27 +199,29 @@ class Job:
                 answer()
             except DeviceFailed:
                 continue
+        for node in self.nodes.values():
+            node.shares(None)
 
     def close(self) -> None:
         """Have all nodes leave, and leave."""
+        self._transport.part()
         for rank, node in self.nodes.items():
             if node.failure is None:
                 self._transport.send(rank, packed(Kind.LEAVE, 0, 0))
         for node in self.nodes.values():
             PACE.remove(node)
         self._transport.close()
+        self.exchange.close()
+        for control in self._controls.values():
+            control.close()
 
     # -- Receiver ---------------------------------------------------------------------------------------
 
     def received(self, source: int, batch: memoryview, bulk_nbytes: int) -> Room | None:
         room = None
         for record in records(batch):
-            if record.kind is Kind.DATA:
-                at, nbytes = record.fields
-                if nbytes:
-                    room = self.exchange.room(source, record.ticket, at, nbytes)
-                else:
-                    self.exchange.failed(source, record.ticket, record.tail)
+            if record.kind in (Kind.DATA, Kind.RETURN):
+                room = self.exchange.received(source, record)
             elif source in self.nodes:
                 self.nodes[source].heard(record)
             else:

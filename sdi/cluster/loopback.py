@@ -1,4 +1,4 @@
-"""A transport over stream sockets between threads or processes of one machine: for tests, and the reference.
+"""A transport over stream sockets between threads or processes of one machine.
 
 A frame is the batch's length and the bulk's, both uint64, the batch, then the bulk bytes.
 """
@@ -8,11 +8,13 @@ from __future__ import annotations
 import logging
 import os
 import selectors
+import signal
 import socket
 import struct
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Final
 
 from sdi.cluster.transport import Receiver, Room, Traffic
@@ -35,11 +37,15 @@ class _Outgoing:
 
 
 class _Peer:
-    """One connection.  ``waiting``: guarded by ``lock``; the rest belongs to sdi-net."""
+    """One connection.  ``waiting``: guarded by ``lock``; the rest belongs to sdi-net.
 
-    def __init__(self, rank: int, end: socket.socket) -> None:
+    ``process``: a descriptor (pidfd) of who is at the other end, -1 where its end needs not be waited for.
+    """
+
+    def __init__(self, rank: int, end: socket.socket, process: int) -> None:
         self.rank: Final = rank
         self.end: Final = end
+        self.process: Final = process
         self.lock: Final = threading.Lock()
         self.waiting: Final[deque[_Outgoing]] = deque()
         self.is_lost = False
@@ -51,14 +57,24 @@ class _Peer:
 class Loopback:
     """``ends``: a connected stream socket to each other rank; they are this object's now.
 
+    ``processes``: descriptors (pidfd) of the processes of some ranks, this object's too.  Such a rank whose
+    connection ends is killed, and lost when it has ended: then it writes nothing more to shared memory.
     Implements ``Transport``.
     """
 
-    def __init__(self, rank: int, ends: Mapping[int, socket.socket], name: str = "sdi-net") -> None:
+    def __init__(
+        self,
+        rank: int,
+        ends: Mapping[int, socket.socket],
+        name: str = "sdi-net",
+        processes: Mapping[int, int] | None = None,
+    ) -> None:
         self.rank = rank
         self.size = len(ends) + 1
         self.traffic = {peer: Traffic() for peer in ends}
-        self._peers: Final = {peer: _Peer(peer, end) for peer, end in ends.items()}
+        watched = processes or {}
+        self._peers: Final = {peer: _Peer(peer, end, watched.get(peer, -1)) for peer, end in ends.items()}
+        self._is_parting = False
         self._selector: Final = selectors.DefaultSelector()
         self._wake: Final = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._changed: Final[set[int]] = set()
@@ -99,6 +115,10 @@ class Loopback:
             self._changed.add(to)
             os.eventfd_write(self._wake, 1)
 
+    def part(self) -> None:
+        """Others end from now on: none is killed for that."""
+        self._is_parting = True
+
     def close(self) -> None:
         self._ending = True
         os.eventfd_write(self._wake, 1)
@@ -106,6 +126,8 @@ class Loopback:
             self._thread.join()
         for peer in self._peers.values():
             peer.end.close()
+            if peer.process >= 0:
+                os.close(peer.process)
         self._selector.close()
         os.close(self._wake)
 
@@ -117,6 +139,11 @@ class Loopback:
                     self._watch_writers()
                     continue
                 peer: _Peer = key.data
+                if key.fileobj == peer.process:
+                    assert self._receiver is not None
+                    self._selector.unregister(peer.process)
+                    self._receiver.lost(peer.rank, "its process has ended")
+                    continue
                 if events & selectors.EVENT_WRITE:
                     self._write_on(peer)
                 if events & selectors.EVENT_READ and not peer.is_lost:
@@ -216,6 +243,7 @@ class Loopback:
         del data[:at]
 
     def _lose(self, peer: _Peer, why: str) -> None:
+        """Nothing more is read from there, or sent."""
         assert self._receiver is not None
         self._selector.unregister(peer.end)
         with peer.lock:
@@ -224,7 +252,12 @@ class Loopback:
             peer.waiting.clear()
         for call in done:
             call()
-        self._receiver.lost(peer.rank, why)
+        if peer.process < 0 or self._is_parting:
+            self._receiver.lost(peer.rank, why)
+            return
+        with suppress(ProcessLookupError):
+            signal.pidfd_send_signal(peer.process, signal.SIGKILL)
+        self._selector.register(peer.process, selectors.EVENT_READ, peer)
 
 
 def connected(size: int) -> list[Loopback]:

@@ -8,7 +8,9 @@ it are given to the member at once, and the member holds them back until the rec
 from __future__ import annotations
 
 import logging
+import os
 import pickle
+import socket
 import threading
 import time
 from collections import deque
@@ -20,6 +22,8 @@ from typing import Final, cast
 from sdi.atomics import Update
 from sdi.cluster.arguments import UPDATES, arguments_of
 from sdi.cluster.exchange import Exchange
+from sdi.cluster.mixed import MixedTransport
+from sdi.cluster.near import come, received_descriptor
 from sdi.cluster.records import (
     ALL,
     DamagedBatch,
@@ -32,7 +36,8 @@ from sdi.cluster.records import (
     regions_of,
     strings_of,
 )
-from sdi.cluster.transport import Room, Traffic, Transport, copied
+from sdi.cluster.shared import Mapped, Pool
+from sdi.cluster.transport import Room, Traffic, copied
 from sdi.devices.base import (
     BoundKernel,
     Comparison,
@@ -40,9 +45,11 @@ from sdi.devices.base import (
     DeviceBuffer,
     DeviceImage,
     DeviceProgram,
+    HostBytes,
     Rows,
 )
 from sdi.devices.image import ImageShape, Slabs
+from sdi.devices.page_locks import PAGE_LOCKS
 from sdi.devices.ticket import Ticket
 from sdi.errors import DeviceFailed
 from sdi.icd.printed import Printed
@@ -63,9 +70,11 @@ class Node:
     """
 
     def __init__(
-        self, transport: Transport, found: bytes, open_members: OpenMembers, printed: Printed | None
+        self, transport: MixedTransport, found: bytes, open_members: OpenMembers, printed: Printed | None
     ) -> None:
         self._transport: Final = transport
+        self._control: socket.socket | None = None
+        self._arena: Mapped | None = None
         self._found: Final = found
         self._open_members: Final = open_members
         self._printed: Final = printed
@@ -93,8 +102,8 @@ class Node:
         room = None
         touched: set[int] = set()
         for record in records(batch):
-            if record.kind is Kind.DATA:
-                room = self._data(source, record)
+            if record.kind in (Kind.DATA, Kind.RETURN):
+                room = self._exchange.received(source, record)
             elif source == ROOT:
                 self._do(record)
                 touched.add(record.member)
@@ -117,12 +126,18 @@ class Node:
         """Close what is open; after the transport is."""
         self._builder.shutdown(cancel_futures=True)
         self._close()
+        self._exchange.close()
+        if self._control is not None:
+            self._control.close()
 
     def _close(self) -> None:
         for device in self._devices:
             device.close()
         self._devices = ()
         self._objects.clear()
+        if self._arena is not None:
+            self._arena.close()
+            self._arena = None
         with self._lock:
             self._tickets.clear()
             self._told.clear()
@@ -199,19 +214,16 @@ class Node:
 
     # -- records ----------------------------------------------------------------------------------------
 
-    def _data(self, source: int, record: Record) -> Room | None:
-        at, nbytes = record.fields
-        if nbytes:
-            return self._exchange.room(source, record.ticket, at, nbytes)
-        self._exchange.failed(source, record.ticket, record.tail)
-        return None
-
     def _do(self, record: Record) -> None:
         match record.kind:
             case Kind.RESOLVE:
                 self._resolve(record)
             case Kind.SEEN:
                 self._seen(record.ticket)
+            case Kind.NEAR:
+                self._answered(record, self._come)
+            case Kind.SHARE:
+                self._answered(record, self._share)
             case Kind.OPEN:
                 self._answered(record, self._open)
             case Kind.CLOSE if record.member == ALL:
@@ -233,7 +245,7 @@ class Node:
                 self._builder.submit(self._answered, record, self._ask_compiler)
             case Kind.FACTS:
                 self._builder.submit(self._answered, record, self._facts)
-            case Kind.ALLOCATE | Kind.CREATE_IMAGE | Kind.BIND:
+            case Kind.ALLOCATE | Kind.ADOPT | Kind.CREATE_IMAGE | Kind.BIND:
                 self._make(record)
             case Kind.FREE | Kind.FREE_IMAGE:
                 self._free(record)
@@ -253,6 +265,30 @@ class Node:
 
     def _answer(self, record: Record, tail: bytes) -> None:
         self._transport.send(ROOT, packed(Kind.ANSWER, record.member, record.ticket, (0,), tail=tail))
+
+    def _come(self, record: Record) -> bytes:
+        """Share memory with the processes of this machine, and talk to them over sockets."""
+        pool = Pool()
+        met, self._control = come(record.tail, self._transport.rank, pool)
+        self._exchange.meet(pool, met.pools)
+        self._transport.meet(met)
+        return b""
+
+    def _share(self, record: Record) -> bytes:
+        """Map the session's arena; whether its pages are locked here."""
+        assert self._control is not None
+        descriptor = received_descriptor(self._control)
+        try:
+            self._arena = Mapped(descriptor, record.fields[0])
+        finally:
+            os.close(descriptor)
+        return bytes((PAGE_LOCKS.locks,))
+
+    def _shared(self, place: int, nbytes: int) -> HostBytes:
+        """Bytes of the arena.  Raises DeviceFailed."""
+        if self._arena is None:
+            raise DeviceFailed("a node", "it has not the application's memory")
+        return self._arena.view(place, nbytes)
 
     def _open(self, record: Record) -> bytes:
         if not record.tail:
@@ -299,6 +335,8 @@ class Node:
             made: object
             if record.kind is Kind.ALLOCATE:
                 made = device.allocate(record.fields[0])
+            elif record.kind is Kind.ADOPT:
+                made = device.adopt(self._shared(*record.fields))
             elif record.kind is Kind.CREATE_IMAGE:
                 made = device.create_image(ImageShape(*record.fields))
             else:
@@ -363,6 +401,15 @@ class Node:
                 buffer, offset, count, nbytes, pitch, source, key = fields
                 rows = Rows(count, nbytes, pitch)
                 return self._exchange.receive(device, self._buffer(buffer), offset, rows, wait, source, key)
+            case Kind.UPLOAD:
+                buffer, offset, count, nbytes, pitch, place = fields
+                rows = Rows(count, nbytes, pitch)
+                host = self._shared(place, rows.extent)
+                if count == 1:
+                    return device.upload(host, self._buffer(buffer), offset, wait)
+                return device.upload_rows(host, self._buffer(buffer), offset, rows, wait)
+            case Kind.DOWNLOAD:
+                return self._download(device, record, wait)
             case Kind.COPY:
                 here, there = regions_of(record.tail)
                 return device.copy(self._buffer(fields[0]), here, self._buffer(fields[1]), there, wait)
@@ -383,6 +430,15 @@ class Node:
                 return device.get_pixels(pixels, Slabs(start, stop), linear, offset, wait)
             case _:
                 raise DamagedBatch(f"a node is not asked for {record.kind.name}")
+
+    def _download(self, device: Device, record: Record, wait: list[Ticket]) -> Ticket:
+        buffer, offset, count, nbytes, pitch, place = record.fields
+        rows = Rows(count, nbytes, pitch)
+        host = self._shared(place, rows.extent)
+        self._transport.traffic[ROOT].shared_nbytes += count * nbytes
+        if count == 1:
+            return device.download(self._buffer(buffer), offset, host, wait)
+        return device.download_rows(self._buffer(buffer), offset, host, rows, wait)
 
     def _peer_copy(self, device: Device, record: Record, wait: list[Ticket]) -> Ticket:
         member, source, start, target, offset, count, nbytes, pitch = record.fields

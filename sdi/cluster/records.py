@@ -21,7 +21,7 @@ class Kind(IntEnum):
     """What a record asks for or tells.
 
     To a node: what is before DONE; ``ticket`` is the operation's, or the id of what is made.  From a node:
-    DONE to LOST.  Between any two processes: DATA.
+    DONE to LOST.  Between any two processes: DATA, and RETURN, of memory that DATA has lent.
     """
 
     ALLOCATE = 1
@@ -51,11 +51,17 @@ class Kind(IntEnum):
     DROP = 24
     TRAFFIC = 25
     ASK_COMPILER = 26
+    NEAR = 28
+    SHARE = 29
+    UPLOAD = 30
+    DOWNLOAD = 31
+    ADOPT = 36
     DONE = 32
     ANSWER = 33
     PRINTED = 34
     LOST = 35
     DATA = 48
+    RETURN = 49
 
 
 ALL = 0xFFFF
@@ -89,13 +95,22 @@ _FIELDS: dict[Kind, str] = {
     Kind.DROP: "",
     Kind.TRAFFIC: "",
     Kind.ASK_COMPILER: "",  # tail: questions and options
+    Kind.NEAR: "",  # tail: an invitation of rank 0's door
+    Kind.SHARE: "Q",  # bytes of the session's arena, whose descriptor was sent
+    Kind.UPLOAD: "6Q",  # buffer, offset, rows' count, nbytes and pitch, offset in the arena
+    Kind.DOWNLOAD: "6Q",
+    Kind.ADOPT: "2Q",  # offset in the arena, nbytes
     Kind.DONE: "2q",  # start and end; tail: why it failed, if it did
     Kind.ANSWER: "Q",  # 0, or 1 where the tail says what went wrong
     Kind.PRINTED: "",
     Kind.LOST: "",
-    Kind.DATA: "2Q",  # where in the copy's bytes, how many; the bytes follow the batch
+    Kind.DATA: "3Q",  # where in the copy's bytes, how many, and IN_BATCH or where in the sender's pool
+    Kind.RETURN: "Q",  # where in the receiver's pool
 }
 _LAYOUTS = {kind: struct.Struct("<" + fields) for kind, fields in _FIELDS.items()}
+
+IN_BATCH = 2**64 - 1
+"""The bytes of DATA follow the batch."""
 
 _WAITS = [struct.Struct(f"<{count}Q") for count in range(64)]
 

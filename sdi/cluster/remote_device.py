@@ -22,6 +22,7 @@ from sdi.clc.probe import Answers
 from sdi.cluster.arguments import UPDATES, bound
 from sdi.cluster.exchange import Exchange, plain
 from sdi.cluster.records import GivenFailure, Kind, Record, failure, failure_of, packed, regions, strings
+from sdi.cluster.shared import offset_in
 from sdi.cluster.transport import Transport
 from sdi.devices.base import (
     BoundArgument,
@@ -39,10 +40,12 @@ from sdi.devices.base import (
 from sdi.devices.image import ImageShape, Slabs
 from sdi.devices.join import join, united
 from sdi.devices.pace import PACE
+from sdi.devices.page_locks import PAGE_LOCKS
 from sdi.devices.ticket import Ticket, completed
 from sdi.errors import ClError, DeviceFailed, DeviceLost, Status, require
 from sdi.ndrange import Int3
 from sdi.region import Region
+from sdi.vmem.arena import Arena
 
 ROOT = 0
 _MAX_MEM_ALLOC_SIZE = 0x1010
@@ -105,7 +108,7 @@ class Failures:
 class RemoteNode:
     """Rank ``rank`` of the job.  Any thread issues; sdi-net tells what was received.
 
-    ``printed`` is told what kernels printed there.
+    ``printed`` is told what kernels printed there.  ``is_near``: it is on this machine and shares memory.
     """
 
     def __init__(
@@ -125,7 +128,7 @@ class RemoteNode:
         self._batch: list[bytes] = []
         self._tickets: dict[int, RemoteTicket] = {}
         self._foreign: dict[Ticket, int] = {}
-        self._answers: dict[int, _Answer] = {}
+        self._answers: dict[int, Answer] = {}
         self._messages = self._seen = 0
         self._clock_offset_ns = 0
         self.unused: Final[deque[bytes]] = deque()
@@ -133,6 +136,27 @@ class RemoteNode:
         self.failure: DeviceLost | None = None
         """Why the node is lost, if it is."""
         self.lost_members: Final[set[int]] = set()
+        self.is_near = False
+        self._arena: Arena | None = None
+        self._locks = False
+
+    def shares(self, arena: Arena | None, locks: bool = False) -> None:
+        """The node has mapped ``arena`` too; None: it has not any more.  ``locks``: it locks pages of it."""
+        self._arena, self._locks = arena, locks
+
+    def place(self, host: HostBytes) -> int | None:
+        """Where in the arena the node finds ``host``, which it will copy; None where it does not."""
+        arena = self._arena
+        if arena is None:
+            return None
+        found = offset_in(arena.address, arena.nbytes, host)
+        if found is not None and self._locks:
+            PAGE_LOCKS.keep(arena.address + found, host.nbytes)
+        return found
+
+    def copies_host(self, nbytes: int) -> None:
+        """Count so many bytes that it finds in the arena."""
+        self._transport.traffic[self.rank].shared_nbytes += nbytes
 
     # -- what is sent -----------------------------------------------------------------------------------
 
@@ -161,14 +185,20 @@ class RemoteNode:
 
         ``name``: of what is made by that, if something is.  Raises DeviceLost.
         """
-        answer, number = _Answer(), name or next(_ids)
+        return self.asked(kind, member, fields, tail, name).wait
+
+    def asked(
+        self, kind: Kind, member: int = 0, fields: Sequence[int] = (), tail: bytes = b"", name: int = 0
+    ) -> Answer:
+        """Like ``question``, where it matters whether the answer is there."""
+        answer, number = Answer(), name or next(_ids)
         with self._lock:
             if self.failure is not None:
                 raise self.failure
             self._answers[number] = answer
             self.say(packed(kind, member, number, fields, tail=tail))
             self.flush()
-        return answer.wait
+        return answer
 
     def issue(
         self,
@@ -179,10 +209,11 @@ class RemoteNode:
         tail: bytes = b"",
         name: int = 0,
         lands: Ticket | None = None,
+        on_host: bool = False,
     ) -> Ticket:
         """Send an operation that waits for ``wait``; its ticket.
 
-        ``lands``: what has to be done here, too, before it is done.
+        ``lands``: what has to be done here, too, before it is done.  ``on_host``: it uses the arena.
         """
         ticket = RemoteTicket(self, name or next(_ids))
         foreign: list[tuple[Ticket, int]] = []
@@ -191,7 +222,7 @@ class RemoteNode:
                 ticket.complete(self.failure)
                 return ticket
             self._tickets[ticket.name] = ticket
-            waits = [found for other in wait if (found := self._name(other, foreign))]
+            waits = [found for other in wait if (found := self._name(other, foreign, on_host))]
             self._batch.append(packed(kind, member, ticket.name, fields, waits, tail))
         for other, there in foreign:
             other.when_done(partial(self._resolve, there))
@@ -208,12 +239,13 @@ class RemoteNode:
         join([ticket, lands], landed)
         return whole
 
-    def _name(self, ticket: Ticket, foreign: list[tuple[Ticket, int]]) -> int:
+    def _name(self, ticket: Ticket, foreign: list[tuple[Ticket, int]], on_host: bool) -> int:
         """What the node calls ``ticket``; 0 where there is nothing to wait for.  The caller has the lock.
 
         Adds to ``foreign`` what it has to be told of.
         """
-        if isinstance(ticket, RemoteTicket) and ticket.owner is self:
+        is_own = isinstance(ticket, RemoteTicket) and ticket.owner is self
+        if isinstance(ticket, RemoteTicket) and is_own and not (on_host and ticket.left is not None):
             ticket = ticket.left or ticket
             if not ticket.done:
                 return ticket.name
@@ -300,8 +332,8 @@ class RemoteNode:
         return bool(self._tickets or self._answers)
 
 
-class _Answer:
-    """An answer that is waited for."""
+class Answer:
+    """What a node is asked."""
 
     def __init__(self) -> None:
         self._there: Final = threading.Event()
@@ -319,6 +351,11 @@ class _Answer:
         """It will not come."""
         self._error = error
         self._there.set()
+
+    @property
+    def is_there(self) -> bool:
+        """Whether it has come, or will not."""
+        return self._there.is_set()
 
     def wait(self) -> bytes:
         """The answer.  Raises what went wrong."""
@@ -367,6 +404,9 @@ class RemoteDevice:
         return DeviceBuffer(self._made(Kind.ALLOCATE, (nbytes,), nbytes))
 
     def adopt(self, host: HostBytes) -> DeviceBuffer:
+        place = self.node.place(host)
+        if place is not None:
+            return DeviceBuffer(self._made(Kind.ADOPT, (place, host.nbytes)))
         raise ClError(
             Status.MEM_OBJECT_ALLOCATION_FAILURE,
             f"{self.facts.name}: {host.nbytes} bytes are on another machine than the host's memory",
@@ -393,6 +433,10 @@ class RemoteDevice:
     def _upload(
         self, host: HostBytes, buffer: DeviceBuffer, offset: int, rows: Rows, wait: Sequence[Ticket]
     ) -> Ticket:
+        place = self.node.place(host)
+        if place is not None:
+            self.node.copies_host(rows.count * rows.nbytes)
+            return self._copy_host(Kind.UPLOAD, buffer, offset, rows, place, wait)
         key = next(_ids)
         ticket = self._receive(buffer, offset, rows, wait, ROOT, key)
         self.node.flush()
@@ -401,6 +445,19 @@ class RemoteDevice:
         before = [t for t in wait if not (isinstance(t, RemoteTicket) and t.owner is node and t.left is None)]
         node.exchange.send_host(host, rows, before, node.rank, key)
         return ticket
+
+    def _copy_host(
+        self,
+        kind: Kind,
+        buffer: DeviceBuffer,
+        offset: int,
+        rows: Rows,
+        place: int,
+        wait: Sequence[Ticket],
+    ) -> Ticket:
+        """Copy between ``buffer`` and the arena, which the node has too."""
+        fields = (cast(_Made, buffer).name, offset, rows.count, rows.nbytes, rows.pitch, place)
+        return self.node.issue(kind, self._number, fields, wait, on_host=True)
 
     def _receive(
         self,
@@ -435,6 +492,9 @@ class RemoteDevice:
             refused = DeviceFailed(self.facts.name, "host memory that can't be written")
             refused.__cause__ = BufferError("read-only")
             return completed(refused)
+        place = self.node.place(host)
+        if place is not None:
+            return self._copy_host(Kind.DOWNLOAD, buffer, offset, rows, place, wait)
         node, key = self.node, next(_ids)
         landed = node.exchange.receive_host(host, rows, node.rank, key)
         fields = (cast(_Made, buffer).name, offset, rows.count, rows.nbytes, rows.pitch, ROOT)

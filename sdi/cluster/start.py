@@ -47,6 +47,7 @@ def without_mpi(environ: Mapping[str, str]) -> dict[str, str]:
 def run_node(transport: Transport) -> int:
     """Serve this process' devices until rank 0 has gone."""
     from sdi.cluster.members import facts_of, opens
+    from sdi.cluster.mixed import MixedTransport
     from sdi.cluster.node import Node
     from sdi.devices.discover import all_devices
     from sdi.icd.printed import Printed
@@ -55,11 +56,12 @@ def run_node(transport: Transport) -> int:
     sys.setswitchinterval(1e-5)
     printed = Printed()
     devices = all_devices()
-    node = Node(transport, pickle.dumps(facts_of(devices)), opens(devices, transport.rank), printed)
+    mixed = MixedTransport(transport)
+    node = Node(mixed, pickle.dumps(facts_of(devices)), opens(devices, transport.rank), printed)
     gc.freeze()
-    transport.start(node)
+    mixed.start(node)
     node.left.wait()
-    transport.close()
+    mixed.close()
     node.close()
     printed.close()
     return 0

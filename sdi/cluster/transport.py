@@ -9,11 +9,14 @@ from typing import Protocol
 
 @dataclass(slots=True)
 class Traffic:
-    """What was sent to one process.  ``bulk_nbytes``: bytes of buffers; ``record_nbytes``: of batches."""
+    """What was sent to one process.  ``bulk_nbytes``: bytes of buffers; ``record_nbytes``: of batches;
+    ``shared_nbytes``: bytes of buffers that were not sent, since both ends reach them where they are.
+    """
 
     messages: int = 0
     record_nbytes: int = 0
     bulk_nbytes: int = 0
+    shared_nbytes: int = 0
 
     def since(self, before: Traffic) -> Traffic:
         """What was sent since."""
@@ -21,6 +24,7 @@ class Traffic:
             self.messages - before.messages,
             self.record_nbytes - before.record_nbytes,
             self.bulk_nbytes - before.bulk_nbytes,
+            self.shared_nbytes - before.shared_nbytes,
         )
 
 

@@ -34,6 +34,7 @@ class DeviceFacts:
     """What a member reports once.
 
     ``kind``: "cpu" or "gpu".  ``node``: the rank of the process that it belongs to, 0 beside the application.
+    ``is_near``: that process shares memory with rank 0, so that copies to and from there go over no network.
     ``unit``: the physical device (members that share it share its memory).  ``info``: raw ``clGetDeviceInfo``
     bytes by parameter number, as this machine's driver gives them, for the parameters that the image combines
     or passes through.
@@ -61,6 +62,7 @@ class DeviceFacts:
     platform_vendor: str = ""
     compiler: str = ""
     node: int = 0
+    is_near: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,6 +78,7 @@ class PageLocks:
         self._regions: Final[list[_Region]] = []
         self._locked: Final[dict[int, _Place]] = {}
         self._busy: Final[dict[int, int]] = {}  # copies under way, by slab that is not locked
+        self._elsewhere: Final[set[int]] = set()
         self._locked_nbytes = 0
         self._refused = False
         self._driver: Driver | None = None
@@ -111,6 +112,22 @@ class PageLocks:
             for run in region.runs:
                 assert self._driver is not None
                 self._driver[1](run)
+            bounds = _slabs(region.begin, region.end)
+            self._elsewhere.difference_update([slab for slab in self._elsewhere if slab in bounds])
+
+    @property
+    def locks(self) -> bool:
+        """Whether any memory is ever locked."""
+        return self._driver is not None
+
+    def keep(self, address: int, nbytes: int) -> None:
+        """Another process may lock this memory with what lies around it, in slabs of its own: as long as it
+        is offered here none of these pages is given back.
+        """
+        slabs = _slabs(address - SLAB_NBYTES, address + nbytes + SLAB_NBYTES)
+        if not self._elsewhere.issuperset(slabs):
+            with self._changing:
+                self._elsewhere.update(slabs)
 
     def parts(self, host: memoryview) -> list[Part]:
         """``host`` in parts, each locked by one call of the driver or not at all: no copy may span two."""
@@ -225,7 +242,8 @@ class PageLocks:
     def unless_locked(self, address: int, nbytes: int, then: Callable[[], object]) -> bool:
         """Call ``then``, which gives pages back, if none of them is locked; whether it did."""
         with self._changing:
-            if any(slab in self._locked for slab in _slabs(address, address + nbytes)):
+            slabs = _slabs(address, address + nbytes)
+            if any(slab in self._locked or slab in self._elsewhere for slab in slabs):
                 return False
             then()
             return True

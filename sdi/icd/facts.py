@@ -6,7 +6,7 @@ Apart from the session, so that the application goes on while the service still 
 from __future__ import annotations
 
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from sdi import limits
 from sdi.devices.base import Device
@@ -55,13 +55,16 @@ def announce(
     devices: Sequence[Device],
     room_nbytes: int = ARENA_NBYTES,
     vendors: Vendors | None = None,
+    share: Callable[[Arena], None] | None = None,
 ) -> tuple[Arena, StatusPage]:
     """Tell the client of an image made of ``devices``, and give it the arena; both are the caller's.
 
-    ``room_nbytes``: what the client can map.  ``vendors``: see ``image_info``.  Raises ClError where there is
-    too little room for an arena.
+    ``room_nbytes``: what the client can map.  ``vendors``: see ``image_info``.  ``share``: gives the arena to
+    others, while it has a descriptor.  Raises ClError where there is too little room for an arena.
     """
     arena = _arena(room_nbytes)
+    if share is not None:
+        share(arena)
     page = StatusPage(arena)
     record = facts_record(devices, arena.nbytes, vendors)
     socket.send_fds(commands, [record[:1]], [arena.fd])

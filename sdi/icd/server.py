@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from sdi.icd.printed import Printed
     from sdi.icd.session import Session
     from sdi.runtime.counters import Counters
+    from sdi.vmem.arena import Arena
 
 _log = logging.getLogger("sdi")
 
@@ -111,11 +112,14 @@ def main(arguments: list[str]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """What a session works with.  ``spread``: the memory of all members together, if they have that."""
+    """What a session works with.  ``spread``: the memory of all members together, if they have that.
+    ``share``: gives the arena to other processes that have members, if there are any.
+    """
 
     devices: list[Device]
     spread: SpreadDevice | None
     printed: Printed
+    share: Callable[[Arena], None] | None = None
 
 
 OpenImage = Callable[["MemberSettings"], Image]
@@ -170,7 +174,7 @@ def begin(
             except OSError as error:
                 raise SettingsError(f"SDI_PROFILE={str(settings.profile)!r}: {error.strerror}") from error
         vendors = vendors_of([d.facts for d in devices], settings.platform_vendor, settings.device_vendor)
-        shared = announce(commands, devices, room_nbytes, vendors)
+        shared = announce(commands, devices, room_nbytes, vendors, image.share)
     except Exception as error:
         _log.debug("start", exc_info=True)
         scarce = limits.described() if isinstance(error, OSError | MemoryError | RuntimeError) else ""

@@ -30,7 +30,8 @@ _HOST_SHARE = 0.27
 class Links:
     """Times per byte between the memories 0 (host) to N.  Owned by: sdi-scheduler; any thread measures.
 
-    ``kinds``: "cpu" or "gpu" of each member.  ``nodes``: the node of each, if they are not all on the host's.
+    ``kinds``: "cpu" or "gpu" of each member.  ``nodes``: the node of each, if they are not all on the host's;
+    ``near``: whether they share memory with it all the same.
     """
 
     def __init__(
@@ -38,10 +39,13 @@ class Links:
         kinds: Sequence[str],
         now_ns: Callable[[], int] = time.monotonic_ns,
         nodes: Sequence[int] = (),
+        near: Sequence[bool] = (),
     ) -> None:
         self._now_ns = now_ns
         self._kinds = tuple(kinds)
-        self._nodes = (0, *(nodes or (0,) * len(kinds)))
+        nodes = (0, *(nodes or (0,) * len(kinds)))
+        is_near = (True, *(near or [node == 0 for node in nodes[1:]]))
+        self._places = tuple(0 if here else node for here, node in zip(is_near, nodes, strict=True))
         count = len(kinds) + 1
         self._rates = [[0.0] * count for _ in range(count)]
         for source in range(count):
@@ -49,6 +53,8 @@ class Links:
                 ends = {kinds[m - 1] for m in (source, target) if m != HOST}
                 if HOST in (source, target):
                     rate = _HOST_GPU if ends == {"gpu"} else _HOST_CPU
+                elif nodes[source] != nodes[target]:  # through memory that both share
+                    rate = sum(_HOST_GPU if kinds[m - 1] == "gpu" else _HOST_CPU for m in (source, target))
                 else:
                     rate = _GPU if ends == {"gpu"} else _CPU if ends == {"cpu"} else _HOST_GPU + _HOST_CPU
                 if self.crosses(source, target):
@@ -59,8 +65,8 @@ class Links:
         self._filled_ns = [0.0] * count
 
     def crosses(self, source: int, target: int) -> bool:
-        """Whether a copy goes from one node to another."""
-        return self._nodes[source] != self._nodes[target]
+        """Whether a copy goes over a network."""
+        return self._places[source] != self._places[target]
 
     def cost_ns(self, source: int, target: int, nbytes: int) -> float:
         """Expected time of one copy on a link that is free."""
@@ -110,7 +116,7 @@ class Links:
     def planned(self, source: int, target: int, nbytes: int) -> None:
         """A copy will be issued now: until it is over both ends are busy.
 
-        The host can serve all members of its node at once.
+        The host can serve all members that are near at once.
         """
         start = max(float(self._now_ns()), self._free_ns[source], self._filled_ns[source])
         end = start + self.cost_ns(source, target, nbytes)

@@ -106,7 +106,9 @@ class VirtualMemory:
         self.accounting = Accounting(BytesMoved(), [0] * len(self.members))
         self.moved = self.accounting.moved
         self.links = links or Links(
-            [device.facts.kind for device in devices], nodes=[device.facts.node for device in devices]
+            [device.facts.kind for device in devices],
+            nodes=[device.facts.node for device in devices],
+            near=[device.facts.is_near for device in devices],
         )
         self.placement = Placement(devices, self.accounting, post, self.fetch_host, spread)
         self.merges = MemberMerges(

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pickle
+import signal
 import socket
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -13,6 +14,8 @@ from sdi import __version__
 from sdi.cluster.job import Asked, Job, NodeFacts
 from sdi.cluster.local import start_nodes
 from sdi.cluster.loopback import Loopback, sockets
+from sdi.cluster.members import host_id
+from sdi.cluster.mixed import MixedTransport
 from sdi.cluster.node import Node
 from sdi.devices.base import Device
 from sdi.devices.discover import memory_shares
@@ -84,8 +87,9 @@ def threads(nodes: int) -> Iterator[Threads]:
     """Rank 0 of a job with so many other ranks."""
     root, *others = [Spied(rank, ends) for rank, ends in enumerate(sockets(nodes + 1))]
     facts = pickle.dumps(NodeFacts(__version__, "here", "localhost", 0, (("", "", "cpu", "cpu", 0),)))
-    served = [Node(transport, facts, open_here, None) for transport in others]
-    for node, transport in zip(served, others, strict=True):
+    mixed = [MixedTransport(transport) for transport in others]
+    served = [Node(transport, facts, open_here, None) for transport in mixed]
+    for node, transport in zip(served, mixed, strict=True):
         transport.start(node)
     job = Job(root)
     try:
@@ -94,7 +98,7 @@ def threads(nodes: int) -> Iterator[Threads]:
         job.end_session()
     finally:
         job.close()
-        for node, transport in zip(served, others, strict=True):
+        for node, transport in zip(served, mixed, strict=True):
             node.left.wait()
             transport.close()
             node.close()
@@ -108,17 +112,27 @@ def threaded_job(nodes: int) -> Iterator[Job]:
 
 
 @contextmanager
-def process_job(nodes: int) -> Iterator[Job]:
-    """Rank 0 of a job with so many other processes."""
+def local_job(nodes: int, host: str | None, killed: Collection[int] = ()) -> Iterator[Job]:
+    """Rank 0 of a job with so many other processes.  ``host``: see ``Job.meet``.
+
+    ``killed``: the ranks that do not survive.
+    """
     transport, processes = start_nodes(nodes + 1, plain_environ())
     job = Job(transport)
     try:
-        job.meet()
+        job.meet(host)
         yield job
     finally:
         job.close()
-        for process in processes:
-            assert process.wait(60) == 0
+        for rank, process in enumerate(processes, 1):
+            assert process.wait(60) == (-signal.SIGKILL if rank in killed else 0)
+
+
+@contextmanager
+def process_job(nodes: int) -> Iterator[Job]:
+    """The same, sharing memory."""
+    with local_job(nodes, host_id()) as job:
+        yield job
 
 
 def open_on_nodes(job: Job, driver: DriverDevice, count: int) -> list[Device]:

@@ -48,7 +48,10 @@ def test_programs_leave_the_plain_drivers_bytes_on_members_of_three_ranks(tmp_pa
         (tmp_path / folder).mkdir()
     wanted = arrays(run_programs(tmp_path / "plain", plain_environ(), NAMES))
     command = [*mpiexec(3), *SDI, "run", "--"]
-    found = arrays(run_programs(tmp_path / "job", environ(3), NAMES, *command))
+    far, near = tmp_path / "job", tmp_path / "near"
+    near.mkdir()
+    found = arrays(run_programs(far, environ(3, SDI_TEST_FAR="1"), NAMES[:2], *command))
+    found |= arrays(run_programs(near, environ(3), NAMES[2:], *command))
     assert found.keys() == wanted.keys() and len(wanted) > 5
     assert not [name for name, array in wanted.items() if array.tobytes() != found[name].tobytes()]
 

@@ -1,0 +1,110 @@
+"""Two transports as one: sockets to the processes of rank 0's machine, the job's own (MPI) to all others.
+
+A socket wakes who waits for it: no thread looks for messages over and over, none is handed what it is to
+send, and what is lost is known at once.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from sdi.cluster.loopback import Loopback
+from sdi.cluster.near import Met
+from sdi.cluster.transport import Receiver, Room, Traffic, Transport
+
+
+class MixedTransport:
+    """``far``, until ``meet`` names processes that are near.  Implements ``Transport``.
+
+    ``near``: the ranks of these.
+    """
+
+    def __init__(self, far: Transport) -> None:
+        self.rank = far.rank
+        self.size = far.size
+        self.traffic: dict[int, Traffic] = far.traffic
+        self.near: Mapping[int, object] = {}
+        self._far: Final = far
+        self._sockets: Loopback | None = None
+        self._receiver: Receiver | None = None
+        self._turn: Final = threading.Lock()
+        self._lost: Final[set[int]] = set()
+
+    def start(self, receiver: Receiver) -> None:
+        self._receiver = receiver
+        self._far.start(_Far(self))
+
+    def meet(self, met: Met) -> None:
+        """From now on messages to the processes that were met go over their sockets.
+
+        Nothing is on its way to or from them that is to arrive before these.
+        """
+        sockets = Loopback(self.rank, met.ends, "sdi-near", met.processes)
+        sockets.traffic = {rank: self.traffic[rank] for rank in met.ends}
+        self._sockets = sockets
+        self.near = met.ends
+        sockets.start(_Near(self))
+
+    def send(
+        self, to: int, batch: bytes, bulk: memoryview | None = None, sent: Callable[[], None] | None = None
+    ) -> None:
+        sockets = self._sockets
+        if sockets is not None and to in self.near:
+            sockets.send(to, batch, bulk, sent)
+        else:
+            self._far.send(to, batch, bulk, sent)
+
+    def part(self) -> None:
+        """Others end from now on: that is no loss."""
+        if self._sockets is not None:
+            self._sockets.part()
+
+    def close(self) -> None:
+        if self._sockets is not None:
+            self._sockets.close()
+        self._far.close()
+
+    def received(self, source: int, batch: memoryview, bulk_nbytes: int) -> Room | None:
+        """What either transport has received, one batch at a time."""
+        assert self._receiver is not None
+        with self._turn:
+            return self._receiver.received(source, batch, bulk_nbytes)
+
+    def lost(self, rank: int, why: str) -> None:
+        """Either transport has lost ``rank``: told once."""
+        assert self._receiver is not None
+        with self._turn:
+            if rank not in self._lost:
+                self._lost.add(rank)
+                self._receiver.lost(rank, why)
+
+    def is_far_busy(self) -> bool:
+        """Whether the far transport is to look for messages eagerly."""
+        assert self._receiver is not None
+        return len(self.near) + 1 < self.size and self._receiver.is_busy()
+
+
+class _Far:
+    """What the far transport tells.  Implements ``Receiver``."""
+
+    def __init__(self, mixed: MixedTransport) -> None:
+        self._mixed: Final = mixed
+
+    def received(self, source: int, batch: memoryview, bulk_nbytes: int) -> Room | None:
+        return self._mixed.received(source, batch, bulk_nbytes)
+
+    def lost(self, rank: int, why: str) -> None:
+        if rank not in self._mixed.near:  # its socket tells when the process has ended
+            self._mixed.lost(rank, why)
+
+    def is_busy(self) -> bool:
+        return self._mixed.is_far_busy()
+
+
+class _Near(_Far):
+    """What sockets tell."""
+
+    def lost(self, rank: int, why: str) -> None:
+        self._mixed.lost(rank, why)

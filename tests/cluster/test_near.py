@@ -1,0 +1,330 @@
+"""Processes of rank 0's machine: bytes that lie where both ends reach them are not sent."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import cast
+
+import numpy as np
+import pytest
+
+from sdi.cluster.exchange import CHUNK_NBYTES, LENT_NBYTES
+from sdi.cluster.job import Job
+from sdi.cluster.members import host_id
+from sdi.cluster.near import Door, NearError, come
+from sdi.cluster.records import strings
+from sdi.cluster.remote_device import RemoteDevice
+from sdi.cluster.shared import Pool
+from sdi.devices.base import DeviceBuffer, Rows
+from sdi.devices.opencl import DriverDevice, driver_devices
+from sdi.devices.page_locks import SLAB_NBYTES, PageLocks
+from sdi.devices.ticket import Ticket
+from sdi.errors import DeviceFailed, DeviceLost
+from sdi.vmem.arena import PAGE_NBYTES, Arena
+from tests.image_runs import run
+
+from .jobs import local_job, open_on_nodes
+from .test_jobs import SDI_RUN, TIMEOUT_S, job_environ
+
+PATIENCE_S = 60.0
+SIZES = (1, LENT_NBYTES, LENT_NBYTES + 1, CHUNK_NBYTES, 11 * CHUNK_NBYTES + 5)
+
+
+@pytest.fixture(scope="module")
+def driver() -> DriverDevice:
+    found = [device for device in driver_devices() if device.kind == "cpu"]
+    if not found:
+        pytest.skip("no OpenCL driver offers a CPU device")
+    return found[0]
+
+
+class Shared:
+    """A job of processes that share memory, with an arena that they have too."""
+
+    def __init__(self, job: Job, driver: DriverDevice) -> None:
+        self.job = job
+        self.arena = Arena(1 << 32, PAGE_NBYTES)
+        self.members = open_on_nodes(job, driver, 3)
+        job.share(self.arena)
+
+    def bytes(self, content: np.ndarray) -> memoryview:
+        """``content`` in the arena."""
+        view = self.arena.view(self.arena.allocate(content.nbytes), content.nbytes)
+        view[:] = memoryview(content).cast("B")
+        return view
+
+    def sent(self) -> tuple[int, int]:
+        """Bytes of buffers in messages and in shared memory, over all ranks of the session."""
+        found = self.job.traffic().values()
+        return sum(each.bulk_nbytes for each in found), sum(each.shared_nbytes for each in found)
+
+
+@pytest.fixture(scope="module")
+def near() -> Iterator[Job]:
+    """Three other processes of this machine."""
+    with local_job(3, host_id()) as job:
+        yield job
+
+
+@pytest.fixture
+def shared(near: Job, driver: DriverDevice) -> Iterator[Shared]:
+    made = Shared(near, driver)
+    yield made
+    near.end_session()
+    made.arena.close()
+
+
+def finish(ticket: Ticket) -> Ticket:
+    done = threading.Event()
+    ticket.when_done(lambda _: done.set())
+    assert done.wait(PATIENCE_S), "a ticket is not done in time"
+    return ticket
+
+
+def content(nbytes: int, seed: int = 1) -> np.ndarray:
+    return np.random.default_rng(seed).integers(0, 256, nbytes, np.uint8)
+
+
+def test_uploads_and_downloads_of_the_arena_send_no_byte(shared: Shared) -> None:
+    for member in shared.members:
+        for nbytes in SIZES:
+            data = content(nbytes)
+            buffer = member.allocate(nbytes + 7)
+            there = shared.bytes(data)
+            back = shared.bytes(np.zeros(nbytes, np.uint8))
+            up = member.upload(there, buffer, 7, [])
+            down = member.download(buffer, 7, back, [up])
+            assert finish(down).error is None and bytes(back) == data.tobytes()
+            member.free(buffer)
+    in_messages, in_memory = shared.sent()
+    assert in_messages == 0 and in_memory == 2 * 3 * sum(SIZES)
+
+
+def test_rows_of_the_arena_keep_what_lies_between_them(shared: Shared) -> None:
+    member, rows = shared.members[0], Rows(100, 24, 1000)
+    data, kept = content(rows.extent), content(rows.extent, 2)
+    buffer = member.allocate(rows.extent)
+    finish(member.upload(shared.bytes(kept), buffer, 0, []))
+    back = shared.bytes(kept[::-1].copy())
+    up = member.upload_rows(shared.bytes(data), buffer, 0, rows, [])
+    assert finish(member.download_rows(buffer, 0, back, rows, [up])).error is None
+    wanted = kept[::-1].copy()
+    for start in range(0, rows.extent, rows.pitch):
+        wanted[start : start + rows.nbytes] = data[start : start + rows.nbytes]
+    assert bytes(back) == wanted.tobytes()
+    assert shared.sent()[0] == 0
+
+
+@pytest.mark.parametrize("nbytes", SIZES)
+def test_copies_between_processes_are_lent(shared: Shared, nbytes: int) -> None:
+    first, second, third = shared.members
+    data = content(nbytes)
+    buffers = [member.allocate(nbytes) for member in shared.members]
+    ticket = finish(first.upload(shared.bytes(data), buffers[0], 0, []))
+    for source, target in ((0, 1), (1, 2), (2, 0)):
+        members = (first, second, third)
+        _, ticket = members[target].peer_copy(
+            members[source], buffers[source], 0, buffers[target], 0, nbytes, [ticket], [ticket]
+        )
+    back = shared.bytes(np.zeros(nbytes, np.uint8))
+    assert finish(first.download(buffers[0], 0, back, [ticket])).error is None
+    assert bytes(back) == data.tobytes()
+    lent = nbytes - nbytes % CHUNK_NBYTES if nbytes > CHUNK_NBYTES else nbytes * (nbytes > LENT_NBYTES)
+    assert shared.sent() == (3 * (nbytes - lent), 3 * lent + 2 * nbytes)
+
+
+def test_rows_between_processes_are_lent(shared: Shared) -> None:
+    first, second, _ = shared.members
+    rows = Rows(3000, 1000, 5000)
+    data, kept = content(rows.extent), content(rows.extent, 2)
+    buffers = [first.allocate(rows.extent), second.allocate(rows.extent)]
+    ups = [
+        first.upload(shared.bytes(data), buffers[0], 0, []),
+        second.upload(shared.bytes(kept), buffers[1], 0, []),
+    ]
+    before = shared.sent()
+    _, ticket = second.peer_copy_rows(first, buffers[0], 0, buffers[1], 0, rows, [ups[0]], [ups[1]])
+    back = shared.bytes(np.zeros(rows.extent, np.uint8))
+    assert finish(second.download(buffers[1], 0, back, [ticket])).error is None
+    wanted = kept.copy()
+    for start in range(0, rows.extent, rows.pitch):
+        wanted[start : start + rows.nbytes] = data[start : start + rows.nbytes]
+    assert bytes(back) == wanted.tobytes()
+    after = shared.sent()
+    assert after[0] == before[0] and after[1] - before[1] == rows.count * rows.nbytes + rows.extent
+
+
+def test_a_local_member_lends_and_borrows_as_others_do(shared: Shared, driver: DriverDevice) -> None:
+    from sdi.devices.opencl import OpenCLDevice
+
+    nbytes = 2 * CHUNK_NBYTES
+    data, here = content(nbytes), OpenCLDevice(driver, 9, 1 << 26)
+    buffer, there = here.allocate(nbytes), shared.members[0].allocate(nbytes)
+    back = np.zeros(nbytes, np.uint8)
+    try:
+        up = here.upload(memoryview(data), buffer, 0, [])
+        _, out = shared.members[0].peer_copy(here, buffer, 0, there, 0, nbytes, [up], [])
+        finish(out)
+        cleared = here.fill(buffer, 0, nbytes, b"\0", [up])
+        bounced = here.peer_copy(shared.members[0], there, 0, buffer, 0, nbytes, [out], [cleared])[1]
+        assert finish(here.download(buffer, 0, memoryview(back), [bounced])).error is None
+        assert (back == data).all()
+    finally:
+        here.close()
+
+
+def test_kernels_use_bytes_of_the_arena_where_they_are(shared: Shared) -> None:
+    source = "kernel void add(global uchar *a, uchar b) { a[get_global_id(0)] += b; }"
+    member, data = shared.members[1], content(PAGE_NBYTES)
+    there = shared.bytes(data)
+    buffer = member.adopt(there)
+    kernel = member.bind(member.build(source, []), "add", [buffer, b"\5"])
+    assert finish(member.launch(kernel, (PAGE_NBYTES // 16, 1, 1), (16, 1, 1), 1, [])).error is None
+    assert bytes(there) == (data + np.uint8(5)).tobytes()
+    member.free(buffer)
+
+
+def test_what_fails_at_one_end_fails_at_the_other_and_is_returned(shared: Shared) -> None:
+    first, second, _ = shared.members
+    nbytes = 3 * CHUNK_NBYTES
+    buffers = [first.allocate(nbytes), second.allocate(nbytes)]
+    for end in range(2):
+        gate = Ticket()
+        ends: tuple[list[Ticket], list[Ticket]] = ([gate], []) if end == 0 else ([], [gate])
+        left, arrived = second.peer_copy(first, buffers[0], 0, buffers[1], 0, nbytes, *ends)
+        gate.complete(DeviceFailed("nobody", "on purpose"))
+        assert isinstance(finish(arrived).error, DeviceFailed)
+        assert (finish(left).error is None) == (end == 1)
+    data = content(nbytes)
+    up = first.upload(shared.bytes(data), buffers[0], 0, [])
+    back = shared.bytes(np.zeros(nbytes, np.uint8))
+    for _ in range(40):  # more than would fit if anything was kept
+        up = second.peer_copy(first, buffers[0], 0, buffers[1], 0, nbytes, [up], [up])[1]
+    assert finish(second.download(buffers[1], 0, back, [up])).error is None
+    assert bytes(back) == data.tobytes()
+
+
+def test_processes_that_are_killed_while_they_copy_shared_memory_cost_what_was_on_them(
+    driver: DriverDevice,
+) -> None:
+    nbytes = 12 * CHUNK_NBYTES
+    data = content(nbytes)
+    with local_job(3, host_id(), killed={1, 2}) as job:
+        shared = Shared(job, driver)
+        there = shared.bytes(data)
+        buffers = [member.allocate(nbytes) for member in shared.members]
+        ups = [m.upload(there, b, 0, []) for m, b in zip(shared.members, buffers, strict=True)]
+        last = shared.members[2]
+        for victim in range(2):
+            member, buffer = shared.members[victim], buffers[victim]
+            assert isinstance(member, RemoteDevice) and not member.is_lost()
+            back = shared.arena.view(shared.arena.allocate(nbytes), nbytes)
+            tickets = [
+                member.upload(there, buffer, 0, [ups[victim]]),
+                member.download(buffer, 0, back, [ups[victim]]),
+                *last.peer_copy(member, buffer, 0, buffers[2], 0, nbytes, [ups[victim]], [ups[2]]),
+                *member.peer_copy(last, buffers[2], 0, buffer, 0, nbytes, [ups[2]], [ups[victim]]),
+            ]
+            if victim:  # in the midst of it, not before
+                finish(ups[victim])
+            os.kill(job.facts[member.node.rank].pid, signal.SIGKILL)
+            for ticket in tickets:
+                finish(ticket)
+            assert isinstance(finish(member.fill(buffer, 0, 4, b"\0", [])).error, DeviceLost)
+            assert tickets[4].error is None, "the other end of the copy is as good as ever"
+            assert not last.is_lost()
+            ups[2] = last.upload(there, buffers[2], 0, [])
+        back = shared.bytes(np.zeros(nbytes, np.uint8))
+        assert finish(last.download(buffers[2], 0, back, [ups[2]])).error is None
+        assert bytes(back) == data.tobytes() == bytes(there)
+        job.end_session()
+        shared.arena.close()
+
+
+def test_a_program_on_three_processes_of_one_machine_sends_no_bytes_of_buffers(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import numpy as np, pyopencl as cl\n"
+        "context = cl.Context([cl.get_platforms()[0].get_devices()[0]])\n"
+        "queue = cl.CommandQueue(context)\n"
+        "n = 3 << 20\n"
+        "data = np.random.default_rng(3).integers(0, 1 << 30, n, np.int32)\n"
+        "flags = cl.mem_flags\n"
+        "given = cl.Buffer(context, flags.READ_ONLY | flags.COPY_HOST_PTR, hostbuf=data)\n"
+        "made = cl.Buffer(context, flags.WRITE_ONLY, data.nbytes)\n"
+        "source = 'kernel void f(global const int *a, global int *b)"
+        " { int i = get_global_id(0); b[i] = 3 * a[i] + i; }'\n"
+        "cl.Program(context, source).build().f(queue, (n,), (64,), given, made)\n"
+        "found = np.empty_like(data)\n"
+        "cl.enqueue_copy(queue, found, made)\n"
+        "assert (found == 3 * data + np.arange(n, dtype=np.int32)).all()\n"
+    )
+    stats = tmp_path / "stats.json"
+    done = run([*SDI_RUN, sys.executable, program], job_environ(3, SDI_STATS=str(stats)), TIMEOUT_S)
+    assert done.returncode == 0 and not done.remained and not done.stderr, done.describe()
+    network = json.loads(stats.read_text())["network"]
+    assert all(ends["bulk_nbytes"] == 0 for ends in network), network
+    assert sum(ends["shared_nbytes"] for ends in network) == 2 * 2 * (4 << 20)
+
+
+def test_only_who_knows_the_secret_gets_through_the_door(tmp_path: Path) -> None:
+    door, pool = Door(), Pool()
+    stranger = threading.Thread(target=lambda: _knock(door, tmp_path))
+    try:
+        stranger.start()
+        assert door.wait([1], lambda rank: not stranger.is_alive()) == []
+    finally:
+        stranger.join()
+        door.close()
+        pool.close()
+    assert (tmp_path / "refused").exists()
+
+
+def _knock(door: Door, told: Path) -> None:
+    path = door.invitation[4:].split(b"\0")[0]
+    nbytes = int.from_bytes(door.invitation[:4], "little")
+    pool = Pool()
+    try:
+        come(strings((path[:nbytes], b"\0" * 32)), 1, pool)
+    except NearError:
+        (told / "refused").touch()
+    finally:
+        pool.close()
+
+
+@pytest.mark.logs("rank 1 is on this machine and shares no memory")
+def test_where_no_memory_is_shared_the_job_says_so_and_sends_messages(
+    driver: DriverDevice, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("sdi.cluster.near.secrets.token_bytes", lambda nbytes: b"x" * (nbytes - 1))
+    with local_job(1, host_id()) as job:
+        assert "rank 1 is on this machine and shares no memory" in caplog.text
+        caplog.clear()
+        (member,) = open_on_nodes(job, driver, 1)
+        assert not member.facts.is_near
+        data, back = content(1000), np.zeros(1000, np.uint8)
+        buffer = cast(DeviceBuffer, member.allocate(1000))
+        up = member.upload(memoryview(data), buffer, 0, [])
+        assert finish(member.download(buffer, 0, memoryview(back), [up])).error is None
+        assert (back == data).all()
+        job.end_session()
+
+
+def test_pages_that_another_process_may_have_locked_are_not_given_back() -> None:
+    locks, given = PageLocks(0), list[int]()
+    arena = Arena(1 << 33, PAGE_NBYTES, locks)
+    try:
+        locks.keep(arena.address + (1 << 30), 4096)
+        near, far = arena.address + (1 << 30) + SLAB_NBYTES - PAGE_NBYTES, arena.address + (1 << 32)
+        assert not locks.unless_locked(near, PAGE_NBYTES, lambda: given.append(1))
+        assert locks.unless_locked(far, PAGE_NBYTES, lambda: given.append(2))
+        assert given == [2]
+    finally:
+        arena.close()
+    assert locks.unless_locked(near, PAGE_NBYTES, lambda: given.append(3)), "the arena has gone"
