@@ -43,10 +43,15 @@ class _Thread(threading.local):
 _thread = _Thread()
 
 
+_made: list[int] = []
+"""The GPUs of which this process has the context."""
+
+
 @functools.cache
 def _primary_context(ordinal: int) -> RawContext:
     """Kept for as long as the process lives: what was made in it may be destroyed late."""
     made: RawContext = drv.Device(ordinal).retain_primary_context()
+    _made.append(ordinal)
     return made
 
 
@@ -197,7 +202,7 @@ def _unregister(address: int) -> None:
 @contextlib.contextmanager
 def _any_context() -> Iterator[None]:
     drv.init()
-    _primary_context(0).push()
+    _primary_context(_made[0] if _made else 0).push()
     try:
         yield
     finally:
