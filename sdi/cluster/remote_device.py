@@ -417,6 +417,9 @@ class RemoteDevice:
         self._used_nbytes -= own.nbytes
         self.node.say(packed(Kind.FREE, self._number, own.name))
 
+    def host_bytes(self, buffer: DeviceBuffer) -> HostBytes | None:
+        return None
+
     def upload(self, host: HostBytes, buffer: DeviceBuffer, offset: int, wait: Sequence[Ticket]) -> Ticket:
         return self._upload(host, buffer, offset, plain(host.nbytes), wait)
 

@@ -155,6 +155,12 @@ class Device(Protocol):
     def free(self, buffer: DeviceBuffer) -> None:
         """Give ``buffer`` back; every operation that uses it must be done."""
 
+    def host_bytes(self, buffer: DeviceBuffer) -> HostBytes | None:
+        """``buffer``'s bytes themselves, where the member computes in the host's memory; else None.
+
+        Whoever uses them orders all access to them and to the buffer, and ends it before that is freed.
+        """
+
     def upload(self, host: HostBytes, buffer: DeviceBuffer, offset: int, wait: Sequence[Ticket]) -> Ticket:
         """Copy all of ``host`` to ``buffer`` at ``offset``."""
 

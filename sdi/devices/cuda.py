@@ -171,6 +171,9 @@ class CudaDevice:
             # Of a lost member nothing can be freed; what is wrong otherwise shows in what comes next.
             _log.debug("%s: a buffer is not freed: %s", self.facts.name, cause)
 
+    def host_bytes(self, buffer: DeviceBuffer) -> HostBytes | None:
+        return None
+
     def upload(self, host: HostBytes, buffer: DeviceBuffer, offset: int, wait: Sequence[Ticket]) -> Ticket:
         # Of so few bytes the driver takes a copy at once: those of the moment, so nothing may be missing.
         is_small = host.nbytes <= cuda_copies.COPIED_AT_ONCE_NBYTES and all(other.done for other in wait)

@@ -89,6 +89,9 @@ class LosingDevice(ForwardingDevice):
         self._alive()
         return super().adopt(host)
 
+    def host_bytes(self, buffer: DeviceBuffer) -> HostBytes | None:
+        return None if self.is_lost() else super().host_bytes(buffer)
+
     def create_image(self, shape: ImageShape) -> DeviceImage:
         self._alive()
         return super().create_image(shape)

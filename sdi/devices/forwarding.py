@@ -44,6 +44,9 @@ class ForwardingDevice:
     def free(self, buffer: DeviceBuffer) -> None:
         self._device.free(buffer)
 
+    def host_bytes(self, buffer: DeviceBuffer) -> HostBytes | None:
+        return self._device.host_bytes(buffer)
+
     def upload(self, host: HostBytes, buffer: DeviceBuffer, offset: int, wait: Sequence[Ticket]) -> Ticket:
         return self._device.upload(host, buffer, offset, self._before(wait))
 

@@ -221,6 +221,9 @@ class OpenCLDevice:
         own.memory.release()
         self._used_nbytes -= own.nbytes
 
+    def host_bytes(self, buffer: DeviceBuffer) -> HostBytes | None:
+        return cast(_Buffer, buffer).host
+
     def upload(self, host: HostBytes, buffer: DeviceBuffer, offset: int, wait: Sequence[Ticket]) -> Ticket:
         own = cast(_Buffer, buffer)
         memory = own.memory

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, cast
 
-from sdi.devices.base import Device, DeviceBuffer
+from sdi.devices.base import Device, DeviceBuffer, HostBytes
 from sdi.devices.forwarding import ForwardingDevice
 
 
@@ -52,6 +52,9 @@ class SpreadDevice(ForwardingDevice):
         made = self._make(nbytes)
         self._used_nbytes += nbytes
         return DeviceBuffer(made)
+
+    def host_bytes(self, buffer: DeviceBuffer) -> HostBytes | None:
+        return None
 
     def free(self, buffer: DeviceBuffer) -> None:
         own = cast(SharedBytes, buffer)

@@ -463,7 +463,7 @@ class Session:
             return
         nbytes, blocking = self._transfer_nbytes[node.id]
         if node.slot:
-            self._page.ready(node.slot, nbytes)
+            self._page.ready(node.slot, nbytes, node.packed_at)
         if not blocking:
             self._notice(NoticeKind.TRANSFER_READY, node.id, 0)
 

@@ -44,8 +44,9 @@ class StatusPage:
         self._statuses[slot * 16] = 2
         self._dirty = True
 
-    def ready(self, slot: int, nbytes: int) -> None:
-        """The client may copy the first ``nbytes`` bytes."""
+    def ready(self, slot: int, nbytes: int, packed_at: int) -> None:
+        """The client may copy the first ``nbytes`` bytes; ``packed_at``: see ``SLOT``."""
+        self._words[slot * 8 + 6] = packed_at
         self._words[slot * 8 + 1] = nbytes
         self._dirty = True
 

@@ -19,7 +19,8 @@ Transfers.  READ, WRITE (and MAP, UNMAP with ``transfer`` = 1) copy between the 
 memory.  The copy is done by the client: the service stores in the command's slot how many bytes may be
 copied (``ready_nbytes``, growing up to the total), bumps ``epoch`` and, when ``blocking`` is 0, sends a
 notice; the calling thread (blocking) or the lander (not blocking) copies and answers TRANSFER_DONE.  The
-service publishes COMPLETE after that.  A rectangle becomes ready as a whole.  A WRITE to a buffer that no
+service publishes COMPLETE after that.  A rectangle becomes ready as a whole, in the buffer's memory or, for
+READ and WRITE, packed elsewhere in the arena (``packed_at``).  A WRITE to a buffer that no
 command but such writes has named since it was created or renewed has *landed* when its record is sent: the
 client has copied, and nothing more is said about it.
 
@@ -27,9 +28,9 @@ Output.  Launches of kernels whose table says PRINTS end like transfers: the ser
 with everything that kernels have printed so far, the lander writes it to the application's ``stdout`` and
 answers TRANSFER_DONE.  Where nothing was printed there is no notice.
 
-Publication.  Times and ``ready_nbytes`` are stored before ``status``; after a batch of stores the service
-increments ``epoch`` and wakes all its futex waiters.  The service reads nothing from header or slots, so
-an application that scribbles over them harms only itself.
+Publication.  Times and ``ready_nbytes``, and ``packed_at`` before that, are stored before ``status``; after a
+batch of stores the service increments ``epoch`` and wakes all its futex waiters.  The service reads nothing
+from header or slots, so an application that scribbles over them harms only itself.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ import struct
 from dataclasses import dataclass
 from enum import IntEnum
 
-PROTOCOL_VERSION = 4
+PROTOCOL_VERSION = 5
 MAGIC = 0x53444941_52454E41
 
 ARENA_NBYTES = 1 << 40
@@ -248,11 +249,12 @@ FORMAT_ENTRY = _fields("u32 order; u32 data_type; u32 uses; u32 reserved")
 ARENA_HEADER = _fields("u64 magic; u32 version; u32 epoch; u64 arena_nbytes")
 SLOT = _fields(
     "i32 status; u32 reserved; u64 ready_nbytes; u64 queued_ns; u64 submitted_ns; u64 started_ns;"
-    " u64 ended_ns; u64 spare[2]"
+    " u64 ended_ns; u64 packed_at; u64 spare"
 )
 """One event's slot.  The client stores ``status`` = CL_QUEUED, ``ready_nbytes`` = 0 and ``queued_ns`` before
 it sends the command, the service everything after.  A slot may be reused by the client once its status is
-<= 0.  Times: CLOCK_MONOTONIC in ns."""
+<= 0.  Times: CLOCK_MONOTONIC in ns.  ``packed_at``: where in the arena the bytes of a transfer's rectangle
+are, or are to be put, in a row; 0: in the buffer."""
 
 STRUCTS: dict[str, tuple[Field, ...]] = {
     "header": HEADER,

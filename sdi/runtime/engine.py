@@ -176,6 +176,7 @@ class Engine:
         """``node``'s work is issued, up to what the client does."""
         if work.transfer is not None:
             node.transfer = True
+            node.packed_at = work.packed_at
             self._transfers[node.id] = work.transfer
         return self._issued(node, work.tickets)
 

@@ -6,14 +6,12 @@ which is written; so what lies between the runs stays as it is.  Owned by: sdi-s
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import islice
 
-import numpy as np
-
-from sdi.devices.base import DeviceBuffer, Rows
+from sdi.devices.base import DeviceBuffer
+from sdi.devices.host_copy import BESIDE_KERNELS_NBYTES
 from sdi.devices.ticket import Ticket
 from sdi.errors import Status, require
 from sdi.intervals import ByteRange
@@ -22,7 +20,7 @@ from sdi.runtime.steps import Steps
 from sdi.vmem.buffer import VirtualBuffer
 from sdi.vmem.directory import HOST, Directory
 from sdi.vmem.hazards import RANGES_MAX, Use
-from sdi.vmem.memory import Scratch, VirtualMemory
+from sdi.vmem.memory import VirtualMemory
 from sdi.vmem.placement import Wanted
 
 _PARTS_MAX = 64
@@ -30,6 +28,8 @@ _PARTS_MAX = 64
 SPOILT_RUNS_MAX = 1 << 14
 """So many runs are told apart where bytes among them are spoilt."""
 _ATTEMPTS = 4
+_RUNS_APART_MAX = 8
+"""Of more runs, what lies between waits for the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,21 +50,33 @@ class Ends:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _End:
-    """``over`` of ``buffer`` in a memory, and the access to it there."""
-
-    memory: int
-    buffer: VirtualBuffer
-    over: Region
-    use: Use
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class _Place:
     """Bytes of a member or of the arena, and which of them."""
 
     bytes: DeviceBuffer | memoryview
     over: Region
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _End:
+    """One end of a copy.
+
+    ``waits``: what comes before it there.  ``by(ticket)``: it is over there when the ticket is done.
+    """
+
+    memory: int
+    place: _Place
+    waits: list[Ticket]
+    by: Callable[[Ticket], None]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Packed:
+    """Runs in a row, at an offset in the arena, until they are given back; see ``Scratch``."""
+
+    offset: int
+    waits: list[Ticket]
+    give: Callable[[Sequence[Ticket]], None]
 
 
 def parts_of(directory: Directory, over: ByteRange) -> list[Part] | None:
@@ -141,67 +153,51 @@ class RegionCopies:
             tickets += yield from self._piece(source, left, target, right)
         return tickets
 
-    def bring(self, buffer: VirtualBuffer, over: Region) -> bool:
-        """Bring ``over`` alone to the arena, for one reader: it does not count as held there.
+    def gather(self, buffer: VirtualBuffer, over: Region) -> Packed | None:
+        """Bring ``over`` alone to the arena, packed, for one reader; ``Packed.waits`` makes it true there.
 
-        False: it pays to bring all of the range that it is in, or that has to be done.
+        None: the arena has it, or it pays to bring all of the range that it is in, or that has to be done.
         """
         over, _ = alike(over, over)
         parts = self._scattered(buffer, over)
         if parts is None or 2 * over.total_nbytes > over.span_nbytes:
-            return False
-        for piece, _ in pieces(over, over, parts, parts):
-            member = _elsewhere(parts, piece)
-            if member is None:
-                continue
-            source = _End(member, buffer, piece, buffer.hazards[member].use((piece.bounds,), ()))
-            target = _End(HOST, buffer, piece, _writing(buffer, HOST, piece))
-            if self._is_direct(source, target):
-                self._directly(source, target)
-                continue
-            scratch = self._scratch(source, target)
-            if scratch is None:
-                return False
-            self._across(source, target, scratch)
-        return True
+            return None
+        found = _packed_pieces(over, parts)
+        packed = self._memory.scratch(HOST, over.total_nbytes) if _is_on_members(found) else None
+        if packed is None:
+            return None
+        waits: list[Ticket] = []
+        for memory, piece, inside in found:
+            to = _End(HOST, _Place(packed.bytes, inside), [], waits.append)
+            if self._carry(self._reading(buffer, memory, piece), to) is None:
+                self._memory.fetch_host(buffer, piece.bounds)
+                self._carry(self._reading(buffer, HOST, piece), to)
+        return Packed(packed.offset, waits, packed.give)
 
-    def write(self, buffer: VirtualBuffer, over: Region, transfer: Ticket) -> list[Ticket] | None:
-        """``transfer`` stands for the application's copy to ``over`` in the arena: what that waits for.
+    def scatter(self, buffer: VirtualBuffer, over: Region, transfer: Ticket) -> int | None:
+        """Where in the arena the application is to put the bytes of ``over``, packed, for ``transfer``.
 
-        What only members hold is copied on to them, so that what lies between the runs need not be brought to
-        the arena.  None: that is not so, or can't be done.
+        They are copied on to the memories that hold what lies between the runs, which need not be brought to
+        the arena.  None: the arena does, or that can't be done.
         """
         over, _ = alike(over, over)
         parts = self._scattered(buffer, over)
         if parts is None or over.num_runs <= RANGES_MAX:
             return None
-        found = [(piece, _elsewhere(parts, piece)) for piece, _ in pieces(over, over, parts, parts)]
-        if all(member is None for _, member in found):
+        found = _packed_pieces(over, parts)
+        packed = self._memory.scratch(HOST, over.total_nbytes) if _is_on_members(found) else None
+        if packed is None:
             return None
-        written = _writing(buffer, HOST, over)
-        copies: list[tuple[_End, _End, tuple[Scratch, Scratch] | None]] = []
-        for piece, member in found:
-            if member is None:
-                continue
-            source = _End(HOST, buffer, piece, buffer.hazards[HOST].use((piece.bounds,), ()))
-            target = _End(member, buffer, piece, _writing(buffer, member, piece))
-            is_direct = self._is_direct(source, target)
-            scratch = None if is_direct else self._scratch(source, target)
-            if scratch is None and not is_direct:
-                for one in (one for _, _, taken in copies for one in taken or ()):
-                    one.give([])
-                return None
-            copies.append((source, target, scratch))
-        waits = written.waits()
-        written.by(transfer)
-        for piece, member in found:
-            buffer.directory.wrote(HOST if member is None else member, piece.bounds)
-        for source, target, scratch in copies:
-            if scratch is None:
-                self._directly(source, target)
-            else:
-                self._across(source, target, scratch)
-        return waits
+        taken: list[Ticket] = [transfer]
+        for memory, piece, inside in found:
+            from_ = _End(HOST, _Place(packed.bytes, inside), [transfer], taken.append)
+            if self._carry(from_, self._written(buffer, memory, piece)) is None:
+                self._memory.fetch_host(buffer, piece.bounds)
+                self._carry(from_, self._written(buffer, HOST, piece))
+                memory = HOST
+            buffer.directory.wrote(memory, piece.bounds)
+        packed.give(taken)
+        return packed.offset
 
     def fill(self, buffer: VirtualBuffer, over: Region, pattern: bytes) -> list[Ticket] | None:
         """Repeat ``pattern`` over each run, where the bytes are; None where the arena is the place."""
@@ -213,21 +209,20 @@ class RegionCopies:
         is_cut = any(
             piece.nbytes % len(pattern) or (piece.base - over.base) % len(pattern) for piece, _ in found
         )
-        if is_cut or any(member is None for _, member in found):
+        if is_cut or any(member == HOST for _, member in found):
             return None
         memory = self._memory
         tickets: list[Ticket] = []
         for piece, member in found:
-            assert member is not None
             scratch = memory.scratch(member, piece.total_nbytes)
             if scratch is None:
                 return None  # what was filled is filled again
             device, nbytes = memory.devices[member - 1], piece.total_nbytes
             filled = device.fill(DeviceBuffer(scratch.bytes), 0, nbytes, pattern, [])
-            target = _End(member, buffer, piece, _writing(buffer, member, piece))
+            target = self._written(buffer, member, piece)
             source = _Place(scratch.bytes, packed_like(piece))
-            ticket = self._local(member, source, self._place(target), [filled, *target.use.waits()])
-            target.use.by(ticket)
+            ticket = self._local(member, source, target.place, [filled, *target.waits])
+            target.by(ticket)
             memory.accounting.worked("fill", member - 1, nbytes, filled)
             scratch.give([filled, ticket])
             buffer.directory.wrote(member, piece.bounds)
@@ -307,112 +302,115 @@ class RegionCopies:
         self, source: VirtualBuffer, from_: Region, target: VirtualBuffer, to: Region, ends: Ends
     ) -> Ticket | None:
         """None where there is no room for what is under way."""
-        reads = source.hazards[ends.source].use((from_.bounds,), ())
-        left, right = (
-            _End(ends.source, source, from_, reads),
-            _End(ends.target, target, to, _writing(target, ends.target, to)),
-        )
-        if ends.source == ends.target:
-            places = self._place(left), self._place(right)
-            ticket = self._local(ends.source, *places, [*reads.waits(), *right.use.waits()])
-            reads.by(ticket)
-            right.use.by(ticket)
-        elif self._is_direct(left, right):
-            ticket = self._directly(left, right)
-        else:
-            scratch = self._scratch(left, right)
-            if scratch is None:
-                return None
-            ticket = self._across(left, right, scratch)
-        for over in to.runs() if to.num_runs <= RANGES_MAX else (to.bounds,):
-            target.directory.wrote(ends.target, over)
+        left, right = self._reading(source, ends.source, from_), self._written(target, ends.target, to)
+        ticket = self._carry(left, right)
+        if ticket is not None:
+            are_alone = to.num_runs > RANGES_MAX or _is_only_in(target.directory, ends.target, to.bounds)
+            for over in (to.bounds,) if are_alone else to.runs():
+                target.directory.wrote(ends.target, over)
         return ticket
 
-    def _place(self, end: _End) -> _Place:
-        """Where an end is."""
-        if end.memory == HOST:
-            return _Place(self._memory.host_view(end.buffer, end.over.bounds), end.over.at(0))
-        extent = self._memory.extent(end.buffer, end.memory - 1)
-        return _Place(extent.device_buffer, end.over.moved(-extent.over.start))
+    def _reading(self, buffer: VirtualBuffer, memory: int, over: Region) -> _End:
+        use = buffer.hazards[memory].use((over.bounds,), ())
+        return _End(memory, self._place(buffer, memory, over), use.waits(), use.by)
+
+    def _written(self, buffer: VirtualBuffer, memory: int, over: Region) -> _End:
+        use = _writing(buffer, memory, over)
+        return _End(memory, self._place(buffer, memory, over), use.waits(), use.by)
+
+    def _place(self, buffer: VirtualBuffer, memory: int, over: Region) -> _Place:
+        if memory == HOST:
+            return _Place(self._memory.host_view(buffer, over.bounds), over.at(0))
+        extent = self._memory.extent(buffer, memory - 1)
+        return _Place(extent.device_buffer, over.moved(-extent.over.start))
+
+    def _carry(self, source: _End, target: _End) -> Ticket | None:
+        """Copy from end to end.  None where there is no room for what is under way."""
+        if self._is_for_host(source, target):
+            ticket = self._by_host(source, target)
+        elif source.memory != target.memory:
+            return self._across(source, target)
+        else:
+            waits = [*source.waits, *target.waits]
+            ticket = self._local(source.memory, source.place, target.place, waits)
+        source.by(ticket)
+        target.by(ticket)
+        return ticket
+
+    def _is_for_host(self, source: _End, target: _End) -> bool:
+        """Whether the host's threads copy rows as fast as anybody: those of members that it sees."""
+        from_, to = source.place.over, target.place.over
+        is_short = max(from_.span_nbytes, to.span_nbytes) < BESIDE_KERNELS_NBYTES
+        if not (from_.levels or to.levels) or (is_short and source.memory == target.memory):
+            return False
+        return self._seen(source) is not None and self._seen(target) is not None
+
+    def _by_host(self, source: _End, target: _End) -> Ticket:
+        there, here = self._seen(source), self._seen(target)
+        assert there is not None and here is not None
+        from_, to, waits = source.place.over, target.place.over, [*source.waits, *target.waits]
+        ticket = self._memory.copy_on_host(there, from_, here, to, waits)
+        self._account(source.memory, target.memory, to.total_nbytes, ticket)
+        return ticket
+
+    def _account(self, source: int, target: int, nbytes: int, ticket: Ticket) -> None:
+        if source == target:
+            self._memory.accounting.worked("copy", source - 1, nbytes, ticket)
+        else:
+            self._memory.accounting.copied(source, target, nbytes, ticket)
+
+    def _seen(self, end: _End) -> memoryview | None:
+        """The bytes of an end, if the host can copy them."""
+        there = end.place.bytes
+        if isinstance(there, memoryview):
+            return there
+        return self._memory.devices[end.memory - 1].host_bytes(DeviceBuffer(there))
 
     def _local(self, memory: int, source: _Place, target: _Place, waits: list[Ticket]) -> Ticket:
         """Copy within one memory."""
         from_, to = alike(source.over, target.over)
-        nbytes = to.total_nbytes
         if isinstance(source.bytes, memoryview) and isinstance(target.bytes, memoryview):
-            task = partial(np.copyto, to.of(target.bytes), from_.of(source.bytes))
-            return self._memory.run_on_host(task, waits, "copy", nbytes)
-        device = self._memory.devices[memory - 1]
-        ticket = device.copy(DeviceBuffer(source.bytes), from_, DeviceBuffer(target.bytes), to, waits)
-        device.flush()
-        self._memory.accounting.worked("copy", memory - 1, nbytes, ticket)
-        return ticket
-
-    def _is_direct(self, source: _End, target: _End) -> bool:
-        """Whether members copy these rows as they are, as fast as packed."""
-        devices = self._memory.devices
-        return (
-            len(source.over.levels) == 1
-            and source.over.levels == target.over.levels
-            and all(
-                devices[end.memory - 1].facts.is_host_memory for end in (source, target) if end.memory != HOST
-            )
-        )
-
-    def _directly(self, source: _End, target: _End) -> Ticket:
-        """Copy from memory to memory by rows of the same pitch."""
-        ((pitch, count),) = source.over.levels
-        rows = Rows(count, source.over.nbytes, pitch)
-        (there, from_), (here, to) = (
-            (place.bytes, place.over.base) for place in (self._place(source), self._place(target))
-        )
-        leave, arrive = source.use.waits(), target.use.waits()
-        devices = self._memory.devices
-        device = devices[(target.memory or source.memory) - 1]
-        if isinstance(there, memoryview):
-            left = ticket = device.upload_rows(there, DeviceBuffer(here), to, rows, [*leave, *arrive])
-        elif isinstance(here, memoryview):
-            left = ticket = device.download_rows(there, from_, here, rows, [*leave, *arrive])
+            ticket = self._memory.copy_on_host(source.bytes, from_, target.bytes, to, waits)
         else:
-            other = devices[source.memory - 1]
-            left, ticket = device.peer_copy_rows(other, there, from_, here, to, rows, leave, arrive)
-        device.flush()
-        source.use.by(left)
-        target.use.by(ticket)
-        nbytes = source.over.total_nbytes
-        self._memory.accounting.copied(source.memory, target.memory, nbytes, ticket)
+            device = self._memory.devices[memory - 1]
+            ticket = device.copy(DeviceBuffer(source.bytes), from_, DeviceBuffer(target.bytes), to, waits)
+            device.flush()
+        self._account(memory, memory, to.total_nbytes, ticket)
         return ticket
 
-    def _scratch(self, source: _End, target: _End) -> tuple[Scratch, Scratch] | None:
-        """Room for the packed bytes of a copy between two memories; None where there is none."""
-        nbytes = source.over.total_nbytes
-        leaving = self._memory.scratch(source.memory, nbytes)
-        arriving = None if leaving is None else self._memory.scratch(target.memory, nbytes)
-        if leaving is None or arriving is None:
-            if leaving is not None:
-                leaving.give([])
-            return None
-        return leaving, arriving
+    def _across(self, source: _End, target: _End) -> Ticket | None:
+        """Copy from memory to memory: packed where the bytes are, moved, unpacked where they are to be.
 
-    def _across(self, source: _End, target: _End, scratch: tuple[Scratch, Scratch]) -> Ticket:
-        """Copy from memory to memory: packed where the bytes are, moved, unpacked where they are to be."""
-        leaving, arriving = scratch
-        nbytes = source.over.total_nbytes
-        like, packed = packed_like(source.over), Region(0, nbytes)
-        first = self._place(source)
-        ready = source.use.waits()
-        if not source.over.is_dense:
-            gathered = self._local(source.memory, first, _Place(leaving.bytes, like), ready)
-            source.use.by(gathered)
-            first, ready = _Place(leaving.bytes, packed), [gathered]
-        left, moved = self._move(source.memory, first, target.memory, arriving.bytes, nbytes, ready)
-        if source.over.is_dense:
-            source.use.by(left)
-        last = self._place(target)
-        ticket = self._local(target.memory, _Place(arriving.bytes, like), last, [moved, *target.use.waits()])
-        target.use.by(ticket)
-        leaving.give([*ready, left])
-        arriving.give([moved, ticket])
+        None where there is no room for packed bytes.
+        """
+        nbytes, like = source.place.over.total_nbytes, packed_like(source.place.over)
+        in_rows = [end for end in (source, target) if not end.place.over.is_dense]
+        rooms = [self._memory.scratch(end.memory, nbytes) for end in in_rows]
+        if None in rooms:
+            for room in rooms:
+                if room is not None:
+                    room.give([])
+            return None
+        leaving = rooms[0] if source in in_rows else None
+        arriving = rooms[-1] if target in in_rows else None
+        first, last = source.place, target.place
+        leave, arrive = source.waits, target.waits
+        if leaving is not None:
+            gathered = self._local(source.memory, first, _Place(leaving.bytes, like), leave)
+            source.by(gathered)
+            first, leave = _Place(leaving.bytes, Region(0, nbytes)), [gathered]
+        if arriving is not None:
+            last, arrive = _Place(arriving.bytes, Region(0, nbytes)), []
+        left, ticket = self._move(source.memory, first, target.memory, last, nbytes, leave, arrive)
+        if leaving is None:
+            source.by(left)
+        else:
+            leaving.give([*leave, left])
+        if arriving is not None:
+            moved, packed = ticket, _Place(arriving.bytes, like)
+            ticket = self._local(target.memory, packed, target.place, [moved, *target.waits])
+            arriving.give([moved, ticket])
+        target.by(ticket)
         return ticket
 
     def _move(
@@ -420,25 +418,28 @@ class RegionCopies:
         source: int,
         first: _Place,
         target: int,
-        to: DeviceBuffer | memoryview,
+        last: _Place,
         nbytes: int,
-        waits: list[Ticket],
+        leave: list[Ticket],
+        arrive: list[Ticket],
     ) -> tuple[Ticket, Ticket]:
-        """Copy ``nbytes`` in one run from ``first`` in ``source`` to the start of ``to``, elsewhere.
+        """Copy ``nbytes`` in one run from ``first`` in ``source`` to ``last`` in ``target``, elsewhere.
 
         A ticket for each end, see ``Device.peer_copy``.
         """
-        there, at = first.bytes, first.over.base
+        (there, at), (here, to) = (first.bytes, first.over.base), (last.bytes, last.over.base)
         devices = self._memory.devices
         if isinstance(there, memoryview):
             device = devices[target - 1]
-            left = ticket = device.upload(there[at : at + nbytes], DeviceBuffer(to), 0, waits)
-        elif isinstance(to, memoryview):
+            run = there[at : at + nbytes]
+            left = ticket = device.upload(run, DeviceBuffer(here), to, [*leave, *arrive])
+        elif isinstance(here, memoryview):
             device = devices[source - 1]
-            left = ticket = device.download(there, at, to[:nbytes], waits)
+            left = ticket = device.download(there, at, here[to : to + nbytes], [*leave, *arrive])
         else:
             device = devices[target - 1]
-            left, ticket = device.peer_copy(devices[source - 1], there, at, to, 0, nbytes, waits, ())
+            other = devices[source - 1]
+            left, ticket = device.peer_copy(other, there, at, here, to, nbytes, leave, arrive)
         device.flush()
         self._memory.accounting.copied(source, target, nbytes, ticket)
         return left, ticket
@@ -453,8 +454,7 @@ class RegionCopies:
         for part in parts:
             waits += target.hazards[HOST].before_write(part)
         reads = source.hazards[HOST].use((from_.bounds,), ())
-        ends = _End(HOST, source, from_, reads), _End(HOST, target, to, reads)
-        ticket = self._local(HOST, self._place(ends[0]), self._place(ends[1]), waits)
+        ticket = self._local(HOST, self._place(source, HOST, from_), self._place(target, HOST, to), waits)
         reads.by(ticket)
         for part in parts:
             memory.write_host(target, part, ticket)
@@ -494,15 +494,31 @@ def packed_like(over: Region) -> Region:
 
 def _writing(buffer: VirtualBuffer, memory: int, over: Region) -> Use:
     """The access of a copy to ``over``, between the runs of which the memory has what is there."""
-    if over.num_runs <= RANGES_MAX:
+    if over.num_runs <= _RUNS_APART_MAX:
         return buffer.hazards[memory].use((), list(over.runs()))
     return buffer.hazards[memory].use_all(over.bounds, lambda: list(over.runs()))
 
 
-def _elsewhere(parts: list[Part], piece: Region) -> int | None:
-    """A member that holds the part in which a piece is, if the host does not."""
-    part = next(part for part in parts if piece.base < part.over.stop)
-    return None if part.holders >> HOST & 1 else _lowest(part.holders)
+def _is_only_in(directory: Directory, memory: int, over: ByteRange) -> bool:
+    """Whether nobody else holds any of ``over``."""
+    return all(defined and holders == 1 << memory for _, holders, defined in directory.intervals(over))
+
+
+def _elsewhere(parts: list[Part], piece: Region) -> int:
+    """The memory that holds the part in which a piece is: the host's if it does, else that of a member."""
+    return _lowest(next(part for part in parts if piece.base < part.over.stop).holders)
+
+
+def _packed_pieces(over: Region, parts: list[Part]) -> list[tuple[int, Region, Region]]:
+    """The pieces of a region: the memory of each, and where it is among all runs in a row."""
+    packed = packed_like(over)
+    whole = [Part(packed.bounds, 0, False)]
+    found = pieces(over, packed, parts, whole)
+    return [(_elsewhere(parts, piece), piece, inside) for piece, inside in found]
+
+
+def _is_on_members(found: list[tuple[int, Region, Region]]) -> bool:
+    return any(memory != HOST for memory, _, _ in found)
 
 
 def _lowest(memories: int) -> int:

@@ -32,7 +32,8 @@ class Node:
     """One command or user event in the dependency graph.  ``command`` is None for a user event.
 
     ``unissued``, ``incomplete``: dependencies that are not issued, not complete.  ``transfer``: the client
-    has to copy when everything else is done.  ``failed_wait``: an event of the wait list failed.
+    has to copy when everything else is done (``packed_at``: see ``Work``).  ``failed_wait``: an event of the
+    wait list failed.
     ``failure``: what went wrong with its own work, for ``listener``, the context that hears of it (or 0).
     ``is_profiled``: the application may ask when it ran.
     ``arrived_ns``: when the command came.  ``floor_ns``: end of the last dependency.  Pieces of the next
@@ -54,6 +55,7 @@ class Node:
         "is_profiled",
         "issue_waiters",
         "listener",
+        "packed_at",
         "sequence",
         "slot",
         "stage",
@@ -84,6 +86,7 @@ class Node:
         self.incomplete = 0
         self.work_done = False
         self.transfer = False
+        self.packed_at = 0
         self.status = 0
         self.failed_wait = False
         self.forgotten = forgotten

@@ -41,13 +41,15 @@ class Work:
     """What was issued for a command: it is done when ``tickets`` are.
 
     ``transfer``: stands for what the client does after that: its copy, or putting out what was printed.
+    ``packed_at``: where in the arena it finds or puts the bytes in a row; 0: where the buffer is.
     """
 
-    __slots__ = ("tickets", "transfer")
+    __slots__ = ("packed_at", "tickets", "transfer")
 
-    def __init__(self, tickets: list[Ticket], transfer: Ticket | None = None) -> None:
+    def __init__(self, tickets: list[Ticket], transfer: Ticket | None = None, packed_at: int = 0) -> None:
         self.tickets = tickets
         self.transfer = transfer
+        self.packed_at = packed_at
 
 
 class VirtualDevice:
@@ -150,30 +152,35 @@ class VirtualDevice:
     def _read(self, command: Read) -> Work:
         over = command.rectangle.bounds
         buffer = self._buffer(command.buffer, over)
-        if not self._copies.bring(buffer, command.rectangle.strided):
-            self._memory.fetch_host(buffer, over)
         transfer = Ticket()
+        if not command.unasked:
+            self._memory.moved.application += command.rectangle.nbytes
+            packed = self._copies.gather(buffer, command.rectangle.strided)
+            if packed is not None:
+                packed.give([transfer])
+                return Work(packed.waits, transfer, packed.offset)
+        self._memory.fetch_host(buffer, over)
         hazards = buffer.hazards[HOST]
         waits = hazards.before_read(over)
         hazards.read_by(over, transfer)
-        if not command.unasked:
-            self._memory.moved.application += command.rectangle.nbytes
         return Work(waits, transfer)
 
     def _write(self, command: Write) -> Work:
         rectangle = command.rectangle
         buffer = self._buffer(command.buffer, rectangle.bounds)
         transfer = Ticket()
+        if not command.unasked:
+            self._memory.moved.application += rectangle.nbytes
         if command.landed_ns:
             now_ns = time.monotonic_ns()
             transfer.complete(None, min(command.landed_ns, now_ns), now_ns)
-        waits = self._copies.write(buffer, rectangle.strided, transfer)
-        if waits is None:
-            parts, waits = overwritten(self._memory, buffer, rectangle.strided)
-            for part in parts:
-                waits += [t for t in self._memory.write_host(buffer, part, transfer) if t is not transfer]
-        if not command.unasked:
-            self._memory.moved.application += rectangle.nbytes
+        elif not command.unasked:
+            packed_at = self._copies.scatter(buffer, rectangle.strided, transfer)
+            if packed_at is not None:
+                return Work([], transfer, packed_at)
+        parts, waits = overwritten(self._memory, buffer, rectangle.strided)
+        for part in parts:
+            waits += [t for t in self._memory.write_host(buffer, part, transfer) if t is not transfer]
         waits = list(dict.fromkeys(waits))
         return Work([*waits, transfer]) if command.landed_ns else Work(waits, transfer)
 

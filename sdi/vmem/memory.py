@@ -5,6 +5,7 @@ Source: papers/1 section 3.6.  Owned by: sdi-scheduler.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -20,6 +21,7 @@ from sdi.devices.spread import SpreadDevice
 from sdi.devices.ticket import Ticket, completed
 from sdi.errors import ClError, Status
 from sdi.intervals import ByteRange, RangeSet, coalesce
+from sdi.region import Region, alike
 from sdi.vmem.accounting import Accounting, BytesMoved
 from sdi.vmem.arena import Arena
 from sdi.vmem.buffer import Extent, ImageCopy, ImageView, VirtualBuffer
@@ -37,6 +39,7 @@ from sdi.vmem.rows import in_rows, ranges_of
 Coherence = Literal["lazy", "host"]
 _PIECE_NBYTES = 4 << 20
 _PIECES_MAX = 64
+_COPY_TASK_NBYTES = 2 << 20
 _MERGE_TASK_NBYTES = 4 << 20
 """Merges are cut into tasks of this size, for several threads."""
 
@@ -62,10 +65,14 @@ class Transfer:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scratch:
-    """``give(pending)``: the bytes are not wanted any more once all of that is done."""
+    """``give(pending)``: the bytes are not wanted any more once all of that is done.
+
+    ``offset``: in the arena, if they are there.
+    """
 
     bytes: DeviceBuffer | memoryview
     give: Callable[[Sequence[Ticket]], None]
+    offset: int = 0
 
 
 def compares_faster(device: Device) -> bool:
@@ -524,12 +531,15 @@ class VirtualMemory:
     def scratch(self, memory: int, nbytes: int) -> Scratch | None:
         """Bytes in a memory for what is under way, until they are given back; None where there is no room."""
         if memory == HOST:
-            offset = self.arena.allocate(nbytes)
+            try:
+                offset = self.arena.allocate(nbytes)
+            except ClError:
+                return None
 
             def give(pending: Sequence[Ticket]) -> None:
                 join(pending, lambda _error: self._post(lambda: self.arena.free(offset)))
 
-            return Scratch(self.arena.view(offset, nbytes), give)
+            return Scratch(self.arena.view(offset, nbytes), give, offset)
         heap = self.placement.heaps[memory - 1]
         block = heap.take(nbytes)
         if block is None:
@@ -561,6 +571,18 @@ class VirtualMemory:
         ticket = self._host.submit(task, wait)
         self.accounting.worked(what, -1, nbytes, ticket)
         return ticket
+
+    def copy_on_host(
+        self, source: memoryview, from_: Region, target: memoryview, to: Region, wait: Sequence[Ticket]
+    ) -> Ticket:
+        """Copy between bytes that the host sees, by several threads where it is worth it."""
+        from_, to = alike(from_, to)
+        most = max(from_.span_nbytes, to.span_nbytes) // _COPY_TASK_NBYTES
+        num = max(1, min(self._host.threads, most, to.counts[-1] if to.levels else 1))
+        cuts = [to.counts[-1] * number // num for number in range(num + 1)] if num > 1 else []
+        parts = [(from_.part(a, b), to.part(a, b)) for a, b in itertools.pairwise(cuts)] or [(from_, to)]
+        tasks = [partial(np.copyto, there.of(target), here.of(source)) for here, there in parts]
+        return self._host.submit_all(tasks, wait)
 
     def _free(self, buffer: VirtualBuffer) -> None:
         self.placement.discard(buffer)

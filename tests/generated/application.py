@@ -105,13 +105,15 @@ class Application:
                 event = client.command(Op.READ, b"", waits, queue, buffer=id_(buffer), **_fields(rectangle))
                 data = self._bytes_of(buffer)
                 what = f"buffer {buffer}, {rectangle}"
-                self._transfers[event] = lambda: _same(rows_of(data(), rectangle).tobytes(), expected, what)
+                self._transfers[event] = lambda: _same(
+                    self._rows(event, data, rectangle).tobytes(), expected, what
+                )
             case Write(buffer, rectangle, given):
                 event = client.command(Op.WRITE, b"", waits, queue, buffer=id_(buffer), **_fields(rectangle))
                 target = self._bytes_of(buffer)
 
                 def write() -> None:
-                    rows = rows_of(target(), rectangle)
+                    rows = self._rows(event, target, rectangle)
                     rows[:] = np.frombuffer(given, np.uint8).reshape(rows.shape)
 
                 self._transfers[event] = write
@@ -175,6 +177,14 @@ class Application:
         else:
             assert status == 0, f"a command ended with {status}"
             self._complete.add(event)
+
+    def _rows(self, event: int, data: Callable[[], Array], rectangle: Rectangle) -> Array:
+        """Where the application copies a transfer's rows."""
+        packed_at = self._client.packed_at(event)
+        if not packed_at:
+            return rows_of(data(), rectangle)
+        row = rectangle.region[0]
+        return np.frombuffer(self._client.arena, np.uint8, rectangle.nbytes, packed_at).reshape(-1, row)
 
     def _id(self, buffer: int) -> int:
         return self._buffers[buffer][0]

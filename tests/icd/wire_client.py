@@ -191,6 +191,11 @@ class WireClient:
         values = _SLOT.unpack_from(self.arena, SLOTS_OFFSET + self.slots[command_id] * SLOT_NBYTES)
         return (values[0], *values[2:7])  # type: ignore[return-value]
 
+    def packed_at(self, command_id: int) -> int:
+        """Where in the arena a transfer's rows are in a row; 0: in the buffer."""
+        values = _SLOT.unpack_from(self.arena, SLOTS_OFFSET + self.slots[command_id] * SLOT_NBYTES)
+        return int(values[7])
+
     # -- calls as an application makes them ----------------------------------------------------------
 
     def buffer(self, data: bytes | int) -> int:

@@ -106,8 +106,8 @@ class Machine:
         self.launches: dict[Launch, Launch] = {}
         self.repeated = 0
 
-    def run(self, command: Command, then: Callable[[], None] = lambda: None) -> None:
-        """Issue; ``then`` is the application's copy."""
+    def run(self, command: Command, then: Callable[[int], None] = lambda _packed_at: None) -> None:
+        """Issue; ``then`` is the application's copy, see ``Work.packed_at``."""
         steps = self.device.issue(command)
         while True:
             try:
@@ -124,7 +124,7 @@ class Machine:
             self.pending.append(transfer)
 
             def copy(error: BaseException | None) -> None:
-                then()
+                then(work.packed_at)
                 transfer.complete(error)
 
             join(work.tickets, copy)
@@ -483,7 +483,7 @@ def test_random_commands_leave_what_one_device_would_and_move_only_what_is_stale
             view = memory.host_view(buffers[a], over)
             machine.run(
                 Read(buffers[a].id, _row(over), False),
-                lambda into=into, view=view: into.__setitem__(slice(None), view),  # type: ignore[misc]
+                lambda _, into=into, view=view: into.__setitem__(slice(None), view),  # type: ignore[misc]
             )
             machine.reads.append((into, expected))
             expected_moves = dense[a].read(HOST, over)
@@ -492,7 +492,7 @@ def test_random_commands_leave_what_one_device_would_and_move_only_what_is_stale
             view = memory.host_view(buffers[a], over)
             machine.run(
                 Write(buffers[a].id, _row(over), False),
-                lambda data=data, view=view: view.__setitem__(slice(None), data),  # type: ignore[misc]
+                lambda _, data=data, view=view: view.__setitem__(slice(None), data),  # type: ignore[misc]
             )
             truth[a][over.start : over.stop] = np.frombuffer(data, np.uint8)
             dense[a].wrote(HOST, over)

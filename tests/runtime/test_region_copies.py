@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from sdi.intervals import ByteRange
 from sdi.region import Region, alike, region
 from sdi.runtime.commands import CopyBuffer, Fill, Read, Rectangle, Write
-from sdi.runtime.region_copies import Part, parts_of, pieces
+from sdi.runtime.region_copies import Part, packed_like, parts_of, pieces
 from sdi.vmem.buffer import VirtualBuffer
 from sdi.vmem.directory import Directory, member_memory
 from tests.runtime.test_random_commands import NBYTES, Machine, move
@@ -96,14 +96,17 @@ KINDS = {
     "full": (3, 2 * NBYTES + 8192, [0], "lazy"),  # room for two buffers
     "tiny": (3, 16384, [], "lazy"),  # for less than one
     "host": (3, 1 << 30, [], "host"),
+    "apart": (3, 1 << 30, [1], "lazy", True),
+    "apart-full": (3, 2 * NBYTES + 8192, [0], "lazy", True),
+    "apart-tiny": (2, 16384, [], "lazy", True),
 }
 
 
 @pytest.fixture(params=KINDS)
 def machine(request: pytest.FixtureRequest, rig: MakeRig) -> Iterator[Machine]:
-    """How many members, how much memory each has, which are late, and the protocol."""
-    count, memory_nbytes, late, coherence = KINDS[request.param]
-    made = rig(count, memory_nbytes, late, coherence)  # type: ignore[arg-type]
+    """How many members, how much memory each has, which are late, the protocol, whether they are apart."""
+    count, memory_nbytes, late, coherence, *apart = KINDS[request.param]
+    made = rig(count, memory_nbytes, late, coherence, apart=bool(apart))
     made.limit = memory_nbytes
     machine = Machine(made)
     yield machine
@@ -139,6 +142,13 @@ class Bytes:
     def array(self, of: int, box: Rectangle) -> np.ndarray:
         """The bytes of a box in the truth."""
         return box.strided.of(memoryview(self.truth[of]))
+
+    def place(self, of: int, box: Rectangle, packed_at: int) -> np.ndarray:
+        """The same where the application copies them."""
+        memory = self.machine.memory
+        if packed_at:
+            return packed_like(box.strided).moved(packed_at).of(memory.arena.bytes)
+        return box.strided.of(memory.host_view(self.buffers[of], self.buffers[of].whole))
 
     def step(self, kind: str) -> None:
         choose, machine = self.choose, self.machine
@@ -177,20 +187,18 @@ class Bytes:
             units[...] = np.frombuffer(pattern, units.dtype)
         elif kind == "read":
             into = bytearray(here.nbytes)
-            view = machine.memory.host_view(self.buffers[a], self.buffers[a].whole)
             expected = self.array(a, here).tobytes()
             machine.run(
                 Read(self.buffers[a].id, here, False),
-                lambda: into.__setitem__(slice(None), here.strided.of(view).tobytes()),
+                lambda packed_at: into.__setitem__(slice(None), self.place(a, here, packed_at).tobytes()),
             )
             machine.reads.append((into, expected))
         else:
             sent = np.frombuffer(choose.randbytes(here.nbytes), self.array(a, here).dtype)
             shaped = sent.reshape(self.array(a, here).shape)
-            view = machine.memory.host_view(self.buffers[a], self.buffers[a].whole)
             machine.run(
                 Write(self.buffers[a].id, here, False),
-                lambda: here.strided.of(view).__setitem__(..., shaped),
+                lambda packed_at: self.place(a, here, packed_at).__setitem__(..., shaped),
             )
             self.array(a, here)[...] = shaped
 
@@ -245,9 +253,12 @@ def test_a_column_of_what_members_hold_is_copied_there_and_nothing_else_moves(ri
     machine.__dict__.clear()
 
 
+@pytest.mark.parametrize("apart", [False, True], ids=["seen", "apart"])
 @pytest.mark.parametrize("kind", ["read", "write"])
-def test_of_a_column_that_members_hold_only_its_bytes_cross_a_link(rig: MakeRig, kind: str) -> None:
-    made = rig(2)
+def test_of_a_column_that_members_hold_only_its_bytes_cross_a_link(
+    rig: MakeRig, kind: str, apart: bool
+) -> None:
+    made = rig(2, apart=apart)
     machine = Machine(made)
     a, b = made.buffer(noise(NBYTES, 1)), made.buffer(noise(NBYTES, 2))
     machine.launch(a.id, b.id, 0, 0, 0)

@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 import pytest
 
-from sdi.devices.base import Device
+from sdi.devices.base import Device, DeviceBuffer, HostBytes
 from sdi.devices.delayed import DelayedDevice
 from sdi.devices.discover import choose
+from sdi.devices.forwarding import ForwardingDevice
 from sdi.devices.join import join
 from sdi.devices.opencl import OpenCLDevice, driver_devices
 from sdi.devices.ticket import Ticket
@@ -149,12 +150,22 @@ def _late(device: Device, seed: int) -> Device:
     return DelayedDevice(device, lambda: numbers.choice((0, 100_000, 1_000_000, 5_000_000)))
 
 
+class Apart(ForwardingDevice):
+    """A member whose memory only its driver sees."""
+
+    def host_bytes(self, buffer: DeviceBuffer) -> HostBytes | None:
+        return None
+
+
 MakeRig = Callable[..., Rig]
 
 
 @pytest.fixture
 def rig() -> Iterator[MakeRig]:
-    """Makes rigs: ``rig(3, memory_nbytes=1 << 20, late=[0])``.  ``compares``: merges are made on members."""
+    """Makes rigs: ``rig(3, memory_nbytes=1 << 20, late=[0])``.  ``compares``: merges are made on members.
+
+    ``apart``: the host does not see members' memory, as that of GPUs.
+    """
     made: list[Rig] = []
 
     def make(
@@ -163,6 +174,7 @@ def rig() -> Iterator[MakeRig]:
         late: Sequence[int] = (),
         coherence: Coherence = "lazy",
         compares: bool = False,
+        apart: bool = False,
     ) -> Rig:
         cpus = [device for device in driver_devices() if device.kind == "cpu"]
         if not cpus:
@@ -170,6 +182,7 @@ def rig() -> Iterator[MakeRig]:
         devices: list[Device] = []
         for number, device in enumerate(choose(cpus, members, None)):
             member: Device = OpenCLDevice(device, number, memory_nbytes)
+            member = Apart(member) if apart else member
             devices.append(_late(member, number) if number in late else member)
         made.append(Rig(devices, coherence, compares))
         return made[-1]

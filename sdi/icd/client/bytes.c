@@ -118,15 +118,64 @@ void sdi_copy_to_arena(cl_mem root, size_t offset, const char *from, size_t nbyt
 
 /* ---- boxes -------------------------------------------------------------------------------------------------- */
 
-static void copy_row(const struct sdi_transfer *transfer, size_t row)
+/* Rows at a distance from one another, on both sides; a row may overlap itself. */
+struct rows {
+    char *to;
+    const char *from;
+    size_t to_pitch, from_pitch, count;
+};
+
+/* Rows of so few bytes that calls would take longer than the bytes. */
+#define COPY_SCALARS(type)                                                                                             \
+    for (size_t row = 0; row < rows.count; row++, rows.to += rows.to_pitch, rows.from += rows.from_pitch) {            \
+        type scalar;                                                                                                   \
+        memcpy(&scalar, rows.from, sizeof scalar);                                                                     \
+        memcpy(rows.to, &scalar, sizeof scalar);                                                                       \
+    }
+
+static void copy_slice(struct rows rows, size_t nbytes)
 {
-    size_t y = row % transfer->region[1], z = row / transfer->region[1];
-    char *arena = transfer->root->bytes + transfer->offset + z * transfer->arena_slice + y * transfer->arena_row;
-    char *host = transfer->host + z * transfer->host_slice + y * transfer->host_row;
-    if (transfer->to_arena)
-        memmove(arena, host, transfer->region[0]);
-    else
-        memmove(host, arena, transfer->region[0]);
+    switch (nbytes) {
+    case 1:
+        COPY_SCALARS(uint8_t);
+        break;
+    case 2:
+        COPY_SCALARS(uint16_t);
+        break;
+    case 4:
+        COPY_SCALARS(uint32_t);
+        break;
+    case 8:
+        COPY_SCALARS(uint64_t);
+        break;
+    default:
+        for (size_t row = 0; row < rows.count; row++, rows.to += rows.to_pitch, rows.from += rows.from_pitch)
+            memmove(rows.to, rows.from, nbytes);
+    }
+}
+
+/* What a transfer copies, and where its bytes are in the arena. */
+struct box {
+    const struct sdi_transfer *transfer;
+    char *arena;
+    size_t arena_row, arena_slice;
+};
+
+/* The rows `first` up to `stop` of those of all slices. */
+static void copy_rows(const struct box *box, size_t first, size_t stop)
+{
+    const struct sdi_transfer *transfer = box->transfer;
+    size_t height = transfer->region[1];
+    while (first < stop) {
+        size_t z = first / height, y = first % height, count = SDI_MIN(height - y, stop - first);
+        char *inside = box->arena + z * box->arena_slice + y * box->arena_row;
+        char *outside = transfer->host + z * transfer->host_slice + y * transfer->host_row;
+        struct rows rows = {outside, inside, transfer->host_row, box->arena_row, count};
+        if (transfer->to_arena)
+            rows = (struct rows){inside, outside, box->arena_row, transfer->host_row, count};
+        copy_slice(rows, transfer->region[0]);
+        first += count;
+    }
 }
 
 static size_t rows_of_piece(const struct sdi_transfer *transfer)
@@ -134,12 +183,26 @@ static size_t rows_of_piece(const struct sdi_transfer *transfer)
     return transfer->region[0] < SDI_PIECE_NBYTES ? SDI_PIECE_NBYTES / transfer->region[0] : 1;
 }
 
-static void copy_rows(const void *work, size_t piece)
+static size_t num_rows(const struct sdi_transfer *transfer)
 {
-    const struct sdi_transfer *transfer = work;
-    size_t num = rows_of_piece(transfer), rows = transfer->region[1] * transfer->region[2];
-    for (size_t row = piece * num; row < SDI_MIN((piece + 1) * num, rows); row++)
-        copy_row(transfer, row);
+    return transfer->region[1] * transfer->region[2];
+}
+
+static void copy_piece_of_rows(const void *work, size_t piece)
+{
+    const struct box *box = work;
+    size_t num = rows_of_piece(box->transfer);
+    copy_rows(box, piece * num, SDI_MIN((piece + 1) * num, num_rows(box->transfer)));
+}
+
+/* `apart`: no byte of the two sides is the same. */
+static void copy_box(const struct box *box, bool apart)
+{
+    size_t rows = num_rows(box->transfer), num = rows_of_piece(box->transfer);
+    if (box->transfer->total >= LARGE_NBYTES && apart)
+        sdi_copy_pieces(copy_piece_of_rows, box, (rows + num - 1) / num);
+    else
+        copy_rows(box, 0, rows);
 }
 
 bool sdi_copy_overlaps(const struct sdi_transfer *transfer)
@@ -153,12 +216,21 @@ bool sdi_copy_overlaps(const struct sdi_transfer *transfer)
 
 void sdi_copy_box(const struct sdi_transfer *transfer)
 {
-    size_t rows = transfer->region[1] * transfer->region[2], num = rows_of_piece(transfer);
-    if (rows == 1)
+    struct box box = {transfer, transfer->root->bytes + transfer->offset, transfer->arena_row, transfer->arena_slice};
+    if (num_rows(transfer) == 1)
         sdi_copy_run(transfer->root, transfer->offset, transfer->host, transfer->total, transfer->to_arena);
-    else if (transfer->total >= LARGE_NBYTES && !sdi_copy_overlaps(transfer))
-        sdi_copy_pieces(copy_rows, transfer, (rows + num - 1) / num);
     else
-        for (size_t row = 0; row < rows; row++)
-            copy_row(transfer, row);
+        copy_box(&box, !sdi_copy_overlaps(transfer));
+}
+
+void sdi_copy_packed(const struct sdi_transfer *transfer, char *packed)
+{
+    size_t row = transfer->region[0], slice = row * transfer->region[1];
+    struct box box = {transfer, packed, row, slice};
+    if (transfer->host_row != row || transfer->host_slice != slice || transfer->total >= LARGE_NBYTES)
+        copy_box(&box, true);
+    else if (transfer->to_arena)
+        memcpy(packed, transfer->host, transfer->total);
+    else
+        memcpy(transfer->host, packed, transfer->total);
 }

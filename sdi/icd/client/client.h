@@ -466,6 +466,8 @@ cl_int sdi_transfer_box(cl_command_queue queue, cl_mem buffer, cl_uint type, boo
 /* Between a root's bytes in the arena and the application's memory, at once. */
 void sdi_copy_run(cl_mem root, size_t offset, char *host, size_t nbytes, bool to_arena);
 void sdi_copy_box(const struct sdi_transfer *transfer);
+/* The same, where the rows follow one another in the arena from `packed` on. */
+void sdi_copy_packed(const struct sdi_transfer *transfer, char *packed);
 /* Whether the two share memory: the application may pass what it got by mapping a buffer. */
 bool sdi_copy_overlaps(const struct sdi_transfer *transfer);
 /* The same for new buffers. */

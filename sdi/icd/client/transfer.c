@@ -7,9 +7,13 @@ int sdi_transfer_step(struct sdi_transfer *transfer)
     int status = sdi_slot_status(transfer->slot);
     if (status < 0)
         return status;
-    size_t ready = __atomic_load_n(&sdi_session.slots[transfer->slot].ready_nbytes, __ATOMIC_ACQUIRE);
+    const struct sdi_wire_slot *slot = &sdi_session.slots[transfer->slot];
+    size_t ready = __atomic_load_n(&slot->ready_nbytes, __ATOMIC_ACQUIRE);
     ready = SDI_MIN(ready, transfer->total);
-    if (transfer->region[1] == 1 && transfer->region[2] == 1 && !sdi_copy_overlaps(transfer)) {
+    if (ready && slot->packed_at) {
+        sdi_copy_packed(transfer, sdi_session.arena + slot->packed_at);
+        transfer->copied = transfer->total;
+    } else if (transfer->region[1] == 1 && transfer->region[2] == 1 && !sdi_copy_overlaps(transfer)) {
         sdi_copy_run(transfer->root, transfer->offset + transfer->copied, transfer->host + transfer->copied,
                      ready - transfer->copied, transfer->to_arena);
         transfer->copied = ready;
