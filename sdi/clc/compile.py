@@ -13,6 +13,7 @@ from sdi.clc.base_header import USUAL, USUAL_TARGET, Language, language_macros
 from sdi.clc.files_seen import FilesSeen
 from sdi.clc.lines import KERNEL_FILE, LineMap
 from sdi.clc.model import Argument, CompiledProgram, KernelModel
+from sdi.clc.names import LETTER
 from sdi.clc.objects import ObjectText
 from sdi.clc.options import parse_options
 from sdi.clc.syntax import Function, Tree
@@ -184,7 +185,7 @@ def _defines(defines: tuple[tuple[str, str], ...]) -> str:
 
 def _identifier(name: str) -> str:
     """What ``#define`` takes for the name: ``F`` of ``F(x)``, and of ``F-G``."""
-    found = re.match(r"[A-Za-z_$\x80-\U0010ffff][\w$]*", name)
+    found = re.match(rf"{LETTER}[\w$]*", name)
     return found.group() if found else name
 
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 import re
 
 from sdi.clc.macros import MacroError
+from sdi.clc.names import NAME
 
 _TOKEN = re.compile(
     r"\s*(?:(?P<number>\.?[0-9](?:[eEpP][+-]|[A-Za-z0-9_.])*)"
     r"|(?P<wide>L?)'(?P<char>(?:\\.|[^'\\])+)'"
-    r"|(?P<name>[A-Za-z_$\x80-\U0010ffff][A-Za-z0-9_$\x80-\U0010ffff]*)"
+    rf"|(?P<name>{NAME})"
     r"|(?P<operator><<|>>|<=|>=|==|!=|&&|\|\||[-+*/%&|^~!<>?:(),]))"
 )
 _NUMBER = re.compile(

@@ -16,16 +16,16 @@ from dataclasses import dataclass, field
 
 from sdi.clc.base_header import USUAL, Language
 from sdi.clc.lines import KERNEL_FILE
+from sdi.clc.names import NAME
 from sdi.clc.objects import ObjectText
 from sdi.clc.options import MATH_FLAGS
 from sdi.clc.syntax import Kind, Tree
 from sdi.errors import BuildError, Status
 
 _STATIC = 3  # CX_SC_Static
-_NAME = r"[A-Za-z_$\x80-\U0010ffff][\w$\x80-\U0010ffff]*"
-_WORD = re.compile(_NAME)
+_WORD = re.compile(NAME)
 # Words outside strings; the word after a point or an arrow names a member.
-_TOKEN = re.compile(rf'"(?:\\.|[^"\\\n])*"|(?:\.|->)\s*{_NAME}|{_NAME}')
+_TOKEN = re.compile(rf'"(?:\\.|[^"\\\n])*"|(?:\.|->)\s*{NAME}|{NAME}')
 _LINE = re.compile(r"^[ \t]*#.*$", re.MULTILINE)
 _INLINE = re.compile(r"\b(__)?inline(__)?\b")
 _TYPES = frozenset({Kind.STRUCT_DECL, Kind.UNION_DECL, Kind.ENUM_DECL, Kind.TYPEDEF_DECL})

@@ -13,17 +13,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-_LETTER = r"A-Za-z_$\x80-\U0010ffff"
+from sdi.clc.names import LETTER_OR_DIGIT, NAME
+
 LEXER = re.compile(
     r'L?"(?:\\.|[^"\\\n])*"'
     r"|L?'(?:\\.|[^'\\\n])*'"
-    rf"|[{_LETTER}][{_LETTER}0-9]*"
-    rf"|\.?[0-9](?:[eEpP][+-]|[{_LETTER}0-9.])*"
+    rf"|{NAME}"
+    rf"|\.?[0-9](?:[eEpP][+-]|{LETTER_OR_DIGIT}|\.)*"
     r"|\n|[ \t\f\v\r]+"
     r"|\.\.\.|<<=|>>=|->|\+\+|--|<<|>>|<=|>=|==|!=|&&|\|\||[-+*/%&|^]=|\#\#|%:%:|[<%]:|[:%]>|<%"
     r"|[\s\S]"
 )
-IDENTIFIER = re.compile(rf"[{_LETTER}][{_LETTER}0-9]*")
+IDENTIFIER = re.compile(NAME)
 _NOTHING: frozenset[str] = frozenset()
 _MAX_STEPS = 2_000_000
 _VA_OPT = "__VA_OPT__"

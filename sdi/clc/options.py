@@ -12,9 +12,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from sdi.clc.names import LETTER
 from sdi.errors import BuildError, Status
 
-_NAME = re.compile(r"[A-Za-z_$\x80-\U0010ffff]")
+_LETTER = re.compile(LETTER)
 _QUOTE = re.compile(r'(\\?)"')
 STANDARDS = {"CL1.0": 100, "CL1.1": 110, "CL1.2": 120, "CL3.0": 300}
 
@@ -170,7 +171,7 @@ def parse_options(
                 folders.append(os.path.join(base, value))
                 continue
             name, equals, text = value.partition("=")
-            if not _NAME.match(name):
+            if not _LETTER.match(name):
                 raise BuildError(f"error: -D {value}: '{name}' is not a macro name\n")
             # As clang's driver: -DX is 1, -DX= is empty, and a new line ends the text.
             defines.append((name, text.partition("\n")[0].strip() if equals else "1"))

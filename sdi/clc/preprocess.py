@@ -27,12 +27,13 @@ from sdi.clc.macros import (
     parse_definition,
     tokens_of,
 )
+from sdi.clc.names import LETTER
 
 _MAX_INCLUDE_DEPTH = 200
 _SPLICE = re.compile(r"\\[ \t]*\n")
 _COMMENT = re.compile(r'"(?:\\.|[^"\\\n])*"' r"|'(?:\\.|[^'\\\n])*'" r"|//[^\n]*" r"|/\*.*?\*/", re.DOTALL)
 _DIRECTIVE = re.compile(r"[ \t\f\v]*(?:#|%:)[ \t\f\v]*([A-Za-z_]\w*|)")
-_DEFINED = re.compile(r"\bdefined\s*(\(\s*)?([A-Za-z_$\x80-\U0010ffff][\w$]*)(?(1)\s*\))")
+_DEFINED = re.compile(rf"\bdefined\s*(\(\s*)?({LETTER}[\w$]*)(?(1)\s*\))")
 _TEST = re.compile(r"\b(__(?:has|is)_\w+)\s*\(\s*([^()]*?)\s*\)")
 _TRIGRAPH = re.compile(r"\?\?([=/'()!<>-])")
 _TRIGRAPHS = dict(zip("=/'()!<>-", "#\\^[]|{}~", strict=True))
