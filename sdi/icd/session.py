@@ -52,7 +52,6 @@ from sdi.runtime.launcher import Launcher, SplitMode
 from sdi.runtime.profiling import closing
 from sdi.runtime.programs import Build
 from sdi.runtime.scheduler import Node, SchedulerCore
-from sdi.runtime.verify import Verifier
 from sdi.runtime.virtual_device import VirtualDevice
 from sdi.settings import Balance, Verify
 from sdi.vmem.arena import Arena
@@ -117,6 +116,8 @@ class Session:
         self._target = Target(devices, verified=verify != "off", explained=explain or recorder is not None)
         verifier = None
         if self._target.verified:
+            from sdi.runtime.verify import Verifier
+
             verifier = Verifier(self._memory, self.counters, self.post, self._end, verify == "warn")
         self._launcher = Launcher(self._memory, split, self.counters, verifier, recorder, balance)
         virtual_device = VirtualDevice(self._memory, self._launcher)

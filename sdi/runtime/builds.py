@@ -17,7 +17,6 @@ from sdi.clc import CompiledProgram, compile_source
 from sdi.clc.base_header import Language
 from sdi.clc.compile import compile_object, compile_text
 from sdi.clc.files_seen import FilesSeen
-from sdi.clc.link import link_options, merge
 from sdi.clc.objects import pack_objects, unpack_objects
 from sdi.clc.probe import Dialect
 from sdi.devices.base import Device, DeviceProgram, KernelFacts
@@ -33,7 +32,6 @@ from sdi.runtime.analysed import (
     name_of_linked,
     name_of_object,
 )
-from sdi.runtime.explain import note_kernel
 from sdi.runtime.language import image_dialect, image_language
 from sdi.runtime.programs import Build, Kernel
 from sdi.sampling.machine import TOO_MUCH
@@ -147,6 +145,8 @@ def link(objects: Sequence[bytes], options: str, target: Target) -> Build | Comp
 
     Raises ClError with INVALID_BINARY for an object that is none, and BuildError.
     """
+    from sdi.clc.link import link_options, merge
+
     is_library, flags = link_options(options.split())
     found = [one for data in objects for one in unpack_objects(data)]
     if is_library:
@@ -170,6 +170,8 @@ def rebuild(data: bytes, target: Target) -> Build:
 
     Raises ClError with INVALID_BINARY, with a log where the object does not build: once it did.
     """
+    from sdi.clc.link import merge
+
     objects = unpack_objects(data)
     try:
         linked = merge(objects, target.language)
@@ -230,6 +232,8 @@ def _made(
         facts.append(_weakest([each for each in of_members if isinstance(each, KernelFacts)]))
         kernels.append(Kernel(model, access, found.has_global_variables))
     if target.explained and compiled is not None:
+        from sdi.runtime.explain import note_kernel
+
         for kernel in kernels:
             kernel.note = note_kernel(compiled, kernel.model, kernel.access)
     silent = programs[0]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from sdi.runtime.arguments import Pointer
-from sdi.runtime.explain import KernelNote, LaunchNote, note_launch
-from sdi.runtime.explain_text import kernel_lines, member_lines
 from sdi.runtime.programs import Binding, Kernel
+
+if TYPE_CHECKING:
+    from sdi.runtime.explain import KernelNote, LaunchNote
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +34,9 @@ class LastLaunch:
         note, binding = self.kernel.note, self.binding
         if note is None:
             return None
+        from sdi.runtime.explain import note_launch
+        from sdi.runtime.explain_text import kernel_lines, member_lines
+
         nbytes = {used.buffer.id: used.buffer.nbytes for used in binding.arrangement.plan.buffers}
         access = self.kernel.access.bind(
             binding.arrangement.ndrange,

@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterable, Sequence
 from functools import partial
 from math import prod
+from typing import TYPE_CHECKING
 
 from sdi.devices.image import Sampler
 from sdi.devices.join import join
@@ -33,13 +34,15 @@ from sdi.runtime.profiling import shape_number
 from sdi.runtime.programs import Arrangement, Binding, Build, Kernel
 from sdi.runtime.repeat import Repeat, Repeats, is_repeatable
 from sdi.runtime.steps import Steps
-from sdi.runtime.verify import Verifier
 from sdi.runtime.waves import Wave, make_waves
 from sdi.sampling.model import BoundAccess, Bounds, KernelAccess, Work
 from sdi.sampling.whole import WholeAccess
 from sdi.vmem.directory import member_memory
 from sdi.vmem.memory import VirtualBuffer, VirtualMemory
 from sdi.vmem.placement import GRANULE_NBYTES, Wanted
+
+if TYPE_CHECKING:
+    from sdi.runtime.verify import Verifier
 
 _log = logging.getLogger("sdi.launcher")
 _STATES_MAX = 16

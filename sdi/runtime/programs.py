@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from sdi.clc.model import KernelModel
 from sdi.devices.base import DeviceProgram, KernelFacts
@@ -13,7 +13,6 @@ from sdi.ndrange import Int3, NDRange
 from sdi.partition.balance import Balance, Trial
 from sdi.partition.usage import Usage
 from sdi.runtime.arguments import ArgumentValue
-from sdi.runtime.explain import KernelNote
 from sdi.runtime.plan import LaunchPlan
 from sdi.runtime.plan_memory import PlanMemory
 from sdi.runtime.waves import Bound, Wave
@@ -21,6 +20,9 @@ from sdi.sampling import KernelAnalysis
 from sdi.sampling.model import KernelAccess
 from sdi.sampling.parametric import Parametric, shaping_arguments
 from sdi.vmem.directory import State
+
+if TYPE_CHECKING:
+    from sdi.runtime.explain import KernelNote
 
 BINDINGS_MAX = 64
 """Bindings kept per kernel, least recently used first out."""
