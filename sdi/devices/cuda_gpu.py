@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from sdi.devices.cuda_driver import drv, why_missing
-from sdi.devices.cuda_info import CudaAttributes, device_info
 from sdi.devices.nvrtc import NvrtcMissing, version
 
 _log = logging.getLogger(__name__)
@@ -46,6 +45,8 @@ def cuda_devices() -> list[CudaGpu]:
 
 
 def _gpu(ordinal: int) -> CudaGpu:
+    from sdi.devices.cuda_info import CudaAttributes, device_info
+
     device, of = drv.Device(ordinal), drv.device_attribute
     domain, bus, slot = device.pci_bus_id().replace(".", ":").split(":")[:3]
     pci = (int(domain, 16), int(bus, 16), int(slot, 16))

@@ -13,11 +13,8 @@ from typing import Protocol, TypeVar
 from sdi import limits
 from sdi.devices.base import Device
 from sdi.devices.cuda_gpu import CudaGpu, cuda_devices
-from sdi.devices.delayed import DelayedDevice
-from sdi.devices.faulty import FaultyDevice, LosingDevice
 from sdi.devices.opencl import DriverDevice, OpenCLDevice, driver_devices
 from sdi.devices.opencl_context import DriverContext
-from sdi.devices.slowed import SlowedDevice
 from sdi.devices.spread import SpreadDevice
 from sdi.errors import Status, require
 
@@ -98,12 +95,20 @@ def open_chosen(chosen: Sequence[tuple[Found, int, int]], settings: MemberSettin
         for device, number, nbytes in chosen:
             member = _opened(device, number, nbytes, contexts)
             if settings.faulty is not None and settings.faulty[0] == number:
+                from sdi.devices.faulty import FaultyDevice
+
                 member = FaultyDevice(member, settings.faulty[1])
             if settings.slowed is not None and settings.slowed[0] == number:
+                from sdi.devices.slowed import SlowedDevice
+
                 member = SlowedDevice(member, settings.slowed[1])
             if settings.lost is not None and settings.lost[0] == number:
+                from sdi.devices.faulty import LosingDevice
+
                 member = LosingDevice(member, settings.lost[1])
             if settings.delayed == number:
+                from sdi.devices.delayed import DelayedDevice
+
                 member = DelayedDevice(member)
             members.append(member)
     except BaseException:
