@@ -23,7 +23,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sdi import cache, limits, whole_file
-from sdi.dataclass_code import CompiledTexts
 from sdi.icd.watch import ClientGone, Watch
 from sdi.settings import Settings, SettingsError
 
@@ -81,8 +80,6 @@ def main(arguments: list[str]) -> int:
         os.environ["OCL_ICD_VENDORS"] = settings.member_vendors
     # numpy starts a thread per core for linear algebra; the small systems here only lose by that.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    dataclass_code = CompiledTexts()
-    dataclass_code.install()
     gc.disable()  # what is made until the first command stays
     session = begin(commands, notices, int(arguments[2]), settings, _image)
     if session is None:
@@ -93,7 +90,6 @@ def main(arguments: list[str]) -> int:
     gc.set_threshold(10_000, 20, 50)
 
     def write() -> None:
-        dataclass_code.save()
         if session.printed is not None:
             session.printed.close()
         write_end(session, settings)

@@ -159,7 +159,7 @@ def test_a_service_whose_client_ends_before_it_is_ready_ends(tmp_path: Path) -> 
     code = """
     import ctypes, sys
     from sdi.icd import server
-    server.CompiledTexts = lambda: print("starts", flush=True) or ctypes.PyDLL(None).sleep(1000)
+    server.begin = lambda *_: print("starts", flush=True) or ctypes.PyDLL(None).sleep(1000)
     server.main(sys.argv[1:])
     """
     process = subprocess.Popen(
