@@ -1,0 +1,26 @@
+"""What a service loads before its application asks for anything."""
+
+import subprocess
+import sys
+
+NOT_NEEDED = {
+    "clang",
+    "sdi.clc.link",
+    "sdi.clc.parse",
+    "sdi.devices.cuda",
+    "sdi.devices.cuda_info",
+    "sdi.devices.delayed",
+    "sdi.devices.faulty",
+    "sdi.devices.slowed",
+    "sdi.runtime.explain",
+    "sdi.runtime.explain_text",
+    "sdi.runtime.verify",
+}
+
+
+def test_a_service_starts_without_what_few_sessions_ask_for() -> None:
+    text = "import sys, sdi.devices.discover, sdi.icd.session; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", text], stdout=subprocess.PIPE, check=True, text=True)
+    loaded = set(done.stdout.split())
+    assert "sdi.runtime.builds" in loaded
+    assert not NOT_NEEDED & loaded
