@@ -271,10 +271,11 @@ class Launcher:
         ndrange = _ndrange(kernel, launch)
         usage_key = (ndrange.work_dim, ndrange.total_groups.bit_length(), tuple(sorted(buffers)))
         usage = kernel.usage(usage_key, self._cutter.usage)
-        # One member needs no ranges: everything is on it anyway, if it fits.
+        # One member needs no ranges: everything is on it anyway, if it fits.  But what is spoilt is needed
+        # only by who reads it.
         capacity = min(self._capacities())
         needed = sum(buffer.nbytes + GRANULE_NBYTES for buffer in buffers.values()) + image_nbytes
-        is_trivial = needed <= capacity and (
+        is_trivial = (needed <= capacity and not self._are_spoilt(buffers.values())) and (
             len(self._everyone) == 1
             or (
                 usage.pieces == 1
@@ -360,7 +361,7 @@ class Launcher:
         why_whole = self._never_split(kernel, ndrange)
         whole = (GroupBox((0, 0, 0), ndrange.num_groups),)
         if why_whole:
-            chosen = plan(whole, exact=False)
+            chosen = plan(whole, exact=self._are_spoilt(in_order))
             usage.decide((1, 1, 1), 1, why_whole)
             usage.is_fixed = True
         else:
@@ -426,6 +427,12 @@ class Launcher:
         if ndrange.total_groups == 1:
             return "one work-group"
         return ""
+
+    def _are_spoilt(self, buffers: Iterable[VirtualBuffer]) -> bool:
+        """Whether bytes of them were not written that should have been, as far as was looked."""
+        if not self._memory.has_spoilt:
+            return False
+        return any(hazards.spoilt for buffer in buffers for hazards in buffer.hazards)
 
     def _best_member(self, arrangement: Arrangement) -> int:
         """The member that lacks the fewest bytes, the first among equals: its place among those there are."""

@@ -128,6 +128,8 @@ class VirtualMemory:
         self._host = host
         self._post = post
         self._buffers: dict[int, VirtualBuffer] = {}
+        self.has_spoilt = False
+        """Whether any bytes were spoilt so far."""
         self.parking = Parking(self.placement, post)
 
     def create(self, buffer_id: int, nbytes: int, defined: bool) -> VirtualBuffer:
@@ -183,7 +185,7 @@ class VirtualMemory:
         hazards = buffer.hazards[HOST]
         waits = hazards.before_write(over)
         hazards.written_by(over, completed(why))
-        hazards.spoilt = True
+        hazards.spoilt = self.has_spoilt = True
         for ticket in waits:  # what is under way there goes on: who writes next waits for it
             hazards.read_by(over, ticket)
 

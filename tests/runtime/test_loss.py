@@ -279,6 +279,24 @@ def test_a_member_that_is_lost_at_any_operation_takes_only_what_it_alone_had(
 
 
 @pytest.mark.logs("lost: |a test asked for it|failed")
+def test_the_last_member_overwrites_what_is_gone_and_goes_on() -> None:
+    with WireClient(open_members(MemberSettings(count=2, lost=(1, 8))), "always") as client:
+        build, _, _ = client.build(SOURCE)
+        buffers = [client.buffer(START.tobytes()), client.buffer(NBYTES)]
+        statuses: list[int] = []
+        for turn in range(20):
+            expected = START + turn
+            statuses.append(client.wait(client.write(buffers[0], expected.tobytes())))
+            for step in range(3):
+                arguments = [(buffers[step % 2], 0), (buffers[1 - step % 2], 0), np.int32(COUNT).tobytes()]
+                statuses.append(client.wait(client.launch(build, arguments, [COUNT], [LOCAL], BLUR)))
+                expected = blurred(expected)
+        assert client.session._memory.members == [0]
+        assert statuses.count(0) < len(statuses) and not any(statuses[-40:])
+        assert client.read(buffers[1], NBYTES) == expected.tobytes()
+
+
+@pytest.mark.logs("lost: |a test asked for it|failed")
 def test_a_launch_on_a_buffer_that_is_gone_fails_alone_also_when_no_member_is_left() -> None:
     with WireClient(open_members(MemberSettings(count=1, lost=(0, 0))), "always") as client:
         build, _, _ = client.build(SOURCE)
