@@ -360,6 +360,14 @@ class Exchange:
         chunk.arrived.when_done(arrived)
         return written
 
+    def drop(self, rows: Rows, source: int, key: int) -> None:
+        """The ``rows`` that ``source`` sends are not wanted."""
+        for at, part in chunks(rows):
+            nbytes = part.count * part.nbytes
+            may_be_lent = nbytes > LENT_NBYTES and source in self._pools
+            chunk = self._chunk(source, key, at, nbytes, may_be_lent=may_be_lent)
+            join([chunk.arrived], partial(self._used, source, key, at, chunk))
+
     def _receive_rows(
         self,
         device: Device,

@@ -368,9 +368,12 @@ class Node:
         self._issued(record, ticket)
 
     def _refused(self, record: Record, error: Exception) -> None:
-        """An operation could not be issued: who waits for its bytes has to know."""
+        """An operation could not be issued: who waits for its bytes has to know, what comes is dropped."""
         if record.kind is Kind.SEND:
             self._exchange.send_failure(record.fields[5], record.ticket, error)
+        elif record.kind is Kind.RECEIVE:
+            _, _, count, nbytes, pitch, source, key = record.fields
+            self._exchange.drop(Rows(count, nbytes, pitch), source, key)
 
     def _object(self, name: int) -> object:
         """What was made under that id.  Raises why it was not."""
