@@ -334,7 +334,8 @@ class Node:
         try:
             made: object
             if record.kind is Kind.ALLOCATE:
-                made = device.allocate(record.fields[0])
+                nbytes, is_on_host = record.fields
+                made = device.allocate_on_host(nbytes) if is_on_host else device.allocate(nbytes)
             elif record.kind is Kind.ADOPT:
                 made = device.adopt(self._shared(*record.fields))
             elif record.kind is Kind.CREATE_IMAGE:

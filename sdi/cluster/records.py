@@ -68,7 +68,7 @@ ALL = 0xFFFF
 """Stands for all members of a node."""
 _HEAD = struct.Struct("<HHIIIQ")
 _FIELDS: dict[Kind, str] = {
-    Kind.ALLOCATE: "Q",  # nbytes
+    Kind.ALLOCATE: "2Q",  # nbytes, whether in host memory
     Kind.FREE: "",
     Kind.CREATE_IMAGE: "8Q",  # an ImageShape
     Kind.FREE_IMAGE: "",

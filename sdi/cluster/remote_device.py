@@ -401,7 +401,10 @@ class RemoteDevice:
         most = int.from_bytes(self.facts.info[_MAX_MEM_ALLOC_SIZE], "little")
         too_large = f"{asked}; its driver gives {most} at a time"
         require(nbytes <= most, Status.MEM_OBJECT_ALLOCATION_FAILURE, too_large)
-        return DeviceBuffer(self._made(Kind.ALLOCATE, (nbytes,), nbytes))
+        return DeviceBuffer(self._made(Kind.ALLOCATE, (nbytes, 0), nbytes))
+
+    def allocate_on_host(self, nbytes: int) -> DeviceBuffer:
+        return DeviceBuffer(self._made(Kind.ALLOCATE, (nbytes, 1)))
 
     def adopt(self, host: HostBytes) -> DeviceBuffer:
         place = self.node.place(host)

@@ -152,6 +152,13 @@ class Device(Protocol):
         member can't.
         """
 
+    def allocate_on_host(self, nbytes: int) -> DeviceBuffer:
+        """A new device buffer in the memory of the host that the member is on, content undefined.
+
+        For what is larger than the member: it does not count as allocated.  Kernels reach it as what is
+        adopted.  Raises ClError(MEM_OBJECT_ALLOCATION_FAILURE).
+        """
+
     def free(self, buffer: DeviceBuffer) -> None:
         """Give ``buffer`` back; every operation that uses it must be done."""
 

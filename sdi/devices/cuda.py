@@ -51,7 +51,7 @@ from sdi.devices.cuda_images import CudaImage, copy_pixels, image_formats
 from sdi.devices.cuda_info import VENDOR
 from sdi.devices.cuda_lane import CudaLane
 from sdi.devices.cuda_links import CudaLinks, Way
-from sdi.devices.cuda_memory import CudaBuffer, check_range
+from sdi.devices.cuda_memory import CudaBuffer, OwnHostMemory, check_range
 from sdi.devices.cuda_programs import Bound, CudaPrograms, Program
 from sdi.devices.image import ImageShape, Slabs
 from sdi.devices.join import united
@@ -158,9 +158,25 @@ class CudaDevice:
         self._buffers.add(buffer)
         return DeviceBuffer(buffer)
 
+    def allocate_on_host(self, nbytes: int) -> DeviceBuffer:
+        try:
+            host = OwnHostMemory(nbytes)
+        except OSError as cause:
+            what = f"{self.facts.name}: {nbytes} bytes of host memory: {cause}"
+            raise ClError(Status.MEM_OBJECT_ALLOCATION_FAILURE, what) from cause
+        try:
+            buffer = self.adopt(host.bytes)
+        except ClError:
+            host.free()
+            raise
+        cast(CudaBuffer, buffer).host = host
+        return buffer
+
     def free(self, buffer: DeviceBuffer) -> None:
         own = cast(CudaBuffer, buffer)
         self._buffers.remove(own)
+        if own.host is not None:
+            own.host.free()
         if own.memory is None:
             return
         self._used_nbytes -= own.nbytes

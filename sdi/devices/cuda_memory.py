@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ctypes
+import mmap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 from sdi.devices.base import Rows
+from sdi.devices.page_locks import PAGE_LOCKS, SLAB_NBYTES
 
 _SPREAD_NBYTES = 1 << 16
 
@@ -77,6 +80,23 @@ def blocks_of(rows: Rows, stops: Sequence[int]) -> list[tuple[int, Rows]]:
     return blocks
 
 
+class OwnHostMemory:
+    """``nbytes`` of new host memory that can be page-locked as a whole: no other mapping shares its slabs."""
+
+    def __init__(self, nbytes: int) -> None:
+        """Raises OSError."""
+        room = nbytes + 2 * SLAB_NBYTES
+        whole = memoryview(mmap.mmap(-1, room, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))
+        start = -ctypes.addressof(ctypes.c_char.from_buffer(whole)) % SLAB_NBYTES
+        self.bytes: Final = whole[start : start + nbytes]
+        self.address: Final = ctypes.addressof(ctypes.c_char.from_buffer(self.bytes))
+        PAGE_LOCKS.offer(self.address, nbytes)
+
+    def free(self) -> None:
+        """Unlock it; nothing may use it."""
+        PAGE_LOCKS.withdraw(self.address)
+
+
 class DeviceMemory(Protocol):
     """An allocation of the driver."""
 
@@ -85,8 +105,12 @@ class DeviceMemory(Protocol):
 
 @dataclass(slots=True, eq=False)
 class CudaBuffer:
-    """Bytes on a GPU; or, with no ``memory``, page-locked bytes of the host that it reads and writes."""
+    """Bytes on a GPU; or, with no ``memory``, page-locked bytes of the host that it reads and writes.
+
+    ``host``: where these are its own.
+    """
 
     memory: DeviceMemory | None
     address: int
     nbytes: int
+    host: OwnHostMemory | None = None

@@ -92,6 +92,10 @@ class LosingDevice(ForwardingDevice):
     def host_bytes(self, buffer: DeviceBuffer) -> HostBytes | None:
         return None if self.is_lost() else super().host_bytes(buffer)
 
+    def allocate_on_host(self, nbytes: int) -> DeviceBuffer:
+        self._alive()
+        return super().allocate_on_host(nbytes)
+
     def create_image(self, shape: ImageShape) -> DeviceImage:
         self._alive()
         return super().create_image(shape)

@@ -41,6 +41,9 @@ class ForwardingDevice:
     def adopt(self, host: HostBytes) -> DeviceBuffer:
         return self._device.adopt(host)
 
+    def allocate_on_host(self, nbytes: int) -> DeviceBuffer:
+        return self._device.allocate_on_host(nbytes)
+
     def free(self, buffer: DeviceBuffer) -> None:
         self._device.free(buffer)
 

@@ -193,18 +193,26 @@ class OpenCLDevice:
             f"{self.facts.name}: {nbytes} bytes asked, {available} of {self.facts.memory_nbytes} available"
         )
         require(0 < nbytes <= available, Status.MEM_OBJECT_ALLOCATION_FAILURE, asked)
-        host: memoryview | None = None
-        try:
-            if self._is_pocl:
-                # It computes in the memory it is given: so other members can copy from there directly.
-                host = memoryview(mmap.mmap(-1, nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))
-                memory = cl.Buffer(self._context, _IN_HOST_MEMORY, hostbuf=host)
-            else:
-                memory = cl.Buffer(self._context, cl.mem_flags.READ_WRITE, nbytes)
-        except (cl.Error, MemoryError, OSError) as cause:
-            raise ClError(Status.MEM_OBJECT_ALLOCATION_FAILURE, f"{asked}; {cause}") from cause
+        memory, host = self._memory(nbytes, cl.mem_flags.READ_WRITE, asked)
         self._used_nbytes += nbytes
         return DeviceBuffer(_Buffer(memory, nbytes, host))
+
+    def allocate_on_host(self, nbytes: int) -> DeviceBuffer:
+        asked = f"{self.facts.name}: {nbytes} bytes of host memory"
+        flags = cl.mem_flags.READ_WRITE | cl.mem_flags.ALLOC_HOST_PTR
+        memory, host = self._memory(nbytes, flags, asked)
+        return DeviceBuffer(_Buffer(memory, 0, host))
+
+    def _memory(self, nbytes: int, flags: int, asked: str) -> tuple[cl.Buffer, memoryview | None]:
+        """A new buffer of the driver's, and its bytes where it computes in host memory.  Raises ClError."""
+        try:
+            if not self._is_pocl:
+                return cl.Buffer(self._context, flags, nbytes), None
+            # It computes in the memory it is given: so other members can copy from there directly.
+            host = memoryview(mmap.mmap(-1, nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))
+            return cl.Buffer(self._context, _IN_HOST_MEMORY, hostbuf=host), host
+        except (cl.Error, MemoryError, OSError) as cause:
+            raise ClError(Status.MEM_OBJECT_ALLOCATION_FAILURE, f"{asked}; {cause}") from cause
 
     def adopt(self, host: HostBytes) -> DeviceBuffer:
         asked = f"{self.facts.name}: {host.nbytes} bytes of host memory"

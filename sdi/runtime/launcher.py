@@ -84,6 +84,7 @@ class Launcher:
         self._everyone = tuple(memory.members)
         self._alone = [(member,) for member in memory.members]
         facts = [memory.devices[member].facts for member in memory.members]
+        self._is_far = not all(each.is_near for each in facts)
         self._cutter = Cutter(
             self.split,
             [each.kind for each in facts],
@@ -197,7 +198,7 @@ class Launcher:
                 is_one = len(arrangement.waves) == 1
                 try:
                     while waits := self._shared(wave, wanted) or placement.reserve(
-                        wanted, images, keeps_old=is_one
+                        wanted, images, is_one, wave.on_host
                     ):
                         before_ns = time.monotonic_ns()
                         yield waits
@@ -375,7 +376,7 @@ class Launcher:
         def waves_of(chosen: LaunchPlan) -> tuple[Wave, ...]:
             # Of one box, the member is chosen at launch.
             room = capacities if len(chosen.boxes) > 1 else [min(capacities)]
-            return make_waves(plan_wave, chosen, room, self._verifier is not None)
+            return make_waves(plan_wave, chosen, room, self._verifier is not None, self._is_far)
 
         waves = waves_of(chosen)
         if len(waves) > 1 and self._cutter.stay_even(usage, chosen):

@@ -71,7 +71,8 @@ class Wave:
     ``members[k]``.
 
     ``wanted``: per box, what must have a place on its member, None for any place (nothing is touched).
-    ``mapped``: buffers that the members use in the arena instead.  ``uses``: by member, per buffer of the
+    ``mapped``: buffers that the members use in the arena instead.  ``on_host``: those of which each member
+    has all in the memory of its own host.  ``uses``: by member, per buffer of the
     plan, what its box reads and writes, once it was needed there.  ``steps``: what was planned before, by the
     states that were found.  ``is_repeatable``: it leaves residency in a state that depends on nothing but
     the one that it found.  ``placed``: the members and the generation of the placement when all that is
@@ -82,6 +83,7 @@ class Wave:
     members: tuple[int, ...]
     wanted: tuple[tuple[tuple[VirtualBuffer, ByteRange | None], ...], ...]
     mapped: frozenset[int]
+    on_host: frozenset[int] = frozenset()
     uses: dict[int, tuple[Use, ...]] = field(default_factory=dict)
     steps: dict[States, Step] = field(default_factory=dict)
     is_repeatable: bool = field(init=False)
@@ -110,8 +112,20 @@ class Wave:
         return [(i.buffer, members[k], i.view) for i in self.plan.images for k in self.members]
 
 
+@dataclass(frozen=True, slots=True)
+class Outside:
+    """The buffers of a launch that lie outside of members' memory; ``is_far``: see ``make_waves``."""
+
+    buffers: frozenset[int]
+    is_far: bool
+
+
 def make_waves(
-    make_plan: MakePlan, plan: LaunchPlan, capacities: Sequence[int], is_guarded: bool = False
+    make_plan: MakePlan,
+    plan: LaunchPlan,
+    capacities: Sequence[int],
+    is_guarded: bool = False,
+    is_far: bool = False,
 ) -> tuple[Wave, ...]:
     """The launch ``plan`` cut so that each wave fits; ``capacities[k]``: what the member of box k can hold
     beside the images.
@@ -121,9 +135,10 @@ def make_waves(
     Raises ClError where not even images fit.
     Waves take half of a member, so that the copies of one can run beside the kernels of the one before, or
     all of it where that takes less than a quarter of their number.  Where no cut fits, the buffer of which a
-    work-group wants most is used in the arena.
+    work-group wants most is used in the arena; or, where members are on other machines (``is_far``), in the
+    memory of each member's host.
     """
-    mapped: set[int] = set()
+    outside: set[int] = set()
     members = tuple(range(len(plan.boxes)))
     if is_guarded:
         places = tuple((used.buffer, used.buffer.whole) for used in plan.buffers)
@@ -131,37 +146,44 @@ def make_waves(
         if _fits(guarded, capacities, 1):
             return (guarded,)
     while True:
-        whole = _wave(plan, members, frozenset(mapped))
+        which = Outside(frozenset(outside), is_far)
+        whole = _wave(plan, members, which)
         if _fits(whole, capacities, 1):
             return (whole,)
         finest = [whole]
         for count in _counts(plan.boxes):
-            finest, fits = _cut(make_plan, plan.boxes, count, frozenset(mapped), capacities, 1)
+            finest, fits = _cut(make_plan, plan.boxes, count, which, capacities, 1)
             if not fits:
                 continue
             for more in (count, 2 * count, 4 * count):
                 if more > WAVES_MAX:
                     break
-                half, fits = _cut(make_plan, plan.boxes, more, frozenset(mapped), capacities, 2)
+                half, fits = _cut(make_plan, plan.boxes, more, which, capacities, 2)
                 if fits:
                     return tuple(half)
             return tuple(finest)
         sizes: dict[int, int] = {}
         for wave in finest:
             for buffer, over in (place for piece in wave.wanted for place in piece):
+                if buffer.id in outside:
+                    continue
                 sizes[buffer.id] = max(sizes.get(buffer.id, 0), over.nbytes if over is not None else 0)
         if not sizes:  # images have no bytes in the arena that a kernel could use
             views = {(image.buffer.id, image.view) for image in plan.images}
             nbytes, left = sum(view.shape.nbytes for _, view in views), min(capacities)
             what = f"{nbytes} bytes of images at a time, {-left} of them missing of the {nbytes + left} there"
             raise ClError(Status.MEM_OBJECT_ALLOCATION_FAILURE, what)
-        mapped.add(max(sizes, key=lambda buffer_id: sizes[buffer_id]))
+        outside.add(max(sizes, key=lambda buffer_id: sizes[buffer_id]))
 
 
 def _fits(wave: Wave, capacities: Sequence[int], share: int) -> bool:
     """Whether each box wants at most so large a share of its member."""
     return all(
-        sum(rounded(over, buffer.nbytes).nbytes if over else GRANULE_NBYTES for buffer, over in piece)
+        sum(
+            rounded(over, buffer.nbytes).nbytes if over else GRANULE_NBYTES
+            for buffer, over in piece
+            if over is None or buffer.id not in wave.on_host
+        )
         <= capacities[member] // share
         for member, piece in zip(wave.members, wave.wanted, strict=True)
     )
@@ -179,7 +201,7 @@ def _cut(
     make_plan: MakePlan,
     boxes: Sequence[GroupBox],
     count: int,
-    mapped: frozenset[int],
+    outside: Outside,
     capacities: Sequence[int],
     share: int,
 ) -> tuple[list[Wave], bool]:
@@ -191,7 +213,7 @@ def _cut(
     waves: list[Wave] = []
     for number in range(max(len(part) for part in parts)):
         members = tuple(k for k, part in enumerate(parts) if number < len(part))
-        waves.append(_wave(make_plan(tuple(parts[k][number] for k in members)), members, mapped))
+        waves.append(_wave(make_plan(tuple(parts[k][number] for k in members)), members, outside))
         if not _fits(waves[-1], capacities, share):
             return waves, False
     return waves, True
@@ -206,15 +228,23 @@ def _parts(box: GroupBox, count: int) -> tuple[GroupBox, ...]:
     return tuple(GroupBox(moved(part.start), moved(part.stop)) for part in cut(box.extent, count))
 
 
-def _wave(plan: LaunchPlan, members: tuple[int, ...], mapped: frozenset[int]) -> Wave:
+def _wave(plan: LaunchPlan, members: tuple[int, ...], outside: Outside) -> Wave:
+    mapped = frozenset() if outside.is_far else outside.buffers
+    on_host = outside.buffers if outside.is_far else frozenset()
+
+    def over(used: BufferPlan, k: int) -> ByteRange | None:
+        found = _hull(used, k)
+        return found if found is None or used.buffer.id not in on_host else used.buffer.whole
+
     return Wave(
         plan,
         members,
         tuple(
-            tuple((used.buffer, _hull(used, k)) for used in plan.buffers if used.buffer.id not in mapped)
+            tuple((used.buffer, over(used, k)) for used in plan.buffers if used.buffer.id not in mapped)
             for k in range(len(plan.boxes))
         ),
         mapped,
+        on_host,
     )
 
 

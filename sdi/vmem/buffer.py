@@ -18,13 +18,19 @@ class Extent:
     """Bytes ``over`` of a root buffer on one member, the first of them at the start of ``device_buffer``.
 
     Never changes its place: what holds other bytes is another extent, so identity tells whether what was
-    bound to it is still right.  ``nbytes``: of the device buffer.  ``used``: when a launch last wanted it.
+    bound to it is still right.  ``nbytes``: of the member's memory that it takes, 0 on the member's host.
+    ``used``: when a launch last wanted it.
     """
 
     device_buffer: DeviceBuffer
     over: ByteRange
     nbytes: int
     used: int = 0
+
+    @property
+    def is_on_host(self) -> bool:
+        """Whether it takes none of the member's memory."""
+        return not self.nbytes
 
     def holds(self, over: ByteRange) -> bool:
         """Whether all of ``over`` lies in it."""

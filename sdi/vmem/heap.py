@@ -29,7 +29,7 @@ _CLASSES, _CLASS_MIN_NBYTES = 16, 64 << 10
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Block:
-    """A device buffer of ``nbytes``, or an image's pixels."""
+    """A device buffer of ``nbytes``, or an image's pixels.  0 bytes: it lies in the memory of its host."""
 
     device_buffer: DeviceBuffer | None
     nbytes: int
@@ -115,6 +115,12 @@ class MemberHeap:
         elif made is not None and in_use > self.capacity:
             self.capacity = self._device.facts.memory_nbytes
         return made
+
+    def take_on_host(self, nbytes: int) -> Block:
+        """A block in the memory of the member's host.  Raises ClError, and DeviceLost."""
+        if self.is_lost:
+            raise DeviceLost(self._device.facts.name, "was lost while a command waited for memory")
+        return Block(self._device.allocate_on_host(nbytes), 0)
 
     def free_pool(self) -> None:
         """Give all that is kept for reuse back to the driver."""
@@ -232,7 +238,7 @@ class MemberHeap:
             return
         assert block.device_buffer is not None
         most = self.capacity // GPU_POOL_SHARE if self._is_gpu else self._lasting_nbytes
-        if self.tight or self._is_spread or self._pool_nbytes + block.nbytes > most:
+        if self.tight or self._is_spread or not block.nbytes or self._pool_nbytes + block.nbytes > most:
             self._device.free(block.device_buffer)
             self._used(self._device.memory_in_use())
         else:

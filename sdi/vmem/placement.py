@@ -75,9 +75,16 @@ class Placement:
         self._spread = None if spread is None else list(devices).index(spread)
 
     def reserve(
-        self, wanted: Sequence[Wanted], images: Sequence[WantedImage] = (), keeps_old: bool = True
+        self,
+        wanted: Sequence[Wanted],
+        images: Sequence[WantedImage] = (),
+        keeps_old: bool = True,
+        on_host: frozenset[int] = frozenset(),
     ) -> list[Ticket]:
         """Give all of ``wanted`` and ``images`` a place.  Empty: done; else ask again once the tickets are.
+
+        ``on_host``: buffers that get it, where they are wanted whole, in the memory of the member's host; it
+        stays there.
 
         ``keeps_old``: places that are too small grow, so that what was there stays; without it, as for a wave
         of which the next one wants other bytes, they are exactly what is wanted.
@@ -91,7 +98,8 @@ class Placement:
             missing: dict[int, list[tuple[VirtualBuffer, ByteRange]]] = {}
             for buffer, member, over in wanted:
                 extent = buffer.extents[member]
-                if extent is not None and extent.holds(over):
+                is_inside = buffer.id not in on_host or over != buffer.whole
+                if extent is not None and extent.holds(over) and (is_inside or extent.is_on_host):
                     extent.used = self._clock
                 else:
                     missing.setdefault(member, []).append((buffer, over))
@@ -105,7 +113,8 @@ class Placement:
                     self._trim(member, wanted)
                 others = [w[0] for w in wanted if w[1] == member]
                 try:
-                    waits += self._reserve_on(member, parts, others, keeps_old)
+                    inside = self._reserve_on_host(member, parts, on_host)
+                    waits += self._reserve_on(member, inside, others, keeps_old)
                 except ClError:
                     if not self._unshare(waits):
                         raise
@@ -264,6 +273,19 @@ class Placement:
         buffer.directory.dropped_opaquely(copy.number)
         self.heaps[member].give(Block(None, view.shape.nbytes, copy.device_image), copy.hazards.pending())
 
+    def _reserve_on_host(
+        self, member: int, parts: Sequence[tuple[VirtualBuffer, ByteRange]], on_host: frozenset[int]
+    ) -> list[tuple[VirtualBuffer, ByteRange]]:
+        """Give those of ``parts`` a place that get it in the host's memory; the others."""
+        others: list[tuple[VirtualBuffer, ByteRange]] = []
+        for buffer, over in parts:
+            if buffer.id in on_host and over == buffer.whole:
+                self._place(buffer, member, self.heaps[member].take_on_host(buffer.nbytes), over)
+                self._events.mapped += 1
+            else:
+                others.append((buffer, over))
+        return others
+
     def _reserve_on(
         self,
         member: int,
@@ -300,6 +322,7 @@ class Placement:
             if (
                 where == member
                 and extent is not None
+                and not extent.is_on_host
                 and (extent.over, extent.nbytes) != (exact, exact.nbytes)
             ):
                 self._evict(buffer, member)
@@ -389,7 +412,11 @@ class Placement:
         for _, buffer, view in sorted(idle, key=lambda item: item[0]):
             if heap.obtainable < nbytes:
                 self._drop_image(buffer, member, view)
-        others = [b for b in self._placed[member].values() if id(b) not in keep]
+        others = [
+            b
+            for b in self._placed[member].values()
+            if id(b) not in keep and not _is_on_host(b.extents[member])
+        ]
 
         def worth(buffer: VirtualBuffer) -> tuple[bool, int]:
             extent = buffer.extents[member]
@@ -402,7 +429,8 @@ class Placement:
             self._evict(victim, member)
         else:
             for buffer in (*moving, *wanted) if may_move else ():
-                if heap.obtainable < nbytes and buffer.extents[member] is not None:
+                extent = buffer.extents[member]
+                if heap.obtainable < nbytes and extent is not None and not extent.is_on_host:
                     self._evict(buffer, member)
         if heap.obtainable < nbytes:
             missing = nbytes - heap.obtainable
@@ -413,6 +441,10 @@ class Placement:
                 f"of the {heap.capacity} that it has; {heap.refusal}",
             )
         return heap.pending(nbytes)
+
+
+def _is_on_host(extent: Extent | None) -> bool:
+    return extent is not None and extent.is_on_host
 
 
 def _ahead(old: ByteRange, new: ByteRange, nbytes: int) -> ByteRange:
