@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -108,13 +108,19 @@ class Pass:
         return {k.removeprefix(prefix): v for k, v in self.arrays.items() if k.startswith(prefix)}
 
 
-def run_all(folder: Path, environ: Callable[[Path], dict[str, str]]) -> Pass:
-    """Run every program; after one that takes the runner down, go on with the next."""
+def run_all(
+    folder: Path,
+    environ: Callable[[Path], dict[str, str]],
+    under: Sequence[str] = (),
+    programs: Sequence[str] = PROGRAMS,
+) -> Pass:
+    """Run programs, by the command ``under``; after one that takes the runner down, go on with the next."""
     done = Pass({}, {}, {}, [], [])
-    waiting = list(PROGRAMS)
+    waiting = list(programs)
     while waiting:
         out, stats = folder / f"run{len(done.runs)}.npz", folder / f"stats{len(done.runs)}.json"
-        command = [sys.executable, "-m", "tests.programs.runner", "--out", str(out), "--only", *waiting]
+        runner = [sys.executable, "-m", "tests.programs.runner", "--out", str(out), "--only", *waiting]
+        command = [*under, *runner]
         ended = run(command, environ(stats), RUN_LIMIT_S)
         done.runs.append(ended)
         report = out.with_suffix(".json")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import signal
 import socket
@@ -11,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from sdi import __version__
+from sdi.cluster import start
 from sdi.cluster.job import Asked, Job, NodeFacts
 from sdi.cluster.local import start_nodes
 from sdi.cluster.loopback import Loopback, sockets
@@ -133,6 +135,28 @@ def process_job(nodes: int) -> Iterator[Job]:
     """The same, sharing memory."""
     with local_job(nodes, host_id()) as job:
         yield job
+
+
+@contextmanager
+def job_of(ranks: int, host: str | None) -> Iterator[Job]:
+    """Rank 0 of the MPI job of so many processes that this one is started in, or of one that it starts.
+
+    ``host``: see ``Job.meet``.
+    """
+    place = start.place(os.environ)
+    if place is None:
+        with local_job(ranks - 1, host) as job:
+            yield job
+        return
+    assert place == start.Place(0, ranks), place
+    from sdi.cluster.mpi import MpiTransport
+
+    job = Job(MpiTransport(ranks))
+    try:
+        job.meet(host)
+        yield job
+    finally:
+        job.close()
 
 
 def open_on_nodes(job: Job, driver: DriverDevice, count: int) -> list[Device]:

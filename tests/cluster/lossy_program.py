@@ -12,6 +12,10 @@ from pathlib import Path
 import numpy as np
 import pyopencl as cl
 
+from sdi.cluster import start
+
+MARK = "OCL_TEST_RUN"
+"""Variable that all processes of a run have: see ``tests/image_runs.py``."""
 SOURCE = """
 kernel void blend(global const int *in, global int *out, int n, int k) {
     int i = get_global_id(0);
@@ -23,15 +27,18 @@ N, STEPS, AFTER = 1 << 16, 8, 12
 
 
 def nodes() -> list[int]:
-    """Processes of this job that serve members: siblings of this one."""
+    """Processes of this job that serve members: ranks above 0 of the run that this one belongs to."""
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
-            parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+            settings = (folder / "environ").read_bytes().split(b"\0")
             words = (folder / "cmdline").read_bytes().split(b"\0")
         except OSError:
             continue
-        if parent == os.getppid() and b"sdi.cluster.local" in words:
+        if f"{MARK}={os.environ[MARK]}".encode() not in settings or b"-m" not in words:
+            continue
+        place = start.place(dict(each.decode().split("=", 1) for each in settings if b"=" in each))
+        if b"sdi.cluster.local" in words or (b"sdi.cli" in words and place is not None and place.rank):
             found.append(int(folder.name))
     return sorted(found)
 

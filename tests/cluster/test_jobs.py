@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 import zipfile
 from pathlib import Path
@@ -10,7 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.image_runs import ROOT, image_environ, plain_environ, run
+from tests.image_runs import image_environ, plain_environ, run
+
+from .ways import SHAPES, Way, killed
 
 PROGRAMS = (
     "atomic_results",
@@ -90,14 +91,8 @@ def test_several_members_on_each_node_and_verification_give_the_same(
 
 @pytest.mark.parametrize("seed", range(3))
 def test_a_node_that_is_killed_costs_its_commands_and_nothing_else(seed: int) -> None:
-    program = [sys.executable, str(ROOT / "tests" / "cluster" / "lossy_program.py"), str(seed)]
-    done = run([*SDI_RUN, *program], job_environ(3), TIMEOUT_S)
-    assert done.returncode == 0 and not done.remained, f"{done.remained} {done.describe()}"
-    counts = re.search(r"right (\d+) failed (\d+) wrong (\d+) after (\d+)", done.stdout)
-    assert counts is not None, done.describe()
-    right, failed, wrong, after = map(int, counts.groups())
-    assert wrong == 0 and failed >= 1 and after >= 12 and right >= after
-    assert "the image goes on with" in done.stderr
+    wrong = killed(Way("loopback", SHAPES["3"]), seed)
+    assert not wrong, wrong
 
 
 def test_the_applications_status_and_a_second_process_at_a_time(tmp_path: Path) -> None:

@@ -14,8 +14,8 @@ import pytest
 from tests.image_runs import image_environ, plain_environ, run
 
 from .test_jobs import arrays, run_programs
+from .ways import AS_ROOT, MPIEXEC, SDI, is_open_mpi, mpiexec
 
-MPIEXEC = Path(sys.executable).parent / "mpiexec"
 NAMES = ("image_chains", "jacobi", "printing", "scatter")
 TIMEOUT_S = 110.0
 
@@ -24,23 +24,8 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def is_open_mpi() -> bool:
-    version = subprocess.run([MPIEXEC, "--version"], capture_output=True, text=True, check=False).stdout
-    return "Open MPI" in version or "PRRTE" in version or "prterun" in version
-
-
-def mpiexec(ranks: int) -> list[str]:
-    """Starts so many ranks on this machine, more than it has cores."""
-    more = ["--oversubscribe", "--bind-to", "none"] if is_open_mpi() else []
-    return [str(MPIEXEC), *more, "-n", str(ranks)]
-
-
 def environ(members: int, **settings: str) -> dict[str, str]:
-    allowed = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-    return image_environ(members, **(allowed | {"SDI_SPLIT": "always"} | settings))
-
-
-SDI = (sys.executable, "-m", "sdi.cli")
+    return image_environ(members, **(AS_ROOT | {"SDI_SPLIT": "always"} | settings))
 
 
 def test_programs_leave_the_plain_drivers_bytes_on_members_of_three_ranks(tmp_path: Path) -> None:

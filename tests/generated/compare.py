@@ -1,8 +1,11 @@
 """Runs generated programs on images, and says which of them read something else than numpy arrays have.
 
-``python -m tests.generated.compare FIRST COUNT [--members 1,2,3,5,8] [--commands 24] [--late] [--json]``
+``python -m tests.generated.compare FIRST COUNT [--members 1,2,3,5,8] [--commands 24] [--late] [--json]
+[--ranks 3] [--devices 1,0] [--far]``
 runs each program under both protocols, with and without a limit per member that makes launches spill and go
 in waves, on one of the numbers of members after the other; ``--late``: one member of each image is slow.
+``--ranks``: members are those of a job of so many processes: of the MPI job of which this is rank 0, or of
+processes that this one starts.  ``--devices``: as SDI_DEVICES.  ``--far``: they share no memory.
 Ends with 1 when a program differs.
 """
 
@@ -14,12 +17,16 @@ import logging
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 
-from sdi.devices.discover import MemberSettings, open_members
+from sdi.cluster.job import Job
+from sdi.cluster.members import facts_of, host_id, open_job_members
+from sdi.devices.base import Device
+from sdi.devices.discover import MemberSettings, all_devices, open_members
 from sdi.vmem.accounting import Accounting
 from sdi.vmem.memory import Coherence
+from tests.cluster.jobs import job_of
 from tests.generated.application import Application
 from tests.generated.generate import generate
 from tests.icd.wire_client import WireClient
@@ -36,6 +43,7 @@ class Image:
     coherence: Coherence = "lazy"
     limit_nbytes: int = 0
     late: int | None = None
+    devices: str | None = None
 
     def __str__(self) -> str:
         limit = f"-{self.limit_nbytes >> 10}K" if self.limit_nbytes else ""
@@ -43,19 +51,37 @@ class Image:
         return f"N{self.members}-{self.coherence}{limit}{late}"
 
     @contextmanager
-    def open(self) -> Iterator[tuple[Application, Accounting]]:
-        """A session on this image."""
+    def open(self, job: Job | None = None) -> Iterator[tuple[Application, Accounting]]:
+        """A session on this image.  ``job``: whose members these are."""
         settings = MemberSettings(
-            count=self.members, memory_nbytes=self.limit_nbytes or None, delayed=self.late
+            count=self.members,
+            devices=self.devices,
+            memory_nbytes=self.limit_nbytes or None,
+            delayed=self.late,
         )
-        with WireClient(open_members(settings), "always", self.coherence) as client:
+        with WireClient(_members(settings, job), "always", self.coherence) as client:
+            if job is not None:
+                job.share(client.session._memory.arena)
             yield Application(client), client.session.counters._accounting
+        if job is not None:
+            job.end_session()
 
 
-def images(members: int, late: int | None = None) -> list[Image]:
+def _members(settings: MemberSettings, job: Job | None) -> list[Device]:
+    if job is None:
+        return open_members(settings)
+    devices = all_devices()
+    return open_job_members(settings, job, devices, facts_of(devices))
+
+
+def images(members: int, late: int | None = None, devices: str | None = None) -> list[Image]:
     """Both protocols, with a limit and without one.  ``members``: one of ``LIMITS_NBYTES``."""
     protocols: tuple[Coherence, ...] = ("lazy", "host")
-    return [Image(members, each, limit, late) for each in protocols for limit in (0, LIMITS_NBYTES[members])]
+    return [
+        Image(members, each, limit, late, devices)
+        for each in protocols
+        for limit in (0, LIMITS_NBYTES[members])
+    ]
 
 
 class _Warnings(logging.Handler):
@@ -69,7 +95,9 @@ class _Warnings(logging.Handler):
         self.found.append(record.getMessage())
 
 
-def compare(image: Image, seeds: Sequence[int], num_commands: int, events: Counter[str]) -> list[str]:
+def compare(
+    image: Image, seeds: Sequence[int], num_commands: int, events: Counter[str], job: Job | None = None
+) -> list[str]:
     """What went wrong.  After a program that did the session is not used any more.
 
     ``events`` gets what virtual memory did in all of them, and the most that a member held.
@@ -78,7 +106,7 @@ def compare(image: Image, seeds: Sequence[int], num_commands: int, events: Count
     logging.getLogger().addHandler(warnings)
     found: list[str] = []
     while waiting:
-        with image.open() as (application, accounting):
+        with image.open(job) as (application, accounting):
             while waiting:
                 seed, before = waiting.pop(0), len(found)
                 try:
@@ -108,7 +136,17 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--chunk", type=int, default=500)
     parser.add_argument("--late", action="store_true")
     parser.add_argument("--json", action="store_true", help="a line for each image instead of each chunk")
+    parser.add_argument("--ranks", type=int)
+    parser.add_argument("--devices")
+    parser.add_argument("--far", action="store_true")
     given = parser.parse_args(arguments)
+    host = None if given.far else host_id()
+    with nullcontext() if given.ranks is None else job_of(given.ranks, host) as job:
+        return 1 if _compare_all(given, job) else 0
+
+
+def _compare_all(given: argparse.Namespace, job: Job | None) -> int:
+    """How many programs differ."""
     counts = [int(text) for text in given.members.split(",")]
     differing = 0
     for first in range(given.first, given.first + given.count, given.chunk):
@@ -116,16 +154,16 @@ def main(arguments: list[str]) -> int:
         for number, members in enumerate(counts):
             seeds = range(first + (number - first) % len(counts), stop, len(counts))
             late = first // given.chunk % members if given.late else None
-            for image in images(members, late):
+            for image in images(members, late, given.devices):
                 events: Counter[str] = Counter()
-                found = compare(image, seeds, given.commands, events)
+                found = compare(image, seeds, given.commands, events, job)
                 differing += len(found)
                 print("".join(f"{text}\n" for text in found), end="", file=sys.stderr, flush=True)
                 if given.json:
                     print(json.dumps({**asdict(image), "programs": len(seeds), **events}), flush=True)
         if not given.json:
             print(f"{stop - given.first} programs, {differing} differences", flush=True)
-    return 1 if differing else 0
+    return differing
 
 
 if __name__ == "__main__":

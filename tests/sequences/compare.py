@@ -1,7 +1,8 @@
 """Compares how sequences end on the plain driver and on images.
 
-``python -m tests.sequences.compare FIRST COUNT [--members 1,2,3] [--chunk 100] [--set NAME=VALUE]`` runs the
-sequences from FIRST on and ends with 1 when one of them ends differently.
+``python -m tests.sequences.compare FIRST COUNT [--members 1,2,3] [--chunk 100] [--set NAME=VALUE]
+[--under COMMAND]`` runs the sequences from FIRST on and ends with 1 when one of them ends differently.
+``COMMAND``: what starts the program on the image, such as ``mpiexec -n 3 sdi run --``.
 
 What the specification leaves open is not compared, or not generated (``design/conformance.md`` has the list).
 """
@@ -10,8 +11,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -22,14 +24,22 @@ LIMIT_S = 900.0
 
 
 def ends(
-    first: int, count: int, members: int, settings: Mapping[str, str] = MappingProxyType({})
+    first: int,
+    count: int,
+    members: int,
+    settings: Mapping[str, str] = MappingProxyType({}),
+    under: Sequence[str] = (),
 ) -> dict[int, list[Any]]:
-    """By sequence: how each step ended.  ``members``: 0 is the plain driver.  A crash is an end as well."""
+    """By sequence: how each step ended.  ``members``: 0 is the plain driver.  A crash is an end as well.
+
+    ``under``: the command that starts the program.
+    """
     environ = image_environ(members, **{"SDI_SPLIT": "always", **settings}) if members else plain_environ()
     found: dict[int, list[Any]] = {}
     at = first
     while at < first + count:
         command = [
+            *under,
             sys.executable,
             "-W",
             "ignore",
@@ -68,6 +78,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--members", default="1,2,3")
     parser.add_argument("--chunk", type=int, default=100)
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE")
+    parser.add_argument("--under", default="", metavar="COMMAND")
     given = parser.parse_args(arguments)
     settings = dict(item.split("=", 1) for item in given.set)
     differing = done = 0
@@ -75,7 +86,7 @@ def main(arguments: list[str]) -> int:
         count = min(given.chunk, given.first + given.count - first)
         plain = ends(first, count, 0)
         for members in map(int, given.members.split(",")):
-            image = ends(first, count, members, settings)
+            image = ends(first, count, members, settings, shlex.split(given.under))
             for seed in range(first, first + count):
                 if found := difference(seed, plain[seed], image[seed]):
                     differing += 1
