@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import select
 import shutil
 import socket
 import tempfile
@@ -39,6 +40,7 @@ class Hub:
         self._devices: Sequence[Found] = ()
         self._printed: Printed | None = None
         self._session: threading.Thread | None = None
+        self._served: Handed | None = None
         self._taking: threading.Thread | None = None
 
     def begin(self, job: Job) -> None:
@@ -74,9 +76,12 @@ class Hub:
                 connection.close()
                 continue
             if self._session is not None and self._session.is_alive():
-                refuse(handed.commands, _BUSY)
-                _close(handed)
-                continue
+                if self._served is not None and not _is_over(self._served):
+                    refuse(handed.commands, _BUSY)
+                    _close(handed)
+                    continue
+                self._session.join()  # what the process before had is being closed
+            self._served = handed
             self._session = threading.Thread(
                 target=self._serve, args=(handed,), name="sdi-scheduler", daemon=True
             )
@@ -117,6 +122,16 @@ class Hub:
         except JobError as error:
             raise ClError(Status.DEVICE_NOT_AVAILABLE, str(error)) from error
         return Image(members, spread_of(members), self._printed, self._job.share)
+
+
+def _is_over(handed: Handed) -> bool:
+    """Whether the process that handed the application over, or the application, has ended.  Any thread."""
+    descriptor = handed.commands.fileno()
+    if descriptor < 0:
+        return True
+    looked = select.poll()
+    looked.register(descriptor, select.POLLRDHUP)
+    return bool(looked.poll(0))
 
 
 def _close(handed: Handed) -> None:
