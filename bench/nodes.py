@@ -25,6 +25,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -129,11 +130,16 @@ def start(name: str, members: int, mpiexec: str, split: str, folder: Path) -> Wa
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(path)
         listener.listen(1)
-        listener.settimeout(PATIENCE_S)
+        listener.settimeout(1.0)
         worker = [sys.executable, str(Path(__file__).resolve()), "--worker", path]
         command = [*before, sys.executable, "-m", "sdi.cli", "run", "--", *worker]
         process = subprocess.Popen(command, cwd=ROOT, env=environ, stdin=subprocess.DEVNULL)
-        connection, _ = listener.accept()
+        while process.poll() is None:
+            with suppress(TimeoutError):
+                connection, _ = listener.accept()
+                break
+        else:
+            raise SystemExit(f"{name}: ended with {process.returncode}")
     connection.settimeout(PATIENCE_S)
     way = Way(name, process, connection, stats)
     print(f"{name}: {way.answer()['device']}", flush=True)
