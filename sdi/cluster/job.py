@@ -59,7 +59,7 @@ class JobError(RuntimeError):
 
 
 class Job:
-    """Rank 0's end of the connections to all nodes.  Implements ``Receiver``.
+    """Rank 0's end of the connections to all nodes.  Implements ``Receiver`` and ``Pollable``.
 
     ``printed`` is told what kernels print on nodes; it may change with the session.
     """
@@ -77,6 +77,8 @@ class Job:
         }
         self.facts: dict[int, NodeFacts] = {}
         self._before: dict[int, Traffic] = {}
+        self._transport.pace(lambda: PACE.is_busy, None)
+        PACE.add(self)
         for node in self.nodes.values():
             PACE.add(node)
         self._transport.start(self)
@@ -169,7 +171,7 @@ class Job:
                 raise JobError(f"rank {rank}: {error}") from error
             node = self.nodes[rank]
             found += [
-                (number, RemoteDevice(node, position, replace(each, is_near=node.is_near)))
+                (number, RemoteDevice(node, position, replace(each, node=rank, is_near=node.is_near)))
                 for position, (each, (_, number, _)) in enumerate(zip(facts, members.members, strict=True))
             ]
         return [device for _, device in sorted(found, key=lambda each: each[0])]
@@ -208,12 +210,27 @@ class Job:
         for rank, node in self.nodes.items():
             if node.failure is None:
                 self._transport.send(rank, packed(Kind.LEAVE, 0, 0))
+        PACE.remove(self)
         for node in self.nodes.values():
             PACE.remove(node)
         self._transport.close()
         self.exchange.close()
         for control in self._controls.values():
             control.close()
+
+    # -- Pollable: what has come over sockets is received by who issues, while it is busy -------------------
+
+    def ask(self) -> None:
+        """See ``settle``."""
+
+    def settle(self) -> bool:
+        """Act on what nodes of this machine have told; whether anything is left that they will tell."""
+        self._transport.poll()
+        return self.is_busy()
+
+    def watch(self) -> None:
+        """Have a thread wait for what they tell."""
+        self._transport.watch()
 
     # -- Receiver ---------------------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import os
+import select
 import selectors
 import signal
 import socket
@@ -24,6 +25,12 @@ _FRAME = struct.Struct("<2Q")
 _RECV_NBYTES = 1 << 18
 _BATCH_MAX_NBYTES = 1 << 30
 """No batch is larger; bulk bytes have no such limit."""
+_ASIDE_MS = 1
+"""Who polls may have much else to do: so long a message lies at most."""
+
+
+def _no() -> bool:
+    return False
 
 
 class _Outgoing:
@@ -79,6 +86,11 @@ class Loopback:
         self._wake: Final = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._changed: Final[set[int]] = set()
         self._ending = False
+        self._reading: Final = threading.Lock()
+        self.is_polled: Callable[[], bool] = _no
+        """Whether somebody calls ``poll`` all the time: then this object's thread need not be woken."""
+        self.look: Callable[[], bool] = _no
+        """Called by this object's thread when there is nothing to read; whether to call again soon."""
         self._thread: Final = threading.Thread(target=self._run, name=name, daemon=True)
         self._receiver: Receiver | None = None
 
@@ -131,23 +143,50 @@ class Loopback:
         self._selector.close()
         os.close(self._wake)
 
+    def poll(self) -> None:
+        """Receive what is there, on this thread."""
+        if self._reading.acquire(blocking=False):
+            try:
+                self._act(self._selector.select(0))
+            finally:
+                self._reading.release()
+
+    def watch(self) -> None:
+        """Nobody polls any more."""
+        os.eventfd_write(self._wake, 1)
+
     def _run(self) -> None:
+        aside = select.poll()
+        aside.register(self._wake, select.POLLIN)
         while not (self._ending and not any(peer.waiting for peer in self._peers.values())):
-            for key, events in self._selector.select():
-                if key.data is None:
+            if self.is_polled():
+                aside.poll(_ASIDE_MS)
+                self.poll()
+                continue
+            ready = self._selector.select(0 if self.look() else None)
+            if ready:
+                with self._reading:
+                    self._act(ready)
+
+    def _act(self, ready: list[tuple[selectors.SelectorKey, int]]) -> None:
+        """Receive and send; what is said to be ready may have been read by another thread meanwhile."""
+        for key, events in ready:
+            if key.data is None:
+                with suppress(BlockingIOError):
                     os.eventfd_read(self._wake)
-                    self._watch_writers()
-                    continue
-                peer: _Peer = key.data
-                if key.fileobj == peer.process:
-                    assert self._receiver is not None
+                self._watch_writers()
+                continue
+            peer: _Peer = key.data
+            if key.fileobj == peer.process:
+                assert self._receiver is not None
+                if self._selector.get_map().get(peer.process) is not None:
                     self._selector.unregister(peer.process)
                     self._receiver.lost(peer.rank, "its process has ended")
-                    continue
-                if events & selectors.EVENT_WRITE:
-                    self._write_on(peer)
-                if events & selectors.EVENT_READ and not peer.is_lost:
-                    self._read(peer)
+                continue
+            if events & selectors.EVENT_WRITE and not peer.is_lost:
+                self._write_on(peer)
+            if events & selectors.EVENT_READ and not peer.is_lost:
+                self._read(peer)
 
     def _watch_writers(self) -> None:
         while self._changed:

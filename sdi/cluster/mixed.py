@@ -31,10 +31,26 @@ class MixedTransport:
         self._receiver: Receiver | None = None
         self._turn: Final = threading.Lock()
         self._lost: Final[set[int]] = set()
+        self._is_polled: Callable[[], bool] | None = None
+        self._look: Callable[[], bool] | None = None
 
     def start(self, receiver: Receiver) -> None:
         self._receiver = receiver
         self._far.start(_Far(self))
+
+    def pace(self, is_polled: Callable[[], bool] | None, look: Callable[[], bool] | None) -> None:
+        """Before ``meet``: see ``Loopback``, where sockets have these."""
+        self._is_polled, self._look = is_polled, look
+
+    def poll(self) -> None:
+        """Receive what has come over sockets, on this thread."""
+        if self._sockets is not None:
+            self._sockets.poll()
+
+    def watch(self) -> None:
+        """Nobody polls any more."""
+        if self._sockets is not None:
+            self._sockets.watch()
 
     def meet(self, met: Met) -> None:
         """From now on messages to the processes that were met go over their sockets.
@@ -43,6 +59,8 @@ class MixedTransport:
         """
         sockets = Loopback(self.rank, met.ends, "sdi-near", met.processes)
         sockets.traffic = {rank: self.traffic[rank] for rank in met.ends}
+        sockets.is_polled = self._is_polled or sockets.is_polled
+        sockets.look = self._look or sockets.look
         self._sockets = sockets
         self.near = met.ends
         sockets.start(_Near(self))

@@ -49,12 +49,15 @@ from sdi.devices.base import (
     Rows,
 )
 from sdi.devices.image import ImageShape, Slabs
+from sdi.devices.pace import PACE
 from sdi.devices.page_locks import PAGE_LOCKS
 from sdi.devices.ticket import Ticket
 from sdi.errors import DeviceFailed
 from sdi.icd.printed import Printed
 
 _log = logging.getLogger("sdi.node")
+_LINGER_NS = 100_000
+"""How long members are asked what is done, after the last message over a socket."""
 ROOT = 0
 """The rank beside which the application runs."""
 
@@ -93,6 +96,8 @@ class Node:
         self._before = copied(transport.traffic)
         self._builder: Final = ThreadPoolExecutor(1, "sdi-build")
         self._builder.submit(int)  # its thread is there from the start
+        self._look_until_ns = 0
+        transport.pace(None, self._look)
         self.left: Final = threading.Event()
         """Set when rank 0 has gone."""
 
@@ -101,6 +106,8 @@ class Node:
     def received(self, source: int, batch: memoryview, bulk_nbytes: int) -> Room | None:
         room = None
         touched: set[int] = set()
+        if source in self._transport.near:
+            PACE.is_busy, self._look_until_ns = True, time.monotonic_ns() + _LINGER_NS
         for record in records(batch):
             if record.kind in (Kind.DATA, Kind.RETURN):
                 room = self._exchange.received(source, record)
@@ -113,6 +120,14 @@ class Node:
             if member < len(self._devices):
                 self._devices[member].flush()
         return room if bulk_nbytes else None
+
+    def _look(self) -> bool:
+        """Complete what is done on members, as long as more is soon; then their threads do.  On sdi-near."""
+        if PACE.is_busy:
+            if PACE.poll() and time.monotonic_ns() < self._look_until_ns:
+                return True
+            PACE.rest()
+        return False
 
     def lost(self, rank: int, why: str) -> None:
         if rank == ROOT:

@@ -21,9 +21,9 @@ from typing import Final, cast
 from sdi.clc.probe import Answers
 from sdi.cluster.arguments import UPDATES, bound
 from sdi.cluster.exchange import Exchange, plain
+from sdi.cluster.mixed import MixedTransport
 from sdi.cluster.records import GivenFailure, Kind, Record, failure, failure_of, packed, regions, strings
 from sdi.cluster.shared import offset_in
-from sdi.cluster.transport import Transport
 from sdi.devices.base import (
     BoundArgument,
     BoundKernel,
@@ -114,7 +114,7 @@ class RemoteNode:
     def __init__(
         self,
         rank: int,
-        transport: Transport,
+        transport: MixedTransport,
         exchange: Exchange,
         failures: Failures,
         printed: Callable[[bytes], None],
@@ -226,8 +226,7 @@ class RemoteNode:
             self._batch.append(packed(kind, member, ticket.name, fields, waits, tail))
         for other, there in foreign:
             other.when_done(partial(self._resolve, there))
-        if not PACE.is_busy:
-            self.flush()
+        self._send_soon()
         if lands is None:
             return ticket
         whole = RemoteTicket(self, ticket.name, ticket)
@@ -238,6 +237,13 @@ class RemoteNode:
 
         join([ticket, lands], landed)
         return whole
+
+    def _send_soon(self) -> None:
+        """Send what was said, unless who issues now will see to it."""
+        if PACE.gathers:
+            PACE.later(self.flush)
+        elif not PACE.is_busy:
+            self.flush()
 
     def _name(self, ticket: Ticket, foreign: list[tuple[Ticket, int]], on_host: bool) -> int:
         """What the node calls ``ticket``; 0 where there is nothing to wait for.  The caller has the lock.
@@ -264,6 +270,10 @@ class RemoteNode:
             tail = b"" if ticket.error is None else failure(ticket.error, self._failures.keep(ticket.error))
             self.say(packed(Kind.RESOLVE, 0, name, tail=tail))
             self.flush()
+
+    def hear(self) -> None:
+        """Who issues is busy: it receives what was sent meanwhile, since others may wait for that."""
+        self._transport.poll()
 
     def ask(self) -> None:
         """Nothing has to be asked, see ``Pollable``: what was said goes out."""
@@ -445,7 +455,6 @@ class RemoteDevice:
             return self._copy_host(Kind.UPLOAD, buffer, offset, rows, place, wait)
         key = next(_ids)
         ticket = self._receive(buffer, offset, rows, wait, ROOT, key)
-        self.node.flush()
         # What writes ``host`` is done here, or lands here: the node's other tickets are of its own memory.
         node = self.node
         before = [t for t in wait if not (isinstance(t, RemoteTicket) and t.owner is node and t.left is None)]
@@ -571,8 +580,24 @@ class RemoteDevice:
             return ticket, ticket
         fields = (cast(_Made, source).name, source_offset, rows.count, rows.nbytes, rows.pitch, node.rank)
         left = other.issue(Kind.SEND, source_device._number, fields, leave, name=key)
-        other.flush()
         return left, self._receive(target, target_offset, rows, arrive, other.rank, key)
+
+    def send_to(
+        self,
+        target_device: Device,
+        source: DeviceBuffer,
+        source_offset: int,
+        target: DeviceBuffer,
+        target_offset: int,
+        rows: Rows,
+        leave: Sequence[Ticket],
+        arrive: Sequence[Ticket],
+    ) -> tuple[Ticket, Ticket]:
+        """Copy to a member of this process."""
+        node, key = self.node, next(_ids)
+        fields = (cast(_Made, source).name, source_offset, rows.count, rows.nbytes, rows.pitch, ROOT)
+        left = node.issue(Kind.SEND, self._number, fields, leave, name=key)
+        return left, node.exchange.receive(target_device, target, target_offset, rows, arrive, node.rank, key)
 
     def fill(
         self, buffer: DeviceBuffer, offset: int, nbytes: int, pattern: bytes, wait: Sequence[Ticket]
@@ -676,6 +701,8 @@ class RemoteDevice:
 
     def flush(self) -> None:
         self.node.flush()
+        if PACE.is_busy:
+            self.node.hear()
 
     def is_lost(self) -> bool:
         return self.node.failure is not None or self._number in self.node.lost_members

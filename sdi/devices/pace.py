@@ -8,6 +8,7 @@ wait in the driver (``rest``).  Members without threads of that kind are no part
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 
@@ -30,7 +31,8 @@ class Pace:
     ``is_busy``: the issuing thread will call ``poll`` or ``rest`` soon.  ``wants_times``: operations issued
     now have to know when they began and ended; else the times when that was seen are enough.  ``has_more``:
     the issuing thread has more to issue before it calls either; ``is_brief``: and operations issued now take
-    so little that it may be known of several together that they are complete.  Nobody else says so: members
+    so little that it may be known of several together that they are complete.  ``gathers``: what is said to
+    other processes goes out together, when the issuing thread calls ``send``.  Nobody else says so: members
     that are used without a session complete operations by their threads, with times.
     """
 
@@ -39,6 +41,8 @@ class Pace:
         self.wants_times = True
         self.has_more = False
         self.is_brief = False
+        self.gathers = False
+        self._unsent: list[Callable[[], None]] = []
         self._members: tuple[Pollable, ...] = ()
 
     def add(self, member: Pollable) -> None:
@@ -48,6 +52,17 @@ class Pace:
     def remove(self, member: Pollable) -> None:
         """``member`` has nothing left, and never will have."""
         self._members = tuple([each for each in self._members if each is not member])
+
+    def later(self, send: Callable[[], None]) -> None:
+        """While ``gathers``: call ``send`` at the end of it."""
+        self._unsent.append(send)
+
+    def send(self) -> None:
+        """Who gathers has issued all: what was kept back goes out."""
+        self.gathers = False
+        unsent, self._unsent = self._unsent, []
+        for send in unsent:
+            send()
 
     def poll(self) -> bool:
         """Complete what is done on all members; whether anything is left.  On a thread that may issue.

@@ -233,8 +233,11 @@ class Session:
     def _drain(self) -> None:
         """Run what was posted, then let the application's threads look.  The caller has the turn."""
         inbox = self._inbox
-        while inbox:
-            self._guarded(inbox.popleft())
+        if inbox:
+            PACE.gathers = True
+            while inbox:
+                self._guarded(inbox.popleft())
+            PACE.send()
         self._page.wake()
 
     def _receive(self) -> None:

@@ -12,8 +12,9 @@ import pytest
 from sdi.cluster.job import Job
 from sdi.cluster.records import Kind, records
 from sdi.cluster.remote_device import RemoteDevice
-from sdi.devices.base import Device
-from sdi.devices.opencl import DriverDevice, driver_devices
+from sdi.devices.base import Device, Rows
+from sdi.devices.opencl import DriverDevice, OpenCLDevice, driver_devices
+from sdi.devices.pace import PACE
 from sdi.devices.ticket import Ticket
 from sdi.errors import DeviceLost
 
@@ -132,6 +133,43 @@ def test_operations_are_sent_at_once_and_in_order_whatever_they_wait_for(
     assert (content(first, buffer) == 3).all()
 
 
+def test_what_is_gathered_goes_out_together_and_in_order(made: Threads, driver: DriverDevice) -> None:
+    first, second, _ = open_on_nodes(made.job, driver, 3)
+    buffers = [filled(first, 1), filled(second, 0)]
+    before = len(made.root.sent)
+    PACE.gathers = True
+    try:
+        one = first.fill(buffers[0], 0, 4 * N, b"\1\0\0\0", [])
+        left, arrived = second.peer_copy(first, buffers[0], 0, buffers[1], 0, 4 * N, [one], [])
+        two = first.fill(buffers[0], 0, 4 * N, b"\2\0\0\0", [left])
+        assert len(made.root.sent) == before
+    finally:
+        PACE.send()
+    sent = [(to, [record.kind for record in records(memoryview(b))]) for to, b in made.root.sent[before:]]
+    wanted = [(1, [Kind.FILL, Kind.SEND, Kind.FILL]), (2, [Kind.RECEIVE])]
+    assert [(to, [k for k in kinds if k is not Kind.SEEN]) for to, kinds in sent] == wanted
+    assert finish(two).error is None and finish(arrived).error is None
+    assert (content(second, buffers[1]) == 1).all() and (content(first, buffers[0]) == 2).all()
+
+
+def test_a_copy_to_a_member_of_rank_0_has_two_ends_too(made: Threads, driver: DriverDevice) -> None:
+    (first,) = open_on_nodes(made.job, driver, 1)
+    here = OpenCLDevice(driver, 7, 1 << 20)
+    try:
+        source, target = filled(first, 5), filled(here, 9)
+        rows, gate, since = Rows(16, 8, 256), Ticket(), sent_kinds(made, 1)
+        left, arrived = here.peer_copy_rows(first, source, 0, target, 0, rows, [], [gate])
+        written = first.fill(source, 0, 4 * N, b"\7\0\0\0", [left])
+        assert finish(written).error is None and not arrived.done
+        gate.complete()
+        assert finish(arrived).error is None
+        assert [kind for kind in since() if kind is not Kind.SEEN] == [Kind.SEND, Kind.FILL]
+        grid = content(here, target).reshape(16, 64)
+        assert (grid[:, :2] == 5).all() and (grid[:, 2:] == 9).all()
+    finally:
+        here.close()
+
+
 def test_nodes_forget_tickets_and_kernels_that_nobody_names_any_more(
     made: Threads, driver: DriverDevice
 ) -> None:
@@ -174,8 +212,6 @@ def test_a_node_that_is_lost_fails_what_needs_it_and_nothing_else(
 
 
 def test_rows_travel_without_what_lies_between_them(made: Threads, driver: DriverDevice) -> None:
-    from sdi.devices.base import Rows
-
     first, second, _ = open_on_nodes(made.job, driver, 3)
     source, target = filled(first, 5), filled(second, 9)
     rows = Rows(16, 8, 256)
