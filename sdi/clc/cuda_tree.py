@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from ctypes import c_longlong, c_uint, c_void_p
 from dataclasses import dataclass, field
 
-from sdi.clc.base_header import HEADER_PATH, PTX_TARGET, header_text
+from sdi.clc.base_header import PTX_TARGET, header_text
 from sdi.clc.libclang import CXCursor, Unit
 from sdi.clc.options import BuildOptions
-from sdi.clc.parse import TreeBuilder, clang_arguments, target_for
+from sdi.clc.parse import TreeBuilder, clang_arguments, target_for, unit_of
 from sdi.clc.syntax import Kind, Node, Tree, Type
 
 _SCALARS = {
@@ -137,7 +137,7 @@ def parse_for_cuda(path: str, text: bytes, options: BuildOptions, macros: Mappin
     )
     header += header_text() + _reinterpretations()
     target = target_for(text.decode("latin-1"), PTX_TARGET)
-    return Unit({path: text, HEADER_PATH: header.encode()}, [*clang_arguments(options, target), "-w"])
+    return unit_of({path: text}, (header, ""), [*clang_arguments(options, target), "-w"], options, macros)
 
 
 @functools.cache

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Mapping
 from dataclasses import replace
@@ -10,6 +11,7 @@ from sdi.clc.assembly import has_assembly
 from sdi.clc.base_header import HEADER_PATH, USUAL_TARGET, header_text, parser_extensions
 from sdi.clc.libclang import CXCursor, CXType, Unit, text_of
 from sdi.clc.options import BuildOptions
+from sdi.clc.overloads import Signature, built_in, hidden, own_functions, probe_text
 from sdi.clc.syntax import Form, Function, Kind, Node, Space, Tree, Type
 
 _BINARY = (
@@ -158,7 +160,41 @@ def parse_unit(
     )
     missing = "".join(f"#undef {n}\n" for n, v in given.items() if v is None)
     arguments = [*clang_arguments(options, target), *extra]
-    return Unit({path: text, HEADER_PATH: (header + header_text() + missing).encode()}, arguments)
+    return unit_of({path: text}, (header + header_text(), missing), arguments, options, given)
+
+
+def unit_of(
+    files: dict[str, bytes],
+    header: tuple[str, str],
+    arguments: list[str],
+    options: BuildOptions,
+    macros: Mapping[str, str | None],
+) -> Unit:
+    """Parse ``files`` behind ``header``, of two parts, with all built-in functions: see ``overloads``."""
+    unit = Unit({**files, HEADER_PATH: "".join(header).encode()}, arguments)
+    own = own_functions(unit, HEADER_PATH)
+    known = frozenset((n, v) for n, v in macros.items() if n.startswith(("cl_", "__opencl_", "__OPENCL_")))
+    language = replace(options, defines=(), include_folders=())
+    declared = hidden(own, _built_in(frozenset(name for name, _, _ in own), language, known))
+    if not declared:
+        return unit
+    with unit:
+        pass
+    return Unit({**files, HEADER_PATH: declared.join(header).encode()}, arguments)
+
+
+@functools.lru_cache(maxsize=256)
+def _built_in(
+    names: frozenset[str], options: BuildOptions, macros: frozenset[tuple[str, str | None]]
+) -> frozenset[Signature]:
+    """The built-in functions with these names.  About 5 ms."""
+    asked = sorted(name for name in names if name.islower())
+    if not asked:
+        return frozenset()
+    header = "".join(f"#define {n} {v}\n" for n, v in macros if v is not None) + header_text()
+    files = {"/__sdi__/names.cl": probe_text(asked), HEADER_PATH: header.encode()}
+    with Unit(files, [*clang_arguments(options, USUAL_TARGET), "-w", "-ferror-limit=0"]) as unit:
+        return frozenset(built_in(unit, HEADER_PATH))
 
 
 class TreeBuilder:
