@@ -15,7 +15,7 @@ import select
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from types import ModuleType
 from typing import Final, Protocol
 
@@ -155,6 +155,8 @@ class _Loop:
             each.Set_errhandler(mpi.ERRORS_RETURN)
         self._requests: list[object] = []
         self._then: list[Callable[[], None] | None] = []
+        self._peers: list[tuple[int, bool]] = []  # of each request the other end, and whether it is sent to
+        self._abandoned: list[object] = []  # which keep their memory
         self._lost: Final[set[int]] = set()
         self._status: Final = mpi.Status()
 
@@ -231,6 +233,7 @@ class _Loop:
     ) -> None:
         self._requests.append(comm.Isend([data, self._mpi.BYTE], to, tag))
         self._then.append(sent)
+        self._peers.append((to, True))
 
     def _receive(self) -> bool:
         """Take the batches that are there."""
@@ -267,6 +270,7 @@ class _Loop:
             piece = room.memory[at : at + _PIECE_NBYTES]
             self._requests.append(self._bulk.Irecv([piece, self._mpi.BYTE], source, _BULK))
             self._then.append(room.filled if is_last else None)
+            self._peers.append((source, False))
 
     def _complete(self) -> bool:
         """Find out which sends and receptions are done."""
@@ -277,17 +281,35 @@ class _Loop:
         except self._mpi.Exception as error:
             if not self._find_lost(str(error)):
                 raise
-            return True
+            # Of those that are left some may be done all the same, and are told once.
+            found = [index for index, request in enumerate(self._requests) if not request]
         if not found:
             return False
         calls = [self._then[index] for index in found]
-        gone = set(found)
-        self._requests = [each for index, each in enumerate(self._requests) if index not in gone]
-        self._then = [each for index, each in enumerate(self._then) if index not in gone]
+        self._forget(set(found))
         for call in calls:
             if call is not None:
                 call()
         return True
+
+    def _forget(self, gone: Set[int]) -> None:
+        """These requests are done, or will never be."""
+        self._requests = [each for index, each in enumerate(self._requests) if index not in gone]
+        self._then = [each for index, each in enumerate(self._then) if index not in gone]
+        self._peers = [each for index, each in enumerate(self._peers) if index not in gone]
+
+    def _abandon(self, rank: int) -> None:
+        """Nothing is waited for any more that was under way with a rank that is lost: MPI may never tell.
+
+        What came from there is not passed on, whether all of it is there or not.
+        """
+        gone = [index for index, (peer, _) in enumerate(self._peers) if peer == rank]
+        sent = [self._then[index] for index in gone if self._peers[index][1]]
+        self._abandoned += [self._requests[index] for index in gone]
+        self._forget(set(gone))
+        for call in sent:
+            if call is not None:
+                call()
 
     def _find_lost(self, why: str) -> bool:
         """Whether a rank is lost, where this MPI can tell (ULFM)."""
@@ -309,6 +331,7 @@ class _Loop:
         if rank in self._lost:
             return True
         self._lost.add(rank)
+        self._abandon(rank)
         receiver = self._transport._receiver
         if receiver is not None:
             receiver.lost(rank, why)
