@@ -47,6 +47,18 @@ def test_what_all_nodes_want_goes_along_a_chain() -> None:
     assert sum(sent.values()) == 4 and max(sent.values()) == 1, "one copy over the network for each node"
 
 
+def test_members_of_near_nodes_get_bytes_from_the_host_at_the_same_time() -> None:
+    links = Links(["gpu"] * 4, frozen, nodes=[0, 1, 2, 3], near=[True] * 4)
+    holders = 1 << HOST
+    for target in range(1, 5):
+        assert links.choose(target, holders, 100 * MIB) == HOST and not links.crosses(HOST, target)
+        assert links.occupies(HOST, target) < 0.5
+        links.planned(HOST, target, 100 * MIB)
+        holders |= 1 << target
+    assert links.choose(3, 0b10, 100 * MIB) == 1 and not links.crosses(1, 3)
+    assert not links.through_host(1, 3, 100 * MIB), "that is what the two processes do, without rank 0"
+
+
 def test_measured_times_change_the_choice() -> None:
     links = Links(["gpu", "gpu"], frozen)
     for _ in range(50):
