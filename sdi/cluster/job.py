@@ -145,7 +145,7 @@ class Job:
         asked = []
         for rank, node in self.nodes.items():
             if node.is_near and node.failure is None:
-                with suppress(OSError, DeviceLost):
+                with suppress(BrokenPipeError, ConnectionResetError, DeviceLost):  # it is dead or about to be
                     socket.send_fds(self._controls[rank], [b"\0"], [arena.fd])
                     asked.append((node, node.question(Kind.SHARE, fields=(arena.nbytes,))))
         for node, answer in asked:

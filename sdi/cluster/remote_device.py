@@ -422,7 +422,7 @@ class RemoteDevice:
             return DeviceBuffer(self._made(Kind.ADOPT, (place, host.nbytes)))
         raise ClError(
             Status.MEM_OBJECT_ALLOCATION_FAILURE,
-            f"{self.facts.name}: {host.nbytes} bytes are on another machine than the host's memory",
+            f"{self.facts.name}: {host.nbytes} bytes are in host memory that it does not reach",
         )
 
     def free(self, buffer: DeviceBuffer) -> None:

@@ -59,9 +59,8 @@ class Image:
             memory_nbytes=self.limit_nbytes or None,
             delayed=self.late,
         )
-        with WireClient(_members(settings, job), "always", self.coherence) as client:
-            if job is not None:
-                job.share(client.session._memory.arena)
+        share = None if job is None else job.share
+        with WireClient(_members(settings, job), "always", self.coherence, share=share) as client:
             yield Application(client), client.session.counters._accounting
         if job is not None:
             job.end_session()

@@ -14,6 +14,7 @@ from typing import Self
 
 from sdi.devices.base import Device
 from sdi.devices.spread import SpreadDevice
+from sdi.icd.facts import announce
 from sdi.icd.session import Session
 from sdi.icd.wire import (
     ARG_ENTRY,
@@ -33,6 +34,7 @@ from sdi.icd.wire import (
 )
 from sdi.runtime.launcher import SplitMode
 from sdi.settings import Balance
+from sdi.vmem.arena import Arena
 from sdi.vmem.memory import Coherence
 
 QUEUE = 1
@@ -63,14 +65,23 @@ class WireClient:
         coherence: Coherence = "lazy",
         spread: SpreadDevice | None = None,
         balance: Balance = ("off", 0),
+        share: Callable[[Arena], None] | None = None,
     ) -> None:
         self.commands, commands = socket.socketpair()
         self.notices, notices = socket.socketpair()
         self._ends = (self.commands, commands, self.notices, notices)
         for end in (self.commands, self.notices):
             end.settimeout(60)
+        shared = announce(commands, devices, share=share)
         self.session = Session(
-            commands, notices, devices, split, coherence=coherence, spread=spread, balance=balance
+            commands,
+            notices,
+            devices,
+            split,
+            coherence=coherence,
+            spread=spread,
+            balance=balance,
+            shared=shared,
         )
         self._thread = threading.Thread(target=self.session.run, name="sdi-scheduler")
         self._thread.start()
