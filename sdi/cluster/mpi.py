@@ -30,7 +30,7 @@ _PIECE_NBYTES = 1 << 30
 _EAGER_NS, _RESTLESS_NS = 200_000, 20_000_000
 """So long after the last message it is looked again at once; and so long, or while something is under way,
 soon."""
-_SOON_S, _IDLE_S = 50e-6, 700e-6
+_SOON_S, _IDLE_S = 50e-6, 800e-6
 _START_S = 120.0
 _PR_SET_TIMERSLACK = 29
 
@@ -178,17 +178,35 @@ class _Loop:
                 os.sched_yield()
                 continue
             is_busy = bool(self._requests) or (receiver is not None and receiver.is_busy())
-            self._nap(_SOON_S if is_busy or quiet_ns < _RESTLESS_NS else _IDLE_S)
+            if is_busy or quiet_ns < _RESTLESS_NS:
+                self._nap()
+            else:
+                self._idle()
+                last_ns = time.monotonic_ns()
 
-    def _nap(self, seconds: float) -> None:
-        """Until there is something to send, at most so long."""
+    def _nap(self) -> None:
+        """Until there is something to send, for a moment at most."""
         transport = self._transport
         transport._is_napping = True
         if not transport._outgoing:
-            ready, _, _ = select.select([transport._wake], [], [], seconds)
-            if ready:
-                os.eventfd_read(transport._wake)
+            self._sleep(_SOON_S)
         transport._is_napping = False
+
+    def _idle(self) -> None:
+        """Until there is something to send or something came; all that is done meanwhile costs."""
+        transport = self._transport
+        transport._is_napping = True
+        while not transport._outgoing and not self._sleep(_IDLE_S) and not self._receive():
+            pass
+        transport._is_napping = False
+
+    def _sleep(self, seconds: float) -> bool:
+        """Whether it was woken."""
+        wake = self._transport._wake
+        ready, _, _ = select.select((wake,), (), (), seconds)
+        if ready:
+            os.eventfd_read(wake)
+        return bool(ready)
 
     def _send(self) -> bool:
         transport, outgoing = self._transport, self._transport._outgoing
