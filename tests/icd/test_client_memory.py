@@ -88,6 +88,17 @@ def bad_ranges_have_their_codes(cl: Cl) -> None:
     assert not cl.records("READ", "WRITE", "FILL")
 
 
+def a_hint_to_amds_drivers_is_taken_and_other_unknown_flags_are_not(cl: Cl) -> None:
+    context, hint = cl.context(), 0x40
+    for flags in (hint, hint | 4, hint | 16):
+        buffer = cl.buffer(context, 8192, flags)
+        assert cl.number("clGetMemObjectInfo", buffer, 0x1101) == flags
+        part = cl.make("clCreateSubBuffer", buffer, 0, 0x1220, sizes([0, 64]))
+        assert cl.number("clGetMemObjectInfo", part, 0x1101) == flags & ~hint
+    for flags in (1 << 10, 1 << 12, 1 << 40):
+        assert cl.made("clCreateBuffer", context, flags, 64, None) == (None, -30)
+
+
 def the_host_keeps_off_what_it_said_it_would(cl: Cl) -> None:
     context = cl.context()
     queue = cl.queue(context)
@@ -422,6 +433,7 @@ ON_GPUS = {
 PROGRAMS = (
     reads_and_writes_are_one_record_and_one_answer,
     bad_ranges_have_their_codes,
+    a_hint_to_amds_drivers_is_taken_and_other_unknown_flags_are_not,
     the_host_keeps_off_what_it_said_it_would,
     large_transfers_become_ready_in_steps,
     transfers_that_do_not_block_are_landed_in_order,

@@ -10,9 +10,12 @@ static bool several(cl_ulong bits)
     return (bits & (bits - 1)) != 0;
 }
 
+/* A hint to AMD's drivers, with which programs for these make buffers anywhere. */
+#define HINT_FLAGS CL_MEM_USE_PERSISTENT_MEM_AMD
+
 bool sdi_mem_flags_valid(cl_ulong flags)
 {
-    return !(flags & ~(ACCESS_FLAGS | HOST_FLAGS | POINTER_FLAGS)) && !several(flags & ACCESS_FLAGS)
+    return !(flags & ~(ACCESS_FLAGS | HOST_FLAGS | POINTER_FLAGS | HINT_FLAGS)) && !several(flags & ACCESS_FLAGS)
            && !several(flags & HOST_FLAGS)
            && !(flags & CL_MEM_USE_HOST_PTR && flags & (CL_MEM_ALLOC_HOST_PTR | CL_MEM_COPY_HOST_PTR));
 }
