@@ -18,7 +18,7 @@ from sdi.cluster.exchange import CHUNK_NBYTES, LENT_NBYTES
 from sdi.cluster.job import Job
 from sdi.cluster.members import host_id
 from sdi.cluster.near import Door, NearError, come
-from sdi.cluster.records import strings
+from sdi.cluster.records import strings, strings_of
 from sdi.cluster.remote_device import RemoteDevice
 from sdi.cluster.shared import Pool
 from sdi.devices.base import DeviceBuffer, Rows
@@ -284,14 +284,17 @@ def test_only_who_knows_the_secret_gets_through_the_door(tmp_path: Path) -> None
         door.close()
         pool.close()
     assert (tmp_path / "refused").exists()
+    assert not Path(_path(door)).parent.exists(), "the folder goes with the door"
+
+
+def _path(door: Door) -> str:
+    return strings_of(door.invitation)[0].decode()
 
 
 def _knock(door: Door, told: Path) -> None:
-    path = door.invitation[4:].split(b"\0")[0]
-    nbytes = int.from_bytes(door.invitation[:4], "little")
     pool = Pool()
     try:
-        come(strings((path[:nbytes], b"\0" * 32)), 1, pool)
+        come(strings((_path(door), b"\0" * 32)), 1, pool)
     except NearError:
         (told / "refused").touch()
     finally:
