@@ -276,7 +276,8 @@ class Launcher:
         # only by who reads it.
         capacity = min(self._capacities())
         needed = sum(buffer.nbytes + GRANULE_NBYTES for buffer in buffers.values()) + image_nbytes
-        is_trivial = (needed <= capacity and not self._are_spoilt(buffers.values())) and (
+        is_spoilt = self._memory.has_spoilt and _are_spoilt(buffers.values())
+        is_trivial = (needed <= capacity and not is_spoilt) and (
             len(self._everyone) == 1
             or (
                 usage.pieces == 1
@@ -362,7 +363,7 @@ class Launcher:
         why_whole = self._never_split(kernel, ndrange)
         whole = (GroupBox((0, 0, 0), ndrange.num_groups),)
         if why_whole:
-            chosen = plan(whole, exact=self._are_spoilt(in_order))
+            chosen = plan(whole, exact=self._memory.has_spoilt and _are_spoilt(in_order))
             usage.decide((1, 1, 1), 1, why_whole)
             usage.is_fixed = True
         else:
@@ -428,12 +429,6 @@ class Launcher:
         if ndrange.total_groups == 1:
             return "one work-group"
         return ""
-
-    def _are_spoilt(self, buffers: Iterable[VirtualBuffer]) -> bool:
-        """Whether bytes of them were not written that should have been, as far as was looked."""
-        if not self._memory.has_spoilt:
-            return False
-        return any(hazards.spoilt for buffer in buffers for hazards in buffer.hazards)
 
     def _best_member(self, arrangement: Arrangement) -> int:
         """The member that lacks the fewest bytes, the first among equals: its place among those there are."""
@@ -504,12 +499,18 @@ def _ndrange(kernel: Kernel, launch: Launch) -> NDRange:
     model = kernel.model
     local = launch.local_size or model.required_work_group_size or choose_local_size(launch.global_size)
     num_items = prod(launch.global_size)
-    what = f"{model.name}: no member gets through {num_items} work-items"
-    require(num_items < _ITEMS_MAX, Status.OUT_OF_RESOURCES, what)
+    if num_items >= _ITEMS_MAX:
+        what = f"{model.name}: no member gets through {num_items} work-items"
+        raise ClError(Status.OUT_OF_RESOURCES, what)
     try:
         return NDRange(launch.work_dim, launch.offset, launch.global_size, local)
     except ValueError as cause:
         raise ClError(Status.INVALID_WORK_GROUP_SIZE, f"{model.name}: {cause}") from cause
+
+
+def _are_spoilt(buffers: Iterable[VirtualBuffer]) -> bool:
+    """Whether bytes of them were not written that should have been, as far as was looked."""
+    return any(hazards.spoilt for buffer in buffers for hazards in buffer.hazards)
 
 
 def _unsafe(waves: Sequence[Wave]) -> str:

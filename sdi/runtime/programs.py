@@ -39,6 +39,7 @@ class Arrangement:
     that has all that its buffers hold, so that no ranges were asked for.
     ``profiled``: its number in the profile, once it is there.  ``trial``: what its shares are measured by,
     None where they stay as they are.  ``capacities``: what each member could hold, as far as was known.
+    ``buffers``: the ids of those that it refers to.
     """
 
     ndrange: NDRange
@@ -54,11 +55,10 @@ class Arrangement:
     best: dict[tuple[State | None, ...], int] = field(default_factory=dict)
     profiled: int = 0
     trial: Trial | None = None
+    buffers: tuple[int, ...] = field(init=False)
 
-    @property
-    def buffers(self) -> tuple[int, ...]:
-        """The ids of the buffers that it refers to."""
-        return tuple([used.buffer.id for used in self.plan.buffers])
+    def __post_init__(self) -> None:
+        self.buffers = tuple([used.buffer.id for used in self.plan.buffers])
 
     def is_valid(self) -> bool:
         """Whether launches like these are still cut like this, and need not be looked at anew."""
@@ -111,7 +111,10 @@ class Recent(Generic[_Key, _Value]):
         self.values[key] = value
         self._buffers[key] = tuple(dict.fromkeys(buffers))
         for buffer in self._buffers[key]:
-            self._keys.setdefault(buffer, {})[key] = None
+            keys = self._keys.get(buffer)
+            if keys is None:
+                keys = self._keys[buffer] = {}
+            keys[key] = None
         if len(self.values) > BINDINGS_MAX:
             self.drop(next(iter(self.values)))
 

@@ -232,20 +232,16 @@ def _wave(plan: LaunchPlan, members: tuple[int, ...], outside: Outside) -> Wave:
     mapped = frozenset() if outside.is_far else outside.buffers
     on_host = outside.buffers if outside.is_far else frozenset()
 
-    def over(used: BufferPlan, k: int) -> ByteRange | None:
-        found = _hull(used, k)
-        return found if found is None or used.buffer.id not in on_host else used.buffer.whole
-
-    return Wave(
-        plan,
-        members,
-        tuple(
-            tuple((used.buffer, over(used, k)) for used in plan.buffers if used.buffer.id not in mapped)
-            for k in range(len(plan.boxes))
-        ),
-        mapped,
-        on_host,
+    wanted = tuple(
+        tuple((used.buffer, _hull(used, k)) for used in plan.buffers if used.buffer.id not in mapped)
+        for k in range(len(plan.boxes))
     )
+    if on_host:
+        wanted = tuple(
+            tuple((b, b.whole if over is not None and b.id in on_host else over) for b, over in piece)
+            for piece in wanted
+        )
+    return Wave(plan, members, wanted, mapped, on_host)
 
 
 def _hull(used: BufferPlan, k: int) -> ByteRange | None:

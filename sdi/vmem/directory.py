@@ -20,18 +20,15 @@ State = RangeMap[int]
 _UNDEFINED = 1
 """Marks bytes that nobody has written yet: the arena's content stands for them where it matters.
 
-Below the bits of the memories, of which there may be any number: ``_bit``.
+Below the bits of the memories, of which there may be any number.
 """
+_HOLDER = 2
+"""The host's bit in a directory's own bit sets, ``_HOLDER << m`` that of memory m; elsewhere it is bit m."""
 
 
 def member_memory(member: int) -> int:
     """Number of member ``member``'s memory."""
     return member + 1
-
-
-def _bit(memory: int) -> int:
-    """What stands for a holder in a directory's own bit sets: outside of it, memory m is bit m."""
-    return 1 << memory + 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +57,7 @@ class Directory:
 
     def __init__(self, nbytes: int, defined: bool = False) -> None:
         self.nbytes = nbytes
-        self._holders = RangeMap[int](nbytes, _bit(HOST) | (0 if defined else _UNDEFINED))
+        self._holders = RangeMap[int](nbytes, _HOLDER << HOST | (0 if defined else _UNDEFINED))
         self._copies: RangeMap[int] | None = None
         self._state: State | None = None  # what _holders is, if that is known
         self._first: dict[bool, State] = {}  # states of a new directory, by whether it is defined
@@ -73,7 +70,7 @@ class Directory:
         self._copies = None
         known = self._first.get(defined)
         if known is None:
-            self._holders = RangeMap[int](self.nbytes, _bit(HOST) | (0 if defined else _UNDEFINED))
+            self._holders = RangeMap[int](self.nbytes, _HOLDER << HOST | (0 if defined else _UNDEFINED))
             self._state = None
             known = self.state()
             assert known is not None, "one interval is not too fine"
@@ -125,7 +122,7 @@ class Directory:
 
     def is_current(self, memory: int, over: ByteRange) -> bool:
         """Whether ``memory`` holds all of ``over``."""
-        bit = _bit(memory)
+        bit = _HOLDER << memory
         return all(mask & bit for mask in self._holders.values(over))
 
     def read(
@@ -141,7 +138,7 @@ class Directory:
         set; without it, the holder with the lowest number.  Undefined bytes are not moved, unless all
         memories must agree on them (``same_undefined``: a twin is compared later).
         """
-        bit = _bit(memory)
+        bit = _HOLDER << memory
         if self.is_current(memory, over):
             return []
         skip = bit if same_undefined else bit | _UNDEFINED
@@ -167,7 +164,7 @@ class Directory:
 
     def stale(self, memory: int, ranges: RangeSet) -> Iterator[tuple[ByteRange, int]]:
         """What a ``read`` of ``ranges`` for ``memory`` would move, with the bit set of its holders."""
-        skip = _bit(memory) | _UNDEFINED
+        skip = _HOLDER << memory | _UNDEFINED
         whole = self._holders.whole()
         if whole is not None and whole & skip:
             return
@@ -178,7 +175,7 @@ class Directory:
 
     def stale_nbytes(self, memory: int, ranges: RangeSet) -> int:
         """Bytes of ``ranges`` that a ``read`` for ``memory`` would move."""
-        skip = _bit(memory) | _UNDEFINED
+        skip = _HOLDER << memory | _UNDEFINED
         stale = 0
         for over in ranges.ranges:
             masks = self._holders.values(over)
@@ -190,13 +187,13 @@ class Directory:
 
     def wrote(self, memory: int, over: ByteRange) -> None:
         """``memory`` is the only holder of ``over`` from now on; opaque copies of these bytes are old."""
-        self._changing().assign(over, _bit(memory))
+        self._changing().assign(over, _HOLDER << memory)
         if self._copies is not None:
             self._copies.assign(over, 0)
 
     def copied(self, memory: int, over: ByteRange) -> None:
         """``memory`` holds ``over`` too from now on."""
-        bit = _bit(memory)
+        bit = _HOLDER << memory
         self._changing().update(over, lambda mask: mask | bit)
 
     def copied_opaquely(self, number: int, over: ByteRange) -> None:
@@ -221,12 +218,12 @@ class Directory:
     def define(self) -> None:
         """Undefined bytes become what the arena holds: one value for all memories."""
         self._changing().update(
-            ByteRange(0, self.nbytes), lambda mask: _bit(HOST) if mask & _UNDEFINED else mask
+            ByteRange(0, self.nbytes), lambda mask: _HOLDER << HOST if mask & _UNDEFINED else mask
         )
 
     def dropped(self, memory: int, over: ByteRange | None = None) -> None:
         """``memory`` no longer holds ``over`` (default: anything); it must not be a byte's only holder."""
-        keep = ~_bit(memory)
+        keep = ~(_HOLDER << memory)
         self._changing().update(over or ByteRange(0, self.nbytes), lambda mask: mask & keep)
 
     def without(self, bad: Sequence[tuple[int, ByteRange]], lost: int | None) -> list[ByteRange]:
@@ -235,9 +232,9 @@ class Directory:
         Where others hold the bytes, these alone are holders from now on.  Where nobody does, the bytes are
         gone: those of ``lost`` are the answer, and the caller writes to them; of others the holders stay.
         """
-        wrong = RangeMap[int](self.nbytes, 0 if lost is None else _bit(lost))
+        wrong = RangeMap[int](self.nbytes, 0 if lost is None else _HOLDER << lost)
         for memory, over in bad:
-            bit = _bit(memory)
+            bit = _HOLDER << memory
             wrong.update(over, lambda mask, bit=bit: mask | bit)  # type: ignore[misc]
         gone: list[ByteRange] = []
         changes: list[tuple[ByteRange, int]] = []
@@ -246,7 +243,7 @@ class Directory:
                 good = mask & ~doubtful
                 if good & ~_UNDEFINED:
                     new = good
-                elif lost is not None and mask & _bit(lost):
+                elif lost is not None and mask & _HOLDER << lost:
                     gone.append(over)
                     continue
                 else:
@@ -259,12 +256,12 @@ class Directory:
 
     def only_in(self, memory: int, over: ByteRange) -> list[ByteRange]:
         """The parts of ``over`` that no other memory holds."""
-        bit = _bit(memory)
+        bit = _HOLDER << memory
         return coalesce(part for part, mask in self._holders.items(over) if mask == bit)
 
     def current_in(self, memory: int, over: ByteRange) -> list[ByteRange]:
         """The parts of ``over`` that ``memory`` holds."""
-        bit = _bit(memory)
+        bit = _HOLDER << memory
         return coalesce(part for part, mask in self._holders.items(over) if mask & bit)
 
     def intervals(self, over: ByteRange) -> Iterator[tuple[ByteRange, int, bool]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from typing import Final
 
 from sdi.devices.ticket import Ticket
 from sdi.vmem.directory import HOST
@@ -46,6 +47,8 @@ class Links:
         nodes = (0, *(nodes or (0,) * len(kinds)))
         is_near = (True, *(near or [node == 0 for node in nodes[1:]]))
         self._places = tuple(0 if here else node for here, node in zip(is_near, nodes, strict=True))
+        self.is_far: Final = any(self._places)
+        """Whether any copy goes over a network."""
         count = len(kinds) + 1
         self._rates = [[0.0] * count for _ in range(count)]
         for source in range(count):

@@ -338,11 +338,14 @@ class VirtualMemory:
         out = [Copy(HOST, memory, over) for over in coalesce(copy.over for copy in home)]
         return [
             *(self._transfer(buffer, copy, rows, True) for copy, rows in (*in_rows(home), *in_rows(out))),
-            *(self._transfer(buffer, copy, rows, False) for copy, rows in self._in_pieces(in_rows(direct))),
+            *(self._transfer(buffer, copy, rows, False) for copy, rows in self._in_pieces(direct)),
         ]
 
-    def _in_pieces(self, copies: Iterable[tuple[Copy, Rows | None]]) -> Iterator[tuple[Copy, Rows | None]]:
-        """``copies``, large ones between nodes in pieces: the next node is sent one while another comes."""
+    def _in_pieces(self, copies: list[Copy]) -> Iterable[tuple[Copy, Rows | None]]:
+        """``copies`` in rows, large ones between nodes in pieces: the next is sent one while others come."""
+        return self._pieces(in_rows(copies)) if self.links.is_far else in_rows(copies)
+
+    def _pieces(self, copies: Iterable[tuple[Copy, Rows | None]]) -> Iterator[tuple[Copy, Rows | None]]:
         for copy, rows in copies:
             if rows is not None or not self.links.crosses(copy.source, copy.target):
                 yield copy, rows
@@ -414,7 +417,11 @@ class VirtualMemory:
             device, other = self.devices[to - 1], self.devices[from_ - 1]
             there, first = self._seen(buffer, source, from_, over.start)
             here, start = self._seen(buffer, target, to, over.start)
-            leave, arrive = transfer.leave.waits(), transfer.arrive.waits()
+            before: dict[Ticket, None] = {}
+            behind: dict[Ticket, None] = {}
+            transfer.leave.gather(before)
+            transfer.arrive.gather(behind)
+            leave, arrive = list(before), list(behind)
             if rows is None:
                 left, ticket = device.peer_copy(
                     other, there, first, here, start, over.stop - over.start, leave, arrive
