@@ -513,7 +513,7 @@ class RemoteDevice:
         node, key = self.node, next(_ids)
         landed = node.exchange.receive_host(host, rows, node.rank, key)
         fields = (cast(_Made, buffer).name, offset, rows.count, rows.nbytes, rows.pitch, ROOT)
-        return node.issue(Kind.SEND, self._number, fields, wait, name=key, lands=landed)
+        return node.issue(Kind.SEND, self._number, fields, wait, name=key, lands=landed, on_host=True)
 
     def copy(
         self,

@@ -170,6 +170,23 @@ def test_a_copy_to_a_member_of_rank_0_has_two_ends_too(made: Threads, driver: Dr
         here.close()
 
 
+def test_bytes_for_the_same_host_memory_are_not_sent_before_the_earlier_ones_are_there(
+    made: Threads, driver: DriverDevice
+) -> None:
+    """A transport may bring a short message before a long one is there as a whole."""
+    (member,) = open_on_nodes(made.job, driver, 1)
+    buffers = [filled(member, value) for value in (5, 6)]
+    host, since = np.zeros(N, np.int32), sent_kinds(made, 1)
+    made.others[0].hold(0)  # what node 1 sends to rank 0 is on its way for a while
+    first = member.download(buffers[0], 0, memoryview(host).cast("B"), [])
+    second = member.download(buffers[1], 0, memoryview(host).cast("B"), [first])
+    assert Kind.RESOLVE not in since()
+    made.others[0].let_go(0)
+    assert finish(second).error is None and first.done
+    assert since().count(Kind.RESOLVE) == 1, "the node is told when it may send"
+    assert (host == 6).all()
+
+
 def test_nodes_forget_tickets_and_kernels_that_nobody_names_any_more(
     made: Threads, driver: DriverDevice
 ) -> None:
