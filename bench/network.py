@@ -1,0 +1,196 @@
+"""What members of other processes cost: a step of a stencil over a slow network, and nodes that are idle.
+
+``python bench/network.py [--transports loopback,mpi] [--ranks 3] [--seconds 10] [--json FILE]``: one table.
+
+*stencil*: a step of a 512 x 512 stencil over ``--ranks`` members, each on a rank of its own; with loopback
+also where every message between two nodes takes 5 ms more (SDI_TEST_NET_DELAY_US).  *idle*: processor time of
+the ranks of a job whose members do nothing, in percent of a core; and how long the first message takes one
+way after a second of that.  All ranks are on this machine, and have one clock.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from sdi.cli.locate import show_only_real_drivers, vendors  # noqa: E402
+from sdi.cluster import start  # noqa: E402
+from sdi.cluster.job import Job  # noqa: E402
+from sdi.cluster.local import start_nodes  # noqa: E402
+from sdi.cluster.records import Kind  # noqa: E402
+from sdi.cluster.transport import Transport  # noqa: E402
+
+MPIEXEC = Path(sys.executable).parent / "mpiexec"
+SIDE, WARM_STEPS, STEPS, BATCHES = 512, 40, 200, 5
+DELAY_US = 5000
+IDLE_ROUNDS = 20
+STENCIL = """
+kernel void relax(global const float *from, global float *to, int w, int h) {
+    int x = get_global_id(0), y = get_global_id(1);
+    if (x > 0 && x < w - 1 && y > 0 && y < h - 1)
+        to[y * w + x] = 0.25f * (from[y * w + x - 1] + from[y * w + x + 1]
+                                 + from[(y - 1) * w + x] + from[(y + 1) * w + x]);
+}
+"""
+
+
+def mpiexec(ranks: int) -> list[str]:
+    """Starts so many ranks on this machine."""
+    version = subprocess.run([MPIEXEC, "--version"], capture_output=True, text=True, check=False).stdout
+    is_open = "Open MPI" in version or "prterun" in version
+    return [str(MPIEXEC), *(["--oversubscribe", "--bind-to", "none"] if is_open else []), "-n", str(ranks)]
+
+
+def environ(**settings: str) -> dict[str, str]:
+    """For an image of a job."""
+    found = {name: text for name, text in os.environ.items() if not name.startswith(("SDI_", "OCL_ICD_"))}
+    allowed = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    image = {"OCL_ICD_VENDORS": str(vendors()), "SDI_SPLIT": "always", "SDI_BALANCE": "off"}
+    return found | allowed | image | settings
+
+
+def stencil() -> list[float]:
+    """The application: ms of a step, of each batch of steps."""
+    import numpy as np
+    import pyopencl as cl
+
+    device = next(p for p in cl.get_platforms() if p.name == "SDI").get_devices()[0]
+    context = cl.Context([device])
+    queue = cl.CommandQueue(context)
+    data = np.random.default_rng(1).random((SIDE, SIDE), np.float32)
+    flags = cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR
+    buffers = [cl.Buffer(context, flags, hostbuf=data) for _ in range(2)]
+    kernel = cl.Program(context, STENCIL).build().relax
+    found = []
+    for steps in (WARM_STEPS, *[STEPS] * BATCHES):
+        began = time.perf_counter()
+        for _ in range(steps):
+            kernel(queue, (SIDE, SIDE), (16, 16), *buffers, np.int32(SIDE), np.int32(SIDE))
+            buffers.reverse()
+        queue.finish()
+        found.append(1000 * (time.perf_counter() - began) / steps)
+    return found[1:]
+
+
+def measured_stencil(transport: str, ranks: int, delay_us: int) -> list[float]:
+    """What ``stencil`` says on that many ranks."""
+    settings = {"SDI_NUM_GPUS": str(ranks)}
+    if transport == "loopback":
+        settings |= {"SDI_TEST_NODES": str(ranks)} | (
+            {"SDI_TEST_NET_DELAY_US": str(delay_us)} if delay_us else {}
+        )
+    under = [] if transport == "loopback" else mpiexec(ranks)
+    run = [sys.executable, "-m", "sdi.cli", "run", "--"]
+    command = [*under, *run, sys.executable, __file__, "--stencil"]
+    ended = subprocess.run(command, env=environ(**settings), cwd=ROOT, stdout=subprocess.PIPE, check=True)
+    found: list[float] = json.loads(ended.stdout)
+    return found
+
+
+def processor_s(pid: int) -> float:
+    """Processor time of a process so far."""
+    fields = Path("/proc", str(pid), "stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def idle(transport: Transport, seconds: float) -> dict[str, list[float]]:
+    """Percent of a core that each rank takes, rank 0 first, and us of each first message after a second."""
+    job = Job(transport)
+    try:
+        job.meet()
+        pids = [os.getpid(), *(facts.pid for facts in job.facts.values())]
+        time.sleep(1)
+        before, began = [processor_s(pid) for pid in pids], time.monotonic()
+        time.sleep(seconds)
+        took = time.monotonic() - began
+        percent = [100 * (processor_s(pid) - b) / took for pid, b in zip(pids, before, strict=True)]
+        message_us = []
+        for _ in range(IDLE_ROUNDS):
+            time.sleep(1)
+            sent_ns = time.monotonic_ns()
+            there_ns = int.from_bytes(job.nodes[1].question(Kind.CLOCK)(), "little")
+            message_us.append((there_ns - sent_ns) / 1000)
+        return {"idle_percent": percent, "first_message_us": message_us}
+    finally:
+        job.close()
+
+
+def measured_idle(transport: str, ranks: int, seconds: float) -> dict[str, list[float]]:
+    """What ``idle`` says on that many ranks."""
+    if transport == "loopback":
+        show_only_real_drivers()
+        made, processes = start_nodes(ranks, environ())
+        found = idle(made, seconds)
+        for process in processes:
+            process.wait()
+        return found
+    nodes = [":", "-n", str(ranks - 1), sys.executable, "-m", "sdi.cli", "node"]
+    command = [*mpiexec(1), sys.executable, __file__, "--idle", "--seconds", str(seconds), *nodes]
+    ended = subprocess.run(command, env=environ(), cwd=ROOT, stdout=subprocess.PIPE, check=True)
+    measured: dict[str, list[float]] = json.loads(ended.stdout)
+    return measured
+
+
+def _idle_as_rank_0(seconds: float) -> dict[str, list[float]]:
+    from sdi.cluster.mpi import MpiTransport
+
+    place = start.place(os.environ)
+    assert place is not None
+    show_only_real_drivers()
+    return idle(MpiTransport(place.size), seconds)
+
+
+def main() -> int:
+    """See the module."""
+    parser = argparse.ArgumentParser(description="What members of other processes cost.")
+    parser.add_argument("--transports", default="loopback,mpi")
+    parser.add_argument("--ranks", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=10.0)
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--stencil", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--idle", action="store_true", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.stencil or given.idle:
+        print(json.dumps(stencil() if given.stencil else _idle_as_rank_0(given.seconds)), flush=True)
+        return 0
+    load = os.getloadavg()[0]
+    print(f"{platform.machine()}, {os.cpu_count()} processors, load {load:.1f}, {given.ranks} ranks")
+    rows: list[dict[str, object]] = []
+    for transport in given.transports.split(","):
+        for delay_us in (0, DELAY_US) if transport == "loopback" else (0,):
+            steps = measured_stencil(transport, given.ranks, delay_us)
+            rows.append({"transport": transport, "delay_us": delay_us, "stencil_step_ms": steps})
+            late = f", {delay_us / 1000:.0f} ms one way" if delay_us else ""
+            spread = f"{min(steps):.2f} to {max(steps):.2f}"
+            print(
+                f"{transport}{late}: a step of the stencil {statistics.median(steps):.2f} ms ({spread})",
+                flush=True,
+            )
+        found = measured_idle(transport, given.ranks, given.seconds)
+        rows.append({"transport": transport, **found})
+        percent = " ".join(f"{value:.2f}" for value in found["idle_percent"])
+        print(f"{transport}: idle ranks take {percent} % of a core")
+        message = found["first_message_us"]
+        print(
+            f"{transport}: first message after a second {statistics.median(message):.0f} us one way "
+            f"({min(message):.0f} to {max(message):.0f})",
+            flush=True,
+        )
+    if given.json is not None:
+        about = {"machine": platform.machine(), "processors": os.cpu_count(), "load": load}
+        given.json.write_text(json.dumps(about | {"ranks": given.ranks, "rows": rows}, indent=1) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
