@@ -20,7 +20,7 @@ PYTHON ?= python3
 VENV := .venv
 PY := $(VENV)/bin/python
 LIBRARY := $(VENV)/lib/sdi/libsdi_icd.so
-LIBRARY_SOURCES := $(wildcard sdi/icd/generate*.py sdi/icd/api*.py sdi/icd/wire.py sdi/icd/client/*)
+LIBRARY_SOURCES := $(wildcard sdi/icd/generate*.py sdi/icd/api*.py sdi/icd/wire.py sdi/icd/client/* sdi/player/*)
 CACHES := $(CURDIR)/build/test-cache
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 ARGS ?=
@@ -41,7 +41,7 @@ $(VENV)/.installed: pyproject.toml setup.py | prepare
 	@touch $@
 
 $(LIBRARY): $(LIBRARY_SOURCES) | $(VENV)/.installed
-	@echo "Compiling libsdi_icd.so"
+	@echo "Compiling libsdi_icd.so and libsdi_player.so"
 	@$(PY) tools/library.py $@
 
 install: prepare $(VENV)/.installed $(LIBRARY)

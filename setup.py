@@ -39,18 +39,20 @@ class InstallLibrary(install_data):
         if str(ROOT) not in sys.path:
             sys.path.insert(0, str(ROOT))
         from sdi.icd.generate import compile_client  # needs the standard library only
+        from sdi.player.library import compile_player  # likewise
 
-        target = Path(self.install_dir) / "lib" / "sdi" / "libsdi_icd.so"
+        folder = Path(self.install_dir) / "lib" / "sdi"
         with TemporaryDirectory(prefix="sdi-build-") as scratch:
             try:
-                built = compile_client(Path(scratch))
+                built = [compile_client(Path(scratch)), compile_player(Path(scratch))]
             except FileNotFoundError as error:
                 raise SystemExit(
                     f"sdi: there is no C compiler ({error.filename}); install gcc, or a wheel of sdi"
                 ) from error
-            self.mkpath(str(target.parent))
-            self.copy_file(str(built), str(target))
-        self.outfiles.append(str(target))
+            self.mkpath(str(folder))
+            for library in built:
+                self.copy_file(str(library), str(folder / library.name))
+                self.outfiles.append(str(folder / library.name))
 
 
 class AnyPythonWheel(bdist_wheel):

@@ -1,6 +1,8 @@
 /* What single OpenCL calls cost on one platform.  Knows nothing of sdi.
  *
  *   calls times NAME LAUNCHES   set-arg, enqueue, launch + finish, sustained launches
+ *   calls loops NAME LAUNCHES   launches of a kernel that writes: sustained, and each waited for; with the same and
+ *                               with a new scalar each time, and with a small read behind each
  *   calls copies NAME NBYTES    write and read of one large buffer beside memcpy in this process
  *   calls stages NAME           says "stage" and waits for a line on stdin: before a build, after it
  *   calls first NAME            seconds until the first device is known
@@ -196,6 +198,72 @@ static void times(const char *name, size_t launches)
     close_session(&s);
 }
 
+static void set_first(cl_kernel kernel, cl_uint first)
+{
+    check(clSetKernelArg(kernel, 1, sizeof first, &first), "clSetKernelArg");
+}
+
+/* `scalars`: a new one for each launch; `reads`: 4 bytes are read behind each. */
+static void loop(const struct session *s, cl_kernel kernel, cl_mem buffer, size_t launches, int scalars, int reads,
+                 const char *key)
+{
+    const size_t items = 4096;
+    double best = 1e9;
+    cl_uint found = 0;
+    for (int round = 0; round < 5; round++) {
+        double start = now();
+        for (size_t i = 0; i < launches; i++) {
+            if (scalars)
+                set_first(kernel, (cl_uint)i);
+            launch(s, kernel, items);
+            if (reads) {
+                check(clEnqueueReadBuffer(s->queue, buffer, CL_TRUE, 40, 4, &found, 0, NULL, NULL), "clEnqueueReadBuffer");
+                if (found != (scalars ? (cl_uint)i : 1) + 10)
+                    check(-1, "a wrong answer");
+            }
+        }
+        check(clFinish(s->queue), "clFinish");
+        double took = (now() - start) / (double)launches;
+        best = took < best ? took : best;
+    }
+    say(key, best);
+}
+
+static void loops(const char *name, size_t launches)
+{
+    struct session s = open_session(name);
+    build(&s);
+    cl_mem buffer = make_buffer(&s, 4 * 4096);
+    cl_kernel kernel = make_kernel(&s, "number", buffer, 1);
+    const size_t items = 4096;
+    double *samples = malloc(launches * sizeof *samples);
+    if (!samples)
+        exit(1);
+    for (int i = 0; i < 500; i++)
+        launch(&s, kernel, items);
+    check(clFinish(s.queue), "clFinish");
+    loop(&s, kernel, buffer, launches, 0, 0, "sustained_same");
+    loop(&s, kernel, buffer, launches, 1, 0, "sustained_scalar");
+    set_first(kernel, 1);
+    loop(&s, kernel, buffer, launches, 0, 1, "read_same");
+    loop(&s, kernel, buffer, launches, 1, 1, "read_scalar");
+    for (int scalars = 0; scalars < 2; scalars++) {
+        for (size_t i = 0; i < launches; i++) {
+            double start = now();
+            if (scalars)
+                set_first(kernel, (cl_uint)i);
+            launch(&s, kernel, items);
+            check(clFinish(s.queue), "clFinish");
+            samples[i] = now() - start;
+        }
+        say(scalars ? "alone_scalar" : "alone_same", median(samples, launches));
+    }
+    free(samples);
+    clReleaseKernel(kernel);
+    clReleaseMemObject(buffer);
+    close_session(&s);
+}
+
 static void fill(unsigned char *bytes, size_t nbytes, unsigned char seed)
 {
     for (size_t i = 0; i < nbytes; i += 64)
@@ -311,6 +379,8 @@ int main(int argc, char **argv)
     const char *what = argc > 1 ? argv[1] : "";
     if (strcmp(what, "times") == 0 && argc == 4)
         times(argv[2], (size_t)strtoull(argv[3], NULL, 10));
+    else if (strcmp(what, "loops") == 0 && argc == 4)
+        loops(argv[2], (size_t)strtoull(argv[3], NULL, 10));
     else if (strcmp(what, "copies") == 0 && argc == 4)
         copies(argv[2], (size_t)strtoull(argv[3], NULL, 10));
     else if (strcmp(what, "stages") == 0 && argc == 3)
@@ -320,7 +390,7 @@ int main(int argc, char **argv)
     else if (strcmp(what, "platforms") == 0 && argc == 2)
         list_platforms();
     else {
-        fprintf(stderr, "usage: calls times|copies|stages|first|platforms ...\n");
+        fprintf(stderr, "usage: calls times|loops|copies|stages|first|platforms ...\n");
         return 2;
     }
     return 0;

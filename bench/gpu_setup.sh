@@ -13,8 +13,10 @@ import sys
 from pathlib import Path
 
 from sdi.icd.generate import compile_client
+from sdi.player.library import compile_player
 
 compile_client(Path(sys.argv[1]))
+compile_player(Path(sys.argv[1]))
 PY
     echo "$WORK/lib/sdi/libsdi_icd.so" >"$WORK/lib/sdi/vendors/sdi.icd"
     cp /etc/OpenCL/vendors/*.icd "$WORK/vendors/" 2>/dev/null

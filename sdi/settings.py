@@ -74,6 +74,8 @@ class Settings:
     """Folder that gets what the session did and when (SDI_PROFILE); ``sdi profile`` reads it."""
     service: Path | None = None
     """Socket of a service that runs already, in a job of several processes (SDI_SERVICE)."""
+    plays: bool = False
+    """Known commands are executed in C, without Python (SDI_PLAYER)."""
     python: str | None = None
     """The Python that runs the service (SDI_PYTHON); read by the library."""
 
@@ -108,6 +110,7 @@ class Settings:
             lose_member=read("SDI_TEST_LOSE_MEMBER", _member_and("a number of operations", _count), None),
             profile=read("SDI_PROFILE", _path, None),
             service=read("SDI_SERVICE", _path, None),
+            plays=read("SDI_PLAYER", _one_of("on", "off"), "off") == "on",
             python=read("SDI_PYTHON", _text, None),
         )
 
@@ -126,6 +129,7 @@ NAMES = (
     "SDI_PLATFORM_VENDOR",
     "SDI_DEVICE_VENDOR",
     "SDI_SERVICE",
+    "SDI_PLAYER",
     "SDI_PYTHON",
     "SDI_LOG",
     "SDI_STATS",

@@ -1,4 +1,7 @@
-"""Compiles the C library: ``library.py TARGET`` puts it there, ``--check`` only shows warnings as errors."""
+"""Compiles the C libraries: ``library.py TARGET`` puts the client there, the player beside it.
+
+``--check`` only shows warnings as errors.
+"""
 
 from __future__ import annotations
 
@@ -16,22 +19,26 @@ STRICT = ["-std=c11", "-Wall", "-Wextra", "-Werror", "-D_GNU_SOURCE"]
 def install(target: Path) -> None:
     """Compile and replace ``target`` in one step: programs that use the old one keep it."""
     from sdi.icd.generate import compile_client
+    from sdi.player.library import compile_player
 
     with TemporaryDirectory(prefix="sdi-build-") as scratch:
-        built = compile_client(Path(scratch))
-        target.parent.mkdir(parents=True, exist_ok=True)
-        beside = target.with_name(f".{target.name}.{os.getpid()}")
-        shutil.copy(built, beside)
-        beside.replace(target)
+        for built in (compile_player(Path(scratch)), compile_client(Path(scratch))):
+            place = target.with_name(built.name)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            beside = place.with_name(f".{place.name}.{os.getpid()}")
+            shutil.copy(built, beside)
+            beside.replace(place)
 
 
 def check() -> int:
     """Compile the library and all C programs of tests, bench and demo with warnings as errors."""
     from sdi.icd.generate import CLIENT, compile_client
+    from sdi.player.library import compile_player
 
     failed = 0
     with TemporaryDirectory(prefix="sdi-check-") as scratch:
         compile_client(Path(scratch))
+        compile_player(Path(scratch))
         folders = [f"-I{CLIENT}", f"-I{scratch}"]
         for folder in ("tests", "bench", "demo"):
             for source in sorted((ROOT / folder).rglob("*.c")):

@@ -55,6 +55,7 @@ from sdi.devices.cuda_memory import CudaBuffer, OwnHostMemory, check_range
 from sdi.devices.cuda_programs import Bound, CudaPrograms, Program
 from sdi.devices.image import ImageShape, Slabs
 from sdi.devices.join import united
+from sdi.devices.native import DriverKind, NativeLane, NativeLaunch, NativePlace
 from sdi.devices.page_locks import PAGE_LOCKS
 from sdi.devices.ticket import Ticket
 from sdi.errors import ClError, DeviceFailed, DeviceLost, Status, require
@@ -63,6 +64,10 @@ from sdi.region import Region
 
 _log = logging.getLogger(__name__)
 _APPLY_ITEMS, _APPLY_GROUPS = 64, 1 << 13
+
+
+def _nothing() -> None:
+    """An operation that is done when those before it are."""
 
 
 class CudaDevice:
@@ -399,6 +404,43 @@ class CudaDevice:
             own.last = last = (groups, local_size, work_dim, start)
         return self._lane.issue(channel, last[3], wait, own, own.prints)
 
+    # -- for the player ------------------------------------------------------------------------------
+
+    def native_lane(self) -> NativeLane | None:
+        channel = self._channel("done")
+        stream: Stream | None = channel.stream  # which it may lack: see there
+        if stream is None:
+            return None
+        self._context.open()
+        return NativeLane(DriverKind.CUDA, self._context.handle, stream.handle)
+
+    def native_launch(
+        self, bound: BoundKernel, groups: Int3, local_size: Int3, work_dim: int
+    ) -> NativeLaunch | None:
+        return self._programs.native_launch(cast(Bound, bound), groups, local_size, work_dim)
+
+    def native_place(self, buffer: DeviceBuffer, offset: int) -> NativePlace | None:
+        own = cast(CudaBuffer, buffer)
+        return NativePlace(0, own.address + offset) if own.memory is not None else None
+
+    def native_host(self, host: HostBytes) -> bool:
+        try:
+            PAGE_LOCKS.lock(host)
+        except DeviceFailed as cause:
+            _log.debug("%s: %s", self.facts.name, cause)
+            return False
+        parts = PAGE_LOCKS.parts(host)
+        return len(parts) == 1 and parts[0].is_locked
+
+    def native_peer(self, source: object) -> bool:
+        return isinstance(source, CudaDevice) and self._links.way(source._links) is not Way.HOST
+
+    def marker(self) -> Ticket:
+        return self._lane.issue(self._channel("done"), _nothing, ())
+
+    def is_idle(self) -> bool:
+        return self._lane.is_idle()
+
     # -- the rest ------------------------------------------------------------------------------------
 
     def flush(self) -> None:
@@ -423,4 +465,4 @@ class CudaDevice:
             self._channels.clear()
             self._lane.drop()
             self._programs.close()
-            self._context.kept.modules.clear()
+            self._context.kept.unload()

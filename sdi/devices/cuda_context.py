@@ -20,6 +20,7 @@ from sdi.devices import cuda_driver
 from sdi.devices.base import HostBytes
 from sdi.devices.cuda_channel import Event, Stream
 from sdi.devices.cuda_driver import drv
+from sdi.devices.cuda_module import CudaModule
 from sdi.devices.page_locks import PAGE_LOCKS
 from sdi.errors import DeviceFailed, DeviceLost
 
@@ -65,7 +66,12 @@ class Kept:
     """
 
     streams: list[Stream] = field(default_factory=list)
-    modules: list[object] = field(default_factory=list)
+    modules: list[CudaModule] = field(default_factory=list)
+
+    def unload(self) -> None:
+        """Unload what is not used any more.  The context is current."""
+        while self.modules:
+            self.modules.pop().unload()
 
 
 @functools.cache
@@ -83,9 +89,14 @@ def _free_kept(ordinal: int, kept: Kept) -> None:
         _primary_context(ordinal).push()
         try:
             kept.streams.clear()
-            kept.modules.clear()
+            kept.unload()
         finally:
             drv.Context.pop()
+
+
+def forget_current() -> None:
+    """Another context may be current on this thread now."""
+    _thread.context = 0
 
 
 class CudaContext:

@@ -69,6 +69,10 @@ class CudaLane:
             channel.look_after()
         return ticket
 
+    def is_idle(self) -> bool:
+        """Whether all that was issued is done."""
+        return not self._held and not any(channel.pending for channel in self.channels)
+
     def ask(self) -> None:
         """See ``Pollable``."""
         for channel in self.channels:

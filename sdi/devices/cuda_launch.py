@@ -72,6 +72,18 @@ def parameter_block(kernel: CudaKernel, arguments: Sequence[BoundArgument]) -> t
     return bytes(block), shared_nbytes
 
 
+def places_of(kernel: CudaKernel) -> dict[int, int]:
+    """By argument, where its value is in ``parameter_block``; of values only."""
+    found: dict[int, int] = {}
+    at = 0
+    for number, parameter in enumerate(kernel.parameters):
+        at += -at % parameter.alignment
+        if parameter.kind is ParameterKind.VALUE:
+            found[number] = at
+        at += parameter.nbytes
+    return found
+
+
 def packed(
     parameters: bytes, offsets: Offsets, groups: Int3, local_size: Int3, work_dim: int
 ) -> tuple[Int3, bytes]:

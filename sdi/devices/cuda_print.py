@@ -18,6 +18,7 @@ from sdi.devices.cuda_channel import Stream
 from sdi.devices.cuda_context import CudaContext
 from sdi.devices.cuda_driver import drv
 from sdi.devices.cuda_memory import DeviceMemory
+from sdi.errors import DeviceFailed
 
 _log = logging.getLogger(__name__)
 _STDOUT = 1
@@ -50,7 +51,7 @@ class PrintBuffer:
             self._memory = cast(DeviceMemory, drv.mem_alloc(_HEADER.size + self._capacity))
         try:
             pointer, _ = cast(_Module, module).get_global(SYMBOL)
-        except drv.LogicError:  # the compiler left it out: nothing that can be reached prints
+        except (drv.LogicError, DeviceFailed):  # the compiler left it out: nothing that can be reached prints
             return
         drv.memcpy_htod(pointer, struct.pack("<Q", int(cast(int, self._memory))))
 

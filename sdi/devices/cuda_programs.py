@@ -16,25 +16,25 @@ from sdi.devices.cuda_compare import DIFF_TEXT
 from sdi.devices.cuda_context import CudaContext
 from sdi.devices.cuda_driver import drv
 from sdi.devices.cuda_gpu import SHARED_NBYTES
-from sdi.devices.cuda_launch import MAX_GRID_X, Offsets, offsets_of, packed, parameter_block
+from sdi.devices.cuda_launch import MAX_GRID_X, Offsets, offsets_of, packed, parameter_block, places_of
+from sdi.devices.cuda_module import CudaFunction, CudaModule
 from sdi.devices.cuda_print import PrintBuffer
 from sdi.devices.cuda_translated import translated
+from sdi.devices.native import NativeLaunch
 from sdi.devices.nvrtc import cached
 from sdi.errors import BuildError, ClError, DeviceFailed, Status
 from sdi.ndrange import Int3
 
 
 class Module(Protocol):
-    """Loaded code."""
+    """Loaded code of the comparers."""
 
     def get_function(self, name: str) -> Function: ...
 
 
 class Function(Protocol):
-    """A kernel of loaded code."""
+    """A kernel of them."""
 
-    def get_attribute(self, attribute: object) -> int: ...
-    def set_attribute(self, attribute: object, value: int) -> None: ...
     def _launch_kernel(
         self, grid: Int3, block: Int3, parameters: bytes, shared_nbytes: int, stream: object
     ) -> None: ...
@@ -46,9 +46,9 @@ class Program:
 
     translated: CudaProgram
     options: tuple[str, ...]
-    module: Module
+    module: CudaModule
     kernels: dict[str, CudaKernel]
-    functions: dict[str, Function] = field(default_factory=dict)
+    functions: dict[str, CudaFunction] = field(default_factory=dict)
     flat: Program | None = None
 
 
@@ -101,11 +101,11 @@ class CudaPrograms:
         code = cached(translated.text, words, self._capability)
         try:
             with self._context.pushed():
-                self._context.kept.modules.clear()
-                module = drv.module_from_buffer(code)
+                self._context.kept.unload()
+                module = CudaModule(code)
                 if translated.formats:
                     self._printed.serve(module)
-        except drv.Error as cause:
+        except (drv.Error, DeviceFailed) as cause:
             if self._context.is_dead():
                 raise self._context.failed(cause) from cause
             raise BuildError(f"error: {cause}\n") from cause
@@ -126,10 +126,10 @@ class CudaPrograms:
                     local_mem_nbytes=function.get_attribute(of.SHARED_SIZE_BYTES),
                     private_mem_nbytes=function.get_attribute(of.LOCAL_SIZE_BYTES),
                 )
-        except drv.Error as cause:
+        except (drv.Error, DeviceFailed) as cause:
             raise self._context.failed(cause) from cause
 
-    def function(self, program: Program, name: str) -> Function:
+    def function(self, program: Program, name: str) -> CudaFunction:
         """Raises ClError, DeviceFailed."""
         function = program.functions.get(name)
         if function is None:
@@ -140,7 +140,7 @@ class CudaPrograms:
             try:
                 with self._context.pushed():
                     function = program.module.get_function(kernel.symbol)
-            except drv.Error as cause:
+            except (drv.Error, DeviceFailed) as cause:
                 raise self._context.failed(cause) from cause
             program.functions[name] = function
         return function
@@ -176,10 +176,30 @@ class CudaPrograms:
             error = error or cause
         if error is not None:
             return partial(_refuse, error)
-        launch = partial(function._launch_kernel, grid, local_size, parameters, bound.shared_nbytes, stream)
+        launch = function.starter(grid, local_size, parameters, bound.shared_nbytes, stream)
         if bound.prints:
             return partial(self._printed.run, launch, program.translated, bound.kernel, stream)
         return launch
+
+    def native_launch(
+        self, bound: Bound, groups: Int3, local_size: Int3, work_dim: int
+    ) -> NativeLaunch | None:
+        """For the player; None for what it does not launch."""
+        program = bound.program
+        grid, parameters = packed(bound.parameters, bound.offsets, groups, local_size, work_dim)
+        if bound.error is not None or bound.prints or grid != groups:
+            return None
+        kernel = program.kernels[bound.kernel]
+        return NativeLaunch(
+            self.function(program, bound.kernel).handle,
+            groups,
+            local_size,
+            work_dim,
+            bound.shared_nbytes,
+            parameters,
+            places_of(kernel),
+            bound,
+        )
 
     def comparer(self, unit_nbytes: int) -> Function:
         """The kernel that compares units of this size; the first call compiles."""

@@ -117,6 +117,7 @@ class Lane(Generic[N]):
         self._closed = False
         self._clock_offset_ns: int | None = None
         self._issued: Final[SimpleQueue[_Issued[N] | None]] = SimpleQueue()
+        self._unfinished: Final[set[Ticket]] = set()
         self._waiter: Final = threading.Thread(target=self._run, name=thread_name, daemon=True)
         self._waiter.start()
 
@@ -127,6 +128,7 @@ class Lane(Generic[N]):
         if self._closed:
             ticket.complete(DeviceFailed(self._name, "is closed"))
             return ticket
+        self._unfinished.add(ticket)
         blockers = [
             other for other in wait if not other.done and (other.owner is not owner or other.native is None)
         ]
@@ -135,6 +137,10 @@ class Lane(Generic[N]):
         else:
             self._give(ticket, start, wait, keep)
         return ticket
+
+    def is_idle(self) -> bool:
+        """Whether all that was issued is done, or will be in a moment without the driver."""
+        return not self._unfinished
 
     def close(self) -> None:
         """Fail what is still held back, wait for everything that the driver has, join the thread."""
@@ -245,6 +251,7 @@ class Lane(Generic[N]):
                 if other.error is not None:
                     error, start_ns, end_ns = other.error, 0, 0
                     break
+        self._unfinished.discard(issued.ticket)
         issued.ticket.complete(error, start_ns, end_ns)
 
     def _host_times(self, native: N, issued_ns: int) -> tuple[int, int]:

@@ -40,6 +40,7 @@ from sdi.devices.host_copy import BESIDE_KERNELS_NBYTES, HostCopy
 from sdi.devices.image import ImageShape, Sampler, Slabs
 from sdi.devices.join import united
 from sdi.devices.lane import Lane
+from sdi.devices.native import DriverKind, NativeLane, NativeLaunch, NativePlace
 from sdi.devices.opencl_context import DriverContext
 from sdi.devices.opencl_images import MemberImage, copy_pixels, new_image
 from sdi.devices.opencl_programs import Bound, OpenCLPrograms, Program, launch
@@ -403,6 +404,41 @@ class OpenCLDevice:
         ticket = self._lane.issue(start, [*wait, *POCL_ORDER.before(key, width)])
         POCL_ORDER.launched(key, width, ticket)
         return ticket
+
+    # -- for the player ------------------------------------------------------------------------------
+
+    def native_lane(self) -> NativeLane | None:
+        return NativeLane(DriverKind.OPENCL, 0, self._queue.int_ptr)
+
+    def native_launch(
+        self, bound: BoundKernel, groups: Int3, local_size: Int3, work_dim: int
+    ) -> NativeLaunch | None:
+        own = cast(Bound, bound)
+        kernel = own.arguments.on_own_kernel(own.kernel.handle)
+        scalars = dict(zip(own.arguments.values[::2], own.arguments.values[::2], strict=True))
+        return NativeLaunch(
+            kernel.int_ptr,
+            groups,
+            local_size,
+            work_dim,
+            scalars=cast(Mapping[int, int], scalars),
+            keep=(kernel, own),
+        )
+
+    def native_place(self, buffer: DeviceBuffer, offset: int) -> NativePlace | None:
+        return NativePlace(cast(_Buffer, buffer).memory.int_ptr, offset)
+
+    def native_host(self, host: HostBytes) -> bool:
+        return True
+
+    def native_peer(self, source: object) -> bool:
+        return False
+
+    def marker(self) -> Ticket:
+        return self._lane.issue(partial(cl.enqueue_marker, self._queue), ())
+
+    def is_idle(self) -> bool:
+        return self._lane.is_idle() and self._copies.is_idle()
 
     def flush(self) -> None:
         self._queue.flush()

@@ -40,6 +40,13 @@ class _Arguments:
     values: tuple[int | bytes, ...]
     objects: tuple[tuple[int, _Object], ...]
 
+    def on_own_kernel(self, like: cl.Kernel) -> cl.Kernel:
+        """They are set on another kernel object than ``like``, of the same function."""
+        program = cast(cl.Program, like.get_info(cl.kernel_info.PROGRAM))
+        own = cl.Kernel(program, str(like.get_info(cl.kernel_info.FUNCTION_NAME)))
+        self.set_on(own)
+        return own
+
     def set_on(self, kernel: cl.Kernel) -> None:
         cast(_TakesValues, kernel)._set_arg_buf_multi(self.values)
         for index, value in self.objects:

@@ -193,6 +193,7 @@ def begin(
             settings.balance,
             image.spread,
             shared,
+            settings.plays,
         )
     except Exception:
         _log.exception("the session could not start")

@@ -27,6 +27,7 @@ from sdi.devices.spread import SpreadDevice
 from sdi.errors import BadRecord, BuildError, ClError, Status
 from sdi.icd.door import Door, Entry, Limits, check_header, name_of
 from sdi.icd.facts import announce
+from sdi.icd.play import Play, player_of
 from sdi.icd.printed import Printed
 from sdi.icd.replies import build_payload
 from sdi.icd.status_page import StatusPage
@@ -43,9 +44,10 @@ from sdi.icd.wire import (
     padded,
     record_layout,
 )
+from sdi.player.face import Player
 from sdi.profile.recorder import Recorder
 from sdi.runtime.builds import Compiled, Target
-from sdi.runtime.commands import Launch, Map, Read, Unmap, Write
+from sdi.runtime.commands import CopyBuffer, Launch, Map, Read, Unmap, Write
 from sdi.runtime.counters import Counters
 from sdi.runtime.engine import Engine
 from sdi.runtime.launcher import Launcher, SplitMode
@@ -100,7 +102,9 @@ class Session:
         balance: Balance = ("off", 0),
         spread: SpreadDevice | None = None,
         shared: tuple[Arena, StatusPage] | None = None,
+        plays: bool = False,
     ) -> None:
+        """``plays``: known commands are executed by the player, where that can be."""
         self._commands = commands
         self._notices = notices
         self._devices = devices
@@ -122,6 +126,12 @@ class Session:
         self._launcher = Launcher(self._memory, split, self.counters, verifier, recorder, balance)
         virtual_device = VirtualDevice(self._memory, self._launcher)
         self._engine = Engine(SchedulerCore(), virtual_device, self, self.post, recorder)
+        self._play: Play | None = None
+        if plays and recorder is None and not (verifier or explain or coherence == "host"):
+            player = player_of(devices, (commands, notices), self._arena.address, self._memory)
+            if player is not None:
+                self._play = Play(self, player, self._engine, self._memory, devices)
+                self._launcher.player = virtual_device.player = player
         self._builder = ThreadPoolExecutor(1, "sdi-build")
         self.printed = printed
         self._printing: dict[int, frozenset[int]] = {}
@@ -140,6 +150,8 @@ class Session:
     def post(self, call: Callable[[], None]) -> None:
         """Run ``call`` in a turn of the scheduler: now, or by the thread that has the turn.  Any thread."""
         self._inbox.append(call)
+        if self._play is not None:
+            self._play.player.poke()
         self._take_turns()
 
     # -- the loop -------------------------------------------------------------------------------------
@@ -208,6 +220,8 @@ class Session:
     def close(self) -> None:
         """Stop the session's threads after what was issued is done.  The sockets stay the caller's."""
         self._builder.shutdown(cancel_futures=True)
+        if self._play is not None:
+            self._play.player.close()
         for device in self._devices:
             device.close()
         self._host.close()
@@ -241,6 +255,9 @@ class Session:
         self._page.wake()
 
     def _receive(self) -> None:
+        if self._play is not None:
+            self._play.turn()
+            return
         try:
             data = self._commands.recv(_RECV_NBYTES)
         except BlockingIOError:
@@ -254,6 +271,47 @@ class Session:
         if len(self._unparsed) >= self._needed:
             data, self._unparsed = bytes(self._unparsed), bytearray()
             self._unparsed += data[self._records(data) :]
+
+    def take(self, record: bytes, has_more: bool) -> None:
+        """Act on one record, or on the head of one that can't be."""
+        nbytes, number, record_id = _HEADER.unpack_from(record)
+        try:
+            check_header(number, nbytes)
+            PACE.has_more = has_more
+            self._record(number, record_id, record)
+            self.num_records += 1
+        except BadRecord as error:
+            self._damaged(number, record_id, error)
+        finally:
+            PACE.has_more = False
+
+    def _damaged(self, number: int, record_id: int, error: BadRecord) -> None:
+        _log.error("the command stream is damaged: %s %d: %s", name_of(number), record_id, str(error))
+        self.gone()
+        self._end()
+
+    def gone(self) -> None:
+        """Nothing more comes from the application."""
+        self._open = False
+
+    @property
+    def player(self) -> Player | None:
+        """What executes known commands, if anything does."""
+        return None if self._play is None else self._play.player
+
+    @property
+    def is_open(self) -> bool:
+        """Whether more may come."""
+        return self._open
+
+    def drain(self) -> None:
+        """Run what was posted; the caller has the turn."""
+        self._drain()
+
+    @property
+    def has_posts(self) -> bool:
+        """Whether something was posted that did not run yet."""
+        return bool(self._inbox)
 
     def _records(self, data: bytes) -> int:
         """Act on the whole records at the start of ``data``: how many bytes these are."""
@@ -275,9 +333,7 @@ class Session:
                     PACE.poll()
                     self._drain()
         except BadRecord as error:
-            _log.error("the command stream is damaged: %s %d: %s", name_of(number), record_id, str(error))
-            self._open = False
-            self._end()
+            self._damaged(number, record_id, error)
         finally:
             PACE.has_more = False
         return at
@@ -336,6 +392,10 @@ class Session:
                 if 0 < slot < NUM_SLOTS:
                     self._page.finished(slot, status, 0, 0, 0)
 
+    def expect_transfer(self, command_id: int, read: Read) -> None:
+        """The client copies what ``read`` reads."""
+        self._transfer_nbytes[command_id] = (read.rectangle.nbytes, read.blocking)
+
     def _command(self, entry: Entry, record: bytes) -> None:
         command, (queue, slot, num_waits) = entry.command, entry.fields[3:6]
         assert command is not None
@@ -348,6 +408,10 @@ class Session:
             )
         elif isinstance(command, Launch) and command.kernel_index in self._printing.get(command.build, ()):
             command = replace(command, prints=True)
+        if self._play is not None and isinstance(command, Launch | Read | CopyBuffer):
+            rest = record_layout(entry.op).size
+            bare = record[_PREFIX.size : rest] + record[rest + 8 * num_waits :]
+            command = replace(command, record=bare)
         if isinstance(command, Launch) and not num_waits:
             if len(self._launches) >= _LAUNCHES_MAX:
                 self._launches.clear()
@@ -380,8 +444,12 @@ class Session:
             case Op.CREATE_QUEUE:
                 is_ordered, is_profiled = not fields[3] & _OUT_OF_ORDER, bool(fields[3] & _PROFILING)
                 engine.core.create_queue(record_id, is_ordered, listener=fields[4], is_profiled=is_profiled)
+                if self._play is not None:
+                    self._play.player.queue(record_id, engine.core.is_playable(record_id))
             case Op.RELEASE_QUEUE:
                 engine.core.release_queue(record_id)
+                if self._play is not None:
+                    self._play.player.queue(record_id, False)
             case Op.CREATE_USER_EVENT:
                 engine.core.create_user_event(record_id, fields[3])
             case Op.SET_USER_EVENT:

@@ -69,6 +69,7 @@ class Trial:
     ``launches``: that were measured; ``logs``, ``longest_ns``: means over them.
     ``is_proven``: it was even for some launches.  ``share``: the longest piece's part of the time of all.
     ``short``: how many of those that were measured last, in a row, took too short a time.
+    ``cell``: how many launches may be replayed, see ``sdi/player``.
     """
 
     balance: Balance
@@ -82,6 +83,15 @@ class Trial:
     longest_ns: float = 0.0
     is_proven: bool = False
     short: int = 0
+    cell: int = 0
+
+    def num_passing(self, launches: int) -> int:
+        """How many launches after the ``launches`` that there were pass, at most: see ``passes``."""
+        if not self.is_current or self.issued < _WATCHED:
+            return 0
+        every = _SELDOM if self.is_brief else _RARELY
+        passing = every - 1 - launches % every
+        return min(passing, self.expires - self.issued - 1) if self.expires > self.issued else passing
 
     def count(self, launch: int) -> bool:
         """Launch number ``launch`` is being issued with this cut: whether to measure it."""

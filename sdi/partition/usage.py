@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from sdi.ndrange import Int3
 from sdi.partition.balance import Balance
 from sdi.partition.gain import RECONSIDER, Rates
+from sdi.player.cells import Cells
 
 _TRIAL = 4
 """Launches after which an untried way is compared with what was known before."""
@@ -14,6 +15,7 @@ _GATHER_AFTER = 8
 """Launches on one member after which all of the data may as well be there."""
 _WATCHED, _RARELY = 3, 64
 """The first launches of a way are measured, then one of so many."""
+_ENDLESS = 1 << 31
 _SETTLED = 64
 """A way that is taken over counts as having run so often: it is looked at more seldom."""
 
@@ -28,6 +30,7 @@ class Usage:
     ``recheck_at``: when to look at a way that was chosen untried.  ``planning``: by number of pieces, the
     time that new scalars cost in plans, and launches.  ``has_gathered``: see ``may_gather``.
     ``balances``: the shares by shape of the cut, the same for all of a kernel's launches of about this size.
+    ``cell``, ``version_cell``: in ``cells``, how many launches may be replayed, and ``version``.
     """
 
     rates: Rates
@@ -43,6 +46,22 @@ class Usage:
     planning: dict[int, tuple[float, int]] = field(default_factory=dict)
     has_gathered: bool = False
     balances: dict[Int3, Balance] = field(default_factory=dict)
+    cells: Cells | None = None
+    cell: int = 0
+    version_cell: int = 0
+
+    def num_routine(self) -> int:
+        """How many of the next launches are routine, at most: see ``is_routine``."""
+        if self.is_fixed:
+            return _ENDLESS
+        launches = self.launches
+        if launches + 1 - self.decided_at <= _WATCHED or self.is_due():
+            return 0
+        dues = [launches - launches % _RARELY + _RARELY - 1 - launches]
+        dues += [due - launches for due in RECONSIDER if due > launches]
+        if self.recheck_at > launches:
+            dues.append(self.recheck_at - launches)
+        return min(dues)
 
     def begin_like(self, other: Usage, is_smaller: bool) -> None:
         """Take over what was measured of other launches of the same kernel.
@@ -57,11 +76,11 @@ class Usage:
             self.launches = _SETTLED
             self.decide(other.shape, 1, other.why_fewer)
 
-    def ran(self, pieces: int) -> None:
-        """One more launch."""
-        self.launches += 1
+    def ran(self, pieces: int, times: int = 1) -> None:
+        """One more launch, or more."""
+        self.launches += times
         spent_ns, launches = self.planning.get(pieces, (0.0, 0))
-        self.planning[pieces] = (spent_ns, launches + 1)
+        self.planning[pieces] = (spent_ns, launches + times)
 
     def planned(self, pieces: int, took_ns: float) -> None:
         """A launch was planned in a way that had been chosen before."""
@@ -104,6 +123,8 @@ class Usage:
         """Use this cut from now on."""
         if (shape, pieces) != (self.shape, self.pieces):
             self.version += 1
+            if self.cells is not None:
+                self.cells.at[self.version_cell] = self.version
         self.shape, self.pieces, self.why_fewer = shape, pieces, why_fewer
         self.decided_at = self.launches
         if pieces not in self.rates.measured:

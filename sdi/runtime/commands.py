@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from sdi.intervals import ByteRange
 from sdi.ndrange import Int3
@@ -47,12 +47,14 @@ class Read:
     """Copy a region of ``buffer`` to the application's memory; the client does the last step.
 
     ``unasked``: no command of the application, but for memory of its own that the buffer uses.
+    ``record``: its record from behind the command fields, where it may be replayed.
     """
 
     buffer: int
     rectangle: Rectangle
     blocking: bool
     unasked: bool = False
+    record: bytes = field(default=b"", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +80,7 @@ class CopyBuffer:
     target: int
     source_rectangle: Rectangle
     target_rectangle: Rectangle
+    record: bytes = field(default=b"", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +122,7 @@ class Launch:
     """One NDRange.  ``arguments``: the wire's argument entries, undecoded (they are a cache key).
 
     ``local_size`` is None where the application left it to the implementation.  ``prints``: the client puts
-    out what the kernel printed before the launch is complete.
+    out what the kernel printed before the launch is complete.  ``record``: see ``Read``.
     """
 
     build: int
@@ -131,6 +134,7 @@ class Launch:
     arguments: bytes
     num_args: int
     prints: bool = False
+    record: bytes = field(default=b"", compare=False)
 
 
 @dataclass(frozen=True, slots=True)

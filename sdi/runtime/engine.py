@@ -18,7 +18,7 @@ from sdi.devices.ticket import Ticket
 from sdi.errors import ClError, DeviceFailed, Status
 from sdi.profile.recorder import Recorder
 from sdi.runtime.commands import Command, Launch, Write, described
-from sdi.runtime.scheduler import Action, Issue, Node, Publish, SchedulerCore, StartTransfer
+from sdi.runtime.scheduler import Action, Issue, Node, Publish, SchedulerCore, Stage, StartTransfer
 from sdi.runtime.steps import Steps
 from sdi.runtime.virtual_device import VirtualDevice, Work
 
@@ -58,6 +58,7 @@ class Engine:
         self._recorder = recorder
         self._transfers: dict[int, Ticket] = {}
         self._deferred: deque[tuple[int, Callable[[], None]]] = deque()
+        self.has_failed = False
         self._held: Node | None = None
         self._failure: DeviceFailed | None = None
         self._forsaken_ns = 0
@@ -73,6 +74,26 @@ class Engine:
         if self._recorder is not None:
             self._recorder.arrived(command_id, queue, *described(command), now_ns)
         self.run(actions)
+
+    def is_settled(self) -> bool:
+        """Whether nothing is under way, and nothing is held back."""
+        is_free = self._held is None and self._failure is None and not self._behind and not self._deferred
+        return is_free and self.core.is_settled()
+
+    def awaits_client(self) -> bool:
+        """Whether something under way needs the client, which says so in a record to come."""
+        return bool(self._transfers) or self.core.has_user_events()
+
+    def adopt(self, node: Node, tickets: list[Ticket], transfer: Ticket | None, is_copying: bool) -> None:
+        """``node`` was issued elsewhere; ``is_copying``: the client has been told to copy."""
+        if transfer is not None:
+            node.transfer = True
+            self._transfers[node.id] = transfer
+        if is_copying:
+            node.work_done = True
+            node.stage = Stage.COPYING
+            return
+        self.run(self._issued(node, tickets))
 
     def after_issued(self, call: Callable[[], None]) -> None:
         """Do ``call`` once all commands that have arrived so far are issued (release of what they name)."""
@@ -219,6 +240,7 @@ class Engine:
         done last, and not again for an error of which it was found out: of those who read the same bytes
         since then, no copy is right either.
         """
+        self.has_failed = True
         kind = described(node.command)[0] if node.command is not None else "command"
         node.failure = f"{kind} {node.id} failed: {error}"
         if not isinstance(error, DeviceFailed) or node.submitted_ns < self._forsaken_ns:

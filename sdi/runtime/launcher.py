@@ -22,6 +22,7 @@ from sdi.intervals import ByteRange, RangeSet
 from sdi.ndrange import GroupBox, Int3, NDRange
 from sdi.partition.balance import BalanceMode, Trial, edges_of
 from sdi.partition.usage import Usage
+from sdi.player.face import Player
 from sdi.profile.recorder import Recorder
 from sdi.runtime.arguments import ArgumentValue, Image, Pointer, decode_arguments
 from sdi.runtime.commands import Launch
@@ -76,6 +77,7 @@ class Launcher:
         self._builds: dict[int, Build] = {}
         self._bereft: dict[int, DeviceFailed] = {}
         self._balance = balance
+        self.player: Player | None = None
         self._meet()
 
     def _meet(self) -> None:
@@ -97,6 +99,7 @@ class Launcher:
     def lose(self, member: int, why: DeviceFailed) -> None:
         """The member is lost: what is launched from now on runs on the others."""
         self._repeats.clear()
+        self._tell_player()
         for number, build in self._builds.items():
             for kernel in build.kernels:
                 kernel.forget_all()
@@ -115,13 +118,19 @@ class Launcher:
     def add(self, build_id: int, build: Build) -> None:
         """Make a finished build known."""
         self._repeats.clear()
+        self._tell_player()
         self._builds[build_id] = build
 
     def remove(self, build_id: int) -> None:
         """The application has no use for the build any more."""
         self._repeats.clear()
+        self._tell_player()
         self._builds.pop(build_id, None)
         self._bereft.pop(build_id, None)
+
+    def _tell_player(self) -> None:
+        if self.player is not None:
+            self.player.changed()
 
     def spoil(self, launch: Launch, why: Exception) -> None:
         """``launch`` could not be issued: whoever reads what it may write fails too."""
@@ -143,15 +152,31 @@ class Launcher:
         """Issue ``launch`` just as the last time; None, and nothing done, where that would not be right."""
         for repeat in self._repeats.find(launch):
             if repeat.is_right(self._memory.placement.generation):
-                return repeat.issue(self._memory)
+                tickets = repeat.issue(self._memory)
+                if self.player is not None:
+                    self.player.refill(repeat.arrangement)
+                return tickets
         return None
 
-    def _keep(self, launch: Launch, kernel: Kernel, arrangement: Arrangement, where: tuple[int, ...]) -> None:
-        """Remember how ``launch`` was just issued, if it can be again without looking anything up."""
+    def _keep(
+        self,
+        launch: Launch,
+        kernel: Kernel,
+        arrangement: Arrangement,
+        where: tuple[int, ...],
+        is_known: bool,
+    ) -> None:
+        """Remember how ``launch`` was just issued, if it can be again without looking anything up.
+
+        ``is_known``: one with the same scalars was before.
+        """
         last = self._issuer.last()
         if last is not None and is_repeatable(arrangement, launch):
             tally = self._counters.tally(kernel, arrangement, where)
-            self._repeats.keep(Repeat(launch, kernel, arrangement, *last, tally))
+            if is_known:
+                self._repeats.keep(Repeat(launch, kernel, arrangement, *last, tally))
+            if self.player is not None:
+                self.player.keep_launch(launch, kernel, arrangement, where, *last, tally)
 
     def issue(self, launch: Launch) -> Steps[list[Ticket]]:
         """Issue all pieces; the launch is done when the returned tickets are."""
@@ -232,8 +257,11 @@ class Launcher:
         PACE.wants_times = wants_times
         self._memory.accounting.events.waves += len(arrangement.waves) - 1
         self._counters.ran(kernel, binding, where)
-        if recorder is None and self._verifier is None and known and kernel.note is None:
-            self._keep(launch, kernel, arrangement, where)
+        if recorder is None and self._verifier is None and kernel.note is None:
+            if known or self.player is not None:
+                self._keep(launch, kernel, arrangement, where, bool(known))
+            if self.player is not None:
+                self.player.refill(arrangement)
         if recorder is not None:
             known = known or ("plan" if arrangement.launches > 1 else "")
             number = shape_number(recorder, kernel.model.name, arrangement)

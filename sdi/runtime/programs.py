@@ -12,6 +12,7 @@ from sdi.devices.base import DeviceProgram, KernelFacts
 from sdi.ndrange import Int3, NDRange
 from sdi.partition.balance import Balance, Trial
 from sdi.partition.usage import Usage
+from sdi.player.cells import Cells
 from sdi.runtime.arguments import ArgumentValue
 from sdi.runtime.plan import LaunchPlan
 from sdi.runtime.plan_memory import PlanMemory
@@ -169,6 +170,17 @@ class Kernel:
         self.plans = PlanMemory()
         self.is_warm = False
         self.generation = 0
+        self.cell = 0
+        self._cells: Cells | None = None
+
+    def follow(self, cells: Cells) -> None:
+        """Have a cell change whenever an arrangement is to be chosen anew."""
+        self._cells, self.cell = cells, cells.new()
+
+    def _is_other(self) -> None:
+        self.generation += 1
+        if self._cells is not None:
+            self._cells.changed(self.cell)
 
     def find(self, key: BindingKey) -> Binding | None:
         """The binding for ``key``, now the most recently used."""
@@ -201,7 +213,7 @@ class Kernel:
             bindings.drop(key)
         for other in [key for key, found in arrangements.values.items() if found is arrangement]:
             arrangements.drop(other)
-        self.generation += 1
+        self._is_other()
 
     def forget_all(self) -> None:
         """Everything is to be chosen anew."""
@@ -210,7 +222,7 @@ class Kernel:
         self._usages.clear()
         self._balances.clear()
         self._last_usage = None
-        self.generation += 1
+        self._is_other()
 
     def forget_buffer(self, buffer: int) -> None:
         """Drop the arrangements, bindings and usages that refer to ``buffer``."""

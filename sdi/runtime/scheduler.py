@@ -14,6 +14,7 @@ from enum import Enum
 from sdi.errors import ClError, Status
 from sdi.runtime.commands import Command, Marker
 
+_LOOKED_AT_MAX = 32
 ISSUED_MAX = 512
 """Commands issued but not complete; more wait, so that a flood of commands needs bounded memory."""
 
@@ -277,6 +278,49 @@ class SchedulerCore:
             self._finish(node, actions)
             self._issue_ready(actions)
         return actions
+
+    def is_settled(self) -> bool:
+        """Whether all commands are complete."""
+        return not (self._issued or self._unissued)
+
+    @property
+    def num_known(self) -> int:
+        """Events that somebody may name."""
+        return len(self._nodes)
+
+    def has_user_events(self) -> bool:
+        """Whether commands may wait for events that the application sets."""
+        return bool(self._unissued) and any(
+            node.command is None and node.stage is not Stage.FINISHED for node in self._nodes.values()
+        )
+
+    def has_succeeded(self) -> bool:
+        """Whether all events that somebody may name are complete without an error; of very many: no."""
+        if len(self._nodes) > _LOOKED_AT_MAX:
+            return False
+        return all(node.stage is Stage.FINISHED and node.status == 0 for node in self._nodes.values())
+
+    def is_playable(self, queue: int) -> bool:
+        """Whether commands of ``queue`` may be replayed: in order, and nobody asks when they ran."""
+        found = self._queues.get(queue)
+        return found is not None and found.in_order and not found.is_profiled
+
+    def adopt(
+        self, queue: int, command_id: int, slot: int, command: Command, submitted_ns: int, is_forgotten: bool
+    ) -> Node:
+        """A command that was issued elsewhere, behind all others of its queue."""
+        node = Node(command_id, command, slot, self._sequence, is_forgotten, submitted_ns)
+        self._sequence += 1
+        node.submitted_ns = submitted_ns
+        node.stage = Stage.ISSUED
+        self._issued += 1
+        self._nodes[command_id] = node
+        owner = self._queues.get(queue)
+        if owner is not None:
+            node.listener = owner.listener
+            self._depend(node, owner.last, False)
+            owner.last = node
+        return node
 
     def release_event(self, event: int) -> None:
         """The application has no handle to the event any more."""

@@ -17,9 +17,11 @@ from sdi.devices.join import join
 from sdi.devices.ticket import Ticket
 from sdi.errors import DeviceFailed, DeviceLost, Status, require
 from sdi.intervals import ByteRange, RangeSet
+from sdi.player.face import READ_MAX_NBYTES, Player
 from sdi.runtime.commands import Command, CopyBuffer, Fill, Launch, Map, Marker, Read, Rectangle, Unmap, Write
 from sdi.runtime.launcher import Launcher
 from sdi.runtime.region_copies import SPOILT_RUNS_MAX, RegionCopies, overwritten
+from sdi.runtime.repeat import Change
 from sdi.runtime.steps import Steps
 from sdi.vmem.buffer import VirtualBuffer
 from sdi.vmem.directory import HOST, member_memory
@@ -59,6 +61,7 @@ class VirtualDevice:
         self._memory = memory
         self._launcher = launcher
         self._copies = RegionCopies(memory)
+        self.player: Player | None = None
         self._is_host_only = all(device.facts.kind == "cpu" for device in memory.devices)
 
     def issue(self, command: Command) -> Steps[Work]:
@@ -159,11 +162,24 @@ class VirtualDevice:
             if packed is not None:
                 packed.give([transfer])
                 return Work(packed.waits, transfer, packed.offset)
-        self._memory.fetch_host(buffer, over)
+        if self.player is not None and command.rectangle.contiguous and over.nbytes <= READ_MAX_NBYTES:
+            self._fetch_recorded(self.player, command, buffer, over)
+        else:
+            self._memory.fetch_host(buffer, over)
         hazards = buffer.hazards[HOST]
         waits = hazards.before_read(over)
         hazards.read_by(over, transfer)
         return Work(waits, transfer)
+
+    def _fetch_recorded(self, player: Player, command: Read, buffer: VirtualBuffer, over: ByteRange) -> None:
+        memory, directory = self._memory, buffer.directory
+        before = directory.state()
+        transfers = memory.plan_fetch(buffer, HOST, (over,), same_undefined=False)
+        for transfer in transfers:
+            memory.perform(transfer)
+        after = directory.state()
+        if before is not None and after is not None:
+            player.keep_read(command, buffer, tuple(transfers), Change(directory, before, after))
 
     def _write(self, command: Write) -> Work:
         rectangle = command.rectangle
@@ -188,7 +204,25 @@ class VirtualDevice:
         here, there = command.source_rectangle, command.target_rectangle
         source = self._buffer(command.source, here.bounds)
         target = self._buffer(command.target, there.bounds)
-        return (yield from self._copies.copy(source, here.strided, target, there.strided))
+        player = self.player
+        if player is None or source is target or not (here.contiguous and there.contiguous):
+            return (yield from self._copies.copy(source, here.strided, target, there.strided))
+        before = source.directory.state(), target.directory.state()
+        holders = _holders(source, here.bounds)
+        tickets = yield from self._copies.copy(source, here.strided, target, there.strided)
+        after = source.directory.state(), target.directory.state()
+        made = _holders(target, there.bounds)
+        changes = tuple(
+            [
+                Change(buffer.directory, old, new)
+                for buffer, old, new in zip((source, target), before, after, strict=True)
+                if old is not None and new is not None
+            ]
+        )
+        # By one member that had all of it, and alone has the copy.
+        if len(changes) == 2 and made > 1 and made.bit_count() == 1 and holders & made:
+            player.keep_copy(command, (source, target), made.bit_length() - 2, changes)
+        return tickets
 
     def _fill(self, command: Fill) -> Steps[list[Ticket]]:
         """On the members that have the bytes or are to have them, else in the arena."""
@@ -295,6 +329,14 @@ class VirtualDevice:
         if kept is not None:
             return Work([unmapped])
         return _host_work(unmapped, waits, command.transfer)
+
+
+def _holders(buffer: VirtualBuffer, over: ByteRange) -> int:
+    """The memories that hold all of ``over``, a bit set."""
+    found = -1
+    for _, holders in buffer.directory.holders(over):
+        found &= holders
+    return found
 
 
 def _host_work(ticket: Ticket, waits: list[Ticket], transfer: bool) -> Work:

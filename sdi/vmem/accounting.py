@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
 
-from sdi.devices.ticket import Ticket
+from sdi.devices.ticket import Ticket, completed
 from sdi.profile.recorder import Recorder
 from sdi.vmem.directory import HOST
 
@@ -67,6 +67,9 @@ class _Sum:
     nbytes: int = 0
 
 
+_DONE = completed()
+
+
 @dataclass(slots=True)
 class Accounting:
     """All counts of one session.
@@ -110,6 +113,13 @@ class Accounting:
             total = self._causes[key] = _Sum()
         total.copies += 1
         total.nbytes += nbytes
+
+    def repeated(self, source: int, target: int, nbytes: int, times: int) -> None:
+        """``copied`` so many times, of a session that is not profiled."""
+        ticket = _DONE
+        self.copied(source, target, nbytes * times, ticket)
+        self._links[source, target].copies += times - 1
+        self._causes[self.cause, source, target].copies += times - 1
 
     def attribution(self) -> tuple[str, int]:
         """What is being issued now, for ``attribute``."""

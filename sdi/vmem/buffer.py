@@ -9,6 +9,7 @@ from sdi.devices.base import DeviceBuffer, DeviceImage
 from sdi.devices.image import ImageShape, Slabs
 from sdi.devices.join import join
 from sdi.intervals import ByteRange, RangeSet
+from sdi.player.cells import Cells
 from sdi.vmem.directory import Directory
 from sdi.vmem.hazards import Hazards
 
@@ -75,7 +76,7 @@ class VirtualBuffer:
 
     A member is a holder (see ``directory``) only of bytes in its extent.  ``mapped``: the arena's own bytes
     as device buffers, by member.  ``images``: opaque copies by member and view.  ``on_release``: told the
-    buffer's id when it goes.
+    buffer's id when it goes.  ``places``: the cell that changes with its extents, if somebody wants one.
     """
 
     id: int
@@ -87,10 +88,20 @@ class VirtualBuffer:
     mapped: dict[int, DeviceBuffer] = field(default_factory=dict)
     images: dict[tuple[int, ImageView], ImageCopy] = field(default_factory=dict)
     on_release: set[Callable[[int], None]] = field(default_factory=set)
+    places: tuple[Cells, int] | None = None
     whole: ByteRange = field(init=False)
 
     def __post_init__(self) -> None:
         self.whole = ByteRange(0, self.nbytes)
+
+    def follow(self, cells: Cells, cell: int) -> None:
+        """Have ``cell`` change whenever an extent does."""
+        self.places = (cells, cell)
+
+    def moved(self) -> None:
+        """One of its extents is another one now, or gone."""
+        if self.places is not None:
+            self.places[0].changed(self.places[1])
 
     def when_idle(self, post: Callable[[Callable[[], None]], None], then: Callable[[], None]) -> None:
         """Call ``then`` once all that was issued on it is done: now, or in a turn that ``post`` arranges.

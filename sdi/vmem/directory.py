@@ -53,7 +53,21 @@ class Directory:
     these changed are written back at once, and every other write makes them old.  Owned by: sdi-scheduler.
     """
 
-    __slots__ = ("_copies", "_first", "_holders", "_key", "_key_of", "_state", "_states", "nbytes")
+    __slots__ = (
+        "_cell",
+        "_cells",
+        "_copies",
+        "_first",
+        "_holders",
+        "_key",
+        "_key_of",
+        "_next_number",
+        "_numbered",
+        "_numbers",
+        "_state",
+        "_states",
+        "nbytes",
+    )
 
     def __init__(self, nbytes: int, defined: bool = False) -> None:
         self.nbytes = nbytes
@@ -64,6 +78,35 @@ class Directory:
         self._states: OrderedDict[object, State] = OrderedDict()
         self._key: object = None  # of the state _key_of
         self._key_of: State | None = None
+        self._cells: memoryview | None = None
+        self._cell = 0
+        self._numbers: dict[int, int] = {}
+        self._numbered: dict[int, State] = {}
+        self._next_number = 1
+
+    def mirror(self, cells: memoryview, cell: int) -> None:
+        """Keep the present state's number in ``cells[cell]`` from now on, 0 where it has none."""
+        self._cells, self._cell = cells, cell
+        self._show()
+
+    def _show(self) -> None:
+        if self._cells is not None:
+            state = self._state if self._copies is None else None
+            self._cells[self._cell] = 0 if state is None else self.number_of(state)
+
+    def number_of(self, state: State) -> int:
+        """The number of one of this directory's states; no other ever has it."""
+        found = self._numbers.get(id(state))
+        if found is None:
+            found = self._numbers[id(state)] = self._next_number
+            self._numbered[found] = state  # so that its id stays its own
+            self._next_number += 1
+        return found
+
+    def follow(self) -> None:
+        """Be in the state that somebody else wrote to the cell."""
+        assert self._cells is not None
+        self._state = self._holders = self._numbered[self._cells[self._cell]]
 
     def reset(self, defined: bool = False) -> None:
         """Be as a new one, without opaque copies; states that were known stay the same objects."""
@@ -92,6 +135,7 @@ class Directory:
             if len(self._states) > _STATES_MAX:
                 self._states.popitem(last=False)
             self._state = self._holders = known
+            self._show()
         return self._state
 
     def key(self) -> object:
@@ -112,12 +156,14 @@ class Directory:
     def enter(self, state: State) -> None:
         """Be in ``state``, which was this directory's before; O(1)."""
         self._state = self._holders = state
+        self._show()
 
     def _changing(self) -> RangeMap[int]:
         """The holders, to be changed."""
         if self._state is not None:
             self._holders = self._holders.copy()
             self._state = None
+            self._show()
         return self._holders
 
     def is_current(self, memory: int, over: ByteRange) -> bool:
@@ -200,6 +246,7 @@ class Directory:
         """The opaque copy ``number`` (an image on a member) agrees with ``over`` from now on."""
         if self._copies is None:
             self._copies = RangeMap[int](self.nbytes, 0)
+            self._show()
         self._copies.update(over, lambda mask: mask | 1 << number)
 
     def old_in(self, number: int, over: ByteRange) -> list[ByteRange]:

@@ -225,6 +225,11 @@ class Use:
         self.gather(found)
         return list(found)
 
+    @property
+    def kinds(self) -> tuple[bool, bool]:
+        """Whether the operation reads, and whether it writes."""
+        return bool(self._reads), bool(self._writes)
+
     def gather(self, found: dict[Ticket, None]) -> None:
         """Add what the operation waits for."""
         if self._generation != self._hazards.generation:

@@ -24,6 +24,7 @@ class HostWorker:
     def __init__(self, threads: int | None = None) -> None:
         self.threads = threads or min(THREADS_MAX, len(os.sched_getaffinity(0)))
         self._ready: SimpleQueue[tuple[Callable[[], None], Ticket] | None] = SimpleQueue()
+        self._unfinished: set[Ticket] = set()
         self._threads = [
             threading.Thread(target=self._run, name=f"sdi-host-{number}", daemon=True)
             for number in range(self.threads)
@@ -38,6 +39,8 @@ class HostWorker:
     def submit_all(self, tasks: Sequence[Callable[[], None]], wait: Sequence[Ticket]) -> Ticket:
         """Likewise for tasks that may run side by side; the ticket is done when all of them are."""
         ticket = Ticket(self)
+        self._unfinished.add(ticket)
+        ticket.when_done(self._unfinished.discard)
         parts = [Ticket(self) for _ in tasks]
 
         def ready(error: BaseException | None) -> None:
@@ -57,6 +60,10 @@ class HostWorker:
             join(parts, finished)
         join(wait, ready)
         return ticket
+
+    def is_idle(self) -> bool:
+        """Whether all that was given is done."""
+        return not self._unfinished
 
     def close(self) -> None:
         """Run what is ready, then stop."""

@@ -232,6 +232,10 @@ class VirtualMemory:
                 self.placement.lose(memory - 1)
         return gone_nbytes
 
+    def is_host_idle(self) -> bool:
+        """Whether the host has done all that it was given."""
+        return self._host.is_idle()
+
     def host_view(self, buffer: VirtualBuffer, over: ByteRange) -> memoryview:
         """The arena's bytes of ``over``."""
         return self.arena.view(buffer.offset + over.start, over.nbytes)

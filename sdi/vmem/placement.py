@@ -338,6 +338,7 @@ class Placement:
             self._events.moves += 1
             self._move(buffer, member, old, new)
         buffer.extents[member] = new
+        buffer.moved()
         self.generation += 1
 
     def _move(self, buffer: VirtualBuffer, member: int, old: Extent, new: Extent) -> None:
@@ -383,6 +384,7 @@ class Placement:
     def _give(self, buffer: VirtualBuffer, member: int, extent: Extent) -> None:
         """Take the buffer's place on the member away."""
         buffer.extents[member] = None
+        buffer.moved()
         self.generation += 1
         self._placed[member].pop(buffer.id, None)
         pending = buffer.hazards[member_memory(member)].pending()

@@ -190,7 +190,11 @@ def test_what_can_not_be_built_for_a_merge_fails_with_its_ticket(
         if call == "module_from_buffer":
             raise Error(f"{call} fails")
 
+    def refuse_too(code: bytes) -> None:
+        raise DeviceFailed("CUDA", "module_from_buffer fails")
+
     monkeypatch.setattr(cuda_programs, "cached", lambda *_: b"")
+    monkeypatch.setattr(cuda_programs, "CudaModule", refuse_too)
     member = members[0]
     own, twin, changes = (member.allocate(4096) for _ in range(3))
     comparison = Comparison(own, 0, twin, 0, 64, 4, 4)

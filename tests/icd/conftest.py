@@ -25,8 +25,9 @@ def serve() -> Iterator[Serve]:
             split: SplitMode = "always",
             coherence: Coherence = "lazy",
             memory_nbytes: int | None = None,
+            plays: bool = False,
         ) -> WireClient:
             devices = open_members(MemberSettings(count=members, memory_nbytes=memory_nbytes))
-            return stack.enter_context(WireClient(devices, split, coherence))
+            return stack.enter_context(WireClient(devices, split, coherence, plays=plays))
 
         yield start

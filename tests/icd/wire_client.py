@@ -66,6 +66,7 @@ class WireClient:
         spread: SpreadDevice | None = None,
         balance: Balance = ("off", 0),
         share: Callable[[Arena], None] | None = None,
+        plays: bool = False,
     ) -> None:
         self.commands, commands = socket.socketpair()
         self.notices, notices = socket.socketpair()
@@ -82,6 +83,7 @@ class WireClient:
             spread=spread,
             balance=balance,
             shared=shared,
+            plays=plays,
         )
         self._thread = threading.Thread(target=self.session.run, name="sdi-scheduler")
         self._thread.start()

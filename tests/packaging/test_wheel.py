@@ -12,6 +12,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 LIBRARY = Path("lib/sdi/libsdi_icd.so")
+PLAYER = LIBRARY.with_name("libsdi_player.so")
 BUILD = [sys.executable, "-m", "pip", "--disable-pip-version-check", "-qq"]
 
 
@@ -80,13 +81,15 @@ def test_the_wheel_holds_the_library_and_all_modules_and_nothing_else(wheel: Pat
     modules = {str(path.relative_to(ROOT)) for path in (ROOT / "sdi").rglob("*.py")}
     headers = {str(path.relative_to(ROOT)) for path in (ROOT / "sdi" / "clc").glob("*.h")}
     data = {"sdi/py.typed", "sdi/clc/nvidia_macros.json", "sdi/clc/predefined_names.txt"}
-    assert names - modules - headers == data | {f"sdi-0.1.0.data/data/{LIBRARY}"}
+    libraries = {f"sdi-0.1.0.data/data/{each}" for each in (LIBRARY, PLAYER)}
+    assert names - modules - headers == data | libraries
     assert headers <= names
     assert modules <= names
 
 
-def test_the_library_needs_libc_only(installed: Path) -> None:
-    shown = run("readelf", "-d", installed / LIBRARY, LC_ALL="C")
+@pytest.mark.parametrize("library", [LIBRARY, PLAYER], ids=["client", "player"])
+def test_the_libraries_need_libc_only(installed: Path, library: Path) -> None:
+    shown = run("readelf", "-d", installed / library, LC_ALL="C")
     needed = [line.split("[")[1].rstrip("]") for line in shown.splitlines() if "(NEEDED)" in line]
     assert set(needed) <= {"libc.so.6", "ld-linux-x86-64.so.2"}
 
@@ -124,7 +127,7 @@ def test_editable_installs_get_the_library_too(source: Path, tmp_path: Path) -> 
     python = venv / "bin" / "python3"
     arguments = ["install", "--no-deps", "--no-index", "--no-build-isolation", "-e", str(source)]
     run(*BUILD[:3], "--python", python, *BUILD[3:], *arguments)
-    assert (venv / LIBRARY).is_file()
+    assert (venv / LIBRARY).is_file() and (venv / PLAYER).is_file()
     assert run(python, "-I", "-c", "import sdi; print(sdi.__file__)").startswith(str(source))
     built = {path for pattern in ("*.so", "*.o", "*.c") for path in (source / "sdi").rglob(pattern)}
     assert {path.relative_to(source) for path in built} == {

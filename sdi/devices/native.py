@@ -1,0 +1,84 @@
+"""What a member tells the player: the driver's handles that C issues operations by."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Protocol, runtime_checkable
+
+from sdi.devices.base import BoundKernel, DeviceBuffer, HostBytes
+from sdi.devices.ticket import Ticket
+from sdi.ndrange import Int3
+
+
+class DriverKind(IntEnum):
+    """Which entry points a lane's operations go to."""
+
+    NULL = 0
+    CUDA = 1
+    OPENCL = 2
+
+
+@dataclass(frozen=True, slots=True)
+class NativeLane:
+    """A stream or in-order queue, and the context that it is in (0: none)."""
+
+    driver: DriverKind
+    context: int
+    stream: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NativeLaunch:
+    """A bound kernel with its groups.
+
+    ``kernel``: the driver's function or kernel, which nobody else sets arguments of.  ``size``: work-groups.
+    ``block``: its parameters as CUDA takes them.  ``scalars``: by argument, where its value is in the block,
+    or its index for OpenCL.  ``keep``: what must live as long.
+    """
+
+    kernel: int
+    size: Int3
+    local_size: Int3
+    work_dim: int
+    shared_nbytes: int = 0
+    block: bytes = b""
+    scalars: Mapping[int, int] = field(default_factory=dict)
+    keep: object = None
+
+
+@dataclass(frozen=True, slots=True)
+class NativePlace:
+    """Bytes of a member: an address, or an offset in the driver's ``buffer``."""
+
+    buffer: int
+    at: int
+
+
+@runtime_checkable
+class NativeMember(Protocol):
+    """A member whose operations the player can issue."""
+
+    def native_lane(self) -> NativeLane | None:
+        """None: the player can't."""
+
+    def native_launch(
+        self, bound: BoundKernel, groups: Int3, local_size: Int3, work_dim: int
+    ) -> NativeLaunch | None:
+        """None: this one can't be issued by the player."""
+
+    def native_place(self, buffer: DeviceBuffer, offset: int) -> NativePlace | None:
+        """Where these bytes are; None where the driver must be asked differently."""
+
+    def native_host(self, host: HostBytes) -> bool:
+        """Make ``host`` such that copies of it can be issued without blocking; False: that can't be."""
+
+    def native_peer(self, source: object) -> bool:
+        """Whether a copy from a buffer of the member ``source`` is one operation of the driver."""
+
+    def marker(self) -> Ticket:
+        """Done when all that was given to the lane is."""
+
+    def is_idle(self) -> bool:
+        """Whether all that Python issued is done."""

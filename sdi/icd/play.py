@@ -1,0 +1,170 @@
+"""A session's turns with the player: which records C executes, which Python, and how work changes hands."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from sdi.devices.base import Device
+from sdi.devices.cuda_context import forget_current
+from sdi.devices.native import NativeLane, NativeMember
+from sdi.devices.pace import PACE
+from sdi.devices.ticket import Ticket, completed
+from sdi.errors import DeviceFailed
+from sdi.player import library as c
+from sdi.player.face import Player
+from sdi.player.load import NoPlayer, loaded
+from sdi.runtime.commands import Command, Marker, Read
+from sdi.runtime.engine import Engine
+from sdi.vmem.directory import HOST
+from sdi.vmem.memory import VirtualMemory
+
+if TYPE_CHECKING:
+    from sdi.icd.session import Session
+
+_log = logging.getLogger("sdi.player")
+_LOOK_AFTER = 16
+_DRAIN_NS = 1_000_000_000
+_SPIN_NS = 200_000
+_NAP_S = 50e-6
+
+
+def player_of(
+    devices: Sequence[Device],
+    ends: tuple[socket.socket, socket.socket],
+    page_address: int,
+    memory: VirtualMemory,
+) -> Player | None:
+    """None where it can't be built, or members' operations can't be issued by it."""
+    lanes: list[NativeLane] = []
+    for device in devices:
+        lane = device.native_lane() if isinstance(device, NativeMember) else None
+        if lane is None:
+            _log.info("%s can't be played", device.facts.name)
+            return None
+        lanes.append(lane)
+    if len(lanes) > c.LANES_MAX:
+        return None
+    try:
+        library = loaded()
+    except NoPlayer as error:
+        _log.warning("%s", error)
+        return None
+    commands, notices = ends
+    return Player(library, (commands.fileno(), notices.fileno()), page_address, memory, lanes)
+
+
+class Play:
+    """Owned by: whoever has the turn."""
+
+    def __init__(
+        self,
+        session: Session,
+        player: Player,
+        engine: Engine,
+        memory: VirtualMemory,
+        devices: Sequence[Device],
+    ) -> None:
+        self.player = player
+        self._session = session
+        self._engine = engine
+        self._memory = memory
+        self._members = [device for device in devices if isinstance(device, NativeMember)]
+
+    def turn(self) -> None:
+        """Act on all that there is to read."""
+        session, player, count = self._session, self.player, 0
+        while session.is_open:
+            may_play = self._may_play()
+            core = self._engine.core
+            player.cells.at[c.CELL_PYTHON_EVENTS] = core.num_known
+            player.cells.at[c.CELL_NO_WAITS] = may_play and not core.has_succeeded()
+            why = player.run(may_play)
+            forget_current()
+            if may_play:
+                self._take_over()
+            match why:
+                case c.RECORD:
+                    session.take(*player.record())
+                    count += 1
+                    if not count % _LOOK_AFTER:
+                        PACE.poll()
+                        session.drain()
+                case c.IDLE:
+                    return
+                case c.END:
+                    _log.info("%s", player.summary())
+                    session.gone()
+                case c.POSTED:
+                    session.drain()
+                case c.WANTED:
+                    self._drain()
+                case _:
+                    self._stop()
+
+    def _may_play(self) -> bool:
+        if self._engine.has_failed and self.player.is_on:
+            # What a failure leaves is in no state that recordings are guarded by.
+            self.player.is_on = False
+            _log.info("a command failed: nothing is replayed any more")
+        if not self.player.is_on or self._session.has_posts or not self._engine.is_settled():
+            return False
+        return all(member.is_idle() for member in self._members) and self._memory.is_host_idle()
+
+    def _drain(self) -> None:
+        """Wait until Python has nothing in flight, so that the player may go on."""
+        begin_ns = time.monotonic_ns()
+        while not (may_play := self._may_play()):
+            waited_ns = time.monotonic_ns() - begin_ns
+            if waited_ns > _DRAIN_NS or self._engine.awaits_client():
+                break
+            if waited_ns > _SPIN_NS:
+                time.sleep(_NAP_S)
+            PACE.poll()
+            self._session.drain()
+        self.player.waited(not may_play)
+
+    def _stop(self) -> None:
+        """A driver refused something: Python finds out what that leaves, and goes on without the player."""
+        _log.warning("a driver refused what the player gave it: sdi goes on without")
+        self.player.is_on = False
+
+    def _take_over(self) -> None:
+        """Have Python know what was played, and own all that is in flight."""
+        player, core = self.player, self._engine.core
+        for event in player.sync():
+            core.release_event(event)
+        told = player.in_flight()
+        if not told:
+            player.forget_recent()
+            return
+        tickets = player.tickets(told)
+        for each in told:
+            self._adopt(each, tickets)
+        player.handed_over()
+
+    def _adopt(self, told: c.Told, tickets: dict[int, Ticket]) -> None:
+        recorded = self.player.command_of(told)
+        command: Command = recorded.command if recorded is not None else Marker(False)
+        node = self._engine.core.adopt(
+            told.queue, told.id, told.slot, command, told.submitted_ns, bool(told.forgotten)
+        )
+        waits = [ticket for lane, ticket in tickets.items() if told.lanes >> lane & 1]
+        if told.status and recorded is not None:
+            failed = completed(DeviceFailed("a member", f"its driver refused a command with {told.status}"))
+            for _, uses in recorded.uses:
+                for use in uses:
+                    use.by(failed)
+            waits.append(failed)
+        transfer: Ticket | None = None
+        if isinstance(command, Read):
+            transfer = Ticket()
+            over = command.rectangle.bounds
+            with suppress(KeyError):
+                self._memory.buffer(command.buffer).hazards[HOST].read_by(over, transfer)
+            self._session.expect_transfer(told.id, command)
+        self._engine.adopt(node, waits, transfer, is_copying=told.stage == 1)

@@ -1,0 +1,624 @@
+"""The player's face in Python: makes recordings, runs them, takes over what is in flight."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import starmap
+from typing import TYPE_CHECKING
+
+from sdi.clc.model import ArgumentKind
+from sdi.devices.native import DriverKind, NativeLane, NativeLaunch, NativeMember
+from sdi.devices.ticket import Ticket
+from sdi.icd.wire import BODY, COMMAND, HEADER, layout
+from sdi.icd.wire import Op as WireOp
+from sdi.player import library as c
+from sdi.player.cells import Cells
+from sdi.player.drivers import cuda_table, opencl_table
+from sdi.runtime.commands import Command, CopyBuffer, Launch, Read
+from sdi.runtime.counters import Tally
+from sdi.runtime.programs import Arrangement, Kernel
+from sdi.runtime.repeat import Change, Piece
+from sdi.vmem.buffer import VirtualBuffer
+from sdi.vmem.directory import HOST
+from sdi.vmem.hazards import Use
+from sdi.vmem.memory import Transfer, VirtualMemory
+
+if TYPE_CHECKING:
+    pass
+
+_PREFIX = layout(HEADER, COMMAND)
+_NDRANGE = layout(BODY[WireOp.NDRANGE])
+_COPY_MAX_NBYTES = 1 << 20
+"""Larger copies of members go beside their kernels."""
+READ_MAX_NBYTES = 64 << 10
+_SEGMENTS_MAX = 1 << 14
+_RECORDINGS_MAX = 1 << 12
+_VARIANTS_MAX = 16
+
+
+@dataclass(slots=True, eq=False)
+class Recorded:
+    """What Python keeps of a recording: to count its runs, and to take over what is in flight."""
+
+    number: int
+    key: tuple[object, ...]
+    command: Command
+    transfers: tuple[Transfer, ...]
+    changes: Sequence[Change]
+    uses: list[tuple[int, tuple[Use, ...]]]
+    arrangement: Arrangement | None
+    tally: Tally | None
+    keep: list[object]
+    guards: list[tuple[int, int]] = field(default_factory=list)
+
+
+class Player:
+    """Executes a session's known commands.  Owned by: whoever has the turn."""
+
+    def __init__(
+        self,
+        loaded: tuple[ctypes.CDLL, ctypes.PyDLL],
+        ends: tuple[int, int],
+        page_address: int,
+        memory: VirtualMemory,
+        lanes: Sequence[NativeLane],
+    ) -> None:
+        """``ends``: descriptors of the command and notice sockets."""
+        self._c, self._quick = loaded
+        quick = self._quick
+        self._memory = memory
+        self._lanes = lanes
+        self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self.cells = Cells()
+        self._segment_memory = ctypes.create_string_buffer(_SEGMENTS_MAX * quick.sdi_player_segment_nbytes())
+        self._released = (ctypes.c_uint64 * c.NODES_MAX)()
+        self._told = (c.Told * c.NODES_MAX)()
+        self._pairs = (ctypes.c_uint64 * (2 * _RECORDINGS_MAX))()
+        self._nbytes, self._left = ctypes.c_uint64(), ctypes.c_uint64()
+        self._handle: int = quick.sdi_player_new(
+            *ends,
+            self._wake,
+            page_address,
+            ctypes.addressof(self.cells.memory),
+            len(self.cells.memory),
+            ctypes.addressof(self._segment_memory),
+            _SEGMENTS_MAX,
+            ctypes.addressof(self._released),
+        )
+        if not self._handle:
+            raise MemoryError
+        kinds = {lane.driver for lane in lanes}
+        quick.sdi_player_drivers(
+            self._handle,
+            cuda_table() if DriverKind.CUDA in kinds else None,
+            opencl_table() if DriverKind.OPENCL in kinds else None,
+        )
+        for lane in lanes:
+            quick.sdi_player_lane(self._handle, lane.driver, lane.context, lane.stream)
+        self._epoch = self.cells.new()
+        self._segments: dict[tuple[int, int], int] = {}
+        self._recorded: dict[int, Recorded] = {}
+        self._numbers: dict[tuple[object, ...], int] = {}
+        self._recent: dict[int, Recorded] = {}
+        self._buffer_cells: dict[int, tuple[int, int]] = {}
+        self._replayed = 0
+        self.is_on = True
+        self.is_running = False
+
+    def close(self) -> None:
+        """Nothing is in flight."""
+        self._c.sdi_player_free(self._handle)
+        os.close(self._wake)
+
+    # -- running --------------------------------------------------------------------------------------
+
+    def run(self, may_play: bool) -> int:
+        """Read and execute until Python is needed: why."""
+        self.is_running = True
+        why: int = self._c.sdi_player_run(self._handle, may_play)
+        self.is_running = False
+        return why
+
+    def poke(self) -> None:
+        """Something was posted: have ``run`` return.  Any thread."""
+        if self.is_running:
+            self.cells.at[c.CELL_POSTED] = 1
+            os.eventfd_write(self._wake, 1)
+
+    def record(self) -> tuple[bytes, bool]:
+        """The record that Python is to act on, and whether there is more after it."""
+        at = self._quick.sdi_player_record(self._handle, self._nbytes, self._left)
+        nbytes = self._nbytes.value
+        return ctypes.string_at(at, nbytes), self._left.value >= nbytes
+
+    def waited(self, gave_up: bool) -> None:
+        """``WANTED`` was answered; ``gave_up``: Python goes on with what it has in flight."""
+        self._quick.sdi_player_waited(self._handle, gave_up)
+
+    def queue(self, queue: int, is_playable: bool) -> None:
+        """A queue was made, or is gone."""
+        self._quick.sdi_player_queue(self._handle, queue, is_playable)
+
+    def counted(self) -> tuple[int, int, int, int]:
+        """Commands that were replayed, records for Python, looks at the lanes, sleeps."""
+        found = [self._quick.sdi_player_counted(self._handle, what) for what in range(4)]
+        return (found[0], found[1], found[2], found[3])
+
+    def replayed(self) -> int:
+        """Launches, reads and copies that were replayed."""
+        runs: list[int] = [self._quick.sdi_player_runs(self._handle, number) for number in self._recorded]
+        return self._replayed + sum(runs)
+
+    def recorded(self) -> list[Recorded]:
+        """All recordings."""
+        return list(self._recorded.values())
+
+    def matches(self, recorded: Recorded) -> bool:
+        """Whether all that it is guarded by holds now."""
+        return bool(self._quick.sdi_player_holds(self._handle, recorded.number))
+
+    def summary(self) -> str:
+        """What it did, for the log."""
+        replayed, by_python, looks, naps = self.counted()
+        text = f"{replayed} records replayed, {by_python} for Python; {looks} looks, {naps} naps"
+        return f"{text}; {len(self._recorded)} recordings"
+
+    # -- what happened --------------------------------------------------------------------------------
+
+    def sync(self) -> list[int]:
+        """Have Python's tables say what recordings did; the events that the application let go."""
+        count = self._quick.sdi_player_played(self._handle, self._pairs)
+        for at in range(count):
+            recorded = self._recorded[self._pairs[2 * at]]
+            self._recent[recorded.number] = recorded
+            self._count(recorded, self._pairs[2 * at + 1])
+        self.cells.at[c.CELL_POSTED] = 0
+        released = self._quick.sdi_player_released(self._handle)
+        return list(self._released[:released])
+
+    def _count(self, recorded: Recorded, runs: int) -> None:
+        self._replayed += runs
+        accounting = self._memory.accounting
+        for change in recorded.changes:
+            change.directory.follow()
+        for transfer in recorded.transfers:
+            accounting.cause = transfer.cause
+            accounting.repeated(transfer.copy.source, transfer.copy.target, transfer.nbytes, runs)
+        arrangement = recorded.arrangement
+        if arrangement is not None and recorded.tally is not None:
+            recorded.tally.launches += runs
+            arrangement.launches += runs
+            arrangement.usage.ran(len(arrangement.plan.boxes), runs)
+            if arrangement.trial is not None:
+                arrangement.trial.issued += runs
+            self._memory.placement.touch(arrangement.waves[0].extents)
+            self.refill(arrangement)
+        elif isinstance(recorded.command, Read) and not recorded.command.unasked:
+            self._memory.moved.application += recorded.command.rectangle.nbytes * runs
+
+    def refill(self, arrangement: Arrangement) -> None:
+        """So many launches may be replayed before Python looks at how they are cut."""
+        usage, trial = arrangement.usage, arrangement.trial
+        if usage.cell:
+            self.cells.at[usage.cell] = usage.num_routine()
+        if trial is not None and trial.cell:
+            self.cells.at[trial.cell] = trial.num_passing(usage.launches)
+
+    def in_flight(self) -> list[c.Told]:
+        """Commands in flight, as they arrived."""
+        count = self._quick.sdi_player_nodes(self._handle, self._told)
+        return sorted(self._told[:count], key=lambda told: told.sequence)
+
+    def tickets(self, told: Sequence[c.Told]) -> dict[int, Ticket]:
+        """By lane, what is done when all that the player gave to it is; hazards know of it."""
+        bits = 0
+        for each in told:
+            bits |= each.lanes
+        found: dict[int, Ticket] = {}
+        for lane in range(len(self._lanes)):
+            if bits >> lane & 1:
+                member = self._memory.devices[lane]
+                assert isinstance(member, NativeMember)
+                found[lane] = member.marker()
+        for recorded in self._recent.values():
+            for lane, uses in recorded.uses:
+                ticket = found.get(lane)
+                if ticket is not None:
+                    for use in uses:
+                        use.by(ticket)
+        return found
+
+    def command_of(self, told: c.Told) -> Recorded | None:
+        """What a command in flight is; None for a marker."""
+        return None if told.recording == c.NO_RECORDING else self._recorded[told.recording]
+
+    def handed_over(self) -> None:
+        """Python has taken over all that was in flight."""
+        self._recent.clear()
+        self._quick.sdi_player_handed_over(self._handle, len(self._segments))
+
+    def forget_recent(self) -> None:
+        """Nothing is in flight."""
+        self._recent.clear()
+
+    # -- recording ------------------------------------------------------------------------------------
+
+    def changed(self) -> None:
+        """Members or builds are others now: nothing that was recorded is right any more."""
+        self.cells.changed(self._epoch)
+        self._drop_all()
+
+    def _drop_all(self) -> None:
+        for number in self._recorded:
+            self._quick.sdi_player_drop(self._handle, number)
+        self._recorded.clear()
+        self._numbers.clear()
+        self._recent.clear()
+
+    def _cells_of(self, buffer: VirtualBuffer) -> tuple[int, int] | None:
+        """Its cells: of its places, of its residency."""
+        found = self._buffer_cells.get(buffer.id)
+        if found is None:
+            layout_cell, state_cell = self.cells.new(), self.cells.new()
+            if not state_cell:
+                return None
+            found = self._buffer_cells[buffer.id] = (layout_cell, state_cell)
+            buffer.follow(self.cells, layout_cell)
+            buffer.directory.mirror(self.cells.at, state_cell)
+            buffer.on_release.add(self._forget_buffer)
+        return found
+
+    def _forget_buffer(self, buffer: int) -> None:
+        cells = self._buffer_cells.pop(buffer, None)
+        if cells is not None:
+            for cell in cells:
+                self.cells.give(cell)
+
+    def _segment(self, buffer: VirtualBuffer, memory: int) -> int:
+        """-1: there is no room for more."""
+        key = (buffer.id, memory)
+        found = self._segments.get(key)
+        if found is None:
+            if len(self._segments) == _SEGMENTS_MAX:
+                return -1
+            found = self._segments[key] = len(self._segments)
+        return found
+
+    def keep_launch(
+        self,
+        launch: Launch,
+        kernel: Kernel,
+        arrangement: Arrangement,
+        where: Sequence[int],
+        pieces: Sequence[Piece],
+        transfers: tuple[Transfer, ...],
+        changes: Sequence[Change],
+        tally: Tally,
+    ) -> None:
+        """Record a launch as it was just issued, if the player can issue it."""
+        if not launch.record or not self.is_on or kernel.note is not None:
+            return
+        record = launch.record
+        holes = _scalars(kernel, record, len(self._memory.members) > 1)
+        mask = bytearray(b"\xff" * len(record))
+        for _, at, nbytes in holes:
+            mask[at : at + nbytes] = bytes(nbytes)
+        masked = _masked(record, mask)
+        if not kernel.cell:
+            kernel.follow(self.cells)
+        usage, trial = arrangement.usage, arrangement.trial
+        if not usage.cell:
+            usage.cell, usage.version_cell = self.cells.new(), self.cells.new()
+            self.cells.at[usage.version_cell] = usage.version
+            usage.cells = self.cells
+        if trial is not None and not trial.cell:
+            trial.cell = self.cells.new()
+        self.refill(arrangement)
+        guards = [(self._epoch, self.cells.at[self._epoch]), (kernel.cell, self.cells.at[kernel.cell])]
+        guards.append((usage.version_cell, arrangement.version))
+        budgets = [usage.cell] + ([trial.cell] if trial is not None else [])
+        builder = _Builder(self, guards, budgets)
+        for used in arrangement.plan.buffers:
+            builder.guard_layout(used.buffer)
+        if not builder.states(arrangement, changes):
+            return
+        key = (masked, tuple(builder.guards), tuple(where))
+        if key in self._numbers or not builder.transfers(transfers):
+            return
+        for member, piece, box in zip(where, pieces, arrangement.plan.boxes, strict=False):
+            device = self._memory.devices[member]
+            assert isinstance(device, NativeMember)
+            ndrange = arrangement.ndrange
+            native = device.native_launch(piece.kernel, box.extent, ndrange.local_size, ndrange.work_dim)
+            if native is None or not builder.launch(member, native, piece, holes, arrangement):
+                return
+        self._add(
+            builder,
+            WireOp.NDRANGE,
+            key,
+            masked,
+            bytes(mask),
+            Recorded(0, key, launch, transfers, changes, builder.uses, arrangement, tally, builder.keep),
+        )
+
+    def keep_read(
+        self,
+        command: Read,
+        buffer: VirtualBuffer,
+        transfers: tuple[Transfer, ...],
+        change: Change,
+    ) -> None:
+        """Likewise a read of few bytes."""
+        if not command.record or not self.is_on:
+            return
+        record = command.record
+        builder = _Builder(self, [(self._epoch, self.cells.at[self._epoch])], [])
+        if not builder.guard_layout(buffer) or not builder.change(buffer, change):
+            return
+        key = (record, tuple(builder.guards), ())
+        if key in self._numbers or not builder.transfers(transfers):
+            return
+        segment = self._segment(buffer, HOST)
+        if segment < 0:
+            return
+        builder.client = (c.CLIENT_READS, segment, command.rectangle.nbytes, int(command.blocking))
+        recorded = Recorded(0, key, command, transfers, (change,), builder.uses, None, None, builder.keep)
+        self._add(builder, WireOp.READ, key, record, b"\xff" * len(record), recorded)
+
+    def keep_copy(
+        self,
+        command: CopyBuffer,
+        buffers: tuple[VirtualBuffer, VirtualBuffer],
+        member: int,
+        changes: tuple[Change, ...],
+    ) -> None:
+        """Likewise a copy between two buffers, made by one member."""
+        if not command.record or not self.is_on:
+            return
+        record = command.record
+        builder = _Builder(self, [(self._epoch, self.cells.at[self._epoch])], [])
+        for buffer, change in zip(buffers, changes, strict=True):
+            if not builder.guard_layout(buffer) or not builder.change(buffer, change):
+                return
+        key = (record, tuple(builder.guards), (member,))
+        if key in self._numbers or not builder.copy(command, buffers, member):
+            return
+        recorded = Recorded(0, key, command, (), changes, builder.uses, None, None, builder.keep)
+        self._add(builder, WireOp.COPY, key, record, b"\xff" * len(record), recorded)
+
+    def _add(
+        self,
+        builder: _Builder,
+        op: WireOp,
+        key: tuple[object, ...],
+        masked: bytes,
+        mask: bytes,
+        recorded: Recorded,
+    ) -> None:
+        if len(self._recorded) >= _RECORDINGS_MAX // 2:
+            return
+        build = index = 0
+        if op is WireOp.NDRANGE:
+            body = _NDRANGE.unpack_from(masked)
+            build, index = body[0], body[2]
+        given = builder.given(op, build, index, masked, mask)
+        number = self._quick.sdi_player_add(self._handle, given)
+        if number < 0:
+            return
+        recorded.number = number
+        recorded.guards = builder.guards
+        self._recorded[number] = recorded
+        self._numbers[key] = number
+
+
+class _Builder:
+    """Puts a recording together."""
+
+    def __init__(self, player: Player, guards: list[tuple[int, int]], budgets: list[int]) -> None:
+        self._player = player
+        self.guards = guards
+        self.effects: list[tuple[int, int]] = []
+        self.budgets = budgets
+        self.ops: list[c.Op] = []
+        self.accesses: list[tuple[int, int]] = []
+        self.holes: list[tuple[int, int, int]] = []
+        self.block = bytearray()
+        self.uses: list[tuple[int, tuple[Use, ...]]] = []
+        self.keep: list[object] = []
+        self.client = (c.CLIENT_NONE, 0, 0, 0)
+        self._touched: dict[int, set[tuple[int, bool]]] = {}
+
+    def guard_layout(self, buffer: VirtualBuffer) -> bool:
+        """Its places are what they are."""
+        cells = self._player._cells_of(buffer)
+        if cells is None:
+            return False
+        self.guards.append((cells[0], self._player.cells.at[cells[0]]))
+        return True
+
+    def states(self, arrangement: Arrangement, changes: Sequence[Change]) -> bool:
+        """Each buffer is found in one state and left in another."""
+        return all(
+            self.change(used.buffer, change)
+            for used, change in zip(arrangement.plan.buffers, changes, strict=True)
+        )
+
+    def change(self, buffer: VirtualBuffer, change: Change) -> bool:
+        """One buffer's."""
+        cells = self._player._cells_of(buffer)
+        if cells is None:
+            return False
+        before, after = (change.directory.number_of(state) for state in (change.before, change.after))
+        self.guards.append((cells[1], before))
+        if before != after:
+            self.effects.append((cells[1], after))
+        return True
+
+    def transfers(self, transfers: Sequence[Transfer]) -> bool:
+        """Copies before it; False where the player can't make one of them."""
+        return all(self._transfer(transfer) for transfer in transfers)
+
+    def _transfer(self, transfer: Transfer) -> bool:
+        player = self._player
+        memory, copy, buffer = player._memory, transfer.copy, transfer.buffer
+        source, target, over = copy.source, copy.target, copy.over
+        is_shared = memory.spread is not None and memory.shared in (source, target)
+        if transfer.rows is not None or over.nbytes > _COPY_MAX_NBYTES or is_shared:
+            return False
+        member = (source if target == HOST else target) - 1
+        device = memory.devices[member]
+        assert isinstance(device, NativeMember)
+        op = c.Op(lane=member, nbytes=over.nbytes)
+        places: dict[int, int] = {}
+        for end in (source, target):
+            if end == HOST:
+                view = memory.host_view(buffer, over)
+                if not device.native_host(view):
+                    return False
+                places[end] = ctypes.addressof(ctypes.c_char.from_buffer(view))
+                continue
+            holder = memory.devices[end - 1]
+            extent = memory.extent(buffer, end - 1)
+            assert isinstance(holder, NativeMember)
+            place = holder.native_place(extent.device_buffer, over.start - extent.over.start)
+            if place is None:
+                return False
+            op.object = place.buffer
+            places[end] = place.at
+            self.keep.append(extent.device_buffer)
+        op.from_, op.to = places[source], places[target]
+        if HOST not in (source, target):
+            if not device.native_peer(memory.devices[source - 1]):
+                return False
+            op.kind = c.OP_COPY
+            op.object, op.other = (player._lanes[end - 1].context for end in (target, source))
+        else:
+            op.kind = c.OP_DOWNLOAD if target == HOST else c.OP_UPLOAD
+        accesses = [(player._segment(buffer, source), 0), (player._segment(buffer, target), 1)]
+        self.uses.append((member, (transfer.leave, transfer.arrive)))
+        return self._op(op, accesses)
+
+    def copy(self, command: CopyBuffer, buffers: tuple[VirtualBuffer, VirtualBuffer], member: int) -> bool:
+        """A copy within one member."""
+        device = self._player._memory.devices[member]
+        assert isinstance(device, NativeMember)
+        op = c.Op(kind=c.OP_COPY, lane=member, nbytes=command.source_rectangle.nbytes)
+        places, uses, accesses = [], [], []
+        for buffer, rectangle, writes in zip(
+            buffers, (command.source_rectangle, command.target_rectangle), (0, 1), strict=True
+        ):
+            extent, over = buffer.extents[member], rectangle.bounds
+            if extent is None or not extent.holds(over):
+                return False
+            place = device.native_place(extent.device_buffer, over.start - extent.over.start)
+            if place is None:
+                return False
+            places.append(place)
+            self.keep.append(extent.device_buffer)
+            hazards = buffer.hazards[member + 1]
+            uses.append(hazards.use((), (over,)) if writes else hazards.use((over,), ()))
+            accesses.append((self._player._segment(buffer, member + 1), writes))
+        op.other, op.object = places[0].buffer, places[1].buffer
+        op.from_, op.to = places[0].at, places[1].at
+        self.uses.append((member, tuple(uses)))
+        return self._op(op, accesses)
+
+    def launch(
+        self,
+        member: int,
+        native: NativeLaunch,
+        piece: Piece,
+        scalars: Sequence[tuple[int, int, int]],
+        arrangement: Arrangement,
+    ) -> bool:
+        """One piece."""
+        op = c.Op(kind=c.OP_LAUNCH, lane=member, object=native.kernel)
+        op.size[:], op.local[:] = native.size, native.local_size
+        op.shared, op.dim = native.shared_nbytes, native.work_dim
+        self.block += bytes(-len(self.block) % 16)
+        op.block_at, op.block_nbytes = len(self.block), len(native.block)
+        self.block += native.block
+        op.first_hole = len(self.holes)
+        for argument, at, nbytes in scalars:
+            to = native.scalars.get(argument)
+            if to is None:
+                return False
+            self.holes.append((at + _PREFIX.size, to, nbytes))
+        op.num_holes = len(self.holes) - op.first_hole
+        self.keep.append(native.keep)
+        accesses: list[tuple[int, int]] = []
+        for used, use in zip(arrangement.plan.buffers, piece.uses, strict=True):
+            segment = self._player._segment(used.buffer, member + 1)
+            reads, writes = use.kinds
+            if reads:
+                accesses.append((segment, 0))
+            if writes:
+                accesses.append((segment, 1))
+        self.uses.append((member, piece.uses))
+        return self._op(op, accesses)
+
+    def _op(self, op: c.Op, accesses: list[tuple[int, int]]) -> bool:
+        if any(segment < 0 for segment, _ in accesses):
+            return False
+        if self._player._lanes[op.lane].driver == DriverKind.OPENCL:
+            # Members have a context each: one operation can not wait for another one elsewhere.
+            for segment, writes in accesses:
+                for lane, wrote in self._touched.setdefault(segment, set()):
+                    if lane != op.lane and (writes or wrote):
+                        return False
+                self._touched[segment].add((op.lane, bool(writes)))
+        op.first_access, op.num_accesses = len(self.accesses), len(accesses)
+        self.accesses += accesses
+        self.ops.append(op)
+        return True
+
+    def given(self, op: WireOp, build: int, index: int, masked: bytes, mask: bytes) -> c.Given:
+        """For C, which copies it."""
+        kind, segment, nbytes, blocking = self.client
+        return c.Given(
+            op=op,
+            key_nbytes=len(masked),
+            record_key=masked,
+            mask=mask,
+            guards=(c.CellValue * len(self.guards))(*starmap(c.CellValue, self.guards)),
+            effects=(c.CellValue * len(self.effects))(*starmap(c.CellValue, self.effects)),
+            budgets=(ctypes.c_uint32 * len(self.budgets))(*self.budgets),
+            ops=(c.Op * len(self.ops))(*self.ops),
+            accesses=(c.Access * len(self.accesses))(*starmap(c.Access, self.accesses)),
+            holes=(c.Hole * len(self.holes))(*starmap(c.Hole, self.holes)),
+            block=bytes(self.block),
+            build=build,
+            block_nbytes=len(self.block),
+            client_nbytes=nbytes,
+            index=index,
+            num_guards=len(self.guards),
+            num_effects=len(self.effects),
+            num_budgets=len(self.budgets),
+            num_ops=len(self.ops),
+            num_accesses=len(self.accesses),
+            num_holes=len(self.holes),
+            client=kind,
+            client_segment=segment,
+            blocking=blocking,
+        )
+
+
+def _scalars(kernel: Kernel, record: bytes, has_members: bool) -> list[tuple[int, int, int]]:
+    """Arguments on which no access range depends: (number, offset of the value in the record, bytes)."""
+    found: list[tuple[int, int, int]] = []
+    at = _NDRANGE.size
+    for number, argument in enumerate(kernel.model.arguments):
+        nbytes = int.from_bytes(record[at + 4 : at + 8], "little")
+        at += 8
+        if argument.kind is ArgumentKind.VALUE and not (has_members and number in kernel.shaping):
+            found.append((number, at, nbytes))
+        at += nbytes + -nbytes % 8
+    return found
+
+
+def _masked(record: bytes, mask: bytearray) -> bytes:
+    found = int.from_bytes(record, "little") & int.from_bytes(mask, "little")
+    return found.to_bytes(len(record), "little")

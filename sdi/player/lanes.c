@@ -1,0 +1,262 @@
+/* Lanes: what is given to a driver, in order, and how far it has come. */
+#include "player.h"
+
+#include <string.h>
+#include <unistd.h>
+
+enum { CUDA_NOT_READY = 600, CUDA_NO_TIMING = 2, CL_EXECUTION_STATUS = 0x11D3 };
+
+static int enter(struct sdi_player *p, const struct lane *lane)
+{
+    if (p->current == lane->context)
+        return 0;
+    int status = p->cuda.set_current(lane->context);
+    if (status == 0)
+        p->current = lane->context;
+    return status;
+}
+
+bool lane_has_room(const struct lane *lane, unsigned ops)
+{
+    return lane->num_marks + ops + 2 < MARKS_MAX;
+}
+
+static struct mark *mark_at(struct lane *lane, unsigned n)
+{
+    return &lane->marks[(lane->first + n) % MARKS_MAX];
+}
+
+static void put_mark(struct lane *lane, void *event)
+{
+    *mark_at(lane, lane->num_marks++) = (struct mark){lane->issued, event};
+}
+
+static int new_event(struct sdi_player *p, struct lane *lane, void **event)
+{
+    if (lane->num_spare) {
+        *event = lane->spare[--lane->num_spare];
+        return 0;
+    }
+    return p->cuda.event_new(event, CUDA_NO_TIMING);
+}
+
+static void drop_event(struct sdi_player *p, struct lane *lane, void *event)
+{
+    if (lane->driver == DRIVER_OPENCL)
+        p->opencl.event_free(event);
+    else if (lane->num_spare < sizeof lane->spare / sizeof *lane->spare)
+        lane->spare[lane->num_spare++] = event;
+    else
+        p->cuda.event_free(event);
+}
+
+/* Have an event behind the last operation. */
+int lane_mark(struct sdi_player *p, unsigned number)
+{
+    struct lane *lane = &p->lanes[number];
+    if (lane->unflushed) {
+        lane->unflushed = false;
+        int status = p->opencl.flush(lane->stream);
+        if (status)
+            return status;
+    }
+    if (lane->driver != DRIVER_CUDA || lane->reached == lane->issued)
+        return 0;
+    if (lane->num_marks && mark_at(lane, lane->num_marks - 1)->number == lane->issued)
+        return 0;
+    void *event = NULL;
+    int status = enter(p, lane);
+    if (status == 0)
+        status = new_event(p, lane, &event);
+    if (status == 0)
+        status = p->cuda.event_record(event, lane->stream);
+    if (status == 0)
+        put_mark(lane, event);
+    return status;
+}
+
+/* What `lane` does from now on begins after operation `wanted` of lane `other`. */
+int lane_wait(struct sdi_player *p, unsigned number, unsigned other, uint64_t wanted)
+{
+    struct lane *lane = &p->lanes[number], *before = &p->lanes[other];
+    if (number == other || before->reached >= wanted || lane->seen[other] >= wanted)
+        return 0;
+    if (!before->num_marks || mark_at(before, before->num_marks - 1)->number < wanted) {
+        int status = lane_mark(p, other);
+        if (status)
+            return status;
+    }
+    unsigned low = 0, high = before->num_marks - 1; /* the first mark at or behind it */
+    while (low < high) {
+        unsigned middle = (low + high) / 2;
+        if (mark_at(before, middle)->number < wanted)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    struct mark *mark = mark_at(before, low);
+    int status = enter(p, lane);
+    if (status == 0)
+        status = p->cuda.stream_wait(lane->stream, mark->event, 0);
+    if (status == 0)
+        lane->seen[other] = mark->number;
+    return status;
+}
+
+static int cuda_perform(struct sdi_player *p, const struct recording *r, const struct op *op, struct lane *lane,
+                        const char *record)
+{
+    int status = enter(p, lane);
+    if (status)
+        return status;
+    switch (op->kind) {
+    case OP_LAUNCH: {
+        uint8_t *block = r->block + op->block_at;
+        for (uint32_t i = 0; i < op->num_holes; i++) {
+            const struct hole *hole = &r->holes[op->first_hole + i];
+            memcpy(block + hole->to, record + hole->from, hole->nbytes);
+        }
+        size_t nbytes = op->block_nbytes;
+        void *extra[] = {(void *)1, block, (void *)2, &nbytes, NULL};
+        return p->cuda.launch(op->object, (unsigned)op->size[0], (unsigned)op->size[1], (unsigned)op->size[2],
+                              (unsigned)op->local[0], (unsigned)op->local[1], (unsigned)op->local[2], op->shared,
+                              lane->stream, NULL, extra);
+    }
+    case OP_UPLOAD:
+        return p->cuda.upload(op->to, (const void *)(uintptr_t)op->from, op->nbytes, lane->stream);
+    case OP_DOWNLOAD:
+        return p->cuda.download((void *)(uintptr_t)op->to, op->from, op->nbytes, lane->stream);
+    default:
+        if (op->object == op->other)
+            return p->cuda.copy(op->to, op->from, op->nbytes, lane->stream);
+        return p->cuda.copy_peer(op->to, op->object, op->from, op->other, op->nbytes, lane->stream);
+    }
+}
+
+static int opencl_perform(struct sdi_player *p, const struct recording *r, const struct op *op, struct lane *lane,
+                          const char *record)
+{
+    void *event = NULL;
+    int status = 0;
+    switch (op->kind) {
+    case OP_LAUNCH: {
+        for (uint32_t i = 0; i < op->num_holes && status == 0; i++) {
+            const struct hole *hole = &r->holes[op->first_hole + i];
+            status = p->opencl.set_argument(op->object, hole->to, hole->nbytes, record + hole->from);
+        }
+        size_t global[3], local[3];
+        for (int d = 0; d < 3; d++) {
+            local[d] = op->local[d];
+            global[d] = op->size[d] * op->local[d];
+        }
+        if (status == 0)
+            status = p->opencl.launch(lane->stream, op->object, op->dim, NULL, global, local, 0, NULL, &event);
+        break;
+    }
+    case OP_UPLOAD:
+        status = p->opencl.upload(lane->stream, op->object, 0, op->to, op->nbytes, (const void *)(uintptr_t)op->from,
+                                  0, NULL, &event);
+        break;
+    case OP_DOWNLOAD:
+        status = p->opencl.download(lane->stream, op->object, 0, op->from, op->nbytes, (void *)(uintptr_t)op->to, 0,
+                                    NULL, &event);
+        break;
+    default:
+        status = p->opencl.copy(lane->stream, op->other, op->object, op->from, op->to, op->nbytes, 0, NULL, &event);
+    }
+    if (status == 0) {
+        lane->issued++;
+        put_mark(lane, event);
+        lane->unflushed = true;
+    }
+    return status;
+}
+
+/* Give an operation to its lane; a driver's error. */
+int lane_perform(struct sdi_player *p, const struct recording *r, const struct op *op, const char *record)
+{
+    struct lane *lane = &p->lanes[op->lane];
+    if (lane->driver == DRIVER_OPENCL)
+        return opencl_perform(p, r, op, lane, record);
+    int status = lane->driver == DRIVER_CUDA ? cuda_perform(p, r, op, lane, record) : 0;
+    if (status == 0)
+        lane->issued++;
+    if (lane->driver == DRIVER_NULL)
+        lane->reached = lane->issued;
+    return status;
+}
+
+/* 0: complete; 1: not yet; else the driver's error. */
+static int ask(struct sdi_player *p, struct lane *lane, void *event)
+{
+    if (lane->driver == DRIVER_CUDA) {
+        int status = enter(p, lane);
+        if (status == 0)
+            status = p->cuda.event_query(event);
+        return status == CUDA_NOT_READY ? 1 : status == 1 ? -1 : status;
+    }
+    int stage = 0;
+    int status = p->opencl.event_info(event, CL_EXECUTION_STATUS, sizeof stage, &stage, NULL);
+    return status ? status : stage > 0 ? 1 : stage;
+}
+
+static void reach(struct sdi_player *p, struct lane *lane, unsigned marks)
+{
+    lane->reached = mark_at(lane, marks - 1)->number;
+    for (unsigned n = 0; n < marks; n++)
+        drop_event(p, lane, mark_at(lane, n)->event);
+    lane->first = (lane->first + marks) % MARKS_MAX;
+    lane->num_marks -= marks;
+}
+
+/* Find out how far a lane has come; a driver's error.  Mostly all is done, or nothing. */
+int lane_poll(struct sdi_player *p, unsigned number)
+{
+    struct lane *lane = &p->lanes[number];
+    if (!lane->num_marks)
+        return 0;
+    if (lane->driver == DRIVER_CUDA) {
+        int status = ask(p, lane, mark_at(lane, lane->num_marks - 1)->event);
+        if (status == 0)
+            reach(p, lane, lane->num_marks);
+        if (status != 1 || lane->num_marks < 2)
+            return status == 1 ? 0 : status;
+    }
+    unsigned done = 0;
+    int status = 0;
+    while (done < lane->num_marks && (status = ask(p, lane, mark_at(lane, done)->event)) == 0)
+        done++;
+    if (done)
+        reach(p, lane, done);
+    return status == 1 ? 0 : status;
+}
+
+static void wake_up(void *event, int status, void *data)
+{
+    uint64_t one = 1;
+    (void)event, (void)status;
+    ssize_t written = write((int)(intptr_t)data, &one, sizeof one);
+    (void)written; /* full: it is awake */
+}
+
+/* Whoever sleeps on `wake` shall hear when a lane has come to its end; of CUDA lanes the sleeper asks. */
+void lane_notify(struct sdi_player *p, unsigned number)
+{
+    struct lane *lane = &p->lanes[number];
+    if (lane->driver == DRIVER_OPENCL && lane->num_marks)
+        p->opencl.event_callback(mark_at(lane, lane->num_marks - 1)->event, 0, wake_up, (void *)(intptr_t)p->wake);
+}
+
+void lanes_free(struct sdi_player *p)
+{
+    for (unsigned n = 0; n < p->num_lanes; n++) {
+        struct lane *lane = &p->lanes[n];
+        if (lane->driver == DRIVER_CUDA && enter(p, lane) != 0)
+            continue;
+        for (unsigned m = 0; m < lane->num_marks; m++)
+            drop_event(p, lane, mark_at(lane, m)->event);
+        while (lane->num_spare)
+            p->cuda.event_free(lane->spare[--lane->num_spare]);
+        lane->num_marks = 0;
+    }
+}

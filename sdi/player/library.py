@@ -1,0 +1,179 @@
+"""The compiled player, and the structures that are handed to it."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shlex
+import subprocess
+from pathlib import Path
+
+SOURCES = Path(__file__).resolve().parent
+LIBRARY_NAME = "libsdi_player.so"
+FLAGS = (
+    "-O2",
+    "-std=c11",
+    "-Wall",
+    "-Wextra",
+    "-Werror",
+    "-D_GNU_SOURCE",
+    "-fvisibility=hidden",
+    "-fPIC",
+    "-shared",
+    "-pthread",
+)
+LANES_MAX, NODES_MAX = 16, 512
+CELL_POSTED, CELL_PYTHON_EVENTS, CELL_NO_WAITS, CELLS_RESERVED = 1, 2, 3, 8
+NO_RECORDING = 0xFFFFFFFF
+RECORD, IDLE, END, POSTED, FAILED, WANTED = 1, 2, 3, 4, 5, 6
+OP_LAUNCH, OP_UPLOAD, OP_DOWNLOAD, OP_COPY = 0, 1, 2, 3
+CLIENT_NONE, CLIENT_READS = 0, 1
+
+_u32, _u64, _pointer = ctypes.c_uint32, ctypes.c_uint64, ctypes.c_void_p
+
+
+class Hole(ctypes.Structure):
+    """A scalar that changes: from the record to the parameter block, or to the kernel's argument ``to``."""
+
+    _fields_ = [("from_", _u32), ("to", _u32), ("nbytes", _u32)]
+
+
+class Access(ctypes.Structure):
+    """What an operation does to a segment."""
+
+    _fields_ = [("segment", _u32), ("writes", _u32)]
+
+
+class Op(ctypes.Structure):
+    """``struct op``."""
+
+    _fields_ = [
+        ("kind", _u32),
+        ("lane", _u32),
+        ("first_access", _u32),
+        ("num_accesses", _u32),
+        ("first_hole", _u32),
+        ("num_holes", _u32),
+        ("object", _u64),
+        ("other", _u64),
+        ("size", _u64 * 3),
+        ("local", _u64 * 3),
+        ("shared", _u32),
+        ("dim", _u32),
+        ("block_at", _u64),
+        ("block_nbytes", _u64),
+        ("to", _u64),
+        ("from_", _u64),
+        ("nbytes", _u64),
+    ]
+
+
+class CellValue(ctypes.Structure):
+    """A cell and the value that it must have, or gets."""
+
+    _fields_ = [("cell", _u32), ("value", _u32)]
+
+
+class Given(ctypes.Structure):
+    """``struct given``."""
+
+    _fields_ = [
+        ("op", _u32),
+        ("key_nbytes", _u32),
+        ("record_key", ctypes.c_char_p),
+        ("mask", ctypes.c_char_p),
+        ("guards", ctypes.POINTER(CellValue)),
+        ("effects", ctypes.POINTER(CellValue)),
+        ("budgets", ctypes.POINTER(_u32)),
+        ("ops", ctypes.POINTER(Op)),
+        ("accesses", ctypes.POINTER(Access)),
+        ("holes", ctypes.POINTER(Hole)),
+        ("block", ctypes.c_char_p),
+        ("build", _u64),
+        ("block_nbytes", _u64),
+        ("client_nbytes", _u64),
+        ("index", _u32),
+        ("num_guards", _u32),
+        ("num_effects", _u32),
+        ("num_budgets", _u32),
+        ("num_ops", _u32),
+        ("num_accesses", _u32),
+        ("num_holes", _u32),
+        ("client", _u32),
+        ("client_segment", _u32),
+        ("blocking", _u32),
+    ]
+
+
+class Told(ctypes.Structure):
+    """``struct node_told``: a command in flight; ``lanes``: bits of those on which some of it is not done."""
+
+    _fields_ = [
+        ("id", _u64),
+        ("queue", _u64),
+        ("sequence", _u64),
+        ("submitted_ns", _u64),
+        ("lanes", _u64),
+        ("slot", _u32),
+        ("recording", _u32),
+        ("stage", _u32),
+        ("forgotten", _u32),
+        ("status", ctypes.c_int32),
+        ("reserved", _u32),
+    ]
+
+
+def compile_player(outdir: Path, sanitize: tuple[str, ...] = ()) -> Path:
+    """Compile into ``outdir``; the path of the library.
+
+    Raises subprocess.CalledProcessError, or FileNotFoundError where there is no compiler.
+    """
+    from sdi.icd.generate import wire_header
+
+    (outdir / "sdi_wire.h").write_text(wire_header(), encoding="utf-8")
+    target = outdir / LIBRARY_NAME
+    command = [
+        *shlex.split(os.environ.get("CC") or "cc"),
+        *FLAGS,
+        *sanitize,
+        f"-I{outdir}",
+        *map(str, sorted(SOURCES.glob("*.c"))),
+        "-o",
+        str(target),
+    ]
+    subprocess.run(command, check=True)
+    return target
+
+
+def load(path: Path) -> tuple[ctypes.CDLL, ctypes.PyDLL]:
+    """The player at ``path``, for ``run`` and for calls that return at once.  Raises OSError."""
+    library = ctypes.CDLL(str(path))
+    quick = ctypes.PyDLL(str(path))  # keeps the GIL
+    declared: dict[str, tuple[object, list[object]]] = {
+        "sdi_player_new": (
+            _pointer,
+            [ctypes.c_int] * 3 + [_pointer, _pointer, _u32, _pointer, _u32, _pointer],
+        ),
+        "sdi_player_free": (None, [_pointer]),
+        "sdi_player_drivers": (None, [_pointer, _pointer, _pointer]),
+        "sdi_player_lane": (ctypes.c_int, [_pointer, _u32, _pointer, _pointer]),
+        "sdi_player_queue": (None, [_pointer, _u64, ctypes.c_bool]),
+        "sdi_player_add": (ctypes.c_int64, [_pointer, ctypes.POINTER(Given)]),
+        "sdi_player_drop": (None, [_pointer, _u32]),
+        "sdi_player_run": (ctypes.c_int, [_pointer, ctypes.c_bool]),
+        "sdi_player_record": (_pointer, [_pointer, ctypes.POINTER(_u64), ctypes.POINTER(_u64)]),
+        "sdi_player_waited": (None, [_pointer, ctypes.c_bool]),
+        "sdi_player_nodes": (_u32, [_pointer, ctypes.POINTER(Told)]),
+        "sdi_player_played": (_u32, [_pointer, ctypes.POINTER(_u64)]),
+        "sdi_player_runs": (_u64, [_pointer, _u32]),
+        "sdi_player_holds": (ctypes.c_bool, [_pointer, _u32]),
+        "sdi_player_released": (_u32, [_pointer]),
+        "sdi_player_handed_over": (None, [_pointer, _u32]),
+        "sdi_player_counted": (_u64, [_pointer, _u32]),
+        "sdi_player_segment_nbytes": (_u32, []),
+    }
+    for name, (result, arguments) in declared.items():
+        for each in (library, quick):
+            function = getattr(each, name)
+            function.restype, function.argtypes = result, arguments
+    return library, quick

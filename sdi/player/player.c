@@ -1,0 +1,724 @@
+/* The loop: records in, known commands to the lanes, events to the status page. */
+#include "player.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    SUBMITTED = 2,
+    LOOK_AFTER = 16, /* records after which it looks what is complete */
+    LINGER_NS = 100000,
+    SPIN_NS = 50000,
+    NAP_LEAST_NS = 20000,
+    NAP_MOST_NS = 250000,
+    RECEIVE_NBYTES = 1 << 18,
+    SHORT_STINT = 8, /* so few records in a row were not worth waiting for */
+    LONG_STINT = 32,
+    WANTED_MOST = 64,
+};
+
+uint64_t sdi_player_now(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
+}
+
+/* ---- making ------------------------------------------------------------------------------------------- */
+
+API struct sdi_player *sdi_player_new(int commands, int notices, int wake, void *arena, uint32_t *cells,
+                                      uint32_t num_cells, struct segment *segments, uint32_t num_segments,
+                                      uint64_t *released)
+{
+    struct sdi_player *p = calloc(1, sizeof *p);
+    if (!p)
+        return NULL;
+    p->commands = commands;
+    p->notices = notices;
+    p->wake = wake;
+    p->arena = arena;
+    p->cells = cells;
+    p->num_cells = num_cells;
+    p->segments = segments;
+    p->num_segments = num_segments;
+    p->released = released;
+    p->wanted_after = 1;
+    for (uint32_t n = 0; n < NODES_MAX; n++)
+        p->nodes[n].next = n + 1 < NODES_MAX ? n + 2 : 0;
+    p->free_nodes = 1;
+    return p;
+}
+
+API uint32_t sdi_player_segment_nbytes(void)
+{
+    return sizeof(struct segment);
+}
+
+API void sdi_player_free(struct sdi_player *p)
+{
+    lanes_free(p);
+    recordings_free(p);
+    free(p->bare);
+    free(p->data);
+    free(p);
+}
+
+API void sdi_player_drivers(struct sdi_player *p, const struct cuda_table *cuda, const struct opencl_table *opencl)
+{
+    if (cuda)
+        p->cuda = *cuda;
+    if (opencl)
+        p->opencl = *opencl;
+}
+
+API int sdi_player_lane(struct sdi_player *p, uint32_t driver, void *context, void *stream)
+{
+    if (p->num_lanes == LANES_MAX)
+        return -1;
+    p->lanes[p->num_lanes].driver = driver;
+    p->lanes[p->num_lanes].context = context;
+    p->lanes[p->num_lanes].stream = stream;
+    return (int)p->num_lanes++;
+}
+
+static int find_queue(const struct sdi_player *p, uint64_t id)
+{
+    for (unsigned n = 0; n < p->num_queues; n++)
+        if (p->queues[n].id == id)
+            return (int)n;
+    return -1;
+}
+
+/* A queue of the application; those that are not playable are Python's. */
+API void sdi_player_queue(struct sdi_player *p, uint64_t id, bool is_playable)
+{
+    int found = find_queue(p, id);
+    for (unsigned n = 0; found < 0 && n < p->num_queues; n++)
+        if (!p->queues[n].is_playable && !p->queues[n].first)
+            found = (int)n;
+    if (found < 0 && p->num_queues < QUEUES_MAX)
+        found = (int)p->num_queues++;
+    if (found >= 0)
+        p->queues[found] = (struct queue){.id = id, .is_playable = is_playable};
+}
+
+/* ---- what the application sees ------------------------------------------------------------------------- */
+
+static struct sdi_wire_slot *slot_of(struct sdi_player *p, uint32_t slot)
+{
+    return (struct sdi_wire_slot *)(p->arena + SDI_SLOTS_OFFSET) + slot;
+}
+
+static void publish(struct sdi_player *p)
+{
+    if (!p->page_changed)
+        return;
+    p->page_changed = false;
+    struct sdi_wire_arena_header *header = (void *)p->arena;
+    __atomic_fetch_add(&header->epoch, 1, __ATOMIC_SEQ_CST);
+    syscall(SYS_futex, &header->epoch, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+static bool notify(struct sdi_player *p, uint32_t kind, uint64_t id)
+{
+    struct sdi_rec_notice notice = {.nbytes = sizeof notice, .op = SDI_OP_NOTICE, .id = id, .kind = kind};
+    publish(p);
+    return send(p->notices, &notice, sizeof notice, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)sizeof notice;
+}
+
+/* ---- nodes --------------------------------------------------------------------------------------------- */
+
+static struct node *new_node(struct sdi_player *p, int queue, uint64_t id, uint32_t slot, uint32_t recording)
+{
+    uint32_t number = p->free_nodes;
+    struct node *node = &p->nodes[number - 1];
+    p->free_nodes = node->next;
+    p->num_nodes++;
+    memset(node, 0, sizeof *node);
+    node->id = id;
+    node->slot = slot;
+    node->forgotten = slot == 0;
+    node->queue = (uint32_t)queue;
+    node->recording = recording;
+    node->sequence = p->sequence++;
+    node->submitted_ns = sdi_player_now();
+    struct queue *q = &p->queues[queue];
+    if (q->last)
+        p->nodes[q->last - 1].next = number;
+    else
+        q->first = number;
+    q->last = number;
+    if (slot) {
+        struct sdi_wire_slot *told = slot_of(p, slot);
+        told->submitted_ns = node->submitted_ns;
+        __atomic_store_n(&told->status, SUBMITTED, __ATOMIC_RELEASE);
+    }
+    return node;
+}
+
+static bool is_over(const struct sdi_player *p, const struct node *node)
+{
+    for (unsigned l = 0; l < p->num_lanes; l++)
+        if (node->waits[l] > p->lanes[l].reached)
+            return false;
+    return true;
+}
+
+/* The first of its queue is complete. */
+static void finish(struct sdi_player *p, struct queue *q, int32_t status)
+{
+    uint32_t number = q->first;
+    struct node *node = &p->nodes[number - 1];
+    if (node->recording != NO_RECORDING) {
+        const struct recording *r = &p->recordings[node->recording];
+        if (r->client == CLIENT_READS)
+            p->segments[r->client_segment].client_reads--;
+    }
+    uint64_t now = sdi_player_now();
+    uint64_t start = node->start_ns ? node->start_ns : node->submitted_ns;
+    if (start < q->end_ns)
+        start = q->end_ns;
+    q->end_ns = now;
+    if (node->slot) {
+        struct sdi_wire_slot *told = slot_of(p, node->slot);
+        told->submitted_ns = node->submitted_ns;
+        told->started_ns = start;
+        told->ended_ns = now;
+        __atomic_store_n(&told->status, status, __ATOMIC_RELEASE);
+        p->page_changed = true;
+    }
+    q->first = node->next;
+    if (!q->first)
+        q->last = 0;
+    node->next = p->free_nodes;
+    p->free_nodes = number;
+    p->num_nodes--;
+}
+
+/* Tell the application of all that is complete.  False: the notice of one could not be sent. */
+static bool complete(struct sdi_player *p)
+{
+    for (unsigned n = 0; n < p->num_queues; n++) {
+        struct queue *q = &p->queues[n];
+        while (q->first) {
+            struct node *node = &p->nodes[q->first - 1];
+            if (node->stage == STAGE_COPYING || !is_over(p, node))
+                break;
+            const struct recording *r = node->recording != NO_RECORDING ? &p->recordings[node->recording] : NULL;
+            if (!r || r->client == CLIENT_NONE) {
+                finish(p, q, 0);
+                continue;
+            }
+            node->stage = STAGE_COPYING;
+            node->start_ns = sdi_player_now();
+            if (node->slot) {
+                slot_of(p, node->slot)->packed_at = 0;
+                __atomic_store_n(&slot_of(p, node->slot)->ready_nbytes, r->client_nbytes, __ATOMIC_RELEASE);
+                p->page_changed = true;
+            }
+            if (!r->blocking && !notify(p, SDI_NOTICE_TRANSFER_READY, node->id))
+                return false;
+        }
+    }
+    return true;
+}
+
+/* ---- executing ----------------------------------------------------------------------------------------- */
+
+static void need(uint64_t *needs, const struct segment *s, bool writes, unsigned lanes)
+{
+    if (s->writer > needs[s->writer_lane])
+        needs[s->writer_lane] = s->writer;
+    for (unsigned l = 0; writes && l < lanes; l++)
+        if (s->readers[l] > needs[l])
+            needs[l] = s->readers[l];
+}
+
+/* Whether an access waits for what another lane has not done: OpenCL members have a context each, and no events
+ * in common. */
+static bool waits_elsewhere(const struct sdi_player *p, const struct segment *s, bool writes, unsigned lane)
+{
+    if (s->writer_lane != lane && s->writer > p->lanes[s->writer_lane].reached)
+        return true;
+    for (unsigned l = 0; writes && l < p->num_lanes; l++)
+        if (l != lane && s->readers[l] > p->lanes[l].reached)
+            return true;
+    return false;
+}
+
+/* Whether all of its operations can go to their lanes now: none waits for the client's copies, none is an upload
+ * of host bytes that are still on their way (the driver may take them at once), each lane has room. */
+static bool may_execute(struct sdi_player *p, const struct recording *r)
+{
+    for (unsigned l = 0; l < p->num_lanes; l++)
+        if (!lane_has_room(&p->lanes[l], r->num_ops))
+            return false;
+    for (uint32_t i = 0; i < r->num_ops; i++) {
+        const struct op *op = &r->ops[i];
+        for (uint32_t a = 0; a < op->num_accesses; a++) {
+            const struct access *access = &r->accesses[op->first_access + a];
+            const struct segment *s = &p->segments[access->segment];
+            if (access->writes && s->client_reads)
+                return false;
+            if (p->lanes[op->lane].driver == DRIVER_OPENCL && waits_elsewhere(p, s, access->writes, op->lane))
+                return false;
+            if (op->kind == OP_UPLOAD && !access->writes && s->writer > p->lanes[s->writer_lane].reached)
+                return false;
+        }
+    }
+    return true;
+}
+
+static int execute(struct sdi_player *p, struct recording *r, struct node *node, const char *record)
+{
+    int status = 0;
+    uint64_t waits[LANES_MAX];
+    memcpy(waits, node->waits, sizeof waits);
+    for (uint32_t i = 0; i < r->num_ops && status == 0; i++) {
+        const struct op *op = &r->ops[i];
+        uint64_t needs[LANES_MAX]; /* what the wait list waits for, and what the bytes do */
+        memcpy(needs, waits, sizeof needs);
+        const struct access *accesses = &r->accesses[op->first_access];
+        for (uint32_t a = 0; a < op->num_accesses; a++)
+            need(needs, &p->segments[accesses[a].segment], accesses[a].writes, p->num_lanes);
+        for (unsigned l = 0; l < p->num_lanes && status == 0; l++)
+            if (needs[l])
+                status = lane_wait(p, op->lane, l, needs[l]);
+        if (status == 0)
+            status = lane_perform(p, r, op, record);
+        uint64_t number = p->lanes[op->lane].issued;
+        for (uint32_t a = 0; a < op->num_accesses; a++) {
+            struct segment *s = &p->segments[accesses[a].segment];
+            if (accesses[a].writes) {
+                s->writer = number;
+                s->writer_lane = op->lane;
+                memset(s->readers, 0, sizeof s->readers);
+            } else {
+                s->readers[op->lane] = number;
+            }
+        }
+        node->waits[op->lane] = number;
+    }
+    if (r->client == CLIENT_READS) {
+        struct segment *s = &p->segments[r->client_segment];
+        if (s->writer > node->waits[s->writer_lane])
+            node->waits[s->writer_lane] = s->writer;
+        s->client_reads++;
+    }
+    for (uint32_t i = 0; i < r->num_effects; i++)
+        p->cells[r->effects[i].cell] = r->effects[i].value;
+    for (uint32_t i = 0; i < r->num_budgets; i++)
+        p->cells[r->budgets[i]]--;
+    if (!r->runs++)
+        p->played[p->num_played++] = (uint32_t)(r - p->recordings);
+    node->status = status;
+    return status;
+}
+
+static int look(struct sdi_player *p, bool marks)
+{
+    int status = 0;
+    for (unsigned l = 0; l < p->num_lanes && status == 0; l++) {
+        if (marks)
+            status = lane_mark(p, l);
+        if (status == 0)
+            status = lane_poll(p, l);
+    }
+    p->counted[2]++;
+    if (!complete(p) && status == 0)
+        status = -1;
+    publish(p);
+    return status;
+}
+
+/* ---- records ------------------------------------------------------------------------------------------- */
+
+enum taken { TAKEN, NOT_MINE, BROKEN };
+
+static struct node *find_node(const struct sdi_player *p, uint64_t id)
+{
+    for (unsigned n = 0; n < p->num_queues; n++)
+        for (uint32_t at = p->queues[n].first; at; at = p->nodes[at - 1].next)
+            if (p->nodes[at - 1].id == id)
+                return (struct node *)&p->nodes[at - 1];
+    return NULL;
+}
+
+static size_t fixed_nbytes(uint32_t op)
+{
+    switch (op) {
+    case SDI_OP_NDRANGE:
+        return sizeof(struct sdi_rec_ndrange);
+    case SDI_OP_READ:
+        return sizeof(struct sdi_rec_read);
+    case SDI_OP_COPY:
+        return sizeof(struct sdi_rec_copy);
+    default:
+        return sizeof(struct sdi_rec_marker);
+    }
+}
+
+/* The record without its wait list, and in `needs` what that waits for; NULL: it waits for what Python knows, or
+ * for a copy of the client in another queue. */
+static const char *without_waits(struct sdi_player *p, uint32_t op, int queue, const char *record, size_t *nbytes,
+                                 uint64_t *needs)
+{
+    const struct sdi_wire_command *command = (const void *)(record + sizeof(struct sdi_wire_header));
+    size_t fixed = fixed_nbytes(op), waits = 8 * (size_t)command->num_waits;
+    if (!waits)
+        return record;
+    if (p->cells[CELL_NO_WAITS] || waits > *nbytes || fixed > *nbytes - waits)
+        return NULL;
+    for (size_t at = fixed; at < fixed + waits; at += 8) {
+        uint64_t id;
+        memcpy(&id, record + at, sizeof id);
+        const struct node *node = find_node(p, id);
+        if (!node || node->queue == (uint32_t)queue)
+            continue; /* complete; or before it anyway */
+        if (node->recording != NO_RECORDING && p->recordings[node->recording].client != CLIENT_NONE)
+            return NULL;
+        for (unsigned l = 0; l < p->num_lanes; l++)
+            if (node->waits[l] > needs[l])
+                needs[l] = node->waits[l];
+        if (p->queues[node->queue].first && &p->nodes[p->queues[node->queue].first - 1] != node)
+            return NULL; /* what is before it may wait for the client */
+    }
+    if (p->bare_room < *nbytes) {
+        char *more = realloc(p->bare, *nbytes);
+        if (!more)
+            return NULL;
+        p->bare = more;
+        p->bare_room = *nbytes;
+    }
+    memcpy(p->bare, record, fixed);
+    memcpy(p->bare + fixed, record + fixed + waits, *nbytes - fixed - waits);
+    *nbytes -= waits;
+    return p->bare;
+}
+
+static enum taken take_command(struct sdi_player *p, uint32_t op, uint64_t id, const char *record, size_t nbytes)
+{
+    const struct sdi_wire_command *command = (const void *)(record + sizeof(struct sdi_wire_header));
+    if (nbytes < sizeof(struct sdi_wire_header) + sizeof *command || command->slot >= SDI_NUM_SLOTS
+        || id <= p->last_id)
+        return NOT_MINE;
+    uint64_t needs[LANES_MAX] = {0};
+    int queue = find_queue(p, command->queue);
+    if (queue < 0 || !p->queues[queue].is_playable)
+        return NOT_MINE;
+    while (p->num_nodes == NODES_MAX) {
+        if (look(p, true))
+            return BROKEN;
+        for (unsigned n = 0; n < p->num_queues; n++) /* what waits for the client is in the way of the socket */
+            if (p->queues[n].first && p->nodes[p->queues[n].first - 1].stage == STAGE_COPYING)
+                return NOT_MINE;
+    }
+    record = without_waits(p, op, queue, record, &nbytes, needs);
+    if (!record)
+        return NOT_MINE;
+    if (op == SDI_OP_MARKER || op == SDI_OP_BARRIER) {
+        if (nbytes != sizeof(struct sdi_rec_marker))
+            return NOT_MINE;
+        struct node *node = new_node(p, queue, id, command->slot, NO_RECORDING);
+        memcpy(node->waits, needs, sizeof needs);
+        return TAKEN;
+    }
+    struct recording *r = recording_find(p, op, record, nbytes);
+    if (!r)
+        return NOT_MINE;
+    if (!may_execute(p, r)) {
+        if (look(p, true))
+            return BROKEN;
+        if (!may_execute(p, r))
+            return NOT_MINE;
+    }
+    for (uint32_t i = 0; i < r->num_ops; i++)
+        for (unsigned l = 0; l < p->num_lanes; l++)
+            if (p->lanes[l].driver == DRIVER_OPENCL && l != r->ops[i].lane && needs[l] > p->lanes[l].reached)
+                return NOT_MINE;
+    struct node *node = new_node(p, queue, id, command->slot, (uint32_t)(r - p->recordings));
+    memcpy(node->waits, needs, sizeof needs);
+    return execute(p, r, node, record) ? BROKEN : TAKEN;
+}
+
+static enum taken take_release(struct sdi_player *p, uint64_t id)
+{
+    struct node *newest = NULL;
+    for (unsigned n = 0; n < p->num_queues && !newest; n++)
+        if (p->queues[n].last && p->nodes[p->queues[n].last - 1].id == id)
+            newest = &p->nodes[p->queues[n].last - 1];
+    if (!newest && p->num_nodes)
+        newest = find_node(p, id);
+    if (newest) {
+        newest->forgotten = true;
+        return TAKEN;
+    }
+    if (!p->cells[CELL_PYTHON_EVENTS])
+        return TAKEN; /* nobody remembers it */
+    if (p->num_released == NODES_MAX)
+        return NOT_MINE;
+    p->released[p->num_released++] = id;
+    return TAKEN;
+}
+
+static enum taken take(struct sdi_player *p, uint32_t op, uint64_t id, const char *record, size_t nbytes)
+{
+    switch (op) {
+    case SDI_OP_NDRANGE:
+    case SDI_OP_READ:
+    case SDI_OP_COPY:
+    case SDI_OP_MARKER:
+    case SDI_OP_BARRIER:
+        return take_command(p, op, id, record, nbytes);
+    case SDI_OP_RELEASE_EVENT:
+        return take_release(p, id);
+    case SDI_OP_TRANSFER_DONE: {
+        const struct sdi_rec_transfer_done *done = (const void *)record;
+        for (unsigned n = 0; n < p->num_queues; n++) {
+            struct queue *q = &p->queues[n];
+            if (q->first && p->nodes[q->first - 1].id == id && p->nodes[q->first - 1].stage == STAGE_COPYING) {
+                if (done->status < 0)
+                    return NOT_MINE;
+                finish(p, q, 0);
+                return complete(p) ? TAKEN : BROKEN;
+            }
+        }
+        return NOT_MINE;
+    }
+    default:
+        return NOT_MINE;
+    }
+}
+
+static bool is_known(struct sdi_player *p, uint32_t op, const char *record, size_t nbytes)
+{
+    if ((op != SDI_OP_NDRANGE && op != SDI_OP_READ && op != SDI_OP_COPY) || nbytes < fixed_nbytes(op))
+        return false;
+    uint64_t needs[LANES_MAX] = {0};
+    record = without_waits(p, op, -1, record, &nbytes, needs);
+    return record && recording_find(p, op, record, nbytes);
+}
+
+/* ---- the loop ------------------------------------------------------------------------------------------ */
+
+/* More of the stream: bytes, 0 where there are none yet, -1 at its end. */
+static ssize_t receive(struct sdi_player *p, size_t wanted)
+{
+    if (p->head == p->tail)
+        p->head = p->tail = 0;
+    size_t room = wanted + RECEIVE_NBYTES;
+    if (p->room - p->head < room) {
+        if (p->room < room || p->tail - p->head > p->room / 2) {
+            char *more = malloc(room + (p->tail - p->head));
+            if (!more)
+                return -1;
+            memcpy(more, p->data + p->head, p->tail - p->head);
+            free(p->data);
+            p->data = more;
+            p->room = room + (p->tail - p->head);
+        } else {
+            memmove(p->data, p->data + p->head, p->tail - p->head);
+        }
+        p->tail -= p->head;
+        p->head = 0;
+    }
+    ssize_t n;
+    while ((n = recv(p->commands, p->data + p->tail, p->room - p->tail, MSG_DONTWAIT)) < 0 && errno == EINTR)
+        ;
+    if (n > 0) {
+        p->tail += (size_t)n;
+        return n;
+    }
+    return n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK) ? 0 : -1;
+}
+
+static void nap(struct sdi_player *p, uint64_t waited_ns)
+{
+    struct pollfd ends[] = {{.fd = p->commands, .events = POLLIN}, {.fd = p->wake, .events = POLLIN}};
+    uint64_t ns = waited_ns / 32;
+    ns = ns < NAP_LEAST_NS ? NAP_LEAST_NS : ns > NAP_MOST_NS ? NAP_MOST_NS : ns;
+    struct timespec most = {.tv_nsec = (long)ns};
+    bool told = true; /* whether every lane tells of its end by itself */
+    for (unsigned l = 0; l < p->num_lanes; l++) {
+        if (p->lanes[l].driver == DRIVER_OPENCL)
+            lane_notify(p, l);
+        else
+            told = told && p->lanes[l].reached == p->lanes[l].issued;
+    }
+    if (told)
+        most = (struct timespec){.tv_nsec = 10000000};
+    p->counted[3]++;
+    ppoll(ends, 2, &most, NULL);
+    if (ends[1].revents) {
+        uint64_t drained;
+        ssize_t n = read(p->wake, &drained, sizeof drained);
+        (void)n;
+    }
+}
+
+API int sdi_player_run(struct sdi_player *p, bool may_play)
+{
+    unsigned taken = 0;
+    uint64_t since = 0;
+    size_t wanted = 0;
+    p->current = NULL;
+    for (;;) {
+        while (p->tail - p->head >= sizeof(struct sdi_wire_header)) {
+            const struct sdi_wire_header *header = (const void *)(p->data + p->head);
+            size_t nbytes = header->nbytes;
+            wanted = nbytes;
+            if (nbytes < sizeof *header || nbytes > SDI_MAX_RECORD_NBYTES || nbytes % 8)
+                nbytes = sizeof *header; /* Python says what is wrong with it */
+            else if (p->tail - p->head < nbytes)
+                break;
+            char *record = p->data + p->head;
+            uint32_t op = header->op;
+            uint64_t id = header->id;
+            enum taken what = NOT_MINE;
+            if (may_play) {
+                what = take(p, op, id, record, nbytes);
+            } else if (is_known(p, op, record, nbytes)) {
+                if (++p->streak >= p->wanted_after && !p->passes)
+                    return SDI_WANTED;
+                p->passes = false;
+            } else if (op != SDI_OP_RELEASE_EVENT && op != SDI_OP_TRANSFER_DONE && op != SDI_OP_MARKER
+                       && op != SDI_OP_BARRIER) {
+                p->streak = 0;
+            }
+            p->head += nbytes;
+            if (id > p->last_id && op >= SDI_OP_NDRANGE)
+                p->last_id = id;
+            if (what == BROKEN)
+                return SDI_FAILED;
+            if (what == NOT_MINE) {
+                if (may_play && p->stint < SHORT_STINT && p->wanted_after < WANTED_MOST)
+                    p->wanted_after *= 2;
+                else if (may_play && p->stint > LONG_STINT)
+                    p->wanted_after = 1;
+                p->stint = 0;
+                p->record = record;
+                p->record_nbytes = nbytes;
+                p->counted[1]++;
+                return SDI_RECORD;
+            }
+            p->counted[0]++;
+            p->stint++;
+            since = 0;
+            if (++taken % LOOK_AFTER == 0) {
+                if (look(p, true))
+                    return SDI_FAILED;
+                if (p->cells[CELL_POSTED])
+                    return SDI_POSTED;
+            }
+        }
+        ssize_t got = receive(p, wanted);
+        if (got < 0)
+            return SDI_END;
+        if (got > 0) {
+            since = 0;
+            continue;
+        }
+        if (!may_play)
+            return SDI_IDLE;
+        if (look(p, true))
+            return SDI_FAILED;
+        if (p->cells[CELL_POSTED])
+            return SDI_POSTED;
+        uint64_t now = sdi_player_now();
+        if (!since)
+            since = now;
+        if (!p->num_nodes && now - since > LINGER_NS)
+            return SDI_IDLE;
+        if (p->num_nodes && now - since > SPIN_NS)
+            nap(p, now - since);
+    }
+}
+
+/* ---- what Python asks ---------------------------------------------------------------------------------- */
+
+API const char *sdi_player_record(struct sdi_player *p, uint64_t *nbytes, uint64_t *left)
+{
+    *nbytes = p->record_nbytes;
+    *left = p->tail - p->head;
+    return p->record;
+}
+
+/* Python has nothing in flight, or (`gave_up`) did not come to that: then it acts on the next record. */
+API void sdi_player_waited(struct sdi_player *p, bool gave_up)
+{
+    p->streak = 0;
+    p->passes = gave_up;
+    if (gave_up && p->wanted_after < WANTED_MOST)
+        p->wanted_after *= 2;
+}
+
+/* Commands in flight, and for each the lanes on which something of it is not complete. */
+API uint32_t sdi_player_nodes(struct sdi_player *p, struct node_told *told)
+{
+    uint32_t count = 0;
+    for (unsigned n = 0; n < p->num_queues; n++)
+        for (uint32_t at = p->queues[n].first; at; at = p->nodes[at - 1].next) {
+            const struct node *node = &p->nodes[at - 1];
+            uint64_t lanes = 0;
+            for (unsigned l = 0; l < p->num_lanes; l++)
+                if (node->waits[l] > p->lanes[l].reached)
+                    lanes |= UINT64_C(1) << l;
+            told[count++] = (struct node_told){node->id, p->queues[n].id, node->sequence, node->submitted_ns, lanes,
+                                               node->slot, node->recording, node->stage, node->forgotten,
+                                               node->status, 0};
+        }
+    return count;
+}
+
+/* How often which recordings ran since the last call: pairs of numbers. */
+API uint32_t sdi_player_played(struct sdi_player *p, uint64_t *pairs)
+{
+    uint32_t count = p->num_played;
+    for (uint32_t n = 0; n < count; n++) {
+        struct recording *r = &p->recordings[p->played[n]];
+        pairs[2 * n] = p->played[n];
+        pairs[2 * n + 1] = r->runs;
+        r->runs = 0;
+    }
+    p->num_played = 0;
+    return count;
+}
+
+API uint32_t sdi_player_released(struct sdi_player *p)
+{
+    uint32_t count = p->num_released;
+    p->num_released = 0;
+    return count;
+}
+
+/* Python has taken over all that is in flight. */
+API void sdi_player_handed_over(struct sdi_player *p, uint32_t num_segments)
+{
+    for (unsigned n = 0; n < p->num_queues; n++) {
+        struct queue *q = &p->queues[n];
+        while (q->first) {
+            uint32_t at = q->first;
+            q->first = p->nodes[at - 1].next;
+            p->nodes[at - 1].next = p->free_nodes;
+            p->free_nodes = at;
+        }
+        q->last = 0;
+    }
+    p->num_nodes = 0;
+    memset(p->segments, 0, num_segments * sizeof *p->segments);
+    p->streak = 0;
+}
+
+API uint64_t sdi_player_counted(const struct sdi_player *p, uint32_t what)
+{
+    return p->counted[what];
+}
+

@@ -1,0 +1,226 @@
+/* The player: executes recorded commands without Python.  See design/0012-player.md.
+ *
+ * Whoever has the session's turn calls sdi_player_run, which reads the command socket.  A record that equals a
+ * recording, all of whose guards hold, is executed here; any other one is answered with RECORD, for Python.  Nothing
+ * here is called by two threads at a time. */
+#ifndef SDI_PLAYER_H
+#define SDI_PLAYER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "sdi_wire.h"
+
+enum { LANES_MAX = 16, NODES_MAX = 512, MARKS_MAX = 1024, QUEUES_MAX = 64 };
+
+/* Why sdi_player_run returned. */
+enum {
+    SDI_RECORD = 1, /* sdi_player_record: Python acts on it */
+    SDI_IDLE = 2,   /* nothing to read, nothing in flight */
+    SDI_END = 3,    /* the application has gone */
+    SDI_POSTED = 4, /* another thread posted something */
+    SDI_FAILED = 5, /* a driver refused: see sdi_player_failure */
+    SDI_WANTED = 6, /* the next records are known: worth waiting until Python has nothing in flight */
+};
+
+enum driver { DRIVER_NULL = 0, DRIVER_CUDA = 1, DRIVER_OPENCL = 2 };
+enum op_kind { OP_LAUNCH = 0, OP_UPLOAD = 1, OP_DOWNLOAD = 2, OP_COPY = 3 };
+enum client_kind { CLIENT_NONE = 0, CLIENT_READS = 1 };
+
+/* Entry points of the drivers, looked up by Python; those of a driver that is not there are NULL. */
+struct cuda_table {
+    int (*set_current)(void *context);
+    int (*launch)(void *function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned shared,
+                  void *stream, void **parameters, void **extra);
+    int (*upload)(uint64_t to, const void *from, size_t nbytes, void *stream);
+    int (*download)(void *to, uint64_t from, size_t nbytes, void *stream);
+    int (*copy)(uint64_t to, uint64_t from, size_t nbytes, void *stream);
+    int (*copy_peer)(uint64_t to, void *to_context, uint64_t from, void *from_context, size_t nbytes, void *stream);
+    int (*event_new)(void **event, unsigned flags);
+    int (*event_record)(void *event, void *stream);
+    int (*event_query)(void *event);
+    int (*event_free)(void *event);
+    int (*stream_wait)(void *stream, void *event, unsigned flags);
+};
+
+struct opencl_table {
+    int (*launch)(void *queue, void *kernel, unsigned dim, const size_t *offset, const size_t *global,
+                  const size_t *local, unsigned num_waits, const void *waits, void **event);
+    int (*set_argument)(void *kernel, unsigned index, size_t nbytes, const void *value);
+    int (*upload)(void *queue, void *buffer, unsigned blocking, size_t offset, size_t nbytes, const void *from,
+                  unsigned num_waits, const void *waits, void **event);
+    int (*download)(void *queue, void *buffer, unsigned blocking, size_t offset, size_t nbytes, void *to,
+                    unsigned num_waits, const void *waits, void **event);
+    int (*copy)(void *queue, void *from, void *to, size_t from_offset, size_t to_offset, size_t nbytes,
+                unsigned num_waits, const void *waits, void **event);
+    int (*flush)(void *queue);
+    int (*event_info)(void *event, unsigned what, size_t nbytes, void *value, size_t *got);
+    int (*event_free)(void *event);
+    int (*event_callback)(void *event, int status, void (*call)(void *event, int status, void *data), void *data);
+};
+
+/* An event behind operation `number` of a lane. */
+struct mark {
+    uint64_t number;
+    void *event;
+};
+
+/* One stream or in-order queue.  `issued`: operations given to it; `reached`: of these, how many are known to be
+ * complete; `seen[l]`: up to which operation of lane l this one waits. */
+struct lane {
+    enum driver driver;
+    void *context, *stream;
+    uint64_t issued, reached;
+    uint64_t seen[LANES_MAX];
+    struct mark marks[MARKS_MAX];
+    unsigned first, num_marks;
+    void *spare[64];
+    unsigned num_spare;
+    bool unflushed;
+};
+
+struct hole {
+    uint32_t from, to, nbytes; /* in the record; in the block, or index of the kernel's argument; bytes */
+};
+
+struct access {
+    uint32_t segment, writes;
+};
+
+/* One operation of a part.  The meaning of what follows `lane` is its kind's. */
+struct op {
+    uint32_t kind, lane;
+    uint32_t first_access, num_accesses;
+    uint32_t first_hole, num_holes;
+    void *object, *other; /* function or kernel; device buffer; contexts of a copy between GPUs: to, from */
+    uint64_t size[3], local[3];
+    uint32_t shared, dim;
+    uint64_t block_at, block_nbytes;
+    uint64_t to, from, nbytes; /* of copies: addresses, or the offset of an OpenCL buffer */
+};
+
+struct cell_value {
+    uint32_t cell, value;
+};
+
+/* What a command came to.  It is right while each guard's cell has the guard's value, and no budget is 0. */
+struct recording {
+    bool used;
+    uint32_t op, build_index;
+    uint64_t build;
+    uint64_t hash;
+    uint32_t key_nbytes;
+    uint8_t *key, *mask; /* the record from behind its command fields, and which bits count */
+    struct cell_value *guards, *effects;
+    uint32_t *budgets;
+    struct op *ops;
+    struct access *accesses;
+    struct hole *holes;
+    uint8_t *block;
+    uint32_t num_guards, num_effects, num_budgets, num_ops;
+    uint32_t client, client_segment, blocking;
+    uint64_t client_nbytes;
+    uint64_t runs; /* since Python last asked */
+    uint32_t next; /* of the same bucket */
+};
+
+/* Bytes of a buffer in one memory: who wrote them last, and who has read them since. */
+struct segment {
+    uint32_t writer_lane;
+    uint32_t client_reads;
+    uint64_t writer;
+    uint64_t readers[LANES_MAX];
+};
+
+enum stage { STAGE_ISSUED = 0, STAGE_COPYING = 1 };
+
+struct node {
+    uint64_t id, sequence, submitted_ns, start_ns;
+    uint32_t slot, recording, queue;
+    uint32_t next; /* in its queue, or of the free ones */
+    uint8_t stage, forgotten;
+    int32_t status; /* negative: the driver refused it */
+    uint64_t waits[LANES_MAX];
+};
+
+struct queue {
+    uint64_t id;
+    bool is_playable;
+    uint32_t first, last; /* nodes + 1; 0: none */
+    uint64_t end_ns;
+};
+
+/* What Python is told of a command in flight. */
+struct node_told {
+    uint64_t id, queue, sequence, submitted_ns, lanes;
+    uint32_t slot, recording, stage, forgotten;
+    int32_t status;
+    uint32_t reserved;
+};
+
+enum { CELL_POSTED = 1, CELL_PYTHON_EVENTS = 2, CELL_NO_WAITS = 3, CELLS_RESERVED = 8 };
+enum { NO_RECORDING = UINT32_MAX, BUCKETS = 1 << 12, FORMS = 1 << 10 };
+
+/* Which bits of a kernel's launches count: all that no scalar fills. */
+struct form {
+    uint64_t build;
+    uint32_t op, index, nbytes;
+    uint8_t *mask;
+};
+
+struct sdi_player {
+    int commands, notices, wake;
+    char *arena;
+    struct cuda_table cuda;
+    struct opencl_table opencl;
+    struct lane lanes[LANES_MAX];
+    unsigned num_lanes;
+    void *current; /* CUDA context of this thread */
+    volatile uint32_t *cells;
+    uint32_t num_cells;
+    struct recording *recordings;
+    uint32_t num_recordings, recordings_room;
+    uint32_t buckets[BUCKETS];
+    uint32_t *played;
+    uint32_t num_played;
+    struct form forms[FORMS];
+    struct segment *segments;
+    uint32_t num_segments;
+    struct node nodes[NODES_MAX];
+    uint32_t free_nodes, num_nodes;
+    struct queue queues[QUEUES_MAX];
+    unsigned num_queues;
+    uint64_t sequence, last_id;
+    char *data; /* what was received; [head, tail) is unread */
+    size_t room, head, tail;
+    char *record;
+    size_t record_nbytes;
+    char *bare; /* a record without its wait list */
+    size_t bare_room;
+    uint64_t *released; /* events that the application let go, for Python */
+    uint32_t num_released;
+    uint32_t streak, wanted_after; /* known records in a row that Python acted on; so many are worth waiting */
+    uint32_t stint;                /* records in a row that were played */
+    bool page_changed, passes;
+    uint64_t counted[4]; /* replayed commands, records for Python, polls, sleeps */
+};
+
+uint64_t sdi_player_now(void);
+int lane_wait(struct sdi_player *, unsigned lane, unsigned other, uint64_t number);
+int lane_perform(struct sdi_player *, const struct recording *, const struct op *, const char *record);
+int lane_mark(struct sdi_player *, unsigned lane);
+int lane_poll(struct sdi_player *, unsigned lane);
+void lane_notify(struct sdi_player *, unsigned lane);
+void lanes_free(struct sdi_player *);
+bool lane_has_room(const struct lane *, unsigned ops);
+
+uint64_t record_hash(const char *data, const uint8_t *mask, size_t nbytes);
+struct form *form_find(struct sdi_player *, uint32_t op, uint64_t build, uint32_t index, uint32_t nbytes, bool make);
+struct recording *recording_find(struct sdi_player *, uint32_t op, const char *record, size_t nbytes);
+bool recording_holds(const struct sdi_player *, const struct recording *);
+void recordings_free(struct sdi_player *);
+
+#define API __attribute__((visibility("default")))
+
+#endif

@@ -1,0 +1,230 @@
+/* Recordings: found by the bytes of a record, under a mask of what counts. */
+#include "player.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { COMMAND_NBYTES = sizeof(struct sdi_wire_header) + sizeof(struct sdi_wire_command) };
+
+static uint64_t word_at(const void *at)
+{
+    uint64_t word;
+    memcpy(&word, at, sizeof word);
+    return word;
+}
+
+uint64_t record_hash(const char *data, const uint8_t *mask, size_t nbytes)
+{
+    uint64_t hash = 0x9E3779B97F4A7C15u ^ nbytes;
+    for (size_t at = 0; at < nbytes; at += 8) {
+        hash = (hash ^ (word_at(data + at) & word_at(mask + at))) * 0xD6E8FEB86659FD93u;
+        hash ^= hash >> 32;
+    }
+    return hash;
+}
+
+static bool equal(const char *data, const struct recording *r)
+{
+    for (size_t at = 0; at < r->key_nbytes; at += 8)
+        if ((word_at(data + at) & word_at(r->mask + at)) != word_at(r->key + at))
+            return false;
+    return true;
+}
+
+struct form *form_find(struct sdi_player *p, uint32_t op, uint64_t build, uint32_t index, uint32_t nbytes, bool make)
+{
+    uint64_t hash = (build * 31 + index) * 31 + op + (uint64_t)nbytes * 0x9E37;
+    for (uint32_t tries = 0; tries < FORMS; tries++) {
+        struct form *form = &p->forms[(hash + tries) % FORMS];
+        if (form->mask && form->op == op && form->build == build && form->index == index && form->nbytes == nbytes)
+            return form;
+        if (!form->mask) {
+            if (!make)
+                return NULL;
+            form->mask = malloc(nbytes);
+            if (!form->mask)
+                return NULL;
+            memset(form->mask, 0xFF, nbytes);
+            form->op = op;
+            form->build = build;
+            form->index = index;
+            form->nbytes = nbytes;
+            return form;
+        }
+    }
+    return NULL;
+}
+
+/* The kernel of a launch; other commands have none. */
+static void kernel_of(uint32_t op, const char *record, uint64_t *build, uint32_t *index)
+{
+    *build = 0;
+    *index = 0;
+    if (op == SDI_OP_NDRANGE) {
+        const struct sdi_rec_ndrange *launch = (const void *)record;
+        *build = launch->build;
+        *index = launch->kernel_index;
+    }
+}
+
+bool recording_holds(const struct sdi_player *p, const struct recording *r)
+{
+    for (uint32_t i = 0; i < r->num_guards; i++)
+        if (p->cells[r->guards[i].cell] != r->guards[i].value)
+            return false;
+    for (uint32_t i = 0; i < r->num_budgets; i++)
+        if (p->cells[r->budgets[i]] == 0)
+            return false;
+    return true;
+}
+
+struct recording *recording_find(struct sdi_player *p, uint32_t op, const char *record, size_t nbytes)
+{
+    if (nbytes < COMMAND_NBYTES || (op == SDI_OP_NDRANGE && nbytes < sizeof(struct sdi_rec_ndrange)))
+        return NULL;
+    uint64_t build;
+    uint32_t index;
+    kernel_of(op, record, &build, &index);
+    const char *key = record + COMMAND_NBYTES;
+    uint32_t key_nbytes = (uint32_t)(nbytes - COMMAND_NBYTES);
+    struct form *form = form_find(p, op, build, index, key_nbytes, false);
+    if (!form)
+        return NULL;
+    uint64_t hash = record_hash(key, form->mask, key_nbytes);
+    for (uint32_t n = p->buckets[hash % BUCKETS]; n; n = p->recordings[n - 1].next) {
+        struct recording *r = &p->recordings[n - 1];
+        if (r->hash == hash && r->op == op && r->key_nbytes == key_nbytes && equal(key, r) && recording_holds(p, r))
+            return r;
+    }
+    return NULL;
+}
+
+static void *copy_of(const void *data, size_t nbytes)
+{
+    void *made = malloc(nbytes ? nbytes : 1);
+    if (made && nbytes)
+        memcpy(made, data, nbytes);
+    return made;
+}
+
+static void clear(struct recording *r)
+{
+    free(r->key);
+    free(r->mask);
+    free(r->guards);
+    free(r->effects);
+    free(r->budgets);
+    free(r->ops);
+    free(r->accesses);
+    free(r->holes);
+    free(r->block);
+    memset(r, 0, sizeof *r);
+}
+
+/* What Python gives: like `recording`, with the number of accesses, holes and bytes of the blocks; copied. */
+struct given {
+    uint32_t op, key_nbytes;
+    const uint8_t *record_key, *mask;
+    const struct cell_value *guards, *effects;
+    const uint32_t *budgets;
+    const struct op *ops;
+    const struct access *accesses;
+    const struct hole *holes;
+    const uint8_t *block;
+    uint64_t build, block_nbytes, client_nbytes;
+    uint32_t index, num_guards, num_effects, num_budgets, num_ops, num_accesses, num_holes;
+    uint32_t client, client_segment, blocking;
+};
+
+/* The recording's number, or -1 where there is no memory or no room; `record_key` is masked already. */
+API int64_t sdi_player_add(struct sdi_player *p, const struct given *g)
+{
+    uint32_t number = 0;
+    while (number < p->num_recordings && p->recordings[number].used)
+        number++;
+    if (number == p->recordings_room) {
+        uint32_t room = p->recordings_room ? 2 * p->recordings_room : 64;
+        struct recording *more = realloc(p->recordings, room * sizeof *more);
+        uint32_t *played = realloc(p->played, room * sizeof *played);
+        if (more)
+            p->recordings = more;
+        if (played)
+            p->played = played;
+        if (!more || !played)
+            return -1;
+        memset(p->recordings + p->recordings_room, 0, (room - p->recordings_room) * sizeof *more);
+        p->recordings_room = room;
+    }
+    struct form *form = form_find(p, g->op, g->build, g->index, g->key_nbytes, true);
+    if (!form)
+        return -1;
+    memcpy(form->mask, g->mask, g->key_nbytes); /* the same for all launches of a kernel */
+    struct recording *r = &p->recordings[number];
+    memset(r, 0, sizeof *r);
+    r->op = g->op;
+    r->build = g->build;
+    r->build_index = g->index;
+    r->key_nbytes = g->key_nbytes;
+    r->key = copy_of(g->record_key, g->key_nbytes);
+    r->mask = copy_of(g->mask, g->key_nbytes);
+    r->guards = copy_of(g->guards, g->num_guards * sizeof *g->guards);
+    r->effects = copy_of(g->effects, g->num_effects * sizeof *g->effects);
+    r->budgets = copy_of(g->budgets, g->num_budgets * sizeof *g->budgets);
+    r->ops = copy_of(g->ops, g->num_ops * sizeof *g->ops);
+    r->accesses = copy_of(g->accesses, g->num_accesses * sizeof *g->accesses);
+    r->holes = copy_of(g->holes, g->num_holes * sizeof *g->holes);
+    r->block = copy_of(g->block, g->block_nbytes);
+    if (!(r->key && r->mask && r->guards && r->effects && r->budgets && r->ops && r->accesses && r->holes && r->block)) {
+        clear(r);
+        return -1;
+    }
+    r->num_guards = g->num_guards;
+    r->num_effects = g->num_effects;
+    r->num_budgets = g->num_budgets;
+    r->num_ops = g->num_ops;
+    r->client = g->client;
+    r->client_segment = g->client_segment;
+    r->client_nbytes = g->client_nbytes;
+    r->blocking = g->blocking;
+    r->hash = record_hash((const char *)r->key, r->mask, r->key_nbytes);
+    r->used = true;
+    uint32_t *bucket = &p->buckets[r->hash % BUCKETS];
+    r->next = *bucket;
+    *bucket = number + 1;
+    if (number == p->num_recordings)
+        p->num_recordings++;
+    return number;
+}
+
+/* Nothing of it is in flight, and Python has asked how often it ran. */
+API void sdi_player_drop(struct sdi_player *p, uint32_t number)
+{
+    struct recording *r = &p->recordings[number];
+    uint32_t *at = &p->buckets[r->hash % BUCKETS];
+    while (*at && *at != number + 1)
+        at = &p->recordings[*at - 1].next;
+    if (*at)
+        *at = r->next;
+    clear(r);
+}
+
+/* How often it ran since Python last asked. */
+API uint64_t sdi_player_runs(const struct sdi_player *p, uint32_t number)
+{
+    return p->recordings[number].runs;
+}
+
+API bool sdi_player_holds(const struct sdi_player *p, uint32_t number)
+{
+    return recording_holds(p, &p->recordings[number]);
+}
+
+void recordings_free(struct sdi_player *p)
+{
+    for (uint32_t n = 0; n < p->num_recordings; n++)
+        clear(&p->recordings[n]);
+    for (uint32_t n = 0; n < FORMS; n++)
+        free(p->forms[n].mask);
+    free(p->recordings);
+    free(p->played);
+}

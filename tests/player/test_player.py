@@ -1,0 +1,368 @@
+"""Known commands are executed by the player, with the bytes and the guards of an ordinary issue."""
+
+from __future__ import annotations
+
+import struct
+import threading
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from sdi.errors import Status
+from sdi.icd.wire import Op
+from sdi.player.face import Player
+from tests.icd.conftest import Serve
+from tests.icd.wire_client import WireClient
+
+SOURCE = """
+kernel void advance(global int *a, int factor, float shift)
+{
+    size_t i = get_global_id(0);
+    a[i] = a[i] * 3 + factor + (int)shift;
+}
+
+kernel void blend(global int *b, global const int *a) { b[get_global_id(0)] ^= a[get_global_id(0)]; }
+
+kernel void pick(global int *a, global const int *b, int first) { a[get_global_id(0)] += b[first]; }
+"""
+STEP, MIX, FROM = 0, 1, 2  # by name
+ITEMS = 256
+Array = np.ndarray[tuple[int, ...], np.dtype[np.int32]]
+
+
+class Loop:
+    """A client that launches on two buffers, and the bytes that these must have."""
+
+    def __init__(self, client: WireClient) -> None:
+        self.client = client
+        self.build, status, _ = client.build(SOURCE)
+        assert status == 0
+        self.truth: list[Array] = [np.arange(ITEMS, dtype=np.int32), np.zeros(ITEMS, np.int32)]
+        self.a, self.b = (client.buffer(array.tobytes()) for array in self.truth)
+
+    @property
+    def player(self) -> Player:
+        """The session's."""
+        found = self.client.session.player
+        assert found is not None
+        return found
+
+    def step(self, factor: int = 5, shift: float = 2.5) -> int:
+        """One launch that writes the first buffer."""
+        values = struct.pack("<i", factor), struct.pack("<f", shift)
+        self.truth[0] = self.truth[0] * np.int32(3) + np.int32(factor + int(shift))
+        return self.client.launch(self.build, [(self.a, 0), *values], [ITEMS], [16], kernel_index=STEP)
+
+    def mix(self) -> int:
+        """One launch that reads it and writes the second."""
+        self.truth[1] = self.truth[1] ^ self.truth[0]
+        return self.client.launch(self.build, [(self.b, 0), (self.a, 0)], [ITEMS], [16], kernel_index=MIX)
+
+    def rounds(self, count: int, changing: bool = False) -> None:
+        """Both launches, that often, each time waited for."""
+        for number in range(count):
+            self.step(number if changing else 5)
+            self.mix()
+            self.client.finish()
+
+    def replayed(self, do: Callable[[], object]) -> int:
+        """How many commands that are no markers were replayed in what ``do`` sends."""
+        before = self.player.replayed()
+        do()
+        self.client.finish()
+        return self.player.replayed() - before
+
+    def settle(self) -> None:
+        """Launch until both launches are replayed; then once more the first one, which is."""
+        self.rounds(12)
+        self.until_replayed(lambda _: (self.step(), self.mix()), 2)
+        self.until_replayed(lambda _: self.step(), 1)
+
+    def until_replayed(self, once: Callable[[int], object], count: int) -> None:
+        """Do ``once``, with rising numbers, until ``count`` commands of one go were replayed."""
+        for number in range(200):
+            before = self.player.replayed()
+            once(number)
+            self.client.finish()
+            if self.player.replayed() - before == count:
+                return
+        raise AssertionError(f"never {count} at once: {self.player.summary()}")
+
+    def check(self) -> None:
+        """The bytes are what they must be."""
+        for buffer, truth in zip((self.a, self.b), self.truth, strict=True):
+            found = np.frombuffer(self.client.read(buffer, 4 * ITEMS), np.int32)
+            np.testing.assert_array_equal(found, truth)
+
+
+@pytest.mark.parametrize("members", [1, 2, 3])
+@pytest.mark.parametrize("changing", [False, True], ids=["same", "changing"])
+def test_loops_are_replayed_with_the_same_bytes(serve: Serve, members: int, changing: bool) -> None:
+    loop = Loop(serve(members, plays=True))
+
+    def once(number: int) -> None:
+        loop.step(number if changing else 5)
+        loop.mix()
+
+    loop.until_replayed(once, 2)
+    loop.rounds(20, changing)
+    loop.check()
+    kernels = [loop.client.session.counters.kernel(name) for name in ("advance", "blend")]
+    assert all(list(kernel.members_used) == [members] for kernel in kernels)
+    assert kernels[0].members_used == kernels[1].members_used
+
+
+def test_many_launches_at_once_are_replayed(serve: Serve) -> None:
+    loop = Loop(serve(1, plays=True))
+    loop.rounds(6)
+
+    def many() -> None:
+        with loop.client.at_once():
+            for number in range(1500):
+                loop.step(number)
+                loop.mix()
+
+    assert loop.replayed(many) > 1000  # the first ones find others under way
+    loop.check()
+
+
+def test_reads_behind_launches_are_replayed(serve: Serve) -> None:
+    loop = Loop(serve(1, plays=True))
+
+    def once(number: int) -> None:
+        loop.step(number)
+        found = loop.client.read(loop.a, 8, offset=40)
+        np.testing.assert_array_equal(np.frombuffer(found, np.int32), loop.truth[0][10:12])
+
+    loop.until_replayed(once, 2)
+    loop.check()
+
+
+def test_waits_for_events_that_are_over_or_under_way_do_not_matter(serve: Serve) -> None:
+    loop = Loop(serve(1, plays=True))
+
+    def once(number: int) -> None:
+        first = loop.step(number)
+        loop.truth[1] = loop.truth[1] ^ loop.truth[0]
+        arguments = [(loop.b, 0), (loop.a, 0)]
+        loop.client.launch(loop.build, arguments, [ITEMS], [16], kernel_index=MIX, waits=[first])
+
+    loop.until_replayed(once, 2)
+    loop.check()
+
+
+def test_copies_between_buffers_are_replayed(serve: Serve) -> None:
+    loop = Loop(serve(1, plays=True))
+
+    def once(number: int) -> None:
+        loop.step(number)
+        places = {"source": loop.a, "target": loop.b, "source_offset": 16, "target_offset": 64}
+        loop.client.command(Op.COPY, region=[128, 1, 1], **places)
+        loop.truth[1] = loop.truth[1].copy()
+        loop.truth[1][16:48] = loop.truth[0][4:36]
+        loop.mix()
+
+    loop.until_replayed(once, 3)
+    loop.check()
+
+
+# -- each fact that a recording is guarded by, changed alone ------------------------------------------------
+
+
+def _write(loop: Loop) -> None:
+    data = np.arange(ITEMS, dtype=np.int32) * 7
+    loop.client.write(loop.a, data.tobytes())
+    loop.truth[0] = data
+
+
+def _fill(loop: Loop) -> None:
+    loop.client.command(
+        Op.FILL, struct.pack("<i", 9), buffer=loop.a, region=[4 * ITEMS, 1, 1], pattern_nbytes=4
+    )
+    loop.truth[0] = np.full(ITEMS, 9, np.int32)
+
+
+def _other_queue(loop: Loop) -> None:
+    queue = loop.client.new_id()
+    loop.client.send(Op.CREATE_QUEUE, queue)
+    copy = loop.client.command(Op.COPY, queue=queue, source=loop.b, target=loop.a, region=[4 * ITEMS, 1, 1])
+    assert loop.client.wait(copy) == 0
+    loop.truth[0] = loop.truth[1].copy()
+
+
+def _map(loop: Loop) -> None:
+    client, over = loop.client, {"region": [4 * ITEMS, 1, 1]}
+    mapped = client.command(Op.MAP, buffer=loop.a, flags=3, **over)
+    assert client.wait(mapped) == 0
+    at = client.offsets[loop.a]
+    loop.truth[0] = loop.truth[0] + np.int32(1)
+    client.arena[at : at + 4 * ITEMS] = loop.truth[0].tobytes()
+    client.command(Op.UNMAP, buffer=loop.a, wrote=1, **over)
+
+
+def _evict(loop: Loop) -> None:
+    memory = loop.client.session._memory
+
+    def evict() -> None:
+        placement, buffer = memory.placement, memory.buffer(loop.a)
+        for member, extent in enumerate(buffer.extents):
+            if extent is not None:
+                placement._evict(buffer, member)
+
+    _posted(loop, evict)
+
+
+def _new_share(loop: Loop) -> None:
+    def decide() -> None:
+        for kernel in loop.client.session._launcher._builds[loop.build].kernels:
+            for usage in kernel._usages.values.values():
+                assert usage.shape is not None
+                usage.decide((usage.shape[0] + 1, 1, 1), usage.pieces, "")
+                usage.decide((usage.shape[0] - 1, 1, 1), usage.pieces, "")
+
+    _posted(loop, decide)
+
+
+def _measured(loop: Loop) -> None:
+    def look() -> None:
+        player = loop.player
+        for recorded in player.recorded():
+            assert recorded.arrangement is not None
+            player.cells.at[recorded.arrangement.usage.cell] = 0
+
+    _posted(loop, look)
+
+
+def _forget(loop: Loop) -> None:
+    def forget() -> None:
+        for kernel in loop.client.session._launcher._builds[loop.build].kernels:
+            for arrangement in list(kernel._arrangements.values.values()):
+                kernel.forget(arrangement)
+
+    _posted(loop, forget)
+
+
+def _other_build(loop: Loop) -> None:
+    assert loop.client.build("kernel void other(global int *a) { a[0] = 1; }")[1] == 0
+
+
+def _posted(loop: Loop, call: Callable[[], None]) -> None:
+    """In a turn of the session, with nothing under way."""
+    loop.client.finish()
+    done = threading.Event()
+
+    def both() -> None:
+        call()
+        done.set()
+
+    loop.client.session.post(both)
+    assert done.wait(60)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [_write, _map, _evict, _new_share, _measured, _forget, _other_build],
+    ids=lambda change: change.__name__.strip("_"),
+)
+def test_a_launch_is_not_replayed_once_a_fact_has_changed(
+    serve: Serve, change: Callable[[Loop], None]
+) -> None:
+    loop = Loop(serve(2, plays=True))
+    loop.settle()
+    loop.mix()
+    change(loop)
+    assert loop.replayed(loop.step) == 0
+    loop.mix()
+    loop.check()
+
+
+@pytest.mark.parametrize("change", [_fill, _other_queue], ids=["fill", "other_queue"])
+def test_a_launch_may_be_replayed_where_members_wrote_the_bytes_that_they_have(
+    serve: Serve, change: Callable[[Loop], None]
+) -> None:
+    loop = Loop(serve(2, plays=True))
+    loop.rounds(30)
+    change(loop)
+    loop.rounds(3)
+    loop.check()
+
+
+def test_arguments_that_are_set_anew_are_another_launch(serve: Serve) -> None:
+    loop = Loop(serve(1, plays=True))
+    loop.rounds(6)
+    loop.a, loop.b = loop.b, loop.a
+    loop.truth.reverse()
+    assert loop.replayed(loop.step) == 0
+    loop.mix()
+    loop.check()
+
+
+def test_scalars_on_which_ranges_depend_are_another_launch(serve: Serve) -> None:
+    loop = Loop(serve(2, plays=True))
+    client = loop.client
+
+    def launch(first: int) -> None:
+        loop.truth[0] = loop.truth[0] + loop.truth[1][first]
+        values = [(loop.a, 0), (loop.b, 0), struct.pack("<i", first)]
+        client.launch(loop.build, values, [ITEMS], [16], kernel_index=FROM)
+
+    loop.mix()
+    loop.until_replayed(lambda _: launch(3), 1)
+    assert loop.replayed(lambda: launch(ITEMS - 1)) == 0
+    loop.check()
+
+
+def test_no_guard_may_be_left_out(serve: Serve) -> None:
+    loop = Loop(serve(2, plays=True))
+    loop.settle()
+    found: list[tuple[int, bool, bool]] = []
+
+    def look() -> None:
+        player = loop.player
+        for recorded in player.recorded():
+            if not player.matches(recorded):
+                continue
+            for cell, value in recorded.guards:
+                player.cells.at[cell] = value + 1
+                others = player.matches(recorded)
+                player.cells.at[cell] = value
+                found.append((cell, others, player.matches(recorded)))
+
+    _posted(loop, look)
+    # Of both kernels: members and builds, the kernel, its shares, and of each buffer places and residency.
+    assert len(found) >= 5 + 7
+    assert all(not others and itself for _, others, itself in found), found
+    loop.mix()
+    loop.check()
+
+
+def test_a_released_buffer_is_not_used_again(serve: Serve) -> None:
+    loop = Loop(serve(1, plays=True))
+    loop.rounds(6)
+    loop.client.send(Op.RELEASE_BUFFER, loop.a)
+    number = loop.step()
+    assert loop.client.wait(number) == Status.INVALID_MEM_OBJECT
+
+
+def test_events_can_be_asked_for_while_they_are_replayed(serve: Serve) -> None:
+    loop = Loop(serve(1, plays=True))
+    loop.rounds(6)
+    for _ in range(50):
+        with loop.client.at_once():
+            steps = [loop.step() for _ in range(20)]
+        assert [loop.client.wait(step) for step in steps[::7]] == [0, 0, 0]
+    loop.mix()
+    loop.check()
+
+
+def test_times_of_replayed_commands_rise(serve: Serve) -> None:
+    loop = Loop(serve(1, plays=True))
+    loop.rounds(6)
+    numbers = [loop.step() for _ in range(10)]
+    loop.client.finish()
+    last_ns = 0
+    for number in numbers:
+        _, _, queued, submitted, started, ended = loop.client.slot(number)
+        assert submitted <= started <= ended and last_ns <= started, (queued, submitted, started, ended)
+        last_ns = ended
