@@ -32,8 +32,6 @@ _EAGER_NS, _RESTLESS_NS = 200_000, 20_000_000
 soon."""
 _SOON_S, _IDLE_S = 50e-6, 800e-6
 _START_S = 120.0
-_END_S = 30.0
-"""MPI's end waits for all ranks, with Open MPI now and then also for one that has died."""
 _PR_SET_TIMERSLACK = 29
 
 
@@ -91,10 +89,7 @@ class MpiTransport:
         self._ending = True
         self._started.set()
         os.eventfd_write(self._wake, 1)
-        self._thread.join(_END_S)
-        if self._thread.is_alive():
-            _log.warning("MPI did not end within %.0f s, as when a rank has died: leaving without it", _END_S)
-            return
+        self._thread.join()
         os.close(self._wake)
 
     # -- sdi-net --------------------------------------------------------------------------------------------
