@@ -356,11 +356,12 @@ class _Loop:
         return True
 
     def end(self) -> None:
-        """Leave the job."""
+        """Leave the job.  Where a rank was lost, without MPI's end: Open MPI may wait in it for that rank."""
+        if self._lost:
+            return
         try:
-            if not self._lost:
-                self._batches.Free()
-                self._bulk.Free()
+            self._batches.Free()
+            self._bulk.Free()
             self._mpi.Finalize()
         except self._mpi.Exception:
             _log.debug("MPI's end", exc_info=True)
