@@ -6,8 +6,9 @@ send, and what is lost is known at once.
 
 from __future__ import annotations
 
+import contextlib
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from sdi.cluster.loopback import Loopback
@@ -30,6 +31,7 @@ class MixedTransport:
         self._sockets: Loopback | None = None
         self._receiver: Receiver | None = None
         self._turn: Final = threading.Lock()
+        self._teller = 0  # the thread that has the turn
         self._lost: Final[set[int]] = set()
         self._is_polled: Callable[[], bool] | None = None
         self._look: Callable[[], bool] | None = None
@@ -43,8 +45,11 @@ class MixedTransport:
         self._is_polled, self._look = is_polled, look
 
     def poll(self) -> None:
-        """Receive what has come over sockets, on this thread."""
-        if self._sockets is not None:
+        """Receive what has come over sockets, on this thread.
+
+        Nothing where this thread is just telling of a message: who hears of it may issue, and look.
+        """
+        if self._sockets is not None and self._teller != threading.get_ident():
             self._sockets.poll()
 
     def watch(self) -> None:
@@ -87,16 +92,25 @@ class MixedTransport:
     def received(self, source: int, batch: memoryview, bulk_nbytes: int) -> Room | None:
         """What either transport has received, one batch at a time."""
         assert self._receiver is not None
-        with self._turn:
+        with self._telling():
             return self._receiver.received(source, batch, bulk_nbytes)
 
     def lost(self, rank: int, why: str) -> None:
         """Either transport has lost ``rank``: told once."""
         assert self._receiver is not None
-        with self._turn:
+        with self._telling():
             if rank not in self._lost:
                 self._lost.add(rank)
                 self._receiver.lost(rank, why)
+
+    @contextlib.contextmanager
+    def _telling(self) -> Iterator[None]:
+        with self._turn:
+            self._teller = threading.get_ident()
+            try:
+                yield
+            finally:
+                self._teller = 0
 
     def is_far_busy(self) -> bool:
         """Whether the far transport is to look for messages eagerly."""
