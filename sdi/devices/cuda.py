@@ -432,6 +432,9 @@ class CudaDevice:
         parts = PAGE_LOCKS.parts(host)
         return len(parts) == 1 and parts[0].is_locked
 
+    def launched(self, launch: NativeLaunch, ticket: Ticket) -> None:
+        """CUDA minds no order."""
+
     def native_peer(self, source: object) -> bool:
         return isinstance(source, CudaDevice) and self._links.way(source._links) is not Way.HOST
 

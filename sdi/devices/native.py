@@ -35,7 +35,7 @@ class NativeLaunch:
 
     ``kernel``: the driver's function or kernel, which nobody else sets arguments of.  ``size``: work-groups.
     ``block``: its parameters as CUDA takes them.  ``scalars``: by argument, where its value is in the block,
-    or its index for OpenCL.  ``keep``: what must live as long.
+    or its index for OpenCL.  ``keep``: what must live as long.  ``order``: see ``launched``.
     """
 
     kernel: int
@@ -46,6 +46,7 @@ class NativeLaunch:
     block: bytes = b""
     scalars: Mapping[int, int] = field(default_factory=dict)
     keep: object = None
+    order: tuple[tuple[object, ...], int] = ((), 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +80,9 @@ class NativeMember(Protocol):
 
     def marker(self) -> Ticket:
         """Done when all that was given to the lane is."""
+
+    def launched(self, launch: NativeLaunch, ticket: Ticket) -> None:
+        """The player launched it, perhaps often; all of that is done when ``ticket`` is."""
 
     def is_idle(self) -> bool:
         """Whether all that Python issued is done."""

@@ -423,6 +423,7 @@ class OpenCLDevice:
             work_dim,
             scalars=cast(Mapping[int, int], scalars),
             keep=(kernel, own),
+            order=((own.key, local_size), grid_width(groups, local_size)),
         )
 
     def native_place(self, buffer: DeviceBuffer, offset: int) -> NativePlace | None:
@@ -430,6 +431,11 @@ class OpenCLDevice:
 
     def native_host(self, host: HostBytes) -> bool:
         return True
+
+    def launched(self, launch: NativeLaunch, ticket: Ticket) -> None:
+        if self._is_pocl:
+            POCL_ORDER.before(*launch.order)
+            POCL_ORDER.launched(*launch.order, ticket)
 
     def native_peer(self, source: object) -> bool:
         return False

@@ -44,10 +44,11 @@ def player_of(
     for device in devices:
         lane = device.native_lane() if isinstance(device, NativeMember) else None
         if lane is None:
-            _log.info("%s can't be played", device.facts.name)
+            _log.warning("SDI_PLAYER=on has no effect: %s can't be played", device.facts.name)
             return None
         lanes.append(lane)
-    if len(lanes) > c.LANES_MAX:
+    if len(lanes) > c.LANES_MAX or len({lane.driver for lane in lanes}) > 1:
+        _log.warning("SDI_PLAYER=on has no effect: members of several kinds, or more than %d", c.LANES_MAX)
         return None
     try:
         library = loaded()
@@ -79,6 +80,7 @@ class Play:
         """Act on all that there is to read."""
         session, player, count = self._session, self.player, 0
         while session.is_open:
+            player.is_running = True  # what is posted from now on ends ``run``
             may_play = self._may_play()
             core = self._engine.core
             player.cells.at[c.CELL_PYTHON_EVENTS] = core.num_known
@@ -109,9 +111,9 @@ class Play:
     def _may_play(self) -> bool:
         if self._engine.has_failed and self.player.is_on:
             # What a failure leaves is in no state that recordings are guarded by.
-            self.player.is_on = False
+            self.player.stop()
             _log.info("a command failed: nothing is replayed any more")
-        if not self.player.is_on or self._session.has_posts or not self._engine.is_settled():
+        if not self.player.is_on or self._session.is_behind or not self._engine.is_settled():
             return False
         return all(member.is_idle() for member in self._members) and self._memory.is_host_idle()
 
@@ -120,7 +122,7 @@ class Play:
         begin_ns = time.monotonic_ns()
         while not (may_play := self._may_play()):
             waited_ns = time.monotonic_ns() - begin_ns
-            if waited_ns > _DRAIN_NS or self._engine.awaits_client():
+            if waited_ns > _DRAIN_NS or not self.player.is_on or self._engine.awaits_client():
                 break
             if waited_ns > _SPIN_NS:
                 time.sleep(_NAP_S)
@@ -130,8 +132,8 @@ class Play:
 
     def _stop(self) -> None:
         """A driver refused something: Python finds out what that leaves, and goes on without the player."""
-        _log.warning("a driver refused what the player gave it: sdi goes on without")
-        self.player.is_on = False
+        _log.warning("a driver or the client refused what the player gave it: sdi goes on without")
+        self.player.stop()
 
     def _take_over(self) -> None:
         """Have Python know what was played, and own all that is in flight."""

@@ -220,10 +220,10 @@ class Session:
     def close(self) -> None:
         """Stop the session's threads after what was issued is done.  The sockets stay the caller's."""
         self._builder.shutdown(cancel_futures=True)
-        if self._play is not None:
-            self._play.player.close()
         for device in self._devices:
             device.close()
+        if self._play is not None:  # then no driver calls it back any more
+            self._play.player.close()
         self._host.close()
         self._selector.close()
         self._arena.close()
@@ -309,9 +309,9 @@ class Session:
         self._drain()
 
     @property
-    def has_posts(self) -> bool:
-        """Whether something was posted that did not run yet."""
-        return bool(self._inbox)
+    def is_behind(self) -> bool:
+        """Whether something was posted that did not run yet, or a notice is not sent."""
+        return bool(self._inbox or self._unsent)
 
     def _records(self, data: bytes) -> int:
         """Act on the whole records at the start of ``data``: how many bytes these are."""

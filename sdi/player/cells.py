@@ -19,21 +19,13 @@ class Cells:
         self.memory = (ctypes.c_uint32 * CELLS_MAX)()
         self.at = memoryview(self.memory).cast("B").cast("I")
         self._used = CELLS_RESERVED
-        self._free: list[int] = []
 
     def new(self) -> int:
         """A cell; 0 where there is none left."""
-        if self._free:
-            return self._free.pop()
         if self._used == CELLS_MAX:
             return 0
         self._used += 1
         return self._used - 1
-
-    def give(self, cell: int) -> None:
-        """Its owner is gone.  Its value goes on from there: no recording finds what it expects by chance."""
-        self.changed(cell)
-        self._free.append(cell)
 
     def changed(self, cell: int) -> None:
         """The fact of ``cell`` is another one, that was never before."""

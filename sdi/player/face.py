@@ -10,6 +10,7 @@ from itertools import starmap
 from typing import TYPE_CHECKING
 
 from sdi.clc.model import ArgumentKind
+from sdi.devices.join import join
 from sdi.devices.native import DriverKind, NativeLane, NativeLaunch, NativeMember
 from sdi.devices.ticket import Ticket
 from sdi.icd.wire import BODY, COMMAND, HEADER, layout
@@ -36,7 +37,8 @@ _COPY_MAX_NBYTES = 1 << 20
 READ_MAX_NBYTES = 64 << 10
 _SEGMENTS_MAX = 1 << 14
 _RECORDINGS_MAX = 1 << 12
-_VARIANTS_MAX = 16
+_SEGMENTS_SPARE = 1 << 10
+"""More than one recording has."""
 
 
 @dataclass(slots=True, eq=False)
@@ -52,6 +54,7 @@ class Recorded:
     arrangement: Arrangement | None
     tally: Tally | None
     keep: list[object]
+    launches: list[tuple[int, NativeLaunch]] = field(default_factory=list)
     guards: list[tuple[int, int]] = field(default_factory=list)
 
 
@@ -104,6 +107,8 @@ class Player:
         self._numbers: dict[tuple[object, ...], int] = {}
         self._recent: dict[int, Recorded] = {}
         self._buffer_cells: dict[int, tuple[int, int]] = {}
+        self._free_cells: list[tuple[int, int]] = []
+        self._followed: dict[int, VirtualBuffer] = {}
         self._replayed = 0
         self.is_on = True
         self.is_running = False
@@ -116,11 +121,15 @@ class Player:
     # -- running --------------------------------------------------------------------------------------
 
     def run(self, may_play: bool) -> int:
-        """Read and execute until Python is needed: why."""
-        self.is_running = True
+        """Read and execute until Python is needed: why.  ``is_running`` is set."""
         why: int = self._c.sdi_player_run(self._handle, may_play)
         self.is_running = False
         return why
+
+    def stop(self) -> None:
+        """Replay nothing any more; nothing is in flight."""
+        self.is_on = False
+        self.changed()
 
     def poke(self) -> None:
         """Something was posted: have ``run`` return.  Any thread."""
@@ -223,12 +232,20 @@ class Player:
                 member = self._memory.devices[lane]
                 assert isinstance(member, NativeMember)
                 found[lane] = member.marker()
+        # One for all lanes: in which order they wrote the same bytes is not known here any more.
+        everything = Ticket()
+        if len(found) == 1:
+            everything = next(iter(found.values()))
+        else:
+            join(list(found.values()), everything.complete)
         for recorded in self._recent.values():
-            for lane, uses in recorded.uses:
-                ticket = found.get(lane)
-                if ticket is not None:
-                    for use in uses:
-                        use.by(ticket)
+            for _, uses in recorded.uses:
+                for use in uses:
+                    use.by(everything)
+            for lane, launch in recorded.launches:
+                member = self._memory.devices[lane]
+                if lane in found and isinstance(member, NativeMember):
+                    member.launched(launch, found[lane])
         return found
 
     def command_of(self, told: c.Told) -> Recorded | None:
@@ -252,8 +269,7 @@ class Player:
         self._drop_all()
 
     def _drop_all(self) -> None:
-        for number in self._recorded:
-            self._quick.sdi_player_drop(self._handle, number)
+        self._quick.sdi_player_drop_all(self._handle)
         self._recorded.clear()
         self._numbers.clear()
         self._recent.clear()
@@ -262,20 +278,36 @@ class Player:
         """Its cells: of its places, of its residency."""
         found = self._buffer_cells.get(buffer.id)
         if found is None:
-            layout_cell, state_cell = self.cells.new(), self.cells.new()
-            if not state_cell:
+            found = self._free_cells.pop() if self._free_cells else (self.cells.new(), self.cells.new())
+            if not found[1]:
                 return None
-            found = self._buffer_cells[buffer.id] = (layout_cell, state_cell)
-            buffer.follow(self.cells, layout_cell)
-            buffer.directory.mirror(self.cells.at, state_cell)
+            self._buffer_cells[buffer.id] = found
+            self._followed[buffer.id] = buffer
+            buffer.follow(self.cells, found[0])
+            buffer.directory.mirror(self.cells.at, found[1])
             buffer.on_release.add(self._forget_buffer)
         return found
 
     def _forget_buffer(self, buffer: int) -> None:
-        cells = self._buffer_cells.pop(buffer, None)
-        if cells is not None:
-            for cell in cells:
-                self.cells.give(cell)
+        """It is released, and writes to its cells no more: others get them, each for the same kind of fact.
+
+        The first one goes on from its value, so that no recording finds what it expects by chance.
+        """
+        cells, gone = self._buffer_cells.pop(buffer), self._followed.pop(buffer)
+        gone.places = None
+        gone.directory.mirror(None, 0)
+        self.cells.changed(cells[0])
+        self.cells.at[cells[1]] = 0
+        self._free_cells.append(cells)
+
+    def _make_room(self) -> None:
+        """Forget everything before a table is full; nothing is in flight."""
+        if (
+            len(self._recorded) >= _RECORDINGS_MAX // 2
+            or len(self._segments) > _SEGMENTS_MAX - _SEGMENTS_SPARE
+        ):
+            self._drop_all()
+            self._segments.clear()
 
     def _segment(self, buffer: VirtualBuffer, memory: int) -> int:
         """-1: there is no room for more."""
@@ -301,8 +333,11 @@ class Player:
         """Record a launch as it was just issued, if the player can issue it."""
         if not launch.record or not self.is_on or kernel.note is not None:
             return
+        self._make_room()
         record = launch.record
-        holes = _scalars(kernel, record, len(self._memory.members) > 1)
+        # Without ranges on the only member all scalars are free: whole buffers are there.
+        has_ranges = len(self._memory.members) > 1 or not arrangement.is_trivial
+        holes = _scalars(kernel, record, has_ranges)
         mask = bytearray(b"\xff" * len(record))
         for _, at, nbytes in holes:
             mask[at : at + nbytes] = bytes(nbytes)
@@ -354,6 +389,7 @@ class Player:
         """Likewise a read of few bytes."""
         if not command.record or not self.is_on:
             return
+        self._make_room()
         record = command.record
         builder = _Builder(self, [(self._epoch, self.cells.at[self._epoch])], [])
         if not builder.guard_layout(buffer) or not builder.change(buffer, change):
@@ -378,6 +414,7 @@ class Player:
         """Likewise a copy between two buffers, made by one member."""
         if not command.record or not self.is_on:
             return
+        self._make_room()
         record = command.record
         builder = _Builder(self, [(self._epoch, self.cells.at[self._epoch])], [])
         for buffer, change in zip(buffers, changes, strict=True):
@@ -398,8 +435,6 @@ class Player:
         mask: bytes,
         recorded: Recorded,
     ) -> None:
-        if len(self._recorded) >= _RECORDINGS_MAX // 2:
-            return
         build = index = 0
         if op is WireOp.NDRANGE:
             body = _NDRANGE.unpack_from(masked)
@@ -409,7 +444,7 @@ class Player:
         if number < 0:
             return
         recorded.number = number
-        recorded.guards = builder.guards
+        recorded.guards, recorded.launches = builder.guards, builder.launches
         self._recorded[number] = recorded
         self._numbers[key] = number
 
@@ -429,6 +464,7 @@ class _Builder:
         self.uses: list[tuple[int, tuple[Use, ...]]] = []
         self.keep: list[object] = []
         self.client = (c.CLIENT_NONE, 0, 0, 0)
+        self.launches: list[tuple[int, NativeLaunch]] = []
         self._touched: dict[int, set[tuple[int, bool]]] = {}
 
     def guard_layout(self, buffer: VirtualBuffer) -> bool:
@@ -549,6 +585,7 @@ class _Builder:
             self.holes.append((at + _PREFIX.size, to, nbytes))
         op.num_holes = len(self.holes) - op.first_hole
         self.keep.append(native.keep)
+        self.launches.append((member, native))
         accesses: list[tuple[int, int]] = []
         for used, use in zip(arrangement.plan.buffers, piece.uses, strict=True):
             segment = self._player._segment(used.buffer, member + 1)
@@ -606,14 +643,14 @@ class _Builder:
         )
 
 
-def _scalars(kernel: Kernel, record: bytes, has_members: bool) -> list[tuple[int, int, int]]:
+def _scalars(kernel: Kernel, record: bytes, has_ranges: bool) -> list[tuple[int, int, int]]:
     """Arguments on which no access range depends: (number, offset of the value in the record, bytes)."""
     found: list[tuple[int, int, int]] = []
     at = _NDRANGE.size
     for number, argument in enumerate(kernel.model.arguments):
         nbytes = int.from_bytes(record[at + 4 : at + 8], "little")
         at += 8
-        if argument.kind is ArgumentKind.VALUE and not (has_members and number in kernel.shaping):
+        if argument.kind is ArgumentKind.VALUE and not (has_ranges and number in kernel.shaping):
             found.append((number, at, nbytes))
         at += nbytes + -nbytes % 8
     return found

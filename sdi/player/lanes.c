@@ -243,8 +243,10 @@ static void wake_up(void *event, int status, void *data)
 void lane_notify(struct sdi_player *p, unsigned number)
 {
     struct lane *lane = &p->lanes[number];
-    if (lane->driver == DRIVER_OPENCL && lane->num_marks)
-        p->opencl.event_callback(mark_at(lane, lane->num_marks - 1)->event, 0, wake_up, (void *)(intptr_t)p->wake);
+    if (lane->driver != DRIVER_OPENCL || !lane->num_marks || lane->notified == lane->issued)
+        return;
+    lane->notified = lane->issued;
+    p->opencl.event_callback(mark_at(lane, lane->num_marks - 1)->event, 0, wake_up, (void *)(intptr_t)p->wake);
 }
 
 void lanes_free(struct sdi_player *p)

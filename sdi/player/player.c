@@ -217,7 +217,6 @@ static bool complete(struct sdi_player *p)
                 finish(p, q, 0);
                 continue;
             }
-            node->stage = STAGE_COPYING;
             node->start_ns = sdi_player_now();
             if (node->slot) {
                 slot_of(p, node->slot)->packed_at = 0;
@@ -225,7 +224,8 @@ static bool complete(struct sdi_player *p)
                 p->page_changed = true;
             }
             if (!r->blocking && !notify(p, SDI_NOTICE_TRANSFER_READY, node->id))
-                return false;
+                return false; /* Python tells the client later */
+            node->stage = STAGE_COPYING;
         }
     }
     return true;
@@ -482,6 +482,8 @@ static enum taken take(struct sdi_player *p, uint32_t op, uint64_t id, const cha
         return take_release(p, id);
     case SDI_OP_TRANSFER_DONE: {
         const struct sdi_rec_transfer_done *done = (const void *)record;
+        if (nbytes != sizeof *done)
+            return NOT_MINE;
         for (unsigned n = 0; n < p->num_queues; n++) {
             struct queue *q = &p->queues[n];
             if (q->first && p->nodes[q->first - 1].id == id && p->nodes[q->first - 1].stage == STAGE_COPYING) {

@@ -78,6 +78,7 @@ struct lane {
     void *spare[64];
     unsigned num_spare;
     bool unflushed;
+    uint64_t notified; /* whoever sleeps is told when this operation is complete */
 };
 
 struct hole {

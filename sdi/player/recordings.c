@@ -196,16 +196,16 @@ API int64_t sdi_player_add(struct sdi_player *p, const struct given *g)
     return number;
 }
 
-/* Nothing of it is in flight, and Python has asked how often it ran. */
-API void sdi_player_drop(struct sdi_player *p, uint32_t number)
+/* Nothing is in flight, and Python has asked how often they ran. */
+API void sdi_player_drop_all(struct sdi_player *p)
 {
-    struct recording *r = &p->recordings[number];
-    uint32_t *at = &p->buckets[r->hash % BUCKETS];
-    while (*at && *at != number + 1)
-        at = &p->recordings[*at - 1].next;
-    if (*at)
-        *at = r->next;
-    clear(r);
+    for (uint32_t n = 0; n < p->num_recordings; n++)
+        clear(&p->recordings[n]);
+    for (uint32_t n = 0; n < FORMS; n++)
+        free(p->forms[n].mask);
+    memset(p->forms, 0, sizeof p->forms);
+    memset(p->buckets, 0, sizeof p->buckets);
+    p->num_recordings = 0;
 }
 
 /* How often it ran since Python last asked. */

@@ -335,6 +335,7 @@ class Launcher:
             arrangement = self._arrange(kernel, maps, ndrange, usage, values, buffers, image_nbytes, plan_key)
             if not is_choice:
                 usage.planned(len(arrangement.plan.boxes), time.perf_counter_ns() - start_ns)
+            arrangement.is_trivial = is_trivial
             arrangement.is_gathered = is_trivial and len(self._everyone) > 1
             kernel.keep_arrangement(key, arrangement)
         return Binding(arrangement, values)

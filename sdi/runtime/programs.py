@@ -40,7 +40,7 @@ class Arrangement:
     that has all that its buffers hold, so that no ranges were asked for.
     ``profiled``: its number in the profile, once it is there.  ``trial``: what its shares are measured by,
     None where they stay as they are.  ``capacities``: what each member could hold, as far as was known.
-    ``buffers``: the ids of those that it refers to.
+    ``buffers``: the ids of those that it refers to.  ``is_trivial``: no ranges were asked for.
     """
 
     ndrange: NDRange
@@ -56,6 +56,7 @@ class Arrangement:
     best: dict[tuple[State | None, ...], int] = field(default_factory=dict)
     profiled: int = 0
     trial: Trial | None = None
+    is_trivial: bool = False
     buffers: tuple[int, ...] = field(init=False)
 
     def __post_init__(self) -> None:

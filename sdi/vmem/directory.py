@@ -41,6 +41,7 @@ class Copy:
 
 
 _STATES_MAX = 64
+_NUMBERS_MAX = 1 << 12
 _STATE_INTERVALS_MAX = 1024
 """Finer states are not worth remembering."""
 
@@ -84,8 +85,8 @@ class Directory:
         self._numbered: dict[int, State] = {}
         self._next_number = 1
 
-    def mirror(self, cells: memoryview, cell: int) -> None:
-        """Keep the present state's number in ``cells[cell]`` from now on, 0 where it has none."""
+    def mirror(self, cells: memoryview | None, cell: int) -> None:
+        """Keep the present state's number in ``cells[cell]`` from now on, 0 where it has none; or nowhere."""
         self._cells, self._cell = cells, cell
         self._show()
 
@@ -98,6 +99,9 @@ class Directory:
         """The number of one of this directory's states; no other ever has it."""
         found = self._numbers.get(id(state))
         if found is None:
+            if len(self._numbers) >= _NUMBERS_MAX:  # no recording that names one of these is right any more
+                self._numbers.clear()
+                self._numbered.clear()
             found = self._numbers[id(state)] = self._next_number
             self._numbered[found] = state  # so that its id stays its own
             self._next_number += 1

@@ -366,3 +366,54 @@ def test_times_of_replayed_commands_rise(serve: Serve) -> None:
         _, _, queued, submitted, started, ended = loop.client.slot(number)
         assert submitted <= started <= ended and last_ns <= started, (queued, submitted, started, ended)
         last_ns = ended
+
+
+def test_scalars_that_ranges_depend_on_are_no_holes_where_a_buffer_is_larger_than_its_member(
+    serve: Serve,
+) -> None:
+    client = serve(1, plays=True, memory_nbytes=1 << 20)
+    source = "kernel void at(global int *a, int first) { a[first + get_global_id(0)] += 1; }"
+    build, status, _ = client.build(source)
+    assert status == 0
+    nbytes = 4 << 20
+    buffer = client.buffer(bytes(nbytes))
+    counts = np.zeros(nbytes // 4, np.int32)
+    for first in [0] * 20 + [nbytes // 4 - 256, 0, 1 << 18] * 4:
+        client.launch(build, [(buffer, 0), struct.pack("<i", first)], [256], [16])
+        counts[first : first + 256] += 1
+        client.finish()
+    np.testing.assert_array_equal(np.frombuffer(client.read(buffer, nbytes), np.int32), counts)
+
+
+def test_what_a_released_buffer_yet_writes_is_no_other_buffers_fact(serve: Serve) -> None:
+    loop = Loop(serve(1, plays=True))
+    loop.settle()
+    client, player = loop.client, loop.player
+    gone = client.buffer(bytes(4 * ITEMS))
+    values = struct.pack("<i", 1), struct.pack("<f", 0.0)
+    for _ in range(30):
+        client.launch(loop.build, [(gone, 0), *values], [ITEMS], [16], kernel_index=STEP)
+        client.finish()
+    memory = client.session._memory
+    followed = memory.buffer(gone)
+    places = followed.places
+    assert places is not None
+    client.send(Op.RELEASE_BUFFER, gone)
+    client.finish()
+    assert followed.places is None
+    before = list(player.cells.at)
+    _posted(loop, lambda: (followed.moved(), followed.directory.define()))
+    assert list(player.cells.at)[8:] == before[8:]
+    loop.mix()
+    loop.check()
+
+
+def test_a_session_goes_on_at_its_pace_after_a_failure(serve: Serve) -> None:
+    loop = Loop(serve(1, plays=True))
+    loop.settle()
+    waits = [loop.client.new_id()]
+    loop.client.send(Op.CREATE_USER_EVENT, waits[0], slot=0)
+    _posted(loop, loop.player.stop)
+    assert not loop.player.recorded()
+    assert loop.replayed(lambda: loop.rounds(20)) == 0
+    loop.check()
