@@ -13,7 +13,7 @@ import shlex
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from sdi.icd import wire
@@ -21,7 +21,7 @@ from sdi.icd.api import ENTRIES, NUM_SLOTS, Entry
 
 CLIENT = Path(__file__).resolve().parent / "client"
 LIBRARY_NAME = "libsdi_icd.so"
-FLAGS = (
+_SHARED_FLAGS = (
     "-O2",
     "-std=c11",
     "-Wall",
@@ -31,9 +31,8 @@ FLAGS = (
     "-fPIC",
     "-shared",
     "-pthread",
-    "-Wl,-Bsymbolic",
-    "-Wl,-z,nodelete",
 )
+_CLIENT_FLAGS = ("-Wl,-Bsymbolic", "-Wl,-z,nodelete")
 SANITIZE_FLAGS = (
     "-fsanitize=address,undefined",
     "-fno-sanitize-recover=undefined",
@@ -238,15 +237,21 @@ def compile_client(outdir: Path, sanitize: bool = False) -> Path:
     there is no compiler.
     """
     generate(outdir)
-    target = outdir / LIBRARY_NAME
     sources = [*sorted(CLIENT.glob("*.c")), outdir / "sdi_dispatch.c"]
+    flags = [*_CLIENT_FLAGS, *(SANITIZE_FLAGS if sanitize else ()), f'-DSDI_VERSION="{project_version()}"']
+    return compile_shared(outdir / LIBRARY_NAME, sources, [*flags, f"-I{CLIENT}"])
+
+
+def compile_shared(target: Path, sources: Iterable[Path], flags: Iterable[str]) -> Path:
+    """Compile and link a shared library of ``sources``, which include what was generated beside ``target``.
+
+    Raises as ``compile_client`` does.
+    """
     command = [
         *shlex.split(os.environ.get("CC") or "cc"),
-        *FLAGS,
-        *(SANITIZE_FLAGS if sanitize else ()),
-        f'-DSDI_VERSION="{project_version()}"',
-        f"-I{CLIENT}",
-        f"-I{outdir}",
+        *_SHARED_FLAGS,
+        *flags,
+        f"-I{target.parent}",
         *map(str, sources),
         "-o",
         str(target),

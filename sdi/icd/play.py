@@ -141,13 +141,11 @@ class Play:
         for event in player.sync():
             core.release_event(event)
         told = player.in_flight()
-        if not told:
-            player.forget_recent()
-            return
-        tickets = player.tickets(told)
-        for each in told:
-            self._adopt(each, tickets)
-        player.handed_over()
+        if told:
+            tickets = player.tickets(told)
+            for each in told:
+                self._adopt(each, tickets)
+        player.handed_over(bool(told))
 
     def _adopt(self, told: c.Told, tickets: dict[int, Ticket]) -> None:
         recorded = self.player.command_of(told)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import starmap
-from typing import TYPE_CHECKING
 
 from sdi.clc.model import ArgumentKind
 from sdi.devices.join import join
@@ -15,6 +14,8 @@ from sdi.devices.native import DriverKind, NativeLane, NativeLaunch, NativeMembe
 from sdi.devices.ticket import Ticket
 from sdi.icd.wire import BODY, COMMAND, HEADER, layout
 from sdi.icd.wire import Op as WireOp
+from sdi.partition.balance import Trial
+from sdi.partition.usage import Usage
 from sdi.player import library as c
 from sdi.player.cells import Cells
 from sdi.player.drivers import cuda_table, opencl_table
@@ -26,9 +27,6 @@ from sdi.vmem.buffer import VirtualBuffer
 from sdi.vmem.directory import HOST
 from sdi.vmem.hazards import Use
 from sdi.vmem.memory import Transfer, VirtualMemory
-
-if TYPE_CHECKING:
-    pass
 
 _PREFIX = layout(HEADER, COMMAND)
 _NDRANGE = layout(BODY[WireOp.NDRANGE])
@@ -252,14 +250,11 @@ class Player:
         """What a command in flight is; None for a marker."""
         return None if told.recording == c.NO_RECORDING else self._recorded[told.recording]
 
-    def handed_over(self) -> None:
-        """Python has taken over all that was in flight."""
+    def handed_over(self, was_busy: bool) -> None:
+        """Python has taken over all that was in flight, if anything was."""
         self._recent.clear()
-        self._quick.sdi_player_handed_over(self._handle, len(self._segments))
-
-    def forget_recent(self) -> None:
-        """Nothing is in flight."""
-        self._recent.clear()
+        if was_busy:
+            self._quick.sdi_player_handed_over(self._handle, len(self._segments))
 
     # -- recording ------------------------------------------------------------------------------------
 
@@ -342,15 +337,9 @@ class Player:
         for _, at, nbytes in holes:
             mask[at : at + nbytes] = bytes(nbytes)
         masked = _masked(record, mask)
-        if not kernel.cell:
-            kernel.follow(self.cells)
         usage, trial = arrangement.usage, arrangement.trial
-        if not usage.cell:
-            usage.cell, usage.version_cell = self.cells.new(), self.cells.new()
-            self.cells.at[usage.version_cell] = usage.version
-            usage.cells = self.cells
-        if trial is not None and not trial.cell:
-            trial.cell = self.cells.new()
+        if not self._have_cells(kernel, usage, trial):
+            return
         self.refill(arrangement)
         guards = [(self._epoch, self.cells.at[self._epoch]), (kernel.cell, self.cells.at[kernel.cell])]
         guards.append((usage.version_cell, arrangement.version))
@@ -379,6 +368,19 @@ class Player:
             Recorded(0, key, launch, transfers, changes, builder.uses, arrangement, tally, builder.keep),
         )
 
+    def _have_cells(self, kernel: Kernel, usage: Usage, trial: Trial | None) -> bool:
+        """Whether each of them has cells, or gets them now."""
+        if not kernel.cell:
+            kernel.follow(self.cells)
+        if not usage.version_cell:
+            usage.cell, usage.version_cell = self.cells.new(), self.cells.new()
+            usage.cells = self.cells if usage.version_cell else None
+            self.cells.at[usage.version_cell] = usage.version
+        if trial is not None and not trial.cell:
+            trial.cell = self.cells.new()
+        found = [kernel.cell, usage.cell, usage.version_cell, *([trial.cell] if trial is not None else [])]
+        return all(found)
+
     def keep_read(
         self,
         command: Read,
@@ -387,22 +389,13 @@ class Player:
         change: Change,
     ) -> None:
         """Likewise a read of few bytes."""
-        if not command.record or not self.is_on:
-            return
-        self._make_room()
-        record = command.record
-        builder = _Builder(self, [(self._epoch, self.cells.at[self._epoch])], [])
-        if not builder.guard_layout(buffer) or not builder.change(buffer, change):
-            return
-        key = (record, tuple(builder.guards), ())
-        if key in self._numbers or not builder.transfers(transfers):
-            return
-        segment = self._segment(buffer, HOST)
-        if segment < 0:
-            return
-        builder.client = (c.CLIENT_READS, segment, command.rectangle.nbytes, int(command.blocking))
-        recorded = Recorded(0, key, command, transfers, (change,), builder.uses, None, None, builder.keep)
-        self._add(builder, WireOp.READ, key, record, b"\xff" * len(record), recorded)
+
+        def finish(builder: _Builder) -> bool:
+            segment = self._segment(buffer, HOST)
+            builder.client = (c.CLIENT_READS, segment, command.rectangle.nbytes, int(command.blocking))
+            return segment >= 0 and builder.transfers(transfers)
+
+        self._keep_transfer(WireOp.READ, command, (buffer,), (change,), transfers, finish)
 
     def keep_copy(
         self,
@@ -412,6 +405,22 @@ class Player:
         changes: tuple[Change, ...],
     ) -> None:
         """Likewise a copy between two buffers, made by one member."""
+
+        def finish(builder: _Builder) -> bool:
+            return builder.copy(command, buffers, member)
+
+        self._keep_transfer(WireOp.COPY, command, buffers, changes, (), finish)
+
+    def _keep_transfer(
+        self,
+        op: WireOp,
+        command: Read | CopyBuffer,
+        buffers: Sequence[VirtualBuffer],
+        changes: tuple[Change, ...],
+        transfers: tuple[Transfer, ...],
+        finish: Callable[[_Builder], bool],
+    ) -> None:
+        """Record a command that is no launch; ``finish`` adds its operations, or can't."""
         if not command.record or not self.is_on:
             return
         self._make_room()
@@ -420,11 +429,12 @@ class Player:
         for buffer, change in zip(buffers, changes, strict=True):
             if not builder.guard_layout(buffer) or not builder.change(buffer, change):
                 return
-        key = (record, tuple(builder.guards), (member,))
-        if key in self._numbers or not builder.copy(command, buffers, member):
+        # Where the bytes are, and so who copies, follows from the states.
+        key = (record, tuple(builder.guards), ())
+        if key in self._numbers or not finish(builder):
             return
-        recorded = Recorded(0, key, command, (), changes, builder.uses, None, None, builder.keep)
-        self._add(builder, WireOp.COPY, key, record, b"\xff" * len(record), recorded)
+        recorded = Recorded(0, key, command, transfers, changes, builder.uses, None, None, builder.keep)
+        self._add(builder, op, key, record, b"\xff" * len(record), recorded)
 
     def _add(
         self,

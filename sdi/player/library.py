@@ -3,25 +3,10 @@
 from __future__ import annotations
 
 import ctypes
-import os
-import shlex
-import subprocess
 from pathlib import Path
 
 SOURCES = Path(__file__).resolve().parent
 LIBRARY_NAME = "libsdi_player.so"
-FLAGS = (
-    "-O2",
-    "-std=c11",
-    "-Wall",
-    "-Wextra",
-    "-Werror",
-    "-D_GNU_SOURCE",
-    "-fvisibility=hidden",
-    "-fPIC",
-    "-shared",
-    "-pthread",
-)
 LANES_MAX, NODES_MAX = 16, 512
 CELL_POSTED, CELL_PYTHON_EVENTS, CELL_NO_WAITS, CELLS_RESERVED = 1, 2, 3, 8
 NO_RECORDING = 0xFFFFFFFF
@@ -123,26 +108,15 @@ class Told(ctypes.Structure):
     ]
 
 
-def compile_player(outdir: Path, sanitize: tuple[str, ...] = ()) -> Path:
+def compile_player(outdir: Path) -> Path:
     """Compile into ``outdir``; the path of the library.
 
     Raises subprocess.CalledProcessError, or FileNotFoundError where there is no compiler.
     """
-    from sdi.icd.generate import wire_header
+    from sdi.icd.generate import compile_shared, wire_header
 
     (outdir / "sdi_wire.h").write_text(wire_header(), encoding="utf-8")
-    target = outdir / LIBRARY_NAME
-    command = [
-        *shlex.split(os.environ.get("CC") or "cc"),
-        *FLAGS,
-        *sanitize,
-        f"-I{outdir}",
-        *map(str, sorted(SOURCES.glob("*.c"))),
-        "-o",
-        str(target),
-    ]
-    subprocess.run(command, check=True)
-    return target
+    return compile_shared(outdir / LIBRARY_NAME, sorted(SOURCES.glob("*.c")), ["-D_GNU_SOURCE"])
 
 
 def load(path: Path) -> tuple[ctypes.CDLL, ctypes.PyDLL]:

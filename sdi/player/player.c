@@ -323,12 +323,11 @@ static int execute(struct sdi_player *p, struct recording *r, struct node *node,
     return status;
 }
 
-static int look(struct sdi_player *p, bool marks)
+static int look(struct sdi_player *p)
 {
     int status = 0;
     for (unsigned l = 0; l < p->num_lanes && status == 0; l++) {
-        if (marks)
-            status = lane_mark(p, l);
+        status = lane_mark(p, l);
         if (status == 0)
             status = lane_poll(p, l);
     }
@@ -415,7 +414,7 @@ static enum taken take_command(struct sdi_player *p, uint32_t op, uint64_t id, c
     if (queue < 0 || !p->queues[queue].is_playable)
         return NOT_MINE;
     while (p->num_nodes == NODES_MAX) {
-        if (look(p, true))
+        if (look(p))
             return BROKEN;
         for (unsigned n = 0; n < p->num_queues; n++) /* what waits for the client is in the way of the socket */
             if (p->queues[n].first && p->nodes[p->queues[n].first - 1].stage == STAGE_COPYING)
@@ -435,7 +434,7 @@ static enum taken take_command(struct sdi_player *p, uint32_t op, uint64_t id, c
     if (!r)
         return NOT_MINE;
     if (!may_execute(p, r)) {
-        if (look(p, true))
+        if (look(p))
             return BROKEN;
         if (!may_execute(p, r))
             return NOT_MINE;
@@ -615,7 +614,7 @@ API int sdi_player_run(struct sdi_player *p, bool may_play)
             p->stint++;
             since = 0;
             if (++taken % LOOK_AFTER == 0) {
-                if (look(p, true))
+                if (look(p))
                     return SDI_FAILED;
                 if (p->cells[CELL_POSTED])
                     return SDI_POSTED;
@@ -630,7 +629,7 @@ API int sdi_player_run(struct sdi_player *p, bool may_play)
         }
         if (!may_play)
             return SDI_IDLE;
-        if (look(p, true))
+        if (look(p))
             return SDI_FAILED;
         if (p->cells[CELL_POSTED])
             return SDI_POSTED;

@@ -108,8 +108,7 @@ struct cell_value {
 /* What a command came to.  It is right while each guard's cell has the guard's value, and no budget is 0. */
 struct recording {
     bool used;
-    uint32_t op, build_index;
-    uint64_t build;
+    uint32_t op;
     uint64_t hash;
     uint32_t key_nbytes;
     uint8_t *key, *mask; /* the record from behind its command fields, and which bits count */

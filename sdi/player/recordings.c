@@ -162,8 +162,6 @@ API int64_t sdi_player_add(struct sdi_player *p, const struct given *g)
     struct recording *r = &p->recordings[number];
     memset(r, 0, sizeof *r);
     r->op = g->op;
-    r->build = g->build;
-    r->build_index = g->index;
     r->key_nbytes = g->key_nbytes;
     r->key = copy_of(g->record_key, g->key_nbytes);
     r->mask = copy_of(g->mask, g->key_nbytes);

@@ -12,7 +12,7 @@ from sdi.cluster.members import facts_of, open_job_members
 from sdi.devices.base import DeviceBuffer
 from sdi.devices.discover import MemberSettings, all_devices
 from sdi.devices.forwarding import ForwardingDevice
-from sdi.devices.opencl import DriverDevice, driver_devices
+from sdi.devices.opencl import DriverDevice
 from sdi.errors import ClError, Status
 from tests.icd.wire_client import WireClient
 
@@ -33,14 +33,6 @@ kernel void scatter(global int *to, global const int *where, int by) {
 kernel void grow(global int *p) { p[get_global_id(0)] += 7; }
 """
 TOTAL, SCATTER, GROW = range(3)
-
-
-@pytest.fixture(scope="module")
-def driver() -> DriverDevice:
-    found = [device for device in driver_devices() if device.kind == "cpu"]
-    if not found:
-        pytest.skip("no OpenCL driver offers a CPU device")
-    return found[0]
 
 
 @pytest.fixture(scope="module")

@@ -22,7 +22,7 @@ from sdi.cluster.records import strings, strings_of
 from sdi.cluster.remote_device import RemoteDevice
 from sdi.cluster.shared import Pool
 from sdi.devices.base import DeviceBuffer, Rows
-from sdi.devices.opencl import DriverDevice, driver_devices
+from sdi.devices.opencl import DriverDevice
 from sdi.devices.page_locks import SLAB_NBYTES, PageLocks
 from sdi.devices.ticket import Ticket
 from sdi.errors import DeviceFailed, DeviceLost
@@ -34,14 +34,6 @@ from .test_jobs import SDI_RUN, TIMEOUT_S, job_environ
 
 PATIENCE_S = 60.0
 SIZES = (1, LENT_NBYTES, LENT_NBYTES + 1, CHUNK_NBYTES, 11 * CHUNK_NBYTES + 5)
-
-
-@pytest.fixture(scope="module")
-def driver() -> DriverDevice:
-    found = [device for device in driver_devices() if device.kind == "cpu"]
-    if not found:
-        pytest.skip("no OpenCL driver offers a CPU device")
-    return found[0]
 
 
 class Shared:

@@ -13,7 +13,7 @@ from sdi.cluster.job import Job
 from sdi.cluster.records import Kind, records
 from sdi.cluster.remote_device import RemoteDevice
 from sdi.devices.base import Device, Rows
-from sdi.devices.opencl import DriverDevice, OpenCLDevice, driver_devices
+from sdi.devices.opencl import DriverDevice, OpenCLDevice
 from sdi.devices.pace import PACE
 from sdi.devices.ticket import Ticket
 from sdi.errors import DeviceLost
@@ -23,14 +23,6 @@ from .jobs import Threads, open_on_nodes, threads
 SOURCE = "kernel void add(global int *a, int b) { a[get_global_id(0)] += b; }"
 N = 1024
 PATIENCE_S = 60.0
-
-
-@pytest.fixture(scope="module")
-def driver() -> DriverDevice:
-    found = [device for device in driver_devices() if device.kind == "cpu"]
-    if not found:
-        pytest.skip("no OpenCL driver offers a CPU device")
-    return found[0]
 
 
 @pytest.fixture

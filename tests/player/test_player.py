@@ -417,3 +417,16 @@ def test_a_session_goes_on_at_its_pace_after_a_failure(serve: Serve) -> None:
     assert not loop.player.recorded()
     assert loop.replayed(lambda: loop.rounds(20)) == 0
     loop.check()
+
+
+def test_nothing_is_recorded_where_no_cells_are_left(serve: Serve) -> None:
+    loop = Loop(serve(2, plays=True))
+
+    def use_up() -> None:
+        while loop.player.cells.new():
+            pass
+
+    _posted(loop, use_up)
+    loop.rounds(20)
+    assert not loop.player.recorded()
+    loop.check()
