@@ -171,7 +171,15 @@ class Player:
         """What it did, for the log."""
         replayed, by_python, looks, naps = self.counted()
         text = f"{replayed} records replayed, {by_python} for Python; {looks} looks, {naps} naps"
-        return f"{text}; {len(self._recorded)} recordings"
+        return f"{text}; {len(self._recorded)} recordings; {self._by_python()}"
+
+    def _by_python(self) -> str:
+        found = []
+        for op in WireOp:
+            whys = [self._quick.sdi_player_by_python(self._handle, op, why) for why in range(len(c.WHYS))]
+            told = [f"{why} {count}" for why, count in zip(c.WHYS, whys, strict=True) if count]
+            found += [f"{op.name} {', '.join(told)}"] if told else []
+        return "; ".join(found)
 
     # -- what happened --------------------------------------------------------------------------------
 

@@ -403,6 +403,12 @@ static const char *without_waits(struct sdi_player *p, uint32_t op, int queue, c
     return p->bare;
 }
 
+static enum taken not_mine(struct sdi_player *p, enum why why)
+{
+    p->why = why;
+    return NOT_MINE;
+}
+
 static enum taken take_command(struct sdi_player *p, uint32_t op, uint64_t id, const char *record, size_t nbytes)
 {
     const struct sdi_wire_command *command = (const void *)(record + sizeof(struct sdi_wire_header));
@@ -412,17 +418,17 @@ static enum taken take_command(struct sdi_player *p, uint32_t op, uint64_t id, c
     uint64_t needs[LANES_MAX] = {0};
     int queue = find_queue(p, command->queue);
     if (queue < 0 || !p->queues[queue].is_playable)
-        return NOT_MINE;
+        return not_mine(p, WHY_QUEUE);
     while (p->num_nodes == NODES_MAX) {
         if (look(p))
             return BROKEN;
         for (unsigned n = 0; n < p->num_queues; n++) /* what waits for the client is in the way of the socket */
             if (p->queues[n].first && p->nodes[p->queues[n].first - 1].stage == STAGE_COPYING)
-                return NOT_MINE;
+                return not_mine(p, WHY_LANES);
     }
     record = without_waits(p, op, queue, record, &nbytes, needs);
     if (!record)
-        return NOT_MINE;
+        return not_mine(p, WHY_WAITS);
     if (op == SDI_OP_MARKER || op == SDI_OP_BARRIER) {
         if (nbytes != sizeof(struct sdi_rec_marker))
             return NOT_MINE;
@@ -437,7 +443,7 @@ static enum taken take_command(struct sdi_player *p, uint32_t op, uint64_t id, c
         if (look(p))
             return BROKEN;
         if (!may_execute(p, r))
-            return NOT_MINE;
+            return not_mine(p, WHY_LANES);
     }
     for (uint32_t i = 0; i < r->num_ops; i++)
         for (unsigned l = 0; l < p->num_lanes; l++)
@@ -584,12 +590,14 @@ API int sdi_player_run(struct sdi_player *p, bool may_play)
             uint32_t op = header->op;
             uint64_t id = header->id;
             enum taken what = NOT_MINE;
+            p->why = may_play ? WHY_KIND : WHY_BUSY;
             if (may_play) {
                 what = take(p, op, id, record, nbytes);
             } else if (is_known(p, op, record, nbytes)) {
                 if (++p->streak >= p->wanted_after && !p->passes)
                     return SDI_WANTED;
                 p->passes = false;
+                p->why = WHY_BUSY;
             } else if (op != SDI_OP_RELEASE_EVENT && op != SDI_OP_TRANSFER_DONE && op != SDI_OP_MARKER
                        && op != SDI_OP_BARRIER) {
                 p->streak = 0;
@@ -608,6 +616,7 @@ API int sdi_player_run(struct sdi_player *p, bool may_play)
                 p->record = record;
                 p->record_nbytes = nbytes;
                 p->counted[1]++;
+                p->by_python[(op < OPS_COUNT ? op : 0) * WHY_COUNT + p->why]++;
                 return SDI_RECORD;
             }
             p->counted[0]++;
@@ -723,3 +732,8 @@ API uint64_t sdi_player_counted(const struct sdi_player *p, uint32_t what)
     return p->counted[what];
 }
 
+/* How many records were Python's, by what they are and why. */
+API uint64_t sdi_player_by_python(const struct sdi_player *p, uint32_t op, uint32_t why)
+{
+    return op < OPS_COUNT && why < WHY_COUNT ? p->by_python[op * WHY_COUNT + why] : 0;
+}

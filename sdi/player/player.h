@@ -133,6 +133,9 @@ struct segment {
     uint64_t readers[LANES_MAX];
 };
 
+/* Why a record is Python's. */
+enum why { WHY_BUSY, WHY_KIND, WHY_QUEUE, WHY_WAITS, WHY_UNKNOWN, WHY_GUARDS, WHY_LANES, WHY_COUNT, OPS_COUNT = 40 };
+
 enum stage { STAGE_ISSUED = 0, STAGE_COPYING = 1 };
 
 struct node {
@@ -204,6 +207,8 @@ struct sdi_player {
     uint32_t stint;                /* records in a row that were played */
     bool page_changed, passes;
     uint64_t counted[4]; /* replayed commands, records for Python, polls, sleeps */
+    enum why why;        /* of the newest record that was not executed */
+    uint64_t by_python[OPS_COUNT * WHY_COUNT];
 };
 
 uint64_t sdi_player_now(void);

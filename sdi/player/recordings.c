@@ -88,13 +88,17 @@ struct recording *recording_find(struct sdi_player *p, uint32_t op, const char *
     const char *key = record + COMMAND_NBYTES;
     uint32_t key_nbytes = (uint32_t)(nbytes - COMMAND_NBYTES);
     struct form *form = form_find(p, op, build, index, key_nbytes, false);
+    p->why = WHY_UNKNOWN;
     if (!form)
         return NULL;
     uint64_t hash = record_hash(key, form->mask, key_nbytes);
     for (uint32_t n = p->buckets[hash % BUCKETS]; n; n = p->recordings[n - 1].next) {
         struct recording *r = &p->recordings[n - 1];
-        if (r->hash == hash && r->op == op && r->key_nbytes == key_nbytes && equal(key, r) && recording_holds(p, r))
+        if (r->hash != hash || r->op != op || r->key_nbytes != key_nbytes || !equal(key, r))
+            continue;
+        if (recording_holds(p, r))
             return r;
+        p->why = WHY_GUARDS;
     }
     return NULL;
 }
