@@ -382,13 +382,17 @@ static const char *without_waits(struct sdi_player *p, uint32_t op, int queue, c
         const struct node *node = find_node(p, id);
         if (!node || node->queue == (uint32_t)queue)
             continue; /* complete; or before it anyway */
-        if (node->recording != NO_RECORDING && p->recordings[node->recording].client != CLIENT_NONE)
-            return NULL;
-        for (unsigned l = 0; l < p->num_lanes; l++)
-            if (node->waits[l] > needs[l])
-                needs[l] = node->waits[l];
-        if (p->queues[node->queue].first && &p->nodes[p->queues[node->queue].first - 1] != node)
-            return NULL; /* what is before it may wait for the client */
+        /* It is complete when all that is before it in its queue is. */
+        const struct node *each = &p->nodes[p->queues[node->queue].first - 1];
+        for (;; each = &p->nodes[each->next - 1]) {
+            if (each->recording != NO_RECORDING && p->recordings[each->recording].client != CLIENT_NONE)
+                return NULL;
+            for (unsigned l = 0; l < p->num_lanes; l++)
+                if (each->waits[l] > needs[l])
+                    needs[l] = each->waits[l];
+            if (each == node)
+                break;
+        }
     }
     if (p->bare_room < *nbytes) {
         char *more = realloc(p->bare, *nbytes);
