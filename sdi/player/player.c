@@ -5,8 +5,10 @@
 #include <limits.h>
 #include <linux/futex.h>
 #include <poll.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -17,7 +19,9 @@ enum {
     LOOK_AFTER = 16, /* records after which it looks what is complete */
     LINGER_NS = 100000,
     SPIN_NS = 50000,
-    NAP_LEAST_NS = 20000,
+    SPIN_LONG_NS = 300000, /* where there are cores to spare, and only asking tells what a GPU has done */
+    SPARE_CORES = 4,
+    NAP_LEAST_NS = 10000,
     NAP_MOST_NS = 250000,
     RECEIVE_NBYTES = 1 << 18,
     SHORT_STINT = 8, /* so few records in a row were not worth waiting for */
@@ -83,6 +87,9 @@ API int sdi_player_lane(struct sdi_player *p, uint32_t driver, void *context, vo
 {
     if (p->num_lanes == LANES_MAX)
         return -1;
+    cpu_set_t cores;
+    bool has_spare = !sched_getaffinity(0, sizeof cores, &cores) && CPU_COUNT(&cores) >= SPARE_CORES;
+    p->spin_ns = driver == DRIVER_CUDA && has_spare ? SPIN_LONG_NS : SPIN_NS;
     p->lanes[p->num_lanes].driver = driver;
     p->lanes[p->num_lanes].context = context;
     p->lanes[p->num_lanes].stream = stream;
@@ -551,6 +558,8 @@ static ssize_t receive(struct sdi_player *p, size_t wanted)
     return n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK) ? 0 : -1;
 }
 
+static _Thread_local bool slack_is_set;
+
 static void nap(struct sdi_player *p, uint64_t waited_ns)
 {
     struct pollfd ends[] = {{.fd = p->commands, .events = POLLIN}, {.fd = p->wake, .events = POLLIN}};
@@ -566,6 +575,10 @@ static void nap(struct sdi_player *p, uint64_t waited_ns)
     }
     if (told)
         most = (struct timespec){.tv_nsec = 10000000};
+    if (!slack_is_set) { /* else a nap takes 50 us more than it is asked for */
+        prctl(PR_SET_TIMERSLACK, 1000);
+        slack_is_set = true;
+    }
     p->counted[3]++;
     ppoll(ends, 2, &most, NULL);
     if (ends[1].revents) {
@@ -651,7 +664,7 @@ API int sdi_player_run(struct sdi_player *p, bool may_play)
             since = now;
         if (!p->num_nodes && now - since > LINGER_NS)
             return SDI_IDLE;
-        if (p->num_nodes && now - since > SPIN_NS)
+        if (p->num_nodes && now - since > p->spin_ns)
             nap(p, now - since);
     }
 }

@@ -179,6 +179,7 @@ struct sdi_player {
     struct opencl_table opencl;
     struct lane lanes[LANES_MAX];
     unsigned num_lanes;
+    uint64_t spin_ns; /* so long it asks all the time, before it sleeps between */
     void *current; /* CUDA context of this thread */
     volatile uint32_t *cells;
     uint32_t num_cells;
