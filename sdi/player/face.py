@@ -171,15 +171,17 @@ class Player:
         """What it did, for the log."""
         replayed, by_python, looks, naps = self.counted()
         text = f"{replayed} records replayed, {by_python} for Python; {looks} looks, {naps} naps"
-        return f"{text}; {len(self._recorded)} recordings; {self._by_python()}"
+        left = ", ".join(f"{op} {why} {count}" for (op, why), count in self.by_python().items())
+        return f"{text}; {len(self._recorded)} recordings; left to Python: {left}"
 
-    def _by_python(self) -> str:
-        found = []
-        for op in WireOp:
-            whys = [self._quick.sdi_player_by_python(self._handle, op, why) for why in range(len(c.WHYS))]
-            told = [f"{why} {count}" for why, count in zip(c.WHYS, whys, strict=True) if count]
-            found += [f"{op.name} {', '.join(told)}"] if told else []
-        return "; ".join(found)
+    def by_python(self) -> dict[tuple[str, str], int]:
+        """How many records were left to Python, by what they are and why (see ``library.WHYS``)."""
+        found = {
+            (op.name, why): self._quick.sdi_player_by_python(self._handle, op, number)
+            for op in WireOp
+            for number, why in enumerate(c.WHYS)
+        }
+        return {key: count for key, count in found.items() if count}
 
     # -- what happened --------------------------------------------------------------------------------
 

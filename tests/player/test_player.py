@@ -152,6 +152,26 @@ def test_waits_for_events_that_are_over_or_under_way_do_not_matter(serve: Serve)
     loop.check()
 
 
+def test_barriers_that_wait_for_another_queue_are_replayed(serve: Serve) -> None:
+    loop = Loop(serve(2, plays=True))
+    other = loop.client.new_id()
+    loop.client.send(Op.CREATE_QUEUE, other, properties=0)
+
+    def once(number: int) -> None:
+        for _ in range(3):
+            loop.step(number)
+        loop.client.command(Op.BARRIER, queue=other, waits=[loop.client.command(Op.MARKER)])
+        arguments = [(loop.b, 0), (loop.a, 0)]
+        for _ in range(3):
+            loop.truth[1] = loop.truth[1] ^ loop.truth[0]
+            mixed = loop.client.launch(loop.build, arguments, [ITEMS], [16], kernel_index=MIX, queue=other)
+        loop.client.command(Op.BARRIER, waits=[mixed])
+
+    loop.until_replayed(once, 6)
+    loop.check()
+    assert ("BARRIER", "waits") not in loop.player.by_python()
+
+
 def test_copies_between_buffers_are_replayed(serve: Serve) -> None:
     loop = Loop(serve(1, plays=True))
 
