@@ -85,9 +85,8 @@ class Issuer:
             tickets.append(ticket)
             for use in bound.image_uses:
                 use.by(ticket)
-            if not wave.mapped:
-                for use in bound.uses:
-                    use.by(ticket)
+            for use in bound.uses if not wave.mapped else _uses(wave, bound, is_mapped=False):
+                use.by(ticket)
         if step is not None and states is not None:
             for used, state in zip(plan.buffers, step.after, strict=True):
                 used.buffer.directory.enter(state)
@@ -95,7 +94,7 @@ class Issuer:
             return tickets
         done = self._write_images_back(wave, members, tickets) if plan.images else [[t] for t in tickets]
         if wave.mapped:
-            self._record_all(wave, bounds, done)
+            self._record_mapped(wave, bounds, done)
         written = self._written(wave, members, done, states, transfers, merges)
         self._images_are_current(wave, members)
         return tickets + [ticket for several in done for ticket in several[1:]] + written
@@ -260,15 +259,15 @@ class Issuer:
                 reads = (over,)  # it waits for as much, in one range
         return used.buffer.hazards[where].use(reads, writes)
 
-    def _record_all(self, wave: Wave, bounds: list[Bound], done: list[list[Ticket]]) -> None:
+    def _record_mapped(self, wave: Wave, bounds: list[Bound], done: list[list[Ticket]]) -> None:
         """Some pieces work on the arena's bytes of one buffer: they do not wait for each other, and what
         comes next waits for all of them.
         """
         everyone = Ticket()
         join([ticket for several in done for ticket in several], everyone.complete)
-        for bound, several in zip(bounds, done, strict=True):
-            for used, use in zip(wave.plan.buffers, bound.uses, strict=True):
-                use.by(everyone if used.buffer.id in wave.mapped else several[0])
+        for bound in bounds:
+            for use in _uses(wave, bound, is_mapped=True):
+                use.by(everyone)
 
     def _written(
         self,
@@ -316,6 +315,15 @@ class Issuer:
         if len(wave.steps) >= _STEPS_MAX:
             wave.steps.clear()
         wave.steps[states] = Step(tuple(transfers), tuple(after))
+
+
+def _uses(wave: Wave, bound: Bound, is_mapped: bool) -> list[Use]:
+    """What a piece does to the buffers that all members use in one memory, or to the others."""
+    return [
+        use
+        for used, use in zip(wave.plan.buffers, bound.uses, strict=True)
+        if (used.buffer.id in wave.mapped) == is_mapped
+    ]
 
 
 def _changes(wave: Wave, states: States, step: Step) -> list[Change]:

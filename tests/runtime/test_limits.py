@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from sdi.devices.base import DeviceBuffer
+from sdi.devices.base import Device, DeviceBuffer, DeviceImage, HostBytes
 from sdi.devices.discover import MemberSettings, open_members
 from sdi.devices.forwarding import ForwardingDevice
+from sdi.devices.image import Slabs
+from sdi.devices.ticket import Ticket
 from sdi.errors import ClError, Status
+from sdi.icd.wire import IMAGE_ARGUMENT, ArgKind, layout
 from sdi.runtime import launcher
 from sdi.runtime.plan import make_plan
 from sdi.vmem.memory import Coherence
@@ -200,3 +204,47 @@ def test_a_launch_for_which_a_driver_has_less_than_it_said_is_cut_anew(members: 
         events = client.session._memory.accounting.events
         assert events.waves >= 2 and events.mapped == 0
         assert max(client.session._memory.accounting.peak_nbytes) <= 1 << 18
+
+
+class Painted(ForwardingDevice):
+    """A member whose pixels come back from an image no sooner than somebody has asked for their bytes."""
+
+    def __init__(self, device: Device) -> None:
+        super().__init__(device)
+        self.gate = Ticket()
+
+    def get_pixels(
+        self, image: DeviceImage, slabs: Slabs, buffer: DeviceBuffer, offset: int, wait: Sequence[Ticket]
+    ) -> Ticket:
+        return super().get_pixels(image, slabs, buffer, offset, [*wait, self.gate])
+
+    def download(self, buffer: DeviceBuffer, offset: int, host: HostBytes, wait: Sequence[Ticket]) -> Ticket:
+        ticket = super().download(buffer, offset, host, wait)
+        if not self.gate.done:
+            self.gate.complete()
+        return ticket
+
+
+PAINT = """
+__kernel void paint(write_only image2d_t to, __global const uint *table, uint n) {
+    int2 at = (int2)(get_global_id(0), get_global_id(1));
+    write_imageui(to, at, (uint4)(table[(at.y * 997u + at.x * at.x) % n]));
+}
+"""
+
+
+def test_what_a_kernel_painted_is_waited_for_where_another_buffer_is_used_on_the_host() -> None:
+    width, height, count = 32, 48, 1 << 14
+    table = np.arange(count, dtype=np.uint32) * 3
+    devices = [Painted(d) for d in open_members(MemberSettings(count=3, memory_nbytes=count * 2))]
+    with WireClient(devices, "always") as client:
+        build, status, _ = client.build(PAINT)
+        assert status == 0
+        pixels, large = client.buffer(bytes(4 * width * height)), client.buffer(table.tobytes())
+        numbers = (pixels, 0, 0x10F1, 0x10B0, 0x10DC, 0, width, height, 1, 4 * width, 4 * width * height)
+        image = (ArgKind.IMAGE, layout(IMAGE_ARGUMENT).pack(*numbers))
+        client.launch(build, [image, (large, 0), np.uint32(count).tobytes()], [width, height], [8, 4])
+        found = np.frombuffer(client.read(pixels, 4 * width * height), np.uint32)
+        assert client.session._memory.accounting.events.mapped == 3
+    y, x = np.divmod(np.arange(width * height), width)
+    assert found.tolist() == table[(y * 997 + x * x) % count].tolist()
