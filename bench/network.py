@@ -5,7 +5,8 @@
 *stencil*: a step of a 512 x 512 stencil over ``--ranks`` members, each on a rank of its own; with loopback
 also where every message between two nodes takes 5 ms more (SDI_TEST_NET_DELAY_US).  *idle*: processor time of
 the ranks of a job whose members do nothing, in percent of a core; and how long the first message takes one
-way after a second of that.  All ranks are on this machine, and have one clock.
+way after a second of that.  All ranks are on this machine, and have one clock; with MPI also as if each were
+on a machine of its own.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from sdi.cli.locate import show_only_real_drivers, vendors  # noqa: E402
 from sdi.cluster import start  # noqa: E402
 from sdi.cluster.job import Job  # noqa: E402
 from sdi.cluster.local import start_nodes  # noqa: E402
+from sdi.cluster.members import host_id  # noqa: E402
 from sdi.cluster.records import Kind  # noqa: E402
 from sdi.cluster.transport import Transport  # noqa: E402
 
@@ -103,11 +105,11 @@ def processor_s(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def idle(transport: Transport, seconds: float) -> dict[str, list[float]]:
+def idle(transport: Transport, seconds: float, is_far: bool) -> dict[str, list[float]]:
     """Percent of a core that each rank takes, rank 0 first, and us of each first message after a second."""
     job = Job(transport)
     try:
-        job.meet()
+        job.meet(None if is_far else host_id())
         pids = [os.getpid(), *(facts.pid for facts in job.facts.values())]
         time.sleep(1)
         before, began = [processor_s(pid) for pid in pids], time.monotonic()
@@ -125,29 +127,30 @@ def idle(transport: Transport, seconds: float) -> dict[str, list[float]]:
         job.close()
 
 
-def measured_idle(transport: str, ranks: int, seconds: float) -> dict[str, list[float]]:
+def measured_idle(transport: str, ranks: int, seconds: float, is_far: bool) -> dict[str, list[float]]:
     """What ``idle`` says on that many ranks."""
     if transport == "loopback":
         show_only_real_drivers()
         made, processes = start_nodes(ranks, environ())
-        found = idle(made, seconds)
+        found = idle(made, seconds, is_far)
         for process in processes:
             process.wait()
         return found
     nodes = [":", "-n", str(ranks - 1), sys.executable, "-m", "sdi.cli", "node"]
-    command = [*mpiexec(1), sys.executable, __file__, "--idle", "--seconds", str(seconds), *nodes]
+    asked = ["--idle", *(["--far"] if is_far else []), "--seconds", str(seconds)]
+    command = [*mpiexec(1), sys.executable, __file__, *asked, *nodes]
     ended = subprocess.run(command, env=environ(), cwd=ROOT, stdout=subprocess.PIPE, check=True)
     measured: dict[str, list[float]] = json.loads(ended.stdout)
     return measured
 
 
-def _idle_as_rank_0(seconds: float) -> dict[str, list[float]]:
+def _idle_as_rank_0(seconds: float, is_far: bool) -> dict[str, list[float]]:
     from sdi.cluster.mpi import MpiTransport
 
     place = start.place(os.environ)
     assert place is not None
     show_only_real_drivers()
-    return idle(MpiTransport(place.size), seconds)
+    return idle(MpiTransport(place.size), seconds, is_far)
 
 
 def main() -> int:
@@ -159,9 +162,11 @@ def main() -> int:
     parser.add_argument("--json", type=Path)
     parser.add_argument("--stencil", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--idle", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--far", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.stencil or given.idle:
-        print(json.dumps(stencil() if given.stencil else _idle_as_rank_0(given.seconds)), flush=True)
+        told = stencil() if given.stencil else _idle_as_rank_0(given.seconds, given.far)
+        print(json.dumps(told), flush=True)
         return 0
     load = os.getloadavg()[0]
     print(f"{platform.machine()}, {os.cpu_count()} processors, load {load:.1f}, {given.ranks} ranks")
@@ -176,16 +181,18 @@ def main() -> int:
                 f"{transport}{late}: a step of the stencil {statistics.median(steps):.2f} ms ({spread})",
                 flush=True,
             )
-        found = measured_idle(transport, given.ranks, given.seconds)
-        rows.append({"transport": transport, **found})
-        percent = " ".join(f"{value:.2f}" for value in found["idle_percent"])
-        print(f"{transport}: idle ranks take {percent} % of a core")
-        message = found["first_message_us"]
-        print(
-            f"{transport}: first message after a second {statistics.median(message):.0f} us one way "
-            f"({min(message):.0f} to {max(message):.0f})",
-            flush=True,
-        )
+        for is_far in (False, True) if transport == "mpi" else (False,):
+            idling = measured_idle(transport, given.ranks, given.seconds, is_far)
+            rows.append({"transport": transport, "is_far": is_far, **idling})
+            name = f"{transport}{', as on other machines' if is_far else ''}"
+            percent = " ".join(f"{value:.2f}" for value in idling["idle_percent"])
+            print(f"{name}: idle ranks take {percent} % of a core")
+            message = idling["first_message_us"]
+            print(
+                f"{name}: first message after a second {statistics.median(message):.0f} us one way "
+                f"({min(message):.0f} to {max(message):.0f})",
+                flush=True,
+            )
     if given.json is not None:
         about = {"machine": platform.machine(), "processors": os.cpu_count(), "load": load}
         given.json.write_text(json.dumps(about | {"ranks": given.ranks, "rows": rows}, indent=1) + "\n")

@@ -16,6 +16,7 @@ class LateTransport:
     def __init__(self, transport: Transport, delay_ns: int) -> None:
         self.rank = transport.rank
         self.size = transport.size
+        self.is_spare = False
         self.traffic = transport.traffic
         self._transport: Final = transport
         self._delay_ns: Final = delay_ns

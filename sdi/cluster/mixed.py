@@ -25,6 +25,7 @@ class MixedTransport:
     def __init__(self, far: Transport) -> None:
         self.rank = far.rank
         self.size = far.size
+        self.is_spare = False
         self.traffic: dict[int, Traffic] = far.traffic
         self.near: Mapping[int, object] = {}
         self._far: Final = far
@@ -68,6 +69,7 @@ class MixedTransport:
         sockets.look = self._look or sockets.look
         self._sockets = sockets
         self.near = met.ends
+        self._far.is_spare = len(met.ends) + 1 == self.size
         sockets.start(_Near(self))
 
     def send(
@@ -115,7 +117,7 @@ class MixedTransport:
     def is_far_busy(self) -> bool:
         """Whether the far transport is to look for messages eagerly."""
         assert self._receiver is not None
-        return len(self.near) + 1 < self.size and self._receiver.is_busy()
+        return not self._far.is_spare and self._receiver.is_busy()
 
 
 class _Far:

@@ -62,10 +62,12 @@ class Transport(Protocol):
 
     Batches from one process to another arrive whole, once and in the order of ``send``.  A thread of its own,
     sdi-net, receives; it makes all calls of MPI, if it is that.
+    ``is_spare``: all others are reached another way, so that messages need only be looked for now and then.
     """
 
     rank: int
     size: int
+    is_spare: bool
     traffic: dict[int, Traffic]
 
     def start(self, receiver: Receiver) -> None:

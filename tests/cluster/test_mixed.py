@@ -6,6 +6,8 @@ import socket
 import threading
 from collections.abc import Callable
 
+import pytest
+
 from sdi.cluster.loopback import Loopback
 from sdi.cluster.mixed import MixedTransport
 from sdi.cluster.near import Met
@@ -17,7 +19,7 @@ ROUNDS, PATIENCE_S = 200, 60.0
 class Far:
     """The other transport: what it receives is said by hand."""
 
-    rank, size = 0, 3
+    rank, size, is_spare = 0, 3, False
 
     def __init__(self) -> None:
         self.traffic = {1: Traffic(), 2: Traffic()}
@@ -81,3 +83,17 @@ def test_who_hears_of_a_message_from_afar_may_look_for_those_from_near() -> None
     other.part()
     other.close()
     mixed.close()
+
+
+@pytest.mark.parametrize("near", [{1}, {1, 2}])
+def test_where_all_others_are_near_the_other_transport_is_spare(near: set[int]) -> None:
+    far = Far()
+    mixed = MixedTransport(far)
+    mixed.start(Hearer())
+    pairs = {rank: socket.socketpair() for rank in near}
+    mixed.meet(Met({rank: here for rank, (here, _) in pairs.items()}, {}, {}))
+    assert far.is_spare == (len(near) == 2)
+    mixed.part()
+    mixed.close()
+    for _, there in pairs.values():
+        there.close()
