@@ -77,6 +77,7 @@ class Job:
         }
         self.facts: dict[int, NodeFacts] = {}
         self._before: dict[int, Traffic] = {}
+        self._members: list[RemoteDevice] = []
         self._transport.pace(lambda: PACE.is_busy, None)
         PACE.add(self)
         for node in self.nodes.values():
@@ -111,9 +112,13 @@ class Job:
 
     def _meet_near(self, ranks: Sequence[int]) -> None:
         """Let nodes of this machine and rank 0 share memory, and talk over sockets.  Raises JobError."""
-        why = dict.fromkeys(ranks, "it does not answer")
         try:
-            pool, door = Pool(), Door()
+            door = Door()
+            try:
+                pool = Pool()
+            except OSError:
+                door.close()
+                raise
         except OSError as error:
             _log.warning("processes of this machine share no memory, bytes go as messages: %s", error)
             return
@@ -123,25 +128,29 @@ class Job:
             met, self._controls = door.introduce(pool)
             self.exchange.meet(pool, met.pools)
             self._transport.meet(met)
-            for rank in came:
+            for rank in met.ends:
                 asked[rank].wait()
                 self.nodes[rank].is_near = True
         except (OSError, DeviceFailed) as error:
             raise JobError(f"processes of this machine can't share memory: {error}") from error
         finally:
             door.close()
-        for rank in set(ranks) - set(came):
-            if asked[rank].is_there:
+        for rank in set(ranks) - set(met.ends):
+            why = door.refusals.get(rank, "it does not answer")
+            if rank not in door.refusals and (rank in came or asked[rank].is_there):
                 try:
                     asked[rank].wait()
                 except DeviceFailed as error:
-                    why[rank] = str(error)
+                    why = str(error)
             _log.warning(
-                "rank %d is on this machine and shares no memory, bytes go as messages: %s", rank, why[rank]
+                "rank %d is on this machine and shares no memory, bytes go as messages: %s", rank, why
             )
 
     def share(self, arena: Arena) -> None:
-        """Give the arena of a session to the nodes that are near."""
+        """Give the arena of a session to the nodes that are near.
+
+        Members of one that can't map it are not near in this session; nobody has used their facts yet.
+        """
         asked = []
         for rank, node in self.nodes.items():
             if node.is_near and node.failure is None:
@@ -155,6 +164,9 @@ class Job:
                 _log.warning(
                     "rank %d has not the application's memory, bytes go as messages: %s", node.rank, error
                 )
+                for member in self._members:
+                    if member.node is node:
+                        member.facts = replace(member.facts, is_near=False)
 
     def open(self, asked: dict[int, Asked]) -> list[Device]:
         """The members that nodes are asked for, by rank, in the order of their numbers.  Raises JobError."""
@@ -163,7 +175,7 @@ class Job:
             (rank, members, self.nodes[rank].question(Kind.OPEN, tail=pickle.dumps(members)))
             for rank, members in asked.items()
         ]
-        found: list[tuple[int, Device]] = []
+        found: list[tuple[int, RemoteDevice]] = []
         for rank, members, answer in answers:
             try:
                 facts: Sequence[DeviceFacts] = pickle.loads(answer())
@@ -174,7 +186,8 @@ class Job:
                 (number, RemoteDevice(node, position, replace(each, node=rank, is_near=node.is_near)))
                 for position, (each, (_, number, _)) in enumerate(zip(facts, members.members, strict=True))
             ]
-        return [device for _, device in sorted(found, key=lambda each: each[0])]
+        self._members = [device for _, device in sorted(found, key=lambda each: each[0])]
+        return [*self._members]
 
     def traffic(self) -> dict[tuple[int, int], Traffic]:
         """What each rank that is there sent to others since the session's members were opened."""

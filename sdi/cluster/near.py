@@ -1,7 +1,8 @@
 """How the processes of a job that are on rank 0's machine find each other: sockets, and memory to share.
 
 Rank 0 tells them, over MPI, of a socket in a folder of its own and of a secret that opens it; who comes gives
-its pool and gets a socket to each other one, and their pools.  Only processes of the same user are let in
+its pool and gets a socket to each other one, and their pools.  Who can map them all says so, and is told who
+else could: these share memory, the others none.  Only processes of the same user are let in
 that can be watched: what rank 0 shares with a process is not used again before that one has ended.
 """
 
@@ -17,6 +18,7 @@ import struct
 import tempfile
 import time
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -31,6 +33,7 @@ _COOKIE_NBYTES = 32
 _HELLO = struct.Struct(f"<{_COOKIE_NBYTES}sIQ")  # the secret, who comes, its pool's size
 _COUNT = struct.Struct("<I")
 _OTHER = struct.Struct("<IQ")  # another process, its pool's size
+_READY = b"\1"
 _PEER = struct.Struct("3i")
 
 
@@ -78,6 +81,7 @@ class Door:
             raise
         self.invitation: Final = strings((path, self._cookie))
         self._guests: Final[dict[int, _Guest]] = {}
+        self.refusals: Final[dict[int, str]] = {}
 
     def wait(self, wanted: Collection[int], has_given_up: Callable[[int], bool]) -> list[int]:
         """Wait until all ranks of ``wanted`` have come or given up; who came."""
@@ -111,30 +115,62 @@ class Door:
             connection.close()
 
     def introduce(self, pool: Pool) -> tuple[Met, dict[int, socket.socket]]:
-        """Give all who came what they need of each other; what rank 0 has of them, and where they get
-        descriptors from now on.  Raises OSError.
+        """Give all who came what they need of each other; what rank 0 has of those who can map it, and where
+        they get descriptors from now on.  Raises OSError.
+
+        ``refusals`` says then of whom rank 0 could not map the pool, and why.
         """
-        ranks = [0, *sorted(self._guests)]
+        mapped: dict[int, Mapped] = {}
+        for rank, guest in sorted(self._guests.items()):
+            try:
+                mapped[rank] = Mapped(guest.pool, guest.pool_nbytes)
+            except OSError as error:
+                self.refusals[rank] = f"rank 0 can't map its memory: {error}"
+                self._turn_away(rank)
+        own = self._give(pool)
+        for rank in sorted(self._guests):
+            if not self._is_ready(rank):
+                self._turn_away(rank)
+                mapped.pop(rank).close()
+                own.pop(rank).close()
+        ready = (0, *self._guests)
+        for guest in self._guests.values():
+            with suppress(OSError):  # it has just died: its socket will tell
+                guest.control.sendall(_COUNT.pack(len(ready)) + b"".join(map(_COUNT.pack, ready)))
+            os.close(guest.pool)
+        met = Met(own, mapped, {rank: guest.process for rank, guest in self._guests.items()})
+        return met, {rank: guest.control for rank, guest in self._guests.items()}
+
+    def _give(self, pool: Pool) -> dict[int, socket.socket]:
+        """Give each guest a socket to each other one and all pools; rank 0's sockets."""
         pools = {0: (pool.descriptor, pool.nbytes)}
         pools |= {rank: (guest.pool, guest.pool_nbytes) for rank, guest in self._guests.items()}
+        ranks = list(pools)
         own, *others = sockets(len(ranks))
         for rank, ends in zip(ranks[1:], others, strict=True):
             control = self._guests[rank].control
-            control.sendall(_COUNT.pack(len(ends)))
-            for number, end in ends.items():
-                other = ranks[number]
-                descriptor, nbytes = pools[other]
-                socket.send_fds(control, [_OTHER.pack(other, nbytes)], [end.fileno(), descriptor])
+            with suppress(OSError):  # it has gone: it will not be ready
+                control.sendall(_COUNT.pack(len(ends)))
+                for number, end in ends.items():
+                    descriptor, nbytes = pools[ranks[number]]
+                    data = _OTHER.pack(ranks[number], nbytes)
+                    socket.send_fds(control, [data], [end.fileno(), descriptor])
+            for end in ends.values():
                 end.close()
-        mapped = {rank: Mapped(*pools[rank]) for rank in ranks[1:]}
-        for guest in self._guests.values():
-            os.close(guest.pool)
-        met = Met(
-            {ranks[number]: end for number, end in own.items()},
-            mapped,
-            {rank: guest.process for rank, guest in self._guests.items()},
-        )
-        return met, {rank: guest.control for rank, guest in self._guests.items()}
+        return {ranks[number]: end for number, end in own.items()}
+
+    def _is_ready(self, rank: int) -> bool:
+        """Whether a guest says that it has mapped all pools."""
+        try:
+            return self._guests[rank].control.recv(1) == _READY
+        except OSError:
+            return False
+
+    def _turn_away(self, rank: int) -> None:
+        guest = self._guests.pop(rank)
+        guest.control.close()
+        os.close(guest.process)
+        os.close(guest.pool)
 
     def close(self) -> None:
         """Nobody else is let in."""
@@ -145,7 +181,7 @@ class Door:
 def come(invitation: bytes | memoryview, rank: int, pool: Pool) -> tuple[Met, socket.socket]:
     """Go through the door of an invitation: what this process has of others, and where descriptors come from.
 
-    Raises NearError.
+    Raises NearError; then it has nothing of them.
     """
     path, cookie = strings_of(invitation)
     control = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -156,20 +192,40 @@ def come(invitation: bytes | memoryview, rank: int, pool: Pool) -> tuple[Met, so
         control.connect(path)
         check_peer(control)
         socket.send_fds(control, [_HELLO.pack(cookie, rank, pool.nbytes)], [pool.descriptor])
-        (count,) = _COUNT.unpack(_received(control, _COUNT.size)[0])
-        for _ in range(count):
-            data, descriptors = _received(control, _OTHER.size, 2)
-            other, nbytes = _OTHER.unpack(data)
-            end, memory = descriptors
-            ends[other] = socket.socket(fileno=end)
-            pools[other] = Mapped(memory, nbytes)
-            os.close(memory)
+        control.settimeout(None)  # rank 0 waits for others first; when it has gone that is the end
+        for _ in range(_number(control)):
+            _take(control, ends, pools)
+        control.sendall(_READY)
+        ready = {_number(control) for _ in range(_number(control))}
+        _drop(ends.keys() - ready, ends, pools)
+        control.settimeout(PATIENCE_S)
     except (OSError, ValueError, struct.error, HandoverError) as error:
         control.close()
-        for each in ends.values():
-            each.close()
+        _drop(list(ends), ends, pools)
         raise NearError(f"{path.decode(errors='replace')}: {error}") from error
     return Met(ends, pools, {}), control
+
+
+def _take(control: socket.socket, ends: dict[int, socket.socket], pools: dict[int, Mapped]) -> None:
+    """Receive a socket to another process and its pool.  Raises OSError and ValueError."""
+    data, descriptors = _received(control, _OTHER.size, 2)
+    try:
+        end, memory = descriptors
+        other, nbytes = _OTHER.unpack(data)
+        ends[other] = socket.socket(fileno=os.dup(end))
+        pools[other] = Mapped(memory, nbytes)
+    finally:
+        for descriptor in descriptors:
+            os.close(descriptor)
+
+
+def _drop(ranks: Collection[int], ends: dict[int, socket.socket], pools: dict[int, Mapped]) -> None:
+    """These share no memory."""
+    for rank in ranks:
+        ends.pop(rank).close()
+        pool = pools.pop(rank, None)
+        if pool is not None:
+            pool.close()
 
 
 def received_descriptor(control: socket.socket) -> int:
@@ -180,6 +236,12 @@ def received_descriptor(control: socket.socket) -> int:
         return found
     except (OSError, ValueError) as error:
         raise NearError(f"no descriptor came: {error}") from error
+
+
+def _number(control: socket.socket) -> int:
+    """The next number that rank 0 sends.  Raises OSError."""
+    (found,) = _COUNT.unpack(_received(control, _COUNT.size)[0])
+    return int(found)
 
 
 def _received(control: socket.socket, nbytes: int, count: int = 0) -> tuple[bytes, list[int]]:

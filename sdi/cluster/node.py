@@ -23,7 +23,7 @@ from sdi.atomics import Update
 from sdi.cluster.arguments import UPDATES, arguments_of
 from sdi.cluster.exchange import Exchange
 from sdi.cluster.mixed import MixedTransport
-from sdi.cluster.near import come, received_descriptor
+from sdi.cluster.near import NearError, come, received_descriptor
 from sdi.cluster.records import (
     ALL,
     DamagedBatch,
@@ -284,7 +284,11 @@ class Node:
     def _come(self, record: Record) -> bytes:
         """Share memory with the processes of this machine, and talk to them over sockets."""
         pool = Pool()
-        met, self._control = come(record.tail, self._transport.rank, pool)
+        try:
+            met, self._control = come(record.tail, self._transport.rank, pool)
+        except NearError:
+            pool.close()
+            raise
         self._exchange.meet(pool, met.pools)
         self._transport.meet(met)
         return b""

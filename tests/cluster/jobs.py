@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import pickle
+import resource
 import signal
 import socket
 import threading
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -114,12 +115,16 @@ def threaded_job(nodes: int) -> Iterator[Job]:
 
 
 @contextmanager
-def local_job(nodes: int, host: str | None, killed: Collection[int] = ()) -> Iterator[Job]:
+def local_job(
+    nodes: int, host: str | None, killed: Collection[int] = (), room: Mapping[int, int] | None = None
+) -> Iterator[Job]:
     """Rank 0 of a job with so many other processes.  ``host``: see ``Job.meet``.
 
-    ``killed``: the ranks that do not survive.
+    ``killed``: the ranks that do not survive.  ``room``: bytes of address space that some ranks have.
     """
     transport, processes = start_nodes(nodes + 1, plain_environ())
+    for rank, nbytes in (room or {}).items():
+        resource.prlimit(processes[rank - 1].pid, resource.RLIMIT_AS, (nbytes, nbytes))
     job = Job(transport)
     try:
         job.meet(host)

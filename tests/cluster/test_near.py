@@ -20,7 +20,7 @@ from sdi.cluster.members import host_id
 from sdi.cluster.near import Door, NearError, come
 from sdi.cluster.records import strings, strings_of
 from sdi.cluster.remote_device import RemoteDevice
-from sdi.cluster.shared import Pool
+from sdi.cluster.shared import POOL_NBYTES, Mapped, Pool
 from sdi.devices.base import DeviceBuffer, Rows
 from sdi.devices.opencl import DriverDevice
 from sdi.devices.page_locks import SLAB_NBYTES, PageLocks
@@ -309,6 +309,78 @@ def test_where_no_memory_is_shared_the_job_says_so_and_sends_messages(
         assert finish(member.download(buffer, 0, memoryview(back), [up])).error is None
         assert (back == data).all()
         job.end_session()
+
+
+def pools_of(pid: int) -> tuple[int, int]:
+    """How many pools a process has mapped, and how many descriptors of pools: one for each and its own."""
+    maps = Path(f"/proc/{pid}/maps").read_text().count("/memfd:sdi-pool")
+    opened = [os.readlink(each) for each in Path(f"/proc/{pid}/fd").iterdir()]
+    return maps, sum("/memfd:sdi-pool" in each for each in opened)
+
+
+def copied_round(shared: Shared) -> None:
+    """Copy bytes to the first member, from one to the next, and back, and compare."""
+    nbytes = CHUNK_NBYTES + LENT_NBYTES + 5
+    data = content(nbytes)
+    buffers = [member.allocate(nbytes) for member in shared.members]
+    ticket = shared.members[0].upload(shared.bytes(data), buffers[0], 0, [])
+    for at in range(1, 3):
+        source, target = shared.members[at - 1 : at + 1]
+        ticket = target.peer_copy(source, buffers[at - 1], 0, buffers[at], 0, nbytes, [ticket], [])[1]
+    back = shared.bytes(np.zeros(nbytes, np.uint8))
+    assert finish(shared.members[2].download(buffers[2], 0, back, [ticket])).error is None
+    assert bytes(back) == data.tobytes()
+
+
+@pytest.mark.logs("rank 2 is on this machine and shares no memory")
+def test_a_process_that_cannot_map_the_memory_of_others_says_so_and_sends_messages(
+    driver: DriverDevice, caplog: pytest.LogCaptureFixture
+) -> None:
+    with local_job(3, host_id(), room={2: 2 * POOL_NBYTES - 1}) as job:  # its own pool, and no other
+        assert "bytes go as messages: " in caplog.text and "Cannot allocate memory" in caplog.text
+        caplog.clear()
+        assert [job.nodes[rank].is_near for rank in (1, 2, 3)] == [True, False, True]
+        assert [pools_of(job.facts[rank].pid) for rank in (1, 2, 3)] == [(3, 4), (0, 0), (3, 4)]
+        shared = Shared(job, driver)
+        assert [member.facts.is_near for member in shared.members] == [True, False, True]
+        copied_round(shared)
+        assert shared.sent()[1] > 0, "the others share memory"
+        job.end_session()
+        shared.arena.close()
+
+
+@pytest.mark.logs("rank 1 is on this machine and shares no memory")
+def test_a_process_whose_memory_rank_0_cannot_map_stays_apart(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    failing = [OSError("on purpose")]
+
+    def mapped(descriptor: int, nbytes: int) -> Mapped:
+        if failing:
+            raise failing.pop()
+        return Mapped(descriptor, nbytes)
+
+    monkeypatch.setattr("sdi.cluster.near.Mapped", mapped)
+    with local_job(2, host_id()) as job:
+        assert "bytes go as messages: rank 0 can't map its memory: on purpose" in caplog.text
+        caplog.clear()
+        assert [job.nodes[rank].is_near for rank in (1, 2)] == [False, True]
+        assert [pools_of(job.facts[rank].pid) for rank in (1, 2)] == [(0, 0), (2, 3)]
+
+
+@pytest.mark.logs("rank 2 has not the application's memory")
+def test_members_of_a_process_that_cannot_map_the_arena_are_not_near(
+    driver: DriverDevice, caplog: pytest.LogCaptureFixture
+) -> None:
+    with local_job(3, host_id(), room={2: 5 * POOL_NBYTES - 1}) as job:  # four pools
+        assert all(node.is_near for node in job.nodes.values())
+        shared = Shared(job, driver)
+        assert "rank 2 has not the application's memory, bytes go as messages: " in caplog.text
+        caplog.clear()
+        assert [member.facts.is_near for member in shared.members] == [True, False, True]
+        copied_round(shared)
+        job.end_session()
+        shared.arena.close()
 
 
 def test_pages_that_another_process_may_have_locked_are_not_given_back() -> None:
