@@ -15,7 +15,8 @@ from sdi.cluster.exchange import Exchange
 from sdi.cluster.mixed import MixedTransport
 from sdi.cluster.near import Door
 from sdi.cluster.records import ALL, DamagedBatch, Kind, packed, records
-from sdi.cluster.remote_device import ROOT, Failures, RemoteDevice, RemoteNode
+from sdi.cluster.remote_device import RemoteDevice
+from sdi.cluster.remote_node import ROOT, Failures, RemoteNode
 from sdi.cluster.shared import Pool
 from sdi.cluster.transport import Room, Traffic, Transport, copied
 from sdi.devices.base import Device, DeviceFacts

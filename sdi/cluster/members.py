@@ -12,7 +12,7 @@ from pathlib import Path
 from sdi import __version__
 from sdi.cluster.job import Asked, Job, NodeFacts
 from sdi.cluster.node import OpenMembers
-from sdi.cluster.remote_device import ROOT
+from sdi.cluster.remote_node import ROOT
 from sdi.devices.base import Device
 from sdi.devices.discover import Candidate, Found, MemberSettings, choose, memory_shares, open_chosen
 

@@ -1,29 +1,18 @@
-"""A member on another node, and that node as rank 0 sees it.
-
-Operations go out in the order in which they were issued, at once; none is held back here, or a node could
-be given one before another that it waits for.  Tickets of the same node are named; others get a name of
-their own there, and the node is told when they are done.
-"""
+"""A member on another node."""
 
 from __future__ import annotations
 
-import itertools
 import pickle
-import threading
-import time
 import weakref
-from collections import OrderedDict, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from functools import partial
 from typing import Final, cast
 
 from sdi.clc.probe import Answers
 from sdi.cluster.arguments import UPDATES, bound
-from sdi.cluster.exchange import Exchange, plain
-from sdi.cluster.mixed import MixedTransport
-from sdi.cluster.records import GivenFailure, Kind, Record, failure, failure_of, packed, regions, strings
-from sdi.cluster.shared import offset_in
+from sdi.cluster.exchange import plain
+from sdi.cluster.records import Kind, packed, regions, strings
+from sdi.cluster.remote_node import ROOT, RemoteNode, RemoteTicket, ids
 from sdi.devices.base import (
     BoundArgument,
     BoundKernel,
@@ -38,35 +27,14 @@ from sdi.devices.base import (
     Rows,
 )
 from sdi.devices.image import ImageShape, Slabs
-from sdi.devices.join import join, united
+from sdi.devices.join import united
 from sdi.devices.pace import PACE
-from sdi.devices.page_locks import PAGE_LOCKS
 from sdi.devices.ticket import Ticket, completed
 from sdi.errors import ClError, DeviceFailed, DeviceLost, Status, require
 from sdi.ndrange import Int3
 from sdi.region import Region
-from sdi.vmem.arena import Arena
 
-ROOT = 0
 _MAX_MEM_ALLOC_SIZE = 0x1010
-_ANSWER_S = 600.0
-_FAILURES_MAX = 1024
-_ids = itertools.count(1)
-"""Names of tickets and objects: never used again, whatever the node."""
-
-
-class RemoteTicket(Ticket):
-    """``owner``: the node.  ``name``: the ticket's there.
-
-    ``left``: of a copy to host memory here, which the node does not see: the ticket of the end that it sees.
-    """
-
-    __slots__ = ("left", "name")
-
-    def __init__(self, node: RemoteNode, name: int, left: RemoteTicket | None = None) -> None:
-        super().__init__(node)
-        self.name = name
-        self.left = left
 
 
 class _Made:
@@ -78,302 +46,6 @@ class _Made:
         self.device = device
         self.name = name
         self.nbytes = nbytes
-
-
-class Failures:
-    """Errors that nodes were told of: when they fail others there, these fail with the same ones here."""
-
-    def __init__(self) -> None:
-        self._lock: Final = threading.Lock()
-        self._known: Final[OrderedDict[int, BaseException]] = OrderedDict()
-
-    def keep(self, error: BaseException) -> int:
-        """What nodes call ``error``."""
-        name = next(_ids)
-        with self._lock:
-            self._known[name] = error
-            if len(self._known) > _FAILURES_MAX:
-                self._known.popitem(last=False)
-        return name
-
-    def of(self, tail: bytes | memoryview) -> BaseException | None:
-        """Why something failed, by what a node says."""
-        found = failure_of(tail)
-        if not isinstance(found, GivenFailure):
-            return found
-        with self._lock:
-            return self._known.get(found.name) or DeviceFailed("a node", str(found))
-
-
-class RemoteNode:
-    """Rank ``rank`` of the job.  Any thread issues; sdi-net tells what was received.
-
-    ``printed`` is told what kernels printed there.  ``is_near``: it is on this machine and shares memory.
-    """
-
-    def __init__(
-        self,
-        rank: int,
-        transport: MixedTransport,
-        exchange: Exchange,
-        failures: Failures,
-        printed: Callable[[bytes], None],
-    ) -> None:
-        self.rank: Final = rank
-        self._failures: Final = failures
-        self.exchange: Final = exchange
-        self._transport: Final = transport
-        self._printed: Final = printed
-        self._lock: Final = threading.RLock()
-        self._batch: list[bytes] = []
-        self._tickets: dict[int, RemoteTicket] = {}
-        self._foreign: dict[Ticket, int] = {}
-        self._answers: dict[int, Answer] = {}
-        self._messages = self._seen = 0
-        self._clock_offset_ns = 0
-        self.unused: Final[deque[bytes]] = deque()
-        """Records for ``flush`` that are appended where no lock may be taken: when an object is collected."""
-        self.failure: DeviceLost | None = None
-        """Why the node is lost, if it is."""
-        self.lost_members: Final[set[int]] = set()
-        self.is_near = False
-        self._arena: Arena | None = None
-        self._locks = False
-
-    def shares(self, arena: Arena | None, locks: bool = False) -> None:
-        """The node has mapped ``arena`` too; None: it has not any more.  ``locks``: it locks pages of it."""
-        self._arena, self._locks = arena, locks
-
-    def place(self, host: HostBytes) -> int | None:
-        """Where in the arena the node finds ``host``, which it will copy; None where it does not."""
-        arena = self._arena
-        if arena is None:
-            return None
-        found = offset_in(arena.address, arena.nbytes, host)
-        if found is not None and self._locks:
-            PAGE_LOCKS.keep(arena.address + found, host.nbytes)
-        return found
-
-    def copies_host(self, nbytes: int) -> None:
-        """Count so many bytes that it finds in the arena."""
-        self._transport.traffic[self.rank].shared_nbytes += nbytes
-
-    # -- what is sent -----------------------------------------------------------------------------------
-
-    def say(self, record: bytes) -> None:
-        """Append to the batch that ``flush`` sends."""
-        with self._lock:
-            self._batch.append(record)
-
-    def flush(self) -> None:
-        """Send what was said."""
-        with self._lock:
-            while self.unused:
-                self._batch.append(self.unused.popleft())
-            if not self._batch:
-                return
-            if self._seen != self._messages:
-                self._seen = self._messages
-                self._batch.append(packed(Kind.SEEN, 0, self._seen))
-            batch, self._batch = self._batch, []
-            self._transport.send(self.rank, b"".join(batch))
-
-    def question(
-        self, kind: Kind, member: int = 0, fields: Sequence[int] = (), tail: bytes = b"", name: int = 0
-    ) -> Callable[[], bytes]:
-        """Ask; what is returned waits for the answer, never on sdi-net, and raises what went wrong there.
-
-        ``name``: of what is made by that, if something is.  Raises DeviceLost.
-        """
-        return self.asked(kind, member, fields, tail, name).wait
-
-    def asked(
-        self, kind: Kind, member: int = 0, fields: Sequence[int] = (), tail: bytes = b"", name: int = 0
-    ) -> Answer:
-        """Like ``question``, where it matters whether the answer is there."""
-        answer, number = Answer(), name or next(_ids)
-        with self._lock:
-            if self.failure is not None:
-                raise self.failure
-            self._answers[number] = answer
-            self.say(packed(kind, member, number, fields, tail=tail))
-            self.flush()
-        return answer
-
-    def issue(
-        self,
-        kind: Kind,
-        member: int,
-        fields: Sequence[int],
-        wait: Sequence[Ticket],
-        tail: bytes = b"",
-        name: int = 0,
-        lands: Ticket | None = None,
-        on_host: bool = False,
-    ) -> Ticket:
-        """Send an operation that waits for ``wait``; its ticket.
-
-        ``lands``: what has to be done here, too, before it is done.  ``on_host``: it uses the arena.
-        """
-        ticket = RemoteTicket(self, name or next(_ids))
-        foreign: list[tuple[Ticket, int]] = []
-        with self._lock:
-            if self.failure is not None:
-                ticket.complete(self.failure)
-                return ticket
-            self._tickets[ticket.name] = ticket
-            waits = [found for other in wait if (found := self._name(other, foreign, on_host))]
-            self._batch.append(packed(kind, member, ticket.name, fields, waits, tail))
-        for other, there in foreign:
-            other.when_done(partial(self._resolve, there))
-        self._send_soon()
-        if lands is None:
-            return ticket
-        whole = RemoteTicket(self, ticket.name, ticket)
-
-        def landed(error: BaseException | None) -> None:
-            end_ns = time.monotonic_ns() if error is None else 0
-            whole.complete(error, ticket.start_ns, end_ns)
-
-        join([ticket, lands], landed)
-        return whole
-
-    def _send_soon(self) -> None:
-        """Send what was said, unless who issues now will see to it."""
-        if PACE.gathers:
-            PACE.later(self.flush)
-        elif not PACE.is_busy:
-            self.flush()
-
-    def _name(self, ticket: Ticket, foreign: list[tuple[Ticket, int]], on_host: bool) -> int:
-        """What the node calls ``ticket``; 0 where there is nothing to wait for.  The caller has the lock.
-
-        Adds to ``foreign`` what it has to be told of.
-        """
-        is_own = isinstance(ticket, RemoteTicket) and ticket.owner is self
-        if isinstance(ticket, RemoteTicket) and is_own and not (on_host and ticket.left is not None):
-            ticket = ticket.left or ticket
-            if not ticket.done:
-                return ticket.name
-        if ticket.done and ticket.error is None:
-            return 0
-        found = self._foreign.get(ticket)
-        if found is None:
-            found = self._foreign[ticket] = next(_ids)
-            foreign.append((ticket, found))
-        return found
-
-    def _resolve(self, name: int, ticket: Ticket) -> None:
-        """A ticket of somebody else's is done: the node may go on.  Any thread."""
-        with self._lock:
-            self._foreign.pop(ticket, None)
-            tail = b"" if ticket.error is None else failure(ticket.error, self._failures.keep(ticket.error))
-            self.say(packed(Kind.RESOLVE, 0, name, tail=tail))
-            self.flush()
-
-    def hear(self) -> None:
-        """Who issues is busy: it receives what was sent meanwhile, since others may wait for that."""
-        self._transport.poll()
-
-    def ask(self) -> None:
-        """Nothing has to be asked, see ``Pollable``: what was said goes out."""
-        self.flush()
-
-    def settle(self) -> bool:
-        """Nothing is left: sdi-net says what is done."""
-        return False
-
-    def watch(self) -> None:
-        """See ``ask``."""
-        self.flush()
-
-    def measure_clock(self, rounds: int = 5) -> None:
-        """Find out what the node's clock is ahead of this one, by the quickest of some questions."""
-        best_ns = 1 << 62
-        for _ in range(rounds):
-            sent_ns = time.monotonic_ns()
-            there_ns = int.from_bytes(self.question(Kind.CLOCK)(), "little")
-            took_ns = time.monotonic_ns() - sent_ns
-            if took_ns < best_ns:
-                best_ns, self._clock_offset_ns = took_ns, there_ns - sent_ns - took_ns // 2
-
-    # -- what is received -------------------------------------------------------------------------------
-
-    def heard(self, record: Record) -> None:
-        """A record of the node's."""
-        match record.kind:
-            case Kind.DONE:
-                self._done(record)
-            case Kind.ANSWER:
-                answer = self._answers.pop(record.ticket)
-                answer.give(bytes(record.tail), bool(record.fields[0]))
-            case Kind.PRINTED:
-                self._printed(bytes(record.tail))
-            case Kind.LOST:
-                self.lost_members.add(record.member)
-            case _:
-                raise ValueError(f"a node sent {record.kind.name}")
-
-    def _done(self, record: Record) -> None:
-        ticket = self._tickets.pop(record.ticket, None)
-        if ticket is not None and not ticket.done:
-            start_ns, end_ns = (at and at - self._clock_offset_ns for at in record.fields)
-            ticket.complete(self._failures.of(record.tail), start_ns, end_ns)
-        with self._lock:
-            self._messages += 1
-
-    def lost(self, why: str) -> None:
-        """Nothing is heard of the node any more."""
-        failed = DeviceLost(f"rank {self.rank}", why)
-        with self._lock:
-            self.failure = failed
-            self._batch.clear()
-            tickets, self._tickets = list(self._tickets.values()), {}
-            answers, self._answers = list(self._answers.values()), {}
-        for ticket in tickets:
-            if not ticket.done:
-                ticket.complete(failed)
-        for answer in answers:
-            answer.fail(failed)
-
-    @property
-    def is_busy(self) -> bool:
-        """Whether it has something to tell soon."""
-        return bool(self._tickets or self._answers)
-
-
-class Answer:
-    """What a node is asked."""
-
-    def __init__(self) -> None:
-        self._there: Final = threading.Event()
-        self._tail = b""
-        self._error: Exception | None = None
-
-    def give(self, tail: bytes, is_failure: bool) -> None:
-        """It has come."""
-        if is_failure:
-            self._error = failure_of(tail) or DeviceFailed("a node", "it does not say why")
-        self._tail = tail
-        self._there.set()
-
-    def fail(self, error: Exception) -> None:
-        """It will not come."""
-        self._error = error
-        self._there.set()
-
-    @property
-    def is_there(self) -> bool:
-        """Whether it has come, or will not."""
-        return self._there.is_set()
-
-    def wait(self) -> bytes:
-        """The answer.  Raises what went wrong."""
-        if not self._there.wait(_ANSWER_S):
-            raise DeviceFailed("a node", f"no answer within {_ANSWER_S:.0f} s")
-        if self._error is not None:
-            raise self._error
-        return self._tail
 
 
 class RemoteDevice:
@@ -391,7 +63,7 @@ class RemoteDevice:
     def _made(self, kind: Kind, fields: Sequence[int], nbytes: int = 0, tail: bytes = b"") -> _Made:
         if self.is_lost():
             raise self._loss()
-        made = _Made(self, next(_ids), nbytes)
+        made = _Made(self, next(ids), nbytes)
         self.node.say(packed(kind, self._number, made.name, fields, tail=tail))
         self._used_nbytes += nbytes
         return made
@@ -453,7 +125,7 @@ class RemoteDevice:
         if place is not None:
             self.node.copies_host(rows.count * rows.nbytes)
             return self._copy_host(Kind.UPLOAD, buffer, offset, rows, place, wait)
-        key = next(_ids)
+        key = next(ids)
         ticket = self._receive(buffer, offset, rows, wait, ROOT, key)
         # What writes ``host`` is done here, or lands here: the node's other tickets are of its own memory.
         node = self.node
@@ -510,7 +182,7 @@ class RemoteDevice:
         place = self.node.place(host)
         if place is not None:
             return self._copy_host(Kind.DOWNLOAD, buffer, offset, rows, place, wait)
-        node, key = self.node, next(_ids)
+        node, key = self.node, next(ids)
         landed = node.exchange.receive_host(host, rows, node.rank, key)
         fields = (cast(_Made, buffer).name, offset, rows.count, rows.nbytes, rows.pitch, ROOT)
         return node.issue(Kind.SEND, self._number, fields, wait, name=key, lands=landed, on_host=True)
@@ -567,7 +239,7 @@ class RemoteDevice:
         leave: Sequence[Ticket],
         arrive: Sequence[Ticket],
     ) -> tuple[Ticket, Ticket]:
-        node, key = self.node, next(_ids)
+        node, key = self.node, next(ids)
         if not isinstance(source_device, RemoteDevice):
             left = node.exchange.send(source_device, source, source_offset, rows, leave, node.rank, key)
             return left, self._receive(target, target_offset, rows, arrive, ROOT, key)
@@ -594,7 +266,7 @@ class RemoteDevice:
         arrive: Sequence[Ticket],
     ) -> tuple[Ticket, Ticket]:
         """Copy to a member of this process."""
-        node, key = self.node, next(_ids)
+        node, key = self.node, next(ids)
         fields = (cast(_Made, source).name, source_offset, rows.count, rows.nbytes, rows.pitch, ROOT)
         left = node.issue(Kind.SEND, self._number, fields, leave, name=key)
         return left, node.exchange.receive(target_device, target, target_offset, rows, arrive, node.rank, key)
@@ -668,7 +340,7 @@ class RemoteDevice:
     def build(self, text: str, options: Sequence[str]) -> DeviceProgram:
         if self.is_lost():
             raise self._loss()
-        program = self._kept(_Made(self, next(_ids)))
+        program = self._kept(_Made(self, next(ids)))
         self.node.question(Kind.BUILD, self._number, tail=strings((text, *options)), name=program.name)()
         return DeviceProgram(program)
 
