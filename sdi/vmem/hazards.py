@@ -47,12 +47,20 @@ class _Cell:
         self.readers = [reader for reader in self.readers if not reader.done]
         self.limit = _READERS + 2 * len(self.readers)
 
+    def overtaken(self, by: Ticket) -> None:
+        """``by`` wrote, and may not have waited for what still pends: who writes next does that."""
+        waited_for = self.readers if self.writer is None else [self.writer, *self.readers]
+        self.readers = [ticket for ticket in waited_for if not ticket.done]
+        self.writer = by
+
 
 class Hazards:
     """Issued accesses to one root buffer's bytes in one memory.  Owned by: sdi-scheduler.
 
     ``before_*`` answers what to wait for; ``*_by`` records the ticket of the access that was issued.
     A writer that failed stays: its bytes are poisoned, and readers of them fail with its error.
+    A ticket that is done when it is recorded may have waited for nothing (bytes that the application put into
+    the arena itself, an operation that was refused): what pends there still goes before the next write.
     ``generation`` changes with the division into cells.  Operations that are given the memory and touch no
     byte of it wait for nothing, and nothing waits for them, but it may not go before they are done.
     ``spoilt``: bytes are poisoned, as far as was looked; kept by who knows which memories hold bytes.
@@ -270,6 +278,10 @@ class Use:
             if len(cell.readers) >= cell.limit:
                 cell.tidy()
             cell.readers.append(ticket)
+        if ticket.done:
+            for cell in self._written:
+                cell.overtaken(ticket)
+            return
         for cell in self._written:
             cell.writer = ticket
             if cell.readers:

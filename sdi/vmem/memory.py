@@ -183,11 +183,8 @@ class VirtualMemory:
         over = ByteRange(over.start, min(over.stop, buffer.nbytes))  # nobody checked what was not issued
         buffer.directory.wrote(HOST, over)
         hazards = buffer.hazards[HOST]
-        waits = hazards.before_write(over)
         hazards.written_by(over, completed(why))
         hazards.spoilt = self.has_spoilt = True
-        for ticket in waits:  # what is under way there goes on: who writes next waits for it
-            hazards.read_by(over, ticket)
 
     def _forget_unheld(self, buffer: VirtualBuffer, memory: int) -> None:
         """What failed to arrive in ``memory`` does not matter where it does not count as a holder now."""

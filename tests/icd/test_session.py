@@ -84,6 +84,26 @@ def test_a_read_is_not_disturbed_by_a_later_launch(serve: Serve) -> None:
     assert client.read(a, 128) == bytes(128)
 
 
+def test_a_read_is_not_disturbed_by_what_follows_bytes_that_landed_around_it(serve: Serve) -> None:
+    client = serve(2, "never")
+    old, other, third = bytes(range(64)), client.new_id(), client.new_id()
+    for queue in (other, third):
+        client.send(Op.CREATE_QUEUE, queue)
+    a = client.buffer(old)
+    read = client.command(Op.READ, buffer=a, offset=23, region=[35, 1, 1])
+    assert client.notice()[:2] == (NoticeKind.TRANSFER_READY, read)
+    at = client.offsets[a]
+    client.arena[at] = 100  # a page of memory that the application shares: in it this byte was changed
+    client.command(Op.WRITE, queue=other, buffer=a, region=[64, 1, 1], landed_ns=1)
+    fill = client.command(Op.FILL, b"\5", queue=other, buffer=a, region=(64, 1, 1), pattern_nbytes=1)
+    for _ in range(100):  # it had time
+        assert client.wait(client.command(Op.MARKER, queue=third)) == 0 and client.slot(fill)[0] > 0
+    assert client.arena[at + 23 : at + 58] == old[23:58]
+    client.send(Op.TRANSFER_DONE, read)
+    assert client.wait(fill) == 0
+    assert client.arena[at : at + 64] == b"\5" * 64
+
+
 def test_sub_buffers_are_views_of_their_root(serve: Serve) -> None:
     client = serve(2)
     build, _, _ = client.build(SCALE)
