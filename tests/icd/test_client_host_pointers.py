@@ -10,6 +10,7 @@ from ctypes import c_int32, c_void_p
 from tests.icd.test_client_binding import (
     COMPLETE,
     HOST_NO_ACCESS,
+    HOST_READ_ONLY,
     HOST_WRITE_ONLY,
     INVALIDATE,
     OUT_OF_ORDER,
@@ -26,6 +27,7 @@ kernel void add(global int *data, int term) {}
 kernel void look(global const int *data, global int *other) {}
 kernel void hold(global int *data) {}
 kernel void let_go(int nothing) {}
+kernel void withhold(int nothing) {}
 """
 NUM = 1 << 14  # 64 KiB: 16 pages
 PAGE = 1024
@@ -40,8 +42,8 @@ class Shared:
         self.context = cl.context()
         self.queue = cl.queue(self.context, properties)
         program = cl.program(self.context, SOURCE)
-        self.add, self.look, self.hold, self.let_go = (
-            cl.kernel(program, name) for name in ("add", "look", "hold", "let_go")
+        self.add, self.look, self.hold, self.let_go, self.withhold = (
+            cl.kernel(program, name) for name in ("add", "look", "hold", "let_go", "withhold")
         )
         self.memory = (Int * num)(*range(num))
         self.buffer = cl.buffer(self.context, 4 * num, USE_HOST_PTR | flags, self.memory)
@@ -325,6 +327,25 @@ def threads_wait_and_launch_at_once(cl: Cl) -> None:
         cl.check(cl.clReleaseMemObject(one.buffer))
 
 
+def a_buffer_may_be_used_again_while_what_commands_wrote_is_shown(cl: Cl) -> None:
+    """As by a callback's thread: its list of such buffers once became a ring."""
+    shared = Shared(cl, flags=HOST_READ_ONLY)
+    queue = cl.queue(shared.context)
+    cl.set_args(shared.withhold, c_int32(0))
+    cl.launch(shared.queue, shared.withhold)
+    shared.added(1)
+    waiting = threading.Thread(target=lambda: cl.check(cl.clFinish(shared.queue)), daemon=True)
+    waiting.start()
+    while not unasked(cl, "READ"):
+        pass
+    cl.check(cl.clEnqueueFillBuffer(queue, shared.buffer, b"\1", 1, 0, 4 * NUM, 0, None, None))
+    waiting.join()
+    cl.check(cl.clFinish(queue))
+    assert shared.memory[:] == [0x01010101] * NUM
+    assert len(unasked(cl, "READ")) == 2
+    cl.check(cl.clReleaseMemObject(shared.buffer))
+
+
 PROGRAMS = (
     both_sides_see_one_memory,
     many_changed_pages_are_few_records,
@@ -336,4 +357,5 @@ PROGRAMS = (
     what_kernels_only_read_is_not_read_back,
     other_buffers_pay_nothing,
     threads_wait_and_launch_at_once,
+    a_buffer_may_be_used_again_while_what_commands_wrote_is_shown,
 )

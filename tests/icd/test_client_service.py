@@ -241,6 +241,8 @@ class Service:
         self.pending: dict[int, Node] = {}
         self.results: dict[int, int] = {}
         self.held: list[int] = []
+        self.withholds = False
+        self.withheld: list[tuple[Node, dict]] = []
         self.delayed: list[bytes] = []
 
     def log_start(self) -> None:
@@ -463,6 +465,9 @@ class Service:
         match op:
             case Op.WRITE if r["landed_ns"]:
                 return 0
+            case Op.READ if r["unasked"] and self.withholds:
+                self.withheld.append((node, r))
+                return None
             case Op.READ | Op.WRITE:
                 self.announce(node, r, r["region"][0] * r["region"][1] * r["region"][2])
                 return None
@@ -484,6 +489,10 @@ class Service:
                 for at in rows(r["region"], r["offset"], r["row_pitch"], r["slice_pitch"]):
                     at += self.buffers[r["buffer"]]
                     arena[at : at + n] = pattern * (n // len(pattern))
+                self.withholds = False
+                for read, asked in self.withheld:
+                    self.announce(read, asked, asked["region"][0])
+                self.withheld.clear()
             case Op.NDRANGE:
                 return self.launch(
                     node, self.kernels[r["build"]][r["kernel_index"]], arguments(tail, r["num_args"])
@@ -503,6 +512,8 @@ class Service:
         if name.startswith("hold"):
             self.held.append(node.id)
             return None
+        if name.startswith("withhold"):  # what nobody asked for, until a fill
+            self.withholds = True
         if name.startswith("let_go"):
             for held in self.held:
                 self.finish(self.pending[held], 0)

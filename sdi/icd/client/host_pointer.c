@@ -33,12 +33,13 @@ struct sdi_use {
     bool writes;
 };
 
-/* Of a root buffer.  `uses`, `next`: client lock; all else: busy lock. */
+/* Of a root buffer.  `uses`, `next`, `is_listed`: client lock; all else: busy lock. */
 struct sdi_hosted {
     char *snapshot;
     uint8_t *changed;     /* one per page, while bytes are taken */
     struct sdi_use *uses; /* the newest first */
     cl_mem next;          /* in `used` */
+    bool is_listed;       /* there: from its first use until all is shown and it has none */
     size_t begin, end;    /* to be shown; or 0, 0 */
     uint64_t id;          /* of the READ that fetches them */
     uint32_t slot;
@@ -47,7 +48,7 @@ struct sdi_hosted {
 /* Held while bytes are taken or shown, also while READs of this file are awaited, which nothing holds up but commands
  * that are issued: these end without the application.  Before the client lock; never taken by the lander. */
 static pthread_mutex_t busy = PTHREAD_MUTEX_INITIALIZER;
-static cl_mem used;        /* roots with uses, held; changed under the client lock, cut under both */
+static cl_mem used;        /* roots that are listed, held; changed under the client lock, cut under both */
 static size_t num_used;    /* atomic */
 static uint64_t queue;     /* id of the queue of this file, without order; 0: none yet */
 static uint64_t compared_nbytes, copied_nbytes; /* atomic: the service has not been told of */
@@ -371,8 +372,9 @@ void sdi_host_used(struct sdi_use *uses, cl_event event)
         }
         sdi_hold(event);
         use->first = use->last = event;
-        if (!hosted->uses) {
+        if (!hosted->is_listed) {
             sdi_hold(use->root);
+            hosted->is_listed = true;
             hosted->next = used;
             used = use->root;
             __atomic_fetch_add(&num_used, 1, __ATOMIC_RELAXED);
@@ -527,6 +529,7 @@ void sdi_host_show(void)
             continue;
         }
         *at = root->hosted->next;
+        root->hosted->is_listed = false;
         __atomic_fetch_sub(&num_used, 1, __ATOMIC_RELAXED);
         sdi_unhold(root);
     }
