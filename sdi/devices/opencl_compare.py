@@ -13,6 +13,8 @@ from sdi.devices.base import Comparison
 from sdi.devices.comparing import HEADER_NBYTES, KERNELS_TEXT, num_runs, operation_number, values_offset
 
 _LOCAL_ITEMS = 64
+_naming = threading.Lock()
+"""Held while pyopencl writes code for these kernels, under names that it finds free."""
 
 
 class Comparer:
@@ -85,7 +87,8 @@ class Comparer:
             program = _cl._Program(self._context, KERNELS_TEXT)
             program._build(options=b"")
             names = [f"sdi_{what}_{unit}" for what in ("diff", "apply") for unit in (1, 2, 4, 8)]
-            self._kernels = {name: cl.Kernel(program, name) for name in names}
+            with _naming:
+                self._kernels = {name: cl.Kernel(program, name) for name in names}
         return self._kernels[name]
 
     def _enqueue(self, queue: cl.CommandQueue, kernel: cl.Kernel) -> cl.Event:
