@@ -30,9 +30,12 @@ _PIECE_NBYTES = 1 << 30
 _EAGER_NS, _RESTLESS_NS = 200_000, 20_000_000
 """So long after the last message it is looked again at once; and so long, or while something is under way,
 soon."""
-_SOON_S, _IDLE_S, _SPARE_S = 50e-6, 1.1e-3, 50e-3
-"""Naps: while something is under way; while nothing is; where all others are reached another way.  [M] A nap
-takes 18 to 24 us of processor time on a virtual machine, of which 16 to 20 are the kernel's."""
+_SOON_S, _SPARE_S = 50e-6, 50e-3
+"""Naps: while something is under way; and where all others are reached another way."""
+_IDLE_PART, _IDLE_LEAST_S, _IDLE_MOST_S = 0.018, 200e-6, 2e-3
+"""While nothing is under way naps are so long that they take this part of a core, within limits.  [M] On a
+virtual machine one takes 18 to 40 us of processor time, the busier the more, nearly all in the kernel."""
+_TIMED_NAPS = 64
 _START_S = 120.0
 _PR_SET_TIMERSLACK = 29
 
@@ -166,6 +169,7 @@ class _Loop:
         self._abandoned: list[object] = []  # which keep their memory
         self._lost: Final[set[int]] = set()
         self._status: Final = mpi.Status()
+        self._idle_s = 1e-3
 
     def run(self) -> None:
         """Carry messages until the transport is closed and everything is sent."""
@@ -203,9 +207,16 @@ class _Loop:
         """Until there is something to send or something came; all that is done meanwhile costs."""
         transport = self._transport
         transport._is_napping = True
+        naps, began_ns = 0, time.thread_time_ns()
         while not transport._outgoing:
-            if self._sleep(_SPARE_S if transport.is_spare else _IDLE_S) or self._receive():
+            if self._sleep(_SPARE_S if transport.is_spare else self._idle_s) or self._receive():
                 break
+            naps += 1
+            if naps == _TIMED_NAPS:
+                now_ns = time.thread_time_ns()
+                wanted_s = (now_ns - began_ns) / (1e9 * _TIMED_NAPS * _IDLE_PART)
+                self._idle_s = min(max(wanted_s, _IDLE_LEAST_S), _IDLE_MOST_S)
+                naps, began_ns = 0, now_ns
         transport._is_napping = False
 
     def _sleep(self, seconds: float) -> bool:
