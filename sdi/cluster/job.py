@@ -108,8 +108,11 @@ class Job:
         near = [rank for rank, each in self.facts.items() if each.host == host]
         if near:
             self._meet_near(near)
-        for node in self.nodes.values():
-            node.measure_clock()
+        for rank, node in self.nodes.items():
+            try:
+                node.measure_clock()
+            except DeviceFailed as error:
+                raise JobError(f"rank {rank}: {error}") from error
 
     def _meet_near(self, ranks: Sequence[int]) -> None:
         """Let nodes of this machine and rank 0 share memory, and talk over sockets.  Raises JobError."""

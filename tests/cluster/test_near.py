@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import sys
 import threading
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ import numpy as np
 import pytest
 
 from sdi.cluster.exchange import CHUNK_NBYTES, LENT_NBYTES
-from sdi.cluster.job import Job
+from sdi.cluster.job import Job, JobError
 from sdi.cluster.members import host_id
 from sdi.cluster.near import Door, NearError, come
 from sdi.cluster.records import strings, strings_of
@@ -366,6 +367,22 @@ def test_a_process_whose_memory_rank_0_cannot_map_stays_apart(
         caplog.clear()
         assert [job.nodes[rank].is_near for rank in (1, 2)] == [False, True]
         assert [pools_of(job.facts[rank].pid) for rank in (1, 2)] == [(0, 0), (2, 3)]
+
+
+@pytest.mark.logs("rank 1 is on this machine and shares no memory")
+def test_a_process_that_dies_on_its_way_through_the_door_ends_the_job_with_a_sentence(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    give = Door._give
+
+    def given(door: Door, pool: Pool) -> dict[int, socket.socket]:
+        signal.pidfd_send_signal(door._guests[1].process, signal.SIGKILL)
+        return give(door, pool)
+
+    monkeypatch.setattr(Door, "_give", given)
+    with pytest.raises(JobError, match="rank 1"), local_job(2, host_id(), killed={1}):
+        """Its meeting fails."""
+    caplog.clear()
 
 
 @pytest.mark.logs("rank 2 has not the application's memory")
