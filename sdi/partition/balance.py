@@ -19,6 +19,7 @@ from typing import Literal
 from sdi.ndrange import GroupBox, Int3
 from sdi.partition.cost import EVEN, UNKNOWN, Cost, Edges, Sample, fit, guess
 from sdi.partition.table import grid
+from sdi.player.cells import Cells
 
 BalanceMode = Literal["auto", "off", "random"]
 
@@ -69,7 +70,7 @@ class Trial:
     ``launches``: that were measured; ``logs``, ``longest_ns``: means over them.
     ``is_proven``: it was even for some launches.  ``share``: the longest piece's part of the time of all.
     ``short``: how many of those that were measured last, in a row, took too short a time.
-    ``cell``: how many launches may be replayed, see ``sdi/player``.
+    ``cell``: in ``cells``, how many launches may be replayed.
     """
 
     balance: Balance
@@ -83,7 +84,18 @@ class Trial:
     longest_ns: float = 0.0
     is_proven: bool = False
     short: int = 0
+    cells: Cells | None = None
     cell: int = 0
+
+    def follow(self, cells: Cells) -> None:
+        """Have a cell say how many launches may be replayed."""
+        self.cells, self.cell = cells, cells.new()
+
+    def unfollow(self) -> None:
+        """Nothing is recorded of this cut: its cell goes back."""
+        if self.cells is not None:
+            self.cells.give_back(self.cell)
+        self.cells, self.cell = None, 0
 
     def num_passing(self, launches: int) -> int:
         """How many launches after the ``launches`` that there were pass, at most: see ``passes``."""

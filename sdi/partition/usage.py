@@ -50,6 +50,18 @@ class Usage:
     cell: int = 0
     version_cell: int = 0
 
+    def follow(self, cells: Cells) -> None:
+        """Have cells say how many launches may be replayed, and how they are cut."""
+        self.cells, self.cell, self.version_cell = cells, cells.new(), cells.new()
+        if self.version_cell:
+            cells.at[self.version_cell] = self.version
+
+    def unfollow(self) -> None:
+        """Nothing is recorded of these launches: the cells go back."""
+        if self.cells is not None:
+            self.cells.give_back(self.cell, self.version_cell)
+        self.cells, self.cell, self.version_cell = None, 0, 0
+
     def num_routine(self) -> int:
         """How many of the next launches are routine, at most: see ``is_routine``."""
         if self.is_fixed:
@@ -123,7 +135,7 @@ class Usage:
         """Use this cut from now on."""
         if (shape, pieces) != (self.shape, self.pieces):
             self.version += 1
-            if self.cells is not None:
+            if self.version_cell and self.cells is not None:
                 self.cells.at[self.version_cell] = self.version
         self.shape, self.pieces, self.why_fewer = shape, pieces, why_fewer
         self.decided_at = self.launches

@@ -19,9 +19,21 @@ class Cells:
         self.memory = (ctypes.c_uint32 * CELLS_MAX)()
         self.at = memoryview(self.memory).cast("B").cast("I")
         self._used = CELLS_RESERVED
+        self._free: list[int] = []
+
+    @property
+    def num_left(self) -> int:
+        """How many there are to be had."""
+        return CELLS_MAX - self._used + len(self._free)
+
+    def give_back(self, *cells: int) -> None:
+        """No recording is guarded by them any more; 0 is none."""
+        self._free += filter(None, cells)
 
     def new(self) -> int:
         """A cell; 0 where there is none left."""
+        if self._free:
+            return self._free.pop()
         if self._used == CELLS_MAX:
             return 0
         self._used += 1

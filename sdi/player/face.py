@@ -37,6 +37,8 @@ _SEGMENTS_MAX = 1 << 14
 _RECORDINGS_MAX = 1 << 12
 _SEGMENTS_SPARE = 1 << 10
 """More than one recording has."""
+_CELLS_SPARE = 1 << 8
+"""More than one recording is guarded by."""
 
 
 @dataclass(slots=True, eq=False)
@@ -107,6 +109,7 @@ class Player:
         self._buffer_cells: dict[int, tuple[int, int]] = {}
         self._free_cells: list[tuple[int, int]] = []
         self._followed: dict[int, VirtualBuffer] = {}
+        self._with_cells: list[Kernel | Usage | Trial] = []
         self._replayed = 0
         self.is_on = True
         self.is_running = False
@@ -278,6 +281,18 @@ class Player:
         self._recorded.clear()
         self._numbers.clear()
         self._recent.clear()
+        # Without recordings no cell says anything: all go back, above all those of what is gone.
+        for owner in self._with_cells:
+            owner.unfollow()
+        self._with_cells.clear()
+        for buffer in self._followed.values():
+            buffer.unfollow()
+            buffer.on_release.discard(self._forget_buffer)
+        for cells in (*self._buffer_cells.values(), *self._free_cells):
+            self.cells.give_back(*cells)
+        self._followed.clear()
+        self._buffer_cells.clear()
+        self._free_cells.clear()
 
     def _cells_of(self, buffer: VirtualBuffer) -> tuple[int, int] | None:
         """Its cells: of its places, of its residency."""
@@ -299,8 +314,7 @@ class Player:
         The first one goes on from its value, so that no recording finds what it expects by chance.
         """
         cells, gone = self._buffer_cells.pop(buffer), self._followed.pop(buffer)
-        gone.places = None
-        gone.directory.mirror(None, 0)
+        gone.unfollow()
         self.cells.changed(cells[0])
         self.cells.at[cells[1]] = 0
         self._free_cells.append(cells)
@@ -310,6 +324,7 @@ class Player:
         if (
             len(self._recorded) >= _RECORDINGS_MAX // 2
             or len(self._segments) > _SEGMENTS_MAX - _SEGMENTS_SPARE
+            or (self._recorded and self.cells.num_left < _CELLS_SPARE)
         ):
             self._drop_all()
             self._segments.clear()
@@ -380,16 +395,14 @@ class Player:
 
     def _have_cells(self, kernel: Kernel, usage: Usage, trial: Trial | None) -> bool:
         """Whether each of them has cells, or gets them now."""
-        if not kernel.cell:
-            kernel.follow(self.cells)
-        if not usage.version_cell:
-            usage.cell, usage.version_cell = self.cells.new(), self.cells.new()
-            usage.cells = self.cells if usage.version_cell else None
-            self.cells.at[usage.version_cell] = usage.version
-        if trial is not None and not trial.cell:
-            trial.cell = self.cells.new()
-        found = [kernel.cell, usage.cell, usage.version_cell, *([trial.cell] if trial is not None else [])]
-        return all(found)
+        owners: list[Kernel | Usage | Trial] = [kernel, usage]
+        if trial is not None:
+            owners.append(trial)
+        for owner in owners:
+            if not owner.cell:
+                owner.follow(self.cells)
+                self._with_cells += [owner] if owner.cell else []
+        return all(owner.cell for owner in owners) and usage.version_cell != 0
 
     def keep_read(
         self,

@@ -178,6 +178,12 @@ class Kernel:
         """Have a cell change whenever an arrangement is to be chosen anew."""
         self._cells, self.cell = cells, cells.new()
 
+    def unfollow(self) -> None:
+        """Nothing is recorded of it: its cell goes back."""
+        if self._cells is not None:
+            self._cells.give_back(self.cell)
+        self._cells, self.cell = None, 0
+
     def _is_other(self) -> None:
         self.generation += 1
         if self._cells is not None:

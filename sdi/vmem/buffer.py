@@ -98,6 +98,11 @@ class VirtualBuffer:
         """Have ``cell`` change whenever an extent does."""
         self.places = (cells, cell)
 
+    def unfollow(self) -> None:
+        """Write to no cell any more."""
+        self.places = None
+        self.directory.mirror(None, 0)
+
     def moved(self) -> None:
         """One of its extents is another one now, or gone."""
         if self.places is not None:

@@ -450,3 +450,20 @@ def test_nothing_is_recorded_where_no_cells_are_left(serve: Serve) -> None:
     loop.rounds(20)
     assert not loop.player.recorded()
     loop.check()
+
+
+def test_a_long_session_finds_cells_for_what_comes_after_much_that_is_gone(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sdi.player.cells.CELLS_MAX", 300)
+    loop = Loop(serve(1, plays=True))
+    client, values = loop.client, (struct.pack("<i", 1), struct.pack("<f", 0.0))
+    for _ in range(150):  # launches on other buffers are counted in cells of their own
+        buffer = client.buffer(bytes(4 * ITEMS))
+        for _ in range(5):
+            client.launch(loop.build, [(buffer, 0), *values], [ITEMS], [16], kernel_index=STEP)
+            client.finish()
+        client.send(Op.RELEASE_BUFFER, buffer)
+    assert loop.player.replayed() > 150
+    loop.settle()
+    loop.check()
