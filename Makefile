@@ -6,6 +6,7 @@
 # make soak    compare 10,000 random sequences of API calls with the plain driver  (ARGS="20000 500": others)
 # make soak-memory    run 20,000 generated programs, also where memory is short  (ARGS="20000 500": others)
 # make soak-wire      damage 1,000,000 records of real programs, then feed live services for two hours (ARGS="20000 60 7": others)
+# make soak-player    play 1,000,000 streams of records under sanitizers, 10,000 in threads  (ARGS="7 1000 100": from seed 7, others)
 # make soak-macros    compare 10,000 programs of conditions and macros with the plain driver  (ARGS="0 500": others)
 # make soak-nodes     compare programs on several ranks with the plain driver, over loopback and MPI, and kill ranks  (ARGS="programs --shapes 3": some; --help: what there is)
 # make test-gpu    run the tests on NVIDIA GPUs, without network, with the Python packages in WHEELS=.wheels
@@ -25,7 +26,7 @@ CACHES := $(CURDIR)/build/test-cache
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 ARGS ?=
 
-.PHONY: help demo test bench figures test-gpu bench-gpu cts soak soak-memory soak-wire soak-macros soak-nodes lint clean install prepare
+.PHONY: help demo test bench figures test-gpu bench-gpu cts soak soak-memory soak-wire soak-player soak-macros soak-nodes lint clean install prepare
 
 help:
 	@sed -n 's/^# \(make [a-z-]* \)/\1/p' Makefile
@@ -84,6 +85,9 @@ soak-wire: install
 	@mkdir -p $(CACHES)/pocl $(CACHES)/xdg
 	@POCL_CACHE_DIR=$(CACHES)/pocl XDG_CACHE_HOME=$(CACHES)/xdg \
 		$(PY) -m tests.icd.soak $(ARGS)
+
+soak-player: install
+	@$(PY) -m tests.player.soak $(ARGS)
 
 soak-macros: install
 	@mkdir -p $(CACHES)/pocl $(CACHES)/xdg

@@ -33,13 +33,13 @@ def install(target: Path) -> None:
 def check() -> int:
     """Compile the library and all C programs of tests, bench and demo with warnings as errors."""
     from sdi.icd.generate import CLIENT, compile_client
-    from sdi.player.library import compile_player
+    from sdi.player.library import SOURCES, compile_player
 
     failed = 0
     with TemporaryDirectory(prefix="sdi-check-") as scratch:
         compile_client(Path(scratch))
         compile_player(Path(scratch))
-        folders = [f"-I{CLIENT}", f"-I{scratch}"]
+        folders = [f"-I{CLIENT}", f"-I{SOURCES}", f"-I{scratch}"]
         for folder in ("tests", "bench", "demo"):
             for source in sorted((ROOT / folder).rglob("*.c")):
                 command = ["cc", *STRICT, *folders, "-fsyntax-only", str(source)]

@@ -132,7 +132,7 @@ class Play:
 
     def _stop(self) -> None:
         """A driver refused something: Python finds out what that leaves, and goes on without the player."""
-        _log.warning("a driver or the client refused what the player gave it: sdi goes on without")
+        _log.warning("a driver refused what the player gave it: sdi goes on without")
         self.player.stop()
 
     def _take_over(self) -> None:

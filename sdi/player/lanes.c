@@ -68,9 +68,12 @@ int lane_mark(struct sdi_player *p, unsigned number)
     int status = enter(p, lane);
     if (status == 0)
         status = new_event(p, lane, &event);
-    if (status == 0)
-        status = p->cuda.event_record(event, lane->stream);
-    if (status == 0)
+    if (status)
+        return status;
+    status = p->cuda.event_record(event, lane->stream);
+    if (status)
+        drop_event(p, lane, event);
+    else
         put_mark(lane, event);
     return status;
 }

@@ -134,11 +134,13 @@ static void publish(struct sdi_player *p)
     syscall(SYS_futex, &header->epoch, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
+/* False: the application has to read others first.  One that has gone needs none. */
 static bool notify(struct sdi_player *p, uint32_t kind, uint64_t id)
 {
     struct sdi_rec_notice notice = {.nbytes = sizeof notice, .op = SDI_OP_NOTICE, .id = id, .kind = kind};
     publish(p);
-    return send(p->notices, &notice, sizeof notice, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)sizeof notice;
+    return send(p->notices, &notice, sizeof notice, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0
+           || (errno != EAGAIN && errno != EWOULDBLOCK);
 }
 
 /* ---- nodes --------------------------------------------------------------------------------------------- */
@@ -210,32 +212,68 @@ static void finish(struct sdi_player *p, struct queue *q, int32_t status)
     p->num_nodes--;
 }
 
-/* Tell the application of all that is complete.  False: the notice of one could not be sent. */
-static bool complete(struct sdi_player *p)
+static struct node *first_of(struct sdi_player *p, const struct queue *q)
 {
+    return q->first ? &p->nodes[q->first - 1] : NULL;
+}
+
+static const struct recording *read_of(const struct sdi_player *p, const struct node *node)
+{
+    const struct recording *r = node->recording != NO_RECORDING ? &p->recordings[node->recording] : NULL;
+    return r && r->client != CLIENT_NONE ? r : NULL;
+}
+
+/* The queue whose first command is complete, or may be copied by the client: of these the one that came first, so
+ * that the page shows nothing complete before what it waits for. */
+static struct queue *next_over(struct sdi_player *p)
+{
+    struct queue *found = NULL;
     for (unsigned n = 0; n < p->num_queues; n++) {
         struct queue *q = &p->queues[n];
-        while (q->first) {
-            struct node *node = &p->nodes[q->first - 1];
-            if (node->stage == STAGE_COPYING || !is_over(p, node))
-                break;
-            const struct recording *r = node->recording != NO_RECORDING ? &p->recordings[node->recording] : NULL;
-            if (!r || r->client == CLIENT_NONE) {
-                finish(p, q, 0);
-                continue;
-            }
-            node->start_ns = sdi_player_now();
-            if (node->slot) {
-                slot_of(p, node->slot)->packed_at = 0;
-                __atomic_store_n(&slot_of(p, node->slot)->ready_nbytes, r->client_nbytes, __ATOMIC_RELEASE);
-                p->page_changed = true;
-            }
-            if (!r->blocking && !notify(p, SDI_NOTICE_TRANSFER_READY, node->id))
-                return false; /* Python tells the client later */
-            node->stage = STAGE_COPYING;
-        }
+        const struct node *node = first_of(p, q);
+        if (!node || node->stage != STAGE_ISSUED || (found && first_of(p, found)->sequence < node->sequence))
+            continue;
+        const struct recording *r = p->is_deaf ? read_of(p, node) : NULL;
+        if (!(r && !r->blocking) && is_over(p, node))
+            found = q;
     }
-    return true;
+    return found;
+}
+
+/* Tell the application of all that is complete; of what it has no room for now, later. */
+static void complete(struct sdi_player *p)
+{
+    struct queue *q;
+    p->is_deaf = false;
+    while ((q = next_over(p))) {
+        struct node *node = first_of(p, q);
+        const struct recording *r = read_of(p, node);
+        if (!r) {
+            finish(p, q, 0);
+            continue;
+        }
+        if (!node->start_ns)
+            node->start_ns = sdi_player_now();
+        if (node->slot) {
+            slot_of(p, node->slot)->packed_at = 0;
+            __atomic_store_n(&slot_of(p, node->slot)->ready_nbytes, r->client_nbytes, __ATOMIC_RELEASE);
+            p->page_changed = true;
+        }
+        p->is_deaf = !r->blocking && !notify(p, SDI_NOTICE_TRANSFER_READY, node->id);
+        if (!p->is_deaf)
+            node->stage = STAGE_COPYING;
+    }
+}
+
+/* Whether a command's turn has come, and only the application's copy or room for its notice is missing. */
+static bool awaits_client(struct sdi_player *p)
+{
+    for (unsigned n = 0; n < p->num_queues; n++) {
+        const struct node *node = first_of(p, &p->queues[n]);
+        if (node && read_of(p, node) && is_over(p, node))
+            return true;
+    }
+    return false;
 }
 
 /* ---- executing ----------------------------------------------------------------------------------------- */
@@ -339,15 +377,15 @@ static int look(struct sdi_player *p)
             status = lane_poll(p, l);
     }
     p->counted[2]++;
-    if (!complete(p) && status == 0)
-        status = -1;
+    complete(p);
     publish(p);
     return status;
 }
 
 /* ---- records ------------------------------------------------------------------------------------------- */
 
-enum taken { TAKEN, NOT_MINE, BROKEN };
+/* FULL and BROKEN leave the record to be read again; one that is REFUSED is a node that has failed. */
+enum taken { TAKEN, NOT_MINE, FULL, BROKEN, REFUSED };
 
 static struct node *find_node(const struct sdi_player *p, uint64_t id)
 {
@@ -430,13 +468,8 @@ static enum taken take_command(struct sdi_player *p, uint32_t op, uint64_t id, c
     int queue = find_queue(p, command->queue);
     if (queue < 0 || !p->queues[queue].is_playable)
         return not_mine(p, WHY_QUEUE);
-    while (p->num_nodes == NODES_MAX) {
-        if (look(p))
-            return BROKEN;
-        for (unsigned n = 0; n < p->num_queues; n++) /* what waits for the client is in the way of the socket */
-            if (p->queues[n].first && p->nodes[p->queues[n].first - 1].stage == STAGE_COPYING)
-                return not_mine(p, WHY_LANES);
-    }
+    if (p->num_nodes == NODES_MAX) /* what the client has to say may be behind this record */
+        return awaits_client(p) ? not_mine(p, WHY_LANES) : FULL;
     record = without_waits(p, op, queue, record, &nbytes, needs);
     if (!record)
         return not_mine(p, WHY_WAITS);
@@ -459,10 +492,10 @@ static enum taken take_command(struct sdi_player *p, uint32_t op, uint64_t id, c
     for (uint32_t i = 0; i < r->num_ops; i++)
         for (unsigned l = 0; l < p->num_lanes; l++)
             if (p->lanes[l].driver == DRIVER_OPENCL && l != r->ops[i].lane && needs[l] > p->lanes[l].reached)
-                return NOT_MINE;
+                return not_mine(p, WHY_WAITS);
     struct node *node = new_node(p, queue, id, command->slot, (uint32_t)(r - p->recordings));
     memcpy(node->waits, needs, sizeof needs);
-    return execute(p, r, node, record) ? BROKEN : TAKEN;
+    return execute(p, r, node, record) ? REFUSED : TAKEN;
 }
 
 static enum taken take_release(struct sdi_player *p, uint64_t id)
@@ -506,7 +539,8 @@ static enum taken take(struct sdi_player *p, uint32_t op, uint64_t id, const cha
                 if (done->status < 0)
                     return NOT_MINE;
                 finish(p, q, 0);
-                return complete(p) ? TAKEN : BROKEN;
+                complete(p);
+                return TAKEN;
             }
         }
         return NOT_MINE;
@@ -525,6 +559,11 @@ static bool is_known(struct sdi_player *p, uint32_t op, const char *record, size
     return record && recording_find(p, op, record, nbytes);
 }
 
+static bool is_posted(const struct sdi_player *p)
+{
+    return __atomic_load_n(&p->cells[CELL_POSTED], __ATOMIC_RELAXED);
+}
+
 /* ---- the loop ------------------------------------------------------------------------------------------ */
 
 /* More of the stream: bytes, 0 where there are none yet, -1 at its end. */
@@ -538,7 +577,8 @@ static ssize_t receive(struct sdi_player *p, size_t wanted)
             char *more = malloc(room + (p->tail - p->head));
             if (!more)
                 return -1;
-            memcpy(more, p->data + p->head, p->tail - p->head);
+            if (p->tail > p->head)
+                memcpy(more, p->data + p->head, p->tail - p->head);
             free(p->data);
             p->data = more;
             p->room = room + (p->tail - p->head);
@@ -560,9 +600,14 @@ static ssize_t receive(struct sdi_player *p, size_t wanted)
 
 static _Thread_local bool slack_is_set;
 
-static void nap(struct sdi_player *p, uint64_t waited_ns)
+/* `reads`: the next record ends it too. */
+static void nap(struct sdi_player *p, uint64_t waited_ns, bool reads)
 {
-    struct pollfd ends[] = {{.fd = p->commands, .events = POLLIN}, {.fd = p->wake, .events = POLLIN}};
+    struct pollfd ends[] = {
+        {.fd = p->wake, .events = POLLIN},
+        {.fd = reads ? p->commands : -1, .events = POLLIN},
+        {.fd = p->is_deaf ? p->notices : -1, .events = POLLOUT},
+    };
     uint64_t ns = waited_ns / 32;
     ns = ns < NAP_LEAST_NS ? NAP_LEAST_NS : ns > NAP_MOST_NS ? NAP_MOST_NS : ns;
     struct timespec most = {.tv_nsec = (long)ns};
@@ -580,12 +625,23 @@ static void nap(struct sdi_player *p, uint64_t waited_ns)
         slack_is_set = true;
     }
     p->counted[3]++;
-    ppoll(ends, 2, &most, NULL);
-    if (ends[1].revents) {
+    ppoll(ends, sizeof ends / sizeof *ends, &most, NULL);
+    if (ends[0].revents) {
         uint64_t drained;
         ssize_t n = read(p->wake, &drained, sizeof drained);
         (void)n;
     }
+}
+
+/* Ask again soon, or sleep a little; how long that has been so, with `since` 0 at first. */
+static uint64_t wait(struct sdi_player *p, uint64_t *since, bool reads)
+{
+    uint64_t now = sdi_player_now();
+    if (!*since)
+        *since = now;
+    if (p->num_nodes && now - *since > p->spin_ns)
+        nap(p, now - *since, reads);
+    return now - *since;
 }
 
 API int sdi_player_run(struct sdi_player *p, bool may_play)
@@ -610,6 +666,14 @@ API int sdi_player_run(struct sdi_player *p, bool may_play)
             p->why = may_play ? WHY_KIND : WHY_BUSY;
             if (may_play) {
                 what = take(p, op, id, record, nbytes);
+                if (what == BROKEN || (what == FULL && look(p)))
+                    return SDI_FAILED;
+                if (what == FULL && is_posted(p))
+                    return SDI_POSTED;
+                if (what == FULL) {
+                    wait(p, &since, false);
+                    continue;
+                }
             } else if (is_known(p, op, record, nbytes)) {
                 if (++p->streak >= p->wanted_after && !p->passes)
                     return SDI_WANTED;
@@ -622,7 +686,7 @@ API int sdi_player_run(struct sdi_player *p, bool may_play)
             p->head += nbytes;
             if (id > p->last_id && op >= SDI_OP_NDRANGE)
                 p->last_id = id;
-            if (what == BROKEN)
+            if (what == REFUSED)
                 return SDI_FAILED;
             if (what == NOT_MINE) {
                 if (may_play && p->stint < SHORT_STINT && p->wanted_after < WANTED_MOST)
@@ -642,7 +706,7 @@ API int sdi_player_run(struct sdi_player *p, bool may_play)
             if (++taken % LOOK_AFTER == 0) {
                 if (look(p))
                     return SDI_FAILED;
-                if (p->cells[CELL_POSTED])
+                if (is_posted(p))
                     return SDI_POSTED;
             }
         }
@@ -657,15 +721,10 @@ API int sdi_player_run(struct sdi_player *p, bool may_play)
             return SDI_IDLE;
         if (look(p))
             return SDI_FAILED;
-        if (p->cells[CELL_POSTED])
+        if (is_posted(p))
             return SDI_POSTED;
-        uint64_t now = sdi_player_now();
-        if (!since)
-            since = now;
-        if (!p->num_nodes && now - since > LINGER_NS)
+        if (wait(p, &since, true) > LINGER_NS && !p->num_nodes)
             return SDI_IDLE;
-        if (p->num_nodes && now - since > p->spin_ns)
-            nap(p, now - since);
     }
 }
 

@@ -207,6 +207,7 @@ struct sdi_player {
     uint32_t streak, wanted_after; /* known records in a row that Python acted on; so many are worth waiting */
     uint32_t stint;                /* records in a row that were played */
     bool page_changed, passes;
+    bool is_deaf; /* the application has no room for notices */
     uint64_t counted[4]; /* replayed commands, records for Python, polls, sleeps */
     enum why why;        /* of the newest record that was not executed */
     uint64_t by_python[OPS_COUNT * WHY_COUNT];
@@ -228,5 +229,38 @@ bool recording_holds(const struct sdi_player *, const struct recording *);
 void recordings_free(struct sdi_player *);
 
 #define API __attribute__((visibility("default")))
+
+/* What Python gives: like `recording`, with the number of accesses, holes and bytes of the blocks; copied. */
+struct given {
+    uint32_t op, key_nbytes;
+    const uint8_t *record_key, *mask;
+    const struct cell_value *guards, *effects;
+    const uint32_t *budgets;
+    const struct op *ops;
+    const struct access *accesses;
+    const struct hole *holes;
+    const uint8_t *block;
+    uint64_t build, block_nbytes, client_nbytes;
+    uint32_t index, num_guards, num_effects, num_budgets, num_ops, num_accesses, num_holes;
+    uint32_t client, client_segment, blocking;
+};
+
+struct sdi_player *sdi_player_new(int commands, int notices, int wake, void *arena, uint32_t *cells,
+                                  uint32_t num_cells, struct segment *segments, uint32_t num_segments,
+                                  uint64_t *released);
+void sdi_player_free(struct sdi_player *);
+void sdi_player_drivers(struct sdi_player *, const struct cuda_table *, const struct opencl_table *);
+int sdi_player_lane(struct sdi_player *, uint32_t driver, void *context, void *stream);
+void sdi_player_queue(struct sdi_player *, uint64_t id, bool is_playable);
+int64_t sdi_player_add(struct sdi_player *, const struct given *);
+void sdi_player_drop_all(struct sdi_player *);
+int sdi_player_run(struct sdi_player *, bool may_play);
+const char *sdi_player_record(struct sdi_player *, uint64_t *nbytes, uint64_t *left);
+void sdi_player_waited(struct sdi_player *, bool gave_up);
+uint32_t sdi_player_nodes(struct sdi_player *, struct node_told *);
+uint32_t sdi_player_played(struct sdi_player *, uint64_t *pairs);
+uint32_t sdi_player_released(struct sdi_player *);
+void sdi_player_handed_over(struct sdi_player *, uint32_t num_segments);
+uint64_t sdi_player_counted(const struct sdi_player *, uint32_t what);
 
 #endif

@@ -125,21 +125,6 @@ static void clear(struct recording *r)
     memset(r, 0, sizeof *r);
 }
 
-/* What Python gives: like `recording`, with the number of accesses, holes and bytes of the blocks; copied. */
-struct given {
-    uint32_t op, key_nbytes;
-    const uint8_t *record_key, *mask;
-    const struct cell_value *guards, *effects;
-    const uint32_t *budgets;
-    const struct op *ops;
-    const struct access *accesses;
-    const struct hole *holes;
-    const uint8_t *block;
-    uint64_t build, block_nbytes, client_nbytes;
-    uint32_t index, num_guards, num_effects, num_budgets, num_ops, num_accesses, num_holes;
-    uint32_t client, client_segment, blocking;
-};
-
 /* The recording's number, or -1 where there is no memory or no room; `record_key` is masked already. */
 API int64_t sdi_player_add(struct sdi_player *p, const struct given *g)
 {

@@ -1,0 +1,329 @@
+/* An application: a stream of records, answers to what it is told, and looks at the page. */
+#include "harness.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { LEARNT = 200 }; /* records */
+
+size_t fixed_of(uint32_t op)
+{
+    return op == SDI_OP_NDRANGE ? sizeof(struct sdi_rec_ndrange)
+           : op == SDI_OP_READ  ? sizeof(struct sdi_rec_read)
+           : op == SDI_OP_COPY  ? sizeof(struct sdi_rec_copy)
+                                : sizeof(struct sdi_rec_marker);
+}
+
+bool is_read(const struct command *c)
+{
+    return c->op == SDI_OP_READ;
+}
+
+struct command *command_of(uint64_t id)
+{
+    for (unsigned n = 0; n < w.num_commands; n++)
+        if (w.all[n].id == id)
+            return &w.all[n];
+    return NULL;
+}
+
+/* What is in a record behind its command fields, without its wait list. */
+size_t bare_key(const struct command *c, uint8_t *key)
+{
+    size_t fixed = fixed_of(c->op), waits = 8 * c->num_waits;
+    memcpy(key, c->record + PREFIX, fixed - PREFIX);
+    memcpy(key + fixed - PREFIX, c->record + fixed + waits, c->nbytes - fixed - waits);
+    return c->nbytes - waits - PREFIX;
+}
+
+/* ---- what it will send ---------------------------------------------------------------------------------- */
+
+static void make_kind(struct kind *kind, unsigned number)
+{
+    memset(kind, 0, sizeof *kind);
+    unsigned what = w.is_long && w.reads && number == 0 ? 6 : below(10);
+    kind->op = what < 6 ? SDI_OP_NDRANGE : what < 8 && w.reads ? SDI_OP_READ : SDI_OP_COPY;
+    kind->nbytes = (uint32_t)(fixed_of(kind->op) - PREFIX);
+    if (kind->op == SDI_OP_NDRANGE)
+        kind->nbytes += 16 + 8 * (number % 4);
+    for (unsigned n = 0; n < kind->nbytes; n++)
+        kind->key[n] = (uint8_t)random_bits();
+    memset(kind->mask, 0xFF, sizeof kind->mask);
+    kind->key[24] = (uint8_t)number; /* no two are alike */
+    if (kind->op == SDI_OP_NDRANGE) {
+        kind->build = 1 + below(2);
+        kind->index = number; /* what counts is the same for all launches of a kernel */
+        memcpy(kind->key, &kind->build, sizeof kind->build);
+        memcpy(kind->key + offsetof(struct sdi_rec_ndrange, kernel_index) - PREFIX, &kind->index, 4);
+        uint32_t at = (uint32_t)(fixed_of(kind->op) - PREFIX);
+        kind->num_holes = below(HOLES + 1);
+        for (unsigned h = 0; h < kind->num_holes && at + 8 <= kind->nbytes; h++) {
+            kind->hole_at[h] = at;
+            kind->hole_nbytes[h] = 1 + below(8);
+            memset(kind->mask + at, 0, kind->hole_nbytes[h]);
+            at += 8;
+        }
+        for (unsigned h = kind->num_holes; h > 0 && !kind->hole_nbytes[h - 1]; h--)
+            kind->num_holes--;
+    }
+    kind->blocking = one_in(2);
+    if (kind->op == SDI_OP_READ) {
+        uint32_t blocking = kind->blocking;
+        memcpy(kind->key + offsetof(struct sdi_rec_read, blocking) - PREFIX, &blocking, sizeof blocking);
+    }
+    kind->num_states = 1 + below(STATES);
+    for (unsigned n = 0; n < kind->num_states; n++)
+        kind->states[n] = CELLS_RESERVED + 4 * n + below(4);
+    kind->budget = kind->op == SDI_OP_NDRANGE && one_in(2) ? CELLS_RESERVED + 4 * STATES + number : 0;
+    for (unsigned n = 0; n < 3; n++)
+        kind->device[n] = below(SEGMENTS - HOST_SEGMENTS);
+    kind->host = SEGMENTS - HOST_SEGMENTS + below(HOST_SEGMENTS);
+}
+
+static char *put(size_t nbytes)
+{
+    char *at = w.bytes + w.num_bytes;
+    w.num_bytes += nbytes;
+    memset(at, 0, nbytes);
+    return at;
+}
+
+static struct sent *script(enum what what, struct command *c, uint32_t op, uint64_t id, size_t nbytes)
+{
+    char *record = put(nbytes);
+    struct sdi_wire_header header = {.nbytes = (uint32_t)nbytes, .op = op, .id = id};
+    memcpy(record, &header, sizeof header);
+    struct sent *s = &w.script[w.num_script++];
+    *s = (struct sent){.what = what, .command = c, .record = record, .nbytes = nbytes};
+    return s;
+}
+
+static void choose_waits(struct command *c)
+{
+    for (unsigned tries = one_in(w.is_long ? 60 : 3) ? 1 + below(WAITS) : 0; tries && c > w.all; tries--) {
+        unsigned back = 1 + below(12), at = (unsigned)(c - w.all);
+        const struct command *before = &w.all[back > at ? 0 : at - back];
+        if (before->slot && !before->is_released)
+            c->waits[c->num_waits++] = (unsigned)(before - w.all);
+    }
+}
+
+static void add_command(uint64_t id, int *last)
+{
+    struct command *c = &w.all[w.num_commands++];
+    memset(c, 0, sizeof *c);
+    c->id = id;
+    unsigned what = below(20);
+    c->kind = what < 16 ? &w.kinds[below(w.num_kinds)] : NULL;
+    if (c->kind && c->kind->op == SDI_OP_READ && !one_in(w.reads > 1 && w.num_commands < LEARNT ? 10 : w.reads))
+        c->kind = NULL;
+    c->op = c->kind ? c->kind->op : what < 18 || (w.calm && !one_in(50)) ? SDI_OP_MARKER
+            : what < 19 ? SDI_OP_BARRIER : SDI_OP_FILL;
+    c->queue = below(w.num_queues);
+    c->slot = one_in(8) && !(c->kind && c->kind->blocking) ? 0 : w.num_commands;
+    c->before = last[c->queue];
+    last[c->queue] = (int)(c - w.all);
+    choose_waits(c);
+    size_t fixed = fixed_of(c->op), waits = 8 * c->num_waits;
+    c->nbytes = (c->kind ? c->kind->nbytes + PREFIX : fixed) + waits;
+    char *record = (char *)script(A_COMMAND, c, c->op, id, c->nbytes)->record;
+    c->record = record;
+    struct sdi_wire_command fields = {.queue = c->queue + 1, .slot = c->slot, .num_waits = c->num_waits};
+    memcpy(record + sizeof(struct sdi_wire_header), &fields, sizeof fields);
+    for (unsigned n = 0; n < c->num_waits; n++)
+        memcpy(record + fixed + 8 * n, &w.all[c->waits[n]].id, 8);
+    if (!c->kind)
+        return;
+    uint8_t key[KEY_NBYTES];
+    memcpy(key, c->kind->key, sizeof key);
+    for (unsigned h = 0; h < c->kind->num_holes; h++)
+        for (unsigned n = 0; n < c->kind->hole_nbytes[h]; n++)
+            key[c->kind->hole_at[h] + n] = (uint8_t)random_bits();
+    memcpy(record + PREFIX, key, fixed - PREFIX);
+    memcpy(record + fixed + waits, key + fixed - PREFIX, c->kind->nbytes + PREFIX - fixed);
+}
+
+static void add_release(void)
+{
+    struct command *c = &w.all[below(w.num_commands)];
+    if (!c->slot || c->is_released)
+        return;
+    c->is_released = true; /* no more waits for it; taken back below */
+    script(A_RELEASE, c, SDI_OP_RELEASE_EVENT, c->id, sizeof(struct sdi_rec_release_event));
+}
+
+/* Records that no command comes of: what only Python knows, or what is wrong with them. */
+static void add_another(uint64_t id)
+{
+    unsigned what = below(4);
+    uint32_t op = what == 0 ? SDI_OP_WATCH : what == 1 ? SDI_OP_NDRANGE : SDI_OP_MARKER;
+    char *record = (char *)script(ANOTHER, NULL, op, what == 3 ? 0 : id, PREFIX)->record;
+    struct sdi_wire_command fields = {
+        .queue = 1,
+        .slot = what == 2 ? SDI_NUM_SLOTS + below(9) : 0,
+        .num_waits = what == 1 ? below(1u << 30) + 1 : 0,
+    };
+    memcpy(record + sizeof(struct sdi_wire_header), &fields, sizeof fields);
+}
+
+void client_generate(unsigned records)
+{
+    int last[QUEUES];
+    for (unsigned q = 0; q < QUEUES; q++)
+        last[q] = -1;
+    w.num_kinds = w.is_long ? 3 : 1 + below(KINDS);
+    for (unsigned n = 0; n < w.num_kinds; n++)
+        make_kind(&w.kinds[n], n);
+    for (uint64_t id = 100; w.num_commands < records; id++) {
+        if (one_in(w.is_long ? 3000 : w.calm ? 500 : 50))
+            add_another(id++);
+        add_command(id, last);
+        while (one_in(3))
+            add_release();
+    }
+    for (unsigned n = 0; n < w.num_commands; n++)
+        w.all[n].is_released = false;
+    if (one_in(15)) {
+        char *record = (char *)script(DAMAGED, NULL, SDI_OP_MARKER, 1u << 20, PREFIX)->record;
+        uint32_t wrong[] = {0, 15, 33, 1u << 31};
+        memcpy(record, &wrong[below(4)], sizeof *wrong);
+    }
+}
+
+/* ---- what it does --------------------------------------------------------------------------------------- */
+
+static void append(const struct sent *s)
+{
+    memcpy(w.out + w.num_out, s->record, s->nbytes);
+    w.num_out += s->nbytes;
+    w.sent[w.num_sent] = *s;
+    w.sent[w.num_sent++].end = w.num_out;
+    if (s->what == A_COMMAND && is_read(s->command))
+        w.num_open++;
+}
+
+/* It may copy the bytes of a read. */
+void client_told(struct command *c)
+{
+    model_told(c);
+    c->is_told = true;
+    w.told[w.num_told++] = c;
+    w.idle = 0;
+}
+
+static void look_at_notices(void)
+{
+    struct sdi_rec_notice notice;
+    while (__real_recv(w.notices[1], &notice, sizeof notice, MSG_DONTWAIT) == (ssize_t)sizeof notice) {
+        if (notice.kind == SDI_NOTICE_PRINTED)
+            continue;
+        struct command *c = command_of(notice.id);
+        if (!c || !is_read(c) || notice.kind != SDI_NOTICE_TRANSFER_READY)
+            broken("a notice of nothing");
+        counted[NOTICES]++;
+        client_told(c);
+    }
+}
+
+/* Looks which commands are complete. */
+void client_look(void)
+{
+    for (unsigned n = w.first_unseen; n < w.num_commands; n++) {
+        struct command *c = &w.all[n];
+        if (!c->slot || c->is_seen) {
+            w.first_unseen += n == w.first_unseen;
+            continue;
+        }
+        if (c->record >= w.bytes + w.num_bytes || !c->is_sent)
+            return;
+        struct sdi_wire_slot *slot = slot_at(c->slot);
+        if (is_read(c) && c->kind->blocking && !c->is_told && __atomic_load_n(&slot->ready_nbytes, __ATOMIC_ACQUIRE))
+            client_told(c);
+        int32_t status = __atomic_load_n(&slot->status, __ATOMIC_ACQUIRE);
+        if (status > 0)
+            continue;
+        c->status = status;
+        c->submitted_ns = slot->submitted_ns;
+        c->started_ns = slot->started_ns;
+        c->ended_ns = slot->ended_ns;
+        c->is_seen = true;
+        __atomic_store_n(&slot->status, SEEN, __ATOMIC_RELAXED);
+        w.idle = 0;
+    }
+}
+
+static void answer(void)
+{
+    unsigned at = below(w.num_told);
+    struct command *c = w.told[at];
+    w.told[at] = w.told[--w.num_told];
+    c->is_answered = true;
+    if (c->is_counted)
+        w.reading[c->as->given.client_segment]--;
+    c->is_counted = false;
+    w.num_open--;
+    struct sdi_rec_transfer_done done = {sizeof done, SDI_OP_TRANSFER_DONE, c->id, one_in(40) ? -5 : 0, 0};
+    c->may_fail |= done.status < 0;
+    char *record = put(sizeof done);
+    memcpy(record, &done, sizeof done);
+    append(&(struct sent){.what = AN_ANSWER, .command = c, .record = record, .nbytes = sizeof done});
+}
+
+bool client_is_done(void)
+{
+    if (w.at_script < w.num_script || w.at_out < w.num_out || w.num_open)
+        return false;
+    for (unsigned n = w.first_unseen; n < w.num_commands; n++)
+        if (w.all[n].slot && !w.all[n].is_seen)
+            return false;
+    return true;
+}
+
+void client_leave(void)
+{
+    if (w.has_left)
+        return;
+    w.has_left = true;
+    close(w.commands[1]);
+}
+
+static void post(void)
+{
+    w.was_posted = true;
+    __atomic_store_n(&w.cells[CELL_POSTED], 1, __ATOMIC_RELAXED);
+    uint64_t one = 1;
+    if (write(w.wake, &one, sizeof one) != sizeof one)
+        broken("nothing can be posted");
+}
+
+/* Go on a little. */
+void client_step(void)
+{
+    if (w.has_left)
+        return;
+    if (w.deaf)
+        w.deaf--;
+    else if (one_in(4))
+        look_at_notices();
+    client_look();
+    bool learns = w.is_long && w.at_script < LEARNT; /* few at once, soon answered: then all is known */
+    if (w.num_told && one_in(learns ? 2 : w.patience))
+        answer();
+    for (unsigned n = w.is_patient && w.num_open ? 0 : below(2 * (learns ? 10 : w.hurry)); n && w.at_script < w.num_script; n--) {
+        struct sent *s = &w.script[w.at_script++];
+        if (s->what == A_COMMAND)
+            s->command->is_sent = true;
+        append(s);
+    }
+    if (w.at_out < w.num_out) {
+        size_t left = w.num_out - w.at_out, most = one_in(3) ? 1 + below(300) : left;
+        size_t part = most < left ? most : left;
+        ssize_t sent = send(w.commands[1], w.out + w.at_out, part, MSG_DONTWAIT | MSG_NOSIGNAL);
+        w.at_out += sent > 0 ? (size_t)sent : 0;
+    }
+    if (w.posts && one_in(60))
+        post();
+    if ((w.leaves_after && w.at_script >= w.leaves_after) || (client_is_done() && one_in(3)))
+        client_leave();
+}

@@ -1,0 +1,485 @@
+/* A driver: streams that do what they are given in order, sooner or later, and events. */
+#include "harness.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { CUDA_NOT_READY = 600, CUDA_LOST = 719, CL_OUT_OF_RESOURCES = -5 };
+
+/* A call of the player's: its failure, or 0. */
+static int called(void)
+{
+    w.now_ns += 50 + below(300);
+    if (w.is_freeing)
+        return 0;
+    if (!w.is_playing)
+        broken("the driver is called while Python acts");
+    if (w.pace == LATE && !w.threads && one_in(3))
+        driver_step();
+    if (!(w.fails_in && --w.fails_in == 0) && !(w.has_failed && w.stays_failed))
+        return 0;
+    w.has_failed = true;
+    w.fails_in = 0;
+    return w.driver == DRIVER_CUDA ? CUDA_LOST : CL_OUT_OF_RESOURCES;
+}
+
+static void raise_to(uint64_t *to, const uint64_t *from)
+{
+    for (unsigned l = 0; l < LANES; l++)
+        if (from[l] > to[l])
+            to[l] = from[l];
+}
+
+static void push(struct stream *s, struct item item)
+{
+    if (s->num_items == s->room) {
+        s->room = s->room ? 2 * s->room : 256;
+        s->items = realloc(s->items, s->room * sizeof *s->items);
+    }
+    s->items[s->num_items++] = item;
+}
+
+static bool call_back(struct event *event)
+{
+    if (event->position > w.streams[event->lane].done)
+        return false;
+    event->is_called = true;
+    event->call(event, event->has_failed ? CL_OUT_OF_RESOURCES : 0, event->data);
+    return true;
+}
+
+static bool run_item(struct stream *s, bool all)
+{
+    if (s->done >= (w.driver == DRIVER_OPENCL && !all ? s->flushed : s->num_items))
+        return false;
+    const struct item *item = &s->items[s->done];
+    if (item->is_wait && w.streams[item->lane].done < item->position)
+        return false;
+    if (!item->is_wait && item->position) { /* an operation */
+        if (item->position > s->ns_room) {
+            s->ns_room = 2 * item->position + 64;
+            s->executed_ns = realloc(s->executed_ns, s->ns_room * sizeof *s->executed_ns);
+        }
+        s->executed_ns[item->position - 1] = harness_now();
+        s->executed = item->position;
+    }
+    s->done++;
+    w.idle = 0;
+    if (w.driver == DRIVER_OPENCL)
+        for (unsigned n = 0; n < w.num_calls; n++)
+            if (call_back(w.calls[n]))
+                w.calls[n--] = w.calls[--w.num_calls];
+    return true;
+}
+
+/* Something of what was given is done, perhaps. */
+bool driver_step(void)
+{
+    struct stream *s = &w.streams[below(w.num_lanes)];
+    if (s->stalled) {
+        s->stalled--;
+        return false;
+    }
+    if (one_in(40))
+        s->stalled = below(200);
+    return run_item(s, false);
+}
+
+/* All that was given is done, and Python knows. */
+void driver_drain(void)
+{
+    for (bool more = true; more;) {
+        more = false;
+        for (unsigned l = 0; l < w.num_lanes; l++)
+            while (run_item(&w.streams[l], true))
+                more = true;
+    }
+    for (unsigned l = 0; l < w.num_lanes; l++) {
+        if (w.streams[l].done != w.streams[l].num_items)
+            broken("lane %u waits for what never comes", l);
+        w.streams[l].flushed = w.streams[l].num_items;
+        w.observed[l] = w.streams[l].issued;
+    }
+}
+
+void driver_reset(void)
+{
+    if (w.made != w.freed)
+        broken("%lu events were made, %lu freed", (unsigned long)w.made, (unsigned long)w.freed);
+    for (struct event *older; w.events; w.events = older) {
+        older = w.events->older;
+        if (w.events->call && !w.events->is_called)
+            broken("a callback never came");
+        free(w.events);
+    }
+    for (unsigned l = 0; l < LANES; l++) {
+        free(w.streams[l].items);
+        free(w.streams[l].executed_ns);
+    }
+}
+
+static void at_once(void)
+{
+    if (w.pace != AT_ONCE)
+        return;
+    for (bool more = true; more;) {
+        more = false;
+        for (unsigned l = 0; l < w.num_lanes; l++)
+            while (run_item(&w.streams[l], true))
+                more = true;
+    }
+}
+
+static struct event *make_event(unsigned lane)
+{
+    struct event *event = calloc(1, sizeof *event);
+    event->lane = lane;
+    event->older = w.events;
+    w.events = event;
+    w.made++;
+    return event;
+}
+
+static void check_event(const struct event *event)
+{
+    if (event->is_freed)
+        broken("an event is used after it was freed");
+}
+
+static int free_event(struct event *event)
+{
+    check_event(event);
+    event->is_freed = true;
+    w.freed++;
+    return 0;
+}
+
+/* The event comes behind all that the stream was given. */
+static void behind(struct event *event, const struct stream *s)
+{
+    event->lane = s->lane;
+    event->position = s->num_items;
+    memcpy(event->after, s->after, sizeof event->after);
+}
+
+static bool is_complete(const struct event *event)
+{
+    if (w.streams[event->lane].done < event->position)
+        return false;
+    raise_to(w.observed, event->after);
+    return true;
+}
+
+static int issue(const struct planned *planned, struct stream *s)
+{
+    model_issue(planned, s->lane);
+    counted[OPERATIONS]++;
+    s->after[s->lane] = ++s->issued;
+    push(s, (struct item){.position = s->issued});
+    return 0;
+}
+
+static void check_launch(const struct planned *planned, const uint64_t *size, const uint64_t *local)
+{
+    const struct op *op = &planned->of->ops[planned->index];
+    if (op->kind != OP_LAUNCH || memcmp(size, op->size, sizeof op->size) || memcmp(local, op->local, sizeof op->local))
+        broken("a launch has another size than its recording");
+}
+
+static void check_copy(const struct planned *planned, enum op_kind kind, uint64_t to, uint64_t from, size_t nbytes)
+{
+    const struct op *op = &planned->of->ops[planned->index];
+    if (op->kind != (uint32_t)kind || op->to != to || op->from != from || op->nbytes != nbytes)
+        broken("a copy is another one than its recording's");
+}
+
+/* ---- like CUDA ------------------------------------------------------------------------------------------ */
+
+#define BEGIN()             \
+    lock();                 \
+    int status = called();  \
+    if (status) {           \
+        unlock();           \
+        return status;      \
+    }
+
+#define END(value)          \
+    do {                    \
+        int ended = value;  \
+        at_once();          \
+        unlock();           \
+        return ended;       \
+    } while (0)
+
+static void check_context(const struct stream *s)
+{
+    if (w.current != s->context)
+        broken("another context is current");
+}
+
+static int cuda_set_current(void *context)
+{
+    BEGIN();
+    w.current = context;
+    END(0);
+}
+
+static int cuda_launch(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
+                       unsigned shared, void *stream, void **parameters, void **extra)
+{
+    BEGIN();
+    const struct planned *planned = function;
+    const struct recorded *of = planned->of;
+    const struct op *op = &of->ops[planned->index];
+    check_context(stream);
+    check_launch(planned, (uint64_t[]){gx, gy, gz}, (uint64_t[]){bx, by, bz});
+    if (shared != op->shared || parameters || *(size_t *)extra[3] != op->block_nbytes)
+        broken("a launch has other parameters than its recording");
+    int issued = issue(planned, stream); /* then `current_command` is its command */
+    uint8_t block[BLOCK_NBYTES];
+    memcpy(block, of->block + op->block_at, op->block_nbytes);
+    uint8_t bare[PREFIX + KEY_NBYTES];
+    bare_key(w.current_command, bare + PREFIX);
+    for (unsigned h = 0; h < op->num_holes; h++) {
+        const struct hole *hole = &of->holes[op->first_hole + h];
+        memcpy(block + hole->to, bare + hole->from, hole->nbytes);
+    }
+    if (memcmp(block, extra[1], op->block_nbytes))
+        broken("a launch has not the scalars of its record");
+    END(issued);
+}
+
+static int cuda_upload(uint64_t to, const void *from, size_t nbytes, void *stream)
+{
+    BEGIN();
+    check_context(stream);
+    const struct planned *planned = (const void *)(uintptr_t)to;
+    check_copy(planned, OP_UPLOAD, to, (uintptr_t)from, nbytes);
+    END(issue(planned, stream));
+}
+
+static int cuda_download(void *to, uint64_t from, size_t nbytes, void *stream)
+{
+    BEGIN();
+    check_context(stream);
+    const struct planned *planned = (const void *)(uintptr_t)from;
+    check_copy(planned, OP_DOWNLOAD, (uintptr_t)to, from, nbytes);
+    END(issue(planned, stream));
+}
+
+static int cuda_copy(uint64_t to, uint64_t from, size_t nbytes, void *stream)
+{
+    BEGIN();
+    check_context(stream);
+    const struct planned *planned = (const void *)(uintptr_t)to;
+    check_copy(planned, OP_COPY, to, from, nbytes);
+    if (planned->of->ops[planned->index].object != planned->of->ops[planned->index].other)
+        broken("a copy between contexts is made within one");
+    END(issue(planned, stream));
+}
+
+static int cuda_copy_peer(uint64_t to, void *to_context, uint64_t from, void *from_context, size_t nbytes,
+                          void *stream)
+{
+    BEGIN();
+    check_context(stream);
+    const struct planned *planned = (const void *)(uintptr_t)to;
+    check_copy(planned, OP_COPY, to, from, nbytes);
+    const struct op *op = &planned->of->ops[planned->index];
+    if (op->object != to_context || op->other != from_context || to_context == from_context)
+        broken("a copy is between other contexts");
+    END(issue(planned, stream));
+}
+
+static int cuda_event_new(void **event, unsigned flags)
+{
+    BEGIN();
+    if (flags != 2)
+        broken("an event with times");
+    *event = make_event(0);
+    END(0);
+}
+
+static int cuda_event_record(void *event, void *stream)
+{
+    BEGIN();
+    check_context(stream);
+    check_event(event);
+    push(stream, (struct item){0});
+    behind(event, stream);
+    END(0);
+}
+
+static int cuda_event_query(void *event)
+{
+    BEGIN();
+    check_event(event);
+    END(is_complete(event) ? 0 : CUDA_NOT_READY);
+}
+
+static int cuda_event_free(void *event)
+{
+    lock();
+    int freed = free_event(event);
+    unlock();
+    return freed;
+}
+
+static int cuda_stream_wait(void *stream, void *event, unsigned flags)
+{
+    BEGIN();
+    struct stream *s = stream;
+    const struct event *before = event;
+    check_context(s);
+    check_event(before);
+    if (flags)
+        broken("a wait with flags");
+    counted[LANE_WAITS]++;
+    push(s, (struct item){.is_wait = true, .lane = before->lane, .position = before->position});
+    raise_to(s->after, before->after);
+    END(0);
+}
+
+const struct cuda_table cuda = {
+    cuda_set_current, cuda_launch,       cuda_upload,      cuda_download,   cuda_copy,        cuda_copy_peer,
+    cuda_event_new,   cuda_event_record, cuda_event_query, cuda_event_free, cuda_stream_wait,
+};
+
+/* ---- like OpenCL ---------------------------------------------------------------------------------------- */
+
+static int give(const struct planned *planned, struct stream *s, unsigned num_waits, void **event)
+{
+    if (num_waits)
+        broken("an OpenCL operation with a wait list");
+    int issued = issue(planned, s);
+    struct event *made = make_event(s->lane);
+    behind(made, s);
+    if (w.fails_in && w.fails_later && one_in(20)) { /* the operation fails, not the call */
+        made->has_failed = true;
+        w.fails_in = 0;
+    }
+    *event = made;
+    return issued;
+}
+
+static int opencl_launch(void *queue, void *kernel, unsigned dim, const size_t *offset, const size_t *global,
+                         const size_t *local, unsigned num_waits, const void *waits, void **event)
+{
+    BEGIN();
+    const struct planned *planned = kernel;
+    const struct op *op = &planned->of->ops[planned->index];
+    uint64_t size[3], locals[3];
+    for (unsigned d = 0; d < 3; d++) {
+        locals[d] = local[d];
+        size[d] = global[d] / local[d];
+    }
+    check_launch(planned, size, locals);
+    if (dim != op->dim || offset || waits)
+        broken("a launch has other parameters than its recording");
+    int given = give(planned, queue, num_waits, event);
+    uint8_t bare[PREFIX + KEY_NBYTES];
+    bare_key(w.current_command, bare + PREFIX);
+    for (unsigned h = 0; h < op->num_holes; h++) {
+        const struct hole *hole = &planned->of->holes[op->first_hole + h];
+        if (memcmp(w.arguments[h], bare + hole->from, hole->nbytes))
+            broken("a launch has not the scalars of its record");
+    }
+    END(given);
+}
+
+static int opencl_set_argument(void *kernel, unsigned index, size_t nbytes, const void *value)
+{
+    BEGIN();
+    const struct planned *planned = kernel;
+    const struct op *op = &planned->of->ops[planned->index];
+    for (unsigned h = 0; h < op->num_holes; h++) {
+        const struct hole *hole = &planned->of->holes[op->first_hole + h];
+        if (hole->to == index && hole->nbytes == nbytes)
+            memcpy(w.arguments[h], value, nbytes);
+    }
+    END(0);
+}
+
+static int opencl_upload(void *queue, void *buffer, unsigned blocking, size_t offset, size_t nbytes, const void *from,
+                         unsigned num_waits, const void *waits, void **event)
+{
+    BEGIN();
+    check_copy(buffer, OP_UPLOAD, offset, (uintptr_t)from, nbytes);
+    if (blocking || waits)
+        broken("an upload blocks");
+    END(give(buffer, queue, num_waits, event));
+}
+
+static int opencl_download(void *queue, void *buffer, unsigned blocking, size_t offset, size_t nbytes, void *to,
+                           unsigned num_waits, const void *waits, void **event)
+{
+    BEGIN();
+    check_copy(buffer, OP_DOWNLOAD, (uintptr_t)to, offset, nbytes);
+    if (blocking || waits)
+        broken("a download blocks");
+    END(give(buffer, queue, num_waits, event));
+}
+
+static int opencl_copy(void *queue, void *from, void *to, size_t from_offset, size_t to_offset, size_t nbytes,
+                       unsigned num_waits, const void *waits, void **event)
+{
+    BEGIN();
+    const struct planned *planned = to;
+    check_copy(planned, OP_COPY, to_offset, from_offset, nbytes);
+    if (from != planned->of->ops[planned->index].other || waits)
+        broken("a copy is between other buffers");
+    END(give(planned, queue, num_waits, event));
+}
+
+static int opencl_flush(void *queue)
+{
+    BEGIN();
+    struct stream *s = queue;
+    s->flushed = s->num_items;
+    END(0);
+}
+
+static int opencl_event_info(void *event, unsigned what, size_t nbytes, void *value, size_t *got)
+{
+    BEGIN();
+    const struct event *asked = event;
+    check_event(asked);
+    if (what != 0x11D3 || nbytes != sizeof(int) || got)
+        broken("an event is asked for something else");
+    int stage = is_complete(asked) ? 0 : 1;
+    if (stage == 0 && asked->has_failed) {
+        stage = CL_OUT_OF_RESOURCES;
+        w.has_failed = true;
+    }
+    memcpy(value, &stage, sizeof stage);
+    END(0);
+}
+
+static int opencl_event_free(void *event)
+{
+    return cuda_event_free(event);
+}
+
+static int opencl_event_callback(void *event, int status, void (*call)(void *event, int status, void *data),
+                                 void *data)
+{
+    lock();
+    struct event *asked = event;
+    check_event(asked);
+    if (status || asked->call)
+        broken("an event is to call twice");
+    asked->call = call;
+    asked->data = data;
+    if (!call_back(asked)) {
+        if (w.num_calls == sizeof w.calls / sizeof *w.calls)
+            broken("more callbacks than one for each sleep");
+        w.calls[w.num_calls++] = asked;
+    }
+    unlock();
+    return 0;
+}
+
+const struct opencl_table opencl = {
+    opencl_launch, opencl_set_argument, opencl_upload,     opencl_download,       opencl_copy,
+    opencl_flush,  opencl_event_info,   opencl_event_free, opencl_event_callback,
+};

@@ -1,0 +1,308 @@
+/* harness [--threads] [--first SEED] [--streams COUNT]: the player, over generated streams of records. */
+#include "harness.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { OUT_NBYTES = 1 << 20 };
+
+struct world w;
+uint64_t counted[NUM_COUNTED];
+static const char *const names[] = {
+    "commands", "replayed", "by_python", "operations", "lane_waits", "naps", "notices", "notices_late", "full",
+    "taken_over", "wanted", "posted", "failures",
+};
+static struct segment segments[SEGMENTS];
+static uint64_t released[NODES_MAX];
+
+int __real_ppoll(struct pollfd *, nfds_t, const struct timespec *, const void *);
+int __real_clock_gettime(clockid_t, struct timespec *);
+ssize_t __wrap_recv(int, void *, size_t, int);
+int __wrap_ppoll(struct pollfd *, nfds_t, const struct timespec *, const void *);
+int __wrap_clock_gettime(clockid_t, struct timespec *);
+
+_Noreturn void broken(const char *format, ...)
+{
+    va_list values;
+    va_start(values, format);
+    fprintf(stderr, "seed %lu%s: ", (unsigned long)w.seed, w.threads ? ", threads" : "");
+    vfprintf(stderr, format, values);
+    fputc('\n', stderr);
+    va_end(values);
+    abort();
+}
+
+/* ---- chance --------------------------------------------------------------------------------------------- */
+
+static _Thread_local uint64_t state;
+
+uint64_t random_bits(void)
+{
+    uint64_t z = (state += 0x9E3779B97F4A7C15u);
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+    return z ^ (z >> 31);
+}
+
+/* Seeds that are neighbours have nothing in common. */
+void seed_with(uint64_t seed)
+{
+    state = seed;
+    state = random_bits() ^ (seed << 32);
+}
+
+unsigned below(unsigned limit)
+{
+    return limit ? (unsigned)((random_bits() >> 32) * limit >> 32) : 0;
+}
+
+bool one_in(unsigned chances)
+{
+    return below(chances) == 0;
+}
+
+/* ---- what the player calls ------------------------------------------------------------------------------ */
+
+void lock(void)
+{
+    if (w.threads)
+        pthread_mutex_lock(&w.lock);
+}
+
+void unlock(void)
+{
+    if (w.threads)
+        pthread_mutex_unlock(&w.lock);
+}
+
+uint64_t harness_now(void)
+{
+    struct timespec now;
+    __wrap_clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+int __wrap_clock_gettime(clockid_t clock, struct timespec *now)
+{
+    if (w.threads)
+        return __real_clock_gettime(clock, now);
+    w.now_ns += 1 + below(100);
+    *now = (struct timespec){(time_t)(w.now_ns / 1000000000u), (long)(w.now_ns % 1000000000u)};
+    return 0;
+}
+
+static void others_go_on(unsigned steps)
+{
+    if (++w.idle > 100000)
+        broken("the player waits for ever");
+    if (one_in(2))
+        client_step();
+    for (; steps; steps--)
+        driver_step();
+}
+
+ssize_t __wrap_recv(int end, void *to, size_t nbytes, int flags)
+{
+    if (!w.threads)
+        others_go_on(w.pace == LAZY ? 0 : below(3));
+    bool is_empty = !w.threads && !w.has_left && w.at_out == w.received; /* most often, and the call is slow */
+    errno = EAGAIN;
+    ssize_t got = is_empty ? -1 : __real_recv(end, to, nbytes, flags);
+    if (got > 0) {
+        w.received += (uint64_t)got;
+        if (!w.threads)
+            w.idle = 0;
+    } else if (!w.threads) {
+        w.now_ns += below(30000);
+    }
+    return got;
+}
+
+int __wrap_ppoll(struct pollfd *ends, nfds_t count, const struct timespec *most, const void *mask)
+{
+    counted[NAPS]++;
+    counted[NOTICES_LATE] += w.player->is_deaf;
+    counted[FULL_TIMES] += w.player->num_nodes == NODES_MAX;
+    if (w.threads)
+        return __real_ppoll(ends, count, most, mask);
+    others_go_on(1 + below(8));
+    w.now_ns += (uint64_t)most->tv_nsec;
+    const struct timespec now = {0};
+    return __real_ppoll(ends, count, &now, mask);
+}
+
+/* ---- a stream ------------------------------------------------------------------------------------------- */
+
+struct sdi_wire_slot *slot_at(uint32_t slot)
+{
+    return (struct sdi_wire_slot *)(w.arena + SDI_SLOTS_OFFSET) + slot;
+}
+
+static void make_members(void)
+{
+    static char contexts[LANES];
+    w.driver = one_in(3) ? DRIVER_OPENCL : DRIVER_CUDA;
+    w.pace = (enum pace)below(3);
+    w.num_lanes = 1 + below(LANES);
+    sdi_player_drivers(w.player, w.driver == DRIVER_CUDA ? &cuda : NULL, w.driver == DRIVER_CUDA ? NULL : &opencl);
+    for (unsigned l = 0; l < w.num_lanes; l++) {
+        w.streams[l].lane = l;
+        w.streams[l].context = &contexts[l / (1 + below(2))];
+        sdi_player_lane(w.player, w.driver, w.streams[l].context, &w.streams[l]);
+    }
+    w.fails_in = one_in(6) ? 1 + below(300) : 0;
+    w.fails_later = one_in(2);
+    w.stays_failed = one_in(2);
+}
+
+static void begin(uint64_t seed, bool threads)
+{
+    char *arena = w.arena, *bytes = w.bytes, *out = w.out;
+    memset(&w, 0, sizeof w);
+    w.arena = arena, w.bytes = bytes, w.out = out;
+    w.seed = seed;
+    w.threads = threads;
+    w.now_ns = 1000000;
+    w.is_on = true;
+    pthread_mutex_init(&w.lock, NULL);
+    seed_with(seed);
+    if (socketpair(AF_UNIX, SOCK_STREAM, 0, w.commands) || socketpair(AF_UNIX, SOCK_STREAM, 0, w.notices))
+        broken("no sockets");
+    w.wake = eventfd(0, EFD_NONBLOCK);
+    int little = 1;
+    setsockopt(w.notices[0], SOL_SOCKET, SO_SNDBUF, &little, sizeof little);
+    memset(segments, 0, sizeof segments);
+    w.player = sdi_player_new(w.commands[0], w.notices[0], w.wake, w.arena, w.cells, CELLS, segments, SEGMENTS,
+                              released);
+    make_members();
+    w.is_long = one_in(60);
+    w.calm = w.is_long || !one_in(3);
+    w.num_queues = 1 + below(w.is_long ? 2 : QUEUES);
+    for (unsigned q = 0; q < w.num_queues; q++) {
+        w.is_playable[q] = w.calm || !one_in(8);
+        sdi_player_queue(w.player, q + 1, w.is_playable[q]);
+    }
+    for (unsigned n = CELLS_RESERVED; n < CELLS; n++)
+        w.truth[n] = w.cells[n] = 1 + below(3);
+    w.reads = w.is_long && one_in(2) ? 150 : !w.is_long;
+    client_generate(w.is_long ? 600 + below(1000) : 5 + below(120));
+    w.hurry = w.is_long ? 300 : 1 + below(20);
+    w.patience = w.is_long || one_in(4) ? 200 : 4;
+    w.is_patient = !w.is_long && !one_in(4);
+    w.posts = one_in(3);
+    w.deaf = one_in(4) ? below(300) : 0;
+    struct sdi_rec_notice told = {.nbytes = sizeof told, .op = SDI_OP_NOTICE, .kind = SDI_NOTICE_PRINTED};
+    while (w.deaf && send(w.notices[0], &told, sizeof told, MSG_DONTWAIT) == sizeof told)
+        ;
+    w.leaves_after = one_in(12) ? 1 + below(w.num_script) : 0;
+    for (unsigned n = 0; n < w.num_commands; n++)
+        *slot_at(n + 1) = (struct sdi_wire_slot){.status = 3};
+}
+
+static void end(void)
+{
+    counted[COMMANDS_SENT] += w.num_commands;
+    counted[RECORDS_PLAYED] += sdi_player_counted(w.player, 0);
+    counted[RECORDS_LEFT] += sdi_player_counted(w.player, 1);
+    counted[FAILURES] += w.has_failed;
+    w.is_freeing = true;
+    unlock();
+    sdi_player_free(w.player);
+    lock();
+    model_end();
+    driver_drain();
+    driver_reset();
+    for (struct recorded *older; w.recorded; w.recorded = older) {
+        older = w.recorded->older;
+        free(w.recorded);
+    }
+    close(w.commands[0]);
+    close(w.notices[0]);
+    close(w.notices[1]);
+    close(w.wake);
+    unlock();
+    pthread_mutex_destroy(&w.lock);
+}
+
+static void *client_goes_on(void *unused)
+{
+    seed_with(w.seed + (UINT64_C(1) << 40));
+    for (bool is_over = false; !is_over;) {
+        lock();
+        client_step();
+        is_over = w.is_over;
+        unlock();
+        usleep(1);
+    }
+    return unused;
+}
+
+static void *driver_goes_on(void *unused)
+{
+    seed_with(w.seed + (UINT64_C(1) << 41));
+    for (bool is_over = false; !is_over;) {
+        lock();
+        for (unsigned n = below(20); n; n--)
+            driver_step();
+        is_over = w.is_over;
+        unlock();
+        usleep(1);
+    }
+    return unused;
+}
+
+static void stream(uint64_t seed, bool threads)
+{
+    begin(seed, threads);
+    pthread_t client, driver;
+    if (threads && (pthread_create(&client, NULL, client_goes_on, NULL)
+                    || pthread_create(&driver, NULL, driver_goes_on, NULL)))
+        broken("no threads");
+    lock();
+    python_run();
+    w.is_over = true;
+    unlock();
+    if (threads) {
+        pthread_join(client, NULL);
+        pthread_join(driver, NULL);
+    }
+    lock();
+    end();
+}
+
+int main(int count, char **arguments)
+{
+    uint64_t first = 1, streams = 1000;
+    bool threads = false;
+    for (int n = 1; n < count; n++) {
+        if (!strcmp(arguments[n], "--threads"))
+            threads = true;
+        else if (!strcmp(arguments[n], "--first") && n + 1 < count)
+            first = strtoull(arguments[++n], NULL, 10);
+        else if (!strcmp(arguments[n], "--streams") && n + 1 < count)
+            streams = strtoull(arguments[++n], NULL, 10);
+        else
+            return 2;
+    }
+    w.arena = calloc(1, SDI_SLOTS_OFFSET + SLOTS * sizeof(struct sdi_wire_slot));
+    w.bytes = malloc(OUT_NBYTES);
+    w.out = malloc(OUT_NBYTES);
+    for (uint64_t seed = first; seed < first + streams; seed++)
+        stream(seed, threads);
+    free(w.arena);
+    free(w.bytes);
+    free(w.out);
+    printf("{\"streams\": %lu", (unsigned long)streams);
+    for (unsigned n = 0; n < NUM_COUNTED; n++)
+        printf(", \"%s\": %lu", names[n], (unsigned long)counted[n]);
+    puts("}");
+    return 0;
+}

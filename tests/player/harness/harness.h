@@ -1,0 +1,226 @@
+/* A harness for the player: a driver, an application and Python, all made up, and a model of what must be.
+ *
+ * driver.c is the driver, client.c the application, python.c what Python does between two runs of the player, model.c
+ * says what must be so.  Alone in its thread the player is driven by what it calls: its clock, sockets and driver
+ * are the harness's, and each call lets the others go on a little, as the seed wants.  With `threads` the driver and
+ * the application are threads. */
+#ifndef HARNESS_H
+#define HARNESS_H
+
+#include "player.h"
+
+#include <pthread.h>
+#include <sys/socket.h>
+
+enum {
+    LANES = 4,
+    SLOTS = 4096,
+    COMMANDS = 2000,
+    WAITS = 3,
+    KINDS = 6,
+    SEGMENTS = 10,
+    HOST_SEGMENTS = 3, /* the last ones are the client's bytes */
+    CELLS = 48,
+    STATES = 3,
+    OPS = 4,
+    ACCESSES = 4,
+    HOLES = 3,
+    KEY_NBYTES = 256,
+    BLOCK_NBYTES = 64,
+    QUEUES = 5,
+    PREFIX = sizeof(struct sdi_wire_header) + sizeof(struct sdi_wire_command),
+    SEEN = 77, /* a slot whose command is complete, and was found so */
+};
+
+/* AT_ONCE: what is issued is done.  LATE: after some calls.  LAZY: only while the player sleeps. */
+enum pace { AT_ONCE, LATE, LAZY };
+
+struct event {
+    struct event *older;
+    unsigned lane;
+    uint64_t position; /* complete when so many items of the lane are */
+    uint64_t after[LANES];
+    bool is_freed, has_failed, is_called;
+    void (*call)(void *event, int status, void *data);
+    void *data;
+};
+
+struct item {
+    bool is_wait;
+    unsigned lane;
+    uint64_t position;
+};
+
+/* A stream or queue: `after[l]` operations of lane l are complete before what it is given next. */
+struct stream {
+    unsigned lane;
+    void *context;
+    struct item *items;
+    uint64_t num_items, room, done, flushed;
+    uint64_t issued, executed;
+    uint64_t *executed_ns;
+    uint64_t ns_room;
+    uint64_t after[LANES];
+    unsigned stalled;
+};
+
+/* Commands whose records are alike but for scalars. */
+struct kind {
+    uint32_t op, index, nbytes;
+    uint64_t build;
+    uint8_t key[KEY_NBYTES], mask[KEY_NBYTES];
+    uint32_t hole_at[HOLES], hole_nbytes[HOLES], num_holes;
+    uint32_t states[STATES], num_states, budget;
+    uint32_t device[3], host; /* segments */
+    bool blocking, is_playable;
+};
+
+struct planned {
+    struct recorded *of;
+    unsigned index;
+};
+
+struct recorded {
+    struct recorded *older;
+    struct kind *kind;
+    struct given given;
+    struct planned planned[OPS];
+    struct op ops[OPS];
+    struct access accesses[OPS * ACCESSES];
+    struct hole holes[OPS * HOLES];
+    struct cell_value guards[STATES], effects[STATES];
+    uint32_t budget;
+    uint8_t key[KEY_NBYTES], block[OPS * BLOCK_NBYTES];
+    int64_t number;
+    uint64_t runs;
+    bool is_dropped;
+};
+
+struct command {
+    uint64_t id;
+    uint32_t op, slot;
+    unsigned queue, num_waits, waits[WAITS];
+    struct kind *kind; /* NULL: a marker */
+    int before;        /* the one before it in its queue, or -1 */
+    const char *record;
+    size_t nbytes;
+    bool is_sent, is_played, is_pythons, is_released;
+    bool is_told, is_answered, has_answer; /* of reads: the client may copy, has copied; Python knows */
+    bool is_counted;                       /* its bytes are the client's until it answers */
+    bool was_told, may_fail, must_fail, is_over; /* by the player; or by Python */
+    bool is_seen;                          /* the client knows that it is over */
+    int32_t status;
+    struct recorded *as;
+    uint64_t own[LANES], over[LANES]; /* its operations; those that are complete when it is */
+    uint64_t submitted_ns, started_ns, ended_ns;
+};
+
+enum what { A_COMMAND, A_RELEASE, AN_ANSWER, ANOTHER, DAMAGED };
+
+/* A record on the wire; it ends at byte `end` of the stream. */
+struct sent {
+    enum what what;
+    struct command *command;
+    const char *record;
+    size_t nbytes;
+    uint64_t end;
+};
+
+struct world {
+    uint64_t seed;
+    bool threads, is_over;
+    pthread_mutex_t lock;
+    uint64_t now_ns, idle, received;
+    struct sdi_player *player;
+    char *arena;
+    uint32_t cells[CELLS], truth[CELLS];
+    int commands[2], notices[2], wake;
+    /* driver */
+    enum driver driver;
+    enum pace pace;
+    unsigned num_lanes;
+    struct stream streams[LANES];
+    void *current;
+    struct event *events, *calls[4 * COMMANDS];
+    unsigned num_calls;
+    uint64_t made, freed, observed[LANES];
+    unsigned fails_in; /* calls; 0: never */
+    bool fails_later, has_failed, stays_failed, is_playing, is_freeing;
+    uint8_t arguments[HOLES][16];
+    /* application */
+    struct kind kinds[KINDS];
+    unsigned num_kinds, num_queues;
+    unsigned reads; /* one command of so many that could be one is a read */
+    bool is_playable[QUEUES];
+    struct command all[COMMANDS];
+    unsigned num_commands, first_unseen;
+    struct sent script[2 * COMMANDS];
+    unsigned num_script, at_script;
+    struct sent sent[4 * COMMANDS];
+    unsigned num_sent;
+    char *bytes, *out;
+    size_t num_bytes, num_out, at_out;
+    unsigned deaf, patience, hurry, leaves_after, reading[SEGMENTS];
+    struct command *told[COMMANDS];
+    unsigned num_told, num_open;
+    bool has_left, posts, was_posted, is_patient; /* it sends nothing while it waits for a read */
+    /* model and Python */
+    unsigned passed; /* records that the player is behind */
+    struct recorded *recorded;
+    struct recorded *running;
+    struct command *current_command;
+    unsigned next_op;
+    uint64_t wrote[SEGMENTS][LANES], read[SEGMENTS][LANES];
+    struct command *pending[COMMANDS];
+    unsigned num_pending, busy;
+    bool is_on, calm, is_long; /* calm: facts change seldom; long: more commands than can be in flight */
+};
+
+extern struct world w;
+
+/* Of all streams: so the caller sees that what it means to test came to pass. */
+enum counted {
+    COMMANDS_SENT, RECORDS_PLAYED, RECORDS_LEFT, OPERATIONS, LANE_WAITS, NAPS, NOTICES, NOTICES_LATE, FULL_TIMES,
+    TAKEN_OVER, WANTED_TIMES, POSTED_TIMES, FAILURES, NUM_COUNTED
+};
+extern uint64_t counted[NUM_COUNTED];
+
+_Noreturn void broken(const char *format, ...) __attribute__((format(printf, 1, 2)));
+uint64_t random_bits(void);
+unsigned below(unsigned limit);
+bool one_in(unsigned chances);
+void seed_with(uint64_t seed);
+void lock(void);
+void unlock(void);
+struct sdi_wire_slot *slot_at(uint32_t slot);
+struct command *command_of(uint64_t id);
+
+extern const struct cuda_table cuda;
+extern const struct opencl_table opencl;
+bool driver_step(void);
+void driver_drain(void);
+void driver_reset(void);
+
+void client_generate(unsigned records);
+void client_step(void);
+bool client_is_done(void);
+size_t bare_key(const struct command *, uint8_t *key);
+size_t fixed_of(uint32_t op);
+bool is_read(const struct command *);
+void client_told(struct command *);
+void client_look(void);
+void client_leave(void);
+
+void model_issue(const struct planned *, unsigned lane);
+struct sent *model_pass(uint64_t consumed, const char *record, size_t nbytes);
+struct recorded *model_find(const struct command *, bool *is_known);
+void model_told(struct command *);
+void model_nodes(const struct node_told *, uint32_t count);
+void model_end(void);
+
+void python_run(void);
+uint64_t harness_now(void);
+
+ssize_t __real_recv(int, void *, size_t, int);
+
+#endif

@@ -1,0 +1,283 @@
+/* What must be so, whatever the player does and the driver takes its time for. */
+#include "harness.h"
+
+#include <string.h>
+
+static void merge(uint64_t *to, const uint64_t *from)
+{
+    for (unsigned l = 0; l < LANES; l++)
+        if (from[l] > to[l])
+            to[l] = from[l];
+}
+
+static bool holds(const struct recorded *r)
+{
+    for (unsigned n = 0; n < r->given.num_guards; n++)
+        if (w.truth[r->guards[n].cell] != r->guards[n].value)
+            return false;
+    return !r->given.num_budgets || w.truth[r->budget];
+}
+
+/* The recording that is right for a command now, or NULL; `is_known`: there is one for other facts, at least. */
+struct recorded *model_find(const struct command *c, bool *is_known)
+{
+    *is_known = false;
+    for (struct recorded *r = w.recorded; r; r = r->older)
+        if (!r->is_dropped && r->kind == c->kind) {
+            *is_known = true;
+            if (holds(r))
+                return r;
+        }
+    return NULL;
+}
+
+static void check_key(const struct command *c, const struct recorded *r)
+{
+    uint8_t key[KEY_NBYTES];
+    if (bare_key(c, key) != r->given.key_nbytes || c->op != r->given.op)
+        broken("command %lu is replayed as another one", (unsigned long)c->id);
+    for (uint32_t n = 0; n < r->given.key_nbytes; n++)
+        if ((key[n] & r->kind->mask[n]) != r->key[n])
+            broken("command %lu is replayed with other bytes", (unsigned long)c->id);
+}
+
+static void read_by_client(struct command *c)
+{
+    if (c->as && c->as->given.client == CLIENT_READS && !c->is_answered) {
+        c->is_counted = true;
+        w.reading[c->as->given.client_segment]++;
+    }
+}
+
+/* The player has taken a command, which comes to `as`; a marker comes to nothing. */
+static void take(struct command *c, struct recorded *as)
+{
+    c->is_played = true;
+    c->as = as;
+    if (!w.is_playable[c->queue])
+        broken("command %lu is in a queue that is Python's", (unsigned long)c->id);
+    if (c->before >= 0)
+        merge(c->over, w.all[c->before].over);
+    for (unsigned n = 0; n < c->num_waits; n++)
+        merge(c->over, w.all[c->waits[n]].over);
+    if (!as)
+        return;
+    check_key(c, as);
+    if (!holds(as))
+        broken("command %lu is replayed although a guard fails", (unsigned long)c->id);
+    for (unsigned n = 0; n < as->given.num_effects; n++)
+        w.truth[as->effects[n].cell] = as->effects[n].value;
+    if (as->given.num_budgets)
+        w.truth[as->budget]--;
+    as->runs++;
+    w.running = as;
+    w.current_command = c;
+    w.next_op = 0;
+    if (as->given.client == CLIENT_READS)
+        merge(c->over, w.wrote[as->given.client_segment]);
+    if (!as->given.num_ops)
+        read_by_client(c);
+}
+
+static void check_whole(void)
+{
+    if (!w.running || w.next_op == w.running->given.num_ops)
+        return;
+    if (!w.has_failed)
+        broken("a recording was left off after %u operations", w.next_op);
+    w.current_command->must_fail = true;
+}
+
+/* The player is behind a record of which the driver was told nothing. */
+static void pass(const struct sent *s, bool is_last)
+{
+    struct command *c = s->command;
+    if (s->what == A_RELEASE)
+        c->is_released = true;
+    const struct sdi_rec_transfer_done *done = (const void *)s->record;
+    if (s->what == ANOTHER || s->what == DAMAGED || (s->what == AN_ANSWER && done->status < 0))
+        broken("a record that is Python's was passed over");
+    if (s->what != A_COMMAND || c->is_played)
+        return;
+    check_whole();
+    if (c->op == SDI_OP_MARKER || c->op == SDI_OP_BARRIER) {
+        take(c, NULL);
+        return;
+    }
+    bool is_known;
+    struct recorded *found = c->kind ? model_find(c, &is_known) : NULL;
+    if (!found || (found->given.num_ops && !(w.has_failed && is_last)))
+        broken("command %lu was passed over", (unsigned long)c->id);
+    take(c, found);
+}
+
+/* The player has read `consumed` bytes of the stream, the last ones of which are the record, if it returned one. */
+struct sent *model_pass(uint64_t consumed, const char *record, size_t nbytes)
+{
+    uint64_t until = consumed - (record ? nbytes : 0);
+    while (w.passed < w.num_sent && w.sent[w.passed].end <= until) {
+        bool is_last = w.sent[w.passed].end == until;
+        pass(&w.sent[w.passed++], is_last);
+    }
+    check_whole();
+    w.running = NULL;
+    if (!record)
+        return NULL;
+    struct sent *s = &w.sent[w.passed++];
+    if (w.passed > w.num_sent || s->end - s->nbytes != until || memcmp(s->record, record, nbytes)
+        || (s->nbytes != nbytes && s->what != DAMAGED))
+        broken("the record is not the next one");
+    return s;
+}
+
+/* The record that an operation is of: the first one that has operations. */
+static void begin(struct recorded *of)
+{
+    check_whole();
+    w.running = NULL;
+    while (w.passed < w.num_sent) {
+        const struct sent *s = &w.sent[w.passed++];
+        bool is_known;
+        struct recorded *found = s->what == A_COMMAND && s->command->kind ? model_find(s->command, &is_known) : NULL;
+        if (found && found->given.num_ops) {
+            if (found != of)
+                broken("command %lu is replayed as another one", (unsigned long)s->command->id);
+            take(s->command, found);
+            return;
+        }
+        pass(s, false);
+    }
+    broken("an operation is of no record");
+}
+
+static void must_follow(unsigned lane, const uint64_t *before, const char *what)
+{
+    for (unsigned l = 0; l < w.num_lanes; l++)
+        if (l != lane && before[l] > w.streams[lane].after[l] && before[l] > w.observed[l])
+            broken("command %lu on lane %u starts before operation %lu of lane %u, %s",
+                   (unsigned long)w.current_command->id, lane, (unsigned long)before[l], l, what);
+}
+
+/* An operation is given to the driver. */
+void model_issue(const struct planned *planned, unsigned lane)
+{
+    if (!w.is_playing || w.has_failed)
+        broken("an operation is issued by nobody's leave");
+    const struct recorded *of = planned->of;
+    if (planned->index == 0)
+        begin(planned->of);
+    else if (w.running != of || planned->index != w.next_op)
+        broken("operation %u comes at the wrong time", planned->index);
+    w.next_op = planned->index + 1;
+    struct command *c = w.current_command;
+    const struct op *op = &of->ops[planned->index];
+    if (op->lane != lane)
+        broken("an operation is on another lane than recorded");
+    /* What is before it in its own queue it follows by its bytes, or it can't matter. */
+    for (unsigned n = 0; n < c->num_waits; n++)
+        if (w.all[c->waits[n]].queue != c->queue)
+            must_follow(lane, w.all[c->waits[n]].over, "which it waits for");
+    const struct access *accesses = &of->accesses[op->first_access];
+    for (unsigned n = 0; n < op->num_accesses; n++) {
+        uint32_t segment = accesses[n].segment;
+        must_follow(lane, w.wrote[segment], "which writes what it uses");
+        if (accesses[n].writes)
+            must_follow(lane, w.read[segment], "which reads what it writes");
+        if (accesses[n].writes && w.reading[segment])
+            broken("command %lu writes what the client has yet to copy", (unsigned long)c->id);
+    }
+    uint64_t number = w.streams[lane].issued + 1;
+    for (unsigned n = 0; n < op->num_accesses; n++)
+        (accesses[n].writes ? w.wrote : w.read)[accesses[n].segment][lane] = number;
+    c->own[lane] = c->over[lane] = number;
+    if (w.next_op == of->given.num_ops) {
+        if (of->given.client == CLIENT_READS)
+            merge(c->over, w.wrote[of->given.client_segment]);
+        read_by_client(c);
+    }
+}
+
+/* The client was told that it may copy. */
+void model_told(struct command *c)
+{
+    while (!c->is_played && !c->is_pythons && w.passed < w.num_sent)
+        pass(&w.sent[w.passed++], false);
+    if (c->is_told)
+        broken("the client is told twice of read %lu", (unsigned long)c->id);
+    for (unsigned l = 0; l < w.num_lanes; l++)
+        if (c->over[l] > w.streams[l].executed)
+            broken("the client is told of bytes of read %lu that are not there", (unsigned long)c->id);
+}
+
+/* What the player says that is in flight: all that it took and that is not complete. */
+void model_nodes(const struct node_told *told, uint32_t count)
+{
+    static bool is_there[COMMANDS];
+    memset(is_there, 0, sizeof is_there);
+    for (uint32_t n = 0; n < count; n++) {
+        const struct command *c = command_of(told[n].id);
+        if (!c || !c->is_played || c->is_over || c->is_seen)
+            broken("command %lu is said to be in flight", (unsigned long)told[n].id);
+        is_there[c - w.all] = true;
+        bool is_forgotten = c->is_released || !c->slot;
+        if (told[n].slot != c->slot || told[n].queue != c->queue + 1 || told[n].forgotten != is_forgotten)
+            broken("command %lu is told otherwise", (unsigned long)c->id);
+        if ((told[n].recording == NO_RECORDING) != !c->as || (c->as && told[n].recording != c->as->number))
+            broken("command %lu is said to be another recording", (unsigned long)c->id);
+        if (told[n].status && !w.has_failed)
+            broken("command %lu failed for no reason", (unsigned long)c->id);
+        if (c->must_fail && !told[n].status)
+            broken("nobody says that command %lu failed", (unsigned long)c->id);
+        for (unsigned l = 0; l < w.num_lanes; l++)
+            if (!(told[n].lanes >> l & 1) && c->own[l] > w.observed[l])
+                broken("command %lu is not complete on lane %u", (unsigned long)c->id, l);
+    }
+    for (unsigned n = 0; n < w.num_commands; n++) {
+        const struct command *c = &w.all[n];
+        if (c->is_played && !c->is_over && !c->is_seen && c->slot && !is_there[n])
+            broken("command %lu is in flight, and nobody says so", (unsigned long)c->id);
+    }
+}
+
+static void check_times(const struct command *c)
+{
+    uint64_t least = w.threads ? 0 : 1; /* else the clock never shows the same time twice */
+    if (c->submitted_ns > c->started_ns || c->started_ns > c->ended_ns)
+        broken("times of command %lu don't rise", (unsigned long)c->id);
+    for (unsigned l = 0; c->is_played && l < w.num_lanes; l++)
+        if (c->over[l] && w.streams[l].executed_ns[c->over[l] - 1] > c->ended_ns)
+            broken("command %lu was complete before operation %lu of lane %u", (unsigned long)c->id,
+                   (unsigned long)c->over[l], l);
+    int before = c->before;
+    while (before >= 0 && !w.all[before].is_seen)
+        before = w.all[before].before;
+    if (before >= 0 && w.all[before].ended_ns + least > c->ended_ns)
+        broken("command %lu was complete before one that is before it", (unsigned long)c->id);
+    for (unsigned n = 0; n < c->num_waits; n++)
+        if (w.all[c->waits[n]].is_seen && w.all[c->waits[n]].ended_ns + least > c->ended_ns)
+            broken("command %lu was complete before what it waits for", (unsigned long)c->id);
+}
+
+/* The player is gone. */
+void model_end(void)
+{
+    for (unsigned n = 0; n < w.num_commands; n++) {
+        const struct command *c = &w.all[n];
+        if (!c->is_played && !c->is_pythons) {
+            if (c->is_seen || !w.has_left)
+                broken("command %lu was acted on by nobody", (unsigned long)c->id);
+            continue;
+        }
+        if (!c->slot)
+            continue;
+        if (!c->is_seen)
+            broken("command %lu was never complete", (unsigned long)c->id);
+        if (slot_at(c->slot)->status != SEEN)
+            broken("command %lu was complete twice", (unsigned long)c->id);
+        if (c->status && !c->may_fail)
+            broken("command %lu failed for no reason", (unsigned long)c->id);
+        if (c->must_fail && !c->status)
+            broken("command %lu did not fail", (unsigned long)c->id);
+        check_times(c);
+    }
+}

@@ -1,0 +1,407 @@
+/* What Python does: acts on records, records what they came to, takes over what is in flight. */
+#include "harness.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- recordings ----------------------------------------------------------------------------------------- */
+
+static void add_access(struct recorded *r, struct op *op, uint32_t segment, bool writes)
+{
+    for (uint32_t n = 0; n < op->num_accesses; n++)
+        if (r->accesses[op->first_access + n].segment == segment && r->accesses[op->first_access + n].writes == writes)
+            return;
+    r->accesses[op->first_access + op->num_accesses++] = (struct access){segment, writes};
+    r->given.num_accesses++;
+}
+
+static void make_launch(struct recorded *r, struct op *op)
+{
+    const struct kind *kind = r->kind;
+    op->kind = OP_LAUNCH;
+    for (unsigned n = 1 + below(3); n; n--)
+        add_access(r, op, kind->device[below(3)], one_in(2));
+    for (unsigned d = 0; d < 3; d++) {
+        op->size[d] = 1 + below(9);
+        op->local[d] = 1 + below(9);
+    }
+    op->shared = below(100);
+    op->dim = 1 + below(3);
+    op->block_at = r->given.block_nbytes;
+    op->block_nbytes = BLOCK_NBYTES;
+    r->given.block_nbytes += BLOCK_NBYTES;
+    op->first_hole = r->given.num_holes;
+    op->num_holes = kind->num_holes;
+    for (unsigned h = 0; h < kind->num_holes; h++) {
+        uint32_t to = w.driver == DRIVER_OPENCL ? 7 + h : 16 * h + below(8);
+        r->holes[r->given.num_holes++] = (struct hole){PREFIX + kind->hole_at[h], to, kind->hole_nbytes[h]};
+    }
+}
+
+static void make_copy(struct recorded *r, struct op *op, uint32_t kind)
+{
+    uint32_t device = r->kind->device[below(3)], other = r->kind->device[below(3)], host = r->kind->host;
+    op->kind = kind;
+    op->to = random_bits();
+    op->from = random_bits();
+    op->nbytes = 1 + below(1 << 16);
+    uint64_t itself = (uintptr_t)&r->planned[r->given.num_ops];
+    if (w.driver != DRIVER_OPENCL) {
+        *(kind == OP_DOWNLOAD ? &op->from : &op->to) = itself;
+        if (kind == OP_COPY) {
+            op->object = w.streams[below(w.num_lanes)].context;
+            op->other = w.streams[below(w.num_lanes)].context;
+        }
+    } else if (kind == OP_COPY) {
+        op->other = w.cells;
+    }
+    add_access(r, op, kind == OP_UPLOAD ? host : device, false);
+    add_access(r, op, kind == OP_DOWNLOAD ? host : kind == OP_UPLOAD ? device : other, true);
+}
+
+/* OpenCL members have a context each: operations that use the same bytes are on one lane. */
+static bool is_crossed(const struct recorded *r)
+{
+    for (uint32_t n = 0; n < r->given.num_ops; n++)
+        for (uint32_t m = 0; m < n; m++)
+            for (uint32_t a = 0; a < r->ops[n].num_accesses; a++)
+                for (uint32_t b = 0; b < r->ops[m].num_accesses; b++) {
+                    const struct access *one = &r->accesses[r->ops[n].first_access + a];
+                    const struct access *two = &r->accesses[r->ops[m].first_access + b];
+                    if (one->segment == two->segment && (one->writes || two->writes)
+                        && r->ops[n].lane != r->ops[m].lane)
+                        return true;
+                }
+    return false;
+}
+
+static void record(struct kind *kind)
+{
+    struct recorded *r = calloc(1, sizeof *r);
+    r->kind = kind;
+    struct given *g = &r->given;
+    g->op = kind->op;
+    g->build = kind->op == SDI_OP_NDRANGE ? kind->build : 0;
+    g->index = kind->op == SDI_OP_NDRANGE ? kind->index : 0;
+    g->key_nbytes = kind->nbytes;
+    for (uint32_t n = 0; n < kind->nbytes; n++)
+        r->key[n] = kind->key[n] & kind->mask[n];
+    unsigned ops = kind->op == SDI_OP_NDRANGE ? 1 + below(OPS) : kind->op == SDI_OP_READ ? below(2) : 1;
+    for (unsigned n = 0; n < ops; n++) {
+        struct op *op = &r->ops[n];
+        r->planned[n] = (struct planned){r, n};
+        op->lane = below(w.num_lanes);
+        op->first_access = g->num_accesses;
+        op->object = &r->planned[n];
+        if (kind->op == SDI_OP_NDRANGE && (n + 1 == ops || one_in(2)))
+            make_launch(r, op);
+        else
+            make_copy(r, op, kind->op == SDI_OP_READ                 ? OP_DOWNLOAD
+                             : kind->op == SDI_OP_COPY || one_in(2) ? OP_COPY
+                                                                     : OP_UPLOAD);
+        g->num_ops++;
+    }
+    if (w.driver == DRIVER_OPENCL && is_crossed(r))
+        for (unsigned n = 1; n < ops; n++)
+            r->ops[n].lane = r->ops[0].lane;
+    for (unsigned n = 0; n < sizeof r->block; n++)
+        r->block[n] = (uint8_t)random_bits();
+    for (unsigned n = 0; n < kind->num_states; n++) {
+        r->guards[g->num_guards++] = (struct cell_value){kind->states[n], w.truth[kind->states[n]]};
+        if (one_in(w.is_long ? 12 : 3))
+            r->effects[g->num_effects++] = (struct cell_value){kind->states[n], 1 + below(3)};
+    }
+    if (kind->budget) {
+        r->budget = kind->budget;
+        g->num_budgets = 1;
+        w.truth[kind->budget] = w.cells[kind->budget] = 1 + below(w.calm ? 1000 : 30);
+    }
+    if (kind->op == SDI_OP_READ) {
+        g->client = CLIENT_READS;
+        g->client_segment = kind->host;
+        g->client_nbytes = 4;
+        g->blocking = kind->blocking;
+    }
+    g->record_key = r->key;
+    g->mask = kind->mask;
+    g->guards = r->guards;
+    g->effects = r->effects;
+    g->budgets = &r->budget;
+    g->ops = r->ops;
+    g->accesses = r->accesses;
+    g->holes = r->holes;
+    g->block = r->block;
+    r->number = sdi_player_add(w.player, g);
+    if (r->number < 0)
+        broken("there is no room for a recording");
+    r->older = w.recorded;
+    w.recorded = r;
+}
+
+static void learn(const struct command *c)
+{
+    bool is_known;
+    struct kind *kind = c->kind;
+    if (one_in(w.calm ? 100 : 4))
+        for (unsigned n = 0; n < kind->num_states; n++)
+            w.truth[kind->states[n]] = w.cells[kind->states[n]] = 1 + below(3);
+    if (kind->budget && one_in(w.calm ? 20 : 2))
+        w.truth[kind->budget] = w.cells[kind->budget] = 1 + below(30);
+    if (w.is_on && !one_in(5) && !model_find(c, &is_known)) {
+        for (const struct recorded *r = w.recorded; r; r = r->older)
+            if (!r->is_dropped && r->kind == kind) { /* the same facts, but nothing left of its budget */
+                bool same = true;
+                for (uint32_t n = 0; n < r->given.num_guards; n++)
+                    same = same && w.truth[r->guards[n].cell] == r->guards[n].value;
+                if (same) {
+                    w.truth[r->budget] = w.cells[r->budget] = 1 + below(30);
+                    return;
+                }
+            }
+        record(kind);
+    }
+}
+
+static void drop_all(void)
+{
+    sdi_player_drop_all(w.player);
+    for (struct recorded *r = w.recorded; r; r = r->older)
+        r->is_dropped = true;
+}
+
+/* ---- commands ------------------------------------------------------------------------------------------- */
+
+static void complete(struct command *c)
+{
+    c->is_over = true;
+    if (is_read(c) && !c->is_answered) { /* it failed */
+        if (c->is_counted)
+            w.reading[c->as->given.client_segment]--;
+        c->is_counted = false;
+        w.num_open--;
+    }
+    if (!c->slot)
+        return;
+    struct sdi_wire_slot *slot = slot_at(c->slot);
+    if (slot->status <= 0 || slot->status == SEEN)
+        broken("command %lu is complete already", (unsigned long)c->id);
+    slot->submitted_ns = slot->started_ns = harness_now();
+    slot->ended_ns = harness_now();
+    __atomic_store_n(&slot->status, c->status, __ATOMIC_RELEASE);
+}
+
+/* In order of arrival, each when the client has copied what it reads. */
+static void go_on(void)
+{
+    while (w.num_pending) {
+        struct command *c = w.pending[0];
+        if (is_read(c) && !c->has_answer && !c->status) {
+            if (!c->was_told && !c->is_told)
+                client_told(c);
+            c->was_told = true;
+            return;
+        }
+        complete(c);
+        memmove(w.pending, w.pending + 1, --w.num_pending * sizeof *w.pending);
+    }
+}
+
+static int by_sequence(const void *one, const void *two)
+{
+    const struct node_told *a = one, *b = two;
+    return a->sequence < b->sequence ? -1 : 1;
+}
+
+static void take_over(void)
+{
+    static struct node_told told[NODES_MAX];
+    static uint64_t pairs[2 * COMMANDS];
+    uint32_t count = sdi_player_played(w.player, pairs);
+    for (struct recorded *r = w.recorded; r; r = r->older) {
+        uint64_t runs = 0;
+        for (uint32_t n = 0; n < count && !r->is_dropped; n++)
+            if ((int64_t)pairs[2 * n] == r->number)
+                runs = pairs[2 * n + 1];
+        if (r->runs != runs && !r->is_dropped)
+            broken("a recording ran %lu times, and is said to have run %lu times", (unsigned long)r->runs,
+                   (unsigned long)runs);
+        r->runs = 0;
+    }
+    sdi_player_released(w.player);
+    __atomic_store_n(&w.cells[CELL_POSTED], 0, __ATOMIC_RELAXED);
+    client_look();
+    count = sdi_player_nodes(w.player, told);
+    model_nodes(told, count);
+    if (memcmp(w.cells + CELLS_RESERVED, w.truth + CELLS_RESERVED, sizeof w.cells - CELLS_RESERVED * sizeof *w.cells))
+        broken("cells have other values than the effects");
+    if (!count)
+        return;
+    counted[TAKEN_OVER] += count;
+    driver_drain();
+    qsort(told, count, sizeof *told, by_sequence);
+    for (uint32_t n = 0; n < count; n++) {
+        struct command *c = command_of(told[n].id);
+        c->status = told[n].status ? -5 : 0;
+        c->may_fail |= c->status != 0;
+        c->was_told = told[n].stage == STAGE_COPYING;
+        w.pending[w.num_pending++] = c;
+    }
+    sdi_player_handed_over(w.player, SEGMENTS);
+}
+
+/* Whether the player had a reason to leave a command to Python. */
+static void check_why(const struct command *c, bool was_busy, uint32_t num_nodes)
+{
+    bool is_known, holds = c->kind && model_find(c, &is_known), playable = w.is_playable[c->queue];
+    switch (w.player->why) {
+    case WHY_BUSY:
+        if (!was_busy)
+            broken("command %lu was left although Python has nothing in flight", (unsigned long)c->id);
+        break;
+    case WHY_KIND:
+        if (c->op != SDI_OP_FILL)
+            broken("command %lu was not looked at", (unsigned long)c->id);
+        break;
+    case WHY_QUEUE:
+        if (playable)
+            broken("command %lu is in a queue that is played", (unsigned long)c->id);
+        break;
+    case WHY_WAITS:
+        if (!c->num_waits || (!num_nodes && !w.cells[CELL_NO_WAITS]))
+            broken("command %lu waits for nothing unknown", (unsigned long)c->id);
+        break;
+    case WHY_LANES:
+        if (!num_nodes)
+            broken("command %lu was left although nothing is in flight", (unsigned long)c->id);
+        break;
+    default:
+        if (holds)
+            broken("command %lu was left although its recording holds", (unsigned long)c->id);
+    }
+}
+
+/* False: the session ends. */
+static bool act(struct sent *s, bool was_busy, uint32_t num_nodes)
+{
+    struct command *c = s->command;
+    switch (s->what) {
+    case A_COMMAND:
+        check_why(c, was_busy, num_nodes);
+        c->is_pythons = true;
+        w.pending[w.num_pending++] = c;
+        if (c->kind)
+            learn(c);
+        break;
+    case A_RELEASE:
+        c->is_released = true;
+        break;
+    case AN_ANSWER: {
+        const struct sdi_rec_transfer_done *done = (const void *)s->record;
+        if (c->is_over || !(c->is_pythons || c->was_told))
+            broken("an answer to what nobody asked");
+        c->has_answer = true;
+        c->status = done->status;
+        break;
+    }
+    case ANOTHER:
+        if (one_in(4))
+            drop_all();
+        if (one_in(4)) {
+            unsigned queue = below(w.num_queues);
+            w.is_playable[queue] = !one_in(4);
+            sdi_player_queue(w.player, queue + 1, w.is_playable[queue]);
+        }
+        break;
+    case DAMAGED:
+        return false;
+    }
+    return true;
+}
+
+static void rest(void)
+{
+    if (w.threads) {
+        unlock();
+        usleep(20);
+        lock();
+        return;
+    }
+    if (++w.idle > 100000)
+        broken("nothing goes on");
+    client_step();
+    for (unsigned n = below(4); n; n--)
+        driver_step();
+}
+
+static void set(uint32_t cell, bool value)
+{
+    w.cells[cell] = w.truth[cell] = value;
+}
+
+/* A session, from the first record to the last. */
+void python_run(void)
+{
+    struct sdi_player *p = w.player;
+    for (bool goes_on = true; goes_on;) {
+        bool may_play = w.is_on && !w.num_pending && !w.busy;
+        w.busy -= w.busy != 0;
+        set(CELL_PYTHON_EVENTS, one_in(3));
+        set(CELL_NO_WAITS, one_in(w.calm ? 300 : 30));
+        w.is_playing = may_play;
+        unlock();
+        int why = sdi_player_run(p, may_play);
+        lock();
+        w.is_playing = false;
+        uint64_t nbytes, left;
+        const char *record = why == SDI_RECORD ? sdi_player_record(p, &nbytes, &left) : NULL;
+        struct sent *s = model_pass(w.received - (p->tail - p->head), record, record ? nbytes : 0);
+        uint32_t num_nodes = p->num_nodes;
+        if (may_play)
+            take_over();
+        else if (num_nodes)
+            broken("the player keeps what Python took over");
+        switch (why) {
+        case SDI_RECORD:
+            goes_on = act(s, !may_play, num_nodes);
+            if (one_in(w.calm ? 50 : 8))
+                w.busy = below(6);
+            break;
+        case SDI_IDLE:
+            if (may_play && num_nodes)
+                broken("the player rests with commands in flight");
+            rest();
+            break;
+        case SDI_END:
+            goes_on = false;
+            break;
+        case SDI_POSTED:
+            counted[POSTED_TIMES]++;
+            if (!w.was_posted)
+                broken("nothing was posted");
+            break;
+        case SDI_FAILED:
+            if (!w.has_failed)
+                broken("the player gives up for no reason");
+            w.is_on = false;
+            break;
+        case SDI_WANTED:
+            counted[WANTED_TIMES]++;
+            go_on();
+            sdi_player_waited(p, w.num_pending != 0 || one_in(5));
+            w.busy = 0;
+            break;
+        default:
+            broken("the player returns %d", why);
+        }
+        go_on();
+        if (!goes_on)
+            break;
+    }
+    client_leave();
+    for (unsigned n = 0; n < w.num_pending; n++)
+        if (is_read(w.pending[n]))
+            w.pending[n]->has_answer = true;
+    go_on();
+    client_look();
+}

@@ -1,0 +1,34 @@
+"""The player over generated streams, with a driver that answers at once, late, out of order, or wrong."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.player.soak import build, run
+
+
+def _play(folder: Path, threads: bool, streams: int) -> dict[str, int]:
+    if shutil.which("cc") is None:
+        pytest.skip("needs cc")
+    try:
+        return run(build(folder, threads), 1, streams)
+    except subprocess.CalledProcessError as failure:
+        raise AssertionError(failure.stderr) from failure
+
+
+def test_streams_of_records_are_played_as_the_model_says(tmp_path: Path) -> None:
+    found = _play(tmp_path, False, 1200)
+    # What is to be tested came to pass: so often at least in these streams.
+    least = {"replayed": 30_000, "operations": 30_000, "lane_waits": 5000, "naps": 5000, "notices": 300}
+    least |= {"notices_late": 300, "full": 5, "taken_over": 5000, "wanted": 300, "posted": 150}
+    least |= {"failures": 40}
+    assert {name: found[name] for name, count in least.items() if found[name] < count} == {}
+
+
+def test_nothing_is_raced_for_where_driver_and_application_are_threads(tmp_path: Path) -> None:
+    found = _play(tmp_path, True, 30)
+    assert found["replayed"] > 500 and found["operations"] > 500
