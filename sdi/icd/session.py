@@ -27,6 +27,7 @@ from sdi.devices.spread import SpreadDevice
 from sdi.errors import BadRecord, BuildError, ClError, Status
 from sdi.icd.door import Door, Entry, Limits, check_header, name_of
 from sdi.icd.facts import announce
+from sdi.icd.notices import Notices
 from sdi.icd.play import Play, player_of
 from sdi.icd.printed import Printed
 from sdi.icd.replies import build_payload
@@ -64,7 +65,6 @@ _log = logging.getLogger("sdi.session")
 
 _HEADER = layout(HEADER)
 _REPLY = record_layout(Op.REPLY)
-_NOTICE = record_layout(Op.NOTICE)
 _PREFIX = layout(HEADER, COMMAND)
 _NDRANGE, _RELEASE_EVENT = Op.NDRANGE.value, Op.RELEASE_EVENT.value
 _LAUNCHES_MAX = 256
@@ -106,7 +106,7 @@ class Session:
     ) -> None:
         """``plays``: known commands are executed by the player, where that can be."""
         self._commands = commands
-        self._notices = notices
+        self._notices = Notices(notices, self.post)
         self._devices = devices
         self._inbox: deque[Callable[[], None]] = deque()
         self._turn = threading.Lock()
@@ -135,7 +135,6 @@ class Session:
         self._builder = ThreadPoolExecutor(1, "sdi-build")
         self.printed = printed
         self._printing: dict[int, frozenset[int]] = {}
-        self._unsent = bytearray()
         self._launches: dict[bytes, Launch] = {}
         self._transfer_nbytes: dict[int, tuple[int, bool]] = {}
         self._selector = selectors.PollSelector()  # which needs no descriptor: there may be few
@@ -159,7 +158,6 @@ class Session:
     def run(self) -> None:
         """Serve until the application is gone."""
         self._commands.setblocking(False)
-        self._notices.setblocking(False)
         self._selector.register(self._commands, selectors.EVENT_READ, self._receive)
         try:
             while self._open:
@@ -171,7 +169,7 @@ class Session:
             PACE.rest()
 
     def _turn_with(self, ready: list[tuple[selectors.SelectorKey, int]]) -> None:
-        """A turn that begins with what there is to read or send."""
+        """A turn that begins with what there is to read."""
         with self._turn:
             begun = self._recorder.begin() if self._recorder is not None else None
             for key, _ in ready:
@@ -181,7 +179,7 @@ class Session:
                 self._recorder.turn(begun)
 
     def _ready(self) -> list[tuple[selectors.SelectorKey, int]]:
-        """What there is to read or send; blocks until there is.
+        """What there is to read; blocks until there is.
 
         What members finish soon is seen here, without waking anybody; the rest is left to their threads.
         """
@@ -225,6 +223,7 @@ class Session:
         if self._play is not None:  # then no driver calls it back any more
             self._play.player.close()
         self._host.close()
+        self._notices.close()
         self._selector.close()
         self._arena.close()
 
@@ -311,7 +310,7 @@ class Session:
     @property
     def is_behind(self) -> bool:
         """Whether something was posted that did not run yet, or a notice is not sent."""
-        return bool(self._inbox or self._unsent)
+        return bool(self._inbox) or self._notices.is_behind
 
     def _records(self, data: bytes) -> int:
         """Act on the whole records at the start of ``data``: how many bytes these are."""
@@ -576,27 +575,8 @@ class Session:
             self._commands.setblocking(False)
 
     def _notice(self, kind: NoticeKind, event: int, status: int, text: bytes = b"") -> None:
-        body = padded(text)
-        self._unsent += (
-            _NOTICE.pack(_NOTICE.size + len(body), Op.NOTICE, event, kind, status, len(text)) + body
-        )
         self._page.wake()
-        self._send_notices()
-
-    def _send_notices(self) -> None:
-        """Send what the lander's socket takes; the rest when it is writable again."""
-        waiting = self._notices in self._selector.get_map()
-        try:
-            sent = self._notices.send(self._unsent)
-            del self._unsent[:sent]
-        except BlockingIOError:
-            pass
-        except OSError:
-            self._unsent.clear()
-        if self._unsent and not waiting:
-            self._selector.register(self._notices, selectors.EVENT_WRITE, self._send_notices)
-        elif waiting and not self._unsent:
-            self._selector.unregister(self._notices)
+        self._notices.send(kind, event, status, text)
 
 
 def _limits(devices: Sequence[Device]) -> Limits:

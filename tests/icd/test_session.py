@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import struct
+import threading
 import time
 
 import pytest
@@ -485,3 +486,22 @@ def test_launches_of_more_work_items_than_anybody_counts_fail(serve: Serve) -> N
     for sizes in ([1 << 63], [1 << 40, 1 << 40], [(1 << 64) - 1] * 3):
         failed = client.launch(build, [(buffer, 0), ints(1)], sizes, None)
         assert client.wait(failed) == Status.OUT_OF_RESOURCES
+
+
+def test_notices_that_do_not_fit_are_sent_when_there_is_room_whoever_sent_the_first(serve: Serve) -> None:
+    client, count = serve(1), 5000
+
+    def tell() -> None:
+        for number in range(count):
+            client.session._notice(NoticeKind.EVENT_STATUS, number, 0)
+
+    for _ in range(3):
+        client.finish()  # the session's thread waits for records, or will soon
+        client.session.post(tell)
+        assert [client.notice()[1] for _ in range(count)] == list(range(count))
+
+
+def test_a_session_ends_although_nobody_reads_its_notices() -> None:
+    with WireClient(open_members(MemberSettings(count=1))) as client:
+        client.session.post(lambda: client.session._notice(NoticeKind.PRINTED, 1, 0, bytes(1 << 20)))
+    assert "sdi-notices" not in {thread.name for thread in threading.enumerate()}
