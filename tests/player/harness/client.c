@@ -116,8 +116,12 @@ static void add_command(uint64_t id, int *last)
     c->id = id;
     unsigned what = below(20);
     c->kind = what < 16 ? &w.kinds[below(w.num_kinds)] : NULL;
-    if (c->kind && c->kind->op == SDI_OP_READ && !one_in(w.reads > 1 && w.num_commands < LEARNT ? 10 : w.reads))
-        c->kind = NULL;
+    if (w.is_long && w.reads) { /* few reads, then one that many commands come behind */
+        if (w.num_commands == LEARNT + 100)
+            c->kind = &w.kinds[0];
+        else if (c->kind && c->kind->op == SDI_OP_READ && (w.num_commands > LEARNT || !one_in(10)))
+            c->kind = NULL;
+    }
     c->op = c->kind ? c->kind->op : what < 18 || (w.calm && !one_in(50)) ? SDI_OP_MARKER
             : what < 19 ? SDI_OP_BARRIER : SDI_OP_FILL;
     c->queue = below(w.num_queues);

@@ -14,6 +14,8 @@ static int called(void)
         return 0;
     if (!w.is_playing)
         broken("the driver is called while Python acts");
+    if (!w.threads && ++w.idle > 1000000)
+        broken("the player asks for ever");
     if (w.pace == LATE && !w.threads && one_in(3))
         driver_step();
     if (!(w.fails_in && --w.fails_in == 0) && !(w.has_failed && w.stays_failed))

@@ -192,7 +192,7 @@ static void begin(uint64_t seed, bool threads)
     }
     for (unsigned n = CELLS_RESERVED; n < CELLS; n++)
         w.truth[n] = w.cells[n] = 1 + below(3);
-    w.reads = w.is_long && one_in(2) ? 150 : !w.is_long;
+    w.reads = !w.is_long || one_in(2);
     client_generate(w.is_long ? 600 + below(1000) : 5 + below(120));
     w.hurry = w.is_long ? 300 : 1 + below(20);
     w.patience = w.is_long || one_in(4) ? 200 : 4;

@@ -150,7 +150,7 @@ struct world {
     /* application */
     struct kind kinds[KINDS];
     unsigned num_kinds, num_queues;
-    unsigned reads; /* one command of so many that could be one is a read */
+    bool reads; /* some kinds are reads */
     bool is_playable[QUEUES];
     struct command all[COMMANDS];
     unsigned num_commands, first_unseen;
