@@ -74,7 +74,7 @@ class Settings:
     """Folder that gets what the session did and when (SDI_PROFILE); ``sdi profile`` reads it."""
     service: Path | None = None
     """Socket of a service that runs already, in a job of several processes (SDI_SERVICE)."""
-    plays: bool = False
+    plays: bool = True
     """Known commands are executed in C, without Python (SDI_PLAYER)."""
     python: str | None = None
     """The Python that runs the service (SDI_PYTHON); read by the library."""
@@ -110,7 +110,7 @@ class Settings:
             lose_member=read("SDI_TEST_LOSE_MEMBER", _member_and("a number of operations", _count), None),
             profile=read("SDI_PROFILE", _path, None),
             service=read("SDI_SERVICE", _path, None),
-            plays=read("SDI_PLAYER", _one_of("on", "off"), "off") == "on",
+            plays=read("SDI_PLAYER", _one_of("on", "off"), "on") == "on",
             python=read("SDI_PYTHON", _text, None),
         )
 

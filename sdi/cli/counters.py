@@ -72,6 +72,7 @@ class Counters:
     ``lost_nbytes``: what members alone had that were lost.
     ``host_compared_nbytes``, ``host_copied_nbytes``: of memory of the application that buffers use.
     ``network``: from one node to another.
+    ``records``: by kind, how many were replayed ("played"), or left to Python: why, see ``player.library.WHYS``.
     """
 
     members: int
@@ -83,6 +84,7 @@ class Counters:
     host_compared_nbytes: int = 0
     host_copied_nbytes: int = 0
     network: Mapping[tuple[int, int], Sent] = field(default_factory=dict)
+    records: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
     @staticmethod
     def from_json(text: str) -> Counters:
@@ -96,6 +98,10 @@ class Counters:
                     **{key: int(data["bytes_moved"][key]) for key in BytesMoved.__dataclass_fields__}
                 ),
                 conflicts=int(data["merge_conflicts"]),
+                records={
+                    str(op): {str(why): int(count) for why, count in whys.items()}
+                    for op, whys in data.get("records", {}).items()
+                },
                 network={(int(e["from"]), int(e["to"])): _sent(e) for e in data.get("network", ())},
                 **{key: int(data.get("memory", {}).get(key, 0)) for key in _SUMS[1:]},
             )
@@ -150,7 +156,10 @@ def merged(sessions: Sequence[Counters]) -> Counters:
     for ends, sent in (item for s in sessions for item in s.network.items()):
         network[ends] = network[ends] + sent if ends in network else sent
     sums = {key: sum(getattr(s, key) for s in sessions) for key in _SUMS}
-    return Counters(members, kernels, moved, **sums, network=network)
+    records: dict[str, Counter[str]] = {}
+    for op, whys in (item for s in sessions for item in s.records.items()):
+        records.setdefault(op, Counter()).update(whys)
+    return Counters(members, kernels, moved, **sums, network=network, records=records)
 
 
 def report(counters: Counters) -> str:
@@ -176,6 +185,8 @@ def report(counters: Counters) -> str:
             f"host pointers: {size(counters.host_compared_nbytes)} compared, "
             f"{size(counters.host_copied_nbytes)} copied, for buffers in memory of the application"
         )
+    if counters.records:
+        lines.append(_replayed(counters.records))
     if counters.network:
         links = [("network", "messages", "of buffers", "what to do", "in shared memory")]
         for (from_, to), sent in sorted(counters.network.items()):
@@ -215,3 +226,28 @@ def table(rows: Sequence[Sequence[str]], right: set[int] | None = None) -> list[
         ]
         lines.append("  ".join(cells).rstrip())
     return lines
+
+
+_COMMANDS = {
+    "NDRANGE": "launches",
+    "READ": "reads",
+    "WRITE": "writes",
+    "COPY": "copies",
+    "FILL": "fills",
+    "MAP": "maps",
+    "UNMAP": "unmaps",
+    "MARKER": "markers",
+    "BARRIER": "barriers",
+}
+
+
+def _replayed(records: Mapping[str, Mapping[str, int]]) -> str:
+    """How many commands were replayed without Python; of the others the most frequent, and why."""
+    commands = [(_COMMANDS[op], whys) for op, whys in records.items() if op in _COMMANDS]
+    total = sum(count for _, whys in commands for count in whys.values())
+    played = sum(whys.get("played", 0) for _, whys in commands)
+    left = [
+        (-count, f"{name} {why}") for name, whys in commands for why, count in whys.items() if why != "played"
+    ]
+    most = ", ".join(f"{what} {-count}" for count, what in sorted(left)[:4])
+    return f"replayed: {played} of {total} commands" + (f"; the others: {most}" if most else "")

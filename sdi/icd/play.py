@@ -44,11 +44,11 @@ def player_of(
     for device in devices:
         lane = device.native_lane() if isinstance(device, NativeMember) else None
         if lane is None:
-            _log.warning("SDI_PLAYER=on has no effect: %s can't be played", device.facts.name)
+            _log.info("nothing is replayed in C: %s gives no handles for it", device.facts.name)
             return None
         lanes.append(lane)
     if len(lanes) > c.LANES_MAX or len({lane.driver for lane in lanes}) > 1:
-        _log.warning("SDI_PLAYER=on has no effect: members of several kinds, or more than %d", c.LANES_MAX)
+        _log.info("nothing is replayed in C: members of several kinds, or more than %d", c.LANES_MAX)
         return None
     try:
         library = loaded()

@@ -132,6 +132,7 @@ class Session:
             if player is not None:
                 self._play = Play(self, player, self._engine, self._memory, devices)
                 self._launcher.player = virtual_device.player = player
+                self.counters.records = player.records
         self._builder = ThreadPoolExecutor(1, "sdi-build")
         self.printed = printed
         self._printing: dict[int, frozenset[int]] = {}

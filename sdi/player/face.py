@@ -152,11 +152,6 @@ class Player:
         """A queue was made, or is gone."""
         self._quick.sdi_player_queue(self._handle, queue, is_playable)
 
-    def counted(self) -> tuple[int, int, int, int]:
-        """Commands that were replayed, records for Python, looks at the lanes, sleeps."""
-        found = [self._quick.sdi_player_counted(self._handle, what) for what in range(4)]
-        return (found[0], found[1], found[2], found[3])
-
     def replayed(self) -> int:
         """Launches, reads and copies that were replayed."""
         runs: list[int] = [self._quick.sdi_player_runs(self._handle, number) for number in self._recorded]
@@ -170,21 +165,22 @@ class Player:
         """Whether all that it is guarded by holds now."""
         return bool(self._quick.sdi_player_holds(self._handle, recorded.number))
 
+    def records(self) -> dict[str, dict[str, int]]:
+        """How many records of each kind were executed, or left to Python and why: ``library.WHYS``."""
+        found: dict[str, dict[str, int]] = {}
+        for op in WireOp:
+            for number, why in enumerate(c.WHYS):
+                if count := self._quick.sdi_player_records(self._handle, op, number):
+                    found.setdefault(op.name, {})[why] = count
+        return found
+
     def summary(self) -> str:
         """What it did, for the log."""
-        replayed, by_python, looks, naps = self.counted()
-        text = f"{replayed} records replayed, {by_python} for Python; {looks} looks, {naps} naps"
-        left = ", ".join(f"{op} {why} {count}" for (op, why), count in self.by_python().items())
-        return f"{text}; {len(self._recorded)} recordings; left to Python: {left}"
-
-    def by_python(self) -> dict[tuple[str, str], int]:
-        """How many records were left to Python, by what they are and why (see ``library.WHYS``)."""
-        found = {
-            (op.name, why): self._quick.sdi_player_by_python(self._handle, op, number)
-            for op in WireOp
-            for number, why in enumerate(c.WHYS)
-        }
-        return {key: count for key, count in found.items() if count}
+        quick = self._quick
+        looks, naps = quick.sdi_player_looks(self._handle), quick.sdi_player_naps(self._handle)
+        records = self.records()
+        kinds = [f"{op} {', '.join(f'{w} {n}' for w, n in whys.items())}" for op, whys in records.items()]
+        return f"{len(self._recorded)} recordings, {looks} looks, {naps} naps; {'; '.join(kinds)}"
 
     # -- what happened --------------------------------------------------------------------------------
 

@@ -13,8 +13,13 @@ NO_RECORDING = 0xFFFFFFFF
 RECORD, IDLE, END, POSTED, FAILED, WANTED = 1, 2, 3, 4, 5, 6
 OP_LAUNCH, OP_UPLOAD, OP_DOWNLOAD, OP_COPY = 0, 1, 2, 3
 CLIENT_NONE, CLIENT_READS = 0, 1
-WHYS = ("busy", "kind", "queue", "waits", "unknown", "guards", "lanes")
-"""As ``enum why``: why a record is not executed by the player."""
+WHYS = ("played", "busy", "kind", "queue", "waits", "unknown", "guards", "lanes")
+"""As ``enum why``: what became of a record.  "played": executed by the player; else it was left to Python:
+
+"busy": that had commands in flight; "kind": its kind is never replayed; "queue": nor are those of its queue;
+"waits": it waits for what the player doesn't know; "unknown": it was not recorded yet; "guards": what it was
+recorded for has changed; "lanes": its bytes are still in use elsewhere.
+"""
 
 _u32, _u64, _pointer = ctypes.c_uint32, ctypes.c_uint64, ctypes.c_void_p
 
@@ -145,8 +150,9 @@ def load(path: Path) -> tuple[ctypes.CDLL, ctypes.PyDLL]:
         "sdi_player_holds": (ctypes.c_bool, [_pointer, _u32]),
         "sdi_player_released": (_u32, [_pointer]),
         "sdi_player_handed_over": (None, [_pointer, _u32]),
-        "sdi_player_counted": (_u64, [_pointer, _u32]),
-        "sdi_player_by_python": (_u64, [_pointer, _u32, _u32]),
+        "sdi_player_records": (_u64, [_pointer, _u32, _u32]),
+        "sdi_player_looks": (_u64, [_pointer]),
+        "sdi_player_naps": (_u64, [_pointer]),
         "sdi_player_segment_nbytes": (_u32, []),
     }
     for name, (result, arguments) in declared.items():

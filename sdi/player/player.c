@@ -376,7 +376,7 @@ static int look(struct sdi_player *p)
         if (status == 0)
             status = lane_poll(p, l);
     }
-    p->counted[2]++;
+    p->looks++;
     complete(p);
     publish(p);
     return status;
@@ -564,6 +564,11 @@ static bool is_posted(const struct sdi_player *p)
     return __atomic_load_n(&p->cells[CELL_POSTED], __ATOMIC_RELAXED);
 }
 
+static void count(struct sdi_player *p, uint32_t op, enum why why)
+{
+    p->records[(op < OPS_COUNT ? op : 0) * WHY_COUNT + why]++;
+}
+
 /* ---- the loop ------------------------------------------------------------------------------------------ */
 
 /* More of the stream: bytes, 0 where there are none yet, -1 at its end. */
@@ -624,7 +629,7 @@ static void nap(struct sdi_player *p, uint64_t waited_ns, bool reads)
         prctl(PR_SET_TIMERSLACK, 1000);
         slack_is_set = true;
     }
-    p->counted[3]++;
+    p->naps++;
     ppoll(ends, sizeof ends / sizeof *ends, &most, NULL);
     if (ends[0].revents) {
         uint64_t drained;
@@ -696,11 +701,10 @@ API int sdi_player_run(struct sdi_player *p, bool may_play)
                 p->stint = 0;
                 p->record = record;
                 p->record_nbytes = nbytes;
-                p->counted[1]++;
-                p->by_python[(op < OPS_COUNT ? op : 0) * WHY_COUNT + p->why]++;
+                count(p, op, p->why);
                 return SDI_RECORD;
             }
-            p->counted[0]++;
+            count(p, op, PLAYED);
             p->stint++;
             since = 0;
             if (++taken % LOOK_AFTER == 0) {
@@ -803,13 +807,18 @@ API void sdi_player_handed_over(struct sdi_player *p, uint32_t num_segments)
     p->streak = 0;
 }
 
-API uint64_t sdi_player_counted(const struct sdi_player *p, uint32_t what)
+API uint64_t sdi_player_looks(const struct sdi_player *p)
 {
-    return p->counted[what];
+    return p->looks;
 }
 
-/* How many records were Python's, by what they are and why. */
-API uint64_t sdi_player_by_python(const struct sdi_player *p, uint32_t op, uint32_t why)
+API uint64_t sdi_player_naps(const struct sdi_player *p)
 {
-    return op < OPS_COUNT && why < WHY_COUNT ? p->by_python[op * WHY_COUNT + why] : 0;
+    return p->naps;
+}
+
+/* How many records of a kind were executed here, or left to Python, and why. */
+API uint64_t sdi_player_records(const struct sdi_player *p, uint32_t op, uint32_t why)
+{
+    return op < OPS_COUNT && why < WHY_COUNT ? p->records[op * WHY_COUNT + why] : 0;
 }

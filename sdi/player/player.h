@@ -133,8 +133,19 @@ struct segment {
     uint64_t readers[LANES_MAX];
 };
 
-/* Why a record is Python's. */
-enum why { WHY_BUSY, WHY_KIND, WHY_QUEUE, WHY_WAITS, WHY_UNKNOWN, WHY_GUARDS, WHY_LANES, WHY_COUNT, OPS_COUNT = 40 };
+/* Why a record is Python's; 0: it was executed here. */
+enum why {
+    PLAYED,
+    WHY_BUSY,
+    WHY_KIND,
+    WHY_QUEUE,
+    WHY_WAITS,
+    WHY_UNKNOWN,
+    WHY_GUARDS,
+    WHY_LANES,
+    WHY_COUNT,
+    OPS_COUNT = 40
+};
 
 enum stage { STAGE_ISSUED = 0, STAGE_COPYING = 1 };
 
@@ -208,9 +219,9 @@ struct sdi_player {
     uint32_t stint;                /* records in a row that were played */
     bool page_changed, passes;
     bool is_deaf; /* the application has no room for notices */
-    uint64_t counted[4]; /* replayed commands, records for Python, polls, sleeps */
-    enum why why;        /* of the newest record that was not executed */
-    uint64_t by_python[OPS_COUNT * WHY_COUNT];
+    uint64_t looks, naps;
+    enum why why; /* of the newest record that was not executed */
+    uint64_t records[OPS_COUNT * WHY_COUNT];
 };
 
 uint64_t sdi_player_now(void);
@@ -261,6 +272,5 @@ uint32_t sdi_player_nodes(struct sdi_player *, struct node_told *);
 uint32_t sdi_player_played(struct sdi_player *, uint64_t *pairs);
 uint32_t sdi_player_released(struct sdi_player *);
 void sdi_player_handed_over(struct sdi_player *, uint32_t num_segments);
-uint64_t sdi_player_counted(const struct sdi_player *, uint32_t what);
 
 #endif

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -73,6 +74,8 @@ class Counters:
         self._tallies: dict[tuple[str, tuple[int, ...], tuple[int, ...], str], Tally] = {}
         self.network: dict[tuple[int, int], dict[str, int]] = {}
         """What one node sent to another, where there are several: messages, record_nbytes, bulk_nbytes."""
+        self.records: Callable[[], dict[str, dict[str, int]]] = dict
+        """Of the player: records by kind, and what became of them."""
 
     def tally(self, kernel: Kernel, arrangement: Arrangement, members: tuple[int, ...]) -> Tally:
         """Where to count launches that are issued again just as before."""
@@ -138,6 +141,7 @@ class Counters:
                 "bytes_moved": asdict(self._accounting.moved),
                 "merge_conflicts": self._accounting.events.conflicts,
                 "memory": self._accounting.report(),
+                "records": self.records(),
                 "network": [{"from": a, "to": b, **sent} for (a, b), sent in sorted(self.network.items())],
             },
             indent=1,

@@ -108,3 +108,15 @@ def test_sizes_are_for_people() -> None:
         "1.0 GiB",
         "5.0 TiB",
     ]
+
+
+def test_what_was_replayed_is_said_with_the_most_frequent_of_the_rest() -> None:
+    counters = Counters.from_json(json.dumps(WRITTEN))
+    assert "replayed" not in report(counters)
+    records = {"NDRANGE": {"played": 90, "unknown": 4, "busy": 5}, "WRITE": {"kind": 1}, "BUILD": {"kind": 7}}
+    some = Counters.from_json(json.dumps(WRITTEN | {"records": records}))
+    assert (
+        "replayed: 90 of 100 commands; the others: launches busy 5, launches unknown 4, writes kind 1"
+        in report(some)
+    )
+    assert merged([some, some]).records["NDRANGE"] == {"played": 180, "unknown": 8, "busy": 10}

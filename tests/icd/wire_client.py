@@ -66,7 +66,7 @@ class WireClient:
         spread: SpreadDevice | None = None,
         balance: Balance = ("off", 0),
         share: Callable[[Arena], None] | None = None,
-        plays: bool = False,
+        plays: bool = True,
     ) -> None:
         self.commands, commands = socket.socketpair()
         self.notices, notices = socket.socketpair()

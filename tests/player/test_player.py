@@ -169,7 +169,7 @@ def test_barriers_that_wait_for_another_queue_are_replayed(serve: Serve) -> None
 
     loop.until_replayed(once, 6)
     loop.check()
-    assert ("BARRIER", "waits") not in loop.player.by_python()
+    assert "waits" not in loop.player.records()["BARRIER"]
 
 
 def test_copies_between_buffers_are_replayed(serve: Serve) -> None:
