@@ -26,7 +26,7 @@ enum {
     RECEIVE_NBYTES = 1 << 18,
     SHORT_STINT = 8, /* so few records in a row were not worth waiting for */
     LONG_STINT = 32,
-    WANTED_MOST = 64,
+    WANTED_MOST = 16, /* less than what programs launch between two waits */
 };
 
 uint64_t sdi_player_now(void)
