@@ -85,6 +85,7 @@ class Play:
             core = self._engine.core
             player.cells.at[c.CELL_PYTHON_EVENTS] = core.num_known
             player.cells.at[c.CELL_NO_WAITS] = may_play and not core.has_succeeded()
+            player.cells.at[c.CELL_AWAITS] = self._engine.awaits_client()
             why = player.run(may_play)
             forget_current()
             if may_play:

@@ -14,7 +14,7 @@ _TRIAL = 4
 _GATHER_AFTER = 8
 """Launches on one member after which all of the data may as well be there."""
 _WATCHED, _RARELY = 3, 64
-"""The first launches of a way are measured, then one of so many."""
+"""The first launches of a way are measured, then one of so many, and less often the more there were."""
 _ENDLESS = 1 << 31
 _SETTLED = 64
 """A way that is taken over counts as having run so often: it is looked at more seldom."""
@@ -69,7 +69,7 @@ class Usage:
         launches = self.launches
         if launches + 1 - self.decided_at <= _WATCHED or self.is_due():
             return 0
-        dues = [launches - launches % _RARELY + _RARELY - 1 - launches]
+        dues = [-(launches + 1) % _every(launches + 1)]
         dues += [due - launches for due in RECONSIDER if due > launches]
         if self.recheck_at > launches:
             dues.append(self.recheck_at - launches)
@@ -129,7 +129,7 @@ class Usage:
         return self._is_watched(self.launches)
 
     def _is_watched(self, launch: int) -> bool:
-        return launch - self.decided_at <= _WATCHED or launch % _RARELY == 0
+        return launch - self.decided_at <= _WATCHED or launch % _every(launch) == 0
 
     def decide(self, shape: Int3, pieces: int, why_fewer: str) -> None:
         """Use this cut from now on."""
@@ -141,3 +141,8 @@ class Usage:
         self.decided_at = self.launches
         if pieces not in self.rates.measured:
             self.recheck_at = self.launches + _TRIAL
+
+
+def _every(launch: int) -> int:
+    """One of so many launches is measured: eight each time their number doubles, once there were 512."""
+    return max(_RARELY, 1 << max(launch.bit_length() - 4, 0))

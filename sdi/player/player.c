@@ -680,7 +680,8 @@ API int sdi_player_run(struct sdi_player *p, bool may_play)
                     continue;
                 }
             } else if (is_known(p, op, record, nbytes)) {
-                if (++p->streak >= p->wanted_after && !p->passes)
+                /* What Python has in flight does not end before the client has said something, which is behind this. */
+                if (++p->streak >= p->wanted_after && !p->passes && !p->cells[CELL_AWAITS])
                     return SDI_WANTED;
                 p->passes = false;
                 p->why = WHY_BUSY;

@@ -173,7 +173,7 @@ struct node_told {
     uint32_t reserved;
 };
 
-enum { CELL_POSTED = 1, CELL_PYTHON_EVENTS = 2, CELL_NO_WAITS = 3, CELLS_RESERVED = 8 };
+enum { CELL_POSTED = 1, CELL_PYTHON_EVENTS = 2, CELL_NO_WAITS = 3, CELL_AWAITS = 4, CELLS_RESERVED = 8 };
 enum { NO_RECORDING = UINT32_MAX, BUCKETS = 1 << 12, FORMS = 1 << 10 };
 
 /* Which bits of a kernel's launches count: all that no scalar fills. */

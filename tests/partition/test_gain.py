@@ -137,3 +137,18 @@ def test_launches_that_get_smaller_begin_where_larger_ones_ended() -> None:
     fixed = Usage(Rates(True), is_fixed=True)
     fixed.begin_like(large, is_smaller=True)
     assert fixed.pieces == 0 and not fixed.rates.measured
+
+
+def test_launches_that_run_whole_are_looked_at_more_seldom_the_more_there_were() -> None:
+    usage, looks = Usage(Rates(False, {1: 1.0})), []
+    usage.decide((1, 1, 1), 1, "")
+    for launch in range(1, 1 << 14):
+        routine = usage.num_routine()
+        if not usage.is_routine():
+            assert routine == 0
+            looks.append(launch)
+        usage.ran(1)
+        if routine > 1:
+            assert usage.num_routine() == routine - 1
+    # One more where the way is chosen anew.
+    assert [sum(1 << k <= look < 2 << k for look in looks) for k in range(7, 14)] == [2, 5, 8, 9, 8, 9, 8]
