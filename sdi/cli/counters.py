@@ -72,7 +72,7 @@ class Counters:
     ``lost_nbytes``: what members alone had that were lost.
     ``host_compared_nbytes``, ``host_copied_nbytes``: of memory of the application that buffers use.
     ``network``: from one node to another.
-    ``records``: by kind, how many were replayed ("played"), or left to Python: why, see ``player.library.WHYS``.
+    ``records``: by kind, how many were replayed ("played"), or left to Python: see ``player.library.WHYS``.
     """
 
     members: int

@@ -202,7 +202,9 @@ class Player:
             change.directory.follow()
         for transfer in recorded.transfers:
             accounting.cause = transfer.cause
-            accounting.repeated(transfer.copy.source, transfer.copy.target, transfer.nbytes, runs)
+            copy, nbytes = transfer.copy, transfer.nbytes
+            accounting.repeated(copy.source, copy.target, nbytes, runs)
+            transfer.buffer.was_pulled(copy.source, copy.target, nbytes * runs)
         arrangement = recorded.arrangement
         if arrangement is not None and recorded.tally is not None:
             recorded.tally.launches += runs

@@ -46,6 +46,8 @@ if TYPE_CHECKING:
     from sdi.runtime.verify import Verifier
 
 _log = logging.getLogger("sdi.launcher")
+_FOLLOW = 2
+"""A launch of one member follows its results where these cost so many times what it would move."""
 _STATES_MAX = 16
 """States of its buffers for which the best member is remembered."""
 _ITEMS_MAX = 1 << 56
@@ -192,8 +194,7 @@ class Launcher:
         kernel = build.kernels[launch.kernel_index]
         key = (launch.work_dim, launch.offset, launch.global_size, launch.local_size, launch.arguments)
         binding = kernel.find(key)
-        if binding is not None and not self._is_valid(binding.arrangement):
-            kernel.forget(binding.arrangement)
+        if binding is not None and not self._is_valid(kernel, binding.arrangement):
             binding = None
         known = "" if binding is None else "binding"
         if binding is None:
@@ -207,7 +208,10 @@ class Launcher:
         is_split = len(arrangement.plan.boxes) > 1
         where = self._everyone
         if not (is_split or len(where) == 1 or kernel.has_variables):
-            where = self._alone[self._best_member(arrangement)]
+            best = self._best_member(arrangement)
+            if any(used.buffer.pulled for used in arrangement.plan.buffers):
+                best = self._followed(arrangement, best)
+            where = self._alone[best]
         bound_ns = time.monotonic_ns() if recorder is not None else 0
         placement = self._memory.placement
         usage, wants_times = arrangement.usage, PACE.wants_times
@@ -322,8 +326,7 @@ class Launcher:
         )
         key = (launch.work_dim, launch.offset, launch.global_size, launch.local_size, shape, is_trivial)
         arrangement = kernel.find_arrangement(key)
-        if arrangement is not None and not self._is_valid(arrangement):
-            kernel.forget(arrangement)
+        if arrangement is not None and not self._is_valid(kernel, arrangement):
             arrangement = None
         if arrangement is None:
             maps = WholeAccess(kernel.model) if is_trivial else kernel.maps
@@ -428,10 +431,13 @@ class Launcher:
         pairs = zip(self._capacities(), arrangement.capacities, strict=False)
         return any(now < then for now, then in pairs)
 
-    def _is_valid(self, arrangement: Arrangement) -> bool:
-        """Whether it may be used again as it is."""
-        if not arrangement.is_valid() or not arrangement.is_gathered:
-            return arrangement.is_valid()
+    def _is_valid(self, kernel: Kernel, arrangement: Arrangement) -> bool:
+        """Whether it may be used again as it is; forgotten if that will never be so."""
+        if not arrangement.is_valid():
+            kernel.forget(arrangement)
+            return False
+        if not arrangement.is_gathered:
+            return True
         used = [used.buffer for used in arrangement.plan.buffers]
         if tuple([buffer.directory.state() for buffer in used]) in arrangement.best:
             return True
@@ -465,18 +471,37 @@ class Launcher:
         states = tuple([used.buffer.directory.state() for used in plan.buffers])
         best = known.get(states)
         if best is None:
-            missing = [
-                sum(
-                    b.buffer.directory.stale_nbytes(member_memory(m), b.pieces[0].needs) for b in plan.buffers
-                )
-                for m in self._everyone
-            ]
+            missing = self._missing(arrangement)
             best = missing.index(min(missing))
             if len(known) >= _STATES_MAX:
                 known.clear()
             # Of an arrangement without ranges only where everything is on one member: see ``_is_valid``.
             if None not in states and not (arrangement.is_gathered and min(missing)):
                 known[states] = best
+        return best
+
+    def _missing(self, arrangement: Arrangement) -> list[int]:
+        """Bytes that each member lacks for a launch that one member runs."""
+        needs = [(used.buffer.directory, used.pieces[0].needs) for used in arrangement.plan.buffers]
+        return [sum(d.stale_nbytes(member_memory(m), over) for d, over in needs) for m in self._everyone]
+
+    def _followed(self, arrangement: Arrangement, best: int) -> int:
+        """The member that has pulled what such launches wrote often enough, if there is one, else ``best``.
+
+        Where a launch lacks least is not always where it should run: what it writes may be needed elsewhere
+        each time.  It follows once that has cost twice what it lacks there.
+        """
+        written = [used.buffer for used in arrangement.plan.buffers if used.written(0)]
+        missing: list[int] | None = None
+        for to, member in enumerate(self._everyone):
+            ends = self._everyone[best], member
+            nbytes = sum(buffer.pulled.get(ends, 0) for buffer in written)
+            if nbytes:
+                missing = missing or self._missing(arrangement)
+                if nbytes > _FOLLOW * missing[to]:
+                    for buffer in written:
+                        buffer.pulled.clear()
+                    return to
         return best
 
     def _measure(

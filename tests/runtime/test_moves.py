@@ -44,8 +44,20 @@ __kernel void total(__global const int *in, __global int *sums, int n) {
         sum += in[i];
     sums[get_global_id(0)] = sum;
 }
+__kernel void grow(__global int *state, __global int *out, int at, int n) {
+    int lid = get_local_id(0);
+    state[at + lid] += 1 + lid;
+    for (int i = lid; i < n; i += get_local_size(0))
+        out[i] = state[at + lid] + i;
+}
+__kernel void meet(__global const int *large, __global const int *in, __global int *sums, int n) {
+    int sum = 0;
+    for (int i = 0; i < n; i++)
+        sum += in[i] + large[i] + large[n + i];
+    sums[get_global_id(0)] += sum;
+}
 """
-MM, RELAX, ACROSS, TWICE, START, TOTAL = range(6)
+MM, RELAX, ACROSS, TWICE, START, TOTAL, GROW, MEET = range(8)
 Link = tuple[int, int]
 """Memories from and to which; 0 is the host."""
 
@@ -187,3 +199,29 @@ def test_what_one_member_wrote_and_all_read_goes_along_a_tree(serve: Serve) -> N
     values = np.arange(n, dtype=np.int32)
     expected = np.full(256, np.sum(values * values, dtype=np.int32))
     assert session.client.read(sums, expected.nbytes) == expected.tobytes()
+
+
+def test_a_launch_of_one_member_follows_its_results_to_where_they_are_needed_each_time(serve: Serve) -> None:
+    session, n, at = Session(serve(2)), 1024, 768
+    numbers = np.arange(n, dtype=np.int32)
+    given, state, out = (session.client.buffer(numbers.tobytes()) for _ in range(3))
+    large, sums = session.client.buffer(8 * n), session.client.buffer(bytes(4 * 16))
+    session.launch(TWICE, [given, state], [n], [64])  # the second half is the second member's
+    session.launch(START, [large, i32(2 * n)], [16], [16])
+    session.moved()
+    moved, expected, values = [], np.zeros(16, np.int32), 2 * numbers
+    squares = np.arange(2 * n, dtype=np.int32) ** 2
+    for _ in range(5):
+        session.launch(GROW, [state, out, i32(at), i32(n)], [16], [16])
+        session.launch(MEET, [large, out, sums, i32(n)], [16], [16])
+        moved.append(session.moved())
+        values[at : at + 16] += 1 + np.arange(16, dtype=np.int32)
+        expected += np.sum(values[at + numbers % 16] + numbers, dtype=np.int32) + squares.sum(dtype=np.int32)
+    assert moved[0] == {
+        (0, 1): (1, 4 * 16),
+        (2, 1): (1, 4 * n),
+    }  # where its state is; and its results fetched
+    assert moved[1] == {(2, 1): (1, 4 * 16)}  # its state fetched instead, once
+    assert moved[2:] == [{}, {}, {}]
+    assert session.client.read(sums, 64) == expected.tobytes()
+    assert session.client.read(state, 4 * n) == values.tobytes()
