@@ -27,6 +27,8 @@ class Usage:
     ``shape``: parts per dimension of the cut in use, None before there is one.  ``version``: changes with it.
     ``steady_ns``: by number of pieces, the time for copies when launches had run that way for a while.
     ``decided_at``: after how many launches the cut was last chosen.  ``is_fixed``: it is not chosen again.
+    ``first_away``: after how many launches one member other than the first ran them, 0 if that is not so;
+    ``home_at``: with which launch the first one is to, if any.
     ``recheck_at``: when to look at a way that was chosen untried.  ``planning``: by number of pieces, the
     time that new scalars cost in plans, and launches.  ``has_gathered``: see ``may_gather``.
     ``balances``: the shares by shape of the cut, the same for all of a kernel's launches of about this size.
@@ -40,6 +42,8 @@ class Usage:
     pieces: int = 0
     version: int = 0
     decided_at: int = -1
+    first_away: int = 0
+    home_at: int = 0
     recheck_at: int = -1
     why_fewer: str = ""
     steady_ns: dict[int, float] = field(default_factory=dict)
@@ -65,7 +69,7 @@ class Usage:
     def num_routine(self) -> int:
         """How many of the next launches are routine, at most: see ``is_routine``."""
         if self.is_fixed:
-            return _ENDLESS
+            return max(self.home_at - 1 - self.launches, 0) if self.home_at else _ENDLESS
         launches = self.launches
         if launches + 1 - self.decided_at <= _WATCHED or self.is_due():
             return 0
@@ -73,6 +77,8 @@ class Usage:
         dues += [due - launches for due in RECONSIDER if due > launches]
         if self.recheck_at > launches:
             dues.append(self.recheck_at - launches)
+        if self.home_at:
+            dues.append(max(self.home_at - 1 - launches, 0))
         return min(dues)
 
     def begin_like(self, other: Usage, is_smaller: bool) -> None:
@@ -120,9 +126,10 @@ class Usage:
 
     def is_routine(self) -> bool:
         """Whether nothing is to be learnt from the next launch, and no cut to be chosen before it."""
+        is_going_home = 0 < self.home_at <= self.launches + 1
         if self.is_fixed:
-            return True
-        return not (self._is_watched(self.launches + 1) or self.is_due())
+            return not is_going_home
+        return not (is_going_home or self._is_watched(self.launches + 1) or self.is_due())
 
     def is_sampled(self) -> bool:
         """Whether to measure the next launch: the first ones of a way, then now and then."""

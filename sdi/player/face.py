@@ -202,9 +202,7 @@ class Player:
             change.directory.follow()
         for transfer in recorded.transfers:
             accounting.cause = transfer.cause
-            copy, nbytes = transfer.copy, transfer.nbytes
-            accounting.repeated(copy.source, copy.target, nbytes, runs)
-            transfer.buffer.was_pulled(copy.source, copy.target, nbytes * runs)
+            accounting.repeated(transfer.copy.source, transfer.copy.target, transfer.nbytes, runs)
         arrangement = recorded.arrangement
         if arrangement is not None and recorded.tally is not None:
             recorded.tally.launches += runs

@@ -46,8 +46,6 @@ if TYPE_CHECKING:
     from sdi.runtime.verify import Verifier
 
 _log = logging.getLogger("sdi.launcher")
-_FOLLOW = 2
-"""A launch of one member follows its results where these cost so many times what it would move."""
 _STATES_MAX = 16
 """States of its buffers for which the best member is remembered."""
 _ITEMS_MAX = 1 << 56
@@ -208,10 +206,7 @@ class Launcher:
         is_split = len(arrangement.plan.boxes) > 1
         where = self._everyone
         if not (is_split or len(where) == 1 or kernel.has_variables):
-            best = self._best_member(arrangement)
-            if any(used.buffer.pulled for used in arrangement.plan.buffers):
-                best = self._followed(arrangement, best)
-            where = self._alone[best]
+            where = self._alone[self._best_member(arrangement)]
         bound_ns = time.monotonic_ns() if recorder is not None else 0
         placement = self._memory.placement
         usage, wants_times = arrangement.usage, PACE.wants_times
@@ -466,10 +461,15 @@ class Launcher:
         return ""
 
     def _best_member(self, arrangement: Arrangement) -> int:
-        """The member that lacks the fewest bytes, the first among equals: its place among those there are."""
+        """Where one member runs all of a launch: its place among those there are.
+
+        The member that lacks the fewest bytes, the first among equals; but what is written elsewhere than on
+        the first one is fetched from there again and again where other launches run.  So once that could have
+        cost as much as what the launch lacks on the first member, it runs there.
+        """
         plan, known = arrangement.plan, arrangement.best
         states = tuple([used.buffer.directory.state() for used in plan.buffers])
-        best = known.get(states)
+        best, missing = known.get(states), None
         if best is None:
             missing = self._missing(arrangement)
             best = missing.index(min(missing))
@@ -478,31 +478,20 @@ class Launcher:
             # Of an arrangement without ranges only where everything is on one member: see ``_is_valid``.
             if None not in states and not (arrangement.is_gathered and min(missing)):
                 known[states] = best
-        return best
+        usage = arrangement.usage
+        if not best:
+            usage.first_away = usage.home_at = 0
+            return best
+        usage.first_away = usage.first_away or usage.launches
+        written = sum(part.nbytes for used in plan.buffers for part in used.written(0))
+        lacks = (missing or self._missing(arrangement))[0]
+        usage.home_at = usage.first_away - 1 + -(-lacks // written) if written else 0
+        return 0 if 0 < usage.home_at <= usage.launches else best
 
     def _missing(self, arrangement: Arrangement) -> list[int]:
         """Bytes that each member lacks for a launch that one member runs."""
         needs = [(used.buffer.directory, used.pieces[0].needs) for used in arrangement.plan.buffers]
         return [sum(d.stale_nbytes(member_memory(m), over) for d, over in needs) for m in self._everyone]
-
-    def _followed(self, arrangement: Arrangement, best: int) -> int:
-        """The member that has pulled what such launches wrote often enough, if there is one, else ``best``.
-
-        Where a launch lacks least is not always where it should run: what it writes may be needed elsewhere
-        each time.  It follows once that has cost twice what it lacks there.
-        """
-        written = [used.buffer for used in arrangement.plan.buffers if used.written(0)]
-        missing: list[int] | None = None
-        for to, member in enumerate(self._everyone):
-            ends = self._everyone[best], member
-            nbytes = sum(buffer.pulled.get(ends, 0) for buffer in written)
-            if nbytes:
-                missing = missing or self._missing(arrangement)
-                if nbytes > _FOLLOW * missing[to]:
-                    for buffer in written:
-                        buffer.pulled.clear()
-                    return to
-        return best
 
     def _measure(
         self,

@@ -10,7 +10,7 @@ from sdi.devices.image import ImageShape, Slabs
 from sdi.devices.join import join
 from sdi.intervals import ByteRange, RangeSet
 from sdi.player.cells import Cells
-from sdi.vmem.directory import HOST, Directory
+from sdi.vmem.directory import Directory
 from sdi.vmem.hazards import Hazards
 
 
@@ -77,7 +77,6 @@ class VirtualBuffer:
     A member is a holder (see ``directory``) only of bytes in its extent.  ``mapped``: the arena's own bytes
     as device buffers, by member.  ``images``: opaque copies by member and view.  ``on_release``: told the
     buffer's id when it goes.  ``places``: the cell that changes with its extents, if somebody wants one.
-    ``pulled``: bytes of it that went from one member to another, by both, since a launch followed them.
     """
 
     id: int
@@ -90,17 +89,10 @@ class VirtualBuffer:
     images: dict[tuple[int, ImageView], ImageCopy] = field(default_factory=dict)
     on_release: set[Callable[[int], None]] = field(default_factory=set)
     places: tuple[Cells, int] | None = None
-    pulled: dict[tuple[int, int], int] = field(default_factory=dict)
     whole: ByteRange = field(init=False)
 
     def __post_init__(self) -> None:
         self.whole = ByteRange(0, self.nbytes)
-
-    def was_pulled(self, source: int, target: int, nbytes: int) -> None:
-        """Bytes of it were copied from one memory to another."""
-        if source != HOST and target != HOST:
-            ends = source - 1, target - 1
-            self.pulled[ends] = self.pulled.get(ends, 0) + nbytes
 
     def follow(self, cells: Cells, cell: int) -> None:
         """Have ``cell`` change whenever an extent does."""

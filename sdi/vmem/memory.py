@@ -429,7 +429,6 @@ class VirtualMemory:
                 )
             else:
                 left, ticket = device.peer_copy_rows(other, there, first, here, start, rows, leave, arrive)
-        buffer.was_pulled(source, target, nbytes)
         PACE.wants_times = wants_times
         transfer.leave.by(left)
         transfer.arrive.by(ticket)

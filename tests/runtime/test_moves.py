@@ -44,11 +44,12 @@ __kernel void total(__global const int *in, __global int *sums, int n) {
         sum += in[i];
     sums[get_global_id(0)] = sum;
 }
-__kernel void grow(__global int *state, __global int *out, int at, int n) {
-    int lid = get_local_id(0);
-    state[at + lid] += 1 + lid;
-    for (int i = lid; i < n; i += get_local_size(0))
-        out[i] = state[at + lid] + i;
+__kernel void grow(__global const int *state, __global int *out, int at, int m, int n) {
+    int sum = 0;
+    for (int k = 0; k < m; k++)
+        sum += state[at + k];
+    for (int i = get_local_id(0); i < n; i += get_local_size(0))
+        out[i] += sum + i;
 }
 __kernel void meet(__global const int *large, __global const int *in, __global int *sums, int n) {
     int sum = 0;
@@ -201,27 +202,31 @@ def test_what_one_member_wrote_and_all_read_goes_along_a_tree(serve: Serve) -> N
     assert session.client.read(sums, expected.nbytes) == expected.tobytes()
 
 
-def test_a_launch_of_one_member_follows_its_results_to_where_they_are_needed_each_time(serve: Serve) -> None:
-    session, n, at = Session(serve(2)), 1024, 768
+@pytest.mark.parametrize(("reads", "away"), [(64, 0), (256, 3)])
+def test_a_launch_of_one_member_goes_where_its_results_are_fetched_each_time(
+    serve: Serve, reads: int, away: int
+) -> None:
+    """It reads what the second member has, and writes 64 numbers that are needed on the first one."""
+    session, n, at, writes = Session(serve(2)), 1024, 512, 64
     numbers = np.arange(n, dtype=np.int32)
     given, state, out = (session.client.buffer(numbers.tobytes()) for _ in range(3))
     large, sums = session.client.buffer(8 * n), session.client.buffer(bytes(4 * 16))
-    session.launch(TWICE, [given, state], [n], [64])  # the second half is the second member's
+    session.launch(TWICE, [given, state], [n], [64])
     session.launch(START, [large, i32(2 * n)], [16], [16])
+    session.launch(TWICE, [given, out], [n], [64])
     session.moved()
-    moved, expected, values = [], np.zeros(16, np.int32), 2 * numbers
-    squares = np.arange(2 * n, dtype=np.int32) ** 2
-    for _ in range(5):
-        session.launch(GROW, [state, out, i32(at), i32(n)], [16], [16])
-        session.launch(MEET, [large, out, sums, i32(n)], [16], [16])
-        moved.append(session.moved())
-        values[at : at + 16] += 1 + np.arange(16, dtype=np.int32)
-        expected += np.sum(values[at + numbers % 16] + numbers, dtype=np.int32) + squares.sum(dtype=np.int32)
-    assert moved[0] == {
-        (0, 1): (1, 4 * 16),
-        (2, 1): (1, 4 * n),
-    }  # where its state is; and its results fetched
-    assert moved[1] == {(2, 1): (1, 4 * 16)}  # its state fetched instead, once
-    assert moved[2:] == [{}, {}, {}]
+    moved, expected, values = [], np.zeros(16, np.int32), 2 * numbers[:writes]
+    total = np.sum(2 * numbers[at : at + reads], dtype=np.int32)
+    squares = np.sum(np.arange(2 * writes, dtype=np.int32) ** 2, dtype=np.int32)
+    for _ in range(6):
+        session.launch(GROW, [state, out, i32(at), i32(reads), i32(writes)], [16], [16])
+        session.launch(MEET, [large, out, sums, i32(writes)], [16], [16])
+        moved.append({(a, b): nbytes for (a, b), (_, nbytes) in session.moved().items() if a})
+        values += total + numbers[:writes]
+        expected += np.sum(values, dtype=np.int32) + squares
+    fetched: list[dict[Link, int]] = [{(2, 1): 4 * writes} for _ in range(away)]
+    if away:
+        fetched[0][1, 2] = 4 * writes  # it adds to what is there
+    assert moved == [*fetched, {(2, 1): 4 * reads}, *[{}] * (5 - away)]
     assert session.client.read(sums, 64) == expected.tobytes()
-    assert session.client.read(state, 4 * n) == values.tobytes()
+    assert session.client.read(out, 4 * writes) == values.tobytes()
