@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -40,7 +39,7 @@ static uint64_t last_id;
 static int query_event(void *event)
 {
     (void)event;
-    cells[CELL_POSTED] = sdi_player_counted(player, 0) == last_id;
+    cells[CELL_POSTED] = sdi_player_records(player, SDI_OP_NDRANGE, PLAYED) == last_id;
     return 0;
 }
 
@@ -155,8 +154,8 @@ int main(int count, char **arguments)
         || socketpair(AF_UNIX, SOCK_STREAM, 0, notices))
         return 1;
     setsockopt(commands[1], SOL_SOCKET, SO_SNDBUF, &nbytes, sizeof nbytes);
-    player = sdi_player_new(commands[0], notices[0], eventfd(0, EFD_NONBLOCK), calloc(1, SDI_HEAP_OFFSET), cells, CELLS,
-                            segments, BUFFERS * MEMBERS_MAX, released);
+    player = sdi_player_new(commands[0], notices[0], calloc(1, SDI_HEAP_OFFSET), cells, CELLS, segments,
+                            BUFFERS * MEMBERS_MAX, released);
     void *table[sizeof(struct cuda_table) / sizeof(void *)];
     for (unsigned n = 0; n < sizeof table / sizeof *table; n++)
         table[n] = (void *)nothing;
@@ -171,7 +170,7 @@ int main(int count, char **arguments)
     add_recording(members, holes);
     measure(AT_ONCE, ROUNDS);
     measure(1, 10 * ROUNDS);
-    if (sdi_player_counted(player, 0) != last_id)
+    if (sdi_player_records(player, SDI_OP_NDRANGE, PLAYED) != last_id)
         return 1;
     sdi_player_free(player);
     return 0;

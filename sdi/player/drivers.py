@@ -26,7 +26,6 @@ _OPENCL = (
     "clFlush",
     "clGetEventInfo",
     "clReleaseEvent",
-    "clSetEventCallback",
 )
 
 

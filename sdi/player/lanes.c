@@ -234,24 +234,6 @@ int lane_poll(struct sdi_player *p, unsigned number)
     return status == 1 ? 0 : status;
 }
 
-static void wake_up(void *event, int status, void *data)
-{
-    uint64_t one = 1;
-    (void)event, (void)status;
-    ssize_t written = write((int)(intptr_t)data, &one, sizeof one);
-    (void)written; /* full: it is awake */
-}
-
-/* Whoever sleeps on `wake` shall hear when a lane has come to its end; of CUDA lanes the sleeper asks. */
-void lane_notify(struct sdi_player *p, unsigned number)
-{
-    struct lane *lane = &p->lanes[number];
-    if (lane->driver != DRIVER_OPENCL || !lane->num_marks || lane->notified == lane->issued)
-        return;
-    lane->notified = lane->issued;
-    p->opencl.event_callback(mark_at(lane, lane->num_marks - 1)->event, 0, wake_up, (void *)(intptr_t)p->wake);
-}
-
 void lanes_free(struct sdi_player *p)
 {
     for (unsigned n = 0; n < p->num_lanes; n++) {

@@ -38,16 +38,14 @@ uint64_t sdi_player_now(void)
 
 /* ---- making ------------------------------------------------------------------------------------------- */
 
-API struct sdi_player *sdi_player_new(int commands, int notices, int wake, void *arena, uint32_t *cells,
-                                      uint32_t num_cells, struct segment *segments, uint32_t num_segments,
-                                      uint64_t *released)
+API struct sdi_player *sdi_player_new(int commands, int notices, void *arena, uint32_t *cells, uint32_t num_cells,
+                                      struct segment *segments, uint32_t num_segments, uint64_t *released)
 {
     struct sdi_player *p = calloc(1, sizeof *p);
     if (!p)
         return NULL;
     p->commands = commands;
     p->notices = notices;
-    p->wake = wake;
     p->arena = arena;
     p->cells = cells;
     p->num_cells = num_cells;
@@ -90,6 +88,7 @@ API int sdi_player_lane(struct sdi_player *p, uint32_t driver, void *context, vo
     cpu_set_t cores;
     bool has_spare = !sched_getaffinity(0, sizeof cores, &cores) && CPU_COUNT(&cores) >= SPARE_CORES;
     p->spin_ns = driver == DRIVER_CUDA && has_spare ? SPIN_LONG_NS : SPIN_NS;
+    p->nap_part = driver == DRIVER_CUDA ? 32 : 8; /* else its members want the cores */
     p->lanes[p->num_lanes].driver = driver;
     p->lanes[p->num_lanes].context = context;
     p->lanes[p->num_lanes].stream = stream;
@@ -605,37 +604,22 @@ static ssize_t receive(struct sdi_player *p, size_t wanted)
 
 static _Thread_local bool slack_is_set;
 
-/* `reads`: the next record ends it too. */
+/* A little of the time that it has waited.  `reads`: the next record ends it too. */
 static void nap(struct sdi_player *p, uint64_t waited_ns, bool reads)
 {
     struct pollfd ends[] = {
-        {.fd = p->wake, .events = POLLIN},
         {.fd = reads ? p->commands : -1, .events = POLLIN},
         {.fd = p->is_deaf ? p->notices : -1, .events = POLLOUT},
     };
-    uint64_t ns = waited_ns / 32;
+    uint64_t ns = waited_ns / p->nap_part;
     ns = ns < NAP_LEAST_NS ? NAP_LEAST_NS : ns > NAP_MOST_NS ? NAP_MOST_NS : ns;
     struct timespec most = {.tv_nsec = (long)ns};
-    bool told = true; /* whether every lane tells of its end by itself */
-    for (unsigned l = 0; l < p->num_lanes; l++) {
-        if (p->lanes[l].driver == DRIVER_OPENCL)
-            lane_notify(p, l);
-        else
-            told = told && p->lanes[l].reached == p->lanes[l].issued;
-    }
-    if (told)
-        most = (struct timespec){.tv_nsec = 10000000};
     if (!slack_is_set) { /* else a nap takes 50 us more than it is asked for */
         prctl(PR_SET_TIMERSLACK, 1000);
         slack_is_set = true;
     }
     p->naps++;
     ppoll(ends, sizeof ends / sizeof *ends, &most, NULL);
-    if (ends[0].revents) {
-        uint64_t drained;
-        ssize_t n = read(p->wake, &drained, sizeof drained);
-        (void)n;
-    }
 }
 
 /* Ask again soon, or sleep a little; how long that has been so, with `since` 0 at first. */

@@ -57,7 +57,6 @@ struct opencl_table {
     int (*flush)(void *queue);
     int (*event_info)(void *event, unsigned what, size_t nbytes, void *value, size_t *got);
     int (*event_free)(void *event);
-    int (*event_callback)(void *event, int status, void (*call)(void *event, int status, void *data), void *data);
 };
 
 /* An event behind operation `number` of a lane. */
@@ -78,7 +77,6 @@ struct lane {
     void *spare[64];
     unsigned num_spare;
     bool unflushed;
-    uint64_t notified; /* whoever sleeps is told when this operation is complete */
 };
 
 struct hole {
@@ -184,12 +182,13 @@ struct form {
 };
 
 struct sdi_player {
-    int commands, notices, wake;
+    int commands, notices;
     char *arena;
     struct cuda_table cuda;
     struct opencl_table opencl;
     struct lane lanes[LANES_MAX];
     unsigned num_lanes;
+    uint64_t nap_part; /* it sleeps so small a part of what it has waited */
     uint64_t spin_ns; /* so long it asks all the time, before it sleeps between */
     void *current; /* CUDA context of this thread */
     volatile uint32_t *cells;
@@ -229,7 +228,6 @@ int lane_wait(struct sdi_player *, unsigned lane, unsigned other, uint64_t numbe
 int lane_perform(struct sdi_player *, const struct recording *, const struct op *, const char *record);
 int lane_mark(struct sdi_player *, unsigned lane);
 int lane_poll(struct sdi_player *, unsigned lane);
-void lane_notify(struct sdi_player *, unsigned lane);
 void lanes_free(struct sdi_player *);
 bool lane_has_room(const struct lane *, unsigned ops);
 
@@ -256,9 +254,8 @@ struct given {
     uint32_t client, client_segment, blocking;
 };
 
-struct sdi_player *sdi_player_new(int commands, int notices, int wake, void *arena, uint32_t *cells,
-                                  uint32_t num_cells, struct segment *segments, uint32_t num_segments,
-                                  uint64_t *released);
+struct sdi_player *sdi_player_new(int commands, int notices, void *arena, uint32_t *cells, uint32_t num_cells,
+                                  struct segment *segments, uint32_t num_segments, uint64_t *released);
 void sdi_player_free(struct sdi_player *);
 void sdi_player_drivers(struct sdi_player *, const struct cuda_table *, const struct opencl_table *);
 int sdi_player_lane(struct sdi_player *, uint32_t driver, void *context, void *stream);
@@ -271,6 +268,7 @@ void sdi_player_waited(struct sdi_player *, bool gave_up);
 uint32_t sdi_player_nodes(struct sdi_player *, struct node_told *);
 uint32_t sdi_player_played(struct sdi_player *, uint64_t *pairs);
 uint32_t sdi_player_released(struct sdi_player *);
+uint64_t sdi_player_records(const struct sdi_player *, uint32_t op, uint32_t why);
 void sdi_player_handed_over(struct sdi_player *, uint32_t num_segments);
 
 #endif

@@ -41,15 +41,6 @@ static void push(struct stream *s, struct item item)
     s->items[s->num_items++] = item;
 }
 
-static bool call_back(struct event *event)
-{
-    if (event->position > w.streams[event->lane].done)
-        return false;
-    event->is_called = true;
-    event->call(event, event->has_failed ? CL_OUT_OF_RESOURCES : 0, event->data);
-    return true;
-}
-
 static bool run_item(struct stream *s, bool all)
 {
     if (s->done >= (w.driver == DRIVER_OPENCL && !all ? s->flushed : s->num_items))
@@ -67,10 +58,6 @@ static bool run_item(struct stream *s, bool all)
     }
     s->done++;
     w.idle = 0;
-    if (w.driver == DRIVER_OPENCL)
-        for (unsigned n = 0; n < w.num_calls; n++)
-            if (call_back(w.calls[n]))
-                w.calls[n--] = w.calls[--w.num_calls];
     return true;
 }
 
@@ -110,8 +97,6 @@ void driver_reset(void)
         broken("%lu events were made, %lu freed", (unsigned long)w.made, (unsigned long)w.freed);
     for (struct event *older; w.events; w.events = older) {
         older = w.events->older;
-        if (w.events->call && !w.events->is_called)
-            broken("a callback never came");
         free(w.events);
     }
     for (unsigned l = 0; l < LANES; l++) {
@@ -462,26 +447,7 @@ static int opencl_event_free(void *event)
     return cuda_event_free(event);
 }
 
-static int opencl_event_callback(void *event, int status, void (*call)(void *event, int status, void *data),
-                                 void *data)
-{
-    lock();
-    struct event *asked = event;
-    check_event(asked);
-    if (status || asked->call)
-        broken("an event is to call twice");
-    asked->call = call;
-    asked->data = data;
-    if (!call_back(asked)) {
-        if (w.num_calls == sizeof w.calls / sizeof *w.calls)
-            broken("more callbacks than one for each sleep");
-        w.calls[w.num_calls++] = asked;
-    }
-    unlock();
-    return 0;
-}
-
 const struct opencl_table opencl = {
-    opencl_launch, opencl_set_argument, opencl_upload,     opencl_download,       opencl_copy,
-    opencl_flush,  opencl_event_info,   opencl_event_free, opencl_event_callback,
+    opencl_launch, opencl_set_argument, opencl_upload,     opencl_download,
+    opencl_copy,   opencl_flush,        opencl_event_info, opencl_event_free,
 };

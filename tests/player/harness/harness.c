@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -176,12 +175,10 @@ static void begin(uint64_t seed, bool threads)
     seed_with(seed);
     if (socketpair(AF_UNIX, SOCK_STREAM, 0, w.commands) || socketpair(AF_UNIX, SOCK_STREAM, 0, w.notices))
         broken("no sockets");
-    w.wake = eventfd(0, EFD_NONBLOCK);
     int little = 1;
     setsockopt(w.notices[0], SOL_SOCKET, SO_SNDBUF, &little, sizeof little);
     memset(segments, 0, sizeof segments);
-    w.player = sdi_player_new(w.commands[0], w.notices[0], w.wake, w.arena, w.cells, CELLS, segments, SEGMENTS,
-                              released);
+    w.player = sdi_player_new(w.commands[0], w.notices[0], w.arena, w.cells, CELLS, segments, SEGMENTS, released);
     make_members();
     w.is_long = one_in(60);
     w.calm = w.is_long || !one_in(3);
@@ -210,8 +207,9 @@ static void begin(uint64_t seed, bool threads)
 static void end(void)
 {
     counted[COMMANDS_SENT] += w.num_commands;
-    counted[RECORDS_PLAYED] += sdi_player_counted(w.player, 0);
-    counted[RECORDS_LEFT] += sdi_player_counted(w.player, 1);
+    for (uint32_t op = 0; op < OPS_COUNT; op++)
+        for (uint32_t why = PLAYED; why < WHY_COUNT; why++)
+            counted[why == PLAYED ? RECORDS_PLAYED : RECORDS_LEFT] += sdi_player_records(w.player, op, why);
     counted[FAILURES] += w.has_failed;
     w.is_freeing = true;
     unlock();
@@ -227,7 +225,6 @@ static void end(void)
     close(w.commands[0]);
     close(w.notices[0]);
     close(w.notices[1]);
-    close(w.wake);
     unlock();
     pthread_mutex_destroy(&w.lock);
 }

@@ -40,9 +40,7 @@ struct event {
     unsigned lane;
     uint64_t position; /* complete when so many items of the lane are */
     uint64_t after[LANES];
-    bool is_freed, has_failed, is_called;
-    void (*call)(void *event, int status, void *data);
-    void *data;
+    bool is_freed, has_failed;
 };
 
 struct item {
@@ -134,15 +132,14 @@ struct world {
     struct sdi_player *player;
     char *arena;
     uint32_t cells[CELLS], truth[CELLS];
-    int commands[2], notices[2], wake;
+    int commands[2], notices[2];
     /* driver */
     enum driver driver;
     enum pace pace;
     unsigned num_lanes;
     struct stream streams[LANES];
     void *current;
-    struct event *events, *calls[4 * COMMANDS];
-    unsigned num_calls;
+    struct event *events;
     uint64_t made, freed, observed[LANES];
     unsigned fails_in; /* calls; 0: never */
     bool fails_later, has_failed, stays_failed, is_playing, is_freeing;
