@@ -263,9 +263,15 @@ class Player:
     # -- recording ------------------------------------------------------------------------------------
 
     def changed(self) -> None:
-        """Members or builds are others now: nothing that was recorded is right any more."""
+        """Members are others now: nothing that was recorded is right any more."""
         self.cells.changed(self._epoch)
         self._drop_all()
+
+    def forget_build(self, build: int) -> None:
+        """Its kernels go.  Its number is never another's: what was recorded of others stays right."""
+        commands = [recorded.command for recorded in self._recorded.values()]
+        if any(isinstance(command, Launch) and command.build == build for command in commands):
+            self.changed()
 
     def _drop_all(self) -> None:
         self._quick.sdi_player_drop_all(self._handle)

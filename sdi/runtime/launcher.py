@@ -99,7 +99,8 @@ class Launcher:
     def lose(self, member: int, why: DeviceFailed) -> None:
         """The member is lost: what is launched from now on runs on the others."""
         self._repeats.clear()
-        self._tell_player()
+        if self.player is not None:
+            self.player.changed()
         for number, build in self._builds.items():
             for kernel in build.kernels:
                 kernel.forget_all()
@@ -118,19 +119,15 @@ class Launcher:
     def add(self, build_id: int, build: Build) -> None:
         """Make a finished build known."""
         self._repeats.clear()
-        self._tell_player()
         self._builds[build_id] = build
 
     def remove(self, build_id: int) -> None:
         """The application has no use for the build any more."""
         self._repeats.clear()
-        self._tell_player()
+        if self.player is not None:
+            self.player.forget_build(build_id)
         self._builds.pop(build_id, None)
         self._bereft.pop(build_id, None)
-
-    def _tell_player(self) -> None:
-        if self.player is not None:
-            self.player.changed()
 
     def spoil(self, launch: Launch, why: Exception) -> None:
         """``launch`` could not be issued: whoever reads what it may write fails too."""

@@ -12,6 +12,7 @@ import pytest
 from sdi.errors import Status
 from sdi.icd.wire import Op
 from sdi.player.face import Player
+from sdi.runtime.commands import Launch
 from tests.icd.conftest import Serve
 from tests.icd.wire_client import WireClient
 
@@ -263,10 +264,6 @@ def _forget(loop: Loop) -> None:
     _posted(loop, forget)
 
 
-def _other_build(loop: Loop) -> None:
-    assert loop.client.build("kernel void other(global int *a) { a[0] = 1; }")[1] == 0
-
-
 def _posted(loop: Loop, call: Callable[[], None]) -> None:
     """In a turn of the session, with nothing under way."""
     loop.client.finish()
@@ -282,7 +279,7 @@ def _posted(loop: Loop, call: Callable[[], None]) -> None:
 
 @pytest.mark.parametrize(
     "change",
-    [_write, _map, _evict, _new_share, _measured, _forget, _other_build],
+    [_write, _map, _evict, _new_share, _measured, _forget],
     ids=lambda change: change.__name__.strip("_"),
 )
 def test_a_launch_is_not_replayed_once_a_fact_has_changed(
@@ -467,3 +464,17 @@ def test_a_long_session_finds_cells_for_what_comes_after_much_that_is_gone(
     assert loop.player.replayed() > 150
     loop.settle()
     loop.check()
+
+
+def test_what_was_recorded_outlives_other_builds_and_goes_with_its_own(serve: Serve) -> None:
+    loop = Loop(serve(2, plays=True))
+    loop.settle()
+    other, status, _ = loop.client.build("kernel void other(global int *a) { a[0] = 1; }")
+    assert status == 0
+    assert loop.replayed(loop.step) == 1
+    loop.client.send(Op.RELEASE_BUILD, other)
+    assert loop.replayed(loop.step) == 1
+    loop.check()
+    loop.client.send(Op.RELEASE_BUILD, loop.build)
+    loop.client.finish()
+    assert not any(isinstance(each.command, Launch) for each in loop.player.recorded())
