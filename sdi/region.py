@@ -21,6 +21,7 @@ Runs: TypeAlias = npt.NDArray[Any]
 
 _RUN_NBYTES_MAX = 1 << 16
 """Longer runs are no single elements for NumPy: it copies them as fast by bytes."""
+_INTEGERS_NBYTES = (1, 2, 4, 8)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +107,9 @@ class Region:
         if size < self.nbytes:
             shape.append(self.nbytes // size)
             strides.append(size)
-        return np.ndarray(shape, np.dtype((np.void, size)), memory, self.base, strides)
+        # [M] NumPy 2.4 copies integers within one memory three times as fast as as many bytes without a type.
+        element = np.dtype(f"u{size}") if size in _INTEGERS_NBYTES else np.dtype((np.void, size))
+        return np.ndarray(shape, element, memory, self.base, strides)
 
 
 def alike(source: Region, target: Region) -> tuple[Region, Region]:

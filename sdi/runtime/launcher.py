@@ -483,7 +483,10 @@ class Launcher:
         written = sum(part.nbytes for used in plan.buffers for part in used.written(0))
         lacks = (missing or self._missing(arrangement))[0]
         usage.home_at = usage.first_away - 1 + -(-lacks // written) if written else 0
-        return 0 if 0 < usage.home_at <= usage.launches else best
+        if not 0 < usage.home_at <= usage.launches:
+            return best
+        usage.home_at = 0  # from now on it may be replayed there
+        return 0
 
     def _missing(self, arrangement: Arrangement) -> list[int]:
         """Bytes that each member lacks for a launch that one member runs."""
