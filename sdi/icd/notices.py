@@ -27,6 +27,7 @@ class Notices:
         self._post = post
         self._unsent = bytearray()
         self._waiting: threading.Thread | None = None
+        self._is_closed = False
 
     @property
     def is_behind(self) -> bool:
@@ -43,6 +44,7 @@ class Notices:
 
     def close(self) -> None:
         """Stop waiting for a client that does not read.  Nothing more is sent."""
+        self._is_closed = True
         if (waiting := self._waiting) is not None:
             with suppress(OSError):
                 self._end.shutdown(socket.SHUT_RDWR)
@@ -56,7 +58,7 @@ class Notices:
             pass
         except OSError:
             self._unsent.clear()
-        if self._unsent and self._waiting is None:
+        if self._unsent and self._waiting is None and not self._is_closed:
             self._waiting = threading.Thread(target=self._await_room, name="sdi-notices", daemon=True)
             self._waiting.start()
 

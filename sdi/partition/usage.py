@@ -69,7 +69,7 @@ class Usage:
     def num_routine(self) -> int:
         """How many of the next launches are routine, at most: see ``is_routine``."""
         if self.is_fixed:
-            return max(self.home_at - 1 - self.launches, 0) if self.home_at else _ENDLESS
+            return min(max(self.home_at - 1 - self.launches, 0), _ENDLESS) if self.home_at else _ENDLESS
         launches = self.launches
         if launches + 1 - self.decided_at <= _WATCHED or self.is_due():
             return 0
@@ -142,6 +142,7 @@ class Usage:
         """Use this cut from now on."""
         if (shape, pieces) != (self.shape, self.pieces):
             self.version += 1
+            self.first_away = self.home_at = 0
             if self.version_cell and self.cells is not None:
                 self.cells.at[self.version_cell] = self.version
         self.shape, self.pieces, self.why_fewer = shape, pieces, why_fewer

@@ -267,12 +267,6 @@ class Player:
         self.cells.changed(self._epoch)
         self._drop_all()
 
-    def forget_build(self, build: int) -> None:
-        """Its kernels go.  Its number is never another's: what was recorded of others stays right."""
-        commands = [recorded.command for recorded in self._recorded.values()]
-        if any(isinstance(command, Launch) and command.build == build for command in commands):
-            self.changed()
-
     def _drop_all(self) -> None:
         self._quick.sdi_player_drop_all(self._handle)
         self._recorded.clear()
@@ -321,7 +315,7 @@ class Player:
         if (
             len(self._recorded) >= _RECORDINGS_MAX // 2
             or len(self._segments) > _SEGMENTS_MAX - _SEGMENTS_SPARE
-            or (self._recorded and self.cells.num_left < _CELLS_SPARE)
+            or self.cells.num_left < _CELLS_SPARE
         ):
             self._drop_all()
             self._segments.clear()

@@ -138,8 +138,8 @@ static bool notify(struct sdi_player *p, uint32_t kind, uint64_t id)
 {
     struct sdi_rec_notice notice = {.nbytes = sizeof notice, .op = SDI_OP_NOTICE, .id = id, .kind = kind};
     publish(p);
-    return send(p->notices, &notice, sizeof notice, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0
-           || (errno != EAGAIN && errno != EWOULDBLOCK);
+    return send(p->notices, &notice, sizeof notice, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0 || errno == EPIPE
+           || errno == ECONNRESET || errno == ENOTCONN;
 }
 
 /* ---- nodes --------------------------------------------------------------------------------------------- */
@@ -251,13 +251,13 @@ static void complete(struct sdi_player *p)
             finish(p, q, 0);
             continue;
         }
-        if (!node->start_ns)
-            node->start_ns = sdi_player_now();
-        if (node->slot) {
+        if (!node->start_ns && node->slot) {
             slot_of(p, node->slot)->packed_at = 0;
             __atomic_store_n(&slot_of(p, node->slot)->ready_nbytes, r->client_nbytes, __ATOMIC_RELEASE);
             p->page_changed = true;
         }
+        if (!node->start_ns)
+            node->start_ns = sdi_player_now();
         p->is_deaf = !r->blocking && !notify(p, SDI_NOTICE_TRANSFER_READY, node->id);
         if (!p->is_deaf)
             node->stage = STAGE_COPYING;

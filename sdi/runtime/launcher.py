@@ -124,9 +124,9 @@ class Launcher:
     def remove(self, build_id: int) -> None:
         """The application has no use for the build any more."""
         self._repeats.clear()
-        if self.player is not None:
-            self.player.forget_build(build_id)
-        self._builds.pop(build_id, None)
+        build = self._builds.pop(build_id, None)
+        if self.player is not None and build is not None and any(kernel.cell for kernel in build.kernels):
+            self.player.changed()  # it keeps kernels that it has given cells
         self._bereft.pop(build_id, None)
 
     def spoil(self, launch: Launch, why: Exception) -> None:
@@ -485,7 +485,7 @@ class Launcher:
         usage.home_at = usage.first_away - 1 + -(-lacks // written) if written else 0
         if not 0 < usage.home_at <= usage.launches:
             return best
-        usage.home_at = 0  # from now on it may be replayed there
+        usage.first_away = usage.home_at = 0
         return 0
 
     def _missing(self, arrangement: Arrangement) -> list[int]:

@@ -152,3 +152,19 @@ def test_launches_that_run_whole_are_looked_at_more_seldom_the_more_there_were()
             assert usage.num_routine() == routine - 1
     # One more where the way is chosen anew.
     assert [sum(1 << k <= look < 2 << k for look in looks) for k in range(7, 14)] == [2, 5, 8, 9, 8, 9, 8]
+
+
+@pytest.mark.parametrize("is_fixed", [False, True])
+def test_a_launch_that_is_to_come_to_the_first_member_is_no_routine(is_fixed: bool) -> None:
+    usage = Usage(Rates(False, {1: 1.0, 2: 1.0}), is_fixed, launches=100)
+    usage.decide((1, 1, 1), 1, "")
+    usage.ran(1, 4)
+    usage.home_at = 1 << 40
+    assert 0 < usage.num_routine() < 1 << 32
+    usage.home_at = 120
+    assert usage.num_routine() == 15 and usage.is_routine()
+    usage.ran(1, 15)
+    assert usage.num_routine() == 0 and not usage.is_routine()
+    usage.decide((2, 1, 1), 2, "")  # then there is no one member any more
+    usage.ran(2, 5)
+    assert usage.is_routine()
