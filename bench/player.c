@@ -154,8 +154,7 @@ int main(int count, char **arguments)
         || socketpair(AF_UNIX, SOCK_STREAM, 0, notices))
         return 1;
     setsockopt(commands[1], SOL_SOCKET, SO_SNDBUF, &nbytes, sizeof nbytes);
-    player = sdi_player_new(commands[0], notices[0], calloc(1, SDI_HEAP_OFFSET), cells, CELLS, segments,
-                            BUFFERS * MEMBERS_MAX, released);
+    player = sdi_player_new(commands[0], notices[0], calloc(1, SDI_HEAP_OFFSET), cells, segments, released);
     void *table[sizeof(struct cuda_table) / sizeof(void *)];
     for (unsigned n = 0; n < sizeof table / sizeof *table; n++)
         table[n] = (void *)nothing;

@@ -15,7 +15,6 @@ from sdi.ndrange import Int3
 class DriverKind(IntEnum):
     """Which entry points a lane's operations go to."""
 
-    NULL = 0
     CUDA = 1
     OPENCL = 2
 

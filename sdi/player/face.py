@@ -83,9 +83,7 @@ class Player:
             *ends,
             page_address,
             ctypes.addressof(self.cells.memory),
-            len(self.cells.memory),
             ctypes.addressof(self._segment_memory),
-            _SEGMENTS_MAX,
             ctypes.addressof(self._released),
         )
         if not self._handle:
@@ -341,7 +339,7 @@ class Player:
         changes: Sequence[Change],
         tally: Tally,
     ) -> None:
-        """Record a launch as it was just issued, if the player can issue it."""
+        """Record a launch as it was just issued, if the player can issue it; ``refill`` follows."""
         if not launch.record or not self.is_on or kernel.note is not None:
             return
         self._make_room()
@@ -356,7 +354,6 @@ class Player:
         usage, trial = arrangement.usage, arrangement.trial
         if not self._have_cells(kernel, usage, trial):
             return
-        self.refill(arrangement)
         guards = [(self._epoch, self.cells.at[self._epoch]), (kernel.cell, self.cells.at[kernel.cell])]
         guards.append((usage.version_cell, arrangement.version))
         budgets = [usage.cell] + ([trial.cell] if trial is not None else [])

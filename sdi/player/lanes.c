@@ -181,11 +181,9 @@ int lane_perform(struct sdi_player *p, const struct recording *r, const struct o
     struct lane *lane = &p->lanes[op->lane];
     if (lane->driver == DRIVER_OPENCL)
         return opencl_perform(p, r, op, lane, record);
-    int status = lane->driver == DRIVER_CUDA ? cuda_perform(p, r, op, lane, record) : 0;
+    int status = cuda_perform(p, r, op, lane, record);
     if (status == 0)
         lane->issued++;
-    if (lane->driver == DRIVER_NULL)
-        lane->reached = lane->issued;
     return status;
 }
 

@@ -133,7 +133,7 @@ def load(path: Path) -> tuple[ctypes.CDLL, ctypes.PyDLL]:
     declared: dict[str, tuple[object, list[object]]] = {
         "sdi_player_new": (
             _pointer,
-            [ctypes.c_int] * 2 + [_pointer, _pointer, _u32, _pointer, _u32, _pointer],
+            [ctypes.c_int] * 2 + [_pointer] * 4,
         ),
         "sdi_player_free": (None, [_pointer]),
         "sdi_player_drivers": (None, [_pointer, _pointer, _pointer]),

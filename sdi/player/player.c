@@ -38,8 +38,8 @@ uint64_t sdi_player_now(void)
 
 /* ---- making ------------------------------------------------------------------------------------------- */
 
-API struct sdi_player *sdi_player_new(int commands, int notices, void *arena, uint32_t *cells, uint32_t num_cells,
-                                      struct segment *segments, uint32_t num_segments, uint64_t *released)
+API struct sdi_player *sdi_player_new(int commands, int notices, void *arena, uint32_t *cells, struct segment *segments,
+                                      uint64_t *released)
 {
     struct sdi_player *p = calloc(1, sizeof *p);
     if (!p)
@@ -48,9 +48,7 @@ API struct sdi_player *sdi_player_new(int commands, int notices, void *arena, ui
     p->notices = notices;
     p->arena = arena;
     p->cells = cells;
-    p->num_cells = num_cells;
     p->segments = segments;
-    p->num_segments = num_segments;
     p->released = released;
     p->wanted_after = 1;
     for (uint32_t n = 0; n < NODES_MAX; n++)

@@ -20,11 +20,11 @@ enum {
     SDI_IDLE = 2,   /* nothing to read, nothing in flight */
     SDI_END = 3,    /* the application has gone */
     SDI_POSTED = 4, /* another thread posted something */
-    SDI_FAILED = 5, /* a driver refused: see sdi_player_failure */
+    SDI_FAILED = 5, /* a driver refused */
     SDI_WANTED = 6, /* the next records are known: worth waiting until Python has nothing in flight */
 };
 
-enum driver { DRIVER_NULL = 0, DRIVER_CUDA = 1, DRIVER_OPENCL = 2 };
+enum driver { DRIVER_CUDA = 1, DRIVER_OPENCL = 2 };
 enum op_kind { OP_LAUNCH = 0, OP_UPLOAD = 1, OP_DOWNLOAD = 2, OP_COPY = 3 };
 enum client_kind { CLIENT_NONE = 0, CLIENT_READS = 1 };
 
@@ -192,7 +192,6 @@ struct sdi_player {
     uint64_t spin_ns; /* so long it asks all the time, before it sleeps between */
     void *current; /* CUDA context of this thread */
     volatile uint32_t *cells;
-    uint32_t num_cells;
     struct recording *recordings;
     uint32_t num_recordings, recordings_room;
     uint32_t buckets[BUCKETS];
@@ -200,7 +199,6 @@ struct sdi_player {
     uint32_t num_played;
     struct form forms[FORMS];
     struct segment *segments;
-    uint32_t num_segments;
     struct node nodes[NODES_MAX];
     uint32_t free_nodes, num_nodes;
     struct queue queues[QUEUES_MAX];
@@ -254,8 +252,8 @@ struct given {
     uint32_t client, client_segment, blocking;
 };
 
-struct sdi_player *sdi_player_new(int commands, int notices, void *arena, uint32_t *cells, uint32_t num_cells,
-                                  struct segment *segments, uint32_t num_segments, uint64_t *released);
+struct sdi_player *sdi_player_new(int commands, int notices, void *arena, uint32_t *cells, struct segment *segments,
+                                  uint64_t *released);
 void sdi_player_free(struct sdi_player *);
 void sdi_player_drivers(struct sdi_player *, const struct cuda_table *, const struct opencl_table *);
 int sdi_player_lane(struct sdi_player *, uint32_t driver, void *context, void *stream);

@@ -178,7 +178,7 @@ static void begin(uint64_t seed, bool threads)
     int little = 1;
     setsockopt(w.notices[0], SOL_SOCKET, SO_SNDBUF, &little, sizeof little);
     memset(segments, 0, sizeof segments);
-    w.player = sdi_player_new(w.commands[0], w.notices[0], w.arena, w.cells, CELLS, segments, SEGMENTS, released);
+    w.player = sdi_player_new(w.commands[0], w.notices[0], w.arena, w.cells, segments, released);
     make_members();
     w.is_long = one_in(60);
     w.calm = w.is_long || !one_in(3);
