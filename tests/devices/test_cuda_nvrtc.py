@@ -11,7 +11,7 @@ from sdi.clc import compile_source, pack_hidden
 from sdi.clc.cuda import translate
 from sdi.devices import nvrtc
 from sdi.devices.base import DeviceBuffer, LocalBytes, Rows
-from sdi.devices.cuda_launch import packed, parameter_block
+from sdi.devices.cuda_launch import packed, parameter_block, places_of
 from sdi.devices.cuda_memory import CudaBuffer, Fills, blocks_of, check_range, fill_pattern
 from sdi.ndrange import GroupBox, NDRange
 
@@ -108,6 +108,9 @@ def test_parameters_are_packed_as_the_kernel_declares_them() -> None:
     expected += bytes(4) + b"\1\2" + bytes(2) + (128).to_bytes(4, "little") + bytes(4) + bytes(8)
     assert block == expected
     assert shared_nbytes == 132
+    values = {number: value for number, value in enumerate(arguments) if isinstance(value, bytes)}
+    places = places_of(kernel)
+    assert {number: block[at : at + len(values[number])] for number, at in places.items()} == values
     for wrong in ([*arguments, None], [b"", *arguments[1:]], [buffer, *arguments[1:]]):
         with pytest.raises(ValueError, match="k: "):
             parameter_block(kernel, wrong)
