@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 
 from sdi.clc.cuda_blocks import label_of, leaves, statement_expression, value_of
 from sdi.clc.cuda_builtins import Builtin, builtin, constant_of, geometry_functions
+from sdi.clc.cuda_cheap import is_cheap
 from sdi.clc.cuda_printf import Printing
 from sdi.clc.cuda_tree import CudaTree
 from sdi.clc.cuda_types import (
@@ -29,6 +30,7 @@ GRID = "_cl_g"
 
 _COMPARISONS = frozenset({"<", ">", "<=", ">=", "==", "!="})
 _LOGICAL = {"&&": "_cl_and", "||": "_cl_or"}
+_BOTH_COMPUTED = {"&&": "_cl_both", "||": "_cl_either"}
 _SHIFTS = {"<<": "_cl_shl", ">>": "_cl_shr"}
 _COMPOUND = dict(
     zip(
@@ -83,6 +85,7 @@ class Expressions:
         self.fields = fields
         self.printing = Printing()
         self.statement: Callable[[Node], str] | None = None
+        self._wraps = False
 
     # -- values ----------------------------------------------------------------------------------
 
@@ -467,11 +470,25 @@ class Expressions:
             if not is_vector and count is not None and int(b) < 8 * node.type.nbytes:
                 return f"({a} {operator} {b})"
             return f"{_SHIFTS[operator]}({a}, {b})"
+        if operator in _LOGICAL and is_cheap(right):
+            return f"((int){_BOTH_COMPUTED[operator]}({a}, {self._wrapping(right)}))"
         if operator in _COMPARISONS or operator in _LOGICAL:
             return f"({a} {operator} {b})" if is_vector else f"((int)({a} {operator} {b}))"
+        if operator in ("+", "-", "*") and self._wraps and node.type.form is Form.INTEGER:
+            plain = self.types.plain(node.type, node)
+            unsigned = plain if node.type.unsigned else f"unsigned {plain}"
+            return f"(({plain})(({unsigned}){a} {operator} ({unsigned}){b}))"
         if operator in ("*", "/", "%", "+", "-", "&", "^", "|"):
             return f"({a} {operator} {b})"
         raise UnknownConstruct(node, f"the operator '{operator}'")
+
+    def _wrapping(self, node: Node) -> str:
+        """An operand that is computed whether it is needed or not: its overflow must not mean anything."""
+        outer, self._wraps = self._wraps, True
+        try:
+            return self._operand(node)
+        finally:
+            self._wraps = outer
 
     def _assignment(self, left: Node, right: Node) -> str:
         value = self(right)

@@ -1,0 +1,84 @@
+"""Operands of ``&&`` and ``||`` that may be computed whether they are needed or not.
+
+A branch around a comparison costs a GPU more than the comparison, above all in loops that few warps run:
+drivers' compilers compute both sides where that is cheap, NVRTC's often does not.
+"""
+
+from __future__ import annotations
+
+from sdi.clc.cuda_builtins import geometry_functions
+from sdi.clc.cuda_types import is_scalar
+from sdi.clc.syntax import Form, Kind, Node, Space, callee_of
+
+_NODES_MAX = 12
+"""Operations and values; beyond that a branch may be worth it."""
+_LITERALS = (Kind.INTEGER_LITERAL, Kind.FLOATING_LITERAL, Kind.CHARACTER_LITERAL)
+_BINARY = frozenset({"<", ">", "<=", ">=", "==", "!=", "&", "|", "^", "&&", "||"})
+_WRAPPING = frozenset({"+", "-", "*"})
+_OWN_GEOMETRY = "__sdi_get_"
+_LOCAL_GEOMETRY = frozenset({"get_local_id", "get_local_size"})
+
+
+def is_cheap(node: Node) -> bool:
+    """Whether it may be computed in vain: it is short, changes nothing, reads no memory and can't go wrong.
+
+    Sums and products of signed integers are written so that they wrap.
+    """
+    return _left(node, _NODES_MAX) >= 0
+
+
+def _left(node: Node, budget: int) -> int:
+    """What is left of ``budget`` after ``node``; negative where it must not be computed in vain."""
+    operands = node.operands
+    match node.kind:
+        case Kind.PAREN:
+            return _left(operands[0], budget)
+        case Kind.UNEXPOSED | Kind.CAST:
+            if not operands or not is_scalar(node.type):
+                return -1
+            inner = operands[-1]
+            if inner.type.form is Form.VECTOR and node.kind is Kind.UNEXPOSED:  # a component
+                return budget - 1 if _is_private(inner) else -1
+            is_defined = node.type.form is Form.FLOATING or inner.type.form is Form.INTEGER
+            return _left(inner, budget) if is_scalar(inner.type) and is_defined else -1
+        case Kind.DECL_REF:
+            return budget - 1 if is_scalar(node.type) and _is_private(node) else -1
+        case Kind.INTEGER_LITERAL | Kind.FLOATING_LITERAL | Kind.CHARACTER_LITERAL:
+            return budget - 1
+        case Kind.UNARY_OPERATOR:
+            is_safe = node.operator in ("!", "~") or (node.operator == "-" and operands[0].kind in _LITERALS)
+            return _left(operands[0], budget - 1) if is_safe and is_scalar(operands[0].type) else -1
+        case Kind.BINARY_OPERATOR:
+            if node.operator not in _BINARY | _WRAPPING or not all(is_scalar(n.type) for n in operands):
+                return -1
+            left = _left(operands[0], budget - 1)
+            return _left(operands[1], left) if left >= 0 else left
+        case Kind.CALL:
+            return budget - 1 if _is_geometry(node) else -1
+        case _:
+            return -1
+
+
+def _is_private(node: Node) -> bool:
+    """A variable in registers, or a parameter."""
+    while node.kind in (Kind.PAREN, Kind.UNEXPOSED) and len(node.operands) == 1:
+        node = node.operands[0]
+    is_variable = node.kind is Kind.DECL_REF and node.declaration != 0
+    return is_variable and not node.type.volatile and node.type.space in (Space.PRIVATE, Space.NONE)
+
+
+def _is_geometry(node: Node) -> bool:
+    """An identifier or size of the launch, of a dimension that is written down."""
+    reference = callee_of(node)
+    if reference is None:
+        return False
+    *before, dimension = node.children[1:] or (node,)
+    while dimension.kind in (Kind.PAREN, Kind.UNEXPOSED) and len(dimension.operands) == 1:
+        dimension = dimension.operands[0]
+    if reference.name.startswith(_OWN_GEOMETRY):
+        return len(before) == 1 and dimension.kind is Kind.INTEGER_LITERAL
+    is_given = reference.name in geometry_functions() | _LOCAL_GEOMETRY
+    return not before and is_given and dimension.kind is Kind.INTEGER_LITERAL
+
+
+__all__ = ["is_cheap"]
