@@ -66,6 +66,7 @@ class Links:
         self._measured: Counter[tuple[int, int]] = Counter()
         self._free_ns = [0.0] * count
         self._filled_ns = [0.0] * count
+        self._leaving_ns = dict.fromkeys(self._places, 0.0)  # of each place, until when bytes leave it
 
     def crosses(self, source: int, target: int) -> bool:
         """Whether a copy goes over a network."""
@@ -110,8 +111,8 @@ class Links:
             if holders >> source & 1:
                 start = max(now, self._free_ns[source], self._filled_ns[source])
                 end = start + self.cost_ns(source, target, nbytes)
-                # What all nodes want goes along a chain: who sends to another one already is asked last.
-                is_sending = self.crosses(source, target) and self._free_ns[source] > now
+                # What all nodes want goes along a chain: where bytes leave already is asked last.
+                is_sending = self.crosses(source, target) and self._leaving_ns[self._places[source]] > now
                 if (is_sending, end) < best_ns:
                     best, best_ns = source, (is_sending, end)
         return best
@@ -123,8 +124,11 @@ class Links:
         """
         start = max(float(self._now_ns()), self._free_ns[source], self._filled_ns[source])
         end = start + self.cost_ns(source, target, nbytes)
-        if source != HOST or self.crosses(source, target):
+        is_leaving = self.crosses(source, target)
+        if source != HOST or is_leaving:
             self._free_ns[source] = end
+        if is_leaving:
+            self._leaving_ns[self._places[source]] = end
         if target != HOST:
             self._filled_ns[target] = max(self._filled_ns[target], end)
 
