@@ -1,12 +1,13 @@
 """What members of other processes cost: a step of a stencil over a slow network, and nodes that are idle.
 
-``python bench/network.py [--transports loopback,mpi] [--ranks 3] [--seconds 10] [--json FILE]``: one table.
+``python bench/network.py [--transports loopback,mpi] [--ranks 3] [--seconds 10] [--rounds 1] [--no-stencil]
+[--json FILE]``: one table.
 
 *stencil*: a step of a 512 x 512 stencil over ``--ranks`` members, each on a rank of its own; with loopback
 also where every message between two nodes takes 5 ms more (SDI_TEST_NET_DELAY_US).  *idle*: processor time of
 the ranks of a job whose members do nothing, in percent of a core; and how long the first message takes one
-way after a second of that.  All ranks are on this machine, and have one clock; with MPI also as if each were
-on a machine of its own.
+way after a second of that, ``--rounds`` times, in turn.  All ranks are on this machine, and have one clock;
+with MPI also as if each were on a machine of its own, where idle ones are woken by rings, and where not.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import statistics
 import subprocess
 import sys
 import time
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -127,30 +129,54 @@ def idle(transport: Transport, seconds: float, is_far: bool) -> dict[str, list[f
         job.close()
 
 
-def measured_idle(transport: str, ranks: int, seconds: float, is_far: bool) -> dict[str, list[float]]:
+@dataclass(frozen=True, slots=True)
+class Idle:
+    """``is_far``: as if each rank were on a machine of its own.  ``rings``: see MpiTransport."""
+
+    name: str
+    is_far: bool = False
+    rings: bool = True
+
+
+WAYS = {
+    "loopback": (Idle("loopback"),),
+    "mpi": (
+        Idle("mpi"),
+        Idle("mpi, as on other machines", is_far=True),
+        Idle("mpi, as on other machines, without rings", is_far=True, rings=False),
+    ),
+}
+
+
+def measured_idle(transport: str, ranks: int, seconds: float, way: Idle) -> dict[str, list[float]]:
     """What ``idle`` says on that many ranks."""
     if transport == "loopback":
         show_only_real_drivers()
         made, processes = start_nodes(ranks, environ())
-        found = idle(made, seconds, is_far)
+        found = idle(made, seconds, way.is_far)
         for process in processes:
             process.wait()
         return found
-    nodes = [":", "-n", str(ranks - 1), sys.executable, "-m", "sdi.cli", "node"]
-    asked = ["--idle", *(["--far"] if is_far else []), "--seconds", str(seconds)]
-    command = [*mpiexec(1), sys.executable, __file__, *asked, *nodes]
+    asked = ["--seconds", str(seconds), *(["--far"] if way.is_far else [])]
+    asked += [] if way.rings else ["--no-rings"]
+    here = [sys.executable, __file__, *asked]
+    command = [*mpiexec(1), *here, "--idle", ":", "-n", str(ranks - 1), *here, "--node"]
     ended = subprocess.run(command, env=environ(), cwd=ROOT, stdout=subprocess.PIPE, check=True)
     measured: dict[str, list[float]] = json.loads(ended.stdout)
     return measured
 
 
-def _idle_as_rank_0(seconds: float, is_far: bool) -> dict[str, list[float]]:
+def _as_rank(given: argparse.Namespace) -> None:
+    """What one process of ``measured_idle`` does."""
     from sdi.cluster.mpi import MpiTransport
 
     place = start.place(os.environ)
     assert place is not None
     show_only_real_drivers()
-    return idle(MpiTransport(place.size), seconds, is_far)
+    transport = MpiTransport(place.size, given.rings)
+    if given.node:
+        start.leave(start.run_node(transport))
+    print(json.dumps(idle(transport, given.seconds, given.far)), flush=True)
 
 
 def main() -> int:
@@ -159,44 +185,68 @@ def main() -> int:
     parser.add_argument("--transports", default="loopback,mpi")
     parser.add_argument("--ranks", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=10.0)
+    parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--no-stencil", dest="steps", action="store_false")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--stencil", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--idle", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--node", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--far", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--no-rings", dest="rings", action="store_false", help=argparse.SUPPRESS)
     given = parser.parse_args()
-    if given.stencil or given.idle:
-        told = stencil() if given.stencil else _idle_as_rank_0(given.seconds, given.far)
-        print(json.dumps(told), flush=True)
+    if given.stencil:
+        print(json.dumps(stencil()), flush=True)
+        return 0
+    if given.idle or given.node:
+        _as_rank(given)
         return 0
     load = os.getloadavg()[0]
     print(f"{platform.machine()}, {os.cpu_count()} processors, load {load:.1f}, {given.ranks} ranks")
     rows: list[dict[str, object]] = []
     for transport in given.transports.split(","):
-        for delay_us in (0, DELAY_US) if transport == "loopback" else (0,):
-            steps = measured_stencil(transport, given.ranks, delay_us)
-            rows.append({"transport": transport, "delay_us": delay_us, "stencil_step_ms": steps})
-            late = f", {delay_us / 1000:.0f} ms one way" if delay_us else ""
-            spread = f"{min(steps):.2f} to {max(steps):.2f}"
-            print(
-                f"{transport}{late}: a step of the stencil {statistics.median(steps):.2f} ms ({spread})",
-                flush=True,
-            )
-        for is_far in (False, True) if transport == "mpi" else (False,):
-            idling = measured_idle(transport, given.ranks, given.seconds, is_far)
-            rows.append({"transport": transport, "is_far": is_far, **idling})
-            name = f"{transport}{', as on other machines' if is_far else ''}"
-            percent = " ".join(f"{value:.2f}" for value in idling["idle_percent"])
-            print(f"{name}: idle ranks take {percent} % of a core")
-            message = idling["first_message_us"]
-            print(
-                f"{name}: first message after a second {statistics.median(message):.0f} us one way "
-                f"({min(message):.0f} to {max(message):.0f})",
-                flush=True,
-            )
+        if given.steps:
+            rows += _stencils(transport, given.ranks)
+        rows += _idles(transport, given)
     if given.json is not None:
         about = {"machine": platform.machine(), "processors": os.cpu_count(), "load": load}
         given.json.write_text(json.dumps(about | {"ranks": given.ranks, "rows": rows}, indent=1) + "\n")
     return 0
+
+
+def _stencils(transport: str, ranks: int) -> list[dict[str, object]]:
+    """Print and return the steps of a stencil, with and without delay."""
+    rows: list[dict[str, object]] = []
+    for delay_us in (0, DELAY_US) if transport == "loopback" else (0,):
+        steps = measured_stencil(transport, ranks, delay_us)
+        rows.append({"transport": transport, "delay_us": delay_us, "stencil_step_ms": steps})
+        late = f", {delay_us / 1000:.0f} ms one way" if delay_us else ""
+        spread = f"{min(steps):.2f} to {max(steps):.2f}"
+        print(
+            f"{transport}{late}: a step of the stencil {statistics.median(steps):.2f} ms ({spread})",
+            flush=True,
+        )
+    return rows
+
+
+def _idles(transport: str, given: argparse.Namespace) -> list[dict[str, object]]:
+    """Print and return what idle ranks take, of each way all rounds."""
+    found: dict[Idle, list[dict[str, list[float]]]] = {way: [] for way in WAYS[transport]}
+    for _ in range(given.rounds):
+        for way, measured in found.items():
+            measured.append(measured_idle(transport, given.ranks, given.seconds, way))
+    rows: list[dict[str, object]] = []
+    for way, measured in found.items():
+        percents = list(zip(*(each["idle_percent"] for each in measured), strict=True))
+        message = [us for each in measured for us in each["first_message_us"]]
+        rows.append({"transport": transport, **asdict(way), "rounds": measured})
+        percent = " ".join(f"{statistics.median(of_rank):.2f}" for of_rank in percents)
+        print(f"{way.name}: idle ranks take {percent} % of a core")
+        print(
+            f"{way.name}: first message after a second {statistics.median(message):.0f} us one way "
+            f"({min(message):.0f} to {max(message):.0f})",
+            flush=True,
+        )
+    return rows
 
 
 if __name__ == "__main__":

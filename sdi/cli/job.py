@@ -114,7 +114,7 @@ def _described(job: Job, settings: Settings) -> list[str]:
     known = [("SDI_DEVICES", "node", "kind", "platform", "device")]
     for index, device in enumerate(devices):
         known.append((str(index), str(device.node), device.kind.upper(), device.platform, device.name))
-    return [*table(nodes, right={2, 4}), "", *table(rows, right={4}), "", *table(known)]
+    return [*table(nodes, right={2, 4}), *job.idle_notes(), "", *table(rows, right={4}), "", *table(known)]
 
 
 class Root:

@@ -18,6 +18,7 @@ class LateTransport:
         self.size = transport.size
         self.is_spare = False
         self.traffic = transport.traffic
+        self.deaf = transport.deaf
         self._transport: Final = transport
         self._delay_ns: Final = delay_ns
         self._due: Final = DueCalls("sdi-net-late")

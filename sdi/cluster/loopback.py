@@ -79,6 +79,7 @@ class Loopback:
         self.rank = rank
         self.size = len(ends) + 1
         self.is_spare = False
+        self.deaf: Mapping[int, str] = {}
         self.traffic = {peer: Traffic() for peer in ends}
         watched = processes or {}
         self._peers: Final = {peer: _Peer(peer, end, watched.get(peer, -1)) for peer, end in ends.items()}

@@ -37,6 +37,10 @@ class MixedTransport:
         self._is_polled: Callable[[], bool] | None = None
         self._look: Callable[[], bool] | None = None
 
+    @property
+    def deaf(self) -> Mapping[int, str]:
+        return {} if self._far.is_spare else self._far.deaf
+
     def start(self, receiver: Receiver) -> None:
         self._receiver = receiver
         self._far.start(_Far(self))

@@ -1,9 +1,11 @@
 """The transport over MPI: the one file that knows mpi4py.
 
 All calls of MPI are made by sdi-net.  MPI has no wait that sleeps: while something is under way messages
-are looked for eagerly, an idle process looks now and then.  Batches and bulk bytes go over two communicators;
-since messages between two ranks of one communicator never overtake each other, the bulk bytes of a batch are
-the next ones that come from there.
+are looked for eagerly.  An idle process sleeps until somebody rings (``doorbell``), as who sends to one that
+may be idle does; where rings don't arrive, it looks for messages now and then.
+
+Batches and bulk bytes go over two communicators; since messages between two ranks of one communicator never
+overtake each other, the bulk bytes of a batch are the next ones that come from there.
 """
 
 from __future__ import annotations
@@ -14,11 +16,12 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Set
+from collections.abc import Callable, Mapping, Set
 from contextlib import suppress
 from types import ModuleType
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeVar
 
+from sdi.cluster.doorbell import Doorbell
 from sdi.cluster.transport import Receiver, Room, Traffic
 
 _log = logging.getLogger(__name__)
@@ -37,10 +40,15 @@ _IDLE_PART, _IDLE_LEAST_S, _IDLE_MOST_S = 0.018, 200e-6, 1.2e-3
 virtual machine one takes 18 to 40 us of processor time, the longer and busier the more, most in the kernel:
 with up to 2 ms no less of a core was taken, and the first message took 1.3 ms."""
 _TIMED_NAPS = 64
+_SELDOM_S = 20e-3
+"""Where all others ring, what nobody rang for is looked for so often: a ring may be lost."""
+_UNSURE_NS = 15_000_000
+"""Who was sent nothing for so long may be idle when a message arrives: less than _RESTLESS_NS."""
 _START_S = 120.0
 _PR_SET_TIMERSLACK = 29
 
 
+_T = TypeVar("_T")
 _Message = tuple[int, bytes, memoryview | None, Callable[[], None] | None]
 """To whom, a batch, bulk, and what is called when it is sent."""
 
@@ -53,10 +61,11 @@ class MpiTransport:
     """This process as a rank of ``MPI_COMM_WORLD``.  Implements ``Transport``.
 
     ``expected``: as many ranks as the launcher says that there are; MPI that sees another number is not the
-    launcher's.  Raises MpiUnavailable.
+    launcher's.  ``rings``: whether idle processes are to be woken by rings; on all ranks, or on none.
+    Raises MpiUnavailable.
     """
 
-    def __init__(self, expected: int | None = None) -> None:
+    def __init__(self, expected: int | None = None, rings: bool = True) -> None:
         self._wake: Final = threading.Lock()  # to wait for it costs less than for a descriptor
         self._wake.acquire()
         self._outgoing: Final[deque[tuple[int, bytes, memoryview | None, Callable[[], None] | None]]] = (
@@ -68,11 +77,15 @@ class MpiTransport:
         self._refusal = ""
         self._expected: Final = expected
         self._ending = False
-        self._is_napping = False
+        self._is_napping = self._is_listening = False
+        self._rings: Final = rings
+        self._sent_ns: Final[dict[int, int]] = {}  # the last time, by rank
+        self._bell: Doorbell | None = None
         self.rank = self.size = 0
         self.library = ""
         self.is_spare = False
         self.traffic: dict[int, Traffic] = {}
+        self.deaf: Mapping[int, str] = {}
         self._thread: Final = threading.Thread(target=self._main, name="sdi-net", daemon=True)
         self._thread.start()
         if not self._begun.wait(_START_S):
@@ -91,17 +104,33 @@ class MpiTransport:
         self._outgoing.append((to, batch, bulk, sent))
         if self._is_napping:
             self._rouse()
+            if self._is_listening:  # both ends wake at the same time
+                self._ring(to)
 
     def close(self) -> None:
         self._ending = True
         self._started.set()
         self._rouse()
         self._thread.join()
+        if self._bell is not None:
+            self._bell.close()
 
     def _rouse(self) -> None:
         """Have sdi-net wake, or not nap the next time.  Any thread."""
+        if self._is_listening:
+            assert self._bell is not None
+            self._bell.ring_here()
+            return
         with suppress(RuntimeError):  # somebody else just did
             self._wake.release()
+
+    def _ring(self, to: int) -> None:
+        """Wake a rank that something is sent to, if it may be idle.  Any thread."""
+        now_ns, last_ns = time.monotonic_ns(), self._sent_ns.get(to)
+        self._sent_ns[to] = now_ns
+        may_be_idle = last_ns is None or now_ns - last_ns > _UNSURE_NS
+        if self._bell is not None and may_be_idle and self._bell.ring(to):
+            self.traffic[to].rings += 1
 
     # -- sdi-net --------------------------------------------------------------------------------------------
 
@@ -145,11 +174,38 @@ class MpiTransport:
                 f"mpi4py uses {self.library}, and the job was started by another MPI's mpiexec"
             )
         self.traffic = {rank: Traffic() for rank in range(self.size) if rank != self.rank}
+        self._bell = self._hang(MPI.COMM_WORLD)
         return _Loop(self, MPI)
+
+    def _hang(self, comm: Communicator) -> Doorbell | None:
+        """A doorbell, if there is anybody whom all others can ring."""
+        bell, why = None, "it was told not to"
+        try:
+            bell = Doorbell(self.rank) if self._rings else None
+        except OSError as error:
+            why = f"it gets no socket: {error}"
+        given = comm.allgather(why if bell is None else bell.card)
+        cards = [each for each in given if not isinstance(each, str)]
+        if bell is None or len(cards) < self.size:
+            rank, why = next((rank, each) for rank, each in enumerate(given) if isinstance(each, str))
+            self.deaf = dict.fromkeys(range(self.size), f"rank {rank} can't ring: {why}")
+        else:
+            bell.call(cards)
+            comm.Barrier()
+            bell.settle(cards, comm.allgather(bell.listen(self.size)))
+            self.deaf = bell.deaf
+        if bell is not None and len(self.deaf) == self.size:
+            bell.close()
+            return None
+        return bell
 
 
 class Communicator(Protocol):
     """What is used of a communicator of mpi4py."""
+
+    def allgather(self, mine: _T, /) -> list[_T]: ...
+
+    def Barrier(self) -> None: ...  # noqa: N802
 
     def Isend(self, buffer: list[object], to: int, tag: int, /) -> object: ...  # noqa: N802
 
@@ -207,6 +263,9 @@ class _Loop:
     def _idle(self) -> None:
         """Until there is something to send or something came; all that is done meanwhile costs."""
         transport = self._transport
+        if transport._bell is not None and transport._bell.is_rung and not transport.is_spare:
+            self._listen(transport._bell)
+            return
         transport._is_napping = True
         naps, began_ns = 0, time.thread_time_ns()
         while not transport._outgoing:
@@ -219,6 +278,17 @@ class _Loop:
                 self._idle_s = min(max(wanted_s, _IDLE_LEAST_S), _IDLE_MOST_S)
                 naps, began_ns = 0, now_ns
         transport._is_napping = False
+
+    def _listen(self, bell: Doorbell) -> None:
+        """As ``_idle``, where all others ring."""
+        transport = self._transport
+        transport._is_listening = True
+        transport._is_napping = True
+        while not transport._outgoing and not transport._ending:
+            if bell.wait(_SELDOM_S) or self._receive():
+                break
+        transport._is_napping = False
+        transport._is_listening = False
 
     def _sleep(self, seconds: float) -> bool:
         """Whether it was woken."""
@@ -243,6 +313,7 @@ class _Loop:
                 self._isend(
                     self._batches, nbytes.to_bytes(_PREFIX_NBYTES, "little") + batch, to, _BATCH, None
                 )
+                transport._ring(to)
                 if bulk is None:
                     if sent is not None:
                         sent()

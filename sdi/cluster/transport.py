@@ -11,12 +11,14 @@ from typing import Protocol
 class Traffic:
     """What was sent to one process.  ``bulk_nbytes``: bytes of buffers; ``record_nbytes``: of batches;
     ``shared_nbytes``: bytes of buffers that were not sent, since both ends reach them where they are.
+    ``rings``: how often it was to be woken.
     """
 
     messages: int = 0
     record_nbytes: int = 0
     bulk_nbytes: int = 0
     shared_nbytes: int = 0
+    rings: int = 0
 
     def since(self, before: Traffic) -> Traffic:
         """What was sent since."""
@@ -25,6 +27,7 @@ class Traffic:
             self.record_nbytes - before.record_nbytes,
             self.bulk_nbytes - before.bulk_nbytes,
             self.shared_nbytes - before.shared_nbytes,
+            self.rings - before.rings,
         )
 
 
@@ -69,6 +72,10 @@ class Transport(Protocol):
     size: int
     is_spare: bool
     traffic: dict[int, Traffic]
+
+    @property
+    def deaf(self) -> Mapping[int, str]:
+        """Of ranks that nothing wakes when a message comes, why: idle they look for messages now and then."""
 
     def start(self, receiver: Receiver) -> None:
         """Begin to receive.  Raises OSError or RuntimeError with a sentence for the user."""

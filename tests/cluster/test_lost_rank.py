@@ -68,6 +68,7 @@ def test_what_was_under_way_with_a_rank_that_died_is_given_up_and_the_rest_is_to
     transport = SimpleNamespace(
         _outgoing=[],
         traffic={1: Traffic(), 2: Traffic()},
+        _bell=None,
         _receiver=SimpleNamespace(lost=lambda rank, why: told.append(f"lost {rank}")),
     )
     mpi = SimpleNamespace(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -18,6 +19,7 @@ from .ways import AS_ROOT, MPIEXEC, SDI, is_open_mpi, mpiexec
 
 NAMES = ("image_chains", "jacobi", "printing", "scatter")
 TIMEOUT_S = 110.0
+NO_SOCKET = "it gets no socket: [Errno 24] Too many open files"
 
 pytestmark = pytest.mark.skipif(
     find_spec("mpi4py") is None or not MPIEXEC.exists(), reason="no MPI: pip install '.[mpi]'"
@@ -88,3 +90,22 @@ def test_an_application_gets_nothing_of_mpi() -> None:
     done = run([*mpiexec(2), *SDI, "run", "--", sys.executable, "-c", program], environ(2), TIMEOUT_S)
     assert done.returncode == 0 and done.stdout.strip() == "[]", done.describe()
     assert "SDI_SERVICE" not in os.environ
+
+
+@pytest.mark.parametrize(
+    ("case", "wanted"),
+    [
+        ("rings", {"deaf": {}, "rang before": 0, "rang": True, "rang while busy": 0}),
+        ("unreachable", {"deaf": {"1": "datagrams of rank 0, 1 do not arrive there"}, "was rung": True}),
+        ("socketless", {"deaf": dict.fromkeys("01", f"rank 1 can't ring: {NO_SOCKET}"), "was rung": False}),
+    ],
+)
+def test_messages_come_to_idle_ranks_by_rings_or_without_and_no_socket_is_left(
+    tmp_path: Path, case: str, wanted: dict[str, object]
+) -> None:
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    program = [sys.executable, "-m", "tests.cluster.ringing_program", case, str(fifo)]
+    done = run([*mpiexec(2), *program], plain_environ() | AS_ROOT, TIMEOUT_S)
+    assert done.returncode == 0 and not done.remained, f"{done.remained} {done.describe()}"
+    assert json.loads(done.stdout) == wanted | {"left": []}, done.describe()

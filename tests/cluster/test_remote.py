@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pytest
 
+from sdi.cli.job import _described
 from sdi.cluster.job import Job
 from sdi.cluster.records import Kind, records
 from sdi.cluster.remote_device import RemoteDevice
@@ -17,6 +18,7 @@ from sdi.devices.opencl import DriverDevice, OpenCLDevice
 from sdi.devices.pace import PACE
 from sdi.devices.ticket import Ticket
 from sdi.errors import DeviceLost
+from sdi.settings import Settings
 
 from .jobs import Threads, open_on_nodes, threads
 
@@ -237,3 +239,17 @@ def test_members_of_a_job_are_those_of_its_nodes(made: Threads, driver: DriverDe
     members = open_on_nodes(job, driver, 5)
     assert all(isinstance(member, RemoteDevice) for member in members)
     assert [member.node.rank for member in members if isinstance(member, RemoteDevice)] == [1, 2, 3, 1, 2]
+
+
+@pytest.mark.logs("looks for messages over and over")
+def test_ranks_that_nothing_wakes_for_messages_are_named_when_they_meet(
+    made: Threads, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert made.job.idle_notes() == []
+    monkeypatch.setattr(made.root, "deaf", {1: "a wall", 2: "a gap", 3: "a wall"})
+    with caplog.at_level("WARNING"):
+        made.job.meet()
+    told = "rank {}, idle, looks for messages over and over (2 to 3 % of a core): {}"
+    wanted = [told.format("1, 3", "a wall"), told.format("2", "a gap")]
+    assert caplog.messages == wanted == made.job.idle_notes()
+    assert all(note in _described(made.job, Settings.from_environ({})) for note in wanted)
