@@ -1,12 +1,14 @@
 """``sdi doctor`` and ``sdi devices`` on the installed package: ok, or what is broken and a fix."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from sdi.cli import doctor
 from sdi.cli.devices import spans
 
 SDI = [sys.executable, "-m", "sdi.cli"]
@@ -147,3 +149,30 @@ def test_a_malformed_setting_reaches_a_program_that_sdi_run_did_not_start() -> N
     )
     assert done.returncode != 0
     assert "SDI_SPLIT='maybe': expected auto, always or never" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("status", "said", "state", "words"),
+    [
+        (0, "MPICH Version: 5.0\nMore", "ok", r"MPICH Version: 5\.0; jobs are started by .*mpiexec"),
+        (1, "ImportError: no libmpi", "note", "mpi4py finds no MPI: ImportError: no libmpi"),
+    ],
+)
+def test_doctor_says_whether_there_is_an_mpi(
+    monkeypatch: pytest.MonkeyPatch, status: int, said: str, state: str, words: str
+) -> None:
+    pytest.importorskip("mpi4py")
+    ended = subprocess.CompletedProcess([], status, said, said)
+    monkeypatch.setattr(doctor, "_run", lambda *_, **__: ended)
+    monkeypatch.setattr(doctor.os, "access", lambda *_: True)
+    (found,) = doctor._mpi({})
+    assert found.state == state and re.fullmatch(words, found.text), found
+    assert (found.fix == "pip install 'sdi[mpi]'") == (state == "note")
+
+
+def test_doctor_says_that_nothing_starts_jobs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    pytest.importorskip("mpi4py")
+    monkeypatch.setattr(doctor, "_run", lambda *_, **__: subprocess.CompletedProcess([], 0, "Open MPI", ""))
+    monkeypatch.setattr(doctor.sys, "executable", str(tmp_path / "python"))
+    (found,) = doctor._mpi({"PATH": str(tmp_path)})
+    assert (found.state, found.text) == ("note", "Open MPI, and no mpiexec that starts jobs")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
@@ -10,7 +13,7 @@ from sdi.devices.base import Device, DeviceProgram, KernelFacts
 from sdi.devices.discover import MemberSettings, open_members
 from sdi.devices.forwarding import ForwardingDevice
 from sdi.errors import BuildError, ClError, Status, require
-from sdi.runtime.builds import Compiled, Target, build, compile_only, link, rebuild
+from sdi.runtime.builds import Compiled, Target, build, compile_only, link, on_all, rebuild
 
 TINY = "kernel void tiny(global int *a) { a[get_global_id(0)] = 1; }"
 
@@ -89,3 +92,18 @@ def test_a_kernel_that_the_driver_does_not_find_is_none(members: list[Device]) -
     made = build("kernel void step(global int *a) { a[0] = 1; } " + TINY, "", "", target)
     assert [kernel.model.name for kernel in made.kernels] == ["tiny"]
     assert len(made.facts) == 1 and made.log.startswith("warning: there is no kernel 'step'")
+
+
+def test_all_nodes_are_asked_at_once_and_the_members_of_each_in_turn() -> None:
+    nodes = [0, 0, 1, 2, 2, 2]
+    devices = [cast(Device, SimpleNamespace(facts=SimpleNamespace(node=node))) for node in nodes]
+    first, asked = threading.Barrier(3), cast(dict[int, list[int]], {node: [] for node in nodes})
+
+    def ask(member: int) -> int:
+        asked[nodes[member]].append(member)
+        if len(asked[nodes[member]]) == 1:
+            first.wait(60.0)  # until the other nodes are asked too
+        return 10 * member
+
+    assert on_all(devices, ask) == [0, 10, 20, 30, 40, 50]
+    assert asked == {0: [0, 1], 1: [2], 2: [3, 4, 5]}

@@ -15,7 +15,7 @@ from sdi.partition.balance import edges_of
 from sdi.partition.usage import Usage
 from sdi.runtime.access import access_of
 from sdi.runtime.arguments import Pointer
-from sdi.runtime.cutting import Cutter, move_ns
+from sdi.runtime.cutting import Cutter, few_numbers, move_ns
 from sdi.runtime.plan import LaunchPlan, MergedRange, make_plan, moved_nbytes
 from sdi.sampling.model import Bounds, Work
 from sdi.vmem.directory import Directory
@@ -293,3 +293,20 @@ def test_first_launches_are_cut_by_what_loops_foretell_where_that_pays() -> None
         usage.launches += 1
         again, _ = cutter.cut(usage, GROUPS, launches.plan, foresee)
         assert asked == [1] and [box.stop[1] - box.start[1] for box in again.boxes] == rows
+
+
+@pytest.mark.parametrize(
+    ("nodes", "wanted"),
+    [
+        ([0] * 5, (1, 2, 3, 4, 5)),
+        ([0] * 20, (1, 2, 4, 8, 16, 20)),
+        ([0, 0, 1, 1, 2, 2], (1, 2, 4, 6)),
+        ([0, 1, 1, 1, 2], (1, 4, 5)),
+        ([number // 4 for number in range(64)], (1, 4, 8, 16, 32, 64)),
+        ([0, 0, 0, 0, 1, 1, 2, 3, 3, 3], (1, 4, 6, 10)),
+    ],
+)
+def test_few_numbers_of_members_are_tried_one_those_of_a_node_and_whole_nodes(
+    nodes: list[int], wanted: tuple[int, ...]
+) -> None:
+    assert few_numbers(nodes) == wanted

@@ -1,0 +1,61 @@
+"""How the processes of a job begin: who they are, whether they fit together, and what their clocks say."""
+
+from __future__ import annotations
+
+import threading
+import time
+from types import SimpleNamespace
+
+import pytest
+
+from sdi.cluster import node
+from sdi.cluster.job import JobError
+from sdi.cluster.start import Place, place, without_mpi
+from sdi.devices.opencl import DriverDevice
+
+from . import jobs
+
+AHEAD_NS = 10**15
+PATIENCE_S = 60.0
+
+
+@pytest.mark.parametrize(
+    ("environ", "wanted"),
+    [
+        ({"PMI_RANK": "2", "PMI_SIZE": "3"}, Place(2, 3)),
+        ({"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "2"}, Place(0, 2)),
+        ({"SLURM_PROCID": "3", "SLURM_STEP_NUM_TASKS": "4", "SLURM_NTASKS": "9"}, Place(3, 4)),
+        ({"SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "1", "SLURM_NTASKS": "9"}, None),
+        ({"PMI_RANK": "0", "PMI_SIZE": "1"}, None),
+        ({"PMI_RANK": "one", "PMI_SIZE": "3"}, None),
+        ({}, None),
+    ],
+)
+def test_mpiexec_and_srun_say_which_process_this_is(environ: dict[str, str], wanted: Place | None) -> None:
+    assert place(environ) == wanted
+    kept = {name: text for name, text in environ.items() if name.startswith("SLURM_")}
+    assert without_mpi(environ | {"HOME": "/"}) == kept | {"HOME": "/"}
+
+
+def test_nodes_of_another_version_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jobs, "__version__", "0.0.1")
+    told = r"rank 1 on localhost has sdi 0\.0\.1, rank 0 has .* need the same"
+    with pytest.raises(JobError, match=told), jobs.threads(2):
+        raise AssertionError("they met")
+
+
+def test_times_of_a_node_whose_clock_is_ahead_are_those_of_rank_0(
+    driver: DriverDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ahead = SimpleNamespace(monotonic_ns=lambda: time.monotonic_ns() + AHEAD_NS)
+    monkeypatch.setattr(node, "time", ahead)  # what it answers; its members keep their clock
+    with jobs.threads(1) as made:
+        (member,) = jobs.open_on_nodes(made.job, driver, 1)
+        buffer = member.allocate(64)
+        before_ns, done = time.monotonic_ns(), threading.Event()
+        ticket = member.fill(buffer, 0, 64, bytes(4), [])
+        ticket.when_done(lambda _: done.set())
+        member.flush()
+        assert done.wait(PATIENCE_S)
+        for told_ns in (ticket.start_ns, ticket.end_ns):
+            assert abs(told_ns + AHEAD_NS - before_ns) < AHEAD_NS // 2
