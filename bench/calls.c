@@ -3,6 +3,8 @@
  *   calls times NAME LAUNCHES   set-arg, enqueue, launch + finish, sustained launches
  *   calls loops NAME LAUNCHES   launches of a kernel that writes: sustained, and each waited for; with the same and
  *                               with a new scalar each time, and with a small read behind each
+ *   calls changes NAME ROUNDS   a round changes a buffer by a write, a fill or a map, launches a kernel that reads it, and
+ *                               reads 4 bytes of what that writes; or maps and unmaps these
  *   calls copies NAME NBYTES    write and read of one large buffer beside memcpy in this process
  *   calls stages NAME           says "stage" and waits for a line on stdin: before a build, after it
  *   calls first NAME            seconds until the first device is known
@@ -82,7 +84,9 @@ static void list_platforms(void)
 
 static const char SOURCE[] =
     "__kernel void empty(__global int *p, int n) { }\n"
-    "__kernel void number(__global uint *p, uint first) { p[get_global_id(0)] = first + get_global_id(0); }\n";
+    "__kernel void number(__global uint *p, uint first) { p[get_global_id(0)] = first + get_global_id(0); }\n"
+    "__kernel void spread(__global uint *p, uint first, __global const uint *from)\n"
+    "{ p[get_global_id(0)] = first + from[get_global_id(0)]; }\n";
 
 struct session {
     cl_device_id device;
@@ -365,6 +369,90 @@ static void stages(const char *name)
     close_session(&s);
 }
 
+enum change { WRITE, WRITE_LATER, FILL, MAP, MAP_RESULT };
+
+static void *map(const struct session *s, cl_mem buffer, cl_map_flags flags, size_t nbytes)
+{
+    cl_int status;
+    void *found = clEnqueueMapBuffer(s->queue, buffer, CL_TRUE, flags, 0, nbytes, 0, NULL, NULL, &status);
+    check(status, "clEnqueueMapBuffer");
+    return found;
+}
+
+static void unmap(const struct session *s, cl_mem buffer, void *mapped)
+{
+    check(clEnqueueUnmapMemObject(s->queue, buffer, mapped, 0, NULL, NULL), "clEnqueueUnmapMemObject");
+}
+
+/* One round: `from` gets a value, the kernel copies it, it is looked at. */
+static void change(const struct session *s, enum change how, cl_mem from, cl_mem to, cl_kernel kernel, cl_uint *data,
+                   size_t nbytes)
+{
+    cl_uint found = 0, value = ++data[0];
+    if (how == WRITE || how == WRITE_LATER)
+        check(clEnqueueWriteBuffer(s->queue, from, how == WRITE, 0, nbytes, data, 0, NULL, NULL), "clEnqueueWriteBuffer");
+    else if (how == FILL)
+        check(clEnqueueFillBuffer(s->queue, from, &value, sizeof value, 0, nbytes, 0, NULL, NULL), "clEnqueueFillBuffer");
+    else if (how == MAP) {
+        cl_uint *mapped = map(s, from, CL_MAP_READ | CL_MAP_WRITE, nbytes);
+        *mapped = value;
+        unmap(s, from, mapped);
+    } else {
+        value = 1;
+    }
+    launch(s, kernel, 4096);
+    if (how == MAP_RESULT) {
+        cl_uint *mapped = map(s, to, CL_MAP_READ, nbytes);
+        found = mapped[0];
+        unmap(s, to, mapped);
+    } else {
+        check(clEnqueueReadBuffer(s->queue, to, CL_TRUE, 0, sizeof found, &found, 0, NULL, NULL), "clEnqueueReadBuffer");
+    }
+    if (found != value)
+        check(-1, "a wrong answer");
+}
+
+static void changes(const char *name, size_t rounds)
+{
+    static const struct {
+        const char *key;
+        enum change how;
+        size_t nbytes;
+    } ways[] = {
+        {"write_4", WRITE, 4},           {"write_later_4", WRITE_LATER, 4}, {"write_16K", WRITE, 16 << 10},
+        {"write_64K", WRITE, 64 << 10},  {"write_256K", WRITE, 256 << 10},  {"fill_4", FILL, 4},
+        {"fill_64K", FILL, 64 << 10},    {"map_4K", MAP, 4 << 10},          {"map_64K", MAP, 64 << 10},
+        {"result_4K", MAP_RESULT, 4 << 10},
+    };
+    struct session s = open_session(name);
+    build(&s);
+    cl_uint *data = calloc(1, 256 << 10);
+    double *samples = malloc(rounds * sizeof *samples);
+    if (!data || !samples)
+        exit(1);
+    for (size_t way = 0; way < sizeof ways / sizeof *ways; way++) {
+        cl_mem from = make_buffer(&s, 256 << 10), to = make_buffer(&s, 4 * 4096);
+        cl_kernel kernel = make_kernel(&s, "spread", to, 0);
+        check(clSetKernelArg(kernel, 2, sizeof from, &from), "clSetKernelArg");
+        data[0] = 1;
+        check(clEnqueueWriteBuffer(s.queue, from, CL_TRUE, 0, 256 << 10, data, 0, NULL, NULL), "clEnqueueWriteBuffer");
+        for (int i = 0; i < 300; i++)
+            change(&s, ways[way].how, from, to, kernel, data, ways[way].nbytes);
+        for (size_t i = 0; i < rounds; i++) {
+            double start = now();
+            change(&s, ways[way].how, from, to, kernel, data, ways[way].nbytes);
+            samples[i] = now() - start;
+        }
+        say(ways[way].key, median(samples, rounds));
+        clReleaseKernel(kernel);
+        clReleaseMemObject(from);
+        clReleaseMemObject(to);
+    }
+    free(data);
+    free(samples);
+    close_session(&s);
+}
+
 static void first(const char *name)
 {
     cl_platform_id platform = find_platform(name);
@@ -381,6 +469,8 @@ int main(int argc, char **argv)
         times(argv[2], (size_t)strtoull(argv[3], NULL, 10));
     else if (strcmp(what, "loops") == 0 && argc == 4)
         loops(argv[2], (size_t)strtoull(argv[3], NULL, 10));
+    else if (strcmp(what, "changes") == 0 && argc == 4)
+        changes(argv[2], (size_t)strtoull(argv[3], NULL, 10));
     else if (strcmp(what, "copies") == 0 && argc == 4)
         copies(argv[2], (size_t)strtoull(argv[3], NULL, 10));
     else if (strcmp(what, "stages") == 0 && argc == 3)
@@ -390,7 +480,7 @@ int main(int argc, char **argv)
     else if (strcmp(what, "platforms") == 0 && argc == 2)
         list_platforms();
     else {
-        fprintf(stderr, "usage: calls times|loops|copies|stages|first|platforms ...\n");
+        fprintf(stderr, "usage: calls times|loops|changes|copies|stages|first|platforms ...\n");
         return 2;
     }
     return 0;

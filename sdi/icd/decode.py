@@ -13,7 +13,7 @@ from functools import partial
 from sdi.devices.image import is_known_format
 from sdi.errors import BadRecord, insist
 from sdi.icd.pixel import COLOR_NBYTES, pixel_of
-from sdi.icd.wire import HEADER_ENTRY, PATTERN_MAX_NBYTES, Op, layout
+from sdi.icd.wire import CARRIED_MAX_NBYTES, HEADER_ENTRY, PATTERN_MAX_NBYTES, Op, layout
 from sdi.ndrange import Int3
 from sdi.runtime import builds
 from sdi.runtime.builds import Compiled, Target
@@ -21,6 +21,7 @@ from sdi.runtime.commands import Command, CopyBuffer, Fill, Launch, Map, Marker,
 from sdi.runtime.programs import Build
 
 _HEADER_ENTRY = layout(HEADER_ENTRY)
+_WITH_VARIABLE = frozenset({Op.NDRANGE, Op.WRITE, Op.FILL})
 _MAP_WRITE = 1 << 1
 _MAP_WRITE_INVALIDATE = 1 << 2
 
@@ -36,7 +37,7 @@ def command_of(
     if rest > len(record):
         raise BadRecord("num_waits", f"{num_waits} in a record of {len(record)} bytes")
     waits = struct.unpack_from(f"<{num_waits}Q", record, fixed_nbytes) if num_waits else ()
-    if op is not Op.NDRANGE and op is not Op.FILL and rest != len(record):
+    if op not in _WITH_VARIABLE and rest != len(record):
         raise BadRecord("nbytes", f"{len(record)} with {num_waits} waits")
     return _command(op, body, record[rest:]), waits
 
@@ -51,7 +52,14 @@ def _command(op: Op, body: tuple[int, ...], variable: bytes) -> Command:
             )
         case Op.WRITE:
             rectangle = _rectangle(body[1], body[2:5], body[5], body[6])
-            return Write(body[0], rectangle, bool(body[7]), body[9], bool(body[8]))
+            return Write(
+                body[0],
+                rectangle,
+                bool(body[7]),
+                body[9],
+                bool(body[8]),
+                _carried(body[10], rectangle, variable),
+            )
         case Op.COPY:
             source, target, source_offset, target_offset = body[:4]
             region, pitches = body[4:7], body[7:11]
@@ -166,6 +174,15 @@ def _rectangle(offset: int, region: tuple[int, ...], row_pitch: int, slice_pitch
     if slices > 1 and slice_pitch < (rows - 1) * row_pitch + row:
         raise BadRecord("slice_pitch", f"{slice_pitch} for {rows} rows at {row_pitch} bytes")
     return Rectangle(offset, (row, rows, slices), row_pitch, slice_pitch)
+
+
+def _carried(nbytes: int, rectangle: Rectangle, variable: bytes) -> bytes:
+    """The bytes of a write that come with its record."""
+    exact = nbytes <= len(variable) < nbytes + 8
+    insist(exact, "carried_nbytes", f"{nbytes} with {len(variable)} bytes behind")
+    insist(nbytes <= CARRIED_MAX_NBYTES, "carried_nbytes", f"{nbytes}")
+    insist(nbytes in (0, rectangle.nbytes), "carried_nbytes", f"{nbytes} of {rectangle.nbytes}")
+    return variable[:nbytes]
 
 
 def _fill(body: tuple[int, ...], variable: bytes) -> Fill:

@@ -82,7 +82,8 @@ def _structure(name: str, fields: tuple[wire.Field, ...]) -> Iterator[str]:
 def wire_header() -> str:
     """``sdi_wire.h``."""
     lines = ["#ifndef SDI_WIRE_H", "#define SDI_WIRE_H", "#include <stddef.h>", "#include <stdint.h>", ""]
-    for name in ("PROTOCOL_VERSION", "NUM_SLOTS", "PATTERN_MAX_NBYTES", "FAILURE_MAX_NBYTES", "SLOT_NBYTES"):
+    limits = ("PATTERN_MAX_NBYTES", "FAILURE_MAX_NBYTES", "CARRIED_MAX_NBYTES")
+    for name in ("PROTOCOL_VERSION", "NUM_SLOTS", *limits, "SLOT_NBYTES"):
         lines.append(f"#define SDI_{name} {getattr(wire, name)}")
     for name in ("MAGIC", "ARENA_NBYTES", "SLOTS_OFFSET", "HEAP_OFFSET", "MAX_RECORD_NBYTES"):
         lines.append(f"#define SDI_{name} UINT64_C({getattr(wire, name):#x})")

@@ -399,7 +399,7 @@ class Session:
     def _command(self, entry: Entry, record: bytes) -> None:
         command, (queue, slot, num_waits) = entry.command, entry.fields[3:6]
         assert command is not None
-        if isinstance(command, Read) or (isinstance(command, Write) and not command.landed_ns):
+        if isinstance(command, Read) or (isinstance(command, Write) and command.is_transfer):
             self._transfer_nbytes[entry.id] = (command.rectangle.nbytes, command.blocking)
         elif isinstance(command, Map | Unmap) and command.transfer:
             self._transfer_nbytes[entry.id] = (
@@ -412,6 +412,8 @@ class Session:
             rest = record_layout(entry.op).size
             bare = record[_PREFIX.size : rest] + record[rest + 8 * num_waits :]
             command = replace(command, record=bare)
+        elif self._play is not None and isinstance(command, Write) and command.data:
+            command = replace(command, record=record[_PREFIX.size : record_layout(entry.op).size])
         if isinstance(command, Launch) and not num_waits:
             if len(self._launches) >= _LAUNCHES_MAX:
                 self._launches.clear()

@@ -20,9 +20,10 @@ memory.  The copy is done by the client: the service stores in the command's slo
 copied (``ready_nbytes``, growing up to the total), bumps ``epoch`` and, when ``blocking`` is 0, sends a
 notice; the calling thread (blocking) or the lander (not blocking) copies and answers TRANSFER_DONE.  The
 service publishes COMPLETE after that.  A rectangle becomes ready as a whole, in the buffer's memory or, for
-READ and WRITE, packed elsewhere in the arena (``packed_at``).  A WRITE to a buffer that no
-command but such writes has named since it was created or renewed has *landed* when its record is sent: the
-client has copied, and nothing more is said about it.
+READ and WRITE, packed elsewhere in the arena (``packed_at``).  Two kinds of WRITE are no transfers: nothing
+more is said about them.  One to a buffer that no command but such writes has named since it was created or
+renewed has *landed* when its record is sent: the client has copied.  One of few bytes, which could be read
+when it was enqueued, *carries* them in its record.
 
 Output.  Launches of kernels whose table says PRINTS end like transfers: the service sends a PRINTED notice
 with everything that kernels have printed so far, the lander writes it to the application's ``stdout`` and
@@ -39,7 +40,7 @@ import struct
 from dataclasses import dataclass
 from enum import IntEnum
 
-PROTOCOL_VERSION = 5
+PROTOCOL_VERSION = 6
 MAGIC = 0x53444941_52454E41
 
 ARENA_NBYTES = 1 << 40
@@ -51,6 +52,8 @@ MAX_RECORD_NBYTES = 1 << 28
 PATTERN_MAX_NBYTES = 128
 FAILURE_MAX_NBYTES = 4096
 """Of the text of a FAILED notice."""
+CARRIED_MAX_NBYTES = 64 << 10
+"""Of a write's bytes that come with its record."""
 
 
 class Op(IntEnum):
@@ -189,12 +192,13 @@ BODY: dict[Op, tuple[Field, ...]] = {
     # unasked: 1: by the client, for memory of the application that the buffer uses
     Op.READ: _fields(
         "u64 buffer; u64 offset; u64 region[3]; u64 row_pitch; u64 slice_pitch; u32 blocking; u32 unasked;"
-        " u64 unused"
+        " u64 unused[2]"
     ),
     # landed_ns: 0, or when the client began to copy: nobody else knew the buffer yet, and the bytes are there
+    # carried_nbytes: 0, or all of the region: then that many bytes are the variable part, row by row
     Op.WRITE: _fields(
         "u64 buffer; u64 offset; u64 region[3]; u64 row_pitch; u64 slice_pitch; u32 blocking; u32 unasked;"
-        " u64 landed_ns"
+        " u64 landed_ns; u64 carried_nbytes"
     ),
     Op.COPY: _fields(
         "u64 source; u64 target; u64 source_offset; u64 target_offset; u64 region[3]; u64 source_row_pitch;"

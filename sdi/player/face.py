@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import starmap
 
 from sdi.clc.model import ArgumentKind
@@ -18,7 +18,7 @@ from sdi.partition.usage import Usage
 from sdi.player import library as c
 from sdi.player.cells import Cells
 from sdi.player.drivers import cuda_table, opencl_table
-from sdi.runtime.commands import Command, CopyBuffer, Launch, Read
+from sdi.runtime.commands import Command, CopyBuffer, Launch, Read, Write
 from sdi.runtime.counters import Tally
 from sdi.runtime.programs import Arrangement, Kernel
 from sdi.runtime.repeat import Change, Piece
@@ -146,7 +146,7 @@ class Player:
         self._quick.sdi_player_queue(self._handle, queue, is_playable)
 
     def replayed(self) -> int:
-        """Launches, reads and copies that were replayed."""
+        """Launches, reads, writes and copies that were replayed."""
         runs: list[int] = [self._quick.sdi_player_runs(self._handle, number) for number in self._recorded]
         return self._replayed + sum(runs)
 
@@ -205,7 +205,7 @@ class Player:
                 arrangement.trial.issued += runs
             self._memory.placement.touch(arrangement.waves[0].extents)
             self.refill(arrangement)
-        elif isinstance(recorded.command, Read) and not recorded.command.unasked:
+        elif isinstance(recorded.command, Read | Write) and not recorded.command.unasked:
             self._memory.moved.application += recorded.command.rectangle.nbytes * runs
 
     def refill(self, arrangement: Arrangement) -> None:
@@ -403,10 +403,23 @@ class Player:
 
         def finish(builder: _Builder) -> bool:
             segment = self._segment(buffer, HOST)
-            builder.client = (c.CLIENT_READS, segment, command.rectangle.nbytes, int(command.blocking))
+            builder.client = (c.CLIENT_READS, segment, command.rectangle.nbytes, int(command.blocking), 0)
             return segment >= 0 and builder.transfers(transfers)
 
         self._keep_transfer(WireOp.READ, command, (buffer,), (change,), transfers, finish)
+
+    def keep_write(self, command: Write, buffer: VirtualBuffer, change: Change) -> None:
+        """Likewise a write whose bytes come with its record, to the arena's bytes of a buffer."""
+
+        def finish(builder: _Builder) -> bool:
+            segment = self._segment(buffer, HOST)
+            view = self._memory.host_view(buffer, command.rectangle.bounds)
+            at = ctypes.addressof(ctypes.c_char.from_buffer(view))
+            builder.client = (c.CLIENT_WRITES, segment, view.nbytes, int(command.blocking), at)
+            return segment >= 0
+
+        known = replace(command, data=b"")  # those of the next are others
+        self._keep_transfer(WireOp.WRITE, known, (buffer,), (change,), (), finish)
 
     def keep_copy(
         self,
@@ -425,7 +438,7 @@ class Player:
     def _keep_transfer(
         self,
         op: WireOp,
-        command: Read | CopyBuffer,
+        command: Read | Write | CopyBuffer,
         buffers: Sequence[VirtualBuffer],
         changes: tuple[Change, ...],
         transfers: tuple[Transfer, ...],
@@ -484,7 +497,7 @@ class _Builder:
         self.block = bytearray()
         self.uses: list[tuple[int, tuple[Use, ...]]] = []
         self.keep: list[object] = []
-        self.client = (c.CLIENT_NONE, 0, 0, 0)
+        self.client = (c.CLIENT_NONE, 0, 0, 0, 0)
         self.launches: list[tuple[int, NativeLaunch]] = []
         self._touched: dict[int, set[tuple[int, bool]]] = {}
 
@@ -635,7 +648,7 @@ class _Builder:
 
     def given(self, op: WireOp, build: int, index: int, masked: bytes, mask: bytes) -> c.Given:
         """For C, which copies it."""
-        kind, segment, nbytes, blocking = self.client
+        kind, segment, nbytes, blocking, at = self.client
         return c.Given(
             op=op,
             key_nbytes=len(masked),
@@ -651,6 +664,7 @@ class _Builder:
             build=build,
             block_nbytes=len(self.block),
             client_nbytes=nbytes,
+            client_at=at,
             index=index,
             num_guards=len(self.guards),
             num_effects=len(self.effects),

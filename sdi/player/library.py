@@ -12,7 +12,7 @@ CELL_POSTED, CELL_PYTHON_EVENTS, CELL_NO_WAITS, CELL_AWAITS, CELLS_RESERVED = 1,
 NO_RECORDING = 0xFFFFFFFF
 RECORD, IDLE, END, POSTED, FAILED, WANTED = 1, 2, 3, 4, 5, 6
 OP_LAUNCH, OP_UPLOAD, OP_DOWNLOAD, OP_COPY = 0, 1, 2, 3
-CLIENT_NONE, CLIENT_READS = 0, 1
+CLIENT_NONE, CLIENT_READS, CLIENT_WRITES = 0, 1, 2
 WHYS = ("played", "busy", "kind", "queue", "waits", "unknown", "guards", "lanes")
 """As ``enum why``: what became of a record.  "played": executed by the player; else it was left to Python:
 
@@ -84,6 +84,7 @@ class Given(ctypes.Structure):
         ("build", _u64),
         ("block_nbytes", _u64),
         ("client_nbytes", _u64),
+        ("client_at", _u64),
         ("index", _u32),
         ("num_guards", _u32),
         ("num_effects", _u32),

@@ -26,6 +26,7 @@ enum {
     RECEIVE_NBYTES = 1 << 18,
     SHORT_STINT = 8, /* so few records in a row were not worth waiting for */
     LONG_STINT = 32,
+    HOST_WAIT_NS = 10000000, /* a write waits no longer here for bytes in use: what ends that may be behind it */
     WANTED_MOST = 16, /* less than what programs launch between two waits */
 };
 
@@ -217,7 +218,7 @@ static struct node *first_of(struct sdi_player *p, const struct queue *q)
 static const struct recording *read_of(const struct sdi_player *p, const struct node *node)
 {
     const struct recording *r = node->recording != NO_RECORDING ? &p->recordings[node->recording] : NULL;
-    return r && r->client != CLIENT_NONE ? r : NULL;
+    return r && r->client == CLIENT_READS ? r : NULL;
 }
 
 /* The queue whose first command is complete, or may be copied by the client: of these the one that came first, so
@@ -319,6 +320,15 @@ static bool may_execute(struct sdi_player *p, const struct recording *r)
     return true;
 }
 
+/* Whether nothing that was issued is at these bytes. */
+static bool is_at_rest(const struct sdi_player *p, const struct segment *s)
+{
+    for (unsigned l = 0; l < p->num_lanes; l++)
+        if (s->readers[l] > p->lanes[l].reached)
+            return false;
+    return s->writer <= p->lanes[s->writer_lane].reached;
+}
+
 static int execute(struct sdi_player *p, struct recording *r, struct node *node, const char *record)
 {
     int status = 0;
@@ -354,6 +364,8 @@ static int execute(struct sdi_player *p, struct recording *r, struct node *node,
         if (s->writer > node->waits[s->writer_lane])
             node->waits[s->writer_lane] = s->writer;
         s->client_reads++;
+    } else if (r->client == CLIENT_WRITES) {
+        memcpy((void *)(uintptr_t)r->client_at, record + sizeof(struct sdi_rec_write), r->client_nbytes);
     }
     for (uint32_t i = 0; i < r->num_effects; i++)
         p->cells[r->effects[i].cell] = r->effects[i].value;
@@ -400,6 +412,8 @@ static size_t fixed_nbytes(uint32_t op)
         return sizeof(struct sdi_rec_ndrange);
     case SDI_OP_READ:
         return sizeof(struct sdi_rec_read);
+    case SDI_OP_WRITE:
+        return sizeof(struct sdi_rec_write);
     case SDI_OP_COPY:
         return sizeof(struct sdi_rec_copy);
     default:
@@ -427,7 +441,7 @@ static const char *without_waits(struct sdi_player *p, uint32_t op, int queue, c
         /* It is complete when all that is before it in its queue is. */
         const struct node *each = &p->nodes[p->queues[node->queue].first - 1];
         for (;; each = &p->nodes[each->next - 1]) {
-            if (each->recording != NO_RECORDING && p->recordings[each->recording].client != CLIENT_NONE)
+            if (read_of(p, each))
                 return NULL;
             for (unsigned l = 0; l < p->num_lanes; l++)
                 if (each->waits[l] > needs[l])
@@ -447,6 +461,19 @@ static const char *without_waits(struct sdi_player *p, uint32_t op, int queue, c
     memcpy(p->bare + fixed, record + fixed + waits, *nbytes - fixed - waits);
     *nbytes -= waits;
     return p->bare;
+}
+
+/* Leave of a record only what it is known by; false: it is none that is known. */
+static bool cut(uint32_t op, const char *record, size_t *nbytes)
+{
+    if (op != SDI_OP_WRITE)
+        return true;
+    const struct sdi_rec_write *write = (const void *)record;
+    if (*nbytes < sizeof *write || !write->carried_nbytes || write->carried_nbytes > SDI_CARRIED_MAX_NBYTES
+        || *nbytes - sizeof *write != (write->carried_nbytes + 7) / 8 * 8)
+        return false;
+    *nbytes = sizeof *write;
+    return true;
 }
 
 static enum taken not_mine(struct sdi_player *p, enum why why)
@@ -470,6 +497,8 @@ static enum taken take_command(struct sdi_player *p, uint32_t op, uint64_t id, c
     record = without_waits(p, op, queue, record, &nbytes, needs);
     if (!record)
         return not_mine(p, WHY_WAITS);
+    if (!cut(op, record, &nbytes))
+        return NOT_MINE;
     if (op == SDI_OP_MARKER || op == SDI_OP_BARRIER) {
         if (nbytes != sizeof(struct sdi_rec_marker))
             return NOT_MINE;
@@ -485,6 +514,14 @@ static enum taken take_command(struct sdi_player *p, uint32_t op, uint64_t id, c
             return BROKEN;
         if (!may_execute(p, r))
             return not_mine(p, WHY_LANES);
+    }
+    if (r->client == CLIENT_WRITES) {
+        const struct segment *s = &p->segments[r->client_segment];
+        bool is_free = is_at_rest(p, s);
+        if (s->client_reads || (!is_free && p->waited_ns > HOST_WAIT_NS))
+            return not_mine(p, WHY_LANES);
+        if (!is_free)
+            return FULL;
     }
     for (uint32_t i = 0; i < r->num_ops; i++)
         for (unsigned l = 0; l < p->num_lanes; l++)
@@ -520,6 +557,7 @@ static enum taken take(struct sdi_player *p, uint32_t op, uint64_t id, const cha
     switch (op) {
     case SDI_OP_NDRANGE:
     case SDI_OP_READ:
+    case SDI_OP_WRITE:
     case SDI_OP_COPY:
     case SDI_OP_MARKER:
     case SDI_OP_BARRIER:
@@ -549,11 +587,12 @@ static enum taken take(struct sdi_player *p, uint32_t op, uint64_t id, const cha
 
 static bool is_known(struct sdi_player *p, uint32_t op, const char *record, size_t nbytes)
 {
-    if ((op != SDI_OP_NDRANGE && op != SDI_OP_READ && op != SDI_OP_COPY) || nbytes < fixed_nbytes(op))
+    if ((op != SDI_OP_NDRANGE && op != SDI_OP_READ && op != SDI_OP_WRITE && op != SDI_OP_COPY)
+        || nbytes < fixed_nbytes(op))
         return false;
     uint64_t needs[LANES_MAX] = {0};
     record = without_waits(p, op, -1, record, &nbytes, needs);
-    return record && recording_find(p, op, record, nbytes);
+    return record && cut(op, record, &nbytes) && recording_find(p, op, record, nbytes);
 }
 
 static bool is_posted(const struct sdi_player *p)
@@ -637,6 +676,7 @@ API int sdi_player_run(struct sdi_player *p, bool may_play)
     uint64_t since = 0;
     size_t wanted = 0;
     p->current = NULL;
+    p->waited_ns = 0;
     for (;;) {
         while (p->tail - p->head >= sizeof(struct sdi_wire_header)) {
             const struct sdi_wire_header *header = (const void *)(p->data + p->head);
@@ -658,9 +698,10 @@ API int sdi_player_run(struct sdi_player *p, bool may_play)
                 if (what == FULL && is_posted(p))
                     return SDI_POSTED;
                 if (what == FULL) {
-                    wait(p, &since, false);
+                    p->waited_ns = wait(p, &since, false);
                     continue;
                 }
+                p->waited_ns = 0;
             } else if (is_known(p, op, record, nbytes)) {
                 /* What Python has in flight does not end before the client has said something, which is behind this. */
                 if (++p->streak >= p->wanted_after && !p->passes && !p->cells[CELL_AWAITS])

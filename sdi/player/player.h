@@ -26,7 +26,8 @@ enum {
 
 enum driver { DRIVER_CUDA = 1, DRIVER_OPENCL = 2 };
 enum op_kind { OP_LAUNCH = 0, OP_UPLOAD = 1, OP_DOWNLOAD = 2, OP_COPY = 3 };
-enum client_kind { CLIENT_NONE = 0, CLIENT_READS = 1 };
+/* What a command is to the application besides.  READS: it copies when it is told.  WRITES: its bytes came along. */
+enum client_kind { CLIENT_NONE = 0, CLIENT_READS = 1, CLIENT_WRITES = 2 };
 
 /* Entry points of the drivers, looked up by Python; those of a driver that is not there are NULL. */
 struct cuda_table {
@@ -118,7 +119,7 @@ struct recording {
     uint8_t *block;
     uint32_t num_guards, num_effects, num_budgets, num_ops;
     uint32_t client, client_segment, blocking;
-    uint64_t client_nbytes;
+    uint64_t client_nbytes, client_at; /* and where in this process */
     uint64_t runs; /* since Python last asked */
     uint32_t next; /* of the same bucket */
 };
@@ -217,6 +218,7 @@ struct sdi_player {
     bool page_changed, passes;
     bool is_deaf; /* the application has no room for notices */
     uint64_t looks, naps;
+    uint64_t waited_ns; /* so long the next record has waited for its turn */
     enum why why; /* of the newest record that was not executed */
     uint64_t records[OPS_COUNT * WHY_COUNT];
 };
@@ -247,7 +249,7 @@ struct given {
     const struct access *accesses;
     const struct hole *holes;
     const uint8_t *block;
-    uint64_t build, block_nbytes, client_nbytes;
+    uint64_t build, block_nbytes, client_nbytes, client_at;
     uint32_t index, num_guards, num_effects, num_budgets, num_ops, num_accesses, num_holes;
     uint32_t client, client_segment, blocking;
 };

@@ -172,6 +172,7 @@ API int64_t sdi_player_add(struct sdi_player *p, const struct given *g)
     r->client = g->client;
     r->client_segment = g->client_segment;
     r->client_nbytes = g->client_nbytes;
+    r->client_at = g->client_at;
     r->blocking = g->blocking;
     r->hash = record_hash((const char *)r->key, r->mask, r->key_nbytes);
     r->used = true;

@@ -62,7 +62,8 @@ class Write:
     """Copy the application's memory to a region of ``buffer``; the client does the copy when told.
 
     ``landed_ns``: 0, or when it began with that, untold, since nobody else knew the buffer: it is done.
-    ``unasked``: see ``Read``.
+    ``data``: the bytes, row by row, where they came with the record: the client has nothing to do.
+    ``unasked``, ``record``: see ``Read``.
     """
 
     buffer: int
@@ -70,6 +71,13 @@ class Write:
     blocking: bool
     landed_ns: int = 0
     unasked: bool = False
+    data: bytes = b""
+    record: bytes = field(default=b"", compare=False)
+
+    @property
+    def is_transfer(self) -> bool:
+        """Whether the client has yet to copy."""
+        return not (self.landed_ns or self.data)
 
 
 @dataclass(frozen=True, slots=True)

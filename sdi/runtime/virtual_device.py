@@ -18,9 +18,10 @@ from sdi.devices.ticket import Ticket
 from sdi.errors import DeviceFailed, DeviceLost, Status, require
 from sdi.intervals import ByteRange, RangeSet
 from sdi.player.face import READ_MAX_NBYTES, Player
+from sdi.region import alike
 from sdi.runtime.commands import Command, CopyBuffer, Fill, Launch, Map, Marker, Read, Rectangle, Unmap, Write
 from sdi.runtime.launcher import Launcher
-from sdi.runtime.region_copies import SPOILT_RUNS_MAX, RegionCopies, overwritten
+from sdi.runtime.region_copies import SPOILT_RUNS_MAX, RegionCopies, overwritten, packed_like
 from sdi.runtime.repeat import Change
 from sdi.runtime.steps import Steps
 from sdi.vmem.buffer import VirtualBuffer
@@ -192,13 +193,44 @@ class VirtualDevice:
             transfer.complete(None, min(command.landed_ns, now_ns), now_ns)
         elif not command.unasked:
             packed_at = self._copies.scatter(buffer, rectangle.strided, transfer)
+            if packed_at is not None and command.data:
+                begin_ns = time.monotonic_ns()
+                self._memory.arena.view(packed_at, rectangle.nbytes)[:] = command.data
+                transfer.complete(None, begin_ns, time.monotonic_ns())
+                return Work([transfer])
             if packed_at is not None:
                 return Work([], transfer, packed_at)
+        if command.data:
+            return Work([self._write_carried(command, buffer)])
         parts, waits = overwritten(self._memory, buffer, rectangle.strided)
         for part in parts:
             waits += [t for t in self._memory.write_host(buffer, part, transfer) if t is not transfer]
         waits = list(dict.fromkeys(waits))
         return Work([*waits, transfer]) if command.landed_ns else Work(waits, transfer)
+
+    def _write_carried(self, command: Write, buffer: VirtualBuffer) -> Ticket:
+        """The bytes came with the record: at once where nobody is at those of the arena."""
+        memory, over, data = self._memory, command.rectangle.strided, memoryview(command.data)
+        player = self.player if command.rectangle.contiguous else None
+        before = buffer.directory.state() if player is not None else None
+        parts, waits = overwritten(memory, buffer, over)
+        from_, to = alike(packed_like(over), over.at(0))
+        target, source = to.of(memory.host_view(buffer, over.bounds)), from_.of(data)
+        for part in parts:
+            waits += buffer.hazards[HOST].before_write(part)
+        if waits:
+            ticket = memory.run_on_host(partial(np.copyto, target, source), waits, "write", data.nbytes)
+        else:
+            ticket, begin_ns = Ticket(), time.monotonic_ns()
+            np.copyto(target, source)
+            ticket.complete(None, begin_ns, time.monotonic_ns())
+            memory.accounting.worked("write", -1, data.nbytes, ticket)
+        for part in parts:
+            memory.write_host(buffer, part, ticket)
+        after = buffer.directory.state() if before is not None else None
+        if player is not None and before is not None and after is not None:
+            player.keep_write(command, buffer, Change(buffer.directory, before, after))
+        return ticket
 
     def _copy(self, command: CopyBuffer) -> Steps[list[Ticket]]:
         here, there = command.source_rectangle, command.target_rectangle

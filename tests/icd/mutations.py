@@ -82,6 +82,8 @@ def assert_harmless(entry: Entry, replay: Replay) -> None:
     """What was let in stays in its bounds: found out in another way than the door does."""
     buffers = replay.door.buffers
     match entry.command:
+        case Write() if entry.command.data and len(entry.command.data) != entry.command.rectangle.nbytes:
+            raise AssertionError(entry.command)
         case Read() | Write() | Fill() | Map() | Unmap():
             _assert_inside(entry.command.rectangle, buffers.get(entry.command.buffer))
         case CopyBuffer():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import struct
-from ctypes import c_void_p
+from ctypes import c_int32, c_void_p
 
 from tests.icd.test_client_binding import (
     COPY_HOST_PTR,
@@ -12,6 +12,7 @@ from tests.icd.test_client_binding import (
     HOST_READ_ONLY,
     HOST_WRITE_ONLY,
     INVALIDATE,
+    PROFILING,
     READ,
     USE_HOST_PTR,
     WRITE,
@@ -21,20 +22,25 @@ from tests.icd.test_client_binding import (
 )
 
 DATA = bytes(range(256)) * 16
+QUEUE_TO_END = range(0x1280, 0x1284)
+HOLD_AND_LET_GO = (
+    "kernel void hold(global uint *a, int k) { }\nkernel void let_go(global uint *a, int k) { }\n"
+)
 
 
 def reads_and_writes_are_one_record_and_one_answer(cl: Cl) -> None:
     context = cl.context()
     queue = cl.queue(context)
-    buffer = cl.buffer(context, 4096)
+    data = DATA * 32  # too much to come with its record
+    buffer = cl.buffer(context, len(data))
     cl.read(queue, buffer, 1)  # so it is not the client's alone any more
-    cl.write(queue, buffer, DATA)
+    cl.write(queue, buffer, data)
     assert cl.read(queue, buffer, 100, 7) == DATA[7:107]
     cl.check(cl.clFinish(queue))
     created, queued = cl.last("CREATE_BUFFER"), cl.last("CREATE_QUEUE")
-    assert created["buffer_nbytes"] == 4096
+    assert created["buffer_nbytes"] == len(data)
     write, read = cl.last("WRITE"), cl.last("READ")
-    for record, offset, nbytes in ((write, 0, 4096), (read, 7, 100)):
+    for record, offset, nbytes in ((write, 0, len(data)), (read, 7, 100)):
         assert record["slot"] > 0
         same = {"queue": queued["id"], "buffer": created["id"], "blocking": 1, "waits": [], "tail": ""}
         shape = {"offset": offset, "region": [nbytes, 1, 1], "row_pitch": 0, "slice_pitch": 0}
@@ -44,6 +50,78 @@ def reads_and_writes_are_one_record_and_one_answer(cl: Cl) -> None:
     assert [r["id"] for r in cl.records("RELEASE_EVENT")][1:3] == ids
     order = [r["op"] for r in cl.records() if r["id"] == read["id"]]
     assert order == ["READ", "TRANSFER_DONE", "RELEASE_EVENT"]
+
+
+def small_writes_carry_their_bytes(cl: Cl) -> None:
+    context = cl.context()
+    queue = cl.queue(context, PROFILING)
+    buffer = cl.buffer(context, 1 << 17)
+    cl.read(queue, buffer, 1)  # so it is not the client's alone any more
+    source = ctypes.create_string_buffer(DATA, len(DATA))
+    for blocking, offset in ((1, 0), (0, 4096)):
+        cl.check(cl.clEnqueueWriteBuffer(queue, buffer, blocking, offset, 4093, source, 0, None, None))
+        source.raw = bytes(4096)  # it has been read
+        source.raw = DATA
+    box = sizes([64, 2, 0]), sizes([8, 1, 0]), sizes([16, 3, 1])
+    cl.check(cl.clEnqueueWriteBufferRect(queue, buffer, 1, *box, 128, 0, 256, 0, DATA, 0, None, None))
+    expected = bytearray(1 << 17)
+    expected[:4093] = expected[4096:8189] = DATA[:4093]
+    for row in range(3):
+        expected[320 + 128 * row : 336 + 128 * row] = DATA[264 + 256 * row : 280 + 256 * row]
+    assert cl.read(queue, buffer, 8189) == expected[:8189]
+    cl.write(queue, buffer, DATA * 16)
+    event = cl.event_of("clEnqueueWriteBuffer", queue, buffer, 1, 0, 4, DATA, 0, None)
+    assert cl.status(event) == 0, "who looks at what blocked finds it complete"
+    times = [cl.number("clGetEventProfilingInfo", event, what) for what in QUEUE_TO_END]
+    assert times[0] > 0 and times == sorted(times)
+    cl.check(cl.clReleaseEvent(event))
+    assert cl.read(queue, buffer, 65536) == DATA * 16
+    cl.check(cl.clFinish(queue))
+    writes = cl.records("WRITE")
+    assert [r["carried_nbytes"] for r in writes] == [4093, 4093, 48, 65536, 4]
+    assert [r["slot"] > 0 for r in writes] == [False, False, False, False, True]
+    rows = [DATA[264 + 256 * row : 280 + 256 * row] for row in range(3)]
+    assert bytes.fromhex(writes[2]["tail"]) == b"".join(rows)
+    assert {r["id"] for r in cl.records("TRANSFER_DONE")} == {r["id"] for r in cl.records("READ")}
+
+
+def small_writes_are_not_waited_for_unless_copies_are_before_them(cl: Cl) -> None:
+    context = cl.context()
+    queue, other = cl.queue(context), cl.queue(context)
+    program = cl.program(context, HOLD_AND_LET_GO)
+    hold, go = cl.kernel(program, "hold"), cl.kernel(program, "let_go")
+    for kernel in (hold, go):
+        cl.set_args(kernel, c_void_p(cl.buffer(context, 1024)), c_int32(1))
+    buffer, large = cl.buffer(context, 64), cl.buffer(context, 1 << 20)
+    cl.read(queue, buffer, 4)
+    cl.read(queue, large, 4)
+    cl.launch(queue, hold)
+    cl.write(queue, buffer, b"held")
+    cl.launch(other, go)
+    assert cl.read(queue, buffer, 4) == b"held"
+    data = bytes(range(256)) * 4096
+    event = cl.event_of("clEnqueueWriteBuffer", queue, large, 0, 0, 1 << 20, data, 0, None)
+    cl.write(queue, buffer, b"both")
+    assert cl.status(event) == 0, "its source may go once what is behind it has returned"
+    assert cl.read(queue, large, 1 << 20) == data and cl.read(queue, buffer, 4) == b"both"
+    assert [r["carried_nbytes"] for r in cl.records("WRITE")] == [4, 0, 4]
+
+
+def writes_of_what_may_not_be_read_yet_carry_nothing(cl: Cl) -> None:
+    context = cl.context()
+    queue = cl.queue(context)
+    buffer, source = cl.buffer(context, 1 << 18), cl.buffer(context, 64, COPY_HOST_PTR, DATA)
+    cl.read(queue, buffer, 1)
+    cl.write(queue, buffer, DATA * 16 + b"!")  # too many
+    gate = cl.user_event(context)
+    cl.write(queue, buffer, b"user")
+    event = cl.event_of("clEnqueueWriteBuffer", queue, buffer, 0, 4, 4, b"wait", 1, handles([gate]))
+    cl.check(cl.clSetUserEventStatus(gate, 0))
+    assert cl.wait(event) == 0
+    mapped = cl.make("clEnqueueMapBuffer", queue, source, 0, READ, 0, 64, 0, None, None)
+    cl.check(cl.clEnqueueWriteBuffer(queue, buffer, 0, 8, 8, c_void_p(mapped), 0, None, None))
+    assert cl.read(queue, buffer, 16) == b"userwait" + DATA[:8]
+    assert [r["carried_nbytes"] for r in cl.records("WRITE")] == [0, 0, 0, 0]
 
 
 def bad_ranges_have_their_codes(cl: Cl) -> None:
@@ -432,6 +510,9 @@ ON_GPUS = {
 
 PROGRAMS = (
     reads_and_writes_are_one_record_and_one_answer,
+    small_writes_carry_their_bytes,
+    small_writes_are_not_waited_for_unless_copies_are_before_them,
+    writes_of_what_may_not_be_read_yet_carry_nothing,
     bad_ranges_have_their_codes,
     a_hint_to_amds_drivers_is_taken_and_other_unknown_flags_are_not,
     the_host_keeps_off_what_it_said_it_would,

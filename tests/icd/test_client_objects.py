@@ -278,8 +278,8 @@ def parts_of_buffers_are_views(cl: Cl) -> None:
     part = cl.make("clCreateSubBuffer", plain, 0, 0x1220, region)
     assert cl.read(queue, part, 16, 3) == data[1027:1043]
     cl.write(queue, part, b"part", 4)
-    assert cl.last("WRITE")["offset"] == 1028
     assert cl.read(queue, plain, 12, 1024) == data[1024:1028] + b"part" + data[1032:1036]
+    assert cl.last("WRITE")["offset"] == 1028
     assert (
         cl.clEnqueueReadBuffer(queue, part, 1, 500, 13, ctypes.create_string_buffer(13), 0, None, None) == -30
     )

@@ -139,7 +139,7 @@ def writes_to_new_buffers_are_done_at_once(cl: Cl) -> None:
     assert len(writes) == 3 and all(r["landed_ns"] and r["slot"] == 0 for r in writes)
     assert [r["id"] for r in cl.records("TRANSFER_DONE")] == [cl.last("READ")["id"]]
     cl.write(queue, buffer, b"told")  # it was read: another thread might be at it
-    assert not cl.last("WRITE")["landed_ns"] and cl.read(queue, buffer, 4) == b"told"
+    assert cl.read(queue, buffer, 4) == b"told" and not cl.last("WRITE")["landed_ns"]
 
 
 def writes_behind_others_complete_in_order(cl: Cl) -> None:

@@ -465,6 +465,11 @@ class Service:
         match op:
             case Op.WRITE if r["landed_ns"]:
                 return 0
+            case Op.WRITE if r["carried_nbytes"]:
+                n = r["region"][0]
+                for k, at in enumerate(rows(r["region"], r["offset"], r["row_pitch"], r["slice_pitch"])):
+                    at += self.buffers[r["buffer"]]
+                    arena[at : at + n] = tail[k * n : (k + 1) * n]
             case Op.READ if r["unasked"] and self.withholds:
                 self.withheld.append((node, r))
                 return None

@@ -105,6 +105,64 @@ def test_a_read_is_not_disturbed_by_what_follows_bytes_that_landed_around_it(ser
     assert client.arena[at : at + 64] == b"\5" * 64
 
 
+@pytest.mark.parametrize("members", [1, 3])
+def test_writes_that_carry_their_bytes_are_in_order_with_launches_and_reads(
+    serve: Serve, members: int
+) -> None:
+    client = serve(members)
+    build, _, _ = client.build(SCALE)
+    a = client.buffer(ints(*range(64)))
+    with client.at_once():
+        client.put(a, ints(*[5] * 16), offset=64)
+        client.launch(build, [(a, 0), ints(2)], [64], [8])
+        # Two rows of two, and a third one beside them: what lies between stays as it is on its member.
+        rows = {"region": [8, 3, 1], "row_pitch": 48, "slice_pitch": 0}
+        client.put(a, ints(*[9] * 6), offset=16, **rows)
+        client.launch(build, [(a, 0), ints(3)], [64], [8])
+        client.put(a, ints(1), offset=252)
+    expected = [2 * (5 if 16 <= i < 32 else i) + i // 8 for i in range(64)]
+    for row in range(3):
+        expected[4 + 12 * row : 6 + 12 * row] = [9, 9]
+    expected = [3 * value + i // 8 for i, value in enumerate(expected)]
+    expected[63] = 1
+    assert client.read(a, 256) == ints(*expected)
+
+
+def test_a_write_that_carries_its_bytes_waits_for_what_is_at_those_of_the_arena(serve: Serve) -> None:
+    client = serve(2)
+    a, other = client.buffer(bytes(range(64))), client.new_id()
+    client.send(Op.CREATE_QUEUE, other)
+    read = client.command(Op.READ, buffer=a, region=[32, 1, 1])
+    assert client.notice()[:2] == (NoticeKind.TRANSFER_READY, read)
+    put = client.put(a, b"waits", queue=other)
+    beside = client.put(a, b"need not", offset=40, queue=client.new_queue())
+    assert client.wait(beside) == 0 and client.slot(put)[0] > 0
+    at = client.offsets[a]
+    assert client.arena[at : at + 32] == bytes(range(32))
+    client.send(Op.TRANSFER_DONE, read)
+    assert client.wait(put) == 0
+    _, _, _, submitted, started, ended = client.slot(put)
+    assert 0 < submitted <= started <= ended
+    assert client.read(a, 64) == b"waits" + bytes(range(5, 40)) + b"need not" + bytes(range(48, 64))
+
+
+def test_columns_that_come_with_their_record_go_where_the_rows_are(serve: Serve) -> None:
+    client = serve(2)
+    build, _, _ = client.build(SCALE)
+    rows, row = 256, 256
+    a = client.buffer(ints(*range(rows * row)))
+    launch = client.launch(build, [(a, 0), ints(1)], [rows * row], [64])
+    assert client.wait(launch) == 0
+    moved = client.session._memory.moved
+    before = moved.member_to_host
+    client.put(a, ints(*range(rows)), offset=8, region=[4, rows, 1], row_pitch=4 * row)
+    client.finish()
+    assert moved.member_to_host == before
+    expected = [value + value // 64 for value in range(rows * row)]
+    expected[2::row] = range(rows)
+    assert client.read(a, 4 * rows * row) == ints(*expected)
+
+
 def test_sub_buffers_are_views_of_their_root(serve: Serve) -> None:
     client = serve(2)
     build, _, _ = client.build(SCALE)
@@ -261,6 +319,10 @@ def test_records_that_break_a_rule_are_refused_by_the_name_of_the_field(serve: S
         client.command(Op.FILL, b"ab", buffer=a, region=(3, 1, 1), pattern_nbytes=2)
         client.command(Op.FILL, buffer=a, region=(3, 1, 1), pattern_nbytes=0)
         client.command(Op.FILL, bytes(8), buffer=a, region=one, pattern_nbytes=8, data_type=5)
+        client.command(Op.WRITE, bytes(8), buffer=a, region=[8, 1, 1], carried_nbytes=4)
+        client.command(Op.WRITE, bytes(4), buffer=a, region=[64, 1, 1], carried_nbytes=64)
+        client.command(Op.WRITE, bytes(8), buffer=a, region=[64, 1, 1])
+        client.put(a, bytes((64 << 10) + 1))
         client.command(Op.READ, buffer=QUEUE, region=one)
         client.command(Op.MARKER, queue=a)
         client.command(Op.MARKER, waits=[a])
@@ -290,7 +352,10 @@ def test_records_that_break_a_rule_are_refused_by_the_name_of_the_field(serve: S
         client.send(Op.FACTS, 907)
     said = refused(client, records)
     fields = "region region region slice_pitch slice_pitch row_pitch region pattern_nbytes pattern_nbytes"
-    fields += " buffer queue wait num_args arguments num_args argument argument argument kernel_index build"
+    fields += (
+        " carried_nbytes" * 4
+        + " buffer queue wait num_args arguments num_args argument argument argument kernel_index build"
+    )
     fields += " global_size local_size global_size id id buffer_nbytes slot slot id id id"
     fields += " options_nbytes options_nbytes num_objects num_headers op"
     assert [text.replace(":", " ").split()[0] for text in said] == fields.split()

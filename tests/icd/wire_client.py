@@ -315,6 +315,17 @@ class WireClient:
         self.send(Op.TRANSFER_DONE, command, status=0)
         return command
 
+    def new_queue(self) -> int:
+        """One more queue in order."""
+        queue = self.new_id()
+        self.send(Op.CREATE_QUEUE, queue)
+        return queue
+
+    def put(self, buffer: int, data: bytes, offset: int = 0, **more: int | Sequence[int]) -> int:
+        """A write whose bytes come with its record."""
+        shape: dict[str, int | Sequence[int]] = {"region": [len(data), 1, 1], **more}
+        return self.command(Op.WRITE, data, buffer=buffer, offset=offset, carried_nbytes=len(data), **shape)
+
     def wait(self, command: int) -> int:
         """Final status of ``command``: asked for by WATCH, waited for on the notice socket."""
         self.send(Op.WATCH, command, status=0)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from sdi.errors import Status
-from sdi.icd.wire import Op
+from sdi.icd.wire import NoticeKind, Op
 from sdi.player.face import Player
 from sdi.runtime.commands import Launch
 from tests.icd.conftest import Serve
@@ -59,6 +59,12 @@ class Loop:
         """One launch that reads it and writes the second."""
         self.truth[1] = self.truth[1] ^ self.truth[0]
         return self.client.launch(self.build, [(self.b, 0), (self.a, 0)], [ITEMS], [16], kernel_index=MIX)
+
+    def put(self, values: Array, first: int = 10) -> int:
+        """One write to the first buffer."""
+        self.truth[0] = self.truth[0].copy()
+        self.truth[0][first : first + len(values)] = values
+        return self.client.put(self.a, values.tobytes(), offset=4 * first)
 
     def rounds(self, count: int, changing: bool = False) -> None:
         """Both launches, that often, each time waited for."""
@@ -137,6 +143,69 @@ def test_reads_behind_launches_are_replayed(serve: Serve) -> None:
         np.testing.assert_array_equal(np.frombuffer(found, np.int32), loop.truth[0][10:12])
 
     loop.until_replayed(once, 2)
+    loop.check()
+
+
+@pytest.mark.parametrize("members", [1, 2, 3])
+def test_writes_before_launches_are_replayed(serve: Serve, members: int) -> None:
+    loop = Loop(serve(members, plays=True))
+    loop.rounds(6)
+
+    def once(number: int) -> None:
+        loop.put(np.arange(number, number + 3, dtype=np.int32))
+        loop.step(number)
+        loop.put(np.full(200, number, np.int32), first=50)
+        loop.mix()
+        found = np.frombuffer(loop.client.read(loop.b, 64, offset=40), np.int32)
+        np.testing.assert_array_equal(found, loop.truth[1][10:26])
+
+    loop.until_replayed(once, 5)
+    for number in range(20):
+        once(number)
+    moved, nbytes = loop.client.session._memory.moved, 12 + 800 + 64
+    before = moved.application
+    assert loop.replayed(lambda: once(5)) == 5
+    assert moved.application - before == nbytes
+    loop.check()
+
+
+def test_writes_in_a_row_wait_for_the_bytes_that_are_on_their_way(serve: Serve) -> None:
+    loop = Loop(serve(1, plays=True))
+    loop.rounds(6)
+
+    def many(_: int) -> None:
+        with loop.client.at_once():
+            for number in range(100):
+                loop.put(np.full(5, number, np.int32))
+                loop.step(number)
+
+    loop.until_replayed(many, 200)
+    loop.check()
+
+
+def test_a_write_to_bytes_that_the_client_has_yet_to_copy_is_left_to_python(serve: Serve) -> None:
+    loop = Loop(serve(1, plays=True))
+    other = loop.client.new_queue()
+
+    def once(number: int) -> None:
+        loop.step(number)
+        assert len(loop.client.read(loop.a, 40, offset=40)) == 40
+        loop.client.finish()
+        loop.put(np.full(3, number, np.int32))
+
+    loop.until_replayed(once, 3)
+    loop.step(7)
+    read = loop.client.command(Op.READ, buffer=loop.a, offset=40, region=[40, 1, 1])
+    assert loop.client.notice()[:2] == (NoticeKind.TRANSFER_READY, read)
+    expected = loop.truth[0][10:20].tobytes()
+    put = loop.client.put(loop.a, b"else", offset=40, queue=other)
+    loop.truth[0][10] = int.from_bytes(b"else", "little")
+    for _ in range(20):  # it had time
+        assert loop.client.wait(loop.client.command(Op.MARKER, queue=loop.client.new_queue())) == 0
+    at = loop.client.offsets[loop.a] + 40
+    assert loop.client.arena[at : at + 40] == expected and loop.client.slot(put)[0] > 0
+    loop.client.send(Op.TRANSFER_DONE, read)
+    assert loop.client.wait(put) == 0
     loop.check()
 
 
@@ -334,21 +403,34 @@ def test_no_guard_may_be_left_out(serve: Serve) -> None:
     loop = Loop(serve(2, plays=True))
     loop.settle()
     found: list[tuple[int, bool, bool]] = []
+    seen: set[str] = set()
 
     def look() -> None:
         player = loop.player
         for recorded in player.recorded():
             if not player.matches(recorded):
                 continue
+            seen.add(type(recorded.command).__name__)
             for cell, value in recorded.guards:
                 player.cells.at[cell] = value + 1
                 others = player.matches(recorded)
                 player.cells.at[cell] = value
                 found.append((cell, others, player.matches(recorded)))
 
+    def once(number: int) -> None:
+        loop.step(number)
+        loop.put(np.full(4, number, np.int32))
+        loop.client.read(loop.a, 8, offset=40)
+
     _posted(loop, look)
     # Of both kernels: members and builds, the kernel, its shares, and of each buffer places and residency.
     assert len(found) >= 5 + 7
+    for do, kind in ((loop.step, "Write"), (lambda: loop.put(np.zeros(4, np.int32)), "Read")):
+        loop.until_replayed(once, 3)
+        do()
+        before = len(found)
+        _posted(loop, look)
+        assert len(found) >= before + 3 and kind in seen
     assert all(not others and itself for _, others, itself in found), found
     loop.mix()
     loop.check()

@@ -204,6 +204,7 @@ struct sdi_event {
     uint64_t gate, bar; /* see sdi_is_gated, sdi_is_barred */
     cl_event next_unset;
     bool profiling;
+    bool is_awaited; /* its call blocked, if not to the end: who looks at it finds it complete */
     struct sdi_call *callbacks;
     cl_event next_watched;
 };
@@ -401,6 +402,8 @@ struct sdi_record {
  * list unless `keep` (where an empty list means "everything before"). */
 void *sdi_record_open(struct sdi_record *record, uint32_t op, size_t fixed_nbytes, struct sdi_waits waits, bool keep,
                       size_t tail_nbytes);
+/* Does without the variable part. */
+void sdi_record_cut(struct sdi_record *record);
 void sdi_record_close(struct sdi_record *record);
 
 struct sdi_command {
@@ -539,6 +542,8 @@ void sdi_host_released(cl_mem root);
 /* No lock held, before a user event is set: takes what the application changed since it enqueued what waits for that;
  * where it is true, sdi_host_gate_end follows. */
 bool sdi_host_gate(void);
+/* Whether commands use memory of the application of which it was not told that they are complete. */
+bool sdi_host_is_used(void);
 void sdi_host_gate_end(void);
 
 /* ---- image.c --------------------------------------------------------------------------------------------- */
@@ -571,6 +576,8 @@ void sdi_lander_remove(struct sdi_transfer *transfer);
 void sdi_lander_watch(cl_event event);
 /* Whether it has yet to write to the application's memory. */
 bool sdi_lander_writes(void);
+/* Client lock held.  Whether it has transfers to do. */
+bool sdi_lander_is_busy(void);
 /* Client lock held, and let go of meanwhile.  The application gave up its last reference to a queue, a context or a
  * buffer in memory of its own, which is held: waits for the lander's copies from and to the application's memory that
  * belong to it, as the application may now do as it likes with that.  Not for those that wait for a user event: only

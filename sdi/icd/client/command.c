@@ -49,6 +49,12 @@ void *sdi_record_open(struct sdi_record *record, uint32_t op, size_t fixed_nbyte
     return head;
 }
 
+void sdi_record_cut(struct sdi_record *record)
+{
+    record->nbytes = (size_t)(record->tail - record->at);
+    ((struct sdi_wire_header *)record->at)->nbytes = (uint32_t)record->nbytes;
+}
+
 void sdi_record_close(struct sdi_record *record)
 {
     if (record->at != (unsigned char *)record->small)

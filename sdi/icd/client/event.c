@@ -100,7 +100,7 @@ cl_int sdi_clGetEventInfo(cl_event event, cl_uint param, size_t size, void *valu
     case CL_EVENT_COMMAND_TYPE:
         SDI_ANSWER(cl_uint, event->type);
     case CL_EVENT_COMMAND_EXECUTION_STATUS: {
-        int status = polled_status(event);
+        int status = event->is_awaited ? sdi_slot_wait(event->slot) : polled_status(event);
         if (status <= 0)
             sdi_host_show();
         SDI_ANSWER(cl_int, status);
@@ -118,7 +118,9 @@ cl_int sdi_clGetEventProfilingInfo(cl_event event, cl_uint param, size_t size, v
         return CL_INVALID_EVENT;
     if (param < CL_PROFILING_COMMAND_QUEUED || param > CL_PROFILING_COMMAND_COMPLETE)
         return CL_INVALID_VALUE;
-    if (!event->profiling || sdi_event_status(event) != CL_COMPLETE)
+    if (!event->profiling)
+        return CL_PROFILING_INFO_NOT_AVAILABLE;
+    if ((event->is_awaited ? sdi_slot_wait(event->slot) : sdi_event_status(event)) != CL_COMPLETE)
         return CL_PROFILING_INFO_NOT_AVAILABLE;
     sdi_host_show();
     const struct sdi_wire_slot *slot = &sdi_session.slots[event->slot];

@@ -289,9 +289,14 @@ void sdi_host_take(cl_mem buffer, size_t offset, size_t nbytes)
     pthread_mutex_unlock(&busy);
 }
 
+bool sdi_host_is_used(void)
+{
+    return __atomic_load_n(&num_used, __ATOMIC_RELAXED) != 0;
+}
+
 bool sdi_host_gate(void)
 {
-    if (!__atomic_load_n(&num_used, __ATOMIC_RELAXED))
+    if (!sdi_host_is_used())
         return false;
     pthread_mutex_lock(&busy); /* so the list is only added to, and roots in it live */
     sdi_lock();
@@ -510,7 +515,7 @@ static void show(cl_mem root)
 
 void sdi_host_show(void)
 {
-    if (!__atomic_load_n(&num_used, __ATOMIC_RELAXED))
+    if (!sdi_host_is_used())
         return;
     pthread_mutex_lock(&busy);
     sdi_lock();

@@ -116,6 +116,11 @@ void sdi_lander_await(const struct sdi_object *released)
         sdi_await_change();
 }
 
+bool sdi_lander_is_busy(void)
+{
+    return num_transfers != 0;
+}
+
 bool sdi_lander_writes(void)
 {
     return num_reads != 0;

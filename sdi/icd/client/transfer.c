@@ -55,18 +55,24 @@ static int follow(struct sdi_transfer *transfer, const struct sdi_command *comma
     return done > 0 ? CL_SUCCESS : done;
 }
 
-/* Whether a write may be done before anybody is told: the bytes are there, and nobody else looks where they go.  Those
- * of a mapping (in the arena) may yet be on their way there. */
-static bool may_land(const struct sdi_record *record, const struct sdi_transfer *transfer)
+/* Whether the bytes of a write may be read before anybody is told: they are there.  Those of a mapping (in the arena)
+ * may yet be on their way there. */
+static bool may_read(const struct sdi_record *record, const struct sdi_transfer *transfer)
 {
     const struct sdi_rec_write *body = (const struct sdi_rec_write *)record->at;
-    if (body->op != SDI_OP_WRITE || body->num_waits || !__atomic_load_n(&transfer->root->fresh, __ATOMIC_RELAXED)
+    if (body->op != SDI_OP_WRITE || body->num_waits
         || (uintptr_t)transfer->host - (uintptr_t)sdi_session.arena < sdi_session.arena_nbytes)
         return false;
     sdi_lock(); /* what is to be written may itself have to be read first, or be made by the application until then */
     bool is_there = !sdi_lander_writes() && !sdi_events_unset();
     sdi_unlock();
     return is_there;
+}
+
+/* Whether nobody else looks where they go. */
+static bool is_fresh(const struct sdi_transfer *transfer)
+{
+    return __atomic_load_n(&transfer->root->fresh, __ATOMIC_RELAXED);
 }
 
 static cl_int land(struct sdi_record *record, struct sdi_command *command, const struct sdi_transfer *transfer,
@@ -84,6 +90,34 @@ static cl_int land(struct sdi_record *record, struct sdi_command *command, const
         return sdi_finish_blocking(command, sdi_slot_wait(command->slot), event);
     if (event)
         *event = command->event;
+    return CL_SUCCESS;
+}
+
+/* The bytes go with the record.  One that blocks promises only that they have been read, but applications take it for
+ * the end of what is before it in its queue too: where that copies from or to their memory, it is waited for. */
+static cl_int carry(struct sdi_record *record, struct sdi_command *command, const struct sdi_transfer *transfer,
+                    bool blocking, cl_event *event)
+{
+    ((struct sdi_rec_write *)record->at)->carried_nbytes = transfer->total;
+    if (transfer->total == transfer->region[0])
+        memcpy(record->tail, transfer->host, transfer->total);
+    else
+        sdi_copy_packed(transfer, (char *)record->tail);
+    sdi_named(transfer->root);
+    sdi_lock();
+    bool is_awaited = blocking && (sdi_lander_is_busy() || sdi_host_is_used());
+    sdi_unlock();
+    command->wants_event = event != NULL;
+    command->wants_slot = command->forget = is_awaited;
+    cl_int status = sdi_enqueue(record, command);
+    if (status)
+        return status;
+    if (is_awaited)
+        return sdi_finish_blocking(command, sdi_slot_wait(command->slot), event);
+    if (event) {
+        command->event->is_awaited = blocking;
+        *event = command->event;
+    }
     return CL_SUCCESS;
 }
 
@@ -121,7 +155,11 @@ static cl_int enqueue(struct sdi_record *record, struct sdi_command *command, co
 cl_int sdi_transfer_enqueue(struct sdi_record *record, struct sdi_command *command,
                             const struct sdi_transfer *transfer, bool blocking, cl_event *event)
 {
-    if (may_land(record, transfer))
+    bool has_room = (size_t)(record->tail - record->at) < record->nbytes, is_there = may_read(record, transfer);
+    if (is_there && has_room && !is_fresh(transfer))
+        return carry(record, command, transfer, blocking, event);
+    sdi_record_cut(record);
+    if (is_there && is_fresh(transfer))
         return land(record, command, transfer, blocking, event);
     size_t span = (transfer->region[1] - 1) * transfer->arena_row + (transfer->region[2] - 1) * transfer->arena_slice
                   + transfer->region[0];
@@ -162,9 +200,10 @@ cl_int sdi_transfer_box(cl_command_queue queue, cl_mem buffer, cl_uint type, boo
     shape->root = buffer->root;
     shape->offset += buffer->origin;
     shape->total = shape->region[0] * shape->region[1] * shape->region[2];
+    bool may_carry = shape->to_arena && shape->total <= SDI_CARRIED_MAX_NBYTES && !shape->root->hosted;
     struct sdi_record record;
     struct sdi_rec_read *body = sdi_record_open(&record, shape->to_arena ? SDI_OP_WRITE : SDI_OP_READ, sizeof *body,
-                                                waits, false, 0);
+                                                waits, false, may_carry ? shape->total : 0);
     _Static_assert(sizeof(struct sdi_rec_read) == sizeof(struct sdi_rec_write), "reads and writes");
     if (!body)
         return CL_OUT_OF_HOST_MEMORY;

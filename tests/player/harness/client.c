@@ -11,6 +11,7 @@ size_t fixed_of(uint32_t op)
 {
     return op == SDI_OP_NDRANGE ? sizeof(struct sdi_rec_ndrange)
            : op == SDI_OP_READ  ? sizeof(struct sdi_rec_read)
+           : op == SDI_OP_WRITE ? sizeof(struct sdi_rec_write)
            : op == SDI_OP_COPY  ? sizeof(struct sdi_rec_copy)
                                 : sizeof(struct sdi_rec_marker);
 }
@@ -28,11 +29,18 @@ struct command *command_of(uint64_t id)
     return NULL;
 }
 
-/* What is in a record behind its command fields, without its wait list. */
+const uint8_t *carried_by(const struct command *c)
+{
+    return (const uint8_t *)c->record + fixed_of(c->op) + 8 * c->num_waits;
+}
+
+/* What is in a record behind its command fields, without its wait list and without bytes that it carries. */
 size_t bare_key(const struct command *c, uint8_t *key)
 {
     size_t fixed = fixed_of(c->op), waits = 8 * c->num_waits;
     memcpy(key, c->record + PREFIX, fixed - PREFIX);
+    if (c->op == SDI_OP_WRITE)
+        return fixed - PREFIX;
     memcpy(key + fixed - PREFIX, c->record + fixed + waits, c->nbytes - fixed - waits);
     return c->nbytes - waits - PREFIX;
 }
@@ -42,8 +50,8 @@ size_t bare_key(const struct command *c, uint8_t *key)
 static void make_kind(struct kind *kind, unsigned number)
 {
     memset(kind, 0, sizeof *kind);
-    unsigned what = w.is_long && w.reads && number == 0 ? 6 : below(10);
-    kind->op = what < 6 ? SDI_OP_NDRANGE : what < 8 && w.reads ? SDI_OP_READ : SDI_OP_COPY;
+    unsigned what = w.is_long && w.reads && number == 0 ? 6 : below(w.is_long ? 10 : 13);
+    kind->op = what < 6 ? SDI_OP_NDRANGE : what < 8 && w.reads ? SDI_OP_READ : what < 10 ? SDI_OP_COPY : SDI_OP_WRITE;
     kind->nbytes = (uint32_t)(fixed_of(kind->op) - PREFIX);
     if (kind->op == SDI_OP_NDRANGE)
         kind->nbytes += 16 + 8 * (number % 4);
@@ -71,6 +79,12 @@ static void make_kind(struct kind *kind, unsigned number)
     if (kind->op == SDI_OP_READ) {
         uint32_t blocking = kind->blocking;
         memcpy(kind->key + offsetof(struct sdi_rec_read, blocking) - PREFIX, &blocking, sizeof blocking);
+    }
+    if (kind->op == SDI_OP_WRITE) {
+        kind->carried = 1 + below(MEMORY_NBYTES);
+        kind->at = below(MEMORY_NBYTES - kind->carried + 1);
+        uint64_t carried = kind->carried;
+        memcpy(kind->key + offsetof(struct sdi_rec_write, carried_nbytes) - PREFIX, &carried, sizeof carried);
     }
     kind->num_states = 1 + below(STATES);
     for (unsigned n = 0; n < kind->num_states; n++)
@@ -131,6 +145,8 @@ static void add_command(uint64_t id, int *last)
     choose_waits(c);
     size_t fixed = fixed_of(c->op), waits = 8 * c->num_waits;
     c->nbytes = (c->kind ? c->kind->nbytes + PREFIX : fixed) + waits;
+    if (c->op == SDI_OP_WRITE)
+        c->nbytes += (c->kind->carried + 7) / 8 * 8;
     char *record = (char *)script(A_COMMAND, c, c->op, id, c->nbytes)->record;
     c->record = record;
     struct sdi_wire_command fields = {.queue = c->queue + 1, .slot = c->slot, .num_waits = c->num_waits};
@@ -146,6 +162,8 @@ static void add_command(uint64_t id, int *last)
             key[c->kind->hole_at[h] + n] = (uint8_t)random_bits();
     memcpy(record + PREFIX, key, fixed - PREFIX);
     memcpy(record + fixed + waits, key + fixed - PREFIX, c->kind->nbytes + PREFIX - fixed);
+    for (unsigned n = 0; n < c->kind->carried; n++)
+        record[fixed + waits + n] = (char)random_bits();
 }
 
 static void add_release(void)
@@ -160,9 +178,14 @@ static void add_release(void)
 /* Records that no command comes of: what only Python knows, or what is wrong with them. */
 static void add_another(uint64_t id)
 {
-    unsigned what = below(4);
-    uint32_t op = what == 0 ? SDI_OP_WATCH : what == 1 ? SDI_OP_NDRANGE : SDI_OP_MARKER;
-    char *record = (char *)script(ANOTHER, NULL, op, what == 3 ? 0 : id, PREFIX)->record;
+    unsigned what = below(6);
+    uint32_t op = what == 0 ? SDI_OP_WATCH : what == 1 ? SDI_OP_NDRANGE : what < 4 ? SDI_OP_MARKER : SDI_OP_WRITE;
+    const struct kind *kind = &w.kinds[below(w.num_kinds)];
+    bool is_short = what == 5 && kind->op == SDI_OP_WRITE; /* less than it says that it carries */
+    size_t nbytes = is_short ? sizeof(struct sdi_rec_write) + kind->carried / 9 * 8 : PREFIX;
+    char *record = (char *)script(ANOTHER, NULL, op, what == 3 ? 0 : id, nbytes)->record;
+    if (is_short)
+        memcpy(record + PREFIX, kind->key, kind->nbytes);
     struct sdi_wire_command fields = {
         .queue = 1,
         .slot = what == 2 ? SDI_NUM_SLOTS + below(9) : 0,
@@ -263,6 +286,7 @@ static void answer(void)
     struct command *c = w.told[at];
     w.told[at] = w.told[--w.num_told];
     c->is_answered = true;
+    model_copied(c);
     if (c->is_counted)
         w.reading[c->as->given.client_segment]--;
     c->is_counted = false;

@@ -55,6 +55,13 @@ static bool run_item(struct stream *s, bool all)
         }
         s->executed_ns[item->position - 1] = harness_now();
         s->executed = item->position;
+        const struct touch *touch = &item->touch;
+        uint8_t *memory = w.memory[touch->segment];
+        if (touch->touches && touch->writes)
+            memcpy(memory, touch->bytes, MEMORY_NBYTES);
+        else if (touch->touches && !w.has_failed && memcmp(memory, touch->bytes, MEMORY_NBYTES))
+            broken("operation %lu of lane %u finds other bytes than those that were there", (unsigned long)item->position,
+                   s->lane);
     }
     s->done++;
     w.idle = 0;
@@ -162,7 +169,7 @@ static int issue(const struct planned *planned, struct stream *s)
     model_issue(planned, s->lane);
     counted[OPERATIONS]++;
     s->after[s->lane] = ++s->issued;
-    push(s, (struct item){.position = s->issued});
+    push(s, (struct item){.position = s->issued, .touch = w.touch});
     return 0;
 }
 

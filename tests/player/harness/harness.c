@@ -16,7 +16,7 @@ enum { OUT_NBYTES = 1 << 20 };
 struct world w;
 uint64_t counted[NUM_COUNTED];
 static const char *const names[] = {
-    "commands", "replayed", "by_python", "operations", "lane_waits", "naps", "notices", "notices_late", "full",
+    "commands", "replayed", "writes", "by_python", "operations", "lane_waits", "naps", "notices", "notices_late", "full",
     "taken_over", "wanted", "posted", "failures",
 };
 static struct segment segments[SEGMENTS];
@@ -210,6 +210,7 @@ static void end(void)
     for (uint32_t op = 0; op < OPS_COUNT; op++)
         for (uint32_t why = PLAYED; why < WHY_COUNT; why++)
             counted[why == PLAYED ? RECORDS_PLAYED : RECORDS_LEFT] += sdi_player_records(w.player, op, why);
+    counted[WRITES_PLAYED] += sdi_player_records(w.player, SDI_OP_WRITE, PLAYED);
     counted[FAILURES] += w.has_failed;
     w.is_freeing = true;
     unlock();

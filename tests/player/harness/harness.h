@@ -27,6 +27,7 @@ enum {
     HOLES = 3,
     KEY_NBYTES = 256,
     BLOCK_NBYTES = 64,
+    MEMORY_NBYTES = 48, /* of each segment of the client's bytes */
     QUEUES = 5,
     PREFIX = sizeof(struct sdi_wire_header) + sizeof(struct sdi_wire_command),
     SEEN = 77, /* a slot whose command is complete, and was found so */
@@ -43,10 +44,18 @@ struct event {
     bool is_freed, has_failed;
 };
 
+/* What an operation does to a segment of the client's bytes: it finds these there, or (`writes`) leaves them. */
+struct touch {
+    bool touches, writes;
+    unsigned segment;
+    uint8_t bytes[MEMORY_NBYTES];
+};
+
 struct item {
     bool is_wait;
     unsigned lane;
     uint64_t position;
+    struct touch touch;
 };
 
 /* A stream or queue: `after[l]` operations of lane l are complete before what it is given next. */
@@ -70,6 +79,7 @@ struct kind {
     uint32_t hole_at[HOLES], hole_nbytes[HOLES], num_holes;
     uint32_t states[STATES], num_states, budget;
     uint32_t device[3], host; /* segments */
+    uint32_t carried, at;     /* of writes: bytes, and where in the segment */
     bool blocking, is_playable;
 };
 
@@ -111,6 +121,7 @@ struct command {
     struct recorded *as;
     uint64_t own[LANES], over[LANES]; /* its operations; those that are complete when it is */
     uint64_t submitted_ns, started_ns, ended_ns;
+    uint8_t finds[MEMORY_NBYTES]; /* of reads: what the client is to find */
 };
 
 enum what { A_COMMAND, A_RELEASE, AN_ANSWER, ANOTHER, DAMAGED };
@@ -144,6 +155,7 @@ struct world {
     unsigned fails_in; /* calls; 0: never */
     bool fails_later, has_failed, stays_failed, is_playing, is_freeing;
     uint8_t arguments[HOLES][16];
+    uint8_t memory[HOST_SEGMENTS][MEMORY_NBYTES];
     /* application */
     struct kind kinds[KINDS];
     unsigned num_kinds, num_queues;
@@ -167,6 +179,8 @@ struct world {
     struct recorded *running;
     struct command *current_command;
     unsigned next_op;
+    struct touch touch;                               /* of the operation that is issued */
+    uint8_t in_order[HOST_SEGMENTS][MEMORY_NBYTES]; /* what `memory` is when all that was acted on is done */
     uint64_t wrote[SEGMENTS][LANES], read[SEGMENTS][LANES];
     struct command *pending[COMMANDS];
     unsigned num_pending, busy;
@@ -177,7 +191,7 @@ extern struct world w;
 
 /* Of all streams: so the caller sees that what it means to test came to pass. */
 enum counted {
-    COMMANDS_SENT, RECORDS_PLAYED, RECORDS_LEFT, OPERATIONS, LANE_WAITS, NAPS, NOTICES, NOTICES_LATE, FULL_TIMES,
+    COMMANDS_SENT, RECORDS_PLAYED, WRITES_PLAYED, RECORDS_LEFT, OPERATIONS, LANE_WAITS, NAPS, NOTICES, NOTICES_LATE, FULL_TIMES,
     TAKEN_OVER, WANTED_TIMES, POSTED_TIMES, FAILURES, NUM_COUNTED
 };
 extern uint64_t counted[NUM_COUNTED];
@@ -204,6 +218,7 @@ bool client_is_done(void);
 size_t bare_key(const struct command *, uint8_t *key);
 size_t fixed_of(uint32_t op);
 bool is_read(const struct command *);
+const uint8_t *carried_by(const struct command *);
 void client_told(struct command *);
 void client_look(void);
 void client_leave(void);
@@ -212,6 +227,8 @@ void model_issue(const struct planned *, unsigned lane);
 struct sent *model_pass(uint64_t consumed, const char *record, size_t nbytes);
 struct recorded *model_find(const struct command *, bool *is_known);
 void model_told(struct command *);
+void model_write(const struct command *);
+void model_copied(const struct command *);
 void model_nodes(const struct node_told *, uint32_t count);
 void model_end(void);
 

@@ -41,8 +41,24 @@ static void check_key(const struct command *c, const struct recorded *r)
             broken("command %lu is replayed with other bytes", (unsigned long)c->id);
 }
 
+/* The bytes of a write are there, behind all that came before it. */
+void model_write(const struct command *c)
+{
+    memcpy(w.in_order[c->kind->host - (SEGMENTS - HOST_SEGMENTS)] + c->kind->at, carried_by(c), c->kind->carried);
+}
+
+/* The client copies what it read. */
+void model_copied(const struct command *c)
+{
+    const uint8_t *memory = c->as ? w.memory[c->as->given.client_segment - (SEGMENTS - HOST_SEGMENTS)] : NULL;
+    if (memory && c->is_played && !w.has_failed && memcmp(memory, c->finds, MEMORY_NBYTES))
+        broken("the client copies other bytes than read %lu is to find", (unsigned long)c->id);
+}
+
 static void read_by_client(struct command *c)
 {
+    if (c->as && c->as->given.client == CLIENT_READS)
+        memcpy(c->finds, w.in_order[c->as->given.client_segment - (SEGMENTS - HOST_SEGMENTS)], MEMORY_NBYTES);
     if (c->as && c->as->given.client == CLIENT_READS && !c->is_answered) {
         c->is_counted = true;
         w.reading[c->as->given.client_segment]++;
@@ -69,6 +85,8 @@ static void take(struct command *c, struct recorded *as)
         w.truth[as->effects[n].cell] = as->effects[n].value;
     if (as->given.num_budgets)
         w.truth[as->budget]--;
+    if (as->given.client == CLIENT_WRITES)
+        model_write(c);
     as->runs++;
     w.running = as;
     w.current_command = c;
@@ -150,6 +168,18 @@ static void begin(struct recorded *of)
     broken("an operation is of no record");
 }
 
+/* What it does to the client's bytes, if anything. */
+static void touch(uint32_t segment, bool writes)
+{
+    if (segment < SEGMENTS - HOST_SEGMENTS)
+        return;
+    w.touch = (struct touch){.touches = true, .writes = writes, .segment = segment - (SEGMENTS - HOST_SEGMENTS)};
+    uint8_t *in_order = w.in_order[w.touch.segment];
+    for (unsigned n = 0; writes && n < MEMORY_NBYTES; n++)
+        in_order[n] = (uint8_t)random_bits();
+    memcpy(w.touch.bytes, in_order, MEMORY_NBYTES);
+}
+
 static void must_follow(unsigned lane, const uint64_t *before, const char *what)
 {
     for (unsigned l = 0; l < w.num_lanes; l++)
@@ -187,6 +217,9 @@ void model_issue(const struct planned *planned, unsigned lane)
             broken("command %lu writes what the client has yet to copy", (unsigned long)c->id);
     }
     uint64_t number = w.streams[lane].issued + 1;
+    w.touch.touches = false;
+    for (unsigned n = 0; n < op->num_accesses; n++)
+        touch(accesses[n].segment, accesses[n].writes);
     for (unsigned n = 0; n < op->num_accesses; n++)
         (accesses[n].writes ? w.wrote : w.read)[accesses[n].segment][lane] = number;
     c->own[lane] = c->over[lane] = number;

@@ -87,7 +87,9 @@ static void record(struct kind *kind)
     g->key_nbytes = kind->nbytes;
     for (uint32_t n = 0; n < kind->nbytes; n++)
         r->key[n] = kind->key[n] & kind->mask[n];
-    unsigned ops = kind->op == SDI_OP_NDRANGE ? 1 + below(OPS) : kind->op == SDI_OP_READ ? below(2) : 1;
+    unsigned ops = kind->op == SDI_OP_NDRANGE ? 1 + below(OPS)
+                   : kind->op == SDI_OP_READ  ? below(2)
+                                              : kind->op != SDI_OP_WRITE;
     for (unsigned n = 0; n < ops; n++) {
         struct op *op = &r->ops[n];
         r->planned[n] = (struct planned){r, n};
@@ -99,6 +101,7 @@ static void record(struct kind *kind)
         else
             make_copy(r, op, kind->op == SDI_OP_READ                 ? OP_DOWNLOAD
                              : kind->op == SDI_OP_COPY || one_in(2) ? OP_COPY
+                             : one_in(4)                            ? OP_DOWNLOAD
                                                                      : OP_UPLOAD);
         g->num_ops++;
     }
@@ -122,6 +125,12 @@ static void record(struct kind *kind)
         g->client_segment = kind->host;
         g->client_nbytes = 4;
         g->blocking = kind->blocking;
+    }
+    if (kind->op == SDI_OP_WRITE) {
+        g->client = CLIENT_WRITES;
+        g->client_segment = kind->host;
+        g->client_nbytes = kind->carried;
+        g->client_at = (uintptr_t)&w.memory[kind->host - (SEGMENTS - HOST_SEGMENTS)][kind->at];
     }
     g->record_key = r->key;
     g->mask = kind->mask;
@@ -180,6 +189,10 @@ static void complete(struct command *c)
             w.reading[c->as->given.client_segment]--;
         c->is_counted = false;
         w.num_open--;
+    }
+    if (c->is_pythons && c->op == SDI_OP_WRITE) {
+        model_write(c);
+        memcpy(w.memory, w.in_order, sizeof w.memory);
     }
     if (!c->slot)
         return;
