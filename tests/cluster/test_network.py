@@ -1,14 +1,15 @@
-"""What a program on ranks of several machines sends, by the counters of the job: bytes, not times."""
+"""What programs on ranks of several machines send, by the counters of the job; and what a profile shows."""
 
 from __future__ import annotations
 
 import itertools
 import json
 import sys
+from pathlib import Path
 
 import pytest
 
-from tests.image_runs import run
+from tests.image_runs import plain_environ, run
 
 from .test_jobs import SDI_RUN, TIMEOUT_S, job_environ
 
@@ -44,32 +45,31 @@ queue.finish()
 """
 
 
-Sent = dict[tuple[int, int], int]
-"""Bytes of buffers that ranks sent each other, by both ranks."""
-
-
 @pytest.fixture(scope="module")
-def sent(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Sent]:
-    """Of two programs, one after the other in one job as if on as many machines as ranks."""
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of what two programs left, one after the other in one job as if on as many machines as ranks."""
     folder = tmp_path_factory.mktemp("network")
     commands = []
     for name, program in (("stencil", STENCIL), ("broadcast", BROADCAST)):
         (folder / f"{name}.py").write_text(program)
         commands.append(f"SDI_STATS={folder}/{name}.json {sys.executable} {folder}/{name}.py")
+    commands[0] = f"SDI_PROFILE={folder}/profile {commands[0]}"
     environ = job_environ(RANKS, SDI_TEST_FAR="1", SDI_BALANCE="off")
     done = run([*SDI_RUN, "sh", "-c", " && ".join(commands)], environ, TIMEOUT_S)
     assert done.returncode == 0 and not done.remained and not done.stderr, done.describe()
-    found = {}
-    for name in ("stencil", "broadcast"):
-        network = json.loads((folder / f"{name}.json").read_text())["network"]
-        found[name] = {(each["from"], each["to"]): each["bulk_nbytes"] for each in network}
-    return found
+    return folder
+
+
+def sent(stats: Path) -> dict[tuple[int, int], int]:
+    """Bytes of buffers that ranks sent each other, by both ranks."""
+    network = json.loads(stats.read_text())["network"]
+    return {(each["from"], each["to"]): each["bulk_nbytes"] for each in network}
 
 
 def test_a_stencils_steps_send_rows_between_neighbours_and_nothing_through_rank_0(
-    sent: dict[str, Sent],
+    folder: Path,
 ) -> None:
-    found = sent["stencil"]
+    found = sent(folder / "stencil.json")
     given = 2 * ROW_NBYTES * (SIDE // RANKS)
     for source, target in itertools.permutations(range(RANKS), 2):
         row_steps = STEPS + 2 if abs(source - target) == 1 else 0
@@ -78,10 +78,23 @@ def test_a_stencils_steps_send_rows_between_neighbours_and_nothing_through_rank_
     assert found[2, 1] >= (STEPS - 2) * ROW_NBYTES, "it was split as wanted"
 
 
-def test_what_all_ranks_read_leaves_each_of_them_at_most_once(sent: dict[str, Sent]) -> None:
-    found = sent["broadcast"]
+def test_what_all_ranks_read_leaves_each_of_them_at_most_once(folder: Path) -> None:
+    found = sent(folder / "broadcast.json")
     for rank in range(RANKS):
         assert (
             sum(nbytes for (source, _), nbytes in found.items() if source == rank) <= 1.1 * BROADCAST_NBYTES
         )
         assert not rank or sum(nbytes for (_, to), nbytes in found.items() if to == rank) >= BROADCAST_NBYTES
+
+
+def test_a_profile_has_a_track_for_the_members_of_each_node(folder: Path) -> None:
+    shown = [*SDI_RUN[:-2], "profile", "-o", folder / "profile", "--format", "chrome"]
+    done = run(shown, plain_environ(), TIMEOUT_S)
+    assert done.returncode == 0, done.describe()
+    events = json.loads((folder / "profile" / "trace.json").read_text())["traceEvents"]
+    names = {event["args"]["name"]: event["pid"] for event in events if event["name"] == "process_name"}
+    for number in range(RANKS):
+        (name,) = (name for name in names if name.startswith(f"member {number}: "))
+        assert name.endswith(f" on node {number}") if number else " on node " not in name
+        kernels = [each for each in events if each["pid"] == names[name] and each["name"] == "f"]
+        assert len(kernels) == STEPS
