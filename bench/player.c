@@ -1,8 +1,11 @@
-/* player MEMBERS [HOLES]: what a replayed launch costs the service, with members whose driver does nothing at once.
+/* player MEMBERS [new] [idle|beside|ordered]: what a replayed launch costs the service, with members whose driver does
+ * nothing at once.
  *
  * Microseconds of wall time in the player per launch: many launches in the socket at a time, and one at a time, each
- * complete before the next one is sent.  A launch has a part on each member, 3 buffers, a new scalar with HOLES, an
- * event, and is guarded by 12 facts; each part reads two segments, writes one, and waits for no other member. */
+ * complete before the next one is sent.  A launch has a part on each member, 3 buffers, a new scalar with `new`, an
+ * event, and is guarded by 12 facts; each part reads two segments, writes one, and waits for no other member.
+ * With a word, there is a second queue, with streams of its own.  idle: nothing is in it; beside: the launches are in
+ * both by turns; ordered: likewise, and each waits for the one before. */
 #include "player.h"
 
 #include <stdio.h>
@@ -18,6 +21,9 @@ struct record {
     struct sdi_rec_ndrange launch;
     uint8_t args[ARGS_NBYTES];
 };
+
+enum way { ONE_QUEUE, IDLE, BESIDE, ORDERED };
+static enum way way;
 
 static int nothing(void)
 {
@@ -56,19 +62,22 @@ static int commands[2];
 
 static void send_launches(unsigned count)
 {
-    static struct record records[AT_ONCE];
+    static char records[AT_ONCE * (sizeof(struct record) + sizeof(uint64_t))];
+    size_t nbytes = 0, waits = way == ORDERED ? sizeof(uint64_t) : 0;
     for (unsigned n = 0; n < count; n++) {
-        struct record *r = &records[n];
-        memset(r, 0, sizeof *r);
-        r->launch.nbytes = sizeof *r;
-        r->launch.op = SDI_OP_NDRANGE;
-        r->launch.id = ++last_id;
-        r->launch.queue = 1;
-        r->launch.slot = 1 + (uint32_t)(last_id % 1000);
-        r->launch.build = 5;
-        memcpy(r->args, &last_id, 4);
+        struct sdi_rec_ndrange launch = {.nbytes = sizeof(struct record) + (uint32_t)waits, .op = SDI_OP_NDRANGE};
+        char *record = records + nbytes;
+        nbytes += launch.nbytes;
+        memset(record, 0, launch.nbytes);
+        memcpy(record + sizeof launch, &last_id, waits);
+        launch.id = ++last_id;
+        launch.queue = way >= BESIDE ? 1 + last_id % 2 : 1;
+        launch.num_waits = waits != 0;
+        launch.slot = 1 + (uint32_t)(last_id % 1000);
+        launch.build = 5;
+        memcpy(record, &launch, sizeof launch);
+        memcpy(record + sizeof launch + waits, &last_id, 4);
     }
-    size_t nbytes = count * sizeof *records;
     if (send(commands[1], records, nbytes, 0) != (ssize_t)nbytes)
         exit(1);
 }
@@ -148,7 +157,14 @@ static void measure(unsigned at_once, unsigned rounds)
 
 int main(int count, char **arguments)
 {
-    unsigned members = count > 1 ? (unsigned)atoi(arguments[1]) : 1, holes = count > 2;
+    unsigned members = count > 1 ? (unsigned)atoi(arguments[1]) : 1, holes = 0;
+    static const char *const ways[] = {"", "idle", "beside", "ordered"};
+    for (int n = 2; n < count; n++) {
+        holes |= !strcmp(arguments[n], "new");
+        for (unsigned each = IDLE; each <= ORDERED; each++)
+            if (!strcmp(arguments[n], ways[each]))
+                way = (enum way)each;
+    }
     int notices[2], nbytes = 1 << 20;
     if (members > MEMBERS_MAX || socketpair(AF_UNIX, SOCK_STREAM, 0, commands)
         || socketpair(AF_UNIX, SOCK_STREAM, 0, notices))
@@ -166,6 +182,11 @@ int main(int count, char **arguments)
     for (unsigned m = 0; m < members; m++)
         sdi_player_lane(player, DRIVER_CUDA, arguments + m, NULL);
     sdi_player_queue(player, 1, true);
+    void *streams[MEMBERS_MAX] = {NULL};
+    if (way != ONE_QUEUE && sdi_player_streams(player, streams))
+        return 1;
+    if (way != ONE_QUEUE)
+        sdi_player_queue(player, 2, true);
     add_recording(members, holes);
     measure(AT_ONCE, ROUNDS);
     measure(1, 10 * ROUNDS);

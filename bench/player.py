@@ -2,7 +2,9 @@
 
 ``python bench/player.py [--members 1 2 4] [--rounds 5]``: microseconds in the player per launch, in rounds by
 turns with the same scalars and a new one: in a row (200 in the socket) and alone, the least and the median
-of all rounds.  The driver's entry points return at once; see ``player.c``.
+of all rounds.  Likewise with a second queue that has streams of its own: nothing in it, launches in both by
+turns, and those when each waits for the one before.  The driver's entry points return at once; see
+``player.c``.
 """
 
 from __future__ import annotations
@@ -20,6 +22,14 @@ sys.path.insert(0, str(ROOT))
 from sdi.icd.generate import wire_header  # noqa: E402
 from sdi.player.library import SOURCES  # noqa: E402
 
+KINDS = {
+    "same": "the same",
+    "new": "a new scalar",
+    "idle": "an idle queue beside",
+    "beside": "two queues by turns",
+    "ordered": "two queues, each launch behind the other's",
+}
+
 
 def build(outdir: Path) -> Path:
     """Compile the benchmark with the player's sources; the program."""
@@ -30,9 +40,9 @@ def build(outdir: Path) -> Path:
     return program
 
 
-def measure(program: Path, members: int, is_new: bool) -> dict[str, tuple[float, float]]:
+def measure(program: Path, members: int, kind: str) -> dict[str, tuple[float, float]]:
     """By way: the least time and the median, in microseconds."""
-    command = [str(program), str(members), *(["new"] if is_new else [])]
+    command = [str(program), str(members), kind]
     lines = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split("\n")
     found = (line.split() for line in lines if line)
     return {way: (float(least), float(middle)) for way, least, middle in found}
@@ -48,16 +58,15 @@ def main() -> None:
         program = build(Path(scratch))
         for members in options.members:
             rounds = [
-                [measure(program, members, is_new) for is_new in (False, True)] for _ in range(options.rounds)
+                {kind: measure(program, members, kind) for kind in KINDS} for _ in range(options.rounds)
             ]
-            for is_new in (False, True):
+            for kind, described in KINDS.items():
                 told = []
                 for way in ("in_a_row", "alone"):
-                    least = min(found[is_new][way][0] for found in rounds)
-                    middle = statistics.median(found[is_new][way][1] for found in rounds)
-                    told.append(f"{way.replace('_', ' ')} {least:.2f} (median {middle:.2f})")
-                scalar = "a new scalar" if is_new else "the same"
-                print(f"{members} members, {scalar}: {', '.join(told)} us", flush=True)
+                    least = min(found[kind][way][0] for found in rounds)
+                    middle = statistics.median(found[kind][way][1] for found in rounds)
+                    told.append(f"{way.replace('_', ' ')} {least:.3f} (median {middle:.3f})")
+                print(f"{members} members, {described}: {', '.join(told)} us", flush=True)
 
 
 if __name__ == "__main__":

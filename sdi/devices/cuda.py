@@ -100,6 +100,7 @@ class CudaDevice:
         self._opening: Final = threading.Lock()
         self._context: Final = CudaContext(gpu.ordinal, name)
         self._channels: dict[str, Channel] = {}
+        self._sides: list[Stream] = []
         self._links: Final = CudaLinks(gpu.ordinal, self._context, name)
         self._programs: Final = CudaPrograms(self._context, gpu.capability, name)
         self._lane: Final = CudaLane(self._context, name)
@@ -414,6 +415,15 @@ class CudaDevice:
         self._context.open()
         return NativeLane(DriverKind.CUDA, self._context.handle, stream.handle)
 
+    def native_side(self) -> NativeLane | None:
+        try:
+            stream = self._context.new_stream()
+        except (drv.Error, DeviceFailed) as cause:
+            _log.info("%s: queues of the application share a stream: %s", self.facts.name, cause)
+            return None
+        self._sides.append(stream)
+        return NativeLane(DriverKind.CUDA, self._context.handle, stream.handle)
+
     def native_launch(
         self, bound: BoundKernel, groups: Int3, local_size: Int3, work_dim: int
     ) -> NativeLaunch | None:
@@ -465,6 +475,8 @@ class CudaDevice:
             # A channel that was wanted after the member was closed has no stream.
             streams = [channel.stream for channel in self._channels.values()]
             self._context.kept.streams.extend(stream for stream in streams if stream is not None)
+            self._context.kept.streams.extend(self._sides)
+            self._sides.clear()
             self._channels.clear()
             self._lane.drop()
             self._programs.close()

@@ -63,6 +63,13 @@ class NativeMember(Protocol):
     def native_lane(self) -> NativeLane | None:
         """None: the player can't."""
 
+    def native_side(self) -> NativeLane | None:
+        """One more stream, that nobody else uses, for what may run beside the lane.
+
+        None: there is none.  Python's own operations wait for what the player gave it only through the lane,
+        which waits for it first.
+        """
+
     def native_launch(
         self, bound: BoundKernel, groups: Int3, local_size: Int3, work_dim: int
     ) -> NativeLaunch | None:

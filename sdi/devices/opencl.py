@@ -410,6 +410,9 @@ class OpenCLDevice:
     def native_lane(self) -> NativeLane | None:
         return NativeLane(DriverKind.OPENCL, 0, self._queue.int_ptr)
 
+    def native_side(self) -> NativeLane | None:
+        return None
+
     def native_launch(
         self, bound: BoundKernel, groups: Int3, local_size: Int3, work_dim: int
     ) -> NativeLaunch | None:

@@ -96,6 +96,9 @@ class Player:
         )
         for lane in lanes:
             quick.sdi_player_lane(self._handle, lane.driver, lane.context, lane.stream)
+        self._queues: set[int] = set()
+        self._num_streams = 1
+        self._streams_max = min(c.STREAMS_MAX, c.LANES_MAX // max(1, len(lanes)))
         self._epoch = self.cells.new()
         self._segments: dict[tuple[int, int], int] = {}
         self._recorded: dict[int, Recorded] = {}
@@ -143,7 +146,25 @@ class Player:
 
     def queue(self, queue: int, is_playable: bool) -> None:
         """A queue was made, or is gone."""
+        if is_playable:
+            self._queues.add(queue)
+        else:
+            self._queues.discard(queue)
+        if self._num_streams < min(len(self._queues), self._streams_max):
+            self._add_streams()
         self._quick.sdi_player_queue(self._handle, queue, is_playable)
+
+    def _add_streams(self) -> None:
+        """Have one more stream on each member, so that another queue's launches run beside the others."""
+        found: list[int] = []
+        for member in self._memory.devices:
+            lane = member.native_side() if isinstance(member, NativeMember) else None
+            if lane is None:
+                self._streams_max = self._num_streams
+                return
+            found.append(lane.stream)
+        self._quick.sdi_player_streams(self._handle, (ctypes.c_void_p * len(found))(*found))
+        self._num_streams += 1
 
     def replayed(self) -> int:
         """Launches, reads, writes and copies that were replayed."""

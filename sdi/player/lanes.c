@@ -176,9 +176,10 @@ static int opencl_perform(struct sdi_player *p, const struct recording *r, const
 }
 
 /* Give an operation to its lane; a driver's error. */
-int lane_perform(struct sdi_player *p, const struct recording *r, const struct op *op, const char *record)
+int lane_perform(struct sdi_player *p, unsigned number, const struct recording *r, const struct op *op,
+                 const char *record)
 {
-    struct lane *lane = &p->lanes[op->lane];
+    struct lane *lane = &p->lanes[number];
     if (lane->driver == DRIVER_OPENCL)
         return opencl_perform(p, r, op, lane, record);
     int status = cuda_perform(p, r, op, lane, record);

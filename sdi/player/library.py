@@ -7,7 +7,7 @@ from pathlib import Path
 
 SOURCES = Path(__file__).resolve().parent
 LIBRARY_NAME = "libsdi_player.so"
-LANES_MAX, NODES_MAX = 16, 512
+LANES_MAX, STREAMS_MAX, NODES_MAX = 16, 4, 512
 CELL_POSTED, CELL_PYTHON_EVENTS, CELL_NO_WAITS, CELL_AWAITS, CELLS_RESERVED = 1, 2, 3, 4, 8
 NO_RECORDING = 0xFFFFFFFF
 RECORD, IDLE, END, POSTED, FAILED, WANTED = 1, 2, 3, 4, 5, 6
@@ -99,7 +99,7 @@ class Given(ctypes.Structure):
 
 
 class Told(ctypes.Structure):
-    """``struct node_told``: a command in flight; ``lanes``: bits of those on which some of it is not done."""
+    """``struct node_told``: a command in flight; ``lanes``: bits of members where some of it is not done."""
 
     _fields_ = [
         ("id", _u64),
@@ -139,6 +139,7 @@ def load(path: Path) -> tuple[ctypes.CDLL, ctypes.PyDLL]:
         "sdi_player_free": (None, [_pointer]),
         "sdi_player_drivers": (None, [_pointer, _pointer, _pointer]),
         "sdi_player_lane": (ctypes.c_int, [_pointer, _u32, _pointer, _pointer]),
+        "sdi_player_streams": (ctypes.c_int, [_pointer, ctypes.POINTER(_pointer)]),
         "sdi_player_queue": (None, [_pointer, _u64, ctypes.c_bool]),
         "sdi_player_add": (ctypes.c_int64, [_pointer, ctypes.POINTER(Given)]),
         "sdi_player_drop_all": (None, [_pointer]),

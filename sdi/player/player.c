@@ -91,7 +91,24 @@ API int sdi_player_lane(struct sdi_player *p, uint32_t driver, void *context, vo
     p->lanes[p->num_lanes].driver = driver;
     p->lanes[p->num_lanes].context = context;
     p->lanes[p->num_lanes].stream = stream;
+    p->num_members++;
+    p->num_streams = 1;
     return (int)p->num_lanes++;
+}
+
+/* One more stream for each member, in the members' order; -1: there is no room. */
+API int sdi_player_streams(struct sdi_player *p, void *const *streams)
+{
+    if ((p->num_streams + 1) * p->num_members > LANES_MAX || p->num_streams == STREAMS_MAX)
+        return -1;
+    for (unsigned m = 0; m < p->num_members; m++) {
+        struct lane *lane = &p->lanes[p->num_streams * p->num_members + m];
+        lane->driver = p->lanes[m].driver;
+        lane->context = p->lanes[m].context;
+        lane->stream = streams[m];
+    }
+    p->num_streams++;
+    return 0;
 }
 
 static int find_queue(const struct sdi_player *p, uint64_t id)
@@ -100,6 +117,18 @@ static int find_queue(const struct sdi_player *p, uint64_t id)
         if (p->queues[n].id == id)
             return (int)n;
     return -1;
+}
+
+/* The stream that the fewest queues use; the first one of these. */
+static uint32_t choose_stream(const struct sdi_player *p)
+{
+    unsigned queues[STREAMS_MAX] = {0}, found = 0;
+    for (unsigned n = 0; n < p->num_queues; n++)
+        queues[p->queues[n].stream] += p->queues[n].is_playable;
+    for (unsigned s = 1; s < p->num_streams; s++)
+        if (queues[s] < queues[found])
+            found = s;
+    return found;
 }
 
 /* A queue of the application; those that are not playable are Python's. */
@@ -111,8 +140,11 @@ API void sdi_player_queue(struct sdi_player *p, uint64_t id, bool is_playable)
             found = (int)n;
     if (found < 0 && p->num_queues < QUEUES_MAX)
         found = (int)p->num_queues++;
-    if (found >= 0)
-        p->queues[found] = (struct queue){.id = id, .is_playable = is_playable};
+    if (found < 0)
+        return;
+    p->queues[found] = (struct queue){.id = id};
+    p->queues[found].stream = choose_stream(p);
+    p->queues[found].is_playable = is_playable;
 }
 
 /* ---- what the application sees ------------------------------------------------------------------------- */
@@ -276,23 +308,56 @@ static bool awaits_client(struct sdi_player *p)
 
 /* ---- executing ----------------------------------------------------------------------------------------- */
 
-static void need(uint64_t *needs, const struct segment *s, bool writes, unsigned lanes)
+/* The lane of an operation: its member's stream for the queue. */
+static unsigned lane_of(const struct sdi_player *p, const struct op *op, unsigned queue)
+{
+    return op->lane + p->queues[queue].stream * p->num_members;
+}
+
+static void raise_to(uint64_t *needs, const uint64_t *numbers, unsigned lanes)
+{
+    for (unsigned l = 0; l < lanes; l++)
+        if (numbers[l] > needs[l])
+            needs[l] = numbers[l];
+}
+
+/* What an access has to follow. */
+static void need(uint64_t *needs, const struct segment *s, bool writes, bool is_launch, unsigned lanes)
 {
     if (s->writer > needs[s->writer_lane])
         needs[s->writer_lane] = s->writer;
-    for (unsigned l = 0; writes && l < lanes; l++)
-        if (s->readers[l] > needs[l])
-            needs[l] = s->readers[l];
+    if (writes)
+        raise_to(needs, s->readers, lanes);
+    if (is_launch)
+        return;
+    raise_to(needs, s->launch_writers, lanes);
+    if (writes)
+        raise_to(needs, s->launch_readers, lanes);
+}
+
+static void accessed(struct segment *s, bool writes, bool is_launch, unsigned lane, uint64_t number)
+{
+    if (is_launch) {
+        (writes ? s->launch_writers : s->launch_readers)[lane] = number;
+    } else if (!writes) {
+        s->readers[lane] = number;
+    } else { /* it follows all of them */
+        s->writer = number;
+        s->writer_lane = lane;
+        memset(s->readers, 0, sizeof s->readers);
+        memset(s->launch_writers, 0, sizeof s->launch_writers);
+        memset(s->launch_readers, 0, sizeof s->launch_readers);
+    }
 }
 
 /* Whether an access waits for what another lane has not done: OpenCL members have a context each, and no events
  * in common. */
-static bool waits_elsewhere(const struct sdi_player *p, const struct segment *s, bool writes, unsigned lane)
+static bool waits_elsewhere(const struct sdi_player *p, const struct segment *s, bool writes, const struct op *op)
 {
-    if (s->writer_lane != lane && s->writer > p->lanes[s->writer_lane].reached)
-        return true;
-    for (unsigned l = 0; writes && l < p->num_lanes; l++)
-        if (l != lane && s->readers[l] > p->lanes[l].reached)
+    uint64_t needs[LANES_MAX] = {0};
+    need(needs, s, writes, op->kind == OP_LAUNCH, p->num_lanes);
+    for (unsigned l = 0; l < p->num_lanes; l++)
+        if (l != op->lane && needs[l] > p->lanes[l].reached)
             return true;
     return false;
 }
@@ -311,7 +376,7 @@ static bool may_execute(struct sdi_player *p, const struct recording *r)
             const struct segment *s = &p->segments[access->segment];
             if (access->writes && s->client_reads)
                 return false;
-            if (p->lanes[op->lane].driver == DRIVER_OPENCL && waits_elsewhere(p, s, access->writes, op->lane))
+            if (p->lanes[op->lane].driver == DRIVER_OPENCL && waits_elsewhere(p, s, access->writes, op))
                 return false;
             if (op->kind == OP_UPLOAD && !access->writes && s->writer > p->lanes[s->writer_lane].reached)
                 return false;
@@ -333,36 +398,35 @@ static int execute(struct sdi_player *p, struct recording *r, struct node *node,
 {
     int status = 0;
     uint64_t waits[LANES_MAX];
+    struct queue *queue = &p->queues[node->queue];
     memcpy(waits, node->waits, sizeof waits);
     for (uint32_t i = 0; i < r->num_ops && status == 0; i++) {
         const struct op *op = &r->ops[i];
-        uint64_t needs[LANES_MAX]; /* what the wait list waits for, and what the bytes do */
+        const unsigned lane = lane_of(p, op, node->queue);
+        const bool is_launch = op->kind == OP_LAUNCH;
+        uint64_t needs[LANES_MAX]; /* what the wait list waits for, what the queue did, and what the bytes do */
         memcpy(needs, waits, sizeof needs);
+        for (unsigned l = op->lane; l < p->num_lanes; l += p->num_members) /* others use other memory */
+            if (queue->after[l] > needs[l])
+                needs[l] = queue->after[l];
         const struct access *accesses = &r->accesses[op->first_access];
         for (uint32_t a = 0; a < op->num_accesses; a++)
-            need(needs, &p->segments[accesses[a].segment], accesses[a].writes, p->num_lanes);
+            need(needs, &p->segments[accesses[a].segment], accesses[a].writes, is_launch, p->num_lanes);
         for (unsigned l = 0; l < p->num_lanes && status == 0; l++)
             if (needs[l])
-                status = lane_wait(p, op->lane, l, needs[l]);
+                status = lane_wait(p, lane, l, needs[l]);
         if (status == 0)
-            status = lane_perform(p, r, op, record);
-        uint64_t number = p->lanes[op->lane].issued;
-        for (uint32_t a = 0; a < op->num_accesses; a++) {
-            struct segment *s = &p->segments[accesses[a].segment];
-            if (accesses[a].writes) {
-                s->writer = number;
-                s->writer_lane = op->lane;
-                memset(s->readers, 0, sizeof s->readers);
-            } else {
-                s->readers[op->lane] = number;
-            }
-        }
-        node->waits[op->lane] = number;
+            status = lane_perform(p, lane, r, op, record);
+        uint64_t number = p->lanes[lane].issued;
+        for (uint32_t a = 0; a < op->num_accesses; a++)
+            accessed(&p->segments[accesses[a].segment], accesses[a].writes, is_launch, lane, number);
+        node->waits[lane] = number;
     }
     if (r->client == CLIENT_READS) {
         struct segment *s = &p->segments[r->client_segment];
         if (s->writer > node->waits[s->writer_lane])
             node->waits[s->writer_lane] = s->writer;
+        raise_to(queue->after, node->waits, p->num_lanes);
         s->client_reads++;
     } else if (r->client == CLIENT_WRITES) {
         memcpy((void *)(uintptr_t)r->client_at, record + sizeof(struct sdi_rec_write), r->client_nbytes);
@@ -497,6 +561,8 @@ static enum taken take_command(struct sdi_player *p, uint32_t op, uint64_t id, c
     record = without_waits(p, op, queue, record, &nbytes, needs);
     if (!record)
         return not_mine(p, WHY_WAITS);
+    if (command->num_waits)
+        raise_to(p->queues[queue].after, needs, p->num_lanes);
     if (!cut(op, record, &nbytes))
         return NOT_MINE;
     if (op == SDI_OP_MARKER || op == SDI_OP_BARRIER) {
@@ -509,6 +575,9 @@ static enum taken take_command(struct sdi_player *p, uint32_t op, uint64_t id, c
     struct recording *r = recording_find(p, op, record, nbytes);
     if (!r)
         return NOT_MINE;
+    unsigned lanes = (p->queues[queue].stream + 1) * p->num_members;
+    if (p->num_lanes < lanes)
+        p->num_lanes = lanes;
     if (!may_execute(p, r)) {
         if (look(p))
             return BROKEN;
@@ -670,12 +739,27 @@ static uint64_t wait(struct sdi_player *p, uint64_t *since, bool reads)
     return now - *since;
 }
 
-API int sdi_player_run(struct sdi_player *p, bool may_play)
+/* Python, which knows the first stream of each member only, takes over: have that wait for the others.  What it can't
+ * wait for has failed, as far as Python goes. */
+static void gather(struct sdi_player *p)
+{
+    for (unsigned l = p->num_members; l < p->num_lanes; l++) {
+        const struct lane *lane = &p->lanes[l];
+        int status = lane_wait(p, l % p->num_members, l, lane->issued);
+        if (status == 0)
+            continue;
+        for (unsigned n = 0; n < p->num_queues; n++)
+            for (uint32_t at = p->queues[n].first; at; at = p->nodes[at - 1].next)
+                if (p->nodes[at - 1].waits[l] > lane->reached && !p->nodes[at - 1].status)
+                    p->nodes[at - 1].status = status;
+    }
+}
+
+static int play(struct sdi_player *p, bool may_play)
 {
     unsigned taken = 0;
     uint64_t since = 0;
     size_t wanted = 0;
-    p->current = NULL;
     p->waited_ns = 0;
     for (;;) {
         while (p->tail - p->head >= sizeof(struct sdi_wire_header)) {
@@ -756,6 +840,15 @@ API int sdi_player_run(struct sdi_player *p, bool may_play)
     }
 }
 
+API int sdi_player_run(struct sdi_player *p, bool may_play)
+{
+    p->current = NULL;
+    int why = play(p, may_play);
+    if (p->num_nodes)
+        gather(p);
+    return why;
+}
+
 /* ---- what Python asks ---------------------------------------------------------------------------------- */
 
 API const char *sdi_player_record(struct sdi_player *p, uint64_t *nbytes, uint64_t *left)
@@ -774,7 +867,7 @@ API void sdi_player_waited(struct sdi_player *p, bool gave_up)
         p->wanted_after *= 2;
 }
 
-/* Commands in flight, and for each the lanes on which something of it is not complete. */
+/* Commands in flight, and for each the members on which something of it is not complete. */
 API uint32_t sdi_player_nodes(struct sdi_player *p, struct node_told *told)
 {
     uint32_t count = 0;
@@ -784,7 +877,7 @@ API uint32_t sdi_player_nodes(struct sdi_player *p, struct node_told *told)
             uint64_t lanes = 0;
             for (unsigned l = 0; l < p->num_lanes; l++)
                 if (node->waits[l] > p->lanes[l].reached)
-                    lanes |= UINT64_C(1) << l;
+                    lanes |= UINT64_C(1) << l % p->num_members;
             told[count++] = (struct node_told){node->id, p->queues[n].id, node->sequence, node->submitted_ns, lanes,
                                                node->slot, node->recording, node->stage, node->forgotten,
                                                node->status, 0};
@@ -825,6 +918,7 @@ API void sdi_player_handed_over(struct sdi_player *p, uint32_t num_segments)
             p->free_nodes = at;
         }
         q->last = 0;
+        memset(q->after, 0, sizeof q->after);
     }
     p->num_nodes = 0;
     memset(p->segments, 0, num_segments * sizeof *p->segments);

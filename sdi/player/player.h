@@ -12,7 +12,7 @@
 
 #include "sdi_wire.h"
 
-enum { LANES_MAX = 16, NODES_MAX = 512, MARKS_MAX = 1024, QUEUES_MAX = 64 };
+enum { LANES_MAX = 16, STREAMS_MAX = 4, NODES_MAX = 512, MARKS_MAX = 1024, QUEUES_MAX = 64 };
 
 /* Why sdi_player_run returned. */
 enum {
@@ -66,7 +66,8 @@ struct mark {
     void *event;
 };
 
-/* One stream or in-order queue.  `issued`: operations given to it; `reached`: of these, how many are known to be
+/* One stream or in-order queue.  Lane s * num_members + m is stream s of member m; Python's own is the first one of
+ * each member.  `issued`: operations given to it; `reached`: of these, how many are known to be
  * complete; `seen[l]`: up to which operation of lane l this one waits. */
 struct lane {
     enum driver driver;
@@ -88,7 +89,8 @@ struct access {
     uint32_t segment, writes;
 };
 
-/* One operation of a part.  The meaning of what follows `lane` is its kind's. */
+/* One operation of a part.  `lane`: its member's; which stream it goes to is its queue's matter.  The meaning of what
+ * follows is its kind's. */
 struct op {
     uint32_t kind, lane;
     uint32_t first_access, num_accesses;
@@ -124,12 +126,15 @@ struct recording {
     uint32_t next; /* of the same bucket */
 };
 
-/* Bytes of a buffer in one memory: who wrote them last, and who has read them since. */
+/* Bytes of a buffer in one memory: which copy wrote them last, and what has used them since.  A copy has its turn
+ * among all that uses the bytes.  Launches, which are all of one member, are ordered by their queues and events alone,
+ * as the application asked: those of two queues may use the same bytes at once. */
 struct segment {
     uint32_t writer_lane;
     uint32_t client_reads;
     uint64_t writer;
-    uint64_t readers[LANES_MAX];
+    uint64_t readers[LANES_MAX]; /* copies */
+    uint64_t launch_writers[LANES_MAX], launch_readers[LANES_MAX];
 };
 
 /* Why a record is Python's; 0: it was executed here. */
@@ -157,14 +162,18 @@ struct node {
     uint64_t waits[LANES_MAX];
 };
 
+/* A queue of the application.  `stream`: which one of each member its operations go to; `after`: what is before its
+ * next command on other lanes, because its commands waited for that. */
 struct queue {
     uint64_t id;
     bool is_playable;
+    uint32_t stream;
     uint32_t first, last; /* nodes + 1; 0: none */
     uint64_t end_ns;
+    uint64_t after[LANES_MAX];
 };
 
-/* What Python is told of a command in flight. */
+/* What Python is told of a command in flight; `lanes`: bits of members. */
 struct node_told {
     uint64_t id, queue, sequence, submitted_ns, lanes;
     uint32_t slot, recording, stage, forgotten;
@@ -188,7 +197,8 @@ struct sdi_player {
     struct cuda_table cuda;
     struct opencl_table opencl;
     struct lane lanes[LANES_MAX];
-    unsigned num_lanes;
+    unsigned num_members, num_streams; /* of each member */
+    unsigned num_lanes;                /* that were used so far */
     uint64_t nap_part; /* it sleeps so small a part of what it has waited */
     uint64_t spin_ns; /* so long it asks all the time, before it sleeps between */
     void *current; /* CUDA context of this thread */
@@ -225,7 +235,7 @@ struct sdi_player {
 
 uint64_t sdi_player_now(void);
 int lane_wait(struct sdi_player *, unsigned lane, unsigned other, uint64_t number);
-int lane_perform(struct sdi_player *, const struct recording *, const struct op *, const char *record);
+int lane_perform(struct sdi_player *, unsigned lane, const struct recording *, const struct op *, const char *record);
 int lane_mark(struct sdi_player *, unsigned lane);
 int lane_poll(struct sdi_player *, unsigned lane);
 void lanes_free(struct sdi_player *);
@@ -259,6 +269,7 @@ struct sdi_player *sdi_player_new(int commands, int notices, void *arena, uint32
 void sdi_player_free(struct sdi_player *);
 void sdi_player_drivers(struct sdi_player *, const struct cuda_table *, const struct opencl_table *);
 int sdi_player_lane(struct sdi_player *, uint32_t driver, void *context, void *stream);
+int sdi_player_streams(struct sdi_player *, void *const *streams);
 void sdi_player_queue(struct sdi_player *, uint64_t id, bool is_playable);
 int64_t sdi_player_add(struct sdi_player *, const struct given *);
 void sdi_player_drop_all(struct sdi_player *);

@@ -224,6 +224,27 @@ def test_closing_goes_on_where_the_driver_refuses_to_free_a_buffer(
     assert members[0]._context.kept.streams == streams, "to be used again"
 
 
+def test_streams_for_other_queues_are_used_again_after_their_member(
+    driver: StandIn, members: list[CudaDevice]
+) -> None:
+    member = members[0]
+    lanes = [member.native_lane(), member.native_side(), member.native_side()]
+    assert all(lane is not None and lane.context == member._context.handle for lane in lanes)
+    sides = list(member._sides)
+    assert len(sides) == 2
+
+    def before(call: str) -> None:
+        if call == "Stream":
+            raise Error("no stream")
+
+    driver.before = before
+    assert member.native_side() is None
+    member.close()
+    kept = member._context.kept.streams
+    assert [stream for stream in kept if any(stream is side for side in sides)] == sides
+    assert len(kept) == len({id(stream) for stream in kept}) == 3
+
+
 @pytest.mark.logs("arrive damaged")
 @pytest.mark.parametrize(
     ("fault", "way"),

@@ -16,8 +16,8 @@ enum { OUT_NBYTES = 1 << 20 };
 struct world w;
 uint64_t counted[NUM_COUNTED];
 static const char *const names[] = {
-    "commands", "replayed", "writes", "by_python", "operations", "lane_waits", "naps", "notices", "notices_late", "full",
-    "taken_over", "wanted", "posted", "failures",
+    "commands", "replayed", "writes", "by_python", "operations", "aside", "at_once", "lane_waits", "naps",
+    "notices", "notices_late", "full", "taken_over", "wanted", "posted", "failures",
 };
 static struct segment segments[SEGMENTS];
 static uint64_t released[NODES_MAX];
@@ -147,15 +147,24 @@ struct sdi_wire_slot *slot_at(uint32_t slot)
 
 static void make_members(void)
 {
-    static char contexts[LANES];
+    static char contexts[MEMBERS];
     w.driver = one_in(3) ? DRIVER_OPENCL : DRIVER_CUDA;
     w.pace = (enum pace)below(3);
-    w.num_lanes = 1 + below(LANES);
+    w.num_members = 1 + below(MEMBERS);
     sdi_player_drivers(w.player, w.driver == DRIVER_CUDA ? &cuda : NULL, w.driver == DRIVER_CUDA ? NULL : &opencl);
-    for (unsigned l = 0; l < w.num_lanes; l++) {
+    void *streams[LANES];
+    for (unsigned l = 0; l < LANES; l++) {
         w.streams[l].lane = l;
-        w.streams[l].context = &contexts[l / (1 + below(2))];
-        sdi_player_lane(w.player, w.driver, w.streams[l].context, &w.streams[l]);
+        w.streams[l].context = l < w.num_members ? &contexts[l / (1 + below(2))] : w.streams[l % w.num_members].context;
+        streams[l] = &w.streams[l];
+        if (l < w.num_members)
+            sdi_player_lane(w.player, w.driver, w.streams[l].context, streams[l]);
+    }
+    w.num_lanes = w.num_members;
+    for (unsigned n = w.driver == DRIVER_CUDA ? below(STREAMS_MAX) : 0; n && w.num_lanes + w.num_members <= LANES; n--) {
+        if (sdi_player_streams(w.player, streams + w.num_lanes))
+            broken("there is no room for streams");
+        w.num_lanes += w.num_members;
     }
     w.fails_in = one_in(6) ? 1 + below(300) : 0;
     w.fails_later = one_in(2);
@@ -184,7 +193,7 @@ static void begin(uint64_t seed, bool threads)
     w.calm = w.is_long || !one_in(3);
     w.num_queues = 1 + below(w.is_long ? 2 : QUEUES);
     for (unsigned q = 0; q < w.num_queues; q++) {
-        w.is_playable[q] = w.calm || !one_in(8);
+        model_queue(q, w.calm || !one_in(8));
         sdi_player_queue(w.player, q + 1, w.is_playable[q]);
     }
     for (unsigned n = CELLS_RESERVED; n < CELLS; n++)

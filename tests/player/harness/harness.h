@@ -13,7 +13,8 @@
 #include <sys/socket.h>
 
 enum {
-    LANES = 4,
+    MEMBERS = 4,
+    LANES = 8,
     SLOTS = 4096,
     COMMANDS = 2000,
     WAITS = 3,
@@ -32,6 +33,8 @@ enum {
     PREFIX = sizeof(struct sdi_wire_header) + sizeof(struct sdi_wire_command),
     SEEN = 77, /* a slot whose command is complete, and was found so */
 };
+
+enum { COPIES, LAUNCHES };
 
 /* AT_ONCE: what is issued is done.  LATE: after some calls.  LAZY: only while the player sleeps. */
 enum pace { AT_ONCE, LATE, LAZY };
@@ -119,7 +122,7 @@ struct command {
     bool is_seen;                          /* the client knows that it is over */
     int32_t status;
     struct recorded *as;
-    uint64_t own[LANES], over[LANES]; /* its operations; those that are complete when it is */
+    uint64_t own[LANES], over[LANES], earlier[LANES]; /* its operations; those complete when it is; before it begins */
     uint64_t submitted_ns, started_ns, ended_ns;
     uint8_t finds[MEMORY_NBYTES]; /* of reads: what the client is to find */
 };
@@ -147,7 +150,7 @@ struct world {
     /* driver */
     enum driver driver;
     enum pace pace;
-    unsigned num_lanes;
+    unsigned num_members, num_lanes; /* lane l is a stream of member l % num_members */
     struct stream streams[LANES];
     void *current;
     struct event *events;
@@ -161,6 +164,7 @@ struct world {
     unsigned num_kinds, num_queues;
     bool reads; /* some kinds are reads */
     bool is_playable[QUEUES];
+    unsigned stream_of[QUEUES];
     struct command all[COMMANDS];
     unsigned num_commands, first_unseen;
     struct sent script[2 * COMMANDS];
@@ -181,7 +185,7 @@ struct world {
     unsigned next_op;
     struct touch touch;                               /* of the operation that is issued */
     uint8_t in_order[HOST_SEGMENTS][MEMORY_NBYTES]; /* what `memory` is when all that was acted on is done */
-    uint64_t wrote[SEGMENTS][LANES], read[SEGMENTS][LANES];
+    uint64_t wrote[2][SEGMENTS][LANES], read[2][SEGMENTS][LANES]; /* copies; launches */
     struct command *pending[COMMANDS];
     unsigned num_pending, busy;
     bool is_on, calm, is_long; /* calm: facts change seldom; long: more commands than can be in flight */
@@ -191,8 +195,8 @@ extern struct world w;
 
 /* Of all streams: so the caller sees that what it means to test came to pass. */
 enum counted {
-    COMMANDS_SENT, RECORDS_PLAYED, WRITES_PLAYED, RECORDS_LEFT, OPERATIONS, LANE_WAITS, NAPS, NOTICES, NOTICES_LATE, FULL_TIMES,
-    TAKEN_OVER, WANTED_TIMES, POSTED_TIMES, FAILURES, NUM_COUNTED
+    COMMANDS_SENT, RECORDS_PLAYED, WRITES_PLAYED, RECORDS_LEFT, OPERATIONS, ASIDE, AT_ONCE_USES, LANE_WAITS, NAPS,
+    NOTICES, NOTICES_LATE, FULL_TIMES, TAKEN_OVER, WANTED_TIMES, POSTED_TIMES, FAILURES, NUM_COUNTED
 };
 extern uint64_t counted[NUM_COUNTED];
 
@@ -223,6 +227,7 @@ void client_told(struct command *);
 void client_look(void);
 void client_leave(void);
 
+void model_queue(unsigned queue, bool is_playable);
 void model_issue(const struct planned *, unsigned lane);
 struct sent *model_pass(uint64_t consumed, const char *record, size_t nbytes);
 struct recorded *model_find(const struct command *, bool *is_known);

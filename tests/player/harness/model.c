@@ -73,9 +73,10 @@ static void take(struct command *c, struct recorded *as)
     if (!w.is_playable[c->queue])
         broken("command %lu is in a queue that is Python's", (unsigned long)c->id);
     if (c->before >= 0)
-        merge(c->over, w.all[c->before].over);
+        merge(c->earlier, w.all[c->before].over);
     for (unsigned n = 0; n < c->num_waits; n++)
-        merge(c->over, w.all[c->waits[n]].over);
+        merge(c->earlier, w.all[c->waits[n]].over);
+    merge(c->over, c->earlier);
     if (!as)
         return;
     check_key(c, as);
@@ -92,7 +93,7 @@ static void take(struct command *c, struct recorded *as)
     w.current_command = c;
     w.next_op = 0;
     if (as->given.client == CLIENT_READS)
-        merge(c->over, w.wrote[as->given.client_segment]);
+        merge(c->over, w.wrote[COPIES][as->given.client_segment]);
     if (!as->given.num_ops)
         read_by_client(c);
 }
@@ -188,6 +189,28 @@ static void must_follow(unsigned lane, const uint64_t *before, const char *what)
                    (unsigned long)w.current_command->id, lane, (unsigned long)before[l], l, what);
 }
 
+/* A queue is made, or made anew: it goes to the first of the streams that the fewest other queues use. */
+void model_queue(unsigned queue, bool is_playable)
+{
+    unsigned found = 0, used[STREAMS_MAX] = {0};
+    w.is_playable[queue] = false;
+    for (unsigned q = 0; q < w.num_queues; q++)
+        used[w.stream_of[q]] += w.is_playable[q];
+    for (unsigned s = w.num_lanes / w.num_members; s; s--)
+        found = used[s - 1] <= used[found] ? s - 1 : found;
+    w.stream_of[queue] = found;
+    w.is_playable[queue] = is_playable;
+}
+
+/* Other launches may use the bytes meanwhile: nothing of what the application asked for orders them. */
+static bool is_at_once(unsigned lane, const uint64_t *used)
+{
+    for (unsigned l = 0; l < w.num_lanes; l++)
+        if (l != lane && used[l] > w.streams[lane].after[l] && used[l] > w.observed[l])
+            return true;
+    return false;
+}
+
 /* An operation is given to the driver. */
 void model_issue(const struct planned *planned, unsigned lane)
 {
@@ -201,18 +224,29 @@ void model_issue(const struct planned *planned, unsigned lane)
     w.next_op = planned->index + 1;
     struct command *c = w.current_command;
     const struct op *op = &of->ops[planned->index];
-    if (op->lane != lane)
+    if (lane != op->lane + w.stream_of[c->queue] * w.num_members)
         broken("an operation is on another lane than recorded");
-    /* What is before it in its own queue it follows by its bytes, or it can't matter. */
+    counted[ASIDE] += lane != op->lane;
+    /* What is before it in its own queue it follows on its member; on others by its bytes, or it can't matter. */
+    uint64_t earlier[LANES] = {0};
+    for (unsigned l = op->lane; l < w.num_lanes; l += w.num_members)
+        earlier[l] = c->earlier[l];
+    must_follow(lane, earlier, "which is before it in its queue");
     for (unsigned n = 0; n < c->num_waits; n++)
         if (w.all[c->waits[n]].queue != c->queue)
             must_follow(lane, w.all[c->waits[n]].over, "which it waits for");
     const struct access *accesses = &of->accesses[op->first_access];
+    const unsigned kind = op->kind == OP_LAUNCH ? LAUNCHES : COPIES;
     for (unsigned n = 0; n < op->num_accesses; n++) {
         uint32_t segment = accesses[n].segment;
-        must_follow(lane, w.wrote[segment], "which writes what it uses");
+        must_follow(lane, w.wrote[COPIES][segment], "which writes what it uses");
         if (accesses[n].writes)
-            must_follow(lane, w.read[segment], "which reads what it writes");
+            must_follow(lane, w.read[COPIES][segment], "which reads what it writes");
+        if (kind == COPIES)
+            must_follow(lane, w.wrote[LAUNCHES][segment], "which writes what it uses");
+        if (kind == COPIES && accesses[n].writes)
+            must_follow(lane, w.read[LAUNCHES][segment], "which reads what it writes");
+        counted[AT_ONCE_USES] += is_at_once(lane, w.wrote[LAUNCHES][segment]);
         if (accesses[n].writes && w.reading[segment])
             broken("command %lu writes what the client has yet to copy", (unsigned long)c->id);
     }
@@ -221,11 +255,11 @@ void model_issue(const struct planned *planned, unsigned lane)
     for (unsigned n = 0; n < op->num_accesses; n++)
         touch(accesses[n].segment, accesses[n].writes);
     for (unsigned n = 0; n < op->num_accesses; n++)
-        (accesses[n].writes ? w.wrote : w.read)[accesses[n].segment][lane] = number;
+        (accesses[n].writes ? w.wrote : w.read)[kind][accesses[n].segment][lane] = number;
     c->own[lane] = c->over[lane] = number;
     if (w.next_op == of->given.num_ops) {
         if (of->given.client == CLIENT_READS)
-            merge(c->over, w.wrote[of->given.client_segment]);
+            merge(c->over, w.wrote[COPIES][of->given.client_segment]);
         read_by_client(c);
     }
 }
@@ -261,9 +295,15 @@ void model_nodes(const struct node_told *told, uint32_t count)
             broken("command %lu failed for no reason", (unsigned long)c->id);
         if (c->must_fail && !told[n].status)
             broken("nobody says that command %lu failed", (unsigned long)c->id);
-        for (unsigned l = 0; l < w.num_lanes; l++)
-            if (!(told[n].lanes >> l & 1) && c->own[l] > w.observed[l])
+        for (unsigned l = 0; l < w.num_lanes; l++) {
+            unsigned member = l % w.num_members;
+            if (c->own[l] <= w.observed[l])
+                continue;
+            if (!(told[n].lanes >> member & 1))
                 broken("command %lu is not complete on lane %u", (unsigned long)c->id, l);
+            if (l != member && w.streams[member].after[l] < c->own[l] && !told[n].status)
+                broken("what Python does on member %u does not follow command %lu", member, (unsigned long)c->id);
+        }
     }
     for (unsigned n = 0; n < w.num_commands; n++) {
         const struct command *c = &w.all[n];

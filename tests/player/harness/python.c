@@ -20,8 +20,11 @@ static void make_launch(struct recorded *r, struct op *op)
 {
     const struct kind *kind = r->kind;
     op->kind = OP_LAUNCH;
-    for (unsigned n = 1 + below(3); n; n--)
-        add_access(r, op, kind->device[below(3)], one_in(2));
+    for (unsigned n = 1 + below(3); n; n--) { /* bytes in its member's memory */
+        uint32_t segment = kind->device[below(3)];
+        segment -= segment % w.num_members;
+        add_access(r, op, segment + op->lane < SEGMENTS - HOST_SEGMENTS ? segment + op->lane : op->lane, one_in(2));
+    }
     for (unsigned d = 0; d < 3; d++) {
         op->size[d] = 1 + below(9);
         op->local[d] = 1 + below(9);
@@ -50,8 +53,8 @@ static void make_copy(struct recorded *r, struct op *op, uint32_t kind)
     if (w.driver != DRIVER_OPENCL) {
         *(kind == OP_DOWNLOAD ? &op->from : &op->to) = itself;
         if (kind == OP_COPY) {
-            op->object = w.streams[below(w.num_lanes)].context;
-            op->other = w.streams[below(w.num_lanes)].context;
+            op->object = w.streams[below(w.num_members)].context;
+            op->other = w.streams[below(w.num_members)].context;
         }
     } else if (kind == OP_COPY) {
         op->other = w.cells;
@@ -93,7 +96,7 @@ static void record(struct kind *kind)
     for (unsigned n = 0; n < ops; n++) {
         struct op *op = &r->ops[n];
         r->planned[n] = (struct planned){r, n};
-        op->lane = below(w.num_lanes);
+        op->lane = below(w.num_members);
         op->first_access = g->num_accesses;
         op->object = &r->planned[n];
         if (kind->op == SDI_OP_NDRANGE && (n + 1 == ops || one_in(2)))
@@ -257,6 +260,7 @@ static void take_over(void)
         struct command *c = command_of(told[n].id);
         c->status = told[n].status ? -5 : 0;
         c->may_fail |= c->status != 0;
+        w.is_on &= c->status == 0;
         c->was_told = told[n].stage == STAGE_COPYING;
         w.pending[w.num_pending++] = c;
     }
@@ -322,7 +326,7 @@ static bool act(struct sent *s, bool was_busy, uint32_t num_nodes)
             drop_all();
         if (one_in(4)) {
             unsigned queue = below(w.num_queues);
-            w.is_playable[queue] = !one_in(4);
+            model_queue(queue, !one_in(4));
             sdi_player_queue(w.player, queue + 1, w.is_playable[queue]);
         }
         break;

@@ -1,0 +1,135 @@
+"""Queues of the application have streams of their own on members that can give some."""
+
+from __future__ import annotations
+
+import ctypes
+import socket
+from collections.abc import Iterator, Sequence
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from sdi.devices.base import BoundKernel, DeviceBuffer, HostBytes
+from sdi.devices.native import DriverKind, NativeLane, NativeLaunch, NativePlace
+from sdi.devices.ticket import Ticket
+from sdi.ndrange import Int3
+from sdi.player import face
+from sdi.player.face import Player
+from sdi.player.load import loaded
+
+
+class Member:
+    """A member of which nothing is asked but streams: it can give ``sides``, and has given ``given``."""
+
+    def __init__(self, sides: int = 99) -> None:
+        self.sides = sides
+        self.given = 0
+
+    def native_lane(self) -> NativeLane | None:
+        return NativeLane(DriverKind.CUDA, 1, 1)
+
+    def native_side(self) -> NativeLane | None:
+        if self.given == self.sides:
+            return None
+        self.given += 1
+        return NativeLane(DriverKind.CUDA, 1, 1 + self.given)
+
+    def native_launch(
+        self, bound: BoundKernel, groups: Int3, local_size: Int3, work_dim: int
+    ) -> NativeLaunch | None:
+        raise NotImplementedError
+
+    def native_place(self, buffer: DeviceBuffer, offset: int) -> NativePlace | None:
+        raise NotImplementedError
+
+    def native_host(self, host: HostBytes) -> bool:
+        raise NotImplementedError
+
+    def native_peer(self, source: object) -> bool:
+        raise NotImplementedError
+
+    def marker(self) -> Ticket:
+        raise NotImplementedError
+
+    def launched(self, launch: NativeLaunch, ticket: Ticket) -> None:
+        raise NotImplementedError
+
+    def is_idle(self) -> bool:
+        raise NotImplementedError
+
+
+class Players:
+    """Makes players of members."""
+
+    def __init__(self) -> None:
+        self._ends = [*socket.socketpair(), *socket.socketpair()]
+        self._made: list[Player] = []
+
+    def of(self, members: Sequence[Member]) -> Player:
+        """One of ``members``."""
+        memory = cast(Any, SimpleNamespace(devices=members))
+        lanes = [lane for member in members if (lane := member.native_lane()) is not None]
+        ends = (self._ends[0].fileno(), self._ends[2].fileno())
+        self._made.append(Player(loaded(), ends, 0, memory, lanes))
+        return self._made[-1]
+
+    def close(self) -> None:
+        """And what they need."""
+        for player in self._made:
+            player.close()
+        for end in self._ends:
+            end.close()
+
+
+@pytest.fixture
+def players(monkeypatch: pytest.MonkeyPatch) -> Iterator[Players]:
+    nothing = ctypes.CFUNCTYPE(ctypes.c_int)(lambda: 0)
+    address = ctypes.cast(nothing, ctypes.c_void_p).value
+    monkeypatch.setattr(face, "cuda_table", lambda: (ctypes.c_void_p * 11)(*[address] * 11))
+    made = Players()
+    yield made
+    made.close()
+
+
+def test_a_program_with_one_queue_makes_no_more_streams(players: Players) -> None:
+    member = Member()
+    player = players.of([member])
+    player.queue(1, True)
+    player.queue(2, False)
+    player.queue(1, False)
+    player.queue(3, True)
+    assert member.given == 0
+
+
+@pytest.mark.parametrize(
+    ("num_members", "streams"), [(1, 4), (2, 4), (4, 4), (5, 3), (6, 2), (8, 2), (9, 1), (16, 1)]
+)
+def test_each_queue_has_a_stream_on_each_member_until_there_are_enough(
+    players: Players, num_members: int, streams: int
+) -> None:
+    members = [Member() for _ in range(num_members)]
+    player = players.of(members)
+    given = []
+    for queue in range(1, 8):
+        player.queue(queue, True)
+        given.append({member.given for member in members})
+    assert given == [{min(queue, streams) - 1} for queue in range(1, 8)]
+
+
+def test_queues_that_come_and_go_use_the_streams_that_there_are(players: Players) -> None:
+    member = Member()
+    player = players.of([member])
+    player.queue(1, True)
+    for queue in range(2, 20):
+        player.queue(queue, True)
+        player.queue(queue, False)
+    assert member.given == 1
+
+
+def test_a_member_that_has_one_stream_is_asked_once(players: Players) -> None:
+    members = [Member(), Member(0), Member()]
+    player = players.of(members)
+    for queue in range(1, 8):
+        player.queue(queue, True)
+    assert [member.given for member in members] == [1, 0, 0]
