@@ -8,11 +8,13 @@ from dataclasses import dataclass, field, replace
 from itertools import starmap
 
 from sdi.clc.model import ArgumentKind
+from sdi.devices.base import BoundKernel
 from sdi.devices.join import join
 from sdi.devices.native import DriverKind, NativeLane, NativeLaunch, NativeMember
 from sdi.devices.ticket import Ticket
 from sdi.icd.wire import BODY, COMMAND, HEADER, layout
 from sdi.icd.wire import Op as WireOp
+from sdi.launch.recording import Assignment, Change, Recording
 from sdi.partition.balance import Trial
 from sdi.partition.usage import Usage
 from sdi.player import library as c
@@ -21,7 +23,6 @@ from sdi.player.drivers import cuda_table, opencl_table
 from sdi.runtime.commands import Command, CopyBuffer, Launch, Read, Write
 from sdi.runtime.counters import Tally
 from sdi.runtime.programs import Arrangement, Kernel
-from sdi.runtime.repeat import Change, Piece
 from sdi.vmem.buffer import VirtualBuffer
 from sdi.vmem.directory import HOST
 from sdi.vmem.hazards import Use
@@ -355,9 +356,8 @@ class Player:
         kernel: Kernel,
         arrangement: Arrangement,
         where: Sequence[int],
-        pieces: Sequence[Piece],
-        transfers: tuple[Transfer, ...],
-        changes: Sequence[Change],
+        recording: Recording,
+        kernels: Sequence[BoundKernel],
         tally: Tally,
     ) -> None:
         """Record a launch as it was just issued, if the player can issue it; ``refill`` follows."""
@@ -381,17 +381,17 @@ class Player:
         builder = _Builder(self, guards, budgets)
         for used in arrangement.plan.buffers:
             builder.guard_layout(used.buffer)
-        if not builder.states(arrangement, changes):
+        if not builder.states(arrangement, recording.changes):
             return
         key = (masked, tuple(builder.guards), tuple(where))
-        if key in self._numbers or not builder.transfers(transfers):
+        if key in self._numbers or not builder.transfers(recording.transfers):
             return
-        for member, piece, box in zip(where, pieces, arrangement.plan.boxes, strict=False):
+        for member, assignment, bound in zip(where, recording.assignments, kernels, strict=False):
             device = self._memory.devices[member]
             assert isinstance(device, NativeMember)
-            ndrange = arrangement.ndrange
-            native = device.native_launch(piece.kernel, box.extent, ndrange.local_size, ndrange.work_dim)
-            if native is None or not builder.launch(member, native, piece, holes, arrangement):
+            shape = (assignment.groups, recording.local_size, recording.work_dim)
+            native = device.native_launch(bound, *shape)
+            if native is None or not builder.launch(member, native, assignment, holes, arrangement):
                 return
         self._add(
             builder,
@@ -399,7 +399,17 @@ class Player:
             key,
             masked,
             bytes(mask),
-            Recorded(0, key, launch, transfers, changes, builder.uses, arrangement, tally, builder.keep),
+            Recorded(
+                0,
+                key,
+                launch,
+                recording.transfers,
+                recording.changes,
+                builder.uses,
+                arrangement,
+                tally,
+                builder.keep,
+            ),
         )
 
     def _have_cells(self, kernel: Kernel, usage: Usage, trial: Trial | None) -> bool:
@@ -621,11 +631,11 @@ class _Builder:
         self,
         member: int,
         native: NativeLaunch,
-        piece: Piece,
+        assignment: Assignment,
         scalars: Sequence[tuple[int, int, int]],
         arrangement: Arrangement,
     ) -> bool:
-        """One piece."""
+        """One assignment."""
         op = c.Op(kind=c.OP_LAUNCH, lane=member, object=native.kernel)
         op.size[:], op.local[:] = native.size, native.local_size
         op.shared, op.dim = native.shared_nbytes, native.work_dim
@@ -642,14 +652,14 @@ class _Builder:
         self.keep.append(native.keep)
         self.launches.append((member, native))
         accesses: list[tuple[int, int]] = []
-        for used, use in zip(arrangement.plan.buffers, piece.uses, strict=True):
+        for used, use in zip(arrangement.plan.buffers, assignment.uses, strict=True):
             segment = self._player._segment(used.buffer, member + 1)
             reads, writes = use.kinds
             if reads:
                 accesses.append((segment, 0))
             if writes:
                 accesses.append((segment, 1))
-        self.uses.append((member, piece.uses))
+        self.uses.append((member, assignment.uses))
         return self._op(op, accesses)
 
     def _op(self, op: c.Op, accesses: list[tuple[int, int]]) -> bool:

@@ -1,25 +1,26 @@
 """Issuing one wave of a launch: bring in what is stale, launch the pieces, bring together what several wrote.
 
-This is what a repeated launch comes to.  What can be known from its binding and from where its buffers' bytes
-are is found once (``Step``, ``Bound``) and looked up afterwards.
+What can be known from a launch's binding and from where its buffers' bytes are is found once (``Recording``,
+``Bound``) and looked up afterwards.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from sdi.clc import pack_hidden
-from sdi.devices.base import BoundArgument, LocalBytes
+from sdi.devices.base import BoundArgument, BoundKernel, LocalBytes
 from sdi.devices.image import Sampler
 from sdi.devices.join import join
 from sdi.devices.ticket import Ticket
 from sdi.errors import DeviceLost
 from sdi.intervals import ByteRange
+from sdi.launch.recording import Assignment, Change, Recording
 from sdi.runtime.arguments import Image, LocalSize, Pointer
 from sdi.runtime.plan import BufferPlan, MergedRange
-from sdi.runtime.programs import Binding, Build, Kernel
-from sdi.runtime.repeat import Change, Piece
-from sdi.runtime.waves import Bound, States, Step, Wave
+from sdi.runtime.programs import Arrangement, Binding, Build, Kernel
+from sdi.runtime.waves import Bound, Wave
 from sdi.vmem.directory import HOST, State, member_memory
 from sdi.vmem.hazards import Use
 from sdi.vmem.member_merge import MemberMerge, MergeUnits
@@ -28,8 +29,20 @@ from sdi.vmem.memory import Transfer, VirtualMemory
 Merges = dict[tuple[int, MergedRange], MemberMerge]
 """Merges that members make, by buffer and range."""
 
-_STEPS_MAX = 64
-"""Steps kept per wave; a launch that finds its buffers in ever new states begins again."""
+_RECORDINGS_MAX = 64
+"""Kept per wave; a launch that finds its buffers in ever new states begins again."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Issued:
+    """``tickets``: of the assignments, in the order of the wave's members, then those of merges.
+
+    ``recording``: if the wave can be issued like this again, with ``kernels``.
+    """
+
+    tickets: list[Ticket]
+    recording: Recording | None = None
+    kernels: Sequence[BoundKernel] = ()
 
 
 class Issuer:
@@ -38,78 +51,80 @@ class Issuer:
     def __init__(self, memory: VirtualMemory) -> None:
         self._memory = memory
         self._devices = memory.devices
-        self._last: tuple[Wave, list[int], list[Bound], States, Step] | None = None
 
     def issue(
         self, build: Build, kernel: Kernel, binding: Binding, number: int, where: tuple[int, ...]
-    ) -> list[Ticket]:
-        """Issue wave ``number`` of a launch whose box k is member ``where[k]``'s.  Raises ClError.
-
-        Tickets of the pieces, in the order of the wave's members, then those of merges.
-        """
-        self._last = None
-        arrangement = binding.arrangement
+    ) -> Issued:
+        """Issue wave ``number`` of a launch whose box k is member ``where[k]``'s.  Raises ClError."""
+        arrangement, memory = binding.arrangement, self._memory
         wave = arrangement.waves[number]
-        memory, plan = self._memory, wave.plan
-        states: States | None = None
-        step: Step | None = None
-        if wave.is_repeatable and memory.coherence == "lazy" and arrangement.launches > 1:
-            states = (where, tuple([used.buffer.directory.state() for used in plan.buffers]))
-            step = wave.steps.get(states)
         members = [where[k] for k in wave.members]
+
+        def bind() -> list[Bound]:
+            return [self._bound(build, kernel, binding, number, k, m) for k, m in enumerate(members)]
+
+        before: tuple[State | None, ...] = (None,)
+        if wave.is_repeatable and memory.coherence == "lazy" and arrangement.launches > 1:
+            before = _states(wave)
+            known = wave.recordings.get((where, before))
+            if known is not None:
+                kernels = [bound.kernel for bound in bind()]
+                return Issued(known.replay(memory, kernels), known, kernels)
+        recording, kernels, tickets = self._issue_planned(arrangement, wave, members, bind)
+        if None in before:
+            return Issued(tickets)
+        after = _states(wave)
+        if None in after:
+            return Issued(tickets)
+        buffers = [used.buffer for used in wave.plan.buffers]
+        recording.changes = tuple(
+            [
+                Change(buffer.directory, old, new)
+                for buffer, old, new in zip(buffers, before, after, strict=True)
+                if old is not None and new is not None
+            ]
+        )
+        if len(wave.recordings) >= _RECORDINGS_MAX:
+            wave.recordings.clear()
+        wave.recordings[where, before] = recording
+        return Issued(tickets, recording, kernels)
+
+    def _issue_planned(
+        self, arrangement: Arrangement, wave: Wave, members: list[int], bind: Callable[[], list[Bound]]
+    ) -> tuple[Recording, list[BoundKernel], list[Ticket]]:
+        """Plan a wave and issue it; what it came to, with which kernels, and the tickets that ``Issued`` has.
+
+        From where kernels are bound nothing raises: a wave is issued on all its members or on none.
+        """
+        memory, plan, ndrange = self._memory, wave.plan, arrangement.ndrange
         merges: Merges = {}
+
         try:
-            if step is None:
-                self._begin_merges(wave, members, merges)
-            transfers = self._plan(wave, members, merges) if step is None else step.transfers
+            self._begin_merges(wave, members, merges)
+            transfers = self._plan(wave, members, merges)
             for transfer in transfers:
-                memory.perform(transfer, step is not None)
+                memory.perform(transfer)
             for merge in merges.values():
                 memory.merges.keep_twins(merge)
             self._refresh_images(wave, members)
-            bounds = [self._bound(build, kernel, binding, number, k, m) for k, m in enumerate(members)]
+            bounds = bind()
         except Exception:
             for merge in merges.values():
                 memory.merges.give_up(merge)
             raise
-        # From here on nothing raises: a wave is issued on all its members or on none.
-        work_dim, local_size = arrangement.ndrange.work_dim, arrangement.ndrange.local_size
-        tickets: list[Ticket] = []
-        for member, bound, box in zip(members, bounds, plan.boxes, strict=True):
-            found: dict[Ticket, None] = {}
-            for use in (*bound.uses, *bound.image_uses):
-                use.gather(found)
-            device = self._devices[member]
-            ticket = device.launch(bound.kernel, box.extent, local_size, work_dim, list(found))
-            device.flush()
-            tickets.append(ticket)
-            for use in bound.image_uses:
-                use.by(ticket)
-            for use in bound.uses if not wave.mapped else _uses(wave, bound, is_mapped=False):
-                use.by(ticket)
-        if step is not None and states is not None:
-            for used, state in zip(plan.buffers, step.after, strict=True):
-                used.buffer.directory.enter(state)
-            self._last = (wave, members, bounds, states, step)
-            return tickets
+        assignments = [
+            Assignment(self._devices[member], box.extent, *_all_uses(wave, bound))
+            for member, box, bound in zip(members, plan.boxes, bounds, strict=True)
+        ]
+        recording = Recording(assignments, transfers, (), ndrange.local_size, ndrange.work_dim)
+        kernels = [bound.kernel for bound in bounds]
+        tickets = recording.start(kernels)
         done = self._write_images_back(wave, members, tickets) if plan.images else [[t] for t in tickets]
         if wave.mapped:
             self._record_mapped(wave, bounds, done)
-        written = self._written(wave, members, done, states, transfers, merges)
+        written = self._written(wave, members, done, merges)
         self._images_are_current(wave, members)
-        return tickets + [ticket for several in done for ticket in several[1:]] + written
-
-    def last(self) -> tuple[list[Piece], tuple[Transfer, ...], list[Change]] | None:
-        """The last wave as it can be issued again: where its buffers' states are known, it has no images."""
-        if self._last is None:
-            return None
-        wave, members, bounds, states, step = self._last
-        devices = [self._devices[member] for member in members]
-        pieces = [
-            Piece(device.launch, device.flush, bound.kernel, box.extent, bound.uses)
-            for device, bound, box in zip(devices, bounds, wave.plan.boxes, strict=True)
-        ]
-        return pieces, step.transfers, _changes(wave, states, step)
+        return recording, kernels, tickets + [ticket for several in done for ticket in several[1:]] + written
 
     def _refresh_images(self, wave: Wave, members: list[int]) -> None:
         """Have the images show the members' linear bytes."""
@@ -151,7 +166,7 @@ class Issuer:
                 ):
                     found[used.buffer.id, merged] = merge
 
-    def _plan(self, wave: Wave, members: list[int], merges: Merges) -> list[Transfer]:
+    def _plan(self, wave: Wave, members: Sequence[int], merges: Merges) -> list[Transfer]:
         """What moves before the launch; the directories count it as done."""
         memory, plan = self._memory, wave.plan
         found: list[Transfer] = []
@@ -259,7 +274,7 @@ class Issuer:
                 reads = (over,)  # it waits for as much, in one range
         return used.buffer.hazards[where].use(reads, writes)
 
-    def _record_mapped(self, wave: Wave, bounds: list[Bound], done: list[list[Ticket]]) -> None:
+    def _record_mapped(self, wave: Wave, bounds: Sequence[Bound], done: list[list[Ticket]]) -> None:
         """Some pieces work on the arena's bytes of one buffer: they do not wait for each other, and what
         comes next waits for all of them.
         """
@@ -270,13 +285,7 @@ class Issuer:
                 use.by(everyone)
 
     def _written(
-        self,
-        wave: Wave,
-        members: list[int],
-        done: list[list[Ticket]],
-        states: States | None,
-        transfers: list[Transfer] | tuple[Transfer, ...],
-        merges: Merges,
+        self, wave: Wave, members: list[int], done: list[list[Ticket]], merges: Merges
     ) -> list[Ticket]:
         """Have the directories know what was written.  Returns the tickets of merges."""
         memory = self._memory
@@ -301,20 +310,17 @@ class Issuer:
                 units = (used.unit_nbytes, used.smallest_nbytes)
                 tickets.append(memory.merge(used.buffer, merged.over, launched, *units, merged.update))
             memory.after_kernel(used.buffer, members)
-        if states is not None:
-            self._remember(wave, states, transfers)
         return tickets
 
-    def _remember(self, wave: Wave, states: States, transfers: list[Transfer] | tuple[Transfer, ...]) -> None:
-        after: list[State] = []
-        for before, used in zip(states[1], wave.plan.buffers, strict=True):
-            state = used.buffer.directory.state()
-            if before is None or state is None:
-                return
-            after.append(state)
-        if len(wave.steps) >= _STEPS_MAX:
-            wave.steps.clear()
-        wave.steps[states] = Step(tuple(transfers), tuple(after))
+
+def _states(wave: Wave) -> tuple[State | None, ...]:
+    return tuple([used.buffer.directory.state() for used in wave.plan.buffers])
+
+
+def _all_uses(wave: Wave, bound: Bound) -> tuple[tuple[Use, ...], tuple[Use, ...]]:
+    """What an assignment waits for, and what of it is in use until its kernel is done."""
+    leaves = bound.uses if not wave.mapped else tuple(_uses(wave, bound, is_mapped=False))
+    return (*bound.uses, *bound.image_uses), (*bound.image_uses, *leaves)
 
 
 def _uses(wave: Wave, bound: Bound, is_mapped: bool) -> list[Use]:
@@ -326,13 +332,4 @@ def _uses(wave: Wave, bound: Bound, is_mapped: bool) -> list[Use]:
     ]
 
 
-def _changes(wave: Wave, states: States, step: Step) -> list[Change]:
-    """What a repeated wave does to the residency of its buffers."""
-    found: list[Change] = []
-    for used, before, after in zip(wave.plan.buffers, states[1], step.after, strict=True):
-        assert before is not None, "a step begins in states that are known"
-        found.append(Change(used.buffer.directory, before, after))
-    return found
-
-
-__all__ = ["Issuer"]
+__all__ = ["Issued", "Issuer"]

@@ -19,6 +19,7 @@ from sdi.devices.pace import PACE
 from sdi.devices.ticket import Ticket
 from sdi.errors import ClError, DeviceFailed, Status, require
 from sdi.intervals import ByteRange, RangeSet
+from sdi.launch.known import KnownLaunch, KnownLaunches
 from sdi.ndrange import GroupBox, Int3, NDRange
 from sdi.partition.balance import BalanceMode, Trial, edges_of
 from sdi.partition.usage import Usage
@@ -28,12 +29,11 @@ from sdi.runtime.arguments import ArgumentValue, Image, Pointer, decode_argument
 from sdi.runtime.commands import Launch
 from sdi.runtime.counters import Counters
 from sdi.runtime.cutting import Cutter, SplitMode
-from sdi.runtime.issue import Issuer
+from sdi.runtime.issue import Issued, Issuer
 from sdi.runtime.plan import LaunchPlan, image_slabs, make_plan
 from sdi.runtime.plan_memory import PlanKey, numbered
 from sdi.runtime.profiling import shape_number
 from sdi.runtime.programs import Arrangement, Binding, Build, Kernel
-from sdi.runtime.repeat import Repeat, Repeats, is_repeatable
 from sdi.runtime.steps import Steps
 from sdi.runtime.waves import Wave, make_waves
 from sdi.sampling.model import BoundAccess, Bounds, KernelAccess, Work
@@ -73,7 +73,7 @@ class Launcher:
         self._counters = counters
         self._verifier = verifier
         self._issuer = Issuer(memory)
-        self._repeats = Repeats()
+        self._known = KnownLaunches()
         self._builds: dict[int, Build] = {}
         self._bereft: dict[int, DeviceFailed] = {}
         self._balance = balance
@@ -98,7 +98,7 @@ class Launcher:
 
     def lose(self, member: int, why: DeviceFailed) -> None:
         """The member is lost: what is launched from now on runs on the others."""
-        self._repeats.clear()
+        self._known.clear()
         if self.player is not None:
             self.player.changed()
         for number, build in self._builds.items():
@@ -118,12 +118,12 @@ class Launcher:
 
     def add(self, build_id: int, build: Build) -> None:
         """Make a finished build known."""
-        self._repeats.clear()
+        self._known.clear()
         self._builds[build_id] = build
 
     def remove(self, build_id: int) -> None:
         """The application has no use for the build any more."""
-        self._repeats.clear()
+        self._known.clear()
         build = self._builds.pop(build_id, None)
         if self.player is not None and build is not None and any(kernel.cell for kernel in build.kernels):
             self.player.changed()  # it keeps kernels that it has given cells
@@ -147,11 +147,11 @@ class Launcher:
 
     def repeat(self, launch: Launch) -> list[Ticket] | None:
         """Issue ``launch`` just as the last time; None, and nothing done, where that would not be right."""
-        for repeat in self._repeats.find(launch):
-            if repeat.is_right(self._memory.placement.generation):
-                tickets = repeat.issue(self._memory)
+        for known in self._known.find(launch):
+            if known.is_right(self._memory.placement.generation):
+                tickets = known.issue(self._memory)
                 if self.player is not None:
-                    self.player.refill(repeat.arrangement)
+                    self.player.refill(known.arrangement)
                 return tickets
         return None
 
@@ -161,19 +161,21 @@ class Launcher:
         kernel: Kernel,
         arrangement: Arrangement,
         where: tuple[int, ...],
+        issued: Issued,
         is_known: bool,
     ) -> None:
         """Remember how ``launch`` was just issued, if it can be again without looking anything up.
 
         ``is_known``: one with the same scalars was before.
         """
-        last = self._issuer.last()
-        if last is not None and is_repeatable(arrangement, launch):
-            tally = self._counters.tally(kernel, arrangement, where)
-            if is_known:
-                self._repeats.keep(Repeat(launch, kernel, arrangement, *last, tally))
-            if self.player is not None:
-                self.player.keep_launch(launch, kernel, arrangement, where, *last, tally)
+        recording, kernels = issued.recording, issued.kernels
+        if recording is None or launch.prints or len(arrangement.waves) > 1:
+            return
+        tally = self._counters.tally(kernel, arrangement, where)
+        if is_known:
+            self._known.keep(KnownLaunch(launch, kernel, arrangement, recording, kernels, tally))
+        if self.player is not None:
+            self.player.keep_launch(launch, kernel, arrangement, where, recording, kernels, tally)
 
     def issue(self, launch: Launch) -> Steps[list[Ticket]]:
         """Issue all pieces; the launch is done when the returned tickets are."""
@@ -213,6 +215,7 @@ class Launcher:
         is_measured = is_timed or trial is not None
         PACE.wants_times = wants_times or is_measured
         tickets: list[Ticket] = []
+        made: Issued | None = None
         for number, wave in enumerate(arrangement.waves):
             if wave.placed != (where, placement.generation):
                 wanted, images = wave.places(where), wave.images(where)
@@ -240,10 +243,11 @@ class Launcher:
             else:
                 placement.touch(wave.extents)
             if self._verifier is not None and is_split and len(arrangement.waves) == 1:
-                run = partial(self._issuer.issue, build, kernel, binding, number, where)
-                issued = self._verifier.launch(build, kernel, binding, run)
+                issue = partial(self._issuer.issue, build, kernel, binding, number, where)
+                issued = self._verifier.launch(build, kernel, binding, issue)
             else:
-                issued = self._issuer.issue(build, kernel, binding, number, where)
+                made = self._issuer.issue(build, kernel, binding, number, where)
+                issued = made.tickets
                 if is_measured:
                     self._measure(kernel, arrangement, wave, issued, is_timed, trial)
             if recorder is not None:
@@ -254,8 +258,8 @@ class Launcher:
         self._memory.accounting.events.waves += len(arrangement.waves) - 1
         self._counters.ran(kernel, binding, where)
         if recorder is None and self._verifier is None and kernel.note is None:
-            if known or self.player is not None:
-                self._keep(launch, kernel, arrangement, where, bool(known))
+            if made is not None and (known or self.player is not None):
+                self._keep(launch, kernel, arrangement, where, made, bool(known))
             if self.player is not None:
                 self.player.refill(arrangement)
         if recorder is not None:

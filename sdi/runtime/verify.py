@@ -25,6 +25,7 @@ from sdi.ndrange import GroupBox
 from sdi.runtime.arguments import Image, LocalSize, Pointer
 from sdi.runtime.counters import Counters
 from sdi.runtime.difference import Difference, first_difference, locate_argument
+from sdi.runtime.issue import Issued
 from sdi.runtime.programs import Binding, Build, Kernel
 from sdi.vmem.buffer import ImageView
 from sdi.vmem.directory import HOST
@@ -97,7 +98,7 @@ class Verifier:
         self._idle = completed()
 
     def launch(
-        self, build: Build, kernel: Kernel, binding: Binding, run: Callable[[], list[Ticket]]
+        self, build: Build, kernel: Kernel, binding: Binding, run: Callable[[], Issued]
     ) -> list[Ticket]:
         """Issue a split launch by ``run``, and all that verifies it; it is done when the tickets are."""
         buffers = [used.buffer for used in binding.arrangement.plan.buffers]
@@ -110,11 +111,11 @@ class Verifier:
                     views[image.view] = self._device.create_image(image.view.shape)
         except ClError as error:
             _log.warning("kernel '%s' is not verified: %s", kernel.model.name, error)
-            return run()
+            return run().tickets
         check = _Check(build, kernel, binding, shadows, compared)
         kept = self._keep(check, buffers)
         try:
-            tickets = run()
+            tickets = run().tickets
         except (ClError, DeviceFailed):
             self._idle = _over(kept.values())
             raise

@@ -17,12 +17,12 @@ from sdi.devices.join import join
 from sdi.devices.ticket import Ticket
 from sdi.errors import DeviceFailed, DeviceLost, Status, require
 from sdi.intervals import ByteRange, RangeSet
+from sdi.launch.recording import Change
 from sdi.player.face import READ_MAX_NBYTES, Player
 from sdi.region import alike
 from sdi.runtime.commands import Command, CopyBuffer, Fill, Launch, Map, Marker, Read, Rectangle, Unmap, Write
 from sdi.runtime.launcher import Launcher
 from sdi.runtime.region_copies import SPOILT_RUNS_MAX, RegionCopies, overwritten, packed_like
-from sdi.runtime.repeat import Change
 from sdi.runtime.steps import Steps
 from sdi.vmem.buffer import VirtualBuffer
 from sdi.vmem.directory import HOST, member_memory

@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from sdi.devices.base import BoundKernel
 from sdi.errors import ClError, Status
 from sdi.intervals import ByteRange
+from sdi.launch.recording import Recording
 from sdi.ndrange import GroupBox, Int3
 from sdi.partition.slabs import cut
 from sdi.runtime.plan import BufferPlan, LaunchPlan
 from sdi.vmem.buffer import Extent, ImageCopy, VirtualBuffer
 from sdi.vmem.directory import State
 from sdi.vmem.hazards import Use
-from sdi.vmem.memory import Transfer
 from sdi.vmem.placement import GRANULE_NBYTES, Wanted, WantedImage, rounded
 
 WAVES_MAX = 1024
@@ -53,14 +53,6 @@ class Bound:
         )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Step:
-    """What one launch does to the residency of its buffers: what moves first, and the states it leaves."""
-
-    transfers: tuple[Transfer, ...]
-    after: tuple[State, ...]
-
-
 States = tuple[tuple[int, ...], tuple[State | None, ...]]
 """The members of a launch, and the state of each buffer of the plan."""
 
@@ -72,9 +64,9 @@ class Wave:
 
     ``wanted``: per box, what must have a place on its member, None for any place (nothing is touched).
     ``mapped``: buffers that the members use in the arena instead.  ``on_host``: those of which each member
-    has all in the memory of its own host.  ``uses``: by member, per buffer of the
-    plan, what its box reads and writes, once it was needed there.  ``steps``: what was planned before, by the
-    states that were found.  ``is_repeatable``: it leaves residency in a state that depends on nothing but
+    has all in the memory of its own host.  ``uses``: by member, per buffer of the plan, what its box reads
+    and writes, once it was needed there.  ``recordings``: what was planned before, by the states that were
+    found.  ``is_repeatable``: it leaves residency in a state that depends on nothing but
     the one that it found.  ``placed``: the members and the generation of the placement when all that is
     wanted had its place, in ``extents``.
     """
@@ -85,7 +77,7 @@ class Wave:
     mapped: frozenset[int]
     on_host: frozenset[int] = frozenset()
     uses: dict[int, tuple[Use, ...]] = field(default_factory=dict)
-    steps: dict[States, Step] = field(default_factory=dict)
+    recordings: dict[States, Recording] = field(default_factory=dict)
     is_repeatable: bool = field(init=False)
     placed: tuple[tuple[int, ...], int] = ((), -1)
     extents: tuple[Extent | ImageCopy, ...] = ()

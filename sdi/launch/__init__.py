@@ -1,0 +1,1 @@
+"""Launches: planned once, replayed as data."""

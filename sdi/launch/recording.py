@@ -1,0 +1,115 @@
+"""Recordings: what one part of a launch comes to, and the loop that carries it out.
+
+Planning a part ends in a recording: what is copied first, what each member runs and what that reads and
+writes, and how the residency of its buffers changes.  It is right again whenever its buffers are in the
+states that it begins in, with the arguments that are bound then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from sdi.devices.base import BoundKernel, Device
+from sdi.devices.pace import PACE
+from sdi.devices.ticket import Ticket
+from sdi.ndrange import Int3
+from sdi.vmem.directory import Directory, State
+from sdi.vmem.hazards import Use
+from sdi.vmem.memory import Transfer, VirtualMemory
+
+IssueKernel = Callable[[BoundKernel, Int3, Int3, int, Sequence[Ticket]], Ticket]
+"""``Device.launch``."""
+
+
+class Assignment:
+    """What one member does: ``issue`` and ``flush`` are that member's.
+
+    ``uses``: what it waits for.  ``leaves``: of these, what is in use until the kernel is done; the others
+    are recorded by who issued it.
+    """
+
+    __slots__ = ("flush", "groups", "issue", "leaves", "uses")
+
+    def __init__(
+        self, device: Device, groups: Int3, uses: tuple[Use, ...], leaves: tuple[Use, ...] | None = None
+    ) -> None:
+        self.issue: IssueKernel = device.launch
+        self.flush = device.flush
+        self.groups = groups
+        self.uses = uses
+        self.leaves = uses if leaves is None else leaves
+
+
+class Change:
+    """A buffer's residency: a command finds it in one state and leaves it in another, perhaps the same."""
+
+    __slots__ = ("after", "before", "directory")
+
+    def __init__(self, directory: Directory, before: State, after: State) -> None:
+        self.directory = directory
+        self.before = before
+        self.after = after
+
+
+class Recording:
+    """A part of a launch, planned.  Owned by: sdi-scheduler.
+
+    ``transfers``: copies before it.  ``changes``: per buffer; none where states are not known, and then it is
+    carried out only once.
+    """
+
+    __slots__ = ("assignments", "changes", "local_size", "transfers", "work_dim")
+
+    def __init__(
+        self,
+        assignments: Sequence[Assignment],
+        transfers: Sequence[Transfer],
+        changes: Sequence[Change],
+        local_size: Int3,
+        work_dim: int,
+    ) -> None:
+        self.assignments = tuple(assignments)
+        self.transfers = tuple(transfers)
+        self.changes = tuple(changes)
+        self.local_size = local_size
+        self.work_dim = work_dim
+
+    def is_there(self) -> bool:
+        """Whether its buffers are in the states in which it begins."""
+        return all(change.directory.state() is change.before for change in self.changes)
+
+    def replay(
+        self, memory: VirtualMemory, kernels: Sequence[BoundKernel], is_brief: bool = False
+    ) -> list[Ticket]:
+        """Carry out all of it once more, with ``kernels``, one for each assignment; the kernels' tickets.
+
+        ``is_brief``: see ``Pace``.
+        """
+        for transfer in self.transfers:
+            memory.perform(transfer, is_repeated=True)
+        PACE.is_brief = is_brief
+        try:
+            tickets = self.start(kernels)
+        finally:
+            PACE.is_brief = False
+        for change in self.changes:
+            change.directory.enter(change.after)
+        return tickets
+
+    def start(self, kernels: Sequence[BoundKernel]) -> list[Ticket]:
+        """Launch what the members run, once its copies are issued.  Nothing raises."""
+        local_size, work_dim = self.local_size, self.work_dim
+        tickets: list[Ticket] = []
+        for assignment, kernel in zip(self.assignments, kernels, strict=True):
+            found: dict[Ticket, None] = {}
+            for use in assignment.uses:
+                use.gather(found)
+            ticket = assignment.issue(kernel, assignment.groups, local_size, work_dim, list(found))
+            assignment.flush()
+            tickets.append(ticket)
+            for use in assignment.leaves:
+                use.by(ticket)
+        return tickets
+
+
+__all__ = ["Assignment", "Change", "Recording"]
