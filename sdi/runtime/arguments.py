@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from sdi.clc.model import IMAGE_TYPES, ArgumentKind, KernelModel
+from sdi.devices.base import BoundArgument, DeviceBuffer, DeviceImage, LocalBytes
 from sdi.devices.image import ImageShape, Sampler
 from sdi.errors import ClError, Status
 from sdi.runtime.commands import Launch
@@ -56,6 +58,35 @@ class Image:
 
 
 ArgumentValue = bytes | Pointer | LocalSize | Image | Sampler
+
+
+def on_member(
+    values: Sequence[ArgumentValue],
+    place: Callable[[Pointer], tuple[DeviceBuffer, int]],
+    image: Callable[[Image], DeviceImage],
+) -> tuple[list[BoundArgument], list[int]]:
+    """The arguments as a member binds them, and each pointer's shift: see ``pack_hidden``.
+
+    ``place(pointer)``: the member's buffer, and which of the root's bytes is its first one.
+    """
+    arguments: list[BoundArgument] = []
+    shifts: list[int] = []
+    for value in values:
+        match value:
+            case Pointer(buffer=0):
+                shifts.append(0)
+                arguments.append(None)
+            case Pointer():
+                device_buffer, start = place(value)
+                shifts.append(start - value.offset)
+                arguments.append(device_buffer)
+            case LocalSize():
+                arguments.append(LocalBytes(value.nbytes))
+            case Image():
+                arguments.append(image(value))
+            case bytes() | Sampler():
+                arguments.append(value)
+    return arguments, shifts
 
 
 def decode_arguments(model: KernelModel, launch: Launch) -> tuple[ArgumentValue, ...]:

@@ -10,14 +10,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from sdi.clc import pack_hidden
-from sdi.devices.base import BoundArgument, BoundKernel, LocalBytes
-from sdi.devices.image import Sampler
+from sdi.devices.base import BoundKernel, DeviceBuffer, DeviceImage
 from sdi.devices.join import join
 from sdi.devices.ticket import Ticket
 from sdi.errors import DeviceLost
 from sdi.intervals import ByteRange
 from sdi.launch.recording import Assignment, Change, Recording
-from sdi.runtime.arguments import Image, LocalSize, Pointer
+from sdi.runtime.arguments import Image, Pointer, on_member
 from sdi.runtime.plan import BufferPlan, MergedRange
 from sdi.runtime.programs import Arrangement, Binding, Build, Kernel
 from sdi.runtime.waves import Bound, Wave
@@ -212,29 +211,18 @@ class Issuer:
     def _bind(self, build: Build, kernel: Kernel, binding: Binding, wave: Wave, k: int, member: int) -> Bound:
         """Set the arguments of one piece on one member."""
         memory = self._memory
-        shifts: list[int] = []
-        arguments: list[BoundArgument] = []
-        for value in binding.values:
-            match value:
-                case Pointer(buffer=0):
-                    shifts.append(0)
-                    arguments.append(None)
-                case Pointer():
-                    buffer = memory.buffer(value.buffer)
-                    if value.buffer in wave.mapped:
-                        shifts.append(-value.offset)
-                        arguments.append(memory.mapped(buffer, member))
-                    else:
-                        extent = memory.extent(buffer, member)
-                        shifts.append(extent.over.start - value.offset)
-                        arguments.append(extent.device_buffer)
-                case LocalSize():
-                    arguments.append(LocalBytes(value.nbytes))
-                case Image():
-                    image = memory.image(memory.buffer(value.buffer), member, value.view)
-                    arguments.append(image.device_image)
-                case bytes() | Sampler():
-                    arguments.append(value)
+
+        def place(pointer: Pointer) -> tuple[DeviceBuffer, int]:
+            buffer = memory.buffer(pointer.buffer)
+            if pointer.buffer in wave.mapped:
+                return memory.mapped(buffer, member), 0
+            extent = memory.extent(buffer, member)
+            return extent.device_buffer, extent.over.start
+
+        def image(of: Image) -> DeviceImage:
+            return memory.image(memory.buffer(of.buffer), member, of.view).device_image
+
+        arguments, shifts = on_member(binding.values, place, image)
         ndrange = binding.arrangement.ndrange
         arguments.append(pack_hidden(kernel.model, ndrange, wave.plan.boxes[k], shifts))
         program = build.programs[member]

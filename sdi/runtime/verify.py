@@ -15,14 +15,14 @@ import numpy as np
 
 from sdi.clc import pack_hidden
 from sdi.clc.model import KernelModel
-from sdi.devices.base import BoundArgument, BoundKernel, DeviceBuffer, DeviceImage, LocalBytes
-from sdi.devices.image import Sampler, Slabs
+from sdi.devices.base import BoundKernel, DeviceBuffer, DeviceImage
+from sdi.devices.image import Slabs
 from sdi.devices.join import join
 from sdi.devices.ticket import Ticket, completed
 from sdi.errors import ClError, DeviceFailed, Status
 from sdi.intervals import ByteRange
 from sdi.ndrange import GroupBox
-from sdi.runtime.arguments import Image, LocalSize, Pointer
+from sdi.runtime.arguments import Image, Pointer, on_member
 from sdi.runtime.counters import Counters
 from sdi.runtime.difference import Difference, first_difference, locate_argument
 from sdi.runtime.issue import Issued
@@ -250,22 +250,11 @@ class Verifier:
         return ticket
 
     def _bind(self, check: _Check, box: GroupBox) -> BoundKernel:
-        shifts: list[int] = []
-        arguments: list[BoundArgument] = []
-        for value in check.binding.values:
-            match value:
-                case Pointer(buffer=0):
-                    shifts.append(0)
-                    arguments.append(None)
-                case Pointer():
-                    shifts.append(-value.offset)
-                    arguments.append(check.shadows[value.buffer].device_buffer)
-                case LocalSize():
-                    arguments.append(LocalBytes(value.nbytes))
-                case Image():
-                    arguments.append(check.shadows[value.buffer].images[value.view])
-                case bytes() | Sampler():
-                    arguments.append(value)
+        arguments, shifts = on_member(
+            check.binding.values,
+            lambda pointer: (check.shadows[pointer.buffer].device_buffer, 0),
+            lambda image: check.shadows[image.buffer].images[image.view],
+        )
         model = check.kernel.model
         arguments.append(pack_hidden(model, check.binding.arrangement.ndrange, box, shifts))
         silent = check.build.silent
