@@ -447,7 +447,7 @@ class Session:
                 is_ordered, is_profiled = not fields[3] & _OUT_OF_ORDER, bool(fields[3] & _PROFILING)
                 engine.core.create_queue(record_id, is_ordered, listener=fields[4], is_profiled=is_profiled)
                 if self._play is not None:
-                    self._play.player.queue(record_id, engine.core.is_playable(record_id))
+                    self._play.player.queue(record_id, is_ordered, is_profiled)
             case Op.RELEASE_QUEUE:
                 engine.core.release_queue(record_id)
                 if self._play is not None:

@@ -16,6 +16,7 @@ _CUDA = (
     "cuEventQuery",
     "cuEventDestroy_v2",
     "cuStreamWaitEvent",
+    "cuEventElapsedTime",
 )
 _OPENCL = (
     "clEnqueueNDRangeKernel",
@@ -26,6 +27,7 @@ _OPENCL = (
     "clFlush",
     "clGetEventInfo",
     "clReleaseEvent",
+    "clGetEventProfilingInfo",
 )
 
 

@@ -21,33 +21,47 @@ bool lane_has_room(const struct lane *lane, unsigned ops)
     return lane->num_marks + ops + 2 < MARKS_MAX;
 }
 
-static struct mark *mark_at(struct lane *lane, unsigned n)
+struct mark *lane_mark_at(struct lane *lane, unsigned n)
 {
     return &lane->marks[(lane->first + n) % MARKS_MAX];
 }
 
-static void put_mark(struct lane *lane, void *event)
+static void put_mark(struct lane *lane, void *event, void *begin, uint32_t node)
 {
-    *mark_at(lane, lane->num_marks++) = (struct mark){lane->issued, event};
+    *lane_mark_at(lane, lane->num_marks++) = (struct mark){lane->issued, event, begin, node};
 }
 
-static int new_event(struct sdi_player *p, struct lane *lane, void **event)
+static void drop_event(struct sdi_player *p, struct lane *lane, void *event, bool is_timed)
 {
-    if (lane->num_spare) {
-        *event = lane->spare[--lane->num_spare];
-        return 0;
-    }
-    return p->cuda.event_new(event, CUDA_NO_TIMING);
-}
-
-static void drop_event(struct sdi_player *p, struct lane *lane, void *event)
-{
+    struct spare *spare = &lane->spare[is_timed];
     if (lane->driver == DRIVER_OPENCL)
         p->opencl.event_free(event);
-    else if (lane->num_spare < sizeof lane->spare / sizeof *lane->spare)
-        lane->spare[lane->num_spare++] = event;
+    else if (spare->count < sizeof spare->events / sizeof *spare->events)
+        spare->events[spare->count++] = event;
     else
         p->cuda.event_free(event);
+}
+
+void lane_spare(struct sdi_player *p, struct lane *lane, void *timed_event)
+{
+    drop_event(p, lane, timed_event, true);
+}
+
+/* CUDA: an event behind all that the lane was given. */
+static int record_event(struct sdi_player *p, struct lane *lane, bool is_timed, void **event)
+{
+    struct spare *spare = &lane->spare[is_timed];
+    int status = enter(p, lane);
+    if (status == 0 && spare->count)
+        *event = spare->events[--spare->count];
+    else if (status == 0)
+        status = p->cuda.event_new(event, is_timed ? 0 : CUDA_NO_TIMING);
+    if (status)
+        return status;
+    status = p->cuda.event_record(*event, lane->stream);
+    if (status)
+        drop_event(p, lane, *event, is_timed);
+    return status;
 }
 
 /* Have an event behind the last operation. */
@@ -62,19 +76,12 @@ int lane_mark(struct sdi_player *p, unsigned number)
     }
     if (lane->driver != DRIVER_CUDA || lane->reached == lane->issued)
         return 0;
-    if (lane->num_marks && mark_at(lane, lane->num_marks - 1)->number == lane->issued)
+    if (lane->num_marks && lane_mark_at(lane, lane->num_marks - 1)->number == lane->issued)
         return 0;
     void *event = NULL;
-    int status = enter(p, lane);
+    int status = record_event(p, lane, false, &event);
     if (status == 0)
-        status = new_event(p, lane, &event);
-    if (status)
-        return status;
-    status = p->cuda.event_record(event, lane->stream);
-    if (status)
-        drop_event(p, lane, event);
-    else
-        put_mark(lane, event);
+        put_mark(lane, event, NULL, 0);
     return status;
 }
 
@@ -84,7 +91,7 @@ int lane_wait(struct sdi_player *p, unsigned number, unsigned other, uint64_t wa
     struct lane *lane = &p->lanes[number], *before = &p->lanes[other];
     if (number == other || before->reached >= wanted || lane->seen[other] >= wanted)
         return 0;
-    if (!before->num_marks || mark_at(before, before->num_marks - 1)->number < wanted) {
+    if (!before->num_marks || lane_mark_at(before, before->num_marks - 1)->number < wanted) {
         int status = lane_mark(p, other);
         if (status)
             return status;
@@ -92,12 +99,12 @@ int lane_wait(struct sdi_player *p, unsigned number, unsigned other, uint64_t wa
     unsigned low = 0, high = before->num_marks - 1; /* the first mark at or behind it */
     while (low < high) {
         unsigned middle = (low + high) / 2;
-        if (mark_at(before, middle)->number < wanted)
+        if (lane_mark_at(before, middle)->number < wanted)
             low = middle + 1;
         else
             high = middle;
     }
-    struct mark *mark = mark_at(before, low);
+    struct mark *mark = lane_mark_at(before, low);
     int status = enter(p, lane);
     if (status == 0)
         status = p->cuda.stream_wait(lane->stream, mark->event, 0);
@@ -137,7 +144,7 @@ static int cuda_perform(struct sdi_player *p, const struct recording *r, const s
 }
 
 static int opencl_perform(struct sdi_player *p, const struct recording *r, const struct op *op, struct lane *lane,
-                          const char *record)
+                          const char *record, uint32_t node)
 {
     void *event = NULL;
     int status = 0;
@@ -169,22 +176,33 @@ static int opencl_perform(struct sdi_player *p, const struct recording *r, const
     }
     if (status == 0) {
         lane->issued++;
-        put_mark(lane, event);
+        put_mark(lane, event, NULL, node);
         lane->unflushed = true;
     }
     return status;
 }
 
-/* Give an operation to its lane; a driver's error. */
+/* Give an operation to its lane; a driver's error.  `node`: + 1, the command that wants its times, or 0. */
 int lane_perform(struct sdi_player *p, unsigned number, const struct recording *r, const struct op *op,
-                 const char *record)
+                 const char *record, uint32_t node)
 {
     struct lane *lane = &p->lanes[number];
     if (lane->driver == DRIVER_OPENCL)
-        return opencl_perform(p, r, op, lane, record);
-    int status = cuda_perform(p, r, op, lane, record);
-    if (status == 0)
+        return opencl_perform(p, r, op, lane, record, node);
+    void *begin = NULL, *end = NULL;
+    int status = node ? record_event(p, lane, true, &begin) : 0;
+    if (status)
+        return status;
+    status = cuda_perform(p, r, op, lane, record);
+    if (status == 0) {
         lane->issued++;
+        if (node)
+            status = record_event(p, lane, true, &end);
+    }
+    if (begin && status)
+        drop_event(p, lane, begin, true);
+    else if (begin)
+        put_mark(lane, end, begin, node);
     return status;
 }
 
@@ -204,9 +222,15 @@ static int ask(struct sdi_player *p, struct lane *lane, void *event)
 
 static void reach(struct sdi_player *p, struct lane *lane, unsigned marks)
 {
-    lane->reached = mark_at(lane, marks - 1)->number;
-    for (unsigned n = 0; n < marks; n++)
-        drop_event(p, lane, mark_at(lane, n)->event);
+    lane->reached = lane_mark_at(lane, marks - 1)->number;
+    lane_times(p, lane, marks);
+    for (unsigned n = 0; n < marks; n++) {
+        const struct mark *mark = lane_mark_at(lane, n);
+        if (mark->event)
+            drop_event(p, lane, mark->event, mark->begin != NULL);
+        if (mark->begin)
+            drop_event(p, lane, mark->begin, true);
+    }
     lane->first = (lane->first + marks) % MARKS_MAX;
     lane->num_marks -= marks;
 }
@@ -218,15 +242,17 @@ int lane_poll(struct sdi_player *p, unsigned number)
     if (!lane->num_marks)
         return 0;
     if (lane->driver == DRIVER_CUDA) {
-        int status = ask(p, lane, mark_at(lane, lane->num_marks - 1)->event);
+        int status = ask(p, lane, lane_mark_at(lane, lane->num_marks - 1)->event);
         if (status == 0)
             reach(p, lane, lane->num_marks);
+        else if (lane->anchor)
+            lane->running_ns = sdi_player_now();
         if (status != 1 || lane->num_marks < 2)
             return status == 1 ? 0 : status;
     }
     unsigned done = 0;
     int status = 0;
-    while (done < lane->num_marks && (status = ask(p, lane, mark_at(lane, done)->event)) == 0)
+    while (done < lane->num_marks && (status = ask(p, lane, lane_mark_at(lane, done)->event)) == 0)
         done++;
     if (done)
         reach(p, lane, done);
@@ -239,10 +265,18 @@ void lanes_free(struct sdi_player *p)
         struct lane *lane = &p->lanes[n];
         if (lane->driver == DRIVER_CUDA && enter(p, lane) != 0)
             continue;
-        for (unsigned m = 0; m < lane->num_marks; m++)
-            drop_event(p, lane, mark_at(lane, m)->event);
-        while (lane->num_spare)
-            p->cuda.event_free(lane->spare[--lane->num_spare]);
+        for (unsigned m = 0; m < lane->num_marks; m++) {
+            const struct mark *mark = lane_mark_at(lane, m);
+            drop_event(p, lane, mark->event, mark->begin != NULL);
+            if (mark->begin)
+                drop_event(p, lane, mark->begin, true);
+        }
+        if (lane->anchor)
+            drop_event(p, lane, lane->anchor, true);
+        for (unsigned timed = 0; timed < 2; timed++)
+            while (lane->spare[timed].count)
+                p->cuda.event_free(lane->spare[timed].events[--lane->spare[timed].count]);
+        lane->anchor = NULL;
         lane->num_marks = 0;
     }
 }

@@ -43,6 +43,7 @@ struct cuda_table {
     int (*event_query)(void *event);
     int (*event_free)(void *event);
     int (*stream_wait)(void *stream, void *event, unsigned flags);
+    int (*event_elapsed)(float *ms, void *from, void *to);
 };
 
 struct opencl_table {
@@ -58,12 +59,15 @@ struct opencl_table {
     int (*flush)(void *queue);
     int (*event_info)(void *event, unsigned what, size_t nbytes, void *value, size_t *got);
     int (*event_free)(void *event);
+    int (*event_times)(void *event, unsigned what, size_t nbytes, void *value, size_t *got);
 };
 
-/* An event behind operation `number` of a lane. */
+/* An event behind operation `number` of a lane.  `node`: + 1, the command that wants its times; 0: none does.  `begin`:
+ * of CUDA, the event before an operation that is timed; then both have times. */
 struct mark {
     uint64_t number;
-    void *event;
+    void *event, *begin;
+    uint32_t node;
 };
 
 /* One stream or in-order queue.  Lane s * num_members + m is stream s of member m; Python's own is the first one of
@@ -76,9 +80,16 @@ struct lane {
     uint64_t seen[LANES_MAX];
     struct mark marks[MARKS_MAX];
     unsigned first, num_marks;
-    void *spare[64];
-    unsigned num_spare;
+    struct spare {
+        void *events[64];
+        unsigned count;
+    } spare[2]; /* of CUDA: those without times, and with them */
     bool unflushed;
+    void *anchor;       /* CUDA: the last event with times that is complete */
+    uint64_t anchor_ns; /* when that was */
+    uint64_t running_ns; /* when it was seen last that something of it was not complete */
+    int64_t offset_ns;  /* OpenCL: from the driver's clock to ours */
+    bool has_offset;
 };
 
 struct hole {
@@ -155,6 +166,7 @@ enum stage { STAGE_ISSUED = 0, STAGE_COPYING = 1 };
 
 struct node {
     uint64_t id, sequence, submitted_ns, start_ns;
+    uint64_t began_ns, ended_ns; /* as members say; 0: not known */
     uint32_t slot, recording, queue;
     uint32_t next; /* in its queue, or of the free ones */
     uint8_t stage, forgotten;
@@ -166,7 +178,7 @@ struct node {
  * next command on other lanes, because its commands waited for that. */
 struct queue {
     uint64_t id;
-    bool is_playable;
+    bool is_playable, is_timed;
     uint32_t stream;
     uint32_t first, last; /* nodes + 1; 0: none */
     uint64_t end_ns;
@@ -226,6 +238,7 @@ struct sdi_player {
     uint32_t streak, wanted_after; /* known records in a row that Python acted on; so many are worth waiting */
     uint32_t stint;                /* records in a row that were played */
     bool page_changed, passes;
+    bool has_failed; /* and nobody was told */
     bool is_deaf; /* the application has no room for notices */
     uint64_t looks, naps;
     uint64_t waited_ns; /* so long the next record has waited for its turn */
@@ -235,11 +248,15 @@ struct sdi_player {
 
 uint64_t sdi_player_now(void);
 int lane_wait(struct sdi_player *, unsigned lane, unsigned other, uint64_t number);
-int lane_perform(struct sdi_player *, unsigned lane, const struct recording *, const struct op *, const char *record);
+int lane_perform(struct sdi_player *, unsigned lane, const struct recording *, const struct op *, const char *record,
+                 uint32_t node);
 int lane_mark(struct sdi_player *, unsigned lane);
 int lane_poll(struct sdi_player *, unsigned lane);
 void lanes_free(struct sdi_player *);
 bool lane_has_room(const struct lane *, unsigned ops);
+struct mark *lane_mark_at(struct lane *, unsigned n);
+void lane_spare(struct sdi_player *, struct lane *, void *timed_event);
+void lane_times(struct sdi_player *, struct lane *, unsigned marks);
 
 uint64_t record_hash(const char *data, const uint8_t *mask, size_t nbytes);
 struct form *form_find(struct sdi_player *, uint32_t op, uint64_t build, uint32_t index, uint32_t nbytes, bool make);
@@ -270,7 +287,7 @@ void sdi_player_free(struct sdi_player *);
 void sdi_player_drivers(struct sdi_player *, const struct cuda_table *, const struct opencl_table *);
 int sdi_player_lane(struct sdi_player *, uint32_t driver, void *context, void *stream);
 int sdi_player_streams(struct sdi_player *, void *const *streams);
-void sdi_player_queue(struct sdi_player *, uint64_t id, bool is_playable);
+void sdi_player_queue(struct sdi_player *, uint64_t id, bool is_playable, bool is_timed);
 int64_t sdi_player_add(struct sdi_player *, const struct given *);
 void sdi_player_drop_all(struct sdi_player *);
 int sdi_player_run(struct sdi_player *, bool may_play);

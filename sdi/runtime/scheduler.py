@@ -300,11 +300,6 @@ class SchedulerCore:
             return False
         return all(node.stage is Stage.FINISHED and node.status == 0 for node in self._nodes.values())
 
-    def is_playable(self, queue: int) -> bool:
-        """Whether commands of ``queue`` may be replayed: in order, and nobody asks when they ran."""
-        found = self._queues.get(queue)
-        return found is not None and found.in_order and not found.is_profiled
-
     def adopt(
         self, queue: int, command_id: int, slot: int, command: Command, submitted_ns: int, is_forgotten: bool
     ) -> Node:

@@ -29,6 +29,8 @@ kernel void pick(global int *a, global const int *b, int first) { a[get_global_i
 """
 STEP, MIX, FROM = 0, 1, 2  # by name
 ITEMS = 256
+PROFILED = 2
+"""CL_QUEUE_PROFILING_ENABLE"""
 Array = np.ndarray[tuple[int, ...], np.dtype[np.int32]]
 
 
@@ -465,6 +467,32 @@ def test_times_of_replayed_commands_rise(serve: Serve) -> None:
         _, _, queued, submitted, started, ended = loop.client.slot(number)
         assert submitted <= started <= ended and last_ns <= started, (queued, submitted, started, ended)
         last_ns = ended
+
+
+def test_commands_of_profiled_queues_are_replayed_with_the_times_of_their_member(serve: Serve) -> None:
+    client = serve(1, plays=True)
+    source = "kernel void brief(global int *a) { a[0]++; }"
+    source += " kernel void thorough(global int *a) { for (int i = 0; i < 99999; i++) a[i & 255] ^= i; }"
+    build, status, _ = client.build(source)
+    assert status == 0
+    buffer, queue = client.buffer(bytes(1024)), client.new_id()
+    client.send(Op.CREATE_QUEUE, queue, properties=PROFILED)
+    took_ns, last_ns = [0, 0], 0
+    for _ in range(30):
+        with client.at_once():
+            numbers = [
+                client.launch(build, [(buffer, 0)], [1], [1], kernel_index=index, queue=queue)
+                for index in (0, 1, 0, 1)
+            ]
+        assert client.wait(client.command(Op.MARKER, queue=queue)) == 0
+        for index, number in zip((0, 1, 0, 1), numbers, strict=True):
+            _, _, _, submitted, started, ended = client.slot(number)
+            assert submitted <= started <= ended and last_ns <= started
+            last_ns = ended
+            took_ns[index] += ended - started
+    found = client.session.player
+    assert found is not None and found.records()["NDRANGE"]["played"] > 60
+    assert took_ns[1] > 10 * took_ns[0], "each has its own time, not when it was seen"
 
 
 def test_scalars_that_ranges_depend_on_are_no_holes_where_a_buffer_is_larger_than_its_member(

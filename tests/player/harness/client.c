@@ -275,6 +275,7 @@ void client_look(void)
         c->started_ns = slot->started_ns;
         c->ended_ns = slot->ended_ns;
         c->is_seen = true;
+        model_seen(c);
         __atomic_store_n(&slot->status, SEEN, __ATOMIC_RELAXED);
         w.idle = 0;
     }

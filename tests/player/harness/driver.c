@@ -48,13 +48,25 @@ static bool run_item(struct stream *s, bool all)
     const struct item *item = &s->items[s->done];
     if (item->is_wait && w.streams[item->lane].done < item->position)
         return false;
-    if (!item->is_wait && item->position) { /* an operation */
+    const struct event *before = s->before;
+    s->before = NULL;
+    if (item->event) {
+        item->event->executed_ns = harness_now();
+        if (item->event->is_timed && s->timed_op && before)
+            s->took_ns[s->timed_op - 1] = item->event->executed_ns - before->executed_ns;
+        s->before = item->event->is_timed ? item->event : NULL;
+        s->timed_op = 0;
+    } else if (!item->is_wait) { /* an operation */
         if (item->position > s->ns_room) {
             s->ns_room = 2 * item->position + 64;
             s->executed_ns = realloc(s->executed_ns, s->ns_room * sizeof *s->executed_ns);
+            s->took_ns = realloc(s->took_ns, s->ns_room * sizeof *s->took_ns);
         }
         s->executed_ns[item->position - 1] = harness_now();
+        s->took_ns[item->position - 1] = 0;
         s->executed = item->position;
+        s->before = before;
+        s->timed_op = before ? item->position : 0;
         const struct touch *touch = &item->touch;
         uint8_t *memory = w.memory[touch->segment];
         if (touch->touches && touch->writes)
@@ -109,6 +121,7 @@ void driver_reset(void)
     for (unsigned l = 0; l < LANES; l++) {
         free(w.streams[l].items);
         free(w.streams[l].executed_ns);
+        free(w.streams[l].took_ns);
     }
 }
 
@@ -288,9 +301,11 @@ static int cuda_copy_peer(uint64_t to, void *to_context, uint64_t from, void *fr
 static int cuda_event_new(void **event, unsigned flags)
 {
     BEGIN();
-    if (flags != 2)
-        broken("an event with times");
-    *event = make_event(0);
+    if (flags != 2 && flags != 0)
+        broken("an event of another kind");
+    struct event *made = make_event(0);
+    made->is_timed = flags == 0;
+    *event = made;
     END(0);
 }
 
@@ -299,7 +314,7 @@ static int cuda_event_record(void *event, void *stream)
     BEGIN();
     check_context(stream);
     check_event(event);
-    push(stream, (struct item){0});
+    push(stream, (struct item){.event = event});
     behind(event, stream);
     END(0);
 }
@@ -334,9 +349,24 @@ static int cuda_stream_wait(void *stream, void *event, unsigned flags)
     END(0);
 }
 
+static int cuda_event_elapsed(float *ms, void *from, void *to)
+{
+    lock();
+    const struct event *first = from, *second = to;
+    check_event(first);
+    check_event(second);
+    if (!first->is_timed || !second->is_timed || !is_complete(first) || !is_complete(second))
+        broken("an event that has no time");
+    *ms = (float)((double)((int64_t)second->executed_ns - (int64_t)first->executed_ns) / 1e6);
+    int status = w.is_playing && one_in(200) ? CUDA_NOT_READY : 0; /* then it is not known */
+    unlock();
+    return status;
+}
+
 const struct cuda_table cuda = {
     cuda_set_current, cuda_launch,       cuda_upload,      cuda_download,   cuda_copy,        cuda_copy_peer,
     cuda_event_new,   cuda_event_record, cuda_event_query, cuda_event_free, cuda_stream_wait,
+    cuda_event_elapsed,
 };
 
 /* ---- like OpenCL ---------------------------------------------------------------------------------------- */
@@ -348,6 +378,8 @@ static int give(const struct planned *planned, struct stream *s, unsigned num_wa
     int issued = issue(planned, s);
     struct event *made = make_event(s->lane);
     behind(made, s);
+    made->operation = s->issued;
+    made->issued_ns = harness_now();
     if (w.fails_in && w.fails_later && one_in(20)) { /* the operation fails, not the call */
         made->has_failed = true;
         w.fails_in = 0;
@@ -449,6 +481,25 @@ static int opencl_event_info(void *event, unsigned what, size_t nbytes, void *va
     END(0);
 }
 
+/* On a clock of its own. */
+static int opencl_event_times(void *event, unsigned what, size_t nbytes, void *value, size_t *got)
+{
+    lock();
+    const struct event *asked = event;
+    const struct stream *s = &w.streams[asked->lane];
+    check_event(asked);
+    if (!is_complete(asked) || (what != 0x1282 && what != 0x1283) || nbytes != sizeof(uint64_t) || got)
+        broken("an event is asked for times that it has not got");
+    uint64_t ended = s->executed_ns[asked->operation - 1];
+    uint64_t before = asked->operation > 1 ? s->executed_ns[asked->operation - 2] : 0;
+    uint64_t took = 1 + (before > asked->issued_ns ? ended - before : ended - asked->issued_ns) / 2;
+    s->took_ns[asked->operation - 1] = took;
+    ended += UINT64_C(5000000000) - (what == 0x1282 ? took : 0);
+    memcpy(value, &ended, sizeof ended);
+    unlock();
+    return 0;
+}
+
 static int opencl_event_free(void *event)
 {
     return cuda_event_free(event);
@@ -457,4 +508,5 @@ static int opencl_event_free(void *event)
 const struct opencl_table opencl = {
     opencl_launch, opencl_set_argument, opencl_upload,     opencl_download,
     opencl_copy,   opencl_flush,        opencl_event_info, opencl_event_free,
+    opencl_event_times,
 };

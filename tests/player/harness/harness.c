@@ -17,7 +17,7 @@ struct world w;
 uint64_t counted[NUM_COUNTED];
 static const char *const names[] = {
     "commands", "replayed", "writes", "by_python", "operations", "aside", "at_once", "lane_waits", "naps",
-    "notices", "notices_late", "full", "taken_over", "wanted", "posted", "failures",
+    "timed", "measured", "notices", "notices_late", "full", "taken_over", "wanted", "posted", "failures",
 };
 static struct segment segments[SEGMENTS];
 static uint64_t released[NODES_MAX];
@@ -194,7 +194,8 @@ static void begin(uint64_t seed, bool threads)
     w.num_queues = 1 + below(w.is_long ? 2 : QUEUES);
     for (unsigned q = 0; q < w.num_queues; q++) {
         model_queue(q, w.calm || !one_in(8));
-        sdi_player_queue(w.player, q + 1, w.is_playable[q]);
+        w.is_timed[q] = one_in(4);
+        sdi_player_queue(w.player, q + 1, w.is_playable[q], w.is_timed[q]);
     }
     for (unsigned n = CELLS_RESERVED; n < CELLS; n++)
         w.truth[n] = w.cells[n] = 1 + below(3);

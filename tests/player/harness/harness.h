@@ -44,7 +44,8 @@ struct event {
     unsigned lane;
     uint64_t position; /* complete when so many items of the lane are */
     uint64_t after[LANES];
-    bool is_freed, has_failed;
+    bool is_freed, has_failed, is_timed;
+    uint64_t executed_ns, operation, issued_ns;
 };
 
 /* What an operation does to a segment of the client's bytes: it finds these there, or (`writes`) leaves them. */
@@ -55,6 +56,7 @@ struct touch {
 };
 
 struct item {
+    struct event *event; /* recorded; NULL: none */
     bool is_wait;
     unsigned lane;
     uint64_t position;
@@ -68,8 +70,10 @@ struct stream {
     struct item *items;
     uint64_t num_items, room, done, flushed;
     uint64_t issued, executed;
-    uint64_t *executed_ns;
+    uint64_t *executed_ns, *took_ns; /* by operation; between the events with times around it, 0 where there are none */
     uint64_t ns_room;
+    const struct event *before; /* with times, and nothing came after it */
+    uint64_t timed_op;          /* the one that came after such an event, and nothing after that; 0: none */
     uint64_t after[LANES];
     unsigned stalled;
 };
@@ -163,7 +167,7 @@ struct world {
     struct kind kinds[KINDS];
     unsigned num_kinds, num_queues;
     bool reads; /* some kinds are reads */
-    bool is_playable[QUEUES];
+    bool is_playable[QUEUES], is_timed[QUEUES];
     unsigned stream_of[QUEUES];
     struct command all[COMMANDS];
     unsigned num_commands, first_unseen;
@@ -196,7 +200,7 @@ extern struct world w;
 /* Of all streams: so the caller sees that what it means to test came to pass. */
 enum counted {
     COMMANDS_SENT, RECORDS_PLAYED, WRITES_PLAYED, RECORDS_LEFT, OPERATIONS, ASIDE, AT_ONCE_USES, LANE_WAITS, NAPS,
-    NOTICES, NOTICES_LATE, FULL_TIMES, TAKEN_OVER, WANTED_TIMES, POSTED_TIMES, FAILURES, NUM_COUNTED
+    TIMED, MEASURED, NOTICES, NOTICES_LATE, FULL_TIMES, TAKEN_OVER, WANTED_TIMES, POSTED_TIMES, FAILURES, NUM_COUNTED
 };
 extern uint64_t counted[NUM_COUNTED];
 
@@ -235,6 +239,7 @@ void model_told(struct command *);
 void model_write(const struct command *);
 void model_copied(const struct command *);
 void model_nodes(const struct node_told *, uint32_t count);
+void model_seen(const struct command *);
 void model_end(void);
 
 void python_run(void);

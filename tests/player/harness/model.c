@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+enum { ROUNDING_NS = 5000 }; /* CUDA tells milliseconds as float */
+
 static void merge(uint64_t *to, const uint64_t *from)
 {
     for (unsigned l = 0; l < LANES; l++)
@@ -312,12 +314,45 @@ void model_nodes(const struct node_told *told, uint32_t count)
     }
 }
 
+/* A command that was one operation took as long as the driver says, rounding aside; or less, where it would else begin
+ * before the one before it ended, or end after it was seen to be over: `MEASURED` counts those that did not. */
+static void check_duration(const struct command *c)
+{
+    if (!c->is_played || c->is_over || !c->as || c->as->given.num_ops != 1 || c->as->given.client != CLIENT_NONE || c->status)
+        return;
+    const struct op *op = &c->as->ops[0];
+    unsigned lane = op->lane;
+    while (lane < w.num_lanes && !c->own[lane]) /* of the queue that it was in */
+        lane += w.num_members;
+    if (lane >= w.num_lanes || (op->kind != OP_LAUNCH && c->op == SDI_OP_NDRANGE))
+        return;
+    const uint64_t took = w.streams[lane].took_ns[c->own[lane] - 1], told = c->ended_ns - c->started_ns;
+    if (!took)
+        broken("nobody asked how long command %lu took", (unsigned long)c->id);
+    if (told > took + ROUNDING_NS)
+        broken("command %lu took %lu ns, not %lu", (unsigned long)c->id, (unsigned long)took, (unsigned long)told);
+    counted[TIMED]++;
+    counted[MEASURED] += told + ROUNDING_NS / 10 >= took;
+}
+
+/* The page shows that a command is complete. */
+void model_seen(const struct command *c)
+{
+    for (unsigned l = 0; c->is_played && !c->status && l < w.num_lanes; l++)
+        if (c->over[l] > w.streams[l].executed)
+            broken("command %lu is complete before operation %lu of lane %u", (unsigned long)c->id,
+                   (unsigned long)c->over[l], l);
+}
+
 static void check_times(const struct command *c)
 {
-    uint64_t least = w.threads ? 0 : 1; /* else the clock never shows the same time twice */
+    const bool is_timed = w.is_timed[c->queue];
+    uint64_t least = w.threads || is_timed ? 0 : 1; /* else the clock never shows the same time twice */
+    if (is_timed)
+        check_duration(c);
     if (c->submitted_ns > c->started_ns || c->started_ns > c->ended_ns)
         broken("times of command %lu don't rise", (unsigned long)c->id);
-    for (unsigned l = 0; c->is_played && l < w.num_lanes; l++)
+    for (unsigned l = 0; c->is_played && !is_timed && l < w.num_lanes; l++)
         if (c->over[l] && w.streams[l].executed_ns[c->over[l] - 1] > c->ended_ns)
             broken("command %lu was complete before operation %lu of lane %u", (unsigned long)c->id,
                    (unsigned long)c->over[l], l);
@@ -327,7 +362,7 @@ static void check_times(const struct command *c)
     if (before >= 0 && w.all[before].ended_ns + least > c->ended_ns)
         broken("command %lu was complete before one that is before it", (unsigned long)c->id);
     for (unsigned n = 0; n < c->num_waits; n++)
-        if (w.all[c->waits[n]].is_seen && w.all[c->waits[n]].ended_ns + least > c->ended_ns)
+        if (!is_timed && w.all[c->waits[n]].is_seen && w.all[c->waits[n]].ended_ns + least > c->ended_ns)
             broken("command %lu was complete before what it waits for", (unsigned long)c->id);
 }
 

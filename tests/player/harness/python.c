@@ -271,6 +271,8 @@ static void take_over(void)
 static void check_why(const struct command *c, bool was_busy, uint32_t num_nodes)
 {
     bool is_known, holds = c->kind && model_find(c, &is_known), playable = w.is_playable[c->queue];
+    for (unsigned q = 0; q < w.num_queues; q++) /* it may have waited until nothing of these is in flight any more */
+        num_nodes += w.is_timed[q];
     switch (w.player->why) {
     case WHY_BUSY:
         if (!was_busy)
@@ -327,7 +329,7 @@ static bool act(struct sent *s, bool was_busy, uint32_t num_nodes)
         if (one_in(4)) {
             unsigned queue = below(w.num_queues);
             model_queue(queue, !one_in(4));
-            sdi_player_queue(w.player, queue + 1, w.is_playable[queue]);
+            sdi_player_queue(w.player, queue + 1, w.is_playable[queue], w.is_timed[queue]);
         }
         break;
     case DAMAGED:
