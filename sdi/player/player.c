@@ -431,7 +431,6 @@ static int execute(struct sdi_player *p, struct recording *r, struct node *node,
         struct segment *s = &p->segments[r->client_segment];
         if (s->writer > node->waits[s->writer_lane])
             node->waits[s->writer_lane] = s->writer;
-        raise_to(queue->after, node->waits, p->num_lanes);
         s->client_reads++;
     } else if (r->client == CLIENT_WRITES) {
         memcpy((void *)(uintptr_t)r->client_at, record + sizeof(struct sdi_rec_write), r->client_nbytes);

@@ -126,7 +126,8 @@ struct command {
     bool is_seen;                          /* the client knows that it is over */
     int32_t status;
     struct recorded *as;
-    uint64_t own[LANES], over[LANES], earlier[LANES]; /* its operations; those complete when it is; before it begins */
+    uint64_t own[LANES], over[LANES]; /* its operations; those that are complete when it is */
+    uint64_t earlier[LANES];          /* those of what its queue and wait list have before it */
     uint64_t submitted_ns, started_ns, ended_ns;
     uint8_t finds[MEMORY_NBYTES]; /* of reads: what the client is to find */
 };

@@ -67,6 +67,13 @@ static void read_by_client(struct command *c)
     }
 }
 
+static void come_before(struct command *c, const struct command *other)
+{
+    merge(c->earlier, other->earlier);
+    merge(c->earlier, other->own);
+    merge(c->over, other->over);
+}
+
 /* The player has taken a command, which comes to `as`; a marker comes to nothing. */
 static void take(struct command *c, struct recorded *as)
 {
@@ -75,10 +82,9 @@ static void take(struct command *c, struct recorded *as)
     if (!w.is_playable[c->queue])
         broken("command %lu is in a queue that is Python's", (unsigned long)c->id);
     if (c->before >= 0)
-        merge(c->earlier, w.all[c->before].over);
+        come_before(c, &w.all[c->before]);
     for (unsigned n = 0; n < c->num_waits; n++)
-        merge(c->earlier, w.all[c->waits[n]].over);
-    merge(c->over, c->earlier);
+        come_before(c, &w.all[c->waits[n]]);
     if (!as)
         return;
     check_key(c, as);
