@@ -32,7 +32,7 @@ _WORTH, _WORTH_TRIED = 0.5, 0.85
 """A cut must be predicted to leave less than this part of the imbalance, or have left it before."""
 _SHORTEST_NS = 50_000.0
 """Pieces that take less say more about issuing than about work."""
-_SHORTEST_FIRST_NS = 250_000_000.0
+SHORTEST_FIRST_NS = 250_000_000.0
 """Likewise of a kernel's first launch, in which its code is loaded."""
 _FREE_MOVES = 4
 """After so many moves the next ones need 2, 4, 8 ... launches."""
@@ -202,7 +202,7 @@ class Balance:
 
         ``is_first``: drivers may have loaded the kernel's code in that time.
         """
-        shortest_ns = _SHORTEST_FIRST_NS if is_first else _SHORTEST_NS
+        shortest_ns = SHORTEST_FIRST_NS if is_first else _SHORTEST_NS
         if self._random is not None or min(times_ns) <= 0:
             return
         if max(times_ns) < shortest_ns:

@@ -9,8 +9,10 @@ from sdi.partition.balance import Balance
 from sdi.partition.gain import RECONSIDER, Rates
 from sdi.player.cells import Cells
 
-_TRIAL = 4
-"""Launches after which an untried way is compared with what was known before."""
+TRIAL = 4
+"""Launches after which an untried way is compared with what was known before; twice as many each time that
+none of them was measured yet: the application is far ahead of the members.
+"""
 _GATHER_AFTER = 8
 """Launches on one member after which all of the data may as well be there."""
 _WATCHED, _RARELY = 3, 64
@@ -31,6 +33,8 @@ class Usage:
     ``home_at``: with which launch the first one is to, if any.
     ``recheck_at``: when to look at a way that was chosen untried.  ``planning``: by number of pieces, the
     time that new scalars cost in plans, and launches.  ``has_gathered``: see ``may_gather``.
+    ``at_stake_ns``: what trials of the cut in use were taken to cost in vain, as long as that may be so.
+    ``untried``: how often the way in use was looked at and nothing had been measured yet.
     ``balances``: the shares by shape of the cut, the same for all of a kernel's launches of about this size.
     ``cell``, ``version_cell``: in ``cells``, how many launches may be replayed, and ``version``.
     """
@@ -49,6 +53,8 @@ class Usage:
     steady_ns: dict[int, float] = field(default_factory=dict)
     planning: dict[int, tuple[float, int]] = field(default_factory=dict)
     has_gathered: bool = False
+    at_stake_ns: float = 0.0
+    untried: int = 0
     balances: dict[Int3, Balance] = field(default_factory=dict)
     cells: Cells | None = None
     cell: int = 0
@@ -142,13 +148,15 @@ class Usage:
         """Use this cut from now on."""
         if (shape, pieces) != (self.shape, self.pieces):
             self.version += 1
+            self.untried = 0
             self.first_away = self.home_at = 0
             if self.version_cell and self.cells is not None:
                 self.cells.at[self.version_cell] = self.version
         self.shape, self.pieces, self.why_fewer = shape, pieces, why_fewer
         self.decided_at = self.launches
         if pieces not in self.rates.measured:
-            self.recheck_at = self.launches + _TRIAL
+            self.recheck_at = self.launches + (TRIAL << self.untried)
+            self.untried += 1
 
 
 def _every(launch: int) -> int:

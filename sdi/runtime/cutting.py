@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from math import inf, prod
 from typing import Literal
 
 from sdi.ndrange import GroupBox, Int3
 from sdi.partition.balance import Balance, BalanceMode, Speeds, Trial
+from sdi.partition.budget import Budget
 from sdi.partition.gain import COPY_BYTES_PER_NS, PIECE_NS, Rates, Way, choose, described
 from sdi.partition.table import cuts, shape_of
-from sdi.partition.usage import Usage
+from sdi.partition.usage import TRIAL, Usage
 from sdi.runtime.plan import LaunchPlan, candidate_plans, cheapest
 from sdi.runtime.staleness import stale
 from sdi.sampling.model import Work
@@ -24,11 +26,15 @@ SplitMode = Literal["auto", "always", "never"]
 MakePlan = Callable[[tuple[GroupBox, ...], bool], LaunchPlan]
 Foresee = Callable[[int], Work | None]
 """What work-groups have to do along a dimension; see ``BoundAccess.work``."""
+Effort = Callable[[], float | None]
+"""Accesses of a launch, None where nothing is known; see ``BoundAccess.effort``."""
 
 _RANGE_NS, _ROW_NS = 40_000.0, 300.0
 """What one more range costs: a copy of its own, or a row more of one.  [M] CPU members, two busy cores."""
 _ACCESS_NS = {"cpu": 0.3, "gpu": 0.001}
 """What an access of the inner loops takes at least, over a whole device."""
+_SLACK = 8.0
+"""A launch may take so many times as long as its accesses do at least."""
 _ALL_NUMBERS_MAX = 8
 """Of so many members on one node every number is tried; of more, and of several nodes, few are."""
 
@@ -61,25 +67,32 @@ class Cutter:
         seed: int = 0,
         members: Sequence[int] = (),
         nodes: Sequence[int] = (),
+        budget: Budget | None = None,
     ) -> None:
         """``seed``: of cuts at random.  ``members``: their numbers, if they are not 0, 1, 2 ...; ``nodes``:
-        the node of each, if they are not on one; those of a node are neighbours.
+        the node of each, if they are not on one; those of a node are neighbours.  ``budget``: the session's.
         """
+        self.budget = budget or Budget()
         self._split = split
         self._balance, self._seed = balance, seed
         self._speeds = Speeds()
         self._members = tuple(members or range(len(kinds)))
         self._links = links
-        self._is_shared = "cpu" in kinds
+        self.is_shared = "cpu" in kinds
         self._piece_ns = max(PIECE_NS[kind] for kind in kinds)
         self._few = few_numbers(nodes or (0,) * len(kinds))
 
     def usage(self) -> Usage:
         """For launches of a kind that was not seen before."""
-        return Usage(Rates(self._is_shared), is_fixed=self._split != "auto")
+        return Usage(Rates(self.is_shared), is_fixed=self._split != "auto")
 
     def cut(
-        self, usage: Usage, num_groups: Int3, plan: MakePlan, foresee: Foresee = lambda dim: None
+        self,
+        usage: Usage,
+        num_groups: Int3,
+        plan: MakePlan,
+        foresee: Foresee = lambda dim: None,
+        effort: Effort = lambda: None,
     ) -> tuple[LaunchPlan, str]:
         """The cheapest plan, and why it is whole, if it is."""
         is_due = usage.shape is None or usage.is_due()
@@ -89,13 +102,17 @@ class Cutter:
         if not is_due:
             alike = self._boxes(usage, num_groups, usage.pieces, usage.shape)
             found = self.best(alike or self._boxes(usage, num_groups, min(usage.pieces, most)), plan)
-        elif usage.is_fixed or usage.rates.group_ns(most) is None:
+        elif usage.is_fixed:
             found = self._most_that_may(usage, num_groups, most, plan)
             usage.decide(shape_of(found.boxes), len(found.boxes), "")
+        elif usage.rates.group_ns(most) is None:
+            found = self._untried(usage, num_groups, most, plan, effort)
         else:
             found = self._reconsidered(usage, num_groups, most, plan)
         if found.why_whole:
             return self._whole(num_groups, plan), found.why_whole
+        if len(found.boxes) == 1:
+            return found, usage.why_fewer
         found = self._foreseen(usage, num_groups, found, plan, foresee)
         return self._balanced(usage, num_groups, found, plan), usage.why_fewer
 
@@ -153,7 +170,7 @@ class Cutter:
         edges, gain = better
         moved = self.best([balance.boxes_at(edges, num_groups, shape)], plan)
         once_ns = move_ns(moved, self._links) - move_ns(found, self._links)
-        access_ns = _ACCESS_NS["cpu" if self._is_shared else "gpu"]
+        access_ns = _ACCESS_NS["cpu" if self.is_shared else "gpu"]
         if moved.boxes == found.boxes or moved.why_whole or gain * work.accesses * access_ns <= once_ns:
             return found
         balance.move(edges)
@@ -207,8 +224,85 @@ class Cutter:
             found = self.best(self._boxes(usage, num_groups, pieces), plan)
         return first if found.why_whole else found
 
+    def _untried(
+        self, usage: Usage, num_groups: Int3, most: int, plan: MakePlan, effort: Effort
+    ) -> LaunchPlan:
+        """Before anything was measured: split only where what that costs is sure to be saved, or where more
+        could be saved and what is at stake may be spent on finding out.
+
+        Members that share a machine's cores save nothing that is known beforehand.
+        """
+        start_ns = self.budget.now_ns()
+        whole = self._whole(num_groups, plan)
+        if usage.pieces > 1:
+            found = self.best(self._boxes(usage, num_groups, usage.pieces), plan)
+            if self._goes_on(usage, found):
+                usage.decide(shape_of(found.boxes), len(found.boxes), "")
+                return found
+        if self.is_shared or most == 1 or usage.pieces:
+            return self._stays_whole(usage, whole, "until it is known how long that takes")
+        accesses = effort()
+        least_ns = (accesses or 0.0) * _ACCESS_NS["gpu"]
+        most_ns = inf if accesses is None else _SLACK * least_ns
+        moving = self._move_ns(whole)
+        if self._saved_ns(most_ns, most) + moving <= 0:
+            return self._stays_whole(usage, whole, f"it takes no more than about {most_ns / 1e6:.2f} ms")
+        if self.budget.left_ns() <= 0 and self._saved_ns(least_ns, most) + moving <= 0:
+            return self._stays_whole(usage, whole, "until it is known how long that takes")
+        found = self._most_that_may(usage, num_groups, most, plan)
+        self.budget.spend(self.budget.now_ns() - start_ns)
+        pieces = len(found.boxes)
+        if pieces == 1 or found.why_whole:
+            usage.decide(shape_of(found.boxes), pieces, "")
+            return found
+        issue = self._piece_ns * (pieces - 1)
+        costs = max(0.0, self._move_ns(found) - moving) + issue
+        saved = 1 - 1 / pieces
+        if costs > least_ns * saved:
+            risk = costs + (merge_ns(found, self._links) + issue) * (TRIAL - 1)
+            if costs > most_ns * saved or not self.budget.affords(risk):
+                why = f"in {pieces} pieces {costs / 1e6:.2f} ms would go into issuing and copies"
+                return self._stays_whole(usage, whole, why)
+            self.budget.spend(risk)
+            usage.at_stake_ns = risk
+        usage.decide(shape_of(found.boxes), pieces, "")
+        return found
+
+    def _goes_on(self, usage: Usage, found: LaunchPlan) -> bool:
+        """Whether launches may go on like ``found`` although none of them was measured yet."""
+        if not usage.at_stake_ns:
+            return True
+        each_ns = self._piece_ns * (len(found.boxes) - 1) + self._move_ns(found)
+        more_ns = each_ns * (TRIAL << usage.untried)
+        if more_ns > self.budget.left_ns():
+            return False
+        self.budget.spend(more_ns)
+        usage.at_stake_ns += more_ns
+        return True
+
+    def _stays_whole(self, usage: Usage, whole: LaunchPlan, why: str) -> LaunchPlan:
+        usage.decide((1, 1, 1), 1, f"one member runs it, {why}")
+        return whole
+
+    def _saved_ns(self, run_ns: float, most: int) -> float:
+        """The most that could be saved of ``run_ns`` on one member: no copies, and all members as fast."""
+        pieces = [number for number in self._few if 1 < number < most] + [most]
+        return max(run_ns * (1 - 1 / k) - (k - 1) * self._piece_ns for k in pieces)
+
+    def _move_ns(self, plan: LaunchPlan) -> float:
+        """See ``move_ns``; what runs whole runs where that is least."""
+        alone = [(member,) for member in self._members] if len(plan.boxes) == 1 else [self._members]
+        return min(move_ns(plan, self._links, where) for where in alone)
+
     def _reconsidered(self, usage: Usage, num_groups: Int3, most: int, plan: MakePlan) -> LaunchPlan:
+        start_ns = self.budget.now_ns()
         plans = {1: self._whole(num_groups, plan)}
+        run_ns = usage.rates.group_ns(1)
+        assert run_ns is not None, "something was measured"
+        run_ns *= prod(num_groups)
+        if usage.pieces <= 1 and most > 1 and self._saved_ns(run_ns, most) + self._move_ns(plans[1]) <= 0:
+            usage.decide((1, 1, 1), 1, f"it takes {run_ns / 1e6:.2f} ms on one member")
+            return plans[1]
         several = [number for number in self._few if 1 < number < most] + [most] * (most > 1)
         plans |= {number: self.best(self._boxes(usage, num_groups, number), plan) for number in several}
         if all(plans[number].why_whole for number in several):
@@ -219,18 +313,45 @@ class Cutter:
             if way.pieces == usage.pieces:
                 usage.steady_ns[way.pieces] = way.move_ns
         ahead = max(usage.launches, 1)
-        chosen = choose(ways, usage.pieces, ahead)
+        chosen, why_fewer = choose(ways, usage.pieces, ahead), ""
+        risk = self._risk_ns(usage, chosen, ways[0])
+        if risk and self.budget.affords(risk):
+            self.budget.spend(risk)
+            usage.at_stake_ns += risk
+        elif risk:
+            why_fewer = f"one member runs it, until more is known of {chosen.pieces} pieces"
+            if risk < inf:
+                why_fewer = f"to try {chosen.pieces} pieces could cost {risk / 1e6:.2f} ms"
+            chosen = choose(
+                [way for way in ways if not self._risk_ns(usage, way, ways[0])], usage.pieces, ahead
+            )
+        if chosen.pieces == usage.pieces > 1 and chosen.pieces in usage.rates.measured:
+            self.budget.spend(-usage.at_stake_ns)  # it has paid
+            usage.at_stake_ns = 0.0
+        elif chosen.pieces == 1:
+            self.budget.spend(self.budget.now_ns() - start_ns)
         found = plans[chosen.pieces]
-        why_fewer = described(chosen, ways[-1], ahead) if chosen.pieces == 1 else ""
+        if chosen.pieces == 1:
+            why_fewer = why_fewer or described(chosen, ways[-1], ahead)
         usage.decide(shape_of(found.boxes), chosen.pieces, why_fewer)
         return found
+
+    def _risk_ns(self, usage: Usage, way: Way, whole: Way) -> float:
+        """What it may cost in vain to try a way: 0 if it was measured, or is the one that can't lose."""
+        if way.pieces == 1 or way.pieces in usage.rates.measured:
+            return 0.0
+        if way.pieces == usage.pieces and self.is_shared:
+            return inf  # none of its launches was measured yet: the application is far ahead
+        each = way.issue_ns - whole.issue_ns + way.steady_ns
+        if not self.is_shared:
+            each -= whole.run_ns - way.run_ns
+        return max(0.0, max(0.0, way.move_ns - way.steady_ns - whole.move_ns) + each * TRIAL)
 
     def _way(self, usage: Usage, plan: LaunchPlan) -> Way:
         pieces = len(plan.boxes)
         group_ns = usage.rates.group_ns(pieces)
         assert group_ns is not None, "something was measured"
-        alone = [(member,) for member in self._members] if pieces == 1 else [self._members]
-        moving = min(move_ns(plan, self._links, where) for where in alone)
+        moving = self._move_ns(plan)
         steady = usage.steady_ns.get(pieces, merge_ns(plan, self._links))
         if pieces == usage.pieces:
             steady = moving

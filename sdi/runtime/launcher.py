@@ -21,7 +21,7 @@ from sdi.errors import ClError, DeviceFailed, Status, require
 from sdi.intervals import ByteRange, RangeSet
 from sdi.launch.known import KnownLaunch, KnownLaunches
 from sdi.ndrange import GroupBox, Int3, NDRange
-from sdi.partition.balance import BalanceMode, Trial, edges_of
+from sdi.partition.balance import SHORTEST_FIRST_NS, BalanceMode, Trial, edges_of
 from sdi.partition.usage import Usage
 from sdi.player.face import Player
 from sdi.profile.recorder import Recorder
@@ -377,6 +377,10 @@ class Launcher:
         def foresee(dim: int) -> Work | None:
             return bound().work(dim)
 
+        def effort() -> float | None:
+            known = kernel.effort(ndrange)
+            return bound().effort() if known is None else known
+
         def plan(boxes: tuple[GroupBox, ...], exact: bool) -> LaunchPlan:
             if plan_key is not None:
                 known = kernel.plans.find(plan_key, boxes, exact, in_order)
@@ -395,7 +399,7 @@ class Launcher:
             usage.decide((1, 1, 1), 1, why_whole)
             usage.is_fixed = True
         else:
-            chosen, why_whole = self._cutter.cut(usage, ndrange.num_groups, plan, foresee)
+            chosen, why_whole = self._cutter.cut(usage, ndrange.num_groups, plan, foresee, effort)
         for buffer in buffers.values():
             buffer.on_release.add(kernel.forget_buffer)
 
@@ -516,7 +520,7 @@ class Launcher:
         def record(error: BaseException | None) -> None:
             if error is None:
                 times = [ticket.end_ns - ticket.start_ns for ticket in launched]
-                if is_timed:
+                if is_timed and not (is_first and sum(times) < SHORTEST_FIRST_NS):
                     usage.rates.record(len(launched), sum(times), groups)
                 if trial is not None:
                     edges = edges_of(plan.boxes, num_groups, trial.balance.dim)

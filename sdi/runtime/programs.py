@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from math import prod
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from sdi.clc.model import KernelModel
@@ -173,6 +174,12 @@ class Kernel:
         self.generation = 0
         self.cell = 0
         self._cells: Cells | None = None
+
+    def effort(self, ndrange: NDRange) -> float | None:
+        """Accesses of all work-items of a kernel without loops; None: ask the bound access."""
+        if not isinstance(self.access, KernelAnalysis) or self.access.loops:
+            return None
+        return float((1 + len(self.access.accesses)) * prod(ndrange.global_size))
 
     def follow(self, cells: Cells) -> None:
         """Have a cell change whenever an arrangement is to be chosen anew."""

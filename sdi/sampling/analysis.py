@@ -153,6 +153,16 @@ class BoundKernel:
             _log.exception("kernel %s: its work can't be estimated", self._analysis.name)
             return None
 
+    def effort(self) -> float | None:
+        """See ``BoundAccess``; a failure is our bug: it is logged and survived."""
+        from sdi.sampling.work import effort_of
+
+        try:
+            return effort_of(self._binding, self._analysis.accesses)
+        except Exception:
+            _log.exception("kernel %s: its effort can't be estimated", self._analysis.name)
+            return None
+
     # -- binding ---------------------------------------------------------------------------------
 
     def _compile(self) -> list[tuple[Domain, list[Piece]]]:

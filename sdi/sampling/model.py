@@ -72,6 +72,9 @@ class BoundAccess(Protocol):
     def work(self, dim: int) -> Work | None:
         """What work-groups have to do along dimension ``dim``; None: the same everywhere, or unknown."""
 
+    def effort(self) -> float | None:
+        """Accesses of all work-items, as estimated from loops; None: nothing is known."""
+
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
@@ -90,6 +93,10 @@ class Bounds:
     def work(self, dim: int) -> Work | None:
         """See ``BoundAccess``."""
         return self.access.work(dim)
+
+    def effort(self) -> float | None:
+        """See ``BoundAccess``."""
+        return self.access.effort()
 
 
 class KernelAccess(Protocol):

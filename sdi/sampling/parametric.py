@@ -91,6 +91,10 @@ class ParametricBound:
         """See ``BoundAccess``."""
         return self._usual().work(dim)
 
+    def effort(self) -> float | None:
+        """See ``BoundAccess``."""
+        return self._usual().effort()
+
     def _usual(self) -> BoundKernel:
         if self._slow is None:
             self._slow = self.shape.usual(self._inputs, self._ndrange, self._values)

@@ -29,6 +29,9 @@ class BoundWholeAccess:
         """See ``BoundAccess``."""
         del dim
 
+    def effort(self) -> None:
+        """See ``BoundAccess``."""
+
 
 @dataclass(frozen=True, slots=True)
 class WholeAccess:

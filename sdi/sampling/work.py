@@ -22,6 +22,8 @@ from sdi.sampling.model import Work
 from sdi.sampling.terms import Op
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+_Nest: TypeAlias = tuple[tuple[int, ...], tuple[int, ...]]
+"""Numbers of loops in each other, and of conditions."""
 
 BINS = 48
 """Parts of the dimension that is cut."""
@@ -36,11 +38,37 @@ _NESTS_MAX, _DEPTH_MAX = 16, 3
 
 def work_of(binding: Binding, accesses: Sequence[Access], dim: int) -> Work | None:
     """The work along dimension ``dim``; None where it is the same everywhere, or unknown."""
+    nests = _nests(binding, accesses)
+    if not nests or len(nests) > _NESTS_MAX or not any(_varies(binding, nest, dim) for nest in nests):
+        return None
+    along = _along(binding, nests, dim)
+    if along is None:
+        return None
+    return Work(tuple(along.tolist()), float(along.mean()) * math.prod(binding.ndrange.global_size))
+
+
+def effort_of(binding: Binding, accesses: Sequence[Access]) -> float | None:
+    """Accesses of all work-items, those outside of loops included; None where loops say nothing."""
+    if None in binding.loops:
+        return None
+    nests = _nests(binding, accesses)
+    along = _along(binding, nests, 0) if len(nests) <= _NESTS_MAX else None
+    if along is None:
+        return None
+    each = float(along.mean()) + sum(not access.loops for access in accesses)
+    return each * math.prod(binding.ndrange.global_size)
+
+
+def _nests(binding: Binding, accesses: Sequence[Access]) -> Counter[_Nest]:
+    """Loops in each other, with the conditions under which what is inside happens, and how much that is."""
     nests = Counter((access.loops, access.guards) for access in accesses if access.loops)
     known = [(number, loop) for number, loop in enumerate(binding.loops) if loop is not None]
     nests.update(((*loop.around, number), loop.guards) for number, loop in known)
-    if not nests or len(nests) > _NESTS_MAX or not any(_varies(binding, nest, dim) for nest in nests):
-        return None
+    return nests
+
+
+def _along(binding: Binding, nests: Counter[_Nest], dim: int) -> Array | None:
+    """What a work-item does on average, in equal parts of dimension ``dim``; at least 1."""
     sample = _Sample(binding, dim)
     total: Array = np.ones((1, 1, 1, 1))
     try:
@@ -53,8 +81,7 @@ def work_of(binding: Binding, accesses: Sequence[Access], dim: int) -> Work | No
                 total = total + times * sample.weigh(within, guards, {})
     except (Undefined, KeyError):  # KeyError: a condition depends on a counter of another loop
         return None
-    along = np.broadcast_to(total.mean(axis=(1, 2, 3)), (BINS,)).astype(float)
-    return Work(tuple(along.tolist()), float(along.mean()) * math.prod(binding.ndrange.global_size))
+    return np.broadcast_to(total.mean(axis=(1, 2, 3)), (BINS,)).astype(float)
 
 
 def _varies(binding: Binding, nest: tuple[tuple[int, ...], tuple[int, ...]], dim: int) -> bool:

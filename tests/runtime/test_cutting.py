@@ -12,6 +12,8 @@ from sdi.clc import compile_source
 from sdi.intervals import ByteRange
 from sdi.ndrange import GroupBox, NDRange
 from sdi.partition.balance import edges_of
+from sdi.partition.budget import Budget
+from sdi.partition.gain import PIECE_NS
 from sdi.partition.usage import Usage
 from sdi.runtime.access import access_of
 from sdi.runtime.arguments import Pointer
@@ -51,7 +53,9 @@ class Launches:
             ndrange, (None, None, self.values[2]), (NBYTES, NBYTES, None)
         )
         self.links = Links([kind] * 4)
-        self.cutter = Cutter(cast("object", split), [kind] * 4, self.links)  # type: ignore[arg-type]
+        self.now_ns = 0
+        self.budget = Budget(lambda: self.now_ns)
+        self.cutter = Cutter(cast("object", split), [kind] * 4, self.links, budget=self.budget)  # type: ignore[arg-type]
         self.usage = self.cutter.usage()
 
     def plan(self, boxes: tuple[GroupBox, ...], exact: bool = False) -> LaunchPlan:
@@ -63,6 +67,14 @@ class Launches:
         """Cut, move, run: what the launcher does, on directories only."""
         chosen, why = self.cutter.cut(self.usage, GROUPS, self.plan)
         assert bool(why) == (len(chosen.boxes) == 1)
+        self.touch(chosen)
+        pieces, groups = len(chosen.boxes), GROUPS[0] * GROUPS[1]
+        self.usage.rates.record(pieces, group_ns[pieces] * groups, groups)
+        self.usage.launches += 1
+        return chosen
+
+    def touch(self, chosen: LaunchPlan) -> None:
+        """Say in the directories what a launch reads and writes."""
         for used in chosen.buffers:
             for k, piece in enumerate(used.pieces):
                 for part in piece.needs.ranges:
@@ -70,10 +82,6 @@ class Launches:
             for k, piece in enumerate(used.pieces):
                 for part in piece.owns.ranges:
                     used.buffer.directory.wrote(k + 1, part)
-        pieces, groups = len(chosen.boxes), GROUPS[0] * GROUPS[1]
-        self.usage.rates.record(pieces, group_ns[pieces] * groups, groups)
-        self.usage.launches += 1
-        return chosen
 
     def pieces(self, group_ns: dict[int, float], count: int) -> list[int]:
         """In how many pieces each of some launches ran."""
@@ -310,3 +318,111 @@ def test_few_numbers_of_members_are_tried_one_those_of_a_node_and_whole_nodes(
     nodes: list[int], wanted: tuple[int, ...]
 ) -> None:
     assert few_numbers(nodes) == wanted
+
+
+class Life:
+    """Several kernels' launches one after the other, and what they take on four members and on one.
+
+    Kernels take ``group_ns[pieces]`` per work-group, copies what is predicted, and planning no time.
+    """
+
+    def __init__(self, kind: str) -> None:
+        self.launches = Launches(kind=kind)
+        self.one_ns = self.several_ns = 0.0
+
+    def launch(
+        self, usage: Usage, group_ns: dict[int, float], effort: float | None, is_measured: bool = True
+    ) -> int:
+        """In how many pieces."""
+        launches, groups = self.launches, GROUPS[0] * GROUPS[1]
+        cutter, piece_ns = launches.cutter, PIECE_NS["cpu" if launches.cutter.is_shared else "gpu"]
+        chosen, _ = cutter.cut(usage, GROUPS, launches.plan, effort=lambda: effort)
+        pieces = len(chosen.boxes)
+        took = move_ns(chosen, launches.links) + pieces * piece_ns
+        took += group_ns[pieces] * max(box.total_groups for box in chosen.boxes)
+        launches.touch(chosen)
+        self.several_ns += took
+        self.one_ns += piece_ns + group_ns[1] * groups
+        launches.now_ns += int(took)
+        if is_measured:
+            usage.rates.record(pieces, group_ns[pieces] * groups, groups)
+        usage.ran(pieces)
+        return pieces
+
+    @property
+    def is_within_budget(self) -> bool:
+        return self.several_ns - self.one_ns <= max(20e6, 0.02 * self.one_ns)
+
+
+@pytest.mark.parametrize(("kernels", "count"), [(20, 1), (10, 20), (2, 100)])
+@pytest.mark.parametrize("group_ns", [1.0, 1000.0, 1e5])
+def test_finding_out_that_members_share_their_cores_stays_within_the_budget(
+    kernels: int, count: int, group_ns: float
+) -> None:
+    life = Life("cpu")
+    costs = {k: group_ns * k for k in (1, 2, 3, 4)}  # all pieces together take what one takes
+    for _ in range(kernels):
+        usage = life.launches.cutter.usage()
+        for _ in range(count):
+            life.launch(usage, costs, None)
+        # The data is home again, as after a read.
+        for buffer in life.launches.buffers.values():
+            buffer.directory.wrote(1, ByteRange(0, NBYTES))
+    assert life.is_within_budget, (life.several_ns / 1e6, life.one_ns / 1e6)
+
+
+@pytest.mark.parametrize("kind", ["cpu", "gpu"])
+def test_launches_that_are_far_ahead_of_what_is_measured_stay_within_the_budget(kind: str) -> None:
+    life = Life(kind)
+    usage = life.launches.cutter.usage()
+    costs = dict.fromkeys((1, 2, 3, 4), 5.0)
+    found = [life.launch(usage, costs, None, is_measured=False) for _ in range(1000)]
+    assert life.is_within_budget and set(found[500:]) == {1}
+    assert kind == "gpu" or set(found) == {1}
+
+
+def test_a_long_first_launch_is_split_and_takes_nothing_from_the_budget() -> None:
+    life = Life("gpu")
+    assert life.launch(life.launches.cutter.usage(), dict.fromkeys((1, 2, 3, 4), 1e6), 1e9) == 4
+    assert life.launches.budget.spent_ns == 0
+
+
+def test_a_first_launch_that_has_little_to_do_is_not_split() -> None:
+    life = Life("gpu")
+    usage = life.launches.cutter.usage()
+    for buffer in life.launches.buffers.values():
+        buffer.directory.wrote(1, ByteRange(0, NBYTES))
+    assert life.launch(usage, dict.fromkeys((1, 2, 3, 4), 5.0), 1e6) == 1
+    assert usage.why_fewer == "one member runs it, it takes no more than about 0.01 ms"
+    assert [life.launch(usage, dict.fromkeys((1, 2, 3, 4), 5.0), 1e6) for _ in range(50)] == [1] * 50
+
+
+@pytest.mark.parametrize(("effort", "pieces"), [(1e7, 1), (1e10, 4), (None, 4)])
+def test_a_first_launch_is_split_only_where_its_merges_cost_less_than_its_work(
+    effort: float | None, pieces: int
+) -> None:
+    life = Life("gpu")
+    make = life.launches.plan
+
+    def plan(boxes: tuple[GroupBox, ...], exact: bool = False) -> LaunchPlan:
+        made = make(boxes, exact)
+        merged = (MergedRange(ByteRange(0, NBYTES), tuple(range(len(boxes)))),) if len(boxes) > 1 else ()
+        return replace(made, buffers=tuple(replace(used, merged=merged) for used in made.buffers))
+
+    life.launches.plan = plan  # type: ignore[method-assign]
+    usage = life.launches.cutter.usage()
+    assert life.launch(usage, dict.fromkeys((1, 2, 3, 4), 5.0), effort) == pieces
+    # What may be lost is taken from the budget until it is known.
+    assert (life.launches.budget.spent_ns > 1e6) == (effort is None)
+    found = [life.launch(life.launches.cutter.usage(), {1: 5.0, 4: 5.0}, None) for _ in range(9)]
+    assert found[-1] == 1 and life.launches.budget.spent_ns <= 20e6
+
+
+def test_what_was_at_stake_comes_back_when_it_has_paid() -> None:
+    life = Life("gpu")
+    usage = life.launches.cutter.usage()
+    assert life.launch(usage, dict.fromkeys((1, 2, 3, 4), 20_000.0), None) == 4
+    assert life.launches.budget.spent_ns > 0
+    for _ in range(10):
+        assert life.launch(usage, dict.fromkeys((1, 2, 3, 4), 20_000.0), None) == 4
+    assert life.launches.budget.spent_ns == 0 and usage.at_stake_ns == 0

@@ -11,7 +11,7 @@ import pytest
 from sdi.clc import compile_source
 from sdi.ndrange import NDRange
 from sdi.runtime.access import access_of
-from sdi.sampling.model import Work
+from sdi.sampling.model import BoundAccess, Work
 
 SOURCE = """
 __kernel void lower(__global const float *a, __global float *b, int n, int m) {
@@ -56,15 +56,18 @@ __kernel void never(__global const float *a, __global float *b, int n, int m) {
 N, M = 1024, 100
 
 
-def work(kernel: str, dim: int = 0, dims: int = 1, n: int = N) -> Work | None:
+def bound(kernel: str, dims: int = 1, n: int = N) -> BoundAccess:
     compiled = compile_source(SOURCE, "")
     model = next(k for k in compiled.kernels if k.name == kernel)
     size, local = ((N, N, 1), (8, 8, 1)) if dims == 2 else ((N, 1, 1), (8, 1, 1))
     scalars = struct.pack("<i", n), struct.pack("<i", M)
-    bound = access_of(compiled, model).bind(
+    return access_of(compiled, model).bind(
         NDRange(dims, (0, 0, 0), size, local), (None, None, *scalars), (1 << 24, 1 << 24, None, None)
     )
-    return bound.work(dim)
+
+
+def work(kernel: str, dim: int = 0, dims: int = 1, n: int = N) -> Work | None:
+    return bound(kernel, dims, n).work(dim)
 
 
 @pytest.mark.parametrize(
@@ -114,3 +117,20 @@ def test_an_estimate_that_fails_is_none(monkeypatch: pytest.MonkeyPatch) -> None
 
     monkeypatch.setattr("sdi.sampling.work.work_of", fails)
     assert work("lower") is None
+
+
+@pytest.mark.parametrize(
+    ("kernel", "dims", "accesses"),
+    [("lower", 1, N * N / 2), ("guarded", 2, N * N * M / 2), ("even", 1, N * M), ("never", 1, 0)],
+)
+def test_the_effort_of_all_work_items_is_known_where_loops_are(
+    kernel: str, dims: int, accesses: float
+) -> None:
+    found = bound(kernel, dims).effort()
+    items = N**dims
+    # Each iteration has up to three accesses and counts once itself; each item counts once.
+    assert found is not None and items + accesses * 0.9 <= found <= 9 * items + 4.5 * accesses
+
+
+def test_the_effort_of_a_kernel_whose_data_decide_is_not_known() -> None:
+    assert bound("data").effort() is None

@@ -1,0 +1,32 @@
+"""What finding out how launches run best may cost a session, over its whole life."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+LEAST_NS, PART = 20e6, 0.02
+"""The promise: never more than the larger of a time and a part of the session's life."""
+_AT_ONCE = 0.5
+"""One question may take so much of what is left: others come later."""
+
+
+class Budget:
+    """Time that trials may cost beyond what one member would have taken.  Owned by: sdi-scheduler."""
+
+    def __init__(self, now_ns: Callable[[], int] = time.monotonic_ns) -> None:
+        self.now_ns = now_ns
+        self._begun_ns = now_ns()
+        self.spent_ns = 0.0
+
+    def left_ns(self) -> float:
+        """What may still be spent; it grows while the session goes on."""
+        return max(LEAST_NS, PART * (self.now_ns() - self._begun_ns)) - self.spent_ns
+
+    def affords(self, risk_ns: float) -> bool:
+        """Whether a trial may be made that could cost so much in vain."""
+        return risk_ns <= _AT_ONCE * self.left_ns()
+
+    def spend(self, ns: float) -> None:
+        """So much was spent, or is at stake; negative: what was at stake was not lost."""
+        self.spent_ns = max(0.0, self.spent_ns + ns)
