@@ -15,7 +15,7 @@ none of them was measured yet: the application is far ahead of the members.
 """
 _GATHER_AFTER = 8
 """Launches on one member after which all of the data may as well be there."""
-_WATCHED, _RARELY = 3, 64
+_WATCHED, _RARELY, _SELDOM = 3, 64, 512
 """The first launches of a way are measured, then one of so many, and less often the more there were."""
 _ENDLESS = 1 << 31
 _SETTLED = 64
@@ -28,7 +28,9 @@ class Usage:
 
     ``shape``: parts per dimension of the cut in use, None before there is one.  ``version``: changes with it.
     ``steady_ns``: by number of pieces, the time for copies when launches had run that way for a while.
-    ``decided_at``: after how many launches the cut was last chosen.  ``is_fixed``: it is not chosen again.
+    ``decided_at``: after how many launches the cut was last chosen; ``begun_at``: and it was another one
+    before.  ``is_fixed``: it is not chosen again.  ``is_small``: so little is done that no other way could
+    win: measured less often.
     ``first_away``: after how many launches one member other than the first ran them, 0 if that is not so;
     ``home_at``: with which launch the first one is to, if any.
     ``recheck_at``: when to look at a way that was chosen untried.  ``planning``: by number of pieces, the
@@ -46,6 +48,8 @@ class Usage:
     pieces: int = 0
     version: int = 0
     decided_at: int = -1
+    begun_at: int = -1
+    is_small: bool = False
     first_away: int = 0
     home_at: int = 0
     recheck_at: int = -1
@@ -77,9 +81,9 @@ class Usage:
         if self.is_fixed:
             return min(max(self.home_at - 1 - self.launches, 0), _ENDLESS) if self.home_at else _ENDLESS
         launches = self.launches
-        if launches + 1 - self.decided_at <= _WATCHED or self.is_due():
+        if launches + 1 - self.begun_at <= _WATCHED or self.is_due():
             return 0
-        dues = [-(launches + 1) % _every(launches + 1)]
+        dues = [-(launches + 1) % self._every(launches + 1)]
         dues += [due - launches for due in RECONSIDER if due > launches]
         if self.recheck_at > launches:
             dues.append(self.recheck_at - launches)
@@ -142,13 +146,17 @@ class Usage:
         return self._is_watched(self.launches)
 
     def _is_watched(self, launch: int) -> bool:
-        return launch - self.decided_at <= _WATCHED or launch % _every(launch) == 0
+        return launch - self.begun_at <= _WATCHED or launch % self._every(launch) == 0
+
+    def _every(self, launch: int) -> int:
+        """One of so many launches is measured: eight each time their number doubles, once there were 512."""
+        return max(_SELDOM if self.is_small else _RARELY, 1 << max(launch.bit_length() - 4, 0))
 
     def decide(self, shape: Int3, pieces: int, why_fewer: str) -> None:
         """Use this cut from now on."""
         if (shape, pieces) != (self.shape, self.pieces):
             self.version += 1
-            self.untried = 0
+            self.untried, self.begun_at = 0, self.launches
             self.first_away = self.home_at = 0
             if self.version_cell and self.cells is not None:
                 self.cells.at[self.version_cell] = self.version
@@ -157,8 +165,3 @@ class Usage:
         if pieces not in self.rates.measured:
             self.recheck_at = self.launches + (TRIAL << self.untried)
             self.untried += 1
-
-
-def _every(launch: int) -> int:
-    """One of so many launches is measured: eight each time their number doubles, once there were 512."""
-    return max(_RARELY, 1 << max(launch.bit_length() - 4, 0))

@@ -300,7 +300,9 @@ class Cutter:
         run_ns = usage.rates.group_ns(1)
         assert run_ns is not None, "something was measured"
         run_ns *= prod(num_groups)
-        if usage.pieces <= 1 and most > 1 and self._saved_ns(run_ns, most) + self._move_ns(plans[1]) <= 0:
+        moving = self._move_ns(plans[1])
+        usage.is_small = self._saved_ns(_SLACK * run_ns, most) + moving <= 0
+        if usage.pieces <= 1 and most > 1 and self._saved_ns(run_ns, most) + moving <= 0:
             usage.decide((1, 1, 1), 1, f"it takes {run_ns / 1e6:.2f} ms on one member")
             return plans[1]
         several = [number for number in self._few if 1 < number < most] + [most] * (most > 1)

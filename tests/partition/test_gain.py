@@ -168,3 +168,15 @@ def test_a_launch_that_is_to_come_to_the_first_member_is_no_routine(is_fixed: bo
     usage.decide((2, 1, 1), 2, "")  # then there is no one member any more
     usage.ran(2, 5)
     assert usage.is_routine()
+
+
+def test_launches_too_small_for_any_other_way_are_hardly_ever_looked_at() -> None:
+    usage, looks = Usage(Rates(False, {1: 1.0}), is_small=True), 0
+    usage.decide((1, 1, 1), 1, "too small")
+    for _ in range(2048):
+        looks += not usage.is_routine()
+        if usage.is_due():
+            usage.decide((1, 1, 1), 1, "too small")
+        usage.ran(1)
+    # The first ones, when the way is chosen anew, and one in 512.
+    assert looks <= 3 + len(RECONSIDER) + 4
