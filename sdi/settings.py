@@ -76,6 +76,8 @@ class Settings:
     """Socket of a service that runs already, in a job of several processes (SDI_SERVICE)."""
     plays: bool = True
     """Known commands are executed in C, without Python (SDI_PLAYER)."""
+    learns: bool = True
+    """Launches begin with what earlier runs of the same program learnt, kept in the cache (SDI_LEARNT)."""
     python: str | None = None
     """The Python that runs the service (SDI_PYTHON); read by the library."""
 
@@ -111,6 +113,7 @@ class Settings:
             profile=read("SDI_PROFILE", _path, None),
             service=read("SDI_SERVICE", _path, None),
             plays=read("SDI_PLAYER", _one_of("on", "off"), "on") == "on",
+            learns=read("SDI_LEARNT", _one_of("on", "off"), "on") == "on",
             python=read("SDI_PYTHON", _text, None),
         )
 
@@ -130,6 +133,7 @@ NAMES = (
     "SDI_DEVICE_VENDOR",
     "SDI_SERVICE",
     "SDI_PLAYER",
+    "SDI_LEARNT",
     "SDI_PYTHON",
     "SDI_LOG",
     "SDI_STATS",

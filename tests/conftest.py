@@ -40,6 +40,7 @@ def pytest_configure(config: pytest.Config) -> None:
         if name != "PYOPENCL_HOME":  # pyopencl sets it at its import, and its loader crashes without it
             del os.environ[name]
     os.environ["PYOPENCL_NO_CACHE"] = "1"
+    os.environ["SDI_LEARNT"] = "off"  # what a test sees depends on no earlier one
     os.environ[MARK] = str(os.getpid())
 
 

@@ -58,13 +58,15 @@ def plain_environ() -> dict[str, str]:
 def image_environ(members: int, **settings: str) -> dict[str, str]:
     """An environment in which the loader finds an image of ``members`` members.
 
-    Shares are equal unless a test asks for others: what moves must not depend on how busy the machine is.
+    Shares are equal unless a test asks for others: what moves must not depend on how busy the machine is,
+    nor on what earlier runs learnt.
     """
     image = {
         "OCL_ICD_VENDORS": vendors(),
         "SDI_NUM_GPUS": str(members),
         "OCL_TEST_PLATFORM": "SDI",
         "SDI_BALANCE": "off",
+        "SDI_LEARNT": "off",
     }
     return plain_environ() | image | settings
 

@@ -76,9 +76,10 @@ def _findings(environ: Mapping[str, str]) -> Iterator[Finding]:
 
 def _cache(environ: Mapping[str, str]) -> Iterator[Finding]:
     """The service runs with the same user, home and XDG_CACHE_HOME."""
-    del environ
     try:
-        yield Finding("ok", "cache", os.path.dirname(cache.folder("programs")))
+        where = os.path.dirname(cache.folder("programs"))
+        has_learnt = environ.get("SDI_LEARNT", "").lower() != "off"
+        yield Finding("ok", "cache", where + ", with what launches taught in learnt/" * has_learnt)
     except cache.NoCache as error:
         text = f"nothing is kept from run to run, every start compiles anew: {error}"
         yield Finding("note", "cache", text, "give XDG_CACHE_HOME a folder that only this user may write to")

@@ -194,6 +194,7 @@ def begin(
             image.spread,
             shared,
             settings.plays,
+            settings.learns,
         )
     except Exception:
         _log.exception("the session could not start")
@@ -215,6 +216,8 @@ def run(session: Session) -> int:
     """Serve until the application has gone; 0, or 1 where something of ours failed."""
     try:
         session.run()
+        if session.learning is not None:
+            session.learning.write()
     except Exception:
         _log.exception("the session ended")
         return 1

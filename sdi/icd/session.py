@@ -52,6 +52,7 @@ from sdi.runtime.commands import CopyBuffer, Launch, Map, Read, Unmap, Write
 from sdi.runtime.counters import Counters
 from sdi.runtime.engine import Engine
 from sdi.runtime.launcher import Launcher, SplitMode
+from sdi.runtime.learning import Learning
 from sdi.runtime.profiling import closing
 from sdi.runtime.programs import Build
 from sdi.runtime.scheduler import Node, SchedulerCore
@@ -103,8 +104,9 @@ class Session:
         spread: SpreadDevice | None = None,
         shared: tuple[Arena, StatusPage] | None = None,
         plays: bool = False,
+        learns: bool = False,
     ) -> None:
-        """``plays``: known commands are executed by the player, where that can be."""
+        """``plays``: known commands are executed by the player, if it can.  ``learns``: see ``Learning``."""
         self._commands = commands
         self._notices = Notices(notices, self.post)
         self._devices = devices
@@ -124,6 +126,8 @@ class Session:
 
             verifier = Verifier(self._memory, self.counters, self.post, self._end, verify == "warn")
         self._launcher = Launcher(self._memory, split, self.counters, verifier, recorder, balance)
+        is_usual = split == "auto" and coherence == "lazy" and verifier is None and balance[0] != "random"
+        self.learning = Learning([each.facts for each in devices]) if learns and is_usual else None
         virtual_device = VirtualDevice(self._memory, self._launcher)
         self._engine = Engine(SchedulerCore(), virtual_device, self, self.post, recorder)
         self._play: Play | None = None
@@ -492,6 +496,8 @@ class Session:
             result = done.result()
             if isinstance(result, Build):
                 self._launcher.add(build_id, result)
+                if self.learning is not None:
+                    self.learning.follow(result, len(self._memory.members))
                 self._door.built(build_id, [kernel.model for kernel in result.kernels])
                 printing = frozenset(k for k, kernel in enumerate(result.kernels) if kernel.model.prints)
                 if printing and self.printed is not None:

@@ -176,8 +176,12 @@ class Balance:
     Owned by: sdi-scheduler; any thread records.
     """
 
-    def __init__(self, dim: int, pieces: int, speeds: Speeds, seed: int | None = None) -> None:
-        """``seed``: cuts are chosen at random, and changed now and then: for tests."""
+    def __init__(
+        self, dim: int, pieces: int, speeds: Speeds, seed: int | None = None, edges: Edges | None = None
+    ) -> None:
+        """``seed``: cuts are chosen at random, and changed now and then: for tests.  ``edges``: the cut to
+        begin with, where one is known.
+        """
         self.dim = dim
         self._pieces = pieces
         self._speeds = speeds
@@ -190,7 +194,7 @@ class Balance:
         if self._random is not None:
             self.current = Trial(self, self._drawn(), expires=1)
         else:
-            self.current = Trial(self, self._by_speed())
+            self.current = Trial(self, self._by_speed() if edges is None else edges)
         self.is_foreseen = self.current.edges is not None  # what else is known, or drawn, is not asked for
         self._trials = [self.current]
         speeds.add(self)

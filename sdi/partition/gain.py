@@ -20,17 +20,26 @@ _MORE, _FEWER = 0.9, 0.97
 """A way with more, or fewer, pieces must be predicted to take less than this part of the time: a launch that
 one member runs as fast is no business of several."""
 _WEIGHT = 0.25
+_AGREE = 3.0
+"""Times of two runs differ no more than by this factor, unless something else has changed."""
 
 
 @dataclass(slots=True)
 class Rates:
     """Measured time per work-group of one kernel, by the number of pieces that run side by side.
 
-    ``is_shared``: members share one machine's cores, so that pieces may slow each other down.
+    ``is_shared``: members share one machine's cores, so that pieces may slow each other down.  ``guessed``:
+    what earlier runs measured, as long as nothing that is measured contradicts it.
     """
 
     is_shared: bool
     measured: dict[int, float] = field(default_factory=dict)
+    guessed: dict[int, float] = field(default_factory=dict)
+
+    @property
+    def known(self) -> dict[int, float]:
+        """Time per work-group, measured or guessed."""
+        return {**self.guessed, **self.measured}
 
     def record(self, pieces: int, total_ns: float, groups: int) -> None:
         """``groups`` work-groups took ``total_ns`` in all, added up over the pieces.
@@ -38,6 +47,9 @@ class Rates:
         A shorter time is believed at once, a longer one by and by: what disturbs a run only makes it longer.
         """
         now = total_ns / groups
+        guess = self.guessed.get(pieces, now)
+        if not guess / _AGREE <= now <= guess * _AGREE:
+            self.guessed = {}  # another machine, or other work: nothing else that it says can be trusted
         known = self.measured.get(pieces, now)
         self.measured[pieces] = now if now < known else (1 - _WEIGHT) * known + _WEIGHT * now
 
@@ -48,18 +60,19 @@ class Rates:
         measured are taken not to slow each other down; of fewer, which share a machine, each is taken to be
         as much faster.
         """
-        if not self.measured:
+        known = self.known
+        if not known:
             return None
-        if pieces in self.measured:
-            return self.measured[pieces]
-        fewer = max((k for k in self.measured if k < pieces), default=0)
-        more = min((k for k in self.measured if k > pieces), default=0)
+        if pieces in known:
+            return known[pieces]
+        fewer = max((k for k in known if k < pieces), default=0)
+        more = min((k for k in known if k > pieces), default=0)
         if fewer and more:
             share = (pieces - fewer) / (more - fewer)
-            return (1 - share) * self.measured[fewer] + share * self.measured[more]
+            return (1 - share) * known[fewer] + share * known[more]
         if fewer:
-            return self.measured[fewer]
-        return self.measured[more] * (pieces / more if self.is_shared else 1.0)
+            return known[fewer]
+        return known[more] * (pieces / more if self.is_shared else 1.0)
 
 
 @dataclass(frozen=True, slots=True)

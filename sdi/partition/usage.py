@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from sdi.ndrange import Int3
 from sdi.partition.balance import Balance
 from sdi.partition.gain import RECONSIDER, Rates
+from sdi.partition.learnt import Learnt
 from sdi.player.cells import Cells
 
 TRIAL = 4
@@ -38,6 +39,7 @@ class Usage:
     ``at_stake_ns``: what trials of the cut in use were taken to cost in vain, as long as that may be so.
     ``untried``: how often the way in use was looked at and nothing had been measured yet.
     ``balances``: the shares by shape of the cut, the same for all of a kernel's launches of about this size.
+    ``learnt``: what earlier runs found out.
     ``cell``, ``version_cell``: in ``cells``, how many launches may be replayed, and ``version``.
     """
 
@@ -60,6 +62,7 @@ class Usage:
     at_stake_ns: float = 0.0
     untried: int = 0
     balances: dict[Int3, Balance] = field(default_factory=dict)
+    learnt: Learnt | None = None
     cells: Cells | None = None
     cell: int = 0
     version_cell: int = 0
@@ -99,10 +102,37 @@ class Usage:
         if self.is_fixed or other.is_fixed:
             return
         self.rates.measured.update(other.rates.measured)
+        self.rates.guessed.update(other.rates.guessed)
         self.planning.update(other.planning)
         if is_smaller and other.pieces == 1 and other.shape is not None:
             self.launches = _SETTLED
             self.decide(other.shape, 1, other.why_fewer)
+
+    def begin_with(self, learnt: Learnt) -> None:
+        """Begin as an earlier run ended; where that tried one member only, with what is known of that."""
+        if self.is_fixed:
+            return
+        self.learnt = learnt
+        self.rates.guessed.update(learnt.trusted())
+        if self.shape is None and any(pieces > 1 for pieces in self.rates.known):
+            self.decide(learnt.shape, learnt.pieces, "one member ran it best in an earlier run")
+
+    def learns(self) -> Learnt | None:
+        """What the next run may begin with; None where there is nothing."""
+        if self.is_fixed or self.shape is None or not self.rates.measured:
+            return None
+        runs = 0
+        if self.learnt is not None and set(self.rates.measured) == {self.pieces}:
+            runs = self.learnt.runs + 1
+        moved = {
+            shape: balance.current.edges
+            for shape, balance in self.balances.items()
+            if balance.current.edges is not None
+        }
+        try:
+            return Learnt(self.rates.known, self.shape, self.pieces, moved, runs)
+        except ValueError:
+            return None
 
     def ran(self, pieces: int, times: int = 1) -> None:
         """One more launch, or more."""
@@ -162,6 +192,6 @@ class Usage:
                 self.cells.at[self.version_cell] = self.version
         self.shape, self.pieces, self.why_fewer = shape, pieces, why_fewer
         self.decided_at = self.launches
-        if pieces not in self.rates.measured:
+        if pieces not in self.rates.known:
             self.recheck_at = self.launches + (TRIAL << self.untried)
             self.untried += 1

@@ -140,7 +140,8 @@ class Cutter:
             if self._balance == "random":
                 self._seed += 1
                 seed = self._seed
-            found = Balance(sliced[0], shape[sliced[0]], self._speeds, seed)
+            edges = None if usage.learnt is None else usage.learnt.edges.get(shape)
+            found = Balance(sliced[0], shape[sliced[0]], self._speeds, seed, edges)
             usage.balances[shape] = found
         return found
 
@@ -340,7 +341,7 @@ class Cutter:
 
     def _risk_ns(self, usage: Usage, way: Way, whole: Way) -> float:
         """What it may cost in vain to try a way: 0 if it was measured, or is the one that can't lose."""
-        if way.pieces == 1 or way.pieces in usage.rates.measured:
+        if way.pieces == 1 or way.pieces in usage.rates.known:
             return 0.0
         if way.pieces == usage.pieces and self.is_shared:
             return inf  # none of its launches was measured yet: the application is far ahead

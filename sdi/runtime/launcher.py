@@ -378,8 +378,7 @@ class Launcher:
             return bound().work(dim)
 
         def effort() -> float | None:
-            known = kernel.effort(ndrange)
-            return bound().effort() if known is None else known
+            return kernel.effort(ndrange) or bound().effort()
 
         def plan(boxes: tuple[GroupBox, ...], exact: bool) -> LaunchPlan:
             if plan_key is not None:

@@ -25,6 +25,7 @@ from sdi.vmem.directory import State
 
 if TYPE_CHECKING:
     from sdi.runtime.explain import KernelNote
+    from sdi.runtime.learning import Page
 
 BINDINGS_MAX = 64
 """Bindings kept per kernel, least recently used first out."""
@@ -149,7 +150,8 @@ class Kernel:
     which slabs of images it writes, None if it writes none or nothing is known.  ``shaping``: arguments that
     all of these depend on.  ``has_variables``: its program has variables in global memory, of which each
     member has its own.  So all launches of all of the program's kernels run on one member, the first.
-    ``plans``: of its launches, whatever buffers they used.
+    ``plans``: of its launches, whatever buffers they used.  ``page``: what earlier runs learnt of it, if
+    that counts.
     ``is_warm``: it ran before, so that what a launch takes is its work.  ``generation`` changes when bindings
     that were right are so no more.
     """
@@ -169,6 +171,7 @@ class Kernel:
         self._usages: Recent[UsageKey, Usage] = Recent()
         self._last_usage: tuple[UsageKey, Usage] | None = None
         self._balances: dict[tuple[int, int], dict[Int3, Balance]] = {}
+        self.page: Page | None = None
         self.plans = PlanMemory()
         self.is_warm = False
         self.generation = 0
@@ -235,6 +238,7 @@ class Kernel:
         self._arrangements.clear()
         self._usages.clear()
         self._balances.clear()
+        self.page = None  # it is about all members
         self._last_usage = None
         self._is_other()
 
@@ -254,6 +258,8 @@ class Kernel:
             found.balances = self._balances.setdefault(key[:2], found.balances)
             if self._last_usage is not None:
                 found.begin_like(self._last_usage[1], is_smaller=key[1] < self._last_usage[0][1])
+            if self.page is not None:
+                self.page.begin(key[:2], found)
             self._usages.keep(key, found, key[2])
         else:
             usages.move_to_end(key)

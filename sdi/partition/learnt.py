@@ -1,0 +1,134 @@
+"""What was learnt of a kernel's launches, as it is kept from run to run: a guess that measuring corrects."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TypeAlias
+
+from sdi.ndrange import Int3
+from sdi.partition.cost import Edges
+
+SIZES_MAX, KERNELS_MAX = 64, 1024
+"""Of one kernel, and kernels of one program, of which something is kept."""
+_PIECES_MAX = 256
+_RUNS_MAX = 8
+"""After so many runs that took the times of other ways on trust, these are found out anew."""
+_LONGEST_NS = 1e15
+
+SizeKey: TypeAlias = tuple[int, int]
+"""Dimensions, bits of the number of work-groups."""
+Book: TypeAlias = dict[str, dict[SizeKey, "Learnt"]]
+"""By kernel and size: all that is kept of one program."""
+
+
+@dataclass(frozen=True, slots=True)
+class Learnt:
+    """Of launches of a kernel of about one size.
+
+    ``group_ns``: time per work-group by number of pieces.  ``shape``, ``pieces``: of the cut that was chosen.
+    ``edges``: where slabs are cut, by shape, where not into equal parts.  ``runs``: in a row that measured
+    no other way than the chosen one.  Raises ValueError for what can't be.
+    """
+
+    group_ns: Mapping[int, float]
+    shape: Int3
+    pieces: int
+    edges: Mapping[Int3, Edges]
+    runs: int = 0
+
+    def __post_init__(self) -> None:
+        for pieces, ns in self.group_ns.items():
+            _require(1 <= pieces <= _PIECES_MAX and 0 < ns < _LONGEST_NS)
+        _require(1 <= self.pieces <= _PIECES_MAX and self.runs >= 0)
+        _require(self.shape == (0, 0, 0) or math.prod(_shape(self.shape)) == self.pieces)
+        for shape, edges in self.edges.items():
+            parts = max(_shape(shape))
+            _require(math.prod(shape) == parts > 1 and len(edges) == parts + 1)
+            _require(edges[0] == 0.0 and edges[-1] == 1.0)
+            _require(all(a < b for a, b in pairwise(edges)))
+
+    def trusted(self) -> dict[int, float]:
+        """The times that may be taken as a guess."""
+        if self.runs < _RUNS_MAX:
+            return dict(self.group_ns)
+        return {pieces: ns for pieces, ns in self.group_ns.items() if pieces == self.pieces}
+
+
+def packed(book: Book) -> bytes:
+    """A book as bytes; of more kernels or sizes than that the first ones."""
+    found = {
+        kernel: [
+            [
+                *size,
+                {str(pieces): ns for pieces, ns in one.group_ns.items()},
+                one.shape,
+                one.pieces,
+                [[shape, edges] for shape, edges in one.edges.items()],
+                one.runs,
+            ]
+            for size, one in list(sizes.items())[:SIZES_MAX]
+        ]
+        for kernel, sizes in list(book.items())[:KERNELS_MAX]
+    }
+    return json.dumps(found).encode()
+
+
+def unpacked(data: bytes) -> Book:
+    """The book; empty where the bytes are none."""
+    try:
+        found = json.loads(data)
+        return {
+            kernel: dict(_entry(*entry) for entry in entries[:SIZES_MAX])
+            for kernel, entries in list(found.items())[:KERNELS_MAX]
+        }
+    except (ValueError, TypeError, AttributeError, KeyError, RecursionError, OverflowError):
+        return {}
+
+
+def _entry(
+    dims: object,
+    bits: object,
+    group_ns: Mapping[str, object],
+    shape: list[object],
+    pieces: object,
+    edges: list[list[list[object]]],
+    runs: object,
+) -> tuple[SizeKey, Learnt]:
+    return (_int(dims), _int(bits)), Learnt(
+        {int(number): _float(ns) for number, ns in group_ns.items()},
+        _triple(shape),
+        _int(pieces),
+        {_triple(of): tuple([_float(edge) for edge in at]) for of, at in edges},
+        _int(runs),
+    )
+
+
+def _triple(found: list[object]) -> Int3:
+    x, y, z = (_int(each) for each in found)
+    return x, y, z
+
+
+def _shape(shape: Int3) -> Int3:
+    _require(all(1 <= parts <= _PIECES_MAX for parts in shape))
+    return shape
+
+
+def _int(found: object) -> int:
+    if not isinstance(found, int):
+        raise ValueError(found)
+    return found
+
+
+def _float(found: object) -> float:
+    if not isinstance(found, int | float) or not math.isfinite(found):
+        raise ValueError(found)
+    return float(found)
+
+
+def _require(holds: bool) -> None:
+    if not holds:
+        raise ValueError("nothing that can have been learnt")

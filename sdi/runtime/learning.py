@@ -1,0 +1,139 @@
+"""What launches teach, kept on disk from run to run: by program, kinds of members and their number.
+
+Each program has a file of ``sdi/cache.py``, which is read when one of its kernels is first launched.  What it
+says is a first guess: results never depend on it, and what is measured counts more.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Container, Sequence
+from typing import TYPE_CHECKING, TypeVar
+
+from sdi import cache
+from sdi.devices.base import DeviceFacts
+from sdi.partition.learnt import Book, Learnt, SizeKey, packed, unpacked
+from sdi.partition.usage import Usage
+
+if TYPE_CHECKING:
+    from sdi.runtime.programs import Build
+
+KIND = "learnt"
+_VERSION = 1
+"""Of what the numbers mean: another one where a time, a shape or a share means something else."""
+_FILES_MAX, _NBYTES_MAX = 512, 16 << 20
+"""Programs of which something is kept, and bytes in all; those used longest ago go first."""
+_EVERY_NS = 1_000_000_000
+"""What is new is written no more often than that before the session ends."""
+
+
+class Page:
+    """What is known of one kernel's launches.  Owned by: sdi-scheduler."""
+
+    def __init__(self, pages: Pages, kernel: str) -> None:
+        self._pages = pages
+        self._kernel = kernel
+        self._newest: dict[SizeKey, Usage] = {}
+        self._learnt: dict[SizeKey, Learnt] = {}
+
+    def begin(self, size: SizeKey, new: Usage) -> None:
+        """Launches of that size begin on other buffers than the last ones, or of a program built anew.
+
+        The first ones begin as those of an earlier run ended; others with the times that are known.
+        """
+        self._pages.learning.look()
+        last = self._newest.get(size)
+        if last is not None:
+            if (known := last.learns()) is not None:
+                self._learnt[size] = known
+            new.rates.guessed.update(last.rates.known)
+        elif (kept := self._pages.find(self._kernel, size)) is not None:
+            new.begin_with(kept)
+        self._newest[size] = new
+
+    def learnt(self) -> dict[SizeKey, Learnt]:
+        """What this run has learnt, by size of launches."""
+        for size, usage in self._newest.items():
+            known = usage.learns()
+            if known is not None:
+                self._learnt[size] = known
+        return self._learnt
+
+
+class Pages:
+    """What is known of the kernels of one program, from earlier runs and this one.
+
+    Owned by: sdi-scheduler.
+    """
+
+    def __init__(self, name: str, learning: Learning) -> None:
+        self._name = name
+        self.learning = learning
+        self._book: Book | None = None
+        self._pages: dict[str, Page] = {}
+
+    def page(self, kernel: str) -> Page:
+        """Of one kernel; the same each time that its program is built."""
+        return self._pages.setdefault(kernel, Page(self, kernel))
+
+    def find(self, kernel: str, size: SizeKey) -> Learnt | None:
+        """What earlier runs learnt of a kernel's launches of about that size."""
+        if self._book is None:
+            self._book = self._read()
+        return self._book.get(kernel, {}).get(size)
+
+    def write(self) -> None:
+        """Keep what is known now, beside what other processes have written meanwhile."""
+        new = {name: found for name, page in self._pages.items() if (found := page.learnt())}
+        if not new:
+            return
+        before = self._read()
+        # The newest first: what is too much is cut off at the end.
+        book = {name: found | _without(before.get(name, {}), found) for name, found in new.items()}
+        book |= _without(before, new)
+        if book != before:
+            cache.write(KIND, self._name, packed(book), _FILES_MAX, _NBYTES_MAX)
+
+    def _read(self) -> Book:
+        content = cache.read(KIND, self._name)
+        return {} if content is None else unpacked(content)
+
+
+_Key = TypeVar("_Key")
+_Value = TypeVar("_Value")
+
+
+def _without(found: dict[_Key, _Value], others: Container[_Key]) -> dict[_Key, _Value]:
+    return {key: value for key, value in found.items() if key not in others}
+
+
+class Learning:
+    """What a session learns while it has all of its members.  Owned by: sdi-scheduler."""
+
+    def __init__(self, members: Sequence[DeviceFacts], now_ns: Callable[[], int] = time.monotonic_ns) -> None:
+        self._members = [(each.kind, each.name, each.driver, each.node) for each in members]
+        self._now_ns = now_ns
+        self._written_ns = now_ns()
+        self._pages: dict[str, Pages] = {}
+
+    def follow(self, build: Build, members: int) -> None:
+        """Have the kernels of a program begin with what earlier runs learnt.  ``members``: that are left."""
+        if members != len(self._members):
+            return
+        name = hashlib.sha256(build.object + repr((_VERSION, self._members)).encode()).hexdigest()
+        pages = self._pages.setdefault(name, Pages(name, self))
+        for kernel in build.kernels:
+            kernel.page = pages.page(kernel.model.name)
+
+    def look(self) -> None:
+        """Keep what is known, if that was not done lately."""
+        now_ns = self._now_ns()
+        if now_ns - self._written_ns >= _EVERY_NS:
+            self.write()
+            self._written_ns = now_ns
+
+    def write(self) -> None:
+        """Keep what is known now."""
+        for pages in self._pages.values():
+            pages.write()

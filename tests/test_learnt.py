@@ -1,0 +1,38 @@
+"""A program's second run begins with what the first one learnt, and computes the same."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.image_runs import image_environ, run
+
+PROGRAM = """
+import numpy as np, pyopencl as cl
+ctx = cl.Context(next(p for p in cl.get_platforms() if p.name == "SDI").get_devices())
+queue = cl.CommandQueue(ctx)
+source = "__kernel void more(__global int *a) {{ a[get_global_id(0)] += {more}; }}"
+more = cl.Program(ctx, source).build().more
+a = cl.Buffer(ctx, cl.mem_flags.COPY_HOST_PTR, hostbuf=np.arange(4096, dtype=np.int32))
+for _ in range(8):
+    more(queue, (4096,), (64,), a)
+    queue.finish()
+out = np.empty(4096, np.int32)
+cl.enqueue_copy(queue, out, a)
+print(out.sum(), (out == np.arange(4096) + 8 * {more}).all())
+"""
+
+
+@pytest.mark.parametrize("learnt", ["on", "off"])
+def test_what_a_program_learnt_is_there_for_its_next_run(tmp_path: Path, learnt: str) -> None:
+    environ = image_environ(2, SDI_LEARNT=learnt, XDG_CACHE_HOME=str(tmp_path))
+    folder, outputs, files = tmp_path / "sdi" / "learnt", [], []
+    for more in (3, 3, 4):
+        done = run([sys.executable, "-c", PROGRAM.format(more=more)], environ, 100)
+        assert done.returncode == 0 and done.stdout.endswith("True\n"), done.describe()
+        outputs.append(done.stdout)
+        files.append(len(list(folder.glob("*"))))
+    assert outputs[0] == outputs[1]
+    assert files == ([1, 1, 2] if learnt == "on" else [0, 0, 0])
