@@ -48,7 +48,7 @@ from sdi.icd.wire import (
 from sdi.player.face import Player
 from sdi.profile.recorder import Recorder
 from sdi.runtime.builds import Compiled, Target
-from sdi.runtime.commands import CopyBuffer, Launch, Map, Read, Unmap, Write
+from sdi.runtime.commands import CopyBuffer, Fill, Launch, Map, Read, Unmap, Write
 from sdi.runtime.counters import Counters
 from sdi.runtime.engine import Engine
 from sdi.runtime.launcher import Launcher, SplitMode
@@ -412,12 +412,16 @@ class Session:
             )
         elif isinstance(command, Launch) and command.kernel_index in self._printing.get(command.build, ()):
             command = replace(command, prints=True)
-        if self._play is not None and isinstance(command, Launch | Read | CopyBuffer):
+        if self._play is not None:
             rest = record_layout(entry.op).size
-            bare = record[_PREFIX.size : rest] + record[rest + 8 * num_waits :]
-            command = replace(command, record=bare)
-        elif self._play is not None and isinstance(command, Write) and command.data:
-            command = replace(command, record=record[_PREFIX.size : record_layout(entry.op).size])
+            if isinstance(command, Launch | Read | CopyBuffer | Map | Unmap):
+                bare = record[_PREFIX.size : rest] + record[rest + 8 * num_waits :]
+                command = replace(command, record=bare)
+            elif (isinstance(command, Write) and command.data) or (
+                isinstance(command, Fill) and not entry.fields[-2]  # that is no image
+            ):
+                # The bytes and patterns of the next one like it are others.
+                command = replace(command, record=record[_PREFIX.size : rest])
         if isinstance(command, Launch) and not num_waits:
             if len(self._launches) >= _LAUNCHES_MAX:
                 self._launches.clear()

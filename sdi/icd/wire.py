@@ -52,7 +52,7 @@ MAX_RECORD_NBYTES = 1 << 28
 PATTERN_MAX_NBYTES = 128
 FAILURE_MAX_NBYTES = 4096
 """Of the text of a FAILED notice."""
-CARRIED_MAX_NBYTES = 64 << 10
+CARRIED_MAX_NBYTES = 256 << 10
 """Of a write's bytes that come with its record."""
 
 

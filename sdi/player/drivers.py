@@ -17,6 +17,9 @@ _CUDA = (
     "cuEventDestroy_v2",
     "cuStreamWaitEvent",
     "cuEventElapsedTime",
+    "cuMemsetD8Async",
+    "cuMemsetD16Async",
+    "cuMemsetD32Async",
 )
 _OPENCL = (
     "clEnqueueNDRangeKernel",
@@ -24,6 +27,7 @@ _OPENCL = (
     "clEnqueueWriteBuffer",
     "clEnqueueReadBuffer",
     "clEnqueueCopyBuffer",
+    "clEnqueueFillBuffer",
     "clFlush",
     "clGetEventInfo",
     "clReleaseEvent",

@@ -14,13 +14,14 @@ from sdi.devices.native import DriverKind, NativeLane, NativeLaunch, NativeMembe
 from sdi.devices.ticket import Ticket
 from sdi.icd.wire import BODY, COMMAND, HEADER, layout
 from sdi.icd.wire import Op as WireOp
+from sdi.intervals import ByteRange
 from sdi.launch.recording import Assignment, Change, Recording
 from sdi.partition.balance import Trial
 from sdi.partition.usage import Usage
 from sdi.player import library as c
 from sdi.player.cells import Cells
 from sdi.player.drivers import cuda_table, opencl_table
-from sdi.runtime.commands import Command, CopyBuffer, Launch, Read, Write
+from sdi.runtime.commands import Command, CopyBuffer, Fill, Launch, Map, Read, Unmap, Write
 from sdi.runtime.counters import Tally
 from sdi.runtime.programs import Arrangement, Kernel
 from sdi.vmem.buffer import VirtualBuffer
@@ -30,15 +31,33 @@ from sdi.vmem.memory import Transfer, VirtualMemory
 
 _PREFIX = layout(HEADER, COMMAND)
 _NDRANGE = layout(BODY[WireOp.NDRANGE])
+_ON_HOST = {Fill: WireOp.FILL, Map: WireOp.MAP, Unmap: WireOp.UNMAP}
+_CUDA_FILLS_NBYTES = (1, 2, 4)
 _COPY_MAX_NBYTES = 1 << 20
 """Larger copies of members go beside their kernels."""
 READ_MAX_NBYTES = 64 << 10
+WRITE_GRANULE_NBYTES = 16 << 10
+"""What lies beside a small write up to multiples of this counts as written too, where the host has it."""
 _SEGMENTS_MAX = 1 << 14
 _RECORDINGS_MAX = 1 << 12
 _SEGMENTS_SPARE = 1 << 10
 """More than one recording has."""
 _CELLS_SPARE = 1 << 8
 """More than one recording is guarded by."""
+
+
+def _write_mask() -> bytes:
+    """Which bits of a write's record count, behind its command fields: not where it is, and how much."""
+    shape, free = layout(BODY[WireOp.WRITE]), {"offset", "region", "carried_nbytes"}
+    values: list[int] = []
+    for each in BODY[WireOp.WRITE]:
+        ones = (1 << (64 if each.kind == "u64" else 32)) - 1
+        # Of a region the bytes in a row, of which there is one.
+        values += [0 if each.name in free else ones, *[ones] * (each.count - 1)]
+    return shape.pack(*values)
+
+
+_WRITE_MASK = _write_mask()
 
 
 @dataclass(slots=True, eq=False)
@@ -109,7 +128,7 @@ class Player:
         self._free_cells: list[tuple[int, int]] = []
         self._followed: dict[int, VirtualBuffer] = {}
         self._with_cells: list[Kernel | Usage | Trial] = []
-        self._replayed = 0
+        self._replayed = self._carried_nbytes = 0
         self.is_on = True
         self.is_running = False
 
@@ -168,7 +187,7 @@ class Player:
         self._num_streams += 1
 
     def replayed(self) -> int:
-        """Launches, reads, writes and copies that were replayed."""
+        """Commands that were replayed; markers and barriers do not count."""
         runs: list[int] = [self._quick.sdi_player_runs(self._handle, number) for number in self._recorded]
         return self._replayed + sum(runs)
 
@@ -207,6 +226,9 @@ class Player:
             self._recent[recorded.number] = recorded
             self._count(recorded, self._pairs[2 * at + 1])
         self.cells.at[c.CELL_POSTED] = 0
+        carried_nbytes = self._quick.sdi_player_carried(self._handle)
+        self._memory.moved.application += carried_nbytes - self._carried_nbytes
+        self._carried_nbytes = carried_nbytes
         released = self._quick.sdi_player_released(self._handle)
         return list(self._released[:released])
 
@@ -227,7 +249,7 @@ class Player:
                 arrangement.trial.issued += runs
             self._memory.placement.touch(arrangement.waves[0].extents)
             self.refill(arrangement)
-        elif isinstance(recorded.command, Read | Write) and not recorded.command.unasked:
+        elif isinstance(recorded.command, Read) and not recorded.command.unasked:
             self._memory.moved.application += recorded.command.rectangle.nbytes * runs
 
     def refill(self, arrangement: Arrangement) -> None:
@@ -439,18 +461,52 @@ class Player:
 
         self._keep_transfer(WireOp.READ, command, (buffer,), (change,), transfers, finish)
 
-    def keep_write(self, command: Write, buffer: VirtualBuffer, change: Change) -> None:
-        """Likewise a write whose bytes come with its record, to the arena's bytes of a buffer."""
+    def keep_on_host(
+        self,
+        command: Fill | Map | Unmap,
+        kind: int,
+        buffer: VirtualBuffer,
+        transfers: tuple[Transfer, ...],
+        change: Change,
+    ) -> None:
+        """Likewise what is done at a buffer's bytes in the arena, or waits for who is there.
+
+        ``kind``: ``library.CLIENT_...``.
+        """
 
         def finish(builder: _Builder) -> bool:
-            segment = self._segment(buffer, HOST)
-            view = self._memory.host_view(buffer, command.rectangle.bounds)
-            at = ctypes.addressof(ctypes.c_char.from_buffer(view))
-            builder.client = (c.CLIENT_WRITES, segment, view.nbytes, int(command.blocking), at)
-            return segment >= 0
+            return builder.on_host(kind, buffer, command.rectangle.bounds) and builder.transfers(transfers)
+
+        self._keep_transfer(_ON_HOST[type(command)], command, (buffer,), (change,), transfers, finish)
+
+    def keep_write(
+        self, command: Write, buffer: VirtualBuffer, over: ByteRange, slack: int, change: Change
+    ) -> None:
+        """Likewise a write whose bytes come with its record.
+
+        ``over``: what counts as written; that is so of any other that comes within ``slack`` of its ends.
+        """
+
+        def finish(builder: _Builder) -> bool:
+            builder.span = (over.start, over.stop, slack)
+            return builder.on_host(c.CLIENT_WRITES, buffer, over)
 
         known = replace(command, data=b"")  # those of the next are others
-        self._keep_transfer(WireOp.WRITE, known, (buffer,), (change,), (), finish)
+        self._keep_transfer(WireOp.WRITE, known, (buffer,), (change,), (), finish, _WRITE_MASK, over)
+
+    def keep_unmap(self, command: Unmap) -> None:
+        """Likewise the end of a mapping that was only read."""
+        self._keep_transfer(WireOp.UNMAP, command, (), (), (), lambda builder: True)
+
+    def keep_fill(
+        self, command: Fill, buffer: VirtualBuffer, parts: Sequence[tuple[int, ByteRange]], change: Change
+    ) -> None:
+        """Likewise a fill; ``parts``: of which member what."""
+
+        def finish(builder: _Builder) -> bool:
+            return all(builder.fill(buffer, member, over, len(command.pattern)) for member, over in parts)
+
+        self._keep_transfer(WireOp.FILL, command, (buffer,), (change,), (), finish)
 
     def keep_copy(
         self,
@@ -469,27 +525,33 @@ class Player:
     def _keep_transfer(
         self,
         op: WireOp,
-        command: Read | Write | CopyBuffer,
+        command: Read | Write | CopyBuffer | Fill | Map | Unmap,
         buffers: Sequence[VirtualBuffer],
         changes: tuple[Change, ...],
         transfers: tuple[Transfer, ...],
         finish: Callable[[_Builder], bool],
+        mask: bytes | None = None,
+        over: ByteRange | None = None,
     ) -> None:
-        """Record a command that is no launch; ``finish`` adds its operations, or can't."""
+        """Record a command that is no launch; ``finish`` adds its operations, or can't.
+
+        ``mask``: which bits of its record count, or all.  ``over``: what tells it from others like it.
+        """
         if not command.record or not self.is_on:
             return
         self._make_room()
-        record = command.record
+        mask = mask or b"\xff" * len(command.record)
+        record = _masked(command.record, mask)
         builder = _Builder(self, [(self._epoch, self.cells.at[self._epoch])], [])
         for buffer, change in zip(buffers, changes, strict=True):
             if not builder.guard_layout(buffer) or not builder.change(buffer, change):
                 return
         # Where the bytes are, and so who copies, follows from the states.
-        key = (record, tuple(builder.guards), ())
+        key = (record, tuple(builder.guards), over)
         if key in self._numbers or not finish(builder):
             return
         recorded = Recorded(0, key, command, transfers, changes, builder.uses, None, None, builder.keep)
-        self._add(builder, op, key, record, b"\xff" * len(record), recorded)
+        self._add(builder, op, key, record, mask, recorded)
 
     def _add(
         self,
@@ -529,6 +591,7 @@ class _Builder:
         self.uses: list[tuple[int, tuple[Use, ...]]] = []
         self.keep: list[object] = []
         self.client = (c.CLIENT_NONE, 0, 0, 0, 0)
+        self.span = (0, 0, 0)
         self.launches: list[tuple[int, NativeLaunch]] = []
         self._touched: dict[int, set[tuple[int, bool]]] = {}
 
@@ -627,6 +690,28 @@ class _Builder:
         self.uses.append((member, tuple(uses)))
         return self._op(op, accesses)
 
+    def on_host(self, kind: int, buffer: VirtualBuffer, over: ByteRange) -> bool:
+        """What is done in the arena besides."""
+        segment, view = self._player._segment(buffer, HOST), self._player._memory.host_view(buffer, over)
+        self.client = (kind, segment, view.nbytes, 0, ctypes.addressof(ctypes.c_char.from_buffer(view)))
+        return segment >= 0
+
+    def fill(self, buffer: VirtualBuffer, member: int, over: ByteRange, pattern_nbytes: int) -> bool:
+        """Of a range that has a place on a member."""
+        device, extent = self._player._memory.devices[member], buffer.extents[member]
+        assert isinstance(device, NativeMember)
+        if extent is None or not extent.holds(over):
+            return False
+        place = device.native_place(extent.device_buffer, over.start - extent.over.start)
+        if self._player._lanes[member].driver == DriverKind.CUDA and pattern_nbytes not in _CUDA_FILLS_NBYTES:
+            return False
+        if place is None or place.at % pattern_nbytes:
+            return False
+        op = c.Op(kind=c.OP_FILL, lane=member, nbytes=over.nbytes, object=place.buffer, to=place.at)
+        self.keep.append(extent.device_buffer)
+        self.uses.append((member, (buffer.hazards[member + 1].use((), (over,)),)))
+        return self._op(op, [(self._player._segment(buffer, member + 1), 1)])
+
     def launch(
         self,
         member: int,
@@ -696,6 +781,9 @@ class _Builder:
             block_nbytes=len(self.block),
             client_nbytes=nbytes,
             client_at=at,
+            client_from=self.span[0],
+            client_stop=self.span[1],
+            client_slack=self.span[2],
             index=index,
             num_guards=len(self.guards),
             num_effects=len(self.effects),
@@ -722,6 +810,6 @@ def _scalars(kernel: Kernel, record: bytes, has_ranges: bool) -> list[tuple[int,
     return found
 
 
-def _masked(record: bytes, mask: bytearray) -> bytes:
+def _masked(record: bytes, mask: bytes | bytearray) -> bytes:
     found = int.from_bytes(record, "little") & int.from_bytes(mask, "little")
     return found.to_bytes(len(record), "little")

@@ -134,6 +134,16 @@ static int cuda_perform(struct sdi_player *p, const struct recording *r, const s
     }
     case OP_UPLOAD:
         return p->cuda.upload(op->to, (const void *)(uintptr_t)op->from, op->nbytes, lane->stream);
+    case OP_FILL: {
+        const struct sdi_rec_fill *fill = (const void *)record;
+        uint32_t word = 0;
+        memcpy(&word, fill + 1, fill->pattern_nbytes);
+        if (fill->pattern_nbytes == 1)
+            return p->cuda.fill_bytes(op->to, (unsigned char)word, op->nbytes, lane->stream);
+        if (fill->pattern_nbytes == 2)
+            return p->cuda.fill_shorts(op->to, (unsigned short)word, op->nbytes / 2, lane->stream);
+        return p->cuda.fill_words(op->to, word, op->nbytes / 4, lane->stream);
+    }
     case OP_DOWNLOAD:
         return p->cuda.download((void *)(uintptr_t)op->to, op->from, op->nbytes, lane->stream);
     default:
@@ -167,6 +177,12 @@ static int opencl_perform(struct sdi_player *p, const struct recording *r, const
         status = p->opencl.upload(lane->stream, op->object, 0, op->to, op->nbytes, (const void *)(uintptr_t)op->from,
                                   0, NULL, &event);
         break;
+    case OP_FILL: {
+        const struct sdi_rec_fill *fill = (const void *)record;
+        status = p->opencl.fill(lane->stream, op->object, fill + 1, fill->pattern_nbytes, op->to, op->nbytes, 0, NULL,
+                                &event);
+        break;
+    }
     case OP_DOWNLOAD:
         status = p->opencl.download(lane->stream, op->object, 0, op->from, op->nbytes, (void *)(uintptr_t)op->to, 0,
                                     NULL, &event);

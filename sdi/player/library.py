@@ -11,8 +11,8 @@ LANES_MAX, STREAMS_MAX, NODES_MAX = 16, 4, 512
 CELL_POSTED, CELL_PYTHON_EVENTS, CELL_NO_WAITS, CELL_AWAITS, CELLS_RESERVED = 1, 2, 3, 4, 8
 NO_RECORDING = 0xFFFFFFFF
 RECORD, IDLE, END, POSTED, FAILED, WANTED = 1, 2, 3, 4, 5, 6
-OP_LAUNCH, OP_UPLOAD, OP_DOWNLOAD, OP_COPY = 0, 1, 2, 3
-CLIENT_NONE, CLIENT_READS, CLIENT_WRITES = 0, 1, 2
+OP_LAUNCH, OP_UPLOAD, OP_DOWNLOAD, OP_COPY, OP_FILL = 0, 1, 2, 3, 4
+CLIENT_NONE, CLIENT_READS, CLIENT_WRITES, CLIENT_FILLS, CLIENT_LOOKS, CLIENT_TAKES = 0, 1, 2, 3, 4, 5
 WHYS = ("played", "busy", "kind", "queue", "waits", "unknown", "guards", "lanes")
 """As ``enum why``: what became of a record.  "played": executed by the player; else it was left to Python:
 
@@ -85,6 +85,9 @@ class Given(ctypes.Structure):
         ("block_nbytes", _u64),
         ("client_nbytes", _u64),
         ("client_at", _u64),
+        ("client_from", _u64),
+        ("client_stop", _u64),
+        ("client_slack", _u64),
         ("index", _u32),
         ("num_guards", _u32),
         ("num_effects", _u32),
@@ -153,6 +156,7 @@ def load(path: Path) -> tuple[ctypes.CDLL, ctypes.PyDLL]:
         "sdi_player_released": (_u32, [_pointer]),
         "sdi_player_handed_over": (None, [_pointer, _u32]),
         "sdi_player_records": (_u64, [_pointer, _u32, _u32]),
+        "sdi_player_carried": (_u64, [_pointer]),
         "sdi_player_looks": (_u64, [_pointer]),
         "sdi_player_naps": (_u64, [_pointer]),
         "sdi_player_segment_nbytes": (_u32, []),

@@ -388,13 +388,22 @@ static bool may_execute(struct sdi_player *p, const struct recording *r)
     return true;
 }
 
-/* Whether nothing that was issued is at these bytes. */
+/* Whether nothing that was issued is at these bytes of the arena, which no launch uses. */
 static bool is_at_rest(const struct sdi_player *p, const struct segment *s)
 {
     for (unsigned l = 0; l < p->num_lanes; l++)
         if (s->readers[l] > p->lanes[l].reached)
             return false;
     return s->writer <= p->lanes[s->writer_lane].reached;
+}
+
+static void repeat(char *to, size_t nbytes, const char *pattern, size_t done)
+{
+    memcpy(to, pattern, done);
+    for (size_t part; done < nbytes; done += part) {
+        part = done < nbytes - done ? done : nbytes - done;
+        memcpy(to + done, to, part);
+    }
 }
 
 static int execute(struct sdi_player *p, struct recording *r, struct node *node, const char *record)
@@ -433,7 +442,14 @@ static int execute(struct sdi_player *p, struct recording *r, struct node *node,
             node->waits[s->writer_lane] = s->writer;
         s->client_reads++;
     } else if (r->client == CLIENT_WRITES) {
-        memcpy((void *)(uintptr_t)r->client_at, record + sizeof(struct sdi_rec_write), r->client_nbytes);
+        const struct sdi_rec_write *write = (const void *)record;
+        memcpy((char *)(uintptr_t)r->client_at + (write->offset - r->client_from), write + 1, write->carried_nbytes);
+        p->carried_nbytes += write->carried_nbytes;
+    } else if (r->client == CLIENT_FILLS) {
+        const struct sdi_rec_fill *fill = (const void *)record;
+        repeat((char *)(uintptr_t)r->client_at, r->client_nbytes, (const char *)(fill + 1), fill->pattern_nbytes);
+    } else if (r->client != CLIENT_NONE) {
+        need(node->waits, &p->segments[r->client_segment], r->client == CLIENT_TAKES, false, p->num_lanes);
     }
     for (uint32_t i = 0; i < r->num_effects; i++)
         p->cells[r->effects[i].cell] = r->effects[i].value;
@@ -484,6 +500,12 @@ static size_t fixed_nbytes(uint32_t op)
         return sizeof(struct sdi_rec_write);
     case SDI_OP_COPY:
         return sizeof(struct sdi_rec_copy);
+    case SDI_OP_FILL:
+        return sizeof(struct sdi_rec_fill);
+    case SDI_OP_MAP:
+        return sizeof(struct sdi_rec_map);
+    case SDI_OP_UNMAP:
+        return sizeof(struct sdi_rec_unmap);
     default:
         return sizeof(struct sdi_rec_marker);
     }
@@ -534,13 +556,21 @@ static const char *without_waits(struct sdi_player *p, uint32_t op, int queue, c
 /* Leave of a record only what it is known by; false: it is none that is known. */
 static bool cut(uint32_t op, const char *record, size_t *nbytes)
 {
-    if (op != SDI_OP_WRITE)
+    size_t fixed = fixed_nbytes(op), rest;
+    if (op != SDI_OP_WRITE && op != SDI_OP_FILL)
         return true;
-    const struct sdi_rec_write *write = (const void *)record;
-    if (*nbytes < sizeof *write || !write->carried_nbytes || write->carried_nbytes > SDI_CARRIED_MAX_NBYTES
-        || *nbytes - sizeof *write != (write->carried_nbytes + 7) / 8 * 8)
+    if (*nbytes < fixed)
         return false;
-    *nbytes = sizeof *write;
+    if (op == SDI_OP_WRITE) {
+        rest = ((const struct sdi_rec_write *)(const void *)record)->carried_nbytes;
+        rest = rest > SDI_CARRIED_MAX_NBYTES ? 0 : rest;
+    } else {
+        rest = ((const struct sdi_rec_fill *)(const void *)record)->pattern_nbytes;
+        rest = rest > SDI_PATTERN_MAX_NBYTES ? 0 : rest;
+    }
+    if (!rest || *nbytes - fixed != (rest + 7) / 8 * 8)
+        return false;
+    *nbytes = fixed;
     return true;
 }
 
@@ -588,12 +618,12 @@ static enum taken take_command(struct sdi_player *p, uint32_t op, uint64_t id, c
         if (!may_execute(p, r))
             return not_mine(p, WHY_LANES);
     }
-    if (r->client == CLIENT_WRITES) {
+    if (r->client == CLIENT_WRITES || r->client == CLIENT_FILLS || r->client == CLIENT_TAKES) {
         const struct segment *s = &p->segments[r->client_segment];
-        bool is_free = is_at_rest(p, s);
-        if (s->client_reads || (!is_free && p->waited_ns > HOST_WAIT_NS))
+        bool waits = r->client != CLIENT_TAKES && !is_at_rest(p, s);
+        if (s->client_reads || (waits && p->waited_ns > HOST_WAIT_NS))
             return not_mine(p, WHY_LANES);
-        if (!is_free)
+        if (waits)
             return FULL;
     }
     for (uint32_t i = 0; i < r->num_ops; i++)
@@ -632,6 +662,9 @@ static enum taken take(struct sdi_player *p, uint32_t op, uint64_t id, const cha
     case SDI_OP_READ:
     case SDI_OP_WRITE:
     case SDI_OP_COPY:
+    case SDI_OP_FILL:
+    case SDI_OP_MAP:
+    case SDI_OP_UNMAP:
     case SDI_OP_MARKER:
     case SDI_OP_BARRIER:
         return take_command(p, op, id, record, nbytes);
@@ -660,8 +693,7 @@ static enum taken take(struct sdi_player *p, uint32_t op, uint64_t id, const cha
 
 static bool is_known(struct sdi_player *p, uint32_t op, const char *record, size_t nbytes)
 {
-    if ((op != SDI_OP_NDRANGE && op != SDI_OP_READ && op != SDI_OP_WRITE && op != SDI_OP_COPY)
-        || nbytes < fixed_nbytes(op))
+    if (op < SDI_OP_NDRANGE || op >= SDI_OP_MARKER || nbytes < fixed_nbytes(op))
         return false;
     uint64_t needs[LANES_MAX] = {0};
     record = without_waits(p, op, -1, record, &nbytes, needs);
@@ -959,6 +991,12 @@ API void sdi_player_handed_over(struct sdi_player *p, uint32_t num_segments)
     p->num_nodes = 0;
     memset(p->segments, 0, num_segments * sizeof *p->segments);
     p->streak = 0;
+}
+
+/* Bytes that came with writes. */
+API uint64_t sdi_player_carried(const struct sdi_player *p)
+{
+    return p->carried_nbytes;
 }
 
 API uint64_t sdi_player_looks(const struct sdi_player *p)

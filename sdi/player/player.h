@@ -25,9 +25,18 @@ enum {
 };
 
 enum driver { DRIVER_CUDA = 1, DRIVER_OPENCL = 2 };
-enum op_kind { OP_LAUNCH = 0, OP_UPLOAD = 1, OP_DOWNLOAD = 2, OP_COPY = 3 };
-/* What a command is to the application besides.  READS: it copies when it is told.  WRITES: its bytes came along. */
-enum client_kind { CLIENT_NONE = 0, CLIENT_READS = 1, CLIENT_WRITES = 2 };
+enum op_kind { OP_LAUNCH = 0, OP_UPLOAD = 1, OP_DOWNLOAD = 2, OP_COPY = 3, OP_FILL = 4 };
+/* What a command is to a buffer's bytes in the arena, besides its operations.  READS: the application copies them when it
+ * is told.  WRITES, FILLS: they, or a pattern, came with the record.  LOOKS: the application looks at them when the
+ * command is complete.  TAKES: and may write them then, or has. */
+enum client_kind {
+    CLIENT_NONE = 0,
+    CLIENT_READS = 1,
+    CLIENT_WRITES = 2,
+    CLIENT_FILLS = 3,
+    CLIENT_LOOKS = 4,
+    CLIENT_TAKES = 5,
+};
 
 /* Entry points of the drivers, looked up by Python; those of a driver that is not there are NULL. */
 struct cuda_table {
@@ -44,6 +53,9 @@ struct cuda_table {
     int (*event_free)(void *event);
     int (*stream_wait)(void *stream, void *event, unsigned flags);
     int (*event_elapsed)(float *ms, void *from, void *to);
+    int (*fill_bytes)(uint64_t to, unsigned char value, size_t count, void *stream);
+    int (*fill_shorts)(uint64_t to, unsigned short value, size_t count, void *stream);
+    int (*fill_words)(uint64_t to, unsigned value, size_t count, void *stream);
 };
 
 struct opencl_table {
@@ -55,6 +67,8 @@ struct opencl_table {
     int (*download)(void *queue, void *buffer, unsigned blocking, size_t offset, size_t nbytes, void *to,
                     unsigned num_waits, const void *waits, void **event);
     int (*copy)(void *queue, void *from, void *to, size_t from_offset, size_t to_offset, size_t nbytes,
+                unsigned num_waits, const void *waits, void **event);
+    int (*fill)(void *queue, void *buffer, const void *pattern, size_t pattern_nbytes, size_t offset, size_t nbytes,
                 unsigned num_waits, const void *waits, void **event);
     int (*flush)(void *queue);
     int (*event_info)(void *event, unsigned what, size_t nbytes, void *value, size_t *got);
@@ -132,7 +146,8 @@ struct recording {
     uint8_t *block;
     uint32_t num_guards, num_effects, num_budgets, num_ops;
     uint32_t client, client_segment, blocking;
-    uint64_t client_nbytes, client_at; /* and where in this process */
+    uint64_t client_nbytes, client_at;               /* and where in this process */
+    uint64_t client_from, client_stop, client_slack; /* of writes: see `fits` */
     uint64_t runs; /* since Python last asked */
     uint32_t next; /* of the same bucket */
 };
@@ -240,7 +255,7 @@ struct sdi_player {
     bool page_changed, passes;
     bool has_failed; /* and nobody was told */
     bool is_deaf; /* the application has no room for notices */
-    uint64_t looks, naps;
+    uint64_t looks, naps, carried_nbytes;
     uint64_t waited_ns; /* so long the next record has waited for its turn */
     enum why why; /* of the newest record that was not executed */
     uint64_t records[OPS_COUNT * WHY_COUNT];
@@ -276,7 +291,7 @@ struct given {
     const struct access *accesses;
     const struct hole *holes;
     const uint8_t *block;
-    uint64_t build, block_nbytes, client_nbytes, client_at;
+    uint64_t build, block_nbytes, client_nbytes, client_at, client_from, client_stop, client_slack;
     uint32_t index, num_guards, num_effects, num_budgets, num_ops, num_accesses, num_holes;
     uint32_t client, client_segment, blocking;
 };

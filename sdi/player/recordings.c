@@ -31,6 +31,17 @@ static bool equal(const char *data, const struct recording *r)
     return true;
 }
 
+/* Whether a write is of the bytes whose state its recording tells: it begins and ends near their ends. */
+static bool fits(const struct recording *r, const char *record)
+{
+    if (r->client != CLIENT_WRITES)
+        return true;
+    const struct sdi_rec_write *write = (const void *)record;
+    uint64_t nbytes = write->carried_nbytes; /* too few to get around the end of numbers */
+    return write->offset - r->client_from <= r->client_slack
+           && r->client_stop - write->offset - nbytes <= r->client_slack && nbytes == write->region[0];
+}
+
 struct form *form_find(struct sdi_player *p, uint32_t op, uint64_t build, uint32_t index, uint32_t nbytes, bool make)
 {
     uint64_t hash = (build * 31 + index) * 31 + op + (uint64_t)nbytes * 0x9E37;
@@ -94,7 +105,8 @@ struct recording *recording_find(struct sdi_player *p, uint32_t op, const char *
     uint64_t hash = record_hash(key, form->mask, key_nbytes);
     for (uint32_t n = p->buckets[hash % BUCKETS]; n; n = p->recordings[n - 1].next) {
         struct recording *r = &p->recordings[n - 1];
-        if (r->hash != hash || r->op != op || r->key_nbytes != key_nbytes || !equal(key, r))
+        if (r->hash != hash || r->op != op || r->key_nbytes != key_nbytes || !equal(key, r)
+            || !fits(r, record))
             continue;
         if (recording_holds(p, r))
             return r;
@@ -173,6 +185,9 @@ API int64_t sdi_player_add(struct sdi_player *p, const struct given *g)
     r->client_segment = g->client_segment;
     r->client_nbytes = g->client_nbytes;
     r->client_at = g->client_at;
+    r->client_from = g->client_from;
+    r->client_stop = g->client_stop;
+    r->client_slack = g->client_slack;
     r->blocking = g->blocking;
     r->hash = record_hash((const char *)r->key, r->mask, r->key_nbytes);
     r->used = true;

@@ -93,18 +93,19 @@ class CopyBuffer:
 
 @dataclass(frozen=True, slots=True)
 class Fill:
-    """Repeat ``pattern`` over each row of a region of ``buffer``."""
+    """Repeat ``pattern`` over each row of a region of ``buffer``.  ``record``: see ``Read``."""
 
     buffer: int
     rectangle: Rectangle
     pattern: bytes
+    record: bytes = field(default=b"", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Map:
     """Make a region of ``buffer`` visible to the application.
 
-    ``transfer``: the client copies the bytes on to a USE_HOST_PTR pointer.
+    ``transfer``: the client copies the bytes on to a USE_HOST_PTR pointer.  ``record``: see ``Read``.
     """
 
     buffer: int
@@ -113,16 +114,21 @@ class Map:
     for_writing: bool
     transfer: bool
     blocking: bool
+    record: bytes = field(default=b"", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Unmap:
-    """The application is done with a mapping; ``transfer``: its bytes come from a USE_HOST_PTR pointer."""
+    """The application is done with a mapping.
+
+    ``transfer``: its bytes come from a USE_HOST_PTR pointer.  ``record``: see ``Read``.
+    """
 
     buffer: int
     rectangle: Rectangle
     wrote: bool
     transfer: bool
+    record: bytes = field(default=b"", compare=False)
 
 
 @dataclass(frozen=True, slots=True)

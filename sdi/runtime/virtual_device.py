@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import assert_never
 
@@ -16,18 +16,20 @@ import numpy as np
 from sdi.devices.join import join
 from sdi.devices.ticket import Ticket
 from sdi.errors import DeviceFailed, DeviceLost, Status, require
+from sdi.icd.wire import CARRIED_MAX_NBYTES
 from sdi.intervals import ByteRange, RangeSet
 from sdi.launch.recording import Change
-from sdi.player.face import READ_MAX_NBYTES, Player
+from sdi.player.face import READ_MAX_NBYTES, WRITE_GRANULE_NBYTES, Player
+from sdi.player.library import CLIENT_FILLS, CLIENT_LOOKS, CLIENT_TAKES
 from sdi.region import alike
 from sdi.runtime.commands import Command, CopyBuffer, Fill, Launch, Map, Marker, Read, Rectangle, Unmap, Write
 from sdi.runtime.launcher import Launcher
 from sdi.runtime.region_copies import SPOILT_RUNS_MAX, RegionCopies, overwritten, packed_like
 from sdi.runtime.steps import Steps
 from sdi.vmem.buffer import VirtualBuffer
-from sdi.vmem.directory import HOST, member_memory
+from sdi.vmem.directory import HOST, State, member_memory
 from sdi.vmem.hazards import RANGES_MAX
-from sdi.vmem.memory import VirtualMemory
+from sdi.vmem.memory import Transfer, VirtualMemory
 from sdi.vmem.placement import GRANULE_NBYTES
 
 _log = logging.getLogger("sdi.members")
@@ -173,14 +175,28 @@ class VirtualDevice:
         return Work(waits, transfer)
 
     def _fetch_recorded(self, player: Player, command: Read, buffer: VirtualBuffer, over: ByteRange) -> None:
-        memory, directory = self._memory, buffer.directory
-        before = directory.state()
-        transfers = memory.plan_fetch(buffer, HOST, (over,), same_undefined=False)
+        before = buffer.directory.state()
+        transfers = self._fetch(buffer, over)
+        change = _change(buffer, before)
+        if change is not None:
+            player.keep_read(command, buffer, tuple(transfers), change)
+
+    def _fetch(self, buffer: VirtualBuffer, over: ByteRange) -> list[Transfer]:
+        """Make ``over`` current in the arena, by these."""
+        transfers = self._memory.plan_fetch(buffer, HOST, (over,), same_undefined=False)
         for transfer in transfers:
-            memory.perform(transfer)
-        after = directory.state()
-        if before is not None and after is not None:
-            player.keep_read(command, buffer, tuple(transfers), Change(directory, before, after))
+            self._memory.perform(transfer)
+        return transfers
+
+    def _at_once(self, task: Callable[[], None], waits: list[Ticket], what: str, nbytes: int) -> Ticket:
+        """Have ``task`` done on the host: now where it waits for nothing and is short."""
+        if waits or nbytes > CARRIED_MAX_NBYTES:
+            return self._memory.run_on_host(task, waits, what, nbytes)
+        ticket, begin_ns = Ticket(), time.monotonic_ns()
+        task()
+        ticket.complete(None, begin_ns, time.monotonic_ns())
+        self._memory.accounting.worked(what, -1, nbytes, ticket)
+        return ticket
 
     def _write(self, command: Write) -> Work:
         rectangle = command.rectangle
@@ -218,19 +234,31 @@ class VirtualDevice:
         target, source = to.of(memory.host_view(buffer, over.bounds)), from_.of(data)
         for part in parts:
             waits += buffer.hazards[HOST].before_write(part)
-        if waits:
-            ticket = memory.run_on_host(partial(np.copyto, target, source), waits, "write", data.nbytes)
-        else:
-            ticket, begin_ns = Ticket(), time.monotonic_ns()
-            np.copyto(target, source)
-            ticket.complete(None, begin_ns, time.monotonic_ns())
-            memory.accounting.worked("write", -1, data.nbytes, ticket)
+        ticket = self._at_once(partial(np.copyto, target, source), waits, "write", data.nbytes)
+        hull = self._beside(buffer, over.bounds) if player is not None and player.is_on else None
         for part in parts:
             memory.write_host(buffer, part, ticket)
-        after = buffer.directory.state() if before is not None else None
-        if player is not None and before is not None and after is not None:
-            player.keep_write(command, buffer, Change(buffer.directory, before, after))
+        if player is not None:
+            counted, slack = over.bounds, 0
+            if hull is not None:
+                buffer.directory.wrote(HOST, hull)
+                counted, slack = hull, WRITE_GRANULE_NBYTES - 1
+            change = _change(buffer, before)
+            if change is not None:
+                player.keep_write(command, buffer, counted, slack, change)
         return ticket
+
+    def _beside(self, buffer: VirtualBuffer, over: ByteRange) -> ByteRange | None:
+        """``over``, if the host has it, with what else the host has around it, up to multiples of a granule.
+
+        Where all of that counts as written, writes of other lengths leave the same state.
+        """
+        start = over.start // WRITE_GRANULE_NBYTES * WRITE_GRANULE_NBYTES
+        stop = min(-(-over.stop // WRITE_GRANULE_NBYTES) * WRITE_GRANULE_NBYTES, buffer.nbytes)
+        for run in buffer.directory.current_in(HOST, ByteRange(start, stop)):
+            if run.start <= over.start and over.stop <= run.stop:
+                return None if buffer.hazards[HOST].before_read(run) else run
+        return None
 
     def _copy(self, command: CopyBuffer) -> Steps[list[Ticket]]:
         here, there = command.source_rectangle, command.target_rectangle
@@ -267,6 +295,9 @@ class VirtualDevice:
         parts = [(HOST, over)]
         if rectangle.contiguous and memory.coherence == "lazy" and self._fills_on_members(over.nbytes):
             parts = _fill_places(buffer, over, len(pattern), memory.members, memory.shared)
+        player = self.player if rectangle.contiguous and over.nbytes <= CARRIED_MAX_NBYTES else None
+        before = buffer.directory.state() if player is not None else None
+        filled_by: list[tuple[int, ByteRange]] = []
         tickets: list[Ticket] = []
         for where, part in parts:
             member = where - 1
@@ -279,6 +310,13 @@ class VirtualDevice:
             while waits := memory.placement.reserve([(buffer, member, part)]):
                 yield waits
             tickets.append(memory.fill_on_member(member, buffer, part, pattern))
+            filled_by.append((member, part))
+        change = _change(buffer, before)
+        if player is not None and change is not None:
+            if len(filled_by) == len(parts):
+                player.keep_fill(command, buffer, filled_by, change)
+            elif not filled_by and len(parts) == 1:
+                player.keep_on_host(command, CLIENT_FILLS, buffer, (), change)
         return tickets
 
     def _fills_on_members(self, nbytes: int) -> bool:
@@ -295,12 +333,9 @@ class VirtualDevice:
         target = rectangle.strided.at(0).of(memory.host_view(buffer, over), len(pattern))
         value = np.frombuffer(pattern, target.dtype)
 
-        def fill() -> None:
-            np.copyto(target, value)
-
         for part in parts:
             waits += buffer.hazards[HOST].before_write(part)
-        ticket = memory.run_on_host(fill, waits, "fill", rectangle.nbytes)
+        ticket = self._at_once(partial(np.copyto, target, value), waits, "fill", rectangle.nbytes)
         for part in parts:
             memory.write_host(buffer, part, ticket)
         return ticket
@@ -310,20 +345,30 @@ class VirtualDevice:
         buffer = self._buffer(command.buffer, over)
         mapped = Ticket()
         waits: list[Ticket] = []
+        player = self.player if command.rectangle.contiguous and not command.transfer else None
+        before = buffer.directory.state() if player is not None else None
+        transfers: list[Transfer] = []
         if command.fetch or not command.rectangle.contiguous:
-            waits += self._memory.read_host(buffer, over, mapped)
+            transfers += self._fetch(buffer, over)
+            waits += buffer.hazards[HOST].before_read(over)
+            buffer.hazards[HOST].read_by(over, mapped)
             if command.for_writing:  # it is written when it is unmapped: a map that fails changes nothing
                 waits += [t for t in buffer.hazards[HOST].before_write(over) if t is not mapped]
             if not command.transfer:
-                waits += self._show_beside(buffer, over)
+                waits += self._show_beside(buffer, over, transfers)
         elif command.for_writing:
             waits += self._memory.write_host(buffer, over, mapped)
+        change = _change(buffer, before)
+        if player is not None and change is not None:
+            kind = CLIENT_TAKES if command.for_writing else CLIENT_LOOKS
+            player.keep_on_host(command, kind, buffer, tuple(transfers), change)
         return _host_work(mapped, waits, command.transfer)
 
-    def _show_beside(self, buffer: VirtualBuffer, over: ByteRange) -> list[Ticket]:
+    def _show_beside(self, buffer: VirtualBuffer, over: ByteRange, transfers: list[Transfer]) -> list[Ticket]:
         """Fetch what lies beside a mapped region too, where that is as good as free: programs look there.
 
-        Drivers give a pointer into the whole buffer.  What fails there is not the map's failure.
+        Drivers give a pointer into the whole buffer.  What fails there is not the map's failure.  What does
+        it is added to ``transfers``.
         """
         start, stop = over.start // _PAGE_NBYTES * _PAGE_NBYTES, -(-over.stop // _PAGE_NBYTES) * _PAGE_NBYTES
         shown = ByteRange(start, min(stop, buffer.nbytes))
@@ -331,7 +376,7 @@ class VirtualDevice:
             shown = buffer.whole
         waits: list[Ticket] = []
         for beside in RangeSet((shown,)).difference(RangeSet((over,))).ranges:
-            self._memory.fetch_host(buffer, beside)
+            transfers += self._fetch(buffer, beside)
             waits += buffer.hazards[HOST].before_read(beside)
         if not waits:
             return []
@@ -340,10 +385,14 @@ class VirtualDevice:
         return [settled]
 
     def _unmap(self, command: Unmap) -> Work:
+        player = self.player if command.rectangle.contiguous and not command.transfer else None
         if not command.wrote:
+            if player is not None:
+                player.keep_unmap(command)
             return Work([])
         rectangle, memory = command.rectangle, self._memory
         buffer = self._buffer(command.buffer, rectangle.bounds)
+        before = buffer.directory.state() if player is not None else None
         unmapped = Ticket()
         # A kernel may have written what lies between the rows since the region was mapped.  Where that is
         # brought to the arena the rows may come with it, as they were: they are put back.
@@ -360,7 +409,16 @@ class VirtualDevice:
             waits += [t for t in memory.write_host(buffer, part, unmapped) if t is not unmapped]
         if kept is not None:
             return Work([unmapped])
+        change = _change(buffer, before)
+        if player is not None and change is not None:
+            player.keep_on_host(command, CLIENT_TAKES, buffer, (), change)
         return _host_work(unmapped, waits, command.transfer)
+
+
+def _change(buffer: VirtualBuffer, before: State | None) -> Change | None:
+    """What became of the state that the buffer was in; None where that can't be said."""
+    after = buffer.directory.state() if before is not None else None
+    return None if before is None or after is None else Change(buffer.directory, before, after)
 
 
 def _holders(buffer: VirtualBuffer, over: ByteRange) -> int:

@@ -31,7 +31,7 @@ HOLD_AND_LET_GO = (
 def reads_and_writes_are_one_record_and_one_answer(cl: Cl) -> None:
     context = cl.context()
     queue = cl.queue(context)
-    data = DATA * 32  # too much to come with its record
+    data = DATA * 80  # too much to come with its record
     buffer = cl.buffer(context, len(data))
     cl.read(queue, buffer, 1)  # so it is not the client's alone any more
     cl.write(queue, buffer, data)
@@ -110,9 +110,9 @@ def small_writes_are_not_waited_for_unless_copies_are_before_them(cl: Cl) -> Non
 def writes_of_what_may_not_be_read_yet_carry_nothing(cl: Cl) -> None:
     context = cl.context()
     queue = cl.queue(context)
-    buffer, source = cl.buffer(context, 1 << 18), cl.buffer(context, 64, COPY_HOST_PTR, DATA)
+    buffer, source = cl.buffer(context, 1 << 19), cl.buffer(context, 64, COPY_HOST_PTR, DATA)
     cl.read(queue, buffer, 1)
-    cl.write(queue, buffer, DATA * 16 + b"!")  # too many
+    cl.write(queue, buffer, DATA * 64 + b"!")  # too many
     gate = cl.user_event(context)
     cl.write(queue, buffer, b"user")
     event = cl.event_of("clEnqueueWriteBuffer", queue, buffer, 0, 4, 4, b"wait", 1, handles([gate]))

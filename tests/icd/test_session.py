@@ -12,6 +12,7 @@ import pytest
 from sdi.devices.discover import MemberSettings, open_members
 from sdi.errors import BadRecord, Status
 from sdi.icd.wire import (
+    CARRIED_MAX_NBYTES,
     HEADER,
     IMAGE_ARGUMENT,
     MAX_RECORD_NBYTES,
@@ -322,7 +323,7 @@ def test_records_that_break_a_rule_are_refused_by_the_name_of_the_field(serve: S
         client.command(Op.WRITE, bytes(8), buffer=a, region=[8, 1, 1], carried_nbytes=4)
         client.command(Op.WRITE, bytes(4), buffer=a, region=[64, 1, 1], carried_nbytes=64)
         client.command(Op.WRITE, bytes(8), buffer=a, region=[64, 1, 1])
-        client.put(a, bytes((64 << 10) + 1))
+        client.put(a, bytes(CARRIED_MAX_NBYTES + 1))
         client.command(Op.READ, buffer=QUEUE, region=one)
         client.command(Op.MARKER, queue=a)
         client.command(Op.MARKER, waits=[a])

@@ -31,6 +31,7 @@ STEP, MIX, FROM = 0, 1, 2  # by name
 ITEMS = 256
 PROFILED = 2
 """CL_QUEUE_PROFILING_ENABLE"""
+INVALIDATE = 4
 Array = np.ndarray[tuple[int, ...], np.dtype[np.int32]]
 
 
@@ -67,6 +68,27 @@ class Loop:
         self.truth[0] = self.truth[0].copy()
         self.truth[0][first : first + len(values)] = values
         return self.client.put(self.a, values.tobytes(), offset=4 * first)
+
+    def fill(self, value: int, first: int = 20, count: int = 100) -> int:
+        """One fill of the first buffer."""
+        self.truth[0] = self.truth[0].copy()
+        self.truth[0][first : first + count] = value
+        over = {"offset": 4 * first, "region": [4 * count, 1, 1]}
+        return self.client.command(Op.FILL, struct.pack("<i", value), buffer=self.a, pattern_nbytes=4, **over)
+
+    def mapped(self, flags: int, values: Array | None = None, first: int = 5, count: int = 100) -> None:
+        """The second buffer is mapped and looked at, or written, and unmapped."""
+        client, over = self.client, {"offset": 4 * first, "region": [4 * count, 1, 1]}
+        assert client.wait(client.command(Op.MAP, buffer=self.b, flags=flags, blocking=1, **over)) == 0
+        at = client.offsets[self.b] + 4 * first
+        if flags != INVALIDATE:
+            found = np.frombuffer(client.arena[at : at + 4 * count], np.int32)
+            np.testing.assert_array_equal(found, self.truth[1][first : first + count])
+        if values is not None:
+            self.truth[1] = self.truth[1].copy()
+            self.truth[1][first : first + count] = values
+            client.arena[at : at + 4 * count] = self.truth[1][first : first + count].tobytes()
+        client.command(Op.UNMAP, buffer=self.b, wrote=int(values is not None), **over)
 
     def rounds(self, count: int, changing: bool = False) -> None:
         """Both launches, that often, each time waited for."""
@@ -168,6 +190,76 @@ def test_writes_before_launches_are_replayed(serve: Serve, members: int) -> None
     before = moved.application
     assert loop.replayed(lambda: once(5)) == 5
     assert moved.application - before == nbytes
+    loop.check()
+
+
+@pytest.mark.parametrize("members", [1, 2])
+def test_writes_of_other_bytes_are_the_same_where_the_host_has_what_is_beside_them(
+    serve: Serve, members: int
+) -> None:
+    loop = Loop(serve(members, plays=True))
+    loop.rounds(6)
+
+    def once(number: int) -> None:
+        loop.put(np.arange(1 + number % 50, dtype=np.int32), first=number % 7)
+        loop.mix()
+        assert loop.client.read(loop.a, 4 * ITEMS) == loop.truth[0].tobytes()
+
+    loop.until_replayed(once, 3)
+    assert loop.replayed(lambda: [once(number) for number in range(49, 0, -7)]) == 21
+    loop.check()
+
+
+@pytest.mark.parametrize("members", [1, 2])
+def test_fills_are_replayed_with_other_patterns(serve: Serve, members: int) -> None:
+    loop = Loop(serve(members, plays=True))
+    loop.rounds(6)
+
+    def once(number: int) -> None:
+        loop.fill(number)
+        loop.step(number)
+        loop.mix()
+        assert loop.client.read(loop.b, 8, offset=80) == loop.truth[1][20:22].tobytes()
+
+    loop.until_replayed(once, 4)
+    for number in range(10):
+        once(number)
+    loop.check()
+
+
+def test_a_fill_of_an_image_is_no_pattern_that_is_repeated(serve: Serve) -> None:
+    loop = Loop(serve(1, plays=True))
+    color = {"order": 0x10B5, "data_type": 0x10D2, "pattern_nbytes": 16}  # RGBA, UNORM_INT8
+    for value in (0.0, 1.0) * 5:
+        loop.step()
+        loop.client.command(
+            Op.FILL, struct.pack("<4f", *[value] * 4), buffer=loop.a, region=[64, 1, 1], **color
+        )
+        loop.truth[0] = loop.truth[0].copy()
+        loop.truth[0][:16] = -int(value)
+        loop.client.finish()
+    loop.check()
+    assert "played" not in loop.player.records()["FILL"]
+
+
+@pytest.mark.parametrize("members", [1, 2])
+@pytest.mark.parametrize("flags", [1, 3, INVALIDATE], ids=["read", "write", "invalidate"])
+def test_maps_are_replayed(serve: Serve, members: int, flags: int) -> None:
+    loop = Loop(serve(members, plays=True))
+    loop.rounds(6)
+
+    def once(number: int) -> None:
+        loop.step(number)
+        loop.mix()
+        values = None if flags == 1 else np.arange(number, number + 100, dtype=np.int32)
+        loop.mapped(flags, values)
+
+    if (
+        members == 1 or flags == INVALIDATE
+    ):  # else several copies, of members without events in common, are Python's
+        loop.until_replayed(once, 4)
+    for number in range(10):
+        once(number)
     loop.check()
 
 
@@ -433,6 +525,15 @@ def test_no_guard_may_be_left_out(serve: Serve) -> None:
         before = len(found)
         _posted(loop, look)
         assert len(found) >= before + 3 and kind in seen
+
+    def others(number: int) -> None:
+        loop.mapped(3, np.full(100, number, np.int32))
+        loop.fill(number)
+        loop.mapped(1)
+
+    loop.until_replayed(others, 5)
+    _posted(loop, look)
+    assert seen >= {"Fill", "Map", "Unmap"} and all(not others and itself for _, others, itself in found)
     assert all(not others and itself for _, others, itself in found), found
     loop.mix()
     loop.check()

@@ -13,6 +13,9 @@ size_t fixed_of(uint32_t op)
            : op == SDI_OP_READ  ? sizeof(struct sdi_rec_read)
            : op == SDI_OP_WRITE ? sizeof(struct sdi_rec_write)
            : op == SDI_OP_COPY  ? sizeof(struct sdi_rec_copy)
+           : op == SDI_OP_FILL  ? sizeof(struct sdi_rec_fill)
+           : op == SDI_OP_MAP   ? sizeof(struct sdi_rec_map)
+           : op == SDI_OP_UNMAP ? sizeof(struct sdi_rec_unmap)
                                 : sizeof(struct sdi_rec_marker);
 }
 
@@ -39,7 +42,7 @@ size_t bare_key(const struct command *c, uint8_t *key)
 {
     size_t fixed = fixed_of(c->op), waits = 8 * c->num_waits;
     memcpy(key, c->record + PREFIX, fixed - PREFIX);
-    if (c->op == SDI_OP_WRITE)
+    if (c->op == SDI_OP_WRITE || c->op == SDI_OP_FILL)
         return fixed - PREFIX;
     memcpy(key + fixed - PREFIX, c->record + fixed + waits, c->nbytes - fixed - waits);
     return c->nbytes - waits - PREFIX;
@@ -50,8 +53,14 @@ size_t bare_key(const struct command *c, uint8_t *key)
 static void make_kind(struct kind *kind, unsigned number)
 {
     memset(kind, 0, sizeof *kind);
-    unsigned what = w.is_long && w.reads && number == 0 ? 6 : below(w.is_long ? 10 : 13);
-    kind->op = what < 6 ? SDI_OP_NDRANGE : what < 8 && w.reads ? SDI_OP_READ : what < 10 ? SDI_OP_COPY : SDI_OP_WRITE;
+    unsigned what = w.is_long && w.reads && number == 0 ? 6 : below(w.is_long ? 10 : 20);
+    kind->op = what < 6    ? SDI_OP_NDRANGE
+               : what < 8  ? w.reads ? SDI_OP_READ : SDI_OP_COPY
+               : what < 10 ? SDI_OP_COPY
+               : what < 13 ? SDI_OP_WRITE
+               : what < 16 ? SDI_OP_FILL
+               : what < 18 ? SDI_OP_MAP
+                           : SDI_OP_UNMAP;
     kind->nbytes = (uint32_t)(fixed_of(kind->op) - PREFIX);
     if (kind->op == SDI_OP_NDRANGE)
         kind->nbytes += 16 + 8 * (number % 4);
@@ -80,11 +89,19 @@ static void make_kind(struct kind *kind, unsigned number)
         uint32_t blocking = kind->blocking;
         memcpy(kind->key + offsetof(struct sdi_rec_read, blocking) - PREFIX, &blocking, sizeof blocking);
     }
-    if (kind->op == SDI_OP_WRITE) {
-        kind->carried = 1 + below(MEMORY_NBYTES);
-        kind->at = below(MEMORY_NBYTES - kind->carried + 1);
-        uint64_t carried = kind->carried;
-        memcpy(kind->key + offsetof(struct sdi_rec_write, carried_nbytes) - PREFIX, &carried, sizeof carried);
+    kind->from = below(MEMORY_NBYTES / 2);
+    kind->stop = kind->from + 8 * (1 + below((MEMORY_NBYTES - kind->from) / 8));
+    kind->slack = below(4);
+    kind->takes = one_in(2);
+    kind->on_member = one_in(2);
+    if (kind->op == SDI_OP_WRITE) { /* where it is, and how much, does not count */
+        memset(kind->mask + offsetof(struct sdi_rec_write, offset) - PREFIX, 0, 16);
+        memset(kind->mask + offsetof(struct sdi_rec_write, carried_nbytes) - PREFIX, 0, 8);
+        kind->key[0] = (uint8_t)number;
+    }
+    if (kind->op == SDI_OP_FILL) {
+        kind->pattern_nbytes = 1u << below(3);
+        memcpy(kind->key + offsetof(struct sdi_rec_fill, pattern_nbytes) - PREFIX, &kind->pattern_nbytes, 4);
     }
     kind->num_states = 1 + below(STATES);
     for (unsigned n = 0; n < kind->num_states; n++)
@@ -123,6 +140,13 @@ static void choose_waits(struct command *c)
     }
 }
 
+static void say_where(char *record, uint64_t at, uint64_t nbytes)
+{
+    memcpy(record + offsetof(struct sdi_rec_write, offset), &at, sizeof at);
+    memcpy(record + offsetof(struct sdi_rec_write, region), &nbytes, sizeof nbytes);
+    memcpy(record + offsetof(struct sdi_rec_write, carried_nbytes), &nbytes, sizeof nbytes);
+}
+
 static void add_command(uint64_t id, int *last)
 {
     struct command *c = &w.all[w.num_commands++];
@@ -145,8 +169,13 @@ static void add_command(uint64_t id, int *last)
     choose_waits(c);
     size_t fixed = fixed_of(c->op), waits = 8 * c->num_waits;
     c->nbytes = (c->kind ? c->kind->nbytes + PREFIX : fixed) + waits;
-    if (c->op == SDI_OP_WRITE)
-        c->nbytes += (c->kind->carried + 7) / 8 * 8;
+    if (c->op == SDI_OP_WRITE) {
+        c->at = c->kind->from + below(c->kind->slack + 1);
+        c->carried = c->kind->stop - c->at - below(c->kind->slack + 1);
+        c->nbytes += (c->carried + 7) / 8 * 8;
+    } else if (c->op == SDI_OP_FILL && c->kind) {
+        c->nbytes += 8;
+    }
     char *record = (char *)script(A_COMMAND, c, c->op, id, c->nbytes)->record;
     c->record = record;
     struct sdi_wire_command fields = {.queue = c->queue + 1, .slot = c->slot, .num_waits = c->num_waits};
@@ -161,9 +190,12 @@ static void add_command(uint64_t id, int *last)
         for (unsigned n = 0; n < c->kind->hole_nbytes[h]; n++)
             key[c->kind->hole_at[h] + n] = (uint8_t)random_bits();
     memcpy(record + PREFIX, key, fixed - PREFIX);
-    memcpy(record + fixed + waits, key + fixed - PREFIX, c->kind->nbytes + PREFIX - fixed);
-    for (unsigned n = 0; n < c->kind->carried; n++)
-        record[fixed + waits + n] = (char)random_bits();
+    if (c->op == SDI_OP_NDRANGE)
+        memcpy(record + fixed + waits, key + fixed - PREFIX, c->kind->nbytes + PREFIX - fixed);
+    if (c->op == SDI_OP_WRITE)
+        say_where(record, c->at, c->carried);
+    for (size_t n = fixed + waits; n < c->nbytes && (c->op == SDI_OP_WRITE || c->op == SDI_OP_FILL); n++)
+        record[n] = (char)random_bits();
 }
 
 static void add_release(void)
@@ -181,11 +213,19 @@ static void add_another(uint64_t id)
     unsigned what = below(6);
     uint32_t op = what == 0 ? SDI_OP_WATCH : what == 1 ? SDI_OP_NDRANGE : what < 4 ? SDI_OP_MARKER : SDI_OP_WRITE;
     const struct kind *kind = &w.kinds[below(w.num_kinds)];
-    bool is_short = what == 5 && kind->op == SDI_OP_WRITE; /* less than it says that it carries */
-    size_t nbytes = is_short ? sizeof(struct sdi_rec_write) + kind->carried / 9 * 8 : PREFIX;
+    /* Of other bytes than are recorded, or with fewer than it says. */
+    bool is_write = what == 5 && kind->op == SDI_OP_WRITE;
+    unsigned how = below(6);
+    uint64_t at = kind->from + (how == 0 ? kind->slack + 1 : how == 1 ? -(uint64_t)1 : 0);
+    uint64_t carried = kind->stop - at - (how == 2 ? kind->slack + 1 : how == 3 ? -(uint64_t)1 : 0);
+    size_t nbytes = is_write ? sizeof(struct sdi_rec_write) + (carried + 7) / 8 * 8 - (how == 4 ? 8 : 0) : PREFIX;
     char *record = (char *)script(ANOTHER, NULL, op, what == 3 ? 0 : id, nbytes)->record;
-    if (is_short)
+    if (is_write) {
         memcpy(record + PREFIX, kind->key, kind->nbytes);
+        say_where(record, at, carried);
+        if (how == 5)
+            memset(record + offsetof(struct sdi_rec_write, region), 1, 8);
+    }
     struct sdi_wire_command fields = {
         .queue = 1,
         .slot = what == 2 ? SDI_NUM_SLOTS + below(9) : 0,

@@ -298,6 +298,34 @@ static int cuda_copy_peer(uint64_t to, void *to_context, uint64_t from, void *fr
     END(issue(planned, stream));
 }
 
+static int fill(uint64_t to, unsigned value, size_t nbytes, void *stream, unsigned pattern_nbytes)
+{
+    BEGIN();
+    check_context(stream);
+    const struct planned *planned = (const void *)(uintptr_t)to;
+    check_copy(planned, OP_FILL, to, planned->of->ops[planned->index].from, nbytes);
+    int issued = issue(planned, stream);
+    if (pattern_nbytes != w.current_command->kind->pattern_nbytes
+        || memcmp(&value, carried_by(w.current_command), pattern_nbytes))
+        broken("a fill has not the pattern of its record");
+    END(issued);
+}
+
+static int cuda_fill_bytes(uint64_t to, unsigned char value, size_t count, void *stream)
+{
+    return fill(to, value, count, stream, 1);
+}
+
+static int cuda_fill_shorts(uint64_t to, unsigned short value, size_t count, void *stream)
+{
+    return fill(to, value, 2 * count, stream, 2);
+}
+
+static int cuda_fill_words(uint64_t to, unsigned value, size_t count, void *stream)
+{
+    return fill(to, value, 4 * count, stream, 4);
+}
+
 static int cuda_event_new(void **event, unsigned flags)
 {
     BEGIN();
@@ -366,7 +394,7 @@ static int cuda_event_elapsed(float *ms, void *from, void *to)
 const struct cuda_table cuda = {
     cuda_set_current, cuda_launch,       cuda_upload,      cuda_download,   cuda_copy,        cuda_copy_peer,
     cuda_event_new,   cuda_event_record, cuda_event_query, cuda_event_free, cuda_stream_wait,
-    cuda_event_elapsed,
+    cuda_event_elapsed, cuda_fill_bytes, cuda_fill_shorts, cuda_fill_words,
 };
 
 /* ---- like OpenCL ---------------------------------------------------------------------------------------- */
@@ -457,6 +485,19 @@ static int opencl_copy(void *queue, void *from, void *to, size_t from_offset, si
     END(give(planned, queue, num_waits, event));
 }
 
+static int opencl_fill(void *queue, void *buffer, const void *pattern, size_t pattern_nbytes, size_t offset,
+                       size_t nbytes, unsigned num_waits, const void *waits, void **event)
+{
+    BEGIN();
+    const struct planned *planned = buffer;
+    check_copy(planned, OP_FILL, offset, planned->of->ops[planned->index].from, nbytes);
+    int given = give(planned, queue, num_waits, event);
+    if (waits || pattern_nbytes != w.current_command->kind->pattern_nbytes
+        || memcmp(pattern, carried_by(w.current_command), pattern_nbytes))
+        broken("a fill has not the pattern of its record");
+    END(given);
+}
+
 static int opencl_flush(void *queue)
 {
     BEGIN();
@@ -507,6 +548,6 @@ static int opencl_event_free(void *event)
 
 const struct opencl_table opencl = {
     opencl_launch, opencl_set_argument, opencl_upload,     opencl_download,
-    opencl_copy,   opencl_flush,        opencl_event_info, opencl_event_free,
+    opencl_copy,   opencl_fill,         opencl_flush,      opencl_event_info, opencl_event_free,
     opencl_event_times,
 };

@@ -86,7 +86,9 @@ struct kind {
     uint32_t hole_at[HOLES], hole_nbytes[HOLES], num_holes;
     uint32_t states[STATES], num_states, budget;
     uint32_t device[3], host; /* segments */
-    uint32_t carried, at;     /* of writes: bytes, and where in the segment */
+    uint32_t from, stop, slack; /* of writes and fills: bytes of the segment; writes are of some of them */
+    uint32_t pattern_nbytes;    /* of fills */
+    bool on_member, takes;      /* fills; maps and unmaps */
     bool blocking, is_playable;
 };
 
@@ -113,7 +115,7 @@ struct recorded {
 
 struct command {
     uint64_t id;
-    uint32_t op, slot;
+    uint32_t op, slot, at, carried; /* of writes */
     unsigned queue, num_waits, waits[WAITS];
     struct kind *kind; /* NULL: a marker */
     int before;        /* the one before it in its queue, or -1 */

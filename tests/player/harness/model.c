@@ -46,7 +46,12 @@ static void check_key(const struct command *c, const struct recorded *r)
 /* The bytes of a write are there, behind all that came before it. */
 void model_write(const struct command *c)
 {
-    memcpy(w.in_order[c->kind->host - (SEGMENTS - HOST_SEGMENTS)] + c->kind->at, carried_by(c), c->kind->carried);
+    const struct kind *kind = c->kind;
+    uint8_t *in_order = w.in_order[kind->host - (SEGMENTS - HOST_SEGMENTS)];
+    if (c->op == SDI_OP_WRITE)
+        memcpy(in_order + c->at, carried_by(c), c->carried);
+    for (unsigned n = kind->from; c->op == SDI_OP_FILL && !kind->on_member && n < kind->stop; n++)
+        in_order[n] = carried_by(c)[(n - kind->from) % kind->pattern_nbytes];
 }
 
 /* The client copies what it read. */
@@ -59,6 +64,13 @@ void model_copied(const struct command *c)
 
 static void read_by_client(struct command *c)
 {
+    uint32_t client = c->as ? c->as->given.client : CLIENT_NONE;
+    if (client == CLIENT_READS || client == CLIENT_LOOKS || client == CLIENT_TAKES)
+        merge(c->over, w.wrote[COPIES][c->as->given.client_segment]);
+    if (client == CLIENT_TAKES)
+        merge(c->over, w.read[COPIES][c->as->given.client_segment]);
+    if (client == CLIENT_TAKES && w.reading[c->as->given.client_segment])
+        broken("command %lu lets the application write what it has yet to copy", (unsigned long)c->id);
     if (c->as && c->as->given.client == CLIENT_READS)
         memcpy(c->finds, w.in_order[c->as->given.client_segment - (SEGMENTS - HOST_SEGMENTS)], MEMORY_NBYTES);
     if (c->as && c->as->given.client == CLIENT_READS && !c->is_answered) {
@@ -94,14 +106,12 @@ static void take(struct command *c, struct recorded *as)
         w.truth[as->effects[n].cell] = as->effects[n].value;
     if (as->given.num_budgets)
         w.truth[as->budget]--;
-    if (as->given.client == CLIENT_WRITES)
+    if (as->given.client == CLIENT_WRITES || as->given.client == CLIENT_FILLS)
         model_write(c);
     as->runs++;
     w.running = as;
     w.current_command = c;
     w.next_op = 0;
-    if (as->given.client == CLIENT_READS)
-        merge(c->over, w.wrote[COPIES][as->given.client_segment]);
     if (!as->given.num_ops)
         read_by_client(c);
 }
@@ -265,11 +275,8 @@ void model_issue(const struct planned *planned, unsigned lane)
     for (unsigned n = 0; n < op->num_accesses; n++)
         (accesses[n].writes ? w.wrote : w.read)[kind][accesses[n].segment][lane] = number;
     c->own[lane] = c->over[lane] = number;
-    if (w.next_op == of->given.num_ops) {
-        if (of->given.client == CLIENT_READS)
-            merge(c->over, w.wrote[COPIES][of->given.client_segment]);
+    if (w.next_op == of->given.num_ops)
         read_by_client(c);
-    }
 }
 
 /* The client was told that it may copy. */

@@ -46,6 +46,13 @@ static void make_copy(struct recorded *r, struct op *op, uint32_t kind)
 {
     uint32_t device = r->kind->device[below(3)], other = r->kind->device[below(3)], host = r->kind->host;
     op->kind = kind;
+    if (kind == OP_FILL) {
+        *op = (struct op){.kind = kind, .lane = op->lane, .first_access = op->first_access, .object = op->object};
+        op->to = w.driver == DRIVER_CUDA ? (uintptr_t)&r->planned[r->given.num_ops] : random_bits();
+        op->nbytes = 4 * (1 + below(1 << 14));
+        add_access(r, op, device, true);
+        return;
+    }
     op->to = random_bits();
     op->from = random_bits();
     op->nbytes = 1 + below(1 << 16);
@@ -91,8 +98,9 @@ static void record(struct kind *kind)
     for (uint32_t n = 0; n < kind->nbytes; n++)
         r->key[n] = kind->key[n] & kind->mask[n];
     unsigned ops = kind->op == SDI_OP_NDRANGE ? 1 + below(OPS)
-                   : kind->op == SDI_OP_READ  ? below(2)
-                                              : kind->op != SDI_OP_WRITE;
+                   : kind->op == SDI_OP_READ || kind->op == SDI_OP_MAP ? below(2)
+                   : kind->op == SDI_OP_FILL                           ? kind->on_member
+                                                                       : kind->op == SDI_OP_COPY;
     for (unsigned n = 0; n < ops; n++) {
         struct op *op = &r->ops[n];
         r->planned[n] = (struct planned){r, n};
@@ -102,7 +110,8 @@ static void record(struct kind *kind)
         if (kind->op == SDI_OP_NDRANGE && (n + 1 == ops || one_in(2)))
             make_launch(r, op);
         else
-            make_copy(r, op, kind->op == SDI_OP_READ                 ? OP_DOWNLOAD
+            make_copy(r, op, kind->op == SDI_OP_FILL                 ? OP_FILL
+                             : kind->op == SDI_OP_READ || kind->op == SDI_OP_MAP ? OP_DOWNLOAD
                              : kind->op == SDI_OP_COPY || one_in(2) ? OP_COPY
                              : one_in(4)                            ? OP_DOWNLOAD
                                                                      : OP_UPLOAD);
@@ -129,12 +138,18 @@ static void record(struct kind *kind)
         g->client_nbytes = 4;
         g->blocking = kind->blocking;
     }
-    if (kind->op == SDI_OP_WRITE) {
-        g->client = CLIENT_WRITES;
-        g->client_segment = kind->host;
-        g->client_nbytes = kind->carried;
-        g->client_at = (uintptr_t)&w.memory[kind->host - (SEGMENTS - HOST_SEGMENTS)][kind->at];
+    if (kind->op == SDI_OP_WRITE || (kind->op == SDI_OP_FILL && !kind->on_member)) {
+        g->client = kind->op == SDI_OP_WRITE ? CLIENT_WRITES : CLIENT_FILLS;
+        g->client_at = (uintptr_t)&w.memory[kind->host - (SEGMENTS - HOST_SEGMENTS)][kind->from];
+        g->client_nbytes = kind->stop - kind->from;
+        g->client_from = kind->from;
+        g->client_stop = kind->stop;
+        g->client_slack = kind->slack;
     }
+    if (kind->op == SDI_OP_MAP || (kind->op == SDI_OP_UNMAP && kind->takes))
+        g->client = kind->takes ? CLIENT_TAKES : CLIENT_LOOKS;
+    if (g->client != CLIENT_NONE)
+        g->client_segment = kind->host;
     g->record_key = r->key;
     g->mask = kind->mask;
     g->guards = r->guards;
@@ -193,7 +208,7 @@ static void complete(struct command *c)
         c->is_counted = false;
         w.num_open--;
     }
-    if (c->is_pythons && c->op == SDI_OP_WRITE) {
+    if (c->is_pythons && c->kind) {
         model_write(c);
         memcpy(w.memory, w.in_order, sizeof w.memory);
     }
