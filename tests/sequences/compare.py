@@ -49,6 +49,7 @@ def ends(
             str(first + count),
         ]
         ran = run(command, environ, LIMIT_S)
+        print(ran.stderr, end="", file=sys.stderr)  # what the service has to say, which is nothing as a rule
         lines = [json.loads(line) for line in ran.stdout.splitlines() if line.startswith('{"seed"')]
         found |= {line["seed"]: line["ended"] for line in lines}
         at = max((line["seed"] + 1 for line in lines), default=at)
