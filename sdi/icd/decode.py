@@ -48,7 +48,11 @@ def _command(op: Op, body: tuple[int, ...], variable: bytes) -> Command:
             return _launch(body, variable)
         case Op.READ:
             return Read(
-                body[0], _rectangle(body[1], body[2:5], body[5], body[6]), bool(body[7]), bool(body[8])
+                body[0],
+                _rectangle(body[1], body[2:5], body[5], body[6]),
+                bool(body[7]),
+                bool(body[8]),
+                body[9],
             )
         case Op.WRITE:
             rectangle = _rectangle(body[1], body[2:5], body[5], body[6])

@@ -167,5 +167,6 @@ class Play:
             over = command.rectangle.bounds
             with suppress(KeyError):
                 self._memory.buffer(command.buffer).hazards[HOST].read_by(over, transfer)
-            self._session.expect_transfer(told.id, command)
+            if not command.into:
+                self._session.expect_transfer(told.id, command)
         self._engine.adopt(node, waits, transfer, is_copying=told.stage == 1)

@@ -22,6 +22,7 @@ from dataclasses import replace
 
 from sdi import limits
 from sdi.devices.base import Device
+from sdi.devices.join import join
 from sdi.devices.pace import PACE
 from sdi.devices.spread import SpreadDevice
 from sdi.errors import BadRecord, BuildError, ClError, Status
@@ -45,8 +46,9 @@ from sdi.icd.wire import (
     padded,
     record_layout,
 )
-from sdi.player.face import Player
+from sdi.player.face import READ_MAX_NBYTES, Player
 from sdi.profile.recorder import Recorder
+from sdi.region import Region
 from sdi.runtime.builds import Compiled, Target
 from sdi.runtime.commands import CopyBuffer, Fill, Launch, Map, Read, Unmap, Write
 from sdi.runtime.counters import Counters
@@ -403,7 +405,9 @@ class Session:
     def _command(self, entry: Entry, record: bytes) -> None:
         command, (queue, slot, num_waits) = entry.command, entry.fields[3:6]
         assert command is not None
-        if isinstance(command, Read) or (isinstance(command, Write) and command.is_transfer):
+        if (isinstance(command, Read) and not command.into) or (
+            isinstance(command, Write) and command.is_transfer
+        ):
             self._transfer_nbytes[entry.id] = (command.rectangle.nbytes, command.blocking)
         elif isinstance(command, Map | Unmap) and command.transfer:
             self._transfer_nbytes[entry.id] = (
@@ -545,11 +549,32 @@ class Session:
         if isinstance(node.command, Launch):
             self._print(node.id)
             return
+        if isinstance(node.command, Read) and node.command.into:
+            self._copy_into_arena(node, node.command)
+            return
         nbytes, blocking = self._transfer_nbytes[node.id]
         if node.slot:
             self._page.ready(node.slot, nbytes, node.packed_at)
         if not blocking:
             self._notice(NoticeKind.TRANSFER_READY, node.id, 0)
+
+    def _copy_into_arena(self, node: Node, read: Read) -> None:
+        """Do what the client does of other reads."""
+        memory, over, nbytes = self._memory, read.rectangle.bounds, read.rectangle.nbytes
+        source = memory.host_view(memory.buffer(read.buffer), over)
+        if node.packed_at:
+            source = memory.arena.view(node.packed_at, nbytes)
+        target, command_id = memory.arena.view(read.into, nbytes), node.id
+
+        def done(error: BaseException | None) -> None:
+            status = 0 if error is None else Status.OUT_OF_RESOURCES
+            self.post(lambda: self._engine.transfer_done(command_id, status))
+
+        if nbytes <= READ_MAX_NBYTES:
+            target[:] = source
+            done(None)
+        else:
+            join([memory.copy_on_host(source, Region(0, nbytes), target, Region(0, nbytes), ())], done)
 
     def _print(self, launch: int) -> None:
         """Have the client put out what was printed; the launch is complete when it has."""

@@ -190,9 +190,10 @@ BODY: dict[Op, tuple[Field, ...]] = {
     Op.HOST_POINTERS: _fields("u64 compared_nbytes; u64 copied_nbytes"),
     # offset: first byte in the buffer; region: bytes, rows, slices; pitches in bytes (0 when there is one)
     # unasked: 1: by the client, for memory of the application that the buffer uses
+    # into: 0, or where in the arena the bytes go, in a row: the service copies them, the client does nothing
     Op.READ: _fields(
         "u64 buffer; u64 offset; u64 region[3]; u64 row_pitch; u64 slice_pitch; u32 blocking; u32 unasked;"
-        " u64 unused[2]"
+        " u64 into; u64 unused"
     ),
     # landed_ns: 0, or when the client began to copy: nobody else knew the buffer yet, and the bytes are there
     # carried_nbytes: 0, or all of the region: then that many bytes are the variable part, row by row

@@ -453,10 +453,16 @@ class Player:
         change: Change,
     ) -> None:
         """Likewise a read of few bytes."""
+        memory = self._memory
 
         def finish(builder: _Builder) -> bool:
             segment = self._segment(buffer, HOST)
-            builder.client = (c.CLIENT_READS, segment, command.rectangle.nbytes, int(command.blocking), 0)
+            over, blocking = command.rectangle.bounds, int(command.blocking)
+            builder.client = (c.CLIENT_READS, segment, over.nbytes, blocking, 0, 0)
+            if command.into:
+                at = _address(memory.host_view(buffer, over))
+                to = _address(memory.arena.view(command.into, over.nbytes))
+                builder.client = (c.CLIENT_SHOWN, segment, over.nbytes, blocking, at, to)
             return segment >= 0 and builder.transfers(transfers)
 
         self._keep_transfer(WireOp.READ, command, (buffer,), (change,), transfers, finish)
@@ -590,7 +596,7 @@ class _Builder:
         self.block = bytearray()
         self.uses: list[tuple[int, tuple[Use, ...]]] = []
         self.keep: list[object] = []
-        self.client = (c.CLIENT_NONE, 0, 0, 0, 0)
+        self.client = (c.CLIENT_NONE, 0, 0, 0, 0, 0)
         self.span = (0, 0, 0)
         self.launches: list[tuple[int, NativeLaunch]] = []
         self._touched: dict[int, set[tuple[int, bool]]] = {}
@@ -642,7 +648,7 @@ class _Builder:
                 view = memory.host_view(buffer, over)
                 if not device.native_host(view):
                     return False
-                places[end] = ctypes.addressof(ctypes.c_char.from_buffer(view))
+                places[end] = _address(view)
                 continue
             holder = memory.devices[end - 1]
             extent = memory.extent(buffer, end - 1)
@@ -693,7 +699,7 @@ class _Builder:
     def on_host(self, kind: int, buffer: VirtualBuffer, over: ByteRange) -> bool:
         """What is done in the arena besides."""
         segment, view = self._player._segment(buffer, HOST), self._player._memory.host_view(buffer, over)
-        self.client = (kind, segment, view.nbytes, 0, ctypes.addressof(ctypes.c_char.from_buffer(view)))
+        self.client = (kind, segment, view.nbytes, 0, _address(view), 0)
         return segment >= 0
 
     def fill(self, buffer: VirtualBuffer, member: int, over: ByteRange, pattern_nbytes: int) -> bool:
@@ -764,7 +770,7 @@ class _Builder:
 
     def given(self, op: WireOp, build: int, index: int, masked: bytes, mask: bytes) -> c.Given:
         """For C, which copies it."""
-        kind, segment, nbytes, blocking, at = self.client
+        kind, segment, nbytes, blocking, at, to = self.client
         return c.Given(
             op=op,
             key_nbytes=len(masked),
@@ -781,6 +787,7 @@ class _Builder:
             block_nbytes=len(self.block),
             client_nbytes=nbytes,
             client_at=at,
+            client_to=to,
             client_from=self.span[0],
             client_stop=self.span[1],
             client_slack=self.span[2],
@@ -808,6 +815,10 @@ def _scalars(kernel: Kernel, record: bytes, has_ranges: bool) -> list[tuple[int,
             found.append((number, at, nbytes))
         at += nbytes + -nbytes % 8
     return found
+
+
+def _address(view: memoryview) -> int:
+    return ctypes.addressof(ctypes.c_char.from_buffer(view))
 
 
 def _masked(record: bytes, mask: bytes | bytearray) -> bytes:

@@ -218,8 +218,10 @@ static void finish(struct sdi_player *p, struct queue *q, int32_t status)
     struct node *node = &p->nodes[number - 1];
     if (node->recording != NO_RECORDING) {
         const struct recording *r = &p->recordings[node->recording];
-        if (r->client == CLIENT_READS)
+        if (r->client == CLIENT_READS || r->client == CLIENT_SHOWN)
             p->segments[r->client_segment].client_reads--;
+        if (r->client == CLIENT_SHOWN)
+            memmove((void *)(uintptr_t)r->client_to, (const void *)(uintptr_t)r->client_at, r->client_nbytes);
     }
     uint64_t now = sdi_player_now(), end = node->ended_ns ? node->ended_ns : now;
     uint64_t start = node->began_ns ? node->began_ns : node->start_ns ? node->start_ns : node->submitted_ns;
@@ -436,7 +438,7 @@ static int execute(struct sdi_player *p, struct recording *r, struct node *node,
             accessed(&p->segments[accesses[a].segment], accesses[a].writes, is_launch, lane, number);
         node->waits[lane] = number;
     }
-    if (r->client == CLIENT_READS) {
+    if (r->client == CLIENT_READS || r->client == CLIENT_SHOWN) {
         struct segment *s = &p->segments[r->client_segment];
         if (s->writer > node->waits[s->writer_lane])
             node->waits[s->writer_lane] = s->writer;

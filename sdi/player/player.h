@@ -28,7 +28,7 @@ enum driver { DRIVER_CUDA = 1, DRIVER_OPENCL = 2 };
 enum op_kind { OP_LAUNCH = 0, OP_UPLOAD = 1, OP_DOWNLOAD = 2, OP_COPY = 3, OP_FILL = 4 };
 /* What a command is to a buffer's bytes in the arena, besides its operations.  READS: the application copies them when it
  * is told.  WRITES, FILLS: they, or a pattern, came with the record.  LOOKS: the application looks at them when the
- * command is complete.  TAKES: and may write them then, or has. */
+ * command is complete.  TAKES: and may write them then, or has.  SHOWN: they are copied to other bytes of the arena. */
 enum client_kind {
     CLIENT_NONE = 0,
     CLIENT_READS = 1,
@@ -36,6 +36,7 @@ enum client_kind {
     CLIENT_FILLS = 3,
     CLIENT_LOOKS = 4,
     CLIENT_TAKES = 5,
+    CLIENT_SHOWN = 6,
 };
 
 /* Entry points of the drivers, looked up by Python; those of a driver that is not there are NULL. */
@@ -146,7 +147,7 @@ struct recording {
     uint8_t *block;
     uint32_t num_guards, num_effects, num_budgets, num_ops;
     uint32_t client, client_segment, blocking;
-    uint64_t client_nbytes, client_at;               /* and where in this process */
+    uint64_t client_nbytes, client_at, client_to;    /* and where in this process, and where to */
     uint64_t client_from, client_stop, client_slack; /* of writes: see `fits` */
     uint64_t runs; /* since Python last asked */
     uint32_t next; /* of the same bucket */
@@ -291,7 +292,7 @@ struct given {
     const struct access *accesses;
     const struct hole *holes;
     const uint8_t *block;
-    uint64_t build, block_nbytes, client_nbytes, client_at, client_from, client_stop, client_slack;
+    uint64_t build, block_nbytes, client_nbytes, client_at, client_to, client_from, client_stop, client_slack;
     uint32_t index, num_guards, num_effects, num_budgets, num_ops, num_accesses, num_holes;
     uint32_t client, client_segment, blocking;
 };

@@ -185,6 +185,7 @@ API int64_t sdi_player_add(struct sdi_player *p, const struct given *g)
     r->client_segment = g->client_segment;
     r->client_nbytes = g->client_nbytes;
     r->client_at = g->client_at;
+    r->client_to = g->client_to;
     r->client_from = g->client_from;
     r->client_stop = g->client_stop;
     r->client_slack = g->client_slack;

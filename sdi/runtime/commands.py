@@ -46,6 +46,7 @@ class Rectangle:
 class Read:
     """Copy a region of ``buffer`` to the application's memory; the client does the last step.
 
+    ``into``: where in the arena the bytes go, in a row, if they go there: the service does all of it then.
     ``unasked``: no command of the application, but for memory of its own that the buffer uses.
     ``record``: its record from behind the command fields, where it may be replayed.
     """
@@ -54,6 +55,7 @@ class Read:
     rectangle: Rectangle
     blocking: bool
     unasked: bool = False
+    into: int = 0
     record: bytes = field(default=b"", compare=False)
 
 

@@ -158,6 +158,8 @@ class VirtualDevice:
     def _read(self, command: Read) -> Work:
         over = command.rectangle.bounds
         buffer = self._buffer(command.buffer, over)
+        is_there = not command.into or self._memory.arena.holds(command.into, command.rectangle.nbytes)
+        require(is_there, Status.INVALID_VALUE, f"a read to byte {command.into} of the arena")
         transfer = Ticket()
         if not command.unasked:
             self._memory.moved.application += command.rectangle.nbytes

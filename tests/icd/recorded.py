@@ -63,8 +63,8 @@ def service(folder: Path) -> Path:
 
 
 def environ(folder: Path) -> dict[str, str]:
-    """Variables with which a program's service records."""
-    return {FOLDER: str(folder), "SDI_PYTHON": str(service(folder))}
+    """Variables with which a program's service records: what C executes Python never sees."""
+    return {FOLDER: str(folder), "SDI_PYTHON": str(service(folder)), "SDI_PLAYER": "off"}
 
 
 class Replay:

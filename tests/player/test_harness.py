@@ -26,6 +26,7 @@ def test_streams_of_records_are_played_as_the_model_says(tmp_path: Path) -> None
     least = {
         "replayed": 30_000,
         "writes": 4000,
+        "shown": 300,
         "operations": 30_000,
         "lane_waits": 5000,
         "naps": 5000,

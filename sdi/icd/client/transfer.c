@@ -75,6 +75,14 @@ static bool is_fresh(const struct sdi_transfer *transfer)
     return __atomic_load_n(&transfer->root->fresh, __ATOMIC_RELAXED);
 }
 
+/* Whether the bytes that are read go to memory of the arena, in a row: to what is mapped, most often. */
+static bool goes_to_arena(const struct sdi_transfer *transfer)
+{
+    uintptr_t at = (uintptr_t)transfer->host - (uintptr_t)sdi_session.arena;
+    return !transfer->to_arena && transfer->total == transfer->region[0] && at < sdi_session.arena_nbytes
+           && transfer->total <= sdi_session.arena_nbytes - at && !sdi_copy_overlaps(transfer);
+}
+
 static cl_int land(struct sdi_record *record, struct sdi_command *command, const struct sdi_transfer *transfer,
                    bool blocking, cl_event *event)
 {
@@ -127,6 +135,16 @@ static cl_int enqueue(struct sdi_record *record, struct sdi_command *command, co
 {
     command->wants_event = event != NULL;
     command->wants_slot = true;
+    if (goes_to_arena(transfer)) {
+        ((struct sdi_rec_read *)record->at)->into = (uint64_t)(transfer->host - sdi_session.arena);
+        command->wants_slot = command->forget = blocking;
+        cl_int status = sdi_enqueue(record, command);
+        if (!status && blocking)
+            return sdi_finish_blocking(command, sdi_slot_wait(command->slot), event);
+        if (!status && event)
+            *event = command->event;
+        return status;
+    }
     if (blocking) {
         struct sdi_transfer mine = *transfer;
         command->holds = transfer->root;

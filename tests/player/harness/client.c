@@ -21,7 +21,7 @@ size_t fixed_of(uint32_t op)
 
 bool is_read(const struct command *c)
 {
-    return c->op == SDI_OP_READ;
+    return c->op == SDI_OP_READ && !c->kind->is_shown;
 }
 
 struct command *command_of(uint64_t id)
@@ -85,6 +85,7 @@ static void make_kind(struct kind *kind, unsigned number)
             kind->num_holes--;
     }
     kind->blocking = one_in(2);
+    kind->is_shown = one_in(3);
     if (kind->op == SDI_OP_READ) {
         uint32_t blocking = kind->blocking;
         memcpy(kind->key + offsetof(struct sdi_rec_read, blocking) - PREFIX, &blocking, sizeof blocking);

@@ -16,7 +16,7 @@ enum { OUT_NBYTES = 1 << 20 };
 struct world w;
 uint64_t counted[NUM_COUNTED];
 static const char *const names[] = {
-    "commands", "replayed", "writes", "by_python", "operations", "aside", "at_once", "lane_waits", "naps",
+    "commands", "replayed", "writes", "shown", "by_python", "operations", "aside", "at_once", "lane_waits", "naps",
     "timed", "measured", "notices", "notices_late", "full", "taken_over", "wanted", "posted", "failures",
 };
 static struct segment segments[SEGMENTS];

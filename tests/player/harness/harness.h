@@ -89,7 +89,7 @@ struct kind {
     uint32_t from, stop, slack; /* of writes and fills: bytes of the segment; writes are of some of them */
     uint32_t pattern_nbytes;    /* of fills */
     bool on_member, takes;      /* fills; maps and unmaps */
-    bool blocking, is_playable;
+    bool blocking, is_playable, is_shown; /* the player copies what is read */
 };
 
 struct planned {
@@ -107,7 +107,8 @@ struct recorded {
     struct hole holes[OPS * HOLES];
     struct cell_value guards[STATES], effects[STATES];
     uint32_t budget;
-    uint8_t key[KEY_NBYTES], block[OPS * BLOCK_NBYTES];
+    uint8_t key[KEY_NBYTES], block[OPS * BLOCK_NBYTES], shown[MEMORY_NBYTES];
+    const struct command *newest; /* that it was replayed for */
     int64_t number;
     uint64_t runs;
     bool is_dropped;
@@ -202,7 +203,7 @@ extern struct world w;
 
 /* Of all streams: so the caller sees that what it means to test came to pass. */
 enum counted {
-    COMMANDS_SENT, RECORDS_PLAYED, WRITES_PLAYED, RECORDS_LEFT, OPERATIONS, ASIDE, AT_ONCE_USES, LANE_WAITS, NAPS,
+    COMMANDS_SENT, RECORDS_PLAYED, WRITES_PLAYED, SHOWN, RECORDS_LEFT, OPERATIONS, ASIDE, AT_ONCE_USES, LANE_WAITS, NAPS,
     TIMED, MEASURED, NOTICES, NOTICES_LATE, FULL_TIMES, TAKEN_OVER, WANTED_TIMES, POSTED_TIMES, FAILURES, NUM_COUNTED
 };
 extern uint64_t counted[NUM_COUNTED];

@@ -62,16 +62,21 @@ void model_copied(const struct command *c)
         broken("the client copies other bytes than read %lu is to find", (unsigned long)c->id);
 }
 
+static bool reads(const struct recorded *r)
+{
+    return r->given.client == CLIENT_READS || r->given.client == CLIENT_SHOWN;
+}
+
 static void read_by_client(struct command *c)
 {
     uint32_t client = c->as ? c->as->given.client : CLIENT_NONE;
-    if (client == CLIENT_READS || client == CLIENT_LOOKS || client == CLIENT_TAKES)
+    if (client == CLIENT_READS || client == CLIENT_SHOWN || client == CLIENT_LOOKS || client == CLIENT_TAKES)
         merge(c->over, w.wrote[COPIES][c->as->given.client_segment]);
     if (client == CLIENT_TAKES)
         merge(c->over, w.read[COPIES][c->as->given.client_segment]);
     if (client == CLIENT_TAKES && w.reading[c->as->given.client_segment])
         broken("command %lu lets the application write what it has yet to copy", (unsigned long)c->id);
-    if (c->as && c->as->given.client == CLIENT_READS)
+    if (c->as && reads(c->as))
         memcpy(c->finds, w.in_order[c->as->given.client_segment - (SEGMENTS - HOST_SEGMENTS)], MEMORY_NBYTES);
     if (c->as && c->as->given.client == CLIENT_READS && !c->is_answered) {
         c->is_counted = true;
@@ -109,6 +114,7 @@ static void take(struct command *c, struct recorded *as)
     if (as->given.client == CLIENT_WRITES || as->given.client == CLIENT_FILLS)
         model_write(c);
     as->runs++;
+    as->newest = c;
     w.running = as;
     w.current_command = c;
     w.next_op = 0;
@@ -355,6 +361,11 @@ void model_seen(const struct command *c)
         if (c->over[l] > w.streams[l].executed)
             broken("command %lu is complete before operation %lu of lane %u", (unsigned long)c->id,
                    (unsigned long)c->over[l], l);
+    if (!c->is_played || c->is_over || c->status || !c->as || c->as->given.client != CLIENT_SHOWN || w.has_failed)
+        return;
+    counted[SHOWN]++;
+    if (c->as->newest == c && memcmp(c->as->shown, c->finds, MEMORY_NBYTES))
+        broken("read %lu shows other bytes than it is to find", (unsigned long)c->id);
 }
 
 static void check_times(const struct command *c)

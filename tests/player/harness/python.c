@@ -133,9 +133,11 @@ static void record(struct kind *kind)
         w.truth[kind->budget] = w.cells[kind->budget] = 1 + below(w.calm ? 1000 : 30);
     }
     if (kind->op == SDI_OP_READ) {
-        g->client = CLIENT_READS;
+        g->client = kind->is_shown ? CLIENT_SHOWN : CLIENT_READS;
         g->client_segment = kind->host;
-        g->client_nbytes = 4;
+        g->client_nbytes = kind->is_shown ? MEMORY_NBYTES : 4;
+        g->client_at = (uintptr_t)w.memory[kind->host - (SEGMENTS - HOST_SEGMENTS)];
+        g->client_to = (uintptr_t)r->shown;
         g->blocking = kind->blocking;
     }
     if (kind->op == SDI_OP_WRITE || (kind->op == SDI_OP_FILL && !kind->on_member)) {
