@@ -510,6 +510,9 @@ class Player:
         """Likewise a fill; ``parts``: of which member what."""
 
         def finish(builder: _Builder) -> bool:
+            # Parts of several members that have no events in common are needed elsewhere by what is Python's.
+            if len(parts) > 1 and self._lanes[0].driver == DriverKind.OPENCL:
+                return False
             return all(builder.fill(buffer, member, over, len(command.pattern)) for member, over in parts)
 
         self._keep_transfer(WireOp.FILL, command, (buffer,), (change,), (), finish)
@@ -599,7 +602,7 @@ class _Builder:
         self.client = (c.CLIENT_NONE, 0, 0, 0, 0, 0)
         self.span = (0, 0, 0)
         self.launches: list[tuple[int, NativeLaunch]] = []
-        self._touched: dict[int, set[tuple[int, bool]]] = {}
+        self._touched: dict[int, set[tuple[int, int]]] = {}
 
     def guard_layout(self, buffer: VirtualBuffer) -> bool:
         """Its places are what they are."""
@@ -667,7 +670,10 @@ class _Builder:
             op.object, op.other = (player._lanes[end - 1].context for end in (target, source))
         else:
             op.kind = c.OP_DOWNLOAD if target == HOST else c.OP_UPLOAD
-        accesses = [(player._segment(buffer, source), 0), (player._segment(buffer, target), 1)]
+        # No byte is brought twice.  Members of OpenCL have no events in common, and need none for that.
+        is_beside = target == HOST and player._lanes[member].driver == DriverKind.OPENCL
+        writes = c.WRITES_BESIDE if is_beside else 1
+        accesses = [(player._segment(buffer, source), 0), (player._segment(buffer, target), writes)]
         self.uses.append((member, (transfer.leave, transfer.arrive)))
         return self._op(op, accesses)
 
@@ -760,9 +766,9 @@ class _Builder:
             # Members have a context each: one operation can not wait for another one elsewhere.
             for segment, writes in accesses:
                 for lane, wrote in self._touched.setdefault(segment, set()):
-                    if lane != op.lane and (writes or wrote):
+                    if lane != op.lane and (writes or wrote) and not writes == wrote == c.WRITES_BESIDE:
                         return False
-                self._touched[segment].add((op.lane, bool(writes)))
+                self._touched[segment].add((op.lane, writes))
         op.first_access, op.num_accesses = len(self.accesses), len(accesses)
         self.accesses += accesses
         self.ops.append(op)

@@ -367,6 +367,16 @@ static bool waits_elsewhere(const struct sdi_player *p, const struct segment *s,
     return false;
 }
 
+static bool is_written(const struct sdi_player *p, const struct segment *s)
+{
+    uint64_t needs[LANES_MAX] = {0};
+    need(needs, s, false, false, p->num_lanes);
+    for (unsigned l = 0; l < p->num_lanes; l++)
+        if (needs[l] > p->lanes[l].reached)
+            return false;
+    return true;
+}
+
 /* Whether all of its operations can go to their lanes now: none waits for the client's copies, none is an upload
  * of host bytes that are still on their way (the driver may take them at once), each lane has room. */
 static bool may_execute(struct sdi_player *p, const struct recording *r)
@@ -383,7 +393,7 @@ static bool may_execute(struct sdi_player *p, const struct recording *r)
                 return false;
             if (p->lanes[op->lane].driver == DRIVER_OPENCL && waits_elsewhere(p, s, access->writes, op))
                 return false;
-            if (op->kind == OP_UPLOAD && !access->writes && s->writer > p->lanes[s->writer_lane].reached)
+            if (op->kind == OP_UPLOAD && !access->writes && !is_written(p, s))
                 return false;
         }
     }
@@ -396,7 +406,7 @@ static bool is_at_rest(const struct sdi_player *p, const struct segment *s)
     for (unsigned l = 0; l < p->num_lanes; l++)
         if (s->readers[l] > p->lanes[l].reached)
             return false;
-    return s->writer <= p->lanes[s->writer_lane].reached;
+    return is_written(p, s);
 }
 
 static void repeat(char *to, size_t nbytes, const char *pattern, size_t done)
@@ -427,7 +437,8 @@ static int execute(struct sdi_player *p, struct recording *r, struct node *node,
                 needs[l] = queue->after[l];
         const struct access *accesses = &r->accesses[op->first_access];
         for (uint32_t a = 0; a < op->num_accesses; a++)
-            need(needs, &p->segments[accesses[a].segment], accesses[a].writes, is_launch, p->num_lanes);
+            need(needs, &p->segments[accesses[a].segment], accesses[a].writes,
+                 is_launch || accesses[a].writes == WRITES_BESIDE, p->num_lanes);
         for (unsigned l = 0; l < p->num_lanes && status == 0; l++)
             if (needs[l])
                 status = lane_wait(p, lane, l, needs[l]);
@@ -435,14 +446,13 @@ static int execute(struct sdi_player *p, struct recording *r, struct node *node,
             status = lane_perform(p, lane, r, op, record, is_timed && (is_launch || r->op != SDI_OP_NDRANGE) ? own : 0);
         uint64_t number = p->lanes[lane].issued;
         for (uint32_t a = 0; a < op->num_accesses; a++)
-            accessed(&p->segments[accesses[a].segment], accesses[a].writes, is_launch, lane, number);
+            accessed(&p->segments[accesses[a].segment], accesses[a].writes,
+                     is_launch || accesses[a].writes == WRITES_BESIDE, lane, number);
         node->waits[lane] = number;
     }
     if (r->client == CLIENT_READS || r->client == CLIENT_SHOWN) {
-        struct segment *s = &p->segments[r->client_segment];
-        if (s->writer > node->waits[s->writer_lane])
-            node->waits[s->writer_lane] = s->writer;
-        s->client_reads++;
+        need(node->waits, &p->segments[r->client_segment], false, false, p->num_lanes);
+        p->segments[r->client_segment].client_reads++;
     } else if (r->client == CLIENT_WRITES) {
         const struct sdi_rec_write *write = (const void *)record;
         memcpy((char *)(uintptr_t)r->client_at + (write->offset - r->client_from), write + 1, write->carried_nbytes);

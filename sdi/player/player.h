@@ -111,8 +111,11 @@ struct hole {
     uint32_t from, to, nbytes; /* in the record; in the block, or index of the kernel's argument; bytes */
 };
 
+/* WRITES_BESIDE: it writes bytes that nothing else of its recording touches, so that what does need not come before it. */
+enum { WRITES_BESIDE = 2 };
+
 struct access {
-    uint32_t segment, writes;
+    uint32_t segment, writes; /* 0, 1 or WRITES_BESIDE */
 };
 
 /* One operation of a part.  `lane`: its member's; which stream it goes to is its queue's matter.  The meaning of what
@@ -161,7 +164,7 @@ struct segment {
     uint32_t client_reads;
     uint64_t writer;
     uint64_t readers[LANES_MAX]; /* copies */
-    uint64_t launch_writers[LANES_MAX], launch_readers[LANES_MAX];
+    uint64_t launch_writers[LANES_MAX], launch_readers[LANES_MAX]; /* and copies that write beside each other */
 };
 
 /* Why a record is Python's; 0: it was executed here. */

@@ -70,7 +70,7 @@ static bool run_item(struct stream *s, bool all)
         const struct touch *touch = &item->touch;
         uint8_t *memory = w.memory[touch->segment];
         if (touch->touches && touch->writes)
-            memcpy(memory, touch->bytes, MEMORY_NBYTES);
+            memcpy(memory + touch->from, touch->bytes + touch->from, MEMORY_NBYTES / OPS);
         else if (touch->touches && !w.has_failed && memcmp(memory, touch->bytes, MEMORY_NBYTES))
             broken("operation %lu of lane %u finds other bytes than those that were there", (unsigned long)item->position,
                    s->lane);

@@ -50,8 +50,8 @@ struct event {
 
 /* What an operation does to a segment of the client's bytes: it finds these there, or (`writes`) leaves them. */
 struct touch {
-    bool touches, writes;
-    unsigned segment;
+    bool touches, writes; /* the part that begins at `from` */
+    unsigned segment, from;
     uint8_t bytes[MEMORY_NBYTES];
 };
 
@@ -193,7 +193,8 @@ struct world {
     unsigned next_op;
     struct touch touch;                               /* of the operation that is issued */
     uint8_t in_order[HOST_SEGMENTS][MEMORY_NBYTES]; /* what `memory` is when all that was acted on is done */
-    uint64_t wrote[2][SEGMENTS][LANES], read[2][SEGMENTS][LANES]; /* copies; launches */
+    uint64_t wrote[2][SEGMENTS][LANES], read[2][SEGMENTS][LANES];
+    uint64_t wrote_before[SEGMENTS][LANES]; /* by copies, when the present command had begun nothing */ /* copies; launches */
     struct command *pending[COMMANDS];
     unsigned num_pending, busy;
     bool is_on, calm, is_long; /* calm: facts change seldom; long: more commands than can be in flight */

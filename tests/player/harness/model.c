@@ -194,14 +194,15 @@ static void begin(struct recorded *of)
 }
 
 /* What it does to the client's bytes, if anything. */
-static void touch(uint32_t segment, bool writes)
+static void touch(uint32_t segment, bool writes, unsigned part)
 {
     if (segment < SEGMENTS - HOST_SEGMENTS)
         return;
     w.touch = (struct touch){.touches = true, .writes = writes, .segment = segment - (SEGMENTS - HOST_SEGMENTS)};
     uint8_t *in_order = w.in_order[w.touch.segment];
-    for (unsigned n = 0; writes && n < MEMORY_NBYTES; n++)
-        in_order[n] = (uint8_t)random_bits();
+    w.touch.from = part * (MEMORY_NBYTES / OPS);
+    for (unsigned n = 0; writes && n < MEMORY_NBYTES / OPS; n++)
+        in_order[w.touch.from + n] = (uint8_t)random_bits();
     memcpy(w.touch.bytes, in_order, MEMORY_NBYTES);
 }
 
@@ -246,6 +247,8 @@ void model_issue(const struct planned *planned, unsigned lane)
     else if (w.running != of || planned->index != w.next_op)
         broken("operation %u comes at the wrong time", planned->index);
     w.next_op = planned->index + 1;
+    if (planned->index == 0)
+        memcpy(w.wrote_before, w.wrote[COPIES], sizeof w.wrote_before);
     struct command *c = w.current_command;
     const struct op *op = &of->ops[planned->index];
     if (lane != op->lane + w.stream_of[c->queue] * w.num_members)
@@ -263,7 +266,8 @@ void model_issue(const struct planned *planned, unsigned lane)
     const unsigned kind = op->kind == OP_LAUNCH ? LAUNCHES : COPIES;
     for (unsigned n = 0; n < op->num_accesses; n++) {
         uint32_t segment = accesses[n].segment;
-        must_follow(lane, w.wrote[COPIES][segment], "which writes what it uses");
+        bool is_beside = accesses[n].writes == WRITES_BESIDE; /* of what its own command writes */
+        must_follow(lane, (is_beside ? w.wrote_before : w.wrote[COPIES])[segment], "which writes what it uses");
         if (accesses[n].writes)
             must_follow(lane, w.read[COPIES][segment], "which reads what it writes");
         if (kind == COPIES)
@@ -277,7 +281,7 @@ void model_issue(const struct planned *planned, unsigned lane)
     uint64_t number = w.streams[lane].issued + 1;
     w.touch.touches = false;
     for (unsigned n = 0; n < op->num_accesses; n++)
-        touch(accesses[n].segment, accesses[n].writes);
+        touch(accesses[n].segment, accesses[n].writes, planned->index);
     for (unsigned n = 0; n < op->num_accesses; n++)
         (accesses[n].writes ? w.wrote : w.read)[kind][accesses[n].segment][lane] = number;
     c->own[lane] = c->over[lane] = number;
@@ -364,6 +368,9 @@ void model_seen(const struct command *c)
     if (!c->is_played || c->is_over || c->status || !c->as || c->as->given.client != CLIENT_SHOWN || w.has_failed)
         return;
     counted[SHOWN]++;
+    for (const struct command *later = c + 1; later < w.all + w.num_commands; later++)
+        if (later->is_sent && later->kind == c->kind)
+            return; /* it may have been replayed too, without an operation that would tell */
     if (c->as->newest == c && memcmp(c->as->shown, c->finds, MEMORY_NBYTES))
         broken("read %lu shows other bytes than it is to find", (unsigned long)c->id);
 }

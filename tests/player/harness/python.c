@@ -7,7 +7,7 @@
 
 /* ---- recordings ----------------------------------------------------------------------------------------- */
 
-static void add_access(struct recorded *r, struct op *op, uint32_t segment, bool writes)
+static void add_access(struct recorded *r, struct op *op, uint32_t segment, uint32_t writes)
 {
     for (uint32_t n = 0; n < op->num_accesses; n++)
         if (r->accesses[op->first_access + n].segment == segment && r->accesses[op->first_access + n].writes == writes)
@@ -67,7 +67,8 @@ static void make_copy(struct recorded *r, struct op *op, uint32_t kind)
         op->other = w.cells;
     }
     add_access(r, op, kind == OP_UPLOAD ? host : device, false);
-    add_access(r, op, kind == OP_DOWNLOAD ? host : kind == OP_UPLOAD ? device : other, true);
+    bool is_beside = kind == OP_DOWNLOAD && w.driver == DRIVER_OPENCL;
+    add_access(r, op, kind == OP_DOWNLOAD ? host : kind == OP_UPLOAD ? device : other, is_beside ? WRITES_BESIDE : 1);
 }
 
 /* OpenCL members have a context each: operations that use the same bytes are on one lane. */
@@ -79,7 +80,8 @@ static bool is_crossed(const struct recorded *r)
                 for (uint32_t b = 0; b < r->ops[m].num_accesses; b++) {
                     const struct access *one = &r->accesses[r->ops[n].first_access + a];
                     const struct access *two = &r->accesses[r->ops[m].first_access + b];
-                    if (one->segment == two->segment && (one->writes || two->writes)
+                    bool is_beside = one->writes == WRITES_BESIDE && two->writes == WRITES_BESIDE;
+                    if (one->segment == two->segment && (one->writes || two->writes) && !is_beside
                         && r->ops[n].lane != r->ops[m].lane)
                         return true;
                 }
@@ -98,7 +100,7 @@ static void record(struct kind *kind)
     for (uint32_t n = 0; n < kind->nbytes; n++)
         r->key[n] = kind->key[n] & kind->mask[n];
     unsigned ops = kind->op == SDI_OP_NDRANGE ? 1 + below(OPS)
-                   : kind->op == SDI_OP_READ || kind->op == SDI_OP_MAP ? below(2)
+                   : kind->op == SDI_OP_READ || kind->op == SDI_OP_MAP ? below(OPS)
                    : kind->op == SDI_OP_FILL                           ? kind->on_member
                                                                        : kind->op == SDI_OP_COPY;
     for (unsigned n = 0; n < ops; n++) {
