@@ -18,6 +18,7 @@ from typing import Literal
 
 from sdi.ndrange import GroupBox, Int3
 from sdi.partition.cost import EVEN, UNKNOWN, Cost, Edges, Sample, fit, guess
+from sdi.partition.gain import SHORTEST_FIRST_NS
 from sdi.partition.table import grid
 from sdi.player.cells import Cells
 
@@ -32,8 +33,6 @@ _WORTH, _WORTH_TRIED = 0.5, 0.85
 """A cut must be predicted to leave less than this part of the imbalance, or have left it before."""
 _SHORTEST_NS = 50_000.0
 """Pieces that take less say more about issuing than about work."""
-SHORTEST_FIRST_NS = 250_000_000.0
-"""Likewise of a kernel's first launch, in which its code is loaded."""
 _FREE_MOVES = 4
 """After so many moves the next ones need 2, 4, 8 ... launches."""
 _LAUNCHES_MAX = 64

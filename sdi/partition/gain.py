@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 PIECE_NS = {"cpu": 60_000.0, "gpu": 30_000.0}
 """What one piece of a launch costs: issuing it and seeing its end.  [M] two H200s, from sources: 0.114 ms an
@@ -20,8 +21,17 @@ _MORE, _FEWER = 0.9, 0.97
 """A way with more, or fewer, pieces must be predicted to take less than this part of the time: a launch that
 one member runs as fast is no business of several."""
 _WEIGHT = 0.25
+SHORTEST_FIRST_NS = 250_000_000.0
+"""A kernel's first launch that takes less says more about loading its code than about work."""
 _AGREE = 3.0
 """Times of two runs differ no more than by this factor, unless something else has changed."""
+
+
+class Span(Protocol):
+    """When something ran."""
+
+    start_ns: int
+    end_ns: int
 
 
 @dataclass(slots=True)
@@ -29,24 +39,40 @@ class Rates:
     """Measured time per work-group of one kernel, by the number of pieces that run side by side.
 
     ``is_shared``: members share one machine's cores, so that pieces may slow each other down.  ``guessed``:
-    what earlier runs measured, as long as nothing that is measured contradicts it.
+    what earlier runs measured, as long as nothing that is measured contradicts it.  ``first``: in a kernel's
+    first launch, which is no more than a guess for the next run.
     """
 
     is_shared: bool
     measured: dict[int, float] = field(default_factory=dict)
     guessed: dict[int, float] = field(default_factory=dict)
+    first: dict[int, float] = field(default_factory=dict)
 
     @property
     def known(self) -> dict[int, float]:
         """Time per work-group, measured or guessed."""
         return {**self.guessed, **self.measured}
 
-    def record(self, pieces: int, total_ns: float, groups: int) -> None:
+    def total_ns(self, ran: Sequence[Span]) -> float:
+        """The time of all pieces of a launch.
+
+        Those that share cores may run one after the other, each with all cores: what they took side by side
+        is the time from the first one's start to the last one's end.  Those of others may be far apart.
+        """
+        if self.is_shared:
+            return len(ran) * (max(each.end_ns for each in ran) - min(each.start_ns for each in ran))
+        return sum(each.end_ns - each.start_ns for each in ran)
+
+    def record(self, pieces: int, total_ns: float, groups: int, is_first: bool = False) -> None:
         """``groups`` work-groups took ``total_ns`` in all, added up over the pieces.
 
+        ``is_first``: drivers may have loaded the kernel's code in that time.
         A shorter time is believed at once, a longer one by and by: what disturbs a run only makes it longer.
         """
         now = total_ns / groups
+        if is_first and total_ns < SHORTEST_FIRST_NS:
+            self.first[pieces] = now
+            return
         guess = self.guessed.get(pieces, now)
         if not guess / _AGREE <= now <= guess * _AGREE:
             self.guessed = {}  # another machine, or other work: nothing else that it says can be trusted

@@ -119,18 +119,18 @@ class Usage:
 
     def learns(self) -> Learnt | None:
         """What the next run may begin with; None where there is nothing."""
-        if self.is_fixed or self.shape is None or not self.rates.measured:
+        rates = self.rates
+        if self.is_fixed or self.shape is None or not (rates.measured or rates.first):
             return None
-        runs = 0
-        if self.learnt is not None and set(self.rates.measured) == {self.pieces}:
-            runs = self.learnt.runs + 1
+        has_tried = set(rates.measured) - {self.pieces} or set(rates.first) - set(rates.guessed)
+        runs = 0 if self.learnt is None or has_tried else self.learnt.runs + 1
         moved = {
             shape: balance.current.edges
             for shape, balance in self.balances.items()
             if balance.current.edges is not None
         }
         try:
-            return Learnt(self.rates.known, self.shape, self.pieces, moved, runs)
+            return Learnt({**rates.first, **rates.known}, self.shape, self.pieces, moved, runs)
         except ValueError:
             return None
 

@@ -67,10 +67,12 @@ class Cutter:
         seed: int = 0,
         members: Sequence[int] = (),
         nodes: Sequence[int] = (),
+        units: Sequence[str] = (),
         budget: Budget | None = None,
     ) -> None:
         """``seed``: of cuts at random.  ``members``: their numbers, if they are not 0, 1, 2 ...; ``nodes``:
-        the node of each, if they are not on one; those of a node are neighbours.  ``budget``: the session's.
+        the node of each, if they are not on one; those of a node are neighbours.  ``units``: the
+        physical device of each.  ``budget``: the session's.
         """
         self.budget = budget or Budget()
         self._split = split
@@ -81,6 +83,7 @@ class Cutter:
         self.is_shared = "cpu" in kinds
         self._piece_ns = max(PIECE_NS[kind] for kind in kinds)
         self._few = few_numbers(nodes or (0,) * len(kinds))
+        self._is_one_device = len(set(zip(nodes, units, strict=False))) == 1
 
     def usage(self) -> Usage:
         """For launches of a kind that was not seen before."""
@@ -301,6 +304,9 @@ class Cutter:
         run_ns = usage.rates.group_ns(1)
         assert run_ns is not None, "something was measured"
         run_ns *= prod(num_groups)
+        if self._is_one_device and usage.pieces <= 1:
+            usage.is_small = True
+            return self._stays_whole(usage, plans[1], "all members are one device, which it has for itself")
         moving = self._move_ns(plans[1])
         usage.is_small = self._saved_ns(_SLACK * run_ns, most) + moving <= 0
         if usage.pieces <= 1 and most > 1 and self._saved_ns(run_ns, most) + moving <= 0:
@@ -316,6 +322,7 @@ class Cutter:
             if way.pieces == usage.pieces:
                 usage.steady_ns[way.pieces] = way.move_ns
         ahead = max(usage.launches, 1)
+        self.budget.spend(self.budget.now_ns() - start_ns)
         chosen, why_fewer = choose(ways, usage.pieces, ahead), ""
         risk = self._risk_ns(usage, chosen, ways[0])
         if risk and self.budget.affords(risk):
@@ -331,8 +338,6 @@ class Cutter:
         if chosen.pieces == usage.pieces > 1 and chosen.pieces in usage.rates.measured:
             self.budget.spend(-usage.at_stake_ns)  # it has paid
             usage.at_stake_ns = 0.0
-        elif chosen.pieces == 1:
-            self.budget.spend(self.budget.now_ns() - start_ns)
         found = plans[chosen.pieces]
         if chosen.pieces == 1:
             why_fewer = why_fewer or described(chosen, ways[-1], ahead)

@@ -21,7 +21,7 @@ from sdi.errors import ClError, DeviceFailed, Status, require
 from sdi.intervals import ByteRange, RangeSet
 from sdi.launch.known import KnownLaunch, KnownLaunches
 from sdi.ndrange import GroupBox, Int3, NDRange
-from sdi.partition.balance import SHORTEST_FIRST_NS, BalanceMode, Trial, edges_of
+from sdi.partition.balance import BalanceMode, Trial, edges_of
 from sdi.partition.usage import Usage
 from sdi.player.face import Player
 from sdi.profile.recorder import Recorder
@@ -87,14 +87,8 @@ class Launcher:
         self._alone = [(member,) for member in memory.members]
         facts = [memory.devices[member].facts for member in memory.members]
         self._is_far = not all(each.is_near for each in facts)
-        self._cutter = Cutter(
-            self.split,
-            [each.kind for each in facts],
-            memory.links,
-            *self._balance,
-            self._everyone,
-            [each.node for each in facts],
-        )
+        kinds, nodes, units = zip(*[(each.kind, each.node, each.unit) for each in facts], strict=True)
+        self._cutter = Cutter(self.split, kinds, memory.links, *self._balance, self._everyone, nodes, units)
 
     def lose(self, member: int, why: DeviceFailed) -> None:
         """The member is lost: what is launched from now on runs on the others."""
@@ -519,8 +513,8 @@ class Launcher:
         def record(error: BaseException | None) -> None:
             if error is None:
                 times = [ticket.end_ns - ticket.start_ns for ticket in launched]
-                if is_timed and not (is_first and sum(times) < SHORTEST_FIRST_NS):
-                    usage.rates.record(len(launched), sum(times), groups)
+                if is_timed:
+                    usage.rates.record(len(launched), usage.rates.total_ns(launched), groups, is_first)
                 if trial is not None:
                     edges = edges_of(plan.boxes, num_groups, trial.balance.dim)
                     trial.balance.record(trial, edges, times, is_first)

@@ -6,10 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sdi.devices.ticket import Ticket
 from sdi.partition.gain import RECONSIDER, Rates, Way, choose, described
 from sdi.partition.usage import Usage
 
 MS = 1e6
+
+
+def done(start_ns: int, end_ns: int) -> Ticket:
+    ticket = Ticket()
+    ticket.complete(None, start_ns, end_ns)
+    return ticket
 
 
 def test_pieces_that_were_not_measured_are_taken_not_to_disturb_each_other() -> None:
@@ -26,6 +33,13 @@ def test_one_piece_of_those_that_share_a_machine_may_have_it_for_itself() -> Non
     rates.record(1, 3000.0, 10)
     assert rates.group_ns(1) == 100.0 * 3 and rates.group_ns(4) == 400.0
     assert rates.group_ns(2) == pytest.approx(1000.0 / 3)
+
+
+def test_pieces_that_share_cores_took_what_passed_from_the_first_start_to_the_last_end() -> None:
+    # Two pieces one after the other, each with all cores: no faster than one.
+    spans = [done(100, 600), done(600, 1100)]
+    assert Rates(is_shared=True).total_ns(spans) == 2 * 1000
+    assert Rates(is_shared=False).total_ns(spans) == 1000
 
 
 def test_a_shorter_time_is_believed_at_once_and_a_longer_one_by_and_by() -> None:

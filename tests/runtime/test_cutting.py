@@ -426,3 +426,17 @@ def test_what_was_at_stake_comes_back_when_it_has_paid() -> None:
     for _ in range(10):
         assert life.launch(usage, dict.fromkeys((1, 2, 3, 4), 20_000.0), None) == 4
     assert life.launches.budget.spent_ns == 0 and usage.at_stake_ns == 0
+
+
+def test_members_that_are_one_device_are_not_tried_side_by_side() -> None:
+    launches = Launches(kind="cpu")
+    nodes, units = [0] * 4, ["the processor"] * 4
+    for others, found in ((units, {1}), ([*units[:3], "another one"], {1, 4})):
+        cutter = Cutter(
+            "auto", ["cpu"] * 4, launches.links, nodes=nodes, units=others, budget=launches.budget
+        )
+        launches.cutter, launches.usage = cutter, cutter.usage()
+        assert set(launches.pieces(dict.fromkeys((1, 2, 3, 4), 20_000.0), 30)) == found
+    launches.cutter = Cutter("auto", ["cpu"] * 4, launches.links, nodes=[0, 0, 1, 1], units=units)
+    launches.usage = launches.cutter.usage()
+    assert 4 in launches.pieces(dict.fromkeys((1, 2, 3, 4), 20_000.0), 30), "units of two machines"

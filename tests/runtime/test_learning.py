@@ -169,6 +169,22 @@ def test_times_that_many_runs_took_on_trust_are_found_out_anew(home: Path) -> No
     assert 1 in Run().usage().rates.known
 
 
+def test_a_kernel_that_is_launched_once_in_each_run_is_known_by_that(home: Path) -> None:
+    found = []
+    for pieces in (1, 4, 4):
+        run = Run()
+        usage = run.usage()
+        found.append(usage.rates.known)
+        usage.decide((1, pieces, 1), pieces, "")
+        usage.rates.record(pieces, 1e5, 1000, is_first=True)
+        assert not usage.rates.measured
+        run.learning.write()
+    assert found == [{}, {1: 100.0}, {1: 100.0, 4: 100.0}]
+    usage = Usage(Rates(False))
+    usage.rates.record(1, 3e8, 1000, is_first=True)  # so long that loading is nothing
+    assert usage.rates.measured == {1: 3e5} and not usage.rates.first
+
+
 def test_launches_that_are_never_chosen_for_ignore_it(home: Path) -> None:
     first = Run()
     learn(first.usage())
