@@ -40,13 +40,14 @@ class Rates:
 
     ``is_shared``: members share one machine's cores, so that pieces may slow each other down.  ``guessed``:
     what earlier runs measured, as long as nothing that is measured contradicts it.  ``first``: in a kernel's
-    first launch, which is no more than a guess for the next run.
+    first launch, which is no more than a guess for the next run.  ``times``: how often each was measured.
     """
 
     is_shared: bool
     measured: dict[int, float] = field(default_factory=dict)
     guessed: dict[int, float] = field(default_factory=dict)
     first: dict[int, float] = field(default_factory=dict)
+    times: dict[int, int] = field(default_factory=dict)
 
     @property
     def known(self) -> dict[int, float]:
@@ -76,6 +77,7 @@ class Rates:
         guess = self.guessed.get(pieces, now)
         if not guess / _AGREE <= now <= guess * _AGREE:
             self.guessed = {}  # another machine, or other work: nothing else that it says can be trusted
+        self.times[pieces] = self.times.get(pieces, 0) + 1
         known = self.measured.get(pieces, now)
         self.measured[pieces] = now if now < known else (1 - _WEIGHT) * known + _WEIGHT * now
 
@@ -84,11 +86,15 @@ class Rates:
 
         Numbers of pieces between two that were measured are on the line between them.  More than were
         measured are taken not to slow each other down; of fewer, which share a machine, each is taken to be
-        as much faster.
+        as much faster.  Where nothing is shared, fewer pieces have no more to do in all than more have.
         """
         known = self.known
         if not known:
             return None
+        found = self._between(pieces, known)
+        return found if self.is_shared else min(found, *(ns for k, ns in known.items() if k >= pieces), found)
+
+    def _between(self, pieces: int, known: dict[int, float]) -> float:
         if pieces in known:
             return known[pieces]
         fewer = max((k for k in known if k < pieces), default=0)

@@ -14,10 +14,15 @@ TRIAL = 4
 """Launches after which an untried way is compared with what was known before; twice as many each time that
 none of them was measured yet: the application is far ahead of the members.
 """
+_PLANS_FREE = 2
+"""So many plans of a way say nothing about its later launches."""
 _GATHER_AFTER = 8
 """Launches on one member after which all of the data may as well be there."""
 _WATCHED, _RARELY, _SELDOM = 3, 64, 512
 """The first launches of a way are measured, then one of so many, and less often the more there were."""
+_RARELY_ALONE = 256
+"""Where launches are so short that one which is measured, and so no replay, costs as much as 30 others: of
+members that have something for themselves."""
 _ENDLESS = 1 << 31
 _SETTLED = 64
 """A way that is taken over counts as having run so often: it is looked at more seldom."""
@@ -35,7 +40,8 @@ class Usage:
     ``first_away``: after how many launches one member other than the first ran them, 0 if that is not so;
     ``home_at``: with which launch the first one is to, if any.
     ``recheck_at``: when to look at a way that was chosen untried.  ``planning``: by number of pieces, the
-    time that new scalars cost in plans, and launches.  ``has_gathered``: see ``may_gather``.
+    time that new scalars cost in plans, and launches; ``plans``: how many there were.
+    ``has_gathered``: see ``may_gather``.
     ``at_stake_ns``: what trials of the cut in use were taken to cost in vain, as long as that may be so.
     ``untried``: how often the way in use was looked at and nothing had been measured yet.
     ``balances``: the shares by shape of the cut, the same for all of a kernel's launches of about this size.
@@ -58,6 +64,7 @@ class Usage:
     why_fewer: str = ""
     steady_ns: dict[int, float] = field(default_factory=dict)
     planning: dict[int, tuple[float, int]] = field(default_factory=dict)
+    plans: dict[int, int] = field(default_factory=dict)
     has_gathered: bool = False
     at_stake_ns: float = 0.0
     untried: int = 0
@@ -141,7 +148,10 @@ class Usage:
         self.planning[pieces] = (spent_ns, launches + times)
 
     def planned(self, pieces: int, took_ns: float) -> None:
-        """A launch was planned in a way that had been chosen before."""
+        """A launch was planned in a way that had been chosen before; the first ones are so whatever comes."""
+        self.plans[pieces] = self.plans.get(pieces, 0) + 1
+        if self.plans[pieces] <= _PLANS_FREE:
+            return
         spent_ns, launches = self.planning.get(pieces, (0.0, 0))
         self.planning[pieces] = (spent_ns + took_ns, launches)
 
@@ -180,7 +190,8 @@ class Usage:
 
     def _every(self, launch: int) -> int:
         """One of so many launches is measured: eight each time their number doubles, once there were 512."""
-        return max(_SELDOM if self.is_small else _RARELY, 1 << max(launch.bit_length() - 4, 0))
+        rarely = _RARELY if self.rates.is_shared else _RARELY_ALONE
+        return max(_SELDOM if self.is_small else rarely, 1 << max(launch.bit_length() - 4, 0))
 
     def decide(self, shape: Int3, pieces: int, why_fewer: str) -> None:
         """Use this cut from now on."""

@@ -35,6 +35,11 @@ _ACCESS_NS = {"cpu": 0.3, "gpu": 0.001}
 """What an access of the inner loops takes at least, over a whole device."""
 _SLACK = 8.0
 """A launch may take so many times as long as its accesses do at least."""
+_SURE_NS, _MEASURED_LEAST = 1e6, 3
+"""Times of less are believed once that many were taken."""
+_SURE_AFTER, _SETTLED = 16, 64
+"""After so many launches what was measured has to do; and the others of a loop run where they stay, most
+likely."""
 _ALL_NUMBERS_MAX = 8
 """Of so many members on one node every number is tried; of more, and of several nodes, few are."""
 
@@ -307,9 +312,13 @@ class Cutter:
         if self._is_one_device and usage.pieces <= 1:
             usage.is_small = True
             return self._stays_whole(usage, plans[1], "all members are one device, which it has for itself")
-        moving = self._move_ns(plans[1])
-        usage.is_small = self._saved_ns(_SLACK * run_ns, most) + moving <= 0
-        if usage.pieces <= 1 and most > 1 and self._saved_ns(run_ns, most) + moving <= 0:
+        if self._is_unsure(usage, run_ns):
+            return self._stays_whole(usage, plans[1], "until it is sure how long that takes")
+        saved, moving = self._saved_ns(run_ns, most), self._move_ns(plans[1])
+        usage.is_small = self._saved_ns(2 * run_ns, most) + moving <= 0
+        # What is short first runs where it can't lose: then its bytes are together for the others, too.
+        is_settled = usage.pieces <= 1 or usage.launches >= _SETTLED
+        if most > 1 and saved <= 0 and (usage.launches < _SETTLED or (is_settled and saved + moving <= 0)):
             usage.decide((1, 1, 1), 1, f"it takes {run_ns / 1e6:.2f} ms on one member")
             return plans[1]
         several = [number for number in self._few if 1 < number < most] + [most] * (most > 1)
@@ -343,6 +352,14 @@ class Cutter:
             why_fewer = why_fewer or described(chosen, ways[-1], ahead)
         usage.decide(shape_of(found.boxes), chosen.pieces, why_fewer)
         return found
+
+    def _is_unsure(self, usage: Usage, run_ns: float) -> bool:
+        """Whether so little was measured that the time says nothing: of short kernels the host's time to
+        launch them is a part, and the first ones take far longer.
+        """
+        if self.is_shared or run_ns >= _SURE_NS or usage.launches >= _SURE_AFTER:
+            return False
+        return usage.rates.times.get(usage.pieces, 0) < _MEASURED_LEAST
 
     def _risk_ns(self, usage: Usage, way: Way, whole: Way) -> float:
         """What it may cost in vain to try a way: 0 if it was measured, or is the one that can't lose."""

@@ -130,6 +130,9 @@ def test_an_untried_way_is_looked_at_again_soon() -> None:
 def test_planning_is_charged_to_the_way_that_needs_it() -> None:
     usage = Usage(Rates(True))
     assert usage.plan_ns(2) == 0
+    for _ in range(2):  # the first ones say nothing
+        usage.planned(2, 1e9)
+        usage.planned(1, 1e9)
     for _ in range(10):  # a new scalar each time, and ranges that depend on it
         usage.planned(2, 40e6)
         usage.ran(2)
@@ -141,7 +144,8 @@ def test_planning_is_charged_to_the_way_that_needs_it() -> None:
 
 def test_launches_that_get_smaller_begin_where_larger_ones_ended() -> None:
     large = Usage(Rates(True, {1: 10.0, 3: 30.0}), launches=40)
-    large.planned(3, 1e6)
+    for _ in range(3):
+        large.planned(3, 1e6)
     large.decide((1, 1, 1), 1, "too little for three")
     smaller, larger = Usage(Rates(True)), Usage(Rates(True))
     smaller.begin_like(large, is_smaller=True)
@@ -153,8 +157,13 @@ def test_launches_that_get_smaller_begin_where_larger_ones_ended() -> None:
     assert fixed.pieces == 0 and not fixed.rates.measured
 
 
-def test_launches_that_run_whole_are_looked_at_more_seldom_the_more_there_were() -> None:
-    usage, looks = Usage(Rates(False, {1: 1.0})), []
+@pytest.mark.parametrize(
+    ("is_shared", "expected"), [(True, [2, 5, 8, 9, 8, 9, 8]), (False, [0, 2, 2, 5, 8, 9, 8])]
+)
+def test_launches_that_run_whole_are_looked_at_more_seldom_the_more_there_were(
+    is_shared: bool, expected: list[int]
+) -> None:
+    usage, looks = Usage(Rates(is_shared, {1: 1.0})), []
     usage.decide((1, 1, 1), 1, "")
     for launch in range(1, 1 << 14):
         routine = usage.num_routine()
@@ -165,7 +174,7 @@ def test_launches_that_run_whole_are_looked_at_more_seldom_the_more_there_were()
         if routine > 1:
             assert usage.num_routine() == routine - 1
     # One more where the way is chosen anew.
-    assert [sum(1 << k <= look < 2 << k for look in looks) for k in range(7, 14)] == [2, 5, 8, 9, 8, 9, 8]
+    assert [sum(1 << k <= look < 2 << k for look in looks) for k in range(7, 14)] == expected
 
 
 @pytest.mark.parametrize("is_fixed", [False, True])

@@ -13,7 +13,7 @@ from sdi.intervals import ByteRange
 from sdi.ndrange import GroupBox, NDRange
 from sdi.partition.balance import edges_of
 from sdi.partition.budget import Budget
-from sdi.partition.gain import PIECE_NS
+from sdi.partition.gain import PIECE_NS, Rates
 from sdi.partition.usage import Usage
 from sdi.runtime.access import access_of
 from sdi.runtime.arguments import Pointer
@@ -440,3 +440,42 @@ def test_members_that_are_one_device_are_not_tried_side_by_side() -> None:
     launches.cutter = Cutter("auto", ["cpu"] * 4, launches.links, nodes=[0, 0, 1, 1], units=units)
     launches.usage = launches.cutter.usage()
     assert 4 in launches.pieces(dict.fromkeys((1, 2, 3, 4), 20_000.0), 30), "units of two machines"
+
+
+def test_first_times_of_short_kernels_that_are_far_too_long_split_nothing() -> None:
+    # The host's time to launch them is in it: [M] 0.2 ms of kernels that take 15 us on an H200.
+    life = Life("gpu")
+    usage = life.launches.cutter.usage()
+    whole = dict.fromkeys((1, 2, 3, 4), 10.0)
+    for launch in range(64):
+        slow = dict.fromkeys((1, 2, 3, 4), 300.0) if launch < 2 else whole
+        assert life.launch(usage, slow, 0.0) == 1, usage
+
+
+def test_short_kernels_whose_bytes_lie_apart_bring_them_together() -> None:
+    # Each of many in a row would stay apart for the others' sake.
+    life = Life("gpu")
+    usage = life.launches.cutter.usage()
+    slabs = [
+        GroupBox((0, k, 0), (GROUPS[0], k + GROUPS[1] // 4, 1)) for k in range(0, GROUPS[1], GROUPS[1] // 4)
+    ]
+    apart = life.launches.plan(tuple(slabs), True)
+    costs = dict.fromkeys((1, 2, 3, 4), 10.0)
+    pieces = []
+    for _ in range(20):
+        life.launches.touch(apart)
+        pieces.append(life.launch(usage, costs, 0.0))
+    assert set(pieces[5:]) == {1}, pieces
+
+
+def test_the_first_plans_of_a_way_do_not_keep_launches_from_it() -> None:
+    usage = Usage(Rates(False, {1: 10.0, 2: 20.0}))
+    usage.decide((1, 1, 1), 1, "")
+    usage.planned(1, 5e6)
+    usage.ran(1)
+    assert usage.plan_ns(1) == 0
+
+
+def test_one_piece_is_taken_to_have_no_more_to_do_than_several_have() -> None:
+    assert Rates(False, {1: 200.0, 2: 30.0}).group_ns(1) == 30.0
+    assert Rates(True, {1: 200.0, 2: 30.0}).group_ns(1) == 200.0
