@@ -67,8 +67,9 @@ class Pages:
     Owned by: sdi-scheduler.
     """
 
-    def __init__(self, name: str, learning: Learning) -> None:
+    def __init__(self, name: str, learning: Learning, members: int) -> None:
         self._name = name
+        self._members = members
         self.learning = learning
         self._book: Book | None = None
         self._pages: dict[str, Page] = {}
@@ -81,7 +82,8 @@ class Pages:
         """What earlier runs learnt of a kernel's launches of about that size."""
         if self._book is None:
             self._book = self._read()
-        return self._book.get(kernel, {}).get(size)
+        found = self._book.get(kernel, {}).get(size)
+        return found if found is not None and found.pieces <= self._members else None
 
     def write(self) -> None:
         """Keep what is known now, beside what other processes have written meanwhile."""
@@ -122,7 +124,7 @@ class Learning:
         if members != len(self._members):
             return
         name = hashlib.sha256(build.object + repr((_VERSION, self._members)).encode()).hexdigest()
-        pages = self._pages.setdefault(name, Pages(name, self))
+        pages = self._pages.setdefault(name, Pages(name, self, members))
         for kernel in build.kernels:
             kernel.page = pages.page(kernel.model.name)
 

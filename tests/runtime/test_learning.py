@@ -234,6 +234,14 @@ def test_what_is_kept_of_a_program_is_bounded() -> None:
     assert len(found) == KERNELS_MAX and len(found["k0"]) == SIZES_MAX
 
 
+def test_a_cut_for_more_members_than_there_are_is_not_begun_with(home: Path) -> None:
+    run = Run()
+    learn(run.usage())
+    run.usage().decide((1, 5, 1), 5, "")
+    run.learning.write()
+    assert list(home.iterdir()) and Run().usage().shape is None
+
+
 def test_a_damaged_file_is_as_good_as_absent_and_written_anew(home: Path) -> None:
     first = Run()
     learn(first.usage())
