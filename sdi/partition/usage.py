@@ -35,8 +35,8 @@ class Usage:
     ``shape``: parts per dimension of the cut in use, None before there is one.  ``version``: changes with it.
     ``steady_ns``: by number of pieces, the time for copies when launches had run that way for a while.
     ``decided_at``: after how many launches the cut was last chosen; ``begun_at``: and it was another one
-    before.  ``is_fixed``: it is not chosen again.  ``is_small``: so little is done that no other way could
-    win: measured less often.
+    before.  ``is_fixed``: it is not chosen again, nor is anything measured.  ``is_final``: it is not chosen
+    again.  ``is_small``: so little is done that no other way could win: measured less often.
     ``first_away``: after how many launches one member other than the first ran them, 0 if that is not so;
     ``home_at``: with which launch the first one is to, if any.
     ``recheck_at``: when to look at a way that was chosen untried.  ``planning``: by number of pieces, the
@@ -58,6 +58,7 @@ class Usage:
     decided_at: int = -1
     begun_at: int = -1
     is_small: bool = False
+    is_final: bool = False
     first_away: int = 0
     home_at: int = 0
     recheck_at: int = -1
@@ -94,8 +95,9 @@ class Usage:
         if launches + 1 - self.begun_at <= _WATCHED or self.is_due():
             return 0
         dues = [-(launches + 1) % self._every(launches + 1)]
-        dues += [due - launches for due in RECONSIDER if due > launches]
-        if self.recheck_at > launches:
+        if not self.is_final:
+            dues += [due - launches for due in RECONSIDER if due > launches]
+        if self.recheck_at > launches and not self.is_final:
             dues.append(self.recheck_at - launches)
         if self.home_at:
             dues.append(max(self.home_at - 1 - launches, 0))
@@ -162,7 +164,7 @@ class Usage:
 
     def is_due(self) -> bool:
         """Whether the way these launches run is to be chosen anew."""
-        if self.is_fixed or self.decided_at == self.launches:
+        if self.is_fixed or self.is_final or self.decided_at == self.launches:
             return False
         return self.launches in RECONSIDER or self.launches == self.recheck_at
 

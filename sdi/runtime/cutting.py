@@ -243,6 +243,8 @@ class Cutter:
         """
         start_ns = self.budget.now_ns()
         whole = self._whole(num_groups, plan)
+        if self._is_one_device:
+            return self._stays_for_good(usage, whole)
         if usage.pieces > 1:
             found = self.best(self._boxes(usage, num_groups, usage.pieces), plan)
             if self._goes_on(usage, found):
@@ -293,6 +295,10 @@ class Cutter:
         usage.decide((1, 1, 1), 1, f"one member runs it, {why}")
         return whole
 
+    def _stays_for_good(self, usage: Usage, whole: LaunchPlan) -> LaunchPlan:
+        usage.is_small = usage.is_final = True
+        return self._stays_whole(usage, whole, "all members are one device, which it has for itself")
+
     def _saved_ns(self, run_ns: float, most: int) -> float:
         """The most that could be saved of ``run_ns`` on one member: no copies, and all members as fast."""
         pieces = [number for number in self._few if 1 < number < most] + [most]
@@ -310,8 +316,7 @@ class Cutter:
         assert run_ns is not None, "something was measured"
         run_ns *= prod(num_groups)
         if self._is_one_device and usage.pieces <= 1:
-            usage.is_small = True
-            return self._stays_whole(usage, plans[1], "all members are one device, which it has for itself")
+            return self._stays_for_good(usage, plans[1])
         if self._is_unsure(usage, run_ns):
             return self._stays_whole(usage, plans[1], "until it is sure how long that takes")
         saved, moving = self._saved_ns(run_ns, most), self._move_ns(plans[1])
