@@ -364,6 +364,8 @@ class Cutter:
         """
         if self.is_shared or run_ns >= _SURE_NS or usage.launches >= _SURE_AFTER:
             return False
+        if usage.learnt is not None and usage.pieces > 1 and usage.pieces in usage.rates.guessed:
+            return False  # an earlier run was sure, and nothing contradicts it
         return usage.rates.times.get(usage.pieces, 0) < _MEASURED_LEAST
 
     def _risk_ns(self, usage: Usage, way: Way, whole: Way) -> float:

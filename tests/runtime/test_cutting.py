@@ -14,6 +14,7 @@ from sdi.ndrange import GroupBox, NDRange
 from sdi.partition.balance import edges_of
 from sdi.partition.budget import Budget
 from sdi.partition.gain import PIECE_NS, Rates
+from sdi.partition.learnt import Learnt
 from sdi.partition.usage import Usage
 from sdi.runtime.access import access_of
 from sdi.runtime.arguments import Pointer
@@ -482,3 +483,16 @@ def test_the_first_plans_of_a_way_do_not_keep_launches_from_it() -> None:
 def test_one_piece_is_taken_to_have_no_more_to_do_than_several_have() -> None:
     assert Rates(False, {1: 200.0, 2: 30.0}).group_ns(1) == 30.0
     assert Rates(True, {1: 200.0, 2: 30.0}).group_ns(1) == 200.0
+
+
+@pytest.mark.parametrize("is_right", [True, False])
+def test_a_short_kernel_that_an_earlier_run_split_stays_so_unless_measuring_contradicts(
+    is_right: bool,
+) -> None:
+    life = Life("gpu")
+    usage = life.launches.cutter.usage()
+    guess = dict.fromkeys((1, 2, 3, 4), 600.0)
+    usage.begin_with(Learnt(guess, (1, 4, 1), 4, {}))
+    costs = guess if is_right else dict.fromkeys((1, 2, 3, 4), 5.0)
+    pieces = [life.launch(usage, costs, None) for _ in range(100)]
+    assert pieces[0] == 4 and set(pieces[20:]) == ({4} if is_right else {1}), pieces
