@@ -5,20 +5,20 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import starmap
 
 from sdi.clc.model import ArgumentKind
 from sdi.devices.base import BoundKernel
 from sdi.devices.join import join
 from sdi.devices.native import DriverKind, NativeLane, NativeLaunch, NativeMember
 from sdi.devices.ticket import Ticket
-from sdi.icd.wire import BODY, COMMAND, HEADER, layout
+from sdi.icd.wire import BODY, layout
 from sdi.icd.wire import Op as WireOp
 from sdi.intervals import ByteRange
-from sdi.launch.recording import Assignment, Change, Recording
+from sdi.launch.recording import Change, Recording
 from sdi.partition.balance import Trial
 from sdi.partition.usage import Usage
 from sdi.player import library as c
+from sdi.player.builder import Builder, address
 from sdi.player.cells import Cells
 from sdi.player.drivers import cuda_table, opencl_table
 from sdi.runtime.commands import Command, CopyBuffer, Fill, Launch, Map, Read, Unmap, Write
@@ -29,12 +29,8 @@ from sdi.vmem.directory import HOST
 from sdi.vmem.hazards import Use
 from sdi.vmem.memory import Transfer, VirtualMemory
 
-_PREFIX = layout(HEADER, COMMAND)
 _NDRANGE = layout(BODY[WireOp.NDRANGE])
 _ON_HOST = {Fill: WireOp.FILL, Map: WireOp.MAP, Unmap: WireOp.UNMAP}
-_CUDA_FILLS_NBYTES = (1, 2, 4)
-_COPY_MAX_NBYTES = 1 << 20
-"""Larger copies of members go beside their kernels."""
 READ_MAX_NBYTES = 64 << 10
 WRITE_GRANULE_NBYTES = 16 << 10
 """What lies beside a small write up to multiples of this counts as written too, where the host has it."""
@@ -91,8 +87,8 @@ class Player:
         """``ends``: descriptors of the command and notice sockets."""
         self._c, self._quick = loaded
         quick = self._quick
-        self._memory = memory
-        self._lanes = lanes
+        self.memory = memory
+        self.lanes = lanes
         self.cells = Cells()
         self._segment_memory = ctypes.create_string_buffer(_SEGMENTS_MAX * quick.sdi_player_segment_nbytes())
         self._released = (ctypes.c_uint64 * c.NODES_MAX)()
@@ -177,7 +173,7 @@ class Player:
     def _add_streams(self) -> None:
         """Have one more stream on each member, so that another queue's launches run beside the others."""
         found: list[int] = []
-        for member in self._memory.devices:
+        for member in self.memory.devices:
             lane = member.native_side() if isinstance(member, NativeMember) else None
             if lane is None:
                 self._streams_max = self._num_streams
@@ -227,14 +223,14 @@ class Player:
             self._count(recorded, self._pairs[2 * at + 1])
         self.cells.at[c.CELL_POSTED] = 0
         carried_nbytes = self._quick.sdi_player_carried(self._handle)
-        self._memory.moved.application += carried_nbytes - self._carried_nbytes
+        self.memory.moved.application += carried_nbytes - self._carried_nbytes
         self._carried_nbytes = carried_nbytes
         released = self._quick.sdi_player_released(self._handle)
         return list(self._released[:released])
 
     def _count(self, recorded: Recorded, runs: int) -> None:
         self._replayed += runs
-        accounting = self._memory.accounting
+        accounting = self.memory.accounting
         for change in recorded.changes:
             change.directory.follow()
         for transfer in recorded.transfers:
@@ -247,10 +243,10 @@ class Player:
             arrangement.usage.ran(len(arrangement.plan.boxes), runs)
             if arrangement.trial is not None:
                 arrangement.trial.issued += runs
-            self._memory.placement.touch(arrangement.waves[0].extents)
+            self.memory.placement.touch(arrangement.waves[0].extents)
             self.refill(arrangement)
         elif isinstance(recorded.command, Read) and not recorded.command.unasked:
-            self._memory.moved.application += recorded.command.rectangle.nbytes * runs
+            self.memory.moved.application += recorded.command.rectangle.nbytes * runs
 
     def refill(self, arrangement: Arrangement) -> None:
         """So many launches may be replayed before Python looks at how they are cut."""
@@ -271,9 +267,9 @@ class Player:
         for each in told:
             bits |= each.lanes
         found: dict[int, Ticket] = {}
-        for lane in range(len(self._lanes)):
+        for lane in range(len(self.lanes)):
             if bits >> lane & 1:
-                member = self._memory.devices[lane]
+                member = self.memory.devices[lane]
                 assert isinstance(member, NativeMember)
                 found[lane] = member.marker()
         # One for all lanes: in which order they wrote the same bytes is not known here any more.
@@ -287,7 +283,7 @@ class Player:
                 for use in uses:
                     use.by(everything)
             for lane, launch in recorded.launches:
-                member = self._memory.devices[lane]
+                member = self.memory.devices[lane]
                 if lane in found and isinstance(member, NativeMember):
                     member.launched(launch, found[lane])
         return found
@@ -327,7 +323,7 @@ class Player:
         self._buffer_cells.clear()
         self._free_cells.clear()
 
-    def _cells_of(self, buffer: VirtualBuffer) -> tuple[int, int] | None:
+    def cells_of(self, buffer: VirtualBuffer) -> tuple[int, int] | None:
         """Its cells: of its places, of its residency."""
         found = self._buffer_cells.get(buffer.id)
         if found is None:
@@ -362,7 +358,7 @@ class Player:
             self._drop_all()
             self._segments.clear()
 
-    def _segment(self, buffer: VirtualBuffer, memory: int) -> int:
+    def segment(self, buffer: VirtualBuffer, memory: int) -> int:
         """-1: there is no room for more."""
         key = (buffer.id, memory)
         found = self._segments.get(key)
@@ -388,7 +384,7 @@ class Player:
         self._make_room()
         record = launch.record
         # Without ranges on the only member all scalars are free: whole buffers are there.
-        has_ranges = len(self._memory.members) > 1 or not arrangement.is_trivial
+        has_ranges = len(self.memory.members) > 1 or not arrangement.is_trivial
         holes = _scalars(kernel, record, has_ranges)
         mask = bytearray(b"\xff" * len(record))
         for _, at, nbytes in holes:
@@ -400,7 +396,7 @@ class Player:
         guards = [(self._epoch, self.cells.at[self._epoch]), (kernel.cell, self.cells.at[kernel.cell])]
         guards.append((usage.version_cell, arrangement.version))
         budgets = [usage.cell] + ([trial.cell] if trial is not None else [])
-        builder = _Builder(self, guards, budgets)
+        builder = Builder(self, guards, budgets)
         for used in arrangement.plan.buffers:
             builder.guard_layout(used.buffer)
         if not builder.states(arrangement, recording.changes):
@@ -409,7 +405,7 @@ class Player:
         if key in self._numbers or not builder.transfers(recording.transfers):
             return
         for member, assignment, bound in zip(where, recording.assignments, kernels, strict=False):
-            device = self._memory.devices[member]
+            device = self.memory.devices[member]
             assert isinstance(device, NativeMember)
             shape = (assignment.groups, recording.local_size, recording.work_dim)
             native = device.native_launch(bound, *shape)
@@ -453,15 +449,15 @@ class Player:
         change: Change,
     ) -> None:
         """Likewise a read of few bytes."""
-        memory = self._memory
+        memory = self.memory
 
-        def finish(builder: _Builder) -> bool:
-            segment = self._segment(buffer, HOST)
+        def finish(builder: Builder) -> bool:
+            segment = self.segment(buffer, HOST)
             over, blocking = command.rectangle.bounds, int(command.blocking)
             builder.client = (c.CLIENT_READS, segment, over.nbytes, blocking, 0, 0)
             if command.into:
-                at = _address(memory.host_view(buffer, over))
-                to = _address(memory.arena.view(command.into, over.nbytes))
+                at = address(memory.host_view(buffer, over))
+                to = address(memory.arena.view(command.into, over.nbytes))
                 builder.client = (c.CLIENT_SHOWN, segment, over.nbytes, blocking, at, to)
             return segment >= 0 and builder.transfers(transfers)
 
@@ -480,7 +476,7 @@ class Player:
         ``kind``: ``library.CLIENT_...``.
         """
 
-        def finish(builder: _Builder) -> bool:
+        def finish(builder: Builder) -> bool:
             return builder.on_host(kind, buffer, command.rectangle.bounds) and builder.transfers(transfers)
 
         self._keep_transfer(_ON_HOST[type(command)], command, (buffer,), (change,), transfers, finish)
@@ -493,7 +489,7 @@ class Player:
         ``over``: what counts as written; that is so of any other that comes within ``slack`` of its ends.
         """
 
-        def finish(builder: _Builder) -> bool:
+        def finish(builder: Builder) -> bool:
             builder.span = (over.start, over.stop, slack)
             return builder.on_host(c.CLIENT_WRITES, buffer, over)
 
@@ -509,9 +505,9 @@ class Player:
     ) -> None:
         """Likewise a fill; ``parts``: of which member what."""
 
-        def finish(builder: _Builder) -> bool:
+        def finish(builder: Builder) -> bool:
             # Parts of several members that have no events in common are needed elsewhere by what is Python's.
-            if len(parts) > 1 and self._lanes[0].driver == DriverKind.OPENCL:
+            if len(parts) > 1 and self.lanes[0].driver == DriverKind.OPENCL:
                 return False
             return all(builder.fill(buffer, member, over, len(command.pattern)) for member, over in parts)
 
@@ -526,7 +522,7 @@ class Player:
     ) -> None:
         """Likewise a copy between two buffers, made by one member."""
 
-        def finish(builder: _Builder) -> bool:
+        def finish(builder: Builder) -> bool:
             return builder.copy(command, buffers, member)
 
         self._keep_transfer(WireOp.COPY, command, buffers, changes, (), finish)
@@ -538,7 +534,7 @@ class Player:
         buffers: Sequence[VirtualBuffer],
         changes: tuple[Change, ...],
         transfers: tuple[Transfer, ...],
-        finish: Callable[[_Builder], bool],
+        finish: Callable[[Builder], bool],
         mask: bytes | None = None,
         over: ByteRange | None = None,
     ) -> None:
@@ -551,7 +547,7 @@ class Player:
         self._make_room()
         mask = mask or b"\xff" * len(command.record)
         record = _masked(command.record, mask)
-        builder = _Builder(self, [(self._epoch, self.cells.at[self._epoch])], [])
+        builder = Builder(self, [(self._epoch, self.cells.at[self._epoch])], [])
         for buffer, change in zip(buffers, changes, strict=True):
             if not builder.guard_layout(buffer) or not builder.change(buffer, change):
                 return
@@ -564,7 +560,7 @@ class Player:
 
     def _add(
         self,
-        builder: _Builder,
+        builder: Builder,
         op: WireOp,
         key: tuple[object, ...],
         masked: bytes,
@@ -585,231 +581,6 @@ class Player:
         self._numbers[key] = number
 
 
-class _Builder:
-    """Puts a recording together."""
-
-    def __init__(self, player: Player, guards: list[tuple[int, int]], budgets: list[int]) -> None:
-        self._player = player
-        self.guards = guards
-        self.effects: list[tuple[int, int]] = []
-        self.budgets = budgets
-        self.ops: list[c.Op] = []
-        self.accesses: list[tuple[int, int]] = []
-        self.holes: list[tuple[int, int, int]] = []
-        self.block = bytearray()
-        self.uses: list[tuple[int, tuple[Use, ...]]] = []
-        self.keep: list[object] = []
-        self.client = (c.CLIENT_NONE, 0, 0, 0, 0, 0)
-        self.span = (0, 0, 0)
-        self.launches: list[tuple[int, NativeLaunch]] = []
-        self._touched: dict[int, set[tuple[int, int]]] = {}
-
-    def guard_layout(self, buffer: VirtualBuffer) -> bool:
-        """Its places are what they are."""
-        cells = self._player._cells_of(buffer)
-        if cells is None:
-            return False
-        self.guards.append((cells[0], self._player.cells.at[cells[0]]))
-        return True
-
-    def states(self, arrangement: Arrangement, changes: Sequence[Change]) -> bool:
-        """Each buffer is found in one state and left in another."""
-        return all(
-            self.change(used.buffer, change)
-            for used, change in zip(arrangement.plan.buffers, changes, strict=True)
-        )
-
-    def change(self, buffer: VirtualBuffer, change: Change) -> bool:
-        """One buffer's."""
-        cells = self._player._cells_of(buffer)
-        if cells is None:
-            return False
-        before, after = (change.directory.number_of(state) for state in (change.before, change.after))
-        self.guards.append((cells[1], before))
-        if before != after:
-            self.effects.append((cells[1], after))
-        return True
-
-    def transfers(self, transfers: Sequence[Transfer]) -> bool:
-        """Copies before it; False where the player can't make one of them."""
-        return all(self._transfer(transfer) for transfer in transfers)
-
-    def _transfer(self, transfer: Transfer) -> bool:
-        player = self._player
-        memory, copy, buffer = player._memory, transfer.copy, transfer.buffer
-        source, target, over = copy.source, copy.target, copy.over
-        is_shared = memory.spread is not None and memory.shared in (source, target)
-        if transfer.rows is not None or over.nbytes > _COPY_MAX_NBYTES or is_shared:
-            return False
-        member = (source if target == HOST else target) - 1
-        device = memory.devices[member]
-        assert isinstance(device, NativeMember)
-        op = c.Op(lane=member, nbytes=over.nbytes)
-        places: dict[int, int] = {}
-        for end in (source, target):
-            if end == HOST:
-                view = memory.host_view(buffer, over)
-                if not device.native_host(view):
-                    return False
-                places[end] = _address(view)
-                continue
-            holder = memory.devices[end - 1]
-            extent = memory.extent(buffer, end - 1)
-            assert isinstance(holder, NativeMember)
-            place = holder.native_place(extent.device_buffer, over.start - extent.over.start)
-            if place is None:
-                return False
-            op.object = place.buffer
-            places[end] = place.at
-            self.keep.append(extent.device_buffer)
-        op.from_, op.to = places[source], places[target]
-        if HOST not in (source, target):
-            if not device.native_peer(memory.devices[source - 1]):
-                return False
-            op.kind = c.OP_COPY
-            op.object, op.other = (player._lanes[end - 1].context for end in (target, source))
-        else:
-            op.kind = c.OP_DOWNLOAD if target == HOST else c.OP_UPLOAD
-        # No byte is brought twice.  Members of OpenCL have no events in common, and need none for that.
-        is_beside = target == HOST and player._lanes[member].driver == DriverKind.OPENCL
-        writes = c.WRITES_BESIDE if is_beside else 1
-        accesses = [(player._segment(buffer, source), 0), (player._segment(buffer, target), writes)]
-        self.uses.append((member, (transfer.leave, transfer.arrive)))
-        return self._op(op, accesses)
-
-    def copy(self, command: CopyBuffer, buffers: tuple[VirtualBuffer, VirtualBuffer], member: int) -> bool:
-        """A copy within one member."""
-        device = self._player._memory.devices[member]
-        assert isinstance(device, NativeMember)
-        op = c.Op(kind=c.OP_COPY, lane=member, nbytes=command.source_rectangle.nbytes)
-        places, uses, accesses = [], [], []
-        for buffer, rectangle, writes in zip(
-            buffers, (command.source_rectangle, command.target_rectangle), (0, 1), strict=True
-        ):
-            extent, over = buffer.extents[member], rectangle.bounds
-            if extent is None or not extent.holds(over):
-                return False
-            place = device.native_place(extent.device_buffer, over.start - extent.over.start)
-            if place is None:
-                return False
-            places.append(place)
-            self.keep.append(extent.device_buffer)
-            hazards = buffer.hazards[member + 1]
-            uses.append(hazards.use((), (over,)) if writes else hazards.use((over,), ()))
-            accesses.append((self._player._segment(buffer, member + 1), writes))
-        op.other, op.object = places[0].buffer, places[1].buffer
-        op.from_, op.to = places[0].at, places[1].at
-        self.uses.append((member, tuple(uses)))
-        return self._op(op, accesses)
-
-    def on_host(self, kind: int, buffer: VirtualBuffer, over: ByteRange) -> bool:
-        """What is done in the arena besides."""
-        segment, view = self._player._segment(buffer, HOST), self._player._memory.host_view(buffer, over)
-        self.client = (kind, segment, view.nbytes, 0, _address(view), 0)
-        return segment >= 0
-
-    def fill(self, buffer: VirtualBuffer, member: int, over: ByteRange, pattern_nbytes: int) -> bool:
-        """Of a range that has a place on a member."""
-        device, extent = self._player._memory.devices[member], buffer.extents[member]
-        assert isinstance(device, NativeMember)
-        if extent is None or not extent.holds(over):
-            return False
-        place = device.native_place(extent.device_buffer, over.start - extent.over.start)
-        if self._player._lanes[member].driver == DriverKind.CUDA and pattern_nbytes not in _CUDA_FILLS_NBYTES:
-            return False
-        if place is None or place.at % pattern_nbytes:
-            return False
-        op = c.Op(kind=c.OP_FILL, lane=member, nbytes=over.nbytes, object=place.buffer, to=place.at)
-        self.keep.append(extent.device_buffer)
-        self.uses.append((member, (buffer.hazards[member + 1].use((), (over,)),)))
-        return self._op(op, [(self._player._segment(buffer, member + 1), 1)])
-
-    def launch(
-        self,
-        member: int,
-        native: NativeLaunch,
-        assignment: Assignment,
-        scalars: Sequence[tuple[int, int, int]],
-        arrangement: Arrangement,
-    ) -> bool:
-        """One assignment."""
-        op = c.Op(kind=c.OP_LAUNCH, lane=member, object=native.kernel)
-        op.size[:], op.local[:] = native.size, native.local_size
-        op.shared, op.dim = native.shared_nbytes, native.work_dim
-        self.block += bytes(-len(self.block) % 16)
-        op.block_at, op.block_nbytes = len(self.block), len(native.block)
-        self.block += native.block
-        op.first_hole = len(self.holes)
-        for argument, at, nbytes in scalars:
-            to = native.scalars.get(argument)
-            if to is None:
-                return False
-            self.holes.append((at + _PREFIX.size, to, nbytes))
-        op.num_holes = len(self.holes) - op.first_hole
-        self.keep.append(native.keep)
-        self.launches.append((member, native))
-        accesses: list[tuple[int, int]] = []
-        for used, use in zip(arrangement.plan.buffers, assignment.uses, strict=True):
-            segment = self._player._segment(used.buffer, member + 1)
-            reads, writes = use.kinds
-            if reads:
-                accesses.append((segment, 0))
-            if writes:
-                accesses.append((segment, 1))
-        self.uses.append((member, assignment.uses))
-        return self._op(op, accesses)
-
-    def _op(self, op: c.Op, accesses: list[tuple[int, int]]) -> bool:
-        if any(segment < 0 for segment, _ in accesses):
-            return False
-        if self._player._lanes[op.lane].driver == DriverKind.OPENCL:
-            # Members have a context each: one operation can not wait for another one elsewhere.
-            for segment, writes in accesses:
-                for lane, wrote in self._touched.setdefault(segment, set()):
-                    if lane != op.lane and (writes or wrote) and not writes == wrote == c.WRITES_BESIDE:
-                        return False
-                self._touched[segment].add((op.lane, writes))
-        op.first_access, op.num_accesses = len(self.accesses), len(accesses)
-        self.accesses += accesses
-        self.ops.append(op)
-        return True
-
-    def given(self, op: WireOp, build: int, index: int, masked: bytes, mask: bytes) -> c.Given:
-        """For C, which copies it."""
-        kind, segment, nbytes, blocking, at, to = self.client
-        return c.Given(
-            op=op,
-            key_nbytes=len(masked),
-            record_key=masked,
-            mask=mask,
-            guards=(c.CellValue * len(self.guards))(*starmap(c.CellValue, self.guards)),
-            effects=(c.CellValue * len(self.effects))(*starmap(c.CellValue, self.effects)),
-            budgets=(ctypes.c_uint32 * len(self.budgets))(*self.budgets),
-            ops=(c.Op * len(self.ops))(*self.ops),
-            accesses=(c.Access * len(self.accesses))(*starmap(c.Access, self.accesses)),
-            holes=(c.Hole * len(self.holes))(*starmap(c.Hole, self.holes)),
-            block=bytes(self.block),
-            build=build,
-            block_nbytes=len(self.block),
-            client_nbytes=nbytes,
-            client_at=at,
-            client_to=to,
-            client_from=self.span[0],
-            client_stop=self.span[1],
-            client_slack=self.span[2],
-            index=index,
-            num_guards=len(self.guards),
-            num_effects=len(self.effects),
-            num_budgets=len(self.budgets),
-            num_ops=len(self.ops),
-            num_accesses=len(self.accesses),
-            num_holes=len(self.holes),
-            client=kind,
-            client_segment=segment,
-            blocking=blocking,
-        )
-
-
 def _scalars(kernel: Kernel, record: bytes, has_ranges: bool) -> list[tuple[int, int, int]]:
     """Arguments on which no access range depends: (number, offset of the value in the record, bytes)."""
     found: list[tuple[int, int, int]] = []
@@ -821,10 +592,6 @@ def _scalars(kernel: Kernel, record: bytes, has_ranges: bool) -> list[tuple[int,
             found.append((number, at, nbytes))
         at += nbytes + -nbytes % 8
     return found
-
-
-def _address(view: memoryview) -> int:
-    return ctypes.addressof(ctypes.c_char.from_buffer(view))
 
 
 def _masked(record: bytes, mask: bytes | bytearray) -> bytes:

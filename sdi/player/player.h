@@ -277,6 +277,27 @@ struct mark *lane_mark_at(struct lane *, unsigned n);
 void lane_spare(struct sdi_player *, struct lane *, void *timed_event);
 void lane_times(struct sdi_player *, struct lane *, unsigned marks);
 
+/* FULL and BROKEN leave the record to be read again; one that is REFUSED is a node that has failed. */
+enum taken { TAKEN, NOT_MINE, FULL, BROKEN, REFUSED };
+
+int queue_find(const struct sdi_player *p, uint64_t id);
+void page_publish(struct sdi_player *p);
+struct node *node_new(struct sdi_player *p, int queue, uint64_t id, uint32_t slot, uint32_t recording);
+bool node_is_over(const struct sdi_player *p, const struct node *node);
+void node_finish(struct sdi_player *p, struct queue *q, int32_t status);
+const struct recording *node_client_read(const struct sdi_player *p, const struct node *node);
+void nodes_complete(struct sdi_player *p);
+bool nodes_await_client(struct sdi_player *p);
+void needs_raise(uint64_t *needs, const uint64_t *numbers, unsigned lanes);
+bool recording_may_execute(struct sdi_player *p, const struct recording *r);
+bool segment_is_at_rest(const struct sdi_player *p, const struct segment *s);
+int recording_execute(struct sdi_player *p, struct recording *r, struct node *node, const char *record);
+int player_look(struct sdi_player *p);
+enum taken record_take(struct sdi_player *p, uint32_t op, uint64_t id, const char *record, size_t nbytes);
+bool record_is_known(struct sdi_player *p, uint32_t op, const char *record, size_t nbytes);
+bool player_is_posted(const struct sdi_player *p);
+void record_count(struct sdi_player *p, uint32_t op, enum why why);
+
 uint64_t record_hash(const char *data, const uint8_t *mask, size_t nbytes);
 struct form *form_find(struct sdi_player *, uint32_t op, uint64_t build, uint32_t index, uint32_t nbytes, bool make);
 struct recording *recording_find(struct sdi_player *, uint32_t op, const char *record, size_t nbytes);

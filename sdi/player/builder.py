@@ -1,0 +1,262 @@
+"""Puts recordings together for the player: guards, effects, operations with what they use."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from itertools import starmap
+from typing import TYPE_CHECKING
+
+from sdi.devices.native import DriverKind, NativeLaunch, NativeMember
+from sdi.icd.wire import COMMAND, HEADER, layout
+from sdi.icd.wire import Op as WireOp
+from sdi.intervals import ByteRange
+from sdi.launch.recording import Assignment, Change
+from sdi.player import library as c
+from sdi.runtime.commands import CopyBuffer
+from sdi.runtime.programs import Arrangement
+from sdi.vmem.buffer import VirtualBuffer
+from sdi.vmem.directory import HOST
+from sdi.vmem.hazards import Use
+from sdi.vmem.memory import Transfer
+
+if TYPE_CHECKING:
+    from sdi.player.face import Player
+
+_PREFIX = layout(HEADER, COMMAND)
+_CUDA_FILLS_NBYTES = (1, 2, 4)
+_COPY_MAX_NBYTES = 1 << 20
+"""Larger copies of members go beside their kernels."""
+
+
+class Builder:
+    """Puts a recording together."""
+
+    def __init__(self, player: Player, guards: list[tuple[int, int]], budgets: list[int]) -> None:
+        self._player = player
+        self.guards = guards
+        self.effects: list[tuple[int, int]] = []
+        self.budgets = budgets
+        self.ops: list[c.Op] = []
+        self.accesses: list[tuple[int, int]] = []
+        self.holes: list[tuple[int, int, int]] = []
+        self.block = bytearray()
+        self.uses: list[tuple[int, tuple[Use, ...]]] = []
+        self.keep: list[object] = []
+        self.client = (c.CLIENT_NONE, 0, 0, 0, 0, 0)
+        self.span = (0, 0, 0)
+        self.launches: list[tuple[int, NativeLaunch]] = []
+        self._touched: dict[int, set[tuple[int, int]]] = {}
+
+    def guard_layout(self, buffer: VirtualBuffer) -> bool:
+        """Its places are what they are."""
+        cells = self._player.cells_of(buffer)
+        if cells is None:
+            return False
+        self.guards.append((cells[0], self._player.cells.at[cells[0]]))
+        return True
+
+    def states(self, arrangement: Arrangement, changes: Sequence[Change]) -> bool:
+        """Each buffer is found in one state and left in another."""
+        return all(
+            self.change(used.buffer, change)
+            for used, change in zip(arrangement.plan.buffers, changes, strict=True)
+        )
+
+    def change(self, buffer: VirtualBuffer, change: Change) -> bool:
+        """One buffer's."""
+        cells = self._player.cells_of(buffer)
+        if cells is None:
+            return False
+        before, after = (change.directory.number_of(state) for state in (change.before, change.after))
+        self.guards.append((cells[1], before))
+        if before != after:
+            self.effects.append((cells[1], after))
+        return True
+
+    def transfers(self, transfers: Sequence[Transfer]) -> bool:
+        """Copies before it; False where the player can't make one of them."""
+        return all(self._transfer(transfer) for transfer in transfers)
+
+    def _transfer(self, transfer: Transfer) -> bool:
+        player = self._player
+        memory, copy, buffer = player.memory, transfer.copy, transfer.buffer
+        source, target, over = copy.source, copy.target, copy.over
+        is_shared = memory.spread is not None and memory.shared in (source, target)
+        if transfer.rows is not None or over.nbytes > _COPY_MAX_NBYTES or is_shared:
+            return False
+        member = (source if target == HOST else target) - 1
+        device = memory.devices[member]
+        assert isinstance(device, NativeMember)
+        op = c.Op(lane=member, nbytes=over.nbytes)
+        places: dict[int, int] = {}
+        for end in (source, target):
+            if end == HOST:
+                view = memory.host_view(buffer, over)
+                if not device.native_host(view):
+                    return False
+                places[end] = address(view)
+                continue
+            holder = memory.devices[end - 1]
+            extent = memory.extent(buffer, end - 1)
+            assert isinstance(holder, NativeMember)
+            place = holder.native_place(extent.device_buffer, over.start - extent.over.start)
+            if place is None:
+                return False
+            op.object = place.buffer
+            places[end] = place.at
+            self.keep.append(extent.device_buffer)
+        op.from_, op.to = places[source], places[target]
+        if HOST not in (source, target):
+            if not device.native_peer(memory.devices[source - 1]):
+                return False
+            op.kind = c.OP_COPY
+            op.object, op.other = (player.lanes[end - 1].context for end in (target, source))
+        else:
+            op.kind = c.OP_DOWNLOAD if target == HOST else c.OP_UPLOAD
+        # No byte is brought twice.  Members of OpenCL have no events in common, and need none for that.
+        is_beside = target == HOST and player.lanes[member].driver == DriverKind.OPENCL
+        writes = c.WRITES_BESIDE if is_beside else 1
+        accesses = [(player.segment(buffer, source), 0), (player.segment(buffer, target), writes)]
+        self.uses.append((member, (transfer.leave, transfer.arrive)))
+        return self._op(op, accesses)
+
+    def copy(self, command: CopyBuffer, buffers: tuple[VirtualBuffer, VirtualBuffer], member: int) -> bool:
+        """A copy within one member."""
+        device = self._player.memory.devices[member]
+        assert isinstance(device, NativeMember)
+        op = c.Op(kind=c.OP_COPY, lane=member, nbytes=command.source_rectangle.nbytes)
+        places, uses, accesses = [], [], []
+        for buffer, rectangle, writes in zip(
+            buffers, (command.source_rectangle, command.target_rectangle), (0, 1), strict=True
+        ):
+            extent, over = buffer.extents[member], rectangle.bounds
+            if extent is None or not extent.holds(over):
+                return False
+            place = device.native_place(extent.device_buffer, over.start - extent.over.start)
+            if place is None:
+                return False
+            places.append(place)
+            self.keep.append(extent.device_buffer)
+            hazards = buffer.hazards[member + 1]
+            uses.append(hazards.use((), (over,)) if writes else hazards.use((over,), ()))
+            accesses.append((self._player.segment(buffer, member + 1), writes))
+        op.other, op.object = places[0].buffer, places[1].buffer
+        op.from_, op.to = places[0].at, places[1].at
+        self.uses.append((member, tuple(uses)))
+        return self._op(op, accesses)
+
+    def on_host(self, kind: int, buffer: VirtualBuffer, over: ByteRange) -> bool:
+        """What is done in the arena besides."""
+        segment, view = self._player.segment(buffer, HOST), self._player.memory.host_view(buffer, over)
+        self.client = (kind, segment, view.nbytes, 0, address(view), 0)
+        return segment >= 0
+
+    def fill(self, buffer: VirtualBuffer, member: int, over: ByteRange, pattern_nbytes: int) -> bool:
+        """Of a range that has a place on a member."""
+        device, extent = self._player.memory.devices[member], buffer.extents[member]
+        assert isinstance(device, NativeMember)
+        if extent is None or not extent.holds(over):
+            return False
+        place = device.native_place(extent.device_buffer, over.start - extent.over.start)
+        if self._player.lanes[member].driver == DriverKind.CUDA and pattern_nbytes not in _CUDA_FILLS_NBYTES:
+            return False
+        if place is None or place.at % pattern_nbytes:
+            return False
+        op = c.Op(kind=c.OP_FILL, lane=member, nbytes=over.nbytes, object=place.buffer, to=place.at)
+        self.keep.append(extent.device_buffer)
+        self.uses.append((member, (buffer.hazards[member + 1].use((), (over,)),)))
+        return self._op(op, [(self._player.segment(buffer, member + 1), 1)])
+
+    def launch(
+        self,
+        member: int,
+        native: NativeLaunch,
+        assignment: Assignment,
+        scalars: Sequence[tuple[int, int, int]],
+        arrangement: Arrangement,
+    ) -> bool:
+        """One assignment."""
+        op = c.Op(kind=c.OP_LAUNCH, lane=member, object=native.kernel)
+        op.size[:], op.local[:] = native.size, native.local_size
+        op.shared, op.dim = native.shared_nbytes, native.work_dim
+        self.block += bytes(-len(self.block) % 16)
+        op.block_at, op.block_nbytes = len(self.block), len(native.block)
+        self.block += native.block
+        op.first_hole = len(self.holes)
+        for argument, at, nbytes in scalars:
+            to = native.scalars.get(argument)
+            if to is None:
+                return False
+            self.holes.append((at + _PREFIX.size, to, nbytes))
+        op.num_holes = len(self.holes) - op.first_hole
+        self.keep.append(native.keep)
+        self.launches.append((member, native))
+        accesses: list[tuple[int, int]] = []
+        for used, use in zip(arrangement.plan.buffers, assignment.uses, strict=True):
+            segment = self._player.segment(used.buffer, member + 1)
+            reads, writes = use.kinds
+            if reads:
+                accesses.append((segment, 0))
+            if writes:
+                accesses.append((segment, 1))
+        self.uses.append((member, assignment.uses))
+        return self._op(op, accesses)
+
+    def _op(self, op: c.Op, accesses: list[tuple[int, int]]) -> bool:
+        if any(segment < 0 for segment, _ in accesses):
+            return False
+        if self._player.lanes[op.lane].driver == DriverKind.OPENCL:
+            # Members have a context each: one operation can not wait for another one elsewhere.
+            for segment, writes in accesses:
+                for lane, wrote in self._touched.setdefault(segment, set()):
+                    if lane != op.lane and (writes or wrote) and not writes == wrote == c.WRITES_BESIDE:
+                        return False
+                self._touched[segment].add((op.lane, writes))
+        op.first_access, op.num_accesses = len(self.accesses), len(accesses)
+        self.accesses += accesses
+        self.ops.append(op)
+        return True
+
+    def given(self, op: WireOp, build: int, index: int, masked: bytes, mask: bytes) -> c.Given:
+        """For C, which copies it."""
+        kind, segment, nbytes, blocking, at, to = self.client
+        return c.Given(
+            op=op,
+            key_nbytes=len(masked),
+            record_key=masked,
+            mask=mask,
+            guards=(c.CellValue * len(self.guards))(*starmap(c.CellValue, self.guards)),
+            effects=(c.CellValue * len(self.effects))(*starmap(c.CellValue, self.effects)),
+            budgets=(ctypes.c_uint32 * len(self.budgets))(*self.budgets),
+            ops=(c.Op * len(self.ops))(*self.ops),
+            accesses=(c.Access * len(self.accesses))(*starmap(c.Access, self.accesses)),
+            holes=(c.Hole * len(self.holes))(*starmap(c.Hole, self.holes)),
+            block=bytes(self.block),
+            build=build,
+            block_nbytes=len(self.block),
+            client_nbytes=nbytes,
+            client_at=at,
+            client_to=to,
+            client_from=self.span[0],
+            client_stop=self.span[1],
+            client_slack=self.span[2],
+            index=index,
+            num_guards=len(self.guards),
+            num_effects=len(self.effects),
+            num_budgets=len(self.budgets),
+            num_ops=len(self.ops),
+            num_accesses=len(self.accesses),
+            num_holes=len(self.holes),
+            client=kind,
+            client_segment=segment,
+            blocking=blocking,
+        )
+
+
+def address(view: memoryview) -> int:
+    """Where its bytes are in this process."""
+    return ctypes.addressof(ctypes.c_char.from_buffer(view))
+
+
+__all__ = ["Builder", "address"]

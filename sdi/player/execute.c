@@ -1,0 +1,178 @@
+/* Recordings are executed: what each operation waits for, and what uses which bytes. */
+#include "player.h"
+
+#include <string.h>
+
+/* The lane of an operation: its member's stream for the queue. */
+static unsigned lane_of(const struct sdi_player *p, const struct op *op, unsigned queue)
+{
+    return op->lane + p->queues[queue].stream * p->num_members;
+}
+
+void needs_raise(uint64_t *needs, const uint64_t *numbers, unsigned lanes)
+{
+    for (unsigned l = 0; l < lanes; l++)
+        if (numbers[l] > needs[l])
+            needs[l] = numbers[l];
+}
+
+/* What an access has to follow. */
+static void need(uint64_t *needs, const struct segment *s, bool writes, bool is_launch, unsigned lanes)
+{
+    if (s->writer > needs[s->writer_lane])
+        needs[s->writer_lane] = s->writer;
+    if (writes)
+        needs_raise(needs, s->readers, lanes);
+    if (is_launch)
+        return;
+    needs_raise(needs, s->launch_writers, lanes);
+    if (writes)
+        needs_raise(needs, s->launch_readers, lanes);
+}
+
+static void accessed(struct segment *s, bool writes, bool is_launch, unsigned lane, uint64_t number)
+{
+    if (is_launch) {
+        (writes ? s->launch_writers : s->launch_readers)[lane] = number;
+    } else if (!writes) {
+        s->readers[lane] = number;
+    } else { /* it follows all of them */
+        s->writer = number;
+        s->writer_lane = lane;
+        memset(s->readers, 0, sizeof s->readers);
+        memset(s->launch_writers, 0, sizeof s->launch_writers);
+        memset(s->launch_readers, 0, sizeof s->launch_readers);
+    }
+}
+
+/* Whether an access waits for what another lane has not done: OpenCL members have a context each, and no events
+ * in common. */
+static bool waits_elsewhere(const struct sdi_player *p, const struct segment *s, bool writes, const struct op *op)
+{
+    uint64_t needs[LANES_MAX] = {0};
+    need(needs, s, writes, op->kind == OP_LAUNCH, p->num_lanes);
+    for (unsigned l = 0; l < p->num_lanes; l++)
+        if (l != op->lane && needs[l] > p->lanes[l].reached)
+            return true;
+    return false;
+}
+
+static bool is_written(const struct sdi_player *p, const struct segment *s)
+{
+    uint64_t needs[LANES_MAX] = {0};
+    need(needs, s, false, false, p->num_lanes);
+    for (unsigned l = 0; l < p->num_lanes; l++)
+        if (needs[l] > p->lanes[l].reached)
+            return false;
+    return true;
+}
+
+/* Whether all of its operations can go to their lanes now: none waits for the client's copies, none is an upload
+ * of host bytes that are still on their way (the driver may take them at once), each lane has room. */
+bool recording_may_execute(struct sdi_player *p, const struct recording *r)
+{
+    for (unsigned l = 0; l < p->num_lanes; l++)
+        if (!lane_has_room(&p->lanes[l], r->num_ops))
+            return false;
+    for (uint32_t i = 0; i < r->num_ops; i++) {
+        const struct op *op = &r->ops[i];
+        for (uint32_t a = 0; a < op->num_accesses; a++) {
+            const struct access *access = &r->accesses[op->first_access + a];
+            const struct segment *s = &p->segments[access->segment];
+            if (access->writes && s->client_reads)
+                return false;
+            if (p->lanes[op->lane].driver == DRIVER_OPENCL && waits_elsewhere(p, s, access->writes, op))
+                return false;
+            if (op->kind == OP_UPLOAD && !access->writes && !is_written(p, s))
+                return false;
+        }
+    }
+    return true;
+}
+
+/* Whether nothing that was issued is at these bytes of the arena, which no launch uses. */
+bool segment_is_at_rest(const struct sdi_player *p, const struct segment *s)
+{
+    for (unsigned l = 0; l < p->num_lanes; l++)
+        if (s->readers[l] > p->lanes[l].reached)
+            return false;
+    return is_written(p, s);
+}
+
+static void repeat(char *to, size_t nbytes, const char *pattern, size_t done)
+{
+    memcpy(to, pattern, done);
+    for (size_t part; done < nbytes; done += part) {
+        part = done < nbytes - done ? done : nbytes - done;
+        memcpy(to + done, to, part);
+    }
+}
+
+int recording_execute(struct sdi_player *p, struct recording *r, struct node *node, const char *record)
+{
+    int status = 0;
+    uint64_t waits[LANES_MAX];
+    struct queue *queue = &p->queues[node->queue];
+    const bool is_timed = queue->is_timed && r->client == CLIENT_NONE;
+    const uint32_t own = (uint32_t)(node - p->nodes) + 1;
+    memcpy(waits, node->waits, sizeof waits);
+    for (uint32_t i = 0; i < r->num_ops && status == 0; i++) {
+        const struct op *op = &r->ops[i];
+        const unsigned lane = lane_of(p, op, node->queue);
+        const bool is_launch = op->kind == OP_LAUNCH;
+        uint64_t needs[LANES_MAX]; /* what the wait list waits for, what the queue did, and what the bytes do */
+        memcpy(needs, waits, sizeof needs);
+        for (unsigned l = op->lane; l < p->num_lanes; l += p->num_members) /* others use other memory */
+            if (queue->after[l] > needs[l])
+                needs[l] = queue->after[l];
+        const struct access *accesses = &r->accesses[op->first_access];
+        for (uint32_t a = 0; a < op->num_accesses; a++)
+            need(needs, &p->segments[accesses[a].segment], accesses[a].writes,
+                 is_launch || accesses[a].writes == WRITES_BESIDE, p->num_lanes);
+        for (unsigned l = 0; l < p->num_lanes && status == 0; l++)
+            if (needs[l])
+                status = lane_wait(p, lane, l, needs[l]);
+        if (status == 0)
+            status = lane_perform(p, lane, r, op, record, is_timed && (is_launch || r->op != SDI_OP_NDRANGE) ? own : 0);
+        uint64_t number = p->lanes[lane].issued;
+        for (uint32_t a = 0; a < op->num_accesses; a++)
+            accessed(&p->segments[accesses[a].segment], accesses[a].writes,
+                     is_launch || accesses[a].writes == WRITES_BESIDE, lane, number);
+        node->waits[lane] = number;
+    }
+    if (r->client == CLIENT_READS || r->client == CLIENT_SHOWN) {
+        need(node->waits, &p->segments[r->client_segment], false, false, p->num_lanes);
+        p->segments[r->client_segment].client_reads++;
+    } else if (r->client == CLIENT_WRITES) {
+        const struct sdi_rec_write *write = (const void *)record;
+        memcpy((char *)(uintptr_t)r->client_at + (write->offset - r->client_from), write + 1, write->carried_nbytes);
+        p->carried_nbytes += write->carried_nbytes;
+    } else if (r->client == CLIENT_FILLS) {
+        const struct sdi_rec_fill *fill = (const void *)record;
+        repeat((char *)(uintptr_t)r->client_at, r->client_nbytes, (const char *)(fill + 1), fill->pattern_nbytes);
+    } else if (r->client != CLIENT_NONE) {
+        need(node->waits, &p->segments[r->client_segment], r->client == CLIENT_TAKES, false, p->num_lanes);
+    }
+    for (uint32_t i = 0; i < r->num_effects; i++)
+        p->cells[r->effects[i].cell] = r->effects[i].value;
+    for (uint32_t i = 0; i < r->num_budgets; i++)
+        p->cells[r->budgets[i]]--;
+    if (!r->runs++)
+        p->played[p->num_played++] = (uint32_t)(r - p->recordings);
+    node->status = status;
+    return status;
+}
+
+int player_look(struct sdi_player *p)
+{
+    int status = 0;
+    for (unsigned l = 0; l < p->num_lanes && status == 0; l++) {
+        status = lane_mark(p, l);
+        if (status == 0)
+            status = lane_poll(p, l);
+    }
+    p->looks++;
+    nodes_complete(p);
+    page_publish(p);
+    return status;
+}

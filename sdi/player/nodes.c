@@ -1,0 +1,176 @@
+/* Commands in flight, and what the application sees of them. */
+#include "player.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum { SUBMITTED = 2 };
+
+/* ---- what the application sees ------------------------------------------------------------------------- */
+
+static struct sdi_wire_slot *slot_of(struct sdi_player *p, uint32_t slot)
+{
+    return (struct sdi_wire_slot *)(p->arena + SDI_SLOTS_OFFSET) + slot;
+}
+
+void page_publish(struct sdi_player *p)
+{
+    if (!p->page_changed)
+        return;
+    p->page_changed = false;
+    struct sdi_wire_arena_header *header = (void *)p->arena;
+    __atomic_fetch_add(&header->epoch, 1, __ATOMIC_SEQ_CST);
+    syscall(SYS_futex, &header->epoch, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+/* False: the application has to read others first.  One that has gone needs none. */
+static bool notify(struct sdi_player *p, uint32_t kind, uint64_t id)
+{
+    struct sdi_rec_notice notice = {.nbytes = sizeof notice, .op = SDI_OP_NOTICE, .id = id, .kind = kind};
+    page_publish(p);
+    return send(p->notices, &notice, sizeof notice, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0 || errno == EPIPE
+           || errno == ECONNRESET || errno == ENOTCONN;
+}
+
+/* ---- nodes --------------------------------------------------------------------------------------------- */
+
+struct node *node_new(struct sdi_player *p, int queue, uint64_t id, uint32_t slot, uint32_t recording)
+{
+    uint32_t number = p->free_nodes;
+    struct node *node = &p->nodes[number - 1];
+    p->free_nodes = node->next;
+    p->num_nodes++;
+    memset(node, 0, sizeof *node);
+    node->id = id;
+    node->slot = slot;
+    node->forgotten = slot == 0;
+    node->queue = (uint32_t)queue;
+    node->recording = recording;
+    node->sequence = p->sequence++;
+    node->submitted_ns = sdi_player_now();
+    struct queue *q = &p->queues[queue];
+    if (q->last)
+        p->nodes[q->last - 1].next = number;
+    else
+        q->first = number;
+    q->last = number;
+    if (slot) {
+        struct sdi_wire_slot *told = slot_of(p, slot);
+        told->submitted_ns = node->submitted_ns;
+        __atomic_store_n(&told->status, SUBMITTED, __ATOMIC_RELEASE);
+    }
+    return node;
+}
+
+bool node_is_over(const struct sdi_player *p, const struct node *node)
+{
+    for (unsigned l = 0; l < p->num_lanes; l++)
+        if (node->waits[l] > p->lanes[l].reached)
+            return false;
+    return true;
+}
+
+/* The first of its queue is complete. */
+void node_finish(struct sdi_player *p, struct queue *q, int32_t status)
+{
+    uint32_t number = q->first;
+    struct node *node = &p->nodes[number - 1];
+    if (node->recording != NO_RECORDING) {
+        const struct recording *r = &p->recordings[node->recording];
+        if (r->client == CLIENT_READS || r->client == CLIENT_SHOWN)
+            p->segments[r->client_segment].client_reads--;
+        if (r->client == CLIENT_SHOWN)
+            memmove((void *)(uintptr_t)r->client_to, (const void *)(uintptr_t)r->client_at, r->client_nbytes);
+    }
+    uint64_t now = sdi_player_now(), end = node->ended_ns ? node->ended_ns : now;
+    uint64_t start = node->began_ns ? node->began_ns : node->start_ns ? node->start_ns : node->submitted_ns;
+    if (start < q->end_ns) { /* clocks are compared with some error: better moved than shortened */
+        end += node->ended_ns ? q->end_ns - start : 0;
+        start = q->end_ns;
+    }
+    end = end < start ? start : end > now ? now : end;
+    q->end_ns = end;
+    if (node->slot) {
+        struct sdi_wire_slot *told = slot_of(p, node->slot);
+        told->submitted_ns = node->submitted_ns;
+        told->started_ns = start;
+        told->ended_ns = end;
+        __atomic_store_n(&told->status, status, __ATOMIC_RELEASE);
+        p->page_changed = true;
+    }
+    q->first = node->next;
+    if (!q->first)
+        q->last = 0;
+    node->next = p->free_nodes;
+    p->free_nodes = number;
+    p->num_nodes--;
+}
+
+static struct node *first_of(struct sdi_player *p, const struct queue *q)
+{
+    return q->first ? &p->nodes[q->first - 1] : NULL;
+}
+
+const struct recording *node_client_read(const struct sdi_player *p, const struct node *node)
+{
+    const struct recording *r = node->recording != NO_RECORDING ? &p->recordings[node->recording] : NULL;
+    return r && r->client == CLIENT_READS ? r : NULL;
+}
+
+/* The queue whose first command is complete, or may be copied by the client: of these the one that came first, so
+ * that the page shows nothing complete before what it waits for. */
+static struct queue *next_over(struct sdi_player *p)
+{
+    struct queue *found = NULL;
+    for (unsigned n = 0; n < p->num_queues; n++) {
+        struct queue *q = &p->queues[n];
+        const struct node *node = first_of(p, q);
+        if (!node || node->stage != STAGE_ISSUED || (found && first_of(p, found)->sequence < node->sequence))
+            continue;
+        const struct recording *r = p->is_deaf ? node_client_read(p, node) : NULL;
+        if (!(r && !r->blocking) && node_is_over(p, node))
+            found = q;
+    }
+    return found;
+}
+
+/* Tell the application of all that is complete; of what it has no room for now, later. */
+void nodes_complete(struct sdi_player *p)
+{
+    struct queue *q;
+    p->is_deaf = false;
+    while ((q = next_over(p))) {
+        struct node *node = first_of(p, q);
+        const struct recording *r = node_client_read(p, node);
+        if (!r) {
+            node_finish(p, q, 0);
+            continue;
+        }
+        if (!node->start_ns && node->slot) {
+            slot_of(p, node->slot)->packed_at = 0;
+            __atomic_store_n(&slot_of(p, node->slot)->ready_nbytes, r->client_nbytes, __ATOMIC_RELEASE);
+            p->page_changed = true;
+        }
+        if (!node->start_ns)
+            node->start_ns = sdi_player_now();
+        p->is_deaf = !r->blocking && !notify(p, SDI_NOTICE_TRANSFER_READY, node->id);
+        if (!p->is_deaf)
+            node->stage = STAGE_COPYING;
+    }
+}
+
+/* Whether a command's turn has come, and only the application's copy or room for its notice is missing. */
+bool nodes_await_client(struct sdi_player *p)
+{
+    for (unsigned n = 0; n < p->num_queues; n++) {
+        const struct node *node = first_of(p, &p->queues[n]);
+        if (node && node_client_read(p, node) && node_is_over(p, node))
+            return true;
+    }
+    return false;
+}

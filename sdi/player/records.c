@@ -1,0 +1,238 @@
+/* Records: which are executed here, and what they wait for. */
+#include "player.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { HOST_WAIT_NS = 10000000 }; /* a write waits no longer here for bytes in use: what ends that may be behind it */
+
+
+static struct node *node_find(const struct sdi_player *p, uint64_t id)
+{
+    for (unsigned n = 0; n < p->num_queues; n++)
+        for (uint32_t at = p->queues[n].first; at; at = p->nodes[at - 1].next)
+            if (p->nodes[at - 1].id == id)
+                return (struct node *)&p->nodes[at - 1];
+    return NULL;
+}
+
+static size_t fixed_nbytes(uint32_t op)
+{
+    switch (op) {
+    case SDI_OP_NDRANGE:
+        return sizeof(struct sdi_rec_ndrange);
+    case SDI_OP_READ:
+        return sizeof(struct sdi_rec_read);
+    case SDI_OP_WRITE:
+        return sizeof(struct sdi_rec_write);
+    case SDI_OP_COPY:
+        return sizeof(struct sdi_rec_copy);
+    case SDI_OP_FILL:
+        return sizeof(struct sdi_rec_fill);
+    case SDI_OP_MAP:
+        return sizeof(struct sdi_rec_map);
+    case SDI_OP_UNMAP:
+        return sizeof(struct sdi_rec_unmap);
+    default:
+        return sizeof(struct sdi_rec_marker);
+    }
+}
+
+/* The record without its wait list, and in `needs` what that waits for; NULL: it waits for what Python knows, or
+ * for a copy of the client in another queue. */
+static const char *without_waits(struct sdi_player *p, uint32_t op, int queue, const char *record, size_t *nbytes,
+                                 uint64_t *needs)
+{
+    const struct sdi_wire_command *command = (const void *)(record + sizeof(struct sdi_wire_header));
+    size_t fixed = fixed_nbytes(op), waits = 8 * (size_t)command->num_waits;
+    if (!waits)
+        return record;
+    if (p->cells[CELL_NO_WAITS] || waits > *nbytes || fixed > *nbytes - waits)
+        return NULL;
+    for (size_t at = fixed; at < fixed + waits; at += 8) {
+        uint64_t id;
+        memcpy(&id, record + at, sizeof id);
+        const struct node *node = node_find(p, id);
+        if (!node || node->queue == (uint32_t)queue)
+            continue; /* complete; or before it anyway */
+        /* It is complete when all that is before it in its queue is. */
+        const struct node *each = &p->nodes[p->queues[node->queue].first - 1];
+        for (;; each = &p->nodes[each->next - 1]) {
+            if (node_client_read(p, each))
+                return NULL;
+            for (unsigned l = 0; l < p->num_lanes; l++)
+                if (each->waits[l] > needs[l])
+                    needs[l] = each->waits[l];
+            if (each == node)
+                break;
+        }
+    }
+    if (p->bare_room < *nbytes) {
+        char *more = realloc(p->bare, *nbytes);
+        if (!more)
+            return NULL;
+        p->bare = more;
+        p->bare_room = *nbytes;
+    }
+    memcpy(p->bare, record, fixed);
+    memcpy(p->bare + fixed, record + fixed + waits, *nbytes - fixed - waits);
+    *nbytes -= waits;
+    return p->bare;
+}
+
+/* Leave of a record only what it is known by; false: it is none that is known. */
+static bool cut(uint32_t op, const char *record, size_t *nbytes)
+{
+    size_t fixed = fixed_nbytes(op), rest;
+    if (op != SDI_OP_WRITE && op != SDI_OP_FILL)
+        return true;
+    if (*nbytes < fixed)
+        return false;
+    if (op == SDI_OP_WRITE) {
+        rest = ((const struct sdi_rec_write *)(const void *)record)->carried_nbytes;
+        rest = rest > SDI_CARRIED_MAX_NBYTES ? 0 : rest;
+    } else {
+        rest = ((const struct sdi_rec_fill *)(const void *)record)->pattern_nbytes;
+        rest = rest > SDI_PATTERN_MAX_NBYTES ? 0 : rest;
+    }
+    if (!rest || *nbytes - fixed != (rest + 7) / 8 * 8)
+        return false;
+    *nbytes = fixed;
+    return true;
+}
+
+static enum taken not_mine(struct sdi_player *p, enum why why)
+{
+    p->why = why;
+    return NOT_MINE;
+}
+
+static enum taken take_command(struct sdi_player *p, uint32_t op, uint64_t id, const char *record, size_t nbytes)
+{
+    const struct sdi_wire_command *command = (const void *)(record + sizeof(struct sdi_wire_header));
+    if (nbytes < sizeof(struct sdi_wire_header) + sizeof *command || command->slot >= SDI_NUM_SLOTS
+        || id <= p->last_id)
+        return NOT_MINE;
+    uint64_t needs[LANES_MAX] = {0};
+    int queue = queue_find(p, command->queue);
+    if (queue < 0 || !p->queues[queue].is_playable)
+        return not_mine(p, WHY_QUEUE);
+    if (p->num_nodes == NODES_MAX) /* what the client has to say may be behind this record */
+        return nodes_await_client(p) ? not_mine(p, WHY_LANES) : FULL;
+    record = without_waits(p, op, queue, record, &nbytes, needs);
+    if (!record)
+        return not_mine(p, WHY_WAITS);
+    if (command->num_waits)
+        needs_raise(p->queues[queue].after, needs, p->num_lanes);
+    if (!cut(op, record, &nbytes))
+        return NOT_MINE;
+    if (op == SDI_OP_MARKER || op == SDI_OP_BARRIER) {
+        if (nbytes != sizeof(struct sdi_rec_marker))
+            return NOT_MINE;
+        struct node *node = node_new(p, queue, id, command->slot, NO_RECORDING);
+        memcpy(node->waits, needs, sizeof needs);
+        return TAKEN;
+    }
+    struct recording *r = recording_find(p, op, record, nbytes);
+    if (!r)
+        return NOT_MINE;
+    unsigned lanes = (p->queues[queue].stream + 1) * p->num_members;
+    if (p->num_lanes < lanes)
+        p->num_lanes = lanes;
+    if (!recording_may_execute(p, r)) {
+        if (player_look(p))
+            return BROKEN;
+        if (!recording_may_execute(p, r))
+            return not_mine(p, WHY_LANES);
+    }
+    if (r->client == CLIENT_WRITES || r->client == CLIENT_FILLS || r->client == CLIENT_TAKES) {
+        const struct segment *s = &p->segments[r->client_segment];
+        bool waits = r->client != CLIENT_TAKES && !segment_is_at_rest(p, s);
+        if (s->client_reads || (waits && p->waited_ns > HOST_WAIT_NS))
+            return not_mine(p, WHY_LANES);
+        if (waits)
+            return FULL;
+    }
+    for (uint32_t i = 0; i < r->num_ops; i++)
+        for (unsigned l = 0; l < p->num_lanes; l++)
+            if (p->lanes[l].driver == DRIVER_OPENCL && l != r->ops[i].lane && needs[l] > p->lanes[l].reached)
+                return not_mine(p, WHY_WAITS);
+    struct node *node = node_new(p, queue, id, command->slot, (uint32_t)(r - p->recordings));
+    memcpy(node->waits, needs, sizeof needs);
+    return recording_execute(p, r, node, record) ? REFUSED : TAKEN;
+}
+
+static enum taken take_release(struct sdi_player *p, uint64_t id)
+{
+    struct node *newest = NULL;
+    for (unsigned n = 0; n < p->num_queues && !newest; n++)
+        if (p->queues[n].last && p->nodes[p->queues[n].last - 1].id == id)
+            newest = &p->nodes[p->queues[n].last - 1];
+    if (!newest && p->num_nodes)
+        newest = node_find(p, id);
+    if (newest) {
+        newest->forgotten = true;
+        return TAKEN;
+    }
+    if (!p->cells[CELL_PYTHON_EVENTS])
+        return TAKEN; /* nobody remembers it */
+    if (p->num_released == NODES_MAX)
+        return NOT_MINE;
+    p->released[p->num_released++] = id;
+    return TAKEN;
+}
+
+enum taken record_take(struct sdi_player *p, uint32_t op, uint64_t id, const char *record, size_t nbytes)
+{
+    switch (op) {
+    case SDI_OP_NDRANGE:
+    case SDI_OP_READ:
+    case SDI_OP_WRITE:
+    case SDI_OP_COPY:
+    case SDI_OP_FILL:
+    case SDI_OP_MAP:
+    case SDI_OP_UNMAP:
+    case SDI_OP_MARKER:
+    case SDI_OP_BARRIER:
+        return take_command(p, op, id, record, nbytes);
+    case SDI_OP_RELEASE_EVENT:
+        return take_release(p, id);
+    case SDI_OP_TRANSFER_DONE: {
+        const struct sdi_rec_transfer_done *done = (const void *)record;
+        if (nbytes != sizeof *done)
+            return NOT_MINE;
+        for (unsigned n = 0; n < p->num_queues; n++) {
+            struct queue *q = &p->queues[n];
+            if (q->first && p->nodes[q->first - 1].id == id && p->nodes[q->first - 1].stage == STAGE_COPYING) {
+                if (done->status < 0)
+                    return NOT_MINE;
+                node_finish(p, q, 0);
+                nodes_complete(p);
+                return TAKEN;
+            }
+        }
+        return NOT_MINE;
+    }
+    default:
+        return NOT_MINE;
+    }
+}
+
+bool record_is_known(struct sdi_player *p, uint32_t op, const char *record, size_t nbytes)
+{
+    if (op < SDI_OP_NDRANGE || op >= SDI_OP_MARKER || nbytes < fixed_nbytes(op))
+        return false;
+    uint64_t needs[LANES_MAX] = {0};
+    record = without_waits(p, op, -1, record, &nbytes, needs);
+    return record && cut(op, record, &nbytes) && recording_find(p, op, record, nbytes);
+}
+
+bool player_is_posted(const struct sdi_player *p)
+{
+    return __atomic_load_n(&p->cells[CELL_POSTED], __ATOMIC_RELAXED);
+}
+
+void record_count(struct sdi_player *p, uint32_t op, enum why why)
+{
+    p->records[(op < OPS_COUNT ? op : 0) * WHY_COUNT + why]++;
+}
