@@ -6,6 +6,8 @@ drivers' compilers compute both sides where that is cheap, NVRTC's often does no
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 from sdi.clc.cuda_builtins import geometry_functions
 from sdi.clc.cuda_types import is_scalar
 from sdi.clc.syntax import Form, Kind, Node, Space, callee_of
@@ -14,56 +16,68 @@ _NODES_MAX = 12
 """Operations and values; beyond that a branch may be worth it."""
 _LITERALS = (Kind.INTEGER_LITERAL, Kind.FLOATING_LITERAL, Kind.CHARACTER_LITERAL)
 _BINARY = frozenset({"<", ">", "<=", ">=", "==", "!=", "&", "|", "^", "&&", "||"})
+_CHANGES = frozenset({"=", "++", "--", "x++", "x--"})
 _WRAPPING = frozenset({"+", "-", "*"})
 _OWN_GEOMETRY = "__sdi_get_"
 _LOCAL_GEOMETRY = frozenset({"get_local_id", "get_local_size"})
 
 
-def is_cheap(node: Node) -> bool:
-    """Whether it may be computed in vain: it is short, changes nothing, reads no memory and can't go wrong.
+def may_be_computed(before: Node, node: Node, known: Container[int]) -> bool:
+    """Whether ``node`` may be computed in vain, and at any time, beside ``before``, its first operand.
 
-    Sums and products of signed integers are written so that they wrap.
+    It is short, changes nothing, reads no memory and can't go wrong, and what comes before it changes nothing
+    that it reads.  Sums and products of signed integers are written so that they wrap.  ``known``:
+    declarations of variables that have a value from the start.
     """
-    return _left(node, _NODES_MAX) >= 0
+    return _changes_nothing(before) and _left(node, _NODES_MAX, known) >= 0
 
 
-def _left(node: Node, budget: int) -> int:
+def _changes_nothing(node: Node) -> bool:
+    for each in node.walk():
+        is_change = each.kind is Kind.COMPOUND_ASSIGNMENT or each.operator in _CHANGES
+        is_call = each.kind is Kind.CALL and not _is_geometry(each)
+        if is_change or is_call or each.kind is Kind.COMPOUND:
+            return False
+    return True
+
+
+def _left(node: Node, budget: int, known: Container[int]) -> int:
     """What is left of ``budget`` after ``node``; negative where it must not be computed in vain."""
     operands = node.operands
     match node.kind:
         case Kind.PAREN:
-            return _left(operands[0], budget)
+            return _left(operands[0], budget, known)
         case Kind.UNEXPOSED | Kind.CAST:
             if not operands or not is_scalar(node.type):
                 return -1
             inner = operands[-1]
             if inner.type.form is Form.VECTOR and node.kind is Kind.UNEXPOSED:  # a component
-                return budget - 1 if _is_private(inner) else -1
+                return budget - 1 if _is_private(inner, known) else -1
             is_defined = node.type.form is Form.FLOATING or inner.type.form is Form.INTEGER
-            return _left(inner, budget) if is_scalar(inner.type) and is_defined else -1
+            return _left(inner, budget, known) if is_scalar(inner.type) and is_defined else -1
         case Kind.DECL_REF:
-            return budget - 1 if is_scalar(node.type) and _is_private(node) else -1
+            return budget - 1 if is_scalar(node.type) and _is_private(node, known) else -1
         case Kind.INTEGER_LITERAL | Kind.FLOATING_LITERAL | Kind.CHARACTER_LITERAL:
             return budget - 1
         case Kind.UNARY_OPERATOR:
             is_safe = node.operator in ("!", "~") or (node.operator == "-" and operands[0].kind in _LITERALS)
-            return _left(operands[0], budget - 1) if is_safe and is_scalar(operands[0].type) else -1
+            return _left(operands[0], budget - 1, known) if is_safe and is_scalar(operands[0].type) else -1
         case Kind.BINARY_OPERATOR:
             if node.operator not in _BINARY | _WRAPPING or not all(is_scalar(n.type) for n in operands):
                 return -1
-            left = _left(operands[0], budget - 1)
-            return _left(operands[1], left) if left >= 0 else left
+            left = _left(operands[0], budget - 1, known)
+            return _left(operands[1], left, known) if left >= 0 else left
         case Kind.CALL:
             return budget - 1 if _is_geometry(node) else -1
         case _:
             return -1
 
 
-def _is_private(node: Node) -> bool:
-    """A variable in registers, or a parameter."""
+def _is_private(node: Node, known: Container[int]) -> bool:
+    """A variable in registers that has a value, or a parameter."""
     while node.kind in (Kind.PAREN, Kind.UNEXPOSED) and len(node.operands) == 1:
         node = node.operands[0]
-    is_variable = node.kind is Kind.DECL_REF and node.declaration != 0
+    is_variable = node.kind is Kind.DECL_REF and node.declaration in known
     return is_variable and not node.type.volatile and node.type.space in (Space.PRIVATE, Space.NONE)
 
 
@@ -81,4 +95,4 @@ def _is_geometry(node: Node) -> bool:
     return not before and is_given and dimension.kind is Kind.INTEGER_LITERAL
 
 
-__all__ = ["is_cheap"]
+__all__ = ["may_be_computed"]

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 
 from sdi.clc.cuda_blocks import label_of, leaves, statement_expression, value_of
 from sdi.clc.cuda_builtins import Builtin, builtin, constant_of, geometry_functions
-from sdi.clc.cuda_cheap import is_cheap
+from sdi.clc.cuda_cheap import may_be_computed
 from sdi.clc.cuda_printf import Printing
 from sdi.clc.cuda_tree import CudaTree
 from sdi.clc.cuda_types import (
@@ -470,7 +470,7 @@ class Expressions:
             if not is_vector and count is not None and int(b) < 8 * node.type.nbytes:
                 return f"({a} {operator} {b})"
             return f"{_SHIFTS[operator]}({a}, {b})"
-        if operator in _LOGICAL and is_cheap(right):
+        if operator in _LOGICAL and may_be_computed(left, right, self.program.known):
             return f"((int){_BOTH_COMPUTED[operator]}({a}, {self._wrapping(right)}))"
         if operator in _COMPARISONS or operator in _LOGICAL:
             return f"({a} {operator} {b})" if is_vector else f"((int)({a} {operator} {b}))"

@@ -6,7 +6,6 @@ import logging
 import socket
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from sdi.devices.base import Device
@@ -165,8 +164,12 @@ class Play:
         if isinstance(command, Read):
             transfer = Ticket()
             over = command.rectangle.bounds
-            with suppress(KeyError):
-                self._memory.buffer(command.buffer).hazards[HOST].read_by(over, transfer)
-            if not command.into:
+            buffer = self._memory.buffer(command.buffer)  # its release is a record that is Python's
+            buffer.hazards[HOST].read_by(over, transfer)
+            if command.into:
+                node.packed_at = buffer.offset + over.start
+                target, there = self._memory.holding(command.into, over.nbytes)
+                target.hazards[HOST].written_by(there, transfer)
+            else:
                 self._session.expect_transfer(told.id, command)
         self._engine.adopt(node, waits, transfer, is_copying=told.stage == 1)

@@ -560,11 +560,8 @@ class Session:
 
     def _copy_into_arena(self, node: Node, read: Read) -> None:
         """Do what the client does of other reads."""
-        memory, over, nbytes = self._memory, read.rectangle.bounds, read.rectangle.nbytes
-        source = memory.host_view(memory.buffer(read.buffer), over)
-        if node.packed_at:
-            source = memory.arena.view(node.packed_at, nbytes)
-        target, command_id = memory.arena.view(read.into, nbytes), node.id
+        memory, nbytes, command_id = self._memory, read.rectangle.nbytes, node.id
+        source, target = memory.arena.view(node.packed_at, nbytes), memory.arena.view(read.into, nbytes)
 
         def done(error: BaseException | None) -> None:
             status = 0 if error is None else Status.OUT_OF_RESOURCES

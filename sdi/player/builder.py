@@ -45,6 +45,7 @@ class Builder:
         self.keep: list[object] = []
         self.client = (c.CLIENT_NONE, 0, 0, 0, 0, 0)
         self.span = (0, 0, 0)
+        self.shown = 0
         self.launches: list[tuple[int, NativeLaunch]] = []
         self._touched: dict[int, set[tuple[int, int]]] = {}
 
@@ -238,6 +239,7 @@ class Builder:
             client_nbytes=nbytes,
             client_at=at,
             client_to=to,
+            client_shown=self.shown,
             client_from=self.span[0],
             client_stop=self.span[1],
             client_slack=self.span[2],

@@ -79,7 +79,7 @@ bool recording_may_execute(struct sdi_player *p, const struct recording *r)
         for (uint32_t a = 0; a < op->num_accesses; a++) {
             const struct access *access = &r->accesses[op->first_access + a];
             const struct segment *s = &p->segments[access->segment];
-            if (access->writes && s->client_reads)
+            if (s->shown || (access->writes && s->client_reads))
                 return false;
             if (p->lanes[op->lane].driver == DRIVER_OPENCL && waits_elsewhere(p, s, access->writes, op))
                 return false;
@@ -143,6 +143,10 @@ int recording_execute(struct sdi_player *p, struct recording *r, struct node *no
     if (r->client == CLIENT_READS || r->client == CLIENT_SHOWN) {
         need(node->waits, &p->segments[r->client_segment], false, false, p->num_lanes);
         p->segments[r->client_segment].client_reads++;
+        if (r->client_shown) {
+            need(node->waits, &p->segments[r->client_shown - 1], true, false, p->num_lanes);
+            p->segments[r->client_shown - 1].shown++;
+        }
     } else if (r->client == CLIENT_WRITES) {
         const struct sdi_rec_write *write = (const void *)record;
         memcpy((char *)(uintptr_t)r->client_at + (write->offset - r->client_from), write + 1, write->carried_nbytes);

@@ -459,6 +459,10 @@ class Player:
                 at = address(memory.host_view(buffer, over))
                 to = address(memory.arena.view(command.into, over.nbytes))
                 builder.client = (c.CLIENT_SHOWN, segment, over.nbytes, blocking, at, to)
+                target, _ = memory.holding(command.into, over.nbytes)
+                builder.shown = self.segment(target, HOST) + 1
+                if not builder.shown or not builder.guard_layout(target):
+                    return False
             return segment >= 0 and builder.transfers(transfers)
 
         self._keep_transfer(WireOp.READ, command, (buffer,), (change,), transfers, finish)

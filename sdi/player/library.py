@@ -99,6 +99,7 @@ class Given(ctypes.Structure):
         ("num_holes", _u32),
         ("client", _u32),
         ("client_segment", _u32),
+        ("client_shown", _u32),
         ("blocking", _u32),
     ]
 

@@ -84,6 +84,8 @@ void node_finish(struct sdi_player *p, struct queue *q, int32_t status)
         const struct recording *r = &p->recordings[node->recording];
         if (r->client == CLIENT_READS || r->client == CLIENT_SHOWN)
             p->segments[r->client_segment].client_reads--;
+        if (r->client_shown)
+            p->segments[r->client_shown - 1].shown--;
         if (r->client == CLIENT_SHOWN)
             memmove((void *)(uintptr_t)r->client_to, (const void *)(uintptr_t)r->client_at, r->client_nbytes);
     }

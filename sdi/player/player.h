@@ -149,7 +149,7 @@ struct recording {
     struct hole *holes;
     uint8_t *block;
     uint32_t num_guards, num_effects, num_budgets, num_ops;
-    uint32_t client, client_segment, blocking;
+    uint32_t client, client_segment, client_shown, blocking; /* shown: + 1, to the bytes of this segment; 0: of none */
     uint64_t client_nbytes, client_at, client_to;    /* and where in this process, and where to */
     uint64_t client_from, client_stop, client_slack; /* of writes: see `fits` */
     uint64_t runs; /* since Python last asked */
@@ -162,6 +162,7 @@ struct recording {
 struct segment {
     uint32_t writer_lane;
     uint32_t client_reads;
+    uint32_t shown; /* so many reads have yet to be copied to these bytes */
     uint64_t writer;
     uint64_t readers[LANES_MAX]; /* copies */
     uint64_t launch_writers[LANES_MAX], launch_readers[LANES_MAX]; /* and copies that write beside each other */
@@ -318,7 +319,7 @@ struct given {
     const uint8_t *block;
     uint64_t build, block_nbytes, client_nbytes, client_at, client_to, client_from, client_stop, client_slack;
     uint32_t index, num_guards, num_effects, num_budgets, num_ops, num_accesses, num_holes;
-    uint32_t client, client_segment, blocking;
+    uint32_t client, client_segment, client_shown, blocking; /* shown: + 1, to the bytes of this segment; 0: of none */
 };
 
 struct sdi_player *sdi_player_new(int commands, int notices, void *arena, uint32_t *cells, struct segment *segments,

@@ -183,6 +183,7 @@ API int64_t sdi_player_add(struct sdi_player *p, const struct given *g)
     r->num_ops = g->num_ops;
     r->client = g->client;
     r->client_segment = g->client_segment;
+    r->client_shown = g->client_shown;
     r->client_nbytes = g->client_nbytes;
     r->client_at = g->client_at;
     r->client_to = g->client_to;

@@ -145,6 +145,10 @@ static enum taken take_command(struct sdi_player *p, uint32_t op, uint64_t id, c
         if (!recording_may_execute(p, r))
             return not_mine(p, WHY_LANES);
     }
+    if (r->client != CLIENT_NONE && p->segments[r->client_segment].shown)
+        return not_mine(p, WHY_LANES);
+    if (r->client_shown && p->segments[r->client_shown - 1].client_reads)
+        return not_mine(p, WHY_LANES);
     if (r->client == CLIENT_WRITES || r->client == CLIENT_FILLS || r->client == CLIENT_TAKES) {
         const struct segment *s = &p->segments[r->client_segment];
         bool waits = r->client != CLIENT_TAKES && !segment_is_at_rest(p, s);

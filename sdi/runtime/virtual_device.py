@@ -158,8 +158,9 @@ class VirtualDevice:
     def _read(self, command: Read) -> Work:
         over = command.rectangle.bounds
         buffer = self._buffer(command.buffer, over)
-        is_there = not command.into or self._memory.arena.holds(command.into, command.rectangle.nbytes)
-        require(is_there, Status.INVALID_VALUE, f"a read to byte {command.into} of the arena")
+        if command.into:
+            require(command.rectangle.contiguous, Status.INVALID_VALUE, "a read of rows into the arena")
+        shown = self._memory.holding(command.into, over.nbytes) if command.into else None
         transfer = Ticket()
         if not command.unasked:
             self._memory.moved.application += command.rectangle.nbytes
@@ -173,8 +174,13 @@ class VirtualDevice:
             self._memory.fetch_host(buffer, over)
         hazards = buffer.hazards[HOST]
         waits = hazards.before_read(over)
+        if shown is not None:
+            target, there = shown
+            waits += target.hazards[HOST].before_write(there)
+            target.hazards[HOST].written_by(there, transfer)
         hazards.read_by(over, transfer)
-        return Work(waits, transfer)
+        # The buffer may be released, and not be known by its number any more, before the service copies.
+        return Work(waits, transfer, buffer.offset + over.start if shown is not None else 0)
 
     def _fetch_recorded(self, player: Player, command: Read, buffer: VirtualBuffer, over: ByteRange) -> None:
         before = buffer.directory.state()

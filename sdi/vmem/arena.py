@@ -43,7 +43,6 @@ class Arena:
         fcntl.fcntl(self.fd, _F_ADD_SEALS, _SEALS_SHRINK_AND_SEAL)
         self._map.madvise(_MADV_DONTDUMP)
         self.nbytes = nbytes
-        self._heap_offset = heap_offset
         self.bytes = memoryview(self._map)
         self.address = ctypes.addressof(ctypes.c_char.from_buffer(self._map))
         self._locks = locks
@@ -90,10 +89,6 @@ class Arena:
             before = self._free.pop(at)
             offset, size = before[0], before[1] + size
         insort(self._free, (offset, size))
-
-    def holds(self, offset: int, nbytes: int) -> bool:
-        """Whether ``[offset, offset + nbytes)`` lies where buffers do."""
-        return self._heap_offset <= offset and nbytes <= self.nbytes - offset
 
     def view(self, offset: int, nbytes: int) -> memoryview:
         """The bytes ``[offset, offset + nbytes)``."""

@@ -152,6 +152,14 @@ class VirtualMemory:
             raise ClError(Status.INVALID_MEM_OBJECT, f"buffer {buffer_id} is not known")
         return found
 
+    def holding(self, offset: int, nbytes: int) -> tuple[VirtualBuffer, ByteRange]:
+        """The buffer that has these bytes of the arena, and which they are.  Raises ClError."""
+        for buffer in self._buffers.values():
+            start = offset - buffer.offset
+            if start >= 0 and start + nbytes <= buffer.nbytes:
+                return buffer, ByteRange(start, start + nbytes)
+        raise ClError(Status.INVALID_VALUE, f"no buffer has byte {offset} of the arena")
+
     def park(self, buffer_id: int, told: Callable[[bool], None]) -> None:
         """Keep a released buffer for ``renew``, see ``Parking.park``.  Raises ClError."""
         self.parking.park(self.buffer(buffer_id), told)

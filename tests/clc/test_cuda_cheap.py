@@ -71,6 +71,26 @@ def test_what_reads_memory_may_go_wrong_or_is_long_is_computed_only_where_needed
     assert not _is_computed(operand)
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        "o[i] = (j = p[i]) > 2 && j < n;",
+        "while (j++ < n && j != 3) o[i]++;",
+        "o[i] = (j -= 3) > 0 || j < -5;",
+        "o[i] = g(&j) && j > 2;",
+        "int q; if (n) q = p[i]; o[i] = n && q > 3;",
+        "o[i] = ({ j = n; j; }) && j > 2;",
+    ],
+)
+def test_what_the_first_operand_may_change_or_nobody_has_set_is_computed_only_where_needed(body: str) -> None:
+    source = f"""
+    int g(int *a) {{ return *a = 5; }}
+    kernel void k(global int *o, global const int *p, int n) {{ int i = get_global_id(0), j = n; {body} }}"""
+    text = translate(source, ()).text
+    program = text[text.index("namespace sdi_program") :]
+    assert "_cl_both(" not in program and "_cl_either(" not in program
+
+
 def test_a_sum_that_is_not_needed_may_overflow_and_changes_nothing(tmp_path: Path) -> None:
     source = """
     kernel void k(global int *o, global const int *p) {

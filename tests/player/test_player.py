@@ -190,7 +190,44 @@ def test_reads_into_the_arena_need_no_player(serve: Serve, nbytes: int) -> None:
     assert client.arena[at : at + nbytes] == values.tobytes()
 
 
-@pytest.mark.logs("a read to byte")
+@pytest.mark.parametrize("plays", [False, True], ids=["Python", "player"])
+def test_what_is_read_into_a_mapping_is_there_for_what_comes_after_it(serve: Serve, plays: bool) -> None:
+    client = serve(1, plays=plays)
+    loop = Loop(client)
+    target, shape = client.buffer(bytes(4 * ITEMS)), [4 * ITEMS, 1, 1]
+    into = client.offsets[target]
+
+    def once(number: int) -> None:
+        assert client.wait(client.command(Op.MAP, buffer=target, region=shape, flags=3)) == 0
+        with client.at_once():
+            for _ in range(4):
+                loop.step(number)
+            client.command(Op.READ, buffer=loop.a, region=shape, into=into)
+            client.command(Op.UNMAP, buffer=target, region=shape, wrote=1)
+            loop.truth[1] = loop.truth[1] ^ loop.truth[0]
+            client.launch(loop.build, [(loop.b, 0), (target, 0)], [ITEMS], [16], kernel_index=MIX)
+        client.finish()
+
+    for number in range(40):
+        once(number)
+        loop.check()
+
+
+def test_a_buffer_may_be_released_while_it_is_read_into_the_arena(serve: Serve) -> None:
+    client = serve(1)
+    values = np.arange(ITEMS, dtype=np.int32)
+    into = client.offsets[client.buffer(bytes(4 * ITEMS))]
+    gate = client.new_id()
+    client.send(Op.CREATE_USER_EVENT, gate)
+    source = client.buffer(values.tobytes())
+    waited = client.command(Op.READ, buffer=source, region=[4 * ITEMS, 1, 1], into=into, waits=[gate])
+    client.send(Op.RELEASE_BUFFER, source)
+    client.send(Op.SET_USER_EVENT, gate, status=0)
+    assert client.wait(waited) == 0
+    assert client.arena[into : into + 4 * ITEMS] == values.tobytes()
+
+
+@pytest.mark.logs("has byte")
 @pytest.mark.parametrize("into", [2048, 1 << 62], ids=["the status page", "beyond"])
 def test_reads_to_where_no_buffer_lies_fail(serve: Serve, into: int) -> None:
     client = serve(1)

@@ -87,6 +87,7 @@ struct sdi_queue {
     uint64_t gate;    /* of the last command that had one */
     uint64_t bar;     /* the same */
     bool quiet;       /* all that was enqueued is known to be complete */
+    uint64_t shows_id; /* the last command that brings bytes to where the application looks, untold; 0: none under way */
 };
 
 /* Rows of bytes in a memory. */
@@ -412,6 +413,7 @@ struct sdi_command {
     bool wants_event;              /* the application asked for its event */
     bool wants_slot;               /* without an event: the client itself waits */
     bool forget;                   /* without an event: the service may forget the id when it is complete */
+    bool shows;                    /* it brings bytes to where the application looks, by itself */
     uint64_t landed_ns;            /* the bytes are in the arena since then; 0: no such write */
     struct sdi_use *uses;          /* of the application's memory, taken over; they need an event */
     uint64_t gate, bar;            /* out: see sdi_is_gated, sdi_is_barred */

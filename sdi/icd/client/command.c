@@ -138,6 +138,8 @@ static cl_int send_command(struct sdi_record *record, struct sdi_command *comman
             sdi_slot_is_over(command->slot, command->landed_ns);
         } else if (!is_over) {
             command->queue->quiet = false;
+            if (command->shows)
+                command->queue->shows_id = command->id;
             command->queue->last_id = command->id;
             command->queue->gate = command->gate;
             command->queue->bar = command->bar;

@@ -156,6 +156,9 @@ void *sdi_map(cl_command_queue queue, cl_mem buffer, cl_uint type, bool blocking
             status = sdi_finish_blocking(&command, sdi_slot_wait(command.slot), event);
     } else {
         status = sdi_enqueue_simple(&record, queue, type, wanted);
+        sdi_lock();
+        queue->shows_id = queue->last_id;
+        sdi_unlock();
     }
     if (status) {
         forget_mapping(take_mapping(buffer, pointer));

@@ -153,6 +153,8 @@ cl_int sdi_clFinish(cl_command_queue queue)
     status = sdi_slot_wait(command.slot);
     sdi_lock();
     sdi_slot_release(command.slot);
+    if (status >= 0 && queue->shows_id < command.id)
+        queue->shows_id = 0;
     if (status >= 0 && queue->last_id == command.id)
         queue->quiet = true;
     sdi_unlock();
@@ -162,6 +164,10 @@ cl_int sdi_clFinish(cl_command_queue queue)
 
 void sdi_queue_reached(cl_command_queue queue, uint64_t id)
 {
-    if (queue->last_id == id && !(queue->properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE))
+    if (queue->properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE)
+        return;
+    if (id >= queue->shows_id)
+        queue->shows_id = 0;
+    if (id == queue->last_id)
         queue->quiet = true;
 }

@@ -113,7 +113,7 @@ static cl_int carry(struct sdi_record *record, struct sdi_command *command, cons
         sdi_copy_packed(transfer, (char *)record->tail);
     sdi_named(transfer->root);
     sdi_lock();
-    bool is_awaited = blocking && (sdi_lander_is_busy() || sdi_host_is_used());
+    bool is_awaited = blocking && (sdi_lander_is_busy() || sdi_host_is_used() || command->queue->shows_id);
     sdi_unlock();
     command->wants_event = event != NULL;
     command->wants_slot = command->forget = is_awaited;
@@ -138,6 +138,7 @@ static cl_int enqueue(struct sdi_record *record, struct sdi_command *command, co
     if (goes_to_arena(transfer)) {
         ((struct sdi_rec_read *)record->at)->into = (uint64_t)(transfer->host - sdi_session.arena);
         command->wants_slot = command->forget = blocking;
+        command->shows = !blocking;
         cl_int status = sdi_enqueue(record, command);
         if (!status && blocking)
             return sdi_finish_blocking(command, sdi_slot_wait(command->slot), event);
