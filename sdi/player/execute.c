@@ -67,6 +67,23 @@ static bool is_written(const struct sdi_player *p, const struct segment *s)
     return true;
 }
 
+/* Whether bytes that it uses have yet to be copied here, to or from the arena: that ends by itself. */
+bool recording_awaits_copies(const struct sdi_player *p, const struct recording *r)
+{
+    const struct segment *own = r->client != CLIENT_NONE ? &p->segments[r->client_segment] : NULL;
+    const bool writes = r->client == CLIENT_WRITES || r->client == CLIENT_FILLS || r->client == CLIENT_TAKES;
+    if (own && (own->shown || (writes && own->showing)))
+        return true;
+    for (uint32_t i = 0; i < r->num_ops; i++)
+        for (uint32_t a = 0; a < r->ops[i].num_accesses; a++) {
+            const struct access *access = &r->accesses[r->ops[i].first_access + a];
+            const struct segment *s = &p->segments[access->segment];
+            if (s->shown || (access->writes && s->showing))
+                return true;
+        }
+    return false;
+}
+
 /* Whether all of its operations can go to their lanes now: none waits for the client's copies, none is an upload
  * of host bytes that are still on their way (the driver may take them at once), each lane has room. */
 bool recording_may_execute(struct sdi_player *p, const struct recording *r)
@@ -79,7 +96,7 @@ bool recording_may_execute(struct sdi_player *p, const struct recording *r)
         for (uint32_t a = 0; a < op->num_accesses; a++) {
             const struct access *access = &r->accesses[op->first_access + a];
             const struct segment *s = &p->segments[access->segment];
-            if (s->shown || (access->writes && s->client_reads))
+            if (access->writes && s->client_reads)
                 return false;
             if (p->lanes[op->lane].driver == DRIVER_OPENCL && waits_elsewhere(p, s, access->writes, op))
                 return false;
@@ -142,7 +159,10 @@ int recording_execute(struct sdi_player *p, struct recording *r, struct node *no
     }
     if (r->client == CLIENT_READS || r->client == CLIENT_SHOWN) {
         need(node->waits, &p->segments[r->client_segment], false, false, p->num_lanes);
-        p->segments[r->client_segment].client_reads++;
+        if (r->client == CLIENT_READS)
+            p->segments[r->client_segment].client_reads++;
+        else
+            p->segments[r->client_segment].showing++;
         if (r->client_shown) {
             need(node->waits, &p->segments[r->client_shown - 1], true, false, p->num_lanes);
             p->segments[r->client_shown - 1].shown++;

@@ -82,8 +82,10 @@ void node_finish(struct sdi_player *p, struct queue *q, int32_t status)
     struct node *node = &p->nodes[number - 1];
     if (node->recording != NO_RECORDING) {
         const struct recording *r = &p->recordings[node->recording];
-        if (r->client == CLIENT_READS || r->client == CLIENT_SHOWN)
+        if (r->client == CLIENT_READS)
             p->segments[r->client_segment].client_reads--;
+        if (r->client == CLIENT_SHOWN)
+            p->segments[r->client_segment].showing--;
         if (r->client_shown)
             p->segments[r->client_shown - 1].shown--;
         if (r->client == CLIENT_SHOWN)

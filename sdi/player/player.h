@@ -162,7 +162,7 @@ struct recording {
 struct segment {
     uint32_t writer_lane;
     uint32_t client_reads;
-    uint32_t shown; /* so many reads have yet to be copied to these bytes */
+    uint32_t shown, showing; /* so many reads have yet to be copied here to these bytes; and from them */
     uint64_t writer;
     uint64_t readers[LANES_MAX]; /* copies */
     uint64_t launch_writers[LANES_MAX], launch_readers[LANES_MAX]; /* and copies that write beside each other */
@@ -290,6 +290,7 @@ const struct recording *node_client_read(const struct sdi_player *p, const struc
 void nodes_complete(struct sdi_player *p);
 bool nodes_await_client(struct sdi_player *p);
 void needs_raise(uint64_t *needs, const uint64_t *numbers, unsigned lanes);
+bool recording_awaits_copies(const struct sdi_player *p, const struct recording *r);
 bool recording_may_execute(struct sdi_player *p, const struct recording *r);
 bool segment_is_at_rest(const struct sdi_player *p, const struct segment *s);
 int recording_execute(struct sdi_player *p, struct recording *r, struct node *node, const char *record);

@@ -139,14 +139,18 @@ static enum taken take_command(struct sdi_player *p, uint32_t op, uint64_t id, c
     unsigned lanes = (p->queues[queue].stream + 1) * p->num_members;
     if (p->num_lanes < lanes)
         p->num_lanes = lanes;
+    if (recording_awaits_copies(p, r)) {
+        if (player_look(p))
+            return BROKEN;
+        if (recording_awaits_copies(p, r)) /* unless what is before it in its queue is the client's to end */
+            return nodes_await_client(p) || p->waited_ns > HOST_WAIT_NS ? not_mine(p, WHY_LANES) : FULL;
+    }
     if (!recording_may_execute(p, r)) {
         if (player_look(p))
             return BROKEN;
         if (!recording_may_execute(p, r))
             return not_mine(p, WHY_LANES);
     }
-    if (r->client != CLIENT_NONE && p->segments[r->client_segment].shown)
-        return not_mine(p, WHY_LANES);
     if (r->client_shown && p->segments[r->client_shown - 1].client_reads)
         return not_mine(p, WHY_LANES);
     if (r->client == CLIENT_WRITES || r->client == CLIENT_FILLS || r->client == CLIENT_TAKES) {
