@@ -454,6 +454,22 @@ def memory_of_the_application_is_used_where_it_is(cl: Cl) -> None:
     assert [(r["wrote"], r["transfer"]) for r in cl.records("UNMAP")] == [(0, 0), (1, 0), (1, 0)]
 
 
+def a_mapping_of_another_buffer_is_used_where_it_is(cl: Cl) -> None:
+    context = cl.context()
+    queue = cl.queue(context)
+    other = cl.buffer(context, 4096, COPY_HOST_PTR, DATA)
+    host = cl.make("clEnqueueMapBuffer", queue, other, 1, READ | WRITE, 0, 4096, 0, None, None)
+    assert host is not None
+    buffer = cl.buffer(context, 4096, USE_HOST_PTR, c_void_p(host))
+    cl.check(cl.clEnqueueFillBuffer(queue, buffer, b"x", 1, 0, 128, 0, None, None))
+    for blocking in (1, 0):
+        pointer = cl.make("clEnqueueMapBuffer", queue, buffer, blocking, READ, 64, 128, 0, None, None)
+        cl.check(cl.clFinish(queue))
+        assert pointer == host + 64 and ctypes.string_at(pointer, 128) == b"x" * 64 + DATA[128:192]
+        cl.check(cl.clEnqueueUnmapMemObject(queue, buffer, pointer, 0, None, None))
+    assert [r["transfer"] for r in cl.records("MAP")] == [0, 1, 1]
+
+
 def memory_that_is_unmapped_may_be_freed(cl: Cl) -> None:
     context = cl.context()
     queue, other = cl.queue(context), cl.queue(context)
@@ -503,6 +519,7 @@ def releases_wait_for_copies_of_the_applications_memory(cl: Cl) -> None:
 
 
 ON_GPUS = {
+    "a_mapping_of_another_buffer_is_used_where_it_is",
     "memory_of_the_application_is_used_where_it_is",
     "memory_that_is_unmapped_may_be_freed",
 }
@@ -525,6 +542,7 @@ PROGRAMS = (
     mapping_gives_the_bytes_themselves,
     mappings_are_counted_and_checked,
     memory_of_the_application_is_used_where_it_is,
+    a_mapping_of_another_buffer_is_used_where_it_is,
     memory_that_is_unmapped_may_be_freed,
     releases_wait_for_copies_of_the_applications_memory,
 )

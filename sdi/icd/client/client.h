@@ -425,6 +425,8 @@ struct sdi_command {
 };
 /* No lock held.  Sends the record (and closes it); makes slot and event. */
 cl_int sdi_enqueue(struct sdi_record *record, struct sdi_command *command);
+/* The same for one that the service does alone; `is_awaited`: returns when it is over. */
+cl_int sdi_enqueue_alone(struct sdi_record *record, struct sdi_command *command, bool is_awaited, cl_event *event);
 /* The same for commands that nobody waits for and that have no transfer. */
 cl_int sdi_enqueue_simple(struct sdi_record *record, cl_command_queue queue, cl_uint type, cl_event *event);
 /* The same for one that uses memory of the application. */

@@ -176,6 +176,20 @@ cl_int sdi_enqueue(struct sdi_record *record, struct sdi_command *command)
     return status;
 }
 
+cl_int sdi_enqueue_alone(struct sdi_record *record, struct sdi_command *command, bool is_awaited, cl_event *event)
+{
+    command->wants_event = event != NULL;
+    command->wants_slot = command->forget = is_awaited;
+    cl_int status = sdi_enqueue(record, command);
+    if (status)
+        return status;
+    if (is_awaited)
+        return sdi_finish_blocking(command, sdi_slot_wait(command->slot), event);
+    if (event)
+        *event = command->event;
+    return CL_SUCCESS;
+}
+
 cl_int sdi_enqueue_using(struct sdi_record *record, cl_command_queue queue, cl_uint type, struct sdi_use *uses,
                          cl_event *event)
 {

@@ -148,17 +148,9 @@ void *sdi_map(cl_command_queue queue, cl_mem buffer, cl_uint type, bool blocking
     if (transferred) {
         struct sdi_transfer transfer = alike(root, pointer, &box, false);
         status = sdi_transfer_enqueue(&record, &command, &transfer, blocking, wanted);
-    } else if (blocking) {
-        command.wants_event = event != NULL;
-        command.wants_slot = command.forget = true;
-        status = sdi_enqueue(&record, &command);
-        if (!status)
-            status = sdi_finish_blocking(&command, sdi_slot_wait(command.slot), event);
     } else {
-        status = sdi_enqueue_simple(&record, queue, type, wanted);
-        sdi_lock();
-        queue->shows_id = queue->last_id;
-        sdi_unlock();
+        command.shows = !blocking;
+        status = sdi_enqueue_alone(&record, &command, blocking, wanted);
     }
     if (status) {
         forget_mapping(take_mapping(buffer, pointer));

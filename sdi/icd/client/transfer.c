@@ -76,10 +76,11 @@ static bool is_fresh(const struct sdi_transfer *transfer)
 }
 
 /* Whether the bytes that are read go to memory of the arena, in a row: to what is mapped, most often. */
-static bool goes_to_arena(const struct sdi_transfer *transfer)
+static bool goes_to_arena(const struct sdi_record *record, const struct sdi_transfer *transfer)
 {
+    const struct sdi_rec_read *body = (const struct sdi_rec_read *)record->at;
     uintptr_t at = (uintptr_t)transfer->host - (uintptr_t)sdi_session.arena;
-    return !transfer->to_arena && transfer->total == transfer->region[0] && at < sdi_session.arena_nbytes
+    return body->op == SDI_OP_READ && transfer->total == transfer->region[0] && at < sdi_session.arena_nbytes
            && transfer->total <= sdi_session.arena_nbytes - at && !sdi_copy_overlaps(transfer);
 }
 
@@ -89,16 +90,7 @@ static cl_int land(struct sdi_record *record, struct sdi_command *command, const
     struct sdi_rec_write *body = (struct sdi_rec_write *)record->at;
     body->landed_ns = command->landed_ns = sdi_now_ns();
     sdi_copy_box(transfer);
-    command->wants_event = event != NULL;
-    command->wants_slot = command->forget = blocking;
-    cl_int status = sdi_enqueue(record, command);
-    if (status)
-        return status;
-    if (blocking)
-        return sdi_finish_blocking(command, sdi_slot_wait(command->slot), event);
-    if (event)
-        *event = command->event;
-    return CL_SUCCESS;
+    return sdi_enqueue_alone(record, command, blocking, event);
 }
 
 /* The bytes go with the record.  One that blocks promises only that they have been read, but applications take it for
@@ -115,37 +107,23 @@ static cl_int carry(struct sdi_record *record, struct sdi_command *command, cons
     sdi_lock();
     bool is_awaited = blocking && (sdi_lander_is_busy() || sdi_host_is_used() || command->queue->shows_id);
     sdi_unlock();
-    command->wants_event = event != NULL;
-    command->wants_slot = command->forget = is_awaited;
-    cl_int status = sdi_enqueue(record, command);
-    if (status)
-        return status;
-    if (is_awaited)
-        return sdi_finish_blocking(command, sdi_slot_wait(command->slot), event);
-    if (event) {
-        command->event->is_awaited = blocking;
-        *event = command->event;
-    }
-    return CL_SUCCESS;
+    cl_int status = sdi_enqueue_alone(record, command, is_awaited, event);
+    if (!status && event && !is_awaited)
+        (*event)->is_awaited = blocking;
+    return status;
 }
 
 /* By the calling thread, or by the lander. */
 static cl_int enqueue(struct sdi_record *record, struct sdi_command *command, const struct sdi_transfer *transfer,
                       bool blocking, cl_event *event)
 {
+    if (goes_to_arena(record, transfer)) {
+        ((struct sdi_rec_read *)record->at)->into = (uint64_t)(transfer->host - sdi_session.arena);
+        command->shows = !blocking;
+        return sdi_enqueue_alone(record, command, blocking, event);
+    }
     command->wants_event = event != NULL;
     command->wants_slot = true;
-    if (goes_to_arena(transfer)) {
-        ((struct sdi_rec_read *)record->at)->into = (uint64_t)(transfer->host - sdi_session.arena);
-        command->wants_slot = command->forget = blocking;
-        command->shows = !blocking;
-        cl_int status = sdi_enqueue(record, command);
-        if (!status && blocking)
-            return sdi_finish_blocking(command, sdi_slot_wait(command->slot), event);
-        if (!status && event)
-            *event = command->event;
-        return status;
-    }
     if (blocking) {
         struct sdi_transfer mine = *transfer;
         command->holds = transfer->root;
