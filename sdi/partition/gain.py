@@ -92,7 +92,7 @@ class Rates:
         if not known:
             return None
         found = self._between(pieces, known)
-        return found if self.is_shared else min(found, *(ns for k, ns in known.items() if k >= pieces), found)
+        return found if self.is_shared else min([found, *(ns for k, ns in known.items() if k >= pieces)])
 
     def _between(self, pieces: int, known: dict[int, float]) -> float:
         if pieces in known:

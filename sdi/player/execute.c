@@ -16,6 +16,15 @@ void needs_raise(uint64_t *needs, const uint64_t *numbers, unsigned lanes)
             needs[l] = numbers[l];
 }
 
+/* Whether each lane has done so many operations. */
+bool lanes_reached(const struct sdi_player *p, const uint64_t *numbers)
+{
+    for (unsigned l = 0; l < p->num_lanes; l++)
+        if (numbers[l] > p->lanes[l].reached)
+            return false;
+    return true;
+}
+
 /* What an access has to follow. */
 static void need(uint64_t *needs, const struct segment *s, bool writes, bool is_launch, unsigned lanes)
 {
@@ -51,20 +60,16 @@ static bool waits_elsewhere(const struct sdi_player *p, const struct segment *s,
 {
     uint64_t needs[LANES_MAX] = {0};
     need(needs, s, writes, op->kind == OP_LAUNCH, p->num_lanes);
-    for (unsigned l = 0; l < p->num_lanes; l++)
-        if (l != op->lane && needs[l] > p->lanes[l].reached)
-            return true;
-    return false;
+    needs[op->lane] = 0; /* the member's only one: its queues have it in common */
+    return !lanes_reached(p, needs);
 }
 
-static bool is_written(const struct sdi_player *p, const struct segment *s)
+/* Whether nothing that was issued has yet to be done at these bytes before a copy reads or `writes` them. */
+bool segment_is_free(const struct sdi_player *p, const struct segment *s, bool writes)
 {
     uint64_t needs[LANES_MAX] = {0};
-    need(needs, s, false, false, p->num_lanes);
-    for (unsigned l = 0; l < p->num_lanes; l++)
-        if (needs[l] > p->lanes[l].reached)
-            return false;
-    return true;
+    need(needs, s, writes, false, p->num_lanes);
+    return lanes_reached(p, needs);
 }
 
 /* Whether bytes that it uses have yet to be copied here, to or from the arena: that ends by itself. */
@@ -100,20 +105,11 @@ bool recording_may_execute(struct sdi_player *p, const struct recording *r)
                 return false;
             if (p->lanes[op->lane].driver == DRIVER_OPENCL && waits_elsewhere(p, s, access->writes, op))
                 return false;
-            if (op->kind == OP_UPLOAD && !access->writes && !is_written(p, s))
+            if (op->kind == OP_UPLOAD && !access->writes && !segment_is_free(p, s, false))
                 return false;
         }
     }
     return true;
-}
-
-/* Whether nothing that was issued is at these bytes of the arena, which no launch uses. */
-bool segment_is_at_rest(const struct sdi_player *p, const struct segment *s)
-{
-    for (unsigned l = 0; l < p->num_lanes; l++)
-        if (s->readers[l] > p->lanes[l].reached)
-            return false;
-    return is_written(p, s);
 }
 
 static void repeat(char *to, size_t nbytes, const char *pattern, size_t done)
@@ -123,6 +119,12 @@ static void repeat(char *to, size_t nbytes, const char *pattern, size_t done)
         part = done < nbytes - done ? done : nbytes - done;
         memcpy(to + done, to, part);
     }
+}
+
+/* Whether what uses the same bytes may run at the same time: other launches, parts of one copy. */
+static bool is_beside(const struct op *op, const struct access *access)
+{
+    return op->kind == OP_LAUNCH || access->writes == WRITES_BESIDE;
 }
 
 int recording_execute(struct sdi_player *p, struct recording *r, struct node *node, const char *record)
@@ -144,8 +146,7 @@ int recording_execute(struct sdi_player *p, struct recording *r, struct node *no
                 needs[l] = queue->after[l];
         const struct access *accesses = &r->accesses[op->first_access];
         for (uint32_t a = 0; a < op->num_accesses; a++)
-            need(needs, &p->segments[accesses[a].segment], accesses[a].writes,
-                 is_launch || accesses[a].writes == WRITES_BESIDE, p->num_lanes);
+            need(needs, &p->segments[accesses[a].segment], accesses[a].writes, is_beside(op, &accesses[a]), p->num_lanes);
         for (unsigned l = 0; l < p->num_lanes && status == 0; l++)
             if (needs[l])
                 status = lane_wait(p, lane, l, needs[l]);
@@ -153,8 +154,7 @@ int recording_execute(struct sdi_player *p, struct recording *r, struct node *no
             status = lane_perform(p, lane, r, op, record, is_timed && (is_launch || r->op != SDI_OP_NDRANGE) ? own : 0);
         uint64_t number = p->lanes[lane].issued;
         for (uint32_t a = 0; a < op->num_accesses; a++)
-            accessed(&p->segments[accesses[a].segment], accesses[a].writes,
-                     is_launch || accesses[a].writes == WRITES_BESIDE, lane, number);
+            accessed(&p->segments[accesses[a].segment], accesses[a].writes, is_beside(op, &accesses[a]), lane, number);
         node->waits[lane] = number;
     }
     if (r->client == CLIENT_READS || r->client == CLIENT_SHOWN) {

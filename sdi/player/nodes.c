@@ -69,10 +69,7 @@ struct node *node_new(struct sdi_player *p, int queue, uint64_t id, uint32_t slo
 
 bool node_is_over(const struct sdi_player *p, const struct node *node)
 {
-    for (unsigned l = 0; l < p->num_lanes; l++)
-        if (node->waits[l] > p->lanes[l].reached)
-            return false;
-    return true;
+    return lanes_reached(p, node->waits);
 }
 
 /* The first of its queue is complete. */
@@ -82,14 +79,14 @@ void node_finish(struct sdi_player *p, struct queue *q, int32_t status)
     struct node *node = &p->nodes[number - 1];
     if (node->recording != NO_RECORDING) {
         const struct recording *r = &p->recordings[node->recording];
-        if (r->client == CLIENT_READS)
+        if (r->client == CLIENT_READS) {
             p->segments[r->client_segment].client_reads--;
-        if (r->client == CLIENT_SHOWN)
-            p->segments[r->client_segment].showing--;
-        if (r->client_shown)
-            p->segments[r->client_shown - 1].shown--;
-        if (r->client == CLIENT_SHOWN)
+        } else if (r->client == CLIENT_SHOWN) {
             memmove((void *)(uintptr_t)r->client_to, (const void *)(uintptr_t)r->client_at, r->client_nbytes);
+            p->segments[r->client_segment].showing--;
+            if (r->client_shown)
+                p->segments[r->client_shown - 1].shown--;
+        }
     }
     uint64_t now = sdi_player_now(), end = node->ended_ns ? node->ended_ns : now;
     uint64_t start = node->began_ns ? node->began_ns : node->start_ns ? node->start_ns : node->submitted_ns;

@@ -6,7 +6,6 @@
 
 enum { HOST_WAIT_NS = 10000000 }; /* a write waits no longer here for bytes in use: what ends that may be behind it */
 
-
 static struct node *node_find(const struct sdi_player *p, uint64_t id)
 {
     for (unsigned n = 0; n < p->num_queues; n++)
@@ -60,9 +59,7 @@ static const char *without_waits(struct sdi_player *p, uint32_t op, int queue, c
         for (;; each = &p->nodes[each->next - 1]) {
             if (node_client_read(p, each))
                 return NULL;
-            for (unsigned l = 0; l < p->num_lanes; l++)
-                if (each->waits[l] > needs[l])
-                    needs[l] = each->waits[l];
+            needs_raise(needs, each->waits, p->num_lanes);
             if (each == node)
                 break;
         }
@@ -155,7 +152,7 @@ static enum taken take_command(struct sdi_player *p, uint32_t op, uint64_t id, c
         return not_mine(p, WHY_LANES);
     if (r->client == CLIENT_WRITES || r->client == CLIENT_FILLS || r->client == CLIENT_TAKES) {
         const struct segment *s = &p->segments[r->client_segment];
-        bool waits = r->client != CLIENT_TAKES && !segment_is_at_rest(p, s);
+        bool waits = r->client != CLIENT_TAKES && !segment_is_free(p, s, true);
         if (s->client_reads || (waits && p->waited_ns > HOST_WAIT_NS))
             return not_mine(p, WHY_LANES);
         if (waits)

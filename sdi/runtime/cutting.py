@@ -322,8 +322,7 @@ class Cutter:
         saved, moving = self._saved_ns(run_ns, most), self._move_ns(plans[1])
         usage.is_small = self._saved_ns(2 * run_ns, most) + moving <= 0
         # What is short first runs where it can't lose: then its bytes are together for the others, too.
-        is_settled = usage.pieces <= 1 or usage.launches >= _SETTLED
-        if most > 1 and saved <= 0 and (usage.launches < _SETTLED or (is_settled and saved + moving <= 0)):
+        if most > 1 and saved <= 0 and (usage.launches < _SETTLED or saved + moving <= 0):
             usage.decide((1, 1, 1), 1, f"it takes {run_ns / 1e6:.2f} ms on one member")
             return plans[1]
         several = [number for number in self._few if 1 < number < most] + [most] * (most > 1)
