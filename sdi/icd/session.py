@@ -421,7 +421,7 @@ class Session:
             if isinstance(command, Launch | Read | CopyBuffer | Map | Unmap):
                 bare = record[_PREFIX.size : rest] + record[rest + 8 * num_waits :]
                 command = replace(command, record=bare)
-            elif (isinstance(command, Write) and command.data) or (
+            elif (isinstance(command, Write) and not command.is_transfer) or (
                 isinstance(command, Fill) and not entry.fields[-2]  # that is no image
             ):
                 # The bytes and patterns of the next one like it are others.

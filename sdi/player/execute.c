@@ -72,12 +72,18 @@ bool segment_is_free(const struct sdi_player *p, const struct segment *s, bool w
     return lanes_reached(p, needs);
 }
 
+/* Whether the application writes a buffer's bytes in the arena by it, or has them written there. */
+bool recording_writes_host(const struct recording *r)
+{
+    return r->client == CLIENT_WRITES || r->client == CLIENT_FILLS || r->client == CLIENT_TAKES
+           || r->client == CLIENT_LANDED;
+}
+
 /* Whether bytes that it uses have yet to be copied here, to or from the arena: that ends by itself. */
 bool recording_awaits_copies(const struct sdi_player *p, const struct recording *r)
 {
     const struct segment *own = r->client != CLIENT_NONE ? &p->segments[r->client_segment] : NULL;
-    const bool writes = r->client == CLIENT_WRITES || r->client == CLIENT_FILLS || r->client == CLIENT_TAKES;
-    if (own && (own->shown || (writes && own->showing)))
+    if (own && (own->shown || (recording_writes_host(r) && own->showing)))
         return true;
     for (uint32_t i = 0; i < r->num_ops; i++)
         for (uint32_t a = 0; a < r->ops[i].num_accesses; a++) {
@@ -174,6 +180,9 @@ int recording_execute(struct sdi_player *p, struct recording *r, struct node *no
     } else if (r->client == CLIENT_FILLS) {
         const struct sdi_rec_fill *fill = (const void *)record;
         repeat((char *)(uintptr_t)r->client_at, r->client_nbytes, (const char *)(fill + 1), fill->pattern_nbytes);
+    } else if (r->client == CLIENT_LANDED) {
+        const uint64_t since = ((const struct sdi_rec_write *)(const void *)record)->landed_ns;
+        node->submitted_ns = since < node->submitted_ns ? since : node->submitted_ns;
     } else if (r->client != CLIENT_NONE) {
         need(node->waits, &p->segments[r->client_segment], r->client == CLIENT_TAKES, false, p->num_lanes);
     }

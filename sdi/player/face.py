@@ -43,8 +43,8 @@ _CELLS_SPARE = 1 << 8
 
 
 def _write_mask() -> bytes:
-    """Which bits of a write's record count, behind its command fields: not where it is, and how much."""
-    shape, free = layout(BODY[WireOp.WRITE]), {"offset", "region", "carried_nbytes"}
+    """Which bits of a write's record count, behind its command fields: not where, how much, and when it landed."""
+    shape, free = layout(BODY[WireOp.WRITE]), {"offset", "region", "landed_ns", "carried_nbytes"}
     values: list[int] = []
     for each in BODY[WireOp.WRITE]:
         ones = (1 << (64 if each.kind == "u64" else 32)) - 1
@@ -245,8 +245,8 @@ class Player:
                 arrangement.trial.issued += runs
             self.memory.placement.touch(arrangement.waves[0].extents)
             self.refill(arrangement)
-        elif isinstance(recorded.command, Read) and not recorded.command.unasked:
-            self.memory.moved.application += recorded.command.rectangle.nbytes * runs
+        else:
+            self.memory.moved.application += _copied_nbytes(recorded.command) * runs
 
     def refill(self, arrangement: Arrangement) -> None:
         """So many launches may be replayed before Python looks at how they are cut."""
@@ -488,14 +488,14 @@ class Player:
     def keep_write(
         self, command: Write, buffer: VirtualBuffer, over: ByteRange, slack: int, change: Change
     ) -> None:
-        """Likewise a write whose bytes come with its record.
+        """Likewise a write whose bytes come with its record, or have landed.
 
         ``over``: what counts as written; that is so of any other that comes within ``slack`` of its ends.
         """
 
         def finish(builder: Builder) -> bool:
             builder.span = (over.start, over.stop, slack)
-            return builder.on_host(c.CLIENT_WRITES, buffer, over)
+            return builder.on_host(c.CLIENT_LANDED if command.landed_ns else c.CLIENT_WRITES, buffer, over)
 
         known = replace(command, data=b"")  # those of the next are others
         self._keep_transfer(WireOp.WRITE, known, (buffer,), (change,), (), finish, _WRITE_MASK, over)
@@ -583,6 +583,13 @@ class Player:
         recorded.guards, recorded.launches = builder.guards, builder.launches
         self._recorded[number] = recorded
         self._numbers[key] = number
+
+
+def _copied_nbytes(command: Command) -> int:
+    """What the client copies of a command each time; what comes with records is counted by the player."""
+    if isinstance(command, Read) or (isinstance(command, Write) and command.landed_ns):
+        return 0 if command.unasked else command.rectangle.nbytes
+    return 0
 
 
 def _scalars(kernel: Kernel, record: bytes, has_ranges: bool) -> list[tuple[int, int, int]]:

@@ -13,7 +13,8 @@ NO_RECORDING = 0xFFFFFFFF
 RECORD, IDLE, END, POSTED, FAILED, WANTED = 1, 2, 3, 4, 5, 6
 OP_LAUNCH, OP_UPLOAD, OP_DOWNLOAD, OP_COPY, OP_FILL = 0, 1, 2, 3, 4
 WRITES_BESIDE = 2
-CLIENT_NONE, CLIENT_READS, CLIENT_WRITES, CLIENT_FILLS, CLIENT_LOOKS, CLIENT_TAKES, CLIENT_SHOWN = range(7)
+CLIENT_NONE, CLIENT_READS, CLIENT_WRITES, CLIENT_FILLS, CLIENT_LOOKS, CLIENT_TAKES = range(6)
+CLIENT_SHOWN, CLIENT_LANDED = 6, 7
 WHYS = ("played", "busy", "kind", "queue", "waits", "unknown", "guards", "lanes")
 """As ``enum why``: what became of a record.  "played": executed by the player; else it was left to Python:
 

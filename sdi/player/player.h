@@ -28,7 +28,8 @@ enum driver { DRIVER_CUDA = 1, DRIVER_OPENCL = 2 };
 enum op_kind { OP_LAUNCH = 0, OP_UPLOAD = 1, OP_DOWNLOAD = 2, OP_COPY = 3, OP_FILL = 4 };
 /* What a command is to a buffer's bytes in the arena, besides its operations.  READS: the application copies them when it
  * is told.  WRITES, FILLS: they, or a pattern, came with the record.  LOOKS: the application looks at them when the
- * command is complete.  TAKES: and may write them then, or has.  SHOWN: they are copied to other bytes of the arena. */
+ * command is complete.  TAKES: and may write them then, or has.  SHOWN: they are copied to other bytes of the arena.
+ * LANDED: the application has written them. */
 enum client_kind {
     CLIENT_NONE = 0,
     CLIENT_READS = 1,
@@ -37,6 +38,7 @@ enum client_kind {
     CLIENT_LOOKS = 4,
     CLIENT_TAKES = 5,
     CLIENT_SHOWN = 6,
+    CLIENT_LANDED = 7,
 };
 
 /* Entry points of the drivers, looked up by Python; those of a driver that is not there are NULL. */
@@ -291,6 +293,7 @@ const struct recording *node_client_read(const struct sdi_player *p, const struc
 void nodes_complete(struct sdi_player *p);
 bool nodes_await_client(struct sdi_player *p);
 void needs_raise(uint64_t *needs, const uint64_t *numbers, unsigned lanes);
+bool recording_writes_host(const struct recording *r);
 bool recording_awaits_copies(const struct sdi_player *p, const struct recording *r);
 bool recording_may_execute(struct sdi_player *p, const struct recording *r);
 bool segment_is_free(const struct sdi_player *p, const struct segment *s, bool writes);

@@ -86,7 +86,10 @@ static bool cut(uint32_t op, const char *record, size_t *nbytes)
     if (*nbytes < fixed)
         return false;
     if (op == SDI_OP_WRITE) {
-        rest = ((const struct sdi_rec_write *)(const void *)record)->carried_nbytes;
+        const struct sdi_rec_write *write = (const void *)record;
+        rest = write->carried_nbytes;
+        if (write->landed_ns)
+            return !rest && *nbytes == fixed;
         rest = rest > SDI_CARRIED_MAX_NBYTES ? 0 : rest;
     } else {
         rest = ((const struct sdi_rec_fill *)(const void *)record)->pattern_nbytes;
@@ -150,7 +153,7 @@ static enum taken take_command(struct sdi_player *p, uint32_t op, uint64_t id, c
     }
     if (r->client_shown && p->segments[r->client_shown - 1].client_reads)
         return not_mine(p, WHY_LANES);
-    if (r->client == CLIENT_WRITES || r->client == CLIENT_FILLS || r->client == CLIENT_TAKES) {
+    if (recording_writes_host(r)) {
         const struct segment *s = &p->segments[r->client_segment];
         bool waits = r->client != CLIENT_TAKES && !segment_is_free(p, s, true);
         if (s->client_reads || (waits && p->waited_ns > HOST_WAIT_NS))

@@ -226,10 +226,15 @@ class VirtualDevice:
                 return Work([], transfer, packed_at)
         if command.data:
             return Work([self._write_carried(command, buffer)])
+        player = self.player if command.landed_ns and rectangle.contiguous else None
+        before = buffer.directory.state() if player is not None else None
         parts, waits = overwritten(self._memory, buffer, rectangle.strided)
         for part in parts:
             waits += [t for t in self._memory.write_host(buffer, part, transfer) if t is not transfer]
         waits = list(dict.fromkeys(waits))
+        change = _change(buffer, before)
+        if player is not None and change is not None:
+            player.keep_write(command, buffer, rectangle.bounds, 0, change)
         return Work([*waits, transfer]) if command.landed_ns else Work(waits, transfer)
 
     def _write_carried(self, command: Write, buffer: VirtualBuffer) -> Ticket:

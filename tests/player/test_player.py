@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 import threading
+import time
 from collections.abc import Callable
 
 import numpy as np
@@ -68,6 +69,15 @@ class Loop:
         self.truth[0] = self.truth[0].copy()
         self.truth[0][first : first + len(values)] = values
         return self.client.put(self.a, values.tobytes(), offset=4 * first)
+
+    def land(self, values: Array, first: int = 0) -> int:
+        """Likewise one that the client has made, in a buffer that nobody else uses."""
+        self.truth[0] = self.truth[0].copy()
+        self.truth[0][first : first + len(values)] = values
+        at = self.client.offsets[self.a] + 4 * first
+        self.client.arena[at : at + values.nbytes] = values.tobytes()
+        where = {"offset": 4 * first, "region": [values.nbytes, 1, 1]}
+        return self.client.command(Op.WRITE, buffer=self.a, landed_ns=time.monotonic_ns(), **where)
 
     def fill(self, value: int, first: int = 20, count: int = 100) -> int:
         """One fill of the first buffer."""
@@ -288,6 +298,35 @@ def test_writes_of_other_bytes_are_the_same_where_the_host_has_what_is_beside_th
 
     loop.until_replayed(once, 3)
     loop.until_replayed(lambda _: [once(number) for number in range(49, 0, -7)], 21)
+    loop.check()
+
+
+@pytest.mark.parametrize("members", [1, 2])
+def test_writes_that_have_landed_are_replayed(serve: Serve, members: int) -> None:
+    loop = Loop(serve(members, plays=True))
+    loop.rounds(6)
+
+    def once(number: int) -> None:
+        loop.land(np.arange(number, number + ITEMS, dtype=np.int32))
+        loop.mix()
+        loop.step(number)
+        assert loop.client.read(loop.b, 64, offset=40) == loop.truth[1][10:26].tobytes()
+
+    loop.until_replayed(once, 4)
+    moved = loop.client.session._memory.moved
+    before = moved.application
+    once(5)
+    loop.client.finish()
+    assert moved.application - before == 4 * ITEMS + 64, "whoever executes them"
+
+    def less(number: int) -> None:
+        loop.land(np.arange(number, number + 100, dtype=np.int32), first=number % 2)
+        loop.mix()
+        assert loop.client.read(loop.b, 4 * ITEMS) == loop.truth[1].tobytes()
+
+    for number in range(10):
+        less(number)
+        once(number)
     loop.check()
 
 

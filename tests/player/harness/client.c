@@ -95,9 +95,10 @@ static void make_kind(struct kind *kind, unsigned number)
     kind->slack = below(4);
     kind->takes = one_in(2);
     kind->on_member = one_in(2);
-    if (kind->op == SDI_OP_WRITE) { /* where it is, and how much, does not count */
+    kind->lands = kind->op == SDI_OP_WRITE && one_in(4);
+    if (kind->op == SDI_OP_WRITE) { /* where it is, how much, and when it landed does not count */
         memset(kind->mask + offsetof(struct sdi_rec_write, offset) - PREFIX, 0, 16);
-        memset(kind->mask + offsetof(struct sdi_rec_write, carried_nbytes) - PREFIX, 0, 8);
+        memset(kind->mask + offsetof(struct sdi_rec_write, landed_ns) - PREFIX, 0, 16);
         kind->key[0] = (uint8_t)number;
     }
     if (kind->op == SDI_OP_FILL) {
@@ -141,11 +142,14 @@ static void choose_waits(struct command *c)
     }
 }
 
-static void say_where(char *record, uint64_t at, uint64_t nbytes)
+/* `since`: when a write landed; 0: its bytes come along. */
+static void say_where(char *record, uint64_t at, uint64_t nbytes, uint64_t since)
 {
+    uint64_t carried = since ? 0 : nbytes;
     memcpy(record + offsetof(struct sdi_rec_write, offset), &at, sizeof at);
     memcpy(record + offsetof(struct sdi_rec_write, region), &nbytes, sizeof nbytes);
-    memcpy(record + offsetof(struct sdi_rec_write, carried_nbytes), &nbytes, sizeof nbytes);
+    memcpy(record + offsetof(struct sdi_rec_write, landed_ns), &since, sizeof since);
+    memcpy(record + offsetof(struct sdi_rec_write, carried_nbytes), &carried, sizeof carried);
 }
 
 static void add_command(uint64_t id, int *last)
@@ -170,7 +174,7 @@ static void add_command(uint64_t id, int *last)
     choose_waits(c);
     size_t fixed = fixed_of(c->op), waits = 8 * c->num_waits;
     c->nbytes = (c->kind ? c->kind->nbytes + PREFIX : fixed) + waits;
-    if (c->op == SDI_OP_WRITE) {
+    if (c->op == SDI_OP_WRITE && !c->kind->lands) {
         c->at = c->kind->from + below(c->kind->slack + 1);
         c->carried = c->kind->stop - c->at - below(c->kind->slack + 1);
         c->nbytes += (c->carried + 7) / 8 * 8;
@@ -194,7 +198,8 @@ static void add_command(uint64_t id, int *last)
     if (c->op == SDI_OP_NDRANGE)
         memcpy(record + fixed + waits, key + fixed - PREFIX, c->kind->nbytes + PREFIX - fixed);
     if (c->op == SDI_OP_WRITE)
-        say_where(record, c->at, c->carried);
+        say_where(record, c->kind->lands ? c->kind->from : c->at,
+                  c->kind->lands ? c->kind->stop - c->kind->from : c->carried, c->kind->lands ? 1 + below(9) : 0);
     for (size_t n = fixed + waits; n < c->nbytes && (c->op == SDI_OP_WRITE || c->op == SDI_OP_FILL); n++)
         record[n] = (char)random_bits();
 }
@@ -219,11 +224,13 @@ static void add_another(uint64_t id)
     unsigned how = below(6);
     uint64_t at = kind->from + (how == 0 ? kind->slack + 1 : how == 1 ? -(uint64_t)1 : 0);
     uint64_t carried = kind->stop - at - (how == 2 ? kind->slack + 1 : how == 3 ? -(uint64_t)1 : 0);
-    size_t nbytes = is_write ? sizeof(struct sdi_rec_write) + (carried + 7) / 8 * 8 - (how == 4 ? 8 : 0) : PREFIX;
+    uint64_t since = kind->lands && how ? how == 1 && one_in(2) ? 0 : 5 : 0; /* else it carries what was to have landed */
+    size_t rest = since ? how == 4 ? 8 : 0 : (carried + 7) / 8 * 8 - (how == 4 ? 8 : 0);
+    size_t nbytes = is_write ? sizeof(struct sdi_rec_write) + rest : PREFIX;
     char *record = (char *)script(ANOTHER, NULL, op, what == 3 ? 0 : id, nbytes)->record;
     if (is_write) {
         memcpy(record + PREFIX, kind->key, kind->nbytes);
-        say_where(record, at, carried);
+        say_where(record, at, carried, since);
         if (how == 5)
             memset(record + offsetof(struct sdi_rec_write, region), 1, 8);
     }

@@ -88,7 +88,7 @@ struct kind {
     uint32_t device[3], host; /* segments */
     uint32_t from, stop, slack; /* of writes and fills: bytes of the segment; writes are of some of them */
     uint32_t pattern_nbytes;    /* of fills */
-    bool on_member, takes;      /* fills; maps and unmaps */
+    bool on_member, takes, lands; /* fills; maps and unmaps; writes */
     bool blocking, is_playable, is_shown; /* the player copies what is read */
 };
 

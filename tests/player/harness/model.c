@@ -48,7 +48,7 @@ void model_write(const struct command *c)
 {
     const struct kind *kind = c->kind;
     uint8_t *in_order = w.in_order[kind->host - (SEGMENTS - HOST_SEGMENTS)];
-    if (c->op == SDI_OP_WRITE)
+    if (c->op == SDI_OP_WRITE && !kind->lands)
         memcpy(in_order + c->at, carried_by(c), c->carried);
     for (unsigned n = kind->from; c->op == SDI_OP_FILL && !kind->on_member && n < kind->stop; n++)
         in_order[n] = carried_by(c)[(n - kind->from) % kind->pattern_nbytes];
@@ -70,11 +70,12 @@ static bool reads(const struct recorded *r)
 static void read_by_client(struct command *c)
 {
     uint32_t client = c->as ? c->as->given.client : CLIENT_NONE;
-    if (client == CLIENT_READS || client == CLIENT_SHOWN || client == CLIENT_LOOKS || client == CLIENT_TAKES)
+    const bool takes = client == CLIENT_TAKES || client == CLIENT_LANDED;
+    if (client == CLIENT_READS || client == CLIENT_SHOWN || client == CLIENT_LOOKS || takes)
         merge(c->over, w.wrote[COPIES][c->as->given.client_segment]);
-    if (client == CLIENT_TAKES)
+    if (takes)
         merge(c->over, w.read[COPIES][c->as->given.client_segment]);
-    if (client == CLIENT_TAKES && w.reading[c->as->given.client_segment])
+    if (takes && w.reading[c->as->given.client_segment])
         broken("command %lu lets the application write what it has yet to copy", (unsigned long)c->id);
     if (c->as && reads(c->as))
         memcpy(c->finds, w.in_order[c->as->given.client_segment - (SEGMENTS - HOST_SEGMENTS)], MEMORY_NBYTES);

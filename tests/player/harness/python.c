@@ -143,7 +143,7 @@ static void record(struct kind *kind)
         g->blocking = kind->blocking;
     }
     if (kind->op == SDI_OP_WRITE || (kind->op == SDI_OP_FILL && !kind->on_member)) {
-        g->client = kind->op == SDI_OP_WRITE ? CLIENT_WRITES : CLIENT_FILLS;
+        g->client = kind->lands ? CLIENT_LANDED : kind->op == SDI_OP_WRITE ? CLIENT_WRITES : CLIENT_FILLS;
         g->client_at = (uintptr_t)&w.memory[kind->host - (SEGMENTS - HOST_SEGMENTS)][kind->from];
         g->client_nbytes = kind->stop - kind->from;
         g->client_from = kind->from;
