@@ -43,7 +43,7 @@ _CELLS_SPARE = 1 << 8
 
 
 def _write_mask() -> bytes:
-    """Which bits of a write's record count, behind its command fields: not where, how much, and when it landed."""
+    """Which bits of a write's record count, behind its command fields: not where, how much, and when."""
     shape, free = layout(BODY[WireOp.WRITE]), {"offset", "region", "landed_ns", "carried_nbytes"}
     values: list[int] = []
     for each in BODY[WireOp.WRITE]:
