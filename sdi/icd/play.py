@@ -153,6 +153,7 @@ class Play:
         node = self._engine.core.adopt(
             told.queue, told.id, told.slot, command, told.submitted_ns, bool(told.forgotten)
         )
+        self.player.missed(told)
         waits = [ticket for lane, ticket in tickets.items() if told.lanes >> lane & 1]
         if told.status and recorded is not None:
             failed = completed(DeviceFailed("a member", f"its driver refused a command with {told.status}"))

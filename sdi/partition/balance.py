@@ -96,13 +96,25 @@ class Trial:
             self.cells.give_back(self.cell)
         self.cells, self.cell = None, 0
 
-    def num_passing(self, launches: int) -> int:
-        """How many launches after the ``launches`` that there were pass, at most: see ``passes``."""
-        if not self.is_current or self.issued < _WATCHED:
+    def num_passing(self) -> int:
+        """How many of the next launches, at most, run before the cut is to be looked at anew."""
+        if not self.is_current:
             return 0
-        every = _SELDOM if self.is_brief else _RARELY
-        passing = every - 1 - launches % every
-        return min(passing, self.expires - self.issued - 1) if self.expires > self.issued else passing
+        return self.expires - self.issued - 1 if self.expires > self.issued else _NEVER
+
+    def num_first(self) -> int:
+        """How many of the next launches are measured, in a row."""
+        return max(_WATCHED - self.issued, 0)
+
+    @property
+    def every(self) -> int:
+        """Afterwards one of so many is."""
+        return _SELDOM if self.is_brief else _RARELY
+
+    def missed(self) -> None:
+        """A launch that was to be measured was not."""
+        if self.issued <= _WATCHED:
+            self.issued -= 1
 
     def count(self, launch: int) -> bool:
         """Launch number ``launch`` is being issued with this cut: whether to measure it."""
@@ -120,7 +132,7 @@ class Trial:
         return True
 
     def _is_watched(self, issued: int, launch: int) -> bool:
-        return issued <= _WATCHED or launch % (_SELDOM if self.is_brief else _RARELY) == 0
+        return issued <= _WATCHED or launch % self.every == 0
 
     @property
     def is_brief(self) -> bool:

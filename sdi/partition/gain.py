@@ -35,6 +35,14 @@ class Span(Protocol):
 
 
 @dataclass(slots=True)
+class Ran:
+    """One piece."""
+
+    start_ns: int
+    end_ns: int
+
+
+@dataclass(slots=True)
 class Rates:
     """Measured time per work-group of one kernel, by the number of pieces that run side by side.
 

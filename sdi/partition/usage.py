@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from sdi.ndrange import Int3
-from sdi.partition.balance import Balance
+from sdi.partition.balance import Balance, Trial
 from sdi.partition.gain import RECONSIDER, Rates
 from sdi.partition.learnt import Learnt
 from sdi.player.cells import Cells
@@ -47,6 +47,7 @@ class Usage:
     ``balances``: the shares by shape of the cut, the same for all of a kernel's launches of about this size.
     ``learnt``: what earlier runs found out.
     ``cell``, ``version_cell``: in ``cells``, how many launches may be replayed, and ``version``.
+    ``watch``: the first of the cells that say which of them are measured.
     """
 
     rates: Rates
@@ -74,10 +75,12 @@ class Usage:
     cells: Cells | None = None
     cell: int = 0
     version_cell: int = 0
+    watch: int = 0
 
     def follow(self, cells: Cells) -> None:
         """Have cells say how many launches may be replayed, and how they are cut."""
         self.cells, self.cell, self.version_cell = cells, cells.new(), cells.new()
+        self.watch = cells.new_row()
         if self.version_cell:
             cells.at[self.version_cell] = self.version
 
@@ -85,16 +88,17 @@ class Usage:
         """Nothing is recorded of these launches: the cells go back."""
         if self.cells is not None:
             self.cells.give_back(self.cell, self.version_cell)
-        self.cells, self.cell, self.version_cell = None, 0, 0
+            self.cells.give_back_row(self.watch)
+        self.cells, self.cell, self.version_cell, self.watch = None, 0, 0, 0
 
-    def num_routine(self) -> int:
-        """How many of the next launches are routine, at most: see ``is_routine``."""
+    def num_decided(self) -> int:
+        """How many of the next launches, at most, run before their cut is to be chosen anew."""
         if self.is_fixed:
             return min(max(self.home_at - 1 - self.launches, 0), _ENDLESS) if self.home_at else _ENDLESS
         launches = self.launches
-        if launches + 1 - self.begun_at <= _WATCHED or self.is_due():
+        if self.is_due():
             return 0
-        dues = [-(launches + 1) % self._every(launches + 1)]
+        dues = [_ENDLESS]
         if not self.is_final:
             dues += [due - launches for due in RECONSIDER if due > launches]
         if self.recheck_at > launches and not self.is_final:
@@ -102,6 +106,34 @@ class Usage:
         if self.home_at:
             dues.append(max(self.home_at - 1 - launches, 0))
         return min(dues)
+
+    def refill(self, trial: Trial | None) -> None:
+        """Say in the cells how many launches may be replayed, and which of these are measured."""
+        if self.cells is None:
+            return
+        at, launches = self.cells.at, self.launches
+        at[self.cell] = self.num_decided()
+        first, dues = 0, []
+        if not self.is_fixed:
+            first = self.begun_at + _WATCHED - launches
+            dues.append(self._every(launches + 1))
+        if trial is not None:
+            if trial.cell:
+                at[trial.cell] = trial.num_passing()
+            first = max(first, trial.num_first())
+            dues.append(trial.every)
+        if self.watch and dues:
+            at[self.watch] = max(first, 0)
+            at[self.watch + 1] = min(due - launches % due for due in dues)
+            at[self.watch + 2] = min(dues)
+
+    def missed(self, trial: Trial | None) -> None:
+        """A launch that was to be measured was not; of the first ones another one is."""
+        if self.launches - self.begun_at <= _WATCHED:
+            self.begun_at += 1
+        if trial is not None:
+            trial.missed()
+        self.refill(trial)
 
     def begin_like(self, other: Usage, is_smaller: bool) -> None:
         """Take over what was measured of other launches of the same kernel.

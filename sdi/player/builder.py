@@ -32,11 +32,14 @@ _COPY_MAX_NBYTES = 1 << 20
 class Builder:
     """Puts a recording together."""
 
-    def __init__(self, player: Player, guards: list[tuple[int, int]], budgets: list[int]) -> None:
+    def __init__(
+        self, player: Player, guards: list[tuple[int, int]], budgets: list[int], watch: int = 0
+    ) -> None:
         self._player = player
         self.guards = guards
         self.effects: list[tuple[int, int]] = []
         self.budgets = budgets
+        self.watch = watch
         self.ops: list[c.Op] = []
         self.accesses: list[tuple[int, int]] = []
         self.holes: list[tuple[int, int, int]] = []
@@ -253,6 +256,7 @@ class Builder:
             client=kind,
             client_segment=segment,
             blocking=blocking,
+            watch=self.watch,
         )
 
 

@@ -10,6 +10,7 @@ import ctypes
 from sdi.player.library import CELLS_RESERVED
 
 CELLS_MAX = 1 << 16
+ROW = 3
 
 
 class Cells:
@@ -20,11 +21,12 @@ class Cells:
         self.at = memoryview(self.memory).cast("B").cast("I")
         self._used = CELLS_RESERVED
         self._free: list[int] = []
+        self._free_rows: list[int] = []
 
     @property
     def num_left(self) -> int:
         """How many there are to be had."""
-        return CELLS_MAX - self._used + len(self._free)
+        return CELLS_MAX - self._used + len(self._free) + ROW * len(self._free_rows)
 
     def give_back(self, *cells: int) -> None:
         """No recording is guarded by them any more; 0 is none."""
@@ -38,6 +40,19 @@ class Cells:
             return 0
         self._used += 1
         return self._used - 1
+
+    def new_row(self) -> int:
+        """The first of ``ROW`` cells side by side; 0 where there are none left."""
+        if self._free_rows:
+            return self._free_rows.pop()
+        if self._used + ROW > CELLS_MAX:
+            return 0
+        self._used += ROW
+        return self._used - ROW
+
+    def give_back_row(self, first: int) -> None:
+        """Likewise those of ``new_row``."""
+        self._free_rows += [first] if first else []
 
     def changed(self, cell: int) -> None:
         """The fact of ``cell`` is another one, that was never before."""

@@ -133,6 +133,26 @@ static bool is_beside(const struct op *op, const struct access *access)
     return op->kind == OP_LAUNCH || access->writes == WRITES_BESIDE;
 }
 
+/* Whether a launch is measured.  Cells of the watch: so many of the next ones are; after so many one is; and then after so
+ * many each time. */
+static bool is_watched(struct sdi_player *p, uint32_t watch)
+{
+    volatile uint32_t *first = &p->cells[watch], *left = first + 1, *every = first + 2;
+    bool found = *first > 0;
+    *first -= found;
+    if (*left && --*left == 0) {
+        found = true;
+        *left = *every;
+    }
+    return found;
+}
+
+/* Of a launch its kernels' times are wanted; of another command on a profiled queue those of all that it comes to. */
+static bool wants_times(const struct recording *r, const struct op *op, bool is_timed, bool is_measured)
+{
+    return (is_timed || is_measured) && (op->kind == OP_LAUNCH || r->op != SDI_OP_NDRANGE);
+}
+
 int recording_execute(struct sdi_player *p, struct recording *r, struct node *node, const char *record)
 {
     int status = 0;
@@ -140,11 +160,11 @@ int recording_execute(struct sdi_player *p, struct recording *r, struct node *no
     struct queue *queue = &p->queues[node->queue];
     const bool is_timed = queue->is_timed && r->client == CLIENT_NONE;
     const uint32_t own = (uint32_t)(node - p->nodes) + 1;
+    node->is_measured = r->watch && is_watched(p, r->watch);
     memcpy(waits, node->waits, sizeof waits);
     for (uint32_t i = 0; i < r->num_ops && status == 0; i++) {
         const struct op *op = &r->ops[i];
         const unsigned lane = lane_of(p, op, node->queue);
-        const bool is_launch = op->kind == OP_LAUNCH;
         uint64_t needs[LANES_MAX]; /* what the wait list waits for, what the queue did, and what the bytes do */
         memcpy(needs, waits, sizeof needs);
         for (unsigned l = op->lane; l < p->num_lanes; l += p->num_members) /* others use other memory */
@@ -157,7 +177,7 @@ int recording_execute(struct sdi_player *p, struct recording *r, struct node *no
             if (needs[l])
                 status = lane_wait(p, lane, l, needs[l]);
         if (status == 0)
-            status = lane_perform(p, lane, r, op, record, is_timed && (is_launch || r->op != SDI_OP_NDRANGE) ? own : 0);
+            status = lane_perform(p, lane, r, op, record, wants_times(r, op, is_timed, node->is_measured) ? own : 0);
         uint64_t number = p->lanes[lane].issued;
         for (uint32_t a = 0; a < op->num_accesses; a++)
             accessed(&p->segments[accesses[a].segment], accesses[a].writes, is_beside(op, &accesses[a]), lane, number);

@@ -16,6 +16,7 @@ from sdi.icd.wire import Op as WireOp
 from sdi.intervals import ByteRange
 from sdi.launch.recording import Change, Recording
 from sdi.partition.balance import Trial
+from sdi.partition.gain import Ran
 from sdi.partition.usage import Usage
 from sdi.player import library as c
 from sdi.player.builder import Builder, address
@@ -94,6 +95,8 @@ class Player:
         self._released = (ctypes.c_uint64 * c.NODES_MAX)()
         self._told = (c.Told * c.NODES_MAX)()
         self._pairs = (ctypes.c_uint64 * (2 * _RECORDINGS_MAX))()
+        self._reports = (c.Report * c.REPORTS_MAX)()
+        self._measured: dict[int, dict[int, Ran]] = {}
         self._nbytes, self._left = ctypes.c_uint64(), ctypes.c_uint64()
         self._handle: int = quick.sdi_player_new(
             *ends,
@@ -136,9 +139,33 @@ class Player:
 
     def run(self, may_play: bool) -> int:
         """Read and execute until Python is needed: why.  ``is_running`` is set."""
-        why: int = self._c.sdi_player_run(self._handle, may_play)
+        while (why := int(self._c.sdi_player_run(self._handle, may_play))) == c.MEASURED:
+            self._learn()
         self.is_running = False
         return why
+
+    def _learn(self) -> None:
+        """Learn from the launches that were measured."""
+        for report in self._reports[: self._quick.sdi_player_reports(self._handle, self._reports)]:
+            recorded, found = self._recorded[report.recording], self._measured.setdefault(report.command, {})
+            found[report.op] = Ran(report.began_ns, report.ended_ns)
+            arrangement = recorded.arrangement
+            if len(found) == len(recorded.launches) and arrangement is not None:
+                arrangement.measured(arrangement.plan.boxes, [found[op] for op in sorted(found)])
+                self.learnt(arrangement)
+                del self._measured[report.command]
+
+    def learnt(self, arrangement: Arrangement) -> None:
+        """Have Python look at a cut that turned out uneven."""
+        trial = arrangement.trial
+        if trial is not None and not trial.is_current:
+            self.cells.at[trial.cell] = 0
+
+    def missed(self, told: c.Told) -> None:
+        """A command that was in flight is not complete, and nobody will know how long it took."""
+        recorded = self.command_of(told)
+        if told.is_measured and told.lanes and recorded is not None and recorded.arrangement is not None:
+            recorded.arrangement.usage.missed(recorded.arrangement.trial)
 
     def stop(self) -> None:
         """Replay nothing any more; nothing is in flight."""
@@ -216,6 +243,7 @@ class Player:
 
     def sync(self) -> list[int]:
         """Have Python's tables say what recordings did; the events that the application let go."""
+        self._learn()
         count = self._quick.sdi_player_played(self._handle, self._pairs)
         for at in range(count):
             recorded = self._recorded[self._pairs[2 * at]]
@@ -244,17 +272,9 @@ class Player:
             if arrangement.trial is not None:
                 arrangement.trial.issued += runs
             self.memory.placement.touch(arrangement.waves[0].extents)
-            self.refill(arrangement)
+            arrangement.usage.refill(arrangement.trial)
         else:
             self.memory.moved.application += _copied_nbytes(recorded.command) * runs
-
-    def refill(self, arrangement: Arrangement) -> None:
-        """So many launches may be replayed before Python looks at how they are cut."""
-        usage, trial = arrangement.usage, arrangement.trial
-        if usage.cell:
-            self.cells.at[usage.cell] = usage.num_routine()
-        if trial is not None and trial.cell:
-            self.cells.at[trial.cell] = trial.num_passing(usage.launches)
 
     def in_flight(self) -> list[c.Told]:
         """Commands in flight, as they arrived."""
@@ -295,6 +315,7 @@ class Player:
     def handed_over(self, was_busy: bool) -> None:
         """Python has taken over all that was in flight, if anything was."""
         self._recent.clear()
+        self._measured.clear()
         if was_busy:
             self._quick.sdi_player_handed_over(self._handle, len(self._segments))
 
@@ -378,7 +399,7 @@ class Player:
         kernels: Sequence[BoundKernel],
         tally: Tally,
     ) -> None:
-        """Record a launch as it was just issued, if the player can issue it; ``refill`` follows."""
+        """Record a launch as it was just issued, if the player can issue it; ``Usage.refill`` follows."""
         if not launch.record or not self.is_on or kernel.note is not None:
             return
         self._make_room()
@@ -396,7 +417,8 @@ class Player:
         guards = [(self._epoch, self.cells.at[self._epoch]), (kernel.cell, self.cells.at[kernel.cell])]
         guards.append((usage.version_cell, arrangement.version))
         budgets = [usage.cell] + ([trial.cell] if trial is not None else [])
-        builder = Builder(self, guards, budgets)
+        is_watched = trial is not None or not usage.is_fixed
+        builder = Builder(self, guards, budgets, usage.watch if is_watched else 0)
         for used in arrangement.plan.buffers:
             builder.guard_layout(used.buffer)
         if not builder.states(arrangement, recording.changes):
@@ -439,7 +461,7 @@ class Player:
             if not owner.cell:
                 owner.follow(self.cells)
                 self._with_cells += [owner] if owner.cell else []
-        return all(owner.cell for owner in owners) and usage.version_cell != 0
+        return all(owner.cell for owner in owners) and usage.version_cell != 0 and usage.watch != 0
 
     def keep_read(
         self,

@@ -26,9 +26,9 @@ struct mark *lane_mark_at(struct lane *lane, unsigned n)
     return &lane->marks[(lane->first + n) % MARKS_MAX];
 }
 
-static void put_mark(struct lane *lane, void *event, void *begin, uint32_t node)
+static void put_mark(struct lane *lane, void *event, void *begin, uint32_t node, uint32_t op)
 {
-    *lane_mark_at(lane, lane->num_marks++) = (struct mark){lane->issued, event, begin, node};
+    *lane_mark_at(lane, lane->num_marks++) = (struct mark){lane->issued, event, begin, node, op};
 }
 
 static void drop_event(struct sdi_player *p, struct lane *lane, void *event, bool is_timed)
@@ -81,7 +81,7 @@ int lane_mark(struct sdi_player *p, unsigned number)
     void *event = NULL;
     int status = record_event(p, lane, false, &event);
     if (status == 0)
-        put_mark(lane, event, NULL, 0);
+        put_mark(lane, event, NULL, 0, 0);
     return status;
 }
 
@@ -192,7 +192,7 @@ static int opencl_perform(struct sdi_player *p, const struct recording *r, const
     }
     if (status == 0) {
         lane->issued++;
-        put_mark(lane, event, NULL, node);
+        put_mark(lane, event, NULL, node, (uint32_t)(op - r->ops));
         lane->unflushed = true;
     }
     return status;
@@ -218,7 +218,7 @@ int lane_perform(struct sdi_player *p, unsigned number, const struct recording *
     if (begin && status)
         drop_event(p, lane, begin, true);
     else if (begin)
-        put_mark(lane, end, begin, node);
+        put_mark(lane, end, begin, node, (uint32_t)(op - r->ops));
     return status;
 }
 

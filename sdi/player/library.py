@@ -10,7 +10,8 @@ LIBRARY_NAME = "libsdi_player.so"
 LANES_MAX, STREAMS_MAX, NODES_MAX = 16, 4, 512
 CELL_POSTED, CELL_PYTHON_EVENTS, CELL_NO_WAITS, CELL_AWAITS, CELLS_RESERVED = 1, 2, 3, 4, 8
 NO_RECORDING = 0xFFFFFFFF
-RECORD, IDLE, END, POSTED, FAILED, WANTED = 1, 2, 3, 4, 5, 6
+REPORTS_MAX = 1024
+RECORD, IDLE, END, POSTED, FAILED, WANTED, MEASURED = 1, 2, 3, 4, 5, 6, 7
 OP_LAUNCH, OP_UPLOAD, OP_DOWNLOAD, OP_COPY, OP_FILL = 0, 1, 2, 3, 4
 WRITES_BESIDE = 2
 CLIENT_NONE, CLIENT_READS, CLIENT_WRITES, CLIENT_FILLS, CLIENT_LOOKS, CLIENT_TAKES = range(6)
@@ -102,6 +103,7 @@ class Given(ctypes.Structure):
         ("client_segment", _u32),
         ("client_shown", _u32),
         ("blocking", _u32),
+        ("watch", _u32),
     ]
 
 
@@ -119,7 +121,19 @@ class Told(ctypes.Structure):
         ("stage", _u32),
         ("forgotten", _u32),
         ("status", ctypes.c_int32),
-        ("reserved", _u32),
+        ("is_measured", _u32),
+    ]
+
+
+class Report(ctypes.Structure):
+    """``struct report``: when one operation of a command that is measured ran."""
+
+    _fields_ = [
+        ("command", _u64),
+        ("recording", _u32),
+        ("op", _u32),
+        ("began_ns", _u64),
+        ("ended_ns", _u64),
     ]
 
 
@@ -155,6 +169,7 @@ def load(path: Path) -> tuple[ctypes.CDLL, ctypes.PyDLL]:
         "sdi_player_waited": (None, [_pointer, ctypes.c_bool]),
         "sdi_player_nodes": (_u32, [_pointer, ctypes.POINTER(Told)]),
         "sdi_player_played": (_u32, [_pointer, ctypes.POINTER(_u64)]),
+        "sdi_player_reports": (_u32, [_pointer, ctypes.POINTER(Report)]),
         "sdi_player_runs": (_u64, [_pointer, _u32]),
         "sdi_player_holds": (ctypes.c_bool, [_pointer, _u32]),
         "sdi_player_released": (_u32, [_pointer]),

@@ -311,6 +311,8 @@ static int play(struct sdi_player *p, bool may_play)
                     return SDI_FAILED;
                 if (player_is_posted(p))
                     return SDI_POSTED;
+                if (p->num_reports > REPORTS_MAX / 2)
+                    return SDI_MEASURED;
             }
         }
         ssize_t got = receive(p, wanted);
@@ -326,6 +328,8 @@ static int play(struct sdi_player *p, bool may_play)
             return SDI_FAILED;
         if (player_is_posted(p))
             return SDI_POSTED;
+        if (p->num_reports)
+            return SDI_MEASURED;
         if (wait(p, &since, true) > LINGER_NS && !p->num_nodes)
             return SDI_IDLE;
     }
@@ -339,6 +343,8 @@ API int sdi_player_run(struct sdi_player *p, bool may_play)
         return SDI_FAILED;
     }
     int why = play(p, may_play);
+    if (why == SDI_MEASURED)
+        return why;
     if (p->num_nodes && why != SDI_FAILED)
         await_timed(p);
     if (p->num_nodes)
@@ -377,7 +383,7 @@ API uint32_t sdi_player_nodes(struct sdi_player *p, struct node_told *told)
                     lanes |= UINT64_C(1) << l % p->num_members;
             told[count++] = (struct node_told){node->id, p->queues[n].id, node->sequence, node->submitted_ns, lanes,
                                                node->slot, node->recording, node->stage, node->forgotten,
-                                               node->status, 0};
+                                               node->status, node->is_measured};
         }
     return count;
 }
@@ -400,6 +406,15 @@ API uint32_t sdi_player_released(struct sdi_player *p)
 {
     uint32_t count = p->num_released;
     p->num_released = 0;
+    return count;
+}
+
+/* What was measured since the last call. */
+API uint32_t sdi_player_reports(struct sdi_player *p, struct report *reports)
+{
+    uint32_t count = p->num_reports;
+    memcpy(reports, p->reports, count * sizeof *reports);
+    p->num_reports = 0;
     return count;
 }
 

@@ -12,7 +12,7 @@
 
 #include "sdi_wire.h"
 
-enum { LANES_MAX = 16, STREAMS_MAX = 4, NODES_MAX = 512, MARKS_MAX = 1024, QUEUES_MAX = 64 };
+enum { LANES_MAX = 16, STREAMS_MAX = 4, NODES_MAX = 512, MARKS_MAX = 1024, QUEUES_MAX = 64, REPORTS_MAX = 1024 };
 
 /* Why sdi_player_run returned. */
 enum {
@@ -22,6 +22,7 @@ enum {
     SDI_POSTED = 4, /* another thread posted something */
     SDI_FAILED = 5, /* a driver refused */
     SDI_WANTED = 6, /* the next records are known: worth waiting until Python has nothing in flight */
+    SDI_MEASURED = 7, /* there are reports; Python takes nothing over */
 };
 
 enum driver { DRIVER_CUDA = 1, DRIVER_OPENCL = 2 };
@@ -79,12 +80,12 @@ struct opencl_table {
     int (*event_times)(void *event, unsigned what, size_t nbytes, void *value, size_t *got);
 };
 
-/* An event behind operation `number` of a lane.  `node`: + 1, the command that wants its times; 0: none does.  `begin`:
- * of CUDA, the event before an operation that is timed; then both have times. */
+/* An event behind operation `number` of a lane.  `node`: + 1, the command that wants its times; 0: none does; `op`: which
+ * of its operations it is.  `begin`: of CUDA, the event before an operation that is timed; then both have times. */
 struct mark {
     uint64_t number;
     void *event, *begin;
-    uint32_t node;
+    uint32_t node, op;
 };
 
 /* One stream or in-order queue.  Lane s * num_members + m is stream s of member m; Python's own is the first one of
@@ -137,7 +138,8 @@ struct cell_value {
     uint32_t cell, value;
 };
 
-/* What a command came to.  It is right while each guard's cell has the guard's value, and no budget is 0. */
+/* What a command came to.  It is right while each guard's cell has the guard's value, and no budget is 0.  `watch`: 0, or
+ * the first of three cells, see `is_watched`. */
 struct recording {
     bool used;
     uint32_t op;
@@ -150,7 +152,7 @@ struct recording {
     struct access *accesses;
     struct hole *holes;
     uint8_t *block;
-    uint32_t num_guards, num_effects, num_budgets, num_ops;
+    uint32_t num_guards, num_effects, num_budgets, num_ops, watch;
     uint32_t client, client_segment, client_shown, blocking; /* shown: + 1, to the bytes of this segment; 0: of none */
     uint64_t client_nbytes, client_at, client_to;    /* and where in this process, and where to */
     uint64_t client_from, client_stop, client_slack; /* of writes: see `fits` */
@@ -191,7 +193,7 @@ struct node {
     uint64_t began_ns, ended_ns; /* as members say; 0: not known */
     uint32_t slot, recording, queue;
     uint32_t next; /* in its queue, or of the free ones */
-    uint8_t stage, forgotten;
+    uint8_t stage, forgotten, is_measured;
     int32_t status; /* negative: the driver refused it */
     uint64_t waits[LANES_MAX];
 };
@@ -212,7 +214,15 @@ struct node_told {
     uint64_t id, queue, sequence, submitted_ns, lanes;
     uint32_t slot, recording, stage, forgotten;
     int32_t status;
-    uint32_t reserved;
+    uint32_t is_measured;
+};
+
+/* When a launch that is measured ran, on one member: operation `op` of its recording.  If that is not known, it began when
+ * it ended. */
+struct report {
+    uint64_t command;
+    uint32_t recording, op;
+    uint64_t began_ns, ended_ns;
 };
 
 enum { CELL_POSTED = 1, CELL_PYTHON_EVENTS = 2, CELL_NO_WAITS = 3, CELL_AWAITS = 4, CELLS_RESERVED = 8 };
@@ -257,6 +267,8 @@ struct sdi_player {
     size_t bare_room;
     uint64_t *released; /* events that the application let go, for Python */
     uint32_t num_released;
+    struct report reports[REPORTS_MAX]; /* those for which there is no room are lost */
+    uint32_t num_reports;
     uint32_t streak, wanted_after; /* known records in a row that Python acted on; so many are worth waiting */
     uint32_t stint;                /* records in a row that were played */
     bool page_changed, passes;
@@ -325,6 +337,7 @@ struct given {
     uint64_t build, block_nbytes, client_nbytes, client_at, client_to, client_from, client_stop, client_slack;
     uint32_t index, num_guards, num_effects, num_budgets, num_ops, num_accesses, num_holes;
     uint32_t client, client_segment, client_shown, blocking; /* shown: + 1, to the bytes of this segment; 0: of none */
+    uint32_t watch;
 };
 
 struct sdi_player *sdi_player_new(int commands, int notices, void *arena, uint32_t *cells, struct segment *segments,
@@ -341,6 +354,7 @@ const char *sdi_player_record(struct sdi_player *, uint64_t *nbytes, uint64_t *l
 void sdi_player_waited(struct sdi_player *, bool gave_up);
 uint32_t sdi_player_nodes(struct sdi_player *, struct node_told *);
 uint32_t sdi_player_played(struct sdi_player *, uint64_t *pairs);
+uint32_t sdi_player_reports(struct sdi_player *, struct report *);
 uint32_t sdi_player_released(struct sdi_player *);
 uint64_t sdi_player_records(const struct sdi_player *, uint32_t op, uint32_t why);
 void sdi_player_handed_over(struct sdi_player *, uint32_t num_segments);

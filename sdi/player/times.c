@@ -5,9 +5,13 @@ enum { CL_PROFILING_START = 0x1282, CL_PROFILING_END = 0x1283 };
 #define ANCHOR_MAX_NS 10e9 /* beyond that a float of milliseconds says too little */
 #define ANCHOR_OFF_NS UINT64_C(50000000) /* what seems to have ended so long before it was seen running: clocks drifted */
 
-static void tell(struct sdi_player *p, uint32_t number, uint64_t began_ns, uint64_t ended_ns)
+static void tell(struct sdi_player *p, const struct mark *mark, uint64_t began_ns, uint64_t ended_ns)
 {
-    struct node *node = &p->nodes[number - 1];
+    struct node *node = &p->nodes[mark->node - 1];
+    if (node->is_measured && p->num_reports < REPORTS_MAX)
+        p->reports[p->num_reports++] = (struct report){node->id, node->recording, mark->op, began_ns, ended_ns};
+    if (!p->queues[node->queue].is_timed)
+        return;
     if (began_ns < node->submitted_ns)
         began_ns = node->submitted_ns;
     if (ended_ns < began_ns)
@@ -31,7 +35,7 @@ static void opencl_times(struct sdi_player *p, struct lane *lane, const struct m
     if ((int64_t)start + lane->offset_ns < (int64_t)issued)
         lane->offset_ns = (int64_t)issued - (int64_t)start;
     lane->has_offset = true;
-    tell(p, mark->node, start + (uint64_t)lane->offset_ns, end + (uint64_t)lane->offset_ns);
+    tell(p, mark, start + (uint64_t)lane->offset_ns, end + (uint64_t)lane->offset_ns);
 }
 
 static double elapsed_ns(struct sdi_player *p, void *from, void *to)
@@ -55,7 +59,7 @@ static void cuda_times(struct sdi_player *p, struct lane *lane, const struct mar
         end = took > 0 ? now - (uint64_t)took : now;
     }
     took = elapsed_ns(p, mark->begin, mark->event);
-    tell(p, mark->node, took > 0 ? end - (uint64_t)took : end, end);
+    tell(p, mark, took > 0 ? end - (uint64_t)took : end, end);
     lane->anchor_ns = end;
 }
 

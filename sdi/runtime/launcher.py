@@ -21,7 +21,7 @@ from sdi.errors import ClError, DeviceFailed, Status, require
 from sdi.intervals import ByteRange, RangeSet
 from sdi.launch.known import KnownLaunch, KnownLaunches
 from sdi.ndrange import GroupBox, Int3, NDRange
-from sdi.partition.balance import BalanceMode, Trial, edges_of
+from sdi.partition.balance import BalanceMode
 from sdi.partition.usage import Usage
 from sdi.player.face import Player
 from sdi.profile.recorder import Recorder
@@ -145,7 +145,7 @@ class Launcher:
             if known.is_right(self._memory.placement.generation):
                 tickets = known.issue(self._memory)
                 if self.player is not None:
-                    self.player.refill(known.arrangement)
+                    known.arrangement.usage.refill(known.arrangement.trial)
                 return tickets
         return None
 
@@ -203,10 +203,9 @@ class Launcher:
         bound_ns = time.monotonic_ns() if recorder is not None else 0
         placement = self._memory.placement
         usage, wants_times = arrangement.usage, PACE.wants_times
-        is_timed, trial = not usage.is_fixed and usage.is_sampled(), arrangement.trial
-        if trial is not None and not trial.count(usage.launches):
-            trial = None
-        is_measured = is_timed or trial is not None
+        is_measured, trial = not usage.is_fixed and usage.is_sampled(), arrangement.trial
+        if trial is not None and trial.count(usage.launches):
+            is_measured = True
         PACE.wants_times = wants_times or is_measured
         tickets: list[Ticket] = []
         made: Issued | None = None
@@ -243,7 +242,7 @@ class Launcher:
                 made = self._issuer.issue(build, kernel, binding, number, where)
                 issued = made.tickets
                 if is_measured:
-                    self._measure(kernel, arrangement, wave, issued, is_timed, trial)
+                    self._measure(kernel, arrangement, wave, issued)
             if recorder is not None:
                 for k, box, ticket in zip(wave.members, wave.plan.boxes, issued, strict=False):
                     recorder.piece(number, where[k], box.total_groups, ticket)
@@ -255,7 +254,7 @@ class Launcher:
             if made is not None and (known or self.player is not None):
                 self._keep(launch, kernel, arrangement, where, made, bool(known))
             if self.player is not None:
-                self.player.refill(arrangement)
+                usage.refill(arrangement.trial)
         if recorder is not None:
             known = known or ("plan" if arrangement.launches > 1 else "")
             number = shape_number(recorder, kernel.model.name, arrangement)
@@ -494,30 +493,14 @@ class Launcher:
         needs = [(used.buffer.directory, used.pieces[0].needs) for used in arrangement.plan.buffers]
         return [sum(d.stale_nbytes(member_memory(m), over) for d, over in needs) for m in self._everyone]
 
-    def _measure(
-        self,
-        kernel: Kernel,
-        arrangement: Arrangement,
-        wave: Wave,
-        issued: list[Ticket],
-        is_timed: bool,
-        trial: Trial | None,
-    ) -> None:
-        """Learn from a launch the kernel's time per group (``is_timed``), and what its pieces have to do."""
-        usage = arrangement.usage
+    def _measure(self, kernel: Kernel, arrangement: Arrangement, wave: Wave, issued: list[Ticket]) -> None:
+        """Learn from a launch once it is done."""
         is_first, kernel.is_warm = not kernel.is_warm, True
         launched = issued[: len(wave.members)]
-        plan, num_groups = wave.plan, arrangement.ndrange.num_groups
-        groups = sum(box.total_groups for box in plan.boxes)
 
         def record(error: BaseException | None) -> None:
             if error is None:
-                times = [ticket.end_ns - ticket.start_ns for ticket in launched]
-                if is_timed:
-                    usage.rates.record(len(launched), usage.rates.total_ns(launched), groups, is_first)
-                if trial is not None:
-                    edges = edges_of(plan.boxes, num_groups, trial.balance.dim)
-                    trial.balance.record(trial, edges, times, is_first)
+                arrangement.measured(wave.plan.boxes, launched, is_first)
 
         join(launched, record)
 

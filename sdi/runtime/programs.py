@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from sdi.clc.model import KernelModel
 from sdi.devices.base import DeviceProgram, KernelFacts
-from sdi.ndrange import Int3, NDRange
-from sdi.partition.balance import Balance, Trial
+from sdi.ndrange import GroupBox, Int3, NDRange
+from sdi.partition.balance import Balance, Trial, edges_of
+from sdi.partition.gain import Span
 from sdi.partition.usage import Usage
 from sdi.player.cells import Cells
 from sdi.runtime.arguments import ArgumentValue
@@ -69,6 +70,22 @@ class Arrangement:
         if self.trial is not None and not self.trial.is_current:
             return False
         return self.version == self.usage.version and not self.usage.is_due()
+
+    def measured(self, boxes: Sequence[GroupBox], ran: Sequence[Span], is_first: bool = False) -> None:
+        """Learn from when the pieces of a launch, or of a part of it, ran.  Any thread.
+
+        ``is_first``: drivers may have loaded the kernel's code in that time.
+        """
+        usage, trial = self.usage, self.trial
+        times_ns = [each.end_ns - each.start_ns for each in ran]
+        if min(times_ns) <= 0:
+            return  # it is not known
+        if not usage.is_fixed:
+            groups = sum([box.total_groups for box in boxes])
+            usage.rates.record(len(ran), usage.rates.total_ns(ran), groups, is_first)
+        if trial is not None:
+            edges = edges_of(boxes, self.ndrange.num_groups, trial.balance.dim)
+            trial.balance.record(trial, edges, times_ns, is_first)
 
 
 class Binding:

@@ -9,6 +9,7 @@ import pytest
 
 from sdi.devices.discover import MemberSettings, open_members
 from sdi.runtime.launcher import SplitMode
+from sdi.settings import Balance
 from sdi.vmem.memory import Coherence
 from tests.icd.wire_client import WireClient
 
@@ -26,8 +27,9 @@ def serve() -> Iterator[Serve]:
             coherence: Coherence = "lazy",
             memory_nbytes: int | None = None,
             plays: bool = False,
+            balance: Balance = ("off", 0),
         ) -> WireClient:
             devices = open_members(MemberSettings(count=members, memory_nbytes=memory_nbytes))
-            return stack.enter_context(WireClient(devices, split, coherence, plays=plays))
+            return stack.enter_context(WireClient(devices, split, coherence, plays=plays, balance=balance))
 
         yield start

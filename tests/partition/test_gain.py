@@ -7,8 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sdi.devices.ticket import Ticket
+from sdi.partition.balance import Balance, Speeds
 from sdi.partition.gain import RECONSIDER, Rates, Way, choose, described
 from sdi.partition.usage import Usage
+from sdi.player.cells import Cells
 
 MS = 1e6
 
@@ -166,15 +168,82 @@ def test_launches_that_run_whole_are_looked_at_more_seldom_the_more_there_were(
     usage, looks = Usage(Rates(is_shared, {1: 1.0})), []
     usage.decide((1, 1, 1), 1, "")
     for launch in range(1, 1 << 14):
-        routine = usage.num_routine()
+        decided = usage.num_decided()
+        assert (decided == 0) == usage.is_due()
         if not usage.is_routine():
-            assert routine == 0
             looks.append(launch)
         usage.ran(1)
-        if routine > 1:
-            assert usage.num_routine() == routine - 1
+        if decided > 1:
+            assert usage.num_decided() == decided - 1
     # One more where the way is chosen anew.
     assert [sum(1 << k <= look < 2 << k for look in looks) for k in range(7, 14)] == expected
+
+
+def watched(cells: Cells, first: int) -> bool:
+    """Whether a launch that is replayed is measured: what the player does with these cells."""
+    found = cells.at[first] > 0
+    cells.at[first] -= found
+    if cells.at[first + 1]:
+        cells.at[first + 1] -= 1
+        if cells.at[first + 1] == 0:
+            found, cells.at[first + 1] = True, cells.at[first + 2]
+    return found
+
+
+@pytest.mark.parametrize("with_shares", [False, True])
+@pytest.mark.parametrize("refill_every", [1, 7, 100])
+def test_replayed_launches_are_measured_when_others_would_be(refill_every: int, with_shares: bool) -> None:
+    usage, cells = Usage(Rates(False)), Cells()
+    usage.follow(cells)
+    usage.decide((2, 1, 1), 2, "")
+    trial = Balance(0, 2, Speeds()).current if with_shares else None
+    for launch in range(1000):
+        if launch % refill_every == 0:
+            usage.refill(trial)
+        is_measured = watched(cells, usage.watch)
+        usage.ran(2)
+        counted = trial is not None and trial.count(usage.launches)
+        assert is_measured == (usage.is_sampled() or counted), launch
+    assert 5 < cells.at[usage.watch + 1] <= cells.at[usage.watch + 2] == (16 if with_shares else 256)
+
+
+def test_of_the_first_launches_another_one_is_measured_for_each_that_was_missed() -> None:
+    usage, cells, trial = Usage(Rates(False)), Cells(), Balance(0, 2, Speeds()).current
+    usage.follow(cells)
+    usage.decide((2, 1, 1), 2, "")
+    usage.refill(trial)
+    assert [watched(cells, usage.watch) for _ in range(10)] == [True] * 8 + [False] * 2
+    usage.ran(2, 5)
+    trial.issued += 5
+    usage.missed(trial)
+    assert [watched(cells, usage.watch) for _ in range(6)] == [True] * 4 + [False] * 2
+    usage.ran(2, 12)
+    trial.issued += 12
+    usage.missed(trial)
+    assert not watched(cells, usage.watch)
+
+
+def test_what_is_never_chosen_anew_is_not_measured() -> None:
+    usage, cells = Usage(Rates(False), is_fixed=True), Cells()
+    usage.follow(cells)
+    usage.refill(None)
+    assert not any(watched(cells, usage.watch) for _ in range(1000))
+
+
+def test_cells_side_by_side_are_given_back_together() -> None:
+    cells = Cells()
+    usages = [Usage(Rates(False)) for _ in range(3)]
+    for usage in usages:
+        usage.follow(cells)
+    firsts = {usage.watch for usage in usages}
+    assert len(firsts) == 3 and 0 not in firsts
+    for usage in usages:
+        usage.unfollow()
+        assert usage.watch == 0
+    left = cells.num_left
+    for usage in usages:
+        usage.follow(cells)
+    assert {usage.watch for usage in usages} == firsts and cells.num_left == left - 6
 
 
 @pytest.mark.parametrize("is_fixed", [False, True])
@@ -183,11 +252,11 @@ def test_a_launch_that_is_to_come_to_the_first_member_is_no_routine(is_fixed: bo
     usage.decide((1, 1, 1), 1, "")
     usage.ran(1, 4)
     usage.home_at = 1 << 40
-    assert 0 < usage.num_routine() < 1 << 32
+    assert 0 < usage.num_decided() < 1 << 32
     usage.home_at = 120
-    assert usage.num_routine() == 15 and usage.is_routine()
+    assert usage.num_decided() == 15 and usage.is_routine()
     usage.ran(1, 15)
-    assert usage.num_routine() == 0 and not usage.is_routine()
+    assert usage.num_decided() == 0 and not usage.is_routine()
     usage.decide((2, 1, 1), 2, "")  # then there is no one member any more
     usage.ran(2, 5)
     assert usage.is_routine()

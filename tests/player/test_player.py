@@ -12,7 +12,10 @@ import pytest
 
 from sdi.errors import Status
 from sdi.icd.wire import NoticeKind, Op
+from sdi.partition.balance import Balance, Trial
+from sdi.partition.cost import Edges
 from sdi.player.face import Player
+from sdi.player.library import NO_RECORDING, Told
 from sdi.runtime.commands import Launch
 from tests.icd.conftest import Serve
 from tests.icd.wire_client import WireClient
@@ -806,3 +809,60 @@ def test_what_was_recorded_outlives_other_builds_and_goes_with_its_own(serve: Se
     loop.client.send(Op.RELEASE_BUILD, loop.build)
     loop.client.finish()
     assert not any(isinstance(each.command, Launch) for each in loop.player.recorded())
+
+
+def test_launches_that_are_measured_are_replayed(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    measured: list[list[int]] = []
+
+    def record(
+        self: Balance, trial: Trial, edges: Edges, times_ns: list[int], is_first: bool = False
+    ) -> None:
+        measured.append(times_ns)
+
+    monkeypatch.setattr(Balance, "record", record)
+    loop = Loop(serve(2, plays=True, balance=("auto", 0)))
+    loop.settle()
+    recorded = next(r for r in loop.player.recorded() if r.arrangement is not None)
+    assert recorded.arrangement is not None and recorded.arrangement.trial is not None
+    trial = recorded.arrangement.trial
+    loop.until_replayed(lambda _: [loop.step() for _ in range(20)], 20)
+    assert trial.issued >= 20
+    before, launches = len(measured), 160
+
+    def run() -> None:
+        last = [loop.step() for _ in range(launches)][-1]
+        while loop.client.slot(last)[0] > 0:  # no record is sent, for which Python would take over
+            pass
+
+    assert loop.replayed(run) == launches
+    assert len(measured) - before == launches // 16
+    assert all(len(times_ns) == 2 and 0 < min(times_ns) < max(times_ns) + 1 < 1e9 for times_ns in measured)
+    loop.check()
+
+
+def test_a_launch_that_is_under_way_when_python_takes_over_is_made_up_for(serve: Serve) -> None:
+    loop = Loop(serve(2, plays=True, balance=("auto", 0)))
+    loop.settle()
+    recorded = next(r for r in loop.player.recorded() if r.arrangement is not None)
+    arrangement = recorded.arrangement
+    assert arrangement is not None and arrangement.trial is not None
+    trial, told = arrangement.trial, Told(recording=recorded.number, lanes=1, is_measured=1)
+    trial.issued = 8
+    loop.player.missed(told)
+    assert trial.issued == 7 and loop.player.cells.at[arrangement.usage.watch] == 1
+    for other in ({"lanes": 0, "is_measured": 1}, {"lanes": 1, "is_measured": 0}):
+        loop.player.missed(Told(recording=recorded.number, **other))
+        assert trial.issued == 7 and loop.player.cells.at[arrangement.usage.watch] == 1
+    loop.player.missed(Told(recording=NO_RECORDING, lanes=1, is_measured=1))
+
+
+def test_a_cut_that_turns_out_uneven_is_looked_at_by_python(serve: Serve) -> None:
+    loop = Loop(serve(2, plays=True, balance=("auto", 0)))
+    loop.settle()
+    recorded = next(r for r in loop.player.recorded() if r.arrangement is not None)
+    assert recorded.arrangement is not None and recorded.arrangement.trial is not None
+    trial = recorded.arrangement.trial
+    assert loop.player.cells.at[trial.cell] > 0 and loop.player.matches(recorded)
+    trial.is_current = False  # as by a time that was measured
+    loop.player.learnt(recorded.arrangement)
+    assert loop.player.cells.at[trial.cell] == 0 and not loop.player.matches(recorded)

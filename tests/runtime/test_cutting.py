@@ -440,7 +440,7 @@ def test_members_that_are_one_device_are_not_tried_side_by_side() -> None:
         assert set(launches.pieces(dict.fromkeys((1, 2, 3, 4), 20_000.0), 30)) == found
         # From then on it is replayed, and measured now and then.
         assert launches.usage.is_routine() or found != {1}
-        assert (launches.usage.num_routine() > 400) == (found == {1})
+        assert (launches.usage.num_decided() > 400) == (found == {1})
     launches.cutter = Cutter("auto", ["cpu"] * 4, launches.links, nodes=[0, 0, 1, 1], units=units)
     launches.usage = launches.cutter.usage()
     assert 4 in launches.pieces(dict.fromkeys((1, 2, 3, 4), 20_000.0), 30), "units of two machines"

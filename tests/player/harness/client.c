@@ -109,6 +109,7 @@ static void make_kind(struct kind *kind, unsigned number)
     for (unsigned n = 0; n < kind->num_states; n++)
         kind->states[n] = CELLS_RESERVED + 4 * n + below(4);
     kind->budget = kind->op == SDI_OP_NDRANGE && one_in(2) ? CELLS_RESERVED + 4 * STATES + number : 0;
+    kind->watch = kind->op == SDI_OP_NDRANGE && one_in(2) ? CELLS_RESERVED + 4 * STATES + KINDS + 3 * number : 0;
     for (unsigned n = 0; n < 3; n++)
         kind->device[n] = below(SEGMENTS - HOST_SEGMENTS);
     kind->host = SEGMENTS - HOST_SEGMENTS + below(HOST_SEGMENTS);

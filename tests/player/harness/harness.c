@@ -17,7 +17,7 @@ struct world w;
 uint64_t counted[NUM_COUNTED];
 static const char *const names[] = {
     "commands", "replayed", "writes", "shown", "by_python", "operations", "aside", "at_once", "lane_waits", "naps",
-    "timed", "measured", "notices", "notices_late", "full", "taken_over", "wanted", "posted", "failures",
+    "timed", "measured", "reports", "reports_known", "notices", "notices_late", "full", "taken_over", "wanted", "posted", "failures",
 };
 static struct segment segments[SEGMENTS];
 static uint64_t released[NODES_MAX];

@@ -84,7 +84,7 @@ struct kind {
     uint64_t build;
     uint8_t key[KEY_NBYTES], mask[KEY_NBYTES];
     uint32_t hole_at[HOLES], hole_nbytes[HOLES], num_holes;
-    uint32_t states[STATES], num_states, budget;
+    uint32_t states[STATES], num_states, budget, watch;
     uint32_t device[3], host; /* segments */
     uint32_t from, stop, slack; /* of writes and fills: bytes of the segment; writes are of some of them */
     uint32_t pattern_nbytes;    /* of fills */
@@ -127,6 +127,9 @@ struct command {
     bool is_counted;                       /* its bytes are the client's until it answers */
     bool was_told, may_fail, must_fail, is_over; /* by the player; or by Python */
     bool is_seen;                          /* the client knows that it is over */
+    bool is_measured;
+    unsigned reported, lane_of[OPS]; /* bits of its operations */
+    uint64_t number_of[OPS];
     int32_t status;
     struct recorded *as;
     uint64_t own[LANES], over[LANES]; /* its operations; those that are complete when it is */
@@ -197,6 +200,7 @@ struct world {
     uint64_t wrote_before[SEGMENTS][LANES]; /* by copies, when the present command had begun nothing */ /* copies; launches */
     struct command *pending[COMMANDS];
     unsigned num_pending, busy;
+    bool lost_reports;
     bool is_on, calm, is_long; /* calm: facts change seldom; long: more commands than can be in flight */
 };
 
@@ -205,7 +209,7 @@ extern struct world w;
 /* Of all streams: so the caller sees that what it means to test came to pass. */
 enum counted {
     COMMANDS_SENT, RECORDS_PLAYED, WRITES_PLAYED, SHOWN, RECORDS_LEFT, OPERATIONS, ASIDE, AT_ONCE_USES, LANE_WAITS, NAPS,
-    TIMED, MEASURED, NOTICES, NOTICES_LATE, FULL_TIMES, TAKEN_OVER, WANTED_TIMES, POSTED_TIMES, FAILURES, NUM_COUNTED
+    TIMED, MEASURED, REPORTS, REPORTS_KNOWN, NOTICES, NOTICES_LATE, FULL_TIMES, TAKEN_OVER, WANTED_TIMES, POSTED_TIMES, FAILURES, NUM_COUNTED
 };
 extern uint64_t counted[NUM_COUNTED];
 
@@ -243,6 +247,7 @@ struct recorded *model_find(const struct command *, bool *is_known);
 void model_told(struct command *);
 void model_write(const struct command *);
 void model_copied(const struct command *);
+void model_report(const struct report *);
 void model_nodes(const struct node_told *, uint32_t count);
 void model_seen(const struct command *);
 void model_end(void);

@@ -112,6 +112,12 @@ static void take(struct command *c, struct recorded *as)
         w.truth[as->effects[n].cell] = as->effects[n].value;
     if (as->given.num_budgets)
         w.truth[as->budget]--;
+    if (as->given.watch) { /* so many in a row, and then one after so many */
+        uint32_t *cells = &w.truth[as->given.watch];
+        c->is_measured = cells[0] || cells[1] == 1;
+        cells[0] -= cells[0] ? 1 : 0;
+        cells[1] = cells[1] == 1 ? cells[2] : cells[1] ? cells[1] - 1 : 0;
+    }
     if (as->given.client == CLIENT_WRITES || as->given.client == CLIENT_FILLS)
         model_write(c);
     as->runs++;
@@ -286,6 +292,8 @@ void model_issue(const struct planned *planned, unsigned lane)
     for (unsigned n = 0; n < op->num_accesses; n++)
         (accesses[n].writes ? w.wrote : w.read)[kind][accesses[n].segment][lane] = number;
     c->own[lane] = c->over[lane] = number;
+    c->lane_of[planned->index] = lane;
+    c->number_of[planned->index] = number;
     if (w.next_op == of->given.num_ops)
         read_by_client(c);
 }
@@ -302,6 +310,35 @@ void model_told(struct command *c)
             broken("the client is told of bytes of read %lu that are not there", (unsigned long)c->id);
 }
 
+/* The player says when an operation ran: once, when it is done, and as the driver says. */
+void model_report(const struct report *report)
+{
+    struct command *c = command_of(report->command);
+    if (!c || !c->is_played || !c->is_measured || report->op >= OPS)
+        broken("nobody asked how long command %lu took", (unsigned long)report->command);
+    const struct stream *s = &w.streams[c->lane_of[report->op]];
+    const uint64_t number = c->number_of[report->op], told = report->ended_ns - report->began_ns;
+    if (report->recording != c->as->number || c->as->ops[report->op].kind != OP_LAUNCH || !number || c->reported >> report->op & 1)
+        broken("command %lu is told to have taken time where it did not", (unsigned long)c->id);
+    c->reported |= 1u << report->op;
+    counted[REPORTS]++;
+    const uint64_t took = s->executed >= number ? s->took_ns[number - 1] : 0;
+    counted[REPORTS_KNOWN] += told != 0;
+    if (!w.has_failed && told && (told > took + ROUNDING_NS || took > told + ROUNDING_NS))
+        broken("operation %u of command %lu took %lu ns, not %lu", report->op, (unsigned long)c->id,
+               (unsigned long)took, (unsigned long)told);
+}
+
+/* What was measured was told, but where Python took over meanwhile, or there was no room. */
+static void check_reports(const struct command *c)
+{
+    unsigned expected = 0;
+    for (unsigned n = 0; c->is_measured && n < c->as->given.num_ops; n++)
+        expected |= (unsigned)(c->as->ops[n].kind == OP_LAUNCH) << n;
+    if (c->reported != expected && !c->is_over && !c->status && !w.has_failed && !w.lost_reports)
+        broken("of command %lu operations %x are told, not %x", (unsigned long)c->id, c->reported, expected);
+}
+
 /* What the player says that is in flight: all that it took and that is not complete. */
 void model_nodes(const struct node_told *told, uint32_t count)
 {
@@ -313,6 +350,8 @@ void model_nodes(const struct node_told *told, uint32_t count)
             broken("command %lu is said to be in flight", (unsigned long)told[n].id);
         is_there[c - w.all] = true;
         bool is_forgotten = c->is_released || !c->slot;
+        if (told[n].is_measured != c->is_measured)
+            broken("command %lu is told to be measured, or not", (unsigned long)c->id);
         if (told[n].slot != c->slot || told[n].queue != c->queue + 1 || told[n].forgotten != is_forgotten)
             broken("command %lu is told otherwise", (unsigned long)c->id);
         if ((told[n].recording == NO_RECORDING) != !c->as || (c->as && told[n].recording != c->as->number))
@@ -419,5 +458,6 @@ void model_end(void)
         if (c->must_fail && !c->status)
             broken("command %lu did not fail", (unsigned long)c->id);
         check_times(c);
+        check_reports(c);
     }
 }

@@ -88,6 +88,14 @@ static bool is_crossed(const struct recorded *r)
     return false;
 }
 
+/* So many of the next launches are measured; then one after so many, and one of so many. */
+static void watch(const struct kind *kind)
+{
+    const uint32_t values[] = {below(4), one_in(4) ? 0 : 1 + below(9), one_in(4) ? 0 : 1 + below(9)};
+    for (unsigned n = 0; kind->watch && n < 3; n++)
+        w.truth[kind->watch + n] = w.cells[kind->watch + n] = values[n];
+}
+
 static void record(struct kind *kind)
 {
     struct recorded *r = calloc(1, sizeof *r);
@@ -134,6 +142,8 @@ static void record(struct kind *kind)
         g->num_budgets = 1;
         w.truth[kind->budget] = w.cells[kind->budget] = 1 + below(w.calm ? 1000 : 30);
     }
+    g->watch = kind->watch;
+    watch(kind);
     if (kind->op == SDI_OP_READ) {
         g->client = kind->is_shown ? CLIENT_SHOWN : CLIENT_READS;
         g->client_segment = kind->host;
@@ -179,6 +189,8 @@ static void learn(const struct command *c)
             w.truth[kind->states[n]] = w.cells[kind->states[n]] = 1 + below(3);
     if (kind->budget && one_in(w.calm ? 20 : 2))
         w.truth[kind->budget] = w.cells[kind->budget] = 1 + below(30);
+    if (one_in(w.calm ? 20 : 2))
+        watch(kind);
     if (w.is_on && !one_in(5) && !model_find(c, &is_known)) {
         for (const struct recorded *r = w.recorded; r; r = r->older)
             if (!r->is_dropped && r->kind == kind) { /* the same facts, but nothing left of its budget */
@@ -248,8 +260,17 @@ static int by_sequence(const void *one, const void *two)
     return a->sequence < b->sequence ? -1 : 1;
 }
 
+static void learn_times(void)
+{
+    static struct report reports[REPORTS_MAX];
+    w.lost_reports |= w.player->num_reports == REPORTS_MAX;
+    for (uint32_t n = 0, count = sdi_player_reports(w.player, reports); n < count; n++)
+        model_report(&reports[n]);
+}
+
 static void take_over(void)
 {
+    learn_times();
     static struct node_told told[NODES_MAX];
     static uint64_t pairs[2 * COMMANDS];
     uint32_t count = sdi_player_played(w.player, pairs);
@@ -395,7 +416,9 @@ void python_run(void)
         const char *record = why == SDI_RECORD ? sdi_player_record(p, &nbytes, &left) : NULL;
         struct sent *s = model_pass(w.received - (p->tail - p->head), record, record ? nbytes : 0);
         uint32_t num_nodes = p->num_nodes;
-        if (may_play)
+        if (why == SDI_MEASURED)
+            learn_times();
+        else if (may_play)
             take_over();
         else if (num_nodes)
             broken("the player keeps what Python took over");
@@ -412,6 +435,10 @@ void python_run(void)
             break;
         case SDI_END:
             goes_on = false;
+            break;
+        case SDI_MEASURED:
+            if (!may_play)
+                broken("times are told while Python has commands in flight");
             break;
         case SDI_POSTED:
             counted[POSTED_TIMES]++;
