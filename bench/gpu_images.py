@@ -15,11 +15,13 @@ import pyopencl as cl
 from gpu_yardstick import machine
 
 from sdi.cli.copies import wait
-from sdi.devices import image as im
 from sdi.devices.base import DeviceImage
 from sdi.devices.cuda import CudaDevice
 from sdi.devices.cuda_gpu import cuda_devices
-from sdi.devices.image import ImageShape, Slabs
+from sdi.devices.image import ImageShape, Slabs, pixel_nbytes
+from sdi.wire.opencl import ChannelOrder as Order
+from sdi.wire.opencl import ChannelType as Type
+from sdi.wire.opencl import MemObjectType as Kind
 from tests.programs._images import image, write
 
 SIZE, LAUNCHES = 8192, 10
@@ -47,8 +49,8 @@ kernel void turn(read_only image2d_t from, write_only image2d_t to) {
   write_imagef(to, at, read_imagef(from, linear, q));
 }
 """.replace("SIZE", str(SIZE))
-FORMATS = {"RGBA UNORM_INT8": im.UNORM_INT8, "RGBA FLOAT": im.FLOAT}
-DTYPES = {im.UNORM_INT8: np.uint8, im.FLOAT: np.float32}
+FORMATS = {"RGBA UNORM_INT8": Type.UNORM_INT8, "RGBA FLOAT": Type.FLOAT}
+DTYPES = {Type.UNORM_INT8: np.uint8, Type.FLOAT: np.float32}
 KERNELS = ("copy", "blur", "turn")
 
 
@@ -88,7 +90,7 @@ def on_the_driver(
     queue = cl.CommandQueue(context, properties=cl.command_queue_properties.PROFILING_ENABLE)
     program = cl.Program(context, SOURCE).build()
     shape = (SIZE, SIZE)
-    pictures = [image(context, im.IMAGE2D, im.RGBA, data_type, shape) for _ in range(2)]
+    pictures = [image(context, Kind.IMAGE2D, Order.RGBA, data_type, shape) for _ in range(2)]
     write(queue, pictures[0], shape, pixels)
     found = {}
     for name in KERNELS:
@@ -111,10 +113,10 @@ def main(out: Path) -> None:
     for name, data_type in FORMATS.items():
         rng = np.random.default_rng(5)
         pixels = rng.random((SIZE, SIZE, 4), np.float32)
-        if data_type == im.UNORM_INT8:
+        if data_type == Type.UNORM_INT8:
             pixels = (pixels * 255).astype(np.uint8)
-        pitch = SIZE * im.pixel_nbytes(im.RGBA, data_type)
-        shape = ImageShape(im.IMAGE2D, im.RGBA, data_type, SIZE, SIZE, 1, pitch, pitch * SIZE)
+        pitch = SIZE * pixel_nbytes(Order.RGBA, data_type)
+        shape = ImageShape(Kind.IMAGE2D, Order.RGBA, data_type, SIZE, SIZE, 1, pitch, pitch * SIZE)
         ours, theirs = on_the_member(member, shape, pixels), on_the_driver(device, data_type, pixels)
         for kernel in KERNELS:
             (mine, one), (vendor, other) = ours[kernel], theirs[kernel]

@@ -19,7 +19,7 @@ from tempfile import TemporaryDirectory
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from sdi.icd.generate import wire_header  # noqa: E402
+from sdi.icd.generate import generate  # noqa: E402
 from sdi.player.library import SOURCES  # noqa: E402
 
 KINDS = {
@@ -33,7 +33,7 @@ KINDS = {
 
 def build(outdir: Path) -> Path:
     """Compile the benchmark with the player's sources; the program."""
-    (outdir / "sdi_wire.h").write_text(wire_header(), encoding="utf-8")
+    generate(outdir)
     program, sources = outdir / "player", [*sorted(SOURCES.glob("*.c")), ROOT / "bench" / "player.c"]
     flags = ["-O2", "-std=c11", "-D_GNU_SOURCE", f"-I{SOURCES}", f"-I{outdir}"]
     subprocess.run(["cc", *flags, *map(str, sources), "-o", str(program)], check=True)

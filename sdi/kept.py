@@ -20,7 +20,7 @@ from sdi.clc.files_seen import digest_of
 
 _log = logging.getLogger("sdi.cache")
 
-_FOLDERS = ("", "clc", "sampling")
+_FOLDERS = ("", "clc", "sampling", "wire")
 _FILES = ("runtime/access.py", "runtime/analysed.py")
 """Of sdi's sources: those that values depend on."""
 

@@ -19,7 +19,8 @@ _NAMES = {
 }
 _PAGE_NBYTES = 4096
 _STEP_NBYTES = 1 << 20
-_MAP_NORESERVE = 0x4000
+MAP_NORESERVE = 0x4000
+"""Of Linux; mmap lacks it."""
 _M_ARENA_MAX = -8
 _RESERVE_NBYTES = 320 << 20
 """Address space for what is loaded and compiled after the drivers: parser, analysis, programs, threads; and
@@ -49,7 +50,7 @@ def room(most: int) -> int:
     fits, step = 0, most
     while fits < most and step >= _STEP_NBYTES:
         with suppress(OSError, OverflowError):
-            mmap.mmap(-1, fits + step, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_NORESERVE, 0).close()
+            mmap.mmap(-1, fits + step, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | MAP_NORESERVE, 0).close()
             fits += step
         step //= 2
     return most if fits >= most else max(0, fits - _RESERVE_NBYTES) // 2 // _PAGE_NBYTES * _PAGE_NBYTES

@@ -12,12 +12,13 @@ from sdi.clc.macros import MacroError
 from sdi.clc.model import ArgumentKind
 from sdi.clc.syntax import Form, Function, Node, Space, Tree, Type
 from sdi.ndrange import Int3
+from sdi.wire.opencl import ArgumentAccess, ArgumentAddress, ArgumentType
 
-ADDRESS = {Space.GLOBAL: 0x119B, Space.LOCAL: 0x119C, Space.CONSTANT: 0x119D}
-ADDRESS_PRIVATE = 0x119E
-ACCESS_READ_ONLY, ACCESS_WRITE_ONLY, ACCESS_READ_WRITE, ACCESS_NONE = 0x11A0, 0x11A1, 0x11A2, 0x11A3
-TYPE_CONST, TYPE_RESTRICT, TYPE_VOLATILE = 1, 2, 4
-
+_ADDRESS = {
+    Space.GLOBAL: ArgumentAddress.GLOBAL,
+    Space.LOCAL: ArgumentAddress.LOCAL,
+    Space.CONSTANT: ArgumentAddress.CONSTANT,
+}
 _KINDS = {
     Space.GLOBAL: ArgumentKind.GLOBAL,
     Space.GENERIC: ArgumentKind.GLOBAL,
@@ -68,19 +69,20 @@ def type_name(parameter: Type) -> str:
 def address_qualifier(parameter: Type) -> int:
     """CL_KERNEL_ARG_ADDRESS_QUALIFIER."""
     if parameter.form is Form.IMAGE:
-        return ADDRESS[Space.GLOBAL]
+        return ArgumentAddress.GLOBAL
     if parameter.form is Form.POINTER and parameter.element is not None:
-        return ADDRESS.get(parameter.element.space, ADDRESS_PRIVATE)
-    return ADDRESS_PRIVATE
+        return _ADDRESS.get(parameter.element.space, ArgumentAddress.PRIVATE)
+    return ArgumentAddress.PRIVATE
 
 
 def access_qualifier(parameter: Type) -> int:
     """CL_KERNEL_ARG_ACCESS_QUALIFIER: images are read-only unless declared otherwise."""
     if parameter.form is not Form.IMAGE:
-        return ACCESS_NONE
+        return ArgumentAccess.NONE
     if "read_write" in parameter.canonical:
-        return ACCESS_READ_WRITE
-    return ACCESS_WRITE_ONLY if "write_only" in parameter.canonical else ACCESS_READ_ONLY
+        return ArgumentAccess.READ_WRITE
+    is_written = "write_only" in parameter.canonical
+    return ArgumentAccess.WRITE_ONLY if is_written else ArgumentAccess.READ_ONLY
 
 
 def type_qualifier(parameter: Type) -> int:
@@ -88,9 +90,9 @@ def type_qualifier(parameter: Type) -> int:
     pointee = parameter.element
     if parameter.form is not Form.POINTER or pointee is None:
         return 0
-    bits = TYPE_CONST if pointee.const or pointee.space is Space.CONSTANT else 0
-    bits |= TYPE_VOLATILE if pointee.volatile else 0
-    return bits | (TYPE_RESTRICT if parameter.restrict else 0)
+    bits = ArgumentType.CONST if pointee.const or pointee.space is Space.CONSTANT else 0
+    bits |= ArgumentType.VOLATILE if pointee.volatile else 0
+    return bits | (ArgumentType.RESTRICT if parameter.restrict else 0)
 
 
 def _attributes(tree: Tree, kernel: Function) -> list[str]:

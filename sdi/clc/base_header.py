@@ -11,6 +11,7 @@ import functools
 from dataclasses import dataclass
 
 from sdi.clc.probe import Dialect
+from sdi.wire.opencl import Addressing, ChannelOrder, ChannelType, Filter
 
 HEADER_PATH = "/__sdi__/base.h"
 PTX_TARGET, USUAL_TARGET = "nvptx64", "spir64"
@@ -35,33 +36,20 @@ typedef uint cl_mem_fence_flags;
 enum { CLK_LOCAL_MEM_FENCE = 1, CLK_GLOBAL_MEM_FENCE = 2, CLK_IMAGE_MEM_FENCE = 4 };
 """
 
-# Names whose values are the driver's: enumerators here, left alone in the members' text.
-_ENUMERATORS: tuple[tuple[str, int], ...] = (
-    *((f"CLK_{n}", v) for n, v in (("SNORM_INT8", 0x10D0), ("SNORM_INT16", 0x10D1), ("UNORM_INT8", 0x10D2))),
-    *((f"CLK_{n}", v) for n, v in (("UNORM_INT16", 0x10D3), ("UNORM_SHORT_565", 0x10D4))),
-    *((f"CLK_{n}", v) for n, v in (("UNORM_SHORT_555", 0x10D5), ("UNORM_INT_101010", 0x10D6))),
-    *((f"CLK_{n}", v) for n, v in (("SIGNED_INT8", 0x10D7), ("SIGNED_INT16", 0x10D8))),
-    *((f"CLK_{n}", v) for n, v in (("SIGNED_INT32", 0x10D9), ("UNSIGNED_INT8", 0x10DA))),
-    *((f"CLK_{n}", v) for n, v in (("UNSIGNED_INT16", 0x10DB), ("UNSIGNED_INT32", 0x10DC))),
-    *((f"CLK_{n}", v) for n, v in (("HALF_FLOAT", 0x10DD), ("FLOAT", 0x10DE), ("UNORM_INT24", 0x10DF))),
-    *((f"CLK_{n}", v) for n, v in (("R", 0x10B0), ("A", 0x10B1), ("RG", 0x10B2), ("RA", 0x10B3))),
-    *((f"CLK_{n}", v) for n, v in (("RGB", 0x10B4), ("RGBA", 0x10B5), ("BGRA", 0x10B6), ("ARGB", 0x10B7))),
-    *((f"CLK_{n}", v) for n, v in (("INTENSITY", 0x10B8), ("LUMINANCE", 0x10B9), ("Rx", 0x10BA))),
-    *((f"CLK_{n}", v) for n, v in (("RGx", 0x10BB), ("RGBx", 0x10BC), ("DEPTH", 0x10BD), ("sRGB", 0x10BF))),
-    *((f"CLK_{n}", v) for n, v in (("sRGBx", 0x10C0), ("sRGBA", 0x10C1), ("sBGRA", 0x10C2))),
+# Names whose values are the driver's: enumerators here, left alone in the members' text.  Not all drivers
+# have those that came after OpenCL C 1.2.
+_ENUMERATORS = tuple(
+    (f"CLK_{each.name}", each.value)
+    for each in (*ChannelType, *ChannelOrder)
+    if each not in (ChannelType.UNORM_INT_101010_2, ChannelOrder.ABGR)
 )
 
 # Sampler bits must be macros: they are or-ed into constants of type sampler_t.
 _SAMPLER_BITS = {
-    "CLK_ADDRESS_NONE": 0,
-    "CLK_ADDRESS_CLAMP_TO_EDGE": 2,
-    "CLK_ADDRESS_CLAMP": 4,
-    "CLK_ADDRESS_REPEAT": 6,
-    "CLK_ADDRESS_MIRRORED_REPEAT": 8,
+    **{f"CLK_ADDRESS_{mode.name}": mode.bits for mode in Addressing},
     "CLK_NORMALIZED_COORDS_FALSE": 0,
     "CLK_NORMALIZED_COORDS_TRUE": 1,
-    "CLK_FILTER_NEAREST": 0x10,
-    "CLK_FILTER_LINEAR": 0x20,
+    **{f"CLK_FILTER_{mode.name}": mode.bits for mode in Filter},
 }
 
 # Numbers that the language fixes, usable in #if.

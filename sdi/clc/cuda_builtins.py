@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sdi.clc import base_header
+from sdi.wire.opencl import ChannelOrder, ChannelType, MemObjectType
 
 _HEADERS = ("cuda_compat.h", "cuda_compat_math.h", "cuda_compat_memory.h", "cuda_compat_images.h")
 PRINT_HEADER = "cuda_compat_print.h"
@@ -70,8 +71,12 @@ def header_text() -> str:
 
 
 def header_part(name: str) -> str:
-    """One file of the compat header."""
-    return (Path(__file__).parent / name).read_text(encoding="utf-8")
+    """One file of the compat header, that for images with OpenCL's numbers."""
+    numbers = ""
+    if name == "cuda_compat_images.h":
+        known = (each for table in (MemObjectType, ChannelOrder, ChannelType) for each in table)
+        numbers = f"enum {{ {', '.join(f'_CL_{each.name} = {each.value}' for each in known)} }};\n"
+    return numbers + (Path(__file__).parent / name).read_text(encoding="utf-8")
 
 
 @functools.cache

@@ -2,7 +2,8 @@
 // Part 4: images and samplers over linear bytes: rows of pixels, planes of rows.
 // Source: OpenCL C 3.0 specification, sections 6.15.15 (functions, conversions), 8 (addressing, filtering).
 
-// KIND, order and type are numbers of the API.  Layers of a 1D array are rows, those of a 2D array planes.
+// KIND, order and type are numbers of the API, whose names (_CL_...) are put before this text.  Layers of a 1D array are
+// rows, those of a 2D array planes.
 template<int KIND> struct _cl_image {
   unsigned char *pixels;
   unsigned long plane_pitch;
@@ -12,49 +13,50 @@ template<int KIND> struct _cl_image {
 };
 // The format: channels, and what orders and types differ in.
 #define _CL_FORM(order, type, channels) (((order) & 255) << 12 | ((type) & 255) << 4 | (channels))
-#define _CL_ORDER(form) ((int)(0x1000 | (form) >> 12))
-#define _CL_TYPE(form) ((int)(0x1000 | ((form) >> 4 & 255)))
-#define _CL_RGBA_UNORM8 _CL_FORM(0x10B5, 0x10D2, 4)
-#define _CL_RGBA_FLOAT _CL_FORM(0x10B5, 0x10DE, 4)
-#define _CL_R_FLOAT _CL_FORM(0x10B0, 0x10DE, 1)
+#define _CL_ORDER(form) ((_CL_R & ~255) | (int)((form) >> 12))
+#define _CL_TYPE(form) ((_CL_R & ~255) | (int)((form) >> 4 & 255))
+#define _CL_RGBA_UNORM8 _CL_FORM(_CL_RGBA, _CL_UNORM_INT8, 4)
+#define _CL_RGBA_FLOAT _CL_FORM(_CL_RGBA, _CL_FLOAT, 4)
+#define _CL_R_FLOAT _CL_FORM(_CL_R, _CL_FLOAT, 1)
 typedef unsigned _cl_sampler;  // the bits of CLK_...: 1 normalized, 14 addressing, 32 linear
 #define _CL_IS(name, ...) template<int K> struct _cl_##name { static constexpr bool value = __VA_ARGS__; };
-_CL_IS(is_3d, K == 0x10F2) _CL_IS(is_1d_array, K == 0x10F5) _CL_IS(has_planes, K == 0x10F2 || K == 0x10F3)
-_CL_IS(has_rows, K != 0x10F4 && K != 0x10F6)
+_CL_IS(is_3d, K == _CL_IMAGE3D) _CL_IS(is_1d_array, K == _CL_IMAGE1D_ARRAY)
+_CL_IS(has_planes, K == _CL_IMAGE3D || K == _CL_IMAGE2D_ARRAY)
+_CL_IS(has_rows, K != _CL_IMAGE1D && K != _CL_IMAGE1D_BUFFER)
 // Whether the second coordinate is a place in space; else it is a layer, or not there.
-_CL_IS(has_y, K != 0x10F4 && K != 0x10F5 && K != 0x10F6)
+_CL_IS(has_y, K != _CL_IMAGE1D && K != _CL_IMAGE1D_ARRAY && K != _CL_IMAGE1D_BUFFER)
 
 // Colors from the channels of a pixel, and back.
 template<class T> _CL _cl_vec<T, 4> _cl_rgba(T r, T g, T b, T a) { return _cl_vec<T, 4>{{r, g, b, a}}; }
 template<class T> _CL _cl_vec<T, 4> _cl_color(_cl_vec<T, 4> c, int order) {
   const T zero = (T)0, one = (T)1, p = c.v[0], q = c.v[1], r = c.v[2], s = c.v[3];
   switch (order) {
-    case 0x10B0: return _cl_rgba(p, zero, zero, one);   // R
-    case 0x10B1: return _cl_rgba(zero, zero, zero, p);  // A
-    case 0x10B2: return _cl_rgba(p, q, zero, one);      // RG
-    case 0x10B3: return _cl_rgba(p, zero, zero, q);     // RA
-    case 0x10B6: return _cl_rgba(r, q, p, s);           // BGRA
-    case 0x10B7: return _cl_rgba(q, r, s, p);           // ARGB
-    case 0x10B8: return _cl_rgba(p, p, p, p);           // INTENSITY
-    case 0x10B9: return _cl_rgba(p, p, p, one);         // LUMINANCE
-    case 0x10C3: return _cl_rgba(s, r, q, p);           // ABGR
+    case _CL_R: return _cl_rgba(p, zero, zero, one);
+    case _CL_A: return _cl_rgba(zero, zero, zero, p);
+    case _CL_RG: return _cl_rgba(p, q, zero, one);
+    case _CL_RA: return _cl_rgba(p, zero, zero, q);
+    case _CL_BGRA: return _cl_rgba(r, q, p, s);
+    case _CL_ARGB: return _cl_rgba(q, r, s, p);
+    case _CL_INTENSITY: return _cl_rgba(p, p, p, p);
+    case _CL_LUMINANCE: return _cl_rgba(p, p, p, one);
+    case _CL_ABGR: return _cl_rgba(s, r, q, p);
     default: return c;
   }
 }
 template<class T> _CL _cl_vec<T, 4> _cl_channels(_cl_vec<T, 4> c, int order) {
   const T r = c.v[0], g = c.v[1], b = c.v[2], a = c.v[3];
   switch (order) {
-    case 0x10B1: return _cl_rgba(a, a, a, a);
-    case 0x10B3: return _cl_rgba(r, a, a, a);
-    case 0x10B6: return _cl_rgba(b, g, r, a);
-    case 0x10B7: return _cl_rgba(a, r, g, b);
-    case 0x10C3: return _cl_rgba(a, b, g, r);
+    case _CL_A: return _cl_rgba(a, a, a, a);
+    case _CL_RA: return _cl_rgba(r, a, a, a);
+    case _CL_BGRA: return _cl_rgba(b, g, r, a);
+    case _CL_ARGB: return _cl_rgba(a, r, g, b);
+    case _CL_ABGR: return _cl_rgba(a, b, g, r);
     default: return c;
   }
 }
 // What lies around an image: alpha is 1 where it has none of its own.
 template<class T> _CL _cl_vec<T, 4> _cl_border(int order) {
-  const bool opaque = order == 0x10B0 || order == 0x10B2 || order == 0x10B9;
+  const bool opaque = order == _CL_R || order == _CL_RG || order == _CL_LUMINANCE;
   return _cl_rgba((T)0, (T)0, (T)0, opaque ? (T)1 : (T)0);
 }
 
@@ -112,20 +114,20 @@ template<class T> static __device__ __noinline__ _cl_vec<T, 4> _cl_any_pixel(con
   _cl_vec<T, 4> c{};
   if constexpr (_cl_same<T, float>::value) {
     switch (_CL_TYPE(form)) {
-      case 0x10D0: c = _cl_fractions(_cl_stored<signed char>(p, channels), 127); break;
-      case 0x10D1: c = _cl_fractions(_cl_stored<short>(p, channels), 32767); break;
-      case 0x10D2: c = _cl_fractions(_cl_stored<_cl_uchar>(p, channels), 255); break;
-      case 0x10D3: c = _cl_fractions(_cl_stored<_cl_ushort>(p, channels), 65535); break;
-      case 0x10DD: c = _cl_each<float>(_cl_stored<_cl_half>(p, channels)); break;
-      case 0x10DE: c = _cl_stored<float>(p, channels); break;
+      case _CL_SNORM_INT8: c = _cl_fractions(_cl_stored<signed char>(p, channels), 127); break;
+      case _CL_SNORM_INT16: c = _cl_fractions(_cl_stored<short>(p, channels), 32767); break;
+      case _CL_UNORM_INT8: c = _cl_fractions(_cl_stored<_cl_uchar>(p, channels), 255); break;
+      case _CL_UNORM_INT16: c = _cl_fractions(_cl_stored<_cl_ushort>(p, channels), 65535); break;
+      case _CL_HALF_FLOAT: c = _cl_each<float>(_cl_stored<_cl_half>(p, channels)); break;
+      case _CL_FLOAT: c = _cl_stored<float>(p, channels); break;
     }
   } else {
     switch (_CL_TYPE(form)) {
-      case 0x10D7: c = _cl_each<T>(_cl_stored<signed char>(p, channels)); break;
-      case 0x10D8: c = _cl_each<T>(_cl_stored<short>(p, channels)); break;
-      case 0x10DA: c = _cl_each<T>(_cl_stored<_cl_uchar>(p, channels)); break;
-      case 0x10DB: c = _cl_each<T>(_cl_stored<_cl_ushort>(p, channels)); break;
-      case 0x10D9: case 0x10DC: c = _cl_stored<T>(p, channels); break;
+      case _CL_SIGNED_INT8: c = _cl_each<T>(_cl_stored<signed char>(p, channels)); break;
+      case _CL_SIGNED_INT16: c = _cl_each<T>(_cl_stored<short>(p, channels)); break;
+      case _CL_UNSIGNED_INT8: c = _cl_each<T>(_cl_stored<_cl_uchar>(p, channels)); break;
+      case _CL_UNSIGNED_INT16: c = _cl_each<T>(_cl_stored<_cl_ushort>(p, channels)); break;
+      case _CL_SIGNED_INT32: case _CL_UNSIGNED_INT32: c = _cl_stored<T>(p, channels); break;
     }
   }
   return _cl_color(c, _CL_ORDER(form));
@@ -136,8 +138,8 @@ template<class T> _CL _cl_vec<T, 4> _cl_pixel(const unsigned char *p, unsigned f
     if (form == _CL_RGBA_FLOAT) return _cl_stored<float>(p, 4);
     if (form == _CL_R_FLOAT) return _cl_rgba(*(const float *)p, 0.0f, 0.0f, 1.0f);
   } else {
-    if (form == _CL_FORM(0x10B5, 0x10DA, 4)) return _cl_each<T>(_cl_stored<_cl_uchar>(p, 4));
-    if (form == _CL_FORM(0x10B0, 0x10D9, 1) || form == _CL_FORM(0x10B0, 0x10DC, 1))
+    if (form == _CL_FORM(_CL_RGBA, _CL_UNSIGNED_INT8, 4)) return _cl_each<T>(_cl_stored<_cl_uchar>(p, 4));
+    if (form == _CL_FORM(_CL_R, _CL_SIGNED_INT32, 1) || form == _CL_FORM(_CL_R, _CL_UNSIGNED_INT32, 1))
       return _cl_rgba(*(const T *)p, (T)0, (T)0, (T)1);
   }
   return _cl_any_pixel<T>(p, form);
@@ -147,20 +149,20 @@ template<class T> static __device__ __noinline__ void _cl_set_any_pixel(unsigned
   const _cl_vec<T, 4> c = _cl_channels(color, _CL_ORDER(form));
   if constexpr (_cl_same<T, float>::value) {
     switch (_CL_TYPE(form)) {
-      case 0x10D0: return _cl_store_channels(p, channels, _cl_whole<signed char>(c, 127.0f));
-      case 0x10D1: return _cl_store_channels(p, channels, _cl_whole<short>(c, 32767.0f));
-      case 0x10D2: return _cl_store_channels(p, channels, _cl_whole<_cl_uchar>(c, 255.0f));
-      case 0x10D3: return _cl_store_channels(p, channels, _cl_whole<_cl_ushort>(c, 65535.0f));
-      case 0x10DD: return _cl_store_channels(p, channels, _cl_each<_cl_half>(c));
-      case 0x10DE: return _cl_store_channels(p, channels, c);
+      case _CL_SNORM_INT8: return _cl_store_channels(p, channels, _cl_whole<signed char>(c, 127.0f));
+      case _CL_SNORM_INT16: return _cl_store_channels(p, channels, _cl_whole<short>(c, 32767.0f));
+      case _CL_UNORM_INT8: return _cl_store_channels(p, channels, _cl_whole<_cl_uchar>(c, 255.0f));
+      case _CL_UNORM_INT16: return _cl_store_channels(p, channels, _cl_whole<_cl_ushort>(c, 65535.0f));
+      case _CL_HALF_FLOAT: return _cl_store_channels(p, channels, _cl_each<_cl_half>(c));
+      case _CL_FLOAT: return _cl_store_channels(p, channels, c);
     }
   } else {
     switch (_CL_TYPE(form)) {
-      case 0x10D7: return _cl_store_channels(p, channels, _cl_narrow<signed char>(c));
-      case 0x10D8: return _cl_store_channels(p, channels, _cl_narrow<short>(c));
-      case 0x10DA: return _cl_store_channels(p, channels, _cl_narrow<_cl_uchar>(c));
-      case 0x10DB: return _cl_store_channels(p, channels, _cl_narrow<_cl_ushort>(c));
-      case 0x10D9: case 0x10DC: return _cl_store_channels(p, channels, c);
+      case _CL_SIGNED_INT8: return _cl_store_channels(p, channels, _cl_narrow<signed char>(c));
+      case _CL_SIGNED_INT16: return _cl_store_channels(p, channels, _cl_narrow<short>(c));
+      case _CL_UNSIGNED_INT8: return _cl_store_channels(p, channels, _cl_narrow<_cl_uchar>(c));
+      case _CL_UNSIGNED_INT16: return _cl_store_channels(p, channels, _cl_narrow<_cl_ushort>(c));
+      case _CL_SIGNED_INT32: case _CL_UNSIGNED_INT32: return _cl_store_channels(p, channels, c);
     }
   }
 }

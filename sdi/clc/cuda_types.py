@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from sdi.clc.model import IMAGE_TYPES
 from sdi.clc.syntax import Form, Node, Space, Type
+from sdi.wire.opencl import IMAGE_TYPES
 
 _SCALARS = {
     "bool": "bool",

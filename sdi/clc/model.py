@@ -25,17 +25,6 @@ class ArgumentKind(Enum):
     SAMPLER = 5
 
 
-IMAGE_TYPES = {
-    "image1d_t": 0x10F4,
-    "image1d_array_t": 0x10F5,
-    "image1d_buffer_t": 0x10F6,
-    "image2d_t": 0x10F1,
-    "image2d_array_t": 0x10F3,
-    "image3d_t": 0x10F2,
-}
-"""The type of image (CL_MEM_OBJECT_...) that a kernel's argument takes, by its type's name."""
-
-
 @dataclass(frozen=True, slots=True)
 class Argument:
     """One kernel argument as the application declared it.
@@ -43,8 +32,7 @@ class Argument:
     ``nbytes``: size that ``clSetKernelArg`` demands (8 for memory objects and samplers; for LOCAL any
     non-zero size is right and ``nbytes`` is 0).
     ``type_name``, ``address_qualifier``, ``access_qualifier``, ``type_qualifier``: the values that
-    ``clGetKernelArgInfo`` answers (CL_KERNEL_ARG_ADDRESS_GLOBAL 0x119B ..., CL_KERNEL_ARG_ACCESS_NONE
-    0x11A3 ..., bit set CL_KERNEL_ARG_TYPE_CONST 1, RESTRICT 2, VOLATILE 4).
+    ``clGetKernelArgInfo`` answers (an ``ArgumentAddress``, an ``ArgumentAccess``, bits of ``ArgumentType``).
     ``reads``, ``writes``, ``atomic``: whether any path of the kernel (helpers and macros included) may
     read, write, or atomically update memory through this pointer.  In doubt: True.
     ``unit_nbytes``: size of the largest scalar the kernel stores through this pointer (1, 2, 4, 8;

@@ -16,12 +16,11 @@ from sdi.cluster import start
 from sdi.errors import ClError, DeviceFailed
 from sdi.settings import Settings
 from sdi.sizes import size
+from sdi.wire.opencl import DeviceInfo
 
 if TYPE_CHECKING:
     from sdi.cli.copies import Copied
     from sdi.devices.discover import Found
-
-_DRIVER_VERSION = 0x102D  # CL_DRIVER_VERSION
 
 
 def show_devices(changes: Mapping[str, str], measures: bool = False) -> int:
@@ -149,7 +148,7 @@ def available(devices: Sequence[Found], members: Sequence[Found]) -> list[str]:
 
 def driver(device: Found) -> str:
     """The driver's name and version."""
-    version = device.info.get(_DRIVER_VERSION, b"").rstrip(b"\0").decode(errors="replace")
+    version = device.info.get(DeviceInfo.DRIVER_VERSION, b"").rstrip(b"\0").decode(errors="replace")
     return f"{device.platform} {version}".strip()
 
 

@@ -13,20 +13,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from sdi.clc import compile_source
-from sdi.clc.model import IMAGE_TYPES, Argument, ArgumentKind, CompiledProgram, KernelModel
+from sdi.clc.model import Argument, ArgumentKind, CompiledProgram, KernelModel
 from sdi.clc.options import split_options
 from sdi.clc.syntax import Form, Type
 from sdi.cli.counters import table
-from sdi.devices.image import (
-    IMAGE1D,
-    IMAGE1D_BUFFER,
-    IMAGE2D,
-    IMAGE2D_ARRAY,
-    IMAGE3D,
-    RGBA,
-    UNORM_INT8,
-    ImageShape,
-)
+from sdi.devices.image import ImageShape
 from sdi.errors import BuildError
 from sdi.ndrange import GroupBox, Int3, NDRange
 from sdi.partition.gain import PIECE_NS
@@ -46,6 +37,7 @@ from sdi.vmem.directory import Directory
 from sdi.vmem.hazards import Hazards
 from sdi.vmem.links import Links
 from sdi.vmem.memory import VirtualBuffer
+from sdi.wire.opencl import IMAGE_TYPES, ChannelOrder, ChannelType, MemObjectType
 
 DEFAULT_MEMBERS = 2
 _KIND = "cpu"
@@ -380,12 +372,13 @@ def _sizes(
 def _assumed_image(argument: Argument, ndrange: NDRange) -> ImageShape:
     """As many pixels as there are work-items in each dimension, of four bytes."""
     width, rows, planes = ndrange.global_size
-    kind = IMAGE_TYPES.get(argument.type_name, IMAGE2D)
-    if kind in (IMAGE1D, IMAGE1D_BUFFER):
+    kind = IMAGE_TYPES.get(argument.type_name, MemObjectType.IMAGE2D)
+    if kind in (MemObjectType.IMAGE1D, MemObjectType.IMAGE1D_BUFFER):
         rows = 1
-    if kind not in (IMAGE3D, IMAGE2D_ARRAY):
+    if kind not in (MemObjectType.IMAGE3D, MemObjectType.IMAGE2D_ARRAY):
         planes = 1
-    return ImageShape(kind, RGBA, UNORM_INT8, width, rows, planes, 4 * width, 4 * width * rows)
+    pixel = (ChannelOrder.RGBA, ChannelType.UNORM_INT8)
+    return ImageShape(kind, *pixel, width, rows, planes, 4 * width, 4 * width * rows)
 
 
 def _reached(kernel: KernelNote, model: KernelModel, access: BoundAccess, ndrange: NDRange) -> dict[str, int]:

@@ -13,13 +13,13 @@ import sys
 import time
 from ctypes import byref, c_char_p, c_int, c_size_t, c_uint, c_uint64, c_void_p
 
+from sdi.wire.opencl import DeviceInfo, DeviceType, MemFlags, Number
+
 ITEMS = 4096
 SOURCE = (
     b"__kernel void probe(__global uint *p, uint a) { p[get_global_id(0)] = a * (uint)get_global_id(0); }"
 )
-_LOG = 0x1183  # CL_PROGRAM_BUILD_LOG
-_NAME = {"clGetPlatformInfo": 0x0902, "clGetDeviceInfo": 0x102B}
-_ALL_DEVICES = 0xFFFFFFFF
+_NAME = {"clGetPlatformInfo": Number.PLATFORM_NAME, "clGetDeviceInfo": DeviceInfo.NAME}
 
 
 class ProbeFailed(Exception):
@@ -66,20 +66,24 @@ class Image:
     def first_device(self) -> tuple[c_void_p, str]:
         """The one device; starts the service."""
         device = c_void_p()
-        self._call("clGetDeviceIDs", self._platform, c_uint64(_ALL_DEVICES), c_uint(1), byref(device), None)
+        self._call("clGetDeviceIDs", self._platform, c_uint64(DeviceType.ALL), c_uint(1), byref(device), None)
         return device, self._name("clGetDeviceInfo", device)
 
     def run_kernel(self, device: c_void_p) -> None:
         """Build and run a kernel, check what it wrote."""
         context = self._create("clCreateContext", None, c_uint(1), byref(device), None, None)
         queue = self._create("clCreateCommandQueue", context, device, c_uint64(0))
-        buffer = self._create("clCreateBuffer", context, c_uint64(1), c_size_t(4 * ITEMS), None)
+        buffer = self._create(
+            "clCreateBuffer", context, c_uint64(MemFlags.READ_WRITE), c_size_t(4 * ITEMS), None
+        )
         source = c_char_p(SOURCE)
         program = self._create("clCreateProgramWithSource", context, c_uint(1), byref(source), None)
         status = self._cl.clBuildProgram(program, c_uint(1), byref(device), b"", None, None)
         if status != 0:
             log = ctypes.create_string_buffer(4096)
-            self._cl.clGetProgramBuildInfo(program, device, c_uint(_LOG), c_size_t(len(log)), log, None)
+            self._cl.clGetProgramBuildInfo(
+                program, device, c_uint(Number.PROGRAM_BUILD_LOG), c_size_t(len(log)), log, None
+            )
             raise ProbeFailed(
                 f"clBuildProgram answers {status}: {log.value.decode(errors='replace').strip()}"
             )

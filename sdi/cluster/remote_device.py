@@ -33,8 +33,7 @@ from sdi.devices.ticket import Ticket, completed
 from sdi.errors import ClError, DeviceFailed, DeviceLost, Status, require
 from sdi.ndrange import Int3
 from sdi.region import Region
-
-_MAX_MEM_ALLOC_SIZE = 0x1010
+from sdi.wire.opencl import DeviceInfo
 
 
 class _Made:
@@ -80,7 +79,7 @@ class RemoteDevice:
             f"{self.facts.name}: {nbytes} bytes asked, {available} of {self.facts.memory_nbytes} available"
         )
         require(0 < nbytes <= available, Status.MEM_OBJECT_ALLOCATION_FAILURE, asked)
-        most = int.from_bytes(self.facts.info[_MAX_MEM_ALLOC_SIZE], "little")
+        most = int.from_bytes(self.facts.info[DeviceInfo.MAX_MEM_ALLOC_SIZE], "little")
         too_large = f"{asked}; its driver gives {most} at a time"
         require(nbytes <= most, Status.MEM_OBJECT_ALLOCATION_FAILURE, too_large)
         return DeviceBuffer(self._made(Kind.ALLOCATE, (nbytes, 0), nbytes))

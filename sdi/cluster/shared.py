@@ -20,9 +20,6 @@ from sdi.devices.page_locks import PAGE_LOCKS
 POOL_NBYTES = 4 << 30
 """Address space of a pool; pages are there only where bytes were.  [M] 1 GiB in the air is the most seen."""
 _PAGE_NBYTES = 1 << 16
-_F_ADD_SEALS, _SEALS_SHRINK_AND_SEAL = 1033, 0x2 | 0x1
-_MAP_NORESERVE = 0x4000
-_MADV_DONTDUMP = 16
 
 
 def offset_in(address: int, nbytes: int, host: memoryview) -> int | None:
@@ -41,10 +38,10 @@ class Mapped:
 
     def __init__(self, descriptor: int, nbytes: int) -> None:
         try:
-            made = mmap.mmap(descriptor, nbytes, flags=mmap.MAP_SHARED | _MAP_NORESERVE)
+            made = mmap.mmap(descriptor, nbytes, flags=mmap.MAP_SHARED | limits.MAP_NORESERVE)
         except ValueError as error:  # the file is shorter
             raise OSError(str(error)) from error
-        made.madvise(_MADV_DONTDUMP)
+        made.madvise(mmap.MADV_DONTDUMP)
         self.nbytes: Final = nbytes
         self.address: Final = ctypes.addressof(ctypes.c_char.from_buffer(made))
         self._bytes: memoryview | None = memoryview(made)
@@ -76,7 +73,7 @@ class Pool:
         try:
             os.fchmod(self.descriptor, 0o600)
             os.ftruncate(self.descriptor, nbytes)
-            fcntl.fcntl(self.descriptor, _F_ADD_SEALS, _SEALS_SHRINK_AND_SEAL)
+            fcntl.fcntl(self.descriptor, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL)
             self._memory: Final = Mapped(self.descriptor, nbytes)
         except OSError:
             os.close(self.descriptor)

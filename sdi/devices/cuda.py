@@ -61,6 +61,7 @@ from sdi.devices.ticket import Ticket
 from sdi.errors import ClError, DeviceFailed, DeviceLost, Status, require
 from sdi.ndrange import Int3
 from sdi.region import Region
+from sdi.wire.opencl import DeviceInfo
 
 _log = logging.getLogger(__name__)
 _APPLY_ITEMS, _APPLY_GROUPS = 64, 1 << 13
@@ -78,15 +79,14 @@ class CudaDevice:
 
     def __init__(self, gpu: CudaGpu, number: int, memory_nbytes: int) -> None:
         name = f"member {number} ({gpu.name})"
-        text = {key: gpu.info[key].rstrip(b"\0").decode() for key in (0x102C, 0x102D)}
         self.facts: DeviceFacts = DeviceFacts(
             name=name,
             kind=gpu.kind,
-            vendor=text[0x102C],
-            driver=text[0x102D],
+            vendor=VENDOR,
+            driver=gpu.info[DeviceInfo.DRIVER_VERSION].rstrip(b"\0").decode(),
             unit=gpu.unit,
             memory_nbytes=memory_nbytes,
-            max_work_group_size=int.from_bytes(gpu.info[0x1004], "little"),
+            max_work_group_size=int.from_bytes(gpu.info[DeviceInfo.MAX_WORK_GROUP_SIZE], "little"),
             info=gpu.info,
             compares=True,
             formats=image_formats(),

@@ -23,8 +23,7 @@ from sdi.devices.cuda_driver import drv
 from sdi.devices.cuda_module import CudaModule
 from sdi.devices.page_locks import PAGE_LOCKS
 from sdi.errors import DeviceFailed, DeviceLost
-
-_NON_BLOCKING = 1
+from sdi.wire.cuda import CU_STREAM_NON_BLOCKING
 
 
 class RawContext(Protocol):
@@ -174,7 +173,7 @@ class CudaContext:
             try:
                 return self.kept.streams.pop()
             except IndexError:
-                return cast(Stream, drv.Stream(_NON_BLOCKING))
+                return cast(Stream, drv.Stream(CU_STREAM_NON_BLOCKING))
 
 
 def use_page_locks() -> None:

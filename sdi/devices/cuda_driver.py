@@ -10,6 +10,7 @@ import functools
 
 from sdi.errors import DeviceFailed
 from sdi.region import Region
+from sdi.wire.cuda import CU_MEMORYTYPE_UNIFIED
 
 try:
     import pycuda.driver as drv
@@ -32,7 +33,6 @@ __all__ = [
     "why_missing",
 ]
 
-_UNIFIED = 4
 MAX_PITCH = (1 << 31) - 1
 """Bytes from row to row that a copy of rows may have.  Source: CU_DEVICE_ATTRIBUTE_MAX_PITCH of all GPUs."""
 
@@ -159,10 +159,10 @@ def copy_pitched(to: tuple[int, int], from_: tuple[int, int], nbytes: int, count
         check(quick().cuMemcpyAsync(to[0], from_[0], nbytes * count, stream), "cuMemcpyAsync")
         return
     description = _Copy2D(
-        src_type=_UNIFIED,
+        src_type=CU_MEMORYTYPE_UNIFIED,
         src_device=from_[0],
         src_pitch=from_[1],
-        dst_type=_UNIFIED,
+        dst_type=CU_MEMORYTYPE_UNIFIED,
         dst_device=to[0],
         dst_pitch=to[1],
         width=nbytes,
@@ -181,11 +181,11 @@ def copy_region(to: Region, from_: Region, stream: int) -> None:
         copy_pitched((to.base, here), (from_.base, there), to.nbytes, count, stream)
     elif len(to.levels) == 2 and _is_box(to) and _is_box(from_):
         description = _Copy3D(
-            src_type=_UNIFIED,
+            src_type=CU_MEMORYTYPE_UNIFIED,
             src_device=from_.base,
             src_pitch=there,
             src_height=from_.levels[1][0] // there,
-            dst_type=_UNIFIED,
+            dst_type=CU_MEMORYTYPE_UNIFIED,
             dst_device=to.base,
             dst_pitch=here,
             dst_height=to.levels[1][0] // here,

@@ -10,15 +10,18 @@ import struct
 from dataclasses import dataclass
 
 from sdi.clc.cuda_emit import IMAGE_NBYTES
-from sdi.devices import image as im
 from sdi.devices.cuda_driver import MAX_PITCH, copy_pitched
 from sdi.devices.cuda_memory import CudaBuffer, check_range
-from sdi.devices.image import CHANNELS, ImageShape, Sampler, Slabs
+from sdi.devices.image import CHANNELS, STORED, ImageShape, Sampler, Slabs
+from sdi.wire.opencl import Addressing, ChannelOrder, ChannelType, Filter
 
 _DESCRIPTION = struct.Struct("<2QI3i2I")
 assert _DESCRIPTION.size == IMAGE_NBYTES
-_FLOATING = (im.SNORM_INT8, im.SNORM_INT16, im.UNORM_INT8, im.UNORM_INT16, im.HALF_FLOAT, im.FLOAT)
-_BYTES = (im.SNORM_INT8, im.UNORM_INT8, im.SIGNED_INT8, im.UNSIGNED_INT8)
+_FLOATING = (
+    *(ChannelType.SNORM_INT8, ChannelType.SNORM_INT16, ChannelType.UNORM_INT8, ChannelType.UNORM_INT16),
+    *(ChannelType.HALF_FLOAT, ChannelType.FLOAT),
+)
+_BYTES = tuple(data_type for data_type, stored in STORED.items() if stored in ("i1", "u1"))
 _ALL_USES = (1 << 24) - 1
 _PITCH_MAX = (1 << 32) - 1
 
@@ -28,15 +31,12 @@ def image_formats() -> dict[tuple[int, int], int]:
 
     Source: OpenCL 3.0 API specification, table of channel orders: which data types they go with.
     """
-    allowed = {
-        im.INTENSITY: _FLOATING,
-        im.LUMINANCE: _FLOATING,
-        **dict.fromkeys((im.BGRA, im.ARGB, im.ABGR), _BYTES),
+    allowed: dict[int, tuple[int, ...]] = {
+        **dict.fromkeys((ChannelOrder.INTENSITY, ChannelOrder.LUMINANCE), _FLOATING),
+        **dict.fromkeys((ChannelOrder.BGRA, ChannelOrder.ARGB, ChannelOrder.ABGR), _BYTES),
     }
     return {
-        (order, data_type): _ALL_USES
-        for order in CHANNELS
-        for data_type in allowed.get(order, im.CHANNEL_NBYTES)
+        (order, data_type): _ALL_USES for order in CHANNELS for data_type in allowed.get(order, tuple(STORED))
     }
 
 
@@ -64,7 +64,7 @@ class CudaImage:
 
 def sampler_bits(sampler: Sampler) -> bytes:
     """A sampler as kernels have it: the bits of CLK_NORMALIZED_COORDS_..., CLK_ADDRESS_..., CLK_FILTER_..."""
-    bits = int(sampler.normalized) | 2 * (sampler.addressing - 0x1130) | 0x10 << (sampler.filter - 0x1140)
+    bits = int(sampler.normalized) | Addressing(sampler.addressing).bits | Filter(sampler.filter).bits
     return bits.to_bytes(4, "little")
 
 

@@ -5,8 +5,10 @@ Source: OpenCL 3.0 API specification, table of device queries; the values are CU
 
 from __future__ import annotations
 
-import struct
 from dataclasses import dataclass
+
+from sdi.wire.opencl import QUEUES, DeviceType, FpConfig, VendorId, named_version, u32, u64
+from sdi.wire.opencl import DeviceInfo as Info
 
 _EXTENSIONS = (
     "cl_khr_byte_addressable_store cl_khr_global_int32_base_atomics cl_khr_global_int32_extended_atomics "
@@ -16,15 +18,14 @@ _EXTENSIONS = (
 )
 VENDOR = "NVIDIA Corporation"
 """As NVIDIA's OpenCL says of its devices and its platform."""
-# CL_FP_DENORM, INF_NAN, ROUND_TO_NEAREST, ROUND_TO_ZERO, ROUND_TO_INF, FMA; division on request.
-_FLOAT, _CORRECT_DIVISION = 0x3F, 0x80
+_FLOAT = sum(FpConfig) - FpConfig.CORRECTLY_ROUNDED_DIVIDE_SQRT  # that is on request
 _PARAMETERS_NBYTES = 4352  # of 32,764 that GPUs from compute capability 7.0 on take
 # Sizes in pixels: 2D, 3D, of a buffer, layers.  Those of the vendor's OpenCL.
 _IMAGE_SIZES = {
-    **dict.fromkeys((0x1011, 0x1012), 1 << 15),
-    **dict.fromkeys((0x1013, 0x1014, 0x1015), 1 << 14),
-    0x1040: 1 << 28,
-    0x1041: 2048,
+    **dict.fromkeys((Info.IMAGE2D_MAX_WIDTH, Info.IMAGE2D_MAX_HEIGHT), 1 << 15),
+    **dict.fromkeys((Info.IMAGE3D_MAX_WIDTH, Info.IMAGE3D_MAX_HEIGHT, Info.IMAGE3D_MAX_DEPTH), 1 << 14),
+    Info.IMAGE_MAX_BUFFER_SIZE: 1 << 28,
+    Info.IMAGE_MAX_ARRAY_SIZE: 2048,
 }
 _FEATURES = (
     "__opencl_c_images",
@@ -68,79 +69,77 @@ def _nvidia_attributes(found: CudaAttributes) -> dict[int, int]:
     """What cl_nv_device_attribute_query asks for.  Source: the extension's text, and CL/cl_ext.h."""
     domain, bus, slot = found.pci
     return {
-        0x4000: found.capability[0],
-        0x4001: found.capability[1],
-        0x4002: found.registers,
-        0x4003: found.warp_size,
-        0x4004: int(found.copies_beside_kernels),
-        0x4005: int(found.has_time_limit),
-        0x4006: int(found.is_integrated),
-        0x4007: found.copy_engines,
-        0x4008: bus,
-        0x4009: slot,
-        0x400A: domain,
+        Info.COMPUTE_CAPABILITY_MAJOR_NV: found.capability[0],
+        Info.COMPUTE_CAPABILITY_MINOR_NV: found.capability[1],
+        Info.REGISTERS_PER_BLOCK_NV: found.registers,
+        Info.WARP_SIZE_NV: found.warp_size,
+        Info.GPU_OVERLAP_NV: int(found.copies_beside_kernels),
+        Info.KERNEL_EXEC_TIMEOUT_NV: int(found.has_time_limit),
+        Info.INTEGRATED_MEMORY_NV: int(found.is_integrated),
+        Info.ATTRIBUTE_ASYNC_ENGINE_COUNT_NV: found.copy_engines,
+        Info.PCI_BUS_ID_NV: bus,
+        Info.PCI_SLOT_ID_NV: slot,
+        Info.PCI_DOMAIN_ID_NV: domain,
     }
 
 
 def device_info(found: CudaAttributes) -> dict[int, bytes]:
     """Raw bytes of the parameters that the image combines or passes on."""
-    vectors = {0x1006: 1, 0x1007: 1, 0x1008: 1, 0x1009: 1, 0x100A: 1, 0x100B: 1, 0x1034: 0}
-    native = {0x1036: 1, 0x1037: 1, 0x1038: 1, 0x1039: 1, 0x103A: 1, 0x103B: 1, 0x103C: 0}
-    numbers = {
-        0x1001: 0x10DE,  # vendor id
-        0x1002: found.compute_units,
-        0x1003: 3,
-        0x100C: found.clock_khz // 1000,
-        0x100D: 64,
-        0x100E: 128,  # images read by a kernel
-        0x100F: 64,  # written
-        0x104C: 64,  # both
-        0x1018: 16,  # samplers
-        0x1019: 4096,  # alignment of sub-buffers, in bits
-        0x101A: 128,
-        0x101C: 2 if found.cache_nbytes else 0,
-        0x101D: 128,
-        0x1021: 9,  # constant arguments
-        0x1022: 1,  # local memory is of its own
-        0x1024: int(found.has_ecc),
-        0x1026: 1,
-        0x1027: 1,
-        0x1028: 1,
-        0x1035: 0,
+    widths: dict[int, int] = {
+        each: int("HALF" not in each.name) for each in Info if "_VECTOR_WIDTH_" in each.name
+    }
+    numbers: dict[int, int] = {
+        Info.VENDOR_ID: VendorId.NVIDIA,
+        Info.MAX_COMPUTE_UNITS: found.compute_units,
+        Info.MAX_WORK_ITEM_DIMENSIONS: 3,
+        Info.MAX_CLOCK_FREQUENCY: found.clock_khz // 1000,
+        Info.ADDRESS_BITS: 64,
+        Info.MAX_READ_IMAGE_ARGS: 128,
+        Info.MAX_WRITE_IMAGE_ARGS: 64,
+        Info.MAX_READ_WRITE_IMAGE_ARGS: 64,
+        Info.MAX_SAMPLERS: 16,
+        Info.MEM_BASE_ADDR_ALIGN: 4096,  # in bits
+        Info.MIN_DATA_TYPE_ALIGN_SIZE: 128,
+        Info.GLOBAL_MEM_CACHE_TYPE: 2 if found.cache_nbytes else 0,  # CL_READ_WRITE_CACHE, CL_NONE
+        Info.GLOBAL_MEM_CACHELINE_SIZE: 128,
+        Info.MAX_CONSTANT_ARGS: 9,
+        Info.LOCAL_MEM_TYPE: 1,  # CL_LOCAL
+        Info.ERROR_CORRECTION_SUPPORT: int(found.has_ecc),
+        **dict.fromkeys((Info.ENDIAN_LITTLE, Info.AVAILABLE, Info.COMPILER_AVAILABLE), 1),
+        Info.HOST_UNIFIED_MEMORY: 0,
         **_nvidia_attributes(found),
-        **vectors,
-        **native,
+        **widths,
     }
     sizes = {
-        0x1000: 4,  # GPU
-        0x1004: found.max_threads,
-        0x1010: found.memory_nbytes,  # of one buffer: as large as there is memory
-        0x101B: _FLOAT | _CORRECT_DIVISION,
-        0x101E: found.cache_nbytes,
-        0x101F: found.memory_nbytes,
-        0x1017: _PARAMETERS_NBYTES,
-        0x1020: found.constant_nbytes,
+        Info.TYPE: DeviceType.GPU,
+        Info.MAX_WORK_GROUP_SIZE: found.max_threads,
+        Info.MAX_MEM_ALLOC_SIZE: found.memory_nbytes,
+        Info.SINGLE_FP_CONFIG: _FLOAT | FpConfig.CORRECTLY_ROUNDED_DIVIDE_SQRT,
+        Info.GLOBAL_MEM_CACHE_SIZE: found.cache_nbytes,
+        Info.GLOBAL_MEM_SIZE: found.memory_nbytes,
+        Info.MAX_PARAMETER_SIZE: _PARAMETERS_NBYTES,
+        Info.MAX_CONSTANT_BUFFER_SIZE: found.constant_nbytes,
         **_IMAGE_SIZES,
-        0x1023: found.shared_nbytes,
-        0x1025: 1000,  # timer resolution in ns
-        0x1029: 1,
-        0x102A: 3,
-        0x1032: _FLOAT,
-        0x1049: 1 << 20,  # printf buffer
-        0x1067: 32,
+        Info.LOCAL_MEM_SIZE: found.shared_nbytes,
+        Info.PROFILING_TIMER_RESOLUTION: 1000,  # ns
+        Info.EXECUTION_CAPABILITIES: 1,  # CL_EXEC_KERNEL
+        Info.QUEUE_ON_HOST_PROPERTIES: QUEUES,
+        Info.DOUBLE_FP_CONFIG: _FLOAT,
+        Info.PRINTF_BUFFER_SIZE: 1 << 20,
+        Info.PREFERRED_WORK_GROUP_SIZE_MULTIPLE: 32,
     }
     texts = {
-        0x102B: found.name,
-        0x102C: VENDOR,
-        0x102D: found.driver,
-        0x102E: "FULL_PROFILE",
-        0x102F: "OpenCL 3.0 CUDA",
-        0x1030: _EXTENSIONS,
-        0x103D: "OpenCL C 1.2",
+        Info.NAME: found.name,
+        Info.VENDOR: VENDOR,
+        Info.DRIVER_VERSION: found.driver,
+        Info.PROFILE: "FULL_PROFILE",
+        Info.VERSION: "OpenCL 3.0 CUDA",
+        Info.EXTENSIONS: _EXTENSIONS,
+        Info.OPENCL_C_VERSION: "OpenCL C 1.2",
     }
-    info = {parameter: struct.pack("<I", value) for parameter, value in numbers.items()}
-    info |= {parameter: struct.pack("<Q", value) for parameter, value in sizes.items()}
+    info: dict[int, bytes] = {parameter: u32(value) for parameter, value in numbers.items()}
+    info |= {parameter: u64(value) for parameter, value in sizes.items()}
     info |= {parameter: text.encode() + b"\0" for parameter, text in texts.items()}
-    info[0x106F] = b"".join(struct.pack("<I64s", 3 << 22, name.encode()) for name in _FEATURES)
-    info[0x1005] = struct.pack("<3Q", *found.max_block)
+    info[Info.OPENCL_C_FEATURES] = b"".join(named_version(name, 3) for name in _FEATURES)
+    info[Info.MAX_WORK_ITEM_SIZES] = b"".join(map(u64, found.max_block))
     return info

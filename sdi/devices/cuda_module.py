@@ -13,8 +13,8 @@ from typing import Final, Protocol
 
 from sdi.devices.cuda_driver import check, quick, slow
 from sdi.ndrange import Int3
+from sdi.wire.cuda import CU_LAUNCH_PARAM_BUFFER_POINTER, CU_LAUNCH_PARAM_BUFFER_SIZE
 
-_BLOCK, _SIZE = 1, 2
 """Which words of a launch's extra arguments follow.  Source: CUDA driver API, cuLaunchKernel."""
 
 
@@ -58,7 +58,11 @@ class CudaFunction:
         content = ctypes.create_string_buffer(parameters, len(parameters))
         nbytes = ctypes.c_size_t(len(parameters))
         extra = (ctypes.c_void_p * 5)(
-            _BLOCK, ctypes.addressof(content), _SIZE, ctypes.addressof(nbytes), None
+            CU_LAUNCH_PARAM_BUFFER_POINTER,
+            ctypes.addressof(content),
+            CU_LAUNCH_PARAM_BUFFER_SIZE,
+            ctypes.addressof(nbytes),
+            None,
         )
         numbers = [ctypes.c_uint(number) for number in (*grid, *block, shared_nbytes)]
         launch = functools.partial(

@@ -16,8 +16,12 @@ from sdi.devices.cuda_driver import check, slow
 from sdi.devices.cuda_memory import CudaBuffer
 from sdi.devices.spread import SharedBytes, SpreadDevice
 from sdi.errors import ClError, DeviceFailed, Status
-
-_PINNED, _DEVICE, _READ_WRITE, _MINIMUM = 1, 1, 3, 0
+from sdi.wire.cuda import (
+    CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
+    CU_MEM_ALLOC_GRANULARITY_MINIMUM,
+    CU_MEM_ALLOCATION_TYPE_PINNED,
+    CU_MEM_LOCATION_TYPE_DEVICE,
+)
 
 
 class _Location(ctypes.Structure):
@@ -69,7 +73,9 @@ def piece_nbytes(ordinals: Sequence[int], nbytes: int) -> int:
     granule = ctypes.c_size_t()
     largest = 1
     for ordinal in ordinals:
-        call = slow().cuMemGetAllocationGranularity(ctypes.byref(granule), _properties(ordinal), _MINIMUM)
+        call = slow().cuMemGetAllocationGranularity(
+            ctypes.byref(granule), _properties(ordinal), CU_MEM_ALLOC_GRANULARITY_MINIMUM
+        )
         check(call, "cuMemGetAllocationGranularity")
         largest = max(largest, granule.value)
     share = -(-nbytes // len(ordinals))
@@ -94,7 +100,7 @@ def spread(ordinals: Sequence[int], nbytes: int) -> Spread:
             check(mapped, "cuMemMap")
             made._handles.append(handle.value)
         access = (_Access * len(ordinals))(
-            *(_Access(_Location(_DEVICE, ordinal), _READ_WRITE) for ordinal in ordinals)
+            *(_Access(_place(ordinal), CU_MEM_ACCESS_FLAGS_PROT_READWRITE) for ordinal in ordinals)
         )
         check(driver.cuMemSetAccess(made.address, total, access, len(ordinals)), "cuMemSetAccess")
     except DeviceFailed:
@@ -105,7 +111,11 @@ def spread(ordinals: Sequence[int], nbytes: int) -> Spread:
 
 
 def _properties(ordinal: int) -> ctypes._Pointer[_Properties]:
-    return ctypes.pointer(_Properties(_PINNED, 0, _Location(_DEVICE, ordinal), None))
+    return ctypes.pointer(_Properties(CU_MEM_ALLOCATION_TYPE_PINNED, 0, _place(ordinal), None))
+
+
+def _place(ordinal: int) -> _Location:
+    return _Location(CU_MEM_LOCATION_TYPE_DEVICE, ordinal)
 
 
 def spread_over(members: Sequence[CudaDevice]) -> SpreadDevice:

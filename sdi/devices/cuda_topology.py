@@ -7,11 +7,7 @@ import functools
 
 from sdi.devices.cuda_driver import drv
 from sdi.devices.cuda_gpu import CudaGpu
-
-_NVLINK, _OK = (
-    2,
-    0,
-)  # NVML_P2P_CAPS_INDEX_NVLINK, NVML_P2P_STATUS_OK.  Source: NVML reference, nvmlGpuP2PStatus
+from sdi.wire.cuda import NVML_P2P_CAPS_INDEX_NVLINK, NVML_P2P_STATUS_OK
 
 
 def connection(one: CudaGpu, other: CudaGpu) -> str:
@@ -31,7 +27,8 @@ def _has_nvlink(one: str, other: str) -> bool:
         if library.nvmlDeviceGetHandleByPciBusId_v2(place.encode(), ctypes.byref(handle)):
             return False
     status = ctypes.c_int(-1)
-    return not library.nvmlDeviceGetP2PStatus(*handles, _NVLINK, ctypes.byref(status)) and status.value == _OK
+    failed = library.nvmlDeviceGetP2PStatus(*handles, NVML_P2P_CAPS_INDEX_NVLINK, ctypes.byref(status))
+    return not failed and status.value == NVML_P2P_STATUS_OK
 
 
 @functools.cache

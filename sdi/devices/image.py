@@ -1,6 +1,5 @@
 """Images and samplers as values: shapes, formats, and how pixels lie in linear bytes.
 
-Numbers are OpenCL's (CL_MEM_OBJECT_IMAGE2D, CL_RGBA, CL_UNORM_INT8 ...).
 Source: OpenCL 3.0 API specification, section "Image Objects".
 """
 
@@ -10,46 +9,50 @@ from dataclasses import dataclass
 
 from sdi.intervals import ByteRange
 from sdi.ndrange import Int3
+from sdi.wire.opencl import Addressing, ChannelOrder, ChannelType, Filter, MemObjectType
 
-IMAGE2D, IMAGE3D, IMAGE2D_ARRAY, IMAGE1D, IMAGE1D_ARRAY, IMAGE1D_BUFFER = range(0x10F1, 0x10F7)
-R, A, RG, RA, RGBA, BGRA, ARGB, INTENSITY, LUMINANCE = (
-    *(0x10B0, 0x10B1, 0x10B2, 0x10B3, 0x10B5, 0x10B6, 0x10B7, 0x10B8, 0x10B9),
-)
-ABGR = 0x10C3
-SNORM_INT8, SNORM_INT16, UNORM_INT8, UNORM_INT16 = range(0x10D0, 0x10D4)
-SIGNED_INT8, SIGNED_INT16, SIGNED_INT32, UNSIGNED_INT8, UNSIGNED_INT16, UNSIGNED_INT32 = range(0x10D7, 0x10DD)
-HALF_FLOAT, FLOAT = 0x10DD, 0x10DE
-
-CHANNELS = {
-    R: "r",
-    A: "a",
-    RG: "rg",
-    RA: "ra",
-    RGBA: "rgba",
-    BGRA: "bgra",
-    ARGB: "argb",
-    ABGR: "abgr",
-    INTENSITY: "r",
-    LUMINANCE: "r",
+CHANNELS: dict[int, str] = {
+    ChannelOrder.R: "r",
+    ChannelOrder.A: "a",
+    ChannelOrder.RG: "rg",
+    ChannelOrder.RA: "ra",
+    ChannelOrder.RGBA: "rgba",
+    ChannelOrder.BGRA: "bgra",
+    ChannelOrder.ARGB: "argb",
+    ChannelOrder.ABGR: "abgr",
+    ChannelOrder.INTENSITY: "r",
+    ChannelOrder.LUMINANCE: "r",
 }
 """Which components of a color the channels of a pixel are, by channel order."""
-CHANNEL_NBYTES = {
-    **dict.fromkeys((SNORM_INT8, UNORM_INT8, SIGNED_INT8, UNSIGNED_INT8), 1),
-    **dict.fromkeys((SNORM_INT16, UNORM_INT16, SIGNED_INT16, UNSIGNED_INT16, HALF_FLOAT), 2),
-    **dict.fromkeys((SIGNED_INT32, UNSIGNED_INT32, FLOAT), 4),
+STORED: dict[int, str] = {
+    **dict.fromkeys((ChannelType.SNORM_INT8, ChannelType.SIGNED_INT8), "i1"),
+    **dict.fromkeys((ChannelType.UNORM_INT8, ChannelType.UNSIGNED_INT8), "u1"),
+    **dict.fromkeys((ChannelType.SNORM_INT16, ChannelType.SIGNED_INT16), "i2"),
+    **dict.fromkeys((ChannelType.UNORM_INT16, ChannelType.UNSIGNED_INT16), "u2"),
+    ChannelType.SIGNED_INT32: "i4",
+    ChannelType.UNSIGNED_INT32: "u4",
+    ChannelType.HALF_FLOAT: "f2",
+    ChannelType.FLOAT: "f4",
 }
+"""What a channel is stored as, by its type: numpy's name without the order of bytes."""
+_CHANNEL_NBYTES = {data_type: int(stored[1]) for data_type, stored in STORED.items()}
 
-_LAST_DIMENSION = {IMAGE1D: 0, IMAGE1D_BUFFER: 0, IMAGE2D: 1, IMAGE1D_ARRAY: 1, IMAGE2D_ARRAY: 2, IMAGE3D: 2}
+_LAST_DIMENSION: dict[int, int] = {
+    **dict.fromkeys((MemObjectType.IMAGE1D, MemObjectType.IMAGE1D_BUFFER), 0),
+    **dict.fromkeys((MemObjectType.IMAGE2D, MemObjectType.IMAGE1D_ARRAY), 1),
+    **dict.fromkeys((MemObjectType.IMAGE3D, MemObjectType.IMAGE2D_ARRAY), 2),
+}
+_ADDRESSINGS, _FILTERS = frozenset(map(int, Addressing)), frozenset(map(int, Filter))
 
 
 def is_known_format(order: int, data_type: int) -> bool:
     """Whether sdi can compute with pixels of this format."""
-    return order in CHANNELS and data_type in CHANNEL_NBYTES
+    return order in CHANNELS and data_type in STORED
 
 
 def pixel_nbytes(order: int, data_type: int) -> int:
     """Size of a pixel of a known format."""
-    return len(CHANNELS[order]) * CHANNEL_NBYTES[data_type]
+    return len(CHANNELS[order]) * _CHANNEL_NBYTES[data_type]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +73,12 @@ class ImageShape:
     plane_pitch: int
 
     def __post_init__(self) -> None:
-        flat = {IMAGE1D: (1, 1), IMAGE1D_BUFFER: (1, 1), IMAGE2D: (None, 1), IMAGE1D_ARRAY: (None, 1)}
-        if not IMAGE2D <= self.type <= IMAGE1D_BUFFER or not is_known_format(self.order, self.data_type):
+        last = _LAST_DIMENSION.get(self.type)
+        if last is None or not is_known_format(self.order, self.data_type):
             raise ValueError(f"image type {self.type:#x}, format {self.order:#x}, {self.data_type:#x}")
-        rows, planes = flat.get(self.type, (None, None))
-        if min(self.width, self.rows, self.planes) < 1 or self.rows != (rows or self.rows):
+        if min(self.width, self.rows, self.planes) < 1 or (last < 1 and self.rows > 1):
             raise ValueError(f"an image of {self.width} x {self.rows} x {self.planes}")
-        if self.planes != (planes or self.planes):
+        if last < 2 and self.planes > 1:
             raise ValueError(f"{self.planes} planes in an image of type {self.type:#x}")
         if self.row_pitch < self.row_nbytes or self.plane_pitch < self.row_pitch * self.rows:
             raise ValueError(f"pitches of {self.row_pitch} and {self.plane_pitch} bytes")
@@ -160,5 +162,5 @@ class Sampler:
     filter: int
 
     def __post_init__(self) -> None:
-        if not 0x1130 <= self.addressing <= 0x1134 or self.filter not in (0x1140, 0x1141):
+        if self.addressing not in _ADDRESSINGS or self.filter not in _FILTERS:
             raise ValueError(f"a sampler with modes {self.addressing:#x} and {self.filter:#x}")

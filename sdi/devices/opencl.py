@@ -49,20 +49,18 @@ from sdi.devices.ticket import Ticket
 from sdi.errors import ClError, DeviceFailed, Status, require
 from sdi.ndrange import Int3
 from sdi.region import Region, alike
+from sdi.wire.opencl import DeviceInfo, DeviceType
 
 OWN_PLATFORM = "SDI"
 """Name of the image's own platform, which is never a member."""
 
-# All of clGetDeviceInfo's that OpenCL 1.0 to 3.0 define, and those of cl_nv_device_attribute_query.
-_PARAMETERS = (*range(0x1000, 0x1080), *range(0x4000, 0x400B))
-_HANDLES = frozenset({0x1031, 0x1042})  # CL_DEVICE_PLATFORM, CL_DEVICE_PARENT_DEVICE: mean nothing elsewhere
-_TYPE, _GLOBAL_MEM_SIZE, _MAX_WORK_GROUP_SIZE = 0x1000, 0x101F, 0x1004
-_NAME, _VENDOR, _DRIVER_VERSION = 0x102B, 0x102C, 0x102D
-_IMAGE_SUPPORT = 0x1016
-_COMPILERS = (_VENDOR, _NAME, _DRIVER_VERSION, 0x102F, 0x103D, 0x1030)
-"""What tells compilers apart: versions of the device and of OpenCL C, and extensions, too."""
-_UUID_KHR, _PCI_BUS_INFO_KHR = 0x106A, 0x410F
-_TYPE_CPU, _TYPE_GPU = 1 << 1, 1 << 2
+_HANDLES = frozenset({DeviceInfo.PLATFORM, DeviceInfo.PARENT_DEVICE})
+"""They mean nothing elsewhere."""
+_COMPILERS = (
+    *(DeviceInfo.VENDOR, DeviceInfo.NAME, DeviceInfo.DRIVER_VERSION),
+    *(DeviceInfo.VERSION, DeviceInfo.OPENCL_C_VERSION, DeviceInfo.EXTENSIONS),
+)
+"""What tells compilers apart."""
 _IN_HOST_MEMORY = cl.mem_flags.READ_WRITE | cl.mem_flags.USE_HOST_PTR
 _PLAIN = (bytes, LocalBytes, Sampler)
 """Arguments that are no object of the driver's."""
@@ -101,25 +99,25 @@ def driver_devices() -> list[DriverDevice]:
             continue
         for position, handle in enumerate(handles):
             info = _device_info(handle)
-            device_type = int.from_bytes(info[_TYPE], "little")
-            if not device_type & (_TYPE_CPU | _TYPE_GPU):
+            device_type = int.from_bytes(info[DeviceInfo.TYPE], "little")
+            if not device_type & (DeviceType.CPU | DeviceType.GPU):
                 continue
-            kind = "gpu" if device_type & _TYPE_GPU else "cpu"
+            kind = "gpu" if device_type & DeviceType.GPU else "cpu"
             if kind == "cpu":
                 unit = "cpu"  # whatever its driver, a CPU device is this host
-            elif _PCI_BUS_INFO_KHR in info:
-                unit = "pci " + info[_PCI_BUS_INFO_KHR].hex()
-            elif _UUID_KHR in info:
-                unit = "uuid " + info[_UUID_KHR].hex()
+            elif DeviceInfo.PCI_BUS_INFO_KHR in info:
+                unit = "pci " + info[DeviceInfo.PCI_BUS_INFO_KHR].hex()
+            elif DeviceInfo.UUID_KHR in info:
+                unit = "uuid " + info[DeviceInfo.UUID_KHR].hex()
             else:
                 unit = f"{platform.name} {position}"
-            memory_nbytes = int.from_bytes(info[_GLOBAL_MEM_SIZE], "little")
+            memory_nbytes = int.from_bytes(info[DeviceInfo.GLOBAL_MEM_SIZE], "little")
             known = [_text(info, parameter) for parameter in _COMPILERS]
             compiler = " ".join([platform.version, *known])
             found.append(
                 DriverDevice(
                     platform.name,
-                    _text(info, _NAME),
+                    _text(info, DeviceInfo.NAME),
                     kind,
                     unit,
                     memory_nbytes,
@@ -158,7 +156,9 @@ class OpenCLDevice:
         name = f"member {number} ({device.name})"
         info = device.info
         try:
-            self.shared: Final = shared or DriverContext(device.handle, any(info.get(_IMAGE_SUPPORT, b"")))
+            self.shared: Final = shared or DriverContext(
+                device.handle, any(info.get(DeviceInfo.IMAGE_SUPPORT, b""))
+            )
             self._context: Final = self.shared.handle
             self._queue = cl.CommandQueue(
                 self._context, properties=cl.command_queue_properties.PROFILING_ENABLE
@@ -168,11 +168,11 @@ class OpenCLDevice:
         self.facts: DeviceFacts = DeviceFacts(
             name=name,
             kind=device.kind,
-            vendor=_text(info, _VENDOR),
-            driver=_text(info, _DRIVER_VERSION),
+            vendor=_text(info, DeviceInfo.VENDOR),
+            driver=_text(info, DeviceInfo.DRIVER_VERSION),
             unit=device.unit,
             memory_nbytes=memory_nbytes,
-            max_work_group_size=int.from_bytes(info[_MAX_WORK_GROUP_SIZE], "little"),
+            max_work_group_size=int.from_bytes(info[DeviceInfo.MAX_WORK_GROUP_SIZE], "little"),
             info=info,
             compares=True,
             is_host_memory=device.kind == "cpu",
@@ -552,9 +552,7 @@ def _device_info(device: cl.Device) -> dict[int, bytes]:
     get_info.argtypes = [ctypes.c_void_p, ctypes.c_uint32, ctypes.c_size_t, ctypes.c_void_p, ctypes.c_void_p]
     get_info.restype = ctypes.c_int32
     info = {}
-    for parameter in (*_PARAMETERS, _PCI_BUS_INFO_KHR):
-        if parameter in _HANDLES:
-            continue
+    for parameter in {*map(int, DeviceInfo)} - _HANDLES:
         nbytes = ctypes.c_size_t()
         if get_info(device.int_ptr, parameter, 0, None, ctypes.byref(nbytes)):
             continue

@@ -8,18 +8,10 @@ from typing import cast
 import pyopencl as cl
 from pyopencl import _cl
 
-from sdi.devices.image import (
-    IMAGE1D_ARRAY,
-    IMAGE1D_BUFFER,
-    IMAGE2D,
-    IMAGE2D_ARRAY,
-    ImageShape,
-    Slabs,
-    is_known_format,
-)
+from sdi.devices.image import ImageShape, Slabs, is_known_format
+from sdi.wire.opencl import MemFlags, MemObjectType
 
-_ACCESSES = (1 << 0, 1 << 1, 1 << 2, 1 << 12)
-"""CL_MEM_READ_WRITE, WRITE_ONLY, READ_ONLY, KERNEL_READ_AND_WRITE."""
+_ACCESSES = (MemFlags.READ_WRITE, MemFlags.WRITE_ONLY, MemFlags.READ_ONLY, MemFlags.KERNEL_READ_AND_WRITE)
 
 
 @dataclass(slots=True, eq=False)
@@ -43,7 +35,7 @@ class MemberImage:
 def new_image(context: cl.Context, shape: ImageShape) -> MemberImage:
     """An image of this shape, its pixels undefined.  Raises cl.Error."""
     flags, backing = cl.mem_flags.READ_WRITE, None
-    if shape.type == IMAGE1D_BUFFER:
+    if shape.type == MemObjectType.IMAGE1D_BUFFER:
         backing = cl.Buffer(context, flags, shape.nbytes)
     image_format = cl.ImageFormat(shape.order, shape.data_type)
     return MemberImage(
@@ -89,7 +81,8 @@ def _descriptor(shape: ImageShape, backing: cl.Buffer | None) -> cl.ImageDescrip
     made = cl.ImageDescriptor()
     made.image_type = cast(cl.mem_object_type, shape.type)
     made.shape = (shape.width, shape.rows, shape.planes)
-    made.array_size = {IMAGE1D_ARRAY: shape.rows, IMAGE2D_ARRAY: shape.planes}.get(shape.type, 0)
+    layers = {MemObjectType.IMAGE1D_ARRAY: shape.rows, MemObjectType.IMAGE2D_ARRAY: shape.planes}
+    made.array_size = layers.get(cast(MemObjectType, shape.type), 0)
     made.pitches = (0, 0)
     made.num_mip_levels = made.num_samples = 0
     made.buffer = backing
@@ -99,16 +92,16 @@ def _descriptor(shape: ImageShape, backing: cl.Buffer | None) -> cl.ImageDescrip
 def image_formats(context: cl.Context) -> dict[tuple[int, int], int]:
     """See ``DeviceFacts.formats``."""
     found: dict[tuple[int, int], int] = {}
-    for image_type in range(IMAGE2D, IMAGE1D_BUFFER + 1):
+    for image_type in range(MemObjectType.IMAGE2D, MemObjectType.IMAGE1D_BUFFER + 1):
         for access, flag in enumerate(_ACCESSES):
             try:
                 formats = cl.get_supported_image_formats(
-                    context, cast(cl.mem_flags, flag), cast(cl.mem_object_type, image_type)
+                    context, cast(cl.mem_flags, flag.value), cast(cl.mem_object_type, image_type)
                 )
             except cl.Error:
                 continue  # the driver does not know this access
             for item in formats:
                 key = (int(item.channel_order), int(item.channel_data_type))
                 if is_known_format(*key):
-                    found[key] = found.get(key, 0) | 1 << (4 * (image_type - IMAGE2D) + access)
+                    found[key] = found.get(key, 0) | 1 << (4 * (image_type - MemObjectType.IMAGE2D) + access)
     return found

@@ -1,6 +1,7 @@
 """Writes the generated C of the client and compiles the client: ``python -m sdi.icd.generate OUTDIR``.
 
 ``sdi_wire.h``: the records of ``wire.py`` as C structures (sizes and offsets asserted), opcodes and limits.
+``sdi_numbers.h``: the numbers of ``sdi/wire``.
 ``sdi_api.h``: prototypes of the functions of ``api.py``; ``sdi_dispatch.c``: the dispatch table, the stubs of
 what isn't implemented, the same once more with times taken (``client/profile.c``), and the names.  Needs only
 the standard library and a C compiler, no OpenCL header.
@@ -18,6 +19,8 @@ from pathlib import Path
 
 from sdi.icd import wire
 from sdi.icd.api import ENTRIES, NUM_SLOTS, Entry
+from sdi.wire import cuda
+from sdi.wire.opencl import IMAGE_TYPES, OF_64_BITS, PREFIXES
 
 CLIENT = Path(__file__).resolve().parent / "client"
 LIBRARY_NAME = "libsdi_icd.so"
@@ -104,6 +107,20 @@ def wire_header() -> str:
         "",
     ]
     return "\n".join(lines)
+
+
+def numbers_header() -> str:
+    """``sdi_numbers.h``."""
+    lines = ["#ifndef SDI_NUMBERS_H", "#define SDI_NUMBERS_H", "#include <stdint.h>", ""]
+    for table, prefix in PREFIXES.items():
+        names = {f"CL_{prefix}{name}": member.value for name, member in table.__members__.items()}
+        if table in OF_64_BITS:
+            lines += [f"#define {name} UINT64_C({value:#x})" for name, value in names.items()]
+        else:
+            lines += ["enum {", *(f"    {name} = {value:#x}," for name, value in names.items()), "};"]
+    lines += [f"#define {name} {value}" for name, value in vars(cuda).items() if name.isupper()]
+    types = ", ".join(f'{{"{name}", {kind.value:#x}}}' for name, kind in IMAGE_TYPES.items())
+    return "\n".join([*lines, f"#define SDI_IMAGE_TYPES {types}", "#endif", ""])
 
 
 def api_header() -> str:
@@ -223,6 +240,7 @@ def generate(outdir: Path) -> None:
     outdir.mkdir(parents=True, exist_ok=True)
     for name, text in (
         ("sdi_wire.h", wire_header()),
+        ("sdi_numbers.h", numbers_header()),
         ("sdi_api.h", api_header()),
         ("sdi_dispatch.c", dispatch_source()),
     ):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import operator
-import struct
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -18,55 +17,67 @@ from sdi.devices.base import Device
 from sdi.icd.vendors import Vendors, vendors_of
 from sdi.icd.wire import FACT_IMAGE_FORMATS, FACT_PLATFORM_VENDOR, FORMAT_ENTRY, layout
 from sdi.runtime.language import common_formats, image_language
-
-TYPE, VENDOR_ID, COMPUTE_UNITS = 0x1000, 0x1001, 0x1002
-MAX_ALLOC, GLOBAL_MEM, NAME, DRIVER_EXTENSIONS = 0x1010, 0x101F, 0x102B, 0x1030
-MAX_WORK_ITEM_SIZES = 0x1005
+from sdi.wire.opencl import QUEUES, AtomicCapabilities, DeviceType, named_version, u32, u64, version
+from sdi.wire.opencl import DeviceInfo as Info
 
 _FORMAT = layout(FORMAT_ENTRY)
 
 # How members' numbers are combined, by the type of the answer.
 _LEAST_U32 = (
-    0x1003,  # MAX_WORK_ITEM_DIMENSIONS
-    *range(0x1006, 0x100D),  # PREFERRED_VECTOR_WIDTH_..., MAX_CLOCK_FREQUENCY
-    *(0x101C, 0x1021, 0x1022, 0x1024),  # cache type, MAX_CONSTANT_ARGS, LOCAL_MEM_TYPE, ERROR_CORRECTION
-    *(0x1026, 0x1034, *range(0x1036, 0x103D)),  # ENDIAN_LITTLE, vector widths
+    *(each for each in Info if "_VECTOR_WIDTH_" in each.name),
+    *(Info.MAX_WORK_ITEM_DIMENSIONS, Info.MAX_CLOCK_FREQUENCY, Info.MAX_CONSTANT_ARGS, Info.LOCAL_MEM_TYPE),
+    *(Info.GLOBAL_MEM_CACHE_TYPE, Info.ERROR_CORRECTION_SUPPORT, Info.ENDIAN_LITTLE),
 )
 _LEAST_U64 = (
-    *(0x1004, 0x1017, 0x1020, 0x1023),  # MAX_WORK_GROUP_SIZE, MAX_PARAMETER_SIZE, constant and local memory
-    *(0x101E, 0x1049),  # GLOBAL_MEM_CACHE_SIZE, PRINTF_BUFFER_SIZE
+    *(Info.MAX_WORK_GROUP_SIZE, Info.MAX_PARAMETER_SIZE, Info.MAX_CONSTANT_BUFFER_SIZE),
+    *(Info.LOCAL_MEM_SIZE, Info.GLOBAL_MEM_CACHE_SIZE, Info.PRINTF_BUFFER_SIZE),
 )
-_MOST_U32 = (0x1019, 0x101A, 0x101D)  # MEM_BASE_ADDR_ALIGN, MIN_DATA_TYPE_ALIGN_SIZE, cache line
-_MOST_U64 = (0x1025, 0x1067)  # PROFILING_TIMER_RESOLUTION, PREFERRED_WORK_GROUP_SIZE_MULTIPLE
-_COMMON_BITS = (0x101B, 0x1032, 0x1033)  # SINGLE_, DOUBLE_ and HALF_FP_CONFIG
+_MOST_U32 = (Info.MEM_BASE_ADDR_ALIGN, Info.MIN_DATA_TYPE_ALIGN_SIZE, Info.GLOBAL_MEM_CACHELINE_SIZE)
+_MOST_U64 = (Info.PROFILING_TIMER_RESOLUTION, Info.PREFERRED_WORK_GROUP_SIZE_MULTIPLE)
+_COMMON_BITS = (Info.SINGLE_FP_CONFIG, Info.DOUBLE_FP_CONFIG, Info.HALF_FP_CONFIG)
 
-# What the image does not have, by the type of the answer.
+# What the image does not have, by the type of the answer; atomics have their natural alignment.
 _ZERO_U32 = (
-    *(0x104F, 0x1050, 0x1051, 0x1052),  # queues on the device
-    *(0x1055, 0x1056, 0x1057, 0x1071),  # pipes
-    *(0x1058, 0x1059, 0x105A),  # preferred alignment of atomics: natural
-    *(0x105C, 0x105D, 0x1065, 0x1068, 0x1069),  # sub-groups, non-uniform groups, collectives, generic space
+    *(Info.QUEUE_ON_DEVICE_PREFERRED_SIZE, Info.QUEUE_ON_DEVICE_MAX_SIZE, Info.MAX_ON_DEVICE_QUEUES),
+    *(Info.MAX_ON_DEVICE_EVENTS, Info.MAX_PIPE_ARGS, Info.PIPE_MAX_ACTIVE_RESERVATIONS),
+    *(Info.PIPE_MAX_PACKET_SIZE, Info.PIPE_SUPPORT, Info.PREFERRED_PLATFORM_ATOMIC_ALIGNMENT),
+    *(Info.PREFERRED_GLOBAL_ATOMIC_ALIGNMENT, Info.PREFERRED_LOCAL_ATOMIC_ALIGNMENT),
+    *(Info.MAX_NUM_SUB_GROUPS, Info.SUB_GROUP_INDEPENDENT_FORWARD_PROGRESS),
+    *(Info.NON_UNIFORM_WORK_GROUP_SUPPORT, Info.WORK_GROUP_COLLECTIVE_FUNCTIONS_SUPPORT),
+    Info.GENERIC_ADDRESS_SPACE_SUPPORT,
 )
 _ZERO_U64 = (
-    *(0x104D, 0x1054),  # program-scope variables in global memory
-    *(0x104E, 0x1053, 0x1070),  # queues on the device, shared virtual memory
+    *(Info.MAX_GLOBAL_VARIABLE_SIZE, Info.GLOBAL_VARIABLE_PREFERRED_TOTAL_SIZE),
+    *(Info.QUEUE_ON_DEVICE_PROPERTIES, Info.SVM_CAPABILITIES, Info.DEVICE_ENQUEUE_CAPABILITIES),
 )
 # What images and samplers are limited by; all 0 where a member has none.
-_IMAGE_U32 = (0x100E, 0x100F, 0x1018, 0x104C)  # arguments read, written, both; samplers
-_IMAGE_U64 = (0x1011, 0x1012, 0x1013, 0x1014, 0x1015, 0x1040, 0x1041)  # sizes
-_EMPTY_TEXT = (0x103F, 0x105B)  # BUILT_IN_KERNELS, IL_VERSION
-_EMPTY_LIST = (0x1061, 0x1062)  # ILS_WITH_VERSION, BUILT_IN_KERNELS_WITH_VERSION
-# cl_nv_device_attribute_query: registers, warp, overlap, copy engines; PCI bus, slot, domain.
-_NVIDIA_LEAST, _NVIDIA_PLACE = (0x4002, 0x4003, 0x4004, 0x4007), (0x4008, 0x4009, 0x400A)
-_TRUE = (0x1027, 0x1028, 0x103E, 0x1048)  # AVAILABLE, compiler and linker, INTEROP_USER_SYNC
+_IMAGE_U32 = (
+    *(Info.MAX_READ_IMAGE_ARGS, Info.MAX_WRITE_IMAGE_ARGS, Info.MAX_READ_WRITE_IMAGE_ARGS),
+    Info.MAX_SAMPLERS,
+)
+_IMAGE_U64 = (
+    *(Info.IMAGE2D_MAX_WIDTH, Info.IMAGE2D_MAX_HEIGHT, Info.IMAGE3D_MAX_WIDTH, Info.IMAGE3D_MAX_HEIGHT),
+    *(Info.IMAGE3D_MAX_DEPTH, Info.IMAGE_MAX_BUFFER_SIZE, Info.IMAGE_MAX_ARRAY_SIZE),
+)
+# Whether there are images; and the alignment, in pixels, of 2D images made from buffers.
+_IMAGES = (Info.IMAGE_SUPPORT, Info.IMAGE_PITCH_ALIGNMENT, Info.IMAGE_BASE_ADDRESS_ALIGNMENT)
+_EMPTY_TEXT = (Info.BUILT_IN_KERNELS, Info.IL_VERSION)
+_EMPTY_LIST = (Info.ILS_WITH_VERSION, Info.BUILT_IN_KERNELS_WITH_VERSION)
+# cl_nv_device_attribute_query.
+_NVIDIA_LEAST = (
+    *(Info.REGISTERS_PER_BLOCK_NV, Info.WARP_SIZE_NV, Info.GPU_OVERLAP_NV),
+    Info.ATTRIBUTE_ASYNC_ENGINE_COUNT_NV,
+)
+_NVIDIA_PLACE = (Info.PCI_BUS_ID_NV, Info.PCI_SLOT_ID_NV, Info.PCI_DOMAIN_ID_NV)
+_TRUE = (Info.AVAILABLE, Info.COMPILER_AVAILABLE, Info.LINKER_AVAILABLE, Info.PREFERRED_INTEROP_USER_SYNC)
 
 # What atomic operations and fences may ask for: bits that every device has, and those of features.
-_ATOMICS_ALWAYS = 1 << 0 | 1 << 4  # relaxed, in a work-group
-_FENCES_ALWAYS = _ATOMICS_ALWAYS | 1 << 1  # acquire and release too
+_ATOMICS_ALWAYS = AtomicCapabilities.ORDER_RELAXED | AtomicCapabilities.SCOPE_WORK_GROUP
+_FENCES_ALWAYS = _ATOMICS_ALWAYS | AtomicCapabilities.ORDER_ACQ_REL
 _ATOMIC_BITS = {
-    "__opencl_c_atomic_order_acq_rel": 1 << 1,
-    "__opencl_c_atomic_order_seq_cst": 1 << 2,
-    "__opencl_c_atomic_scope_device": 1 << 5,
+    "__opencl_c_atomic_order_acq_rel": AtomicCapabilities.ORDER_ACQ_REL,
+    "__opencl_c_atomic_order_seq_cst": AtomicCapabilities.ORDER_SEQ_CST,
+    "__opencl_c_atomic_scope_device": AtomicCapabilities.SCOPE_DEVICE,
 }
 _NEVER_CONFORMANT = "v0000-01-01-00"
 
@@ -86,56 +97,58 @@ def image_info(
     def numbers(param: int) -> list[int]:
         return [_number(info.get(param, b"")) for info in known]
 
-    info = {param: _u32(0) for param in _ZERO_U32}
-    info |= {param: _u64(0) for param in _ZERO_U64}
-    info |= {param: _u32(min(numbers(param)) if language.images else 0) for param in _IMAGE_U32}
-    info |= {param: _u64(min(numbers(param)) if language.images else 0) for param in _IMAGE_U64}
-    # Whether there are images; and the alignment, in pixels, of 2D images made from buffers.
-    info |= dict.fromkeys((0x1016, 0x104A, 0x104B), _u32(int(language.images)))
+    info: dict[int, bytes] = {param: u32(0) for param in _ZERO_U32}
+    info |= {param: u64(0) for param in _ZERO_U64}
+    info |= {param: u32(min(numbers(param)) if language.images else 0) for param in _IMAGE_U32}
+    info |= {param: u64(min(numbers(param)) if language.images else 0) for param in _IMAGE_U64}
+    info |= dict.fromkeys(_IMAGES, u32(int(language.images)))
     if "__opencl_c_read_write_images" not in language.features:
-        info[0x104C] = _u32(0)
+        info[Info.MAX_READ_WRITE_IMAGE_ARGS] = u32(0)
     info[FACT_IMAGE_FORMATS] = b"".join(
         _FORMAT.pack(*key, uses, 0) for key, uses in common_formats(facts).items()
     )
     info |= dict.fromkeys(_EMPTY_TEXT, _text(""))
     info |= dict.fromkeys(_EMPTY_LIST, b"")
-    info |= {param: _u32(1) for param in _TRUE}
-    info |= {param: _u32(min(numbers(param))) for param in _LEAST_U32}
-    info |= {param: _u64(min(numbers(param))) for param in _LEAST_U64}
-    info |= {param: _u32(max(numbers(param))) for param in _MOST_U32}
-    info |= {param: _u64(max(numbers(param))) for param in _MOST_U64}
-    info |= {param: _u64(functools.reduce(operator.and_, numbers(param))) for param in _COMMON_BITS}
-    sizes = [struct.unpack_from("<3Q", each[MAX_WORK_ITEM_SIZES]) for each in known]
-    info[MAX_WORK_ITEM_SIZES] = struct.pack("<3Q", *(min(column) for column in zip(*sizes, strict=True)))
-    info[COMPUTE_UNITS] = _u32(sum({f.unit: _number(f.info[COMPUTE_UNITS]) for f in facts}.values()))
-    info[TYPE] = _u64(4 if all(f.kind == "gpu" for f in facts) else 2)
+    info |= {param: u32(1) for param in _TRUE}
+    info |= {param: u32(min(numbers(param))) for param in _LEAST_U32}
+    info |= {param: u64(min(numbers(param))) for param in _LEAST_U64}
+    info |= {param: u32(max(numbers(param))) for param in _MOST_U32}
+    info |= {param: u64(max(numbers(param))) for param in _MOST_U64}
+    info |= {param: u64(functools.reduce(operator.and_, numbers(param))) for param in _COMMON_BITS}
+    sizes = [memoryview(each[Info.MAX_WORK_ITEM_SIZES])[:24].cast("Q") for each in known]
+    info[Info.MAX_WORK_ITEM_SIZES] = b"".join(u64(min(column)) for column in zip(*sizes, strict=True))
+    units = {f.unit: _number(f.info[Info.MAX_COMPUTE_UNITS]) for f in facts}
+    info[Info.MAX_COMPUTE_UNITS] = u32(sum(units.values()))
+    info[Info.TYPE] = u64(DeviceType.GPU if all(f.kind == "gpu" for f in facts) else DeviceType.CPU)
     said = vendors if vendors is not None else vendors_of(facts)
-    info[VENDOR_ID] = _u32(said.device_id)
+    info[Info.VENDOR_ID] = u32(said.device_id)
     info[FACT_PLATFORM_VENDOR] = _text(said.platform)
     if NVIDIA_QUERY in language.extensions:
         info |= _nvidia_attributes(known)
-    info[0x100D] = _u32(64)  # ADDRESS_BITS
+    info[Info.ADDRESS_BITS] = u32(64)
     # What a member can't hold stays on the host, so a buffer may be as large as all memory together.
-    memories = {f.unit: _number(f.info[GLOBAL_MEM]) // (2 if f.kind == "cpu" else 1) for f in facts}
-    info[MAX_ALLOC] = info[GLOBAL_MEM] = _u64(min(sum(memories.values()), heap_nbytes))
-    info[0x1029] = _u64(1)  # EXECUTION_CAPABILITIES: kernels, not native ones
-    info[0x102A] = _u64(3)  # QUEUE_ON_HOST_PROPERTIES: out of order, profiling
-    info[NAME] = _text(image_name(devices))
-    info[0x102C] = _text(said.device)
-    info[0x102D] = _text(__version__)
-    info[0x102E] = _text("FULL_PROFILE")
-    info[0x102F] = _text(f"OpenCL 3.0 sdi {__version__}")
-    info[DRIVER_EXTENSIONS] = _text(" ".join(language.extensions))
-    info[0x1060] = b"".join(_named(name, 1, 0) for name in language.extensions)
-    info[0x1035] = _u32(0)  # HOST_UNIFIED_MEMORY: the image's memory is a copy, of CPU members too
-    info[0x103D] = _text("OpenCL C 1.2 sdi")
-    info[0x105E] = _u32(3 << 22)  # NUMERIC_VERSION
+    memories = {f.unit: _number(f.info[Info.GLOBAL_MEM_SIZE]) // (2 if f.kind == "cpu" else 1) for f in facts}
+    most = min(sum(memories.values()), heap_nbytes)
+    info[Info.MAX_MEM_ALLOC_SIZE] = info[Info.GLOBAL_MEM_SIZE] = u64(most)
+    info[Info.EXECUTION_CAPABILITIES] = u64(1)  # kernels, not native ones
+    info[Info.QUEUE_ON_HOST_PROPERTIES] = u64(QUEUES)
+    info[Info.NAME] = _text(image_name(devices))
+    info[Info.VENDOR] = _text(said.device)
+    info[Info.DRIVER_VERSION] = _text(__version__)
+    info[Info.PROFILE] = _text("FULL_PROFILE")
+    info[Info.VERSION] = _text(f"OpenCL 3.0 sdi {__version__}")
+    info[Info.EXTENSIONS] = _text(" ".join(language.extensions))
+    info[Info.EXTENSIONS_WITH_VERSION] = b"".join(named_version(name, 1) for name in language.extensions)
+    info[Info.HOST_UNIFIED_MEMORY] = u32(0)  # the image's memory is a copy, of CPU members too
+    info[Info.OPENCL_C_VERSION] = _text("OpenCL C 1.2 sdi")
+    info[Info.NUMERIC_VERSION] = u32(version(3, 0))
     atomics = sum(bit for name, bit in _ATOMIC_BITS.items() if name in language.features)
-    info[0x1063] = _u64(_ATOMICS_ALWAYS | atomics)  # ATOMIC_MEMORY_CAPABILITIES
-    info[0x1064] = _u64(_FENCES_ALWAYS | atomics)  # ATOMIC_FENCE_CAPABILITIES
-    info[0x1066] = b"".join(_named("OpenCL C", *v) for v in ((1, 0), (1, 1), (1, 2), (3, 0)))
-    info[0x106F] = b"".join(_named(name, 3, 0) for name in language.features)
-    info[0x1072] = _text(_NEVER_CONFORMANT)
+    info[Info.ATOMIC_MEMORY_CAPABILITIES] = u64(_ATOMICS_ALWAYS | atomics)
+    info[Info.ATOMIC_FENCE_CAPABILITIES] = u64(_FENCES_ALWAYS | atomics)
+    versions = ((1, 0), (1, 1), (1, 2), (3, 0))
+    info[Info.OPENCL_C_ALL_VERSIONS] = b"".join(named_version("OpenCL C", *each) for each in versions)
+    info[Info.OPENCL_C_FEATURES] = b"".join(named_version(name, 3) for name in language.features)
+    info[Info.LATEST_CONFORMANCE_VERSION_PASSED] = _text(_NEVER_CONFORMANT)
     return info
 
 
@@ -145,17 +158,18 @@ def _nvidia_attributes(known: Sequence[Mapping[int, bytes]]) -> dict[int, bytes]
     def numbers(param: int) -> list[int]:
         return [_number(info.get(param, b"")) for info in known]
 
-    major, minor = min(zip(numbers(0x4000), numbers(0x4001), strict=True))
-    info = {0x4000: _u32(major), 0x4001: _u32(minor)}
-    info |= {param: _u32(min(numbers(param))) for param in _NVIDIA_LEAST}
-    info[0x4005] = _u32(max(numbers(0x4005)))  # KERNEL_EXEC_TIMEOUT
-    info[0x4006] = _u32(0)  # INTEGRATED_MEMORY: the image's is not the host's
+    capability = (Info.COMPUTE_CAPABILITY_MAJOR_NV, Info.COMPUTE_CAPABILITY_MINOR_NV)
+    least = min(zip(*map(numbers, capability), strict=True))
+    info: dict[int, bytes] = dict(zip(capability, map(u32, least), strict=True))
+    info |= {param: u32(min(numbers(param))) for param in _NVIDIA_LEAST}
+    info[Info.KERNEL_EXEC_TIMEOUT_NV] = u32(max(numbers(Info.KERNEL_EXEC_TIMEOUT_NV)))
+    info[Info.INTEGRATED_MEMORY_NV] = u32(0)  # the image's is not the host's
     return info | {param: known[0][param] for param in _NVIDIA_PLACE if param in known[0]}
 
 
 def image_name(devices: Iterable[Device]) -> str:
     """ "SDI (4 x name)", or the kinds with their numbers where members differ."""
-    kinds = Counter(device.facts.info[NAME].rstrip(b"\0").decode() for device in devices)
+    kinds = Counter(device.facts.info[Info.NAME].rstrip(b"\0").decode() for device in devices)
     return "SDI (" + " + ".join(f"{number} x {name}" for name, number in kinds.items()) + ")"
 
 
@@ -163,18 +177,5 @@ def _number(data: bytes) -> int:
     return int.from_bytes(data, "little")
 
 
-def _u32(value: int) -> bytes:
-    return value.to_bytes(4, "little")
-
-
-def _u64(value: int) -> bytes:
-    return value.to_bytes(8, "little")
-
-
 def _text(value: str) -> bytes:
     return value.encode() + b"\0"
-
-
-def _named(name: str, major: int, minor: int) -> bytes:
-    """A ``cl_name_version``."""
-    return struct.pack("<I64s", major << 22 | minor << 12, name.encode())

@@ -63,6 +63,7 @@ from sdi.settings import Balance, Verify
 from sdi.vmem.arena import Arena
 from sdi.vmem.host import HostWorker
 from sdi.vmem.memory import Coherence, VirtualMemory
+from sdi.wire.opencl import DeviceInfo
 
 _log = logging.getLogger("sdi.session")
 
@@ -80,7 +81,6 @@ _LINGER_NS = 100_000
 _IDLE_S = 10.0
 """How often a session that has nothing to do looks whether members keep memory that others could use."""
 _OUT_OF_ORDER, _PROFILING = 1, 2
-_LOCAL_MEM_SIZE, _MAX_WORK_GROUP_SIZE = 0x1023, 0x1004
 _COPY_OR_USE_HOST_PTR = 1 << 3 | 1 << 5
 
 
@@ -619,6 +619,6 @@ def _limits(devices: Sequence[Device]) -> Limits:
     infos = [device.facts.info for device in devices]
     local_mem, group_size = (
         min(int.from_bytes(info.get(param, b""), "little") for info in infos)
-        for param in (_LOCAL_MEM_SIZE, _MAX_WORK_GROUP_SIZE)
+        for param in (DeviceInfo.LOCAL_MEM_SIZE, DeviceInfo.MAX_WORK_GROUP_SIZE)
     )
     return Limits(local_mem, group_size)

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 from sdi.devices.base import DeviceFacts
 from sdi.settings import DeviceVendor
+from sdi.wire.opencl import DeviceInfo
 
 OWN_NAME, OWN_ID = "sdi", 0x534449
-_VENDOR_ID, _VENDOR = 0x1001, 0x102C  # CL_DEVICE_...
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,10 @@ def vendors_of(
 
     ``platform``, ``device``: what the user wants instead.
     """
-    alike = {(f.kind, f.platform_vendor, f.info.get(_VENDOR), f.info.get(_VENDOR_ID)) for f in facts}
+    alike = {
+        (f.kind, f.platform_vendor, f.info.get(DeviceInfo.VENDOR), f.info.get(DeviceInfo.VENDOR_ID))
+        for f in facts
+    }
     found = Vendors()
     if len(alike) == 1:
         _, of_platform, name, number = alike.pop()

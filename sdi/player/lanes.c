@@ -4,8 +4,6 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { CUDA_NOT_READY = 600, CUDA_NO_TIMING = 2, CL_EXECUTION_STATUS = 0x11D3 };
-
 static int enter(struct sdi_player *p, const struct lane *lane)
 {
     if (p->current == lane->context)
@@ -55,7 +53,7 @@ static int record_event(struct sdi_player *p, struct lane *lane, bool is_timed, 
     if (status == 0 && spare->count)
         *event = spare->events[--spare->count];
     else if (status == 0)
-        status = p->cuda.event_new(event, is_timed ? 0 : CUDA_NO_TIMING);
+        status = p->cuda.event_new(event, is_timed ? 0 : CU_EVENT_DISABLE_TIMING);
     if (status)
         return status;
     status = p->cuda.event_record(*event, lane->stream);
@@ -229,10 +227,10 @@ static int ask(struct sdi_player *p, struct lane *lane, void *event)
         int status = enter(p, lane);
         if (status == 0)
             status = p->cuda.event_query(event);
-        return status == CUDA_NOT_READY ? 1 : status == 1 ? -1 : status;
+        return status == CUDA_ERROR_NOT_READY ? 1 : status == 1 ? -1 : status;
     }
     int stage = 0;
-    int status = p->opencl.event_info(event, CL_EXECUTION_STATUS, sizeof stage, &stage, NULL);
+    int status = p->opencl.event_info(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof stage, &stage, NULL);
     return status ? status : stage > 0 ? 1 : stage;
 }
 

@@ -142,9 +142,9 @@ def compile_player(outdir: Path) -> Path:
 
     Raises subprocess.CalledProcessError, or FileNotFoundError where there is no compiler.
     """
-    from sdi.icd.generate import compile_shared, wire_header
+    from sdi.icd.generate import compile_shared, generate
 
-    (outdir / "sdi_wire.h").write_text(wire_header(), encoding="utf-8")
+    generate(outdir)
     return compile_shared(outdir / LIBRARY_NAME, sorted(SOURCES.glob("*.c")), ["-D_GNU_SOURCE"])
 
 

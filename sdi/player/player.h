@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "sdi_numbers.h"
 #include "sdi_wire.h"
 
 enum { LANES_MAX = 16, STREAMS_MAX = 4, NODES_MAX = 512, MARKS_MAX = 1024, QUEUES_MAX = 64, REPORTS_MAX = 1024 };

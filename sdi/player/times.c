@@ -1,7 +1,6 @@
 /* When members ran what a command came to, on the clock of this machine. */
 #include "player.h"
 
-enum { CL_PROFILING_START = 0x1282, CL_PROFILING_END = 0x1283 };
 #define ANCHOR_MAX_NS 10e9 /* beyond that a float of milliseconds says too little */
 #define ANCHOR_OFF_NS UINT64_C(50000000) /* what seems to have ended so long before it was seen running: clocks drifted */
 
@@ -26,8 +25,8 @@ static void tell(struct sdi_player *p, const struct mark *mark, uint64_t began_n
 static void opencl_times(struct sdi_player *p, struct lane *lane, const struct mark *mark, uint64_t now)
 {
     uint64_t start = 0, end = 0;
-    if (p->opencl.event_times(mark->event, CL_PROFILING_START, sizeof start, &start, NULL)
-        || p->opencl.event_times(mark->event, CL_PROFILING_END, sizeof end, &end, NULL))
+    if (p->opencl.event_times(mark->event, CL_PROFILING_COMMAND_START, sizeof start, &start, NULL)
+        || p->opencl.event_times(mark->event, CL_PROFILING_COMMAND_END, sizeof end, &end, NULL))
         return;
     const uint64_t issued = p->nodes[mark->node - 1].submitted_ns;
     if (!lane->has_offset || (int64_t)end + lane->offset_ns > (int64_t)now)

@@ -6,12 +6,13 @@ import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from sdi.clc.model import IMAGE_TYPES, ArgumentKind, KernelModel
+from sdi.clc.model import ArgumentKind, KernelModel
 from sdi.devices.base import BoundArgument, DeviceBuffer, DeviceImage, LocalBytes
 from sdi.devices.image import ImageShape, Sampler
 from sdi.errors import ClError, Status
 from sdi.runtime.commands import Launch
 from sdi.vmem.buffer import ImageView
+from sdi.wire.opencl import IMAGE_TYPES
 
 _ENTRY = struct.Struct("<II")
 _POINTER = struct.Struct("<QQQ")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import struct
 from collections.abc import Iterable, Sequence
 from functools import partial
 
@@ -28,18 +27,17 @@ from sdi.clc.dialect import Asked, common
 from sdi.clc.probe import Answers, Dialect
 from sdi.devices.base import Device, DeviceFacts
 from sdi.errors import DeviceLost
+from sdi.wire.opencl import NAME_VERSION, DeviceInfo, VendorId
 
-_VENDOR_ID, _EXTENSIONS, _OPENCL_C_FEATURES = 0x1001, 0x1030, 0x106F  # CL_DEVICE_...
-_MACHINES = {0x10DE: PTX_TARGET}
-"""clang's names of vendors' machines, by CL_DEVICE_VENDOR_ID."""
-_FEATURE = struct.Struct("<I64s")
+_MACHINES: dict[int, str] = {VendorId.NVIDIA: PTX_TARGET}
+"""clang's names of vendors' machines."""
 
 
 def image_language(devices: Iterable[Device]) -> Language:
     """What all ``devices`` have, of what sdi can pass on."""
     facts = [d.facts for d in devices]
     images = bool(common_formats(facts))
-    known = [set(f.info[_EXTENSIONS].rstrip(b"\0").decode().split()) for f in facts]
+    known = [set(f.info[DeviceInfo.EXTENSIONS].rstrip(b"\0").decode().split()) for f in facts]
     extensions = tuple(
         name
         for name in (*ALL_EXTENSIONS, *NVIDIA_EXTENSIONS)
@@ -61,7 +59,7 @@ def _assembly(facts: Iterable[DeviceFacts]) -> str:
     found = {
         os.uname().machine
         if f.kind == "cpu"
-        else _MACHINES.get(int.from_bytes(f.info.get(_VENDOR_ID, b""), "little"), USUAL_TARGET)
+        else _MACHINES.get(int.from_bytes(f.info.get(DeviceInfo.VENDOR_ID, b""), "little"), USUAL_TARGET)
         for f in facts
     }
     return found.pop() if len(found) == 1 else USUAL_TARGET
@@ -101,6 +99,7 @@ def _common(uses: int, others: Iterable[int]) -> int:
 
 
 def _features(facts: DeviceFacts) -> set[str]:
-    data = facts.info.get(_OPENCL_C_FEATURES, b"")
-    names = (name for _, name in _FEATURE.iter_unpack(data[: len(data) // _FEATURE.size * _FEATURE.size]))
+    data = facts.info.get(DeviceInfo.OPENCL_C_FEATURES, b"")
+    whole = data[: len(data) // NAME_VERSION.size * NAME_VERSION.size]
+    names = (name for _, name in NAME_VERSION.iter_unpack(whole))
     return {name.rstrip(b"\0").decode(errors="replace") for name in names}

@@ -17,9 +17,6 @@ from sdi.devices.page_locks import PAGE_LOCKS, PageLocks
 from sdi.errors import ClError, Status
 
 PAGE_NBYTES = 4096
-_F_ADD_SEALS, _SEALS_SHRINK_AND_SEAL = 1033, 0x2 | 0x1
-_MAP_NORESERVE = 0x4000
-_MADV_DONTDUMP, _MADV_REMOVE = 16, 9
 KEEP_NBYTES = 2 << 30
 """Freed bytes whose pages are kept: first touch costs twenty times a copy into warm pages."""
 
@@ -36,12 +33,12 @@ class Arena:
         try:
             os.fchmod(self.fd, 0o600)  # made with 0777: nobody else, should its descriptor be found in /proc
             os.ftruncate(self.fd, nbytes)
-            self._map = mmap.mmap(self.fd, nbytes, flags=mmap.MAP_SHARED | _MAP_NORESERVE)
+            self._map = mmap.mmap(self.fd, nbytes, flags=mmap.MAP_SHARED | limits.MAP_NORESERVE)
         except OSError:
             os.close(self.fd)
             raise
-        fcntl.fcntl(self.fd, _F_ADD_SEALS, _SEALS_SHRINK_AND_SEAL)
-        self._map.madvise(_MADV_DONTDUMP)
+        fcntl.fcntl(self.fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL)
+        self._map.madvise(mmap.MADV_DONTDUMP)
         self.nbytes = nbytes
         self.bytes = memoryview(self._map)
         self.address = ctypes.addressof(ctypes.c_char.from_buffer(self._map))
@@ -78,7 +75,7 @@ class Arena:
         if self._kept_nbytes + size <= KEEP_NBYTES:
             self._kept_nbytes += size
         else:
-            punch = partial(self._map.madvise, _MADV_REMOVE, offset, size)
+            punch = partial(self._map.madvise, mmap.MADV_REMOVE, offset, size)
             if not self._locks.unless_locked(self.address + offset, size, punch):
                 self._kept_nbytes += size
         at = bisect_left(self._free, (offset, 0))

@@ -12,11 +12,13 @@ from pathlib import Path
 
 import numpy as np
 
-from sdi.clc.model import IMAGE_TYPES
 from sdi.devices import image as im
 from sdi.devices.cuda_images import CudaImage, sampler_bits
 from sdi.devices.cuda_memory import CudaBuffer
 from sdi.devices.image import ImageShape, Sampler
+from sdi.wire.opencl import IMAGE_TYPES
+from sdi.wire.opencl import ChannelOrder as Order
+from sdi.wire.opencl import ChannelType as Type
 
 from .host_cpp import host_library, host_text
 
@@ -31,13 +33,13 @@ DIMENSIONS = {
 }
 """How many coordinates are places in space, and whether the next one is a layer."""
 STORED = {
-    im.SNORM_INT8: ("i1", 127), im.SNORM_INT16: ("i2", 32767), im.UNORM_INT8: ("u1", 255),
-    im.UNORM_INT16: ("u2", 65535), im.SIGNED_INT8: ("i1", 0), im.SIGNED_INT16: ("i2", 0),
-    im.SIGNED_INT32: ("i4", 0), im.UNSIGNED_INT8: ("u1", 0), im.UNSIGNED_INT16: ("u2", 0),
-    im.UNSIGNED_INT32: ("u4", 0), im.HALF_FLOAT: ("f2", 1), im.FLOAT: ("f4", 1),
+    Type.SNORM_INT8: ("i1", 127), Type.SNORM_INT16: ("i2", 32767), Type.UNORM_INT8: ("u1", 255),
+    Type.UNORM_INT16: ("u2", 65535), Type.SIGNED_INT8: ("i1", 0), Type.SIGNED_INT16: ("i2", 0),
+    Type.SIGNED_INT32: ("i4", 0), Type.UNSIGNED_INT8: ("u1", 0), Type.UNSIGNED_INT16: ("u2", 0),
+    Type.UNSIGNED_INT32: ("u4", 0), Type.HALF_FLOAT: ("f2", 1), Type.FLOAT: ("f4", 1),
 }  # fmt: skip
 """dtype and the value that is read as 1 (0: integers are read as they are), by channel data type."""
-_OPAQUE = (im.R, im.RG, im.LUMINANCE)  # what lies around them has an alpha of 1
+_OPAQUE = (Order.R, Order.RG, Order.LUMINANCE)  # what lies around them has an alpha of 1
 
 
 def coordinate_width(kind: str) -> int:
@@ -83,9 +85,9 @@ class Pixels:
             made[..., 3] = 1
         for channel, name in enumerate(names):
             made[..., "rgba".index(name)] = stored[..., channel]
-        if shape.order in (im.INTENSITY, im.LUMINANCE):
+        if shape.order in (Order.INTENSITY, Order.LUMINANCE):
             made[..., 1] = made[..., 2] = made[..., 0]
-        if shape.order == im.INTENSITY:
+        if shape.order == Order.INTENSITY:
             made[..., 3] = made[..., 0]
         return made
 

@@ -18,9 +18,10 @@ from sdi.devices.base import BoundArgument, DeviceImage, LocalBytes
 from sdi.devices.cuda_images import CudaImage
 from sdi.devices.cuda_launch import packed, parameter_block
 from sdi.devices.cuda_memory import CudaBuffer
-from sdi.devices.image import IMAGE1D, RGBA, UNORM_INT8, ImageShape, Sampler
+from sdi.devices.image import ImageShape, Sampler
 from sdi.devices.nvrtc import NvrtcMissing, compile_text, version
 from sdi.errors import BuildError
+from sdi.wire.opencl import ChannelOrder, ChannelType, MemObjectType
 from tests.kernels.cases import FOLDER
 from tests.programs.runner import program_names
 
@@ -29,7 +30,7 @@ from .members import queue
 
 CAPABILITIES = ((9, 0), (7, 5))
 # Their first build fails, has no kernel, or is made inside pyopencl.
-LINE = ImageShape(IMAGE1D, RGBA, UNORM_INT8, 4, 1, 1, 16, 16)
+LINE = ImageShape(MemObjectType.IMAGE1D, ChannelOrder.RGBA, ChannelType.UNORM_INT8, 4, 1, 1, 16, 16)
 NO_SOURCE = ("build_failures", "compile_and_link", "pyopencl_arrays")
 
 

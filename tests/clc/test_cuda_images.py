@@ -10,6 +10,8 @@ import pytest
 from sdi.devices import image as im
 from sdi.devices.cuda_images import image_formats
 from sdi.devices.image import Sampler
+from sdi.wire.opencl import ChannelOrder as Order
+from sdi.wire.opencl import ChannelType as Type
 
 from .image_functions import (
     DIMENSIONS,
@@ -34,10 +36,10 @@ SIZES = {
 }
 # Each channel order and each data type, and the unusual ones together.
 FORMATS = [
-    *((im.RGBA, data_type) for data_type in STORED),
-    *((order, im.SNORM_INT8) for order in im.CHANNELS if order != im.RGBA),
-    *((im.R, data_type) for data_type in (im.UNORM_INT16, im.HALF_FLOAT, im.UNSIGNED_INT32)),
-    (im.RG, im.FLOAT),
+    *((Order.RGBA, data_type) for data_type in STORED),
+    *((order, Type.SNORM_INT8) for order in im.CHANNELS if order != Order.RGBA),
+    *((Order.R, data_type) for data_type in (Type.UNORM_INT16, Type.HALF_FLOAT, Type.UNSIGNED_INT32)),
+    (Order.RG, Type.FLOAT),
 ]
 INSIDE = Sampler(False, 0x1131, 0x1140)
 
@@ -50,8 +52,8 @@ def header(tmp_path_factory: pytest.TempPathFactory) -> HeaderFunctions:
 def test_formats_are_those_that_the_specification_allows() -> None:
     found = image_formats()
     assert all(im.is_known_format(*key) for key in found)
-    assert (im.BGRA, im.UNORM_INT8) in found and (im.BGRA, im.FLOAT) not in found
-    assert (im.INTENSITY, im.FLOAT) in found and (im.LUMINANCE, im.SIGNED_INT8) not in found
+    assert (Order.BGRA, Type.UNORM_INT8) in found and (Order.BGRA, Type.FLOAT) not in found
+    assert (Order.INTENSITY, Type.FLOAT) in found and (Order.LUMINANCE, Type.SIGNED_INT8) not in found
     assert set(FORMATS) <= set(found)
 
 
@@ -76,12 +78,12 @@ def test_reads_are_what_the_specification_says(
             assert not places.size, (sampler, at[places[0]], found[places[0]], wanted[places[0]])
 
 
-@pytest.mark.parametrize("data_type", [im.SNORM_INT8, im.SNORM_INT16, im.UNORM_INT8, im.UNORM_INT16])
+@pytest.mark.parametrize("data_type", [Type.SNORM_INT8, Type.SNORM_INT16, Type.UNORM_INT8, Type.UNORM_INT16])
 def test_each_fraction_is_the_nearest_float(header: HeaderFunctions, data_type: int) -> None:
     dtype, most = STORED[data_type]
     limits = np.iinfo(dtype)
     stored = np.arange(limits.min, limits.max + 1).astype(dtype)
-    shape = pixels_of("image1d_t", im.R, data_type, (stored.size,)).shape
+    shape = pixels_of("image1d_t", Order.R, data_type, (stored.size,)).shape
     at = np.arange(stored.size, dtype=np.int32)[:, None]
     found = header.read(Pixels("image1d_t", shape, stored.view(np.uint8)), INSIDE, at)[:, 0]
     assert (found == np.maximum(stored.astype(float) / most, -1).astype(np.float32)).all()
@@ -105,23 +107,23 @@ def test_colors_are_rounded_to_even_and_limited(header: HeaderFunctions) -> None
     colors = np.array([[0.5, 1.5, -3, 2 / 255], [126.5 / 255, 127.5 / 255, np.inf, np.nan]], np.float32)
     at = np.array([[0], [1]], np.int32)
     for data_type, wanted in (
-        (im.UNORM_INT8, [128, 255, 0, 2, 126, 128, 255, 0]),
-        (im.SNORM_INT8, [64, 127, -127, 1, 63, 64, 127, 0]),
+        (Type.UNORM_INT8, [128, 255, 0, 2, 126, 128, 255, 0]),
+        (Type.SNORM_INT8, [64, 127, -127, 1, 63, 64, 127, 0]),
     ):
-        pixels = pixels_of("image1d_t", im.RGBA, data_type, (2,))
+        pixels = pixels_of("image1d_t", Order.RGBA, data_type, (2,))
         header.write(pixels, at, colors)
         stored = pixels.raw.view(STORED[data_type][0]).astype(int)
         assert (stored == np.where(np.array(wanted) == -127, stored, wanted)).all(), stored
         assert stored[2] in (0, -127, -128)
     numbers = np.array([[70000, -70000, 5, -5], [300, -300, 127, -129]], np.int32)
-    for data_type, least, most in ((im.SIGNED_INT8, -128, 127), (im.SIGNED_INT16, -32768, 32767)):
-        pixels = pixels_of("image1d_t", im.RGBA, data_type, (2,))
+    for data_type, least, most in ((Type.SIGNED_INT8, -128, 127), (Type.SIGNED_INT16, -32768, 32767)):
+        pixels = pixels_of("image1d_t", Order.RGBA, data_type, (2,))
         header.write(pixels, at, numbers)
         assert (pixels.raw.view(STORED[data_type][0]).reshape(2, 4) == np.clip(numbers, least, most)).all()
 
 
 def test_coordinates_that_are_no_places_read_nothing_but_the_image(header: HeaderFunctions) -> None:
-    pixels = pixels_of("image2d_t", im.RGBA, im.UNORM_INT8, (8, 8))
+    pixels = pixels_of("image2d_t", Order.RGBA, Type.UNORM_INT8, (8, 8))
     odd = [np.nan, np.inf, -np.inf, 3e38, -3e38, 1e-45]
     at = np.array(list(itertools.product(odd, odd)), np.float32)
     for sampler in samplers("f", is_float=True):

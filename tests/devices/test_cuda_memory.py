@@ -21,7 +21,6 @@ from sdi.devices import (
     cuda_print,
     cuda_programs,
     cuda_spread,
-    image,
 )
 from sdi.devices.base import Comparison, Rows
 from sdi.devices.cuda import CudaDevice
@@ -32,6 +31,7 @@ from sdi.devices.image import Slabs
 from sdi.devices.ticket import Ticket, completed
 from sdi.errors import ClError, DeviceFailed
 from sdi.region import Region
+from sdi.wire.opencl import MemObjectType
 
 from . import test_device
 from . import test_image as every_member
@@ -161,7 +161,7 @@ def test_pixels_lie_without_gaps_on_the_member(members: list[CudaDevice], kind: 
 
 
 def test_pixels_outside_a_buffer_are_refused(members: list[CudaDevice]) -> None:
-    member, shape = members[0], every_member.shape_of(image.IMAGE2D)
+    member, shape = members[0], every_member.shape_of(MemObjectType.IMAGE2D)
     picture, buffer = member.create_image(shape), member.allocate(shape.span_nbytes)
     for offset in (-1, 1):
         with pytest.raises(DeviceFailed, match="of a buffer of"):

@@ -7,28 +7,32 @@ import itertools
 import numpy as np
 import pytest
 
-from sdi.devices import image as im
 from sdi.devices.base import Device
 from sdi.devices.faulty import LosingDevice
-from sdi.devices.image import ImageShape, Sampler, Slabs
+from sdi.devices.image import ImageShape, Sampler, Slabs, is_known_format, pixel_nbytes
 from sdi.errors import ClError, DeviceLost, Status
 from sdi.intervals import ByteRange
+from sdi.wire.opencl import ChannelOrder as Order
+from sdi.wire.opencl import ChannelType as Type
+from sdi.wire.opencl import MemObjectType as Kind
 
 from .conftest import finish
 
 SIZES = {
-    im.IMAGE1D: (9, 1, 1),
-    im.IMAGE1D_BUFFER: (9, 1, 1),
-    im.IMAGE2D: (9, 5, 1),
-    im.IMAGE1D_ARRAY: (9, 5, 1),
-    im.IMAGE2D_ARRAY: (9, 5, 3),
-    im.IMAGE3D: (9, 5, 3),
+    Kind.IMAGE1D: (9, 1, 1),
+    Kind.IMAGE1D_BUFFER: (9, 1, 1),
+    Kind.IMAGE2D: (9, 5, 1),
+    Kind.IMAGE1D_ARRAY: (9, 5, 1),
+    Kind.IMAGE2D_ARRAY: (9, 5, 3),
+    Kind.IMAGE3D: (9, 5, 3),
 }
 
 
-def shape_of(kind: int, gap: int = 0, order: int = im.RGBA, data_type: int = im.UNSIGNED_INT8) -> ImageShape:
+def shape_of(
+    kind: int, gap: int = 0, order: int = Order.RGBA, data_type: int = Type.UNSIGNED_INT8
+) -> ImageShape:
     width, rows, planes = SIZES[kind]
-    row = width * im.pixel_nbytes(order, data_type) + gap
+    row = width * pixel_nbytes(order, data_type) + gap
     return ImageShape(kind, order, data_type, width, rows, planes, row, row * rows + gap * 2)
 
 
@@ -61,14 +65,14 @@ def test_slabs_name_the_bytes_of_their_pixels(kind: int, gap: int) -> None:
 @pytest.mark.parametrize(
     "values",
     [
-        (0x10F0, im.RGBA, im.FLOAT, 4, 4, 1, 64, 256),
-        (im.IMAGE2D, 1, im.FLOAT, 4, 4, 1, 64, 256),
-        (im.IMAGE2D, im.RGBA, 0x10D4, 4, 4, 1, 64, 256),
-        (im.IMAGE2D, im.RGBA, im.FLOAT, 0, 4, 1, 64, 256),
-        (im.IMAGE2D, im.RGBA, im.FLOAT, 4, 4, 2, 64, 256),
-        (im.IMAGE1D, im.RGBA, im.FLOAT, 4, 2, 1, 64, 128),
-        (im.IMAGE2D, im.RGBA, im.FLOAT, 4, 4, 1, 63, 256),
-        (im.IMAGE3D, im.RGBA, im.FLOAT, 4, 4, 2, 64, 255),
+        (0x10F0, Order.RGBA, Type.FLOAT, 4, 4, 1, 64, 256),
+        (Kind.IMAGE2D, 1, Type.FLOAT, 4, 4, 1, 64, 256),
+        (Kind.IMAGE2D, Order.RGBA, 0x10D4, 4, 4, 1, 64, 256),
+        (Kind.IMAGE2D, Order.RGBA, Type.FLOAT, 0, 4, 1, 64, 256),
+        (Kind.IMAGE2D, Order.RGBA, Type.FLOAT, 4, 4, 2, 64, 256),
+        (Kind.IMAGE1D, Order.RGBA, Type.FLOAT, 4, 2, 1, 64, 128),
+        (Kind.IMAGE2D, Order.RGBA, Type.FLOAT, 4, 4, 1, 63, 256),
+        (Kind.IMAGE3D, Order.RGBA, Type.FLOAT, 4, 4, 2, 64, 255),
     ],
 )
 def test_what_is_no_image_is_refused(values: tuple[int, int, int, int, int, int, int, int]) -> None:
@@ -119,7 +123,7 @@ kernel void look(read_only image2d_t image, sampler_t s, global float4 *result) 
 
 
 def test_kernels_take_images_and_samplers(member: Device) -> None:
-    shape = ImageShape(im.IMAGE2D, im.R, im.FLOAT, 4, 2, 1, 16, 32)
+    shape = ImageShape(Kind.IMAGE2D, Order.R, Type.FLOAT, 4, 2, 1, 16, 32)
     pixels = np.arange(8, dtype=np.float32) + 1
     buffer, result = member.allocate(32), member.allocate(8 * 16)
     picture = member.create_image(shape)
@@ -137,18 +141,18 @@ def test_kernels_take_images_and_samplers(member: Device) -> None:
 
 def test_an_image_beyond_the_members_memory_is_refused(member: Device) -> None:
     wide = member.facts.memory_nbytes // 4 + 1
-    shape = ImageShape(im.IMAGE1D_BUFFER, im.R, im.FLOAT, wide, 1, 1, wide * 4, wide * 4)
+    shape = ImageShape(Kind.IMAGE1D_BUFFER, Order.R, Type.FLOAT, wide, 1, 1, wide * 4, wide * 4)
     with pytest.raises(ClError) as caught:
         member.create_image(shape)
     assert caught.value.status == Status.MEM_OBJECT_ALLOCATION_FAILURE
 
 
 def test_a_member_lists_its_formats_by_use(member: Device) -> None:
-    uses = member.facts.formats[im.RGBA, im.UNORM_INT8]
+    uses = member.facts.formats[Order.RGBA, Type.UNORM_INT8]
     for kind in SIZES:
         for access in range(3):
-            assert uses >> (4 * (kind - im.IMAGE2D) + access) & 1
-    assert all(im.is_known_format(*key) for key in member.facts.formats)
+            assert uses >> (4 * (kind - Kind.IMAGE2D) + access) & 1
+    assert all(is_known_format(*key) for key in member.facts.formats)
 
 
 def test_a_lost_member_makes_no_image(member: Device) -> None:
@@ -157,5 +161,5 @@ def test_a_lost_member_makes_no_image(member: Device) -> None:
     with pytest.raises(DeviceLost):
         finish(losing.fill(buffer, 0, 64, b"a", []))
     with pytest.raises(DeviceLost):
-        losing.create_image(shape_of(im.IMAGE2D))
+        losing.create_image(shape_of(Kind.IMAGE2D))
     member.free(buffer)

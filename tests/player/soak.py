@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from sdi.icd.generate import SANITIZE_FLAGS, wire_header
+from sdi.icd.generate import SANITIZE_FLAGS, generate
 from sdi.player.library import SOURCES
 
 HARNESS = Path(__file__).resolve().parent / "harness"
@@ -31,7 +31,7 @@ def build(outdir: Path, threads: bool) -> Path:
 
     Raises subprocess.CalledProcessError (the compiler has written why to stderr), or FileNotFoundError.
     """
-    (outdir / "sdi_wire.h").write_text(wire_header(), encoding="utf-8")
+    generate(outdir)
     program = outdir / ("threads" if threads else "harness")
     sources = [str(path) for folder in (SOURCES, HARNESS) for path in sorted(folder.glob("*.c"))]
     flags = [*_FLAGS, *(_THREAD_FLAGS if threads else SANITIZE_FLAGS), f"-I{SOURCES}", f"-I{outdir}"]

@@ -9,7 +9,7 @@ import pytest
 
 from sdi.devices.base import DeviceBuffer, DeviceImage
 from sdi.devices.forwarding import ForwardingDevice
-from sdi.devices.image import IMAGE2D, RGBA, UNORM_INT8, ImageShape
+from sdi.devices.image import ImageShape
 from sdi.devices.ticket import Ticket, completed
 from sdi.errors import ClError, DeviceFailed, DeviceLost, Status
 from sdi.intervals import ByteRange
@@ -19,6 +19,7 @@ from sdi.vmem.directory import HOST
 from sdi.vmem.heap import MemberHeap
 from sdi.vmem.links import Links
 from sdi.vmem.member_merge import MergeUnits
+from sdi.wire.opencl import ChannelOrder, ChannelType, MemObjectType
 
 from .conftest import MakeRig, Rig, noise
 
@@ -444,7 +445,9 @@ def test_a_refused_image_takes_no_memory_from_buffers(rig: MakeRig) -> None:
     everything, (wanted, other) = heap.capacity, (made.buffer(noise(1 << 16, seed)) for seed in range(2))
     made.fill(0, other, other.whole, b"\1")
     made.fetch(wanted, 0, wanted.whole, False)
-    shape = ImageShape(IMAGE2D, RGBA, UNORM_INT8, 64, 64, 1, 256, 1 << 14)
+    shape = ImageShape(
+        MemObjectType.IMAGE2D, ChannelOrder.RGBA, ChannelType.UNORM_INT8, 64, 64, 1, 256, 1 << 14
+    )
     image = (wanted, 0, ImageView(0, shape))
     with pytest.raises(ClError, match="no image of 16384 bytes"):
         made.reserve((wanted, 0, wanted.whole), images=[image])

@@ -126,7 +126,7 @@ static cl_int check_format(struct format format)
     bool is_packed = format.data_type >= CL_UNORM_INT16 + 1 && format.data_type < CL_SIGNED_INT8;
     bool is_known = (format.order >= CL_R && format.order <= CL_ABGR)
                     && (format.data_type >= CL_SNORM_INT8 && format.data_type <= CL_UNORM_INT_101010_2);
-    bool is_rgb = format.order == CL_RGB || format.order == CL_RGBX;
+    bool is_rgb = format.order == CL_RGB || format.order == CL_RGBx;
     if (!is_known || is_rgb != is_packed || (format.data_type == CL_UNORM_INT_101010_2 && format.order != CL_RGBA))
         return CL_INVALID_IMAGE_FORMAT_DESCRIPTOR;
     bool is_normalized = format.data_type <= CL_UNORM_INT16 || format.data_type == CL_HALF_FLOAT
@@ -413,18 +413,10 @@ bool sdi_image_fits(cl_mem object, const struct sdi_argument *argument)
     static const struct {
         const char *name;
         cl_uint type;
-    } types[] = {
-        {"image1d_t", CL_MEM_OBJECT_IMAGE1D},
-        {"image1d_array_t", CL_MEM_OBJECT_IMAGE1D_ARRAY},
-        {"image1d_buffer_t", CL_MEM_OBJECT_IMAGE1D_BUFFER},
-        {"image2d_t", CL_MEM_OBJECT_IMAGE2D},
-        {"image2d_array_t", CL_MEM_OBJECT_IMAGE2D_ARRAY},
-        {"image3d_t", CL_MEM_OBJECT_IMAGE3D},
-    };
-    enum { READ_ONLY = 0x11A0, WRITE_ONLY = 0x11A1 };
+    } types[] = {SDI_IMAGE_TYPES};
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         if (strcmp(argument->type_name, types[i].name) == 0 && types[i].type != object->image->type)
             return false;
-    return !(object->flags & CL_MEM_WRITE_ONLY && argument->access != WRITE_ONLY)
-           && !(object->flags & CL_MEM_READ_ONLY && argument->access != READ_ONLY);
+    return !(object->flags & CL_MEM_WRITE_ONLY && argument->access != CL_KERNEL_ARG_ACCESS_WRITE_ONLY)
+           && !(object->flags & CL_MEM_READ_ONLY && argument->access != CL_KERNEL_ARG_ACCESS_READ_ONLY);
 }

@@ -91,10 +91,9 @@ static cl_int enqueue_nothing(cl_command_queue queue, cl_uint type, struct sdi_w
 
 static bool may_write(const struct sdi_argument *argument, cl_mem buffer)
 {
-    enum { TYPE_CONST = 1, READ_ONLY_IMAGE = 0x11A0 };
     return !(buffer->root->flags & CL_MEM_READ_ONLY || buffer->flags & CL_MEM_READ_ONLY
-             || argument->type & TYPE_CONST || argument->kind == SDI_ARG_CONSTANT
-             || argument->access == READ_ONLY_IMAGE);
+             || argument->type & CL_KERNEL_ARG_TYPE_CONST || argument->kind == SDI_ARG_CONSTANT
+             || argument->access == CL_KERNEL_ARG_ACCESS_READ_ONLY);
 }
 
 /* The application's memory that the kernel's arguments use. */

@@ -121,10 +121,10 @@ static uint64_t number(cl_uint param, uint64_t otherwise)
 
 static void read_limits(struct sdi_limits *limits)
 {
-    limits->type = number(CL_DEVICE_TYPE, 1 << 2);
+    limits->type = number(CL_DEVICE_TYPE, CL_DEVICE_TYPE_GPU);
     limits->max_alloc_nbytes = number(CL_DEVICE_MAX_MEM_ALLOC_SIZE, UINT64_MAX);
     limits->local_mem_nbytes = number(CL_DEVICE_LOCAL_MEM_SIZE, UINT64_MAX);
-    limits->queue_properties = number(CL_DEVICE_QUEUE_PROPERTIES, CL_QUEUE_PROFILING_ENABLE);
+    limits->queue_properties = number(CL_DEVICE_QUEUE_ON_HOST_PROPERTIES, CL_QUEUE_PROFILING_ENABLE);
     limits->base_align_nbytes = number(CL_DEVICE_MEM_BASE_ADDR_ALIGN, 1024) / 8;
     if (limits->base_align_nbytes == 0)
         limits->base_align_nbytes = 1;

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CUDA_NOT_READY = 600, CUDA_LOST = 719, CL_OUT_OF_RESOURCES = -5 };
+enum { CUDA_LOST = 719 };
 
 /* A call of the player's: its failure, or 0. */
 static int called(void)
@@ -351,7 +351,7 @@ static int cuda_event_query(void *event)
 {
     BEGIN();
     check_event(event);
-    END(is_complete(event) ? 0 : CUDA_NOT_READY);
+    END(is_complete(event) ? 0 : CUDA_ERROR_NOT_READY);
 }
 
 static int cuda_event_free(void *event)
@@ -386,7 +386,7 @@ static int cuda_event_elapsed(float *ms, void *from, void *to)
     if (!first->is_timed || !second->is_timed || !is_complete(first) || !is_complete(second))
         broken("an event that has no time");
     *ms = (float)((double)((int64_t)second->executed_ns - (int64_t)first->executed_ns) / 1e6);
-    int status = w.is_playing && one_in(200) ? CUDA_NOT_READY : 0; /* then it is not known */
+    int status = w.is_playing && one_in(200) ? CUDA_ERROR_NOT_READY : 0; /* then it is not known */
     unlock();
     return status;
 }
