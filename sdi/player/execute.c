@@ -158,7 +158,7 @@ int recording_execute(struct sdi_player *p, struct recording *r, struct node *no
     int status = 0;
     uint64_t waits[LANES_MAX];
     struct queue *queue = &p->queues[node->queue];
-    const bool is_timed = queue->is_timed && r->client == CLIENT_NONE;
+    const bool is_timed = queue->is_timed && r->client != CLIENT_READS;
     const uint32_t own = (uint32_t)(node - p->nodes) + 1;
     node->is_measured = r->watch && is_watched(p, r->watch);
     memcpy(waits, node->waits, sizeof waits);

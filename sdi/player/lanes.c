@@ -26,7 +26,7 @@ struct mark *lane_mark_at(struct lane *lane, unsigned n)
 
 static void put_mark(struct lane *lane, void *event, void *begin, uint32_t node, uint32_t op)
 {
-    *lane_mark_at(lane, lane->num_marks++) = (struct mark){lane->issued, event, begin, node, op};
+    *lane_mark_at(lane, lane->num_marks++) = (struct mark){.number = lane->issued, .event = event, .begin = begin, .node = node, .op = op};
 }
 
 static void drop_event(struct sdi_player *p, struct lane *lane, void *event, bool is_timed)

@@ -88,12 +88,15 @@ void node_finish(struct sdi_player *p, struct queue *q, int32_t status)
                 p->segments[r->client_shown - 1].shown--;
         }
     }
-    uint64_t now = sdi_player_now(), end = node->ended_ns ? node->ended_ns : now;
+    uint64_t now = sdi_player_now(), end = node->ended_ns, floor = q->end_ns;
     uint64_t start = node->began_ns ? node->began_ns : node->start_ns ? node->start_ns : node->submitted_ns;
-    if (start < q->end_ns) { /* clocks are compared with some error: better moved than shortened */
-        end += node->ended_ns ? q->end_ns - start : 0;
-        start = q->end_ns;
-    }
+    for (unsigned n = 0; node->behind >> n; n++) /* nothing that came later is complete there */
+        if (node->behind >> n & 1 && p->queues[n].end_ns > floor)
+            floor = p->queues[n].end_ns;
+    if (start < floor) /* clocks are compared with some error, which lasts no longer than this command */
+        start = floor;
+    if (!q->is_timed || node->start_ns)
+        end = now;
     end = end < start ? start : end > now ? now : end;
     q->end_ns = end;
     if (node->slot) {

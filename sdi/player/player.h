@@ -87,6 +87,7 @@ struct mark {
     uint64_t number;
     void *event, *begin;
     uint32_t node, op;
+    uint64_t took_ns, before_ns; /* once it is complete; so long before the last one of its lane that is it ended */
 };
 
 /* One stream or in-order queue.  Lane s * num_members + m is stream s of member m; Python's own is the first one of
@@ -196,6 +197,7 @@ struct node {
     uint32_t next; /* in its queue, or of the free ones */
     uint8_t stage, forgotten, is_measured;
     int32_t status; /* negative: the driver refused it */
+    uint64_t behind; /* bits of other queues: it waits for what came before it there */
     uint64_t waits[LANES_MAX];
 };
 

@@ -38,9 +38,9 @@ static size_t fixed_nbytes(uint32_t op)
 }
 
 /* The record without its wait list, and in `needs` what that waits for; NULL: it waits for what Python knows, or
- * for a copy of the client in another queue. */
+ * for a copy of the client in another queue.  `behind`: bits of the queues that has to do with. */
 static const char *without_waits(struct sdi_player *p, uint32_t op, int queue, const char *record, size_t *nbytes,
-                                 uint64_t *needs)
+                                 uint64_t *needs, uint64_t *behind)
 {
     const struct sdi_wire_command *command = (const void *)(record + sizeof(struct sdi_wire_header));
     size_t fixed = fixed_nbytes(op), waits = 8 * (size_t)command->num_waits;
@@ -54,6 +54,7 @@ static const char *without_waits(struct sdi_player *p, uint32_t op, int queue, c
         const struct node *node = node_find(p, id);
         if (!node || node->queue == (uint32_t)queue)
             continue; /* complete; or before it anyway */
+        *behind |= UINT64_C(1) << node->queue;
         /* It is complete when all that is before it in its queue is. */
         const struct node *each = &p->nodes[p->queues[node->queue].first - 1];
         for (;; each = &p->nodes[each->next - 1]) {
@@ -113,13 +114,13 @@ static enum taken take_command(struct sdi_player *p, uint32_t op, uint64_t id, c
     if (nbytes < sizeof(struct sdi_wire_header) + sizeof *command || command->slot >= SDI_NUM_SLOTS
         || id <= p->last_id)
         return NOT_MINE;
-    uint64_t needs[LANES_MAX] = {0};
+    uint64_t needs[LANES_MAX] = {0}, behind = 0;
     int queue = queue_find(p, command->queue);
     if (queue < 0 || !p->queues[queue].is_playable)
         return not_mine(p, WHY_QUEUE);
     if (p->num_nodes == NODES_MAX) /* what the client has to say may be behind this record */
         return nodes_await_client(p) ? not_mine(p, WHY_LANES) : FULL;
-    record = without_waits(p, op, queue, record, &nbytes, needs);
+    record = without_waits(p, op, queue, record, &nbytes, needs, &behind);
     if (!record)
         return not_mine(p, WHY_WAITS);
     if (command->num_waits)
@@ -130,6 +131,7 @@ static enum taken take_command(struct sdi_player *p, uint32_t op, uint64_t id, c
         if (nbytes != sizeof(struct sdi_rec_marker))
             return NOT_MINE;
         struct node *node = node_new(p, queue, id, command->slot, NO_RECORDING);
+        node->behind = behind;
         memcpy(node->waits, needs, sizeof needs);
         return TAKEN;
     }
@@ -166,6 +168,7 @@ static enum taken take_command(struct sdi_player *p, uint32_t op, uint64_t id, c
             if (p->lanes[l].driver == DRIVER_OPENCL && l != r->ops[i].lane && needs[l] > p->lanes[l].reached)
                 return not_mine(p, WHY_WAITS);
     struct node *node = node_new(p, queue, id, command->slot, (uint32_t)(r - p->recordings));
+    node->behind = behind;
     memcpy(node->waits, needs, sizeof needs);
     return recording_execute(p, r, node, record) ? REFUSED : TAKEN;
 }
@@ -230,8 +233,8 @@ bool record_is_known(struct sdi_player *p, uint32_t op, const char *record, size
 {
     if (op < SDI_OP_NDRANGE || op >= SDI_OP_MARKER || nbytes < fixed_nbytes(op))
         return false;
-    uint64_t needs[LANES_MAX] = {0};
-    record = without_waits(p, op, -1, record, &nbytes, needs);
+    uint64_t needs[LANES_MAX] = {0}, behind = 0;
+    record = without_waits(p, op, -1, record, &nbytes, needs, &behind);
     return record && cut(op, record, &nbytes) && recording_find(p, op, record, nbytes);
 }
 

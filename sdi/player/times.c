@@ -21,20 +21,31 @@ static void tell(struct sdi_player *p, const struct mark *mark, uint64_t began_n
         node->ended_ns = ended_ns;
 }
 
-/* Nothing starts before it was issued, or ends after it was seen to be complete. */
-static void opencl_times(struct sdi_player *p, struct lane *lane, const struct mark *mark, uint64_t now)
+/* When the driver says that an operation ran; false: it does not. */
+static bool opencl_asked(struct sdi_player *p, const struct mark *mark, uint64_t *start, uint64_t *end)
 {
+    return !p->opencl.event_times(mark->event, CL_PROFILING_COMMAND_START, sizeof *start, start, NULL)
+           && !p->opencl.event_times(mark->event, CL_PROFILING_COMMAND_END, sizeof *end, end, NULL);
+}
+
+/* None ended after it was seen, or began before it was issued. */
+static void opencl_times(struct sdi_player *p, struct lane *lane, unsigned marks, const struct mark *last)
+{
+    const uint64_t now = sdi_player_now();
     uint64_t start = 0, end = 0;
-    if (p->opencl.event_times(mark->event, CL_PROFILING_COMMAND_START, sizeof start, &start, NULL)
-        || p->opencl.event_times(mark->event, CL_PROFILING_COMMAND_END, sizeof end, &end, NULL))
-        return;
-    const uint64_t issued = p->nodes[mark->node - 1].submitted_ns;
-    if (!lane->has_offset || (int64_t)end + lane->offset_ns > (int64_t)now)
+    if (opencl_asked(p, last, &start, &end) && (!lane->has_offset || (int64_t)end + lane->offset_ns > (int64_t)now)) {
         lane->offset_ns = (int64_t)now - (int64_t)end;
-    if ((int64_t)start + lane->offset_ns < (int64_t)issued)
-        lane->offset_ns = (int64_t)issued - (int64_t)start;
-    lane->has_offset = true;
-    tell(p, mark, start + (uint64_t)lane->offset_ns, end + (uint64_t)lane->offset_ns);
+        lane->has_offset = true;
+    }
+    for (unsigned n = 0; n < marks; n++) {
+        const struct mark *mark = lane_mark_at(lane, n);
+        if (!mark->node || !opencl_asked(p, mark, &start, &end))
+            continue;
+        const uint64_t issued = p->nodes[mark->node - 1].submitted_ns;
+        if ((int64_t)start + lane->offset_ns < (int64_t)issued)
+            lane->offset_ns = (int64_t)issued - (int64_t)start;
+        tell(p, mark, start + (uint64_t)lane->offset_ns, end + (uint64_t)lane->offset_ns);
+    }
 }
 
 static double elapsed_ns(struct sdi_player *p, void *from, void *to)
@@ -43,48 +54,59 @@ static double elapsed_ns(struct sdi_player *p, void *from, void *to)
     return p->cuda.event_elapsed(&ms, from, to) || ms < 0 ? -1 : ms * 1e6;
 }
 
-/* An end is placed by the last one that is known, if that is not long ago; else by the last of those that were seen
- * to be complete together. */
-static void cuda_times(struct sdi_player *p, struct lane *lane, const struct mark *mark, void *last, uint64_t now)
+/* Where the last of some operations that were seen to be complete together ended: by the last one before it of which that
+ * is known, if that is not long ago. */
+static uint64_t cuda_last(struct sdi_player *p, const struct lane *lane, void *last, uint64_t now)
 {
-    uint64_t end = 0;
-    double took = lane->anchor ? elapsed_ns(p, lane->anchor, mark->event) : -1;
-    if (took >= 0 && took < ANCHOR_MAX_NS)
-        end = lane->anchor_ns + (uint64_t)took;
-    if (end > now)
-        end = now;
-    if (!end || end + ANCHOR_OFF_NS < lane->running_ns) {
-        took = elapsed_ns(p, mark->event, last);
-        end = took > 0 ? now - (uint64_t)took : now;
+    const double took = lane->anchor ? elapsed_ns(p, lane->anchor, last) : -1;
+    if (took < 0 || took >= ANCHOR_MAX_NS)
+        return now;
+    const uint64_t end = lane->anchor_ns + (uint64_t)took;
+    return end + ANCHOR_OFF_NS < lane->running_ns ? now : end;
+}
+
+/* None ended after it was seen, or began before it was issued: else the clocks have drifted apart. */
+static void cuda_times(struct sdi_player *p, struct lane *lane, unsigned marks, void *last)
+{
+    const uint64_t now = sdi_player_now();
+    uint64_t last_ns = cuda_last(p, lane, last, now);
+    for (unsigned n = 0; n < marks; n++) {
+        struct mark *mark = lane_mark_at(lane, n);
+        if (!mark->node)
+            continue;
+        const double took = elapsed_ns(p, mark->begin, mark->event), before = elapsed_ns(p, mark->event, last);
+        mark->took_ns = took > 0 ? (uint64_t)took : 0;
+        mark->before_ns = before > 0 ? (uint64_t)before : 0;
+        const uint64_t least = p->nodes[mark->node - 1].submitted_ns + mark->took_ns + mark->before_ns;
+        if (took > 0 && before >= 0 && last_ns < least)
+            last_ns = least;
     }
-    took = elapsed_ns(p, mark->begin, mark->event);
-    tell(p, mark, took > 0 ? end - (uint64_t)took : end, end);
-    lane->anchor_ns = end;
+    last_ns = last_ns > now ? now : last_ns;
+    for (unsigned n = 0; n < marks; n++) {
+        const struct mark *mark = lane_mark_at(lane, n);
+        const uint64_t end = last_ns - mark->before_ns;
+        if (mark->node)
+            tell(p, mark, end - mark->took_ns, end);
+    }
+    lane->anchor_ns = last_ns;
 }
 
 /* The first `marks` of a lane are complete: tell the commands that want to know. */
 void lane_times(struct sdi_player *p, struct lane *lane, unsigned marks)
 {
-    void *last = NULL;
+    struct mark *last = NULL;
     for (unsigned n = 0; n < marks; n++)
         if (lane_mark_at(lane, n)->node)
-            last = lane_mark_at(lane, n)->event;
+            last = lane_mark_at(lane, n);
     if (!last)
         return;
-    const uint64_t now = sdi_player_now();
-    for (unsigned n = 0; n < marks; n++) {
-        struct mark *mark = lane_mark_at(lane, n);
-        if (!mark->node)
-            continue;
-        if (lane->driver == DRIVER_OPENCL) {
-            opencl_times(p, lane, mark, now);
-            continue;
-        }
-        void *before = lane->anchor;
-        cuda_times(p, lane, mark, last, now);
-        lane->anchor = mark->event; /* stays until the next one */
-        mark->event = NULL;
-        if (before)
-            lane_spare(p, lane, before);
+    if (lane->driver == DRIVER_OPENCL) {
+        opencl_times(p, lane, marks, last);
+        return;
     }
+    cuda_times(p, lane, marks, last->event);
+    if (lane->anchor)
+        lane_spare(p, lane, lane->anchor);
+    lane->anchor = last->event; /* stays until the next one */
+    last->event = NULL;
 }

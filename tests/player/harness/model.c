@@ -433,7 +433,7 @@ static void check_times(const struct command *c)
     if (before >= 0 && w.all[before].ended_ns + least > c->ended_ns)
         broken("command %lu was complete before one that is before it", (unsigned long)c->id);
     for (unsigned n = 0; n < c->num_waits; n++)
-        if (!is_timed && w.all[c->waits[n]].is_seen && w.all[c->waits[n]].ended_ns + least > c->ended_ns)
+        if (w.all[c->waits[n]].is_seen && w.all[c->waits[n]].ended_ns + least > c->ended_ns)
             broken("command %lu was complete before what it waits for", (unsigned long)c->id);
 }
 
