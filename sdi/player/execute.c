@@ -202,6 +202,7 @@ int recording_execute(struct sdi_player *p, struct recording *r, struct node *no
         repeat((char *)(uintptr_t)r->client_at, r->client_nbytes, (const char *)(fill + 1), fill->pattern_nbytes);
     } else if (r->client == CLIENT_LANDED) {
         const uint64_t since = ((const struct sdi_rec_write *)(const void *)record)->landed_ns;
+        node->ended_ns = node->submitted_ns;
         node->submitted_ns = since < node->submitted_ns ? since : node->submitted_ns;
     } else if (r->client != CLIENT_NONE) {
         need(node->waits, &p->segments[r->client_segment], r->client == CLIENT_TAKES, false, p->num_lanes);

@@ -83,17 +83,26 @@ int lane_mark(struct sdi_player *p, unsigned number)
     return status;
 }
 
+/* Have an event behind operation `wanted` before the lane is given more: who waits for it waits for no more than that. */
+int lane_mark_behind(struct sdi_player *p, unsigned number, uint64_t wanted)
+{
+    struct lane *lane = &p->lanes[number];
+    if (lane->driver != DRIVER_CUDA || lane->reached >= wanted)
+        return 0;
+    if (lane->num_marks && lane_mark_at(lane, lane->num_marks - 1)->number >= wanted)
+        return 0;
+    return lane_mark(p, number);
+}
+
 /* What `lane` does from now on begins after operation `wanted` of lane `other`. */
 int lane_wait(struct sdi_player *p, unsigned number, unsigned other, uint64_t wanted)
 {
     struct lane *lane = &p->lanes[number], *before = &p->lanes[other];
     if (number == other || before->reached >= wanted || lane->seen[other] >= wanted)
         return 0;
-    if (!before->num_marks || lane_mark_at(before, before->num_marks - 1)->number < wanted) {
-        int status = lane_mark(p, other);
-        if (status)
-            return status;
-    }
+    int status = lane_mark_behind(p, other, wanted);
+    if (status)
+        return status;
     unsigned low = 0, high = before->num_marks - 1; /* the first mark at or behind it */
     while (low < high) {
         unsigned middle = (low + high) / 2;
@@ -103,7 +112,7 @@ int lane_wait(struct sdi_player *p, unsigned number, unsigned other, uint64_t wa
             high = middle;
     }
     struct mark *mark = lane_mark_at(before, low);
-    int status = enter(p, lane);
+    status = enter(p, lane);
     if (status == 0)
         status = p->cuda.stream_wait(lane->stream, mark->event, 0);
     if (status == 0)

@@ -288,6 +288,7 @@ int lane_wait(struct sdi_player *, unsigned lane, unsigned other, uint64_t numbe
 int lane_perform(struct sdi_player *, unsigned lane, const struct recording *, const struct op *, const char *record,
                  uint32_t node);
 int lane_mark(struct sdi_player *, unsigned lane);
+int lane_mark_behind(struct sdi_player *, unsigned lane, uint64_t number);
 int lane_poll(struct sdi_player *, unsigned lane);
 void lanes_free(struct sdi_player *);
 bool lane_has_room(const struct lane *, unsigned ops);

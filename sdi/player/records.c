@@ -125,6 +125,9 @@ static enum taken take_command(struct sdi_player *p, uint32_t op, uint64_t id, c
         return not_mine(p, WHY_WAITS);
     if (command->num_waits)
         needs_raise(p->queues[queue].after, needs, p->num_lanes);
+    for (unsigned l = 0; command->num_waits && l < p->num_lanes; l++)
+        if (lane_mark_behind(p, l, needs[l]))
+            return BROKEN;
     if (!cut(op, record, &nbytes))
         return NOT_MINE;
     if (op == SDI_OP_MARKER || op == SDI_OP_BARRIER) {
