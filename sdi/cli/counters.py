@@ -238,6 +238,8 @@ _COMMANDS = {
     "UNMAP": "unmaps",
     "MARKER": "markers",
     "BARRIER": "barriers",
+    "PARK_BUFFER": "buffers released",
+    "RENEW_BUFFER": "buffers used again",
 }
 
 

@@ -302,6 +302,10 @@ class Door:
             case Op.RELEASE_BUILD:
                 self._builds.pop(entry.id, None)
 
+    def recycled(self, buffer: int, is_parked: bool) -> None:
+        """A buffer was parked or renewed, without Python."""
+        (self._parked.add if is_parked else self._parked.discard)(buffer)
+
     def forget(self, number: int) -> None:
         """What a record with this id was to make could not be made, or has no kernels."""
         self._buffers.pop(number, None)

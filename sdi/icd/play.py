@@ -140,11 +140,14 @@ class Play:
         player, core = self.player, self._engine.core
         for event in player.sync():
             core.release_event(event)
+        recycled = player.buffers.recycled()
         told = player.in_flight()
         if told:
             tickets = player.tickets(told)
             for each in told:
                 self._adopt(each, tickets)
+        for buffer in recycled:
+            self._session.recycled(buffer)
         player.handed_over(bool(told))
 
     def _adopt(self, told: c.Told, tickets: dict[int, Ticket]) -> None:

@@ -46,7 +46,9 @@ from sdi.icd.wire import (
     padded,
     record_layout,
 )
+from sdi.player.cells import IN_USE, PARKED
 from sdi.player.face import READ_MAX_NBYTES, Player
+from sdi.player.library import Recycled
 from sdi.profile.recorder import Recorder
 from sdi.region import Region
 from sdi.runtime.builds import Compiled, Target
@@ -484,6 +486,18 @@ class Session:
             page.finished(slot, Status.SUCCESS if is_clean else Status.OUT_OF_RESOURCES, 0, 0, 0)
 
         self._engine.after_issued(lambda: memory.park(buffer_id, told))
+
+    def recycled(self, told: Recycled) -> None:
+        """The player parked or renewed a buffer."""
+        self._door.recycled(told.id, told.stage != IN_USE)
+        parking, buffer = self._memory.parking, self._memory.buffer(told.id)
+        if told.stage == PARKED:
+            parking.keep(buffer, told.parked_ns)
+            return
+        parking.take(buffer)
+        buffer.enter(told.stage)
+        if told.slot:
+            self._park(told.id, told.slot)
 
     def _build(self, entry: Entry) -> None:
         """Has the build thread build, compile or link."""

@@ -54,7 +54,7 @@ class Builder:
 
     def guard_layout(self, buffer: VirtualBuffer) -> bool:
         """Its places are what they are."""
-        cells = self._player.cells_of(buffer)
+        cells = self._player.buffers.cells_of(buffer)
         if cells is None:
             return False
         self.guards.append((cells[0], self._player.cells.at[cells[0]]))
@@ -69,7 +69,7 @@ class Builder:
 
     def change(self, buffer: VirtualBuffer, change: Change) -> bool:
         """One buffer's."""
-        cells = self._player.cells_of(buffer)
+        cells = self._player.buffers.cells_of(buffer)
         if cells is None:
             return False
         before, after = (change.directory.number_of(state) for state in (change.before, change.after))

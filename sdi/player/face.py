@@ -19,6 +19,7 @@ from sdi.partition.balance import Trial
 from sdi.partition.gain import Ran
 from sdi.partition.usage import Usage
 from sdi.player import library as c
+from sdi.player.buffers import Buffers
 from sdi.player.builder import Builder, address
 from sdi.player.cells import Cells
 from sdi.player.drivers import cuda_table, opencl_table
@@ -123,9 +124,7 @@ class Player:
         self._recorded: dict[int, Recorded] = {}
         self._numbers: dict[tuple[object, ...], int] = {}
         self._recent: dict[int, Recorded] = {}
-        self._buffer_cells: dict[int, tuple[int, int]] = {}
-        self._free_cells: list[tuple[int, int]] = []
-        self._followed: dict[int, VirtualBuffer] = {}
+        self.buffers = Buffers(quick, self._handle, self.cells, self._segments)
         self._with_cells: list[Kernel | Usage | Trial] = []
         self._replayed = self._carried_nbytes = 0
         self.is_on = True
@@ -335,39 +334,7 @@ class Player:
         for owner in self._with_cells:
             owner.unfollow()
         self._with_cells.clear()
-        for buffer in self._followed.values():
-            buffer.unfollow()
-            buffer.on_release.discard(self._forget_buffer)
-        for cells in (*self._buffer_cells.values(), *self._free_cells):
-            self.cells.give_back(*cells)
-        self._followed.clear()
-        self._buffer_cells.clear()
-        self._free_cells.clear()
-
-    def cells_of(self, buffer: VirtualBuffer) -> tuple[int, int] | None:
-        """Its cells: of its places, of its residency."""
-        found = self._buffer_cells.get(buffer.id)
-        if found is None:
-            found = self._free_cells.pop() if self._free_cells else (self.cells.new(), self.cells.new())
-            if not found[1]:
-                return None
-            self._buffer_cells[buffer.id] = found
-            self._followed[buffer.id] = buffer
-            buffer.follow(self.cells, found[0])
-            buffer.directory.mirror(self.cells.at, found[1])
-            buffer.on_release.add(self._forget_buffer)
-        return found
-
-    def _forget_buffer(self, buffer: int) -> None:
-        """It is released, and writes to its cells no more: others get them, each for the same kind of fact.
-
-        The first one goes on from its value, so that no recording finds what it expects by chance.
-        """
-        cells, gone = self._buffer_cells.pop(buffer), self._followed.pop(buffer)
-        gone.unfollow()
-        self.cells.changed(cells[0])
-        self.cells.at[cells[1]] = 0
-        self._free_cells.append(cells)
+        self.buffers.forget_all()
 
     def _make_room(self) -> None:
         """Forget everything before a table is full; nothing is in flight."""
@@ -387,6 +354,7 @@ class Player:
             if len(self._segments) == _SEGMENTS_MAX:
                 return -1
             found = self._segments[key] = len(self._segments)
+            self.buffers.has_segment(buffer, found)
         return found
 
     def keep_launch(

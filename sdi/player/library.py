@@ -7,7 +7,7 @@ from pathlib import Path
 
 SOURCES = Path(__file__).resolve().parent
 LIBRARY_NAME = "libsdi_player.so"
-LANES_MAX, STREAMS_MAX, NODES_MAX = 16, 4, 512
+LANES_MAX, STREAMS_MAX, NODES_MAX, BUFFERS_MAX = 16, 4, 512, 1 << 12
 CELL_POSTED, CELL_PYTHON_EVENTS, CELL_NO_WAITS, CELL_AWAITS, CELLS_RESERVED = 1, 2, 3, 4, 8
 NO_RECORDING = 0xFFFFFFFF
 REPORTS_MAX = 1024
@@ -137,6 +137,12 @@ class Report(ctypes.Structure):
     ]
 
 
+class Recycled(ctypes.Structure):
+    """``struct recycled``: a buffer that was parked or renewed; ``slot``: nobody said yet when it may be."""
+
+    _fields_ = [("id", _u64), ("parked_ns", _u64), ("slot", _u32), ("stage", _u32)]
+
+
 def compile_player(outdir: Path) -> Path:
     """Compile into ``outdir``; the path of the library.
 
@@ -173,6 +179,10 @@ def load(path: Path) -> tuple[ctypes.CDLL, ctypes.PyDLL]:
         "sdi_player_runs": (_u64, [_pointer, _u32]),
         "sdi_player_holds": (ctypes.c_bool, [_pointer, _u32]),
         "sdi_player_released": (_u32, [_pointer]),
+        "sdi_player_buffer": (ctypes.c_bool, [_pointer, _u64, _u32, _u32, ctypes.POINTER(_u32)]),
+        "sdi_player_no_buffer": (None, [_pointer, _u64]),
+        "sdi_player_buffer_segment": (None, [_pointer, _u64, _u32]),
+        "sdi_player_recycled": (_u32, [_pointer, ctypes.POINTER(Recycled)]),
         "sdi_player_handed_over": (None, [_pointer, _u32]),
         "sdi_player_records": (_u64, [_pointer, _u32, _u32]),
         "sdi_player_carried": (_u64, [_pointer]),

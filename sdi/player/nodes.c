@@ -9,8 +9,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { SUBMITTED = 2 };
-
 /* ---- what the application sees ------------------------------------------------------------------------- */
 
 static struct sdi_wire_slot *slot_of(struct sdi_player *p, uint32_t slot)
@@ -26,6 +24,13 @@ void page_publish(struct sdi_player *p)
     struct sdi_wire_arena_header *header = (void *)p->arena;
     __atomic_fetch_add(&header->epoch, 1, __ATOMIC_SEQ_CST);
     syscall(SYS_futex, &header->epoch, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+/* What a slot says that is of no command. */
+void page_say(struct sdi_player *p, uint32_t slot, int32_t status)
+{
+    __atomic_store_n(&slot_of(p, slot)->status, status, __ATOMIC_RELEASE);
+    p->page_changed = true;
 }
 
 /* False: the application has to read others first.  One that has gone needs none. */
@@ -62,7 +67,7 @@ struct node *node_new(struct sdi_player *p, int queue, uint64_t id, uint32_t slo
     if (slot) {
         struct sdi_wire_slot *told = slot_of(p, slot);
         told->submitted_ns = node->submitted_ns;
-        __atomic_store_n(&told->status, SUBMITTED, __ATOMIC_RELEASE);
+        __atomic_store_n(&told->status, CL_SUBMITTED, __ATOMIC_RELEASE);
     }
     return node;
 }
@@ -166,6 +171,7 @@ void nodes_complete(struct sdi_player *p)
         if (!p->is_deaf)
             node->stage = STAGE_COPYING;
     }
+    buffers_complete(p);
 }
 
 /* Whether a command's turn has come, and only the application's copy or room for its notice is missing. */

@@ -14,6 +14,7 @@
 #include "sdi_wire.h"
 
 enum { LANES_MAX = 16, STREAMS_MAX = 4, NODES_MAX = 512, MARKS_MAX = 1024, QUEUES_MAX = 64, REPORTS_MAX = 1024 };
+enum { BUFFERS_MAX = 1 << 12 };
 
 /* Why sdi_player_run returned. */
 enum {
@@ -228,6 +229,25 @@ struct report {
     uint64_t began_ns, ended_ns;
 };
 
+/* A buffer of the application that has cells: of its residency, and of its stage.  `slot`: the application waits there
+ * until it may use the buffer again; 0: it does not, or was told.  `is_listed`: Python has to hear of it. */
+struct buffer {
+    uint64_t id, parked_ns;
+    uint32_t state, stage, fresh[2];
+    uint32_t segments[LANES_MAX + 1], num_segments;
+    uint32_t slot, next; /* next: of the same bucket, or of those without cells */
+    bool is_listed;
+};
+
+/* Of a buffer; in PARKING only whoever began that knows when it ends. */
+enum { STAGE_PARKING = 0, STAGE_IN_USE = 1, STAGE_PARKED = 2 };
+
+/* What Python is told of a buffer that was parked or renewed. */
+struct recycled {
+    uint64_t id, parked_ns;
+    uint32_t slot, stage;
+};
+
 enum { CELL_POSTED = 1, CELL_PYTHON_EVENTS = 2, CELL_NO_WAITS = 3, CELL_AWAITS = 4, CELLS_RESERVED = 8 };
 enum { NO_RECORDING = UINT32_MAX, BUCKETS = 1 << 12, FORMS = 1 << 10 };
 
@@ -272,6 +292,10 @@ struct sdi_player {
     uint32_t num_released;
     struct report reports[REPORTS_MAX]; /* those for which there is no room are lost */
     uint32_t num_reports;
+    struct buffer buffers[BUFFERS_MAX];
+    uint32_t buffer_buckets[BUFFERS_MAX], num_buffers, free_buffers;
+    uint32_t recycled[BUFFERS_MAX], num_recycled; /* since Python last asked */
+    uint32_t parked[BUFFERS_MAX], num_parked;     /* that the application may not use yet */
     uint32_t streak, wanted_after; /* known records in a row that Python acted on; so many are worth waiting */
     uint32_t stint;                /* records in a row that were played */
     bool page_changed, passes;
@@ -301,6 +325,7 @@ enum taken { TAKEN, NOT_MINE, FULL, BROKEN, REFUSED };
 
 int queue_find(const struct sdi_player *p, uint64_t id);
 void page_publish(struct sdi_player *p);
+void page_say(struct sdi_player *p, uint32_t slot, int32_t status);
 struct node *node_new(struct sdi_player *p, int queue, uint64_t id, uint32_t slot, uint32_t recording);
 bool lanes_reached(const struct sdi_player *p, const uint64_t *numbers);
 bool node_is_over(const struct sdi_player *p, const struct node *node);
@@ -317,6 +342,9 @@ int recording_execute(struct sdi_player *p, struct recording *r, struct node *no
 int player_look(struct sdi_player *p);
 enum taken record_take(struct sdi_player *p, uint32_t op, uint64_t id, const char *record, size_t nbytes);
 bool record_is_known(struct sdi_player *p, uint32_t op, const char *record, size_t nbytes);
+enum why buffer_park(struct sdi_player *p, uint64_t id, const char *record, size_t nbytes);
+enum why buffer_renew(struct sdi_player *p, uint64_t id, const char *record, size_t nbytes);
+void buffers_complete(struct sdi_player *p);
 bool player_is_posted(const struct sdi_player *p);
 void record_count(struct sdi_player *p, uint32_t op, enum why why);
 
@@ -360,6 +388,10 @@ uint32_t sdi_player_nodes(struct sdi_player *, struct node_told *);
 uint32_t sdi_player_played(struct sdi_player *, uint64_t *pairs);
 uint32_t sdi_player_reports(struct sdi_player *, struct report *);
 uint32_t sdi_player_released(struct sdi_player *);
+bool sdi_player_buffer(struct sdi_player *, uint64_t id, uint32_t state, uint32_t stage, const uint32_t *fresh);
+void sdi_player_no_buffer(struct sdi_player *, uint64_t id);
+void sdi_player_buffer_segment(struct sdi_player *, uint64_t id, uint32_t segment);
+uint32_t sdi_player_recycled(struct sdi_player *, struct recycled *told);
 uint64_t sdi_player_records(const struct sdi_player *, uint32_t op, uint32_t why);
 void sdi_player_handed_over(struct sdi_player *, uint32_t num_segments);
 

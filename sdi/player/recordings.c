@@ -37,10 +37,10 @@ static bool fits(const struct recording *r, const char *record)
     if (r->client != CLIENT_WRITES && r->client != CLIENT_LANDED)
         return true;
     const struct sdi_rec_write *write = (const void *)record;
-    if (r->client == CLIENT_LANDED)
-        return write->landed_ns && write->offset == r->client_from && write->region[0] == r->client_stop - r->client_from;
-    if (write->landed_ns)
+    if ((write->landed_ns != 0) != (r->client == CLIENT_LANDED))
         return false;
+    if (r->client == CLIENT_LANDED)
+        return write->offset == r->client_from && write->region[0] == r->client_stop - r->client_from;
     uint64_t nbytes = write->carried_nbytes; /* too few to get around the end of numbers */
     return write->offset - r->client_from <= r->client_slack
            && r->client_stop - write->offset - nbytes <= r->client_slack && nbytes == write->region[0];

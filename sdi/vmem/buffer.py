@@ -9,7 +9,7 @@ from sdi.devices.base import DeviceBuffer, DeviceImage
 from sdi.devices.image import ImageShape, Slabs
 from sdi.devices.join import join
 from sdi.intervals import ByteRange, RangeSet
-from sdi.player.cells import Cells
+from sdi.player.cells import IN_USE, Cells
 from sdi.vmem.directory import Directory
 from sdi.vmem.hazards import Hazards
 
@@ -76,7 +76,8 @@ class VirtualBuffer:
 
     A member is a holder (see ``directory``) only of bytes in its extent.  ``mapped``: the arena's own bytes
     as device buffers, by member.  ``images``: opaque copies by member and view.  ``on_release``: told the
-    buffer's id when it goes.  ``places``: the cell that changes with its extents, if somebody wants one.
+    buffer's id when it goes.  ``places``: the cell that changes with its extents, if somebody wants one;
+    ``stage_cell``: then that of its ``stage``, see ``cells``.
     """
 
     id: int
@@ -89,14 +90,24 @@ class VirtualBuffer:
     images: dict[tuple[int, ImageView], ImageCopy] = field(default_factory=dict)
     on_release: set[Callable[[int], None]] = field(default_factory=set)
     places: tuple[Cells, int] | None = None
+    stage: int = IN_USE
+    stage_cell: int = 0
     whole: ByteRange = field(init=False)
 
     def __post_init__(self) -> None:
         self.whole = ByteRange(0, self.nbytes)
 
-    def follow(self, cells: Cells, cell: int) -> None:
-        """Have ``cell`` change whenever an extent does."""
+    def follow(self, cells: Cells, cell: int, stage_cell: int) -> None:
+        """Have ``cell`` change whenever an extent does, and ``stage_cell`` say how it is used."""
         self.places = (cells, cell)
+        self.stage_cell = stage_cell
+        self.enter(self.stage)
+
+    def enter(self, stage: int) -> None:
+        """Be in ``stage``."""
+        self.stage = stage
+        if self.places is not None:
+            self.places[0].at[self.stage_cell] = stage
 
     def unfollow(self) -> None:
         """Write to no cell any more."""

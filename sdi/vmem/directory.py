@@ -100,29 +100,51 @@ class Directory:
         found = self._numbers.get(id(state))
         if found is None:
             if len(self._numbers) >= _NUMBERS_MAX:  # no recording that names one of these is right any more
-                self._numbers.clear()
-                self._numbered.clear()
+                self._forget_numbers()
             found = self._numbers[id(state)] = self._next_number
             self._numbered[found] = state  # so that its id stays its own
             self._next_number += 1
         return found
 
-    def follow(self) -> None:
-        """Be in the state that somebody else wrote to the cell."""
+    def _forget_numbers(self) -> None:
+        """But those of ``fresh`` states; and the cell has none of the others."""
+        first = {id(state) for state in self._first.values()}
+        self._numbered = {n: state for n, state in self._numbered.items() if id(state) in first}
+        self._numbers = {id(state): n for n, state in self._numbered.items()}
+        if self._cells is not None and self._cells[self._cell] not in self._numbered:
+            self._cells[self._cell] = 0
+
+    def follow(self, is_new: bool = False) -> None:
+        """Be in the state that somebody else wrote to the cell.
+
+        ``is_new``: it was as a new one meanwhile, without opaque copies.
+        """
+        if is_new:
+            self._copies = None
         assert self._cells is not None
         self._state = self._holders = self._numbered[self._cells[self._cell]]
 
     def reset(self, defined: bool = False) -> None:
         """Be as a new one, without opaque copies; states that were known stay the same objects."""
         self._copies = None
-        known = self._first.get(defined)
-        if known is None:
-            self._holders = RangeMap[int](self.nbytes, _HOLDER << HOST | (0 if defined else _UNDEFINED))
-            self._state = None
-            known = self.state()
-            assert known is not None, "one interval is not too fine"
-            self._first[defined] = known
-        self.enter(known)
+        self.enter(self.fresh(defined))
+
+    def fresh(self, defined: bool = False) -> State:
+        """The state of a new one, always the same object."""
+        found = self._first.get(defined)
+        if found is None:
+            made = RangeMap[int](self.nbytes, _HOLDER << HOST | (0 if defined else _UNDEFINED))
+            found = self._first[defined] = self._known(made)
+        return found
+
+    def _known(self, holders: State) -> State:
+        """The state that equals ``holders``: this one, if there is none yet."""
+        key = holders.key()
+        known = self._states.setdefault(key, holders)
+        self._states.move_to_end(key)
+        if len(self._states) > _STATES_MAX:
+            self._states.popitem(last=False)
+        return known
 
     def state(self) -> State | None:
         """The present state, to compare by identity and to ``enter`` again; None if it is too fine for that.
@@ -133,12 +155,7 @@ class Directory:
         if self._copies is not None:
             return None
         if self._state is None and len(self._holders) <= _STATE_INTERVALS_MAX:
-            key = self._holders.key()
-            known = self._states.setdefault(key, self._holders)
-            self._states.move_to_end(key)
-            if len(self._states) > _STATES_MAX:
-                self._states.popitem(last=False)
-            self._state = self._holders = known
+            self._state = self._holders = self._known(self._holders)
             self._show()
         return self._state
 

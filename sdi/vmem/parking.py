@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+from sdi.player.cells import IN_USE, PARKED, PARKING
 from sdi.vmem.buffer import VirtualBuffer
 from sdi.vmem.placement import Placement
 
@@ -26,7 +27,6 @@ class Parking:
     def __init__(self, placement: Placement, post: Callable[[Callable[[], None]], None]) -> None:
         self._placement = placement
         self._post = post
-        self._parked: set[int] = set()
         self._since_ns: dict[int, tuple[VirtualBuffer, int]] = {}  # with places; the oldest is the first
 
     @property
@@ -39,6 +39,7 @@ class Parking:
 
         With False where that can't be, because something failed to write them: it can only be released.
         """
+        buffer.enter(PARKING)
         buffer.when_idle(self._post, lambda: self._keep(buffer, told))
 
     def _keep(self, buffer: VirtualBuffer, told: Callable[[bool], None]) -> None:
@@ -46,19 +47,25 @@ class Parking:
             self._placement.discard(buffer)
             told(False)
             return
-        self._placement.drop_images(buffer)
         buffer.directory.reset()
-        self._parked.add(buffer.id)
-        if any(buffer.extents):
-            self._since_ns[buffer.id] = buffer, time.monotonic_ns()
+        self.keep(buffer, time.monotonic_ns())
         told(True)
+
+    def keep(self, buffer: VirtualBuffer, since_ns: int) -> None:
+        """``buffer``, of which nothing is current, is parked since then."""
+        self._placement.drop_images(buffer)
+        buffer.enter(PARKED)
+        self._since_ns.pop(buffer.id, None)
+        if any(buffer.extents):
+            self._since_ns[buffer.id] = buffer, since_ns
 
     def take(self, buffer: VirtualBuffer) -> bool:
         """``buffer`` is in use again, or released; whether it was parked."""
         self._since_ns.pop(buffer.id, None)
-        was_parked = buffer.id in self._parked
-        self._parked.discard(buffer.id)
-        return was_parked
+        if buffer.stage != PARKED:
+            return False
+        buffer.enter(IN_USE)
+        return True
 
     def trim(self) -> None:
         """Take the places of those away that were not wanted for long."""

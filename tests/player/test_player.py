@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import struct
 import threading
 import time
@@ -14,9 +15,11 @@ from sdi.errors import Status
 from sdi.icd.wire import NoticeKind, Op
 from sdi.partition.balance import Balance, Trial
 from sdi.partition.cost import Edges
+from sdi.player.cells import IN_USE, PARKED
 from sdi.player.face import Player
 from sdi.player.library import NO_RECORDING, Told
 from sdi.runtime.commands import Launch
+from sdi.vmem.buffer import VirtualBuffer
 from tests.icd.conftest import Serve
 from tests.icd.wire_client import WireClient
 
@@ -421,6 +424,187 @@ def test_a_write_to_bytes_that_the_client_has_yet_to_copy_is_left_to_python(serv
     loop.client.send(Op.TRANSFER_DONE, read)
     assert loop.client.wait(put) == 0
     loop.check()
+
+
+# -- buffers that are released and used again ---------------------------------------------------------------
+
+
+def _over(status: Callable[[], int]) -> int:
+    """The status of a slot, once it is final, which only the page says."""
+    while (found := status()) > 0:
+        os.sched_yield()
+    return found
+
+
+class Steps(Loop):
+    """Each step makes a buffer, writes it, uses it, reads what that comes to, and releases it."""
+
+    def __init__(self, client: WireClient) -> None:
+        super().__init__(client)
+        self.parked: Callable[[], int] | None = None
+
+    def release(self) -> None:
+        """The first buffer."""
+        self.parked = self.client.park(self.a)
+
+    def renew(self, defined: bool = False) -> None:
+        """It again; its bytes are others."""
+        parked = self.parked
+        assert parked is not None
+        assert _over(parked) == 0
+        self.truth[0] = np.full(ITEMS, 7, np.int32)
+        self.client.renew(self.a, self.truth[0].tobytes() if defined else b"")
+
+    def once(self, number: int, defined: bool = False) -> None:
+        """One step, with no buffer before and behind it."""
+        self.use(number, defined)
+        self.release()
+
+    def use(self, number: int, defined: bool = False) -> None:
+        """All of it but the end."""
+        self.renew(defined)
+        if not defined:
+            self.land(np.arange(number, number + ITEMS, dtype=np.int32))
+        self.step(number)
+        self.mix()
+        assert self.shown(self.b) == self.truth[1].tobytes()
+
+    def shown(self, buffer: int) -> bytes:
+        """What a read finds that nobody but the player hears of."""
+        client = self.client
+        read = client.command(Op.READ, buffer=buffer, region=[4 * ITEMS, 1, 1])
+        assert client.notice()[:2] == (NoticeKind.TRANSFER_READY, read)
+        at = client.offsets[buffer]
+        data = client.arena[at : at + 4 * ITEMS]
+        client.send(Op.TRANSFER_DONE, read)
+        assert _over(lambda: client.slot(read)[0]) == 0
+        return data
+
+    def left(self, do: Callable[[], object]) -> dict[str, int]:
+        """How many records of each kind Python acted on in what ``do`` sends."""
+        before = self.player.records()
+        do()
+        after = self.player.records()
+        return {
+            op: count
+            for op, whys in after.items()
+            if (
+                count := sum(n - before.get(op, {}).get(why, 0) for why, n in whys.items() if why != "played")
+            )
+        }
+
+    def settle(self) -> None:
+        """Until releases are the player's."""
+        self.rounds(6)
+        self.release()
+        for number in range(200):
+            if not self.left(lambda number=number: self.once(number)):  # type: ignore[misc]
+                return
+        raise AssertionError(f"something is always left: {self.player.summary()}")
+
+
+@pytest.mark.parametrize("members", [1, 2, 3])
+@pytest.mark.parametrize("defined", [False, True], ids=["landed", "defined"])
+def test_buffers_are_released_and_used_again_without_python(
+    serve: Serve, members: int, defined: bool
+) -> None:
+    steps = Steps(serve(members, plays=True))
+    steps.settle()
+    for number in range(10):
+        steps.once(number, defined)
+    left = steps.left(lambda: [steps.once(number, defined) for number in range(50)])
+    assert sum(left.values()) <= 5 and not {"PARK_BUFFER", "RENEW_BUFFER"} & left.keys(), left
+    steps.renew(True)
+    steps.check()
+
+
+def test_no_old_bytes_are_seen_in_a_buffer_that_the_player_gives_again(serve: Serve) -> None:
+    steps = Steps(serve(2, plays=True))
+    steps.settle()
+    for number in range(5):
+        steps.renew(True)  # whose bytes the host has, and members had those of before
+        steps.mix()
+        steps.step(number)
+        assert steps.shown(steps.a) == steps.truth[0].tobytes()
+        assert steps.shown(steps.b) == steps.truth[1].tobytes()
+        steps.release()
+
+
+def _buffer_of(steps: Steps) -> VirtualBuffer:
+    return steps.client.session._memory.buffer(steps.a)
+
+
+def test_python_knows_what_the_player_released(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    steps = Steps(serve(2, plays=True))
+    steps.settle()
+    session = steps.client.session
+    door, parking = session._door, session._memory.parking
+    found: list[tuple[object, ...]] = []
+
+    def look() -> None:
+        buffer = _buffer_of(steps)
+        is_known = buffer.id in door._parked
+        is_new = buffer.directory.state() is buffer.directory.fresh()
+        found.append((buffer.stage, is_known, is_new, buffer.id in parking._since_ns))
+
+    for _ in range(2):
+        _posted(steps, look)
+        assert not steps.left(lambda: steps.use(3))
+        _posted(steps, look)
+        assert not steps.left(lambda: (steps.release(), _over(steps.parked or int)))
+    _posted(steps, look)
+    assert found == [(PARKED, True, True, True), (IN_USE, False, False, False)] * 2 + [found[0]]
+    monkeypatch.setattr("sdi.vmem.parking.KEEP_NS", 0)
+    _posted(steps, parking.trim)
+    assert not any(_buffer_of(steps).extents) and not parking.has_places
+    for number in range(5):
+        steps.once(number)
+    steps.renew(True)
+    steps.check()
+
+
+@pytest.mark.parametrize("defined", [False, True])
+def test_members_hold_nothing_of_what_the_player_gives_again(serve: Serve, defined: bool) -> None:
+    steps = Steps(serve(2, plays=True))
+    steps.settle()
+    steps.renew(defined)
+    states: list[bool] = []
+
+    def look() -> None:
+        directory = _buffer_of(steps).directory
+        states.append(directory.state() is directory.fresh(defined))
+
+    _posted(steps, look)
+    assert states == [True]
+
+
+def test_what_is_under_way_when_python_takes_over_ends_before_its_buffer_is_given_again(serve: Serve) -> None:
+    steps = Steps(serve(1, plays=True))
+    client = steps.client
+    source = "kernel void slow(global int *a) { for (int i = 0; i < 3000000; i++) a[i & 255] ^= i; }"
+    slow, status, _ = client.build(source)
+    assert status == 0
+    steps.settle()
+    for _ in range(12):
+        steps.renew(True)
+        before = steps.player.records().get("PARK_BUFFER", {}).get("played", 0)
+        with client.at_once():
+            launch = client.launch(slow, [(steps.a, 0)], [1], [1])
+            steps.release()
+            client.send(Op.CREATE_QUEUE, client.new_id())  # which is Python's
+        assert steps.parked is not None and client.wait(launch) == 0
+    assert steps.player.records()["PARK_BUFFER"]["played"] == before + 1
+    steps.renew(True)
+    steps.check()
+
+
+def test_a_buffer_that_the_player_released_can_be_released_for_good(serve: Serve) -> None:
+    steps = Steps(serve(2, plays=True))
+    steps.settle()
+    steps.client.send(Op.RELEASE_BUFFER, steps.a)
+    steps.client.finish()
+    assert steps.a not in steps.client.session._memory._buffers
+    assert not steps.client.session._memory.parking.has_places
 
 
 def test_waits_for_events_that_are_over_or_under_way_do_not_matter(serve: Serve) -> None:

@@ -99,6 +99,45 @@ def test_states_with_very_many_intervals_are_not_remembered() -> None:
     assert directory.state() is None
 
 
+def test_who_follows_a_new_one_has_no_opaque_copies() -> None:
+    cells = memoryview(bytearray(8)).cast("I")
+    directory, over = Directory(N), ByteRange(0, N)
+    directory.mirror(cells, 1)
+    directory.wrote(1, over)
+    directory.copied_opaquely(0, over)
+    assert directory.state() is None and cells[1] == 0
+    cells[1] = directory.number_of(directory.fresh(True))
+    directory.follow(is_new=True)
+    assert directory.old_in(0, over) == [over]
+    assert directory.state() is directory.fresh(True) and directory.is_current(HOST, over)
+
+
+def test_numbers_of_new_states_last_and_a_cell_has_none_of_those_that_are_forgotten(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("sdi.vmem.directory._NUMBERS_MAX", 8)
+    cells = memoryview(bytearray(8)).cast("I")
+    directory = Directory(N)
+    directory.mirror(cells, 1)
+    fresh = [directory.number_of(directory.fresh(defined)) for defined in (False, True)]
+    numbers = set()
+    for stop in range(1, N):
+        directory.wrote(stop % MEMORIES, ByteRange(0, stop))
+        directory.state()
+        numbers.add(cells[1])
+    assert len(numbers) == N - 1 and not numbers & {0, *fresh}
+    for defined, number in zip((False, True), fresh, strict=True):
+        cells[1] = number
+        directory.follow()
+        assert directory.state() is directory.fresh(defined)
+    state = directory.fresh()
+    directory.wrote(1, ByteRange(2, 3))
+    held = directory.state()
+    for other in range(10):
+        directory.number_of(Directory(N + other).fresh())
+    assert held is not None and held is not state and cells[1] == 0
+
+
 @settings(max_examples=200)
 @given(STEPS)
 def test_an_opaque_copy_is_old_where_bytes_were_written_after_it_was_made(

@@ -115,7 +115,7 @@ static void make_kind(struct kind *kind, unsigned number)
     kind->host = SEGMENTS - HOST_SEGMENTS + below(HOST_SEGMENTS);
 }
 
-static char *put(size_t nbytes)
+char *client_put(size_t nbytes)
 {
     char *at = w.bytes + w.num_bytes;
     w.num_bytes += nbytes;
@@ -125,7 +125,7 @@ static char *put(size_t nbytes)
 
 static struct sent *script(enum what what, struct command *c, uint32_t op, uint64_t id, size_t nbytes)
 {
-    char *record = put(nbytes);
+    char *record = client_put(nbytes);
     struct sdi_wire_header header = {.nbytes = (uint32_t)nbytes, .op = op, .id = id};
     memcpy(record, &header, sizeof header);
     struct sent *s = &w.script[w.num_script++];
@@ -200,7 +200,7 @@ static void add_command(uint64_t id, int *last)
         memcpy(record + fixed + waits, key + fixed - PREFIX, c->kind->nbytes + PREFIX - fixed);
     if (c->op == SDI_OP_WRITE)
         say_where(record, c->kind->lands ? c->kind->from : c->at,
-                  c->kind->lands ? c->kind->stop - c->kind->from : c->carried, c->kind->lands ? 1 + below(9) : 0);
+                  c->kind->lands ? c->kind->stop - c->kind->from : c->carried, c->kind->lands ? one_in(4) ? UINT64_MAX / 2 : 1 + below(9) : 0);
     for (size_t n = fixed + waits; n < c->nbytes && (c->op == SDI_OP_WRITE || c->op == SDI_OP_FILL); n++)
         record[n] = (char)random_bits();
 }
@@ -217,21 +217,39 @@ static void add_release(void)
 /* Records that no command comes of: what only Python knows, or what is wrong with them. */
 static void add_another(uint64_t id)
 {
-    unsigned what = below(6);
+    unsigned what = below(8);
+    if (what > 5) { /* to release a buffer, or use it again, as nobody says it */
+        bool is_park = what == 6;
+        size_t nbytes = sizeof(struct sdi_rec_park_buffer) + 8 * one_in(is_park ? 3 : 1);
+        id = w.buffers[below(BUFFERS)].id;
+        char *record = (char *)script(ANOTHER, NULL, is_park ? SDI_OP_PARK_BUFFER : SDI_OP_RENEW_BUFFER, id, nbytes)->record;
+        uint32_t slot = nbytes > sizeof(struct sdi_rec_park_buffer) ? SLOTS - 1 : one_in(2) ? 0 : SDI_NUM_SLOTS + below(9);
+        memcpy(record + offsetof(struct sdi_rec_park_buffer, slot), &slot, sizeof slot);
+        return;
+    }
     uint32_t op = what == 0 ? SDI_OP_WATCH : what == 1 ? SDI_OP_NDRANGE : what < 4 ? SDI_OP_MARKER : SDI_OP_WRITE;
     const struct kind *kind = &w.kinds[below(w.num_kinds)];
-    /* Of other bytes than are recorded, or with fewer than it says. */
+    for (unsigned tries = 9; tries && what == 5 && kind->op != SDI_OP_WRITE; tries--)
+        kind = &w.kinds[below(w.num_kinds)];
+    /* Of other bytes than are recorded, or with fewer than it says; or it landed, or brings them, unlike what is recorded. */
     bool is_write = what == 5 && kind->op == SDI_OP_WRITE;
-    unsigned how = below(6);
+    unsigned how = below(kind->lands ? 6 : 7);
     uint64_t at = kind->from + (how == 0 ? kind->slack + 1 : how == 1 ? -(uint64_t)1 : 0);
     uint64_t carried = kind->stop - at - (how == 2 ? kind->slack + 1 : how == 3 ? -(uint64_t)1 : 0);
-    uint64_t since = kind->lands && how ? how == 1 && one_in(2) ? 0 : 5 : 0; /* else it carries what was to have landed */
+    uint64_t since = how == 6 ? 5 : 0;
+    if (kind->lands) {
+        since = how == 0 ? 0 : 5;
+        at = kind->from + (how == 1);
+        carried = kind->stop - kind->from - (how == 2);
+    }
     size_t rest = since ? how == 4 ? 8 : 0 : (carried + 7) / 8 * 8 - (how == 4 ? 8 : 0);
     size_t nbytes = is_write ? sizeof(struct sdi_rec_write) + rest : PREFIX;
     char *record = (char *)script(ANOTHER, NULL, op, what == 3 ? 0 : id, nbytes)->record;
     if (is_write) {
         memcpy(record + PREFIX, kind->key, kind->nbytes);
         say_where(record, at, carried, since);
+        if (kind->lands && how == 3)
+            memset(record + offsetof(struct sdi_rec_write, carried_nbytes), 8, 1);
         if (how == 5)
             memset(record + offsetof(struct sdi_rec_write, region), 1, 8);
     }
@@ -269,7 +287,7 @@ void client_generate(unsigned records)
 
 /* ---- what it does --------------------------------------------------------------------------------------- */
 
-static void append(const struct sent *s)
+void client_append(const struct sent *s)
 {
     memcpy(w.out + w.num_out, s->record, s->nbytes);
     w.num_out += s->nbytes;
@@ -343,9 +361,9 @@ static void answer(void)
     w.num_open--;
     struct sdi_rec_transfer_done done = {sizeof done, SDI_OP_TRANSFER_DONE, c->id, one_in(40) ? -5 : 0, 0};
     c->may_fail |= done.status < 0;
-    char *record = put(sizeof done);
+    char *record = client_put(sizeof done);
     memcpy(record, &done, sizeof done);
-    append(&(struct sent){.what = AN_ANSWER, .command = c, .record = record, .nbytes = sizeof done});
+    client_append(&(struct sent){.what = AN_ANSWER, .command = c, .record = record, .nbytes = sizeof done});
 }
 
 bool client_is_done(void)
@@ -382,6 +400,7 @@ void client_step(void)
     else if (one_in(4))
         look_at_notices();
     client_look();
+    shared_step();
     bool learns = w.is_long && w.at_script < LEARNT; /* few at once, soon answered: then all is known */
     if (w.num_told && one_in(learns ? 2 : w.patience))
         answer();
@@ -389,7 +408,7 @@ void client_step(void)
         struct sent *s = &w.script[w.at_script++];
         if (s->what == A_COMMAND)
             s->command->is_sent = true;
-        append(s);
+        client_append(s);
     }
     if (w.at_out < w.num_out) {
         size_t left = w.num_out - w.at_out, most = one_in(3) ? 1 + below(300) : left;

@@ -17,7 +17,8 @@ struct world w;
 uint64_t counted[NUM_COUNTED];
 static const char *const names[] = {
     "commands", "replayed", "writes", "shown", "by_python", "operations", "aside", "at_once", "lane_waits", "naps",
-    "timed", "measured", "reports", "reports_known", "notices", "notices_late", "full", "taken_over", "wanted", "posted", "failures",
+    "timed", "measured", "reports", "reports_known", "parked", "parked_by_python", "renewed",
+    "notices", "notices_late", "full", "taken_over", "wanted", "posted", "failures",
 };
 static struct segment segments[SEGMENTS];
 static uint64_t released[NODES_MAX];
@@ -199,13 +200,14 @@ static void begin(uint64_t seed, bool threads)
     }
     for (unsigned n = CELLS_RESERVED; n < CELLS; n++)
         w.truth[n] = w.cells[n] = 1 + below(3);
+    shared_begin();
     w.reads = !w.is_long || one_in(2);
     client_generate(w.is_long ? 600 + below(1000) : 5 + below(120));
     w.hurry = w.is_long ? 300 : 1 + below(20);
     w.patience = w.is_long || one_in(4) ? 200 : 4;
     w.is_patient = !w.is_long && !one_in(4);
     w.posts = one_in(3);
-    w.deaf = one_in(4) ? below(300) : 0;
+    w.deaf = one_in(3) ? below(300) : 0;
     struct sdi_rec_notice told = {.nbytes = sizeof told, .op = SDI_OP_NOTICE, .kind = SDI_NOTICE_PRINTED};
     while (w.deaf && send(w.notices[0], &told, sizeof told, MSG_DONTWAIT) == sizeof told)
         ;
@@ -227,6 +229,7 @@ static void end(void)
     sdi_player_free(w.player);
     lock();
     model_end();
+    shared_end();
     driver_drain();
     driver_reset();
     for (struct recorded *older; w.recorded; w.recorded = older) {

@@ -1,7 +1,7 @@
 /* A harness for the player: a driver, an application and Python, all made up, and a model of what must be.
  *
  * driver.c is the driver, client.c the application, python.c what Python does between two runs of the player, model.c
- * says what must be so.  Alone in its thread the player is driven by what it calls: its clock, sockets and driver
+ * says what must be so, recycled.c does all of that for buffers that are released and used again.  Alone in its thread the player is driven by what it calls: its clock, sockets and driver
  * are the harness's, and each call lets the others go on a little, as the seed wants.  With `threads` the driver and
  * the application are threads. */
 #ifndef HARNESS_H
@@ -19,6 +19,7 @@ enum {
     COMMANDS = 2000,
     WAITS = 3,
     KINDS = 6,
+    BUFFERS = 3,
     SEGMENTS = 10,
     HOST_SEGMENTS = 3, /* the last ones are the client's bytes */
     CELLS = 48,
@@ -138,12 +139,31 @@ struct command {
     uint8_t finds[MEMORY_NBYTES]; /* of reads: what the client is to find */
 };
 
-enum what { A_COMMAND, A_RELEASE, AN_ANSWER, ANOTHER, DAMAGED };
+/* Segments that are a buffer, which the application releases and uses again; commands use them meanwhile, too. */
+struct shared {
+    uint64_t id;
+    uint32_t state, stage, fresh[2]; /* cells */
+    uint32_t segments[2], num_segments;
+    bool is_known;               /* to the player */
+    uint32_t slot;               /* where the application was last told that it may use it */
+    uint32_t acted;              /* likewise, as far as somebody has acted on it */
+    uint64_t command;            /* the first one that is sent after it was released */
+    bool is_released, may_renew; /* to the application */
+    bool is_undecided;           /* it wants to use it before it may */
+    bool is_passed;              /* somebody has acted on its release */
+    bool is_players, is_pythons; /* who has yet to say that it may be used */
+    bool is_listed;              /* Python has to be told */
+    uint64_t over[LANES];        /* then these operations are complete */
+};
+
+enum what { A_COMMAND, A_RELEASE, AN_ANSWER, A_PARK, A_RENEW, ANOTHER, DAMAGED };
 
 /* A record on the wire; it ends at byte `end` of the stream. */
 struct sent {
     enum what what;
     struct command *command;
+    struct shared *buffer;
+    bool is_early; /* to use what may not be used yet, as far as is known */
     const char *record;
     size_t nbytes;
     uint64_t end;
@@ -187,6 +207,8 @@ struct world {
     unsigned deaf, patience, hurry, leaves_after, reading[SEGMENTS];
     struct command *told[COMMANDS];
     unsigned num_told, num_open;
+    struct shared buffers[BUFFERS];
+    uint32_t num_parked;
     bool has_left, posts, was_posted, is_patient; /* it sends nothing while it waits for a read */
     /* model and Python */
     unsigned passed; /* records that the player is behind */
@@ -209,7 +231,8 @@ extern struct world w;
 /* Of all streams: so the caller sees that what it means to test came to pass. */
 enum counted {
     COMMANDS_SENT, RECORDS_PLAYED, WRITES_PLAYED, SHOWN, RECORDS_LEFT, OPERATIONS, ASIDE, AT_ONCE_USES, LANE_WAITS, NAPS,
-    TIMED, MEASURED, REPORTS, REPORTS_KNOWN, NOTICES, NOTICES_LATE, FULL_TIMES, TAKEN_OVER, WANTED_TIMES, POSTED_TIMES, FAILURES, NUM_COUNTED
+    TIMED, MEASURED, REPORTS, REPORTS_KNOWN, PARKED, PARKED_BY_PYTHON, RENEWED,
+    NOTICES, NOTICES_LATE, FULL_TIMES, TAKEN_OVER, WANTED_TIMES, POSTED_TIMES, FAILURES, NUM_COUNTED
 };
 extern uint64_t counted[NUM_COUNTED];
 
@@ -230,6 +253,8 @@ void driver_drain(void);
 void driver_reset(void);
 
 void client_generate(unsigned records);
+void client_append(const struct sent *);
+char *client_put(size_t nbytes);
 void client_step(void);
 bool client_is_done(void);
 size_t bare_key(const struct command *, uint8_t *key);
@@ -251,6 +276,18 @@ void model_report(const struct report *);
 void model_nodes(const struct node_told *, uint32_t count);
 void model_seen(const struct command *);
 void model_end(void);
+
+void model_until(const bool *is_passed);
+
+void shared_begin(void);
+void shared_known(bool again);
+void shared_step(void);
+void shared_look(void);
+void shared_pass(const struct sent *);
+void shared_take_over(uint32_t num_nodes);
+void shared_act(const struct sent *, bool was_busy);
+void shared_go_on(void);
+void shared_end(void);
 
 void python_run(void);
 uint64_t harness_now(void);

@@ -144,6 +144,8 @@ static void pass(const struct sent *s, bool is_last)
     struct command *c = s->command;
     if (s->what == A_RELEASE)
         c->is_released = true;
+    if (s->buffer)
+        shared_pass(s);
     const struct sdi_rec_transfer_done *done = (const void *)s->record;
     if (s->what == ANOTHER || s->what == DAMAGED || (s->what == AN_ANSWER && done->status < 0))
         broken("a record that is Python's was passed over");
@@ -296,6 +298,13 @@ void model_issue(const struct planned *planned, unsigned lane)
     c->number_of[planned->index] = number;
     if (w.next_op == of->given.num_ops)
         read_by_client(c);
+}
+
+/* The player is behind a record of which that says whether it was passed. */
+void model_until(const bool *is_passed)
+{
+    while (!*is_passed && w.passed < w.num_sent)
+        pass(&w.sent[w.passed++], false);
 }
 
 /* The client was told that it may copy. */

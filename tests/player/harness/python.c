@@ -150,6 +150,7 @@ static void record(struct kind *kind)
         g->client_nbytes = kind->is_shown ? MEMORY_NBYTES : 4;
         g->client_at = (uintptr_t)w.memory[kind->host - (SEGMENTS - HOST_SEGMENTS)];
         g->client_to = (uintptr_t)r->shown;
+        g->client_shown = kind->is_shown && one_in(2) ? 1 + kind->device[0] : 0;
         g->blocking = kind->blocking;
     }
     if (kind->op == SDI_OP_WRITE || (kind->op == SDI_OP_FILL && !kind->on_member)) {
@@ -211,6 +212,7 @@ static void drop_all(void)
     sdi_player_drop_all(w.player);
     for (struct recorded *r = w.recorded; r; r = r->older)
         r->is_dropped = true;
+    shared_known(true);
 }
 
 /* ---- commands ------------------------------------------------------------------------------------------- */
@@ -252,6 +254,7 @@ static void go_on(void)
         complete(c);
         memmove(w.pending, w.pending + 1, --w.num_pending * sizeof *w.pending);
     }
+    shared_go_on();
 }
 
 static int by_sequence(const void *one, const void *two)
@@ -289,6 +292,7 @@ static void take_over(void)
     client_look();
     count = sdi_player_nodes(w.player, told);
     model_nodes(told, count);
+    shared_take_over(count);
     if (memcmp(w.cells + CELLS_RESERVED, w.truth + CELLS_RESERVED, sizeof w.cells - CELLS_RESERVED * sizeof *w.cells))
         broken("cells have other values than the effects");
     if (!count)
@@ -363,6 +367,10 @@ static bool act(struct sent *s, bool was_busy, uint32_t num_nodes)
         c->status = done->status;
         break;
     }
+    case A_PARK:
+    case A_RENEW:
+        shared_act(s, was_busy);
+        break;
     case ANOTHER:
         if (one_in(4))
             drop_all();
