@@ -100,7 +100,8 @@ def test_counts_and_bytes_of_a_known_program_are_exact(known: tuple[Path, Run]) 
     plus, first = found["kernels"]
     assert (plus["launches"], plus["split"], plus["whole"], plus["cuts"]) == (LAUNCHES, LAUNCHES, 0, ["3"])
     assert sum(plus["member_groups"]) == LAUNCHES * ITEMS // GROUP and min(plus["member_groups"]) > 0
-    assert plus["bindings"] + plus["plans"] + plus["new_plans"] == LAUNCHES and plus["new_plans"] == 1
+    known = plus["replays"] + plus["bindings"] + plus["plans"]
+    assert known + plus["new_plans"] == LAUNCHES and plus["new_plans"] == 1
     assert [(row["argument"], row["nbytes"]) for row in plus["arguments"]] == [("from", 4 * ITEMS)]
     assert plus["classes"] == [["to", "", "exact"], ["from", "ranges", ""]]
     assert (first["whole"], first["member_groups"].count(0)) == (1, 2)
@@ -459,6 +460,31 @@ def test_a_service_that_is_killed_leaves_what_it_had_written(tmp_path: Path) -> 
     assert spans_of(tmp_path, "kernel") and spans_of(tmp_path, "call")
 
 
+def test_a_service_that_is_killed_leaves_what_it_had_written_of_replays(tmp_path: Path) -> None:
+    text = f"""
+    import glob
+    (stream,) = glob.glob(os.environ["SDI_PROFILE"] + "/service-*.jsonl")
+    def lines():
+        with open(stream) as file:
+            return file.read().count('["replayed"')
+    while lines() < 3:
+        for by in range(10):
+            plus(queue, ({ITEMS},), ({GROUP},), to, source, np.int32(by))
+        queue.finish()
+    os.kill(int(stream.rpartition("-")[2].partition(".")[0]), signal.SIGKILL)
+    """
+    result = profiled(tmp_path, textwrap.dedent(text), 2, "--format", "table,json,chrome")
+    assert result.returncode is not None, result.describe()
+    assert "the last moments are missing" in result.stderr
+    session = session_in(tmp_path)
+    assert not session.is_complete
+    assert {"replay"} < {launch.known for launch in session.launches}
+    replayed = {launch.command for launch in session.launches if launch.known == "replay"}
+    assert replayed <= {command.id for command in session.commands}
+    assert replayed <= {piece.command for piece in session.pieces}
+    assert tables(tmp_path)["kernels"][0]["replays"] == len(replayed)
+
+
 TABLE = """
 import ctypes, sys
 library = ctypes.CDLL(sys.argv[1])
@@ -553,10 +579,50 @@ def test_times_of_known_work_are_right_within_five_percent(tmp_path: Path, membe
     found = tables(tmp_path)
     (row,) = found["kernels"]
     assert row["ns"] == sum(command.end_ns - command.start_ns for command in spins)
+    assert row["replays"] > 0
     computed_ns = sum(classes["computing"] for classes in found["member_losses"])
     assert computed_ns == pytest.approx(sum(row["member_ns"]), rel=0.01)
     idle_ns = sum(loss["ns"]["application"] for loss in found["losses"])
     assert asleep_ns * 0.95 <= idle_ns
+
+
+LOOPED = """
+ROUNDS = 300
+for by in range(ROUNDS):
+    plus(queue, ({ITEMS},), ({GROUP},), to, source, np.int32(by))
+    if by % 3 == 0:
+        queue.finish()
+    if by % 50 == 49:  # never seen before, so what is in flight changes hands
+        cl.enqueue_copy(queue, to, data[: by + 1])
+out = np.empty_like(data)
+cl.enqueue_copy(queue, out, to)
+assert (out[ROUNDS:] == data[ROUNDS:] + ROUNDS - 1).all() and (out[:ROUNDS] == data[:ROUNDS]).all()
+"""
+LOOPED = LOOPED.replace("{ITEMS}", str(ITEMS)).replace("{GROUP}", str(GROUP))
+LOOPS = 300
+
+
+@pytest.mark.parametrize("members", [1, 2])
+def test_replays_are_in_the_profile_like_other_launches_and_explain_the_time(
+    tmp_path: Path, members: int
+) -> None:
+    options = ("--format", "json,chrome", "--fail-if", f"replays < {LOOPS // 2}")
+    result = profiled(tmp_path, LOOPED, members, *options)
+    assert result.returncode == 0, result.describe()
+    found, session = tables(tmp_path), session_in(tmp_path)
+    (plus,) = found["kernels"]
+    calls = {row["name"]: row["calls"] for row in found["commands"]}
+    assert calls["plus"] == plus["launches"] == LOOPS and found["unfinished_commands"] == 0
+    assert (calls["(write)"], calls["(read)"]) == (1 + LOOPS // 50, 1)
+    assert len({command.id for command in session.commands}) == len(session.commands)
+    assert sum(plus["member_groups"]) == LOOPS * ITEMS // GROUP and min(plus["member_ns"]) > 0
+    for member in range(members):
+        spans = [piece.end_ns - piece.start_ns for piece in session.pieces if piece.member == member]
+        assert len(spans) == LOOPS and sum(spans) == plus["member_ns"][member]
+    lost = {name: sum(row["ns"][name] for row in found["losses"]) for name in CLASSES}
+    assert sum(lost.values()) == pytest.approx(found["wall_ns"])
+    assert lost["unexplained"] <= 0.05 * (found["wall_ns"] - lost["application"])
+    assert len(spans_of(tmp_path, "kernel")) == members * LOOPS
 
 
 VARIED = ("black_scholes", "game_of_life", "bitonic_sort", "histogram", "matmul", "several_kernels")
@@ -568,7 +634,7 @@ def test_hardly_any_time_of_varied_programs_is_unexplained(tmp_path: Path) -> No
     ended = run([*command, "--only", *VARIED], environ, 110)
     assert ended.returncode == 0 and not ended.remained, ended.describe()
     found = make_tables(read_profile(tmp_path / "profile"))
-    assert len(found.kernels) >= len(VARIED)
+    assert len(found.kernels) >= len(VARIED) and sum(row.replays for row in found.kernels) > 0
     asked_ns = found.wall_ns - found.lost_ns("application")
     assert asked_ns > 0 and found.lost_ns("unexplained") <= 0.05 * asked_ns
     for row in found.losses:

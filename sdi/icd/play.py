@@ -17,6 +17,7 @@ from sdi.errors import DeviceFailed
 from sdi.player import library as c
 from sdi.player.face import Player
 from sdi.player.load import NoPlayer, loaded
+from sdi.profile.recorder import Recorder
 from sdi.runtime.commands import Command, Marker, Read
 from sdi.runtime.engine import Engine
 from sdi.vmem.directory import HOST
@@ -37,6 +38,7 @@ def player_of(
     ends: tuple[socket.socket, socket.socket],
     page_address: int,
     memory: VirtualMemory,
+    recorder: Recorder | None = None,
 ) -> Player | None:
     """None where it can't be built, or members' operations can't be issued by it."""
     lanes: list[NativeLane] = []
@@ -55,7 +57,7 @@ def player_of(
         _log.warning("%s", error)
         return None
     commands, notices = ends
-    return Player(library, (commands.fileno(), notices.fileno()), page_address, memory, lanes)
+    return Player(library, (commands.fileno(), notices.fileno()), page_address, memory, lanes, recorder)
 
 
 class Play:
@@ -68,8 +70,10 @@ class Play:
         engine: Engine,
         memory: VirtualMemory,
         devices: Sequence[Device],
+        recorder: Recorder | None = None,
     ) -> None:
         self.player = player
+        self._recorder = recorder
         self._session = session
         self._engine = engine
         self._memory = memory
@@ -85,7 +89,7 @@ class Play:
             player.cells.at[c.CELL_PYTHON_EVENTS] = core.num_known
             player.cells.at[c.CELL_NO_WAITS] = may_play and not core.has_succeeded()
             player.cells.at[c.CELL_AWAITS] = self._engine.awaits_client()
-            why = player.run(may_play)
+            why = self._run(may_play)
             forget_current()
             if may_play:
                 self._take_over()
@@ -107,6 +111,17 @@ class Play:
                     self._drain()
                 case _:
                     self._stop()
+
+    def _run(self, may_play: bool) -> int:
+        """Run the player, which tells the profile by itself what it does, and waits between."""
+        recorder = self._recorder
+        if recorder is None or not may_play:
+            return self.player.run(may_play)
+        recorder.turn_ends()
+        try:
+            return self.player.run(True)
+        finally:
+            recorder.turn_begins()
 
     def _may_play(self) -> bool:
         if self._engine.has_failed and self.player.is_on:
@@ -153,11 +168,17 @@ class Play:
     def _adopt(self, told: c.Told, tickets: dict[int, Ticket]) -> None:
         recorded = self.player.command_of(told)
         command: Command = recorded.command if recorded is not None else Marker(False)
+        if self.player.profiled is not None:
+            self.player.profiled.adopted(told, command)
         node = self._engine.core.adopt(
             told.queue, told.id, told.slot, command, told.submitted_ns, bool(told.forgotten)
         )
         self.player.missed(told)
         waits = [ticket for lane, ticket in tickets.items() if told.lanes >> lane & 1]
+        if told.ended_ns:  # only what is before it in its queue is not over
+            ran = Ticket()
+            ran.complete(None, told.began_ns, told.ended_ns)
+            waits.append(ran)
         if told.status and recorded is not None:
             failed = completed(DeviceFailed("a member", f"its driver refused a command with {told.status}"))
             for _, uses in recorded.uses:

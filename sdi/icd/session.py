@@ -135,10 +135,10 @@ class Session:
         virtual_device = VirtualDevice(self._memory, self._launcher)
         self._engine = Engine(SchedulerCore(), virtual_device, self, self.post, recorder)
         self._play: Play | None = None
-        if plays and recorder is None and not (verifier or explain or coherence == "host"):
-            player = player_of(devices, (commands, notices), self._arena.address, self._memory)
+        if plays and not (verifier or explain or coherence == "host"):
+            player = player_of(devices, (commands, notices), self._arena.address, self._memory, recorder)
             if player is not None:
-                self._play = Play(self, player, self._engine, self._memory, devices)
+                self._play = Play(self, player, self._engine, self._memory, devices, recorder)
                 self._launcher.player = virtual_device.player = player
                 self.counters.records = player.records
         self._builder = ThreadPoolExecutor(1, "sdi-build")
@@ -180,12 +180,13 @@ class Session:
     def _turn_with(self, ready: list[tuple[selectors.SelectorKey, int]]) -> None:
         """A turn that begins with what there is to read."""
         with self._turn:
-            begun = self._recorder.begin() if self._recorder is not None else None
+            if self._recorder is not None:
+                self._recorder.turn_begins()
             for key, _ in ready:
                 key.data()
             self._drain()
-            if self._recorder is not None and begun is not None:
-                self._recorder.turn(begun)
+            if self._recorder is not None:
+                self._recorder.turn_ends()
 
     def _ready(self) -> list[tuple[selectors.SelectorKey, int]]:
         """What there is to read; blocks until there is.
@@ -239,17 +240,20 @@ class Session:
     def end_profile(self) -> None:
         """Write the rest of the profile, if there is one."""
         if self._recorder is not None:
+            if self._play is not None and not self._play.player.is_running:
+                self._play.player.write_profile()
             self._recorder.close(closing(self.counters, self._memory.links, self._memory.accounting))
 
     def _take_turns(self) -> None:
         """Run what was posted while nobody had the turn; after the release look again, or a call is lost."""
         while self._inbox and self._turn.acquire(blocking=False):
-            begun = self._recorder.begin() if self._recorder is not None else None
+            if self._recorder is not None:
+                self._recorder.turn_begins()
             try:
                 self._drain()
             finally:
-                if self._recorder is not None and begun is not None:
-                    self._recorder.turn(begun)
+                if self._recorder is not None:
+                    self._recorder.turn_ends()
                 self._turn.release()
 
     def _drain(self) -> None:

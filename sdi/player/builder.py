@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 from itertools import starmap
+from math import prod
 from typing import TYPE_CHECKING
 
 from sdi.devices.native import DriverKind, NativeLaunch, NativeMember
@@ -50,6 +51,8 @@ class Builder:
         self.span = (0, 0, 0)
         self.shown = 0
         self.launches: list[tuple[int, NativeLaunch]] = []
+        self.told: list[tuple[str | int, ...]] = []
+        self.profiled = 0
         self._touched: dict[int, set[tuple[int, int]]] = {}
 
     def guard_layout(self, buffer: VirtualBuffer) -> bool:
@@ -123,7 +126,8 @@ class Builder:
         writes = c.WRITES_BESIDE if is_beside else 1
         accesses = [(player.segment(buffer, source), 0), (player.segment(buffer, target), writes)]
         self.uses.append((member, (transfer.leave, transfer.arrive)))
-        return self._op(op, accesses)
+        told = ("copy", source, target, over.nbytes, transfer.cause, transfer.is_staged)
+        return self._op(op, accesses, told)
 
     def copy(self, command: CopyBuffer, buffers: tuple[VirtualBuffer, VirtualBuffer], member: int) -> bool:
         """A copy within one member."""
@@ -148,7 +152,7 @@ class Builder:
         op.other, op.object = places[0].buffer, places[1].buffer
         op.from_, op.to = places[0].at, places[1].at
         self.uses.append((member, tuple(uses)))
-        return self._op(op, accesses)
+        return self._op(op, accesses, ("work", "copy", member, op.nbytes, type(command).__name__.lower()))
 
     def on_host(self, kind: int, buffer: VirtualBuffer, over: ByteRange) -> bool:
         """What is done in the arena besides."""
@@ -170,7 +174,8 @@ class Builder:
         op = c.Op(kind=c.OP_FILL, lane=member, nbytes=over.nbytes, object=place.buffer, to=place.at)
         self.keep.append(extent.device_buffer)
         self.uses.append((member, (buffer.hazards[member + 1].use((), (over,)),)))
-        return self._op(op, [(self._player.segment(buffer, member + 1), 1)])
+        told = ("work", "fill", member, over.nbytes, "fill")
+        return self._op(op, [(self._player.segment(buffer, member + 1), 1)], told)
 
     def launch(
         self,
@@ -205,9 +210,10 @@ class Builder:
             if writes:
                 accesses.append((segment, 1))
         self.uses.append((member, assignment.uses))
-        return self._op(op, accesses)
+        return self._op(op, accesses, ("piece", member, prod(assignment.groups)))
 
-    def _op(self, op: c.Op, accesses: list[tuple[int, int]]) -> bool:
+    def _op(self, op: c.Op, accesses: list[tuple[int, int]], told: tuple[str | int, ...]) -> bool:
+        """``told``: what a profile says of it, see ``profile.replayed``."""
         if any(segment < 0 for segment, _ in accesses):
             return False
         if self._player.lanes[op.lane].driver == DriverKind.OPENCL:
@@ -220,6 +226,7 @@ class Builder:
         op.first_access, op.num_accesses = len(self.accesses), len(accesses)
         self.accesses += accesses
         self.ops.append(op)
+        self.told.append(told)
         return True
 
     def given(self, op: WireOp, build: int, index: int, masked: bytes, mask: bytes) -> c.Given:
@@ -257,6 +264,7 @@ class Builder:
             client_segment=segment,
             blocking=blocking,
             watch=self.watch,
+            profiled=self.profiled,
         )
 
 

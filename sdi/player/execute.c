@@ -147,10 +147,11 @@ static bool is_watched(struct sdi_player *p, uint32_t watch)
     return found;
 }
 
-/* Of a launch its kernels' times are wanted; of another command on a profiled queue those of all that it comes to. */
-static bool wants_times(const struct recording *r, const struct op *op, bool is_timed, bool is_measured)
+/* Whether a command's times are those of an operation: a launch's are its kernels', other commands' are those of all that
+ * they come to. */
+bool op_counts(const struct recording *r, const struct op *op)
 {
-    return (is_timed || is_measured) && (op->kind == OP_LAUNCH || r->op != SDI_OP_NDRANGE);
+    return op->kind == OP_LAUNCH || r->op != SDI_OP_NDRANGE;
 }
 
 int recording_execute(struct sdi_player *p, struct recording *r, struct node *node, const char *record)
@@ -158,9 +159,10 @@ int recording_execute(struct sdi_player *p, struct recording *r, struct node *no
     int status = 0;
     uint64_t waits[LANES_MAX];
     struct queue *queue = &p->queues[node->queue];
-    const bool is_timed = queue->is_timed && r->client != CLIENT_READS;
     const uint32_t own = (uint32_t)(node - p->nodes) + 1;
     node->is_measured = r->watch && is_watched(p, r->watch);
+    node->is_timed = (queue->is_timed || p->log) && r->client != CLIENT_READS;
+    const bool wants_times = node->is_timed || node->is_measured;
     memcpy(waits, node->waits, sizeof waits);
     for (uint32_t i = 0; i < r->num_ops && status == 0; i++) {
         const struct op *op = &r->ops[i];
@@ -177,7 +179,7 @@ int recording_execute(struct sdi_player *p, struct recording *r, struct node *no
             if (needs[l])
                 status = lane_wait(p, lane, l, needs[l]);
         if (status == 0)
-            status = lane_perform(p, lane, r, op, record, wants_times(r, op, is_timed, node->is_measured) ? own : 0);
+            status = lane_perform(p, lane, r, op, record, p->log || (wants_times && op_counts(r, op)) ? own : 0);
         uint64_t number = p->lanes[lane].issued;
         for (uint32_t a = 0; a < op->num_accesses; a++)
             accessed(&p->segments[accesses[a].segment], accesses[a].writes, is_beside(op, &accesses[a]), lane, number);
@@ -197,6 +199,7 @@ int recording_execute(struct sdi_player *p, struct recording *r, struct node *no
         const struct sdi_rec_write *write = (const void *)record;
         memcpy((char *)(uintptr_t)r->client_at + (write->offset - r->client_from), write + 1, write->carried_nbytes);
         p->carried_nbytes += write->carried_nbytes;
+        node->nbytes = write->carried_nbytes;
     } else if (r->client == CLIENT_FILLS) {
         const struct sdi_rec_fill *fill = (const void *)record;
         repeat((char *)(uintptr_t)r->client_at, r->client_nbytes, (const char *)(fill + 1), fill->pattern_nbytes);
@@ -214,6 +217,8 @@ int recording_execute(struct sdi_player *p, struct recording *r, struct node *no
     if (!r->runs++)
         p->played[p->num_played++] = (uint32_t)(r - p->recordings);
     node->status = status;
+    if (p->log)
+        node->issued_ns = sdi_player_now();
     return status;
 }
 

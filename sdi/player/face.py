@@ -23,6 +23,8 @@ from sdi.player.buffers import Buffers
 from sdi.player.builder import Builder, address
 from sdi.player.cells import Cells
 from sdi.player.drivers import cuda_table, opencl_table
+from sdi.player.profiled import Profiled
+from sdi.profile.recorder import Recorder
 from sdi.runtime.commands import Command, CopyBuffer, Fill, Launch, Map, Read, Unmap, Write
 from sdi.runtime.counters import Tally
 from sdi.runtime.programs import Arrangement, Kernel
@@ -85,8 +87,9 @@ class Player:
         page_address: int,
         memory: VirtualMemory,
         lanes: Sequence[NativeLane],
+        recorder: Recorder | None = None,
     ) -> None:
-        """``ends``: descriptors of the command and notice sockets."""
+        """``ends``: descriptors of the command and notice sockets.  ``recorder``: of a profile."""
         self._c, self._quick = loaded
         quick = self._quick
         self.memory = memory
@@ -108,6 +111,7 @@ class Player:
         )
         if not self._handle:
             raise MemoryError
+        self.profiled = None if recorder is None else Profiled(quick, self._handle, recorder)
         kinds = {lane.driver for lane in lanes}
         quick.sdi_player_drivers(
             self._handle,
@@ -132,16 +136,26 @@ class Player:
 
     def close(self) -> None:
         """Nothing is in flight."""
+        self.write_profile()
+        self.profiled = None
         self._c.sdi_player_free(self._handle)
 
     # -- running --------------------------------------------------------------------------------------
 
     def run(self, may_play: bool) -> int:
         """Read and execute until Python is needed: why.  ``is_running`` is set."""
-        while (why := int(self._c.sdi_player_run(self._handle, may_play))) == c.MEASURED:
-            self._learn()
-        self.is_running = False
+        try:
+            while (why := int(self._c.sdi_player_run(self._handle, may_play))) == c.MEASURED:
+                self._learn()
+                self.write_profile()
+        finally:
+            self.is_running = False
         return why
+
+    def write_profile(self) -> None:
+        """Have the profile, if there is one, say what was executed so far."""
+        if self.profiled is not None:
+            self.profiled.write()
 
     def _learn(self) -> None:
         """Learn from the launches that were measured."""
@@ -317,6 +331,7 @@ class Player:
         self._measured.clear()
         if was_busy:
             self._quick.sdi_player_handed_over(self._handle, len(self._segments))
+        self.write_profile()
 
     # -- recording ------------------------------------------------------------------------------------
 
@@ -368,7 +383,7 @@ class Player:
         tally: Tally,
     ) -> None:
         """Record a launch as it was just issued, if the player can issue it; ``Usage.refill`` follows."""
-        if not launch.record or not self.is_on or kernel.note is not None:
+        if not launch.record or not self.is_on:
             return
         self._make_room()
         record = launch.record
@@ -418,6 +433,7 @@ class Player:
                 tally,
                 builder.keep,
             ),
+            kernel.model.name,
         )
 
     def _have_cells(self, kernel: Kernel, usage: Usage, trial: Trial | None) -> bool:
@@ -560,11 +576,14 @@ class Player:
         masked: bytes,
         mask: bytes,
         recorded: Recorded,
+        kernel: str = "",
     ) -> None:
         build = index = 0
         if op is WireOp.NDRANGE:
             body = _NDRANGE.unpack_from(masked)
             build, index = body[0], body[2]
+        if self.profiled is not None:
+            self.profiled.recorded(builder, recorded.command, recorded.arrangement, kernel)
         given = builder.given(op, build, index, masked, mask)
         number = self._quick.sdi_player_add(self._handle, given)
         if number < 0:

@@ -69,6 +69,7 @@ struct node *node_new(struct sdi_player *p, int queue, uint64_t id, uint32_t slo
         told->submitted_ns = node->submitted_ns;
         __atomic_store_n(&told->status, CL_SUBMITTED, __ATOMIC_RELEASE);
     }
+    node->issued_ns = node->submitted_ns;
     return node;
 }
 
@@ -100,10 +101,11 @@ void node_finish(struct sdi_player *p, struct queue *q, int32_t status)
             floor = p->queues[n].end_ns;
     if (start < floor) /* clocks are compared with some error, which lasts no longer than this command */
         start = floor;
-    if (!q->is_timed || node->start_ns)
+    if (!(q->is_timed || p->log) || node->start_ns)
         end = now;
     end = end < start ? start : end > now ? now : end;
     q->end_ns = end;
+    profile_command(p, node, start, end);
     if (node->slot) {
         struct sdi_wire_slot *told = slot_of(p, node->slot);
         told->submitted_ns = node->submitted_ns;

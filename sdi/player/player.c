@@ -64,6 +64,7 @@ API void sdi_player_free(struct sdi_player *p)
     recordings_free(p);
     free(p->bare);
     free(p->data);
+    free(p->log);
     free(p);
 }
 
@@ -210,7 +211,7 @@ static uint64_t wait(struct sdi_player *p, uint64_t *since, bool reads)
 static bool has_timed(const struct sdi_player *p)
 {
     for (unsigned n = 0; n < p->num_queues; n++)
-        for (uint32_t at = p->queues[n].is_timed ? p->queues[n].first : 0; at; at = p->nodes[at - 1].next)
+        for (uint32_t at = p->queues[n].is_timed || p->log ? p->queues[n].first : 0; at; at = p->nodes[at - 1].next)
             if (!node_is_over(p, &p->nodes[at - 1]))
                 return true;
     return false;
@@ -267,12 +268,18 @@ static int play(struct sdi_player *p, bool may_play)
             enum taken what = NOT_MINE;
             p->why = may_play ? WHY_KIND : WHY_BUSY;
             if (may_play) {
+                if (profile_is_full(p))
+                    return SDI_MEASURED;
+                profile_turn_begins(p);
                 what = record_take(p, op, id, record, nbytes);
                 if (what == BROKEN || (what == FULL && player_look(p)))
                     return SDI_FAILED;
                 if (what == FULL && player_is_posted(p))
                     return SDI_POSTED;
                 if (what == FULL) {
+                    profile_turn_ends(p, !since);
+                    if (profile_is_due(p))
+                        return SDI_MEASURED;
                     p->waited_ns = wait(p, &since, false);
                     continue;
                 }
@@ -326,9 +333,10 @@ static int play(struct sdi_player *p, bool may_play)
             return SDI_IDLE;
         if (player_look(p))
             return SDI_FAILED;
+        profile_turn_ends(p, true);
         if (player_is_posted(p))
             return SDI_POSTED;
-        if (p->num_reports)
+        if (p->num_reports || profile_is_due(p))
             return SDI_MEASURED;
         if (wait(p, &since, true) > LINGER_NS && !p->num_nodes)
             return SDI_IDLE;
@@ -345,7 +353,8 @@ API int sdi_player_run(struct sdi_player *p, bool may_play)
     int why = play(p, may_play);
     if (why == SDI_MEASURED)
         return why;
-    if (p->num_nodes && why != SDI_FAILED)
+    profile_turn_ends(p, true);
+    if (p->num_nodes && why != SDI_FAILED && why != SDI_END)
         await_timed(p);
     if (p->num_nodes)
         gather(p);
@@ -381,9 +390,9 @@ API uint32_t sdi_player_nodes(struct sdi_player *p, struct node_told *told)
             for (unsigned l = 0; l < p->num_lanes; l++)
                 if (node->waits[l] > p->lanes[l].reached)
                     lanes |= UINT64_C(1) << l % p->num_members;
-            told[count++] = (struct node_told){node->id, p->queues[n].id, node->sequence, node->submitted_ns, lanes,
-                                               node->slot, node->recording, node->stage, node->forgotten,
-                                               node->status, node->is_measured};
+            told[count++] = (struct node_told){node->id, p->queues[n].id, node->sequence, node->submitted_ns,
+                                               node->began_ns, node->ended_ns, lanes, node->slot, node->recording,
+                                               node->stage, node->forgotten, node->status, node->is_measured};
         }
     return count;
 }
@@ -425,6 +434,7 @@ API void sdi_player_handed_over(struct sdi_player *p, uint32_t num_segments)
         struct queue *q = &p->queues[n];
         while (q->first) {
             uint32_t at = q->first;
+            profile_command(p, &p->nodes[at - 1], 0, 0);
             q->first = p->nodes[at - 1].next;
             p->nodes[at - 1].next = p->free_nodes;
             p->free_nodes = at;

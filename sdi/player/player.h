@@ -161,6 +161,7 @@ struct recording {
     uint64_t client_from, client_stop, client_slack; /* of writes: see `fits` */
     uint64_t runs; /* since Python last asked */
     uint32_t next; /* of the same bucket */
+    uint32_t profiled; /* its number in a profile */
 };
 
 /* Bytes of a buffer in one memory: which copy wrote them last, and what has used them since.  A copy has its turn
@@ -194,9 +195,11 @@ enum stage { STAGE_ISSUED = 0, STAGE_COPYING = 1 };
 struct node {
     uint64_t id, sequence, submitted_ns, start_ns;
     uint64_t began_ns, ended_ns; /* as members say; 0: not known */
+    uint64_t issued_ns;          /* of a session that is profiled: when all of it was */
+    uint32_t nbytes;             /* of writes, of which each may have others; else 0 */
     uint32_t slot, recording, queue;
     uint32_t next; /* in its queue, or of the free ones */
-    uint8_t stage, forgotten, is_measured;
+    uint8_t stage, forgotten, is_measured, is_timed; /* timed: its own times are those of what it comes to */
     int32_t status; /* negative: the driver refused it */
     uint64_t behind; /* bits of other queues: it waits for what came before it there */
     uint64_t waits[LANES_MAX];
@@ -215,7 +218,7 @@ struct queue {
 
 /* What Python is told of a command in flight; `lanes`: bits of members. */
 struct node_told {
-    uint64_t id, queue, sequence, submitted_ns, lanes;
+    uint64_t id, queue, sequence, submitted_ns, began_ns, ended_ns, lanes;
     uint32_t slot, recording, stage, forgotten;
     int32_t status;
     uint32_t is_measured;
@@ -246,6 +249,16 @@ enum { STAGE_PARKING = 0, STAGE_IN_USE = 1, STAGE_PARKED = 2 };
 struct recycled {
     uint64_t id, parked_ns;
     uint32_t slot, stage;
+};
+
+/* A line of what a profile is told.  `what`: an operation's number in its recording, or one of LOG_... `which`: the
+ * recording's number in the profile, 0 for a marker.  `id`: the command.  Two lines are of a command: when it was submitted
+ * and all of it issued; then its bytes (0: those of its recording), its queue, and its times, 0 if Python finishes it.
+ * TURN: `id` is the processor's time. */
+enum { LOG_COMMAND = UINT32_MAX - 2, LOG_END, LOG_TURN };
+struct logged {
+    uint32_t what, which;
+    uint64_t id, began_ns, ended_ns;
 };
 
 enum { CELL_POSTED = 1, CELL_PYTHON_EVENTS = 2, CELL_NO_WAITS = 3, CELL_AWAITS = 4, CELLS_RESERVED = 8 };
@@ -296,6 +309,9 @@ struct sdi_player {
     uint32_t buffer_buckets[BUFFERS_MAX], num_buffers, free_buffers;
     uint32_t recycled[BUFFERS_MAX], num_recycled; /* since Python last asked */
     uint32_t parked[BUFFERS_MAX], num_parked;     /* that the application may not use yet */
+    struct logged *log; /* NULL: no profile is recorded; else all queues are timed */
+    uint32_t num_logged;
+    uint64_t log_since_ns, turn_ns, turn_cpu_ns;
     uint32_t streak, wanted_after; /* known records in a row that Python acted on; so many are worth waiting */
     uint32_t stint;                /* records in a row that were played */
     bool page_changed, passes;
@@ -320,6 +336,13 @@ struct mark *lane_mark_at(struct lane *, unsigned n);
 void lane_spare(struct sdi_player *, struct lane *, void *timed_event);
 void lane_times(struct sdi_player *, struct lane *, unsigned marks);
 
+bool profile_is_full(const struct sdi_player *p);
+bool profile_is_due(const struct sdi_player *p);
+void profile_operation(struct sdi_player *p, const struct node *node, uint32_t op, uint64_t began_ns, uint64_t ended_ns);
+void profile_command(struct sdi_player *p, const struct node *node, uint64_t began_ns, uint64_t ended_ns);
+void profile_turn_begins(struct sdi_player *p);
+void profile_turn_ends(struct sdi_player *p, bool counts);
+
 /* FULL and BROKEN leave the record to be read again; one that is REFUSED is a node that has failed. */
 enum taken { TAKEN, NOT_MINE, FULL, BROKEN, REFUSED };
 
@@ -338,6 +361,7 @@ bool recording_writes_host(const struct recording *r);
 bool recording_awaits_copies(const struct sdi_player *p, const struct recording *r);
 bool recording_may_execute(struct sdi_player *p, const struct recording *r);
 bool segment_is_free(const struct sdi_player *p, const struct segment *s, bool writes);
+bool op_counts(const struct recording *r, const struct op *op);
 int recording_execute(struct sdi_player *p, struct recording *r, struct node *node, const char *record);
 int player_look(struct sdi_player *p);
 enum taken record_take(struct sdi_player *p, uint32_t op, uint64_t id, const char *record, size_t nbytes);
@@ -369,7 +393,7 @@ struct given {
     uint64_t build, block_nbytes, client_nbytes, client_at, client_to, client_from, client_stop, client_slack;
     uint32_t index, num_guards, num_effects, num_budgets, num_ops, num_accesses, num_holes;
     uint32_t client, client_segment, client_shown, blocking; /* shown: + 1, to the bytes of this segment; 0: of none */
-    uint32_t watch;
+    uint32_t watch, profiled;
 };
 
 struct sdi_player *sdi_player_new(int commands, int notices, void *arena, uint32_t *cells, struct segment *segments,
@@ -387,6 +411,8 @@ void sdi_player_waited(struct sdi_player *, bool gave_up);
 uint32_t sdi_player_nodes(struct sdi_player *, struct node_told *);
 uint32_t sdi_player_played(struct sdi_player *, uint64_t *pairs);
 uint32_t sdi_player_reports(struct sdi_player *, struct report *);
+int sdi_player_profiled(struct sdi_player *);
+uint32_t sdi_player_logged(struct sdi_player *, const struct logged **log);
 uint32_t sdi_player_released(struct sdi_player *);
 bool sdi_player_buffer(struct sdi_player *, uint64_t id, uint32_t state, uint32_t stage, const uint32_t *fresh);
 void sdi_player_no_buffer(struct sdi_player *, uint64_t id);

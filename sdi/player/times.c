@@ -7,14 +7,17 @@
 static void tell(struct sdi_player *p, const struct mark *mark, uint64_t began_ns, uint64_t ended_ns)
 {
     struct node *node = &p->nodes[mark->node - 1];
-    if (node->is_measured && p->num_reports < REPORTS_MAX)
+    const struct recording *r = &p->recordings[node->recording];
+    const bool counts = op_counts(r, &r->ops[mark->op]);
+    if (node->is_measured && counts && p->num_reports < REPORTS_MAX)
         p->reports[p->num_reports++] = (struct report){node->id, node->recording, mark->op, began_ns, ended_ns};
-    if (!p->queues[node->queue].is_timed)
-        return;
     if (began_ns < node->submitted_ns)
         began_ns = node->submitted_ns;
     if (ended_ns < began_ns)
         ended_ns = began_ns;
+    profile_operation(p, node, mark->op, began_ns, ended_ns);
+    if (!node->is_timed || !counts)
+        return;
     if (!node->ended_ns || began_ns < node->began_ns)
         node->began_ns = began_ns;
     if (ended_ns > node->ended_ns)

@@ -115,7 +115,7 @@ def _session_spans(session: Session, base: int) -> Iterator[_Span]:
             end_ns = command.end_ns or session.closed_ns
             yield _Span(device, track, name, "command", command.start_ns, end_ns, args, command.id)
     for launch in session.launches:
-        if launch.known != "binding":
+        if launch.is_planned:
             yield _Span(service, "plans", launch.kernel, "plan", launch.begin_ns, launch.bound_ns, {})
     for turn in session.turns:
         yield _Span(service, "turns", "turn", "turn", turn.start_ns, turn.end_ns, {"cpu_ns": turn.cpu_ns})

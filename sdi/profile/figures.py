@@ -2,10 +2,10 @@
 
 Names: ``wall_ms``; for each class of ``losses.py`` ``CLASS_ms`` and ``CLASS_percent`` (of the wall time);
 ``calls``, ``failed_calls``, ``commands``, ``failed_commands``, ``launches``, ``split``, ``whole``,
-``new_plans``, ``plan_ms``, ``merge_ms``, ``copies``, ``moved_bytes``, ``host_to_device_bytes``,
+``replays``, ``new_plans``, ``plan_ms``, ``merge_ms``, ``copies``, ``moved_bytes``, ``host_to_device_bytes``,
 ``device_to_host_bytes``, ``peer_bytes``, ``host_staged_bytes``; and for each kernel ``kernel.NAME.`` with
-``ms``, ``launches``, ``split``, ``whole``, ``failed``, ``imbalance_percent``, ``new_plans``, ``plan_ms``,
-``issue_ms``, ``moved_bytes``, ``merge_ms`` and, where it ran both split and whole, ``speed_up``.
+``ms``, ``launches``, ``split``, ``whole``, ``failed``, ``imbalance_percent``, ``replays``, ``new_plans``,
+``plan_ms``, ``issue_ms``, ``moved_bytes``, ``merge_ms`` and, where it ran both split and whole, ``speed_up``.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ def figures(tables: Tables) -> dict[str, float]:
         "launches": sum(row.launches for row in tables.kernels),
         "split": sum(row.split for row in tables.kernels),
         "whole": sum(row.whole for row in tables.kernels),
+        "replays": sum(row.replays for row in tables.kernels),
         "new_plans": sum(row.new_plans for row in tables.kernels),
         "plan_ms": sum(row.bind_ns for row in tables.kernels) / 1e6,
         "merge_ms": sum(row.merge_ns for row in tables.kernels) / 1e6,
@@ -54,6 +55,7 @@ def _of_kernel(row: KernelRow) -> dict[str, float]:
         "whole": row.whole,
         "failed": row.failed,
         "imbalance_percent": row.imbalance_percent,
+        "replays": row.replays,
         "new_plans": row.new_plans,
         "plan_ms": row.bind_ns / 1e6,
         "issue_ms": row.issue_ns / 1e6,

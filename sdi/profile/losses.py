@@ -283,7 +283,7 @@ def _changes(
     for build in session.builds:
         yield from during(build.start_ns, build.end_ns, lambda state: state.preparing, NO_KERNEL)
     for planned in session.launches:
-        if planned.known != "binding":
+        if planned.is_planned:
             yield from during(
                 planned.begin_ns, planned.bound_ns, lambda state: state.preparing, planned.kernel
             )

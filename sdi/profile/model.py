@@ -44,7 +44,8 @@ class Shape:
 @dataclass(frozen=True, slots=True)
 class Launch:
     """What the service did to issue one launch: ``begin_ns``, plan there at ``bound_ns``, all issued at
-    ``issued_ns``; ``held_ns`` of it waiting for memory.  ``known``: "binding", "plan", or empty: a new plan.
+    ``issued_ns``; ``held_ns`` of it waiting for memory.  ``known``: "replay" (by the player), "binding",
+    "plan", or empty: a new plan.
     """
 
     command: int
@@ -55,6 +56,11 @@ class Launch:
     bound_ns: int
     issued_ns: int
     held_ns: int
+
+    @property
+    def is_planned(self) -> bool:
+        """Whether the service looked for its plan."""
+        return self.known not in ("replay", "binding")
 
 
 @dataclass(frozen=True, slots=True)

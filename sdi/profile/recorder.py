@@ -12,6 +12,7 @@ import logging
 import os
 import threading
 import time
+from binascii import b2a_base64
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
@@ -24,7 +25,9 @@ from sdi.devices.ticket import Ticket
 _log = logging.getLogger("sdi.profile")
 _T = TypeVar("_T")
 
-VERSION = 1
+VERSION = 2
+OLDER = 1
+"""This one could not tell of replays; all else is the same."""
 PERIOD_S = 0.1
 """How often rows are written: what a service that is killed can lose."""
 _ROWS_MAX = 100
@@ -44,10 +47,13 @@ COLUMNS = {
     "turn": ("start_ns", "end_ns", "cpu_ns"),
     "build": ("start_ns", "end_ns", "cpu_ns"),
     "resident": ("member", "at_ns", "nbytes"),
+    "recording": ("id", "kind", "nbytes", "kernel", "shape", "is_on_host", "operations"),
+    "replayed": ("lines",),
 }  # fmt: skip
 """The rows of each kind.  Times are of the host's monotonic clock; 0: it never came to that.  ``status``: 0,
 or -1 when it failed; a command's is its event's.  Memories (``source``, ``target``): 0 is the host, m + 1 is
-member m; ``member`` -1 is the host.  ``known``: "binding" or "plan" when a launch used an earlier one."""
+member m; ``member`` -1 is the host.  ``known``: "binding" or "plan" when a launch used an earlier one.
+Of commands that the player executed there are ``recording`` and ``replayed``, see ``replayed.py``."""
 
 
 class Recorder:
@@ -65,7 +71,8 @@ class Recorder:
         self._rows: deque[tuple[object, ...]] = deque()
         self._open: dict[int, tuple[int, str, int, int]] = {}
         self._unfinished: list[tuple[object, ...]] = []
-        self._shapes = 0
+        self._shapes = self._recordings = 0
+        self._begun = (0, 0)
         self._failed = False
         self._stop = threading.Event()
         opened = {"version": VERSION, "pid": os.getpid(), "opened_ns": time.monotonic_ns()}
@@ -124,16 +131,41 @@ class Recorder:
         """So many bytes are allocated on a member from now on."""
         self._rows.append(("resident", member, time.monotonic_ns(), nbytes))
 
+    # -- what the player executed: whoever has the turn ------------------------------------------------
+
+    def recording(
+        self,
+        kind: str,
+        nbytes: int,
+        kernel: str,
+        shape: int,
+        is_on_host: bool,
+        operations: Sequence[tuple[object, ...]],
+    ) -> int:
+        """What commands come to that refer to the number returned."""
+        self._recordings += 1
+        told = ("recording", self._recordings, kind, nbytes, kernel, shape, is_on_host, list(operations))
+        self._rows.append(told)
+        return self._recordings
+
+    def replayed(self, lines: bytes) -> None:
+        """Commands were executed: ``struct logged`` of the player."""
+        self._rows.append(("replayed", b2a_base64(lines, newline=False).decode()))
+
     # -- the service's own work: any thread ---------------------------------------------------------------
 
     def begin(self) -> tuple[int, int]:
         """Now, as time and as processor time of this thread, in ns."""
         return time.monotonic_ns(), time.thread_time_ns()
 
-    def turn(self, begun: tuple[int, int]) -> None:
-        """This thread had the scheduler's turn since ``begun``."""
-        end_ns, cpu_ns = time.monotonic_ns(), time.thread_time_ns()
-        self._rows.append(("turn", begun[0], end_ns, cpu_ns - begun[1]))
+    def turn_begins(self) -> None:
+        """This thread has the scheduler's turn, and will do something."""
+        self._begun = self.begin()
+
+    def turn_ends(self) -> None:
+        """It does no more."""
+        end_ns, cpu_ns = self.begin()
+        self._rows.append(("turn", self._begun[0], end_ns, cpu_ns - self._begun[1]))
 
     def built(self, work: Callable[..., _T]) -> Callable[..., _T]:
         """``work``, a build, with its time recorded."""

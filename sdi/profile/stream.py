@@ -22,7 +22,8 @@ from sdi.profile.model import (
     Turn,
     Work,
 )
-from sdi.profile.recorder import VERSION
+from sdi.profile.recorder import OLDER, VERSION
+from sdi.profile.replayed import expand
 
 _T = TypeVar("_T")
 
@@ -68,7 +69,7 @@ def read_session(path: Path) -> Session | None:
                 raise ProfileError(f"{path}, line {number}: {error}") from error
     if opening is None:
         return None
-    if not isinstance(opening, dict) or opening.get("version") != VERSION:
+    if not isinstance(opening, dict) or opening.get("version") not in (OLDER, VERSION):
         raise ProfileError(f"{path}: not a profile of version {VERSION}")
 
     try:
@@ -84,6 +85,7 @@ def _session(opening: dict[str, Any], closing: dict[str, Any], rows: dict[str, l
     def of(kind: str, make: type[_T]) -> tuple[_T, ...]:
         return tuple([make(*row) for row in rows.get(kind, ())])
 
+    expand(rows)
     shapes = tuple(
         [
             Shape(i, k, tuple(g), tuple(s), m, tuple(c), *rest)

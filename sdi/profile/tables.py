@@ -47,10 +47,11 @@ class KernelRow:
 
     ``ns``: of the launches' events, from start to end.  ``member_ns``, ``member_groups``: per member.
     ``imbalance_percent``: of the split launches, how much shorter the mean piece is than the longest.
-    ``bindings``, ``plans``, ``new_plans``: launches that looked up everything, that used a known plan, that
-    made one; ``bind_ns``: for these.  ``issue_ns``: the service's time from there.  ``whole_ns``,
-    ``split_ns``: mean times of whole and split launches of the same number of groups, None where not both
-    ran; ``speed_up`` compares them.  ``classes``: argument, reads, writes (of the last launch).
+    ``replays``, ``bindings``, ``plans``, ``new_plans``: launches that the player executed, that looked up
+    everything, that used a known plan, that made one; ``bind_ns``: for the last two.  ``issue_ns``: the
+    service's time from there.  ``whole_ns``, ``split_ns``: mean times of whole and split launches of the same
+    number of groups, None where not both ran; ``speed_up`` compares them.  ``classes``: argument, reads,
+    writes (of the last launch that was planned).
     """
 
     name: str
@@ -65,6 +66,7 @@ class KernelRow:
     member_ns: tuple[int, ...]
     member_groups: tuple[int, ...]
     imbalance_percent: float
+    replays: int
     bindings: int
     plans: int
     new_plans: int
@@ -292,7 +294,7 @@ def _kernel_row(name: str, sessions: Sequence[Session], members: int) -> KernelR
             is_split = shape.members > 1
             split, whole = split + is_split, whole + (not is_split)
             known[launch.known] += 1
-            bind_ns += (launch.bound_ns - launch.begin_ns) if launch.known != "binding" else 0
+            bind_ns += (launch.bound_ns - launch.begin_ns) if launch.is_planned else 0
             issue_ns += launch.issued_ns - launch.bound_ns - launch.held_ns
             held_ns += launch.held_ns
             took_ns = times.get(launch.command, 0)
@@ -335,6 +337,7 @@ def _kernel_row(name: str, sessions: Sequence[Session], members: int) -> KernelR
         member_ns=tuple(member_ns),
         member_groups=tuple(member_groups),
         imbalance_percent=100 * (longest - mean) / longest if longest else 0.0,
+        replays=known["replay"],
         bindings=known["binding"],
         plans=known["plan"],
         new_plans=known[""],

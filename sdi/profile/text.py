@@ -123,7 +123,8 @@ def _kernel(row: KernelRow) -> list[str]:
     groups = " ".join(map(str, row.member_groups))
     lines.append(f"  ms on each member: {members}; groups: {groups}; imbalance {row.imbalance_percent:.1f} %")
     lines.append(
-        f"  bindings used again {row.bindings}, plans used again {row.plans}, new plans {row.new_plans}; "
+        f"  replayed {row.replays}, bindings used again {row.bindings}, plans used again {row.plans}, "
+        f"new plans {row.new_plans}; "
         f"planning {_ms(row.bind_ns)} ms, issuing {_ms(row.issue_ns)} ms"
         + (f", waiting for memory {_ms(row.held_ns)} ms" if row.held_ns else "")
         + (f"; {row.waves} more waves" if row.waves else "")
@@ -192,16 +193,18 @@ def tables_csv(tables: Tables) -> dict[str, str]:
     kernels = [
         [
             row.name, row.launches, row.split, row.whole, "; ".join(row.why_whole), "; ".join(row.cuts),
-            row.failed, row.ns, *row.member_ns, f"{row.imbalance_percent:.3f}", row.bindings, row.plans,
-            row.new_plans, row.bind_ns, row.issue_ns, row.moved_nbytes, row.merged_nbytes, row.merge_ns,
+            row.failed, row.ns, *row.member_ns, f"{row.imbalance_percent:.3f}", row.replays,
+            row.bindings, row.plans, row.new_plans, row.bind_ns, row.issue_ns, row.moved_nbytes,
+            row.merged_nbytes, row.merge_ns,
             "" if row.speed_up is None else f"{row.speed_up:.4f}",
         ]
         for row in tables.kernels
     ]  # fmt: skip
     kernel_head = [
         "kernel", "launches", "split", "whole", "why_whole", "cuts", "failed", "ns",
-        *(f"member_{k}_ns" for k in range(len(tables.members))), "imbalance_percent", "bindings", "plans",
-        "new_plans", "bind_ns", "issue_ns", "moved_nbytes", "merged_nbytes", "merge_ns", "speed_up",
+        *(f"member_{k}_ns" for k in range(len(tables.members))), "imbalance_percent", "replays",
+        "bindings", "plans", "new_plans", "bind_ns", "issue_ns", "moved_nbytes", "merged_nbytes", "merge_ns",
+        "speed_up",
     ]  # fmt: skip
     arguments = [
         [row.name, one.argument, one.copies, one.nbytes, one.ns]

@@ -250,9 +250,9 @@ class Launcher:
         PACE.wants_times = wants_times
         self._memory.accounting.events.waves += len(arrangement.waves) - 1
         self._counters.ran(kernel, binding, where)
-        if recorder is None and self._verifier is None and kernel.note is None:
+        if self._verifier is None and (recorder is not None or kernel.note is None):
             if made is not None and (known or self.player is not None):
-                self._keep(launch, kernel, arrangement, where, made, bool(known))
+                self._keep(launch, kernel, arrangement, where, made, bool(known) and recorder is None)
             if self.player is not None:
                 usage.refill(arrangement.trial)
         if recorder is not None:

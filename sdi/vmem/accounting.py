@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
 
-from sdi.devices.ticket import Ticket, completed
+from sdi.devices.ticket import Ticket
 from sdi.profile.recorder import Recorder
 from sdi.vmem.directory import HOST
 
@@ -67,9 +67,6 @@ class _Sum:
     nbytes: int = 0
 
 
-_DONE = completed()
-
-
 @dataclass(slots=True)
 class Accounting:
     """All counts of one session.
@@ -94,32 +91,30 @@ class Accounting:
         """
         if self.recorder is not None:
             self.recorder.copied(source, target, nbytes, self.cause, is_staged, ticket)
+        self.repeated(source, target, nbytes, 1)
+
+    def repeated(self, source: int, target: int, nbytes: int, times: int) -> None:
+        """``copied`` so many times; a profile is told otherwise."""
+        total_nbytes = nbytes * times
         moved = self.moved
         if source == HOST:
-            moved.host_to_member += nbytes
+            moved.host_to_member += total_nbytes
         elif target == HOST:
-            moved.member_to_host += nbytes
+            moved.member_to_host += total_nbytes
         else:
-            moved.member_to_member += nbytes
+            moved.member_to_member += total_nbytes
         ends = (source, target)
         total = self._links.get(ends)
         if total is None:
             total = self._links[ends] = _Sum()
-        total.copies += 1
-        total.nbytes += nbytes
+        total.copies += times
+        total.nbytes += total_nbytes
         key = (self.cause, source, target)
         total = self._causes.get(key)
         if total is None:
             total = self._causes[key] = _Sum()
-        total.copies += 1
-        total.nbytes += nbytes
-
-    def repeated(self, source: int, target: int, nbytes: int, times: int) -> None:
-        """``copied`` so many times, of a session that is not profiled."""
-        ticket = _DONE
-        self.copied(source, target, nbytes * times, ticket)
-        self._links[source, target].copies += times - 1
-        self._causes[self.cause, source, target].copies += times - 1
+        total.copies += times
+        total.nbytes += total_nbytes
 
     def attribution(self) -> tuple[str, int]:
         """What is being issued now, for ``attribute``."""

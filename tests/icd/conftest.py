@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 
 from sdi.devices.discover import MemberSettings, open_members
+from sdi.profile.recorder import Recorder
 from sdi.runtime.launcher import SplitMode
+from sdi.runtime.profiling import opening
 from sdi.settings import Balance
 from sdi.vmem.memory import Coherence
 from tests.icd.wire_client import WireClient
@@ -28,8 +32,11 @@ def serve() -> Iterator[Serve]:
             memory_nbytes: int | None = None,
             plays: bool = False,
             balance: Balance = ("off", 0),
+            profile: Path | None = None,
         ) -> WireClient:
             devices = open_members(MemberSettings(count=members, memory_nbytes=memory_nbytes))
-            return stack.enter_context(WireClient(devices, split, coherence, plays=plays, balance=balance))
+            recorder = None if profile is None else Recorder(profile, opening(devices, os.getpid(), split))
+            client = WireClient(devices, split, coherence, plays=plays, balance=balance, recorder=recorder)
+            return stack.enter_context(client)
 
         yield start

@@ -32,6 +32,7 @@ from sdi.icd.wire import (
     padded,
     record_layout,
 )
+from sdi.profile.recorder import Recorder
 from sdi.runtime.launcher import SplitMode
 from sdi.settings import Balance
 from sdi.vmem.arena import Arena
@@ -67,6 +68,7 @@ class WireClient:
         balance: Balance = ("off", 0),
         share: Callable[[Arena], None] | None = None,
         plays: bool = True,
+        recorder: Recorder | None = None,
     ) -> None:
         self.commands, commands = socket.socketpair()
         self.notices, notices = socket.socketpair()
@@ -84,6 +86,7 @@ class WireClient:
             balance=balance,
             shared=shared,
             plays=plays,
+            recorder=recorder,
         )
         self._thread = threading.Thread(target=self.session.run, name="sdi-scheduler")
         self._thread.start()
@@ -105,9 +108,16 @@ class WireClient:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """The application ends; once is enough."""
+        if not self._thread.is_alive() and self.arena.closed:
+            return
         self.commands.close()
         self._thread.join()
         self.session.close()
+        self.session.end_profile()
         for end in self._ends:
             end.close()
         self.arena.close()

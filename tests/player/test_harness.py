@@ -39,6 +39,9 @@ def test_streams_of_records_are_played_as_the_model_says(tmp_path: Path) -> None
         "measured": 1800,
         "reports": 2000,
         "failures": 40,
+        "logged": 10_000,
+        "log_full": 1,
+        "turns": 5000,
         "aside": 10_000,
         "at_once": 3000,
     }

@@ -3,6 +3,7 @@
 import json
 import os
 import struct
+from binascii import b2a_base64
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from sdi import whole_file
 from sdi.devices.ticket import Ticket
 from sdi.icd.api import NUM_SLOTS
+from sdi.profile.model import Command, Copy, Launch, Piece, Turn, Work
 from sdi.profile.recorder import Recorder
 from sdi.profile.stream import ProfileError, read_profile, read_session
 
@@ -44,6 +46,58 @@ def test_everything_that_was_recorded_is_read(tmp_path: Path) -> None:
     assert session.link_ns == {(0, 1): 0.5} and session.events == {"twins": 1}
 
 
+def logged(what: int, which: int, number: int, began_ns: int = 0, ended_ns: int = 0) -> bytes:
+    """A line of the player's."""
+    return struct.pack("<IIQQQ", what % (1 << 32), which, number, began_ns, ended_ns)
+
+
+def test_commands_that_the_player_executed_are_read_as_others_are(tmp_path: Path) -> None:
+    command, end, turn = -3, -2, -1
+    recorder = Recorder(tmp_path, OPENING)
+    copy, work = ("copy", 0, 1, 64, "k: a", False), ("work", "fill", 0, 32, "fill")
+    assert recorder.recording("launch", 0, "k", 5, False, [copy, ("piece", 0, 12)]) == 1
+    assert recorder.recording("fill", 32, "", 0, False, [work]) == 2
+    assert recorder.recording("write", 0, "", 0, True, []) == 3
+    recorder.replayed(
+        logged(turn, 0, 7, 90, 110)
+        + logged(0, 1, 11, 105, 106)
+        + logged(1, 1, 11, 107, 120)
+        + logged(command, 1, 11, 100, 104)
+        + logged(end, 0, 3, 107, 120)
+    )
+    recorder.replayed(
+        logged(0, 2, 12, 130, 131)
+        + logged(command, 2, 12, 121, 122)
+        + logged(end, 0, 3, 130, 131)
+        + logged(command, 3, 13, 140, 142)
+        + logged(end, 9, 3, 140, 142)
+        + logged(command, 0, 14, 150, 150)  # a marker
+        + logged(end, 0, 3, 150, 150)
+        + logged(command, 1, 15, 160, 164)  # the service finished it
+        + logged(end, 0, 3, 0, 0)
+    )
+    recorder.close({})
+    session = read_session(tmp_path / f"service-{os.getpid()}.jsonl")
+    assert session is not None
+    assert session.commands == (
+        Command(11, 3, "launch", 0, 100, 100, 107, 120, 0),
+        Command(12, 3, "fill", 32, 121, 121, 130, 131, 0),
+        Command(13, 3, "write", 9, 140, 140, 140, 142, 0),
+        Command(14, 3, "marker", 0, 150, 150, 150, 150, 0),
+    )
+    assert session.launches == (
+        Launch(11, "k", 5, "replay", 100, 100, 104, 0),
+        Launch(15, "k", 5, "replay", 160, 160, 164, 0),
+    )
+    assert session.pieces == (Piece(11, 0, 0, 12, 107, 120, 0),)
+    assert session.copies == (Copy(11, 0, 1, 64, "k: a", False, 105, 106, 0),)
+    assert session.works == (
+        Work(12, "fill", 0, 32, "fill", 130, 131, 0),
+        Work(13, "write", -1, 9, "write", 140, 142, 0),
+    )
+    assert session.turns == (Turn(90, 110, 7),)
+
+
 def test_a_stream_cut_anywhere_is_read_up_to_its_last_whole_line(tmp_path: Path) -> None:
     path = recorded(tmp_path)
     text = path.read_bytes()
@@ -64,6 +118,11 @@ def test_a_stream_cut_anywhere_is_read_up_to_its_last_whole_line(tmp_path: Path)
         '["open",{"version":1}]',
         json.dumps(["open", {"version": 1, "pid": 1, "opened_ns": 0, **OPENING}]) + '\n["copy",[[1,2]]]',
         json.dumps(["open", {"version": 1, "pid": 1, "opened_ns": 0, **OPENING}]) + '\n["shape",[[1]]]',
+        *(
+            json.dumps(["open", {"version": 2, "pid": 1, "opened_ns": 0, **OPENING}])
+            + f'\n["replayed",[["{text}"]]]'
+            for text in ("AAAA", "?", b2a_base64(logged(7, 1, 1)).decode().strip())
+        ),
     ],
 )
 def test_anything_else_is_one_line(tmp_path: Path, line: str) -> None:

@@ -19,6 +19,7 @@ static const char *const names[] = {
     "commands", "replayed", "writes", "shown", "by_python", "operations", "aside", "at_once", "lane_waits", "naps",
     "timed", "measured", "reports", "reports_known", "parked", "parked_by_python", "renewed",
     "notices", "notices_late", "full", "taken_over", "wanted", "posted", "failures",
+    "logged", "log_full", "turns",
 };
 static struct segment segments[SEGMENTS];
 static uint64_t released[NODES_MAX];
@@ -189,6 +190,9 @@ static void begin(uint64_t seed, bool threads)
     setsockopt(w.notices[0], SOL_SOCKET, SO_SNDBUF, &little, sizeof little);
     memset(segments, 0, sizeof segments);
     w.player = sdi_player_new(w.commands[0], w.notices[0], w.arena, w.cells, segments, released);
+    w.is_profiled = one_in(3);
+    if (w.is_profiled && sdi_player_profiled(w.player))
+        broken("there is no memory for a profile");
     make_members();
     w.is_long = one_in(60);
     w.calm = w.is_long || !one_in(3);

@@ -130,6 +130,9 @@ struct command {
     bool is_seen;                          /* the client knows that it is over */
     bool is_measured;
     unsigned reported, lane_of[OPS]; /* bits of its operations */
+    unsigned logged;                 /* likewise, in the profile */
+    bool is_logged, is_taken_over;   /* it is in the profile; Python finishes it */
+    uint64_t ran_until_ns;           /* as the profile says of its operations */
     uint64_t number_of[OPS];
     int32_t status;
     struct recorded *as;
@@ -222,7 +225,9 @@ struct world {
     uint64_t wrote_before[SEGMENTS][LANES]; /* by copies, when the present command had begun nothing */ /* copies; launches */
     struct command *pending[COMMANDS];
     unsigned num_pending, busy;
-    bool lost_reports;
+    bool lost_reports, is_profiled;
+    uint32_t num_profiled;
+    uint64_t turn_ns, logged_ns[QUEUES]; /* ends of the newest turn and commands in the profile */
     bool is_on, calm, is_long; /* calm: facts change seldom; long: more commands than can be in flight */
 };
 
@@ -232,7 +237,8 @@ extern struct world w;
 enum counted {
     COMMANDS_SENT, RECORDS_PLAYED, WRITES_PLAYED, SHOWN, RECORDS_LEFT, OPERATIONS, ASIDE, AT_ONCE_USES, LANE_WAITS, NAPS,
     TIMED, MEASURED, REPORTS, REPORTS_KNOWN, PARKED, PARKED_BY_PYTHON, RENEWED,
-    NOTICES, NOTICES_LATE, FULL_TIMES, TAKEN_OVER, WANTED_TIMES, POSTED_TIMES, FAILURES, NUM_COUNTED
+    NOTICES, NOTICES_LATE, FULL_TIMES, TAKEN_OVER, WANTED_TIMES, POSTED_TIMES, FAILURES,
+    LOGGED, LOG_FULL, TURNS, NUM_COUNTED
 };
 extern uint64_t counted[NUM_COUNTED];
 
@@ -273,6 +279,7 @@ void model_told(struct command *);
 void model_write(const struct command *);
 void model_copied(const struct command *);
 void model_report(const struct report *);
+void model_log(const struct logged *, uint32_t count);
 void model_nodes(const struct node_told *, uint32_t count);
 void model_seen(const struct command *);
 void model_end(void);

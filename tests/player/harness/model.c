@@ -319,23 +319,96 @@ void model_told(struct command *c)
             broken("the client is told of bytes of read %lu that are not there", (unsigned long)c->id);
 }
 
+/* It ran as long as the driver says. */
+static void check_took(const struct command *c, uint32_t op, uint64_t told)
+{
+    const struct stream *s = &w.streams[c->lane_of[op]];
+    const uint64_t number = c->number_of[op], took = s->executed >= number ? s->took_ns[number - 1] : 0;
+    if (!w.has_failed && told && (told > took + ROUNDING_NS || took > told + ROUNDING_NS))
+        broken("operation %u of command %lu took %lu ns, not %lu", op, (unsigned long)c->id, (unsigned long)took,
+               (unsigned long)told);
+}
+
 /* The player says when an operation ran: once, when it is done, and as the driver says. */
 void model_report(const struct report *report)
 {
     struct command *c = command_of(report->command);
     if (!c || !c->is_played || !c->is_measured || report->op >= OPS)
         broken("nobody asked how long command %lu took", (unsigned long)report->command);
-    const struct stream *s = &w.streams[c->lane_of[report->op]];
-    const uint64_t number = c->number_of[report->op], told = report->ended_ns - report->began_ns;
-    if (report->recording != c->as->number || c->as->ops[report->op].kind != OP_LAUNCH || !number || c->reported >> report->op & 1)
+    const uint64_t told = report->ended_ns - report->began_ns;
+    if (report->recording != c->as->number || c->as->ops[report->op].kind != OP_LAUNCH || !c->number_of[report->op]
+        || c->reported >> report->op & 1)
         broken("command %lu is told to have taken time where it did not", (unsigned long)c->id);
     c->reported |= 1u << report->op;
     counted[REPORTS]++;
-    const uint64_t took = s->executed >= number ? s->took_ns[number - 1] : 0;
     counted[REPORTS_KNOWN] += told != 0;
-    if (!w.has_failed && told && (told > took + ROUNDING_NS || took > told + ROUNDING_NS))
-        broken("operation %u of command %lu took %lu ns, not %lu", report->op, (unsigned long)c->id,
-               (unsigned long)took, (unsigned long)told);
+    check_took(c, report->op, told);
+}
+
+/* A command is in the profile, once: when it is complete, or Python finishes it. */
+static void log_command(struct command *c, const struct logged *first, const struct logged *second)
+{
+    uint64_t *before = &w.logged_ns[c->queue];
+    const bool is_write = c->as && c->as->given.client == CLIENT_WRITES;
+    if (second->what != LOG_END || c->is_logged || second->id != c->queue + 1
+        || second->which != (is_write ? c->carried : 0))
+        broken("command %lu is in the profile as another one", (unsigned long)c->id);
+    c->is_logged = true;
+    if (first->began_ns > first->ended_ns)
+        broken("command %lu was issued before it came", (unsigned long)c->id);
+    if (c->is_taken_over != !second->ended_ns)
+        broken("command %lu is finished by both, or by nobody", (unsigned long)c->id);
+    if (c->is_taken_over)
+        return;
+    if (second->began_ns < first->began_ns || second->began_ns < *before || second->ended_ns < second->began_ns)
+        broken("times of command %lu don't rise in the profile", (unsigned long)c->id);
+    if (c->as && c->as->given.client == CLIENT_NONE && second->ended_ns < c->ran_until_ns)
+        broken("command %lu ends before its operations", (unsigned long)c->id);
+    *before = second->ended_ns;
+}
+
+/* What the profile is told: turns, operations, commands. */
+void model_log(const struct logged *log, uint32_t count)
+{
+    for (uint32_t n = 0; n < count; n++) {
+        const struct logged *line = &log[n];
+        if (line->what == LOG_TURN) {
+            if (line->began_ns < w.turn_ns || line->ended_ns < line->began_ns)
+                broken("a turn begins before the one before it ended");
+            w.turn_ns = line->ended_ns;
+            counted[TURNS]++;
+            continue;
+        }
+        struct command *c = command_of(line->id);
+        if (!c || !c->is_played || line->which != (c->as ? c->as->given.profiled : 0))
+            broken("the profile says that command %lu was another one", (unsigned long)line->id);
+        if (line->what == LOG_COMMAND) {
+            log_command(c, line, line + 1);
+            n++;
+            continue;
+        }
+        if (!c->as || line->what >= c->as->given.num_ops || c->logged >> line->what & 1 || c->is_logged)
+            broken("command %lu comes to no such operation, or it was told", (unsigned long)c->id);
+        c->logged |= 1u << line->what;
+        const bool counts = c->op != SDI_OP_NDRANGE || c->as->ops[line->what].kind == OP_LAUNCH;
+        if (counts && line->ended_ns > c->ran_until_ns)
+            c->ran_until_ns = line->ended_ns;
+        check_took(c, line->what, line->ended_ns - line->began_ns);
+        counted[LOGGED]++;
+    }
+    counted[LOG_FULL] += count > 1000;
+}
+
+/* Nothing is missing in a profile, but operations that were under way when the application left or a driver refused. */
+static void check_log(const struct command *c)
+{
+    const unsigned all = c->as ? (1u << c->as->given.num_ops) - 1 : 0;
+    if (!w.is_profiled || !c->is_played)
+        return;
+    if (!c->is_logged)
+        broken("command %lu is not in the profile", (unsigned long)c->id);
+    if (c->logged != all && !w.has_failed && !(c->is_taken_over && w.has_left))
+        broken("of command %lu operations %x are in the profile, not %x", (unsigned long)c->id, c->logged, all);
 }
 
 /* What was measured was told, but where Python took over meanwhile, or there was no room. */
@@ -426,7 +499,7 @@ void model_seen(const struct command *c)
 
 static void check_times(const struct command *c)
 {
-    const bool is_timed = w.is_timed[c->queue];
+    const bool is_timed = w.is_timed[c->queue] || w.is_profiled;
     uint64_t least = w.threads || is_timed ? 0 : 1; /* else the clock never shows the same time twice */
     if (is_timed)
         check_duration(c);
@@ -451,6 +524,7 @@ void model_end(void)
 {
     for (unsigned n = 0; n < w.num_commands; n++) {
         const struct command *c = &w.all[n];
+        check_log(c);
         if (!c->is_played && !c->is_pythons) {
             if (c->is_seen || !w.has_left)
                 broken("command %lu was acted on by nobody", (unsigned long)c->id);

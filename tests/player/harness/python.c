@@ -142,6 +142,7 @@ static void record(struct kind *kind)
         g->num_budgets = 1;
         w.truth[kind->budget] = w.cells[kind->budget] = 1 + below(w.calm ? 1000 : 30);
     }
+    g->profiled = ++w.num_profiled;
     g->watch = kind->watch;
     watch(kind);
     if (kind->op == SDI_OP_READ) {
@@ -269,6 +270,11 @@ static void learn_times(void)
     w.lost_reports |= w.player->num_reports == REPORTS_MAX;
     for (uint32_t n = 0, count = sdi_player_reports(w.player, reports); n < count; n++)
         model_report(&reports[n]);
+    const struct logged *log;
+    if (w.is_profiled) {
+        uint32_t count = sdi_player_logged(w.player, &log);
+        model_log(log, count);
+    }
 }
 
 static void take_over(void)
@@ -306,9 +312,11 @@ static void take_over(void)
         c->may_fail |= c->status != 0;
         w.is_on &= c->status == 0;
         c->was_told = told[n].stage == STAGE_COPYING;
+        c->is_taken_over = true;
         w.pending[w.num_pending++] = c;
     }
     sdi_player_handed_over(w.player, SEGMENTS);
+    learn_times();
 }
 
 /* Whether the player had a reason to leave a command to Python. */
@@ -316,7 +324,7 @@ static void check_why(const struct command *c, bool was_busy, uint32_t num_nodes
 {
     bool is_known, holds = c->kind && model_find(c, &is_known), playable = w.is_playable[c->queue];
     for (unsigned q = 0; q < w.num_queues; q++) /* it may have waited until nothing of these is in flight any more */
-        num_nodes += w.is_timed[q];
+        num_nodes += w.is_timed[q] || w.is_profiled;
     switch (w.player->why) {
     case WHY_BUSY:
         if (!was_busy)
@@ -377,6 +385,7 @@ static bool act(struct sent *s, bool was_busy, uint32_t num_nodes)
         if (one_in(4)) {
             unsigned queue = below(w.num_queues);
             model_queue(queue, !one_in(4));
+            w.logged_ns[queue] = 0;
             sdi_player_queue(w.player, queue + 1, w.is_playable[queue], w.is_timed[queue]);
         }
         break;

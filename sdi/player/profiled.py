@@ -1,0 +1,49 @@
+"""What a session's profile is told of commands that the player executes: ``profile.replayed`` reads it."""
+
+from __future__ import annotations
+
+import ctypes
+
+from sdi.player import library as c
+from sdi.player.builder import Builder
+from sdi.profile.recorder import Recorder
+from sdi.runtime.commands import Command, Write, described
+from sdi.runtime.profiling import shape_number
+from sdi.runtime.programs import Arrangement
+
+_ON_HOST = (c.CLIENT_WRITES, c.CLIENT_FILLS)
+
+
+class Profiled:
+    """Owned by: whoever has the turn."""
+
+    def __init__(self, quick: ctypes.PyDLL, handle: int, recorder: Recorder) -> None:
+        """Raises MemoryError."""
+        self._quick, self._handle, self._recorder = quick, handle, recorder
+        self._lines = ctypes.c_void_p()
+        if quick.sdi_player_profiled(handle):
+            raise MemoryError
+
+    def recorded(
+        self, builder: Builder, command: Command, arrangement: Arrangement | None, kernel: str
+    ) -> None:
+        """A recording is made: say what it is, once."""
+        kind, nbytes = described(command)
+        shape = 0 if arrangement is None else shape_number(self._recorder, kernel, arrangement)
+        is_on_host = builder.client[0] in _ON_HOST
+        # The bytes of the next write are others; the player says how many.
+        counted = 0 if isinstance(command, Write) and is_on_host else nbytes
+        builder.profiled = self._recorder.recording(kind, counted, kernel, shape, is_on_host, builder.told)
+
+    def adopted(self, told: c.Told, command: Command) -> None:
+        """Python finishes a command that is in flight."""
+        kind, nbytes = described(command)
+        self._recorder.arrived(told.id, told.queue, kind, nbytes, told.submitted_ns)
+
+    def write(self) -> None:
+        """Have the recorder write down what the player has done since the last time."""
+        if count := self._quick.sdi_player_logged(self._handle, self._lines):
+            self._recorder.replayed(ctypes.string_at(self._lines.value or 0, count * c.LOGGED_NBYTES))
+
+
+__all__ = ["Profiled"]

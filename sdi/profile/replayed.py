@@ -1,0 +1,60 @@
+"""Commands that the player executed, as the rows that other commands have.
+
+The player has no row for each: a ``recording`` says once what its commands come to, and ``replayed`` has
+lines of 32 bytes in base64, ``struct logged`` of ``sdi/player/player.h``.
+"""
+
+from __future__ import annotations
+
+import struct
+from base64 import b64decode
+from typing import Any
+
+_LINE = struct.Struct("<IIQQQ")
+_COMMAND, _END, _TURN = 0xFFFFFFFD, 0xFFFFFFFE, 0xFFFFFFFF
+_MARKER: list[Any] = ["marker", 0, "", 0, False, []]
+Rows = dict[str, list[list[Any]]]
+
+
+def expand(rows: Rows) -> None:
+    """Put what was replayed in its place among ``rows``.  Raises ValueError or TypeError if malformed."""
+    recordings = {number: content for number, *content in rows.pop("recording", [])}
+    recordings[0] = _MARKER
+    texts = [text for (text,) in rows.pop("replayed", [])]
+    if not texts:
+        return
+    for kind in ("command", "launch", "piece", "copy", "work", "turn"):
+        rows.setdefault(kind, [])
+    try:
+        for text in texts:
+            _expand(rows, recordings, b64decode(text, validate=True))
+    except (LookupError, StopIteration, struct.error) as error:
+        raise ValueError(f"lines of replays: {error!r}") from error
+    rows["launch"].sort(key=lambda row: row[4])
+    rows["command"].sort(key=lambda row: row[4])
+
+
+def _expand(rows: Rows, recordings: dict[int, list[Any]], data: bytes) -> None:
+    lines = _LINE.iter_unpack(data)
+    for what, which, number, began_ns, ended_ns in lines:
+        if what == _TURN:
+            rows["turn"].append([began_ns, ended_ns, number])
+            continue
+        kind, nbytes, kernel, shape, is_on_host, operations = recordings[which]
+        if what != _COMMAND:
+            of, *operation = operations[what]
+            if of == "piece":
+                operation.insert(0, 0)  # wave
+            rows[of].append([number, *operation, began_ns, ended_ns, 0])
+            continue
+        if shape:
+            rows["launch"].append([number, kernel, shape, "replay", began_ns, began_ns, ended_ns, 0])
+        _, own_nbytes, queue, start_ns, end_ns = next(lines)
+        if end_ns:  # else the service finished it, and has a row for it
+            nbytes = own_nbytes or nbytes
+            rows["command"].append([number, queue, kind, nbytes, began_ns, began_ns, start_ns, end_ns, 0])
+            if is_on_host:
+                rows["work"].append([number, kind, -1, nbytes, kind, start_ns, end_ns, 0])
+
+
+__all__ = ["expand"]
