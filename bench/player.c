@@ -1,9 +1,10 @@
-/* player MEMBERS [new] [idle|beside|ordered]: what a replayed launch costs the service, with members whose driver does
+/* player MEMBERS [new] [profiled] [idle|beside|ordered]: what a replayed launch costs the service, with members whose driver does
  * nothing at once.
  *
  * Microseconds of wall time in the player per launch: many launches in the socket at a time, and one at a time, each
  * complete before the next one is sent.  A launch has a part on each member, 3 buffers, a new scalar with `new`, an
  * event, and is guarded by 12 facts; each part reads two segments, writes one, and waits for no other member.
+ * profiled: a profile is recorded, and read as Python does.
  * With a word, there is a second queue, with streams of its own.  idle: nothing is in it; beside: the launches are in
  * both by turns; ordered: likewise, and each waits for the one before. */
 #include "player.h"
@@ -146,7 +147,10 @@ static void measure(unsigned at_once, unsigned rounds)
         send_launches(at_once);
         cells[CELL_POSTED] = 0;
         uint64_t begin = now_ns();
-        int why = sdi_player_run(player, true);
+        const struct logged *log;
+        int why;
+        while ((why = sdi_player_run(player, true)) == SDI_MEASURED)
+            sdi_player_logged(player, &log);
         us[n] = (double)(now_ns() - begin) / 1e3 / at_once;
         if (why != SDI_POSTED)
             exit(1);
@@ -158,9 +162,11 @@ static void measure(unsigned at_once, unsigned rounds)
 int main(int count, char **arguments)
 {
     unsigned members = count > 1 ? (unsigned)atoi(arguments[1]) : 1, holes = 0;
+    bool is_profiled = false;
     static const char *const ways[] = {"", "idle", "beside", "ordered"};
     for (int n = 2; n < count; n++) {
         holes |= !strcmp(arguments[n], "new");
+        is_profiled |= !strcmp(arguments[n], "profiled");
         for (unsigned each = IDLE; each <= ORDERED; each++)
             if (!strcmp(arguments[n], ways[each]))
                 way = (enum way)each;
@@ -179,6 +185,8 @@ int main(int count, char **arguments)
     cuda.event_new = make_event;
     cuda.event_query = query_event;
     sdi_player_drivers(player, &cuda, NULL);
+    if (is_profiled && sdi_player_profiled(player, 1024))
+        return 1;
     for (unsigned m = 0; m < members; m++)
         sdi_player_lane(player, DRIVER_CUDA, arguments + m, NULL);
     sdi_player_queue(player, 1, true, false);

@@ -1,10 +1,10 @@
 """What a replayed launch costs the service from the socket to the event status page, without a GPU.
 
 ``python bench/player.py [--members 1 2 4] [--rounds 5]``: microseconds in the player per launch, in rounds by
-turns with the same scalars and a new one: in a row (200 in the socket) and alone, the least and the median
-of all rounds.  Likewise with a second queue that has streams of its own: nothing in it, launches in both by
-turns, and those when each waits for the one before.  The driver's entry points return at once; see
-``player.c``.
+turns with the same scalars, with a new one, and while a profile is recorded: in a row (200 in the socket) and
+alone, the least and the median of all rounds.  Likewise with a second queue that has streams of its own:
+nothing in it, launches in both by turns, and those when each waits for the one before.  The driver's entry
+points return at once; see ``player.c``.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from sdi.player.library import SOURCES  # noqa: E402
 KINDS = {
     "same": "the same",
     "new": "a new scalar",
+    "profiled": "while a profile is recorded",
     "idle": "an idle queue beside",
     "beside": "two queues by turns",
     "ordered": "two queues, each launch behind the other's",

@@ -11,7 +11,7 @@ LANES_MAX, STREAMS_MAX, NODES_MAX, BUFFERS_MAX = 16, 4, 512, 1 << 12
 CELL_POSTED, CELL_PYTHON_EVENTS, CELL_NO_WAITS, CELL_AWAITS, CELLS_RESERVED = 1, 2, 3, 4, 8
 NO_RECORDING = 0xFFFFFFFF
 REPORTS_MAX = 1024
-LOGGED_NBYTES = 32
+LOGGED_NBYTES, LOGGED_SOON = 32, 1024
 RECORD, IDLE, END, POSTED, FAILED, WANTED, MEASURED = 1, 2, 3, 4, 5, 6, 7
 OP_LAUNCH, OP_UPLOAD, OP_DOWNLOAD, OP_COPY, OP_FILL = 0, 1, 2, 3, 4
 WRITES_BESIDE = 2
@@ -180,7 +180,7 @@ def load(path: Path) -> tuple[ctypes.CDLL, ctypes.PyDLL]:
         "sdi_player_nodes": (_u32, [_pointer, ctypes.POINTER(Told)]),
         "sdi_player_played": (_u32, [_pointer, ctypes.POINTER(_u64)]),
         "sdi_player_reports": (_u32, [_pointer, ctypes.POINTER(Report)]),
-        "sdi_player_profiled": (ctypes.c_int, [_pointer]),
+        "sdi_player_profiled": (ctypes.c_int, [_pointer, _u32]),
         "sdi_player_logged": (_u32, [_pointer, ctypes.POINTER(_pointer)]),
         "sdi_player_runs": (_u64, [_pointer, _u32]),
         "sdi_player_holds": (ctypes.c_bool, [_pointer, _u32]),

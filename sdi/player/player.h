@@ -253,8 +253,7 @@ struct recycled {
 
 /* A line of what a profile is told.  `what`: an operation's number in its recording, or one of LOG_... `which`: the
  * recording's number in the profile, 0 for a marker.  `id`: the command.  Two lines are of a command: when it was submitted
- * and all of it issued; then its bytes (0: those of its recording), its queue, and its times, 0 if Python finishes it.
- * TURN: `id` is the processor's time. */
+ * and all of it issued; then its bytes (0: those of its recording), its queue, and its times, 0 if Python finishes it. */
 enum { LOG_COMMAND = UINT32_MAX - 2, LOG_END, LOG_TURN };
 struct logged {
     uint32_t what, which;
@@ -310,8 +309,8 @@ struct sdi_player {
     uint32_t recycled[BUFFERS_MAX], num_recycled; /* since Python last asked */
     uint32_t parked[BUFFERS_MAX], num_parked;     /* that the application may not use yet */
     struct logged *log; /* NULL: no profile is recorded; else all queues are timed */
-    uint32_t num_logged;
-    uint64_t log_since_ns, turn_ns, turn_cpu_ns;
+    uint32_t num_logged, log_soon;
+    uint64_t log_since_ns, turn_ns;
     uint32_t streak, wanted_after; /* known records in a row that Python acted on; so many are worth waiting */
     uint32_t stint;                /* records in a row that were played */
     bool page_changed, passes;
@@ -411,7 +410,7 @@ void sdi_player_waited(struct sdi_player *, bool gave_up);
 uint32_t sdi_player_nodes(struct sdi_player *, struct node_told *);
 uint32_t sdi_player_played(struct sdi_player *, uint64_t *pairs);
 uint32_t sdi_player_reports(struct sdi_player *, struct report *);
-int sdi_player_profiled(struct sdi_player *);
+int sdi_player_profiled(struct sdi_player *, uint32_t lines);
 uint32_t sdi_player_logged(struct sdi_player *, const struct logged **log);
 uint32_t sdi_player_released(struct sdi_player *);
 bool sdi_player_buffer(struct sdi_player *, uint64_t id, uint32_t state, uint32_t stage, const uint32_t *fresh);

@@ -3,17 +3,17 @@
 #include "player.h"
 
 #include <stdlib.h>
-#include <time.h>
 
 enum { KEEP_NS = 20000000 }; /* so long it is kept back: what a service that is killed can lose */
 
-/* How much is kept before Python is asked to read it: behind that there is room for all that is in flight, as its
- * commands and operations are told of when they end. */
-enum { LOG_SOON = 1024, LOG_MAX = LOG_SOON + 2 * NODES_MAX + LANES_MAX * MARKS_MAX + 64 };
+enum { IN_FLIGHT_MAX = 2 * NODES_MAX + LANES_MAX * MARKS_MAX + 64 };
 
-API int sdi_player_profiled(struct sdi_player *p)
+/* So many lines are kept before Python is asked to read them: behind these there is room for all that is in flight, as
+ * commands and operations are told of when they end. */
+API int sdi_player_profiled(struct sdi_player *p, uint32_t lines)
 {
-    p->log = malloc(LOG_MAX * sizeof *p->log);
+    p->log_soon = lines;
+    p->log = malloc((lines + IN_FLIGHT_MAX) * sizeof *p->log);
     return p->log ? 0 : -1;
 }
 
@@ -21,7 +21,7 @@ static void add(struct sdi_player *p, uint32_t what, uint32_t which, uint64_t id
 {
     if (!p->num_logged)
         p->log_since_ns = ended_ns;
-    if (p->num_logged < LOG_MAX)
+    if (p->num_logged < p->log_soon + IN_FLIGHT_MAX)
         p->log[p->num_logged++] = (struct logged){what, which, id, began_ns, ended_ns};
 }
 
@@ -37,7 +37,7 @@ API uint32_t sdi_player_logged(struct sdi_player *p, const struct logged **log)
 /* Whether Python has to read it before anything else is executed. */
 bool profile_is_full(const struct sdi_player *p)
 {
-    return p->num_logged > LOG_SOON;
+    return p->num_logged > p->log_soon;
 }
 
 /* Whether it was kept back for long enough. */
@@ -66,26 +66,17 @@ void profile_command(struct sdi_player *p, const struct node *node, uint64_t beg
     add(p, LOG_END, node->nbytes, p->queues[node->queue].id, began_ns, ended_ns);
 }
 
-static uint64_t processor_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-    return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
-}
-
-/* A turn of the service: from a record that is there until no other one is. */
+/* A turn of the service: from a record that is there until no other one is.  It sleeps in none. */
 void profile_turn_begins(struct sdi_player *p)
 {
-    if (!p->log || p->turn_ns)
-        return;
-    p->turn_ns = sdi_player_now();
-    p->turn_cpu_ns = processor_ns();
+    if (p->log && !p->turn_ns)
+        p->turn_ns = sdi_player_now();
 }
 
 /* `counts`: it did something. */
 void profile_turn_ends(struct sdi_player *p, bool counts)
 {
     if (p->turn_ns && counts)
-        add(p, LOG_TURN, 0, processor_ns() - p->turn_cpu_ns, p->turn_ns, sdi_player_now());
+        add(p, LOG_TURN, 0, 0, p->turn_ns, sdi_player_now());
     p->turn_ns = 0;
 }

@@ -21,7 +21,7 @@ class Profiled:
         """Raises MemoryError."""
         self._quick, self._handle, self._recorder = quick, handle, recorder
         self._lines = ctypes.c_void_p()
-        if quick.sdi_player_profiled(handle):
+        if quick.sdi_player_profiled(handle, c.LOGGED_SOON):
             raise MemoryError
 
     def recorded(

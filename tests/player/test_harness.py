@@ -40,7 +40,7 @@ def test_streams_of_records_are_played_as_the_model_says(tmp_path: Path) -> None
         "reports": 2000,
         "failures": 40,
         "logged": 10_000,
-        "log_full": 1,
+        "log_full": 800,
         "turns": 5000,
         "aside": 10_000,
         "at_once": 3000,

@@ -59,7 +59,7 @@ def test_commands_that_the_player_executed_are_read_as_others_are(tmp_path: Path
     assert recorder.recording("fill", 32, "", 0, False, [work]) == 2
     assert recorder.recording("write", 0, "", 0, True, []) == 3
     recorder.replayed(
-        logged(turn, 0, 7, 90, 110)
+        logged(turn, 0, 0, 90, 110)
         + logged(0, 1, 11, 105, 106)
         + logged(1, 1, 11, 107, 120)
         + logged(command, 1, 11, 100, 104)
@@ -95,7 +95,7 @@ def test_commands_that_the_player_executed_are_read_as_others_are(tmp_path: Path
         Work(12, "fill", 0, 32, "fill", 130, 131, 0),
         Work(13, "write", -1, 9, "write", 140, 142, 0),
     )
-    assert session.turns == (Turn(90, 110, 7),)
+    assert session.turns == (Turn(90, 110, 20),)
 
 
 def test_a_stream_cut_anywhere_is_read_up_to_its_last_whole_line(tmp_path: Path) -> None:

@@ -95,6 +95,8 @@ int __wrap_clock_gettime(clockid_t clock, struct timespec *now)
 {
     if (w.threads)
         return __real_clock_gettime(clock, now);
+    if (w.player && w.player->num_nodes > w.most_nodes) /* a command that comes is told the time */
+        w.most_nodes = w.player->num_nodes;
     w.now_ns += 1 + below(100);
     *now = (struct timespec){(time_t)(w.now_ns / 1000000000u), (long)(w.now_ns % 1000000000u)};
     return 0;
@@ -130,6 +132,8 @@ ssize_t __wrap_recv(int end, void *to, size_t nbytes, int flags)
 int __wrap_ppoll(struct pollfd *ends, nfds_t count, const struct timespec *most, const void *mask)
 {
     counted[NAPS]++;
+    if (w.player->turn_ns)
+        broken("the player sleeps in a turn");
     counted[NOTICES_LATE] += w.player->is_deaf;
     counted[FULL_TIMES] += w.player->num_nodes == NODES_MAX;
     if (w.threads)
@@ -191,7 +195,7 @@ static void begin(uint64_t seed, bool threads)
     memset(segments, 0, sizeof segments);
     w.player = sdi_player_new(w.commands[0], w.notices[0], w.arena, w.cells, segments, released);
     w.is_profiled = one_in(3);
-    if (w.is_profiled && sdi_player_profiled(w.player))
+    if (w.is_profiled && sdi_player_profiled(w.player, 1 + below(40)))
         broken("there is no memory for a profile");
     make_members();
     w.is_long = one_in(60);
@@ -231,6 +235,7 @@ static void end(void)
     w.is_freeing = true;
     unlock();
     sdi_player_free(w.player);
+    w.player = NULL;
     lock();
     model_end();
     shared_end();

@@ -132,6 +132,7 @@ struct command {
     unsigned reported, lane_of[OPS]; /* bits of its operations */
     unsigned logged;                 /* likewise, in the profile */
     bool is_logged, is_taken_over;   /* it is in the profile; Python finishes it */
+    bool is_left;                    /* likewise, as the application is gone */
     uint64_t ran_until_ns;           /* as the profile says of its operations */
     uint64_t number_of[OPS];
     int32_t status;
@@ -226,7 +227,7 @@ struct world {
     struct command *pending[COMMANDS];
     unsigned num_pending, busy;
     bool lost_reports, is_profiled;
-    uint32_t num_profiled;
+    uint32_t num_profiled, most_nodes; /* most: in flight at a time */
     uint64_t turn_ns, logged_ns[QUEUES]; /* ends of the newest turn and commands in the profile */
     bool is_on, calm, is_long; /* calm: facts change seldom; long: more commands than can be in flight */
 };

@@ -396,7 +396,9 @@ void model_log(const struct logged *log, uint32_t count)
         check_took(c, line->what, line->ended_ns - line->began_ns);
         counted[LOGGED]++;
     }
-    counted[LOG_FULL] += count > 1000;
+    counted[LOG_FULL] += count > w.player->log_soon;
+    if (!w.threads && count > w.player->log_soon + (2 + OPS) * (w.most_nodes + 1) + 4)
+        broken("the profile is %u lines long before it is read", count);
 }
 
 /* Nothing is missing in a profile, but operations that were under way when the application left or a driver refused. */
@@ -407,7 +409,7 @@ static void check_log(const struct command *c)
         return;
     if (!c->is_logged)
         broken("command %lu is not in the profile", (unsigned long)c->id);
-    if (c->logged != all && !w.has_failed && !(c->is_taken_over && w.has_left))
+    if (c->logged != all && !w.has_failed && !c->is_left)
         broken("of command %lu operations %x are in the profile, not %x", (unsigned long)c->id, c->logged, all);
 }
 

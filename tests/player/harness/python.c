@@ -277,7 +277,7 @@ static void learn_times(void)
     }
 }
 
-static void take_over(void)
+static void take_over(bool is_end)
 {
     learn_times();
     static struct node_told told[NODES_MAX];
@@ -313,6 +313,7 @@ static void take_over(void)
         w.is_on &= c->status == 0;
         c->was_told = told[n].stage == STAGE_COPYING;
         c->is_taken_over = true;
+        c->is_left = is_end;
         w.pending[w.num_pending++] = c;
     }
     sdi_player_handed_over(w.player, SEGMENTS);
@@ -436,7 +437,7 @@ void python_run(void)
         if (why == SDI_MEASURED)
             learn_times();
         else if (may_play)
-            take_over();
+            take_over(why == SDI_END);
         else if (num_nodes)
             broken("the player keeps what Python took over");
         switch (why) {
