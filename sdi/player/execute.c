@@ -95,6 +95,18 @@ bool recording_awaits_copies(const struct sdi_player *p, const struct recording 
     return false;
 }
 
+/* Whether it writes bytes that the client has yet to copy. */
+bool recording_awaits_client(const struct sdi_player *p, const struct recording *r)
+{
+    for (uint32_t i = 0; i < r->num_ops; i++)
+        for (uint32_t a = 0; a < r->ops[i].num_accesses; a++) {
+            const struct access *access = &r->accesses[r->ops[i].first_access + a];
+            if (access->writes && p->segments[access->segment].client_reads)
+                return true;
+        }
+    return false;
+}
+
 /* Whether all of its operations can go to their lanes now: none waits for the client's copies, none is an upload
  * of host bytes that are still on their way (the driver may take them at once), each lane has room. */
 bool recording_may_execute(struct sdi_player *p, const struct recording *r)
@@ -102,13 +114,13 @@ bool recording_may_execute(struct sdi_player *p, const struct recording *r)
     for (unsigned l = 0; l < p->num_lanes; l++)
         if (!lane_has_room(&p->lanes[l], r->num_ops))
             return false;
+    if (recording_awaits_client(p, r))
+        return false;
     for (uint32_t i = 0; i < r->num_ops; i++) {
         const struct op *op = &r->ops[i];
         for (uint32_t a = 0; a < op->num_accesses; a++) {
             const struct access *access = &r->accesses[op->first_access + a];
             const struct segment *s = &p->segments[access->segment];
-            if (access->writes && s->client_reads)
-                return false;
             if (p->lanes[op->lane].driver == DRIVER_OPENCL && waits_elsewhere(p, s, access->writes, op))
                 return false;
             if (op->kind == OP_UPLOAD && !access->writes && !segment_is_free(p, s, false))

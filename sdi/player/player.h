@@ -358,6 +358,7 @@ bool nodes_await_client(struct sdi_player *p);
 void needs_raise(uint64_t *needs, const uint64_t *numbers, unsigned lanes);
 bool recording_writes_host(const struct recording *r);
 bool recording_awaits_copies(const struct sdi_player *p, const struct recording *r);
+bool recording_awaits_client(const struct sdi_player *p, const struct recording *r);
 bool recording_may_execute(struct sdi_player *p, const struct recording *r);
 bool segment_is_free(const struct sdi_player *p, const struct segment *s, bool writes);
 bool op_counts(const struct recording *r, const struct op *op);

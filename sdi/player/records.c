@@ -154,7 +154,9 @@ static enum taken take_command(struct sdi_player *p, uint32_t op, uint64_t id, c
         if (player_look(p))
             return BROKEN;
         if (!recording_may_execute(p, r))
-            return not_mine(p, WHY_LANES);
+            return recording_awaits_client(p, r) || nodes_await_client(p) || p->waited_ns > HOST_WAIT_NS
+                       ? not_mine(p, WHY_LANES)
+                       : FULL;
     }
     if (r->client_shown && p->segments[r->client_shown - 1].client_reads)
         return not_mine(p, WHY_LANES);

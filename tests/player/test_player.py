@@ -471,8 +471,11 @@ class Steps(Loop):
 
     def shown(self, buffer: int) -> bytes:
         """What a read finds that nobody but the player hears of."""
+        return self.copied(self.client.command(Op.READ, buffer=buffer, region=[4 * ITEMS, 1, 1]), buffer)
+
+    def copied(self, read: int, buffer: int) -> bytes:
+        """What a read of all of a buffer finds."""
         client = self.client
-        read = client.command(Op.READ, buffer=buffer, region=[4 * ITEMS, 1, 1])
         assert client.notice()[:2] == (NoticeKind.TRANSFER_READY, read)
         at = client.offsets[buffer]
         data = client.arena[at : at + 4 * ITEMS]
@@ -516,6 +519,22 @@ def test_buffers_are_released_and_used_again_without_python(
     assert sum(left.values()) <= 5 and not {"PARK_BUFFER", "RENEW_BUFFER"} & left.keys(), left
     steps.renew(True)
     steps.check()
+
+
+def test_what_several_members_change_in_place_is_read_when_each_of_them_has_its_part(serve: Serve) -> None:
+    steps = Steps(serve(2, plays=True))
+
+    def once(number: int) -> None:
+        with steps.client.at_once():
+            steps.put(np.full(ITEMS, number, np.int32), first=0)  # of which each member gets its part
+            steps.step(number)
+            read = steps.client.command(Op.READ, buffer=steps.a, region=[4 * ITEMS, 1, 1])
+        assert steps.copied(read, steps.a) == steps.truth[0].tobytes()
+
+    for number in range(10):
+        once(number)
+    left = steps.left(lambda: [once(number) for number in range(100)])
+    assert left.get("READ", 0) < 10, left
 
 
 def test_no_old_bytes_are_seen_in_a_buffer_that_the_player_gives_again(serve: Serve) -> None:
