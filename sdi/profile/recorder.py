@@ -150,7 +150,7 @@ class Recorder:
 
     def replayed(self, lines: bytes) -> None:
         """Commands were executed: ``struct logged`` of the player."""
-        self._rows.append(("replayed", b2a_base64(lines, newline=False).decode()))
+        self._rows.append(("replayed", lines))
 
     # -- the service's own work: any thread ---------------------------------------------------------------
 
@@ -209,7 +209,11 @@ class Recorder:
         rows: dict[str, list[Sequence[object]]] = {}
         for row in self._taken(waiting):
             last = row[-1]
-            if not isinstance(last, Ticket):
+            if isinstance(last, bytes):
+                self._put_all(rows)  # the recordings that it refers to come first, wherever the file ends
+                text = b2a_base64(last, newline=False).decode()
+                self._put_text(f'["replayed",[["{text}"]]]')
+            elif not isinstance(last, Ticket):
                 rows.setdefault(str(row[0]), []).append(row[1:])
             elif last.done or is_end:
                 status = -1 if last.error is not None else 0
@@ -236,10 +240,13 @@ class Recorder:
         rows.clear()
 
     def _put(self, line: list[object]) -> None:
+        self._put_text(json.dumps(line, separators=(",", ":")))
+
+    def _put_text(self, line: str) -> None:
         if self._failed:
             return
         try:
-            self._file.write(json.dumps(line, separators=(",", ":")) + "\n")
+            self._file.write(line + "\n")
         except OSError as error:
             self._give_up(error)
 

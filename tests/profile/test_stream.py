@@ -98,6 +98,22 @@ def test_commands_that_the_player_executed_are_read_as_others_are(tmp_path: Path
     assert session.turns == (Turn(90, 110, 20),)
 
 
+def test_what_replays_refer_to_is_written_before_them(tmp_path: Path) -> None:
+    recorder = Recorder(tmp_path, OPENING)
+    for number in range(1, 4):
+        assert recorder.recording("fill", 4, "", 0, False, []) == number
+        recorder.replayed(logged(-3, number, 10 + number, 1, 2) + logged(-2, 0, 3, 1, 2))
+    recorder.close({})
+    path = tmp_path / f"service-{os.getpid()}.jsonl"
+    lines, found = path.read_bytes().splitlines(keepends=True), set()
+    for count in range(1, len(lines) + 1):
+        path.write_bytes(b"".join(lines[:count]))
+        session = read_session(path)
+        assert session is not None
+        found.add(len(session.commands))
+    assert found == {0, 1, 2, 3}
+
+
 def test_a_stream_cut_anywhere_is_read_up_to_its_last_whole_line(tmp_path: Path) -> None:
     path = recorded(tmp_path)
     text = path.read_bytes()
