@@ -8,11 +8,27 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sdi.clc import base_header
+from sdi.wire.kernels import CUDA_GRID, CUDA_IMAGE, CUDA_PRINT
+from sdi.wire.layout import declarations
 from sdi.wire.opencl import ChannelOrder, ChannelType, MemObjectType
 
 _HEADERS = ("cuda_compat.h", "cuda_compat_math.h", "cuda_compat_memory.h", "cuda_compat_images.h")
 PRINT_HEADER = "cuda_compat_print.h"
 """For programs that print alone."""
+_TYPES = {"u64": "unsigned long", "u32": "unsigned", "i32": "int"}
+_POINTERS = {"pixels": "unsigned char *"}
+_NUMBERS = ", ".join(
+    f"_CL_{each.name} = {each.value}"
+    for table in (MemObjectType, ChannelOrder, ChannelType)
+    for each in table
+)
+_TABLES = {
+    "cuda_compat_memory.h": f"struct _cl_grid {{ {declarations(CUDA_GRID, _TYPES)} }};\n",
+    "cuda_compat_images.h": f"enum {{ {_NUMBERS} }};\ntemplate<int KIND> struct _cl_image "
+    f"{{ {declarations(CUDA_IMAGE, _TYPES | _POINTERS)} }};\n",
+    PRINT_HEADER: f"struct _cl_print {{ {declarations(CUDA_PRINT, {'u64': 'unsigned long long'})} }};\n",
+}
+"""Structures and numbers, by the part of the compat header that begins with them."""
 _DEFINED = re.compile(r"\b_cl_(\w+)\s*\(|_CL_[A-Z0-9_]+\((\w+)")
 _OF_IMAGES = frozenset(f"{what}_image{suffix}" for what in ("read", "write") for suffix in ("f", "i", "ui"))
 _ROUNDINGS = {"rte": "0", "rtz": "1", "rtp": "2", "rtn": "3", "": "-1"}
@@ -71,12 +87,8 @@ def header_text() -> str:
 
 
 def header_part(name: str) -> str:
-    """One file of the compat header, that for images with OpenCL's numbers."""
-    numbers = ""
-    if name == "cuda_compat_images.h":
-        known = (each for table in (MemObjectType, ChannelOrder, ChannelType) for each in table)
-        numbers = f"enum {{ {', '.join(f'_CL_{each.name} = {each.value}' for each in known)} }};\n"
-    return numbers + (Path(__file__).parent / name).read_text(encoding="utf-8")
+    """One file of the compat header, behind what it needs of ``sdi/wire``."""
+    return _TABLES.get(name, "") + (Path(__file__).parent / name).read_text(encoding="utf-8")
 
 
 @functools.cache

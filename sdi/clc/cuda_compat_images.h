@@ -2,15 +2,8 @@
 // Part 4: images and samplers over linear bytes: rows of pixels, planes of rows.
 // Source: OpenCL C 3.0 specification, sections 6.15.15 (functions, conversions), 8 (addressing, filtering).
 
-// KIND, order and type are numbers of the API, whose names (_CL_...) are put before this text.  Layers of a 1D array are
-// rows, those of a 2D array planes.
-template<int KIND> struct _cl_image {
-  unsigned char *pixels;
-  unsigned long plane_pitch;
-  unsigned row_pitch;
-  int width, rows, planes;
-  unsigned form, pixel_nbytes;
-};
+// _cl_image and the API's numbers (_CL_...) are put before this text.  Layers of a 1D array are rows, those of a 2D
+// array planes.
 // The format: channels, and what orders and types differ in.
 #define _CL_FORM(order, type, channels) (((order) & 255) << 12 | ((type) & 255) << 4 | (channels))
 #define _CL_ORDER(form) ((_CL_R & ~255) | (int)((form) >> 12))

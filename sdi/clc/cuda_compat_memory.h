@@ -3,8 +3,6 @@
 // Source: OpenCL C 3.0 specification, sections 6.15.1, 6.15.7 to 6.15.12.
 
 // The native geometry.  A grid whose y or z CUDA does not allow is launched in x alone: _CL_FLAT.
-// base: global id of the first work-item of the box of work-groups that is run.
-struct _cl_grid { unsigned long base[3]; unsigned groups[3]; unsigned work_dim; };
 _CL unsigned _cl_pick(unsigned d, unsigned x, unsigned y, unsigned z, unsigned past) {
   return d == 0 ? x : d == 1 ? y : d == 2 ? z : past;
 }

@@ -5,7 +5,6 @@
 // A record: its bytes (a multiple of 8; 0 ends the buffer), the number of the format, then 8 bytes for each scalar
 // and each element of a vector: integers with their sign, floating-point numbers as doubles.  A string is its
 // length (all bits set: a null pointer), then its bytes.
-struct _cl_print { unsigned long long used, lost, capacity, reserved; };
 extern "C" { __device__ _cl_print *sdi_print = 0; }
 struct _cl_text { const char *bytes; unsigned long count; };
 _CL _cl_text _cl_text_of(const char *p) {

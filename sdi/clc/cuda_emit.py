@@ -24,12 +24,14 @@ from sdi.clc.printing import prints
 from sdi.clc.syntax import Form, Function, Kind, Node, callee_of
 from sdi.errors import BuildError
 from sdi.ndrange import Int3
+from sdi.wire.kernels import CUDA_IMAGE
+from sdi.wire.layout import layout
 
 SYMBOL_PREFIX = "sdi_k_"
 LOCAL_ALIGNMENT = 128
 """Alignment of ``__local`` arguments: that of the largest vector."""
 GRID_NBYTES = 40
-IMAGE_NBYTES = 40
+IMAGE_NBYTES = layout(CUDA_IMAGE).size
 PARAMETER_ALIGNMENT = 16
 """No parameter is aligned to more: how compilers place larger ones is written nowhere (they differ)."""
 _DYNAMIC = "_cl_dynamic"

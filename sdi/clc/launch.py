@@ -1,8 +1,7 @@
 """The hidden last argument of every emitted kernel: which part of which NDRange it runs.
 
-Layout, little-endian, aligned to 8: group_offset, num_groups, global_offset, global_size (ulong[3]
-each), work_dim, reserved (uint), and one long per global or constant pointer argument: how many
-bytes before the passed pointer byte 0 of the application's buffer would lie.
+Layout, little-endian, aligned to 8: ``GEOMETRY``, and one long per global or constant pointer argument: how
+many bytes before the passed pointer byte 0 of the application's buffer would lie.
 """
 
 from __future__ import annotations
@@ -11,10 +10,8 @@ import struct
 from collections.abc import Sequence
 
 from sdi.clc.model import ArgumentKind, KernelModel
-from sdi.ndrange import GroupBox, NDRange
-
-GEOMETRY_NBYTES = 104
-_GEOMETRY = struct.Struct("<12Q2I")
+from sdi.ndrange import GroupBox, Int3, NDRange
+from sdi.wire.kernels import GEOMETRY_LAYOUT
 
 
 def shifted_arguments(kernel: KernelModel) -> int:
@@ -23,8 +20,8 @@ def shifted_arguments(kernel: KernelModel) -> int:
 
 
 def hidden_nbytes(kernel: KernelModel) -> int:
-    """Size of the hidden argument: 104, and 8 for each global or constant pointer."""
-    return GEOMETRY_NBYTES + 8 * shifted_arguments(kernel)
+    """Size of the hidden argument."""
+    return GEOMETRY_LAYOUT.size + 8 * shifted_arguments(kernel)
 
 
 def pack_hidden(kernel: KernelModel, ndrange: NDRange, box: GroupBox, shifts: Sequence[int]) -> bytes:
@@ -38,7 +35,19 @@ def pack_hidden(kernel: KernelModel, ndrange: NDRange, box: GroupBox, shifts: Se
         raise ValueError(f"kernel {kernel.name}: {len(shifts)} shifts for {count} pointers")
     if any(stop > groups for stop, groups in zip(box.stop, ndrange.num_groups, strict=True)):
         raise ValueError(f"kernel {kernel.name}: box {box.start}..{box.stop} of {ndrange.num_groups} groups")
-    geometry = _GEOMETRY.pack(
+    geometry = GEOMETRY_LAYOUT.pack(
         *box.start, *ndrange.num_groups, *ndrange.offset, *ndrange.global_size, ndrange.work_dim, 0
     )
     return geometry + struct.pack(f"<{count}q", *shifts)
+
+
+def offsets_of(hidden: bytes) -> tuple[Int3, Int3]:
+    """First group of the box, and global offset of the NDRange."""
+    found = GEOMETRY_LAYOUT.unpack_from(hidden)
+    return found[:3], found[6:9]
+
+
+def shifts_of(hidden: bytes) -> tuple[int, ...]:
+    """See ``pack_hidden``."""
+    count = (len(hidden) - GEOMETRY_LAYOUT.size) // 8
+    return struct.unpack_from(f"<{count}q", hidden, GEOMETRY_LAYOUT.size)

@@ -6,23 +6,12 @@ All values are frozen: a model is computed once per build and shared by threads.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum
 
 from sdi.atomics import Update
 from sdi.clc.objects import ObjectText
 from sdi.clc.syntax import Tree
 from sdi.ndrange import GroupBox, Int3, NDRange
-
-
-class ArgumentKind(Enum):
-    """What ``clSetKernelArg`` accepts for an argument."""
-
-    VALUE = 0
-    GLOBAL = 1
-    CONSTANT = 2
-    LOCAL = 3
-    IMAGE = 4
-    SAMPLER = 5
+from sdi.wire.arguments import ArgumentKind
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,9 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from sdi.wire.kernels import PRINT_RECORD
+from sdi.wire.layout import layout
+
 _SPECIFIER = re.compile(
     rb"%(?:(?P<flags>[-+ #0]*)(?P<width>\d*)(?P<precision>(?:\.\d*)?)(?:v(?P<count>2|3|4|8|16))?"
     rb"(?P<length>hh|hl|h|ll|l|)(?P<conversion>[diouxXfFeEgGaAcsp])|(?P<percent>%))"
@@ -19,6 +22,7 @@ _LITERAL = re.compile(r'"((?:[^"\\]|\\.)*)"')
 _ESCAPE = re.compile(rb"\\(?:x([0-9a-fA-F]+)|([0-7]{1,3})|(.))", re.DOTALL)
 _ESCAPES = dict(zip(b"abfnrtv", b"\a\b\f\n\r\t\v", strict=True))
 _BITS = {b"hh": 8, b"h": 16, b"hl": 32, b"": 32, b"l": 64, b"ll": 64}
+_RECORD = layout(PRINT_RECORD)
 _NULL_COUNT = (1 << 64) - 1
 _snprintf = ctypes.CDLL(None).snprintf
 
@@ -95,11 +99,11 @@ def records_text(formats: Sequence[Format], records: bytes) -> bytes:
     """The text of records as ``cuda_compat_print.h`` lays them out, up to the first of no bytes."""
     parts: list[bytes] = []
     at = 0
-    while at + 8 <= len(records):
-        nbytes, number = struct.unpack_from("<II", records, at)
-        if nbytes < 8 or at + nbytes > len(records):
+    while at + _RECORD.size <= len(records):
+        nbytes, number = _RECORD.unpack_from(records, at)
+        if nbytes < _RECORD.size or at + nbytes > len(records):
             break
-        parts.append(_record_text(formats[number], records, at + 8))
+        parts.append(_record_text(formats[number], records, at + _RECORD.size))
         at += nbytes
     return b"".join(parts)
 
@@ -111,7 +115,7 @@ def _record_text(form: Format, records: bytes, at: int) -> bytes:
             parts.append(piece)
             continue
         if piece.conversion == b"s":
-            (count,) = struct.unpack_from("<Q", records, at)
+            count = int.from_bytes(records[at : at + 8], "little")
             at += 8
             text = b"(null)"
             if count != _NULL_COUNT:

@@ -15,11 +15,12 @@ from sdi.clc.arguments import argument_kind, is_kernel
 from sdi.clc.builtins import GEOMETRY_FUNCTIONS
 from sdi.clc.model import ArgumentKind
 from sdi.clc.syntax import Function, Kind, Node, Space, Tree, callee_of
+from sdi.wire.kernels import GEOMETRY
+from sdi.wire.layout import declarations
 
-_GEOMETRY = """\
-typedef struct { ulong group_offset[3]; ulong num_groups[3]; ulong global_offset[3]; \
-ulong global_size[3]; uint work_dim; uint reserved; } __sdi_geometry;
-"""
+_GEOMETRY = (
+    f"typedef struct {{ {declarations(GEOMETRY, {'u64': 'ulong', 'u32': 'uint'})} }} __sdi_geometry;\n"
+)
 _FUNCTION = "static inline __attribute__((always_inline)) "
 # PoCL 3.1 compiles no kernel that asks both functions for a dimension that is not constant and guarded.
 _OF_CONSTANT = "(d == 0 ? {0}(0) : d == 1 ? {0}(1) : {0}(2))"

@@ -10,13 +10,13 @@ from sdi.atomics import Operation
 from sdi.cluster.records import DamagedBatch, strings, strings_of
 from sdi.devices.base import BoundArgument, DeviceBuffer, LocalBytes
 from sdi.devices.image import Sampler
+from sdi.wire.arguments import LOCAL, ArgumentKind
 
 UPDATES: tuple[Operation, ...] = get_args(Operation)
 """The operations of atomic updates, by number."""
 
-_NULL, _VALUE, _LOCAL, _SAMPLER, _OBJECT = range(5)
-_NUMBER = struct.Struct("<Q")
-_SAMPLING = struct.Struct("<BII")
+_OBJECT = struct.Struct("<Q")
+"""A buffer's or image's id on the node, both of kind GLOBAL; 0: NULL."""
 
 
 def bound(name: str, arguments: Sequence[BoundArgument], id_of: Callable[[object], int]) -> bytes:
@@ -25,16 +25,15 @@ def bound(name: str, arguments: Sequence[BoundArgument], id_of: Callable[[object
     for argument in arguments:
         match argument:
             case None:
-                parts.append(bytes((_NULL,)))
+                parts.append(bytes((ArgumentKind.GLOBAL,)) + _OBJECT.pack(0))
             case bytes():
-                parts.append(bytes((_VALUE,)) + argument)
+                parts.append(bytes((ArgumentKind.VALUE,)) + argument)
             case LocalBytes():
-                parts.append(bytes((_LOCAL,)) + _NUMBER.pack(argument.nbytes))
+                parts.append(bytes((ArgumentKind.LOCAL,)) + LOCAL.pack(argument.nbytes))
             case Sampler():
-                modes = _SAMPLING.pack(argument.normalized, argument.addressing, argument.filter)
-                parts.append(bytes((_SAMPLER,)) + modes)
+                parts.append(bytes((ArgumentKind.SAMPLER,)) + argument.record())
             case _:
-                parts.append(bytes((_OBJECT,)) + _NUMBER.pack(id_of(argument)))
+                parts.append(bytes((ArgumentKind.GLOBAL,)) + _OBJECT.pack(id_of(argument)))
     return strings(parts)
 
 
@@ -52,17 +51,17 @@ def arguments_of(tail: bytes | memoryview, objects: Mapping[int, object]) -> tup
 
 def _argument(kind: int, data: bytes, objects: Mapping[int, object]) -> BoundArgument:
     match kind:
-        case 0:
-            return None
-        case 1:
+        case ArgumentKind.VALUE:
             return data
-        case 2:
-            return LocalBytes(*_NUMBER.unpack(data))
-        case 3:
-            normalized, addressing, filtering = _SAMPLING.unpack(data)
-            return Sampler(bool(normalized), addressing, filtering)
-        case 4:
-            made = objects.get(*_NUMBER.unpack(data))
+        case ArgumentKind.LOCAL:
+            return LocalBytes(*LOCAL.unpack(data))
+        case ArgumentKind.SAMPLER:
+            return Sampler.of(data)
+        case ArgumentKind.GLOBAL:
+            (number,) = _OBJECT.unpack(data)
+            if not number:
+                return None
+            made = objects.get(number)
             if made is None:
                 raise ValueError("an object that is not known")
             if isinstance(made, Exception):

@@ -25,7 +25,7 @@ from typing import Final
 from sdi.cluster.loopback import sockets
 from sdi.cluster.records import strings, strings_of
 from sdi.cluster.shared import Mapped, Pool
-from sdi.icd.handover import HandoverError, check_peer, listen
+from sdi.icd.handover import HandoverError, check_peer, listen, peer_of
 
 PATIENCE_S = 20.0
 _LOOK_S = 0.02
@@ -34,7 +34,6 @@ _HELLO = struct.Struct(f"<{_COOKIE_NBYTES}sIQ")  # the secret, who comes, its po
 _COUNT = struct.Struct("<I")
 _OTHER = struct.Struct("<IQ")  # another process, its pool's size
 _READY = b"\1"
-_PEER = struct.Struct("3i")
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +106,7 @@ class Door:
             if not hmac.compare_digest(cookie, self._cookie) or rank not in wanted or rank in self._guests:
                 raise HandoverError("not who was asked")
             (pool,) = descriptors
-            pid, _, _ = _PEER.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size))
+            pid, _ = peer_of(connection)
             self._guests[rank] = _Guest(connection, os.pidfd_open(pid), pool, nbytes)
         except (OSError, ValueError, struct.error, HandoverError):
             for descriptor in descriptors:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import logging
-import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from sdi.devices.cuda_driver import drv, why_missing
 from sdi.devices.nvrtc import NvrtcMissing, version
+from sdi.wire.opencl import PCI_BUS_INFO
 
 _log = logging.getLogger(__name__)
 SHARED_NBYTES = 48 << 10
@@ -50,7 +50,7 @@ def _gpu(ordinal: int) -> CudaGpu:
     device, of = drv.Device(ordinal), drv.device_attribute
     domain, bus, slot = device.pci_bus_id().replace(".", ":").split(":")[:3]
     pci = (int(domain, 16), int(bus, 16), int(slot, 16))
-    unit = "pci " + struct.pack("<4I", *pci, 0).hex()
+    unit = "pci " + PCI_BUS_INFO.pack(*pci, 0).hex()
     major, minor = divmod(drv.get_driver_version(), 1000)
 
     def attribute(name: str, default: int = 0) -> int:

@@ -1,22 +1,21 @@
 """Images of CUDA members: their pixels lie in rows without gaps, which kernels address themselves.
 
-Kernels are given a description of the pixels, ``_cl_image`` of ``cuda_compat_images.h``; the functions there
+Kernels are given a description of the pixels, ``CUDA_IMAGE``; the functions of ``cuda_compat_images.h``
 convert, address and filter.
 """
 
 from __future__ import annotations
 
-import struct
 from dataclasses import dataclass
 
-from sdi.clc.cuda_emit import IMAGE_NBYTES
 from sdi.devices.cuda_driver import MAX_PITCH, copy_pitched
 from sdi.devices.cuda_memory import CudaBuffer, check_range
 from sdi.devices.image import CHANNELS, STORED, ImageShape, Sampler, Slabs
+from sdi.wire.kernels import CUDA_IMAGE
+from sdi.wire.layout import layout
 from sdi.wire.opencl import Addressing, ChannelOrder, ChannelType, Filter
 
-_DESCRIPTION = struct.Struct("<2QI3i2I")
-assert _DESCRIPTION.size == IMAGE_NBYTES
+_DESCRIPTION = layout(CUDA_IMAGE)
 _FLOATING = (
     *(ChannelType.SNORM_INT8, ChannelType.SNORM_INT16, ChannelType.UNORM_INT8, ChannelType.UNORM_INT16),
     *(ChannelType.HALF_FLOAT, ChannelType.FLOAT),
@@ -48,7 +47,7 @@ class CudaImage:
     shape: ImageShape
 
     def description(self) -> bytes:
-        """``_cl_image`` of the compat header.  Raises ValueError for rows that it can't describe."""
+        """``CUDA_IMAGE``.  Raises ValueError for rows that it can't describe."""
         shape = self.shape
         if shape.rows > 1 and shape.row_nbytes > _PITCH_MAX:
             raise ValueError(f"an image with rows of {shape.row_nbytes} bytes")

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import itertools
-import struct
 from collections.abc import Iterator, Sequence
 
+from sdi.clc import launch
 from sdi.clc.cuda import CudaKernel, ParameterKind
 from sdi.clc.cuda_emit import LOCAL_ALIGNMENT
-from sdi.clc.launch import GEOMETRY_NBYTES
 from sdi.devices.base import BoundArgument, LocalBytes
 from sdi.devices.cuda_images import CudaImage, sampler_bits
 from sdi.devices.cuda_memory import CudaBuffer
 from sdi.devices.image import Sampler
 from sdi.ndrange import Int3
+from sdi.wire.kernels import CUDA_GRID
+from sdi.wire.layout import layout
 
-_GRID = struct.Struct("<3Q4I")
-_HIDDEN = struct.Struct("<3Q24x3Q")  # group_offset and global_offset of the hidden argument
+_GRID = layout(CUDA_GRID)
 MAX_GRID_Y, MAX_GRID_X = 65_535, (1 << 31) - 1
 
 Offsets = tuple[Int3, Int3]
@@ -28,8 +28,7 @@ def offsets_of(kernel: CudaKernel, arguments: Sequence[BoundArgument]) -> Offset
     hidden = arguments[-1] if kernel.is_subrange and arguments else None
     if not isinstance(hidden, bytes):
         return (0, 0, 0), (0, 0, 0)
-    gx, gy, gz, x, y, z = _HIDDEN.unpack_from(hidden)
-    return (gx, gy, gz), (x, y, z)
+    return launch.offsets_of(hidden)
 
 
 def parameter_block(kernel: CudaKernel, arguments: Sequence[BoundArgument]) -> tuple[bytes, int]:
@@ -43,7 +42,7 @@ def parameter_block(kernel: CudaKernel, arguments: Sequence[BoundArgument]) -> t
     shared_nbytes = 0
     shifts: Iterator[int] = itertools.repeat(0)
     if kernel.is_subrange and arguments and isinstance(arguments[-1], bytes):
-        shifts = (shift for (shift,) in struct.iter_unpack("<q", arguments[-1][GEOMETRY_NBYTES:]))
+        shifts = iter(launch.shifts_of(arguments[-1]))
     for number, (parameter, argument) in enumerate(zip(kernel.parameters, arguments, strict=True)):
         block += bytes(-len(block) % parameter.alignment)
         own: object = argument

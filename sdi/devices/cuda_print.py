@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import os
-import struct
 from collections.abc import Callable
 from typing import Final, Protocol, cast
 
@@ -19,10 +18,12 @@ from sdi.devices.cuda_context import CudaContext
 from sdi.devices.cuda_driver import drv
 from sdi.devices.cuda_memory import DeviceMemory
 from sdi.errors import DeviceFailed
+from sdi.wire.kernels import CUDA_PRINT
+from sdi.wire.layout import layout
 
 _log = logging.getLogger(__name__)
 _STDOUT = 1
-_HEADER = struct.Struct("<4Q")  # used, lost, capacity, reserved: ``_cl_print``
+_HEADER = layout(CUDA_PRINT)
 SYMBOL = "sdi_print"
 CAPACITY_NBYTES = 16 << 20
 """Of records, which are at most eight times as long as their text: CL_DEVICE_PRINTF_BUFFER_SIZE is less."""
@@ -53,7 +54,7 @@ class PrintBuffer:
             pointer, _ = cast(_Module, module).get_global(SYMBOL)
         except (drv.LogicError, DeviceFailed):  # the compiler left it out: nothing that can be reached prints
             return
-        drv.memcpy_htod(pointer, struct.pack("<Q", int(cast(int, self._memory))))
+        drv.memcpy_htod(pointer, int(cast(int, self._memory)).to_bytes(8, "little"))
 
     def run(self, launch: Callable[[], object], program: CudaProgram, kernel: str, stream: Stream) -> None:
         """Launch, wait, and put out what was printed.  Blocks: for the thread of the stream."""

@@ -6,9 +6,11 @@ Source: OpenCL 3.0 API specification, section "Image Objects".
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Self
 
 from sdi.intervals import ByteRange
 from sdi.ndrange import Int3
+from sdi.wire.arguments import SAMPLER
 from sdi.wire.opencl import Addressing, ChannelOrder, ChannelType, Filter, MemObjectType
 
 CHANNELS: dict[int, str] = {
@@ -164,3 +166,13 @@ class Sampler:
     def __post_init__(self) -> None:
         if self.addressing not in _ADDRESSINGS or self.filter not in _FILTERS:
             raise ValueError(f"a sampler with modes {self.addressing:#x} and {self.filter:#x}")
+
+    @classmethod
+    def of(cls, record: bytes) -> Self:
+        """Of a ``SAMPLER_ARGUMENT``.  Raises struct.error, too."""
+        normalized, addressing, filter_mode, _ = SAMPLER.unpack(record)
+        return cls(bool(normalized), addressing, filter_mode)
+
+    def record(self) -> bytes:
+        """The ``SAMPLER_ARGUMENT``."""
+        return SAMPLER.pack(self.normalized, self.addressing, self.filter, 0)

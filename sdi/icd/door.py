@@ -16,20 +16,11 @@ from typing import NamedTuple
 from sdi.clc.model import ArgumentKind, KernelModel
 from sdi.errors import BadRecord, ClError, insist
 from sdi.icd.decode import BuildWork, build_work, command_of
-from sdi.icd.wire import (
-    ARG_ENTRY,
-    COMMANDS,
-    HEADER,
-    IMAGE_ARGUMENT,
-    MAX_RECORD_NBYTES,
-    NUM_SLOTS,
-    SAMPLER_ARGUMENT,
-    Op,
-    layout,
-    record_layout,
-)
+from sdi.icd.wire import COMMANDS, HEADER, MAX_RECORD_NBYTES, NUM_SLOTS, Op, record_layout
 from sdi.runtime.arguments import Image, decode_arguments
 from sdi.runtime.commands import Command, CopyBuffer, Fill, Launch, Map, Read, Rectangle, Unmap, Write
+from sdi.wire.arguments import ENTRY, LAYOUTS, LOCAL, POINTER
+from sdi.wire.layout import layout
 
 _OPS: dict[int, Op] = {op.value: op for op in Op if op not in (Op.FACTS, Op.REPLY, Op.NOTICE)}
 _LAYOUTS: dict[Op, Struct] = {op: record_layout(op) for op in _OPS.values()}
@@ -37,7 +28,6 @@ _BUILDS = frozenset({Op.BUILD, Op.COMPILE, Op.LINK})
 _SIZES = {op.value: _LAYOUTS[op].size for op in _OPS.values()}
 _FIXED = frozenset(op.value for op in _OPS.values() if op not in COMMANDS and op not in _BUILDS)
 _HEADER = layout(HEADER)
-_ENTRY = layout(ARG_ENTRY)
 
 
 class Entry(NamedTuple):
@@ -72,17 +62,18 @@ class ArgumentBlock:
         self._has_images = False
         example, mask, code = b"", b"", "<"
         for argument in model.arguments:
-            kind, nbytes = argument.kind, _argument_nbytes(argument.kind, argument.nbytes)
+            kind = argument.kind
+            nbytes = argument.nbytes if kind is ArgumentKind.VALUE else LAYOUTS[kind].size
             whole = nbytes + -nbytes % 8
             is_pointer = kind in (ArgumentKind.GLOBAL, ArgumentKind.CONSTANT)
             if is_pointer:
                 self._pointers.append(f"argument {argument.name} of {model.name}")
             elif kind is ArgumentKind.LOCAL:
-                self._locals.append(len(example) + _ENTRY.size)
+                self._locals.append(len(example) + ENTRY.size)
             self._has_images |= kind in (ArgumentKind.IMAGE, ArgumentKind.SAMPLER)
-            example += _ENTRY.pack(kind.value, nbytes) + bytes(whole)
-            mask += b"\xff" * _ENTRY.size + bytes(whole)
-            code += f"{_ENTRY.size}x" + ("3Q" if is_pointer else f"{whole}x")
+            example += ENTRY.pack(kind.value, nbytes) + bytes(whole)
+            mask += b"\xff" * ENTRY.size + bytes(whole)
+            code += f"{ENTRY.size}x" + (POINTER.format[1:] if is_pointer else f"{whole}x")
         self._mask = int.from_bytes(mask, "little")
         self._heads = int.from_bytes(example, "little")
         self._parts = Struct(code)
@@ -101,7 +92,7 @@ class ArgumentBlock:
             if total is not None and (start >= total or nbytes > total - start):
                 raise BadRecord(field, f"[{start}, {start + nbytes}) of buffer {root}'s {total} bytes")
         if self._locals:
-            local = sum(int.from_bytes(data[at : at + 8], "little") for at in self._locals)
+            local = sum(LOCAL.unpack_from(data, at)[0] for at in self._locals)
             insist(local <= limits.local_mem_nbytes, "__local arguments", f"{local} bytes for {model.name}")
         if self._has_images:
             self._check_images(launch, buffer)
@@ -117,20 +108,6 @@ class ArgumentBlock:
                 field, shape = f"argument {argument.name} of {name}", value.view.shape
                 total, stop = buffer(field, value.buffer), value.offset + shape.plane_pitch * shape.planes
                 insist(total is None or stop <= total, field, f"an image up to byte {stop} of {total}")
-
-
-def _argument_nbytes(kind: ArgumentKind, nbytes: int) -> int:
-    match kind:
-        case ArgumentKind.VALUE:
-            return nbytes
-        case ArgumentKind.GLOBAL | ArgumentKind.CONSTANT:
-            return 24
-        case ArgumentKind.LOCAL:
-            return 8
-        case ArgumentKind.IMAGE:
-            return layout(IMAGE_ARGUMENT).size
-        case ArgumentKind.SAMPLER:
-            return layout(SAMPLER_ARGUMENT).size
 
 
 def check_header(number: int, nbytes: int) -> None:

@@ -14,18 +14,10 @@ from sdi.errors import ClError, Status, require
 from sdi.icd.image_info import image_info
 from sdi.icd.status_page import StatusPage
 from sdi.icd.vendors import Vendors
-from sdi.icd.wire import (
-    ARENA_NBYTES,
-    HEAP_OFFSET,
-    INFO_ENTRY,
-    PROTOCOL_VERSION,
-    Op,
-    layout,
-    padded,
-    record_layout,
-)
+from sdi.icd.wire import ARENA_NBYTES, HEAP_OFFSET, INFO_ENTRY, PROTOCOL_VERSION, Op, record_layout
 from sdi.sizes import size
 from sdi.vmem.arena import PAGE_NBYTES, Arena
+from sdi.wire.layout import layout, padded
 
 _FACTS = record_layout(Op.FACTS)
 _INFO = layout(INFO_ENTRY)

@@ -19,7 +19,9 @@ from pathlib import Path
 
 from sdi.icd import wire
 from sdi.icd.api import ENTRIES, NUM_SLOTS, Entry
-from sdi.wire import cuda
+from sdi.wire import calls, cuda
+from sdi.wire.arguments import ArgumentKind
+from sdi.wire.layout import Fields, declarations, layout, offset_of
 from sdi.wire.opencl import IMAGE_TYPES, OF_64_BITS, PREFIXES
 
 CLIENT = Path(__file__).resolve().parent / "client"
@@ -67,18 +69,15 @@ def project_version() -> str:
         return "0"
 
 
-def _structure(name: str, fields: tuple[wire.Field, ...]) -> Iterator[str]:
-    """A C structure and assertions that the compiler lays it out as ``wire.layout`` does."""
+def _structure(name: str, fields: Fields) -> Iterator[str]:
+    """A C structure and assertions that the compiler lays it out as ``layout`` does."""
     yield f"struct {name} {{"
-    for field in fields:
-        yield f"    {_C_TYPES[field.kind]} {field.name}{f'[{field.count}]' if field.count else ''};"
+    yield f"    {declarations(fields, _C_TYPES)}"
     yield "};"
-    at = 0
     for field in fields:
+        at = offset_of(fields, field.name)
         yield f'_Static_assert(offsetof(struct {name}, {field.name}) == {at}, "{name}.{field.name}");'
-        at += (8 if field.kind.endswith("64") else 4) * max(1, field.count)
-    assert at == wire.layout(fields).size
-    yield f'_Static_assert(sizeof(struct {name}) == {at}, "{name}");'
+    yield f'_Static_assert(sizeof(struct {name}) == {layout(fields).size}, "{name}");'
     yield ""
 
 
@@ -92,12 +91,18 @@ def wire_header() -> str:
         lines.append(f"#define SDI_{name} UINT64_C({getattr(wire, name):#x})")
     lines.append(f"#define SDI_FACT_IMAGE_FORMATS UINT32_C({wire.FACT_IMAGE_FORMATS:#x})")
     lines.append(f"#define SDI_FACT_PLATFORM_VENDOR UINT32_C({wire.FACT_PLATFORM_VENDOR:#x})")
-    for enum, prefix in ((wire.Op, "OP"), (wire.NoticeKind, "NOTICE"), (wire.ArgKind, "ARG")):
+    for enum, prefix in ((wire.Op, "OP"), (wire.NoticeKind, "NOTICE"), (ArgumentKind, "ARG")):
         lines.append("")
         lines += [f"#define SDI_{prefix}_{member.name} {member.value}" for member in enum]
     lines.append("")
     for name, fields in wire.STRUCTS.items():
         lines += _structure(f"sdi_wire_{name}", fields)
+    for name, fields in (("header", calls.CALLS_HEADER), ("counts", calls.COUNTS), ("span", calls.SPAN)):
+        lines += _structure(f"sdi_calls_{name}", fields)
+    lines += [
+        f"#define SDI_CALLS_MAGIC UINT64_C({calls.MAGIC})",
+        f"#define SDI_CALLS_VERSION {calls.VERSION}",
+    ]
     for op, body in wire.BODY.items():
         head = wire.HEADER + (wire.COMMAND if op in wire.COMMANDS else ())
         lines += _structure(f"sdi_rec_{op.name.lower()}", head + body)

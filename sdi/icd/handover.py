@@ -16,7 +16,6 @@ from dataclasses import dataclass
 
 _LENGTH = struct.Struct("<I")
 _TEXT_MAX_NBYTES = 1 << 20
-_PEER = struct.Struct("3i")
 _PREFIX = "SDI_"
 
 
@@ -94,8 +93,14 @@ def take_over(connection: socket.socket) -> Handed:
     return Handed(connection, commands, notices, arguments, environ)
 
 
+def peer_of(connection: socket.socket) -> tuple[int, int]:
+    """(process, user) that made the other end."""
+    pid, uid, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+    return pid, uid
+
+
 def check_peer(connection: socket.socket) -> None:
     """Raises HandoverError where the other end is another user's."""
-    _, uid, _ = _PEER.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size))
+    _, uid = peer_of(connection)
     if uid != os.geteuid():
         raise HandoverError(f"the other end belongs to user {uid}, not to {os.geteuid()}")

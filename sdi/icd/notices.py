@@ -8,7 +8,8 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 
-from sdi.icd.wire import NoticeKind, Op, padded, record_layout
+from sdi.icd.wire import NoticeKind, Op, record_layout
+from sdi.wire.layout import padded
 
 _NOTICE = record_layout(Op.NOTICE)
 

@@ -13,7 +13,6 @@ import logging
 import os
 import signal
 import socket
-import struct
 import sys
 import threading
 from collections.abc import Callable
@@ -23,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sdi import cache, limits, whole_file
+from sdi.errors import Status
 from sdi.icd.watch import ClientGone, Watch
 from sdi.settings import Settings, SettingsError
 
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from sdi.vmem.arena import Arena
 
 _log = logging.getLogger("sdi")
-
-_DEVICE_NOT_FOUND = -1
 
 
 def main(arguments: list[str]) -> int:
@@ -236,7 +234,9 @@ def _write_counters(counters: Counters, path: Path | None, finished: bool) -> No
 
 def peer_pid(end: socket.socket) -> int:
     """The process that made this pair of sockets: the application."""
-    return int(struct.unpack("3i", end.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[0])
+    from sdi.icd.handover import peer_of
+
+    return peer_of(end)[0]
 
 
 def refuse(commands: socket.socket, message: str) -> int:
@@ -244,7 +244,7 @@ def refuse(commands: socket.socket, message: str) -> int:
     from sdi.icd.facts import failure_record
 
     with suppress(OSError):
-        commands.sendall(failure_record(_DEVICE_NOT_FOUND, message))
+        commands.sendall(failure_record(Status.DEVICE_NOT_FOUND, message))
     return 1
 
 

@@ -42,8 +42,6 @@ from sdi.icd.wire import (
     REPLIED,
     NoticeKind,
     Op,
-    layout,
-    padded,
     record_layout,
 )
 from sdi.player.cells import IN_USE, PARKED
@@ -65,6 +63,7 @@ from sdi.settings import Balance, Verify
 from sdi.vmem.arena import Arena
 from sdi.vmem.host import HostWorker
 from sdi.vmem.memory import Coherence, VirtualMemory
+from sdi.wire.layout import layout, padded
 from sdi.wire.opencl import DeviceInfo
 
 _log = logging.getLogger("sdi.session")

@@ -5,13 +5,21 @@ from __future__ import annotations
 import ctypes
 import platform
 
-from sdi.icd.wire import ARENA_HEADER, MAGIC, NUM_SLOTS, PROTOCOL_VERSION, SLOT_NBYTES, SLOTS_OFFSET, layout
+from sdi.icd.wire import ARENA_HEADER, MAGIC, NUM_SLOTS, PROTOCOL_VERSION, SLOT, SLOT_NBYTES, SLOTS_OFFSET
 from sdi.vmem.arena import Arena
+from sdi.wire.layout import layout, offset_of
+from sdi.wire.opencl import ExecutionStatus
 
 _FUTEX_NUMBERS = {"x86_64": 202, "aarch64": 98}
 _FUTEX_WAKE = 1
 _ALL = 2**31 - 1
-_EPOCH_OFFSET = 12
+_EPOCH_OFFSET = offset_of(ARENA_HEADER, "epoch")
+_WORDS, _STATUSES = SLOT_NBYTES // 8, SLOT_NBYTES // 4
+_READY, _SUBMITTED, _STARTED, _ENDED, _PACKED_AT = (
+    offset_of(SLOT, name) // 8
+    for name in ("ready_nbytes", "submitted_ns", "started_ns", "ended_ns", "packed_at")
+)
+_IS_SUBMITTED = ExecutionStatus.SUBMITTED.value
 
 _syscall = ctypes.PyDLL(None).syscall
 
@@ -36,27 +44,27 @@ class StatusPage:
 
     def submitted(self, slot: int, now_ns: int) -> None:
         """The command is on its way.  Nobody waits for that, so nobody is woken."""
-        self._words[slot * 8 + 3] = now_ns
-        self._statuses[slot * 16] = 2
+        self._words[slot * _WORDS + _SUBMITTED] = now_ns
+        self._statuses[slot * _STATUSES] = _IS_SUBMITTED
 
     def busy(self, slot: int) -> None:
         """The service knows what the slot is for, and it has not come to that yet."""
-        self._statuses[slot * 16] = 2
+        self._statuses[slot * _STATUSES] = _IS_SUBMITTED
         self._dirty = True
 
     def ready(self, slot: int, nbytes: int, packed_at: int) -> None:
         """The client may copy the first ``nbytes`` bytes; ``packed_at``: see ``SLOT``."""
-        self._words[slot * 8 + 6] = packed_at
-        self._words[slot * 8 + 1] = nbytes
+        self._words[slot * _WORDS + _PACKED_AT] = packed_at
+        self._words[slot * _WORDS + _READY] = nbytes
         self._dirty = True
 
     def finished(self, slot: int, status: int, submitted_ns: int, started_ns: int, ended_ns: int) -> None:
         """Final status and times."""
-        words, at = self._words, slot * 8
-        words[at + 3] = submitted_ns
-        words[at + 4] = started_ns
-        words[at + 5] = ended_ns
-        self._statuses[slot * 16] = status
+        words, at = self._words, slot * _WORDS
+        words[at + _SUBMITTED] = submitted_ns
+        words[at + _STARTED] = started_ns
+        words[at + _ENDED] = ended_ns
+        self._statuses[slot * _STATUSES] = status
         self._dirty = True
 
     def wake(self) -> None:

@@ -37,8 +37,16 @@ from header or slots, so an application that scribbles over them harms only itse
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from enum import IntEnum
+
+from sdi.wire.arguments import (
+    ARG_ENTRY,
+    IMAGE_ARGUMENT,
+    LOCAL_ARGUMENT,
+    POINTER_ARGUMENT,
+    SAMPLER_ARGUMENT,
+)
+from sdi.wire.layout import Fields, fields, layout
 
 PROTOCOL_VERSION = 6
 MAGIC = 0x53444941_52454E41
@@ -104,155 +112,115 @@ class NoticeKind(IntEnum):
     FAILED = 4
 
 
-class ArgKind(IntEnum):
-    """Kind of one argument in an NDRANGE record and in kernel tables (see ``clc.model.ArgumentKind``)."""
-
-    VALUE = 0
-    GLOBAL = 1
-    CONSTANT = 2
-    LOCAL = 3
-    IMAGE = 4
-    SAMPLER = 5
-
-
-@dataclass(frozen=True, slots=True)
-class Field:
-    """One field of a record: C type (u32, i32, u64, i64), name, number of elements (0: a scalar)."""
-
-    kind: str
-    name: str
-    count: int = 0
-
-
-def _fields(text: str) -> tuple[Field, ...]:
-    found = []
-    for item in text.split(";"):
-        kind, name = item.split()
-        name, _, count = name.partition("[")
-        found.append(Field(kind, name, int(count.rstrip("]")) if count else 0))
-    return tuple(found)
-
-
-HEADER = _fields("u32 nbytes; u32 op; u64 id")
-COMMAND = _fields("u64 queue; u32 slot; u32 num_waits")
+HEADER = fields("u32 nbytes; u32 op; u64 id")
+COMMAND = fields("u64 queue; u32 slot; u32 num_waits")
 """Follows the header in every record of ``COMMANDS``.  ``slot`` 0: nobody looks at this command."""
 
-BODY: dict[Op, tuple[Field, ...]] = {
+BODY: dict[Op, Fields] = {
     # variable part: ``num_facts`` entries of INFO_ENTRY, each followed by its bytes padded to 8; then, when
     # status is not 0, nothing but ``message_nbytes`` bytes of text.  The memfd comes along (SCM_RIGHTS).
-    Op.FACTS: _fields("u32 version; i32 status; u64 arena_nbytes; u32 num_facts; u32 message_nbytes"),
+    Op.FACTS: fields("u32 version; i32 status; u64 arena_nbytes; u32 num_facts; u32 message_nbytes"),
     # variable part: as the replied record says
-    Op.REPLY: _fields("i32 status; u32 reserved; u64 value; u64 payload_nbytes"),
+    Op.REPLY: fields("i32 status; u32 reserved; u64 value; u64 payload_nbytes"),
     # variable part of PRINTED and FAILED: text_nbytes bytes, padded
-    Op.NOTICE: _fields("u32 kind; i32 status; u64 text_nbytes"),
+    Op.NOTICE: fields("u32 kind; i32 status; u64 text_nbytes"),
     # reply value: arena offset of the buffer's first byte (4096-aligned)
-    Op.CREATE_BUFFER: _fields("u64 flags; u64 buffer_nbytes"),
+    Op.CREATE_BUFFER: fields("u64 flags; u64 buffer_nbytes"),
     Op.RELEASE_BUFFER: (),
     # the application released the buffer, the client may want one of that size again: once everything issued
     # on it is done its bytes are undefined and ``slot`` gets status 0, or a negative one: it can only be
     # released.  Until then the slot says SUBMITTED.
-    Op.PARK_BUFFER: _fields("u32 slot; u32 reserved"),
+    Op.PARK_BUFFER: fields("u32 slot; u32 reserved"),
     # a parked buffer, whose slot said 0, is in use again, under its old id and at its old place; flags as of
     # CREATE_BUFFER
-    Op.RENEW_BUFFER: _fields("u64 flags"),
+    Op.RENEW_BUFFER: fields("u64 flags"),
     # variable part: options, working directory, source (not terminated, not padded between)
     # id: a new build id; reply payload: BUILD_REPLY, log bytes padded to 8, then KERNEL_ENTRY ... each,
     # then an object, from which the program can be made again by LINK
-    Op.BUILD: _fields("u32 options_nbytes; u32 directory_nbytes; u64 source_nbytes"),
+    Op.BUILD: fields("u32 options_nbytes; u32 directory_nbytes; u64 source_nbytes"),
     Op.RELEASE_BUILD: (),
     # variable part: options, working directory, source, then num_headers times HEADER_ENTRY, name, text
     # (nothing padded between); reply payload as for BUILD, without kernels
-    Op.COMPILE: _fields(
+    Op.COMPILE: fields(
         "u32 options_nbytes; u32 directory_nbytes; u64 source_nbytes; u32 num_headers; u32 reserved"
     ),
     # variable part: num_objects sizes of 8 bytes, options, objects (nothing padded between); reply as for
     # BUILD; rebuild: 1 for the one object of a binary
-    Op.LINK: _fields("u32 options_nbytes; u32 num_objects; u32 rebuild; u32 reserved"),
+    Op.LINK: fields("u32 options_nbytes; u32 num_objects; u32 rebuild; u32 reserved"),
     # listener: the context that hears of the queue's commands that fail (FAILED notices), or 0
-    Op.CREATE_QUEUE: _fields("u64 properties; u64 listener"),
+    Op.CREATE_QUEUE: fields("u64 properties; u64 listener"),
     Op.RELEASE_QUEUE: (),
-    Op.CREATE_USER_EVENT: _fields("u32 slot; u32 reserved"),
-    Op.SET_USER_EVENT: _fields("i32 status; u32 reserved"),
+    Op.CREATE_USER_EVENT: fields("u32 slot; u32 reserved"),
+    Op.SET_USER_EVENT: fields("i32 status; u32 reserved"),
     Op.RELEASE_EVENT: (),
     # ask for an EVENT_STATUS notice when the event's status becomes <= status (negative: always)
-    Op.WATCH: _fields("i32 status; u32 reserved"),
-    Op.TRANSFER_DONE: _fields("i32 status; u32 reserved"),
+    Op.WATCH: fields("i32 status; u32 reserved"),
+    Op.TRANSFER_DONE: fields("i32 status; u32 reserved"),
     # local_size 0,0,0: the application passed NULL.  Unused dimensions: offset 0, sizes 1.
-    # variable part: num_args of ARG_ENTRY, each followed by its bytes padded to 8 (VALUE: the value;
-    # GLOBAL, CONSTANT: u64 root buffer id, 0 is NULL, u64 offset of the bound (sub-)buffer there, u64 its
-    # bytes, 0 for all up to the root's end; LOCAL: u64 size; IMAGE: IMAGE_ARGUMENT; SAMPLER:
-    # SAMPLER_ARGUMENT)
-    Op.NDRANGE: _fields(
+    # variable part: num_args arguments, see ``sdi/wire/arguments.py``
+    Op.NDRANGE: fields(
         "u64 build; u64 kernel; u32 kernel_index; u32 work_dim; u64 offset[3]; u64 global_size[3];"
         " u64 local_size[3]; u32 num_args; u32 args_nbytes"
     ),
     # what the client looked at and copied of memory of the application that buffers use, since it last said
-    Op.HOST_POINTERS: _fields("u64 compared_nbytes; u64 copied_nbytes"),
+    Op.HOST_POINTERS: fields("u64 compared_nbytes; u64 copied_nbytes"),
     # offset: first byte in the buffer; region: bytes, rows, slices; pitches in bytes (0 when there is one)
     # unasked: 1: by the client, for memory of the application that the buffer uses
     # into: 0, or where in the arena the bytes go, in a row: the service copies them, the client does nothing
-    Op.READ: _fields(
+    Op.READ: fields(
         "u64 buffer; u64 offset; u64 region[3]; u64 row_pitch; u64 slice_pitch; u32 blocking; u32 unasked;"
         " u64 into; u64 unused"
     ),
     # landed_ns: 0, or when the client began to copy: nobody else knew the buffer yet, and the bytes are there
     # carried_nbytes: 0, or all of the region: then that many bytes are the variable part, row by row
-    Op.WRITE: _fields(
+    Op.WRITE: fields(
         "u64 buffer; u64 offset; u64 region[3]; u64 row_pitch; u64 slice_pitch; u32 blocking; u32 unasked;"
         " u64 landed_ns; u64 carried_nbytes"
     ),
-    Op.COPY: _fields(
+    Op.COPY: fields(
         "u64 source; u64 target; u64 source_offset; u64 target_offset; u64 region[3]; u64 source_row_pitch;"
         " u64 source_slice_pitch; u64 target_row_pitch; u64 target_slice_pitch"
     ),
     # variable part: the pattern; or, where data_type is not 0, the color (16 bytes) for an image's pixels
-    Op.FILL: _fields(
+    Op.FILL: fields(
         "u64 buffer; u64 offset; u64 region[3]; u64 row_pitch; u64 slice_pitch; u32 pattern_nbytes;"
         " u32 order; u32 data_type; u32 reserved"
     ),
-    Op.MAP: _fields(
+    Op.MAP: fields(
         "u64 buffer; u64 offset; u64 region[3]; u64 row_pitch; u64 slice_pitch; u64 flags; u32 transfer;"
         " u32 blocking"
     ),
     # wrote: 1 when the mapping allowed writing
-    Op.UNMAP: _fields(
+    Op.UNMAP: fields(
         "u64 buffer; u64 offset; u64 region[3]; u64 row_pitch; u64 slice_pitch; u32 wrote; u32 transfer"
     ),
     Op.MARKER: (),
     Op.BARRIER: (),
 }
 
-INFO_ENTRY = _fields("u32 param; u32 nbytes")
-HEADER_ENTRY = _fields("u32 name_nbytes; u32 text_nbytes")
-BUILD_REPLY = _fields("u32 log_nbytes; u32 num_kernels; u64 object_nbytes")
+INFO_ENTRY = fields("u32 param; u32 nbytes")
+HEADER_ENTRY = fields("u32 name_nbytes; u32 text_nbytes")
+BUILD_REPLY = fields("u32 log_nbytes; u32 num_kernels; u64 object_nbytes")
 # followed by name, attributes, each padded to 8; then ARGUMENT_ENTRY for each argument, each followed by
 # name and type name, each padded to 8.  No terminators.  ``address``, ``access``, ``type``: what
 # clGetKernelArgInfo answers (CL_KERNEL_ARG_ADDRESS_... and so on).
-KERNEL_ENTRY = _fields(
+KERNEL_ENTRY = fields(
     "u32 name_nbytes; u32 attributes_nbytes; u32 num_args; u32 prints; u64 required_size[3];"
     " u64 work_group_size; u64 preferred_multiple; u64 local_mem_nbytes; u64 private_mem_nbytes"
 )
-ARGUMENT_ENTRY = _fields(
+ARGUMENT_ENTRY = fields(
     "u32 kind; u32 nbytes; u32 address; u32 access; u64 type; u32 name_nbytes; u32 type_nbytes"
 )
-ARG_ENTRY = _fields("u32 kind; u32 nbytes")
-# Where an image's linear bytes lie, and how: the layers of a 1D array are its rows, those of a 2D array its
-# planes.  ``type``, ``order``, ``data_type``: CL_MEM_OBJECT_IMAGE..., CL_RGBA..., CL_UNORM_INT8...
-IMAGE_ARGUMENT = _fields(
-    "u64 buffer; u64 offset; u32 type; u32 order; u32 data_type; u32 reserved; u64 width; u64 rows;"
-    " u64 planes; u64 row_pitch; u64 plane_pitch"
-)
-SAMPLER_ARGUMENT = _fields("u32 normalized; u32 addressing; u32 filter; u32 reserved")
 
 # Facts that are no answers of clGetDeviceInfo.
 FACT_IMAGE_FORMATS = 0x80000001
 """All formats as FORMAT_ENTRY.  ``uses``: see ``DeviceFacts.formats``."""
 FACT_PLATFORM_VENDOR = 0x80000002
 """CL_PLATFORM_VENDOR, with the zero at its end."""
-FORMAT_ENTRY = _fields("u32 order; u32 data_type; u32 uses; u32 reserved")
+FORMAT_ENTRY = fields("u32 order; u32 data_type; u32 uses; u32 reserved")
 
-ARENA_HEADER = _fields("u64 magic; u32 version; u32 epoch; u64 arena_nbytes")
-SLOT = _fields(
+ARENA_HEADER = fields("u64 magic; u32 version; u32 epoch; u64 arena_nbytes")
+SLOT = fields(
     "i32 status; u32 reserved; u64 ready_nbytes; u64 queued_ns; u64 submitted_ns; u64 started_ns;"
     " u64 ended_ns; u64 packed_at; u64 spare"
 )
@@ -261,7 +229,7 @@ it sends the command, the service everything after.  A slot may be reused by the
 <= 0.  Times: CLOCK_MONOTONIC in ns.  ``packed_at``: where in the arena the bytes of a transfer's rectangle
 are, or are to be put, in a row; 0: in the buffer."""
 
-STRUCTS: dict[str, tuple[Field, ...]] = {
+STRUCTS: dict[str, Fields] = {
     "header": HEADER,
     "command": COMMAND,
     "info_entry": INFO_ENTRY,
@@ -270,6 +238,8 @@ STRUCTS: dict[str, tuple[Field, ...]] = {
     "kernel_entry": KERNEL_ENTRY,
     "argument_entry": ARGUMENT_ENTRY,
     "arg_entry": ARG_ENTRY,
+    "pointer_argument": POINTER_ARGUMENT,
+    "local_argument": LOCAL_ARGUMENT,
     "image_argument": IMAGE_ARGUMENT,
     "sampler_argument": SAMPLER_ARGUMENT,
     "format_entry": FORMAT_ENTRY,
@@ -277,31 +247,7 @@ STRUCTS: dict[str, tuple[Field, ...]] = {
     "slot": SLOT,
 }
 
-_CODES = {"u32": "I", "i32": "i", "u64": "Q", "i64": "q"}
-
-
-def layout(*groups: tuple[Field, ...]) -> struct.Struct:
-    """The ``struct.Struct`` of the fields of ``groups`` in order; C layout, no tail padding.
-
-    The tables are arranged so that natural alignment leaves no hole (checked here).
-    """
-    code, at = "<", 0
-    for field in (f for group in groups for f in group):
-        size = 8 if field.kind.endswith("64") else 4
-        if at % size:
-            raise ValueError(f"field {field.name} at offset {at} is not aligned")
-        at += size * max(1, field.count)
-        code += f"{field.count or ''}{_CODES[field.kind]}"
-    if at % 8:
-        raise ValueError(f"a structure of {at} bytes is not a multiple of 8")
-    return struct.Struct(code)
-
 
 def record_layout(op: Op) -> struct.Struct:
     """Layout of a whole fixed record: header, command fields where ``op`` is a command, body."""
     return layout(HEADER, COMMAND, BODY[op]) if op in COMMANDS else layout(HEADER, BODY[op])
-
-
-def padded(data: bytes) -> bytes:
-    """``data`` with zeros up to a multiple of 8 bytes."""
-    return data + bytes(-len(data) % 8)

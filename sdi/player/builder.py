@@ -9,7 +9,7 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from sdi.devices.native import DriverKind, NativeLaunch, NativeMember
-from sdi.icd.wire import COMMAND, HEADER, layout
+from sdi.icd.wire import COMMAND, HEADER
 from sdi.icd.wire import Op as WireOp
 from sdi.intervals import ByteRange
 from sdi.launch.recording import Assignment, Change
@@ -20,6 +20,7 @@ from sdi.vmem.buffer import VirtualBuffer
 from sdi.vmem.directory import HOST
 from sdi.vmem.hazards import Use
 from sdi.vmem.memory import Transfer
+from sdi.wire.layout import layout
 
 if TYPE_CHECKING:
     from sdi.player.face import Player

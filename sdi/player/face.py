@@ -6,12 +6,11 @@ import ctypes
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from sdi.clc.model import ArgumentKind
 from sdi.devices.base import BoundKernel
 from sdi.devices.join import join
 from sdi.devices.native import DriverKind, NativeLane, NativeLaunch, NativeMember
 from sdi.devices.ticket import Ticket
-from sdi.icd.wire import BODY, layout
+from sdi.icd.wire import BODY
 from sdi.icd.wire import Op as WireOp
 from sdi.intervals import ByteRange
 from sdi.launch.recording import Change, Recording
@@ -32,6 +31,8 @@ from sdi.vmem.buffer import VirtualBuffer
 from sdi.vmem.directory import HOST
 from sdi.vmem.hazards import Use
 from sdi.vmem.memory import Transfer, VirtualMemory
+from sdi.wire.arguments import ArgumentKind, entries
+from sdi.wire.layout import layout
 
 _NDRANGE = layout(BODY[WireOp.NDRANGE])
 _ON_HOST = {Fill: WireOp.FILL, Map: WireOp.MAP, Unmap: WireOp.UNMAP}
@@ -603,15 +604,13 @@ def _copied_nbytes(command: Command) -> int:
 
 def _scalars(kernel: Kernel, record: bytes, has_ranges: bool) -> list[tuple[int, int, int]]:
     """Arguments on which no access range depends: (number, offset of the value in the record, bytes)."""
-    found: list[tuple[int, int, int]] = []
-    at = _NDRANGE.size
-    for number, argument in enumerate(kernel.model.arguments):
-        nbytes = int.from_bytes(record[at + 4 : at + 8], "little")
-        at += 8
-        if argument.kind is ArgumentKind.VALUE and not (has_ranges and number in kernel.shaping):
-            found.append((number, at, nbytes))
-        at += nbytes + -nbytes % 8
-    return found
+    return [
+        (number, at, nbytes)
+        for number, (kind, at, nbytes) in enumerate(
+            entries(record, _NDRANGE.size, len(kernel.model.arguments))
+        )
+        if kind == ArgumentKind.VALUE and not (has_ranges and number in kernel.shaping)
+    ]
 
 
 def _masked(record: bytes, mask: bytes | bytearray) -> bytes:

@@ -1,43 +1,39 @@
-"""Reads ``calls-PID.bin``: a process's calls of the API, as ``sdi/icd/client/profile.c`` writes them.
+"""Reads ``calls-PID.bin``: a process's calls of the API, see ``sdi/wire/calls.py``.
 
 Without numpy, which starts threads: they would take signals from ``sdi profile`` (``cli/run.py``).
 """
 
 from __future__ import annotations
 
-import struct
 from pathlib import Path
 
 from sdi.icd.api import ENTRIES, NUM_SLOTS
 from sdi.profile.model import Application, Call, CallTotals
+from sdi.wire.calls import CALLS_HEADER, COUNTS, MAGIC, SPAN, VERSION
+from sdi.wire.layout import layout
 
-_MAGIC = int.from_bytes(b"SDICALL1", "little")
-_VERSION = 1
-_HEADER = struct.Struct("<QIIQQQQ")
-_HEADER_NBYTES = 64
-_COUNTS = struct.Struct("<QQQQQ24x")
-_SPAN = struct.Struct("<IIQQ")
+_HEADER, _COUNTS, _SPAN = layout(CALLS_HEADER), layout(COUNTS), layout(SPAN)
 
 
 def read_calls(path: Path) -> Application | None:
     """The calls of one process; None when it ended while it made the file.  Raises ValueError."""
     data = path.read_bytes()
-    if len(data) < _HEADER_NBYTES:
+    if len(data) < _HEADER.size:
         return None
-    magic, version, functions, pid, started_ns, capacity, used = _HEADER.unpack_from(data)
+    magic, version, functions, pid, started_ns, capacity, used, *_ = _HEADER.unpack_from(data)
     if magic == 0:
         return None
-    if (magic, version, functions) != (_MAGIC, _VERSION, NUM_SLOTS):
+    if (magic, version, functions) != (MAGIC, VERSION, NUM_SLOTS):
         raise ValueError(f"{path}: not the calls of this version of sdi")
-    spans_at = _HEADER_NBYTES + NUM_SLOTS * _COUNTS.size
+    spans_at = _HEADER.size + NUM_SLOTS * _COUNTS.size
     spans_end = spans_at + min(used, capacity) * _SPAN.size
     if len(data) < spans_end:
         raise ValueError(f"{path}: {len(data)} bytes of at least {spans_end}")
     content = memoryview(data)
     totals = [
         CallTotals(entry.name, calls, ns, min_ns - 1, max_ns, failed)
-        for entry, (calls, ns, min_ns, max_ns, failed) in zip(
-            ENTRIES, _COUNTS.iter_unpack(content[_HEADER_NBYTES:spans_at]), strict=True
+        for entry, (calls, ns, min_ns, max_ns, failed, *_) in zip(
+            ENTRIES, _COUNTS.iter_unpack(content[_HEADER.size : spans_at]), strict=True
         )
         if calls
     ]

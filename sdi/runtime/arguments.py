@@ -12,13 +12,8 @@ from sdi.devices.image import ImageShape, Sampler
 from sdi.errors import ClError, Status
 from sdi.runtime.commands import Launch
 from sdi.vmem.buffer import ImageView
+from sdi.wire.arguments import ENTRY, IMAGE, LOCAL, POINTER
 from sdi.wire.opencl import IMAGE_TYPES
-
-_ENTRY = struct.Struct("<II")
-_POINTER = struct.Struct("<QQQ")
-_SIZE = struct.Struct("<Q")
-_IMAGE = struct.Struct("<2Q4I5Q")
-_SAMPLER = struct.Struct("<4I")
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,11 +91,11 @@ def decode_arguments(model: KernelModel, launch: Launch) -> tuple[ArgumentValue,
     data, at = launch.arguments, 0
     values: list[ArgumentValue] = []
     try:
-        for argument in expected:
-            kind, nbytes = _ENTRY.unpack_from(data, at)
-            payload = data[at + 8 : at + 8 + nbytes]
-            at += 8 + nbytes + -nbytes % 8
-            if kind != argument.kind.value or len(payload) != nbytes:
+        for argument in expected:  # not by ``entries``: this is done for each launch that is new
+            kind, nbytes = ENTRY.unpack_from(data, at)
+            payload = data[at + ENTRY.size : at + ENTRY.size + nbytes]
+            at += ENTRY.size + nbytes + -nbytes % 8
+            if kind != argument.kind or len(payload) != nbytes:
                 raise ClError(Status.INVALID_KERNEL_ARGS, f"{model.name}: {argument.name} has kind {kind}")
             values.append(_decode(argument.kind, argument.nbytes, argument.type_name, payload))
     except struct.error as cause:
@@ -118,9 +113,9 @@ def decode_arguments(model: KernelModel, launch: Launch) -> tuple[ArgumentValue,
 def _decode(kind: ArgumentKind, nbytes: int, type_name: str, payload: bytes) -> ArgumentValue:
     match kind:
         case ArgumentKind.GLOBAL | ArgumentKind.CONSTANT:
-            return Pointer(*_POINTER.unpack(payload))
+            return Pointer(*POINTER.unpack(payload))
         case ArgumentKind.LOCAL:
-            return LocalSize(*_SIZE.unpack(payload))
+            return LocalSize(*LOCAL.unpack(payload))
         case ArgumentKind.VALUE:
             if len(payload) != nbytes:
                 raise ClError(Status.INVALID_ARG_SIZE, f"{len(payload)} bytes for a value of {nbytes}")
@@ -128,12 +123,11 @@ def _decode(kind: ArgumentKind, nbytes: int, type_name: str, payload: bytes) -> 
         case ArgumentKind.IMAGE:
             return _image(type_name, payload)
         case ArgumentKind.SAMPLER:
-            normalized, addressing, filter_mode, _ = _SAMPLER.unpack(payload)
-            return Sampler(bool(normalized), addressing, filter_mode)
+            return Sampler.of(payload)
 
 
 def _image(type_name: str, payload: bytes) -> Image:
-    buffer, offset, *numbers = _IMAGE.unpack(payload)
+    buffer, offset, *numbers = IMAGE.unpack(payload)
     image_type, order, data_type, _, width, rows, planes, row_pitch, plane_pitch = numbers
     if IMAGE_TYPES.get(type_name, image_type) != image_type:
         raise ValueError(f"an image of type {image_type:#x} for {type_name}")

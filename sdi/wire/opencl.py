@@ -268,6 +268,8 @@ IMAGE_TYPES = {
 
 QUEUES = QueueProperties.OUT_OF_ORDER_EXEC_MODE_ENABLE | QueueProperties.PROFILING_ENABLE
 """What queues of members and of the image can be asked for."""
+PCI_BUS_INFO = struct.Struct("<4I")
+"""``cl_device_pci_bus_info_khr``: domain, bus, device, function."""
 NAME_VERSION = struct.Struct("<I64s")
 """``cl_name_version``."""
 

@@ -25,18 +25,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sdi.errors import BadRecord
-from sdi.icd.wire import (
-    ARENA_NBYTES,
-    COMMANDS,
-    HEADER,
-    REPLIED,
-    SLOT_NBYTES,
-    SLOTS_OFFSET,
-    Op,
-    layout,
-    record_layout,
-)
+from sdi.icd.wire import ARENA_NBYTES, COMMANDS, HEADER, REPLIED, SLOT_NBYTES, SLOTS_OFFSET, Op, record_layout
 from sdi.runtime.commands import Launch
+from sdi.wire.layout import layout
 from tests.icd.mutations import damaged
 from tests.icd.recorded import Replay, Stream, streams
 

@@ -8,9 +8,10 @@ from collections.abc import Sequence
 
 from sdi.errors import BadRecord
 from sdi.icd.door import Entry
-from sdi.icd.wire import HEADER, Op, layout
+from sdi.icd.wire import HEADER, Op
 from sdi.runtime.arguments import Image, LocalSize, Pointer, decode_arguments
 from sdi.runtime.commands import CopyBuffer, Fill, Launch, Map, Read, Rectangle, Unmap, Write
+from sdi.wire.layout import layout
 from tests.icd.recorded import KINDS, LIMITS, Replay, Stream
 
 _HEADER = layout(HEADER)

@@ -16,7 +16,9 @@ from typing import Any
 
 from sdi.clc.model import KernelModel
 from sdi.icd.door import Door, Entry, Limits
-from sdi.icd.wire import ARG_ENTRY, COMMANDS, HEADER, ArgKind, Op, layout, record_layout
+from sdi.icd.wire import COMMANDS, HEADER, Op, record_layout
+from sdi.wire.arguments import ARG_ENTRY, ArgumentKind
+from sdi.wire.layout import layout
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = "OCL_TEST_RECORD"
@@ -125,19 +127,19 @@ def kinds(stream: Stream) -> set[str]:
     return found
 
 
-def _argument_kinds(record: bytes, fields: tuple[int, ...]) -> Iterator[ArgKind]:
+def _argument_kinds(record: bytes, fields: tuple[int, ...]) -> Iterator[ArgumentKind]:
     at = record_layout(Op.NDRANGE).size + 8 * fields[5]
     for _ in range(fields[-2]):
         kind, nbytes = layout(ARG_ENTRY).unpack_from(record, at)
         at += 8 + nbytes + -nbytes % 8
-        yield ArgKind(kind)
+        yield ArgumentKind(kind)
 
 
 WANTED = frozenset(
     {op.name for op in KINDS}
     | {f"{name} of a rectangle" for name in ("READ", "WRITE", "COPY", "FILL", "MAP", "UNMAP")}
     | {"FILL of an image", "WRITE with its bytes", "a wait list"}
-    | {f"NDRANGE with {kind.name}" for kind in ArgKind}
+    | {f"NDRANGE with {kind.name}" for kind in ArgumentKind}
 )
 """What recorded programs have to tell."""
 

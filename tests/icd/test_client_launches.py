@@ -9,7 +9,7 @@ import threading
 from collections.abc import Sequence
 from ctypes import byref, c_float, c_int32, c_int64, c_size_t, c_uint32, c_void_p
 
-from sdi.icd.wire import ArgKind
+from sdi.wire.arguments import ArgumentKind
 from tests.icd.test_client_binding import ADD, COPY_HOST_PTR, Cl, handles, sizes, until
 from tests.icd.test_client_service import arguments
 
@@ -376,12 +376,12 @@ def launches_carry_a_copy_of_their_arguments(cl: Cl) -> None:
     tail = bytes.fromhex(first["tail"])
     assert len(tail) == first["args_nbytes"]
     assert arguments(tail, 6) == [
-        (ArgKind.GLOBAL, struct.pack("<QQQ", buffer_id, 0, 64)),
-        (ArgKind.CONSTANT, bytes(24)),
-        (ArgKind.LOCAL, struct.pack("<Q", 400)),
-        (ArgKind.VALUE, b"c"),
-        (ArgKind.VALUE, bytes(vector)),
-        (ArgKind.VALUE, struct.pack("<q", -5)),
+        (ArgumentKind.GLOBAL, struct.pack("<QQQ", buffer_id, 0, 64)),
+        (ArgumentKind.CONSTANT, bytes(24)),
+        (ArgumentKind.LOCAL, struct.pack("<Q", 400)),
+        (ArgumentKind.VALUE, b"c"),
+        (ArgumentKind.VALUE, bytes(vector)),
+        (ArgumentKind.VALUE, struct.pack("<q", -5)),
     ]
     expected = {
         "work_dim": 1,
@@ -394,7 +394,7 @@ def launches_carry_a_copy_of_their_arguments(cl: Cl) -> None:
     expected = {"work_dim": 1, "global_size": [1] * 3, "local_size": [1] * 3}
     assert {k: task[k] for k in expected} == expected
     for record in (second, cloned):
-        assert arguments(bytes.fromhex(record["tail"]), 6)[5] == (ArgKind.VALUE, struct.pack("<q", 7))
+        assert arguments(bytes.fromhex(record["tail"]), 6)[5] == (ArgumentKind.VALUE, struct.pack("<q", 7))
     assert second["kernel"] == first["kernel"] != cloned["kernel"]
 
 

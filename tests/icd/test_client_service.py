@@ -35,7 +35,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from sdi.icd.wire import (
     ARENA_HEADER,
-    ARG_ENTRY,
     ARGUMENT_ENTRY,
     BODY,
     BUILD_REPLY,
@@ -51,13 +50,12 @@ from sdi.icd.wire import (
     PROTOCOL_VERSION,
     SLOT_NBYTES,
     SLOTS_OFFSET,
-    ArgKind,
     NoticeKind,
     Op,
-    layout,
-    padded,
     record_layout,
 )
+from sdi.wire.arguments import ARG_ENTRY, ArgumentKind
+from sdi.wire.layout import layout, padded
 
 ARENA_NBYTES = 8 << 30
 OUT_OF_RESOURCES, ALLOCATION_FAILURE, WAITED_FOR_FAILURE = -5, -4, -14
@@ -132,13 +130,13 @@ def decode(record: bytes) -> dict[str, object]:
     return found
 
 
-def arguments(tail: bytes, num: int) -> list[tuple[ArgKind, bytes]]:
+def arguments(tail: bytes, num: int) -> list[tuple[ArgumentKind, bytes]]:
     """The arguments of an NDRANGE record's variable part."""
     entry, at, found = layout(ARG_ENTRY), 0, []
     for _ in range(num):
         kind, nbytes = entry.unpack_from(tail, at)
         at += entry.size
-        found.append((ArgKind(kind), tail[at : at + nbytes]))
+        found.append((ArgumentKind(kind), tail[at : at + nbytes]))
         at += len(padded(bytes(nbytes)))
     return found
 
@@ -149,27 +147,27 @@ _SIZES = {"char": 1, "short": 2, "int": 4, "uint": 4, "float": 4, "long": 8, "do
 _SIGNATURE = re.compile(
     r"kernel\s+(?:__attribute__\(\((reqd_work_group_size)\((\d+),(\d+),(\d+)\)\)\)\s+)?void\s+(\w+)\s*\(([^)]*)\)"
 )
-_ADDRESSES = {ArgKind.GLOBAL: 0x119B, ArgKind.LOCAL: 0x119C, ArgKind.CONSTANT: 0x119D}
+_ADDRESSES = {ArgumentKind.GLOBAL: 0x119B, ArgumentKind.LOCAL: 0x119C, ArgumentKind.CONSTANT: 0x119D}
 
 
 def _argument(text: str) -> bytes:
     words = [w.removeprefix("__") for w in text.replace("*", " * ").split()]
     name, is_pointer = words[-1], "*" in words
-    kind = ArgKind.VALUE
+    kind = ArgumentKind.VALUE
     for word, meaning in (
-        ("global", ArgKind.GLOBAL),
-        ("constant", ArgKind.CONSTANT),
-        ("local", ArgKind.LOCAL),
+        ("global", ArgumentKind.GLOBAL),
+        ("constant", ArgumentKind.CONSTANT),
+        ("local", ArgumentKind.LOCAL),
     ):
         if word in words:
             kind = meaning
     if words[-2].startswith("image"):
-        kind = ArgKind.IMAGE
+        kind = ArgumentKind.IMAGE
     elif words[-2] == "sampler_t":
-        kind = ArgKind.SAMPLER
-    access = 0x11A1 if "write_only" in words else 0x11A0 if kind is ArgKind.IMAGE else 0x11A3
+        kind = ArgumentKind.SAMPLER
+    access = 0x11A1 if "write_only" in words else 0x11A0 if kind is ArgumentKind.IMAGE else 0x11A3
     type_name = next(w for w in reversed(words[:-1]) if w != "*") + ("*" if is_pointer else "")
-    nbytes = 0 if kind is ArgKind.LOCAL else 8 if kind is not ArgKind.VALUE else _SIZES[type_name]
+    nbytes = 0 if kind is ArgumentKind.LOCAL else 8 if kind is not ArgumentKind.VALUE else _SIZES[type_name]
     qualifiers = 1 if "const" in words else 0
     entry = layout(ARGUMENT_ENTRY).pack(
         kind, nbytes, _ADDRESSES.get(kind, 0x119E), access, qualifiers, len(name), len(type_name)
@@ -506,7 +504,7 @@ class Service:
                 pass
         return 0
 
-    def launch(self, node: Node, name: str, given: list[tuple[ArgKind, bytes]]) -> int | None:
+    def launch(self, node: Node, name: str, given: list[tuple[ArgumentKind, bytes]]) -> int | None:
         """Run a kernel by its name."""
         if name.startswith("die"):
             os._exit(0)
@@ -525,9 +523,9 @@ class Service:
             self.held.clear()
         if name.startswith("add"):
             buffer, offset, nbytes = struct.unpack(
-                "<QQQ", next(data for kind, data in given if kind is ArgKind.GLOBAL)
+                "<QQQ", next(data for kind, data in given if kind is ArgumentKind.GLOBAL)
             )
-            (term,) = struct.unpack("<i", next(data for kind, data in given if kind is ArgKind.VALUE))
+            (term,) = struct.unpack("<i", next(data for kind, data in given if kind is ArgumentKind.VALUE))
             start = self.buffers[buffer] + offset
             shape = f"<{nbytes // 4}i"
             numbers = struct.unpack_from(shape, self.arena, start)

@@ -14,19 +14,17 @@ from sdi.errors import BadRecord, Status
 from sdi.icd.wire import (
     CARRIED_MAX_NBYTES,
     HEADER,
-    IMAGE_ARGUMENT,
     MAX_RECORD_NBYTES,
-    SAMPLER_ARGUMENT,
     SLOTS_OFFSET,
-    ArgKind,
     NoticeKind,
     Op,
-    layout,
     record_layout,
 )
 from sdi.runtime import virtual_device
 from sdi.runtime.commands import Rectangle
 from sdi.vmem.memory import Coherence
+from sdi.wire.arguments import IMAGE_ARGUMENT, SAMPLER_ARGUMENT, ArgumentKind
+from sdi.wire.layout import layout
 from tests.icd.conftest import Serve
 from tests.icd.wire_client import QUEUE, WireClient
 
@@ -372,9 +370,9 @@ __kernel void look(read_only image2d_t image, sampler_t s, __global float *out) 
 IMAGE, SAMPLER = layout(IMAGE_ARGUMENT), layout(SAMPLER_ARGUMENT)
 
 
-def picture(*numbers: int) -> tuple[ArgKind, bytes]:
+def picture(*numbers: int) -> tuple[ArgumentKind, bytes]:
     """An image as an argument."""
-    return ArgKind.IMAGE, IMAGE.pack(*numbers)
+    return ArgumentKind.IMAGE, IMAGE.pack(*numbers)
 
 
 def test_images_and_samplers_are_arguments(serve: Serve) -> None:
@@ -382,7 +380,7 @@ def test_images_and_samplers_are_arguments(serve: Serve) -> None:
     build, _, _ = client.build(PICTURE)
     pixels, out = client.buffer(struct.pack("<32f", *range(1, 33))), client.buffer(4 * 24)
     image = picture(pixels, 8, 0x10F1, 0x10B0, 0x10DE, 0, 6, 4, 1, 28, 112)
-    modes = (ArgKind.SAMPLER, SAMPLER.pack(0, 0x1132, 0x1140, 0))
+    modes = (ArgumentKind.SAMPLER, SAMPLER.pack(0, 0x1132, 0x1140, 0))
     client.launch(build, [image, modes, (out, 0)], [6, 4], [2, 1])
     expected = [float(3 + 7 * (y - 1) + x - 1) if x and y else 0.0 for y in range(4) for x in range(6)]
     assert list(struct.unpack("<24f", client.read(out, 96))) == expected
@@ -411,7 +409,7 @@ def test_images_that_no_member_can_hold_fail_and_the_log_says_how_much_is_missin
     build, _, _ = client.build(PICTURE)
     pixels, out = client.buffer(16384), client.buffer(4 * 24)
     image = picture(pixels, 0, 0x10F1, 0x10B0, 0x10DE, 0, 64, 64, 1, 256, 16384)
-    modes = (ArgKind.SAMPLER, SAMPLER.pack(0, 0x1132, 0x1140, 0))
+    modes = (ArgumentKind.SAMPLER, SAMPLER.pack(0, 0x1132, 0x1140, 0))
     failed = client.launch(build, [image, modes, (out, 0)], [6, 4], [2, 1])
     assert client.wait(failed) == Status.MEM_OBJECT_ALLOCATION_FAILURE
     small = picture(pixels, 0, 0x10F1, 0x10B0, 0x10DE, 0, 6, 4, 1, 24, 96)
@@ -423,7 +421,7 @@ def test_damaged_images_and_samplers_are_refused(serve: Serve) -> None:
     build, _, _ = client.build(PICTURE)
     pixels, out = client.buffer(128), client.buffer(4 * 24)
     good = (pixels, 0, 0x10F1, 0x10B0, 0x10DE, 0, 6, 4, 1, 28, 112)
-    modes = (ArgKind.SAMPLER, SAMPLER.pack(0, 0x1132, 0x1140, 0))
+    modes = (ArgumentKind.SAMPLER, SAMPLER.pack(0, 0x1132, 0x1140, 0))
     bad = [(1, 32), (1, 1 << 63), (2, 0x10F2), (2, 0x10F0), (3, 1), (4, 0x10D4), (6, 0), (6, 1 << 62)]
     bad += [(7, 0), (7, 5), (7, 1 << 62), (8, 2), (9, 23), (9, 1 << 62), (10, 111), (10, 1 << 62)]
     with client.taken() as records:
@@ -431,7 +429,7 @@ def test_damaged_images_and_samplers_are_refused(serve: Serve) -> None:
             image = picture(*(value if i == at else given for i, given in enumerate(good)))
             client.launch(build, [image, modes, (out, 0)], [6, 4], [2, 1])
         for wrong in ((0, 0x112F, 0x1140, 0), (0, 0x1132, 0x1150, 0)):
-            given = [picture(*good), (ArgKind.SAMPLER, SAMPLER.pack(*wrong)), (out, 0)]
+            given = [picture(*good), (ArgumentKind.SAMPLER, SAMPLER.pack(*wrong)), (out, 0)]
             client.launch(build, given, [6, 4], [2, 1])
     assert all("argument" in said and "look" in said for said in refused(client, records))
     unknown = picture(99999, *good[1:])

@@ -17,7 +17,9 @@ import pytest
 
 from sdi.icd import wire
 from sdi.icd.generate import compile_client
-from sdi.icd.wire import ArgKind, NoticeKind, Op, layout, padded, record_layout
+from sdi.icd.wire import NoticeKind, Op, record_layout
+from sdi.wire.arguments import ArgumentKind
+from sdi.wire.layout import layout, padded
 from tests.icd.test_client_service import FACTS
 from tests.test_c_programs import LOADER
 
@@ -62,7 +64,7 @@ def _build(is_executable: bool) -> bytes:
     log, made = b"1:1: warning: nothing of note\n", b"the object of a program"
     name, argument = b"k", b"unused"
     kernel = layout(wire.KERNEL_ENTRY).pack(len(name), 0, 0, 1, 0, 0, 0, 128, 8, 0, 0) + padded(name)
-    kind = layout(wire.ARGUMENT_ENTRY).pack(ArgKind.VALUE, 4, 0x119E, 0x11A3, 0, len(argument), 3)
+    kind = layout(wire.ARGUMENT_ENTRY).pack(ArgumentKind.VALUE, 4, 0x119E, 0x11A3, 0, len(argument), 3)
     other = layout(wire.KERNEL_ENTRY).pack(1, 0, 1, 0, 0, 0, 0, 128, 8, 0, 0) + padded(b"o")
     tables = kernel + other + kind + padded(argument) + padded(b"int") if is_executable else b""
     head = layout(wire.BUILD_REPLY).pack(len(log), 2 if is_executable else 0, len(made))

@@ -16,27 +16,14 @@ from sdi.devices.base import Device
 from sdi.devices.spread import SpreadDevice
 from sdi.icd.facts import announce
 from sdi.icd.session import Session
-from sdi.icd.wire import (
-    ARG_ENTRY,
-    BODY,
-    COMMAND,
-    HEADER,
-    SLOT,
-    SLOT_NBYTES,
-    SLOTS_OFFSET,
-    ArgKind,
-    Field,
-    NoticeKind,
-    Op,
-    layout,
-    padded,
-    record_layout,
-)
+from sdi.icd.wire import BODY, COMMAND, HEADER, SLOT, SLOT_NBYTES, SLOTS_OFFSET, NoticeKind, Op, record_layout
 from sdi.profile.recorder import Recorder
 from sdi.runtime.launcher import SplitMode
 from sdi.settings import Balance
 from sdi.vmem.arena import Arena
 from sdi.vmem.memory import Coherence
+from sdi.wire.arguments import ARG_ENTRY, ArgumentKind
+from sdi.wire.layout import Field, layout, padded
 
 QUEUE = 1
 _HEADER = layout(HEADER)
@@ -267,7 +254,9 @@ class WireClient:
     def launch(
         self,
         build: int,
-        arguments: Sequence[bytes | tuple[int, int] | tuple[int, int, int] | tuple[ArgKind, bytes] | int],
+        arguments: Sequence[
+            bytes | tuple[int, int] | tuple[int, int, int] | tuple[ArgumentKind, bytes] | int
+        ],
         global_size: Sequence[int],
         local_size: Sequence[int] | None,
         kernel_index: int = 0,

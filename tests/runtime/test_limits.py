@@ -16,10 +16,11 @@ from sdi.devices.forwarding import ForwardingDevice
 from sdi.devices.image import Slabs
 from sdi.devices.ticket import Ticket
 from sdi.errors import ClError, Status
-from sdi.icd.wire import IMAGE_ARGUMENT, ArgKind, layout
 from sdi.runtime import launcher
 from sdi.runtime.plan import make_plan
 from sdi.vmem.memory import Coherence
+from sdi.wire.arguments import IMAGE_ARGUMENT, ArgumentKind
+from sdi.wire.layout import layout
 from tests.icd.wire_client import WireClient
 from tests.image_runs import image_environ, plain_environ, run
 
@@ -242,7 +243,7 @@ def test_what_a_kernel_painted_is_waited_for_where_another_buffer_is_used_on_the
         assert status == 0
         pixels, large = client.buffer(bytes(4 * width * height)), client.buffer(table.tobytes())
         numbers = (pixels, 0, 0x10F1, 0x10B0, 0x10DC, 0, width, height, 1, 4 * width, 4 * width * height)
-        image = (ArgKind.IMAGE, layout(IMAGE_ARGUMENT).pack(*numbers))
+        image = (ArgumentKind.IMAGE, layout(IMAGE_ARGUMENT).pack(*numbers))
         client.launch(build, [image, (large, 0), np.uint32(count).tobytes()], [width, height], [8, 4])
         found = np.frombuffer(client.read(pixels, 4 * width * height), np.uint32)
         assert client.session._memory.accounting.events.mapped == 3

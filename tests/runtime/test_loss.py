@@ -14,8 +14,10 @@ import pytest
 
 from sdi.devices.discover import MemberSettings, open_members
 from sdi.devices.faulty import LosingDevice
-from sdi.icd.wire import IMAGE_ARGUMENT, ArgKind, NoticeKind, Op, layout
+from sdi.icd.wire import NoticeKind, Op
 from sdi.intervals import ByteRange
+from sdi.wire.arguments import IMAGE_ARGUMENT, ArgumentKind
+from sdi.wire.layout import layout
 from tests.icd.wire_client import WireClient
 
 SOURCE = """
@@ -77,7 +79,7 @@ class Application:
     def paint(self, kernel: int, to: int, from_: int, expected: np.ndarray) -> None:
         """Launch with one of the two buffers as an image of 64 x 48 ints."""
         numbers = (from_ if kernel == SHOW else to, 0, 0x10F1, 0x10B0, 0x10D9, 0, 64, 48, 1, 256, NBYTES)
-        image = (ArgKind.IMAGE, layout(IMAGE_ARGUMENT).pack(*numbers))
+        image = (ArgumentKind.IMAGE, layout(IMAGE_ARGUMENT).pack(*numbers))
         given = [image, (from_ if kernel == DRAW else to, 0)]
         self.issued(self.client.launch(self.build, given, [64, 48], [8, 8], kernel), to, (from_,), expected)
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 import io
 import re
 import tokenize
 from pathlib import Path
 
 import sdi
+from sdi.icd import wire as icd_wire
+from sdi.wire import arguments, calls, kernels
+from sdi.wire.layout import Field
 
 ROOT = Path(sdi.__file__).parent
 TABLE = "wire/"
@@ -61,3 +65,109 @@ def test_a_number_beside_the_table_is_found() -> None:
     ):
         assert bare_numbers({path: texts[path] + line}) == [f"{path}: {wanted}"]
     assert bare_numbers({"icd/session.py": texts["icd/session.py"] + "# 0x1023\n"}) == []
+
+
+# -- layouts ---------------------------------------------------------------------------------------------
+
+NO_RECORDS = {("cluster/loopback.py", "<2Q")}  # how many bytes of two kinds follow
+CODES = {"u32": "I", "i32": "i", "u64": "Q", "i64": "q"}
+TAKES_FORMAT = {"Struct", "pack", "unpack", "unpack_from", "pack_into", "iter_unpack", "calcsize"}
+
+
+def expanded(text: str) -> str:
+    """A format without its order of bytes, each number of items written out."""
+    items = re.findall(r"([0-9]*)([a-zA-Z?])", text)
+    return "".join(count + code if code in "sp" else code * int(count or 1) for count, code in items)
+
+
+def records() -> dict[str, str]:
+    """The layouts that are declared, by what they are."""
+    modules = (arguments, calls, kernels, icd_wire)
+    tables = [(name, value) for module in modules for name, value in vars(module).items()]
+    tables += [(op.name, body) for op, body in icd_wire.BODY.items()]
+    tables += [(op.name, icd_wire.HEADER + icd_wire.COMMAND + body) for op, body in icd_wire.BODY.items()]
+    found: dict[str, str] = {}
+    for name, value in tables:
+        if isinstance(value, tuple) and value and isinstance(value[0], Field):
+            found.setdefault("".join(CODES[each.kind] * max(1, each.count) for each in value), name)
+    return found
+
+
+def formats(text: str) -> list[str]:
+    """What a source gives to functions of ``struct``, of two and more items."""
+    found = []
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):
+            name = getattr(node.func, "attr", getattr(node.func, "id", ""))
+            if name in TAKES_FORMAT and isinstance(node.args[0].value, str):
+                found.append(node.args[0].value)
+    return [each for each in found if len(expanded(each)) > 1]
+
+
+def second_layouts(texts: dict[str, str]) -> list[str]:
+    """Formats of declared records outside the table, and formats that stand twice."""
+    declared = records()
+    seen: dict[str, str] = {}
+    found = []
+    for path, text in texts.items():
+        if path.startswith(TABLE) or not path.endswith(".py"):
+            continue
+        for each in formats(text):
+            items = expanded(each)
+            other = declared.get(items) or seen.get(items)
+            if other and (path, each) not in NO_RECORDS:
+                found.append(f"{path}: {each} is {other}")
+            seen[items] = path
+    return found
+
+
+def test_layouts_stand_in_the_table_only_and_all_others_once() -> None:
+    assert second_layouts(sources()) == []
+
+
+def test_a_second_layout_is_found() -> None:
+    texts = sources()
+    for path, line, wanted in (
+        ("runtime/arguments.py", '_IMAGE = struct.Struct("<2Q4I5Q")\n', "<2Q4I5Q is IMAGE_ARGUMENT"),
+        ("icd/session.py", 'struct.unpack_from("=IIQ", b"")\n', "=IIQ is HEADER"),
+        ("cluster/arguments.py", 'Struct("<4I")\n', "<4I is SAMPLER_ARGUMENT"),
+        ("devices/cuda.py", 'struct.Struct("<QQIIQQ")\n', "<QQIIQQ is devices/cuda_compare.py"),
+    ):
+        few = {name: texts[name] for name in ("devices/cuda_compare.py", path)}
+        assert second_layouts({**few, path: few[path] + line}) == [f"{path}: {wanted}"]
+
+
+# -- enumerations ----------------------------------------------------------------------------------------
+
+
+def enumerations(texts: dict[str, str]) -> dict[str, frozenset[tuple[str, int]]]:
+    """The members of all enumerations whose numbers are written out, by path and name."""
+    found = {}
+    for path, text in texts.items():
+        for node in ast.walk(ast.parse(text)) if path.endswith(".py") else ():
+            if isinstance(node, ast.ClassDef):
+                members = [each for each in node.body if isinstance(each, ast.Assign)]
+                found[f"{path}: {node.name}"] = frozenset(
+                    (target.id, each.value.value)
+                    for each in members
+                    for target in each.targets
+                    if isinstance(target, ast.Name) and isinstance(each.value, ast.Constant)
+                )
+    return {name: members for name, members in found.items() if len(members) > 2}
+
+
+def second_enumerations(texts: dict[str, str]) -> list[tuple[str, str]]:
+    """Pairs of which one has all members of the other."""
+    found = enumerations(texts).items()
+    return [(one, other) for one, mine in found for other, theirs in found if one != other and mine <= theirs]
+
+
+def test_no_enumeration_stands_twice() -> None:
+    assert second_enumerations(sources()) == []
+
+
+def test_a_second_enumeration_is_found() -> None:
+    texts = {path: sources()[path] for path in ("clc/model.py", "wire/arguments.py")}
+    texts["clc/model.py"] += "class Argument2(Enum):\n    VALUE = 0\n    GLOBAL = 1\n    LOCAL = 3\n"
+    wanted = ("clc/model.py: Argument2", "wire/arguments.py: ArgumentKind")
+    assert second_enumerations(texts) == [wanted]

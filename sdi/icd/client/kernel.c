@@ -143,16 +143,16 @@ static cl_int set_buffer(cl_kernel kernel, struct sdi_bound *bound, unsigned cha
     /* A call that fails leaves the argument as it was. */
     if (buffer && (!sdi_is_buffer(buffer) || buffer->context != kernel->program->context))
         return CL_INVALID_MEM_OBJECT;
-    uint64_t place[3] = {0, 0, 0};
+    struct sdi_wire_pointer_argument place = {0};
     bound->buffer = buffer;
     bound->id = 0;
     if (buffer) {
         bound->id = buffer->object.id;
-        place[0] = buffer->root->object.id;
-        place[1] = buffer->origin;
-        place[2] = buffer->nbytes;
+        place.buffer = buffer->root->object.id;
+        place.offset = buffer->origin;
+        place.nbytes = buffer->nbytes;
     }
-    memcpy(bytes, place, sizeof place);
+    memcpy(bytes, &place, sizeof place);
     bound->set = true;
     return CL_SUCCESS;
 }
@@ -220,7 +220,7 @@ cl_int sdi_clSetKernelArg(cl_kernel kernel, cl_uint index, size_t size, const vo
     const struct sdi_argument *argument = &kernel->table->arguments[index];
     struct sdi_bound *bound = &kernel->bound[index];
     unsigned char *bytes = kernel->payload + argument->at + sizeof(struct sdi_wire_arg_entry);
-    uint64_t local_nbytes = size;
+    struct sdi_wire_local_argument local = {.nbytes = size};
     switch (argument->kind) {
     case SDI_ARG_VALUE:
         if (!value)
@@ -238,7 +238,7 @@ cl_int sdi_clSetKernelArg(cl_kernel kernel, cl_uint index, size_t size, const vo
             return CL_INVALID_ARG_VALUE;
         if (size == 0)
             return CL_INVALID_ARG_SIZE;
-        memcpy(bytes, &local_nbytes, sizeof local_nbytes);
+        memcpy(bytes, &local, sizeof local);
         bound->set = true;
         return CL_SUCCESS;
     case SDI_ARG_SAMPLER:

@@ -2,8 +2,8 @@
  * shared, so that they are there however the process ends.
  *
  * Without the setting objects get the ordinary dispatch table and nothing here runs.  With it they get a second one
- * (generated), whose functions call the ordinary ones between sdi_call_begin and sdi_call_end.  sdi/profile/calls.py
- * reads the file and knows its layout. */
+ * (generated), whose functions call the ordinary ones between sdi_call_begin and sdi_call_end.  sdi/wire/calls.py has
+ * the file's layout. */
 #include "client.h"
 
 #include <errno.h>
@@ -16,28 +16,13 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define MAGIC UINT64_C(0x314c4c4143494453) /* "SDICALL1" */
-enum { VERSION = 1, CAPACITY = 1 << 18 };
-
-struct function_counts {
-    uint64_t calls, ns, min_ns, max_ns, failed, unused[3];
-};
-
-struct call_span {
-    uint32_t function, thread;
-    uint64_t start_ns, end_ns; /* 0: it has not returned */
-};
+enum { CAPACITY = 1 << 18 };
 
 struct calls_file {
-    uint64_t magic;
-    uint32_t version, num_functions;
-    uint64_t pid, started_ns, capacity, used; /* used: spans begun; may exceed the capacity */
-    uint64_t unused[2];
-    struct function_counts functions[SDI_NUM_API];
-    struct call_span spans[CAPACITY];
+    struct sdi_calls_header head;
+    struct sdi_calls_counts functions[SDI_NUM_API];
+    struct sdi_calls_span spans[CAPACITY];
 };
-_Static_assert(offsetof(struct calls_file, functions) == 64, "header");
-_Static_assert(sizeof(struct function_counts) == 64 && sizeof(struct call_span) == 24, "rows");
 
 const sdi_function *sdi_table = sdi_dispatch;
 
@@ -109,12 +94,12 @@ static struct calls_file *open_file(void)
     }
     struct calls_file *made = at;
     madvise(made, sizeof *made, MADV_DONTDUMP);
-    made->version = VERSION;
-    made->num_functions = SDI_NUM_API;
-    made->pid = (uint64_t)getpid();
-    made->started_ns = loaded_ns;
-    made->capacity = CAPACITY;
-    __atomic_store_n(&made->magic, MAGIC, __ATOMIC_RELEASE);
+    made->head.version = SDI_CALLS_VERSION;
+    made->head.num_functions = SDI_NUM_API;
+    made->head.pid = (uint64_t)getpid();
+    made->head.started_ns = loaded_ns;
+    made->head.capacity = CAPACITY;
+    __atomic_store_n(&made->head.magic, SDI_CALLS_MAGIC, __ATOMIC_RELEASE);
     return made;
 }
 
@@ -141,10 +126,10 @@ struct sdi_timed_call sdi_call_begin(uint32_t function)
     struct calls_file *to = calls();
     if (!to)
         return call;
-    uint64_t number = __atomic_fetch_add(&to->used, 1, __ATOMIC_RELAXED);
+    uint64_t number = __atomic_fetch_add(&to->head.used, 1, __ATOMIC_RELAXED);
     call.start_ns = sdi_now_ns();
     if (number < CAPACITY) {
-        struct call_span *span = &to->spans[number];
+        struct sdi_calls_span *span = &to->spans[number];
         span->function = function;
         span->thread = (uint32_t)syscall(SYS_gettid); /* a thread-local one would need ld.so */
         __atomic_store_n(&span->start_ns, call.start_ns, __ATOMIC_RELEASE);
@@ -159,7 +144,7 @@ void sdi_call_end(const struct sdi_timed_call *call, bool failed)
     if (!to || !call->start_ns)
         return;
     uint64_t now = sdi_now_ns(), took = now - call->start_ns, seen;
-    struct function_counts *counts = &to->functions[call->function];
+    struct sdi_calls_counts *counts = &to->functions[call->function];
     if (call->end_ns)
         __atomic_store_n(call->end_ns, now, __ATOMIC_RELEASE);
     __atomic_fetch_add(&counts->ns, took, __ATOMIC_RELAXED);

@@ -63,13 +63,13 @@ size_t sdi_argument_nbytes(const struct sdi_argument *argument)
         return argument->nbytes;
     case SDI_ARG_GLOBAL:
     case SDI_ARG_CONSTANT:
-        return 24;
+        return sizeof(struct sdi_wire_pointer_argument);
     case SDI_ARG_IMAGE:
         return sizeof(struct sdi_wire_image_argument);
     case SDI_ARG_SAMPLER:
         return sizeof(struct sdi_wire_sampler_argument);
     default:
-        return 8;
+        return sizeof(struct sdi_wire_local_argument);
     }
 }
 
