@@ -5,7 +5,6 @@ Nothing here blocks: members and host report completions from their own threads 
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import time
 from collections import deque
@@ -229,8 +228,10 @@ class Engine:
         """``node`` was not issued: who reads what it was to write fails too, and sees no old bytes."""
         assert node.command is not None
         error.__traceback__ = None  # tickets keep the error, and its frames would keep all of us
-        with contextlib.suppress(Exception):  # nothing can be said of a malformed record
+        try:
             self._device.spoil(node.command, error)
+        except Exception:  # the command fails in any case, with the error that was there first
+            _log.exception("command %d: what it was to write can still be read as it was", node.id)
 
     def _fails(self, node: Node, error: BaseException) -> None:
         """``node`` failed with ``error``: it says what went wrong.

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from functools import partial
 from math import prod
 from typing import TYPE_CHECKING
@@ -132,12 +133,13 @@ class Launcher:
         for argument, value in zip(model.arguments, decode_arguments(model, launch), strict=True):
             if not argument.writes:
                 continue
-            if isinstance(value, Image):
-                self._memory.spoil(self._memory.buffer(value.buffer), value.view.over, why)
-            elif isinstance(value, Pointer) and value.buffer:
-                buffer = self._memory.buffer(value.buffer)
-                stop = value.offset + value.reach(buffer.nbytes)
-                self._memory.spoil(buffer, ByteRange(value.offset, stop), why)
+            with suppress(ClError):  # what is gone is read by nobody
+                if isinstance(value, Image):
+                    self._memory.spoil(self._memory.buffer(value.buffer), value.view.over, why)
+                elif isinstance(value, Pointer) and value.buffer:
+                    buffer = self._memory.buffer(value.buffer)
+                    stop = value.offset + value.reach(buffer.nbytes)
+                    self._memory.spoil(buffer, ByteRange(value.offset, stop), why)
 
     def repeat(self, launch: Launch) -> list[Ticket] | None:
         """Issue ``launch`` just as the last time; None, and nothing done, where that would not be right."""

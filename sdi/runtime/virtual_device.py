@@ -15,7 +15,7 @@ import numpy as np
 
 from sdi.devices.join import join
 from sdi.devices.ticket import Ticket
-from sdi.errors import DeviceFailed, DeviceLost, Status, require
+from sdi.errors import ClError, DeviceFailed, DeviceLost, Status, require
 from sdi.icd.wire import CARRIED_MAX_NBYTES
 from sdi.intervals import ByteRange, RangeSet
 from sdi.launch.recording import Change
@@ -114,7 +114,11 @@ class VirtualDevice:
 
     def _spoil_rows(self, buffer_id: int, rectangle: Rectangle, why: Exception) -> None:
         """With what lies between the rows, where there are very many."""
-        buffer, num_rows = self._memory.buffer(buffer_id), rectangle.region[1] * rectangle.region[2]
+        try:
+            buffer = self._memory.buffer(buffer_id)
+        except ClError:
+            return  # what is gone is read by nobody
+        num_rows = rectangle.region[1] * rectangle.region[2]
         is_one = rectangle.contiguous or num_rows > SPOILT_RUNS_MAX
         for row in [rectangle] if is_one else _row_rectangles(rectangle):
             self._memory.spoil(buffer, row.bounds, why)

@@ -22,12 +22,20 @@ class Device:
     def __init__(self) -> None:
         self.full: dict[int, list[Ticket]] = {}
         self.fails: set[int] = set()
+        self.keeps: set[int] = set()
+        self.spoilt: list[int] = []
         self.issued: list[int] = []
         self.work: dict[int, Ticket] = {}
         self.looked: list[str] = []
 
     def pending(self) -> list[Ticket]:
         return [ticket for ticket in self.work.values() if not ticket.done]
+
+    def spoil(self, command: Command, why: Exception) -> None:
+        assert isinstance(command, Fill)
+        self.spoilt.append(command.buffer)
+        if command.buffer in self.keeps:
+            raise KeyError(command.buffer)
 
     def forsake(self, error: DeviceFailed) -> None:
         self.looked.append(f"at all after {error}")
@@ -119,7 +127,19 @@ def test_a_held_command_that_finds_no_memory_fails_alone(caplog: pytest.LogCaptu
     rig.turn()
     assert rig.device.issued == [12]
     assert rig.finished_with == {11: Status.MEM_OBJECT_ALLOCATION_FAILURE}
+    assert rig.device.spoilt == [11]
     assert ["nothing left" in record.getMessage() for record in caplog.records] == [True]
+
+
+@pytest.mark.logs("can still be read as it was|nothing left")
+def test_old_bytes_that_a_bug_leaves_readable_are_told_of(caplog: pytest.LogCaptureFixture) -> None:
+    rig = Rig()
+    rig.device.fails = rig.device.keeps = {11}
+    rig.enqueue(11, 12)
+    rig.turn()
+    assert rig.device.issued == [12] and rig.finished_with == {11: Status.MEM_OBJECT_ALLOCATION_FAILURE}
+    told = [record for record in caplog.records if record.levelname == "ERROR"]
+    assert ["command 11" in record.getMessage() and record.exc_info is not None for record in told] == [True]
 
 
 @pytest.mark.logs("failed: ")

@@ -308,6 +308,17 @@ def test_a_launch_on_a_buffer_that_is_gone_fails_alone_also_when_no_member_is_le
         assert client.wait(client.command(Op.MARKER)) == 0
 
 
+@pytest.mark.logs("lost: |a test asked for it|failed")
+def test_a_launch_that_fails_leaves_no_old_bytes_beside_a_buffer_that_is_gone() -> None:
+    source = "kernel void both(global int *a, global int *b) { a[get_global_id(0)] = b[get_global_id(0)]++; }"
+    with WireClient(open_members(MemberSettings(count=1, lost=(0, 0))), "always") as client:
+        build, _, _ = client.build(source)
+        first, second = (client.buffer(bytes(NBYTES)) for _ in range(2))
+        for arguments in ([(first, 0), (first, 0)], [(77, 0), (second, 0)]):
+            assert client.wait(client.launch(build, arguments, [COUNT], [LOCAL], 0)) < 0
+        assert client.wait(client.command(Op.READ, buffer=second, offset=0, region=[NBYTES, 1, 1])) < 0
+
+
 @pytest.mark.logs("lost: |a test asked for it|failed|the command stream is damaged: NDRANGE")
 @pytest.mark.parametrize(
     "extra", [[np.int32(1).tobytes()], [0, 0], [NBYTES]], ids=["kind", "number", "offset"]
