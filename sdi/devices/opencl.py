@@ -7,6 +7,7 @@ here waits for the device except ``build``, ``kernel_facts`` and ``close``.
 from __future__ import annotations
 
 import ctypes
+import logging
 import mmap
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -51,6 +52,7 @@ from sdi.ndrange import Int3
 from sdi.region import Region, alike
 from sdi.wire.opencl import DeviceInfo, DeviceType
 
+_log = logging.getLogger(__name__)
 OWN_PLATFORM = "SDI"
 """Name of the image's own platform, which is never a member."""
 
@@ -88,14 +90,16 @@ def driver_devices() -> list[DriverDevice]:
     found = []
     try:
         platforms = cl.get_platforms()
-    except cl.Error:  # the loader found no platform (CL_PLATFORM_NOT_FOUND_KHR)
+    except cl.Error as cause:
+        _tell("the loader's platforms", cause)
         return []
     for platform in platforms:
         if platform.name == OWN_PLATFORM:
             continue
         try:
             handles = platform.get_devices()
-        except cl.Error:
+        except cl.Error as cause:
+            _tell(f"the devices of {platform.name}", cause)
             continue
         for position, handle in enumerate(handles):
             info = _device_info(handle)
@@ -544,6 +548,12 @@ def _times(event: cl.Event) -> tuple[int, int]:
     start, end = event.get_profiling_info(_PROFILING_START), event.get_profiling_info(_PROFILING_END)
     assert isinstance(start, int) and isinstance(end, int)
     return start, end
+
+
+def _tell(of: str, cause: cl.Error) -> None:
+    """Unless there are none, or the platform is one of other kinds of devices."""
+    if getattr(cause, "code", None) not in (Status.PLATFORM_NOT_FOUND_KHR, Status.DEVICE_NOT_FOUND):
+        _log.warning("%s can't be listed: %s", of, cause)
 
 
 def _device_info(device: cl.Device) -> dict[int, bytes]:

@@ -12,7 +12,7 @@ import pytest
 from sdi.devices.delayed import DelayedDevice
 from sdi.devices.discover import MemberSettings, choose, memory_shares, open_members
 from sdi.devices.faulty import FaultyDevice
-from sdi.devices.opencl import DriverDevice
+from sdi.devices.opencl import DriverDevice, driver_devices
 from sdi.errors import ClError, DeviceFailed, Status
 
 from .conftest import finish
@@ -26,6 +26,48 @@ CPU = device("Portable", "cpu-one", "cpu", "cpu", 4000)
 OTHER_CPU = device("Vendor", "cpu-one again", "cpu", "cpu", 4000)
 GPUS = [device("NV", f"H{k}", "gpu", f"pci {k}", 1000 + k) for k in range(3)]
 SAME_GPU = device("Portable", "H0 by another driver", "gpu", "pci 0")
+
+
+class Refused(cl.RuntimeError):
+    """What pyopencl raises where a driver answers with ``code``."""
+
+    code = property(lambda self: self._code)
+
+    def __init__(self, code: int) -> None:
+        super().__init__(f"a driver answers {code}")
+        self._code = code
+
+
+class Platform:
+    """One whose devices can't be listed."""
+
+    name = "Broken"
+
+    def __init__(self, code: int) -> None:
+        self._code = code
+
+    def get_devices(self) -> list[cl.Device]:
+        raise Refused(self._code)
+
+
+@pytest.mark.logs("the devices of Broken can't be listed")
+def test_a_driver_that_refuses_to_list_its_devices_is_told_of(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    none, refused = Platform(Status.DEVICE_NOT_FOUND), Platform(Status.OUT_OF_HOST_MEMORY)
+    monkeypatch.setattr(cl, "get_platforms", lambda: [none, refused])
+    assert driver_devices() == []
+    assert [record.getMessage() for record in caplog.records] == [
+        "the devices of Broken can't be listed: a driver answers -6"
+    ]
+
+
+def test_no_platform_at_all_is_nothing_to_tell_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none() -> list[cl.Platform]:
+        raise Refused(Status.PLATFORM_NOT_FOUND_KHR)
+
+    monkeypatch.setattr(cl, "get_platforms", none)
+    assert driver_devices() == []
 
 
 def test_all_gpus_are_members_by_default_each_once() -> None:
