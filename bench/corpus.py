@@ -20,10 +20,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from bench.access_shapes import Shape, kernel_shapes, shape_of, shapes
 from sdi.clc.effects import EffectAnalysis
 from sdi.clc.lines import LineMap
 from sdi.sampling import KernelAnalysis, analyse
-from sdi.sampling.classes import Shape, kernel_shapes, shape_of, shapes
 from sdi.sampling.machine import Mode
 from tests.sampling.sources import kernels_of, tree_of
 

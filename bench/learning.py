@@ -24,37 +24,18 @@ import uuid
 from collections.abc import Sequence
 from pathlib import Path
 
+import auto
+
 ROOT = Path(__file__).resolve().parent.parent
 LEAST_MS, PART = 20.0, 0.02
-SOURCE = """
-__kernel void axpy(__global const float *x, __global float *y, float a)
-{
-    y[get_global_id(0)] += a * x[get_global_id(0)];
-}
-
+SOURCE = (
+    auto.SOURCE
+    + """
 __kernel void scale(__global float *x, float a) { x[get_global_id(0)] *= a; }
 
 __kernel void shift(__global const float *x, __global float *y, int n)
 {
     y[get_global_id(0)] = x[(get_global_id(0) + 1) % n];
-}
-
-__kernel void jacobi(__global const float *from, __global float *to, int n)
-{
-    int x = get_global_id(0), y = get_global_id(1);
-    if (x > 0 && y > 0 && x < n - 1 && y < n - 1)
-        to[y * n + x] = 0.25f * (from[y * n + x - 1] + from[y * n + x + 1]
-                                 + from[(y - 1) * n + x] + from[(y + 1) * n + x]);
-}
-
-__kernel void nbody(__global const float4 *from, __global float4 *to, int n)
-{
-    float4 p = from[get_global_id(0)], f = (float4)(0.0f);
-    for (int j = 0; j < n; j++) {
-        float4 d = from[j] - p;
-        f += d * rsqrt(dot(d, d) + 0.01f);
-    }
-    to[get_global_id(0)] = p + 1e-4f * f;
 }
 
 __kernel void scatter(__global const int *at, __global const float *x, __global float *y)
@@ -67,6 +48,7 @@ __kernel void transpose(__global const float *x, __global float *y, int n)
     y[get_global_id(0) * n + get_global_id(1)] = x[get_global_id(1) * n + get_global_id(0)];
 }
 """
+)
 ONCE = "".join(
     f"""
 __kernel void once_{k}(__global const float *x, __global const int *at, __global float *y, int n)

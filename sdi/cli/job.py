@@ -173,8 +173,3 @@ def run_root(place: Place | None, environ: Mapping[str, str], run: Run) -> int:
         return _FAILED
     finally:
         root.end()
-
-
-def is_local(environ: Mapping[str, str]) -> bool:
-    """Whether ``environ`` asks for nodes on this machine."""
-    return environ.get(LOCAL_NODES, "").isdecimal() and int(os.environ.get(LOCAL_NODES, "0")) > 1

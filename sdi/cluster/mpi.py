@@ -49,8 +49,6 @@ _PR_SET_TIMERSLACK = 29
 
 
 _T = TypeVar("_T")
-_Message = tuple[int, bytes, memoryview | None, Callable[[], None] | None]
-"""To whom, a batch, bulk, and what is called when it is sent."""
 
 
 class MpiUnavailable(RuntimeError):
