@@ -1,6 +1,6 @@
 """The ``Device`` protocol: what a member of the image can do.
 
-One implementation per file: ``opencl.py`` (any installed OpenCL driver); CUDA comes later.
+Implemented by ``opencl.py`` (any installed OpenCL driver), ``cuda.py`` and ``sdi/cluster/remote_device.py``.
 
 Contract.  Every operation but ``build`` and ``memory_in_use`` returns at once with a ``Ticket``; it starts
 when all tickets in ``wait`` are done (tickets may belong to other members or be completed by hand).  If
