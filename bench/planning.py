@@ -185,7 +185,11 @@ class ReplaySession:
         groups = [s // n for s, n in zip(size, local, strict=True)]
         for device in self.rig.devices:
             device.total_groups = groups[0] * groups[1] * groups[2]
-        launch = Launch(1, number, len(global_size), (0, 0, 0), size, local, bytes(entries), len(values))
+        given = bytes(entries)
+        record = repr((number, size, local)).encode() + given
+        launch = Launch(
+            1, number, len(global_size), (0, 0, 0), size, local, given, len(values), record=record
+        )
         self.rig.next_id += 1
         self.rig.engine.enqueue(1, self.rig.next_id, 0, launch, ())
         self.rig.settle()

@@ -13,7 +13,7 @@ from functools import partial
 from sdi.devices.image import is_known_format
 from sdi.errors import BadRecord, insist
 from sdi.icd.pixel import COLOR_NBYTES, pixel_of
-from sdi.icd.wire import CARRIED_MAX_NBYTES, HEADER_ENTRY, PATTERN_MAX_NBYTES, Op
+from sdi.icd.wire import CARRIED_MAX_NBYTES, COMMAND, HEADER, HEADER_ENTRY, PATTERN_MAX_NBYTES, Op
 from sdi.ndrange import Int3
 from sdi.runtime import builds
 from sdi.runtime.builds import Compiled, Target
@@ -22,6 +22,7 @@ from sdi.runtime.programs import Build
 from sdi.wire.layout import layout
 
 _HEADER_ENTRY = layout(HEADER_ENTRY)
+_PREFIX_NBYTES = layout(HEADER, COMMAND).size
 _WITH_VARIABLE = frozenset({Op.NDRANGE, Op.WRITE, Op.FILL})
 _MAP_WRITE = 1 << 1
 _MAP_WRITE_INVALIDATE = 1 << 2
@@ -40,13 +41,14 @@ def command_of(
     waits = struct.unpack_from(f"<{num_waits}Q", record, fixed_nbytes) if num_waits else ()
     if op not in _WITH_VARIABLE and rest != len(record):
         raise BadRecord("nbytes", f"{len(record)} with {num_waits} waits")
-    return _command(op, body, record[rest:]), waits
+    return _command(op, body, record[rest:], record[_PREFIX_NBYTES:fixed_nbytes]), waits
 
 
-def _command(op: Op, body: tuple[int, ...], variable: bytes) -> Command:
+def _command(op: Op, body: tuple[int, ...], variable: bytes, bare: bytes) -> Command:
+    """``bare``: the record between the command fields and the wait list."""
     match op:
         case Op.NDRANGE:
-            return _launch(body, variable)
+            return _launch(body, variable, bare + variable)
         case Op.READ:
             return Read(
                 body[0],
@@ -54,6 +56,7 @@ def _command(op: Op, body: tuple[int, ...], variable: bytes) -> Command:
                 bool(body[7]),
                 bool(body[8]),
                 body[9],
+                bare,
             )
         case Op.WRITE:
             rectangle = _rectangle(body[1], body[2:5], body[5], body[6])
@@ -64,6 +67,7 @@ def _command(op: Op, body: tuple[int, ...], variable: bytes) -> Command:
                 body[9],
                 bool(body[8]),
                 _carried(body[10], rectangle, variable),
+                bare if body[9] or body[10] else b"",  # the bytes of the next one like it are others
             )
         case Op.COPY:
             source, target, source_offset, target_offset = body[:4]
@@ -73,9 +77,10 @@ def _command(op: Op, body: tuple[int, ...], variable: bytes) -> Command:
                 target,
                 _rectangle(source_offset, region, pitches[0], pitches[1]),
                 _rectangle(target_offset, region, pitches[2], pitches[3]),
+                bare,
             )
         case Op.FILL:
-            return _fill(body, variable)
+            return _fill(body, variable, bare)
         case Op.MAP:
             flags, transfer, blocking = body[7:]
             return Map(
@@ -85,11 +90,12 @@ def _command(op: Op, body: tuple[int, ...], variable: bytes) -> Command:
                 for_writing=bool(flags & (_MAP_WRITE | _MAP_WRITE_INVALIDATE)),
                 transfer=bool(transfer),
                 blocking=bool(blocking),
+                record=bare,
             )
         case Op.UNMAP:
             wrote, transfer = body[7:]
             rectangle = _rectangle(body[1], body[2:5], body[5], body[6])
-            return Unmap(body[0], rectangle, bool(wrote), bool(transfer and wrote))
+            return Unmap(body[0], rectangle, bool(wrote), bool(transfer and wrote), bare)
         case Op.MARKER | Op.BARRIER:
             return Marker(barrier=op is Op.BARRIER)
         case _:
@@ -190,7 +196,7 @@ def _carried(nbytes: int, rectangle: Rectangle, variable: bytes) -> bytes:
     return variable[:nbytes]
 
 
-def _fill(body: tuple[int, ...], variable: bytes) -> Fill:
+def _fill(body: tuple[int, ...], variable: bytes, bare: bytes) -> Fill:
     rectangle = _rectangle(body[1], body[2:5], body[5], body[6])
     size, order, data_type = body[7:10]
     exact = size <= len(variable) < size + 8
@@ -203,10 +209,10 @@ def _fill(body: tuple[int, ...], variable: bytes) -> Fill:
     row_nbytes = rectangle.region[0]
     insist(0 < len(pattern) <= PATTERN_MAX_NBYTES, "pattern_nbytes", f"{len(pattern)}")
     insist(row_nbytes % len(pattern) == 0, "region", f"rows of {row_nbytes} bytes in units of {len(pattern)}")
-    return Fill(body[0], rectangle, pattern)
+    return Fill(body[0], rectangle, pattern, b"" if data_type else bare)
 
 
-def _launch(body: tuple[int, ...], variable: bytes) -> Launch:
+def _launch(body: tuple[int, ...], variable: bytes, bare: bytes) -> Launch:
     build, _, index, work_dim = body[:4]
     local: Int3 = (body[10], body[11], body[12])
     num_args, args_nbytes = body[13:15]
@@ -230,4 +236,5 @@ def _launch(body: tuple[int, ...], variable: bytes) -> Launch:
         None if local == (0, 0, 0) else local,
         variable[:args_nbytes],
         num_args,
+        record=bare,
     )

@@ -50,7 +50,7 @@ from sdi.player.library import Recycled
 from sdi.profile.recorder import Recorder
 from sdi.region import Region
 from sdi.runtime.builds import Compiled, Target
-from sdi.runtime.commands import CopyBuffer, Fill, Launch, Map, Read, Unmap, Write
+from sdi.runtime.commands import Launch, Map, Read, Unmap, Write
 from sdi.runtime.counters import Counters
 from sdi.runtime.engine import Engine
 from sdi.runtime.launcher import Launcher, SplitMode
@@ -72,8 +72,6 @@ _HEADER = layout(HEADER)
 _REPLY = record_layout(Op.REPLY)
 _PREFIX = layout(HEADER, COMMAND)
 _NDRANGE, _RELEASE_EVENT = Op.NDRANGE.value, Op.RELEASE_EVENT.value
-_LAUNCHES_MAX = 256
-"""Launches that are known by the bytes of their records, so that the next like it need not be decoded."""
 _RECV_NBYTES = 1 << 18
 _LOOK_AFTER = 16
 """Records after which the service looks what is complete meanwhile."""
@@ -143,7 +141,7 @@ class Session:
         self._builder = ThreadPoolExecutor(1, "sdi-build")
         self.printed = printed
         self._printing: dict[int, frozenset[int]] = {}
-        self._launches: dict[bytes, Launch] = {}
+        self._num_created = 0
         self._transfer_nbytes: dict[int, tuple[int, bool]] = {}
         self._selector = selectors.PollSelector()  # which needs no descriptor: there may be few
         self._door = Door(_limits(devices), lambda event: self._engine.core.node(event) is not None)
@@ -369,9 +367,14 @@ class Session:
         try:
             if number == _NDRANGE and len(record) >= _PREFIX.size:
                 _, _, _, queue, slot, num_waits = _PREFIX.unpack_from(record)
-                launch = self._launches.get(record[_PREFIX.size :]) if not num_waits else None
-                if launch is not None and slot < NUM_SLOTS and self._engine.core.node(record_id) is None:
-                    self._engine.enqueue(queue, record_id, slot, launch, ())
+                known = self._launcher.known.values.get(record[_PREFIX.size :]) if not num_waits else None
+                if (
+                    known is not None
+                    and known.checked == self._num_created
+                    and slot < NUM_SLOTS
+                    and self._engine.core.node(record_id) is None
+                ):
+                    self._engine.enqueue(queue, record_id, slot, known.launch, ())
                     return
             elif number == _RELEASE_EVENT:  # there is one for each launch of most programs
                 self._engine.core.release_event(record_id)
@@ -379,7 +382,7 @@ class Session:
             entry = self._door.check(record)
             self._door.admit(entry)
             if entry.command is not None:
-                self._command(entry, record)
+                self._command(entry)
             else:
                 self._other(entry)
         except BadRecord:
@@ -407,8 +410,8 @@ class Session:
         """The client copies what ``read`` reads."""
         self._transfer_nbytes[command_id] = (read.rectangle.nbytes, read.blocking)
 
-    def _command(self, entry: Entry, record: bytes) -> None:
-        command, (queue, slot, num_waits) = entry.command, entry.fields[3:6]
+    def _command(self, entry: Entry) -> None:
+        command, (queue, slot) = entry.command, entry.fields[3:5]
         assert command is not None
         if (isinstance(command, Read) and not command.into) or (
             isinstance(command, Write) and command.is_transfer
@@ -421,20 +424,10 @@ class Session:
             )
         elif isinstance(command, Launch) and command.kernel_index in self._printing.get(command.build, ()):
             command = replace(command, prints=True)
-        if self._play is not None:
-            rest = record_layout(entry.op).size
-            if isinstance(command, Launch | Read | CopyBuffer | Map | Unmap):
-                bare = record[_PREFIX.size : rest] + record[rest + 8 * num_waits :]
-                command = replace(command, record=bare)
-            elif (isinstance(command, Write) and not command.is_transfer) or (
-                isinstance(command, Fill) and not entry.fields[-2]  # that is no image
-            ):
-                # The bytes and patterns of the next one like it are others.
-                command = replace(command, record=record[_PREFIX.size : rest])
-        if isinstance(command, Launch) and not num_waits:
-            if len(self._launches) >= _LAUNCHES_MAX:
-                self._launches.clear()
-            self._launches[record[_PREFIX.size :]] = command
+        if isinstance(command, Launch):
+            known = self._launcher.known.values.get(command.record)
+            if known is not None:
+                command, known.checked = known.launch, self._num_created
         self._engine.enqueue(queue, entry.id, slot, command, entry.waits)
 
     def _other(self, entry: Entry) -> None:
@@ -442,7 +435,7 @@ class Session:
         record_id, fields = entry.id, entry.fields
         match entry.op:
             case Op.CREATE_BUFFER:
-                self._launches.clear()  # they were checked against the buffers that there were
+                self._num_created += 1  # launches were checked against the buffers that there were
                 buffer = memory.create(record_id, fields[4], bool(fields[3] & _COPY_OR_USE_HOST_PTR))
                 self._reply(record_id, Status.SUCCESS, buffer.offset, b"")
             case Op.RELEASE_BUFFER:

@@ -8,14 +8,19 @@ states that it begins in, with the arguments that are bound then.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from sdi.devices.base import BoundKernel, Device
 from sdi.devices.pace import PACE
 from sdi.devices.ticket import Ticket
 from sdi.ndrange import Int3
+from sdi.vmem.buffer import Extent, ImageCopy
 from sdi.vmem.directory import Directory, State
 from sdi.vmem.hazards import Use
 from sdi.vmem.memory import Transfer, VirtualMemory
+
+if TYPE_CHECKING:
+    from sdi.runtime.counters import Tally
 
 IssueKernel = Callable[[BoundKernel, Int3, Int3, int, Sequence[Ticket]], Ticket]
 """``Device.launch``."""
@@ -54,25 +59,40 @@ class Change:
 class Recording:
     """A part of a launch, planned.  Owned by: sdi-scheduler.
 
-    ``transfers``: copies before it.  ``changes``: per buffer; none where states are not known, and then it is
-    carried out only once.
+    ``where``: the members of the launch.  ``transfers``: copies before it.  ``changes``: per buffer; none
+    where states are not known, and then it is carried out only once.  ``extents``: the places that it uses,
+    its buffers' own while the placement has the generation ``placed``.  ``tally``: counts its replays.
     """
 
-    __slots__ = ("assignments", "changes", "local_size", "transfers", "work_dim")
+    __slots__ = (
+        "assignments",
+        "changes",
+        "extents",
+        "local_size",
+        "placed",
+        "tally",
+        "transfers",
+        "where",
+        "work_dim",
+    )
 
     def __init__(
         self,
+        where: tuple[int, ...],
         assignments: Sequence[Assignment],
         transfers: Sequence[Transfer],
-        changes: Sequence[Change],
         local_size: Int3,
         work_dim: int,
     ) -> None:
+        self.where = where
         self.assignments = tuple(assignments)
         self.transfers = tuple(transfers)
-        self.changes = tuple(changes)
+        self.changes: tuple[Change, ...] = ()
         self.local_size = local_size
         self.work_dim = work_dim
+        self.extents: tuple[Extent | ImageCopy, ...] = ()
+        self.placed = -1
+        self.tally: Tally | None = None
 
     def is_there(self) -> bool:
         """Whether its buffers are in the states in which it begins."""

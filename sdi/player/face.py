@@ -24,9 +24,8 @@ from sdi.player.cells import Cells
 from sdi.player.drivers import cuda_table, opencl_table
 from sdi.player.profiled import Profiled
 from sdi.profile.recorder import Recorder
-from sdi.runtime.commands import Command, CopyBuffer, Fill, Launch, Map, Read, Unmap, Write
-from sdi.runtime.counters import Tally
-from sdi.runtime.programs import Arrangement, Kernel
+from sdi.runtime.commands import Command, CopyBuffer, Fill, Map, Read, Unmap, Write
+from sdi.runtime.programs import Arrangement, Binding, Kernel
 from sdi.vmem.buffer import VirtualBuffer
 from sdi.vmem.directory import HOST
 from sdi.vmem.hazards import Use
@@ -72,7 +71,7 @@ class Recorded:
     changes: Sequence[Change]
     uses: list[tuple[int, tuple[Use, ...]]]
     arrangement: Arrangement | None
-    tally: Tally | None
+    recording: Recording | None
     keep: list[object]
     launches: list[tuple[int, NativeLaunch]] = field(default_factory=list)
     guards: list[tuple[int, int]] = field(default_factory=list)
@@ -278,14 +277,14 @@ class Player:
         for transfer in recorded.transfers:
             accounting.cause = transfer.cause
             accounting.repeated(transfer.copy.source, transfer.copy.target, transfer.nbytes, runs)
-        arrangement = recorded.arrangement
-        if arrangement is not None and recorded.tally is not None:
-            recorded.tally.launches += runs
+        arrangement, recording = recorded.arrangement, recorded.recording
+        if arrangement is not None and recording is not None and recording.tally is not None:
+            recording.tally.launches += runs
             arrangement.launches += runs
             arrangement.usage.ran(len(arrangement.plan.boxes), runs)
             if arrangement.trial is not None:
                 arrangement.trial.issued += runs
-            self.memory.placement.touch(arrangement.waves[0].extents)
+            self.memory.placement.touch(recording.extents)
             arrangement.usage.refill(arrangement.trial)
         else:
             self.memory.moved.application += _copied_nbytes(recorded.command) * runs
@@ -373,17 +372,9 @@ class Player:
             self.buffers.has_segment(buffer, found)
         return found
 
-    def keep_launch(
-        self,
-        launch: Launch,
-        kernel: Kernel,
-        arrangement: Arrangement,
-        where: Sequence[int],
-        recording: Recording,
-        kernels: Sequence[BoundKernel],
-        tally: Tally,
-    ) -> None:
+    def keep_launch(self, binding: Binding, recording: Recording, kernels: Sequence[BoundKernel]) -> None:
         """Record a launch as it was just issued, if the player can issue it; ``Usage.refill`` follows."""
+        launch, kernel, arrangement = binding.launch, binding.kernel, binding.arrangement
         if not launch.record or not self.is_on:
             return
         self._make_room()
@@ -407,10 +398,10 @@ class Player:
             builder.guard_layout(used.buffer)
         if not builder.states(arrangement, recording.changes):
             return
-        key = (masked, tuple(builder.guards), tuple(where))
+        key = (masked, tuple(builder.guards), recording.where)
         if key in self._numbers or not builder.transfers(recording.transfers):
             return
-        for member, assignment, bound in zip(where, recording.assignments, kernels, strict=False):
+        for member, assignment, bound in zip(recording.where, recording.assignments, kernels, strict=False):
             device = self.memory.devices[member]
             assert isinstance(device, NativeMember)
             shape = (assignment.groups, recording.local_size, recording.work_dim)
@@ -431,7 +422,7 @@ class Player:
                 recording.changes,
                 builder.uses,
                 arrangement,
-                tally,
+                recording,
                 builder.keep,
             ),
             kernel.model.name,

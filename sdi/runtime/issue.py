@@ -6,7 +6,7 @@ What can be known from a launch's binding and from where its buffers' bytes are 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sdi.clc import pack_hidden
@@ -18,18 +18,15 @@ from sdi.intervals import ByteRange
 from sdi.launch.recording import Assignment, Change, Recording
 from sdi.runtime.arguments import Image, Pointer, on_member
 from sdi.runtime.plan import BufferPlan, MergedRange
-from sdi.runtime.programs import Arrangement, Binding, Build, Kernel
+from sdi.runtime.programs import Binding
 from sdi.runtime.waves import Bound, Wave
-from sdi.vmem.directory import HOST, State, member_memory
+from sdi.vmem.directory import HOST, member_memory
 from sdi.vmem.hazards import Use
 from sdi.vmem.member_merge import MemberMerge, MergeUnits
 from sdi.vmem.memory import Transfer, VirtualMemory
 
 Merges = dict[tuple[int, MergedRange], MemberMerge]
 """Merges that members make, by buffer and range."""
-
-_RECORDINGS_MAX = 64
-"""Kept per wave; a launch that finds its buffers in ever new states begins again."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,51 +48,45 @@ class Issuer:
         self._memory = memory
         self._devices = memory.devices
 
-    def issue(
-        self, build: Build, kernel: Kernel, binding: Binding, number: int, where: tuple[int, ...]
-    ) -> Issued:
-        """Issue wave ``number`` of a launch whose box k is member ``where[k]``'s.  Raises ClError."""
+    def issue(self, binding: Binding, number: int, where: tuple[int, ...], is_usual: bool) -> Issued:
+        """Issue wave ``number`` of a launch whose box k is member ``where[k]``'s.  Raises ClError.
+
+        ``is_usual``: it runs there whenever it finds its buffers as they are now.
+        """
         arrangement, memory = binding.arrangement, self._memory
         wave = arrangement.waves[number]
-        members = [where[k] for k in wave.members]
-
-        def bind() -> list[Bound]:
-            return [self._bound(build, kernel, binding, number, k, m) for k, m in enumerate(members)]
-
-        before: tuple[State | None, ...] = (None,)
-        if wave.is_repeatable and memory.coherence == "lazy" and arrangement.launches > 1:
-            before = _states(wave)
-            known = wave.recordings.get((where, before))
-            if known is not None:
-                kernels = [bound.kernel for bound in bind()]
-                return Issued(known.replay(memory, kernels), known, kernels)
-        recording, kernels, tickets = self._issue_planned(arrangement, wave, members, bind)
-        if None in before:
-            return Issued(tickets)
-        after = _states(wave)
+        known = wave.find()
+        if known is not None and known.where == where:
+            kernels = self.kernels(binding, number, where)
+            return Issued(known.replay(memory, kernels), known, kernels)
+        is_kept = is_usual and wave.is_repeatable and memory.coherence == "lazy" and arrangement.launches > 1
+        before = wave.states() if is_kept else (None,)
+        recording, kernels, tickets = self._issue_planned(binding, number, where)
+        after = wave.states() if None not in before else before
         if None in after:
             return Issued(tickets)
-        buffers = [used.buffer for used in wave.plan.buffers]
-        recording.changes = tuple(
-            [
-                Change(buffer.directory, old, new)
-                for buffer, old, new in zip(buffers, before, after, strict=True)
-                if old is not None and new is not None
-            ]
-        )
-        if len(wave.recordings) >= _RECORDINGS_MAX:
-            wave.recordings.clear()
-        wave.recordings[where, before] = recording
+        changes = [
+            Change(used.buffer.directory, old, new)
+            for used, old, new in zip(wave.plan.buffers, before, after, strict=True)
+            if old is not None and new is not None
+        ]
+        recording.changes = tuple(changes)
+        wave.keep(before, recording)
         return Issued(tickets, recording, kernels)
 
+    def kernels(self, binding: Binding, number: int, where: tuple[int, ...]) -> list[BoundKernel]:
+        """What the members run in wave ``number``."""
+        return [bound.kernel for bound in self._bounds(binding, number, where)]
+
     def _issue_planned(
-        self, arrangement: Arrangement, wave: Wave, members: list[int], bind: Callable[[], list[Bound]]
+        self, binding: Binding, number: int, where: tuple[int, ...]
     ) -> tuple[Recording, list[BoundKernel], list[Ticket]]:
         """Plan a wave and issue it; what it came to, with which kernels, and the tickets that ``Issued`` has.
 
         From where kernels are bound nothing raises: a wave is issued on all its members or on none.
         """
-        memory, plan, ndrange = self._memory, wave.plan, arrangement.ndrange
+        memory, wave, ndrange = self._memory, binding.arrangement.waves[number], binding.arrangement.ndrange
+        plan, members = wave.plan, [where[k] for k in wave.members]
         merges: Merges = {}
 
         try:
@@ -106,7 +97,7 @@ class Issuer:
             for merge in merges.values():
                 memory.merges.keep_twins(merge)
             self._refresh_images(wave, members)
-            bounds = bind()
+            bounds = self._bounds(binding, number, where)
         except Exception:
             for merge in merges.values():
                 memory.merges.give_up(merge)
@@ -115,7 +106,7 @@ class Issuer:
             Assignment(self._devices[member], box.extent, *_all_uses(wave, bound))
             for member, box, bound in zip(members, plan.boxes, bounds, strict=True)
         ]
-        recording = Recording(assignments, transfers, (), ndrange.local_size, ndrange.work_dim)
+        recording = Recording(where, assignments, transfers, ndrange.local_size, ndrange.work_dim)
         kernels = [bound.kernel for bound in bounds]
         tickets = recording.start(kernels)
         done = self._write_images_back(wave, members, tickets) if plan.images else [[t] for t in tickets]
@@ -192,25 +183,24 @@ class Issuer:
                     fetch(used, memory.home(used.buffer) if is_mapped else here, needs)
         return found
 
-    def _bound(
-        self, build: Build, kernel: Kernel, binding: Binding, number: int, k: int, member: int
-    ) -> Bound:
-        """Piece ``k`` of wave ``number``, ready to launch on ``member``."""
-        known = binding.bounds[number]
-        bound, generation = known.get(member), self._memory.placement.generation
-        if bound is not None:
-            if bound.generation == generation:
-                return bound
-            if bound.is_right_on(member, self._memory.spread):
-                bound.generation = generation
-                return bound
-        wave = binding.arrangement.waves[number]
-        bound = known[member] = self._bind(build, kernel, binding, wave, k, member)
-        return bound
+    def _bounds(self, binding: Binding, number: int, where: tuple[int, ...]) -> list[Bound]:
+        """The pieces of wave ``number``, ready to launch."""
+        wave, known = binding.arrangement.waves[number], binding.bounds[number]
+        found, generation = [], self._memory.placement.generation
+        for k, of in enumerate(wave.members):
+            member = where[of]
+            bound = known.get(member)
+            if bound is None or (
+                bound.generation != generation and not bound.is_right_on(member, self._memory.spread)
+            ):
+                bound = known[member] = self._bind(binding, wave, k, member)
+            bound.generation = generation
+            found.append(bound)
+        return found
 
-    def _bind(self, build: Build, kernel: Kernel, binding: Binding, wave: Wave, k: int, member: int) -> Bound:
+    def _bind(self, binding: Binding, wave: Wave, k: int, member: int) -> Bound:
         """Set the arguments of one piece on one member."""
-        memory = self._memory
+        memory, model = self._memory, binding.kernel.model
 
         def place(pointer: Pointer) -> tuple[DeviceBuffer, int]:
             buffer = memory.buffer(pointer.buffer)
@@ -224,11 +214,11 @@ class Issuer:
 
         arguments, shifts = on_member(binding.values, place, image)
         ndrange = binding.arrangement.ndrange
-        arguments.append(pack_hidden(kernel.model, ndrange, wave.plan.boxes[k], shifts))
-        program = build.programs[member]
+        arguments.append(pack_hidden(model, ndrange, wave.plan.boxes[k], shifts))
+        program = binding.build.programs[member]
         if program is None:  # the engine finds out now that the member is lost
             raise DeviceLost(self._devices[member].facts.name, "was lost before its program was built")
-        handle = self._devices[member].bind(program, kernel.model.name, arguments)
+        handle = self._devices[member].bind(program, model.name, arguments)
         placed = [used.buffer for used in wave.plan.buffers if used.buffer.id not in wave.mapped]
         # Where all members use one memory, it may have become another one.
         uses = wave.uses.get(member) if not wave.mapped else None
@@ -299,10 +289,6 @@ class Issuer:
                 tickets.append(memory.merge(used.buffer, merged.over, launched, *units, merged.update))
             memory.after_kernel(used.buffer, members)
         return tickets
-
-
-def _states(wave: Wave) -> tuple[State | None, ...]:
-    return tuple([used.buffer.directory.state() for used in wave.plan.buffers])
 
 
 def _all_uses(wave: Wave, bound: Bound) -> tuple[tuple[Use, ...], tuple[Use, ...]]:

@@ -14,13 +14,14 @@ from functools import partial
 from math import prod
 from typing import TYPE_CHECKING
 
+from sdi.devices.base import BoundKernel
 from sdi.devices.image import Sampler
 from sdi.devices.join import join
 from sdi.devices.pace import PACE
 from sdi.devices.ticket import Ticket
 from sdi.errors import ClError, DeviceFailed, Status, require
 from sdi.intervals import ByteRange, RangeSet
-from sdi.launch.known import KnownLaunch, KnownLaunches
+from sdi.launch.recording import Recording
 from sdi.ndrange import GroupBox, Int3, NDRange
 from sdi.partition.balance import BalanceMode
 from sdi.partition.usage import Usage
@@ -34,9 +35,9 @@ from sdi.runtime.issue import Issued, Issuer
 from sdi.runtime.plan import LaunchPlan, image_slabs, make_plan
 from sdi.runtime.plan_memory import PlanKey, numbered
 from sdi.runtime.profiling import shape_number
-from sdi.runtime.programs import Arrangement, Binding, Build, Kernel
+from sdi.runtime.programs import Arrangement, Binding, Build, Kernel, Recent
 from sdi.runtime.steps import Steps
-from sdi.runtime.waves import Wave, make_waves
+from sdi.runtime.waves import RECORDINGS_MAX, Wave, make_waves
 from sdi.sampling.model import BoundAccess, Bounds, KernelAccess, Work
 from sdi.sampling.whole import WholeAccess
 from sdi.vmem.directory import member_memory
@@ -47,8 +48,8 @@ if TYPE_CHECKING:
     from sdi.runtime.verify import Verifier
 
 _log = logging.getLogger("sdi.launcher")
-_STATES_MAX = 16
-"""States of its buffers for which the best member is remembered."""
+KNOWN_MAX = 256
+"""Launches that are known by the bytes of their records, least recently used first out."""
 _ITEMS_MAX = 1 << 56
 """Drivers count work-groups in 64 bits, or in fewer, and end the process where that is not enough."""
 LOCAL_ITEMS_MAX = 64
@@ -74,7 +75,7 @@ class Launcher:
         self._counters = counters
         self._verifier = verifier
         self._issuer = Issuer(memory)
-        self._known = KnownLaunches()
+        self.known: Recent[bytes, Binding] = Recent(KNOWN_MAX)
         self._builds: dict[int, Build] = {}
         self._bereft: dict[int, DeviceFailed] = {}
         self._balance = balance
@@ -85,7 +86,6 @@ class Launcher:
         """Launches run on the members that there are now."""
         memory = self._memory
         self._everyone = tuple(memory.members)
-        self._alone = [(member,) for member in memory.members]
         facts = [memory.devices[member].facts for member in memory.members]
         self._is_far = not all(each.is_near for each in facts)
         kinds, nodes, units = zip(*[(each.kind, each.node, each.unit) for each in facts], strict=True)
@@ -93,7 +93,7 @@ class Launcher:
 
     def lose(self, member: int, why: DeviceFailed) -> None:
         """The member is lost: what is launched from now on runs on the others."""
-        self._known.clear()
+        self.known.clear()
         if self.player is not None:
             self.player.changed()
         for number, build in self._builds.items():
@@ -113,12 +113,12 @@ class Launcher:
 
     def add(self, build_id: int, build: Build) -> None:
         """Make a finished build known."""
-        self._known.clear()
+        self.known.clear()
         self._builds[build_id] = build
 
     def remove(self, build_id: int) -> None:
         """The application has no use for the build any more."""
-        self._known.clear()
+        self.known.clear()
         build = self._builds.pop(build_id, None)
         if self.player is not None and build is not None and any(kernel.cell for kernel in build.kernels):
             self.player.changed()  # it keeps kernels that it has given cells
@@ -142,36 +142,42 @@ class Launcher:
                     self._memory.spoil(buffer, ByteRange(value.offset, stop), why)
 
     def repeat(self, launch: Launch) -> list[Ticket] | None:
-        """Issue ``launch`` just as the last time; None, and nothing done, where that would not be right."""
-        for known in self._known.find(launch):
-            if known.is_right(self._memory.placement.generation):
-                tickets = known.issue(self._memory)
-                if self.player is not None:
-                    known.arrangement.usage.refill(known.arrangement.trial)
-                return tickets
-        return None
+        """Issue ``launch`` as it was before; None, and nothing done, where that would not be right."""
+        binding = self.known.find(launch.record)
+        return None if binding is None else self._replay(binding)
 
-    def _keep(
-        self,
-        launch: Launch,
-        kernel: Kernel,
-        arrangement: Arrangement,
-        where: tuple[int, ...],
-        issued: Issued,
-        is_known: bool,
-    ) -> None:
-        """Remember how ``launch`` was just issued, if it can be again without looking anything up.
-
-        ``is_known``: one with the same scalars was before.
-        """
-        recording, kernels = issued.recording, issued.kernels
-        if recording is None or launch.prints or len(arrangement.waves) > 1:
-            return
-        tally = self._counters.tally(kernel, arrangement, where)
-        if is_known:
-            self._known.keep(KnownLaunch(launch, kernel, arrangement, recording, kernels, tally))
+    def _replay(self, binding: Binding) -> list[Ticket] | None:
+        """Issue a launch as one that differs from it at most in scalars was; None as for ``repeat``."""
+        arrangement, memory = binding.arrangement, self._memory
+        recording, generation = arrangement.waves[0].find(), memory.placement.generation
+        if recording is None or recording.tally is None or recording.placed != generation:
+            return None
+        kernels = binding.kernels.get(recording) if binding.placed == generation else None
+        if kernels is None:
+            kernels = self._issuer.kernels(binding, 0, recording.where)
+            self._keep(binding, recording, kernels)
+        if not arrangement.passes():
+            return None
+        arrangement.launches += 1
+        arrangement.usage.ran(len(kernels))
+        memory.placement.touch(recording.extents)
+        trial = arrangement.trial
+        # Not where copies come between: they wait for the launch before, which has an event then anyway.
+        is_brief = PACE.has_more and trial is not None and trial.is_brief and not recording.transfers
+        tickets = recording.replay(memory, kernels, is_brief)
+        recording.tally.launches += 1
         if self.player is not None:
-            self.player.keep_launch(launch, kernel, arrangement, where, recording, kernels, tally)
+            arrangement.usage.refill(arrangement.trial)
+        return tickets
+
+    def _keep(self, binding: Binding, recording: Recording, kernels: Sequence[BoundKernel]) -> None:
+        """Remember as what a launch is issued while its buffers are as they are."""
+        if binding.placed != recording.placed or len(binding.kernels) >= RECORDINGS_MAX:
+            binding.kernels.clear()
+        binding.placed = recording.placed
+        binding.kernels[recording] = kernels
+        if self.player is not None:
+            self.player.keep_launch(binding, recording, kernels)
 
     def issue(self, launch: Launch) -> Steps[list[Ticket]]:
         """Issue all pieces; the launch is done when the returned tickets are."""
@@ -185,23 +191,25 @@ class Launcher:
         if recorder is not None:
             begin_ns = time.monotonic_ns()
         kernel = build.kernels[launch.kernel_index]
-        key = (launch.work_dim, launch.offset, launch.global_size, launch.local_size, launch.arguments)
-        binding = kernel.find(key)
+        binding = self.known.find(launch.record)
         if binding is not None and not self._is_valid(kernel, binding.arrangement):
             binding = None
         known = "" if binding is None else "binding"
         if binding is None:
             start_ns = time.perf_counter_ns()
-            binding = self._bind(kernel, launch)
+            binding = self._bind(build, kernel, launch)
             self._counters.planned(kernel, binding, time.perf_counter_ns() - start_ns)
-            kernel.keep(key, binding)
+            if launch.record:
+                self.known.keep(launch.record, binding, binding.arrangement.buffers)
+            if recorder is None and (tickets := self._replay(binding)) is not None:
+                return tickets
         arrangement = binding.arrangement
         arrangement.launches += 1
         arrangement.usage.ran(len(arrangement.plan.boxes))
         is_split = len(arrangement.plan.boxes) > 1
-        where = self._everyone
+        where, is_usual = self._everyone, True
         if not (is_split or len(where) == 1 or kernel.has_variables):
-            where = self._alone[self._best_member(arrangement)]
+            where, is_usual = self._best_member(arrangement)
         bound_ns = time.monotonic_ns() if recorder is not None else 0
         placement = self._memory.placement
         usage, wants_times = arrangement.usage, PACE.wants_times
@@ -209,10 +217,11 @@ class Launcher:
         if trial is not None and trial.count(usage.launches):
             is_measured = True
         PACE.wants_times = wants_times or is_measured
-        tickets: list[Ticket] = []
+        tickets = []
         made: Issued | None = None
         for number, wave in enumerate(arrangement.waves):
-            if wave.placed != (where, placement.generation):
+            recording = wave.find()
+            if recording is None or (recording.where, recording.placed) != (where, placement.generation):
                 wanted, images = wave.places(where), wave.images(where)
                 is_one = len(arrangement.waves) == 1
                 try:
@@ -229,20 +238,19 @@ class Launcher:
                     if number or not self._is_shorter(arrangement):
                         raise
                     kernel.forget(arrangement)  # its waves were cut for memory that a driver has not got
+                    self.known.clear()
                     return (yield from self.issue(launch))
-                wave.placed = (where, placement.generation)
-                wave.extents = (
-                    *(self._memory.extent(buffer, member) for buffer, member, _ in wanted),
-                    *(self._memory.image(buffer, member, view) for buffer, member, view in images),
-                )
             else:
-                placement.touch(wave.extents)
+                placement.touch(recording.extents)
+            generation = placement.generation
             if self._verifier is not None and is_split and len(arrangement.waves) == 1:
-                issue = partial(self._issuer.issue, build, kernel, binding, number, where)
-                issued = self._verifier.launch(build, kernel, binding, issue)
+                issue = partial(self._issuer.issue, binding, number, where, is_usual)
+                issued = self._verifier.launch(binding, issue)
             else:
-                made = self._issuer.issue(build, kernel, binding, number, where)
+                made = self._issuer.issue(binding, number, where, is_usual)
                 issued = made.tickets
+                if (recording := made.recording) is not None and recording.placed != generation:
+                    recording.extents, recording.placed = wave.extents(where), generation
                 if is_measured:
                     self._measure(kernel, arrangement, wave, issued)
             if recorder is not None:
@@ -253,8 +261,10 @@ class Launcher:
         self._memory.accounting.events.waves += len(arrangement.waves) - 1
         self._counters.ran(kernel, binding, where)
         if self._verifier is None and (recorder is not None or kernel.note is None):
-            if made is not None and (known or self.player is not None):
-                self._keep(launch, kernel, arrangement, where, made, bool(known) and recorder is None)
+            recording = made.recording if made is not None and not launch.prints else None
+            if recording is not None and made is not None and len(arrangement.waves) == 1:
+                recording.tally = self._counters.tally(kernel, arrangement, where)
+                self._keep(binding, recording, made.kernels)
             if self.player is not None:
                 usage.refill(arrangement.trial)
         if recorder is not None:
@@ -283,7 +293,7 @@ class Launcher:
                 "the program", f"its variables in global memory are lost: {self._bereft[build]}"
             )
 
-    def _bind(self, kernel: Kernel, launch: Launch) -> Binding:
+    def _bind(self, build: Build, kernel: Kernel, launch: Launch) -> Binding:
         """Decode the arguments, and arrange the launch if no other with the same ranges was."""
         values = decode_arguments(kernel.model, launch)
         buffers = {
@@ -316,7 +326,7 @@ class Launcher:
             ]
         )
         key = (launch.work_dim, launch.offset, launch.global_size, launch.local_size, shape, is_trivial)
-        arrangement = kernel.find_arrangement(key)
+        arrangement = kernel.find(key)
         if arrangement is not None and not self._is_valid(kernel, arrangement):
             arrangement = None
         if arrangement is None:
@@ -331,8 +341,8 @@ class Launcher:
                 usage.planned(len(arrangement.plan.boxes), time.perf_counter_ns() - start_ns)
             arrangement.is_trivial = is_trivial
             arrangement.is_gathered = is_trivial and len(self._everyone) > 1
-            kernel.keep_arrangement(key, arrangement)
-        return Binding(arrangement, values)
+            kernel.keep(key, arrangement)
+        return Binding(build, kernel, launch, arrangement, values)
 
     def _arrange(
         self,
@@ -395,7 +405,7 @@ class Launcher:
         else:
             chosen, why_whole = self._cutter.cut(usage, ndrange.num_groups, plan, foresee, effort)
         for buffer in buffers.values():
-            buffer.on_release.add(kernel.forget_buffer)
+            buffer.on_release.update((kernel.forget_buffer, self.known.drop_buffer))
 
         def plan_wave(boxes: tuple[GroupBox, ...]) -> LaunchPlan:
             return self._cutter.best([boxes], plan)
@@ -430,12 +440,9 @@ class Launcher:
         if not arrangement.is_valid():
             kernel.forget(arrangement)
             return False
-        if not arrangement.is_gathered:
+        if not arrangement.is_gathered or arrangement.waves[0].find() is not None:
             return True
-        used = [used.buffer for used in arrangement.plan.buffers]
-        if tuple([buffer.directory.state() for buffer in used]) in arrangement.best:
-            return True
-        return self._are_gathered(used)
+        return self._are_gathered(used.buffer for used in arrangement.plan.buffers)
 
     def _are_gathered(self, buffers: Iterable[VirtualBuffer]) -> bool:
         """Whether one member has all that is current of some buffers: a launch there needs no ranges."""
@@ -459,36 +466,27 @@ class Launcher:
             return "one work-group"
         return ""
 
-    def _best_member(self, arrangement: Arrangement) -> int:
-        """Where one member runs all of a launch: its place among those there are.
+    def _best_member(self, arrangement: Arrangement) -> tuple[tuple[int, ...], bool]:
+        """Where one member runs all of a launch, and whether it does so whenever its buffers are as they are.
 
         The member that lacks the fewest bytes, the first among equals; but what is written elsewhere than on
         the first one is fetched from there again and again where other launches run.  So once that could have
         cost as much as what the launch lacks on the first member, it runs there.
         """
-        plan, known = arrangement.plan, arrangement.best
-        states = tuple([used.buffer.directory.state() for used in plan.buffers])
-        best, missing = known.get(states), None
-        if best is None:
-            missing = self._missing(arrangement)
-            best = missing.index(min(missing))
-            if len(known) >= _STATES_MAX:
-                known.clear()
-            # Of an arrangement without ranges only where everything is on one member: see ``_is_valid``.
-            if None not in states and not (arrangement.is_gathered and min(missing)):
-                known[states] = best
-        usage = arrangement.usage
-        if not best:
+        first, usage = self._everyone[0], arrangement.usage
+        known = arrangement.waves[0].find() if len(arrangement.waves) == 1 else None
+        missing = self._missing(arrangement) if known is None or known.where[0] != first else [0]
+        best = known.where[0] if known is not None else self._everyone[missing.index(min(missing))]
+        if best == first:
             usage.first_away = usage.home_at = 0
-            return best
+            return (best,), True
         usage.first_away = usage.first_away or usage.launches
-        written = sum(part.nbytes for used in plan.buffers for part in used.written(0))
-        lacks = (missing or self._missing(arrangement))[0]
-        usage.home_at = usage.first_away - 1 + -(-lacks // written) if written else 0
+        written = sum(part.nbytes for used in arrangement.plan.buffers for part in used.written(0))
+        usage.home_at = usage.first_away - 1 + -(-missing[0] // written) if written else 0
         if not 0 < usage.home_at <= usage.launches:
-            return best
+            return (best,), True
         usage.first_away = usage.home_at = 0
-        return 0
+        return (first,), False
 
     def _missing(self, arrangement: Arrangement) -> list[int]:
         """Bytes that each member lacks for a launch that one member runs."""

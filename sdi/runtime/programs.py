@@ -9,27 +9,28 @@ from math import prod
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from sdi.clc.model import KernelModel
-from sdi.devices.base import DeviceProgram, KernelFacts
+from sdi.devices.base import BoundKernel, DeviceProgram, KernelFacts
+from sdi.launch.recording import Recording
 from sdi.ndrange import GroupBox, Int3, NDRange
 from sdi.partition.balance import Balance, Trial, edges_of
 from sdi.partition.gain import Span
 from sdi.partition.usage import Usage
 from sdi.player.cells import Cells
 from sdi.runtime.arguments import ArgumentValue
+from sdi.runtime.commands import Launch
 from sdi.runtime.plan import LaunchPlan
 from sdi.runtime.plan_memory import PlanMemory
 from sdi.runtime.waves import Bound, Wave
 from sdi.sampling import KernelAnalysis
 from sdi.sampling.model import KernelAccess
 from sdi.sampling.parametric import Parametric, shaping_arguments
-from sdi.vmem.directory import State
 
 if TYPE_CHECKING:
     from sdi.runtime.explain import KernelNote
     from sdi.runtime.learning import Page
 
-BINDINGS_MAX = 64
-"""Bindings kept per kernel, least recently used first out."""
+ARRANGEMENTS_MAX = 64
+"""Kept per kernel, least recently used first out."""
 
 
 @dataclass(slots=True, eq=False)
@@ -38,9 +39,9 @@ class Arrangement:
 
     Box k of ``plan`` runs on the k-th member there is; one box alone on one that is chosen at launch.
     ``waves``: the same launch in parts that fit into memory; mostly one.  ``usage``: of launches like these,
-    whose cut had this ``version`` when they were arranged.  ``launches``: how often it ran.  ``best``: which
-    of the members runs it whole, by the states of its buffers.  ``is_gathered``: it runs whole, on a member
-    that has all that its buffers hold, so that no ranges were asked for.
+    whose cut had this ``version`` when they were arranged.  ``launches``: how often it ran.
+    ``is_gathered``: it runs whole, on a member that has all that its buffers hold, so that no ranges were
+    asked for.
     ``profiled``: its number in the profile, once it is there.  ``trial``: what its shares are measured by,
     None where they stay as they are.  ``capacities``: what each member could hold, as far as was known.
     ``buffers``: the ids of those that it refers to.  ``is_trivial``: no ranges were asked for.
@@ -56,7 +57,6 @@ class Arrangement:
     capacities: tuple[int, ...]
     launches: int = 0
     is_gathered: bool = False
-    best: dict[tuple[State | None, ...], int] = field(default_factory=dict)
     profiled: int = 0
     trial: Trial | None = None
     is_trivial: bool = False
@@ -87,24 +87,42 @@ class Arrangement:
             edges = edges_of(boxes, self.ndrange.num_groups, trial.balance.dim)
             trial.balance.record(trial, edges, times_ns, is_first)
 
+    def passes(self) -> bool:
+        """Whether the next launch is cut like this and nothing is to be learnt from it.
 
+        Counts it with the trial then: to be asked last.
+        """
+        usage, trial = self.usage, self.trial
+        if self.version != usage.version or not usage.is_routine():
+            return False
+        return trial is None or trial.passes(usage.launches + 1)
+
+
+@dataclass(slots=True, eq=False)
 class Binding:
     """A launch whose arrangement, packed parameters and bound kernels are known.
 
-    ``bounds``: per wave, the kernel bound on each member where it was needed.
+    ``bounds``: per wave, the kernel bound on each member where it was needed.  ``kernels``: those of
+    recordings as which it was issued when the placement had the generation ``placed``.  ``checked``: with
+    which buffers there were the launch was last looked at, see ``Session``.
     """
 
-    __slots__ = ("arrangement", "bounds", "values")
+    build: Build
+    kernel: Kernel
+    launch: Launch
+    arrangement: Arrangement
+    values: tuple[ArgumentValue, ...]
+    bounds: tuple[dict[int, Bound], ...] = field(init=False)
+    kernels: dict[Recording, Sequence[BoundKernel]] = field(default_factory=dict)
+    placed: int = -1
+    checked: int = -1
 
-    def __init__(self, arrangement: Arrangement, values: tuple[ArgumentValue, ...]) -> None:
-        self.arrangement = arrangement
-        self.values = values
-        self.bounds: tuple[dict[int, Bound], ...] = tuple({} for _ in arrangement.waves)
+    def __post_init__(self) -> None:
+        self.bounds = tuple({} for _ in self.arrangement.waves)
 
 
-BindingKey = tuple[int, Int3, Int3, Int3 | None, bytes]
 ArrangementKey = tuple[int, Int3, Int3, Int3 | None, tuple[ArgumentValue | None, ...], bool]
-"""Like a binding's, with None for scalars that no access range depends on; whether none was asked for."""
+"""With None for scalars that no access range depends on; whether none was asked for."""
 UsageKey = tuple[int, int, tuple[int, ...]]
 """Dimensions, bits of the number of work-groups, buffers: launches that are alike."""
 
@@ -114,16 +132,23 @@ _Value = TypeVar("_Value")
 
 
 class Recent(Generic[_Key, _Value]):
-    """The values that were used last, ``BINDINGS_MAX`` of them; those that refer to a buffer are found by it.
+    """The values that were used last, ``most`` of them; those that refer to a buffer are found by it.
 
-    ``values``: by key, the least recently used first; who looks one up moves it to the end.
-    Owned by: sdi-scheduler.
+    ``values``: by key, the least recently used first.  Owned by: sdi-scheduler.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, most: int = ARRANGEMENTS_MAX) -> None:
         self.values: OrderedDict[_Key, _Value] = OrderedDict()
+        self._most = most
         self._buffers: dict[_Key, tuple[int, ...]] = {}
         self._keys: dict[int, dict[_Key, None]] = {}
+
+    def find(self, key: _Key) -> _Value | None:
+        """The value of ``key``, now the most recently used."""
+        found = self.values.get(key)
+        if found is not None:
+            self.values.move_to_end(key)
+        return found
 
     def keep(self, key: _Key, value: _Value, buffers: Iterable[int]) -> None:
         """Remember ``value``, which refers to ``buffers``."""
@@ -136,7 +161,7 @@ class Recent(Generic[_Key, _Value]):
             if keys is None:
                 keys = self._keys[buffer] = {}
             keys[key] = None
-        if len(self.values) > BINDINGS_MAX:
+        if len(self.values) > self._most:
             self.drop(next(iter(self.values)))
 
     def drop(self, key: _Key) -> None:
@@ -161,7 +186,7 @@ class Recent(Generic[_Key, _Value]):
 
 
 class Kernel:
-    """One kernel of a build, with its bindings.  Owned by: sdi-scheduler.
+    """One kernel of a build, with how its launches are arranged.  Owned by: sdi-scheduler.
 
     ``access``: its access maps; ``maps``: the same for launches, quick for scalars that change.  ``images``:
     which slabs of images it writes, None if it writes none or nothing is known.  ``shaping``: arguments that
@@ -169,8 +194,7 @@ class Kernel:
     member has its own.  So all launches of all of the program's kernels run on one member, the first.
     ``plans``: of its launches, whatever buffers they used.  ``page``: what earlier runs learnt of it, if
     that counts.
-    ``is_warm``: it ran before, so that what a launch takes is its work.  ``generation`` changes when bindings
-    that were right are so no more.
+    ``is_warm``: it ran before, so that what a launch takes is its work.  ``cell``: see ``follow``.
     """
 
     def __init__(self, model: KernelModel, access: KernelAccess, has_variables: bool = False) -> None:
@@ -183,7 +207,6 @@ class Kernel:
         if self.images is not None:
             self.shaping |= shaping_arguments(self.images)
         self.note: KernelNote | None = None
-        self._bindings: Recent[BindingKey, Binding] = Recent()
         self._arrangements: Recent[ArrangementKey, Arrangement] = Recent()
         self._usages: Recent[UsageKey, Usage] = Recent()
         self._last_usage: tuple[UsageKey, Usage] | None = None
@@ -191,7 +214,6 @@ class Kernel:
         self.page: Page | None = None
         self.plans = PlanMemory()
         self.is_warm = False
-        self.generation = 0
         self.cell = 0
         self._cells: Cells | None = None
 
@@ -212,46 +234,25 @@ class Kernel:
         self._cells, self.cell = None, 0
 
     def _is_other(self) -> None:
-        self.generation += 1
         if self._cells is not None:
             self._cells.changed(self.cell)
 
-    def find(self, key: BindingKey) -> Binding | None:
-        """The binding for ``key``, now the most recently used."""
-        bindings = self._bindings.values
-        found = bindings.get(key)
-        if found is not None:
-            bindings.move_to_end(key)
-        return found
-
-    def keep(self, key: BindingKey, binding: Binding) -> None:
-        """Remember ``binding``."""
-        self._bindings.keep(key, binding, binding.arrangement.buffers)
-
-    def find_arrangement(self, key: ArrangementKey) -> Arrangement | None:
+    def find(self, key: ArrangementKey) -> Arrangement | None:
         """The arrangement for ``key``, now the most recently used."""
-        arrangements = self._arrangements.values
-        found = arrangements.get(key)
-        if found is not None:
-            arrangements.move_to_end(key)
-        return found
+        return self._arrangements.find(key)
 
-    def keep_arrangement(self, key: ArrangementKey, arrangement: Arrangement) -> None:
+    def keep(self, key: ArrangementKey, arrangement: Arrangement) -> None:
         """Remember ``arrangement``."""
         self._arrangements.keep(key, arrangement, arrangement.buffers)
 
     def forget(self, arrangement: Arrangement) -> None:
-        """Drop an arrangement that is to be chosen anew, with its bindings."""
-        bindings, arrangements = self._bindings, self._arrangements
-        for key in [key for key, found in bindings.values.items() if found.arrangement is arrangement]:
-            bindings.drop(key)
-        for other in [key for key, found in arrangements.values.items() if found is arrangement]:
-            arrangements.drop(other)
+        """Drop an arrangement that is to be chosen anew."""
+        for key in [key for key, found in self._arrangements.values.items() if found is arrangement]:
+            self._arrangements.drop(key)
         self._is_other()
 
     def forget_all(self) -> None:
         """Everything is to be chosen anew."""
-        self._bindings.clear()
         self._arrangements.clear()
         self._usages.clear()
         self._balances.clear()
@@ -260,16 +261,13 @@ class Kernel:
         self._is_other()
 
     def forget_buffer(self, buffer: int) -> None:
-        """Drop the arrangements, bindings and usages that refer to ``buffer``."""
-        self._bindings.drop_buffer(buffer)
+        """Drop the arrangements and usages that refer to ``buffer``."""
         self._arrangements.drop_buffer(buffer)
         self._usages.drop_buffer(buffer)
-        self.generation += 1
 
     def usage(self, key: UsageKey, new: Callable[[], Usage]) -> Usage:
         """What is remembered of launches like this one: with other scalars, data had better stay in place."""
-        usages = self._usages.values
-        found = usages.get(key)
+        found = self._usages.find(key)
         if found is None:
             found = new()
             found.balances = self._balances.setdefault(key[:2], found.balances)
@@ -278,8 +276,6 @@ class Kernel:
             if self.page is not None:
                 self.page.begin(key[:2], found)
             self._usages.keep(key, found, key[2])
-        else:
-            usages.move_to_end(key)
         self._last_usage = (key, found)
         return found
 

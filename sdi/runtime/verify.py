@@ -14,7 +14,6 @@ from functools import partial
 import numpy as np
 
 from sdi.clc import pack_hidden
-from sdi.clc.model import KernelModel
 from sdi.devices.base import BoundKernel, DeviceBuffer, DeviceImage
 from sdi.devices.image import Slabs
 from sdi.devices.join import join
@@ -26,7 +25,7 @@ from sdi.runtime.arguments import Image, Pointer, on_member
 from sdi.runtime.counters import Counters
 from sdi.runtime.difference import Difference, first_difference, locate_argument
 from sdi.runtime.issue import Issued
-from sdi.runtime.programs import Binding, Build, Kernel
+from sdi.runtime.programs import Binding
 from sdi.vmem.buffer import ImageView
 from sdi.vmem.directory import HOST
 from sdi.vmem.memory import VirtualBuffer, VirtualMemory
@@ -62,8 +61,6 @@ class _Check:
     when the shadows are free again and never fails.
     """
 
-    build: Build
-    kernel: Kernel
     binding: Binding
     shadows: dict[int, _Shadow]
     compared: list[VirtualBuffer]
@@ -97,12 +94,10 @@ class Verifier:
         self._shadows: dict[int, _Shadow] = {}
         self._idle = completed()
 
-    def launch(
-        self, build: Build, kernel: Kernel, binding: Binding, run: Callable[[], Issued]
-    ) -> list[Ticket]:
+    def launch(self, binding: Binding, run: Callable[[], Issued]) -> list[Ticket]:
         """Issue a split launch by ``run``, and all that verifies it; it is done when the tickets are."""
         buffers = [used.buffer for used in binding.arrangement.plan.buffers]
-        compared = _written(kernel.model, binding, buffers)
+        compared = _written(binding, buffers)
         try:
             shadows = {b.id: self._shadow(b, written=b in compared) for b in buffers}
             for image in binding.arrangement.plan.images:
@@ -110,9 +105,9 @@ class Verifier:
                 if image.view not in views:
                     views[image.view] = self._device.create_image(image.view.shape)
         except ClError as error:
-            _log.warning("kernel '%s' is not verified: %s", kernel.model.name, error)
+            _log.warning("kernel '%s' is not verified: %s", binding.kernel.model.name, error)
             return run().tickets
-        check = _Check(build, kernel, binding, shadows, compared)
+        check = _Check(binding, shadows, compared)
         kept = self._keep(check, buffers)
         try:
             tickets = run().tickets
@@ -255,9 +250,9 @@ class Verifier:
             lambda pointer: (check.shadows[pointer.buffer].device_buffer, 0),
             lambda image: check.shadows[image.buffer].images[image.view],
         )
-        model = check.kernel.model
+        model = check.binding.kernel.model
         arguments.append(pack_hidden(model, check.binding.arrangement.ndrange, box, shifts))
-        silent = check.build.silent
+        silent = check.binding.build.silent
         assert silent is not None, "this member is not lost"
         return self._device.bind(silent, model.name, arguments)
 
@@ -275,8 +270,8 @@ class Verifier:
             if found is None:
                 continue
             if check.difference is None:
-                at = locate_argument(check.kernel.model, values, buffer.id, found.offset)
-                check.difference = Difference.of(check.kernel.model, at, buffer, found, split, whole)
+                at = locate_argument(check.binding.kernel.model, values, buffer.id, found.offset)
+                check.difference = Difference.of(check.binding.kernel.model, at, buffer, found, split, whole)
             if self._goes_on:
                 np.copyto(split, whole)
 
@@ -284,7 +279,7 @@ class Verifier:
         """In a turn of the scheduler: the comparison is done, or could not be made."""
         if error is not None or check.difference is None:
             if error is None:
-                self._counters.kernel(check.kernel.model.name).launches_verified += 1
+                self._counters.kernel(check.binding.kernel.model.name).launches_verified += 1
             check.verified.complete(error)
             check.over.complete()
             return
@@ -329,7 +324,7 @@ class Verifier:
     def _report(self, check: _Check) -> None:
         """Say what differs, and go on or stop."""
         assert check.difference is not None
-        name = check.kernel.model.name
+        name = check.binding.kernel.model.name
         text = check.difference.describe(name, len(check.binding.arrangement.plan.boxes))
         if self._goes_on:
             _log.error("%s\n  the program goes on with the bytes of the whole run", text)
@@ -342,11 +337,11 @@ class Verifier:
         check.over.complete()
 
 
-def _written(model: KernelModel, binding: Binding, buffers: list[VirtualBuffer]) -> list[VirtualBuffer]:
+def _written(binding: Binding, buffers: list[VirtualBuffer]) -> list[VirtualBuffer]:
     """The buffers to compare: all but those that only pointers to constants name."""
     ids = {
         value.buffer
-        for argument, value in zip(model.arguments, binding.values, strict=True)
+        for argument, value in zip(binding.kernel.model.arguments, binding.values, strict=True)
         if (
             isinstance(value, Pointer)
             and (argument.writes or argument.atomic or not argument.type_qualifier & _CONST)

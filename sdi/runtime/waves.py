@@ -53,8 +53,8 @@ class Bound:
         )
 
 
-States = tuple[tuple[int, ...], tuple[State | None, ...]]
-"""The members of a launch, and the state of each buffer of the plan."""
+RECORDINGS_MAX = 64
+"""Kept per wave; a launch that finds its buffers in ever new states begins again."""
 
 
 @dataclass(slots=True, eq=False)
@@ -65,10 +65,8 @@ class Wave:
     ``wanted``: per box, what must have a place on its member, None for any place (nothing is touched).
     ``mapped``: buffers that the members use in the arena instead.  ``on_host``: those of which each member
     has all in the memory of its own host.  ``uses``: by member, per buffer of the plan, what its box reads
-    and writes, once it was needed there.  ``recordings``: what was planned before, by the states that were
-    found.  ``is_repeatable``: it leaves residency in a state that depends on nothing but
-    the one that it found.  ``placed``: the members and the generation of the placement when all that is
-    wanted had its place, in ``extents``.
+    and writes, once it was needed there.  ``is_repeatable``: it leaves residency in a state that depends on
+    nothing but the one that it found.
     """
 
     plan: LaunchPlan
@@ -77,14 +75,37 @@ class Wave:
     mapped: frozenset[int]
     on_host: frozenset[int] = frozenset()
     uses: dict[int, tuple[Use, ...]] = field(default_factory=dict)
-    recordings: dict[States, Recording] = field(default_factory=dict)
     is_repeatable: bool = field(init=False)
-    placed: tuple[tuple[int, ...], int] = ((), -1)
-    extents: tuple[Extent | ImageCopy, ...] = ()
+    _recordings: dict[tuple[State | None, ...], Recording] = field(default_factory=dict)
+    _last: Recording | None = None
 
     def __post_init__(self) -> None:
         merges = any(used.merged for used in self.plan.buffers)
         self.is_repeatable = not (self.mapped or merges or self.plan.images)
+
+    def states(self) -> tuple[State | None, ...]:
+        """Those that the plan's buffers are in."""
+        return tuple([used.buffer.directory.state() for used in self.plan.buffers])
+
+    def find(self) -> Recording | None:
+        """What was planned when its buffers were in the states that they are in now."""
+        if not self._recordings:
+            return None
+        if self._last is None or not self._last.is_there():
+            self._last = self._recordings.get(self.states())
+        return self._last
+
+    def keep(self, before: tuple[State | None, ...], recording: Recording) -> None:
+        """Remember what was planned when its buffers were in the states ``before``."""
+        if len(self._recordings) >= RECORDINGS_MAX:
+            self._recordings.clear()
+        self._recordings[before] = recording
+
+    def extents(self, members: Sequence[int]) -> tuple[Extent | ImageCopy, ...]:
+        """What all that is wanted has, once it is reserved."""
+        places = [buffer.extents[member] for buffer, member, _ in self.places(members)]
+        images = [buffer.images[member, view] for buffer, member, view in self.images(members)]
+        return (*[extent for extent in places if extent is not None], *images)
 
     def places(self, members: Sequence[int]) -> list[Wanted]:
         """``wanted``, box k's on member ``members[k]``."""

@@ -41,7 +41,7 @@ def test_a_scalar_that_shapes_no_range_costs_no_new_plan(serve: Serve, members: 
         expected[8 : 8 + N] += value
     client.finish()
     kernel: Kernel = client.session._launcher._builds[build].kernels[0]
-    assert len(kernel._bindings.values) == 39
+    assert len(client.session._launcher.known.values) == 39
     assert len(kernel._arrangements.values) == 1
     for first in range(5):  # these change what is read and written
         add(first, 1000)
@@ -65,7 +65,7 @@ def test_a_released_buffer_takes_its_plans_along(serve: Serve, members: int) -> 
         assert np.all(np.frombuffer(client.read(a, 4 * N), np.int32) == number)
         client.send(Op.RELEASE_BUFFER, a)
         client.finish()
-    assert not kernel._bindings.values and not kernel._arrangements.values
+    assert not client.session._launcher.known.values and not kernel._arrangements.values
 
 
 def test_data_of_launches_that_one_member_runs_are_gathered_there_once() -> None:

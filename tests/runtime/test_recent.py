@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from sdi.runtime.programs import BINDINGS_MAX, Recent
+from sdi.runtime.programs import ARRANGEMENTS_MAX, Recent
 
 
 def test_recent_values_are_those_of_a_model() -> None:
@@ -19,10 +19,10 @@ def test_recent_values_are_those_of_a_model() -> None:
                 recent.keep(key, step, buffers)
                 model.pop(key, None)
                 model[key] = step, buffers
-                if len(model) > BINDINGS_MAX:
+                if len(model) > ARRANGEMENTS_MAX:
                     del model[next(iter(model))]
             case "find" if key in model:
-                recent.values.move_to_end(key)
+                assert recent.find(key) == model[key][0]
                 model[key] = model.pop(key)
             case "drop" if key in model:
                 recent.drop(key)
@@ -58,11 +58,11 @@ class Key:
 def test_a_buffer_is_forgotten_without_a_look_at_what_does_not_refer_to_it() -> None:
     """Programs with new buffers in each round forget two in each, beside full tables."""
     recent: Recent[Key, int] = Recent()
-    for number in range(BINDINGS_MAX):
+    for number in range(ARRANGEMENTS_MAX):
         recent.keep(Key(number), number, (number // 2, 1000 + number))
     Key.looked = 0
     recent.drop_buffer(5000)
     assert Key.looked == 0
     recent.drop_buffer(1007)
     assert Key.looked < 10 and 7 not in recent.values.values()
-    assert len(recent.values) == BINDINGS_MAX - 1
+    assert len(recent.values) == ARRANGEMENTS_MAX - 1

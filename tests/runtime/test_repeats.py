@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
@@ -16,7 +17,9 @@ from sdi.icd.wire import Op
 from sdi.partition.balance import Balance as Shares
 from sdi.partition.balance import Trial
 from sdi.runtime.commands import Launch
-from sdi.runtime.launcher import Launcher
+from sdi.runtime.explain import KernelNote
+from sdi.runtime.issue import Issuer
+from sdi.runtime.launcher import KNOWN_MAX, Launcher
 from sdi.runtime.steps import Steps
 from sdi.settings import Balance
 from tests.icd.wire_client import WireClient
@@ -28,8 +31,9 @@ kernel void blur(global const int *from, global int *to, int n) {
     to[i] = from[i] + 2 * from[i > 0 ? i - 1 : n - 1] + 3 * from[i < n - 1 ? i + 1 : 0];
 }
 kernel void grow(global int *p) { p[get_global_id(0)] += 7; }
+kernel void add(global int *p, int by) { p[get_global_id(0)] += by; }
 """
-BLUR, GROW = range(2)
+BLUR, GROW, ADD = range(3)
 COUNT, LOCAL = 3072, 64
 NBYTES = 4 * COUNT
 
@@ -55,9 +59,14 @@ class Application:
         arguments = [(from_, 0), (to, 0), np.int32(COUNT).tobytes()]
         return self.client.launch(self.build, arguments, [COUNT], [LOCAL], BLUR)
 
-    def grow(self, buffer: int, **more: int) -> int:
+    def grow(self, buffer: int, **more: int | list[int]) -> int:
         self.truth[buffer] = self.truth[buffer] + 7
         return self.client.launch(self.build, [(buffer, 0)], [COUNT], [LOCAL], GROW, **more)
+
+    def add(self, buffer: int, by: int) -> int:
+        self.truth[buffer] = self.truth[buffer] + by
+        arguments = [(buffer, 0), np.int32(by).tobytes()]
+        return self.client.launch(self.build, arguments, [COUNT], [LOCAL], ADD)
 
     def ordinary(self) -> int:
         """Launches since the last call that were not issued just as before."""
@@ -138,6 +147,18 @@ def test_a_place_that_was_taken_meanwhile_is_given_anew(monkeypatch: pytest.Monk
         app.check()
 
 
+def test_places_that_are_new_for_one_scalar_are_new_for_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    with serve(MemberSettings(count=2, memory_nbytes=5 * NBYTES), monkeypatch) as app:
+        buffers = [app.buffer() for _ in range(12)]
+        shuffle = random.Random(3)
+        for _ in range(6):
+            for buffer in shuffle.sample(buffers, 12):  # others get the places of the last round
+                for by in (1, 1, 1, 2, 2, 2, 1, 2):
+                    app.add(buffer, by)
+        assert app.ordinary() < 6 * 8 * 12
+        app.check()
+
+
 def test_launches_in_order_wait_for_those_before_them_on_every_member(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -176,8 +197,98 @@ def test_what_is_released_is_not_used_again(app: Application) -> None:
         app.grow(a)
     assert app.ordinary() > 0
     app.check()
+    for _ in range(6):
+        app.grow(a)
+    assert app.ordinary() < 6
     app.client.send(Op.RELEASE_BUILD, app.build)
     assert app.client.wait(app.grow(a)) == Status.INVALID_PROGRAM_EXECUTABLE
+
+
+@pytest.mark.logs("the command stream is damaged")
+def test_a_known_launch_is_looked_at_anew_once_there_are_other_buffers(app: Application) -> None:
+    client, a = app.client, app.buffer()
+
+    def launch() -> None:
+        client.launch(app.build, [(a, 16)], [COUNT - LOCAL], [LOCAL], GROW)
+
+    for _ in range(6):
+        launch()
+    assert app.ordinary() < 6
+    held = client.new_id()
+    client.send(Op.CREATE_USER_EVENT, held, slot=0)
+    client.command(Op.MARKER, waits=[held])
+    client.send(Op.RELEASE_BUFFER, a)  # which is put off: the marker is not issued
+    client.send(Op.CREATE_BUFFER, a, flags=1, buffer_nbytes=4)
+    assert client.reply()[0] == 0
+    with client.at_once():
+        launch()
+        client.send(Op.CREATE_BUFFER, client.new_id(), flags=1, buffer_nbytes=4)
+    assert client.commands.recv(1) == b"", "a launch past the end of its new buffer was let in"
+
+
+@pytest.mark.parametrize("fact", ["version", "routine", "trial"])
+def test_a_launch_that_is_cut_anew_or_measured_is_not_issued_as_before(
+    fact: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with serve(MemberSettings(count=3), monkeypatch, ("auto", 0)) as app:
+        a = app.buffer()
+        for _ in range(20):
+            app.client.wait(app.grow(a))
+        assert app.ordinary() < 20
+        app.grow(a)
+        assert app.ordinary() == 0
+        (binding,) = app.client.session._launcher.known.values.values()
+        usage, trial = binding.arrangement.usage, binding.arrangement.trial
+        assert trial is not None
+        match fact:
+            case "version":
+                usage.version += 1
+            case "routine":
+                usage.home_at = 1  # it is to run elsewhere
+            case "trial":
+                trial.is_current = False
+        app.grow(a)
+        assert app.ordinary() == 1
+        app.check()
+
+
+def test_launches_that_are_explained_are_all_looked_at(app: Application) -> None:
+    a = app.buffer()
+    app.client.session._launcher._builds[app.build].kernels[GROW].note = KernelNote("grow", 1, "", "", ())
+    for _ in range(6):
+        app.grow(a)
+    assert app.ordinary() == 6
+    app.check()
+
+
+def test_launches_that_wait_for_events_are_the_same_launches(app: Application) -> None:
+    a = app.buffer()
+    before = app.grow(a)
+    for _ in range(20):
+        before = app.grow(a, waits=[before])
+    assert app.ordinary() <= 3
+    app.check()
+
+
+def test_launches_with_a_new_scalar_are_issued_as_others_and_the_oldest_forgotten(app: Application) -> None:
+    client, a = app.client, app.buffer()
+    planned = 0
+    plan = Issuer._plan
+
+    def noted(self: Issuer, *more: object) -> object:
+        nonlocal planned
+        planned += 1
+        return plan(self, *more)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Issuer, "_plan", noted)
+        for _ in range(2):
+            for value in range(300):
+                app.add(a, value)
+            assert len(client.session._launcher.known.values) <= KNOWN_MAX < 300
+        client.finish()
+    assert planned <= 4
+    app.check()
 
 
 def test_of_brief_launches_that_came_together_members_are_told_all_but_the_last(
