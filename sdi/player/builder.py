@@ -14,7 +14,6 @@ from sdi.icd.wire import Op as WireOp
 from sdi.intervals import ByteRange
 from sdi.launch.recording import Assignment, Change
 from sdi.player import library as c
-from sdi.runtime.commands import CopyBuffer
 from sdi.runtime.programs import Arrangement
 from sdi.vmem.buffer import VirtualBuffer
 from sdi.vmem.directory import HOST
@@ -130,16 +129,19 @@ class Builder:
         told = ("copy", source, target, over.nbytes, transfer.cause, transfer.is_staged)
         return self._op(op, accesses, told)
 
-    def copy(self, command: CopyBuffer, buffers: tuple[VirtualBuffer, VirtualBuffer], member: int) -> bool:
+    def copy(
+        self,
+        buffers: tuple[VirtualBuffer, VirtualBuffer],
+        member: int,
+        ranges: tuple[ByteRange, ByteRange],
+    ) -> bool:
         """A copy within one member."""
         device = self._player.memory.devices[member]
         assert isinstance(device, NativeMember)
-        op = c.Op(kind=c.OP_COPY, lane=member, nbytes=command.source_rectangle.nbytes)
+        op = c.Op(kind=c.OP_COPY, lane=member, nbytes=ranges[0].nbytes)
         places, uses, accesses = [], [], []
-        for buffer, rectangle, writes in zip(
-            buffers, (command.source_rectangle, command.target_rectangle), (0, 1), strict=True
-        ):
-            extent, over = buffer.extents[member], rectangle.bounds
+        for buffer, over, writes in zip(buffers, ranges, (0, 1), strict=True):
+            extent = buffer.extents[member]
             if extent is None or not extent.holds(over):
                 return False
             place = device.native_place(extent.device_buffer, over.start - extent.over.start)
@@ -153,7 +155,7 @@ class Builder:
         op.other, op.object = places[0].buffer, places[1].buffer
         op.from_, op.to = places[0].at, places[1].at
         self.uses.append((member, tuple(uses)))
-        return self._op(op, accesses, ("work", "copy", member, op.nbytes, type(command).__name__.lower()))
+        return self._op(op, accesses, ("work", "copy", member, op.nbytes, "copybuffer"))
 
     def on_host(self, kind: int, buffer: VirtualBuffer, over: ByteRange) -> bool:
         """What is done in the arena besides."""

@@ -519,13 +519,13 @@ class Player:
         self,
         command: CopyBuffer,
         buffers: tuple[VirtualBuffer, VirtualBuffer],
-        member: int,
+        parts: Sequence[tuple[int, ByteRange, ByteRange]],
         changes: tuple[Change, ...],
     ) -> None:
-        """Likewise a copy between two buffers, made by one member."""
+        """Likewise a copy between two buffers; ``parts``: which member copies what, and where to."""
 
         def finish(builder: Builder) -> bool:
-            return builder.copy(command, buffers, member)
+            return all(builder.copy(buffers, member, (here, there)) for member, here, there in parts)
 
         self._keep_transfer(WireOp.COPY, command, buffers, changes, (), finish)
 

@@ -285,10 +285,10 @@ class VirtualDevice:
         if player is None or source is target or not (here.contiguous and there.contiguous):
             return (yield from self._copies.copy(source, here.strided, target, there.strided))
         before = source.directory.state(), target.directory.state()
-        holders = _holders(source, here.bounds)
+        held = list(source.directory.holders(here.bounds))
         tickets = yield from self._copies.copy(source, here.strided, target, there.strided)
         after = source.directory.state(), target.directory.state()
-        made = _holders(target, there.bounds)
+        made = list(target.directory.holders(there.bounds))
         changes = tuple(
             [
                 Change(buffer.directory, old, new)
@@ -296,9 +296,9 @@ class VirtualDevice:
                 if old is not None and new is not None
             ]
         )
-        # By one member that had all of it, and alone has the copy.
-        if len(changes) == 2 and made > 1 and made.bit_count() == 1 and holders & made:
-            player.keep_copy(command, (source, target), made.bit_length() - 2, changes)
+        parts = _copied_by(held, made, there.offset - here.offset)
+        if len(changes) == 2 and parts and all(member in self._memory.members for member, _, _ in parts):
+            player.keep_copy(command, (source, target), parts, changes)
         return tickets
 
     def _fill(self, command: Fill) -> Steps[list[Ticket]]:
@@ -438,11 +438,22 @@ def _change(buffer: VirtualBuffer, before: State | None) -> Change | None:
     return None if before is None or after is None else Change(buffer.directory, before, after)
 
 
-def _holders(buffer: VirtualBuffer, over: ByteRange) -> int:
-    """The memories that hold all of ``over``, a bit set."""
-    found = -1
-    for _, holders in buffer.directory.holders(over):
-        found &= holders
+def _copied_by(
+    held: Sequence[tuple[ByteRange, int]], made: Sequence[tuple[ByteRange, int]], shift: int
+) -> list[tuple[int, ByteRange, ByteRange]]:
+    """Which member copied what, and where to, of a copy to ``shift`` bytes further on in another buffer.
+
+    ``held``, ``made``: by whom the source was held before, and the target is now.  Empty where not each byte
+    was copied by a member that had it, and alone has the copy.
+    """
+    found: list[tuple[int, ByteRange, ByteRange]] = []
+    for there, holder in made:
+        if holder <= 1 or holder.bit_count() != 1:
+            return []
+        start, stop = there.start - shift, there.stop - shift
+        if not all(holders & holder for over, holders in held if over.start < stop and start < over.stop):
+            return []
+        found.append((holder.bit_length() - 2, ByteRange(start, stop), there))
     return found
 
 

@@ -659,6 +659,29 @@ def test_barriers_that_wait_for_another_queue_are_replayed(serve: Serve) -> None
     assert "waits" not in loop.player.records()["BARRIER"]
 
 
+@pytest.mark.parametrize("members", [1, 2, 3])
+def test_copies_of_what_each_member_has_are_replayed(serve: Serve, members: int) -> None:
+    loop = Loop(serve(members, plays=True))
+    nbytes, shifted = 4 * ITEMS, ITEMS // members // 2 * 4
+
+    def once(number: int) -> None:
+        loop.step(number)
+        loop.client.command(Op.COPY, source=loop.a, target=loop.b, region=[nbytes, 1, 1])
+        loop.truth[1] = loop.truth[0]
+        loop.mix()
+        loop.step(number)
+        over = {"source_offset": 16, "target_offset": 64, "region": [shifted, 1, 1]}
+        loop.client.command(Op.COPY, source=loop.a, target=loop.b, **over)
+        loop.truth[1] = loop.truth[1].copy()
+        loop.truth[1][16 : 16 + shifted // 4] = loop.truth[0][4 : 4 + shifted // 4]
+
+    loop.until_replayed(once, 5)
+    for number in range(20):
+        once(number)
+        loop.client.finish()
+    loop.check()
+
+
 def test_copies_between_buffers_are_replayed(serve: Serve) -> None:
     loop = Loop(serve(1, plays=True))
 
