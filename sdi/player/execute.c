@@ -166,9 +166,38 @@ bool op_counts(const struct recording *r, const struct op *op)
     return op->kind == OP_LAUNCH || r->op != SDI_OP_NDRANGE;
 }
 
+/* What an operation has to follow, by lane: what the wait list waits for, what its queue did, and what the bytes do. */
+static void op_needs(const struct sdi_player *p, const struct recording *r, const struct op *op, const struct queue *queue,
+                     uint64_t *needs)
+{
+    for (unsigned l = op->lane; l < p->num_lanes; l += p->num_members) /* others use other memory */
+        if (queue->after[l] > needs[l])
+            needs[l] = queue->after[l];
+    const struct access *accesses = &r->accesses[op->first_access];
+    for (uint32_t a = 0; a < op->num_accesses; a++)
+        need(needs, &p->segments[accesses[a].segment], accesses[a].writes, is_beside(op, &accesses[a]), p->num_lanes);
+}
+
+/* Copies before a launch wait for each other's lanes: have the events there before these are given more. */
+static int mark_needs(struct sdi_player *p, const struct recording *r, const struct node *node)
+{
+    for (uint32_t i = 0; r->num_ops > 1 && i < r->num_ops && r->ops[i].kind != OP_LAUNCH; i++) {
+        uint64_t needs[LANES_MAX];
+        memcpy(needs, node->waits, sizeof needs);
+        op_needs(p, r, &r->ops[i], &p->queues[node->queue], needs);
+        const unsigned lane = lane_of(p, &r->ops[i], node->queue);
+        for (unsigned l = 0; l < p->num_lanes; l++) {
+            int status = needs[l] && l != lane ? lane_mark_behind(p, l, needs[l]) : 0;
+            if (status)
+                return status;
+        }
+    }
+    return 0;
+}
+
 int recording_execute(struct sdi_player *p, struct recording *r, struct node *node, const char *record)
 {
-    int status = 0;
+    int status = mark_needs(p, r, node);
     uint64_t waits[LANES_MAX];
     struct queue *queue = &p->queues[node->queue];
     const uint32_t own = (uint32_t)(node - p->nodes) + 1;
@@ -179,20 +208,16 @@ int recording_execute(struct sdi_player *p, struct recording *r, struct node *no
     for (uint32_t i = 0; i < r->num_ops && status == 0; i++) {
         const struct op *op = &r->ops[i];
         const unsigned lane = lane_of(p, op, node->queue);
-        uint64_t needs[LANES_MAX]; /* what the wait list waits for, what the queue did, and what the bytes do */
+        uint64_t needs[LANES_MAX];
         memcpy(needs, waits, sizeof needs);
-        for (unsigned l = op->lane; l < p->num_lanes; l += p->num_members) /* others use other memory */
-            if (queue->after[l] > needs[l])
-                needs[l] = queue->after[l];
-        const struct access *accesses = &r->accesses[op->first_access];
-        for (uint32_t a = 0; a < op->num_accesses; a++)
-            need(needs, &p->segments[accesses[a].segment], accesses[a].writes, is_beside(op, &accesses[a]), p->num_lanes);
+        op_needs(p, r, op, queue, needs);
         for (unsigned l = 0; l < p->num_lanes && status == 0; l++)
             if (needs[l])
                 status = lane_wait(p, lane, l, needs[l]);
         if (status == 0)
             status = lane_perform(p, lane, r, op, record, p->log || (wants_times && op_counts(r, op)) ? own : 0);
         uint64_t number = p->lanes[lane].issued;
+        const struct access *accesses = &r->accesses[op->first_access];
         for (uint32_t a = 0; a < op->num_accesses; a++)
             accessed(&p->segments[accesses[a].segment], accesses[a].writes, is_beside(op, &accesses[a]), lane, number);
         node->waits[lane] = number;
