@@ -41,6 +41,7 @@ class Builder:
         self.effects: list[tuple[int, int]] = []
         self.budgets = budgets
         self.watch = watch
+        self.num_beside = 0
         self.ops: list[c.Op] = []
         self.accesses: list[tuple[int, int]] = []
         self.holes: list[tuple[int, int, int]] = []
@@ -83,7 +84,12 @@ class Builder:
 
     def transfers(self, transfers: Sequence[Transfer]) -> bool:
         """Copies before it; False where the player can't make one of them."""
-        return all(self._transfer(transfer) for transfer in transfers)
+        if not all(self._transfer(transfer) for transfer in transfers):
+            return False
+        is_cuda = any(lane.driver == DriverKind.CUDA for lane in self._player.lanes)
+        if is_cuda and 1 < len(transfers) <= c.BESIDE_MAX and _are_beside(transfers):
+            self.num_beside = len(transfers)
+        return True
 
     def _transfer(self, transfer: Transfer) -> bool:
         player = self._player
@@ -267,8 +273,24 @@ class Builder:
             client_segment=segment,
             blocking=blocking,
             watch=self.watch,
+            num_beside=self.num_beside,
             profiled=self.profiled,
         )
+
+
+def _are_beside(transfers: Sequence[Transfer]) -> bool:
+    """Whether none of these copies writes what another one uses, and one member makes all of a memory."""
+    for writer in transfers:
+        copy = writer.copy
+        for other in transfers:
+            if other is writer or other.buffer is not writer.buffer:
+                continue
+            is_near = copy.over.start < other.copy.over.stop and other.copy.over.start < copy.over.stop
+            if is_near and copy.target in (other.copy.source, other.copy.target):
+                return False
+            if copy.target == other.copy.target == HOST and copy.source != other.copy.source:
+                return False
+    return True
 
 
 def address(view: memoryview) -> int:

@@ -178,27 +178,47 @@ static void op_needs(const struct sdi_player *p, const struct recording *r, cons
         need(needs, &p->segments[accesses[a].segment], accesses[a].writes, is_beside(op, &accesses[a]), p->num_lanes);
 }
 
-/* Copies before a launch wait for each other's lanes: have the events there before these are given more. */
-static int mark_needs(struct sdi_player *p, const struct recording *r, const struct node *node)
+/* What those that are beside each other have to follow, before any of them is issued; and the events for that, which would
+ * be behind the others else. */
+static int beside_needs(struct sdi_player *p, const struct recording *r, const struct node *node,
+                        uint64_t (*needs)[LANES_MAX])
 {
-    for (uint32_t i = 0; r->num_ops > 1 && i < r->num_ops && r->ops[i].kind != OP_LAUNCH; i++) {
-        uint64_t needs[LANES_MAX];
-        memcpy(needs, node->waits, sizeof needs);
-        op_needs(p, r, &r->ops[i], &p->queues[node->queue], needs);
+    int status = 0;
+    for (uint32_t i = 0; i < r->num_beside; i++) {
+        memcpy(needs[i], node->waits, sizeof needs[i]);
+        op_needs(p, r, &r->ops[i], &p->queues[node->queue], needs[i]);
         const unsigned lane = lane_of(p, &r->ops[i], node->queue);
-        for (unsigned l = 0; l < p->num_lanes; l++) {
-            int status = needs[l] && l != lane ? lane_mark_behind(p, l, needs[l]) : 0;
-            if (status)
-                return status;
-        }
+        for (unsigned l = 0; l < p->num_lanes && status == 0; l++)
+            if (l != lane)
+                status = lane_mark_behind(p, l, needs[i][l]);
     }
-    return 0;
+    return status;
+}
+
+static void op_accessed(struct sdi_player *p, const struct recording *r, const struct op *op, unsigned lane, uint64_t number,
+                        bool reads, bool writes)
+{
+    const struct access *accesses = &r->accesses[op->first_access];
+    for (uint32_t a = 0; a < op->num_accesses; a++)
+        if (accesses[a].writes ? writes : reads)
+            accessed(&p->segments[accesses[a].segment], accesses[a].writes, is_beside(op, &accesses[a]), lane, number);
+}
+
+/* They were issued: none of them has waited for what others read, so that comes last. */
+static void beside_accessed(struct sdi_player *p, const struct recording *r, const struct node *node, uint32_t count,
+                            const uint64_t *numbers)
+{
+    for (uint32_t i = 0; i < count; i++)
+        op_accessed(p, r, &r->ops[i], lane_of(p, &r->ops[i], node->queue), numbers[i], false, true);
+    for (uint32_t i = 0; i < count; i++)
+        op_accessed(p, r, &r->ops[i], lane_of(p, &r->ops[i], node->queue), numbers[i], true, false);
 }
 
 int recording_execute(struct sdi_player *p, struct recording *r, struct node *node, const char *record)
 {
-    int status = mark_needs(p, r, node);
-    uint64_t waits[LANES_MAX];
+    uint64_t waits[LANES_MAX], beside[BESIDE_MAX][LANES_MAX], numbers[BESIDE_MAX];
+    int status = beside_needs(p, r, node, beside);
+    uint32_t done = 0;
     struct queue *queue = &p->queues[node->queue];
     const uint32_t own = (uint32_t)(node - p->nodes) + 1;
     node->is_measured = r->watch && is_watched(p, r->watch);
@@ -209,17 +229,21 @@ int recording_execute(struct sdi_player *p, struct recording *r, struct node *no
         const struct op *op = &r->ops[i];
         const unsigned lane = lane_of(p, op, node->queue);
         uint64_t needs[LANES_MAX];
-        memcpy(needs, waits, sizeof needs);
-        op_needs(p, r, op, queue, needs);
+        memcpy(needs, i < r->num_beside ? beside[i] : waits, sizeof needs);
+        if (i >= r->num_beside)
+            op_needs(p, r, op, queue, needs);
         for (unsigned l = 0; l < p->num_lanes && status == 0; l++)
             if (needs[l])
                 status = lane_wait(p, lane, l, needs[l]);
         if (status == 0)
             status = lane_perform(p, lane, r, op, record, p->log || (wants_times && op_counts(r, op)) ? own : 0);
         uint64_t number = p->lanes[lane].issued;
-        const struct access *accesses = &r->accesses[op->first_access];
-        for (uint32_t a = 0; a < op->num_accesses; a++)
-            accessed(&p->segments[accesses[a].segment], accesses[a].writes, is_beside(op, &accesses[a]), lane, number);
+        if (i < r->num_beside)
+            numbers[done++] = number;
+        else
+            op_accessed(p, r, op, lane, number, true, true);
+        if (i + 1 == r->num_beside || (status && i < r->num_beside))
+            beside_accessed(p, r, node, done, numbers);
         node->waits[lane] = number;
     }
     if (r->client == CLIENT_READS || r->client == CLIENT_SHOWN) {

@@ -14,7 +14,7 @@ REPORTS_MAX = 1024
 LOGGED_NBYTES, LOGGED_SOON = 32, 1024
 RECORD, IDLE, END, POSTED, FAILED, WANTED, MEASURED = 1, 2, 3, 4, 5, 6, 7
 OP_LAUNCH, OP_UPLOAD, OP_DOWNLOAD, OP_COPY, OP_FILL = 0, 1, 2, 3, 4
-WRITES_BESIDE = 2
+WRITES_BESIDE, BESIDE_MAX = 2, 32
 CLIENT_NONE, CLIENT_READS, CLIENT_WRITES, CLIENT_FILLS, CLIENT_LOOKS, CLIENT_TAKES = range(6)
 CLIENT_SHOWN, CLIENT_LANDED = 6, 7
 WHYS = ("played", "busy", "kind", "queue", "waits", "unknown", "guards", "lanes")
@@ -106,6 +106,7 @@ class Given(ctypes.Structure):
         ("blocking", _u32),
         ("watch", _u32),
         ("profiled", _u32),
+        ("num_beside", _u32),
     ]
 
 

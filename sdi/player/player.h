@@ -117,6 +117,10 @@ struct hole {
     uint32_t from, to, nbytes; /* in the record; in the block, or index of the kernel's argument; bytes */
 };
 
+/* Of a recording's operations the first `num_beside`, copies, use bytes that none of the others of these writes, and what
+ * several write of a segment is on one lane: they need not follow each other. */
+enum { BESIDE_MAX = 32 };
+
 /* WRITES_BESIDE: it writes bytes that nothing else of its recording touches, so that what does need not come before it. */
 enum { WRITES_BESIDE = 2 };
 
@@ -155,7 +159,7 @@ struct recording {
     struct access *accesses;
     struct hole *holes;
     uint8_t *block;
-    uint32_t num_guards, num_effects, num_budgets, num_ops, watch;
+    uint32_t num_guards, num_effects, num_budgets, num_ops, num_beside, watch;
     uint32_t client, client_segment, client_shown, blocking; /* shown: + 1, to the bytes of this segment; 0: of none */
     uint64_t client_nbytes, client_at, client_to;    /* and where in this process, and where to */
     uint64_t client_from, client_stop, client_slack; /* of writes: see `fits` */
@@ -393,7 +397,7 @@ struct given {
     uint64_t build, block_nbytes, client_nbytes, client_at, client_to, client_from, client_stop, client_slack;
     uint32_t index, num_guards, num_effects, num_budgets, num_ops, num_accesses, num_holes;
     uint32_t client, client_segment, client_shown, blocking; /* shown: + 1, to the bytes of this segment; 0: of none */
-    uint32_t watch, profiled;
+    uint32_t watch, profiled, num_beside;
 };
 
 struct sdi_player *sdi_player_new(int commands, int notices, void *arena, uint32_t *cells, struct segment *segments,

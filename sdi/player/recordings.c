@@ -196,6 +196,7 @@ API int64_t sdi_player_add(struct sdi_player *p, const struct given *g)
     r->client_slack = g->client_slack;
     r->blocking = g->blocking;
     r->watch = g->watch;
+    r->num_beside = g->num_beside <= BESIDE_MAX ? g->num_beside : 0;
     r->profiled = g->profiled;
     r->hash = record_hash((const char *)r->key, r->mask, r->key_nbytes);
     r->used = true;

@@ -1053,15 +1053,22 @@ def test_launches_that_are_measured_are_replayed(serve: Serve, monkeypatch: pyte
     trial = recorded.arrangement.trial
     loop.until_replayed(lambda _: [loop.step() for _ in range(20)], 20)
     assert trial.issued >= 20
-    before, launches = len(measured), 160
+    launches = 160
 
     def run() -> None:
         last = [loop.step() for _ in range(launches)][-1]
         while loop.client.slot(last)[0] > 0:  # no record is sent, for which Python would take over
             pass
 
-    assert loop.replayed(run) == launches
-    assert len(measured) - before == launches // 16
+    found = -1
+    for _ in range(20):  # unless Python takes over all the same: what is in flight then is not measured
+        before = len(measured)
+        assert loop.replayed(run) == launches
+        found = len(measured) - before
+        if found == launches // 16:
+            break
+        assert found < launches // 16
+    assert found == launches // 16
     assert all(len(times_ns) == 2 and 0 < min(times_ns) < max(times_ns) + 1 < 1e9 for times_ns in measured)
     loop.check()
 

@@ -223,7 +223,7 @@ struct world {
     struct touch touch;                               /* of the operation that is issued */
     uint8_t in_order[HOST_SEGMENTS][MEMORY_NBYTES]; /* what `memory` is when all that was acted on is done */
     uint64_t wrote[2][SEGMENTS][LANES], read[2][SEGMENTS][LANES];
-    uint64_t wrote_before[SEGMENTS][LANES]; /* by copies, when the present command had begun nothing */ /* copies; launches */
+    uint64_t wrote_before[2][SEGMENTS][LANES], read_before[2][SEGMENTS][LANES]; /* when the present command had begun nothing */ /* copies; launches */
     struct command *pending[COMMANDS];
     unsigned num_pending, busy;
     bool lost_reports, is_profiled;
@@ -236,7 +236,7 @@ extern struct world w;
 
 /* Of all streams: so the caller sees that what it means to test came to pass. */
 enum counted {
-    COMMANDS_SENT, RECORDS_PLAYED, WRITES_PLAYED, SHOWN, RECORDS_LEFT, OPERATIONS, ASIDE, AT_ONCE_USES, LANE_WAITS, NAPS,
+    COMMANDS_SENT, RECORDS_PLAYED, WRITES_PLAYED, SHOWN, RECORDS_LEFT, OPERATIONS, ASIDE, AT_ONCE_USES, APART, LANE_WAITS, NAPS,
     TIMED, MEASURED, REPORTS, REPORTS_KNOWN, PARKED, PARKED_BY_PYTHON, RENEWED,
     NOTICES, NOTICES_LATE, FULL_TIMES, TAKEN_OVER, WANTED_TIMES, POSTED_TIMES, FAILURES,
     LOGGED, LOG_FULL, TURNS, NUM_COUNTED

@@ -256,8 +256,13 @@ void model_issue(const struct planned *planned, unsigned lane)
     else if (w.running != of || planned->index != w.next_op)
         broken("operation %u comes at the wrong time", planned->index);
     w.next_op = planned->index + 1;
-    if (planned->index == 0)
-        memcpy(w.wrote_before, w.wrote[COPIES], sizeof w.wrote_before);
+    if (planned->index == 0) {
+        memcpy(w.wrote_before, w.wrote, sizeof w.wrote);
+        memcpy(w.read_before, w.read, sizeof w.read);
+    }
+    const bool is_apart = planned->index < of->given.num_beside; /* from the others of its own command */
+    uint64_t (*wrote)[SEGMENTS][LANES] = is_apart ? w.wrote_before : w.wrote;
+    uint64_t (*read)[SEGMENTS][LANES] = is_apart ? w.read_before : w.read;
     struct command *c = w.current_command;
     const struct op *op = &of->ops[planned->index];
     if (lane != op->lane + w.stream_of[c->queue] * w.num_members)
@@ -276,13 +281,14 @@ void model_issue(const struct planned *planned, unsigned lane)
     for (unsigned n = 0; n < op->num_accesses; n++) {
         uint32_t segment = accesses[n].segment;
         bool is_beside = accesses[n].writes == WRITES_BESIDE; /* of what its own command writes */
-        must_follow(lane, (is_beside ? w.wrote_before : w.wrote[COPIES])[segment], "which writes what it uses");
+        must_follow(lane, (is_beside ? w.wrote_before : wrote)[COPIES][segment], "which writes what it uses");
         if (accesses[n].writes)
-            must_follow(lane, w.read[COPIES][segment], "which reads what it writes");
+            must_follow(lane, read[COPIES][segment], "which reads what it writes");
         if (kind == COPIES)
-            must_follow(lane, w.wrote[LAUNCHES][segment], "which writes what it uses");
+            must_follow(lane, wrote[LAUNCHES][segment], "which writes what it uses");
         if (kind == COPIES && accesses[n].writes)
-            must_follow(lane, w.read[LAUNCHES][segment], "which reads what it writes");
+            must_follow(lane, read[LAUNCHES][segment], "which reads what it writes");
+        counted[APART] += is_apart && is_at_once(lane, (accesses[n].writes ? w.read : w.wrote)[COPIES][segment]);
         counted[AT_ONCE_USES] += is_at_once(lane, w.wrote[LAUNCHES][segment]);
         if (accesses[n].writes && w.reading[segment])
             broken("command %lu writes what the client has yet to copy", (unsigned long)c->id);

@@ -96,6 +96,26 @@ static void watch(const struct kind *kind)
         w.truth[kind->watch + n] = w.cells[kind->watch + n] = values[n];
 }
 
+/* How many copies at the beginning may be beside each other: none writes bytes of the client that another one uses, and
+ * what several write of a segment is on one lane. */
+static uint32_t beside(const struct recorded *r)
+{
+    uint32_t count = 0;
+    while (count < r->given.num_ops && r->ops[count].kind != OP_LAUNCH)
+        count++;
+    for (uint32_t n = 0; n < count; n++)
+        for (uint32_t m = 0; m < count; m++)
+            for (uint32_t a = 0; m != n && a < r->ops[n].num_accesses; a++)
+                for (uint32_t b = 0; b < r->ops[m].num_accesses; b++) {
+                    const struct access *one = &r->accesses[r->ops[n].first_access + a];
+                    const struct access *two = &r->accesses[r->ops[m].first_access + b];
+                    if (one->segment == two->segment && one->writes
+                        && (one->segment >= SEGMENTS - HOST_SEGMENTS || (two->writes && r->ops[n].lane != r->ops[m].lane)))
+                        return 0;
+                }
+    return w.driver == DRIVER_CUDA && count > 1 && !one_in(4) ? count : 0;
+}
+
 static void record(struct kind *kind)
 {
     struct recorded *r = calloc(1, sizeof *r);
@@ -130,6 +150,7 @@ static void record(struct kind *kind)
     if (w.driver == DRIVER_OPENCL && is_crossed(r))
         for (unsigned n = 1; n < ops; n++)
             r->ops[n].lane = r->ops[0].lane;
+    g->num_beside = beside(r);
     for (unsigned n = 0; n < sizeof r->block; n++)
         r->block[n] = (uint8_t)random_bits();
     for (unsigned n = 0; n < kind->num_states; n++) {
