@@ -185,7 +185,7 @@ int main(int count, char **arguments)
     cuda.event_new = make_event;
     cuda.event_query = query_event;
     sdi_player_drivers(player, &cuda, NULL);
-    if (is_profiled && sdi_player_profiled(player, 1024))
+    if (is_profiled && sdi_player_profiled(player, 4096))
         return 1;
     for (unsigned m = 0; m < members; m++)
         sdi_player_lane(player, DRIVER_CUDA, arguments + m, NULL);
