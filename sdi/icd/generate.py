@@ -19,7 +19,7 @@ from pathlib import Path
 
 from sdi.icd import wire
 from sdi.icd.api import ENTRIES, NUM_SLOTS, Entry
-from sdi.wire import calls, cuda
+from sdi.wire import cuda, profile
 from sdi.wire.arguments import ArgumentKind
 from sdi.wire.layout import Fields, declarations, layout, offset_of
 from sdi.wire.opencl import IMAGE_TYPES, OF_64_BITS, PREFIXES
@@ -97,11 +97,12 @@ def wire_header() -> str:
     lines.append("")
     for name, fields in wire.STRUCTS.items():
         lines += _structure(f"sdi_wire_{name}", fields)
-    for name, fields in (("header", calls.CALLS_HEADER), ("counts", calls.COUNTS), ("span", calls.SPAN)):
-        lines += _structure(f"sdi_calls_{name}", fields)
+    for name, fields in profile.STRUCTS.items():
+        lines += _structure(name, fields)
+    lines.append(f"#define SDI_CALLS_MAGIC UINT64_C({profile.MAGIC})")
+    lines.append(f"#define SDI_CALLS_VERSION {profile.VERSION}")
     lines += [
-        f"#define SDI_CALLS_MAGIC UINT64_C({calls.MAGIC})",
-        f"#define SDI_CALLS_VERSION {calls.VERSION}",
+        f"#define {name} {getattr(profile, name):#x}u" for name in ("LOG_COMMAND", "LOG_END", "LOG_TURN")
     ]
     for op, body in wire.BODY.items():
         head = wire.HEADER + (wire.COMMAND if op in wire.COMMANDS else ())

@@ -11,7 +11,7 @@ LANES_MAX, STREAMS_MAX, NODES_MAX, BUFFERS_MAX = 16, 4, 512, 1 << 12
 CELL_POSTED, CELL_PYTHON_EVENTS, CELL_NO_WAITS, CELL_AWAITS, CELLS_RESERVED = 1, 2, 3, 4, 8
 NO_RECORDING = 0xFFFFFFFF
 REPORTS_MAX = 1024
-LOGGED_NBYTES, LOGGED_SOON = 32, 4096
+LOGGED_SOON = 4096
 RECORD, IDLE, END, POSTED, FAILED, WANTED, MEASURED = 1, 2, 3, 4, 5, 6, 7
 OP_LAUNCH, OP_UPLOAD, OP_DOWNLOAD, OP_COPY, OP_FILL = 0, 1, 2, 3, 4
 WRITES_BESIDE, BESIDE_MAX = 2, 32
@@ -148,6 +148,35 @@ class Recycled(ctypes.Structure):
     _fields_ = [("id", _u64), ("parked_ns", _u64), ("slot", _u32), ("stage", _u32)]
 
 
+_STRUCTURES: dict[str, type[ctypes.Structure]] = {
+    "hole": Hole,
+    "access": Access,
+    "op": Op,
+    "cell_value": CellValue,
+    "given": Given,
+    "node_told": Told,
+    "report": Report,
+    "recycled": Recycled,
+}
+_OWN = ("LOGGED_SOON",)
+_RESULTS = ("RECORD", "IDLE", "END", "POSTED", "FAILED", "WANTED", "MEASURED")
+
+
+def checks() -> str:
+    """C that compiles only where the structures and numbers of this module are those of ``player.h``."""
+    lines = ['#include "player.h"']
+    for name, made in _STRUCTURES.items():
+        lines.append(f'_Static_assert(sizeof(struct {name}) == {ctypes.sizeof(made)}, "{name}");')
+        for field in (each[0] for each in made._fields_):
+            at = f"offsetof(struct {name}, {field.rstrip('_')}) == {getattr(made, field).offset}"
+            lines.append(f'_Static_assert({at}, "{name}.{field}");')
+    for name, value in globals().items():
+        if name[0].isupper() and name.isupper() and isinstance(value, int) and name not in _OWN:
+            own = f"SDI_{name}" if name in _RESULTS else name
+            lines.append(f'_Static_assert({own} == {value}, "{name}");')
+    return "\n".join([*lines, ""])
+
+
 def compile_player(outdir: Path) -> Path:
     """Compile into ``outdir``; the path of the library.
 
@@ -156,7 +185,10 @@ def compile_player(outdir: Path) -> Path:
     from sdi.icd.generate import compile_shared, generate
 
     generate(outdir)
-    return compile_shared(outdir / LIBRARY_NAME, sorted(SOURCES.glob("*.c")), ["-D_GNU_SOURCE"])
+    check = outdir / "sdi_player_checks.c"
+    check.write_text(checks(), encoding="utf-8")
+    sources = [*sorted(SOURCES.glob("*.c")), check]
+    return compile_shared(outdir / LIBRARY_NAME, sources, ["-D_GNU_SOURCE", f"-I{SOURCES}"])
 
 
 def load(path: Path) -> tuple[ctypes.CDLL, ctypes.PyDLL]:

@@ -255,15 +255,6 @@ struct recycled {
     uint32_t slot, stage;
 };
 
-/* A line of what a profile is told.  `what`: an operation's number in its recording, or one of LOG_... `which`: the
- * recording's number in the profile, 0 for a marker.  `id`: the command.  Two lines are of a command: when it was submitted
- * and all of it issued; then its bytes (0: those of its recording), its queue, and its times, 0 if Python finishes it. */
-enum { LOG_COMMAND = UINT32_MAX - 2, LOG_END, LOG_TURN };
-struct logged {
-    uint32_t what, which;
-    uint64_t id, began_ns, ended_ns;
-};
-
 enum { CELL_POSTED = 1, CELL_PYTHON_EVENTS = 2, CELL_NO_WAITS = 3, CELL_AWAITS = 4, CELLS_RESERVED = 8 };
 enum { NO_RECORDING = UINT32_MAX, BUCKETS = 1 << 12, FORMS = 1 << 10 };
 

@@ -10,7 +10,10 @@ from sdi.profile.recorder import Recorder
 from sdi.runtime.commands import Command, Write, described
 from sdi.runtime.profiling import shape_number
 from sdi.runtime.programs import Arrangement
+from sdi.wire.layout import layout
+from sdi.wire.profile import LOGGED
 
+_LOGGED_NBYTES = layout(LOGGED).size
 _ON_HOST = (c.CLIENT_WRITES, c.CLIENT_FILLS)
 
 
@@ -43,7 +46,7 @@ class Profiled:
     def write(self) -> None:
         """Have the recorder write down what the player has done since the last time."""
         if count := self._quick.sdi_player_logged(self._handle, self._lines):
-            self._recorder.replayed(ctypes.string_at(self._lines.value or 0, count * c.LOGGED_NBYTES))
+            self._recorder.replayed(ctypes.string_at(self._lines.value or 0, count * _LOGGED_NBYTES))
 
 
 __all__ = ["Profiled"]

@@ -1,4 +1,4 @@
-"""Reads ``calls-PID.bin``: a process's calls of the API, see ``sdi/wire/calls.py``.
+"""Reads ``calls-PID.bin``: a process's calls of the API, see ``sdi/wire/profile.py``.
 
 Without numpy, which starts threads: they would take signals from ``sdi profile`` (``cli/run.py``).
 """
@@ -9,8 +9,8 @@ from pathlib import Path
 
 from sdi.icd.api import ENTRIES, NUM_SLOTS
 from sdi.profile.model import Application, Call, CallTotals
-from sdi.wire.calls import CALLS_HEADER, COUNTS, MAGIC, SPAN, VERSION
 from sdi.wire.layout import layout
+from sdi.wire.profile import CALLS_HEADER, COUNTS, MAGIC, SPAN, VERSION
 
 _HEADER, _COUNTS, _SPAN = layout(CALLS_HEADER), layout(COUNTS), layout(SPAN)
 

@@ -1,7 +1,7 @@
 """Commands that the player executed, as the rows that other commands have.
 
 The player has no row for each: a ``recording`` says once what its commands come to, and ``replayed`` has
-lines of 32 bytes in base64, ``struct logged`` of ``sdi/player/player.h``.
+lines of ``LOGGED`` in base64, see ``sdi/wire/profile.py``.
 """
 
 from __future__ import annotations
@@ -10,8 +10,10 @@ import struct
 from base64 import b64decode
 from typing import Any
 
-_LINE = struct.Struct("<IIQQQ")
-_COMMAND, _END, _TURN = 0xFFFFFFFD, 0xFFFFFFFE, 0xFFFFFFFF
+from sdi.wire.layout import layout
+from sdi.wire.profile import LOG_COMMAND, LOG_TURN, LOGGED
+
+_LINE = layout(LOGGED)
 _MARKER: list[Any] = ["marker", 0, "", 0, False, []]
 Rows = dict[str, list[list[Any]]]
 
@@ -37,11 +39,11 @@ def expand(rows: Rows) -> None:
 def _expand(rows: Rows, recordings: dict[int, list[Any]], data: bytes) -> None:
     lines = _LINE.iter_unpack(data)
     for what, which, number, began_ns, ended_ns in lines:
-        if what == _TURN:
+        if what == LOG_TURN:
             rows["turn"].append([began_ns, ended_ns, ended_ns - began_ns])  # it never sleeps
             continue
         kind, nbytes, kernel, shape, is_on_host, operations = recordings[which]
-        if what != _COMMAND:
+        if what != LOG_COMMAND:
             of, *operation = operations[what]
             if of == "piece":
                 operation.insert(0, 0)  # wave

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import sdi
 from sdi.icd import wire as icd_wire
-from sdi.wire import arguments, calls, kernels
+from sdi.wire import arguments, kernels, profile
 from sdi.wire.layout import Field
 
 ROOT = Path(sdi.__file__).parent
@@ -82,7 +82,7 @@ def expanded(text: str) -> str:
 
 def records() -> dict[str, str]:
     """The layouts that are declared, by what they are."""
-    modules = (arguments, calls, kernels, icd_wire)
+    modules = (arguments, profile, kernels, icd_wire)
     tables = [(name, value) for module in modules for name, value in vars(module).items()]
     tables += [(op.name, body) for op, body in icd_wire.BODY.items()]
     tables += [(op.name, icd_wire.HEADER + icd_wire.COMMAND + body) for op, body in icd_wire.BODY.items()]

@@ -2,7 +2,7 @@
  * shared, so that they are there however the process ends.
  *
  * Without the setting objects get the ordinary dispatch table and nothing here runs.  With it they get a second one
- * (generated), whose functions call the ordinary ones between sdi_call_begin and sdi_call_end.  sdi/wire/calls.py has
+ * (generated), whose functions call the ordinary ones between sdi_call_begin and sdi_call_end.  sdi/wire/profile.py has
  * the file's layout. */
 #include "client.h"
 
