@@ -213,7 +213,7 @@ class Player:
     def _add_streams(self) -> None:
         """Have one more stream on each member, so that another queue's launches run beside the others."""
         found: list[int] = []
-        for member in self.memory.devices:
+        for member in self.memory.devices[: len(self.lanes)]:  # behind them may be their memory together
             lane = member.native_side() if isinstance(member, NativeMember) else None
             if lane is None:
                 self._streams_max = self._num_streams

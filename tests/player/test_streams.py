@@ -66,9 +66,9 @@ class Players:
         self._ends = [*socket.socketpair(), *socket.socketpair()]
         self._made: list[Player] = []
 
-    def of(self, members: Sequence[Member]) -> Player:
-        """One of ``members``."""
-        memory = cast(Any, SimpleNamespace(devices=members))
+    def of(self, members: Sequence[Member], *others: object) -> Player:
+        """One of ``members``; ``others``: devices of the memory that are no members."""
+        memory = cast(Any, SimpleNamespace(devices=[*members, *others]))
         lanes = [lane for member in members if (lane := member.native_lane()) is not None]
         ends = (self._ends[0].fileno(), self._ends[2].fileno())
         self._made.append(Player(loaded(), ends, 0, memory, lanes))
@@ -86,7 +86,7 @@ class Players:
 def players(monkeypatch: pytest.MonkeyPatch) -> Iterator[Players]:
     nothing = ctypes.CFUNCTYPE(ctypes.c_int)(lambda: 0)
     address = ctypes.cast(nothing, ctypes.c_void_p).value
-    monkeypatch.setattr(face, "cuda_table", lambda: (ctypes.c_void_p * 11)(*[address] * 11))
+    monkeypatch.setattr(face, "cuda_table", lambda: (ctypes.c_void_p * 32)(*[address] * 32))
     made = Players()
     yield made
     made.close()
@@ -115,6 +115,14 @@ def test_each_queue_has_a_stream_on_each_member_until_there_are_enough(
         player.queue(queue, True)
         given.append({member.given for member in members})
     assert given == [{min(queue, streams) - 1} for queue in range(1, 8)]
+
+
+def test_memory_of_all_members_together_needs_no_stream(players: Players) -> None:
+    members = [Member(), Member()]
+    player = players.of(members, object())
+    player.queue(1, True)
+    player.queue(2, True)
+    assert [member.given for member in members] == [1, 1]
 
 
 def test_queues_that_come_and_go_use_the_streams_that_there_are(players: Players) -> None:
