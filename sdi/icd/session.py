@@ -491,7 +491,6 @@ class Session:
             parking.keep(buffer, told.parked_ns)
             return
         parking.take(buffer)
-        buffer.enter(told.stage)
         if told.slot:
             self._park(told.id, told.slot)
 

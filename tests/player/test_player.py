@@ -626,6 +626,21 @@ def test_a_buffer_that_the_player_released_can_be_released_for_good(serve: Serve
     assert not steps.client.session._memory.parking.has_places
 
 
+@pytest.mark.logs("is no buffer")
+def test_a_buffer_that_is_gone_is_not_known_to_the_player(serve: Serve) -> None:
+    steps = Steps(serve(1, plays=True))
+    steps.settle()
+    client, gone = steps.client, steps.a
+    client.send(Op.RELEASE_BUFFER, gone)
+    steps.a = client.buffer(steps.truth[0].tobytes())
+    steps.rounds(6)  # it has the cells of the one that is gone
+    assert steps.replayed(steps.step) == 1
+    client.park(gone)
+    while client.session.is_open:
+        os.sched_yield()
+    assert steps.player.records()["PARK_BUFFER"]["unknown"] == 1
+
+
 def test_waits_for_events_that_are_over_or_under_way_do_not_matter(serve: Serve) -> None:
     loop = Loop(serve(1, plays=True))
 
