@@ -20,12 +20,13 @@ from sdi.runtime.builds import Compiled, Target
 from sdi.runtime.commands import Command, CopyBuffer, Fill, Launch, Map, Marker, Read, Rectangle, Unmap, Write
 from sdi.runtime.programs import Build
 from sdi.wire.layout import layout
+from sdi.wire.opencl import MapFlags
 
 _HEADER_ENTRY = layout(HEADER_ENTRY)
 _PREFIX_NBYTES = layout(HEADER, COMMAND).size
 _WITH_VARIABLE = frozenset({Op.NDRANGE, Op.WRITE, Op.FILL})
-_MAP_WRITE = 1 << 1
-_MAP_WRITE_INVALIDATE = 1 << 2
+_INVALIDATES = MapFlags.WRITE_INVALIDATE_REGION.value
+_WRITES = MapFlags.WRITE | MapFlags.WRITE_INVALIDATE_REGION
 
 
 def command_of(
@@ -86,8 +87,8 @@ def _command(op: Op, body: tuple[int, ...], variable: bytes, bare: bytes) -> Com
             return Map(
                 body[0],
                 _rectangle(body[1], body[2:5], body[5], body[6]),
-                fetch=not flags & _MAP_WRITE_INVALIDATE,
-                for_writing=bool(flags & (_MAP_WRITE | _MAP_WRITE_INVALIDATE)),
+                fetch=not flags & _INVALIDATES,
+                for_writing=bool(flags & _WRITES),
                 transfer=bool(transfer),
                 blocking=bool(blocking),
                 record=bare,

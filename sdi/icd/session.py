@@ -64,7 +64,7 @@ from sdi.vmem.arena import Arena
 from sdi.vmem.host import HostWorker
 from sdi.vmem.memory import Coherence, VirtualMemory
 from sdi.wire.layout import layout, padded
-from sdi.wire.opencl import DeviceInfo
+from sdi.wire.opencl import DeviceInfo, MemFlags, QueueProperties
 
 _log = logging.getLogger("sdi.session")
 
@@ -79,8 +79,9 @@ _LINGER_NS = 100_000
 """How long it goes on looking when there is nothing else to do."""
 _IDLE_S = 10.0
 """How often a session that has nothing to do looks whether members keep memory that others could use."""
-_OUT_OF_ORDER, _PROFILING = 1, 2
-_COPY_OR_USE_HOST_PTR = 1 << 3 | 1 << 5
+_OUT_OF_ORDER = QueueProperties.OUT_OF_ORDER_EXEC_MODE_ENABLE.value
+_PROFILING = QueueProperties.PROFILING_ENABLE.value
+_COPY_OR_USE_HOST_PTR = MemFlags.COPY_HOST_PTR | MemFlags.USE_HOST_PTR
 
 
 class Session:

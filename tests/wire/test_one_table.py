@@ -10,7 +10,7 @@ from pathlib import Path
 
 import sdi
 from sdi.icd import wire as icd_wire
-from sdi.wire import arguments, kernels, profile
+from sdi.wire import arguments, kernels, opencl, profile
 from sdi.wire.layout import Field
 
 ROOT = Path(sdi.__file__).parent
@@ -50,8 +50,24 @@ def bare_numbers(texts: dict[str, str]) -> list[str]:
     return found
 
 
+def named_numbers(texts: dict[str, str]) -> list[str]:
+    """Numbers that are given a name of OpenCL's outside the table."""
+    known = {f"{prefix}{name}" for table, prefix in opencl.PREFIXES.items() for name in table.__members__}
+    found = []
+    for path, text in texts.items():
+        if path.startswith(TABLE) or not path.endswith(".py"):
+            continue
+        for node in ast.parse(text).body:
+            if isinstance(node, ast.Assign) and not any(
+                isinstance(n, ast.Name) for n in ast.walk(node.value)
+            ):
+                names = [n.id.strip("_") for n in ast.walk(node) if isinstance(n, ast.Name)]
+                found += [f"{path}: {name}" for name in names if name.removeprefix("CL_") in known]
+    return found
+
+
 def test_numbers_of_opencl_and_cuda_stand_in_the_table_only() -> None:
-    assert bare_numbers(sources()) == []
+    assert bare_numbers(sources()) == [] and named_numbers(sources()) == []
 
 
 def test_a_number_beside_the_table_is_found() -> None:
@@ -65,6 +81,9 @@ def test_a_number_beside_the_table_is_found() -> None:
     ):
         assert bare_numbers({path: texts[path] + line}) == [f"{path}: {wanted}"]
     assert bare_numbers({"icd/session.py": texts["icd/session.py"] + "# 0x1023\n"}) == []
+    line = "_MAP_READ, _MAP_WRITE = 1, 1 << 1\n"
+    wanted = ["icd/decode.py: MAP_READ", "icd/decode.py: MAP_WRITE"]
+    assert named_numbers({"icd/decode.py": texts["icd/decode.py"] + line}) == wanted
 
 
 # -- layouts ---------------------------------------------------------------------------------------------
