@@ -382,5 +382,5 @@ class RemoteDevice:
         return self._used_nbytes
 
     def close(self) -> None:
-        with suppress(DeviceFailed):
+        with suppress(DeviceFailed):  # its node is lost: the member is gone with it
             self.node.question(Kind.CLOSE, self._number)()

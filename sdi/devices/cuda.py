@@ -469,6 +469,7 @@ class CudaDevice:
         self._lane.close()
         if not self._context.is_open:
             return
+        # A GPU that is lost takes nothing back, and there is nothing else that could be done.
         with contextlib.suppress(drv.Error), self._context.pushed():
             for buffer in list(self._buffers):
                 self.free(DeviceBuffer(buffer))

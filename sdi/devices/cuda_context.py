@@ -84,7 +84,7 @@ def _free_kept(ordinal: int, kept: Kept) -> None:
     """Before the interpreter goes, when destructors would find no context."""
     if not (kept.streams or kept.modules):
         return
-    with contextlib.suppress(drv.Error):
+    with contextlib.suppress(drv.Error):  # of a lost GPU, which has nothing left to free
         _primary_context(ordinal).push()
         try:
             kept.streams.clear()

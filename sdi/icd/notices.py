@@ -47,7 +47,7 @@ class Notices:
         """Stop waiting for a client that does not read.  Nothing more is sent."""
         self._is_closed = True
         if (waiting := self._waiting) is not None:
-            with suppress(OSError):
+            with suppress(OSError):  # the client has gone already
                 self._end.shutdown(socket.SHUT_RDWR)
             waiting.join()
 

@@ -243,7 +243,7 @@ def refuse(commands: socket.socket, message: str) -> int:
     """Tell the client why there is no image."""
     from sdi.icd.facts import failure_record
 
-    with suppress(OSError):
+    with suppress(OSError):  # the application has gone: nobody is left to tell
         commands.sendall(failure_record(Status.DEVICE_NOT_FOUND, message))
     return 1
 

@@ -350,7 +350,7 @@ class Session:
 
     def _end(self) -> None:
         """End the session: the application finds the service gone, and all that it waits for fails."""
-        with suppress(OSError):
+        with suppress(OSError):  # the application has gone already
             self._commands.shutdown(socket.SHUT_RDWR)
 
     def _guarded(self, call: Callable[[], None]) -> None:
