@@ -44,9 +44,8 @@ from sdi.icd.wire import (
     Op,
     record_layout,
 )
-from sdi.player.cells import IN_USE, PARKED
 from sdi.player.face import READ_MAX_NBYTES, Player
-from sdi.player.library import Recycled
+from sdi.player.library import STAGE_IN_USE, STAGE_PARKED, Recycled
 from sdi.profile.recorder import Recorder
 from sdi.region import Region
 from sdi.runtime.builds import Compiled, Target
@@ -486,9 +485,9 @@ class Session:
 
     def recycled(self, told: Recycled) -> None:
         """The player parked or renewed a buffer."""
-        self._door.recycled(told.id, told.stage != IN_USE)
+        self._door.recycled(told.id, told.stage != STAGE_IN_USE)
         parking, buffer = self._memory.parking, self._memory.buffer(told.id)
-        if told.stage == PARKED:
+        if told.stage == STAGE_PARKED:
             parking.keep(buffer, told.parked_ns)
             return
         parking.take(buffer)

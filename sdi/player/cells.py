@@ -11,8 +11,6 @@ from sdi.player.library import CELLS_RESERVED
 
 CELLS_MAX = 1 << 16
 ROW = 3
-PARKING, IN_USE, PARKED = range(3)
-"""Stages of a buffer: the application has released it, and may not use it again yet; uses it; may."""
 
 
 class Cells:

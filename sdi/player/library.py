@@ -17,6 +17,8 @@ OP_LAUNCH, OP_UPLOAD, OP_DOWNLOAD, OP_COPY, OP_FILL = 0, 1, 2, 3, 4
 WRITES_BESIDE, BESIDE_MAX = 2, 32
 CLIENT_NONE, CLIENT_READS, CLIENT_WRITES, CLIENT_FILLS, CLIENT_LOOKS, CLIENT_TAKES = range(6)
 CLIENT_SHOWN, CLIENT_LANDED = 6, 7
+STAGE_PARKING, STAGE_IN_USE, STAGE_PARKED = range(3)
+"""Of a buffer: the application has released it, and may not use it again yet; uses it; may."""
 WHYS = ("played", "busy", "kind", "queue", "waits", "unknown", "guards", "lanes")
 """As ``enum why``: what became of a record.  "played": executed by the player; else it was left to Python:
 

@@ -9,7 +9,8 @@ from sdi.devices.base import DeviceBuffer, DeviceImage
 from sdi.devices.image import ImageShape, Slabs
 from sdi.devices.join import join
 from sdi.intervals import ByteRange, RangeSet
-from sdi.player.cells import IN_USE, Cells
+from sdi.player.cells import Cells
+from sdi.player.library import STAGE_IN_USE
 from sdi.vmem.directory import Directory
 from sdi.vmem.hazards import Hazards
 
@@ -77,7 +78,7 @@ class VirtualBuffer:
     A member is a holder (see ``directory``) only of bytes in its extent.  ``mapped``: the arena's own bytes
     as device buffers, by member.  ``images``: opaque copies by member and view.  ``on_release``: told the
     buffer's id when it goes.  ``places``: the cell that changes with its extents, if somebody wants one;
-    ``stage_cell``: then that of its ``stage``, see ``cells``.
+    ``stage_cell``: then that of its ``stage``, see ``player.library``.
     """
 
     id: int
@@ -90,7 +91,7 @@ class VirtualBuffer:
     images: dict[tuple[int, ImageView], ImageCopy] = field(default_factory=dict)
     on_release: set[Callable[[int], None]] = field(default_factory=set)
     places: tuple[Cells, int] | None = None
-    stage: int = IN_USE
+    stage: int = STAGE_IN_USE
     stage_cell: int = 0
     whole: ByteRange = field(init=False)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from sdi.player.cells import IN_USE, PARKED, PARKING
+from sdi.player.library import STAGE_IN_USE, STAGE_PARKED, STAGE_PARKING
 from sdi.vmem.buffer import VirtualBuffer
 from sdi.vmem.placement import Placement
 
@@ -39,7 +39,7 @@ class Parking:
 
         With False where that can't be, because something failed to write them: it can only be released.
         """
-        buffer.enter(PARKING)
+        buffer.enter(STAGE_PARKING)
         buffer.when_idle(self._post, lambda: self._keep(buffer, told))
 
     def _keep(self, buffer: VirtualBuffer, told: Callable[[bool], None]) -> None:
@@ -54,7 +54,7 @@ class Parking:
     def keep(self, buffer: VirtualBuffer, since_ns: int) -> None:
         """``buffer``, of which nothing is current, is parked since then."""
         self._placement.drop_images(buffer)
-        buffer.enter(PARKED)
+        buffer.enter(STAGE_PARKED)
         self._since_ns.pop(buffer.id, None)
         if any(buffer.extents):
             self._since_ns[buffer.id] = buffer, since_ns
@@ -62,9 +62,9 @@ class Parking:
     def take(self, buffer: VirtualBuffer) -> bool:
         """``buffer`` is in use again, or released; whether it was parked."""
         self._since_ns.pop(buffer.id, None)
-        if buffer.stage != PARKED:
+        if buffer.stage != STAGE_PARKED:
             return False
-        buffer.enter(IN_USE)
+        buffer.enter(STAGE_IN_USE)
         return True
 
     def trim(self) -> None:

@@ -15,9 +15,8 @@ from sdi.errors import Status
 from sdi.icd.wire import NoticeKind, Op
 from sdi.partition.balance import Balance, Trial
 from sdi.partition.cost import Edges
-from sdi.player.cells import IN_USE, PARKED
 from sdi.player.face import Player
-from sdi.player.library import NO_RECORDING, Told
+from sdi.player.library import NO_RECORDING, STAGE_IN_USE, STAGE_PARKED, Told
 from sdi.runtime.commands import Launch
 from sdi.vmem.buffer import VirtualBuffer
 from tests.icd.conftest import Serve
@@ -572,7 +571,7 @@ def test_python_knows_what_the_player_released(serve: Serve, monkeypatch: pytest
         _posted(steps, look)
         assert not steps.left(lambda: (steps.release(), _over(steps.parked or int)))
     _posted(steps, look)
-    assert found == [(PARKED, True, True, True), (IN_USE, False, False, False)] * 2 + [found[0]]
+    assert found == [(STAGE_PARKED, True, True, True), (STAGE_IN_USE, False, False, False)] * 2 + [found[0]]
     monkeypatch.setattr("sdi.vmem.parking.KEEP_NS", 0)
     _posted(steps, parking.trim)
     assert not any(_buffer_of(steps).extents) and not parking.has_places
