@@ -249,6 +249,8 @@ static void reach(struct sdi_player *p, struct lane *lane, unsigned marks)
     lane_times(p, lane, marks);
     for (unsigned n = 0; n < marks; n++) {
         const struct mark *mark = lane_mark_at(lane, n);
+        if (mark->node)
+            node_told_of(p, &p->nodes[mark->node - 1]);
         if (mark->event)
             drop_event(p, lane, mark->event, mark->begin != NULL);
         if (mark->begin)

@@ -56,6 +56,7 @@ struct node *node_new(struct sdi_player *p, int queue, uint64_t id, uint32_t slo
     node->forgotten = slot == 0;
     node->queue = (uint32_t)queue;
     node->recording = recording;
+    node->profiled = recording == NO_RECORDING ? 0 : p->recordings[recording].profiled;
     node->sequence = p->sequence++;
     node->submitted_ns = sdi_player_now();
     struct queue *q = &p->queues[queue];
@@ -76,6 +77,21 @@ struct node *node_new(struct sdi_player *p, int queue, uint64_t id, uint32_t slo
 bool node_is_over(const struct sdi_player *p, const struct node *node)
 {
     return lanes_reached(p, node->waits);
+}
+
+void node_free(struct sdi_player *p, struct node *node)
+{
+    node->next = p->free_nodes;
+    p->free_nodes = (uint32_t)(node - p->nodes) + 1;
+}
+
+/* An operation is over, of which a profile was told. */
+void node_told_of(struct sdi_player *p, struct node *node)
+{
+    if (!node->untold || --node->untold)
+        return;
+    node_free(p, node);
+    p->num_untold--;
 }
 
 /* The first of its queue is complete. */
@@ -117,8 +133,7 @@ void node_finish(struct sdi_player *p, struct queue *q, int32_t status)
     q->first = node->next;
     if (!q->first)
         q->last = 0;
-    node->next = p->free_nodes;
-    p->free_nodes = number;
+    node_free(p, node);
     p->num_nodes--;
 }
 

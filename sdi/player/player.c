@@ -211,7 +211,7 @@ static uint64_t wait(struct sdi_player *p, uint64_t *since, bool reads)
 static bool has_timed(const struct sdi_player *p)
 {
     for (unsigned n = 0; n < p->num_queues; n++)
-        for (uint32_t at = p->queues[n].is_timed || p->log ? p->queues[n].first : 0; at; at = p->nodes[at - 1].next)
+        for (uint32_t at = p->queues[n].is_timed ? p->queues[n].first : 0; at; at = p->nodes[at - 1].next)
             if (!node_is_over(p, &p->nodes[at - 1]))
                 return true;
     return false;
@@ -350,6 +350,11 @@ API int sdi_player_run(struct sdi_player *p, bool may_play)
         p->has_failed = false;
         return SDI_FAILED;
     }
+    for (unsigned l = 0; p->num_untold && l < p->num_lanes; l++)
+        if (lane_poll(p, l)) {
+            p->num_untold = 0; /* nothing is played any more */
+            return SDI_FAILED;
+        }
     int why = play(p, may_play);
     if (why == SDI_MEASURED)
         return why;
@@ -427,24 +432,33 @@ API uint32_t sdi_player_reports(struct sdi_player *p, struct report *reports)
     return count;
 }
 
-/* Python has taken over all that is in flight. */
+/* Python has taken over all that is in flight.  Of a profile's operations it does not know when they ran: they are looked
+ * at when it runs the player again. */
 API void sdi_player_handed_over(struct sdi_player *p, uint32_t num_segments)
 {
+    for (uint32_t n = 0; n < NODES_MAX && p->num_untold; n++) /* counted anew */
+        p->nodes[n].untold = 0;
+    p->num_untold = 0;
+    for (unsigned l = 0; l < p->num_lanes; l++)
+        for (unsigned n = 0; n < p->lanes[l].num_marks; n++) {
+            struct mark *mark = lane_mark_at(&p->lanes[l], n);
+            if (!p->log)
+                mark->node = 0;
+            else if (mark->node)
+                p->num_untold += !p->nodes[mark->node - 1].untold++;
+        }
     for (unsigned n = 0; n < p->num_queues; n++) {
         struct queue *q = &p->queues[n];
         while (q->first) {
-            uint32_t at = q->first;
-            profile_command(p, &p->nodes[at - 1], 0, 0);
-            q->first = p->nodes[at - 1].next;
-            p->nodes[at - 1].next = p->free_nodes;
-            p->free_nodes = at;
+            struct node *node = &p->nodes[q->first - 1];
+            profile_command(p, node, 0, 0);
+            q->first = node->next;
+            if (!node->untold)
+                node_free(p, node);
         }
         q->last = 0;
         memset(q->after, 0, sizeof q->after);
     }
-    for (unsigned l = 0; l < p->num_lanes; l++)
-        for (unsigned n = 0; n < p->lanes[l].num_marks; n++)
-            lane_mark_at(&p->lanes[l], n)->node = 0;
     p->num_nodes = 0;
     memset(p->segments, 0, num_segments * sizeof *p->segments);
     p->streak = 0;

@@ -201,6 +201,8 @@ struct node {
     uint64_t began_ns, ended_ns; /* as members say; 0: not known */
     uint64_t issued_ns;          /* of a session that is profiled: when all of it was */
     uint32_t nbytes;             /* of writes, of which each may have others; else 0 */
+    uint32_t profiled;           /* its recording's number in a profile; 0: a marker */
+    uint32_t untold;             /* Python's, but so many of its operations' times are yet to be told to a profile */
     uint32_t slot, recording, queue;
     uint32_t next; /* in its queue, or of the free ones */
     uint8_t stage, forgotten, is_measured, is_timed; /* timed: its own times are those of what it comes to */
@@ -285,7 +287,7 @@ struct sdi_player {
     struct form forms[FORMS];
     struct segment *segments;
     struct node nodes[NODES_MAX];
-    uint32_t free_nodes, num_nodes;
+    uint32_t free_nodes, num_nodes, num_untold; /* untold: nodes that are Python's */
     struct queue queues[QUEUES_MAX];
     unsigned num_queues;
     uint64_t sequence, last_id;
@@ -343,6 +345,8 @@ enum taken { TAKEN, NOT_MINE, FULL, BROKEN, REFUSED };
 int queue_find(const struct sdi_player *p, uint64_t id);
 void page_publish(struct sdi_player *p);
 void page_say(struct sdi_player *p, uint32_t slot, int32_t status);
+void node_free(struct sdi_player *p, struct node *node);
+void node_told_of(struct sdi_player *p, struct node *node);
 struct node *node_new(struct sdi_player *p, int queue, uint64_t id, uint32_t slot, uint32_t recording);
 bool lanes_reached(const struct sdi_player *p, const uint64_t *numbers);
 bool node_is_over(const struct sdi_player *p, const struct node *node);

@@ -46,15 +46,10 @@ bool profile_is_due(const struct sdi_player *p)
     return p->num_logged && (profile_is_full(p) || sdi_player_now() > p->log_since_ns + KEEP_NS);
 }
 
-static uint32_t number_of(const struct sdi_player *p, const struct node *node)
-{
-    return node->recording == NO_RECORDING ? 0 : p->recordings[node->recording].profiled;
-}
-
 void profile_operation(struct sdi_player *p, const struct node *node, uint32_t op, uint64_t began_ns, uint64_t ended_ns)
 {
     if (p->log)
-        add(p, op, number_of(p, node), node->id, began_ns, ended_ns);
+        add(p, op, node->profiled, node->id, began_ns, ended_ns);
 }
 
 /* A command is complete; or, without times, Python finishes it, and says when it ended. */
@@ -62,7 +57,7 @@ void profile_command(struct sdi_player *p, const struct node *node, uint64_t beg
 {
     if (!p->log)
         return;
-    add(p, LOG_COMMAND, number_of(p, node), node->id, node->submitted_ns, node->issued_ns);
+    add(p, LOG_COMMAND, node->profiled, node->id, node->submitted_ns, node->issued_ns);
     add(p, LOG_END, node->nbytes, p->queues[node->queue].id, began_ns, ended_ns);
 }
 

@@ -118,7 +118,7 @@ static enum taken take_command(struct sdi_player *p, uint32_t op, uint64_t id, c
     int queue = queue_find(p, command->queue);
     if (queue < 0 || !p->queues[queue].is_playable)
         return not_mine(p, WHY_QUEUE);
-    if (p->num_nodes == NODES_MAX) /* what the client has to say may be behind this record */
+    if (p->num_nodes + p->num_untold == NODES_MAX) /* what the client has to say may be behind this record */
         return nodes_await_client(p) ? not_mine(p, WHY_LANES) : FULL;
     record = without_waits(p, op, queue, record, &nbytes, needs, &behind);
     if (!record)

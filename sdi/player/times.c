@@ -7,8 +7,8 @@
 static void tell(struct sdi_player *p, const struct mark *mark, uint64_t began_ns, uint64_t ended_ns)
 {
     struct node *node = &p->nodes[mark->node - 1];
-    const struct recording *r = &p->recordings[node->recording];
-    const bool counts = op_counts(r, &r->ops[mark->op]);
+    const struct recording *r = node->untold ? NULL : &p->recordings[node->recording]; /* it may be gone */
+    const bool counts = r && op_counts(r, &r->ops[mark->op]);
     if (node->is_measured && counts && p->num_reports < REPORTS_MAX)
         p->reports[p->num_reports++] = (struct report){node->id, node->recording, mark->op, began_ns, ended_ns};
     if (began_ns < node->submitted_ns)

@@ -27,16 +27,20 @@ def expand(rows: Rows) -> None:
         return
     for kind in ("command", "launch", "piece", "copy", "work", "turn"):
         rows.setdefault(kind, [])
+    taken_over: set[int] = set()
     try:
         for text in texts:
-            _expand(rows, recordings, b64decode(text, validate=True))
+            taken_over |= _expand(rows, recordings, b64decode(text, validate=True))
     except (LookupError, StopIteration, struct.error) as error:
         raise ValueError(f"lines of replays: {error!r}") from error
+    _time(rows, taken_over)
     rows["launch"].sort(key=lambda row: row[4])
     rows["command"].sort(key=lambda row: row[4])
 
 
-def _expand(rows: Rows, recordings: dict[int, list[Any]], data: bytes) -> None:
+def _expand(rows: Rows, recordings: dict[int, list[Any]], data: bytes) -> set[int]:
+    """Returns the launches that the service finished."""
+    taken_over: set[int] = set()
     lines = _LINE.iter_unpack(data)
     for what, which, number, began_ns, ended_ns in lines:
         if what == LOG_TURN:
@@ -52,11 +56,26 @@ def _expand(rows: Rows, recordings: dict[int, list[Any]], data: bytes) -> None:
         if shape:
             rows["launch"].append([number, kernel, shape, "replay", began_ns, began_ns, ended_ns, 0])
         _, own_nbytes, queue, start_ns, end_ns = next(lines)
-        if end_ns:  # else the service finished it, and has a row for it
+        if not end_ns:  # there is a row for it
+            taken_over |= {number} if shape else set()
+        else:
             nbytes = own_nbytes or nbytes
             rows["command"].append([number, queue, kind, nbytes, began_ns, began_ns, start_ns, end_ns, 0])
             if is_on_host:
                 rows["work"].append([number, kind, -1, nbytes, kind, start_ns, end_ns, 0])
+    return taken_over
+
+
+def _time(rows: Rows, launches: set[int]) -> None:
+    """Launches that the service finished ran when their pieces did, of which it was not told."""
+    spans: dict[int, tuple[int, int]] = {}
+    for command, _, _, _, start_ns, end_ns, _ in rows["piece"]:
+        if command in launches and end_ns:
+            first_ns, last_ns = spans.get(command, (start_ns, end_ns))
+            spans[command] = min(first_ns, start_ns), max(last_ns, end_ns)
+    for row in rows["command"]:
+        if row[0] in spans and row[7]:
+            row[6:8] = spans[row[0]]
 
 
 __all__ = ["expand"]

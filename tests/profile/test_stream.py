@@ -75,7 +75,10 @@ def test_commands_that_the_player_executed_are_read_as_others_are(tmp_path: Path
         + logged(end, 0, 3, 150, 150)
         + logged(command, 1, 15, 160, 164)  # the service finished it
         + logged(end, 0, 3, 0, 0)
+        + logged(1, 1, 15, 166, 170)
     )
+    recorder.arrived(15, 3, "launch", 0, 160)
+    recorder.finished(15, 160, 180, 180, 0)
     recorder.close({})
     session = read_session(tmp_path / f"service-{os.getpid()}.jsonl")
     assert session is not None
@@ -84,12 +87,13 @@ def test_commands_that_the_player_executed_are_read_as_others_are(tmp_path: Path
         Command(12, 3, "fill", 32, 121, 121, 130, 131, 0),
         Command(13, 3, "write", 9, 140, 140, 140, 142, 0),
         Command(14, 3, "marker", 0, 150, 150, 150, 150, 0),
+        Command(15, 3, "launch", 0, 160, 160, 166, 170, 0),  # as its piece did
     )
     assert session.launches == (
         Launch(11, "k", 5, "replay", 100, 100, 104, 0),
         Launch(15, "k", 5, "replay", 160, 160, 164, 0),
     )
-    assert session.pieces == (Piece(11, 0, 0, 12, 107, 120, 0),)
+    assert session.pieces == (Piece(11, 0, 0, 12, 107, 120, 0), Piece(15, 0, 0, 12, 166, 170, 0))
     assert session.copies == (Copy(11, 0, 1, 64, "k: a", False, 105, 106, 0),)
     assert session.works == (
         Work(12, "fill", 0, 32, "fill", 130, 131, 0),

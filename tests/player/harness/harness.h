@@ -133,6 +133,7 @@ struct command {
     unsigned logged;                 /* likewise, in the profile */
     bool is_logged, is_taken_over;   /* it is in the profile; Python finishes it */
     bool is_left;                    /* likewise, as the application is gone */
+    uint64_t taken_in;               /* likewise: behind that run of the player */
     uint64_t ran_until_ns;           /* as the profile says of its operations */
     uint64_t number_of[OPS];
     int32_t status;
@@ -191,7 +192,7 @@ struct world {
     struct event *events;
     uint64_t made, freed, observed[LANES];
     unsigned fails_in; /* calls; 0: never */
-    bool fails_later, has_failed, stays_failed, is_playing, is_freeing;
+    bool fails_later, has_failed, stays_failed, is_playing, is_freeing, is_looking; /* looking: for times only */
     uint8_t arguments[HOLES][16];
     uint8_t memory[HOST_SEGMENTS][MEMORY_NBYTES];
     /* application */
@@ -227,6 +228,7 @@ struct world {
     struct command *pending[COMMANDS];
     unsigned num_pending, busy;
     bool lost_reports, is_profiled;
+    uint64_t runs;
     uint32_t num_profiled, most_nodes; /* most: in flight at a time */
     uint64_t turn_ns, logged_ns[QUEUES]; /* ends of the newest turn and commands in the profile */
     bool is_on, calm, is_long; /* calm: facts change seldom; long: more commands than can be in flight */

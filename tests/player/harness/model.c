@@ -393,7 +393,8 @@ void model_log(const struct logged *log, uint32_t count)
             n++;
             continue;
         }
-        if (!c->as || line->what >= c->as->given.num_ops || c->logged >> line->what & 1 || c->is_logged)
+        if (!c->as || line->what >= c->as->given.num_ops || c->logged >> line->what & 1
+            || (c->is_logged && !c->is_taken_over))
             broken("command %lu comes to no such operation, or it was told", (unsigned long)c->id);
         c->logged |= 1u << line->what;
         const bool counts = c->op != SDI_OP_NDRANGE || c->as->ops[line->what].kind == OP_LAUNCH;
@@ -415,7 +416,7 @@ static void check_log(const struct command *c)
         return;
     if (!c->is_logged)
         broken("command %lu is not in the profile", (unsigned long)c->id);
-    if (c->logged != all && !w.has_failed && !c->is_left)
+    if (c->logged != all && !w.has_failed && !(c->is_left || c->taken_in == w.runs))
         broken("of command %lu operations %x are in the profile, not %x", (unsigned long)c->id, c->logged, all);
 }
 

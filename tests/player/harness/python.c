@@ -335,6 +335,7 @@ static void take_over(bool is_end)
         c->was_told = told[n].stage == STAGE_COPYING;
         c->is_taken_over = true;
         c->is_left = is_end;
+        c->taken_in = w.runs;
         w.pending[w.num_pending++] = c;
     }
     sdi_player_handed_over(w.player, SEGMENTS);
@@ -346,7 +347,7 @@ static void check_why(const struct command *c, bool was_busy, uint32_t num_nodes
 {
     bool is_known, holds = c->kind && model_find(c, &is_known), playable = w.is_playable[c->queue];
     for (unsigned q = 0; q < w.num_queues; q++) /* it may have waited until nothing of these is in flight any more */
-        num_nodes += w.is_timed[q] || w.is_profiled;
+        num_nodes += w.is_timed[q];
     switch (w.player->why) {
     case WHY_BUSY:
         if (!was_busy)
@@ -447,15 +448,17 @@ void python_run(void)
         set(CELL_PYTHON_EVENTS, one_in(3));
         set(CELL_NO_WAITS, one_in(w.calm ? 300 : 30));
         w.is_playing = may_play;
+        w.is_looking = w.is_profiled;
         unlock();
+        w.runs++;
         int why = sdi_player_run(p, may_play);
         lock();
-        w.is_playing = false;
+        w.is_playing = w.is_looking = false;
         uint64_t nbytes, left;
         const char *record = why == SDI_RECORD ? sdi_player_record(p, &nbytes, &left) : NULL;
         struct sent *s = model_pass(w.received - (p->tail - p->head), record, record ? nbytes : 0);
         uint32_t num_nodes = p->num_nodes;
-        if (why == SDI_MEASURED)
+        if (why == SDI_MEASURED || !may_play)
             learn_times();
         else if (may_play)
             take_over(why == SDI_END);

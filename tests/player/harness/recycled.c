@@ -214,7 +214,7 @@ void shared_act(const struct sent *s, bool was_busy)
     const enum why why = w.player->why;
     bool may_change = false; /* while times are waited for */
     for (unsigned q = 0; q < w.num_queues; q++)
-        may_change |= (w.is_timed[q] || w.is_profiled) && s->is_early;
+        may_change |= w.is_timed[q] && s->is_early;
     if (why == WHY_BUSY ? !was_busy : why == WHY_UNKNOWN ? b->is_known : why != WHY_GUARDS || (fits && !may_change))
         broken("buffer %lu was left for no reason", (unsigned long)b->id);
     if (is_park) {
