@@ -137,6 +137,7 @@ class Session:
             if player is not None:
                 self._play = Play(self, player, self._engine, self._memory, devices, recorder)
                 self._launcher.player = virtual_device.player = player
+                player.on_drop = self._launcher.forget_kernels
                 self.counters.records = player.records
         self._builder = ThreadPoolExecutor(1, "sdi-build")
         self.printed = printed

@@ -133,6 +133,7 @@ class Player:
         self._replayed = self._carried_nbytes = 0
         self.is_on = True
         self.is_running = False
+        self.on_drop: Callable[[], None] = lambda: None
 
     def close(self) -> None:
         """Nothing is in flight."""
@@ -350,6 +351,7 @@ class Player:
             owner.unfollow()
         self._with_cells.clear()
         self.buffers.forget_all()
+        self.on_drop()
 
     def _make_room(self) -> None:
         """Forget everything before a table is full; nothing is in flight."""

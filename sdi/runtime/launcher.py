@@ -113,16 +113,23 @@ class Launcher:
 
     def add(self, build_id: int, build: Build) -> None:
         """Make a finished build known."""
-        self.known.clear()
         self._builds[build_id] = build
 
     def remove(self, build_id: int) -> None:
         """The application has no use for the build any more."""
-        self.known.clear()
+        for record in [
+            record for record, known in self.known.values.items() if known.launch.build == build_id
+        ]:
+            self.known.drop(record)
         build = self._builds.pop(build_id, None)
         if self.player is not None and build is not None and any(kernel.cell for kernel in build.kernels):
             self.player.changed()  # it keeps kernels that it has given cells
         self._bereft.pop(build_id, None)
+
+    def forget_kernels(self) -> None:
+        """Have the player get launches anew that are issued again: it has dropped its recordings."""
+        for binding in self.known.values.values():
+            binding.placed = -1
 
     def spoil(self, launch: Launch, why: Exception) -> None:
         """``launch`` could not be issued: whoever reads what it may write fails too."""

@@ -1051,6 +1051,23 @@ def test_what_was_recorded_outlives_other_builds_and_goes_with_its_own(serve: Se
     assert not any(isinstance(each.command, Launch) for each in loop.player.recorded())
 
 
+def test_known_launches_are_replayed_again_after_all_recordings_were_dropped(serve: Serve) -> None:
+    loop = Loop(serve(2, plays=True))
+    loop.settle()
+    loop.client.finish()
+    loop.client.session.post(loop.player._drop_all)
+    loop.settle()
+    other, _, _ = loop.client.build(SOURCE)
+    loop.client.launch(other, [(loop.b, 0), (loop.a, 0)], [ITEMS], [16], kernel_index=MIX)
+    loop.truth[1] = loop.truth[1] ^ loop.truth[0]
+    loop.client.finish()
+    known = len(loop.client.session._launcher.known.values)
+    loop.client.send(Op.RELEASE_BUILD, other)  # its kernels may be known to the player
+    loop.settle()
+    assert len(loop.client.session._launcher.known.values) == known - 1
+    loop.check()
+
+
 def test_launches_that_are_measured_are_replayed(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
     measured: list[list[int]] = []
 
