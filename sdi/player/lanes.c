@@ -24,6 +24,18 @@ struct mark *lane_mark_at(struct lane *lane, unsigned n)
     return &lane->marks[(lane->first + n) % MARKS_MAX];
 }
 
+/* How many operations the other streams of its member were given; whether they have done them. */
+uint64_t lane_beside(const struct sdi_player *p, unsigned number, bool *is_idle)
+{
+    uint64_t found = 0;
+    *is_idle = true;
+    for (unsigned l = number % p->num_members; l < p->num_lanes; l += p->num_members) {
+        found += l == number ? 0 : p->lanes[l].issued;
+        *is_idle = *is_idle && (l == number || p->lanes[l].reached == p->lanes[l].issued);
+    }
+    return found;
+}
+
 static void put_mark(struct lane *lane, void *event, void *begin, uint32_t node, uint32_t op)
 {
     *lane_mark_at(lane, lane->num_marks++) = (struct mark){.number = lane->issued, .event = event, .begin = begin, .node = node, .op = op};
@@ -213,6 +225,8 @@ int lane_perform(struct sdi_player *p, unsigned number, const struct recording *
     if (lane->driver == DRIVER_OPENCL)
         return opencl_perform(p, r, op, lane, record, node);
     void *begin = NULL, *end = NULL;
+    bool is_idle = true;
+    const uint64_t beside = node ? lane_beside(p, number, &is_idle) : 0;
     int status = node ? record_event(p, lane, true, &begin) : 0;
     if (status)
         return status;
@@ -222,10 +236,12 @@ int lane_perform(struct sdi_player *p, unsigned number, const struct recording *
         if (node)
             status = record_event(p, lane, true, &end);
     }
-    if (begin && status)
+    if (begin && status) {
         drop_event(p, lane, begin, true);
-    else if (begin)
+    } else if (begin) {
         put_mark(lane, end, begin, node, (uint32_t)(op - r->ops));
+        lane_mark_at(lane, lane->num_marks - 1)->beside = is_idle ? beside : UINT64_MAX;
+    }
     return status;
 }
 

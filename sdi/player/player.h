@@ -88,6 +88,7 @@ struct mark {
     uint64_t number;
     void *event, *begin;
     uint32_t node, op;
+    uint64_t beside; /* see `lane_beside` */
     uint64_t took_ns, before_ns; /* once it is complete; so long before the last one of its lane that is it ended */
 };
 
@@ -230,8 +231,8 @@ struct node_told {
     uint32_t is_measured;
 };
 
-/* When a launch that is measured ran, on one member: operation `op` of its recording.  If that is not known, it began when
- * it ended. */
+/* When a launch that is measured ran, on one member: operation `op` of its recording.  If that is not known, or it is short
+ * and others ran beside it, it began when it ended. */
 struct report {
     uint64_t command;
     uint32_t recording, op;
@@ -327,6 +328,7 @@ int lane_mark(struct sdi_player *, unsigned lane);
 int lane_mark_behind(struct sdi_player *, unsigned lane, uint64_t number);
 int lane_poll(struct sdi_player *, unsigned lane);
 void lanes_free(struct sdi_player *);
+uint64_t lane_beside(const struct sdi_player *, unsigned lane, bool *is_idle);
 bool lane_has_room(const struct lane *, unsigned ops);
 struct mark *lane_mark_at(struct lane *, unsigned n);
 void lane_spare(struct sdi_player *, struct lane *, void *timed_event);

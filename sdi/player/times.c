@@ -3,14 +3,34 @@
 
 #define ANCHOR_MAX_NS 10e9 /* beyond that a float of milliseconds says too little */
 #define ANCHOR_OFF_NS UINT64_C(50000000) /* what seems to have ended so long before it was seen running: clocks drifted */
+#define SHORT_NS UINT64_C(1000000)
 
-static void tell(struct sdi_player *p, const struct mark *mark, uint64_t began_ns, uint64_t ended_ns)
+/* Whether other streams of its member may have had something to do while a short operation ran: then its time says nothing of
+ * what it would take alone. */
+static bool is_shared(const struct sdi_player *p, const struct lane *lane, const struct mark *mark, uint64_t took_ns)
+{
+    bool is_idle;
+    return lane->driver == DRIVER_CUDA && took_ns < SHORT_NS
+           && lane_beside(p, (unsigned)(lane - p->lanes), &is_idle) != mark->beside;
+}
+
+static void report(struct sdi_player *p, const struct lane *lane, const struct mark *mark, uint64_t began_ns, uint64_t ended_ns)
+{
+    const struct node *node = &p->nodes[mark->node - 1];
+    if (p->num_reports == REPORTS_MAX)
+        return;
+    if (is_shared(p, lane, mark, ended_ns - began_ns))
+        began_ns = ended_ns;
+    p->reports[p->num_reports++] = (struct report){node->id, node->recording, mark->op, began_ns, ended_ns};
+}
+
+static void tell(struct sdi_player *p, const struct lane *lane, const struct mark *mark, uint64_t began_ns, uint64_t ended_ns)
 {
     struct node *node = &p->nodes[mark->node - 1];
     const struct recording *r = node->untold ? NULL : &p->recordings[node->recording]; /* it may be gone */
     const bool counts = r && op_counts(r, &r->ops[mark->op]);
-    if (node->is_measured && counts && p->num_reports < REPORTS_MAX)
-        p->reports[p->num_reports++] = (struct report){node->id, node->recording, mark->op, began_ns, ended_ns};
+    if (node->is_measured && counts)
+        report(p, lane, mark, began_ns, ended_ns);
     if (began_ns < node->submitted_ns)
         began_ns = node->submitted_ns;
     if (ended_ns < began_ns)
@@ -47,7 +67,7 @@ static void opencl_times(struct sdi_player *p, struct lane *lane, unsigned marks
         const uint64_t issued = p->nodes[mark->node - 1].submitted_ns;
         if ((int64_t)start + lane->offset_ns < (int64_t)issued)
             lane->offset_ns = (int64_t)issued - (int64_t)start;
-        tell(p, mark, start + (uint64_t)lane->offset_ns, end + (uint64_t)lane->offset_ns);
+        tell(p, lane, mark, start + (uint64_t)lane->offset_ns, end + (uint64_t)lane->offset_ns);
     }
 }
 
@@ -89,7 +109,7 @@ static void cuda_times(struct sdi_player *p, struct lane *lane, unsigned marks, 
         const struct mark *mark = lane_mark_at(lane, n);
         const uint64_t end = last_ns - mark->before_ns;
         if (mark->node)
-            tell(p, mark, end - mark->took_ns, end);
+            tell(p, lane, mark, end - mark->took_ns, end);
     }
     lane->anchor_ns = last_ns;
 }

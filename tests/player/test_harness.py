@@ -38,6 +38,7 @@ def test_streams_of_records_are_played_as_the_model_says(tmp_path: Path) -> None
         "timed": 2000,
         "measured": 1800,
         "reports": 2000,
+        "reports_known": 1500,
         "failures": 40,
         "logged": 10_000,
         "log_full": 800,

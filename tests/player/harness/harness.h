@@ -136,6 +136,7 @@ struct command {
     uint64_t taken_in;               /* likewise: behind that run of the player */
     uint64_t ran_until_ns;           /* as the profile says of its operations */
     uint64_t number_of[OPS];
+    unsigned was_beside; /* likewise: other streams of the member had something to do */
     int32_t status;
     struct recorded *as;
     uint64_t own[LANES], over[LANES]; /* its operations; those that are complete when it is */

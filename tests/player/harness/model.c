@@ -245,6 +245,15 @@ static bool is_at_once(unsigned lane, const uint64_t *used)
     return false;
 }
 
+/* Whether another stream of its member has yet to do something. */
+static bool is_beside_another(unsigned lane)
+{
+    for (unsigned l = lane % w.num_members; l < w.num_lanes; l += w.num_members)
+        if (l != lane && w.streams[l].issued > w.streams[l].executed)
+            return true;
+    return false;
+}
+
 /* An operation is given to the driver. */
 void model_issue(const struct planned *planned, unsigned lane)
 {
@@ -302,6 +311,7 @@ void model_issue(const struct planned *planned, unsigned lane)
     c->own[lane] = c->over[lane] = number;
     c->lane_of[planned->index] = lane;
     c->number_of[planned->index] = number;
+    c->was_beside |= (unsigned)is_beside_another(lane) << planned->index;
     if (w.next_op == of->given.num_ops)
         read_by_client(c);
 }
@@ -348,6 +358,9 @@ void model_report(const struct report *report)
     c->reported |= 1u << report->op;
     counted[REPORTS]++;
     counted[REPORTS_KNOWN] += told != 0;
+    if (told && told < 1000000 && c->was_beside >> report->op & 1)
+        broken("operation %u of command %lu is told to take %lu ns, and others ran beside it", report->op,
+               (unsigned long)c->id, (unsigned long)told);
     check_took(c, report->op, told);
 }
 
