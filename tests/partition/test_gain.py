@@ -10,7 +10,7 @@ from sdi.devices.ticket import Ticket
 from sdi.partition.balance import Balance, Speeds
 from sdi.partition.gain import RECONSIDER, Rates, Way, choose, described
 from sdi.partition.usage import Usage
-from sdi.player.cells import Cells
+from sdi.player.cells import ROW, Cells
 
 MS = 1e6
 
@@ -243,7 +243,7 @@ def test_cells_side_by_side_are_given_back_together() -> None:
     left = cells.num_left
     for usage in usages:
         usage.follow(cells)
-    assert {usage.watch for usage in usages} == firsts and cells.num_left == left - 6
+    assert {usage.watch for usage in usages} == firsts and cells.num_left == left - 3 * (2 + ROW)
 
 
 @pytest.mark.parametrize("is_fixed", [False, True])
