@@ -32,12 +32,11 @@ class StatusPage:
     """
 
     def __init__(self, arena: Arena) -> None:
-        layout(ARENA_HEADER).pack_into(arena.bytes, 0, MAGIC, PROTOCOL_VERSION, 0, arena.nbytes)
+        layout(ARENA_HEADER).pack_into(arena.bytes, 0, MAGIC, PROTOCOL_VERSION, 0, arena.nbytes, 0, 0)
         slots = arena.view(SLOTS_OFFSET, NUM_SLOTS * SLOT_NBYTES)
         self._words = slots.cast("Q")
         self._statuses = slots.cast("i")
         self._epochs = arena.view(0, 64).cast("I")
-        self._epoch = 0
         self._address = ctypes.c_void_p(arena.address + _EPOCH_OFFSET)
         self._number = _FUTEX_NUMBERS[platform.machine()]
         self._dirty = False
@@ -68,9 +67,13 @@ class StatusPage:
         self._dirty = True
 
     def wake(self) -> None:
-        """Let all waiters look, if anything was stored since the last call."""
+        """Let all waiters look, if anything was stored since the last call.
+
+        The player counts on in the same epoch, in turns that are not ours; Python has no fence that would
+        allow for asking first whether there are any.
+        """
         if self._dirty:
             self._dirty = False
-            self._epoch = (self._epoch + 1) & 0xFFFFFFFF
-            self._epochs[_EPOCH_OFFSET // 4] = self._epoch
+            at = _EPOCH_OFFSET // 4
+            self._epochs[at] = (self._epochs[at] + 1) & 0xFFFFFFFF
             _syscall(self._number, self._address, _FUTEX_WAKE, _ALL, None, None, 0)

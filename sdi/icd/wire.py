@@ -30,8 +30,9 @@ with everything that kernels have printed so far, the lander writes it to the ap
 answers TRANSFER_DONE.  Where nothing was printed there is no notice.
 
 Publication.  Times and ``ready_nbytes``, and ``packed_at`` before that, are stored before ``status``; after a
-batch of stores the service increments ``epoch`` and wakes all its futex waiters.  The service reads nothing
-from header or slots, so an application that scribbles over them harms only itself.
+batch of stores the service increments ``epoch`` and wakes all its futex waiters.  Who is about to sleep there
+has counted itself in ``waiters`` before; where that is 0 nobody need be woken.  Of header and slots the service
+reads no more than these two, so an application that scribbles over them harms only itself.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ from sdi.wire.arguments import (
 )
 from sdi.wire.layout import Fields, fields, layout
 
-PROTOCOL_VERSION = 6
+PROTOCOL_VERSION = 7
 MAGIC = 0x53444941_52454E41
 
 ARENA_NBYTES = 1 << 40
@@ -219,7 +220,7 @@ FACT_PLATFORM_VENDOR = 0x80000002
 """CL_PLATFORM_VENDOR, with the zero at its end."""
 FORMAT_ENTRY = fields("u32 order; u32 data_type; u32 uses; u32 reserved")
 
-ARENA_HEADER = fields("u64 magic; u32 version; u32 epoch; u64 arena_nbytes")
+ARENA_HEADER = fields("u64 magic; u32 version; u32 epoch; u64 arena_nbytes; u32 waiters; u32 reserved")
 SLOT = fields(
     "i32 status; u32 reserved; u64 ready_nbytes; u64 queued_ns; u64 submitted_ns; u64 started_ns;"
     " u64 ended_ns; u64 packed_at; u64 spare"

@@ -23,6 +23,8 @@ void page_publish(struct sdi_player *p)
     p->page_changed = false;
     struct sdi_wire_arena_header *header = (void *)p->arena;
     __atomic_fetch_add(&header->epoch, 1, __ATOMIC_SEQ_CST);
+    if (!__atomic_load_n(&header->waiters, __ATOMIC_SEQ_CST)) /* who comes now sees the new epoch */
+        return;
     syscall(SYS_futex, &header->epoch, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 

@@ -228,7 +228,7 @@ class Service:
         os.ftruncate(self.memory, ARENA_NBYTES)
         self.arena = mmap.mmap(self.memory, ARENA_NBYTES)
         self.epoch = ctypes.c_uint32.from_buffer(self.arena, EPOCH_OFFSET)
-        layout(ARENA_HEADER).pack_into(self.arena, 0, MAGIC, PROTOCOL_VERSION, 0, ARENA_NBYTES)
+        layout(ARENA_HEADER).pack_into(self.arena, 0, MAGIC, PROTOCOL_VERSION, 0, ARENA_NBYTES, 0, 0)
         self.heap = HEAP_OFFSET
         self.buffers: dict[int, int] = {}
         self.parked: list[int] = []

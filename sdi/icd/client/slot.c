@@ -100,8 +100,11 @@ uint32_t sdi_epoch(void)
 void sdi_epoch_wait(uint32_t seen)
 {
     struct timespec limit = {.tv_nsec = WAIT_NS};
-    long result = syscall(SYS_futex, &sdi_session.header->epoch, FUTEX_WAIT, seen, &limit, NULL, 0);
-    if (result != 0 && errno == ETIMEDOUT)
+    struct sdi_wire_arena_header *header = sdi_session.header;
+    __atomic_fetch_add(&header->waiters, 1, __ATOMIC_SEQ_CST); /* before the kernel looks at the epoch */
+    bool is_late = syscall(SYS_futex, &header->epoch, FUTEX_WAIT, seen, &limit, NULL, 0) && errno == ETIMEDOUT;
+    __atomic_fetch_sub(&header->waiters, 1, __ATOMIC_SEQ_CST);
+    if (is_late)
         sdi_session_check();
 }
 
