@@ -285,9 +285,9 @@ def test_launches_with_a_new_scalar_are_issued_as_others_and_the_oldest_forgotte
         for _ in range(2):
             for value in range(300):
                 app.add(a, value)
-            assert len(client.session._launcher.known.values) <= KNOWN_MAX < 300
         client.finish()
     assert planned <= 4
+    assert len(client.session._launcher.known.values) <= KNOWN_MAX < 300
     app.check()
 
 

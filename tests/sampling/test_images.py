@@ -10,10 +10,11 @@ import pytest
 from sdi.clc import compile_source, pack_hidden
 from sdi.devices.base import Device
 from sdi.devices.discover import MemberSettings, open_members
-from sdi.devices.image import IMAGE1D, IMAGE2D, IMAGE2D_ARRAY, IMAGE3D, UNSIGNED_INT32, ImageShape, R, Slabs
+from sdi.devices.image import ImageShape, Slabs
 from sdi.intervals import RangeSet
 from sdi.ndrange import GroupBox, NDRange
 from sdi.sampling import analyse
+from sdi.wire.opencl import IMAGE_TYPES, ChannelOrder, ChannelType
 from tests.devices.conftest import finish
 from tests.sampling.checking import boxes
 from tests.sampling.sources import kernels_of, tree_of
@@ -43,11 +44,12 @@ KERNELS = {
     "modulo": ("image2d_t", "write_imageui(to, (int2)(x, (y * 5) % 8), value);", False),
 }
 """By name: the image's type, the statement, and whether each row of groups is known to write other rows."""
+PIXELS = (ChannelOrder.R, ChannelType.UNSIGNED_INT32)
 SHAPES = {
-    "image1d_t": ImageShape(IMAGE1D, R, UNSIGNED_INT32, 64, 1, 1, 256, 256),
-    "image2d_t": ImageShape(IMAGE2D, R, UNSIGNED_INT32, 8, 8, 1, 32, 256),
-    "image2d_array_t": ImageShape(IMAGE2D_ARRAY, R, UNSIGNED_INT32, 8, 8, 8, 32, 256),
-    "image3d_t": ImageShape(IMAGE3D, R, UNSIGNED_INT32, 8, 8, 8, 32, 256),
+    "image1d_t": ImageShape(IMAGE_TYPES["image1d_t"], *PIXELS, 64, 1, 1, 256, 256),
+    "image2d_t": ImageShape(IMAGE_TYPES["image2d_t"], *PIXELS, 8, 8, 1, 32, 256),
+    "image2d_array_t": ImageShape(IMAGE_TYPES["image2d_array_t"], *PIXELS, 8, 8, 8, 32, 256),
+    "image3d_t": ImageShape(IMAGE_TYPES["image3d_t"], *PIXELS, 8, 8, 8, 32, 256),
 }
 SOURCE = """
 #pragma OPENCL EXTENSION cl_khr_3d_image_writes : enable
