@@ -31,8 +31,8 @@ answers TRANSFER_DONE.  Where nothing was printed there is no notice.
 
 Publication.  Times and ``ready_nbytes``, and ``packed_at`` before that, are stored before ``status``; after a
 batch of stores the service increments ``epoch`` and wakes all its futex waiters.  Who is about to sleep there
-has counted itself in ``waiters`` before; where that is 0 nobody need be woken.  Of header and slots the service
-reads no more than these two, so an application that scribbles over them harms only itself.
+has counted itself in ``waiters`` before; where that is 0 nobody need be woken.  The service reads no more of
+header and slots than these two, so an application that scribbles over them harms only itself.
 """
 
 from __future__ import annotations

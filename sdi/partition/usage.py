@@ -24,6 +24,8 @@ _RARELY_ALONE = 256
 """Where launches are so short that one which is measured, and so no replay, costs as much as 30 others: of
 members that have something for themselves."""
 _ENDLESS = 1 << 31
+_MISSED_MAX = 64
+"""Launches that were to be measured and were not, for which others were."""
 _SETTLED = 64
 """A way that is taken over counts as having run so often: it is looked at more seldom."""
 
@@ -76,6 +78,7 @@ class Usage:
     cell: int = 0
     version_cell: int = 0
     watch: int = 0
+    num_missed: int = 0
 
     def follow(self, cells: Cells) -> None:
         """Have cells say how many launches may be replayed, and how they are cut."""
@@ -129,8 +132,9 @@ class Usage:
 
     def missed(self, trial: Trial | None) -> None:
         """A launch that was to be measured was not; of the first ones another one is."""
-        if self.launches - self.begun_at <= _WATCHED:
+        if self.launches - self.begun_at <= _WATCHED and self.num_missed < _MISSED_MAX:
             self.begun_at += 1
+            self.num_missed += 1
         if trial is not None:
             trial.missed()
         self.refill(trial)

@@ -42,7 +42,8 @@ class Buffers:
             self._cells_of[buffer.id] = found
             self._followed[buffer.id] = buffer
             buffer.follow(self._cells, found[0], found[2])
-            buffer.directory.mirror(self._cells.at, found[1])
+            # Recordings name states by numbers; those that are forgotten go with the buffer's places.
+            buffer.directory.mirror(self._cells.at, found[1], buffer.moved)
             buffer.on_release.add(self._forget)
             self._tell(buffer, found)
         return found

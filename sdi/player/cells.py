@@ -35,7 +35,9 @@ class Cells:
     def new(self) -> int:
         """A cell; 0 where there is none left."""
         if self._free:
-            return self._free.pop()
+            cell = self._free.pop()
+            self.at[cell] = 0
+            return cell
         if self._used == CELLS_MAX:
             return 0
         self._used += 1
@@ -44,7 +46,9 @@ class Cells:
     def new_row(self) -> int:
         """The first of ``ROW`` cells side by side; 0 where there are none left."""
         if self._free_rows:
-            return self._free_rows.pop()
+            first = self._free_rows.pop()
+            self.at[first : first + ROW] = memoryview(bytes(4 * ROW)).cast("I")
+            return first
         if self._used + ROW > CELLS_MAX:
             return 0
         self._used += ROW

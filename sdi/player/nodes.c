@@ -96,6 +96,17 @@ void node_told_of(struct sdi_player *p, struct node *node)
     p->num_untold--;
 }
 
+/* What waits for a command begins no earlier than that ended. */
+static void raise_floors(struct sdi_player *p, const struct node *ended, uint64_t end_ns)
+{
+    for (unsigned n = 0; n < p->num_queues; n++)
+        for (uint32_t at = p->queues[n].first; at; at = p->nodes[at - 1].next) {
+            struct node *node = &p->nodes[at - 1];
+            if (node->behind >> ended->queue & 1 && node->behind_until >= ended->sequence && node->floor_ns < end_ns)
+                node->floor_ns = end_ns;
+        }
+}
+
 /* The first of its queue is complete. */
 void node_finish(struct sdi_player *p, struct queue *q, int32_t status)
 {
@@ -112,17 +123,18 @@ void node_finish(struct sdi_player *p, struct queue *q, int32_t status)
                 p->segments[r->client_shown - 1].shown--;
         }
     }
-    uint64_t now = sdi_player_now(), end = node->ended_ns, floor = q->end_ns;
+    uint64_t now = sdi_player_now(), end = node->ended_ns;
+    uint64_t floor = node->floor_ns > q->end_ns ? node->floor_ns : q->end_ns;
     uint64_t start = node->began_ns ? node->began_ns : node->start_ns ? node->start_ns : node->submitted_ns;
-    for (unsigned n = 0; node->behind >> n; n++) /* nothing that came later is complete there */
-        if (node->behind >> n & 1 && p->queues[n].end_ns > floor)
-            floor = p->queues[n].end_ns;
     if (start < floor) /* clocks are compared with some error, which lasts no longer than this command */
         start = floor;
     if (!(q->is_timed || p->log) || node->start_ns)
         end = now;
     end = end < start ? start : end > now ? now : end;
     q->end_ns = end;
+    p->num_behind -= node->behind != 0;
+    if (p->num_behind)
+        raise_floors(p, node, end);
     profile_command(p, node, start, end);
     if (node->slot) {
         struct sdi_wire_slot *told = slot_of(p, node->slot);

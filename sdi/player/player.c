@@ -363,6 +363,7 @@ API int sdi_player_run(struct sdi_player *p, bool may_play)
         await_timed(p);
     if (p->num_nodes)
         gather(p);
+    page_publish(p); /* what was said since the last look, and nobody else knows of */
     return why;
 }
 
@@ -459,7 +460,7 @@ API void sdi_player_handed_over(struct sdi_player *p, uint32_t num_segments)
         q->last = 0;
         memset(q->after, 0, sizeof q->after);
     }
-    p->num_nodes = 0;
+    p->num_nodes = p->num_behind = 0;
     memset(p->segments, 0, num_segments * sizeof *p->segments);
     p->streak = 0;
 }

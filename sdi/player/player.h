@@ -208,7 +208,8 @@ struct node {
     uint32_t next; /* in its queue, or of the free ones */
     uint8_t stage, forgotten, is_measured, is_timed; /* timed: its own times are those of what it comes to */
     int32_t status; /* negative: the driver refused it */
-    uint64_t behind; /* bits of other queues: it waits for what came before it there */
+    uint64_t behind, behind_until; /* bits of other queues: it waits for what came there up to that one of the sequence */
+    uint64_t floor_ns;              /* that ended then, as far as it has */
     uint64_t waits[LANES_MAX];
 };
 
@@ -288,7 +289,7 @@ struct sdi_player {
     struct form forms[FORMS];
     struct segment *segments;
     struct node nodes[NODES_MAX];
-    uint32_t free_nodes, num_nodes, num_untold; /* untold: nodes that are Python's */
+    uint32_t num_behind, free_nodes, num_nodes, num_untold; /* untold: nodes that are Python's */
     struct queue queues[QUEUES_MAX];
     unsigned num_queues;
     uint64_t sequence, last_id;

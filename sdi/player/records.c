@@ -38,9 +38,9 @@ static size_t fixed_nbytes(uint32_t op)
 }
 
 /* The record without its wait list, and in `needs` what that waits for; NULL: it waits for what Python knows, or
- * for a copy of the client in another queue.  `behind`: bits of the queues that has to do with. */
+ * for a copy of the client in another queue.  `behind`: takes which commands these are. */
 static const char *without_waits(struct sdi_player *p, uint32_t op, int queue, const char *record, size_t *nbytes,
-                                 uint64_t *needs, uint64_t *behind)
+                                 uint64_t *needs, struct node *behind)
 {
     const struct sdi_wire_command *command = (const void *)(record + sizeof(struct sdi_wire_header));
     size_t fixed = fixed_nbytes(op), waits = 8 * (size_t)command->num_waits;
@@ -54,7 +54,9 @@ static const char *without_waits(struct sdi_player *p, uint32_t op, int queue, c
         const struct node *node = node_find(p, id);
         if (!node || node->queue == (uint32_t)queue)
             continue; /* complete; or before it anyway */
-        *behind |= UINT64_C(1) << node->queue;
+        behind->behind |= UINT64_C(1) << node->queue;
+        if (behind->behind_until < node->sequence)
+            behind->behind_until = node->sequence;
         /* It is complete when all that is before it in its queue is. */
         const struct node *each = &p->nodes[p->queues[node->queue].first - 1];
         for (;; each = &p->nodes[each->next - 1]) {
@@ -76,6 +78,13 @@ static const char *without_waits(struct sdi_player *p, uint32_t op, int queue, c
     memcpy(p->bare + fixed, record + fixed + waits, *nbytes - fixed - waits);
     *nbytes -= waits;
     return p->bare;
+}
+
+static void node_is_behind(struct sdi_player *p, struct node *node, const struct node *behind)
+{
+    node->behind = behind->behind;
+    node->behind_until = behind->behind_until;
+    p->num_behind += node->behind != 0;
 }
 
 /* Leave of a record only what it is known by; false: it is none that is known. */
@@ -114,7 +123,8 @@ static enum taken take_command(struct sdi_player *p, uint32_t op, uint64_t id, c
     if (nbytes < sizeof(struct sdi_wire_header) + sizeof *command || command->slot >= SDI_NUM_SLOTS
         || id <= p->last_id)
         return NOT_MINE;
-    uint64_t needs[LANES_MAX] = {0}, behind = 0;
+    uint64_t needs[LANES_MAX] = {0};
+    struct node behind = {0};
     int queue = queue_find(p, command->queue);
     if (queue < 0 || !p->queues[queue].is_playable)
         return not_mine(p, WHY_QUEUE);
@@ -134,7 +144,7 @@ static enum taken take_command(struct sdi_player *p, uint32_t op, uint64_t id, c
         if (nbytes != sizeof(struct sdi_rec_marker))
             return NOT_MINE;
         struct node *node = node_new(p, queue, id, command->slot, NO_RECORDING);
-        node->behind = behind;
+        node_is_behind(p, node, &behind);
         memcpy(node->waits, needs, sizeof needs);
         return TAKEN;
     }
@@ -173,7 +183,7 @@ static enum taken take_command(struct sdi_player *p, uint32_t op, uint64_t id, c
             if (p->lanes[l].driver == DRIVER_OPENCL && l != r->ops[i].lane && needs[l] > p->lanes[l].reached)
                 return not_mine(p, WHY_WAITS);
     struct node *node = node_new(p, queue, id, command->slot, (uint32_t)(r - p->recordings));
-    node->behind = behind;
+    node_is_behind(p, node, &behind);
     memcpy(node->waits, needs, sizeof needs);
     return recording_execute(p, r, node, record) ? REFUSED : TAKEN;
 }
@@ -243,7 +253,8 @@ bool record_is_known(struct sdi_player *p, uint32_t op, const char *record, size
 {
     if (op < SDI_OP_NDRANGE || op >= SDI_OP_MARKER || nbytes < fixed_nbytes(op))
         return false;
-    uint64_t needs[LANES_MAX] = {0}, behind = 0;
+    uint64_t needs[LANES_MAX] = {0};
+    struct node behind = {0};
     record = without_waits(p, op, -1, record, &nbytes, needs, &behind);
     return record && cut(op, record, &nbytes) && recording_find(p, op, record, nbytes);
 }

@@ -59,6 +59,7 @@ class Directory:
         "_cells",
         "_copies",
         "_first",
+        "_forgotten",
         "_holders",
         "_key",
         "_key_of",
@@ -81,13 +82,19 @@ class Directory:
         self._key_of: State | None = None
         self._cells: memoryview | None = None
         self._cell = 0
+        self._forgotten: Callable[[], None] | None = None
         self._numbers: dict[int, int] = {}
         self._numbered: dict[int, State] = {}
         self._next_number = 1
 
-    def mirror(self, cells: memoryview | None, cell: int) -> None:
-        """Keep the present state's number in ``cells[cell]`` from now on, 0 where it has none; or nowhere."""
-        self._cells, self._cell = cells, cell
+    def mirror(
+        self, cells: memoryview | None, cell: int, forgotten: Callable[[], None] | None = None
+    ) -> None:
+        """Keep the present state's number in ``cells[cell]`` from now on, 0 where it has none; or nowhere.
+
+        ``forgotten``: called when numbers that were given mean nothing any more.
+        """
+        self._cells, self._cell, self._forgotten = cells, cell, forgotten
         self._show()
 
     def _show(self) -> None:
@@ -99,7 +106,7 @@ class Directory:
         """The number of one of this directory's states; no other ever has it."""
         found = self._numbers.get(id(state))
         if found is None:
-            if len(self._numbers) >= _NUMBERS_MAX:  # no recording that names one of these is right any more
+            if len(self._numbers) >= _NUMBERS_MAX:
                 self._forget_numbers()
             found = self._numbers[id(state)] = self._next_number
             self._numbered[found] = state  # so that its id stays its own
@@ -113,6 +120,8 @@ class Directory:
         self._numbers = {id(state): n for n, state in self._numbered.items()}
         if self._cells is not None and self._cells[self._cell] not in self._numbered:
             self._cells[self._cell] = 0
+        if self._forgotten is not None:
+            self._forgotten()
 
     def follow(self, is_new: bool = False) -> None:
         """Be in the state that somebody else wrote to the cell.

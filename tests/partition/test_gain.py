@@ -272,3 +272,26 @@ def test_launches_too_small_for_any_other_way_are_hardly_ever_looked_at() -> Non
         usage.ran(1)
     # The first ones, when the way is chosen anew, and one in 512.
     assert looks <= 3 + len(RECONSIDER) + 4
+
+
+def test_cells_that_others_had_say_nothing_of_them() -> None:
+    cells, usage = Cells(), Usage(Rates(False))
+    usage.follow(cells)
+    usage.decide((2, 1, 1), 2, "")
+    usage.refill(Balance(0, 2, Speeds()).current)
+    assert cells.at[usage.cell] and cells.at[usage.watch + 2]
+    given = {usage.cell, usage.version_cell, usage.watch}
+    usage.unfollow()
+    found = {cells.new(), cells.new(), row := cells.new_row()}
+    assert found == given
+    assert not any(cells.at[cell] for cell in (*found, row + 1, row + 2))
+
+
+def test_a_program_whose_launches_are_never_seen_to_end_is_not_timed_for_ever() -> None:
+    usage, cells = Usage(Rates(False)), Cells()
+    usage.follow(cells)
+    usage.decide((2, 1, 1), 2, "")
+    for _ in range(1000):
+        usage.ran(2)
+        usage.missed(None)
+    assert not watched(cells, usage.watch)

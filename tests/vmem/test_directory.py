@@ -291,3 +291,25 @@ def test_what_any_member_wrote_is_copied_from_it(member: int) -> None:
     assert [copy.source for copy in directory.read(HOST, ByteRange(0, 8))] == [memory]
     directory.define()
     assert directory.current_in(memory, ByteRange(0, 8)) == [ByteRange(2, 6)]
+
+
+def test_who_recorded_numbers_is_told_when_they_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sdi.vmem.directory._NUMBERS_MAX", 8)
+    cells = memoryview(bytearray(8)).cast("I")
+    directory, told = Directory(N), []
+    directory.mirror(cells, 1, lambda: told.append(directory.number_of(directory.fresh())))
+    fresh = directory.number_of(directory.fresh())
+    for stop in range(1, 8):
+        directory.wrote(stop % MEMORIES, ByteRange(0, stop))
+        directory.state()
+    assert told == []
+    for stop in range(8, 16):
+        directory.wrote(stop % MEMORIES, ByteRange(0, stop))
+        directory.state()
+    assert told and set(told) == {fresh}
+    directory.mirror(None, 0)
+    count = len(told)
+    for stop in range(16, N):
+        directory.number_of(directory.state() or directory.fresh())
+        directory.wrote(stop % MEMORIES, ByteRange(0, stop))
+    assert len(told) == count

@@ -200,7 +200,7 @@ static void begin(uint64_t seed, bool threads)
     make_members();
     w.is_long = one_in(60);
     w.calm = w.is_long || !one_in(3);
-    w.num_queues = 1 + below(w.is_long ? 2 : QUEUES);
+    w.num_queues = w.is_long ? 1 + below(2) : one_in(40) ? QUEUES : 1 + below(FEW_QUEUES);
     for (unsigned q = 0; q < w.num_queues; q++) {
         model_queue(q, w.calm || !one_in(8));
         w.is_timed[q] = one_in(4);

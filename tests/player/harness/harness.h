@@ -30,7 +30,8 @@ enum {
     KEY_NBYTES = 256,
     BLOCK_NBYTES = 64,
     MEMORY_NBYTES = 48, /* of each segment of the client's bytes */
-    QUEUES = 5,
+    QUEUES = QUEUES_MAX,
+    FEW_QUEUES = 5,
     PREFIX = sizeof(struct sdi_wire_header) + sizeof(struct sdi_wire_command),
     SEEN = 77, /* a slot whose command is complete, and was found so */
 };
