@@ -24,21 +24,23 @@ struct mark *lane_mark_at(struct lane *lane, unsigned n)
     return &lane->marks[(lane->first + n) % MARKS_MAX];
 }
 
-/* How many operations the other streams of its member were given; whether they have done them. */
-uint64_t lane_beside(const struct sdi_player *p, unsigned number, bool *is_idle)
+/* How many operations the other streams of its member were given; BUSY: they have not done all of them. */
+uint64_t lane_beside(const struct sdi_player *p, unsigned number)
 {
     uint64_t found = 0;
-    *is_idle = true;
     for (unsigned l = number % p->num_members; l < p->num_lanes; l += p->num_members) {
-        found += l == number ? 0 : p->lanes[l].issued;
-        *is_idle = *is_idle && (l == number || p->lanes[l].reached == p->lanes[l].issued);
+        const struct lane *other = &p->lanes[l];
+        if (l != number && other->reached < other->issued)
+            return BUSY;
+        found += l == number ? 0 : other->issued;
     }
     return found;
 }
 
 static void put_mark(struct lane *lane, void *event, void *begin, uint32_t node, uint32_t op)
 {
-    *lane_mark_at(lane, lane->num_marks++) = (struct mark){.number = lane->issued, .event = event, .begin = begin, .node = node, .op = op};
+    struct mark mark = {.number = lane->issued, .event = event, .begin = begin, .node = node, .op = op};
+    *lane_mark_at(lane, lane->num_marks++) = mark;
 }
 
 static void drop_event(struct sdi_player *p, struct lane *lane, void *event, bool is_timed)
@@ -225,8 +227,7 @@ int lane_perform(struct sdi_player *p, unsigned number, const struct recording *
     if (lane->driver == DRIVER_OPENCL)
         return opencl_perform(p, r, op, lane, record, node);
     void *begin = NULL, *end = NULL;
-    bool is_idle = true;
-    const uint64_t beside = node ? lane_beside(p, number, &is_idle) : 0;
+    const uint64_t beside = node ? lane_beside(p, number) : 0;
     int status = node ? record_event(p, lane, true, &begin) : 0;
     if (status)
         return status;
@@ -240,7 +241,7 @@ int lane_perform(struct sdi_player *p, unsigned number, const struct recording *
         drop_event(p, lane, begin, true);
     } else if (begin) {
         put_mark(lane, end, begin, node, (uint32_t)(op - r->ops));
-        lane_mark_at(lane, lane->num_marks - 1)->beside = is_idle ? beside : UINT64_MAX;
+        lane_mark_at(lane, lane->num_marks - 1)->beside = beside;
     }
     return status;
 }

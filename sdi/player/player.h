@@ -88,7 +88,7 @@ struct mark {
     uint64_t number;
     void *event, *begin;
     uint32_t node, op;
-    uint64_t beside; /* see `lane_beside` */
+    uint64_t beside; /* `lane_beside` when it was issued */
     uint64_t took_ns, before_ns; /* once it is complete; so long before the last one of its lane that is it ended */
 };
 
@@ -329,7 +329,8 @@ int lane_mark(struct sdi_player *, unsigned lane);
 int lane_mark_behind(struct sdi_player *, unsigned lane, uint64_t number);
 int lane_poll(struct sdi_player *, unsigned lane);
 void lanes_free(struct sdi_player *);
-uint64_t lane_beside(const struct sdi_player *, unsigned lane, bool *is_idle);
+#define BUSY UINT64_MAX
+uint64_t lane_beside(const struct sdi_player *, unsigned lane);
 bool lane_has_room(const struct lane *, unsigned ops);
 struct mark *lane_mark_at(struct lane *, unsigned n);
 void lane_spare(struct sdi_player *, struct lane *, void *timed_event);

@@ -117,6 +117,12 @@ static enum taken not_mine(struct sdi_player *p, enum why why)
     return NOT_MINE;
 }
 
+/* What it waits for ends by itself, unless what is before that in a queue is the client's to end. */
+static enum taken later(struct sdi_player *p)
+{
+    return nodes_await_client(p) || p->waited_ns > HOST_WAIT_NS ? not_mine(p, WHY_LANES) : FULL;
+}
+
 static enum taken take_command(struct sdi_player *p, uint32_t op, uint64_t id, const char *record, size_t nbytes)
 {
     const struct sdi_wire_command *command = (const void *)(record + sizeof(struct sdi_wire_header));
@@ -133,11 +139,12 @@ static enum taken take_command(struct sdi_player *p, uint32_t op, uint64_t id, c
     record = without_waits(p, op, queue, record, &nbytes, needs, &behind);
     if (!record)
         return not_mine(p, WHY_WAITS);
-    if (command->num_waits)
+    if (command->num_waits) {
         needs_raise(p->queues[queue].after, needs, p->num_lanes);
-    for (unsigned l = 0; command->num_waits && l < p->num_lanes; l++)
-        if (lane_mark_behind(p, l, needs[l]))
-            return BROKEN;
+        for (unsigned l = 0; l < p->num_lanes; l++)
+            if (lane_mark_behind(p, l, needs[l]))
+                return BROKEN;
+    }
     if (!cut(op, record, &nbytes))
         return NOT_MINE;
     if (op == SDI_OP_MARKER || op == SDI_OP_BARRIER) {
@@ -157,16 +164,14 @@ static enum taken take_command(struct sdi_player *p, uint32_t op, uint64_t id, c
     if (recording_awaits_copies(p, r)) {
         if (player_look(p))
             return BROKEN;
-        if (recording_awaits_copies(p, r)) /* unless what is before it in its queue is the client's to end */
-            return nodes_await_client(p) || p->waited_ns > HOST_WAIT_NS ? not_mine(p, WHY_LANES) : FULL;
+        if (recording_awaits_copies(p, r))
+            return later(p);
     }
     if (!recording_may_execute(p, r)) {
         if (player_look(p))
             return BROKEN;
         if (!recording_may_execute(p, r))
-            return recording_awaits_client(p, r) || nodes_await_client(p) || p->waited_ns > HOST_WAIT_NS
-                       ? not_mine(p, WHY_LANES)
-                       : FULL;
+            return recording_awaits_client(p, r) ? not_mine(p, WHY_LANES) : later(p);
     }
     if (r->client_shown && p->segments[r->client_shown - 1].client_reads)
         return not_mine(p, WHY_LANES);

@@ -3,15 +3,14 @@
 
 #define ANCHOR_MAX_NS 10e9 /* beyond that a float of milliseconds says too little */
 #define ANCHOR_OFF_NS UINT64_C(50000000) /* what seems to have ended so long before it was seen running: clocks drifted */
-#define SHORT_NS UINT64_C(1000000)
+#define SHORT_NS UINT64_C(1000000) /* what takes longer is worth splitting although others ran beside it */
 
 /* Whether other streams of its member may have had something to do while a short operation ran: then its time says nothing of
  * what it would take alone. */
 static bool is_shared(const struct sdi_player *p, const struct lane *lane, const struct mark *mark, uint64_t took_ns)
 {
-    bool is_idle;
     return lane->driver == DRIVER_CUDA && took_ns < SHORT_NS
-           && lane_beside(p, (unsigned)(lane - p->lanes), &is_idle) != mark->beside;
+           && (mark->beside == BUSY || lane_beside(p, (unsigned)(lane - p->lanes)) != mark->beside);
 }
 
 static void report(struct sdi_player *p, const struct lane *lane, const struct mark *mark, uint64_t began_ns, uint64_t ended_ns)
