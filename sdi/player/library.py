@@ -129,6 +129,8 @@ class Told(ctypes.Structure):
         ("forgotten", _u32),
         ("status", ctypes.c_int32),
         ("is_measured", _u32),
+        ("nbytes", _u32),
+        ("reserved", _u32),
     ]
 
 

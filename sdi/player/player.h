@@ -230,6 +230,7 @@ struct node_told {
     uint32_t slot, recording, stage, forgotten;
     int32_t status;
     uint32_t is_measured;
+    uint32_t nbytes, reserved; /* that came with it */
 };
 
 /* When a launch that is measured ran, on one member: operation `op` of its recording.  If that is not known, or it is short

@@ -41,7 +41,8 @@ class Profiled:
     def adopted(self, told: c.Told, command: Command) -> None:
         """Python finishes a command that is in flight."""
         kind, nbytes = described(command)
-        self._recorder.arrived(told.id, told.queue, kind, nbytes, told.submitted_ns)
+        # Of a write that was recorded the first one's are known: what came with this one counts.
+        self._recorder.arrived(told.id, told.queue, kind, told.nbytes or nbytes, told.submitted_ns)
 
     def write(self) -> None:
         """Have the recorder write down what the player has done since the last time."""

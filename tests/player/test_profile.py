@@ -131,6 +131,18 @@ def test_commands_that_python_takes_over_are_in_the_profile_once_each(serve: Ser
                 loop.mix()
 
     assert loop.replayed(many) > 0
+    sizes = {}
+    for number in range(100):  # writes behind launches of another buffer, of which some change hands
+        values = np.arange(1 + number % 7, dtype=np.int32)
+        loop.truth[1] = loop.truth[1].copy()
+        loop.truth[1][: len(values)] = values
+        with client.at_once():
+            for _ in range(5):
+                loop.step(number)
+            sizes[client.put(loop.b, values.tobytes())] = values.nbytes
+            if number % 3 == 2:
+                loop.fill(-number, first=number, count=number + 2)
+        client.finish()
     for number in range(20):  # reads that the client copies while launches are behind them
         with client.at_once():
             loop.step(number)
@@ -147,6 +159,7 @@ def test_commands_that_python_takes_over_are_in_the_profile_once_each(serve: Ser
     client.finish()
     session = ended(client, tmp_path)
     check(session, sent, 2)
+    assert {each.id: each.nbytes for each in session.commands if each.kind == "write"} == sizes
     assert 0 < replays(session) < len(session.launches)
 
 
