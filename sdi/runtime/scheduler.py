@@ -14,7 +14,6 @@ from enum import Enum
 from sdi.errors import ClError, Status
 from sdi.runtime.commands import Command, Marker
 
-_LOOKED_AT_MAX = 32
 ISSUED_MAX = 512
 """Commands issued but not complete; more wait, so that a flood of commands needs bounded memory."""
 
@@ -153,6 +152,7 @@ class SchedulerCore:
     def __init__(self) -> None:
         self._queues: dict[int, _Queue] = {}
         self._nodes: dict[int, Node] = {}
+        self._not_good = 0
         self._ready: deque[Node] = deque()
         self._issued = 0
         self._sequence = 0
@@ -168,7 +168,7 @@ class SchedulerCore:
 
     def create_user_event(self, event: int, slot: int) -> None:
         """A user event: counts as issued when it is complete."""
-        self._nodes[event] = Node(event, None, slot)
+        self._know(Node(event, None, slot))
 
     def node(self, event: int) -> Node | None:
         """The node of an event that is unfinished, or finished and not yet forgotten."""
@@ -209,7 +209,7 @@ class SchedulerCore:
         node.is_profiled = owner.is_profiled
         self._unissued[self._sequence] = None
         self._sequence += 1
-        self._nodes[command_id] = node
+        self._know(node)
         barrier = isinstance(command, Marker) and (command.barrier or not waits)
         if owner.in_order:
             self._depend(node, owner.last, False)
@@ -295,10 +295,8 @@ class SchedulerCore:
         )
 
     def has_succeeded(self) -> bool:
-        """Whether all events that somebody may name are complete without an error; of very many: no."""
-        if len(self._nodes) > _LOOKED_AT_MAX:
-            return False
-        return all(node.stage is Stage.FINISHED and node.status == 0 for node in self._nodes.values())
+        """Whether all events that somebody may name are complete without an error."""
+        return not self._not_good
 
     def adopt(
         self, queue: int, command_id: int, slot: int, command: Command, submitted_ns: int, is_forgotten: bool
@@ -309,7 +307,7 @@ class SchedulerCore:
         node.submitted_ns = submitted_ns
         node.stage = Stage.ISSUED
         self._issued += 1
-        self._nodes[command_id] = node
+        self._know(node)
         owner = self._queues.get(queue)
         if owner is not None:
             node.listener = owner.listener
@@ -324,12 +322,19 @@ class SchedulerCore:
             node.forgotten = True
             if node.stage is Stage.FINISHED:
                 del self._nodes[event]
+                self._not_good -= node.status != 0
 
     def check(self) -> None:
         """Assert the invariants (for tests)."""
+        good = [n for n in self._nodes.values() if n.stage is Stage.FINISHED and n.status == 0]
+        assert self._not_good == len(self._nodes) - len(good)
         live = [n for n in self._nodes.values() if n.stage is not Stage.FINISHED]
         assert self._issued == sum(n.command is not None and n.stage in _ISSUED_STAGES for n in live)
         assert all(n.unissued == 0 for n in live if n.stage in _ISSUED_STAGES or n.stage is Stage.READY)
+
+    def _know(self, node: Node) -> None:
+        self._nodes[node.id] = node
+        self._not_good += 1
 
     def _depend(self, node: Node, on: Node | None, explicit: bool) -> None:
         if on is None or on is node:
@@ -394,8 +399,9 @@ class SchedulerCore:
             done.stage = Stage.FINISHED
             done.command = None
             actions.append(Publish(done))
+            self._not_good -= done.forgotten or done.status == 0
             if done.forgotten:
-                self._nodes.pop(done.id, None)
+                del self._nodes[done.id]
             waiters, done.complete_waiters = done.complete_waiters, []
             until_ns = done.end_ns if done.end_ns > done.floor_ns else done.floor_ns
             for waiter, explicit in waiters:

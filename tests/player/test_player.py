@@ -653,8 +653,13 @@ def test_waits_for_events_that_are_over_or_under_way_do_not_matter(serve: Serve)
     loop.check()
 
 
-def test_barriers_that_wait_for_another_queue_are_replayed(serve: Serve) -> None:
+@pytest.mark.parametrize("kept", [0, 100])
+def test_barriers_that_wait_for_another_queue_are_replayed(serve: Serve, kept: int) -> None:
+    """Also in a program that keeps the events of many commands that are over."""
     loop = Loop(serve(2, plays=True))
+    for _ in range(kept):
+        loop.client.command(Op.MARKER)
+        loop.client.finish()
     other = loop.client.new_id()
     loop.client.send(Op.CREATE_QUEUE, other, properties=0)
 
