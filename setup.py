@@ -38,8 +38,8 @@ class InstallLibrary(install_data):
     def run(self) -> None:
         if str(ROOT) not in sys.path:
             sys.path.insert(0, str(ROOT))
-        from sdi.icd.generate import compile_client  # needs the standard library only
         from sdi.player.library import compile_player  # likewise
+        from sdi.wire.generate import compile_client  # needs the standard library only
 
         folder = Path(self.install_dir) / "lib" / "sdi"
         with TemporaryDirectory(prefix="sdi-build-") as scratch:

@@ -1,4 +1,4 @@
-"""The service as tests on GPU hosts start it: ``python gpu_service.py -m sdi.icd.server ...``.
+"""The service as tests on GPU hosts start it: ``python gpu_service.py -m sdi.service.main ...``.
 
 ``STACKS_AFTER_S``: a service that lives so many seconds says once, on stderr, what its threads do.
 ``GPU_STANDS_FOR``: each GPU is found so many times, with a share of its memory, so that launches are split on

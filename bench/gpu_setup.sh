@@ -12,7 +12,7 @@ if [ ! -e "$WORK/ready" ]; then
 import sys
 from pathlib import Path
 
-from sdi.icd.generate import compile_client
+from sdi.wire.generate import compile_client
 from sdi.player.library import compile_player
 
 compile_client(Path(sys.argv[1]))

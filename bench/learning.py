@@ -77,7 +77,7 @@ def service() -> int:
     mark = f"{MARK}={os.environ[MARK]}".encode()
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
-            if b"sdi.icd.server" in (folder / "cmdline").read_bytes() and mark in (
+            if b"sdi.service.main" in (folder / "cmdline").read_bytes() and mark in (
                 folder / "environ"
             ).read_bytes().split(b"\0"):
                 return int(folder.name)

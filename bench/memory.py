@@ -31,11 +31,11 @@ from sdi.devices.base import Device
 from sdi.devices.bounce import bounce_copy
 from sdi.devices.discover import choose
 from sdi.devices.opencl import OpenCLDevice, driver_devices
-from sdi.icd.wire import Op
 from sdi.intervals import ByteRange
 from sdi.vmem.directory import Directory
 from sdi.vmem.memory import Coherence
 from sdi.vmem.merge import merge_diffs
+from sdi.wire.records import Op
 from tests.icd.wire_client import WireClient
 
 PROTOCOLS: tuple[Coherence, ...] = ("lazy", "host")

@@ -33,10 +33,10 @@ from sdi.devices.cuda_info import CudaAttributes, device_info  # noqa: E402
 from sdi.devices.cuda_lane import CudaLane  # noqa: E402
 from sdi.devices.join import united  # noqa: E402
 from sdi.devices.ticket import Ticket, completed  # noqa: E402
-from sdi.icd.session import Session  # noqa: E402
-from sdi.icd.wire import BODY, COMMAND, HEADER, Op  # noqa: E402
 from sdi.ndrange import Int3  # noqa: E402
+from sdi.service.session import Session  # noqa: E402
 from sdi.wire.layout import layout, padded  # noqa: E402
+from sdi.wire.records import BODY, COMMAND, HEADER, Op  # noqa: E402
 from tests.icd.wire_client import WireClient  # noqa: E402
 
 LAUNCHES, ROUNDS, SIDE = 2000, 5, 4096

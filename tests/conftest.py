@@ -128,7 +128,7 @@ def _services() -> list[int]:
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
-            if b"sdi.icd.server" in (folder / "cmdline").read_bytes() and mark in (
+            if b"sdi.service.main" in (folder / "cmdline").read_bytes() and mark in (
                 folder / "environ"
             ).read_bytes().split(b"\0"):
                 found.append(int(folder.name))

@@ -27,7 +27,7 @@ def service():
     for name in filter(str.isdigit, os.listdir("/proc")):
         try:
             if (mark in open(f"/proc/{name}/environ").read()
-                    and "sdi.icd.server" in open(f"/proc/{name}/cmdline").read()):
+                    and "sdi.service.main" in open(f"/proc/{name}/cmdline").read()):
                 return int(name)
         except OSError:
             pass

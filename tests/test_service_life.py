@@ -131,7 +131,7 @@ def test_an_application_outlives_its_service(tmp_path: Path, members: int) -> No
                     command = open(f"/proc/{name}/cmdline").read()
                 except OSError:
                     continue
-                if mark in environ and "sdi.icd.server" in command:
+                if mark in environ and "sdi.service.main" in command:
                     return int(name)
         gate = cl.UserEvent(ctx)
         event = cl.enqueue_marker(queue, wait_for=[gate])

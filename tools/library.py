@@ -18,8 +18,8 @@ STRICT = ["-std=c11", "-Wall", "-Wextra", "-Werror", "-D_GNU_SOURCE"]
 
 def install(target: Path) -> None:
     """Compile and replace ``target`` in one step: programs that use the old one keep it."""
-    from sdi.icd.generate import compile_client
     from sdi.player.library import compile_player
+    from sdi.wire.generate import compile_client
 
     with TemporaryDirectory(prefix="sdi-build-") as scratch:
         for built in (compile_player(Path(scratch)), compile_client(Path(scratch))):
@@ -32,8 +32,8 @@ def install(target: Path) -> None:
 
 def check() -> int:
     """Compile the library and all C programs of tests, bench and demo with warnings as errors."""
-    from sdi.icd.generate import CLIENT, compile_client
     from sdi.player.library import SOURCES, compile_player
+    from sdi.wire.generate import CLIENT, compile_client
 
     failed = 0
     with TemporaryDirectory(prefix="sdi-check-") as scratch:

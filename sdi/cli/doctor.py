@@ -122,7 +122,7 @@ def _python(environ: Mapping[str, str]) -> Iterator[Finding]:
     if python is None:
         yield Finding("FAIL", "service", "no Python to start", f"export SDI_PYTHON={sys.executable}")
         return
-    code = "import sdi.icd.server, sdi; print(sdi.__file__)"
+    code = "import sdi.service.main, sdi; print(sdi.__file__)"
     try:
         done = subprocess.run(
             [str(python), "-I", "-c", code], capture_output=True, text=True, timeout=PATIENCE_S, check=False

@@ -156,7 +156,7 @@ def _children() -> list[int]:
 
 def _is_service(pid: int) -> bool:
     try:
-        return b"sdi.icd.server" in Path("/proc", str(pid), "cmdline").read_bytes().split(b"\0")
+        return b"sdi.service.main" in Path("/proc", str(pid), "cmdline").read_bytes().split(b"\0")
     except OSError:
         return False
 

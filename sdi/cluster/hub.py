@@ -17,9 +17,9 @@ from sdi.cluster.job import Job, JobError
 from sdi.cluster.members import facts_of, open_job_members
 from sdi.devices.discover import Found, MemberSettings, all_devices, spread_of
 from sdi.errors import ClError, Status
-from sdi.icd.handover import Handed, HandoverError, listen, take_over
-from sdi.icd.printed import Printed
-from sdi.icd.server import Image, begin, refuse, run, write_end
+from sdi.service.handover import Handed, HandoverError, listen, take_over
+from sdi.service.kernel_output import Printed
+from sdi.service.main import Image, begin, refuse, run, write_end
 from sdi.settings import Settings, SettingsError
 
 _log = logging.getLogger("sdi.job")

@@ -25,7 +25,7 @@ from typing import Final
 from sdi.cluster.loopback import sockets
 from sdi.cluster.records import strings, strings_of
 from sdi.cluster.shared import Mapped, Pool
-from sdi.icd.handover import HandoverError, check_peer, listen, peer_of
+from sdi.service.handover import HandoverError, check_peer, listen, peer_of
 
 PATIENCE_S = 20.0
 _LOOK_S = 0.02

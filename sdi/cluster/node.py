@@ -53,7 +53,7 @@ from sdi.devices.pace import PACE
 from sdi.devices.page_locks import PAGE_LOCKS
 from sdi.devices.ticket import Ticket
 from sdi.errors import DeviceFailed
-from sdi.icd.printed import Printed
+from sdi.service.kernel_output import Printed
 
 _log = logging.getLogger("sdi.node")
 _LINGER_NS = 100_000

@@ -50,7 +50,7 @@ def run_node(transport: Transport) -> int:
     from sdi.cluster.mixed import MixedTransport
     from sdi.cluster.node import Node
     from sdi.devices.discover import all_devices
-    from sdi.icd.printed import Printed
+    from sdi.service.kernel_output import Printed
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # rank 0 decides what that means
     sys.setswitchinterval(1e-5)

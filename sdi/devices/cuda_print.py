@@ -1,7 +1,7 @@
 """What kernels of a CUDA member print: records in a buffer of the member's, taken after each such launch.
 
-The text goes to the service's standard output, as that of other drivers' kernels does; ``icd/printed.py``
-takes it from there.
+The text goes to the service's standard output, as that of other drivers' kernels does;
+``service/kernel_output.py`` takes it from there.
 """
 
 from __future__ import annotations

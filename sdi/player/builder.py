@@ -9,8 +9,6 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from sdi.devices.native import DriverKind, NativeLaunch, NativeMember
-from sdi.icd.wire import COMMAND, HEADER
-from sdi.icd.wire import Op as WireOp
 from sdi.intervals import ByteRange
 from sdi.launch.recording import Assignment, Change
 from sdi.player import library as c
@@ -20,6 +18,8 @@ from sdi.vmem.directory import HOST
 from sdi.vmem.hazards import Use
 from sdi.vmem.memory import Transfer
 from sdi.wire.layout import layout
+from sdi.wire.records import COMMAND, HEADER
+from sdi.wire.records import Op as WireOp
 
 if TYPE_CHECKING:
     from sdi.player.face import Player

@@ -10,8 +10,6 @@ from sdi.devices.base import BoundKernel
 from sdi.devices.join import join
 from sdi.devices.native import DriverKind, NativeLane, NativeLaunch, NativeMember
 from sdi.devices.ticket import Ticket
-from sdi.icd.wire import BODY
-from sdi.icd.wire import Op as WireOp
 from sdi.intervals import ByteRange
 from sdi.launch.recording import Change, Recording
 from sdi.partition.balance import Trial
@@ -32,6 +30,8 @@ from sdi.vmem.hazards import Use
 from sdi.vmem.memory import Transfer, VirtualMemory
 from sdi.wire.arguments import ArgumentKind, entries
 from sdi.wire.layout import layout
+from sdi.wire.records import BODY
+from sdi.wire.records import Op as WireOp
 
 _NDRANGE = layout(BODY[WireOp.NDRANGE])
 _ON_HOST = {Fill: WireOp.FILL, Map: WireOp.MAP, Unmap: WireOp.UNMAP}

@@ -186,7 +186,7 @@ def compile_player(outdir: Path) -> Path:
 
     Raises subprocess.CalledProcessError, or FileNotFoundError where there is no compiler.
     """
-    from sdi.icd.generate import compile_shared, generate
+    from sdi.wire.generate import compile_shared, generate
 
     generate(outdir)
     check = outdir / "sdi_player_checks.c"

@@ -1,4 +1,4 @@
-/* Buffers that the application releases ("parks") and uses again ("renews"): see sdi/icd/wire.py.  Their id, place and
+/* Buffers that the application releases ("parks") and uses again ("renews"): see sdi/wire/records.py.  Their id, place and
  * all that was recorded for them stay; nothing in them is current any more. */
 #include "player.h"
 

@@ -16,7 +16,6 @@ import numpy as np
 from sdi.devices.join import join
 from sdi.devices.ticket import Ticket
 from sdi.errors import ClError, DeviceFailed, DeviceLost, Status, require
-from sdi.icd.wire import CARRIED_MAX_NBYTES
 from sdi.intervals import ByteRange, RangeSet
 from sdi.launch.recording import Change
 from sdi.player.face import READ_MAX_NBYTES, WRITE_GRANULE_NBYTES, Player
@@ -31,6 +30,7 @@ from sdi.vmem.directory import HOST, State, member_memory
 from sdi.vmem.hazards import RANGES_MAX
 from sdi.vmem.memory import Transfer, VirtualMemory
 from sdi.vmem.placement import GRANULE_NBYTES
+from sdi.wire.records import CARRIED_MAX_NBYTES
 
 _log = logging.getLogger("sdi.members")
 _HOMES_MAX = 32

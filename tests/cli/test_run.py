@@ -178,7 +178,7 @@ def test_stats_waits_for_services_that_outlive_the_application(tmp_path: Path) -
     )
     start = (
         "import subprocess, sys\n"
-        f"subprocess.Popen([sys.executable, {str(service)!r}, 'sdi.icd.server'], stdin=subprocess.PIPE,"
+        f"subprocess.Popen([sys.executable, {str(service)!r}, 'sdi.service.main'], stdin=subprocess.PIPE,"
         " start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)\n"
         "print('done')\n"
     )

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from sdi.icd.wire import NoticeKind, Op
 from sdi.runtime.commands import Rectangle
+from sdi.wire.records import NoticeKind, Op
 from tests.generated.generate import (
     Copy,
     Create,

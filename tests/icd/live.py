@@ -25,9 +25,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sdi.errors import BadRecord
-from sdi.icd.wire import ARENA_NBYTES, COMMANDS, HEADER, REPLIED, SLOT_NBYTES, SLOTS_OFFSET, Op, record_layout
 from sdi.runtime.commands import Launch
 from sdi.wire.layout import layout
+from sdi.wire.records import (
+    ARENA_NBYTES,
+    COMMANDS,
+    HEADER,
+    REPLIED,
+    SLOT_NBYTES,
+    SLOTS_OFFSET,
+    Op,
+    record_layout,
+)
 from tests.icd.mutations import damaged
 from tests.icd.recorded import Replay, Stream, streams
 
@@ -107,7 +116,7 @@ class Service:
                 other.close()
             os.dup2(self._said, 2)
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-            from sdi.icd import server
+            from sdi.service import main as server
 
             status = server.main([*(str(end.detach()) for end in ends), str(ARENA_NBYTES)])
             logging.shutdown()
@@ -244,8 +253,8 @@ def prepare() -> None:
     os.environ.update(SDI_NUM_GPUS="2", SDI_SPLIT="always", SDI_BALANCE="off", SDI_IN_SERVICE="1")
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     import sdi.devices.discover
-    import sdi.icd.server
-    import sdi.icd.session  # noqa: F401
+    import sdi.service.main
+    import sdi.service.session  # noqa: F401
 
 
 def live(recorded: list[Stream], seeds: range, seconds: float) -> tuple[Counter[str], list[str]]:

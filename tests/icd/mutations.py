@@ -7,11 +7,11 @@ from collections import Counter
 from collections.abc import Sequence
 
 from sdi.errors import BadRecord
-from sdi.icd.door import Entry
-from sdi.icd.wire import HEADER, Op
 from sdi.runtime.arguments import Image, LocalSize, Pointer, decode_arguments
 from sdi.runtime.commands import CopyBuffer, Fill, Launch, Map, Read, Rectangle, Unmap, Write
+from sdi.service.door import Entry
 from sdi.wire.layout import layout
+from sdi.wire.records import HEADER, Op
 from tests.icd.recorded import KINDS, LIMITS, Replay, Stream
 
 _HEADER = layout(HEADER)

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from sdi.clc.model import KernelModel
-from sdi.icd.door import Door, Entry, Limits
-from sdi.icd.wire import COMMANDS, HEADER, Op, record_layout
+from sdi.service.door import Door, Entry, Limits
 from sdi.wire.arguments import ARG_ENTRY, ArgumentKind
 from sdi.wire.layout import layout
+from sdi.wire.records import COMMANDS, HEADER, Op, record_layout
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = "OCL_TEST_RECORD"
@@ -146,7 +146,8 @@ WANTED = frozenset(
 
 def _record(arguments: list[str]) -> int:
     """Be the service, and write down what it is told."""
-    from sdi.icd import server, session
+    from sdi.service import main as server
+    from sdi.service import session
 
     file = Path(os.environ[FOLDER], f"{os.getpid()}.records").open("wb")  # noqa: SIM115
     came, built = session.Session._record, Door.built

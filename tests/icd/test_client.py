@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from sdi.icd.generate import generate
-from sdi.icd.wire import PROTOCOL_VERSION
+from sdi.wire.generate import generate
+from sdi.wire.records import PROTOCOL_VERSION
 from tests.icd import (
     test_client_copies,
     test_client_door,
@@ -167,7 +167,7 @@ def test_generated_files_are_the_same_every_time(tmp_path: Path) -> None:
 def test_the_client_compiles_without_the_package_installed(tmp_path: Path) -> None:
     command = [sys.executable, "-I", "-S", "-c"]
     root = Path(__file__).resolve().parents[2]
-    code = f"import sys; sys.path.insert(0, {str(root)!r}); from sdi.icd import generate as g"
+    code = f"import sys; sys.path.insert(0, {str(root)!r}); from sdi.wire import generate as g"
     code += f"; g.main([{str(tmp_path)!r}])"
     run([*command, code], dict(os.environ))
     assert (tmp_path / "libsdi_icd.so").exists()

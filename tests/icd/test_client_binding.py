@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from sdi.icd.api import ENTRIES
+from sdi.wire.api import ENTRIES
 
 Program = Callable[["Cl"], None]
 

@@ -9,7 +9,7 @@ import ctypes
 import random
 from collections.abc import Callable
 
-from sdi.icd.api import ENTRIES, Entry
+from sdi.wire.api import ENTRIES, Entry
 from tests.icd.test_client_binding import _TYPES, ADD, Cl, handles
 
 INVALID = {

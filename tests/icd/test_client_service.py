@@ -33,7 +33,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from sdi.icd.wire import (
+from sdi.wire.arguments import ARG_ENTRY, ArgumentKind
+from sdi.wire.layout import layout, padded
+from sdi.wire.records import (
     ARENA_HEADER,
     ARGUMENT_ENTRY,
     BODY,
@@ -54,8 +56,6 @@ from sdi.icd.wire import (
     Op,
     record_layout,
 )
-from sdi.wire.arguments import ARG_ENTRY, ArgumentKind
-from sdi.wire.layout import layout, padded
 
 ARENA_NBYTES = 8 << 30
 OUT_OF_RESOURCES, ALLOCATION_FAILURE, WAITED_FOR_FAILURE = -5, -4, -14

@@ -295,7 +295,7 @@ def the_service_gets_a_clean_process(cl: Cl) -> None:
     names = set(start["environment"])
     assert not names & hidden and names >= given | {"SDI_IN_SERVICE"}
     assert not any(name.startswith("PYTHON") for name in names)
-    assert start["arguments"][-6:-1] == ["-I", "-m", "sdi.icd.server", "3", "4"]
+    assert start["arguments"][-6:-1] == ["-I", "-m", "sdi.service.main", "3", "4"]
     assert start["arguments"][-1] == str(1 << 40), "address space is not limited here"
     assert start["blocked"] == 0
     # SIGPIPE and SIGXFSZ are Python's own, 32 and 33 the C library's

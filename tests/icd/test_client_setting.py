@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from sdi.icd.generate import compile_client
+from sdi.wire.generate import compile_client
 
 ROOT = Path(__file__).resolve().parents[2]
 FAKE = Path(__file__).with_name("test_client_service.py")

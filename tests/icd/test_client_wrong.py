@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Iterator
 
-from sdi.icd.api import ENTRIES, Entry
+from sdi.wire.api import ENTRIES, Entry
 from tests.icd.test_client_binding import READ, Cl, handles, sizes
 from tests.icd.test_client_door import INVALID, functions, objects
 from tests.icd.test_client_images import IMAGE2D, image

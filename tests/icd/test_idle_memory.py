@@ -10,9 +10,9 @@ import pytest
 from sdi.devices.base import Device, DeviceBuffer
 from sdi.devices.discover import MemberSettings, open_members
 from sdi.devices.forwarding import ForwardingDevice
-from sdi.icd import session
-from sdi.icd.wire import Op
+from sdi.service import session
 from sdi.vmem import heap, parking
+from sdi.wire.records import Op
 from tests.icd.wire_client import WireClient
 
 SOURCE = "__kernel void fill(__global int *a) { a[get_global_id(0)] = 7; }"

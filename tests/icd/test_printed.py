@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from sdi.icd.printed import Printed
+from sdi.service.kernel_output import Printed
 
 
 def test_what_others_printed_does_not_get_into_a_line(tmp_path: Path) -> None:

@@ -11,7 +11,12 @@ import pytest
 
 from sdi.devices.discover import MemberSettings, open_members
 from sdi.errors import BadRecord, Status
-from sdi.icd.wire import (
+from sdi.runtime import virtual_device
+from sdi.runtime.commands import Rectangle
+from sdi.vmem.memory import Coherence
+from sdi.wire.arguments import IMAGE_ARGUMENT, SAMPLER_ARGUMENT, ArgumentKind
+from sdi.wire.layout import layout
+from sdi.wire.records import (
     CARRIED_MAX_NBYTES,
     HEADER,
     MAX_RECORD_NBYTES,
@@ -20,11 +25,6 @@ from sdi.icd.wire import (
     Op,
     record_layout,
 )
-from sdi.runtime import virtual_device
-from sdi.runtime.commands import Rectangle
-from sdi.vmem.memory import Coherence
-from sdi.wire.arguments import IMAGE_ARGUMENT, SAMPLER_ARGUMENT, ArgumentKind
-from sdi.wire.layout import layout
 from tests.icd.conftest import Serve
 from tests.icd.wire_client import QUEUE, WireClient
 

@@ -15,11 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from sdi.icd import wire
-from sdi.icd.generate import compile_client
-from sdi.icd.wire import NoticeKind, Op, record_layout
+from sdi.wire import records
 from sdi.wire.arguments import ArgumentKind
+from sdi.wire.generate import compile_client
 from sdi.wire.layout import layout, padded
+from sdi.wire.records import NoticeKind, Op, record_layout
 from tests.icd.test_client_service import FACTS
 from tests.test_c_programs import LOADER
 
@@ -49,9 +49,9 @@ def said() -> dict[str, bytes]:
 
 
 def _facts() -> bytes:
-    entry, shape = layout(wire.INFO_ENTRY), record_layout(Op.FACTS)
+    entry, shape = layout(records.INFO_ENTRY), record_layout(Op.FACTS)
     body = b"".join(entry.pack(param, len(data)) + padded(data) for param, data in FACTS.items())
-    head = (shape.size + len(body), Op.FACTS, 0, wire.PROTOCOL_VERSION, 0, 256 << 20, len(FACTS), 0)
+    head = (shape.size + len(body), Op.FACTS, 0, records.PROTOCOL_VERSION, 0, 256 << 20, len(FACTS), 0)
     return shape.pack(*head) + body
 
 
@@ -63,11 +63,11 @@ def _reply(payload: bytes) -> bytes:
 def _build(is_executable: bool) -> bytes:
     log, made = b"1:1: warning: nothing of note\n", b"the object of a program"
     name, argument = b"k", b"unused"
-    kernel = layout(wire.KERNEL_ENTRY).pack(len(name), 0, 0, 1, 0, 0, 0, 128, 8, 0, 0) + padded(name)
-    kind = layout(wire.ARGUMENT_ENTRY).pack(ArgumentKind.VALUE, 4, 0x119E, 0x11A3, 0, len(argument), 3)
-    other = layout(wire.KERNEL_ENTRY).pack(1, 0, 1, 0, 0, 0, 0, 128, 8, 0, 0) + padded(b"o")
+    kernel = layout(records.KERNEL_ENTRY).pack(len(name), 0, 0, 1, 0, 0, 0, 128, 8, 0, 0) + padded(name)
+    kind = layout(records.ARGUMENT_ENTRY).pack(ArgumentKind.VALUE, 4, 0x119E, 0x11A3, 0, len(argument), 3)
+    other = layout(records.KERNEL_ENTRY).pack(1, 0, 1, 0, 0, 0, 0, 128, 8, 0, 0) + padded(b"o")
     tables = kernel + other + kind + padded(argument) + padded(b"int") if is_executable else b""
-    head = layout(wire.BUILD_REPLY).pack(len(log), 2 if is_executable else 0, len(made))
+    head = layout(records.BUILD_REPLY).pack(len(log), 2 if is_executable else 0, len(made))
     return head + padded(log) + tables + made
 
 

@@ -19,7 +19,7 @@ NOT_NEEDED = {
 
 
 def test_a_service_starts_without_what_few_sessions_ask_for() -> None:
-    text = "import sys, sdi.devices.discover, sdi.icd.session; print(*sys.modules)"
+    text = "import sys, sdi.devices.discover, sdi.service.session; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", text], stdout=subprocess.PIPE, check=True, text=True)
     loaded = set(done.stdout.split())
     assert "sdi.runtime.builds" in loaded

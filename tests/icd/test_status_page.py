@@ -8,10 +8,10 @@ from typing import cast
 
 import pytest
 
-from sdi.icd.status_page import StatusPage
-from sdi.icd.wire import ARENA_HEADER, HEAP_OFFSET, SLOT, SLOT_NBYTES, SLOTS_OFFSET
+from sdi.service.status_page import StatusPage
 from sdi.vmem.arena import Arena
 from sdi.wire.layout import offset_of
+from sdi.wire.records import ARENA_HEADER, HEAP_OFFSET, SLOT, SLOT_NBYTES, SLOTS_OFFSET
 
 EPOCH = offset_of(ARENA_HEADER, "epoch")
 STATUS = SLOTS_OFFSET + SLOT_NBYTES + offset_of(SLOT, "status")

@@ -13,8 +13,8 @@ import pytest
 from sdi.devices.base import Device, DeviceFacts
 from sdi.devices.cuda_images import image_formats
 from sdi.devices.cuda_info import VENDOR, CudaAttributes, device_info
-from sdi.icd.image_info import image_info
-from sdi.icd.vendors import OWN_ID, Vendors, vendors_of
+from sdi.service.image_info import image_info
+from sdi.service.vendors import OWN_ID, Vendors, vendors_of
 from tests.image_runs import image_environ, plain_environ, run
 
 NVIDIA_ID, CAPABILITY, SLOT = 0x10DE, (0x4000, 0x4001), 0x4009

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from sdi.icd.wire import ARENA_NBYTES, Op, record_layout
 from sdi.settings import NAMES
+from sdi.wire.records import ARENA_NBYTES, Op, record_layout
 from tests.image_runs import ROOT, image_environ, run
 
 PATIENCE_S = 60
@@ -39,7 +39,8 @@ STUCK = {
 
 SERVICE = """
 import ctypes, os, sys, threading
-from sdi.icd import server, session
+from sdi.service import main as server
+from sdi.service import session
 
 say = ctypes.PyDLL(None).write  # which lets nobody else run meanwhile
 
@@ -158,7 +159,7 @@ def test_a_service_whose_client_ends_before_it_is_ready_ends(tmp_path: Path) -> 
     pairs = [socket.socketpair() for _ in range(2)]
     code = """
     import ctypes, sys
-    from sdi.icd import server
+    from sdi.service import main as server
     server.begin = lambda *_: print("starts", flush=True) or ctypes.PyDLL(None).sleep(1000)
     server.main(sys.argv[1:])
     """

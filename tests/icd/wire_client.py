@@ -14,16 +14,26 @@ from typing import Self
 
 from sdi.devices.base import Device
 from sdi.devices.spread import SpreadDevice
-from sdi.icd.facts import announce
-from sdi.icd.session import Session
-from sdi.icd.wire import BODY, COMMAND, HEADER, SLOT, SLOT_NBYTES, SLOTS_OFFSET, NoticeKind, Op, record_layout
 from sdi.profile.recorder import Recorder
 from sdi.runtime.launcher import SplitMode
+from sdi.service.facts import announce
+from sdi.service.session import Session
 from sdi.settings import Balance
 from sdi.vmem.arena import Arena
 from sdi.vmem.memory import Coherence
 from sdi.wire.arguments import ARG_ENTRY, ArgumentKind
 from sdi.wire.layout import Field, layout, padded
+from sdi.wire.records import (
+    BODY,
+    COMMAND,
+    HEADER,
+    SLOT,
+    SLOT_NBYTES,
+    SLOTS_OFFSET,
+    NoticeKind,
+    Op,
+    record_layout,
+)
 
 QUEUE = 1
 _HEADER = layout(HEADER)

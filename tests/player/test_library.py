@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from sdi.icd.generate import generate
 from sdi.player import library
 from sdi.player.library import SOURCES, checks
+from sdi.wire.generate import generate
 
 
 def compiles(folder: Path) -> bool:

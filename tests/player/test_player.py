@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 
 from sdi.errors import Status
-from sdi.icd.wire import NoticeKind, Op
 from sdi.partition.balance import Balance, Trial
 from sdi.partition.cost import Edges
 from sdi.player.face import Player
 from sdi.player.library import NO_RECORDING, STAGE_IN_USE, STAGE_PARKED, Told
 from sdi.runtime.commands import Launch
 from sdi.vmem.buffer import VirtualBuffer
+from sdi.wire.records import NoticeKind, Op
 from tests.icd.conftest import Serve
 from tests.icd.wire_client import WireClient
 

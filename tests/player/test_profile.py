@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sdi.icd.wire import Op
 from sdi.profile.model import HOST, Profile, Session
 from sdi.profile.stream import read_session
 from sdi.profile.tables import make_tables
+from sdi.wire.records import Op
 from tests.icd.conftest import Serve
 from tests.icd.wire_client import QUEUE, WireClient
 from tests.player.test_player import ITEMS, Loop

@@ -8,10 +8,10 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from sdi.icd.wire import Op
 from sdi.partition.gain import Rates
 from sdi.partition.usage import Usage
 from sdi.runtime.programs import Kernel
+from sdi.wire.records import Op
 from tests.icd.conftest import Serve
 
 SOURCE = """

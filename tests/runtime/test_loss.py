@@ -14,10 +14,10 @@ import pytest
 
 from sdi.devices.discover import MemberSettings, open_members
 from sdi.devices.faulty import LosingDevice
-from sdi.icd.wire import NoticeKind, Op
 from sdi.intervals import ByteRange
 from sdi.wire.arguments import IMAGE_ARGUMENT, ArgumentKind
 from sdi.wire.layout import layout
+from sdi.wire.records import NoticeKind, Op
 from tests.icd.wire_client import WireClient
 
 SOURCE = """

@@ -10,9 +10,9 @@ import pytest
 from sdi.devices.discover import MemberSettings
 from sdi.devices.ticket import Ticket
 from sdi.errors import DeviceFailed
-from sdi.icd.wire import Op
 from sdi.intervals import ByteRange
 from sdi.vmem.buffer import VirtualBuffer
+from sdi.wire.records import Op
 from tests.runtime.test_repeats import COUNT, NBYTES, Application, serve
 
 HELD = 2

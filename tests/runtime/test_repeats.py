@@ -13,7 +13,6 @@ from sdi.devices.discover import MemberSettings, open_members
 from sdi.devices.pace import PACE
 from sdi.devices.ticket import Ticket
 from sdi.errors import Status
-from sdi.icd.wire import Op
 from sdi.partition.balance import Balance as Shares
 from sdi.partition.balance import Trial
 from sdi.runtime.commands import Launch
@@ -22,6 +21,7 @@ from sdi.runtime.issue import Issuer
 from sdi.runtime.launcher import KNOWN_MAX, Launcher
 from sdi.runtime.steps import Steps
 from sdi.settings import Balance
+from sdi.wire.records import Op
 from tests.icd.wire_client import WireClient
 from tests.runtime.test_waiting import Gated
 

@@ -13,8 +13,8 @@ import pytest
 
 from sdi.devices.discover import MemberSettings, open_members
 from sdi.errors import ClError, DeviceFailed, Status
-from sdi.icd.wire import NoticeKind, Op
 from sdi.intervals import ByteRange
+from sdi.wire.records import NoticeKind, Op
 from tests.icd.wire_client import WireClient
 
 pytestmark = pytest.mark.logs("failed: |refused")

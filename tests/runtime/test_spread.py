@@ -14,8 +14,8 @@ from sdi.devices.discover import MemberSettings, open_members
 from sdi.devices.faulty import LosingDevice
 from sdi.devices.spread import SharedBytes, SpreadDevice
 from sdi.errors import ClError, Status
-from sdi.icd.wire import Op
 from sdi.vmem.accounting import Events
+from sdi.wire.records import Op
 from tests.icd.wire_client import WireClient
 
 SOURCE = """

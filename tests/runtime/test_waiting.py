@@ -13,8 +13,8 @@ from sdi.devices.base import BoundKernel, Device, DeviceBuffer, HostBytes
 from sdi.devices.discover import MemberSettings, open_members
 from sdi.devices.forwarding import ForwardingDevice
 from sdi.devices.ticket import Ticket
-from sdi.icd.wire import NoticeKind, Op
 from sdi.ndrange import Int3
+from sdi.wire.records import NoticeKind, Op
 from tests.icd.wire_client import WireClient
 
 MEMBERS, N = 3, 3 * 1024

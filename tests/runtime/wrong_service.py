@@ -57,4 +57,4 @@ def _make_wrong_kernel(
 if __name__ == "__main__":
     Kernel.__init__ = _make_wrong_kernel  # type: ignore[method-assign]
     sys.argv = ["server", *sys.argv[-3:]]
-    runpy.run_module("sdi.icd.server", run_name="__main__")
+    runpy.run_module("sdi.service.main", run_name="__main__")

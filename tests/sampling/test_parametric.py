@@ -193,7 +193,7 @@ def test_a_traced_run_gives_the_plain_answer_wherever_it_gives_one(
 
 
 def test_binding_a_kernel_imports_neither_sympy_nor_islpy() -> None:
-    text = "import sys, sdi.icd.server; sys.exit(bool({'sympy', 'islpy'} & set(sys.modules)))"
+    text = "import sys, sdi.service.main; sys.exit(bool({'sympy', 'islpy'} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", text], check=False).returncode == 0
 
 

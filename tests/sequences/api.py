@@ -6,7 +6,7 @@ import ctypes
 import os
 from typing import Any
 
-from sdi.icd.api import ENTRIES
+from sdi.wire.api import ENTRIES
 
 _SCALARS: dict[str, Any] = {
     "cl_int": ctypes.c_int32,

@@ -9,8 +9,8 @@ import tokenize
 from pathlib import Path
 
 import sdi
-from sdi.icd import wire as icd_wire
 from sdi.wire import arguments, kernels, opencl, profile
+from sdi.wire import records as icd_wire
 from sdi.wire.layout import Field
 
 ROOT = Path(sdi.__file__).parent
@@ -73,17 +73,17 @@ def test_numbers_of_opencl_and_cuda_stand_in_the_table_only() -> None:
 def test_a_number_beside_the_table_is_found() -> None:
     texts = sources()
     for path, line, wanted in (
-        ("icd/session.py", "_LOCAL_MEM_SIZE = 0x1023\n", "0x1023"),
-        ("icd/client/image.c", "enum { READ_ONLY = 0x11A0 };\n", "0x11A0"),
+        ("service/session.py", "_LOCAL_MEM_SIZE = 0x1023\n", "0x1023"),
+        ("client/image.c", "enum { READ_ONLY = 0x11A0 };\n", "0x11A0"),
         ("clc/cuda_compat_images.h", "#define _CL_X 0x10b5\n", "0x10b5"),
         ("devices/cuda_module.py", "CU_LAUNCH_PARAM_END = 0\n", "CU_LAUNCH_PARAM_END = 0"),
         ("player/lanes.c", "enum { CUDA_ERROR_NOT_READY = 600 };\n", "CUDA_ERROR_NOT_READY = 6"),
     ):
         assert bare_numbers({path: texts[path] + line}) == [f"{path}: {wanted}"]
-    assert bare_numbers({"icd/session.py": texts["icd/session.py"] + "# 0x1023\n"}) == []
+    assert bare_numbers({"service/session.py": texts["service/session.py"] + "# 0x1023\n"}) == []
     line = "_MAP_READ, _MAP_WRITE = 1, 1 << 1\n"
-    wanted = ["icd/decode.py: MAP_READ", "icd/decode.py: MAP_WRITE"]
-    assert named_numbers({"icd/decode.py": texts["icd/decode.py"] + line}) == wanted
+    wanted = ["service/decode.py: MAP_READ", "service/decode.py: MAP_WRITE"]
+    assert named_numbers({"service/decode.py": texts["service/decode.py"] + line}) == wanted
 
 
 # -- layouts ---------------------------------------------------------------------------------------------
@@ -148,7 +148,7 @@ def test_a_second_layout_is_found() -> None:
     texts = sources()
     for path, line, wanted in (
         ("runtime/arguments.py", '_IMAGE = struct.Struct("<2Q4I5Q")\n', "<2Q4I5Q is IMAGE_ARGUMENT"),
-        ("icd/session.py", 'struct.unpack_from("=IIQ", b"")\n', "=IIQ is HEADER"),
+        ("service/session.py", 'struct.unpack_from("=IIQ", b"")\n', "=IIQ is HEADER"),
         ("cluster/arguments.py", 'Struct("<4I")\n', "<4I is SAMPLER_ARGUMENT"),
         ("devices/cuda.py", 'struct.Struct("<QQIIQQ")\n', "<QQIIQQ is devices/cuda_compare.py"),
     ):

@@ -15,12 +15,12 @@ from typing import NamedTuple
 
 from sdi.clc.model import ArgumentKind, KernelModel
 from sdi.errors import BadRecord, ClError, insist
-from sdi.icd.decode import BuildWork, build_work, command_of
-from sdi.icd.wire import COMMANDS, HEADER, MAX_RECORD_NBYTES, NUM_SLOTS, Op, record_layout
 from sdi.runtime.arguments import Image, decode_arguments
 from sdi.runtime.commands import Command, CopyBuffer, Fill, Launch, Map, Read, Rectangle, Unmap, Write
+from sdi.service.decode import BuildWork, build_work, command_of
 from sdi.wire.arguments import ENTRY, LAYOUTS, LOCAL, POINTER
 from sdi.wire.layout import layout
+from sdi.wire.records import COMMANDS, HEADER, MAX_RECORD_NBYTES, NUM_SLOTS, Op, record_layout
 
 _OPS: dict[int, Op] = {op.value: op for op in Op if op not in (Op.FACTS, Op.REPLY, Op.NOTICE)}
 _LAYOUTS: dict[Op, Struct] = {op: record_layout(op) for op in _OPS.values()}

@@ -8,8 +8,8 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 
-from sdi.icd.wire import NoticeKind, Op, record_layout
 from sdi.wire.layout import padded
+from sdi.wire.records import NoticeKind, Op, record_layout
 
 _NOTICE = record_layout(Op.NOTICE)
 

@@ -224,7 +224,7 @@ uint64_t sdi_room(uint64_t most)
 
 int sdi_service_start(int sockets[2])
 {
-    static char isolated[] = "-I", module[] = "-m", name[] = "sdi.icd.server", three[] = "3", four[] = "4";
+    static char isolated[] = "-I", module[] = "-m", name[] = "sdi.service.main", three[] = "3", four[] = "4";
     char python[4096], shared[32];
     if (!find_python(python, sizeof python))
         return -1;

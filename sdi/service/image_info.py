@@ -14,12 +14,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from sdi import __version__
 from sdi.clc.base_header import NVIDIA_QUERY
 from sdi.devices.base import Device
-from sdi.icd.vendors import Vendors, vendors_of
-from sdi.icd.wire import FACT_IMAGE_FORMATS, FACT_PLATFORM_VENDOR, FORMAT_ENTRY
 from sdi.runtime.language import common_formats, image_language
+from sdi.service.vendors import Vendors, vendors_of
 from sdi.wire.layout import layout
 from sdi.wire.opencl import QUEUES, AtomicCapabilities, DeviceType, named_version, u32, u64, version
 from sdi.wire.opencl import DeviceInfo as Info
+from sdi.wire.records import FACT_IMAGE_FORMATS, FACT_PLATFORM_VENDOR, FORMAT_ENTRY
 
 _FORMAT = layout(FORMAT_ENTRY)
 

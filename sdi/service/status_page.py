@@ -5,10 +5,10 @@ from __future__ import annotations
 import ctypes
 import platform
 
-from sdi.icd.wire import ARENA_HEADER, MAGIC, NUM_SLOTS, PROTOCOL_VERSION, SLOT, SLOT_NBYTES, SLOTS_OFFSET
 from sdi.vmem.arena import Arena
 from sdi.wire.layout import layout, offset_of
 from sdi.wire.opencl import ExecutionStatus
+from sdi.wire.records import ARENA_HEADER, MAGIC, NUM_SLOTS, PROTOCOL_VERSION, SLOT, SLOT_NBYTES, SLOTS_OFFSET
 
 _FUTEX_NUMBERS = {"x86_64": 202, "aarch64": 98}
 _FUTEX_WAKE = 1

@@ -1,4 +1,4 @@
-/* For the service, not for applications: it ends when its client has ended, whatever its threads do (sdi/icd/watch.py).
+/* For the service, not for applications: it ends when its client has ended, whatever its threads do (sdi/service/watch.py).
  * In C, as a driver that never returns may keep Python from running anything at all. */
 #include "client.h"
 

@@ -24,7 +24,7 @@ from sdi.vmem.directory import HOST
 from sdi.vmem.memory import VirtualMemory
 
 if TYPE_CHECKING:
-    from sdi.icd.session import Session
+    from sdi.service.session import Session
 
 _log = logging.getLogger("sdi.player")
 _LOOK_AFTER = 16

@@ -26,24 +26,6 @@ from sdi.devices.join import join
 from sdi.devices.pace import PACE
 from sdi.devices.spread import SpreadDevice
 from sdi.errors import BadRecord, BuildError, ClError, Status
-from sdi.icd.door import Door, Entry, Limits, check_header, name_of
-from sdi.icd.facts import announce
-from sdi.icd.notices import Notices
-from sdi.icd.play import Play, player_of
-from sdi.icd.printed import Printed
-from sdi.icd.replies import build_payload
-from sdi.icd.status_page import StatusPage
-from sdi.icd.wire import (
-    COMMAND,
-    COMMANDS,
-    FAILURE_MAX_NBYTES,
-    HEADER,
-    NUM_SLOTS,
-    REPLIED,
-    NoticeKind,
-    Op,
-    record_layout,
-)
 from sdi.player.face import READ_MAX_NBYTES, Player
 from sdi.player.library import STAGE_IN_USE, STAGE_PARKED, Recycled
 from sdi.profile.recorder import Recorder
@@ -58,12 +40,30 @@ from sdi.runtime.profiling import closing
 from sdi.runtime.programs import Build
 from sdi.runtime.scheduler import Node, SchedulerCore
 from sdi.runtime.virtual_device import VirtualDevice
+from sdi.service.door import Door, Entry, Limits, check_header, name_of
+from sdi.service.facts import announce
+from sdi.service.kernel_output import Printed
+from sdi.service.notifications import Notices
+from sdi.service.play import Play, player_of
+from sdi.service.replies import build_payload
+from sdi.service.status_page import StatusPage
 from sdi.settings import Balance, Verify
 from sdi.vmem.arena import Arena
 from sdi.vmem.host import HostWorker
 from sdi.vmem.memory import Coherence, VirtualMemory
 from sdi.wire.layout import layout, padded
 from sdi.wire.opencl import DeviceInfo, MemFlags, QueueProperties
+from sdi.wire.records import (
+    COMMAND,
+    COMMANDS,
+    FAILURE_MAX_NBYTES,
+    HEADER,
+    NUM_SLOTS,
+    REPLIED,
+    NoticeKind,
+    Op,
+    record_layout,
+)
 
 _log = logging.getLogger("sdi.session")
 

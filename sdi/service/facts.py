@@ -11,13 +11,13 @@ from collections.abc import Callable, Sequence
 from sdi import limits
 from sdi.devices.base import Device
 from sdi.errors import ClError, Status, require
-from sdi.icd.image_info import image_info
-from sdi.icd.status_page import StatusPage
-from sdi.icd.vendors import Vendors
-from sdi.icd.wire import ARENA_NBYTES, HEAP_OFFSET, INFO_ENTRY, PROTOCOL_VERSION, Op, record_layout
+from sdi.service.image_info import image_info
+from sdi.service.status_page import StatusPage
+from sdi.service.vendors import Vendors
 from sdi.sizes import size
 from sdi.vmem.arena import PAGE_NBYTES, Arena
 from sdi.wire.layout import layout, padded
+from sdi.wire.records import ARENA_NBYTES, HEAP_OFFSET, INFO_ENTRY, PROTOCOL_VERSION, Op, record_layout
 
 _FACTS = record_layout(Op.FACTS)
 _INFO = layout(INFO_ENTRY)

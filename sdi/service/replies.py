@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from sdi.devices.base import KernelFacts
-from sdi.icd.wire import ARGUMENT_ENTRY, BUILD_REPLY, KERNEL_ENTRY
 from sdi.runtime.builds import Compiled
 from sdi.runtime.programs import Build, Kernel
 from sdi.wire.layout import layout, padded
+from sdi.wire.records import ARGUMENT_ENTRY, BUILD_REPLY, KERNEL_ENTRY
 
 _BUILD_REPLY = layout(BUILD_REPLY)
 _KERNEL = layout(KERNEL_ENTRY)

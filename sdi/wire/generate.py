@@ -1,6 +1,6 @@
-"""Writes the generated C of the client and compiles the client: ``python -m sdi.icd.generate OUTDIR``.
+"""Writes the generated C of the client and compiles the client: ``python -m sdi.wire.generate OUTDIR``.
 
-``sdi_wire.h``: the records of ``wire.py`` as C structures (sizes and offsets asserted), opcodes and limits.
+``sdi_wire.h``: the records of ``records.py`` as C structures (sizes, offsets asserted), opcodes and limits.
 ``sdi_numbers.h``: the numbers of ``sdi/wire``.
 ``sdi_api.h``: prototypes of the functions of ``api.py``; ``sdi_dispatch.c``: the dispatch table, the stubs of
 what isn't implemented, the same once more with times taken (``client/profile.c``), and the names.  Needs only
@@ -17,14 +17,13 @@ import tomllib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from sdi.icd import wire
-from sdi.icd.api import ENTRIES, NUM_SLOTS, Entry
-from sdi.wire import cuda, profile
+from sdi.wire import cuda, profile, records
+from sdi.wire.api import ENTRIES, NUM_SLOTS, Entry
 from sdi.wire.arguments import ArgumentKind
 from sdi.wire.layout import Fields, declarations, layout, offset_of
 from sdi.wire.opencl import IMAGE_TYPES, OF_64_BITS, PREFIXES
 
-CLIENT = Path(__file__).resolve().parent / "client"
+CLIENT = Path(__file__).resolve().parents[1] / "client"
 LIBRARY_NAME = "libsdi_icd.so"
 _SHARED_FLAGS = (
     "-O2",
@@ -63,7 +62,7 @@ _INVALID = {
 def project_version() -> str:
     """The version in ``pyproject.toml`` beside the package; "0" in a source tree without one."""
     try:
-        text = (CLIENT.parent.parent.parent / "pyproject.toml").read_text(encoding="utf-8")
+        text = (CLIENT.parents[1] / "pyproject.toml").read_text(encoding="utf-8")
         return str(tomllib.loads(text)["project"]["version"])
     except (OSError, KeyError):
         return "0"
@@ -86,16 +85,16 @@ def wire_header() -> str:
     lines = ["#ifndef SDI_WIRE_H", "#define SDI_WIRE_H", "#include <stddef.h>", "#include <stdint.h>", ""]
     limits = ("PATTERN_MAX_NBYTES", "FAILURE_MAX_NBYTES", "CARRIED_MAX_NBYTES")
     for name in ("PROTOCOL_VERSION", "NUM_SLOTS", *limits, "SLOT_NBYTES"):
-        lines.append(f"#define SDI_{name} {getattr(wire, name)}")
+        lines.append(f"#define SDI_{name} {getattr(records, name)}")
     for name in ("MAGIC", "ARENA_NBYTES", "SLOTS_OFFSET", "HEAP_OFFSET", "MAX_RECORD_NBYTES"):
-        lines.append(f"#define SDI_{name} UINT64_C({getattr(wire, name):#x})")
-    lines.append(f"#define SDI_FACT_IMAGE_FORMATS UINT32_C({wire.FACT_IMAGE_FORMATS:#x})")
-    lines.append(f"#define SDI_FACT_PLATFORM_VENDOR UINT32_C({wire.FACT_PLATFORM_VENDOR:#x})")
-    for enum, prefix in ((wire.Op, "OP"), (wire.NoticeKind, "NOTICE"), (ArgumentKind, "ARG")):
+        lines.append(f"#define SDI_{name} UINT64_C({getattr(records, name):#x})")
+    lines.append(f"#define SDI_FACT_IMAGE_FORMATS UINT32_C({records.FACT_IMAGE_FORMATS:#x})")
+    lines.append(f"#define SDI_FACT_PLATFORM_VENDOR UINT32_C({records.FACT_PLATFORM_VENDOR:#x})")
+    for enum, prefix in ((records.Op, "OP"), (records.NoticeKind, "NOTICE"), (ArgumentKind, "ARG")):
         lines.append("")
         lines += [f"#define SDI_{prefix}_{member.name} {member.value}" for member in enum]
     lines.append("")
-    for name, fields in wire.STRUCTS.items():
+    for name, fields in records.STRUCTS.items():
         lines += _structure(f"sdi_wire_{name}", fields)
     for name, fields in profile.STRUCTS.items():
         lines += _structure(name, fields)
@@ -104,8 +103,8 @@ def wire_header() -> str:
     lines += [
         f"#define {name} {getattr(profile, name):#x}u" for name in ("LOG_COMMAND", "LOG_END", "LOG_TURN")
     ]
-    for op, body in wire.BODY.items():
-        head = wire.HEADER + (wire.COMMAND if op in wire.COMMANDS else ())
+    for op, body in records.BODY.items():
+        head = records.HEADER + (records.COMMAND if op in records.COMMANDS else ())
         lines += _structure(f"sdi_rec_{op.name.lower()}", head + body)
     lines += [
         '_Static_assert(sizeof(struct sdi_wire_slot) == SDI_SLOT_NBYTES, "slot");',

@@ -12,15 +12,15 @@ from functools import partial
 
 from sdi.devices.image import is_known_format
 from sdi.errors import BadRecord, insist
-from sdi.icd.pixel import COLOR_NBYTES, pixel_of
-from sdi.icd.wire import CARRIED_MAX_NBYTES, COMMAND, HEADER, HEADER_ENTRY, PATTERN_MAX_NBYTES, Op
 from sdi.ndrange import Int3
 from sdi.runtime import builds
 from sdi.runtime.builds import Compiled, Target
 from sdi.runtime.commands import Command, CopyBuffer, Fill, Launch, Map, Marker, Read, Rectangle, Unmap, Write
 from sdi.runtime.programs import Build
+from sdi.service.pixel import COLOR_NBYTES, pixel_of
 from sdi.wire.layout import layout
 from sdi.wire.opencl import MapFlags
+from sdi.wire.records import CARRIED_MAX_NBYTES, COMMAND, HEADER, HEADER_ENTRY, PATTERN_MAX_NBYTES, Op
 
 _HEADER_ENTRY = layout(HEADER_ENTRY)
 _PREFIX_NBYTES = layout(HEADER, COMMAND).size

@@ -1,4 +1,4 @@
-"""The service process: ``python -I -m sdi.icd.server COMMANDS NOTICES ROOM``.
+"""The service process: ``python -I -m sdi.service.main COMMANDS NOTICES ROOM``.
 
 Two inherited socket descriptors, and how many bytes of memory the application can share with the service.
 
@@ -23,16 +23,16 @@ from typing import TYPE_CHECKING
 
 from sdi import cache, limits, whole_file
 from sdi.errors import Status
-from sdi.icd.watch import ClientGone, Watch
+from sdi.service.watch import ClientGone, Watch
 from sdi.settings import Settings, SettingsError
 
 if TYPE_CHECKING:
     from sdi.devices.base import Device
     from sdi.devices.discover import MemberSettings
     from sdi.devices.spread import SpreadDevice
-    from sdi.icd.printed import Printed
-    from sdi.icd.session import Session
     from sdi.runtime.counters import Counters
+    from sdi.service.kernel_output import Printed
+    from sdi.service.session import Session
     from sdi.vmem.arena import Arena
 
 _log = logging.getLogger("sdi")
@@ -55,7 +55,7 @@ def main(arguments: list[str]) -> int:
         level=settings.log.upper(), format="sdi: %(levelname)s: %(message)s", stream=sys.stderr
     )
     if settings.service is not None:
-        from sdi.icd.handover import HandoverError, hand_over
+        from sdi.service.handover import HandoverError, hand_over
 
         try:
             return hand_over(str(settings.service), (commands, notices), arguments[2:])
@@ -123,7 +123,7 @@ OpenImage = Callable[["MemberSettings"], Image]
 def _image(settings: MemberSettings) -> Image:
     """The members on this machine."""
     from sdi.devices.discover import open_members, spread_of
-    from sdi.icd.printed import Printed
+    from sdi.service.kernel_output import Printed
 
     devices = open_members(settings)
     return Image(devices, spread_of(devices), Printed())
@@ -143,8 +143,8 @@ def begin(
     try:
         # Here, not at the top: the drivers behind these imports read the environment set above.
         from sdi.devices.discover import MemberSettings
-        from sdi.icd.facts import announce
-        from sdi.icd.vendors import vendors_of
+        from sdi.service.facts import announce
+        from sdi.service.vendors import vendors_of
 
         image = open_image(
             MemberSettings(
@@ -176,7 +176,7 @@ def begin(
         return None
     try:
         # The application goes on from here; what it asks for meanwhile waits in the socket.
-        from sdi.icd.session import Session
+        from sdi.service.session import Session
 
         session = Session(
             commands,
@@ -234,14 +234,14 @@ def _write_counters(counters: Counters, path: Path | None, finished: bool) -> No
 
 def peer_pid(end: socket.socket) -> int:
     """The process that made this pair of sockets: the application."""
-    from sdi.icd.handover import peer_of
+    from sdi.service.handover import peer_of
 
     return peer_of(end)[0]
 
 
 def refuse(commands: socket.socket, message: str) -> int:
     """Tell the client why there is no image."""
-    from sdi.icd.facts import failure_record
+    from sdi.service.facts import failure_record
 
     with suppress(OSError):  # the application has gone: nobody is left to tell
         commands.sendall(failure_record(Status.DEVICE_NOT_FOUND, message))

@@ -1,1 +1,0 @@
-"""The OpenCL platform: API table, C client, wire, and the service's side of a session."""
