@@ -5,7 +5,7 @@
  *   busy lock (host_pointer.c)   bytes are taken from the application's memory or shown there
  *   client lock (handle.c)   handles, ids, slots, the command stream, all fields of objects that change
  *   reply lock (stream.c)    threads that wait for replies
- *   caller lock (caller.c)   callbacks to run
+ *   caller lock (callback.c)   callbacks to run
  * No lock but the busy lock is held while a callback of the application runs, while a reply or an event is awaited,
  * or while bytes of a transfer are copied; that is not while a callback runs. */
 #ifndef SDI_CLIENT_H
@@ -480,7 +480,7 @@ bool sdi_copy_overlaps(const struct sdi_transfer *transfer);
 /* The same for new buffers. */
 void sdi_copy_to_arena(cl_mem root, size_t offset, const char *from, size_t nbytes);
 
-/* ---- copier.c -------------------------------------------------------------------------------------------- */
+/* ---- copy_pool.c ----------------------------------------------------------------------------------------- */
 
 /* Calls `copy` for the pieces 0 to `num_pieces` - 1 of `work`, in any order, from this thread and from others where
  * there are CPUs for them and no other thread has them; returns when all are done. */
@@ -505,7 +505,7 @@ void sdi_discard_memory(cl_mem buffer);
 /* A command names it: its bytes are not the client's alone any more. */
 static inline void sdi_named(cl_mem buffer) { __atomic_store_n(&buffer->root->fresh, false, __ATOMIC_RELAXED); }
 
-/* ---- parked.c: released buffers to be used again.  Client lock held, but see sdi_unpark ------------------- */
+/* ---- recycled.c: released buffers to be used again.  Client lock held, but see sdi_unpark ------------------- */
 
 /* Keeps the place of a root buffer that goes; false: it can't be kept. */
 bool sdi_park(cl_mem buffer);
@@ -570,7 +570,7 @@ bool sdi_box_is_dense(const struct sdi_box *box);
 /* Whether two boxes share a byte that have the same pitches and the same origin (where their rows begin to count). */
 bool sdi_boxes_meet(const struct sdi_box *a, const struct sdi_box *b, size_t origin);
 
-/* ---- lander.c, caller.c: threads ------------------------------------------------------------------------- */
+/* ---- completion.c, callback.c: threads ------------------------------------------------------------------------- */
 
 /* Client lock held.  Starts the lander; CL_OUT_OF_HOST_MEMORY when no thread can be had. */
 cl_int sdi_lander_start(void);

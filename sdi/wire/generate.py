@@ -3,7 +3,7 @@
 ``sdi_wire.h``: the records of ``records.py`` as C structures (sizes, offsets asserted), opcodes and limits.
 ``sdi_numbers.h``: the numbers of ``sdi/wire``.
 ``sdi_api.h``: prototypes of the functions of ``api.py``; ``sdi_dispatch.c``: the dispatch table, the stubs of
-what isn't implemented, the same once more with times taken (``client/profile.c``), and the names.  Needs only
+what isn't implemented, the same once more with times taken (``client/link/profile.c``), and the names.  Needs only
 the standard library and a C compiler, no OpenCL header.
 """
 
@@ -261,7 +261,7 @@ def compile_client(outdir: Path, sanitize: bool = False) -> Path:
     there is no compiler.
     """
     generate(outdir)
-    sources = [*sorted(CLIENT.glob("*.c")), outdir / "sdi_dispatch.c"]
+    sources = [*sorted(CLIENT.rglob("*.c")), outdir / "sdi_dispatch.c"]
     flags = [*_CLIENT_FLAGS, *(SANITIZE_FLAGS if sanitize else ()), f'-DSDI_VERSION="{project_version()}"']
     return compile_shared(outdir / LIBRARY_NAME, sources, [*flags, f"-I{CLIENT}"])
 
