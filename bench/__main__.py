@@ -119,7 +119,7 @@ def _write(raw: Raw, folder: Path, size: str) -> int:
 
 def _image() -> str:
     """Where the installed image is."""
-    from sdi.cli.locate import vendors
+    from sdi.locate import vendors
 
     return str(vendors())
 

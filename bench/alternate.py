@@ -25,7 +25,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from sdi.cli.locate import vendors
+from sdi.locate import vendors
 
 LIMIT_S = 600.0
 _PR_SET_CHILD_SUBREAPER = 36

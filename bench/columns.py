@@ -27,7 +27,7 @@ from operator import truediv
 import numpy as np
 import pyopencl as cl
 
-from sdi.cli.locate import vendors
+from sdi.locate import vendors
 
 SOURCE = """
 kernel void write(global int *at, int round)

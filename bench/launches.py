@@ -23,6 +23,7 @@ sys.path.insert(0, str(ROOT))
 
 from sdi.clc.clang_dialect import ask  # noqa: E402
 from sdi.clc.probe import Answers  # noqa: E402
+from sdi.commands import Launch  # noqa: E402
 from sdi.devices.base import (  # noqa: E402
     BoundArgument,
     BoundKernel,
@@ -36,11 +37,10 @@ from sdi.devices.base import (  # noqa: E402
 from sdi.devices.ticket import Ticket  # noqa: E402
 from sdi.ndrange import Int3  # noqa: E402
 from sdi.runtime.builds import Target, build  # noqa: E402
-from sdi.runtime.commands import Launch  # noqa: E402
+from sdi.runtime.command_graph import Node, SchedulerCore  # noqa: E402
 from sdi.runtime.counters import Counters  # noqa: E402
 from sdi.runtime.engine import Engine  # noqa: E402
 from sdi.runtime.launcher import Launcher  # noqa: E402
-from sdi.runtime.scheduler import Node, SchedulerCore  # noqa: E402
 from sdi.runtime.virtual_device import VirtualDevice  # noqa: E402
 from sdi.vmem.arena import Arena  # noqa: E402
 from sdi.vmem.host import HostWorker  # noqa: E402

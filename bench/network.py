@@ -26,13 +26,13 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from sdi.cli.locate import show_only_real_drivers, vendors  # noqa: E402
 from sdi.cluster import start  # noqa: E402
 from sdi.cluster.job import Job  # noqa: E402
 from sdi.cluster.local import start_nodes  # noqa: E402
 from sdi.cluster.members import host_id  # noqa: E402
 from sdi.cluster.records import Kind  # noqa: E402
 from sdi.cluster.transport import Transport  # noqa: E402
+from sdi.locate import show_only_real_drivers, vendors  # noqa: E402
 
 MPIEXEC = Path(sys.executable).parent / "mpiexec"
 SIDE, WARM_STEPS, STEPS, BATCHES = 512, 40, 200, 5

@@ -111,7 +111,7 @@ def work(path: str) -> None:
 
 def start(name: str, members: int, mpiexec: str, split: str, folder: Path) -> Way:
     """Start the process of a way."""
-    from sdi.cli.locate import image_environ
+    from sdi.locate import image_environ
 
     stats = folder / f"{name}.json"
     environ = {k: v for k, v in os.environ.items() if not k.startswith("SDI_TEST")}

@@ -111,7 +111,7 @@ def plain_column() -> Column:
 
 def image_column(members: int) -> Column:
     """The image with ``members`` members; launches are split even where that does not pay."""
-    from sdi.cli.locate import image_environ
+    from sdi.locate import image_environ
 
     environ = {**image_environ(os.environ), "SDI_NUM_GPUS": str(members), "SDI_SPLIT": "always"}
     return Column(f"image, {members} member{'s' * (members > 1)}", "SDI", environ)

@@ -23,7 +23,7 @@ import time
 import numpy as np
 import pyopencl as cl
 
-from sdi.cli.locate import vendors
+from sdi.locate import vendors
 
 SOURCE = """
 kernel void add(global int *matrix, int rows)

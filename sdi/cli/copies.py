@@ -17,10 +17,10 @@ from functools import partial
 
 import numpy as np
 
-from sdi.cli.locate import show_only_real_drivers
 from sdi.devices.base import Device, DeviceBuffer
 from sdi.devices.ticket import Ticket
 from sdi.errors import ClError, DeviceFailed
+from sdi.locate import show_only_real_drivers
 from sdi.settings import Settings
 from sdi.vmem.arena import Arena
 

@@ -20,8 +20,8 @@ from typing import Literal
 
 from sdi import cache
 from sdi import settings as settings_module
-from sdi.cli.locate import NotInstalled, image_environ, library, service_python
 from sdi.cli.progress import doing
+from sdi.locate import NotInstalled, image_environ, library, service_python
 from sdi.settings import NAMES, Settings, SettingsError
 
 EXPORTS = ("clGetExtensionFunctionAddress", "clIcdGetPlatformIDsKHR", "clGetPlatformInfo")

@@ -6,7 +6,7 @@ import os
 import shlex
 from collections.abc import Mapping
 
-from sdi.cli.locate import image_environ, vendors
+from sdi.locate import image_environ, vendors
 from sdi.settings import Settings
 
 

@@ -10,13 +10,13 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from sdi.cli.counters import table
-from sdi.cli.locate import show_only_real_drivers
 from sdi.cluster.job import Job, JobError
 from sdi.cluster.local import start_nodes
 from sdi.cluster.remote_node import ROOT
 from sdi.cluster.start import Place, leave, run_node, without_mpi
 from sdi.cluster.transport import Transport
 from sdi.errors import ClError
+from sdi.locate import show_only_real_drivers
 from sdi.settings import Settings
 from sdi.sizes import size
 

@@ -10,7 +10,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from sdi.cli.locate import NotInstalled
+from sdi.locate import NotInstalled
 from sdi.settings import SettingsError
 
 

@@ -13,7 +13,6 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from sdi import whole_file
-from sdi.cli.locate import image_environ
 from sdi.cli.progress import doing
 from sdi.cli.run import (
     PR_SET_CHILD_SUBREAPER,
@@ -22,6 +21,7 @@ from sdi.cli.run import (
     run_and_wait,
     wait_for_services,
 )
+from sdi.locate import image_environ
 from sdi.profile.chrome import chrome_trace
 from sdi.profile.condition import Condition, ConditionError, parse_condition
 from sdi.profile.figures import compared, comparison_text, figures

@@ -16,8 +16,8 @@ from pathlib import Path
 
 from sdi import whole_file
 from sdi.cli.counters import Counters, CountersError, explanation, merged, report
-from sdi.cli.locate import image_environ
 from sdi.cluster import start
+from sdi.locate import image_environ
 from sdi.settings import Settings, SettingsError
 
 Prepare = Callable[[], None]

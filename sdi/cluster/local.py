@@ -58,7 +58,7 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    from sdi.cli.locate import show_only_real_drivers
+    from sdi.locate import show_only_real_drivers
 
     show_only_real_drivers()
     status = main(sys.argv[1:])

@@ -16,11 +16,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from sdi.cells import Cells
 from sdi.ndrange import GroupBox, Int3
 from sdi.partition.cost import EVEN, UNKNOWN, Cost, Edges, Sample, fit, guess
 from sdi.partition.gain import SHORTEST_FIRST_NS
 from sdi.partition.table import grid
-from sdi.player.cells import Cells
 
 BalanceMode = Literal["auto", "off", "random"]
 

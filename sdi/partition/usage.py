@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from sdi.cells import Cells
 from sdi.ndrange import Int3
 from sdi.partition.balance import Balance, Trial
 from sdi.partition.gain import RECONSIDER, Rates
 from sdi.partition.learnt import Learnt
-from sdi.player.cells import Cells
 
 TRIAL = 4
 """Launches after which an untried way is compared with what was known before; twice as many each time that

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Mapping
 
+from sdi.cells import Cells
 from sdi.player import library as c
-from sdi.player.cells import Cells
 from sdi.vmem.buffer import VirtualBuffer
 
 _Fresh = ctypes.c_uint32 * 2

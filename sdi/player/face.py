@@ -6,6 +6,8 @@ import ctypes
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
+from sdi.cells import Cells
+from sdi.commands import Command, CopyBuffer, Fill, Map, Read, Unmap, Write
 from sdi.devices.base import BoundKernel
 from sdi.devices.join import join
 from sdi.devices.native import DriverKind, NativeLane, NativeLaunch, NativeMember
@@ -18,11 +20,9 @@ from sdi.partition.usage import Usage
 from sdi.player import library as c
 from sdi.player.buffers import Buffers
 from sdi.player.builder import Builder, address
-from sdi.player.cells import Cells
 from sdi.player.drivers import cuda_table, opencl_table
 from sdi.player.profiled import Profiled
 from sdi.profile.recorder import Recorder
-from sdi.runtime.commands import Command, CopyBuffer, Fill, Map, Read, Unmap, Write
 from sdi.runtime.programs import Arrangement, Binding, Kernel
 from sdi.vmem.buffer import VirtualBuffer
 from sdi.vmem.directory import HOST

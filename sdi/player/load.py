@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import functools
 
-from sdi.cli.locate import LIBRARY, prefix
+from sdi.locate import LIBRARY, prefix
 from sdi.player.library import LIBRARY_NAME, load
 
 

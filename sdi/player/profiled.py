@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ctypes
 
+from sdi.commands import Command, Write, described
 from sdi.player import library as c
 from sdi.player.builder import Builder
 from sdi.profile.recorder import Recorder
-from sdi.runtime.commands import Command, Write, described
 from sdi.runtime.profiling import shape_number
 from sdi.runtime.programs import Arrangement
 from sdi.wire.layout import layout

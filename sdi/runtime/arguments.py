@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from sdi.clc.model import ArgumentKind, KernelModel
+from sdi.commands import Launch
 from sdi.devices.base import BoundArgument, DeviceBuffer, DeviceImage, LocalBytes
 from sdi.devices.image import ImageShape, Sampler
 from sdi.errors import ClError, Status
-from sdi.runtime.commands import Launch
 from sdi.vmem.buffer import ImageView
 from sdi.wire.arguments import ENTRY, IMAGE, LOCAL, POINTER
 from sdi.wire.opencl import IMAGE_TYPES

@@ -11,13 +11,13 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Protocol, assert_never, cast
 
+from sdi.commands import Command, Launch, Write, described
 from sdi.devices.join import join
 from sdi.devices.pace import PACE
 from sdi.devices.ticket import Ticket
 from sdi.errors import ClError, DeviceFailed, Status
 from sdi.profile.recorder import Recorder
-from sdi.runtime.commands import Command, Launch, Write, described
-from sdi.runtime.scheduler import Action, Issue, Node, Publish, SchedulerCore, Stage, StartTransfer
+from sdi.runtime.command_graph import Action, Issue, Node, Publish, SchedulerCore, Stage, StartTransfer
 from sdi.runtime.steps import Steps
 from sdi.runtime.virtual_device import VirtualDevice, Work
 

@@ -14,6 +14,7 @@ from functools import partial
 from math import prod
 from typing import TYPE_CHECKING
 
+from sdi.commands import Launch
 from sdi.devices.base import BoundKernel
 from sdi.devices.image import Sampler
 from sdi.devices.join import join
@@ -28,7 +29,6 @@ from sdi.partition.usage import Usage
 from sdi.player.face import Player
 from sdi.profile.recorder import Recorder
 from sdi.runtime.arguments import ArgumentValue, Image, Pointer, decode_arguments
-from sdi.runtime.commands import Launch
 from sdi.runtime.counters import Counters
 from sdi.runtime.cutting import Cutter, SplitMode
 from sdi.runtime.issue import Issued, Issuer

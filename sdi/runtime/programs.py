@@ -8,16 +8,16 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from sdi.cells import Cells
 from sdi.clc.model import KernelModel
+from sdi.commands import Launch
 from sdi.devices.base import BoundKernel, DeviceProgram, KernelFacts
 from sdi.launch.recording import Recording
 from sdi.ndrange import GroupBox, Int3, NDRange
 from sdi.partition.balance import Balance, Trial, edges_of
 from sdi.partition.gain import Span
 from sdi.partition.usage import Usage
-from sdi.player.cells import Cells
 from sdi.runtime.arguments import ArgumentValue
-from sdi.runtime.commands import Launch
 from sdi.runtime.plan import LaunchPlan
 from sdi.runtime.plan_memory import PlanMemory
 from sdi.runtime.waves import Bound, Wave

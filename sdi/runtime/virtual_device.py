@@ -13,6 +13,7 @@ from typing import assert_never
 
 import numpy as np
 
+from sdi.commands import Command, CopyBuffer, Fill, Launch, Map, Marker, Read, Rectangle, Unmap, Write
 from sdi.devices.join import join
 from sdi.devices.ticket import Ticket
 from sdi.errors import ClError, DeviceFailed, DeviceLost, Status, require
@@ -21,7 +22,6 @@ from sdi.launch.recording import Change
 from sdi.player.face import READ_MAX_NBYTES, WRITE_GRANULE_NBYTES, Player
 from sdi.player.library import CLIENT_FILLS, CLIENT_LOOKS, CLIENT_TAKES
 from sdi.region import alike
-from sdi.runtime.commands import Command, CopyBuffer, Fill, Launch, Map, Marker, Read, Rectangle, Unmap, Write
 from sdi.runtime.launcher import Launcher
 from sdi.runtime.region_copies import SPOILT_RUNS_MAX, RegionCopies, overwritten, packed_like
 from sdi.runtime.steps import Steps

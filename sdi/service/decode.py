@@ -10,12 +10,12 @@ import struct
 from collections.abc import Callable
 from functools import partial
 
+from sdi.commands import Command, CopyBuffer, Fill, Launch, Map, Marker, Read, Rectangle, Unmap, Write
 from sdi.devices.image import is_known_format
 from sdi.errors import BadRecord, insist
 from sdi.ndrange import Int3
 from sdi.runtime import builds
 from sdi.runtime.builds import Compiled, Target
-from sdi.runtime.commands import Command, CopyBuffer, Fill, Launch, Map, Marker, Read, Rectangle, Unmap, Write
 from sdi.runtime.programs import Build
 from sdi.service.pixel import COLOR_NBYTES, pixel_of
 from sdi.wire.layout import layout

@@ -8,6 +8,7 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from sdi.commands import Command, Marker, Read
 from sdi.devices.base import Device
 from sdi.devices.cuda_context import forget_current
 from sdi.devices.native import NativeLane, NativeMember
@@ -18,7 +19,6 @@ from sdi.player import library as c
 from sdi.player.face import Player
 from sdi.player.load import NoPlayer, loaded
 from sdi.profile.recorder import Recorder
-from sdi.runtime.commands import Command, Marker, Read
 from sdi.runtime.engine import Engine
 from sdi.vmem.directory import HOST
 from sdi.vmem.memory import VirtualMemory

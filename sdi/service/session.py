@@ -21,6 +21,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from sdi import limits
+from sdi.commands import Launch, Map, Read, Unmap, Write
 from sdi.devices.base import Device
 from sdi.devices.join import join
 from sdi.devices.pace import PACE
@@ -31,14 +32,13 @@ from sdi.player.library import STAGE_IN_USE, STAGE_PARKED, Recycled
 from sdi.profile.recorder import Recorder
 from sdi.region import Region
 from sdi.runtime.builds import Compiled, Target
-from sdi.runtime.commands import Launch, Map, Read, Unmap, Write
+from sdi.runtime.command_graph import Node, SchedulerCore
 from sdi.runtime.counters import Counters
 from sdi.runtime.engine import Engine
 from sdi.runtime.launcher import Launcher, SplitMode
 from sdi.runtime.learning import Learning
 from sdi.runtime.profiling import closing
 from sdi.runtime.programs import Build
-from sdi.runtime.scheduler import Node, SchedulerCore
 from sdi.runtime.virtual_device import VirtualDevice
 from sdi.service.door import Door, Entry, Limits, check_header, name_of
 from sdi.service.facts import announce

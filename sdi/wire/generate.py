@@ -3,8 +3,8 @@
 ``sdi_wire.h``: the records of ``records.py`` as C structures (sizes, offsets asserted), opcodes and limits.
 ``sdi_numbers.h``: the numbers of ``sdi/wire``.
 ``sdi_api.h``: prototypes of the functions of ``api.py``; ``sdi_dispatch.c``: the dispatch table, the stubs of
-what isn't implemented, the same once more with times taken (``client/link/profile.c``), and the names.  Needs only
-the standard library and a C compiler, no OpenCL header.
+what isn't implemented, the same once more with times taken (``client/link/profile.c``), and the names.  Needs
+only the standard library and a C compiler, no OpenCL header.
 """
 
 from __future__ import annotations

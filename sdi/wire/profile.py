@@ -1,6 +1,6 @@
 """What C writes down for profiles.
 
-``calls-PID.bin`` is a process' calls of the API (``sdi/client/link/profile.c``): CALLS_HEADER, COUNTS for each
+``calls-PID.bin`` is a process' calls of the API (``client/link/profile.c``): CALLS_HEADER, COUNTS for each
 slot of the dispatch table, then a SPAN for each call, up to the capacity.  Commands that the player executed
 are lines of LOGGED (``sdi/player/profile.c``).
 """

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from sdi.runtime.commands import Rectangle
+from sdi.commands import Rectangle
 from sdi.wire.records import NoticeKind, Op
 from tests.generated.generate import (
     Copy,

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sdi.runtime.commands import Rectangle
+from sdi.commands import Rectangle
 from tests.generated.kernels import BINS, KINDS, LOCAL, Array
 
 QUEUES = 2

@@ -24,8 +24,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from sdi.commands import Launch
 from sdi.errors import BadRecord
-from sdi.runtime.commands import Launch
 from sdi.wire.layout import layout
 from sdi.wire.records import (
     ARENA_NBYTES,

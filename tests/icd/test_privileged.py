@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from sdi.cli.locate import library
+from sdi.locate import library
 
 USER = 4321
 """Somebody else, who needs no account."""

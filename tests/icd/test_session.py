@@ -9,10 +9,10 @@ import time
 
 import pytest
 
+from sdi.commands import Rectangle
 from sdi.devices.discover import MemberSettings, open_members
 from sdi.errors import BadRecord, Status
 from sdi.runtime import virtual_device
-from sdi.runtime.commands import Rectangle
 from sdi.vmem.memory import Coherence
 from sdi.wire.arguments import IMAGE_ARGUMENT, SAMPLER_ARGUMENT, ArgumentKind
 from sdi.wire.layout import layout

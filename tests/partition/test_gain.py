@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sdi.cells import ROW, Cells
 from sdi.devices.ticket import Ticket
 from sdi.partition.balance import Balance, Speeds
 from sdi.partition.gain import RECONSIDER, Rates, Way, choose, described
 from sdi.partition.usage import Usage
-from sdi.player.cells import ROW, Cells
 
 MS = 1e6
 

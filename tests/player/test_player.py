@@ -11,12 +11,12 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from sdi.commands import Launch
 from sdi.errors import Status
 from sdi.partition.balance import Balance, Trial
 from sdi.partition.cost import Edges
 from sdi.player.face import Player
 from sdi.player.library import NO_RECORDING, STAGE_IN_USE, STAGE_PARKED, Told
-from sdi.runtime.commands import Launch
 from sdi.vmem.buffer import VirtualBuffer
 from sdi.wire.records import NoticeKind, Op
 from tests.icd.conftest import Serve
@@ -1028,7 +1028,7 @@ def test_nothing_is_recorded_where_no_cells_are_left(serve: Serve) -> None:
 def test_a_long_session_finds_cells_for_what_comes_after_much_that_is_gone(
     serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sdi.player.cells.CELLS_MAX", 300)
+    monkeypatch.setattr("sdi.cells.CELLS_MAX", 300)
     loop = Loop(serve(1, plays=True))
     client, values = loop.client, (struct.pack("<i", 1), struct.pack("<f", 0.0))
     for _ in range(150):  # launches on other buffers are counted in cells of their own

@@ -7,11 +7,11 @@ from typing import cast
 
 import pytest
 
+from sdi.commands import Command, Fill, Rectangle
 from sdi.devices.ticket import Ticket
 from sdi.errors import ClError, DeviceFailed, Status
-from sdi.runtime.commands import Command, Fill, Rectangle
+from sdi.runtime.command_graph import Node, SchedulerCore
 from sdi.runtime.engine import Engine
-from sdi.runtime.scheduler import Node, SchedulerCore
 from sdi.runtime.steps import Steps
 from sdi.runtime.virtual_device import VirtualDevice, Work
 

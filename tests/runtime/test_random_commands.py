@@ -16,6 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from sdi.commands import Command, CopyBuffer, Fill, Launch, Map, Read, Rectangle, Unmap, Write
 from sdi.devices.base import DeviceBuffer
 from sdi.devices.join import join
 from sdi.devices.ticket import Ticket
@@ -23,7 +24,6 @@ from sdi.errors import ClError, DeviceLost, Status
 from sdi.intervals import ByteRange, RangeSet
 from sdi.ndrange import GroupBox, NDRange
 from sdi.runtime.builds import Target, build
-from sdi.runtime.commands import Command, CopyBuffer, Fill, Launch, Map, Read, Rectangle, Unmap, Write
 from sdi.runtime.counters import Counters
 from sdi.runtime.launcher import Launcher
 from sdi.runtime.plan import LaunchPlan

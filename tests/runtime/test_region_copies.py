@@ -12,9 +12,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from sdi.commands import CopyBuffer, Fill, Read, Rectangle, Write
 from sdi.intervals import ByteRange
 from sdi.region import Region, alike, region
-from sdi.runtime.commands import CopyBuffer, Fill, Read, Rectangle, Write
 from sdi.runtime.region_copies import Part, packed_like, parts_of, pieces
 from sdi.vmem.buffer import VirtualBuffer
 from sdi.vmem.directory import Directory, member_memory

@@ -9,13 +9,13 @@ from contextlib import ExitStack, contextmanager
 import numpy as np
 import pytest
 
+from sdi.commands import Launch
 from sdi.devices.discover import MemberSettings, open_members
 from sdi.devices.pace import PACE
 from sdi.devices.ticket import Ticket
 from sdi.errors import Status
 from sdi.partition.balance import Balance as Shares
 from sdi.partition.balance import Trial
-from sdi.runtime.commands import Launch
 from sdi.runtime.explain import KernelNote
 from sdi.runtime.issue import Issuer
 from sdi.runtime.launcher import KNOWN_MAX, Launcher

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from sdi.commands import Command, Fill, Marker, Read, Rectangle
 from sdi.errors import ClError, Status
-from sdi.runtime import scheduler
-from sdi.runtime.commands import Command, Fill, Marker, Read, Rectangle
-from sdi.runtime.scheduler import Action, Issue, Node, Publish, SchedulerCore, StartTransfer
+from sdi.runtime import command_graph
+from sdi.runtime.command_graph import Action, Issue, Node, Publish, SchedulerCore, StartTransfer
 
 FILL = Fill(1, Rectangle(0, (4, 1, 1), 4, 4), b"\0")
 READ = Read(1, Rectangle(0, (4, 1, 1), 0, 0), blocking=False)
@@ -301,7 +301,7 @@ def test_ten_thousand_commands_behind_one_user_event_are_released_within_the_bou
     while shell.to_issue or shell.running:
         while shell.to_issue:
             shell.issue()
-        assert len(shell.running) <= scheduler.ISSUED_MAX
+        assert len(shell.running) <= command_graph.ISSUED_MAX
         while shell.running:
             shell.complete(shell.running[0])
     assert len(shell.finished) == 10_001

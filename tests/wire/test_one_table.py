@@ -10,7 +10,7 @@ from pathlib import Path
 
 import sdi
 from sdi.wire import arguments, kernels, opencl, profile
-from sdi.wire import records as icd_wire
+from sdi.wire import records
 from sdi.wire.layout import Field
 
 ROOT = Path(sdi.__file__).parent
@@ -101,10 +101,10 @@ def expanded(text: str) -> str:
 
 def records() -> dict[str, str]:
     """The layouts that are declared, by what they are."""
-    modules = (arguments, profile, kernels, icd_wire)
+    modules = (arguments, profile, kernels, records)
     tables = [(name, value) for module in modules for name, value in vars(module).items()]
-    tables += [(op.name, body) for op, body in icd_wire.BODY.items()]
-    tables += [(op.name, icd_wire.HEADER + icd_wire.COMMAND + body) for op, body in icd_wire.BODY.items()]
+    tables += [(op.name, body) for op, body in records.BODY.items()]
+    tables += [(op.name, records.HEADER + records.COMMAND + body) for op, body in records.BODY.items()]
     found: dict[str, str] = {}
     for name, value in tables:
         if isinstance(value, tuple) and value and isinstance(value[0], Field):

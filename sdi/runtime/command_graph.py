@@ -11,8 +11,8 @@ from collections import deque
 from dataclasses import dataclass, field
 from enum import Enum
 
+from sdi.commands import Command, Marker
 from sdi.errors import ClError, Status
-from sdi.runtime.commands import Command, Marker
 
 ISSUED_MAX = 512
 """Commands issued but not complete; more wait, so that a flood of commands needs bounded memory."""
