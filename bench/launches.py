@@ -35,12 +35,12 @@ from sdi.devices.base import (  # noqa: E402
     KernelFacts,
 )
 from sdi.devices.ticket import Ticket  # noqa: E402
+from sdi.launch.build.builds import Target, build  # noqa: E402
+from sdi.launch.counters import Counters  # noqa: E402
+from sdi.launch.launcher import Launcher  # noqa: E402
 from sdi.ndrange import Int3  # noqa: E402
-from sdi.runtime.builds import Target, build  # noqa: E402
 from sdi.runtime.command_graph import Node, SchedulerCore  # noqa: E402
-from sdi.runtime.counters import Counters  # noqa: E402
 from sdi.runtime.engine import Engine  # noqa: E402
-from sdi.runtime.launcher import Launcher  # noqa: E402
 from sdi.runtime.virtual_device import VirtualDevice  # noqa: E402
 from sdi.vmem.arena import Arena  # noqa: E402
 from sdi.vmem.host import HostWorker  # noqa: E402

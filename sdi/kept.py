@@ -21,7 +21,7 @@ from sdi.clc.files_seen import digest_of
 _log = logging.getLogger("sdi.cache")
 
 _FOLDERS = ("", "clc", "sampling", "wire")
-_FILES = ("runtime/access.py", "runtime/analysed.py")
+_FILES = ("launch/build/access.py", "launch/build/analysed.py")
 """Of sdi's sources: those that values depend on."""
 
 

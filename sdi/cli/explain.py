@@ -19,16 +19,16 @@ from sdi.clc.syntax import Form, Type
 from sdi.cli.counters import table
 from sdi.devices.image import ImageShape
 from sdi.errors import BuildError
+from sdi.launch.arguments import ArgumentValue, Image, LocalSize, Pointer
+from sdi.launch.build.access import access_of, bounded
+from sdi.launch.cutting import move_ns, order
+from sdi.launch.launcher import choose_local_size
+from sdi.launch.plan import LaunchPlan, candidate_plans, image_slabs, make_plan, moved_nbytes
 from sdi.ndrange import GroupBox, Int3, NDRange
 from sdi.partition.gain import PIECE_NS
 from sdi.partition.table import cuts, shape_of
-from sdi.runtime.access import access_of, bounded
-from sdi.runtime.arguments import ArgumentValue, Image, LocalSize, Pointer
-from sdi.runtime.cutting import move_ns, order
 from sdi.runtime.explain import KernelNote, LaunchNote, note_kernel, note_launch
 from sdi.runtime.explain_text import by, kernel_lines, member_lines
-from sdi.runtime.launcher import choose_local_size
-from sdi.runtime.plan import LaunchPlan, candidate_plans, image_slabs, make_plan, moved_nbytes
 from sdi.sampling import KernelAnalysis
 from sdi.sampling.model import BoundAccess, Bounds
 from sdi.sizes import size

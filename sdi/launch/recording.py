@@ -20,7 +20,7 @@ from sdi.vmem.hazards import Use
 from sdi.vmem.memory import Transfer, VirtualMemory
 
 if TYPE_CHECKING:
-    from sdi.runtime.counters import Tally
+    from sdi.launch.counters import Tally
 
 IssueKernel = Callable[[BoundKernel, Int3, Int3, int, Sequence[Ticket]], Ticket]
 """``Device.launch``."""

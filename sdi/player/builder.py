@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from sdi.devices.native import DriverKind, NativeLaunch, NativeMember
 from sdi.intervals import ByteRange
+from sdi.launch.build.programs import Arrangement
 from sdi.launch.recording import Assignment, Change
 from sdi.player import library as c
-from sdi.runtime.programs import Arrangement
 from sdi.vmem.buffer import VirtualBuffer
 from sdi.vmem.directory import HOST
 from sdi.vmem.hazards import Use

@@ -13,6 +13,7 @@ from sdi.devices.join import join
 from sdi.devices.native import DriverKind, NativeLane, NativeLaunch, NativeMember
 from sdi.devices.ticket import Ticket
 from sdi.intervals import ByteRange
+from sdi.launch.build.programs import Arrangement, Binding, Kernel
 from sdi.launch.recording import Change, Recording
 from sdi.partition.balance import Trial
 from sdi.partition.gain import Ran
@@ -23,7 +24,6 @@ from sdi.player.builder import Builder, address
 from sdi.player.drivers import cuda_table, opencl_table
 from sdi.player.profiled import Profiled
 from sdi.profile.recorder import Recorder
-from sdi.runtime.programs import Arrangement, Binding, Kernel
 from sdi.vmem.buffer import VirtualBuffer
 from sdi.vmem.directory import HOST
 from sdi.vmem.hazards import Use

@@ -5,11 +5,11 @@ from __future__ import annotations
 import ctypes
 
 from sdi.commands import Command, Write, described
+from sdi.launch.build.programs import Arrangement
+from sdi.launch.profiling import shape_number
 from sdi.player import library as c
 from sdi.player.builder import Builder
 from sdi.profile.recorder import Recorder
-from sdi.runtime.profiling import shape_number
-from sdi.runtime.programs import Arrangement
 from sdi.wire.layout import layout
 from sdi.wire.profile import LOGGED
 

@@ -16,9 +16,9 @@ from sdi.devices.join import join
 from sdi.devices.pace import PACE
 from sdi.devices.ticket import Ticket
 from sdi.errors import ClError, DeviceFailed, Status
+from sdi.launch.steps import Steps
 from sdi.profile.recorder import Recorder
 from sdi.runtime.command_graph import Action, Issue, Node, Publish, SchedulerCore, Stage, StartTransfer
-from sdi.runtime.steps import Steps
 from sdi.runtime.virtual_device import VirtualDevice, Work
 
 _log = logging.getLogger("sdi.engine")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sdi.runtime.arguments import Pointer
-from sdi.runtime.programs import Binding, Kernel
+from sdi.launch.arguments import Pointer
+from sdi.launch.build.programs import Binding, Kernel
 
 if TYPE_CHECKING:
     from sdi.runtime.explain import KernelNote, LaunchNote

@@ -15,8 +15,8 @@ from sdi.devices.host_copy import BESIDE_KERNELS_NBYTES
 from sdi.devices.ticket import Ticket
 from sdi.errors import Status, require
 from sdi.intervals import ByteRange
+from sdi.launch.steps import Steps
 from sdi.region import Region, alike
-from sdi.runtime.steps import Steps
 from sdi.vmem.buffer import VirtualBuffer
 from sdi.vmem.directory import HOST, Directory
 from sdi.vmem.hazards import RANGES_MAX, Use

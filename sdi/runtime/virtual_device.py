@@ -18,13 +18,13 @@ from sdi.devices.join import join
 from sdi.devices.ticket import Ticket
 from sdi.errors import ClError, DeviceFailed, DeviceLost, Status, require
 from sdi.intervals import ByteRange, RangeSet
+from sdi.launch.launcher import Launcher
 from sdi.launch.recording import Change
+from sdi.launch.steps import Steps
 from sdi.player.face import READ_MAX_NBYTES, WRITE_GRANULE_NBYTES, Player
 from sdi.player.library import CLIENT_FILLS, CLIENT_LOOKS, CLIENT_TAKES
 from sdi.region import alike
-from sdi.runtime.launcher import Launcher
 from sdi.runtime.region_copies import SPOILT_RUNS_MAX, RegionCopies, overwritten, packed_like
-from sdi.runtime.steps import Steps
 from sdi.vmem.buffer import VirtualBuffer
 from sdi.vmem.directory import HOST, State, member_memory
 from sdi.vmem.hazards import RANGES_MAX

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from sdi.clc.model import ArgumentKind, KernelModel
 from sdi.commands import Command, CopyBuffer, Fill, Launch, Map, Read, Rectangle, Unmap, Write
 from sdi.errors import BadRecord, ClError, insist
-from sdi.runtime.arguments import Image, decode_arguments
+from sdi.launch.arguments import Image, decode_arguments
 from sdi.service.decode import BuildWork, build_work, command_of
 from sdi.wire.arguments import ENTRY, LAYOUTS, LOCAL, POINTER
 from sdi.wire.layout import layout

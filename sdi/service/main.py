@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from sdi.devices.base import Device
     from sdi.devices.discover import MemberSettings
     from sdi.devices.spread import SpreadDevice
-    from sdi.runtime.counters import Counters
+    from sdi.launch.counters import Counters
     from sdi.service.kernel_output import Printed
     from sdi.service.session import Session
     from sdi.vmem.arena import Arena
@@ -160,8 +160,8 @@ def begin(
         devices = image.devices
         recorder = None
         if settings.profile is not None:
+            from sdi.launch.profiling import opening
             from sdi.profile.recorder import Recorder
-            from sdi.runtime.profiling import opening
 
             try:
                 recorder = Recorder(settings.profile, opening(devices, peer_pid(commands), settings.split))

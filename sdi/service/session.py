@@ -27,18 +27,18 @@ from sdi.devices.join import join
 from sdi.devices.pace import PACE
 from sdi.devices.spread import SpreadDevice
 from sdi.errors import BadRecord, BuildError, ClError, Status
+from sdi.launch.build.builds import Compiled, Target
+from sdi.launch.build.programs import Build
+from sdi.launch.counters import Counters
+from sdi.launch.launcher import Launcher, SplitMode
+from sdi.launch.learning import Learning
+from sdi.launch.profiling import closing
 from sdi.player.face import READ_MAX_NBYTES, Player
 from sdi.player.library import STAGE_IN_USE, STAGE_PARKED, Recycled
 from sdi.profile.recorder import Recorder
 from sdi.region import Region
-from sdi.runtime.builds import Compiled, Target
 from sdi.runtime.command_graph import Node, SchedulerCore
-from sdi.runtime.counters import Counters
 from sdi.runtime.engine import Engine
-from sdi.runtime.launcher import Launcher, SplitMode
-from sdi.runtime.learning import Learning
-from sdi.runtime.profiling import closing
-from sdi.runtime.programs import Build
 from sdi.runtime.virtual_device import VirtualDevice
 from sdi.service.door import Door, Entry, Limits, check_header, name_of
 from sdi.service.facts import announce
@@ -123,7 +123,7 @@ class Session:
         self._target = Target(devices, verified=verify != "off", explained=explain or recorder is not None)
         verifier = None
         if self._target.verified:
-            from sdi.runtime.verify import Verifier
+            from sdi.launch.verify.verify import Verifier
 
             verifier = Verifier(self._memory, self.counters, self.post, self._end, verify == "warn")
         self._launcher = Launcher(self._memory, split, self.counters, verifier, recorder, balance)

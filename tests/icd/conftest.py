@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from sdi.devices.discover import MemberSettings, open_members
+from sdi.launch.launcher import SplitMode
+from sdi.launch.profiling import opening
 from sdi.profile.recorder import Recorder
-from sdi.runtime.launcher import SplitMode
-from sdi.runtime.profiling import opening
 from sdi.settings import Balance
 from sdi.vmem.memory import Coherence
 from tests.icd.wire_client import WireClient

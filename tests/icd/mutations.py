@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from sdi.commands import CopyBuffer, Fill, Launch, Map, Read, Rectangle, Unmap, Write
 from sdi.errors import BadRecord
-from sdi.runtime.arguments import Image, LocalSize, Pointer, decode_arguments
+from sdi.launch.arguments import Image, LocalSize, Pointer, decode_arguments
 from sdi.service.door import Entry
 from sdi.wire.layout import layout
 from sdi.wire.records import HEADER, Op

@@ -14,7 +14,7 @@ NOT_NEEDED = {
     "sdi.devices.slowed",
     "sdi.runtime.explain",
     "sdi.runtime.explain_text",
-    "sdi.runtime.verify",
+    "sdi.launch.verify.verify",
 }
 
 
@@ -22,5 +22,5 @@ def test_a_service_starts_without_what_few_sessions_ask_for() -> None:
     text = "import sys, sdi.devices.discover, sdi.service.session; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", text], stdout=subprocess.PIPE, check=True, text=True)
     loaded = set(done.stdout.split())
-    assert "sdi.runtime.builds" in loaded
+    assert "sdi.launch.build.builds" in loaded
     assert not NOT_NEEDED & loaded

@@ -18,7 +18,7 @@ from sdi.clc.macros import MacroError
 from sdi.clc.options import parse_options
 from sdi.clc.preprocess import preprocess
 from sdi.devices.discover import MemberSettings, open_members
-from sdi.runtime.builds import Target
+from sdi.launch.build.builds import Target
 from tests.image_runs import image_environ, plain_environ, run
 from tests.macros.generate import PRELUDE, program, together
 

@@ -19,8 +19,8 @@ from sdi.devices import cuda_translated
 from sdi.devices.base import DeviceProgram
 from sdi.devices.discover import MemberSettings, open_members
 from sdi.devices.forwarding import ForwardingDevice
-from sdi.runtime import access, builds
-from sdi.runtime.analysed import (
+from sdi.launch.build import access, builds
+from sdi.launch.build.analysed import (
     Analysed,
     analysed,
     find,

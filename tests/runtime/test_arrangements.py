@@ -8,9 +8,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from sdi.launch.build.programs import Kernel
 from sdi.partition.gain import Rates
 from sdi.partition.usage import Usage
-from sdi.runtime.programs import Kernel
 from sdi.wire.records import Op
 from tests.icd.conftest import Serve
 

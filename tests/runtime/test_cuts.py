@@ -6,11 +6,11 @@ import struct
 from typing import cast
 
 from sdi.clc import compile_source
+from sdi.launch.arguments import Pointer
+from sdi.launch.build.access import access_of
+from sdi.launch.plan import LaunchPlan, cost, make_plan, moved_nbytes
 from sdi.ndrange import NDRange
 from sdi.partition.table import cuts
-from sdi.runtime.access import access_of
-from sdi.runtime.arguments import Pointer
-from sdi.runtime.plan import LaunchPlan, cost, make_plan, moved_nbytes
 from sdi.sampling.model import Bounds
 from sdi.vmem.directory import Directory
 from sdi.vmem.memory import VirtualBuffer

@@ -10,16 +10,16 @@ import pytest
 
 from sdi.clc import compile_source
 from sdi.intervals import ByteRange
+from sdi.launch.arguments import Pointer
+from sdi.launch.build.access import access_of
+from sdi.launch.cutting import Cutter, few_numbers, move_ns
+from sdi.launch.plan import LaunchPlan, MergedRange, make_plan, moved_nbytes
 from sdi.ndrange import GroupBox, NDRange
 from sdi.partition.balance import edges_of
 from sdi.partition.budget import Budget
 from sdi.partition.gain import PIECE_NS, Rates
 from sdi.partition.learnt import Learnt
 from sdi.partition.usage import Usage
-from sdi.runtime.access import access_of
-from sdi.runtime.arguments import Pointer
-from sdi.runtime.cutting import Cutter, few_numbers, move_ns
-from sdi.runtime.plan import LaunchPlan, MergedRange, make_plan, moved_nbytes
 from sdi.sampling.model import Bounds, Work
 from sdi.vmem.directory import Directory
 from sdi.vmem.links import LATENCY_NS, Links

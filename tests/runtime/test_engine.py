@@ -10,9 +10,9 @@ import pytest
 from sdi.commands import Command, Fill, Rectangle
 from sdi.devices.ticket import Ticket
 from sdi.errors import ClError, DeviceFailed, Status
+from sdi.launch.steps import Steps
 from sdi.runtime.command_graph import Node, SchedulerCore
 from sdi.runtime.engine import Engine
-from sdi.runtime.steps import Steps
 from sdi.runtime.virtual_device import VirtualDevice, Work
 
 

@@ -12,12 +12,12 @@ import pytest
 
 from sdi import cache
 from sdi.devices.base import DeviceFacts
+from sdi.launch.build.programs import Build, Kernel, UsageKey
+from sdi.launch.learning import KIND, Learning
 from sdi.partition.balance import Speeds
 from sdi.partition.gain import Rates
 from sdi.partition.learnt import KERNELS_MAX, SIZES_MAX, Learnt, packed, unpacked
 from sdi.partition.usage import Usage
-from sdi.runtime.learning import KIND, Learning
-from sdi.runtime.programs import Build, Kernel, UsageKey
 
 FACTS = DeviceFacts("a GPU", "gpu", "", "1.0", "0", 1 << 34, 1024, {})
 KEY: UsageKey = (2, 11, (1, 2))
@@ -47,7 +47,7 @@ class Run:
 
     def build(self, program: bytes, kernel: str, members: int) -> None:
         from sdi.clc import compile_source
-        from sdi.runtime.access import access_of
+        from sdi.launch.build.access import access_of
 
         compiled = compile_source(f"__kernel void {kernel}(__global int *a) {{ a[get_global_id(0)]++; }}", "")
         self.kernel = Kernel(compiled.kernels[0], access_of(compiled, compiled.kernels[0]))

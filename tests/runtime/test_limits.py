@@ -16,8 +16,8 @@ from sdi.devices.forwarding import ForwardingDevice
 from sdi.devices.image import Slabs
 from sdi.devices.ticket import Ticket
 from sdi.errors import ClError, Status
-from sdi.runtime import launcher
-from sdi.runtime.plan import make_plan
+from sdi.launch import launcher
+from sdi.launch.plan import make_plan
 from sdi.vmem.memory import Coherence
 from sdi.wire.arguments import IMAGE_ARGUMENT, ArgumentKind
 from sdi.wire.layout import layout

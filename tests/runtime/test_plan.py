@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from sdi.atomics import Update
 from sdi.clc.model import Argument, ArgumentKind, KernelModel
 from sdi.intervals import ByteRange, RangeSet
+from sdi.launch.arguments import Pointer
+from sdi.launch.plan import LaunchPlan, MergedRange, make_plan
 from sdi.ndrange import GroupBox
-from sdi.runtime.arguments import Pointer
-from sdi.runtime.plan import LaunchPlan, MergedRange, make_plan
 from sdi.sampling.model import AccessRange, Precision
 from sdi.vmem.directory import HOST, Directory, member_memory
 from sdi.vmem.memory import VirtualBuffer

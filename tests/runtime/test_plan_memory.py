@@ -8,11 +8,11 @@ import pytest
 
 from sdi.clc.model import Argument, ArgumentKind, KernelModel
 from sdi.intervals import ByteRange, RangeSet
+from sdi.launch import plan_memory
+from sdi.launch.arguments import ArgumentValue, LocalSize, Pointer
+from sdi.launch.plan import LaunchPlan, make_plan
+from sdi.launch.plan_memory import PlanKey, PlanMemory, numbered
 from sdi.ndrange import GroupBox
-from sdi.runtime import plan_memory
-from sdi.runtime.arguments import ArgumentValue, LocalSize, Pointer
-from sdi.runtime.plan import LaunchPlan, make_plan
-from sdi.runtime.plan_memory import PlanKey, PlanMemory, numbered
 from sdi.sampling.model import AccessRange, Precision
 from sdi.vmem.buffer import VirtualBuffer
 from sdi.vmem.directory import Directory

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from sdi.intervals import ByteRange, RangeSet
-from sdi.runtime.staleness import Stale, stale
+from sdi.launch.staleness import Stale, stale
 from sdi.vmem.directory import HOST, Directory
 
 NBYTES = 256

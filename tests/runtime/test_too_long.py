@@ -7,7 +7,7 @@ import logging
 import numpy as np
 import pytest
 
-from sdi.runtime import access
+from sdi.launch.build import access
 from tests.icd.conftest import Serve
 
 SOURCE = """

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from sdi.clc.model import Argument, ArgumentKind, KernelModel
+from sdi.launch.arguments import Pointer
+from sdi.launch.verify.difference import Difference, Mismatch, first_difference, locate_argument
 from sdi.ndrange import GroupBox
-from sdi.runtime.arguments import Pointer
-from sdi.runtime.difference import Difference, Mismatch, first_difference, locate_argument
 from sdi.vmem.directory import HOST, Directory, member_memory
 from sdi.vmem.memory import VirtualBuffer
 from tests.image_runs import ROOT, Run, image_environ, run

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 
 from sdi.clc.model import KernelModel
 from sdi.intervals import ByteRange, RangeSet
+from sdi.launch.build.programs import Kernel
 from sdi.ndrange import GroupBox, NDRange
-from sdi.runtime.programs import Kernel
 from sdi.sampling.model import AccessRange, BoundAccess, KernelAccess, Precision
 
 

@@ -9,8 +9,8 @@ from itertools import pairwise
 import pytest
 
 from sdi.clc import compile_source
+from sdi.launch.build.access import access_of
 from sdi.ndrange import GroupBox, NDRange
-from sdi.runtime.access import access_of
 from sdi.sampling import KernelAnalysis, dense, digits
 from sdi.sampling.analysis import BoundKernel
 from sdi.sampling.boxes import merged

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from sdi.clc import compile_source
+from sdi.launch.build.access import access_of
 from sdi.ndrange import NDRange
-from sdi.runtime.access import access_of
 from sdi.sampling.model import BoundAccess, Work
 
 SOURCE = """

@@ -9,8 +9,7 @@ import tokenize
 from pathlib import Path
 
 import sdi
-from sdi.wire import arguments, kernels, opencl, profile
-from sdi.wire import records
+from sdi.wire import arguments, kernels, opencl, profile, records
 from sdi.wire.layout import Field
 
 ROOT = Path(sdi.__file__).parent
@@ -147,7 +146,7 @@ def test_layouts_stand_in_the_table_only_and_all_others_once() -> None:
 def test_a_second_layout_is_found() -> None:
     texts = sources()
     for path, line, wanted in (
-        ("runtime/arguments.py", '_IMAGE = struct.Struct("<2Q4I5Q")\n', "<2Q4I5Q is IMAGE_ARGUMENT"),
+        ("launch/arguments.py", '_IMAGE = struct.Struct("<2Q4I5Q")\n', "<2Q4I5Q is IMAGE_ARGUMENT"),
         ("service/session.py", 'struct.unpack_from("=IIQ", b"")\n', "=IIQ is HEADER"),
         ("cluster/arguments.py", 'Struct("<4I")\n', "<4I is SAMPLER_ARGUMENT"),
         ("devices/cuda.py", 'struct.Struct("<QQIIQQ")\n', "<QQIIQQ is devices/cuda_compare.py"),

@@ -17,17 +17,17 @@ from sdi.ndrange import GroupBox, Int3, NDRange
 from sdi.partition.balance import Balance, Trial, edges_of
 from sdi.partition.gain import Span
 from sdi.partition.usage import Usage
-from sdi.runtime.arguments import ArgumentValue
-from sdi.runtime.plan import LaunchPlan
-from sdi.runtime.plan_memory import PlanMemory
-from sdi.runtime.waves import Bound, Wave
+from sdi.launch.arguments import ArgumentValue
+from sdi.launch.plan import LaunchPlan
+from sdi.launch.plan_memory import PlanMemory
+from sdi.launch.chunks import Bound, Wave
 from sdi.sampling import KernelAnalysis
 from sdi.sampling.model import KernelAccess
 from sdi.sampling.parametric import Parametric, shaping_arguments
 
 if TYPE_CHECKING:
     from sdi.runtime.explain import KernelNote
-    from sdi.runtime.learning import Page
+    from sdi.launch.learning import Page
 
 ARRANGEMENTS_MAX = 64
 """Kept per kernel, least recently used first out."""

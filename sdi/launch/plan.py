@@ -12,8 +12,8 @@ from itertools import pairwise
 from sdi.atomics import Update
 from sdi.clc.model import Argument, KernelModel
 from sdi.intervals import ByteRange, RangeSet
+from sdi.launch.arguments import ArgumentValue, Image, Pointer
 from sdi.ndrange import GroupBox
-from sdi.runtime.arguments import ArgumentValue, Image, Pointer
 from sdi.sampling.model import AccessRange, BoundAccess, Precision
 from sdi.vmem.buffer import ImageView
 from sdi.vmem.directory import member_memory

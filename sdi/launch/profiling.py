@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from sdi.devices.base import Device
+from sdi.launch.build.programs import Arrangement
+from sdi.launch.counters import Counters
 from sdi.partition.table import shape_of
 from sdi.profile.recorder import Recorder
-from sdi.runtime.counters import Counters
-from sdi.runtime.programs import Arrangement
 from sdi.vmem.accounting import Accounting
 from sdi.vmem.links import Links
 

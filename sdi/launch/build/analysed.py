@@ -21,7 +21,7 @@ from sdi.clc.base_header import Language
 from sdi.clc.files_seen import FilesSeen, digest_of
 from sdi.clc.model import CompiledProgram, KernelModel
 from sdi.clc.objects import ObjectText
-from sdi.runtime.access import accesses_of
+from sdi.launch.build.access import accesses_of
 from sdi.sampling.model import KernelAccess
 from sdi.sampling.whole import WholeAccess
 

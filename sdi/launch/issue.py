@@ -15,11 +15,11 @@ from sdi.devices.join import join
 from sdi.devices.ticket import Ticket
 from sdi.errors import DeviceLost
 from sdi.intervals import ByteRange
+from sdi.launch.arguments import Image, Pointer, on_member
+from sdi.launch.build.programs import Binding
+from sdi.launch.chunks import Bound, Wave
+from sdi.launch.plan import BufferPlan, MergedRange
 from sdi.launch.recording import Assignment, Change, Recording
-from sdi.runtime.arguments import Image, Pointer, on_member
-from sdi.runtime.plan import BufferPlan, MergedRange
-from sdi.runtime.programs import Binding
-from sdi.runtime.waves import Bound, Wave
 from sdi.vmem.directory import HOST, member_memory
 from sdi.vmem.hazards import Use
 from sdi.vmem.member_merge import MemberMerge, MergeUnits

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from sdi.devices.base import BoundKernel
 from sdi.errors import ClError, Status
 from sdi.intervals import ByteRange
+from sdi.launch.plan import BufferPlan, LaunchPlan
 from sdi.launch.recording import Recording
 from sdi.ndrange import GroupBox, Int3
 from sdi.partition.slabs import cut
-from sdi.runtime.plan import BufferPlan, LaunchPlan
 from sdi.vmem.buffer import Extent, ImageCopy, VirtualBuffer
 from sdi.vmem.directory import State
 from sdi.vmem.hazards import Use

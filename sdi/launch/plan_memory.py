@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Sequence
 
+from sdi.launch.arguments import ArgumentValue, Image, Pointer
+from sdi.launch.plan import BufferPlan, LaunchPlan, MergedRange, PieceAccess
 from sdi.ndrange import GroupBox, Int3
-from sdi.runtime.arguments import ArgumentValue, Image, Pointer
-from sdi.runtime.plan import BufferPlan, LaunchPlan, MergedRange, PieceAccess
 from sdi.vmem.memory import VirtualBuffer
 
 LAUNCHES_MAX = 512

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from sdi.clc.model import KernelModel
+from sdi.launch.arguments import ArgumentValue, Image, Pointer
 from sdi.ndrange import GroupBox, Int3
-from sdi.runtime.arguments import ArgumentValue, Image, Pointer
 from sdi.vmem.memory import VirtualBuffer
 from sdi.vmem.merge import Bytes
 

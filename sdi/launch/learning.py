@@ -17,7 +17,7 @@ from sdi.partition.learnt import Book, Learnt, SizeKey, packed, unpacked
 from sdi.partition.usage import Usage
 
 if TYPE_CHECKING:
-    from sdi.runtime.programs import Build
+    from sdi.launch.build.programs import Build
 
 KIND = "learnt"
 _VERSION = 1

@@ -21,7 +21,7 @@ from sdi.clc.objects import pack_objects, unpack_objects
 from sdi.clc.probe import Dialect
 from sdi.devices.base import Device, DeviceProgram, KernelFacts
 from sdi.errors import BuildError, ClError, DeviceLost, Status, require
-from sdi.runtime.analysed import (
+from sdi.launch.build.analysed import (
     Analysed,
     analysed,
     find,
@@ -32,8 +32,8 @@ from sdi.runtime.analysed import (
     name_of_linked,
     name_of_object,
 )
-from sdi.runtime.language import image_dialect, image_language
-from sdi.runtime.programs import Build, Kernel
+from sdi.launch.build.language import image_dialect, image_language
+from sdi.launch.build.programs import Build, Kernel
 from sdi.sampling.machine import TOO_MUCH
 
 _log = logging.getLogger("sdi.access")

@@ -22,22 +22,22 @@ from sdi.devices.pace import PACE
 from sdi.devices.ticket import Ticket
 from sdi.errors import ClError, DeviceFailed, Status, require
 from sdi.intervals import ByteRange, RangeSet
+from sdi.launch.arguments import ArgumentValue, Image, Pointer, decode_arguments
+from sdi.launch.build.programs import Arrangement, Binding, Build, Kernel, Recent
+from sdi.launch.chunks import RECORDINGS_MAX, Wave, make_waves
+from sdi.launch.counters import Counters
+from sdi.launch.cutting import Cutter, SplitMode
+from sdi.launch.issue import Issued, Issuer
+from sdi.launch.plan import LaunchPlan, image_slabs, make_plan
+from sdi.launch.plan_memory import PlanKey, numbered
+from sdi.launch.profiling import shape_number
 from sdi.launch.recording import Recording
+from sdi.launch.steps import Steps
 from sdi.ndrange import GroupBox, Int3, NDRange
 from sdi.partition.balance import BalanceMode
 from sdi.partition.usage import Usage
 from sdi.player.face import Player
 from sdi.profile.recorder import Recorder
-from sdi.runtime.arguments import ArgumentValue, Image, Pointer, decode_arguments
-from sdi.runtime.counters import Counters
-from sdi.runtime.cutting import Cutter, SplitMode
-from sdi.runtime.issue import Issued, Issuer
-from sdi.runtime.plan import LaunchPlan, image_slabs, make_plan
-from sdi.runtime.plan_memory import PlanKey, numbered
-from sdi.runtime.profiling import shape_number
-from sdi.runtime.programs import Arrangement, Binding, Build, Kernel, Recent
-from sdi.runtime.steps import Steps
-from sdi.runtime.waves import RECORDINGS_MAX, Wave, make_waves
 from sdi.sampling.model import BoundAccess, Bounds, KernelAccess, Work
 from sdi.sampling.whole import WholeAccess
 from sdi.vmem.directory import member_memory
@@ -45,7 +45,7 @@ from sdi.vmem.memory import VirtualBuffer, VirtualMemory
 from sdi.vmem.placement import GRANULE_NBYTES, Wanted
 
 if TYPE_CHECKING:
-    from sdi.runtime.verify import Verifier
+    from sdi.launch.verify.verify import Verifier
 
 _log = logging.getLogger("sdi.launcher")
 KNOWN_MAX = 256

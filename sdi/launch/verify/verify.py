@@ -20,12 +20,12 @@ from sdi.devices.join import join
 from sdi.devices.ticket import Ticket, completed
 from sdi.errors import ClError, DeviceFailed, Status
 from sdi.intervals import ByteRange
+from sdi.launch.arguments import Image, Pointer, on_member
+from sdi.launch.build.programs import Binding
+from sdi.launch.counters import Counters
+from sdi.launch.issue import Issued
+from sdi.launch.verify.difference import Difference, first_difference, locate_argument
 from sdi.ndrange import GroupBox
-from sdi.runtime.arguments import Image, Pointer, on_member
-from sdi.runtime.counters import Counters
-from sdi.runtime.difference import Difference, first_difference, locate_argument
-from sdi.runtime.issue import Issued
-from sdi.runtime.programs import Binding
 from sdi.vmem.buffer import ImageView
 from sdi.vmem.directory import HOST
 from sdi.vmem.memory import VirtualBuffer, VirtualMemory

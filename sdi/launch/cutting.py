@@ -10,14 +10,14 @@ from collections.abc import Callable, Sequence
 from math import inf, prod
 from typing import Literal
 
+from sdi.launch.plan import LaunchPlan, candidate_plans, cheapest
+from sdi.launch.staleness import stale
 from sdi.ndrange import GroupBox, Int3
 from sdi.partition.balance import Balance, BalanceMode, Speeds, Trial
 from sdi.partition.budget import Budget
 from sdi.partition.gain import COPY_BYTES_PER_NS, PIECE_NS, Rates, Way, choose, described
 from sdi.partition.table import cuts, shape_of
 from sdi.partition.usage import TRIAL, Usage
-from sdi.runtime.plan import LaunchPlan, candidate_plans, cheapest
-from sdi.runtime.staleness import stale
 from sdi.sampling.model import Work
 from sdi.vmem.directory import HOST, member_memory
 from sdi.vmem.links import Links

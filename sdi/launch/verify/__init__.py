@@ -1,0 +1,1 @@
+"""``SDI_VERIFY``: split launches are run a second time on one member, and compared."""
