@@ -19,6 +19,8 @@ from sdi.clc.syntax import Form, Type
 from sdi.cli.counters import table
 from sdi.devices.image import ImageShape
 from sdi.errors import BuildError
+from sdi.explain.notes import KernelNote, LaunchNote, note_kernel, note_launch
+from sdi.explain.text import by, kernel_lines, member_lines
 from sdi.launch.arguments import ArgumentValue, Image, LocalSize, Pointer
 from sdi.launch.build.access import access_of, bounded
 from sdi.launch.cutting import move_ns, order
@@ -27,8 +29,6 @@ from sdi.launch.plan import LaunchPlan, candidate_plans, image_slabs, make_plan,
 from sdi.ndrange import GroupBox, Int3, NDRange
 from sdi.partition.gain import PIECE_NS
 from sdi.partition.table import cuts, shape_of
-from sdi.runtime.explain import KernelNote, LaunchNote, note_kernel, note_launch
-from sdi.runtime.explain_text import by, kernel_lines, member_lines
 from sdi.sampling import KernelAnalysis
 from sdi.sampling.model import BoundAccess, Bounds
 from sdi.sizes import size

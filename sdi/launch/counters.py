@@ -9,8 +9,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from sdi import whole_file
+from sdi.explain.last_launch import Explained, LastLaunch
 from sdi.launch.build.programs import Arrangement, Binding, Kernel
-from sdi.runtime.last_launch import Explained, LastLaunch
 from sdi.vmem.accounting import Accounting
 
 

@@ -12,8 +12,8 @@ NOT_NEEDED = {
     "sdi.devices.delayed",
     "sdi.devices.faulty",
     "sdi.devices.slowed",
-    "sdi.runtime.explain",
-    "sdi.runtime.explain_text",
+    "sdi.explain.notes",
+    "sdi.explain.text",
     "sdi.launch.verify.verify",
 }
 

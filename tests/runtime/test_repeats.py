@@ -14,12 +14,12 @@ from sdi.devices.discover import MemberSettings, open_members
 from sdi.devices.pace import PACE
 from sdi.devices.ticket import Ticket
 from sdi.errors import Status
+from sdi.explain.notes import KernelNote
 from sdi.launch.issue import Issuer
 from sdi.launch.launcher import KNOWN_MAX, Launcher
 from sdi.launch.steps import Steps
 from sdi.partition.balance import Balance as Shares
 from sdi.partition.balance import Trial
-from sdi.runtime.explain import KernelNote
 from sdi.settings import Balance
 from sdi.wire.records import Op
 from tests.icd.wire_client import WireClient

@@ -232,7 +232,7 @@ def _made(
         facts.append(_weakest([each for each in of_members if isinstance(each, KernelFacts)]))
         kernels.append(Kernel(model, access, found.has_global_variables))
     if target.explained and compiled is not None:
-        from sdi.runtime.explain import note_kernel
+        from sdi.explain.notes import note_kernel
 
         for kernel in kernels:
             kernel.note = note_kernel(compiled, kernel.model, kernel.access)

@@ -26,7 +26,7 @@ from sdi.sampling.model import KernelAccess
 from sdi.sampling.parametric import Parametric, shaping_arguments
 
 if TYPE_CHECKING:
-    from sdi.runtime.explain import KernelNote
+    from sdi.explain.notes import KernelNote
     from sdi.launch.learning import Page
 
 ARRANGEMENTS_MAX = 64

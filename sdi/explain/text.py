@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from sdi.explain.notes import ArgumentNote, BufferNote, KernelNote, LaunchNote, RangesNote
 from sdi.ndrange import Int3
-from sdi.runtime.explain import ArgumentNote, BufferNote, KernelNote, LaunchNote, RangesNote
 from sdi.sizes import size
 
 _WRITES = {

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from sdi.clc.lines import LineMap
 from sdi.clc.model import ArgumentKind, CompiledProgram, KernelModel
 from sdi.clc.syntax import Function, Type
+from sdi.explain.advice import advice_for
 from sdi.intervals import RangeSet
 from sdi.launch.arguments import ArgumentValue, Image, Pointer
 from sdi.launch.plan import LaunchPlan
 from sdi.ndrange import GroupBox, Int3, NDRange
 from sdi.partition.table import shape_of
-from sdi.runtime.advice import advice_for
 from sdi.sampling import KernelAnalysis, Precision
 from sdi.sampling.model import BoundAccess, KernelAccess
 from sdi.sampling.printing import Printer

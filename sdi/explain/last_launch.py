@@ -9,7 +9,7 @@ from sdi.launch.arguments import Pointer
 from sdi.launch.build.programs import Binding, Kernel
 
 if TYPE_CHECKING:
-    from sdi.runtime.explain import KernelNote, LaunchNote
+    from sdi.explain.notes import KernelNote, LaunchNote
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +34,8 @@ class LastLaunch:
         note, binding = self.kernel.note, self.binding
         if note is None:
             return None
-        from sdi.runtime.explain import note_launch
-        from sdi.runtime.explain_text import kernel_lines, member_lines
+        from sdi.explain.notes import note_launch
+        from sdi.explain.text import kernel_lines, member_lines
 
         nbytes = {used.buffer.id: used.buffer.nbytes for used in binding.arrangement.plan.buffers}
         access = self.kernel.access.bind(
