@@ -19,9 +19,9 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from bench.overhead import compile_calls, image_column, run  # noqa: E402
-from sdi.profile.figures import figures  # noqa: E402
-from sdi.profile.stream import read_profile  # noqa: E402
-from sdi.profile.tables import make_tables  # noqa: E402
+from sdi.profile.analyse.figures import figures  # noqa: E402
+from sdi.profile.analyse.stream import read_profile  # noqa: E402
+from sdi.profile.analyse.tables import make_tables  # noqa: E402
 
 
 def main() -> None:

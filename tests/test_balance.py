@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sdi.profile.stream import read_profile
+from sdi.profile.analyse.stream import read_profile
 from tests.image_runs import image_environ, plain_environ, run
 
 LAUNCHES = 16

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from sdi.profile.losses import CLASSES
-from sdi.profile.model import HOST, Session
-from sdi.profile.stream import read_profile
-from sdi.profile.tables import make_tables
+from sdi.profile.analyse.losses import CLASSES
+from sdi.profile.analyse.model import HOST, Session
+from sdi.profile.analyse.stream import read_profile
+from sdi.profile.analyse.tables import make_tables
 from tests.image_runs import Run, image_environ, run, vendors
 
 ITEMS = 1 << 16

@@ -85,8 +85,8 @@ def test_times_of_pyopencl_s_events_are_those_of_the_profile(tmp_path: Path) -> 
     command = [sys.executable, "-m", "sdi.cli", "profile", "-o", tmp_path / "profile", "--format", "json"]
     shown = run(command, environ, LIMIT_S)
     assert shown.returncode == 0, shown.describe()
-    from sdi.profile.stream import read_profile
-    from sdi.profile.tables import make_tables
+    from sdi.profile.analyse.stream import read_profile
+    from sdi.profile.analyse.tables import make_tables
 
     (row,) = [row for row in make_tables(read_profile(tmp_path / "profile")).kernels if row.name == "work"]
     assert row.launches == row.split == 8

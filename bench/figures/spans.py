@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from sdi.profile.losses import APPLICATION_COPIES, CONSISTENCY
-from sdi.profile.model import Session
-from sdi.profile.stream import ProfileError, read_profile
-from sdi.profile.tables import covered_ns
+from sdi.profile.analyse.losses import APPLICATION_COPIES, CONSISTENCY
+from sdi.profile.analyse.model import Session
+from sdi.profile.analyse.stream import ProfileError, read_profile
+from sdi.profile.analyse.tables import covered_ns
 
 
 def of_runs(folder: Path, runs: Sequence[Mapping[str, int]]) -> list[dict[str, Any]]:

@@ -22,13 +22,13 @@ from sdi.cli.run import (
     wait_for_services,
 )
 from sdi.locate import image_environ
-from sdi.profile.chrome import chrome_trace
-from sdi.profile.condition import Condition, ConditionError, parse_condition
-from sdi.profile.figures import compared, comparison_text, figures
-from sdi.profile.model import Profile
-from sdi.profile.stream import ProfileError, read_profile
-from sdi.profile.tables import Tables, make_tables
-from sdi.profile.text import table_text, tables_csv, tables_json
+from sdi.profile.analyse.condition import Condition, ConditionError, parse_condition
+from sdi.profile.analyse.figures import compared, comparison_text, figures
+from sdi.profile.analyse.model import Profile
+from sdi.profile.analyse.stream import ProfileError, read_profile
+from sdi.profile.analyse.tables import Tables, make_tables
+from sdi.profile.show.chrome import chrome_trace
+from sdi.profile.show.text import table_text, tables_csv, tables_json
 from sdi.settings import Settings
 
 Writer = Callable[[Profile, Tables, Path], None]
@@ -49,7 +49,7 @@ def _write_chrome(profile: Profile, _tables: Tables, folder: Path) -> None:
 
 
 def _write_html(profile: Profile, tables: Tables, folder: Path) -> None:
-    from sdi.profile.page import page
+    from sdi.profile.show.page import page
 
     whole_file.replace(folder / "report.html", page(profile, tables))
 

@@ -9,7 +9,7 @@ from sdi.devices.base import Device
 from sdi.launch.build.programs import Arrangement
 from sdi.launch.counters import Counters
 from sdi.partition.table import shape_of
-from sdi.profile.recorder import Recorder
+from sdi.profile.record.recorder import Recorder
 from sdi.vmem.accounting import Accounting
 from sdi.vmem.links import Links
 

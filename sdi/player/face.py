@@ -23,7 +23,7 @@ from sdi.player.buffers import Buffers
 from sdi.player.builder import Builder, address
 from sdi.player.drivers import cuda_table, opencl_table
 from sdi.player.profiled import Profiled
-from sdi.profile.recorder import Recorder
+from sdi.profile.record.recorder import Recorder
 from sdi.vmem.buffer import VirtualBuffer
 from sdi.vmem.directory import HOST
 from sdi.vmem.hazards import Use

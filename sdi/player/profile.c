@@ -1,5 +1,5 @@
 /* What a profile is told: which commands were executed, and when what of them ran.  Python reads it now and then, and
- * writes it down as it is (sdi/profile/replayed.py says what it means). */
+ * writes it down as it is (sdi/profile/analyse/replayed.py says what it means). */
 #include "player.h"
 
 #include <stdlib.h>

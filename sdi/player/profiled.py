@@ -9,7 +9,7 @@ from sdi.launch.build.programs import Arrangement
 from sdi.launch.profiling import shape_number
 from sdi.player import library as c
 from sdi.player.builder import Builder
-from sdi.profile.recorder import Recorder
+from sdi.profile.record.recorder import Recorder
 from sdi.wire.layout import layout
 from sdi.wire.profile import LOGGED
 

@@ -17,7 +17,7 @@ from sdi.devices.pace import PACE
 from sdi.devices.ticket import Ticket
 from sdi.errors import ClError, DeviceFailed, Status
 from sdi.launch.steps import Steps
-from sdi.profile.recorder import Recorder
+from sdi.profile.record.recorder import Recorder
 from sdi.runtime.command_graph import Action, Issue, Node, Publish, SchedulerCore, Stage, StartTransfer
 from sdi.runtime.virtual_device import VirtualDevice, Work
 

@@ -161,7 +161,7 @@ def begin(
         recorder = None
         if settings.profile is not None:
             from sdi.launch.profiling import opening
-            from sdi.profile.recorder import Recorder
+            from sdi.profile.record.recorder import Recorder
 
             try:
                 recorder = Recorder(settings.profile, opening(devices, peer_pid(commands), settings.split))

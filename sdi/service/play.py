@@ -18,7 +18,7 @@ from sdi.errors import DeviceFailed
 from sdi.player import library as c
 from sdi.player.face import Player
 from sdi.player.load import NoPlayer, loaded
-from sdi.profile.recorder import Recorder
+from sdi.profile.record.recorder import Recorder
 from sdi.runtime.engine import Engine
 from sdi.vmem.directory import HOST
 from sdi.vmem.memory import VirtualMemory

@@ -35,7 +35,7 @@ from sdi.launch.learning import Learning
 from sdi.launch.profiling import closing
 from sdi.player.face import READ_MAX_NBYTES, Player
 from sdi.player.library import STAGE_IN_USE, STAGE_PARKED, Recycled
-from sdi.profile.recorder import Recorder
+from sdi.profile.record.recorder import Recorder
 from sdi.region import Region
 from sdi.runtime.command_graph import Node, SchedulerCore
 from sdi.runtime.engine import Engine

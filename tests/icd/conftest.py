@@ -12,7 +12,7 @@ import pytest
 from sdi.devices.discover import MemberSettings, open_members
 from sdi.launch.launcher import SplitMode
 from sdi.launch.profiling import opening
-from sdi.profile.recorder import Recorder
+from sdi.profile.record.recorder import Recorder
 from sdi.settings import Balance
 from sdi.vmem.memory import Coherence
 from tests.icd.wire_client import WireClient

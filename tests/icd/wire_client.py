@@ -15,7 +15,7 @@ from typing import Self
 from sdi.devices.base import Device
 from sdi.devices.spread import SpreadDevice
 from sdi.launch.launcher import SplitMode
-from sdi.profile.recorder import Recorder
+from sdi.profile.record.recorder import Recorder
 from sdi.service.facts import announce
 from sdi.service.session import Session
 from sdi.settings import Balance

@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sdi.profile.model import HOST, Profile, Session
-from sdi.profile.stream import read_session
-from sdi.profile.tables import make_tables
+from sdi.profile.analyse.model import HOST, Profile, Session
+from sdi.profile.analyse.stream import read_session
+from sdi.profile.analyse.tables import make_tables
 from sdi.wire.records import Op
 from tests.icd.conftest import Serve
 from tests.icd.wire_client import QUEUE, WireClient

@@ -2,8 +2,8 @@
 
 import pytest
 
-from sdi.profile.condition import ConditionError, parse_condition
-from sdi.profile.figures import compared, comparison_text
+from sdi.profile.analyse.condition import ConditionError, parse_condition
+from sdi.profile.analyse.figures import compared, comparison_text
 
 FIGURES = {"wall_ms": 12.5, "split": 3.0, "whole": 3.0, "kernel.a_b.ms": 7.0}
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sdi.profile.losses import CLASSES, losses
-from sdi.profile.model import Call, Command, Copy, Launch, Member, Piece, Session, Shape, Turn, Work
+from sdi.profile.analyse.losses import CLASSES, losses
+from sdi.profile.analyse.model import Call, Command, Copy, Launch, Member, Piece, Session, Shape, Turn, Work
 
 MEMBERS = (Member("a", "cpu"), Member("b", "cpu"))
 EMPTY = Session(1, 1, MEMBERS, 1000, 2000, True)

@@ -12,7 +12,7 @@ import pytest
 
 pytest.importorskip("plotly", reason="plotly is not installed")
 
-from sdi.profile.model import (
+from sdi.profile.analyse.model import (
     Command,
     Copy,
     Explained,
@@ -23,7 +23,8 @@ from sdi.profile.model import (
     Session,
     Shape,
 )
-from sdi.profile.page import (
+from sdi.profile.analyse.tables import make_tables
+from sdi.profile.show.page import (
     idle_chart,
     losses_chart,
     members_chart,
@@ -32,7 +33,6 @@ from sdi.profile.page import (
     traffic_chart,
     worst_kernel,
 )
-from sdi.profile.tables import make_tables
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 INK = {"light": "rgb(29, 35, 41)", "dark": "rgb(227, 231, 235)"}

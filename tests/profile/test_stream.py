@@ -10,9 +10,9 @@ import pytest
 
 from sdi import whole_file
 from sdi.devices.ticket import Ticket
-from sdi.profile.model import Command, Copy, Launch, Piece, Turn, Work
-from sdi.profile.recorder import Recorder
-from sdi.profile.stream import ProfileError, read_profile, read_session
+from sdi.profile.analyse.model import Command, Copy, Launch, Piece, Turn, Work
+from sdi.profile.analyse.stream import ProfileError, read_profile, read_session
+from sdi.profile.record.recorder import Recorder
 from sdi.wire.api import NUM_SLOTS
 
 OPENING: dict[str, object] = {"application": 9, "members": [{"name": "a", "kind": "cpu"}], "split": "auto"}

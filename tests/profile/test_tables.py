@@ -8,8 +8,8 @@ import json
 
 import pytest
 
-from sdi.profile.figures import figures
-from sdi.profile.model import (
+from sdi.profile.analyse.figures import figures
+from sdi.profile.analyse.model import (
     Command,
     Copy,
     Launch,
@@ -22,8 +22,8 @@ from sdi.profile.model import (
     Turn,
     Work,
 )
-from sdi.profile.tables import Tables, covered_ns, make_tables
-from sdi.profile.text import table_text, tables_csv, tables_json
+from sdi.profile.analyse.tables import Tables, covered_ns, make_tables
+from sdi.profile.show.text import table_text, tables_csv, tables_json
 
 GROUPS, LOCAL = (8, 1, 1), (4, 1, 1)
 

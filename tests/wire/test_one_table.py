@@ -98,7 +98,7 @@ def expanded(text: str) -> str:
     return "".join(count + code if code in "sp" else code * int(count or 1) for count, code in items)
 
 
-def records() -> dict[str, str]:
+def declared_records() -> dict[str, str]:
     """The layouts that are declared, by what they are."""
     modules = (arguments, profile, kernels, records)
     tables = [(name, value) for module in modules for name, value in vars(module).items()]
@@ -124,7 +124,7 @@ def formats(text: str) -> list[str]:
 
 def second_layouts(texts: dict[str, str]) -> list[str]:
     """Formats of declared records outside the table, and formats that stand twice."""
-    declared = records()
+    declared = declared_records()
     seen: dict[str, str] = {}
     found = []
     for path, text in texts.items():

@@ -12,7 +12,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from sdi.profile.model import HOST, Application, Copy, Profile, Session, memory_name
+from sdi.profile.analyse.model import HOST, Application, Copy, Profile, Session, memory_name
 
 _APPLICATION, _DEVICE, _SERVICE, _HOST, _MEMBERS = 0, 1, 2, 3, 4
 _PROCESSES_PER_SESSION = 1000

@@ -12,10 +12,10 @@ from typing import Any
 
 from plotly.offline import get_plotlyjs
 
-from sdi.profile.losses import CLASSES, NO_KERNEL
-from sdi.profile.model import HOST, Piece, Profile, Session, memory_name
-from sdi.profile.tables import KernelRow, Tables
-from sdi.profile.text import FUNCTION_COLUMNS, functions, table_text, title
+from sdi.profile.analyse.losses import CLASSES, NO_KERNEL
+from sdi.profile.analyse.model import HOST, Piece, Profile, Session, memory_name
+from sdi.profile.analyse.tables import KernelRow, Tables
+from sdi.profile.show.text import FUNCTION_COLUMNS, functions, table_text, title
 from sdi.sizes import size
 
 SPANS_MAX = 4000

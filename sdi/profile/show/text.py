@@ -8,8 +8,8 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from sdi.profile.losses import CLASSES
-from sdi.profile.tables import FunctionRow, KernelRow, Tables
+from sdi.profile.analyse.losses import CLASSES
+from sdi.profile.analyse.tables import FunctionRow, KernelRow, Tables
 from sdi.sizes import size
 
 FUNCTION_COLUMNS = (

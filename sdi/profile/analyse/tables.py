@@ -9,8 +9,18 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from sdi.profile.losses import CLASSES, CONSISTENCY, NO_KERNEL, Losses, losses
-from sdi.profile.model import HOST, Call, CallTotals, Command, Copy, Piece, Profile, Session, memory_name
+from sdi.profile.analyse.losses import CLASSES, CONSISTENCY, NO_KERNEL, Losses, losses
+from sdi.profile.analyse.model import (
+    HOST,
+    Call,
+    CallTotals,
+    Command,
+    Copy,
+    Piece,
+    Profile,
+    Session,
+    memory_name,
+)
 
 
 @dataclass(frozen=True, slots=True)

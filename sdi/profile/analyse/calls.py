@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sdi.profile.model import Application, Call, CallTotals
+from sdi.profile.analyse.model import Application, Call, CallTotals
 from sdi.wire.api import ENTRIES, NUM_SLOTS
 from sdi.wire.layout import layout
 from sdi.wire.profile import CALLS_HEADER, COUNTS, MAGIC, SPAN, VERSION

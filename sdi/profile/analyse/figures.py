@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from sdi.profile.losses import CLASSES
-from sdi.profile.tables import KernelRow, Tables
+from sdi.profile.analyse.losses import CLASSES
+from sdi.profile.analyse.tables import KernelRow, Tables
 
 _LINKS = ("host to device", "device to host", "peer", "host-staged")
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sdi.profile.calls import read_calls
-from sdi.profile.model import (
+from sdi.profile.analyse.calls import read_calls
+from sdi.profile.analyse.model import (
     Command,
     Copy,
     Explained,
@@ -22,8 +22,8 @@ from sdi.profile.model import (
     Turn,
     Work,
 )
-from sdi.profile.recorder import OLDER, VERSION
-from sdi.profile.replayed import expand
+from sdi.profile.analyse.replayed import expand
+from sdi.profile.record.recorder import OLDER, VERSION
 
 _T = TypeVar("_T")
 

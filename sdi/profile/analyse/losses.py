@@ -31,7 +31,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from operator import itemgetter
 
-from sdi.profile.model import HOST, Call, Session
+from sdi.profile.analyse.model import HOST, Call, Session
 
 CLASSES = (
     "computing",

@@ -1,0 +1,1 @@
+"""Reads what services wrote, and says where the time went."""

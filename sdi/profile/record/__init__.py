@@ -1,0 +1,1 @@
+"""Writes down what a session does while it does it."""
