@@ -21,8 +21,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from gpu_split import SOURCE, Case, asked, best_of, measure, samples
 
 from sdi.clc.cuda import nvrtc_options, translate
-from sdi.devices.cuda_driver import copy_peer, drv, quick
-from sdi.devices.nvrtc import compile_text
+from sdi.devices.cuda.driver import copy_peer, drv, quick
+from sdi.devices.cuda.nvrtc import compile_text
 
 
 class Gpu:

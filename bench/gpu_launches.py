@@ -65,8 +65,8 @@ def through_opencl() -> Costs:
 
 def on_members(count: int) -> Costs:
     """On CUDA members without a service, as it would call them: one launch on each, after the last there."""
-    from sdi.devices.cuda import CudaDevice
-    from sdi.devices.cuda_gpu import cuda_devices
+    from sdi.devices.cuda.gpu import cuda_devices
+    from sdi.devices.cuda.member import CudaDevice
     from sdi.devices.pace import PACE
     from sdi.devices.ticket import Ticket
 
@@ -102,8 +102,8 @@ class ByHand:
 
     def __init__(self, number: int, groups: int) -> None:
         from sdi.clc.cuda import nvrtc_options, translate
-        from sdi.devices.cuda_driver import drv
-        from sdi.devices.nvrtc import compile_text
+        from sdi.devices.cuda.driver import drv
+        from sdi.devices.cuda.nvrtc import compile_text
 
         drv.init()
         program = translate(SOURCE, ())
@@ -124,8 +124,8 @@ class ByHand:
 
 def driver_calls() -> Costs:
     """Microseconds of single calls, as the lane of a member makes them, on a stream of empty kernels."""
-    from sdi.devices import cuda_driver
-    from sdi.devices.cuda_driver import drv
+    from sdi.devices.cuda.driver import drv
+    from sdi.devices.cuda.member import driver as cuda_driver
 
     gpu = ByHand(0, GROUPS)
     stream, other = gpu.stream, drv.Stream(1)
@@ -162,7 +162,7 @@ def driver_calls() -> Costs:
 
 def with_pycuda(count: int) -> Costs:
     """The floor: the same launches by pycuda, from one thread, without events."""
-    from sdi.devices.cuda_driver import drv
+    from sdi.devices.cuda.driver import drv
 
     gpus = []
     for number in range(count):

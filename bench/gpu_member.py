@@ -23,9 +23,9 @@ from gpu_yardstick import machine
 from sdi.clc import compile_source, pack_hidden
 from sdi.cli.copies import wait
 from sdi.devices.base import LocalBytes
-from sdi.devices.cuda import CudaDevice
-from sdi.devices.cuda_context import register_host, unregister_host
-from sdi.devices.cuda_gpu import cuda_devices
+from sdi.devices.cuda.context import register_host, unregister_host
+from sdi.devices.cuda.gpu import cuda_devices
+from sdi.devices.cuda.member import CudaDevice
 from sdi.devices.ticket import Ticket
 from sdi.ndrange import GroupBox, NDRange
 from sdi.region import Region

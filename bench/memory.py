@@ -30,7 +30,7 @@ from sdi.cli.copies import wait
 from sdi.devices.base import Device
 from sdi.devices.bounce import bounce_copy
 from sdi.devices.discover import choose
-from sdi.devices.opencl import OpenCLDevice, driver_devices
+from sdi.devices.opencl.member import OpenCLDevice, driver_devices
 from sdi.intervals import ByteRange
 from sdi.vmem.directory import Directory
 from sdi.vmem.memory import Coherence

@@ -19,8 +19,8 @@ sys.path.insert(0, str(ROOT))
 
 from sdi.devices.base import BoundKernel, Device, DeviceBuffer, HostBytes  # noqa: E402
 from sdi.devices.discover import choose  # noqa: E402
-from sdi.devices.forwarding import ForwardingDevice  # noqa: E402
-from sdi.devices.opencl import OpenCLDevice, driver_devices  # noqa: E402
+from sdi.devices.opencl.member import OpenCLDevice, driver_devices  # noqa: E402
+from sdi.devices.testing.forwarding import ForwardingDevice  # noqa: E402
 from sdi.devices.ticket import Ticket  # noqa: E402
 from sdi.ndrange import Int3  # noqa: E402
 from tests.icd.wire_client import WireClient  # noqa: E402

@@ -28,9 +28,9 @@ sys.path.insert(0, str(ROOT / "bench"))
 from launches import SOURCE, NullDevice  # noqa: E402
 
 from sdi.devices.base import BoundKernel, Device, DeviceBuffer  # noqa: E402
-from sdi.devices.cuda_channel import Channel, Event  # noqa: E402
-from sdi.devices.cuda_info import CudaAttributes, device_info  # noqa: E402
-from sdi.devices.cuda_lane import CudaLane  # noqa: E402
+from sdi.devices.cuda.channel import Channel, Event  # noqa: E402
+from sdi.devices.cuda.info import CudaAttributes, device_info  # noqa: E402
+from sdi.devices.cuda.lane import CudaLane  # noqa: E402
 from sdi.devices.join import united  # noqa: E402
 from sdi.devices.ticket import Ticket, completed  # noqa: E402
 from sdi.ndrange import Int3  # noqa: E402
@@ -131,8 +131,8 @@ class LaneMember(NullDevice):
 
 def on_gpus(members: int) -> list[Device]:
     """CUDA members."""
-    from sdi.devices.cuda import CudaDevice
-    from sdi.devices.cuda_gpu import cuda_devices
+    from sdi.devices.cuda.gpu import cuda_devices
+    from sdi.devices.cuda.member import CudaDevice
 
     gpus = cuda_devices()
     return [CudaDevice(gpus[number % len(gpus)], number, 1 << 32) for number in range(members)]

@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from sdi.clc.dialect import Asked
 from sdi.clc.probe import QUOTED, usual_questions
-from sdi.devices.opencl import OpenCLDevice, driver_devices
+from sdi.devices.opencl.member import OpenCLDevice, driver_devices
 
 OPTIONS = (
     *(((f"-cl-std=CL{version}",)) for version in ("1.1", "1.2", "3.0")),

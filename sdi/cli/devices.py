@@ -116,8 +116,8 @@ def links(members: Sequence[Found]) -> list[str]:
 
 def _connections(members: Sequence[Found]) -> list[str]:
     """What connects members on different devices, each kind of connection with the pairs that have it."""
-    from sdi.devices.cuda_gpu import CudaGpu
-    from sdi.devices.cuda_topology import connection
+    from sdi.devices.cuda.gpu import CudaGpu
+    from sdi.devices.cuda.topology import connection
 
     pairs: dict[str, list[tuple[int, int]]] = {}
     for (a, one), (b, other) in itertools.combinations(enumerate(members), 2):

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Final
 
 from sdi.cluster.transport import Receiver, Transport
-from sdi.devices.due import DueCalls
+from sdi.devices.testing.due import DueCalls
 
 
 class LateTransport:

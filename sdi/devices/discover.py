@@ -12,9 +12,9 @@ from typing import Protocol, TypeVar
 
 from sdi import limits
 from sdi.devices.base import Device
-from sdi.devices.cuda_gpu import CudaGpu, cuda_devices
-from sdi.devices.opencl import DriverDevice, OpenCLDevice, driver_devices
-from sdi.devices.opencl_context import DriverContext
+from sdi.devices.cuda.gpu import CudaGpu, cuda_devices
+from sdi.devices.opencl.context import DriverContext
+from sdi.devices.opencl.member import DriverDevice, OpenCLDevice, driver_devices
 from sdi.devices.spread import SpreadDevice
 from sdi.errors import Status, require
 
@@ -95,19 +95,19 @@ def open_chosen(chosen: Sequence[tuple[Found, int, int]], settings: MemberSettin
         for device, number, nbytes in chosen:
             member = _opened(device, number, nbytes, contexts)
             if settings.faulty is not None and settings.faulty[0] == number:
-                from sdi.devices.faulty import FaultyDevice
+                from sdi.devices.testing.faulty import FaultyDevice
 
                 member = FaultyDevice(member, settings.faulty[1])
             if settings.slowed is not None and settings.slowed[0] == number:
-                from sdi.devices.slowed import SlowedDevice
+                from sdi.devices.testing.slow import SlowedDevice
 
                 member = SlowedDevice(member, settings.slowed[1])
             if settings.lost is not None and settings.lost[0] == number:
-                from sdi.devices.faulty import LosingDevice
+                from sdi.devices.testing.faulty import LosingDevice
 
                 member = LosingDevice(member, settings.lost[1])
             if settings.delayed == number:
-                from sdi.devices.delayed import DelayedDevice
+                from sdi.devices.testing.late import DelayedDevice
 
                 member = DelayedDevice(member)
             members.append(member)
@@ -120,7 +120,7 @@ def open_chosen(chosen: Sequence[tuple[Found, int, int]], settings: MemberSettin
 
 def _opened(device: Found, number: int, nbytes: int, contexts: dict[int, DriverContext]) -> Device:
     if isinstance(device, CudaGpu):
-        from sdi.devices.cuda import CudaDevice  # here: services without GPUs start without it
+        from sdi.devices.cuda.member import CudaDevice  # here: services without GPUs start without it
 
         return CudaDevice(device, number, nbytes)
     member = OpenCLDevice(device, number, nbytes, contexts.get(id(device)))
@@ -132,8 +132,8 @@ def spread_of(members: Sequence[Device]) -> SpreadDevice | None:
     """The memory of all members together, where they can have that: GPUs of CUDA, on one node."""
     if len(members) < 2 or any(isinstance(member, OpenCLDevice) or member.facts.node for member in members):
         return None
-    from sdi.devices.cuda import CudaDevice  # here: as above
-    from sdi.devices.cuda_spread import spread_over
+    from sdi.devices.cuda.member import CudaDevice  # here: as above
+    from sdi.devices.cuda.spread import spread_over
 
     gpus = [member for member in members if isinstance(member, CudaDevice)]
     if len(gpus) < len(members):

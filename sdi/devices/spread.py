@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Final, cast
 
 from sdi.devices.base import Device, DeviceBuffer, HostBytes
-from sdi.devices.forwarding import ForwardingDevice
+from sdi.devices.testing.forwarding import ForwardingDevice
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from sdi.commands import Command, Marker, Read
 from sdi.devices.base import Device
-from sdi.devices.cuda_context import forget_current
+from sdi.devices.cuda.context import forget_current
 from sdi.devices.native import NativeLane, NativeMember
 from sdi.devices.pace import PACE
 from sdi.devices.ticket import Ticket, completed

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from sdi.devices.base import Device
-from sdi.devices.opencl import OpenCLDevice, driver_devices
+from sdi.devices.opencl.member import OpenCLDevice, driver_devices
 from tests.devices import conftest
 from tests.devices.conftest import finish
 

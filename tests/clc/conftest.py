@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sdi.devices.nvrtc import compile_text
+from sdi.devices.cuda.nvrtc import compile_text
 from sdi.errors import BuildError
 
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 
 from sdi.devices import image as im
-from sdi.devices.cuda_images import CudaImage, sampler_bits
-from sdi.devices.cuda_memory import CudaBuffer
+from sdi.devices.cuda.images import CudaImage, sampler_bits
+from sdi.devices.cuda.memory import CudaBuffer
 from sdi.devices.image import ImageShape, Sampler
 from sdi.wire.opencl import IMAGE_TYPES
 from sdi.wire.opencl import ChannelOrder as Order

@@ -14,7 +14,7 @@ import pytest
 from sdi.clc import compile_source
 from sdi.clc.cuda import CudaProgram, ParameterKind, nvrtc_options, translate
 from sdi.clc.cuda_expressions import component_indices
-from sdi.devices.nvrtc import NvrtcMissing, compile_text, version
+from sdi.devices.cuda.nvrtc import NvrtcMissing, compile_text, version
 from sdi.errors import BuildError
 from tests.clc.cuda_cases import SOURCES
 

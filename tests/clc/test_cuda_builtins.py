@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from sdi.clc.cuda import nvrtc_options, translate
-from sdi.devices.nvrtc import NvrtcMissing, compile_text, version
+from sdi.devices.cuda.nvrtc import NvrtcMissing, compile_text, version
 
 from .builtin_programs import groups, program
 

@@ -15,11 +15,11 @@ import pytest
 from sdi.clc import compile_source
 from sdi.clc.cuda import CudaKernel, CudaProgram, ParameterKind, nvrtc_options, translate
 from sdi.devices.base import BoundArgument, DeviceImage, LocalBytes
-from sdi.devices.cuda_images import CudaImage
-from sdi.devices.cuda_launch import packed, parameter_block
-from sdi.devices.cuda_memory import CudaBuffer
+from sdi.devices.cuda.images import CudaImage
+from sdi.devices.cuda.launch import packed, parameter_block
+from sdi.devices.cuda.memory import CudaBuffer
+from sdi.devices.cuda.nvrtc import NvrtcMissing, compile_text, version
 from sdi.devices.image import ImageShape, Sampler
-from sdi.devices.nvrtc import NvrtcMissing, compile_text, version
 from sdi.errors import BuildError
 from sdi.wire.opencl import ChannelOrder, ChannelType, MemObjectType
 from tests.kernels.cases import FOLDER

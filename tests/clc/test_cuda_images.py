@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sdi.devices import image as im
-from sdi.devices.cuda_images import image_formats
+from sdi.devices.cuda.images import image_formats
 from sdi.devices.image import Sampler
 from sdi.wire.opencl import ChannelOrder as Order
 from sdi.wire.opencl import ChannelType as Type

@@ -13,8 +13,8 @@ from sdi.cli.devices import _measure, rates
 from sdi.devices import discover
 from sdi.devices.base import Device, DeviceBuffer, HostBytes
 from sdi.devices.discover import MemberSettings, open_members
-from sdi.devices.faulty import LosingDevice
-from sdi.devices.forwarding import ForwardingDevice
+from sdi.devices.testing.faulty import LosingDevice
+from sdi.devices.testing.forwarding import ForwardingDevice
 from sdi.devices.ticket import Ticket
 from sdi.errors import ClError, DeviceFailed, Status
 from sdi.settings import MAX_MEMBERS, Settings

@@ -22,7 +22,7 @@ from sdi.cluster.mixed import MixedTransport
 from sdi.cluster.node import Node
 from sdi.devices.base import Device
 from sdi.devices.discover import memory_shares
-from sdi.devices.opencl import DriverDevice, OpenCLDevice, driver_devices
+from sdi.devices.opencl.member import DriverDevice, OpenCLDevice, driver_devices
 from tests.image_runs import plain_environ
 
 

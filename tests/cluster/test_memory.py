@@ -11,8 +11,8 @@ from sdi.cluster.job import Job
 from sdi.cluster.members import facts_of, open_job_members
 from sdi.devices.base import DeviceBuffer
 from sdi.devices.discover import MemberSettings, all_devices
-from sdi.devices.forwarding import ForwardingDevice
-from sdi.devices.opencl import DriverDevice
+from sdi.devices.opencl.member import DriverDevice
+from sdi.devices.testing.forwarding import ForwardingDevice
 from sdi.errors import ClError, Status
 from tests.icd.wire_client import WireClient
 

@@ -23,7 +23,7 @@ from sdi.cluster.records import strings, strings_of
 from sdi.cluster.remote_device import RemoteDevice
 from sdi.cluster.shared import POOL_NBYTES, Mapped, Pool
 from sdi.devices.base import DeviceBuffer, Rows
-from sdi.devices.opencl import DriverDevice
+from sdi.devices.opencl.member import DriverDevice
 from sdi.devices.page_locks import SLAB_NBYTES, PageLocks
 from sdi.devices.ticket import Ticket
 from sdi.errors import DeviceFailed, DeviceLost
@@ -154,7 +154,7 @@ def test_rows_between_processes_are_lent(shared: Shared) -> None:
 
 
 def test_a_local_member_lends_and_borrows_as_others_do(shared: Shared, driver: DriverDevice) -> None:
-    from sdi.devices.opencl import OpenCLDevice
+    from sdi.devices.opencl.member import OpenCLDevice
 
     nbytes = 2 * CHUNK_NBYTES
     data, here = content(nbytes), OpenCLDevice(driver, 9, 1 << 26)

@@ -14,7 +14,7 @@ from sdi.cluster.job import Job
 from sdi.cluster.records import Kind, records
 from sdi.cluster.remote_device import RemoteDevice
 from sdi.devices.base import Device, Rows
-from sdi.devices.opencl import DriverDevice, OpenCLDevice
+from sdi.devices.opencl.member import DriverDevice, OpenCLDevice
 from sdi.devices.pace import PACE
 from sdi.devices.ticket import Ticket
 from sdi.errors import DeviceLost

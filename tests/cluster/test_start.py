@@ -11,7 +11,7 @@ import pytest
 from sdi.cluster import node
 from sdi.cluster.job import JobError
 from sdi.cluster.start import Place, place, without_mpi
-from sdi.devices.opencl import DriverDevice
+from sdi.devices.opencl.member import DriverDevice
 
 from . import jobs
 

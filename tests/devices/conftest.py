@@ -10,10 +10,10 @@ import pytest
 
 from sdi.cluster.job import Job
 from sdi.devices.base import Device
-from sdi.devices.delayed import DelayedDevice
 from sdi.devices.discover import choose, memory_shares
-from sdi.devices.faulty import FaultyDevice
-from sdi.devices.opencl import DriverDevice, OpenCLDevice, driver_devices
+from sdi.devices.opencl.member import DriverDevice, OpenCLDevice, driver_devices
+from sdi.devices.testing.faulty import FaultyDevice
+from sdi.devices.testing.late import DelayedDevice
 from sdi.devices.ticket import Ticket
 from tests.cluster.jobs import open_on_nodes, process_job, threaded_job
 

@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from sdi.devices.cuda_channel import Event
+from sdi.devices.cuda.channel import Event
 
 _RAN_MAX = 1 << 20
 

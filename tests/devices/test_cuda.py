@@ -13,11 +13,11 @@ import pytest
 
 from sdi.clc import compile_source, pack_hidden
 from sdi.devices.base import Device, DeviceBuffer, LocalBytes, Rows
-from sdi.devices.cuda import CudaDevice
-from sdi.devices.cuda_context import register_host, unregister_host
-from sdi.devices.cuda_gpu import CudaGpu, cuda_devices
-from sdi.devices.cuda_print import CAPACITY_NBYTES
-from sdi.devices.opencl import OpenCLDevice, driver_devices
+from sdi.devices.cuda.context import register_host, unregister_host
+from sdi.devices.cuda.gpu import CudaGpu, cuda_devices
+from sdi.devices.cuda.member import CudaDevice
+from sdi.devices.cuda.printing import CAPACITY_NBYTES
+from sdi.devices.opencl.member import OpenCLDevice, driver_devices
 from sdi.devices.page_locks import PAGE_LOCKS, SLAB_NBYTES
 from sdi.devices.ticket import Ticket
 from sdi.errors import ClError
@@ -320,8 +320,8 @@ def test_rows_are_copied_at_a_time(open_members: OpenMembers) -> None:
 
 _BREAKS = """
 import threading
-from sdi.devices.cuda import CudaDevice
-from sdi.devices.cuda_gpu import cuda_devices
+from sdi.devices.cuda.member import CudaDevice
+from sdi.devices.cuda.gpu import cuda_devices
 from sdi.errors import ClError, DeviceFailed
 
 def wait(ticket):

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from sdi.devices.base import Device
-from sdi.devices.cuda import CudaDevice
-from sdi.devices.cuda_gpu import cuda_devices
+from sdi.devices.cuda.gpu import cuda_devices
+from sdi.devices.cuda.member import CudaDevice
 from tests.clc.builtin_programs import ITEMS, Case, inputs_of
 from tests.clc.builtin_references import RESULTS_PER_ITEM, cpu_member, kept, parts, results
 

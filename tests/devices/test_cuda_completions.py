@@ -12,8 +12,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from sdi.devices.cuda_channel import Channel, CudaTicket
-from sdi.devices.cuda_lane import CudaLane
+from sdi.devices.cuda.channel import Channel, CudaTicket
+from sdi.devices.cuda.lane import CudaLane
 from sdi.devices.pace import PACE
 from sdi.devices.ticket import Ticket
 from sdi.errors import DeviceFailed

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from sdi.devices.base import BoundArgument, Device, DeviceImage, DeviceProgram
-from sdi.devices.cuda import CudaDevice
-from sdi.devices.cuda_gpu import cuda_devices
+from sdi.devices.cuda.gpu import cuda_devices
+from sdi.devices.cuda.member import CudaDevice
 from sdi.devices.image import Sampler, Slabs
 from tests.clc.image_functions import (
     DIMENSIONS,

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from sdi.devices.cuda_channel import Channel, CudaTicket, Event
-from sdi.devices.cuda_lane import CudaLane
+from sdi.devices.cuda.channel import Channel, CudaTicket, Event
+from sdi.devices.cuda.lane import CudaLane
 from sdi.devices.pace import PACE
 from sdi.devices.ticket import Ticket, completed
 from sdi.errors import DeviceFailed

@@ -11,8 +11,8 @@ import pytest
 
 from sdi.clc.cuda import CudaProgram
 from sdi.clc.printf_text import parse_format
-from sdi.devices.cuda_context import CudaContext
-from sdi.devices.cuda_print import SYMBOL, PrintBuffer
+from sdi.devices.cuda.context import CudaContext
+from sdi.devices.cuda.printing import SYMBOL, PrintBuffer
 
 from .cuda_stand_in import StandIn
 from .test_cuda_memory import driver

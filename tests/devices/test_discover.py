@@ -9,10 +9,10 @@ from typing import cast
 import pyopencl as cl
 import pytest
 
-from sdi.devices.delayed import DelayedDevice
 from sdi.devices.discover import MemberSettings, choose, memory_shares, open_members
-from sdi.devices.faulty import FaultyDevice
-from sdi.devices.opencl import DriverDevice, driver_devices
+from sdi.devices.opencl.member import DriverDevice, driver_devices
+from sdi.devices.testing.faulty import FaultyDevice
+from sdi.devices.testing.late import DelayedDevice
 from sdi.errors import ClError, DeviceFailed, Status
 
 from .conftest import finish

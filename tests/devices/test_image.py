@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from sdi.devices.base import Device
-from sdi.devices.faulty import LosingDevice
 from sdi.devices.image import ImageShape, Sampler, Slabs, is_known_format, pixel_nbytes
+from sdi.devices.testing.faulty import LosingDevice
 from sdi.errors import ClError, DeviceLost, Status
 from sdi.intervals import ByteRange
 from sdi.wire.opencl import ChannelOrder as Order

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from sdi.devices.discover import MemberSettings, open_members
-from sdi.devices.opencl import DriverDevice, OpenCLDevice
-from sdi.devices.opencl_programs import OpenCLPrograms
+from sdi.devices.opencl.member import DriverDevice, OpenCLDevice
+from sdi.devices.opencl.programs import OpenCLPrograms
 from sdi.errors import BuildError
 
 from .conftest import finish

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sdi.devices.pocl_order import PoclOrder, grid_width
+from sdi.devices.opencl.pocl_order import PoclOrder, grid_width
 from sdi.devices.ticket import Ticket
 
 

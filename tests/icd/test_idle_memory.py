@@ -9,7 +9,7 @@ import pytest
 
 from sdi.devices.base import Device, DeviceBuffer
 from sdi.devices.discover import MemberSettings, open_members
-from sdi.devices.forwarding import ForwardingDevice
+from sdi.devices.testing.forwarding import ForwardingDevice
 from sdi.service import session
 from sdi.vmem import heap, parking
 from sdi.wire.records import Op

@@ -11,8 +11,8 @@ from typing import cast
 import pytest
 
 from sdi.devices.base import Device, DeviceFacts
-from sdi.devices.cuda_images import image_formats
-from sdi.devices.cuda_info import VENDOR, CudaAttributes, device_info
+from sdi.devices.cuda.images import image_formats
+from sdi.devices.cuda.info import VENDOR, CudaAttributes, device_info
 from sdi.service.image_info import image_info
 from sdi.service.vendors import OWN_ID, Vendors, vendors_of
 from tests.image_runs import image_environ, plain_environ, run

@@ -11,7 +11,7 @@ import pytest
 
 from sdi.devices.base import Device, DeviceProgram, KernelFacts
 from sdi.devices.discover import MemberSettings, open_members
-from sdi.devices.forwarding import ForwardingDevice
+from sdi.devices.testing.forwarding import ForwardingDevice
 from sdi.errors import BuildError, ClError, Status, require
 from sdi.launch.build.builds import Compiled, Target, build, compile_only, link, on_all, rebuild
 

@@ -12,8 +12,8 @@ import pytest
 
 from sdi.devices.base import Device, DeviceBuffer, DeviceImage, HostBytes
 from sdi.devices.discover import MemberSettings, open_members
-from sdi.devices.forwarding import ForwardingDevice
 from sdi.devices.image import Slabs
+from sdi.devices.testing.forwarding import ForwardingDevice
 from sdi.devices.ticket import Ticket
 from sdi.errors import ClError, Status
 from sdi.launch import launcher

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from sdi.devices.discover import MemberSettings, open_members
-from sdi.devices.faulty import LosingDevice
+from sdi.devices.testing.faulty import LosingDevice
 from sdi.intervals import ByteRange
 from sdi.wire.arguments import IMAGE_ARGUMENT, ArgumentKind
 from sdi.wire.layout import layout

@@ -8,7 +8,7 @@ import numpy as np
 
 from sdi.devices.base import BoundKernel, Device, DeviceBuffer
 from sdi.devices.discover import MemberSettings, open_members
-from sdi.devices.forwarding import ForwardingDevice
+from sdi.devices.testing.forwarding import ForwardingDevice
 from sdi.devices.ticket import Ticket
 from sdi.ndrange import Int3
 from tests.icd.wire_client import WireClient

@@ -11,8 +11,8 @@ import pytest
 
 from sdi.devices.base import Device, HostBytes
 from sdi.devices.discover import MemberSettings, open_members
-from sdi.devices.faulty import LosingDevice
 from sdi.devices.spread import SharedBytes, SpreadDevice
+from sdi.devices.testing.faulty import LosingDevice
 from sdi.errors import ClError, Status
 from sdi.vmem.accounting import Events
 from sdi.wire.records import Op

@@ -11,7 +11,7 @@ import pytest
 
 from sdi.devices.base import BoundKernel, Device, DeviceBuffer, HostBytes
 from sdi.devices.discover import MemberSettings, open_members
-from sdi.devices.forwarding import ForwardingDevice
+from sdi.devices.testing.forwarding import ForwardingDevice
 from sdi.devices.ticket import Ticket
 from sdi.ndrange import Int3
 from sdi.wire.records import NoticeKind, Op

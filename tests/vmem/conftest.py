@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 from sdi.devices.base import Device, DeviceBuffer, HostBytes
-from sdi.devices.delayed import DelayedDevice
 from sdi.devices.discover import choose
-from sdi.devices.forwarding import ForwardingDevice
 from sdi.devices.join import join
-from sdi.devices.opencl import OpenCLDevice, driver_devices
+from sdi.devices.opencl.member import OpenCLDevice, driver_devices
+from sdi.devices.testing.forwarding import ForwardingDevice
+from sdi.devices.testing.late import DelayedDevice
 from sdi.devices.ticket import Ticket
 from sdi.intervals import ByteRange
 from sdi.vmem.arena import Arena

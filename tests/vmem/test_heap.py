@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sdi.devices.base import Device, DeviceBuffer
-from sdi.devices.forwarding import ForwardingDevice
+from sdi.devices.testing.forwarding import ForwardingDevice
 from sdi.vmem.heap import MemberHeap
 from tests.vmem.conftest import MakeRig
 

@@ -8,8 +8,8 @@ from functools import partial
 import pytest
 
 from sdi.devices.base import DeviceBuffer, DeviceImage
-from sdi.devices.forwarding import ForwardingDevice
 from sdi.devices.image import ImageShape
+from sdi.devices.testing.forwarding import ForwardingDevice
 from sdi.devices.ticket import Ticket, completed
 from sdi.errors import ClError, DeviceFailed, DeviceLost, Status
 from sdi.intervals import ByteRange

@@ -75,7 +75,7 @@ def test_a_number_beside_the_table_is_found() -> None:
         ("service/session.py", "_LOCAL_MEM_SIZE = 0x1023\n", "0x1023"),
         ("client/objects/image.c", "enum { READ_ONLY = 0x11A0 };\n", "0x11A0"),
         ("clc/cuda_compat_images.h", "#define _CL_X 0x10b5\n", "0x10b5"),
-        ("devices/cuda_module.py", "CU_LAUNCH_PARAM_END = 0\n", "CU_LAUNCH_PARAM_END = 0"),
+        ("devices/cuda/module.py", "CU_LAUNCH_PARAM_END = 0\n", "CU_LAUNCH_PARAM_END = 0"),
         ("player/lanes.c", "enum { CUDA_ERROR_NOT_READY = 600 };\n", "CUDA_ERROR_NOT_READY = 6"),
     ):
         assert bare_numbers({path: texts[path] + line}) == [f"{path}: {wanted}"]
@@ -149,9 +149,9 @@ def test_a_second_layout_is_found() -> None:
         ("launch/arguments.py", '_IMAGE = struct.Struct("<2Q4I5Q")\n', "<2Q4I5Q is IMAGE_ARGUMENT"),
         ("service/session.py", 'struct.unpack_from("=IIQ", b"")\n', "=IIQ is HEADER"),
         ("cluster/arguments.py", 'Struct("<4I")\n', "<4I is SAMPLER_ARGUMENT"),
-        ("devices/cuda.py", 'struct.Struct("<QQIIQQ")\n', "<QQIIQQ is devices/cuda_compare.py"),
+        ("devices/cuda/member.py", 'struct.Struct("<QQIIQQ")\n', "<QQIIQQ is devices/cuda/compare.py"),
     ):
-        few = {name: texts[name] for name in ("devices/cuda_compare.py", path)}
+        few = {name: texts[name] for name in ("devices/cuda/compare.py", path)}
         assert second_layouts({**few, path: few[path] + line}) == [f"{path}: {wanted}"]
 
 

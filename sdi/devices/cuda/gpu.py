@@ -6,8 +6,8 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from sdi.devices.cuda_driver import drv, why_missing
-from sdi.devices.nvrtc import NvrtcMissing, version
+from sdi.devices.cuda.driver import drv, why_missing
+from sdi.devices.cuda.nvrtc import NvrtcMissing, version
 from sdi.wire.opencl import PCI_BUS_INFO
 
 _log = logging.getLogger(__name__)
@@ -45,7 +45,7 @@ def cuda_devices() -> list[CudaGpu]:
 
 
 def _gpu(ordinal: int) -> CudaGpu:
-    from sdi.devices.cuda_info import CudaAttributes, device_info
+    from sdi.devices.cuda.info import CudaAttributes, device_info
 
     device, of = drv.Device(ordinal), drv.device_attribute
     domain, bus, slot = device.pci_bus_id().replace(".", ":").split(":")[:3]

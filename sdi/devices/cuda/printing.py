@@ -13,10 +13,10 @@ from typing import Final, Protocol, cast
 
 from sdi.clc.cuda import CudaProgram
 from sdi.clc.printf_text import records_text
-from sdi.devices.cuda_channel import Stream
-from sdi.devices.cuda_context import CudaContext
-from sdi.devices.cuda_driver import drv
-from sdi.devices.cuda_memory import DeviceMemory
+from sdi.devices.cuda.channel import Stream
+from sdi.devices.cuda.context import CudaContext
+from sdi.devices.cuda.driver import drv
+from sdi.devices.cuda.memory import DeviceMemory
 from sdi.errors import DeviceFailed
 from sdi.wire.kernels import CUDA_PRINT
 from sdi.wire.layout import layout

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from enum import Enum
 from typing import Final
 
-from sdi.devices.cuda_context import CudaContext, RawContext
-from sdi.devices.cuda_driver import drv
-from sdi.devices.cuda_memory import DeviceMemory
+from sdi.devices.cuda.context import CudaContext, RawContext
+from sdi.devices.cuda.driver import drv
+from sdi.devices.cuda.memory import DeviceMemory
 from sdi.errors import DeviceFailed
 
 _log = logging.getLogger(__name__)

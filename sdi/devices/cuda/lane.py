@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from sdi.devices.cuda_channel import Channel, CudaTicket, Driver, Event, Failed, failure
+from sdi.devices.cuda.channel import Channel, CudaTicket, Driver, Event, Failed, failure
 from sdi.devices.pace import PACE
 from sdi.devices.ticket import Ticket
 from sdi.errors import DeviceFailed

@@ -11,17 +11,17 @@ from typing import Final, Protocol
 from sdi.clc.cuda import CudaKernel, CudaProgram, nvrtc_options
 from sdi.devices.base import BoundArgument, KernelFacts
 from sdi.devices.comparing import KERNELS_TEXT
-from sdi.devices.cuda_channel import Stream
-from sdi.devices.cuda_compare import DIFF_TEXT
-from sdi.devices.cuda_context import CudaContext
-from sdi.devices.cuda_driver import drv
-from sdi.devices.cuda_gpu import SHARED_NBYTES
-from sdi.devices.cuda_launch import MAX_GRID_X, Offsets, offsets_of, packed, parameter_block, places_of
-from sdi.devices.cuda_module import CudaFunction, CudaModule
-from sdi.devices.cuda_print import PrintBuffer
-from sdi.devices.cuda_translated import translated
+from sdi.devices.cuda.channel import Stream
+from sdi.devices.cuda.compare import DIFF_TEXT
+from sdi.devices.cuda.context import CudaContext
+from sdi.devices.cuda.driver import drv
+from sdi.devices.cuda.gpu import SHARED_NBYTES
+from sdi.devices.cuda.launch import MAX_GRID_X, Offsets, offsets_of, packed, parameter_block, places_of
+from sdi.devices.cuda.module import CudaFunction, CudaModule
+from sdi.devices.cuda.nvrtc import cached
+from sdi.devices.cuda.printing import PrintBuffer
+from sdi.devices.cuda.translated import translated
 from sdi.devices.native import NativeLaunch
-from sdi.devices.nvrtc import cached
 from sdi.errors import BuildError, ClError, DeviceFailed, Status
 from sdi.ndrange import Int3
 

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable
 from functools import partial
 
 from sdi.devices.base import HostBytes, Rows
-from sdi.devices.cuda_channel import Stream
-from sdi.devices.cuda_context import CudaContext
-from sdi.devices.cuda_driver import MAX_PITCH, copy_peer, copy_pitched, copy_region, drv
-from sdi.devices.cuda_memory import CudaBuffer, Fills, blocks_of, check_range, fill_pattern
+from sdi.devices.cuda.channel import Stream
+from sdi.devices.cuda.context import CudaContext
+from sdi.devices.cuda.driver import MAX_PITCH, copy_peer, copy_pitched, copy_region, drv
+from sdi.devices.cuda.memory import CudaBuffer, Fills, blocks_of, check_range, fill_pattern
 from sdi.devices.page_locks import PAGE_LOCKS, SLAB_NBYTES, Part
 from sdi.region import Region, alike
 

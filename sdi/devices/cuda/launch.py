@@ -9,8 +9,8 @@ from sdi.clc import launch
 from sdi.clc.cuda import CudaKernel, ParameterKind
 from sdi.clc.cuda_emit import LOCAL_ALIGNMENT
 from sdi.devices.base import BoundArgument, LocalBytes
-from sdi.devices.cuda_images import CudaImage, sampler_bits
-from sdi.devices.cuda_memory import CudaBuffer
+from sdi.devices.cuda.images import CudaImage, sampler_bits
+from sdi.devices.cuda.memory import CudaBuffer
 from sdi.devices.image import Sampler
 from sdi.ndrange import Int3
 from sdi.wire.kernels import CUDA_GRID

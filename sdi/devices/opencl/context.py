@@ -14,8 +14,8 @@ from typing import Final
 import pyopencl as cl
 from pyopencl import _cl
 
-from sdi.devices.opencl_compare import Comparer
-from sdi.devices.opencl_images import image_formats
+from sdi.devices.opencl.compare import Comparer
+from sdi.devices.opencl.images import image_formats
 
 ProgramKey = tuple[str, str]
 """Text and options: a driver builds the same from the same."""

@@ -15,7 +15,7 @@ from pyopencl import _cl
 from sdi.clc.probe import KERNEL, QUOTED_OPTION, ROOM_NBYTES, Answers, answers, probe_text
 from sdi.devices.base import KernelFacts, LocalBytes
 from sdi.devices.image import Sampler
-from sdi.devices.opencl_context import DriverContext, ProgramKey
+from sdi.devices.opencl.context import DriverContext, ProgramKey
 from sdi.errors import BuildError, ClError, DeviceFailed, Status
 
 Given = bytes | LocalBytes | Sampler | cl.Buffer | cl.Image | None

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from sdi.devices.base import BoundKernel, Device
-from sdi.devices.due import DueCalls
-from sdi.devices.forwarding import ForwardingDevice
+from sdi.devices.testing.due import DueCalls
+from sdi.devices.testing.forwarding import ForwardingDevice
 from sdi.devices.ticket import Ticket
 from sdi.ndrange import Int3
 

@@ -17,9 +17,9 @@ from sdi.devices.base import (
     KernelFacts,
     Rows,
 )
-from sdi.devices.forwarding import ForwardingDevice
 from sdi.devices.image import ImageShape
 from sdi.devices.join import join
+from sdi.devices.testing.forwarding import ForwardingDevice
 from sdi.devices.ticket import Ticket, completed
 from sdi.errors import DeviceFailed, DeviceLost
 from sdi.ndrange import Int3

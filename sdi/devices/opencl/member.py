@@ -42,10 +42,10 @@ from sdi.devices.image import ImageShape, Sampler, Slabs
 from sdi.devices.join import united
 from sdi.devices.lane import Lane
 from sdi.devices.native import DriverKind, NativeLane, NativeLaunch, NativePlace
-from sdi.devices.opencl_context import DriverContext
-from sdi.devices.opencl_images import MemberImage, copy_pixels, new_image
-from sdi.devices.opencl_programs import Bound, OpenCLPrograms, Program, launch
-from sdi.devices.pocl_order import POCL_ORDER, grid_width
+from sdi.devices.opencl.context import DriverContext
+from sdi.devices.opencl.images import MemberImage, copy_pixels, new_image
+from sdi.devices.opencl.pocl_order import POCL_ORDER, grid_width
+from sdi.devices.opencl.programs import Bound, OpenCLPrograms, Program, launch
 from sdi.devices.ticket import Ticket
 from sdi.errors import ClError, DeviceFailed, Status, require
 from sdi.ndrange import Int3

@@ -15,7 +15,6 @@ from typing import Final, cast
 
 from sdi.clc.nvidia_dialect import nvidia_answers, nvidia_name
 from sdi.clc.probe import Answers
-from sdi.devices import cuda_copies
 from sdi.devices.base import (
     BoundArgument,
     BoundKernel,
@@ -42,17 +41,18 @@ from sdi.devices.comparing import (
     operation_number,
     values_offset,
 )
-from sdi.devices.cuda_channel import Channel, Stream
-from sdi.devices.cuda_compare import GROUP_ITEMS, diff_launch
-from sdi.devices.cuda_context import CudaContext, use_page_locks
-from sdi.devices.cuda_driver import MAX_PITCH, drv
-from sdi.devices.cuda_gpu import CudaGpu
-from sdi.devices.cuda_images import CudaImage, copy_pixels, image_formats
-from sdi.devices.cuda_info import VENDOR
-from sdi.devices.cuda_lane import CudaLane
-from sdi.devices.cuda_links import CudaLinks, Way
-from sdi.devices.cuda_memory import CudaBuffer, OwnHostMemory, check_range
-from sdi.devices.cuda_programs import Bound, CudaPrograms, Program
+from sdi.devices.cuda.channel import Channel, Stream
+from sdi.devices.cuda.compare import GROUP_ITEMS, diff_launch
+from sdi.devices.cuda.context import CudaContext, use_page_locks
+from sdi.devices.cuda.driver import MAX_PITCH, drv
+from sdi.devices.cuda.gpu import CudaGpu
+from sdi.devices.cuda.images import CudaImage, copy_pixels, image_formats
+from sdi.devices.cuda.info import VENDOR
+from sdi.devices.cuda.lane import CudaLane
+from sdi.devices.cuda.links import CudaLinks, Way
+from sdi.devices.cuda.member import copies as cuda_copies
+from sdi.devices.cuda.memory import CudaBuffer, OwnHostMemory, check_range
+from sdi.devices.cuda.programs import Bound, CudaPrograms, Program
 from sdi.devices.image import ImageShape, Slabs
 from sdi.devices.join import united
 from sdi.devices.native import DriverKind, NativeLane, NativeLaunch, NativePlace

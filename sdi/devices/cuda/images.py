@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sdi.devices.cuda_driver import MAX_PITCH, copy_pitched
-from sdi.devices.cuda_memory import CudaBuffer, check_range
+from sdi.devices.cuda.driver import MAX_PITCH, copy_pitched
+from sdi.devices.cuda.memory import CudaBuffer, check_range
 from sdi.devices.image import CHANNELS, STORED, ImageShape, Sampler, Slabs
 from sdi.wire.kernels import CUDA_IMAGE
 from sdi.wire.layout import layout

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ctypes
 import functools
 
-from sdi.devices.cuda_driver import drv
-from sdi.devices.cuda_gpu import CudaGpu
+from sdi.devices.cuda.driver import drv
+from sdi.devices.cuda.gpu import CudaGpu
 from sdi.wire.cuda import NVML_P2P_CAPS_INDEX_NVLINK, NVML_P2P_STATUS_OK
 
 

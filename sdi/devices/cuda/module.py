@@ -11,7 +11,7 @@ import functools
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from sdi.devices.cuda_driver import check, quick, slow
+from sdi.devices.cuda.driver import check, quick, slow
 from sdi.ndrange import Int3
 from sdi.wire.cuda import CU_LAUNCH_PARAM_BUFFER_POINTER, CU_LAUNCH_PARAM_BUFFER_SIZE
 

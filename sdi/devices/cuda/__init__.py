@@ -1,0 +1,1 @@
+"""Members on NVIDIA GPUs through the CUDA driver."""

@@ -1,0 +1,1 @@
+"""Members on any installed OpenCL driver."""

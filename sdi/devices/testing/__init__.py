@@ -1,0 +1,1 @@
+"""Members for tests: late, slow, faulty."""
