@@ -125,7 +125,7 @@ class ByHand:
 def driver_calls() -> Costs:
     """Microseconds of single calls, as the lane of a member makes them, on a stream of empty kernels."""
     from sdi.devices.cuda.driver import drv
-    from sdi.devices.cuda.member import driver as cuda_driver
+    from sdi.devices.cuda import driver as cuda_driver
 
     gpu = ByHand(0, GROUPS)
     stream, other = gpu.stream, drv.Stream(1)

@@ -34,7 +34,7 @@ from sdi.devices.opencl.member import OpenCLDevice, driver_devices
 from sdi.intervals import ByteRange
 from sdi.vmem.directory import Directory
 from sdi.vmem.memory import Coherence
-from sdi.vmem.merge import merge_diffs
+from sdi.vmem.merging.host import merge_diffs
 from sdi.wire.records import Op
 from tests.icd.wire_client import WireClient
 

@@ -180,8 +180,8 @@ def _cuda(_environ: Mapping[str, str]) -> Iterator[Finding]:
         return
     major, minor = divmod(number.value, 1000)
     yield Finding("ok", "cuda", f"driver for CUDA {major}.{minor // 10}, GPUs: {count.value}")
-    from sdi.devices.cuda.member import driver as cuda_driver
-    from sdi.devices.cuda.member import nvrtc
+    from sdi.devices.cuda import driver as cuda_driver
+    from sdi.devices.cuda import nvrtc
 
     missing = cuda_driver.why_missing()
     if missing is not None:

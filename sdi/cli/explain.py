@@ -33,8 +33,8 @@ from sdi.sampling import KernelAnalysis
 from sdi.sampling.model import BoundAccess, Bounds
 from sdi.sizes import size
 from sdi.vmem.buffer import ImageView
+from sdi.vmem.dependencies import Hazards
 from sdi.vmem.directory import Directory
-from sdi.vmem.hazards import Hazards
 from sdi.vmem.links import Links
 from sdi.vmem.memory import VirtualBuffer
 from sdi.wire.opencl import IMAGE_TYPES, ChannelOrder, ChannelType, MemObjectType

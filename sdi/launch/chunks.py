@@ -1,7 +1,7 @@
 """Waves: a launch in parts that fit into the members' memories, one after the other.
 
 The work-groups of an NDRange may run in any order, so a part may see what an earlier one wrote.
-Source: DESIGN "Virtual device memory"; issue and memory: ``vmem/placement.py``.
+Source: DESIGN "Virtual device memory"; issue and memory: ``vmem/allocation.py``.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from sdi.launch.plan import BufferPlan, LaunchPlan
 from sdi.launch.recording import Recording
 from sdi.ndrange import GroupBox, Int3
 from sdi.partition.slabs import cut
+from sdi.vmem.allocation import GRANULE_NBYTES, Wanted, WantedImage, rounded
 from sdi.vmem.buffer import Extent, ImageCopy, VirtualBuffer
+from sdi.vmem.dependencies import Use
 from sdi.vmem.directory import State
-from sdi.vmem.hazards import Use
-from sdi.vmem.placement import GRANULE_NBYTES, Wanted, WantedImage, rounded
 
 WAVES_MAX = 1024
 

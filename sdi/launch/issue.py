@@ -20,10 +20,10 @@ from sdi.launch.build.programs import Binding
 from sdi.launch.chunks import Bound, Wave
 from sdi.launch.plan import BufferPlan, MergedRange
 from sdi.launch.recording import Assignment, Change, Recording
+from sdi.vmem.dependencies import Use
 from sdi.vmem.directory import HOST, member_memory
-from sdi.vmem.hazards import Use
-from sdi.vmem.member_merge import MemberMerge, MergeUnits
 from sdi.vmem.memory import Transfer, VirtualMemory
+from sdi.vmem.merging.members import MemberMerge, MergeUnits
 
 Merges = dict[tuple[int, MergedRange], MemberMerge]
 """Merges that members make, by buffer and range."""

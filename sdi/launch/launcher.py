@@ -40,9 +40,9 @@ from sdi.player.face import Player
 from sdi.profile.record.recorder import Recorder
 from sdi.sampling.model import BoundAccess, Bounds, KernelAccess, Work
 from sdi.sampling.whole import WholeAccess
+from sdi.vmem.allocation import GRANULE_NBYTES, Wanted
 from sdi.vmem.directory import member_memory
 from sdi.vmem.memory import VirtualBuffer, VirtualMemory
-from sdi.vmem.placement import GRANULE_NBYTES, Wanted
 
 if TYPE_CHECKING:
     from sdi.launch.verify.verify import Verifier

@@ -15,8 +15,8 @@ from sdi.devices.pace import PACE
 from sdi.devices.ticket import Ticket
 from sdi.ndrange import Int3
 from sdi.vmem.buffer import Extent, ImageCopy
+from sdi.vmem.dependencies import Use
 from sdi.vmem.directory import Directory, State
-from sdi.vmem.hazards import Use
 from sdi.vmem.memory import Transfer, VirtualMemory
 
 if TYPE_CHECKING:

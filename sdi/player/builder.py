@@ -14,8 +14,8 @@ from sdi.launch.build.programs import Arrangement
 from sdi.launch.recording import Assignment, Change
 from sdi.player import library as c
 from sdi.vmem.buffer import VirtualBuffer
+from sdi.vmem.dependencies import Use
 from sdi.vmem.directory import HOST
-from sdi.vmem.hazards import Use
 from sdi.vmem.memory import Transfer
 from sdi.wire.layout import layout
 from sdi.wire.records import COMMAND, HEADER

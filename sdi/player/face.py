@@ -25,8 +25,8 @@ from sdi.player.drivers import cuda_table, opencl_table
 from sdi.player.profiled import Profiled
 from sdi.profile.record.recorder import Recorder
 from sdi.vmem.buffer import VirtualBuffer
+from sdi.vmem.dependencies import Use
 from sdi.vmem.directory import HOST
-from sdi.vmem.hazards import Use
 from sdi.vmem.memory import Transfer, VirtualMemory
 from sdi.wire.arguments import ArgumentKind, entries
 from sdi.wire.layout import layout

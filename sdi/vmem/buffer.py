@@ -11,8 +11,8 @@ from sdi.devices.image import ImageShape, Slabs
 from sdi.devices.join import join
 from sdi.intervals import ByteRange, RangeSet
 from sdi.player.library import STAGE_IN_USE
+from sdi.vmem.dependencies import Hazards
 from sdi.vmem.directory import Directory
-from sdi.vmem.hazards import Hazards
 
 
 @dataclass(slots=True, eq=False)

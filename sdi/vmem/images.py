@@ -14,7 +14,7 @@ from sdi.devices.image import Slabs
 from sdi.devices.ticket import Ticket
 from sdi.intervals import ByteRange, RangeSet
 from sdi.vmem.buffer import ImageCopy, ImageView, VirtualBuffer
-from sdi.vmem.hazards import Hazards
+from sdi.vmem.dependencies import Hazards
 
 
 @dataclass(frozen=True, slots=True)

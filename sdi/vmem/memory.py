@@ -23,17 +23,17 @@ from sdi.errors import ClError, Status
 from sdi.intervals import ByteRange, RangeSet, coalesce
 from sdi.region import Region, alike
 from sdi.vmem.accounting import Accounting, BytesMoved
+from sdi.vmem.allocation import Placement
 from sdi.vmem.arena import Arena
 from sdi.vmem.buffer import Extent, ImageCopy, ImageView, VirtualBuffer
+from sdi.vmem.dependencies import RANGES_MAX, Hazards, Use
 from sdi.vmem.directory import HOST, Copy, Directory, member_memory
-from sdi.vmem.hazards import RANGES_MAX, Hazards, Use
 from sdi.vmem.host import HostWorker
 from sdi.vmem.images import LinearBytes, refresh, write_back
 from sdi.vmem.links import MEASURED_NBYTES, Links
-from sdi.vmem.member_merge import MemberMerges
-from sdi.vmem.merge import Bytes, MergeResult, merge_diffs, merge_updates
-from sdi.vmem.parking import Parking
-from sdi.vmem.placement import Placement
+from sdi.vmem.merging.host import Bytes, MergeResult, merge_diffs, merge_updates
+from sdi.vmem.merging.members import MemberMerges
+from sdi.vmem.recycling import Parking
 from sdi.vmem.rows import in_rows, ranges_of
 
 Coherence = Literal["lazy", "host"]

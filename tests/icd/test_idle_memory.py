@@ -11,7 +11,8 @@ from sdi.devices.base import Device, DeviceBuffer
 from sdi.devices.discover import MemberSettings, open_members
 from sdi.devices.testing.forwarding import ForwardingDevice
 from sdi.service import session
-from sdi.vmem import heap, parking
+from sdi.vmem import heap
+from sdi.vmem import recycling as parking
 from sdi.wire.records import Op
 from tests.icd.wire_client import WireClient
 

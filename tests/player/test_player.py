@@ -572,7 +572,7 @@ def test_python_knows_what_the_player_released(serve: Serve, monkeypatch: pytest
         assert not steps.left(lambda: (steps.release(), _over(steps.parked or int)))
     _posted(steps, look)
     assert found == [(STAGE_PARKED, True, True, True), (STAGE_IN_USE, False, False, False)] * 2 + [found[0]]
-    monkeypatch.setattr("sdi.vmem.parking.KEEP_NS", 0)
+    monkeypatch.setattr("sdi.vmem.recycling.KEEP_NS", 0)
     _posted(steps, parking.trim)
     assert not any(_buffer_of(steps).extents) and not parking.has_places
     for number in range(5):

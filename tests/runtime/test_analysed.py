@@ -16,7 +16,7 @@ from sdi.clc import compile_source, link
 from sdi.clc.base_header import USUAL, Language
 from sdi.clc.files_seen import FilesSeen
 from sdi.devices.base import DeviceProgram
-from sdi.devices.cuda.member import translated as cuda_translated
+from sdi.devices.cuda import translated as cuda_translated
 from sdi.devices.discover import MemberSettings, open_members
 from sdi.devices.testing.forwarding import ForwardingDevice
 from sdi.launch.build import access, builds

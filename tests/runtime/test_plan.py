@@ -19,7 +19,7 @@ from sdi.ndrange import GroupBox
 from sdi.sampling.model import AccessRange, Precision
 from sdi.vmem.directory import HOST, Directory, member_memory
 from sdi.vmem.memory import VirtualBuffer
-from sdi.vmem.merge import merge_diffs
+from sdi.vmem.merging.host import merge_diffs
 
 NBYTES = 64
 EMPTY = RangeSet()

@@ -19,10 +19,10 @@ from sdi.devices.testing.forwarding import ForwardingDevice
 from sdi.devices.testing.late import DelayedDevice
 from sdi.devices.ticket import Ticket
 from sdi.intervals import ByteRange
+from sdi.vmem.allocation import Wanted, WantedImage
 from sdi.vmem.arena import Arena
 from sdi.vmem.host import HostWorker
 from sdi.vmem.memory import Coherence, VirtualBuffer, VirtualMemory
-from sdi.vmem.placement import Wanted, WantedImage
 
 PATIENCE_S = 60.0
 

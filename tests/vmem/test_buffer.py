@@ -8,8 +8,8 @@ from sdi.devices.ticket import Ticket
 from sdi.errors import DeviceFailed
 from sdi.intervals import ByteRange
 from sdi.vmem.buffer import VirtualBuffer
+from sdi.vmem.dependencies import Hazards
 from sdi.vmem.directory import Directory
-from sdi.vmem.hazards import Hazards
 
 NBYTES = 64
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sdi.devices.ticket import Ticket, completed
 from sdi.errors import DeviceFailed
 from sdi.intervals import ByteRange, RangeSet
-from sdi.vmem.hazards import RANGES_MAX, Hazards, Use
+from sdi.vmem.dependencies import RANGES_MAX, Hazards, Use
 
 NBYTES = 40
 

@@ -18,7 +18,7 @@ from sdi.vmem.buffer import ImageView
 from sdi.vmem.directory import HOST
 from sdi.vmem.heap import MemberHeap
 from sdi.vmem.links import Links
-from sdi.vmem.member_merge import MergeUnits
+from sdi.vmem.merging.members import MergeUnits
 from sdi.wire.opencl import ChannelOrder, ChannelType, MemObjectType
 
 from .conftest import MakeRig, Rig, noise

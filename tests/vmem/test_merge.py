@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sdi.atomics import Operation, Update
-from sdi.vmem import merge
-from sdi.vmem.merge import MergeResult, merge_diffs, merge_updates
+from sdi.vmem.merging import host as merge
+from sdi.vmem.merging.host import MergeResult, merge_diffs, merge_updates
 
 
 @given(

@@ -50,7 +50,7 @@ from sdi.devices.cuda.images import CudaImage, copy_pixels, image_formats
 from sdi.devices.cuda.info import VENDOR
 from sdi.devices.cuda.lane import CudaLane
 from sdi.devices.cuda.links import CudaLinks, Way
-from sdi.devices.cuda.member import copies as cuda_copies
+from sdi.devices.cuda import copies as cuda_copies
 from sdi.devices.cuda.memory import CudaBuffer, OwnHostMemory, check_range
 from sdi.devices.cuda.programs import Bound, CudaPrograms, Program
 from sdi.devices.image import ImageShape, Slabs

@@ -12,7 +12,7 @@ from sdi.clc.model import KernelModel
 from sdi.launch.arguments import ArgumentValue, Image, Pointer
 from sdi.ndrange import GroupBox, Int3
 from sdi.vmem.memory import VirtualBuffer
-from sdi.vmem.merge import Bytes
+from sdi.vmem.merging.host import Bytes
 
 _CHUNK_NBYTES = 1 << 20
 _SCALARS = {

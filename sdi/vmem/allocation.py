@@ -17,8 +17,8 @@ from sdi.intervals import ByteRange
 from sdi.region import Region
 from sdi.vmem.accounting import Accounting
 from sdi.vmem.buffer import Extent, ImageCopy, ImageView, VirtualBuffer
+from sdi.vmem.dependencies import Hazards
 from sdi.vmem.directory import member_memory
-from sdi.vmem.hazards import Hazards
 from sdi.vmem.heap import Block, MemberHeap
 
 GRANULE_NBYTES = 4096

@@ -10,8 +10,8 @@ import time
 from collections.abc import Callable
 
 from sdi.player.library import STAGE_IN_USE, STAGE_PARKED, STAGE_PARKING
+from sdi.vmem.allocation import Placement
 from sdi.vmem.buffer import VirtualBuffer
-from sdi.vmem.placement import Placement
 
 KEEP_NS = 10_000_000_000
 """What was not wanted for so long gives its places back: others may want them."""
