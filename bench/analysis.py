@@ -20,7 +20,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from sdi.clc.macros import MacroError  # noqa: E402
+from sdi.clc.preprocess.macros import MacroError  # noqa: E402
 from sdi.ndrange import GroupBox, NDRange  # noqa: E402
 from sdi.sampling import KernelAccess, analyse  # noqa: E402
 from sdi.sampling.parametric import Parametric  # noqa: E402

@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from bench.access_shapes import Shape, kernel_shapes, shape_of, shapes
 from sdi.clc.effects import EffectAnalysis
-from sdi.clc.lines import LineMap
+from sdi.clc.preprocess.lines import LineMap
 from sdi.sampling import KernelAnalysis, analyse
 from sdi.sampling.machine import Mode
 from tests.sampling.sources import kernels_of, tree_of

@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from gpu_split import SOURCE, Case, asked, best_of, measure, samples
 
-from sdi.clc.cuda import nvrtc_options, translate
+from sdi.clc.cuda.translate import nvrtc_options, translate
 from sdi.devices.cuda.driver import copy_peer, drv, quick
 from sdi.devices.cuda.nvrtc import compile_text
 

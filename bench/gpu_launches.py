@@ -101,7 +101,7 @@ class ByHand:
     """The kernel on GPU ``number``, launched by pycuda with so many ``groups``; its context is pushed."""
 
     def __init__(self, number: int, groups: int) -> None:
-        from sdi.clc.cuda import nvrtc_options, translate
+        from sdi.clc.cuda.translate import nvrtc_options, translate
         from sdi.devices.cuda.driver import drv
         from sdi.devices.cuda.nvrtc import compile_text
 
@@ -124,8 +124,8 @@ class ByHand:
 
 def driver_calls() -> Costs:
     """Microseconds of single calls, as the lane of a member makes them, on a stream of empty kernels."""
-    from sdi.devices.cuda.driver import drv
     from sdi.devices.cuda import driver as cuda_driver
+    from sdi.devices.cuda.driver import drv
 
     gpu = ByHand(0, GROUPS)
     stream, other = gpu.stream, drv.Stream(1)

@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from sdi.clc.compile import compile_source  # noqa: E402
-from sdi.clc.cuda import translate  # noqa: E402
+from sdi.clc.cuda.translate import translate  # noqa: E402
 from sdi.ndrange import GroupBox, NDRange  # noqa: E402
 from sdi.sampling import analyse  # noqa: E402
 

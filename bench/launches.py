@@ -21,8 +21,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from sdi.clc.clang_dialect import ask  # noqa: E402
-from sdi.clc.probe import Answers  # noqa: E402
+from sdi.clc.preprocess.clang_dialect import ask  # noqa: E402
+from sdi.clc.preprocess.probe import Answers  # noqa: E402
 from sdi.commands import Launch  # noqa: E402
 from sdi.devices.base import (  # noqa: E402
     BoundArgument,

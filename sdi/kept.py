@@ -14,15 +14,17 @@ import logging
 import os
 import pickle
 import sys
+from pathlib import Path
 
 from sdi import cache
-from sdi.clc.files_seen import digest_of
+from sdi.clc.preprocess.files_seen import digest_of
 
 _log = logging.getLogger("sdi.cache")
 
-_FOLDERS = ("", "clc", "sampling", "wire")
-_FILES = ("launch/build/access.py", "launch/build/analysed.py")
-"""Of sdi's sources: those that values depend on."""
+_ROOT = Path(__file__).resolve().parent
+_FOLDERS = ("clc", "launch/build", "sampling", "wire")
+_SUFFIXES = (".py", ".h", ".txt", ".json")
+"""Of sdi's sources: those that values depend on, beside all in its own folder."""
 
 
 def name_of(*asked: object) -> str:
@@ -53,19 +55,18 @@ def keep(kind: str, name: str, value: object) -> None:
     cache.write(kind, name, content)
 
 
+def sources() -> list[Path]:
+    """The files whose text values depend on, relative to the package's folder."""
+    found = [*_ROOT.iterdir(), *(path for folder in _FOLDERS for path in (_ROOT / folder).rglob("*"))]
+    return sorted(path.relative_to(_ROOT) for path in found if path.suffix in _SUFFIXES)
+
+
 @functools.cache
 def _code() -> str:
     """A digest of the code that makes the values: sdi's sources, libclang and this Python."""
-    root = os.path.dirname(os.path.abspath(__file__))
-    files = list(_FILES)
-    for folder in _FOLDERS:
-        names = sorted(os.listdir(os.path.join(root, folder)))
-        files += [
-            os.path.join(folder, name) for name in names if name.endswith((".py", ".h", ".txt", ".json"))
-        ]
     found = hashlib.sha256(sys.version.encode())
-    for file in files:
-        found.update(file.encode() + (digest_of(os.path.join(root, file)) or b""))
+    for path in sources():
+        found.update(str(path).encode() + (digest_of(str(_ROOT / path)) or b""))
     clang = importlib.util.find_spec("clang")
     for folder in (clang.submodule_search_locations or []) if clang is not None else []:
         with contextlib.suppress(FileNotFoundError):

@@ -1,7 +1,8 @@
-"""Asks NVIDIA's OpenCL driver which macros it has, and prints the table for ``sdi/clc/nvidia_macros.json``.
+"""Asks NVIDIA's OpenCL driver which macros it has, and prints the table of ``sdi/clc/preprocess``.
 
-``python tools/nvidia_macros.py > sdi/clc/nvidia_macros.json``, on a machine with that driver.  ``--platform``
-names another one, to see what it would say; ``--about`` prints the versions that were asked instead.
+``python tools/nvidia_macros.py > sdi/clc/preprocess/nvidia_macros.json``, on a machine with that driver.
+``--platform`` names another one, to see what it would say; ``--about`` prints the versions that were asked
+instead.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from sdi.clc.dialect import Asked
-from sdi.clc.probe import QUOTED, usual_questions
+from sdi.clc.preprocess.dialect import Asked
+from sdi.clc.preprocess.probe import QUOTED, usual_questions
 from sdi.devices.opencl.member import OpenCLDevice, driver_devices
 
 OPTIONS = (

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import re
 
-from sdi.clc.conditions import evaluate
-from sdi.clc.macros import MacroError
+from sdi.clc.frontend.syntax import Form, Function, Node, Space, Tree, Type
 from sdi.clc.model import ArgumentKind
-from sdi.clc.syntax import Form, Function, Node, Space, Tree, Type
+from sdi.clc.preprocess.conditions import evaluate
+from sdi.clc.preprocess.macros import MacroError
 from sdi.ndrange import Int3
 from sdi.wire.opencl import ArgumentAccess, ArgumentAddress, ArgumentType
 

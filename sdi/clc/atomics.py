@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 from sdi.atomics import Operation, Update
-from sdi.clc.syntax import Form, Kind, Node, Tree, Type
+from sdi.clc.frontend.syntax import Form, Kind, Node, Tree, Type
 
 _LEGACY = re.compile(r"(?:atomic|atom)_(add|sub|inc|dec|min|max|and|or|xor)\Z")
 _RELAXED = re.compile(r"atomic_fetch_(add|sub|min|max|and|or|xor)_explicit\Z")

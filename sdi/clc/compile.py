@@ -9,14 +9,14 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from sdi.clc.base_header import USUAL, USUAL_TARGET, Language, language_macros
-from sdi.clc.files_seen import FilesSeen
-from sdi.clc.lines import KERNEL_FILE, LineMap
+from sdi.clc.frontend.base_header import USUAL, USUAL_TARGET, Language, language_macros
+from sdi.clc.frontend.names import LETTER
+from sdi.clc.frontend.objects import ObjectText
+from sdi.clc.frontend.syntax import Function, Tree
 from sdi.clc.model import Argument, CompiledProgram, KernelModel
-from sdi.clc.names import LETTER
-from sdi.clc.objects import ObjectText
-from sdi.clc.options import parse_options
-from sdi.clc.syntax import Function, Tree
+from sdi.clc.preprocess.files_seen import FilesSeen
+from sdi.clc.preprocess.lines import KERNEL_FILE, LineMap
+from sdi.clc.preprocess.options import parse_options
 from sdi.errors import BuildError
 
 _RECURSION_LIMIT = 20_000
@@ -82,9 +82,9 @@ def compile_text(
     ``linked``: every function must be defined.
     """
     from sdi.clc.arguments import is_kernel
-    from sdi.clc.diagnostics import report
-    from sdi.clc.link import require_definitions
-    from sdi.clc.parse import TreeBuilder, parse_unit, target_for
+    from sdi.clc.frontend.diagnostics import report
+    from sdi.clc.frontend.link import require_definitions
+    from sdi.clc.frontend.parse import TreeBuilder, parse_unit, target_for
     from sdi.clc.subrange import SubrangeEmitter
 
     options = made.options
@@ -119,11 +119,11 @@ def _checked(
 ) -> tuple[ObjectText, str]:
     """``headers``: a folder that comes before all others."""
     # libclang is large: it is loaded by the first build, not by whoever imports this package.
-    from sdi.clc.diagnostics import report
-    from sdi.clc.dialect import Definitions, default_standard, dialect_of, quotes_of
-    from sdi.clc.macros import MacroError
-    from sdi.clc.parse import parse_unit
-    from sdi.clc.preprocess import preprocess
+    from sdi.clc.frontend.diagnostics import report
+    from sdi.clc.frontend.parse import parse_unit
+    from sdi.clc.preprocess.dialect import Definitions, default_standard, dialect_of, quotes_of
+    from sdi.clc.preprocess.macros import MacroError
+    from sdi.clc.preprocess.preprocess import preprocess
 
     dialect = dialect_of(language)
     parsed = parse_options(options, working_directory, default_standard(dialect), quotes_of(dialect))

@@ -12,12 +12,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from sdi.atomics import Update
-from sdi.clc import assembly
 from sdi.clc.atomics import unused_calls, update_of
-from sdi.clc.base_header import PTX_TARGET
-from sdi.clc.builtins import FENCES, Action, action_of
-from sdi.clc.lines import LineMap
-from sdi.clc.syntax import LOOPS, Form, Function, Kind, Node, Space, Tree, Type, callee_of
+from sdi.clc.frontend import assembly
+from sdi.clc.frontend.base_header import PTX_TARGET
+from sdi.clc.frontend.builtins import FENCES, Action, action_of
+from sdi.clc.frontend.syntax import LOOPS, Form, Function, Kind, Node, Space, Tree, Type, callee_of
+from sdi.clc.preprocess.lines import LineMap
 
 Roots = frozenset[int]
 NOTHING: Roots = frozenset()

@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sdi.atomics import Update
-from sdi.clc.objects import ObjectText
-from sdi.clc.syntax import Tree
+from sdi.clc.frontend.objects import ObjectText
+from sdi.clc.frontend.syntax import Tree
 from sdi.ndrange import GroupBox, Int3, NDRange
 from sdi.wire.arguments import ArgumentKind
 

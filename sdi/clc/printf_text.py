@@ -96,7 +96,7 @@ def specifiers(form: Format) -> list[Specifier]:
 
 
 def records_text(formats: Sequence[Format], records: bytes) -> bytes:
-    """The text of records as ``cuda_compat_print.h`` lays them out, up to the first of no bytes."""
+    """The text of records as ``compat_print.h`` lays them out, up to the first of no bytes."""
     parts: list[bytes] = []
     at = 0
     while at + _RECORD.size <= len(records):

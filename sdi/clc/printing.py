@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sdi.clc.syntax import Function, Kind, Tree
+from sdi.clc.frontend.syntax import Function, Kind, Tree
 
 
 def prints(tree: Tree, function: Function) -> bool:

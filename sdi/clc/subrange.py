@@ -12,9 +12,9 @@ import re
 from dataclasses import dataclass
 
 from sdi.clc.arguments import argument_kind, is_kernel
-from sdi.clc.builtins import GEOMETRY_FUNCTIONS
+from sdi.clc.frontend.builtins import GEOMETRY_FUNCTIONS
+from sdi.clc.frontend.syntax import Function, Kind, Node, Space, Tree, callee_of
 from sdi.clc.model import ArgumentKind
-from sdi.clc.syntax import Function, Kind, Node, Space, Tree, callee_of
 from sdi.wire.kernels import GEOMETRY
 from sdi.wire.layout import declarations
 

@@ -13,9 +13,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from sdi.clc import compile_source
+from sdi.clc.frontend.syntax import Form, Type
 from sdi.clc.model import Argument, ArgumentKind, CompiledProgram, KernelModel
-from sdi.clc.options import split_options
-from sdi.clc.syntax import Form, Type
+from sdi.clc.preprocess.options import split_options
 from sdi.cli.counters import table
 from sdi.devices.image import ImageShape
 from sdi.errors import BuildError

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final, cast
 
-from sdi.clc.probe import Answers
+from sdi.clc.preprocess.probe import Answers
 from sdi.cluster.arguments import UPDATES, bound
 from sdi.cluster.exchange import plain
 from sdi.cluster.records import Kind, packed, regions, strings

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import NewType, Protocol
 
 from sdi.atomics import Update
-from sdi.clc.probe import Answers
+from sdi.clc.preprocess.probe import Answers
 from sdi.devices.image import ImageShape, Sampler, Slabs
 from sdi.devices.ticket import Ticket
 from sdi.ndrange import Int3
@@ -269,7 +269,7 @@ class Device(Protocol):
         """Compile OpenCL C for this member.  Blocks; called from a build thread.  Raises BuildError."""
 
     def answers(self, questions: Sequence[str], options: Sequence[str]) -> Answers:
-        """What its compiler says it has defined, with these options: see ``clc/probe.py``.
+        """What its compiler says it has defined, with these options: see ``clc/preprocess/probe.py``.
 
         Blocks; called from a build thread.  Raises BuildError when the compiler refuses.
         """

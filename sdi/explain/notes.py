@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sdi.clc.lines import LineMap
+from sdi.clc.frontend.syntax import Function, Type
 from sdi.clc.model import ArgumentKind, CompiledProgram, KernelModel
-from sdi.clc.syntax import Function, Type
+from sdi.clc.preprocess.lines import LineMap
 from sdi.explain.advice import advice_for
 from sdi.intervals import RangeSet
 from sdi.launch.arguments import ArgumentValue, Image, Pointer

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 
 from sdi.atomics import Update
 from sdi.clc.arguments import argument_kind
-from sdi.clc.lines import LineMap
+from sdi.clc.frontend.syntax import Form as TypeForm
+from sdi.clc.frontend.syntax import Function, Space, Tree, Type
 from sdi.clc.model import ArgumentKind
-from sdi.clc.syntax import Form as TypeForm
-from sdi.clc.syntax import Function, Space, Tree, Type
+from sdi.clc.preprocess.lines import LineMap
 from sdi.intervals import ByteRange, RangeSet
 from sdi.ndrange import GroupBox, NDRange
 from sdi.sampling.affine import Form, interval

@@ -9,8 +9,8 @@ import re
 from typing import TYPE_CHECKING
 
 from sdi.clc.atomics import update_of
-from sdi.clc.builtins import FENCES, Action, action_of
-from sdi.clc.syntax import Form, Node, Space, Type
+from sdi.clc.frontend.builtins import FENCES, Action, action_of
+from sdi.clc.frontend.syntax import Form, Node, Space, Type
 from sdi.sampling.machine import GaveUp, Mode
 from sdi.sampling.terms import I64, U32, U64, Op
 from sdi.sampling.values import Pointer, Value, fresh, int_type, joined

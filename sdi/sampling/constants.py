@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sdi.clc.syntax import Form, Kind, Node, Space, Tree
+from sdi.clc.frontend.syntax import Form, Kind, Node, Space, Tree
 from sdi.sampling.terms import I32
 from sdi.sampling.values import Value
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sdi.clc.syntax import LOOPS, Form, Kind, Node
+from sdi.clc.frontend.syntax import LOOPS, Form, Kind, Node
 from sdi.sampling.terms import I64, Op, Terms
 from sdi.sampling.values import Pointer, Value
 

@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Callable
 
-from sdi.clc.syntax import Form, Function, Kind, Node, Space, Tree, Type, callee_of
+from sdi.clc.frontend.syntax import Form, Function, Kind, Node, Space, Tree, Type, callee_of
 from sdi.sampling.layout import Layouts
 from sdi.sampling.machine import GaveUp, Machine, Mode
 from sdi.sampling.operators import Operators

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sdi.clc.syntax import Form, Kind, Node, Tree, Type
+from sdi.clc.frontend.syntax import Form, Kind, Node, Tree, Type
 
 
 @dataclass(frozen=True, slots=True)

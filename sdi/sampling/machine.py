@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from sdi.atomics import Update
-from sdi.clc.syntax import Node, Space
+from sdi.clc.frontend.syntax import Node, Space
 from sdi.sampling.terms import I32, I64, Op, Terms
 from sdi.sampling.values import PRIVATE_MEMORY, Pointer, Value, joined
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import cast
 
-from sdi.clc.syntax import Form, Type
+from sdi.clc.frontend.syntax import Form, Type
 from sdi.sampling.machine import Machine
 from sdi.sampling.places import as_type, usual
 from sdi.sampling.terms import I32, Op

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from sdi.clc.syntax import Form, Node, Space, Tree, Type
+from sdi.clc.frontend.syntax import Form, Node, Space, Tree, Type
 from sdi.sampling.terms import I32, I64, U32, IntType
 from sdi.sampling.values import Record, Value
 

@@ -6,9 +6,9 @@ changes per iteration, and once with the values at iteration t.
 
 from __future__ import annotations
 
-from sdi.clc import assembly
-from sdi.clc.base_header import PTX_TARGET
-from sdi.clc.syntax import Form, Function, Kind, Node, Space, Tree
+from sdi.clc.frontend import assembly
+from sdi.clc.frontend.base_header import PTX_TARGET
+from sdi.clc.frontend.syntax import Form, Function, Kind, Node, Space, Tree
 from sdi.sampling.control import Chain, has_label, leaves, roots_of, trip_count, variable_of
 from sdi.sampling.expressions import Expressions
 from sdi.sampling.machine import Body, GaveUp, Loop, Machine

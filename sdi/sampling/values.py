@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sdi.clc.syntax import Form, Type
+from sdi.clc.frontend.syntax import Form, Type
 from sdi.sampling.terms import IntType, Terms
 
 PRIVATE_MEMORY = -1  # root of memory that no other work-group sees

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from sdi import __version__
-from sdi.clc.base_header import NVIDIA_QUERY
+from sdi.clc.frontend.base_header import NVIDIA_QUERY
 from sdi.devices.base import Device
 from sdi.launch.build.language import common_formats, image_language
 from sdi.service.vendors import Vendors, vendors_of

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from sdi.clc.cuda_builtins import header_part
+from sdi.clc.cuda.builtins import header_part
 
 _BEFORE = """
 #include <cmath>

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from sdi.clc.cuda import translate
-from sdi.clc.cuda_builtins import header_part
+from sdi.clc.cuda.builtins import header_part
+from sdi.clc.cuda.translate import translate
 
 from .host_cpp import host_library, host_text
 
@@ -46,7 +46,7 @@ Array = np.ndarray[Any, Any]
 
 def _geometry() -> str:
     """What asks for ids: the begin of its part of the header, up to what needs a GPU."""
-    part = header_part("cuda_compat_memory.h")
+    part = header_part("compat_memory.h")
     return part[: part.index("_CL void _cl_barrier")]
 
 
@@ -62,7 +62,7 @@ class HostKernels:
             f"{{ _host_launch(sdi_program::{k.symbol}, p, groups, items); }}\n"
             for k in program.kernels
         )
-        header = host_text("cuda_compat.h") + _geometry()
+        header = host_text("compat.h") + _geometry()
         self._library = host_library(_WORDS + header + text.replace(shared, "") + _CALL + entries, folder)
         self._symbols = {k.name: k.symbol for k in program.kernels}
 

@@ -159,7 +159,7 @@ def header_functions(folder: Path) -> HeaderFunctions:
         for kind in DIMENSIONS
         for is_float, name in enumerate(("int", "float"))
     ]
-    text = host_text("cuda_compat.h", "cuda_compat_images.h") + _AFTER
+    text = host_text("compat.h", "compat_images.h") + _AFTER
     text += "".join(exports).replace("int1,", "int,").replace("float1,", "float,")
     return HeaderFunctions(host_library(text, folder))
 

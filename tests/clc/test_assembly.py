@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from sdi.clc import compile_source
-from sdi.clc.base_header import USUAL, Language
-from sdi.clc.cuda import nvrtc_options, translate
+from sdi.clc.cuda.translate import nvrtc_options, translate
+from sdi.clc.frontend.base_header import USUAL, Language
 from sdi.devices.cuda.nvrtc import NvrtcMissing, compile_text, version
 from sdi.errors import BuildError
 from sdi.ndrange import GroupBox, NDRange

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from sdi.clc import compile_source
-from sdi.clc.base_header import USUAL
-from sdi.clc.options import Quotes, parse_options
+from sdi.clc.frontend.base_header import USUAL
+from sdi.clc.preprocess.options import Quotes, parse_options
 from sdi.errors import BuildError, Status
 
 GOOD = "__kernel void k(__global int *a) { a[0] = 1; }\n"

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from sdi.clc import compile_source
-from sdi.clc.cuda import CudaProgram, ParameterKind, nvrtc_options, translate
-from sdi.clc.cuda_expressions import component_indices
+from sdi.clc.cuda.expressions import component_indices
+from sdi.clc.cuda.translate import CudaProgram, ParameterKind, nvrtc_options, translate
 from sdi.devices.cuda.nvrtc import NvrtcMissing, compile_text, version
 from sdi.errors import BuildError
 from tests.clc.cuda_cases import SOURCES

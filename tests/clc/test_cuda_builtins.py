@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from sdi.clc.cuda import nvrtc_options, translate
+from sdi.clc.cuda.translate import nvrtc_options, translate
 from sdi.devices.cuda.nvrtc import NvrtcMissing, compile_text, version
 
 from .builtin_programs import groups, program

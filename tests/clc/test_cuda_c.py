@@ -13,7 +13,7 @@ import pyopencl as cl
 import pytest
 
 from sdi.clc import compile_source
-from sdi.clc.cuda import nvrtc_options, translate
+from sdi.clc.cuda.translate import nvrtc_options, translate
 from sdi.devices.cuda.nvrtc import NvrtcMissing, compile_text, version
 from sdi.errors import BuildError
 from tests.programs import gnu_c

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sdi.clc.cuda import translate
+from sdi.clc.cuda.translate import translate
 
 from .host_kernels import HostKernels, aligned
 

@@ -13,7 +13,7 @@ import pyopencl as cl
 import pytest
 
 from sdi.clc import compile_source
-from sdi.clc.cuda import CudaKernel, CudaProgram, ParameterKind, nvrtc_options, translate
+from sdi.clc.cuda.translate import CudaKernel, CudaProgram, ParameterKind, nvrtc_options, translate
 from sdi.devices.base import BoundArgument, DeviceImage, LocalBytes
 from sdi.devices.cuda.images import CudaImage
 from sdi.devices.cuda.launch import packed, parameter_block

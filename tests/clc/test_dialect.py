@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from sdi.clc import nvidia_dialect
-from sdi.clc.base_header import USUAL, Language
-from sdi.clc.clang_dialect import clang_dialect
-from sdi.clc.dialect import Asked, Definitions, common, default_standard, quotes_of
-from sdi.clc.macros import MacroError, Origin
-from sdi.clc.options import Quotes, parse_options
-from sdi.clc.probe import Answers, answers, probe_text, usual_questions
+from sdi.clc.frontend.base_header import USUAL, Language
+from sdi.clc.preprocess import nvidia_dialect
+from sdi.clc.preprocess.clang_dialect import clang_dialect
+from sdi.clc.preprocess.dialect import Asked, Definitions, common, default_standard, quotes_of
+from sdi.clc.preprocess.macros import MacroError, Origin
+from sdi.clc.preprocess.options import Quotes, parse_options
+from sdi.clc.preprocess.probe import Answers, answers, probe_text, usual_questions
 from sdi.errors import BuildError
 
 

@@ -7,9 +7,9 @@ import itertools
 import pytest
 
 from sdi.clc.compile import compile_object, compile_text
-from sdi.clc.link import link_options, merge
+from sdi.clc.frontend.link import link_options, merge
+from sdi.clc.frontend.objects import ObjectText, pack_objects, unpack_objects
 from sdi.clc.model import CompiledProgram
-from sdi.clc.objects import ObjectText, pack_objects, unpack_objects
 from sdi.errors import BuildError, ClError, Status
 
 HEADER = """

@@ -4,7 +4,7 @@ import re
 import string
 import sys
 
-from sdi.clc.names import LETTER, LETTER_OR_DIGIT
+from sdi.clc.frontend.names import LETTER, LETTER_OR_DIGIT
 
 
 def test_names_are_written_with_ascii_letters_the_underscore_the_dollar_and_all_beyond_ascii() -> None:

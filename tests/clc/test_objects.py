@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from sdi.clc.objects import ObjectText, pack_objects, unpack_objects
+from sdi.clc.frontend.objects import ObjectText, pack_objects, unpack_objects
 from sdi.errors import ClError, Status
 
 GOOD = {"text": "#line 1\nkernel void k() {}\n", "standard": "CL1.2", "flags": ["-cl-mad-enable"]}

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from sdi.clc import compile_source
-from sdi.clc.base_header import HEADER_PATH, USUAL, header_text, language_macros
-from sdi.clc.libclang import Unit
-from sdi.clc.options import parse_options
-from sdi.clc.overloads import built_in, declaration, hidden, own_functions, probe_text
-from sdi.clc.parse import clang_arguments
+from sdi.clc.frontend.base_header import HEADER_PATH, USUAL, header_text, language_macros
+from sdi.clc.frontend.libclang import Unit
+from sdi.clc.frontend.overloads import built_in, declaration, hidden, own_functions, probe_text
+from sdi.clc.frontend.parse import clang_arguments
+from sdi.clc.preprocess.options import parse_options
 from sdi.errors import BuildError
 
 NAMES = "step fract vload4 vstore_half4 atomic_add atomic_load_explicit read_imagef write_imageui barrier max"

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sdi.clc.conditions import evaluate
-from sdi.clc.macros import LEXER, Macro, MacroError, Origin, body_of
-from sdi.clc.preprocess import preprocess
-from sdi.clc.probe import PLACES
+from sdi.clc.preprocess.conditions import evaluate
+from sdi.clc.preprocess.macros import LEXER, Macro, MacroError, Origin, body_of
+from sdi.clc.preprocess.preprocess import preprocess
+from sdi.clc.preprocess.probe import PLACES
 
 
 def tokens(text: str) -> str:

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from sdi.clc.cuda import CudaProgram, translate
-from sdi.clc.cuda_builtins import PRINT_HEADER
+from sdi.clc.cuda.builtins import PRINT_HEADER
+from sdi.clc.cuda.translate import CudaProgram, translate
 from sdi.clc.printf_text import BadFormat, literal_bytes, parse_format, records_text, specifiers
 from sdi.errors import BuildError
 
@@ -70,7 +70,7 @@ class Records:
     """A translated program as C++ of this machine, and the buffer that it prints to."""
 
     def __init__(self, program: CudaProgram, folder: Path, capacity: int = 1 << 16) -> None:
-        text = host_text("cuda_compat.h", PRINT_HEADER) + "struct _cl_grid { long base[3]; int rest[4]; };\n"
+        text = host_text("compat.h", PRINT_HEADER) + "struct _cl_grid { long base[3]; int rest[4]; };\n"
         self.program = program
         self.library = host_library(text + body_of(program), folder)
         self.buffer = ctypes.create_string_buffer(32 + capacity)

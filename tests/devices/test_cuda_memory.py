@@ -12,10 +12,6 @@ import numpy as np
 import pytest
 
 from sdi.devices.base import Comparison, Rows
-from sdi.devices.cuda.gpu import CudaGpu
-from sdi.devices.cuda.info import CudaAttributes, device_info
-from sdi.devices.cuda.links import Way
-from sdi.devices.cuda.member import CudaDevice
 from sdi.devices.cuda import context as cuda_context
 from sdi.devices.cuda import copies as cuda_copies
 from sdi.devices.cuda import driver as cuda_driver
@@ -25,6 +21,10 @@ from sdi.devices.cuda import member as cuda
 from sdi.devices.cuda import printing as cuda_print
 from sdi.devices.cuda import programs as cuda_programs
 from sdi.devices.cuda import spread as cuda_spread
+from sdi.devices.cuda.gpu import CudaGpu
+from sdi.devices.cuda.info import CudaAttributes, device_info
+from sdi.devices.cuda.links import Way
+from sdi.devices.cuda.member import CudaDevice
 from sdi.devices.image import Slabs
 from sdi.devices.ticket import Ticket, completed
 from sdi.errors import ClError, DeviceFailed

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from sdi.clc.cuda import CudaProgram
+from sdi.clc.cuda.translate import CudaProgram
 from sdi.clc.printf_text import parse_format
 from sdi.devices.cuda.context import CudaContext
 from sdi.devices.cuda.printing import SYMBOL, PrintBuffer

@@ -5,8 +5,8 @@ import sys
 
 NOT_NEEDED = {
     "clang",
-    "sdi.clc.link",
-    "sdi.clc.parse",
+    "sdi.clc.frontend.link",
+    "sdi.clc.frontend.parse",
     "sdi.devices.cuda.member",
     "sdi.devices.cuda.info",
     "sdi.devices.testing.late",

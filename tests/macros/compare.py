@@ -13,10 +13,10 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from sdi.clc.dialect import Definitions
-from sdi.clc.macros import MacroError
-from sdi.clc.options import parse_options
-from sdi.clc.preprocess import preprocess
+from sdi.clc.preprocess.dialect import Definitions
+from sdi.clc.preprocess.macros import MacroError
+from sdi.clc.preprocess.options import parse_options
+from sdi.clc.preprocess.preprocess import preprocess
 from sdi.devices.discover import MemberSettings, open_members
 from sdi.launch.build.builds import Target
 from tests.image_runs import image_environ, plain_environ, run

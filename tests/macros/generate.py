@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from random import Random
 
-from sdi.clc.base_header import FUNCTION_MACROS
-from sdi.clc.probe import PLACES, is_operator, usual_questions
+from sdi.clc.frontend.base_header import FUNCTION_MACROS
+from sdi.clc.preprocess.probe import PLACES, is_operator, usual_questions
 
 PRELUDE = """
 #define SPELL(...) #__VA_ARGS__

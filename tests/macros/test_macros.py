@@ -7,13 +7,13 @@ from random import Random
 
 import pytest
 
-from sdi.clc.base_header import FUNCTION_MACROS, USUAL, header_text, language_macros
-from sdi.clc.dialect import Definitions
-from sdi.clc.libclang import CXCursor, Unit, text_of
-from sdi.clc.macros import MacroError
-from sdi.clc.options import parse_options
-from sdi.clc.preprocess import preprocess
-from sdi.clc.probe import PLACES, is_operator, usual_questions
+from sdi.clc.frontend.base_header import FUNCTION_MACROS, USUAL, header_text, language_macros
+from sdi.clc.frontend.libclang import CXCursor, Unit, text_of
+from sdi.clc.preprocess.dialect import Definitions
+from sdi.clc.preprocess.macros import MacroError
+from sdi.clc.preprocess.options import parse_options
+from sdi.clc.preprocess.preprocess import preprocess
+from sdi.clc.preprocess.probe import PLACES, is_operator, usual_questions
 from tests.macros.compare import differing, told
 from tests.macros.generate import NEXT, PRELUDE, TESTS, program, together
 

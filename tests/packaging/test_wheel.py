@@ -79,8 +79,12 @@ def test_the_wheel_holds_the_library_and_all_modules_and_nothing_else(wheel: Pat
     with zipfile.ZipFile(wheel) as archive:
         names = {name for name in archive.namelist() if ".dist-info/" not in name}
     modules = {str(path.relative_to(ROOT)) for path in (ROOT / "sdi").rglob("*.py")}
-    headers = {str(path.relative_to(ROOT)) for path in (ROOT / "sdi" / "clc").glob("*.h")}
-    data = {"sdi/py.typed", "sdi/clc/nvidia_macros.json", "sdi/clc/predefined_names.txt"}
+    headers = {str(path.relative_to(ROOT)) for path in (ROOT / "sdi" / "clc").rglob("*.h")}
+    data = {
+        "sdi/py.typed",
+        "sdi/clc/preprocess/nvidia_macros.json",
+        "sdi/clc/preprocess/predefined_names.txt",
+    }
     libraries = {f"sdi-0.1.0.data/data/{each}" for each in (LIBRARY, PLAYER)}
     assert names - modules - headers == data | libraries
     assert headers <= names

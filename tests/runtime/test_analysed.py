@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 
 from sdi import cache
-from sdi.clc import compile_source, link
-from sdi.clc.base_header import USUAL, Language
-from sdi.clc.files_seen import FilesSeen
+from sdi.clc import compile_source
+from sdi.clc.frontend import link
+from sdi.clc.frontend.base_header import USUAL, Language
+from sdi.clc.preprocess.files_seen import FilesSeen
 from sdi.devices.base import DeviceProgram
 from sdi.devices.cuda import translated as cuda_translated
 from sdi.devices.discover import MemberSettings, open_members

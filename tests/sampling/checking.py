@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from sdi.clc.syntax import Function, Tree
+from sdi.clc.frontend.syntax import Function, Tree
 from sdi.intervals import RangeSet
 from sdi.ndrange import GroupBox, Int3, NDRange
 from sdi.sampling import KernelAnalysis, Precision, analyse

@@ -15,8 +15,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyopencl as cl
 
+from sdi.clc.frontend.syntax import Form, Kind, Node, Space, Tree, callee_of
 from sdi.clc.subrange import Edit, apply_edits
-from sdi.clc.syntax import Form, Kind, Node, Space, Tree, callee_of
 from sdi.intervals import ByteRange, RangeSet
 from sdi.ndrange import NDRange
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 
 from sdi.clc.arguments import is_kernel
-from sdi.clc.base_header import USUAL, language_macros
-from sdi.clc.diagnostics import report
-from sdi.clc.dialect import Definitions
-from sdi.clc.lines import KERNEL_FILE
-from sdi.clc.options import parse_options
-from sdi.clc.parse import TreeBuilder, parse_unit
-from sdi.clc.preprocess import preprocess
-from sdi.clc.syntax import Function, Tree
+from sdi.clc.frontend.base_header import USUAL, language_macros
+from sdi.clc.frontend.diagnostics import report
+from sdi.clc.frontend.parse import TreeBuilder, parse_unit
+from sdi.clc.frontend.syntax import Function, Tree
+from sdi.clc.preprocess.dialect import Definitions
+from sdi.clc.preprocess.lines import KERNEL_FILE
+from sdi.clc.preprocess.options import parse_options
+from sdi.clc.preprocess.preprocess import preprocess
 
 
 def tree_of(source: str, options: str = "", folder: str | None = None) -> Tree:

@@ -74,7 +74,7 @@ def test_a_number_beside_the_table_is_found() -> None:
     for path, line, wanted in (
         ("service/session.py", "_LOCAL_MEM_SIZE = 0x1023\n", "0x1023"),
         ("client/objects/image.c", "enum { READ_ONLY = 0x11A0 };\n", "0x11A0"),
-        ("clc/cuda_compat_images.h", "#define _CL_X 0x10b5\n", "0x10b5"),
+        ("clc/cuda/compat_images.h", "#define _CL_X 0x10b5\n", "0x10b5"),
         ("devices/cuda/module.py", "CU_LAUNCH_PARAM_END = 0\n", "CU_LAUNCH_PARAM_END = 0"),
         ("player/lanes.c", "enum { CUDA_ERROR_NOT_READY = 600 };\n", "CUDA_ERROR_NOT_READY = 6"),
     ):

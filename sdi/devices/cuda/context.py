@@ -17,9 +17,9 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol, cast
 
 from sdi.devices.base import HostBytes
+from sdi.devices.cuda import driver as cuda_driver
 from sdi.devices.cuda.channel import Event, Stream
 from sdi.devices.cuda.driver import drv
-from sdi.devices.cuda import driver as cuda_driver
 from sdi.devices.cuda.module import CudaModule
 from sdi.devices.page_locks import PAGE_LOCKS
 from sdi.errors import DeviceFailed, DeviceLost

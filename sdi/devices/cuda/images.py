@@ -1,6 +1,6 @@
 """Images of CUDA members: their pixels lie in rows without gaps, which kernels address themselves.
 
-Kernels are given a description of the pixels, ``CUDA_IMAGE``; the functions of ``cuda_compat_images.h``
+Kernels are given a description of the pixels, ``CUDA_IMAGE``; the functions of ``compat_images.h``
 convert, address and filter.
 """
 

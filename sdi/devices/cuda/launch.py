@@ -6,8 +6,8 @@ import itertools
 from collections.abc import Iterator, Sequence
 
 from sdi.clc import launch
-from sdi.clc.cuda import CudaKernel, ParameterKind
-from sdi.clc.cuda_emit import LOCAL_ALIGNMENT
+from sdi.clc.cuda.emit import LOCAL_ALIGNMENT
+from sdi.clc.cuda.translate import CudaKernel, ParameterKind
 from sdi.devices.base import BoundArgument, LocalBytes
 from sdi.devices.cuda.images import CudaImage, sampler_bits
 from sdi.devices.cuda.memory import CudaBuffer

@@ -13,8 +13,8 @@ import threading
 from collections.abc import Sequence
 from typing import Final, cast
 
-from sdi.clc.nvidia_dialect import nvidia_answers, nvidia_name
-from sdi.clc.probe import Answers
+from sdi.clc.preprocess.nvidia_dialect import nvidia_answers, nvidia_name
+from sdi.clc.preprocess.probe import Answers
 from sdi.devices.base import (
     BoundArgument,
     BoundKernel,
@@ -41,6 +41,7 @@ from sdi.devices.comparing import (
     operation_number,
     values_offset,
 )
+from sdi.devices.cuda import copies as cuda_copies
 from sdi.devices.cuda.channel import Channel, Stream
 from sdi.devices.cuda.compare import GROUP_ITEMS, diff_launch
 from sdi.devices.cuda.context import CudaContext, use_page_locks
@@ -50,7 +51,6 @@ from sdi.devices.cuda.images import CudaImage, copy_pixels, image_formats
 from sdi.devices.cuda.info import VENDOR
 from sdi.devices.cuda.lane import CudaLane
 from sdi.devices.cuda.links import CudaLinks, Way
-from sdi.devices.cuda import copies as cuda_copies
 from sdi.devices.cuda.memory import CudaBuffer, OwnHostMemory, check_range
 from sdi.devices.cuda.programs import Bound, CudaPrograms, Program
 from sdi.devices.image import ImageShape, Slabs

@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable
 from typing import Final, Protocol, cast
 
-from sdi.clc.cuda import CudaProgram
+from sdi.clc.cuda.translate import CudaProgram
 from sdi.clc.printf_text import records_text
 from sdi.devices.cuda.channel import Stream
 from sdi.devices.cuda.context import CudaContext

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, Protocol
 
-from sdi.clc.cuda import CudaKernel, CudaProgram, nvrtc_options
+from sdi.clc.cuda.translate import CudaKernel, CudaProgram, nvrtc_options
 from sdi.devices.base import BoundArgument, KernelFacts
 from sdi.devices.comparing import KERNELS_TEXT
 from sdi.devices.cuda.channel import Stream

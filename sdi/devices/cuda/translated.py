@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 
 from sdi import kept
-from sdi.clc.cuda import CudaProgram, translate
+from sdi.clc.cuda.translate import CudaProgram, translate
 
 _KIND = "cuda-texts"
 _PROGRAMS_MAX = 4

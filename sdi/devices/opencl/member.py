@@ -21,7 +21,7 @@ os.environ.setdefault("PYOPENCL_NO_CACHE", "1")
 import pyopencl as cl
 from pyopencl import _cl
 
-from sdi.clc.probe import Answers
+from sdi.clc.preprocess.probe import Answers
 from sdi.devices.base import (
     BoundArgument,
     BoundKernel,

@@ -12,7 +12,7 @@ import numpy as np
 import pyopencl as cl
 from pyopencl import _cl
 
-from sdi.clc.probe import KERNEL, QUOTED_OPTION, ROOM_NBYTES, Answers, answers, probe_text
+from sdi.clc.preprocess.probe import KERNEL, QUOTED_OPTION, ROOM_NBYTES, Answers, answers, probe_text
 from sdi.devices.base import KernelFacts, LocalBytes
 from sdi.devices.image import Sampler
 from sdi.devices.opencl.context import DriverContext, ProgramKey

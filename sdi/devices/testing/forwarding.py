@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sdi.clc.probe import Answers
+from sdi.clc.preprocess.probe import Answers
 from sdi.devices.base import (
     BoundArgument,
     BoundKernel,

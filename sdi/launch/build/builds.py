@@ -14,11 +14,11 @@ from itertools import chain
 from typing import TypeVar
 
 from sdi.clc import CompiledProgram, compile_source
-from sdi.clc.base_header import Language
+from sdi.clc.frontend.base_header import Language
 from sdi.clc.compile import compile_object, compile_text
-from sdi.clc.files_seen import FilesSeen
-from sdi.clc.objects import pack_objects, unpack_objects
-from sdi.clc.probe import Dialect
+from sdi.clc.preprocess.files_seen import FilesSeen
+from sdi.clc.frontend.objects import pack_objects, unpack_objects
+from sdi.clc.preprocess.probe import Dialect
 from sdi.devices.base import Device, DeviceProgram, KernelFacts
 from sdi.errors import BuildError, ClError, DeviceLost, Status, require
 from sdi.launch.build.analysed import (
@@ -145,7 +145,7 @@ def link(objects: Sequence[bytes], options: str, target: Target) -> Build | Comp
 
     Raises ClError with INVALID_BINARY for an object that is none, and BuildError.
     """
-    from sdi.clc.link import link_options, merge
+    from sdi.clc.frontend.link import link_options, merge
 
     is_library, flags = link_options(options.split())
     found = [one for data in objects for one in unpack_objects(data)]
@@ -170,7 +170,7 @@ def rebuild(data: bytes, target: Target) -> Build:
 
     Raises ClError with INVALID_BINARY, with a log where the object does not build: once it did.
     """
-    from sdi.clc.link import merge
+    from sdi.clc.frontend.link import merge
 
     objects = unpack_objects(data)
     try:

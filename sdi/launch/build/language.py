@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterable, Sequence
 from functools import partial
 
-from sdi.clc.base_header import (
+from sdi.clc.frontend.base_header import (
     ALL_EXTENSIONS,
     ALL_FEATURES,
     ATOMIC_FEATURES,
@@ -23,8 +23,8 @@ from sdi.clc.base_header import (
     USUAL_TARGET,
     Language,
 )
-from sdi.clc.dialect import Asked, common
-from sdi.clc.probe import Answers, Dialect
+from sdi.clc.preprocess.dialect import Asked, common
+from sdi.clc.preprocess.probe import Answers, Dialect
 from sdi.devices.base import Device, DeviceFacts
 from sdi.errors import DeviceLost
 from sdi.wire.opencl import NAME_VERSION, DeviceInfo, VendorId

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Container
 
-from sdi.clc.cuda_builtins import geometry_functions
-from sdi.clc.cuda_types import is_scalar
-from sdi.clc.syntax import Form, Kind, Node, Space, callee_of
+from sdi.clc.cuda.builtins import geometry_functions
+from sdi.clc.cuda.types import is_scalar
+from sdi.clc.frontend.syntax import Form, Kind, Node, Space, callee_of
 
 _NODES_MAX = 12
 """Operations and values; beyond that a branch may be worth it."""

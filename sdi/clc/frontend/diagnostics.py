@@ -5,8 +5,8 @@ from __future__ import annotations
 from ctypes import byref, c_uint, c_void_p
 from dataclasses import dataclass
 
-from sdi.clc.base_header import HEADER_PATH
-from sdi.clc.libclang import CXSourceLocation, CXString, Unit, text_of
+from sdi.clc.frontend.base_header import HEADER_PATH
+from sdi.clc.frontend.libclang import CXSourceLocation, CXString, Unit, text_of
 
 _SEVERITIES = ("ignored", "note", "warning", "error", "fatal error")
 _WARNING = 2

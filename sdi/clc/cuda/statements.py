@@ -7,15 +7,15 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 
-from sdi.clc.conditions import evaluate
-from sdi.clc.cuda_assembly import assembly_statement
-from sdi.clc.cuda_blocks import inside, label_of, leaves, statement_expression, with_value
-from sdi.clc.cuda_expressions import Expressions
-from sdi.clc.cuda_tree import CudaTree
-from sdi.clc.cuda_types import TypeNames, UnknownConstruct, safe_name
-from sdi.clc.lines import LineMap
-from sdi.clc.macros import MacroError
-from sdi.clc.syntax import LOOPS, Form, Kind, Node, Space, Type
+from sdi.clc.cuda.assembly import assembly_statement
+from sdi.clc.cuda.blocks import inside, label_of, leaves, statement_expression, with_value
+from sdi.clc.cuda.expressions import Expressions
+from sdi.clc.cuda.tree import CudaTree
+from sdi.clc.cuda.types import TypeNames, UnknownConstruct, safe_name
+from sdi.clc.frontend.syntax import LOOPS, Form, Kind, Node, Space, Type
+from sdi.clc.preprocess.conditions import evaluate
+from sdi.clc.preprocess.lines import LineMap
+from sdi.clc.preprocess.macros import MacroError
 
 _NOT_UNROLLED = re.compile(r"\bnounroll\b|\bunroll\s*\(\s*disable\s*\)")
 _UNROLLED = re.compile(

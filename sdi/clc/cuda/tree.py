@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from ctypes import c_longlong, c_uint, c_void_p
 from dataclasses import dataclass, field
 
-from sdi.clc.base_header import PTX_TARGET, header_text
-from sdi.clc.libclang import CXCursor, Unit
-from sdi.clc.options import BuildOptions
-from sdi.clc.parse import TreeBuilder, clang_arguments, target_for, unit_of
-from sdi.clc.syntax import Kind, Node, Tree, Type
+from sdi.clc.frontend.base_header import PTX_TARGET, header_text
+from sdi.clc.frontend.libclang import CXCursor, Unit
+from sdi.clc.frontend.parse import TreeBuilder, clang_arguments, target_for, unit_of
+from sdi.clc.frontend.syntax import Kind, Node, Tree, Type
+from sdi.clc.preprocess.options import BuildOptions
 
 _SCALARS = {
     "char": 1,

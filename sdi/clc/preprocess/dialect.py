@@ -15,10 +15,16 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sdi import cache
-from sdi.clc.base_header import FUNCTION_MACROS, FUNCTION_PARAMETERS, FUNCTION_TEXT, Language, language_names
-from sdi.clc.macros import Macro, MacroError, Origin, body_of, parse_definition
-from sdi.clc.options import BuildOptions, Quotes
-from sdi.clc.probe import (
+from sdi.clc.frontend.base_header import (
+    FUNCTION_MACROS,
+    FUNCTION_PARAMETERS,
+    FUNCTION_TEXT,
+    Language,
+    language_names,
+)
+from sdi.clc.preprocess.macros import Macro, MacroError, Origin, body_of, parse_definition
+from sdi.clc.preprocess.options import BuildOptions, Quotes
+from sdi.clc.preprocess.probe import (
     PLACES,
     QUOTED,
     WIDTH,
@@ -122,7 +128,7 @@ def dialect_of(language: Language) -> Dialect:
     """Its members' dialect; clang's, which parses programs, where there are none."""
     if language.dialect is not None:
         return language.dialect
-    from sdi.clc.clang_dialect import clang_dialect
+    from sdi.clc.preprocess.clang_dialect import clang_dialect
 
     return clang_dialect()
 
@@ -202,7 +208,7 @@ class Definitions:
 
     def agrees_with_clang(self) -> bool:
         """Whether the clang that parses programs answers all tests as the members' compilers did."""
-        from sdi.clc.clang_dialect import clang_dialect
+        from sdi.clc.preprocess.clang_dialect import clang_dialect
 
         own = clang_dialect().answers(self.tests.keys(), self._options) if self.tests else {}
         return all((own[q] or "0", own[q] is None) == (a or "0", a is None) for q, a in self.tests.items())

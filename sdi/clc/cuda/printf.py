@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from sdi.clc.cuda_types import UnknownConstruct, in_unicode
+from sdi.clc.cuda.types import UnknownConstruct, in_unicode
+from sdi.clc.frontend.syntax import Form, Kind, Node
 from sdi.clc.printf_text import BadFormat, Format, literal_bytes, parse_format, specifiers
-from sdi.clc.syntax import Form, Kind, Node
 
 
 def _literal(node: Node) -> Node | None:

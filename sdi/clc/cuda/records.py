@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 
-from sdi.clc.cuda_tree import CudaTree, Layout
-from sdi.clc.cuda_types import TypeNames, UnknownConstruct, safe_name
-from sdi.clc.syntax import Form, Kind, Node, Type
+from sdi.clc.cuda.tree import CudaTree, Layout
+from sdi.clc.cuda.types import TypeNames, UnknownConstruct, safe_name
+from sdi.clc.frontend.syntax import Form, Kind, Node, Type
 
 RECORDS = (Kind.STRUCT_DECL, Kind.UNION_DECL)
 _ALIGNED = re.compile(r"(?:__)?aligned(?:__)?\s*\(\s*(\d+)\s*\)\Z")

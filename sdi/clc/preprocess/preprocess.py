@@ -15,9 +15,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from sdi.clc.conditions import evaluate
-from sdi.clc.files_seen import FilesSeen, digest_of
-from sdi.clc.macros import (
+from sdi.clc.frontend.names import LETTER
+from sdi.clc.preprocess.conditions import evaluate
+from sdi.clc.preprocess.files_seen import FilesSeen, digest_of
+from sdi.clc.preprocess.macros import (
     IDENTIFIER,
     Expander,
     Macro,
@@ -27,7 +28,6 @@ from sdi.clc.macros import (
     parse_definition,
     tokens_of,
 )
-from sdi.clc.names import LETTER
 
 _MAX_INCLUDE_DEPTH = 200
 _SPLICE = re.compile(r"\\[ \t]*\n")

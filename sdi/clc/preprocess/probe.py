@@ -94,7 +94,7 @@ def _listed() -> list[str]:
 
 
 def _text() -> str:
-    return resources.files("sdi.clc").joinpath("predefined_names.txt").read_text(encoding="ascii")
+    return resources.files("sdi.clc.preprocess").joinpath("predefined_names.txt").read_text(encoding="ascii")
 
 
 def _words(text: str) -> list[str]:

@@ -10,8 +10,8 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from sdi.clc.base_header import Language, language_macros
-from sdi.clc.options import SHARED_FLAGS, STANDARDS, BuildOptions
+from sdi.clc.frontend.base_header import Language, language_macros
+from sdi.clc.preprocess.options import SHARED_FLAGS, STANDARDS, BuildOptions
 from sdi.errors import ClError, Status
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from sdi.clc.syntax import Form, Node, Space, Type
+from sdi.clc.frontend.syntax import Form, Node, Space, Type
 from sdi.wire.opencl import IMAGE_TYPES
 
 _SCALARS = {

@@ -11,17 +11,17 @@ from dataclasses import dataclass
 from enum import Enum
 
 from sdi.clc.arguments import argument_kind, is_kernel, required_work_group_size
-from sdi.clc.cuda_builtins import PRINT_HEADER, geometry_functions, header_part, header_text
-from sdi.clc.cuda_expressions import GRID, Expressions
-from sdi.clc.cuda_records import Records
-from sdi.clc.cuda_statements import Statements
-from sdi.clc.cuda_tree import CudaTree
-from sdi.clc.cuda_types import TypeNames, UnknownConstruct, in_unicode, safe_name
-from sdi.clc.lines import LineMap
+from sdi.clc.cuda.builtins import PRINT_HEADER, geometry_functions, header_part, header_text
+from sdi.clc.cuda.expressions import GRID, Expressions
+from sdi.clc.cuda.records import Records
+from sdi.clc.cuda.statements import Statements
+from sdi.clc.cuda.tree import CudaTree
+from sdi.clc.cuda.types import TypeNames, UnknownConstruct, in_unicode, safe_name
+from sdi.clc.frontend.syntax import Form, Function, Kind, Node, callee_of
 from sdi.clc.model import ArgumentKind
+from sdi.clc.preprocess.lines import LineMap
 from sdi.clc.printf_text import Format
 from sdi.clc.printing import prints
-from sdi.clc.syntax import Form, Function, Kind, Node, callee_of
 from sdi.errors import BuildError
 from sdi.ndrange import Int3
 from sdi.wire.kernels import CUDA_IMAGE

@@ -14,12 +14,12 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from sdi.clc.base_header import USUAL, Language
-from sdi.clc.lines import KERNEL_FILE
-from sdi.clc.names import NAME
-from sdi.clc.objects import ObjectText
-from sdi.clc.options import MATH_FLAGS
-from sdi.clc.syntax import Kind, Tree
+from sdi.clc.frontend.base_header import USUAL, Language
+from sdi.clc.frontend.names import NAME
+from sdi.clc.frontend.objects import ObjectText
+from sdi.clc.frontend.syntax import Kind, Tree
+from sdi.clc.preprocess.lines import KERNEL_FILE
+from sdi.clc.preprocess.options import MATH_FLAGS
 from sdi.errors import BuildError, Status
 
 _STATIC = 3  # CX_SC_Static
@@ -121,9 +121,9 @@ def require_definitions(tree: Tree) -> None:
 
 def _read(given: ObjectText, language: Language) -> _Object:
     """The top-level declarations of an object, as clang finds them."""
-    from sdi.clc.diagnostics import report
-    from sdi.clc.libclang import text_of
-    from sdi.clc.parse import parse_unit, target_for
+    from sdi.clc.frontend.diagnostics import report
+    from sdi.clc.frontend.libclang import text_of
+    from sdi.clc.frontend.parse import parse_unit, target_for
 
     options = given.options
     encoded = given.text.encode("utf-8", "surrogateescape")

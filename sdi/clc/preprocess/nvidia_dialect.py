@@ -15,8 +15,8 @@ import re
 from collections.abc import Sequence
 from importlib import resources
 
-from sdi.clc import clang_dialect
-from sdi.clc.probe import Answers
+from sdi.clc.preprocess import clang_dialect
+from sdi.clc.preprocess.probe import Answers
 
 _TABLE = "nvidia_macros.json"
 _TARGETS = re.compile(r"__spir", re.IGNORECASE)
@@ -39,7 +39,7 @@ def nvidia_name() -> str:
 
 
 def _recorded() -> bytes:
-    return resources.files("sdi.clc").joinpath(_TABLE).read_bytes()
+    return resources.files("sdi.clc.preprocess").joinpath(_TABLE).read_bytes()
 
 
 def nvidia_answers(questions: Sequence[str], options: Sequence[str]) -> Answers:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from sdi.clc.names import LETTER_OR_DIGIT, NAME
+from sdi.clc.frontend.names import LETTER_OR_DIGIT, NAME
 
 LEXER = re.compile(
     r'L?"(?:\\.|[^"\\\n])*"'

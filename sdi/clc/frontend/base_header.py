@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 from dataclasses import dataclass
 
-from sdi.clc.probe import Dialect
+from sdi.clc.preprocess.probe import Dialect
 from sdi.wire.opencl import Addressing, ChannelOrder, ChannelType, Filter
 
 HEADER_PATH = "/__sdi__/base.h"

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from sdi.clc.libclang import CXCursor, CXType, Unit, text_of
-from sdi.clc.syntax import Kind
+from sdi.clc.frontend.libclang import CXCursor, CXType, Unit, text_of
+from sdi.clc.frontend.syntax import Kind
 
 _OVERLOADED = 49
 _POINTER, _ATOMIC = 101, 177

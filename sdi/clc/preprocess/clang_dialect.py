@@ -6,9 +6,9 @@ import functools
 from collections.abc import Sequence
 from ctypes import c_char_p, c_void_p
 
-from sdi.clc.base_header import header_text, predefined_macros
-from sdi.clc.dialect import Asked
-from sdi.clc.probe import ANSWERS, Answers, answers, probe_text
+from sdi.clc.frontend.base_header import header_text, predefined_macros
+from sdi.clc.preprocess.dialect import Asked
+from sdi.clc.preprocess.probe import ANSWERS, Answers, answers, probe_text
 
 _PATH = "/__sdi__/probe.cl"
 _TARGET = "spir64"
@@ -17,7 +17,11 @@ _STANDARD = "-cl-std=CL1.2"
 
 def ask(questions: Sequence[str], options: Sequence[str]) -> Answers:
     """See ``Ask``; some 20 ms.  The macros of the language, which clang leaves to headers, are sdi's own."""
-    from sdi.clc.libclang import CXCursor, Unit, text_of  # libclang is large: it is loaded by the first build
+    from sdi.clc.frontend.libclang import (  # libclang is large: it is loaded by the first build
+        CXCursor,
+        Unit,
+        text_of,
+    )
 
     standard = next((each for each in options if each.startswith("-cl-std=")), _STANDARD)
     version = 300 if standard.endswith("3.0") else int(float(standard[-3:]) * 100)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 
-from sdi.clc.macros import MacroError
-from sdi.clc.names import NAME
+from sdi.clc.frontend.names import NAME
+from sdi.clc.preprocess.macros import MacroError
 
 _TOKEN = re.compile(
     r"\s*(?:(?P<number>\.?[0-9](?:[eEpP][+-]|[A-Za-z0-9_.])*)"

@@ -9,12 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 
-from sdi.clc.cuda_blocks import label_of, leaves, statement_expression, value_of
-from sdi.clc.cuda_builtins import Builtin, builtin, constant_of, geometry_functions
-from sdi.clc.cuda_cheap import may_be_computed
-from sdi.clc.cuda_printf import Printing
-from sdi.clc.cuda_tree import CudaTree
-from sdi.clc.cuda_types import (
+from sdi.clc.cuda.blocks import label_of, leaves, statement_expression, value_of
+from sdi.clc.cuda.builtins import Builtin, builtin, constant_of, geometry_functions
+from sdi.clc.cuda.cheap import may_be_computed
+from sdi.clc.cuda.printf import Printing
+from sdi.clc.cuda.tree import CudaTree
+from sdi.clc.cuda.types import (
     TypeNames,
     UnknownConstruct,
     in_ascii,
@@ -23,7 +23,7 @@ from sdi.clc.cuda_types import (
     safe_name,
     unqualified,
 )
-from sdi.clc.syntax import Form, Kind, Node, Type, callee_of
+from sdi.clc.frontend.syntax import Form, Kind, Node, Type, callee_of
 
 GRID = "_cl_g"
 """The parameter through which functions get the native geometry of the launch."""

@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from sdi.clc.cuda_emit import CudaKernel, CudaParameter, CudaProgram, ParameterKind, emit
+from sdi.clc.cuda.emit import CudaKernel, CudaParameter, CudaProgram, ParameterKind, emit
 from sdi.errors import BuildError
 
 _RECURSION_LIMIT = 20_000
@@ -31,14 +31,14 @@ def translate(text: str, options: Sequence[str]) -> CudaProgram:
     construct that CUDA members do not have.  Any thread; about 15 ms for 100 lines.
     """
     # libclang is large: it is loaded by the first build.
-    from sdi.clc.base_header import USUAL, language_macros
-    from sdi.clc.cuda_tree import CudaTreeBuilder, parse_for_cuda
-    from sdi.clc.diagnostics import report
-    from sdi.clc.dialect import Definitions
-    from sdi.clc.lines import KERNEL_FILE
-    from sdi.clc.macros import MacroError
-    from sdi.clc.options import parse_options
-    from sdi.clc.preprocess import preprocess
+    from sdi.clc.cuda.tree import CudaTreeBuilder, parse_for_cuda
+    from sdi.clc.frontend.base_header import USUAL, language_macros
+    from sdi.clc.frontend.diagnostics import report
+    from sdi.clc.preprocess.dialect import Definitions
+    from sdi.clc.preprocess.lines import KERNEL_FILE
+    from sdi.clc.preprocess.macros import MacroError
+    from sdi.clc.preprocess.options import parse_options
+    from sdi.clc.preprocess.preprocess import preprocess
 
     parsed = parse_options(options, None)
     definitions = Definitions(USUAL, parsed)

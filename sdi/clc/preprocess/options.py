@@ -12,7 +12,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sdi.clc.names import LETTER
+from sdi.clc.frontend.names import LETTER
 from sdi.errors import BuildError, Status
 
 _LETTER = re.compile(LETTER)

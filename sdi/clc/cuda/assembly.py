@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from sdi.clc.assembly import Assembly, Operand, read
-from sdi.clc.cuda_types import TypeNames, UnknownConstruct, is_scalar
-from sdi.clc.syntax import Form, Node, Space, Tree
+from sdi.clc.cuda.types import TypeNames, UnknownConstruct, is_scalar
+from sdi.clc.frontend.assembly import Assembly, Operand, read
+from sdi.clc.frontend.syntax import Form, Node, Space, Tree
 
 _REGISTERS = {
     "h": ("unsigned short", 2, Form.INTEGER),

@@ -7,12 +7,12 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 
-from sdi.clc.assembly import has_assembly
-from sdi.clc.base_header import HEADER_PATH, USUAL_TARGET, header_text, parser_extensions
-from sdi.clc.libclang import CXCursor, CXType, Unit, text_of
-from sdi.clc.options import BuildOptions
-from sdi.clc.overloads import Signature, built_in, hidden, own_functions, probe_text
-from sdi.clc.syntax import Form, Function, Kind, Node, Space, Tree, Type
+from sdi.clc.frontend.assembly import has_assembly
+from sdi.clc.frontend.base_header import HEADER_PATH, USUAL_TARGET, header_text, parser_extensions
+from sdi.clc.frontend.libclang import CXCursor, CXType, Unit, text_of
+from sdi.clc.frontend.overloads import Signature, built_in, hidden, own_functions, probe_text
+from sdi.clc.frontend.syntax import Form, Function, Kind, Node, Space, Tree, Type
+from sdi.clc.preprocess.options import BuildOptions
 
 _BINARY = (
     "",

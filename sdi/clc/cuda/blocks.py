@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from sdi.clc.syntax import LOOPS, Form, Kind, Node, Tree
+from sdi.clc.frontend.syntax import LOOPS, Form, Kind, Node, Tree
 
 _LABEL = re.compile(r"(?:goto\s+)?([\w$\x80-\xff]+)")
 _WRAPPERS = (Kind.UNEXPOSED, Kind.PAREN, Kind.CAST)

@@ -7,13 +7,13 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from sdi.clc import base_header
+from sdi.clc.frontend import base_header
 from sdi.wire.kernels import CUDA_GRID, CUDA_IMAGE, CUDA_PRINT
 from sdi.wire.layout import declarations
 from sdi.wire.opencl import ChannelOrder, ChannelType, MemObjectType
 
-_HEADERS = ("cuda_compat.h", "cuda_compat_math.h", "cuda_compat_memory.h", "cuda_compat_images.h")
-PRINT_HEADER = "cuda_compat_print.h"
+_HEADERS = ("compat.h", "compat_math.h", "compat_memory.h", "compat_images.h")
+PRINT_HEADER = "compat_print.h"
 """For programs that print alone."""
 _TYPES = {"u64": "unsigned long", "u32": "unsigned", "i32": "int"}
 _POINTERS = {"pixels": "unsigned char *"}
@@ -23,8 +23,8 @@ _NUMBERS = ", ".join(
     for each in table
 )
 _TABLES = {
-    "cuda_compat_memory.h": f"struct _cl_grid {{ {declarations(CUDA_GRID, _TYPES)} }};\n",
-    "cuda_compat_images.h": f"enum {{ {_NUMBERS} }};\ntemplate<int KIND> struct _cl_image "
+    "compat_memory.h": f"struct _cl_grid {{ {declarations(CUDA_GRID, _TYPES)} }};\n",
+    "compat_images.h": f"enum {{ {_NUMBERS} }};\ntemplate<int KIND> struct _cl_image "
     f"{{ {declarations(CUDA_IMAGE, _TYPES | _POINTERS)} }};\n",
     PRINT_HEADER: f"struct _cl_print {{ {declarations(CUDA_PRINT, {'u64': 'unsigned long long'})} }};\n",
 }

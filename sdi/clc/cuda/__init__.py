@@ -1,0 +1,1 @@
+"""OpenCL C as CUDA C++ for NVRTC."""

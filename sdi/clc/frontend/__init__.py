@@ -1,0 +1,1 @@
+"""From preprocessed text to the tree that the passes read."""

@@ -1,0 +1,1 @@
+"""From a program with macros and includes to one self-contained text."""
