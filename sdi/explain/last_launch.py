@@ -1,15 +1,13 @@
-"""What a session remembers of each kernel's last launch, to explain it at the end."""
+"""What there is to say of each kernel's last launch, at a session's end."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from sdi.explain.notes import KernelNote, LaunchNote, note_launch
+from sdi.explain.text import kernel_lines, member_lines
 from sdi.launch.arguments import Pointer
-from sdi.launch.build.programs import Binding, Kernel
-
-if TYPE_CHECKING:
-    from sdi.explain.notes import KernelNote, LaunchNote
+from sdi.launch.counters import Counters, LastLaunch
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,38 +19,40 @@ class Explained:
     text: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class LastLaunch:
-    """A launch, box k on member ``members[k]``.  Keeping it costs nothing; explaining it, milliseconds."""
+def explained(counters: Counters) -> dict[str, Explained]:
+    """Of each kernel that was built to be explained, by name.  Takes milliseconds."""
+    found = ((name, last.kernel.note, last) for name, last in counters.last.items())
+    return {name: _explained(note, last) for name, note, last in found if isinstance(note, KernelNote)}
 
-    kernel: Kernel
-    binding: Binding
-    members: tuple[int, ...]
 
-    def explained(self) -> Explained | None:
-        """The notes; None for a kernel that was built without any."""
-        note, binding = self.kernel.note, self.binding
-        if note is None:
-            return None
-        from sdi.explain.notes import note_launch
-        from sdi.explain.text import kernel_lines, member_lines
+def for_profile(found: Explained) -> dict[str, object]:
+    """What a profile has of it."""
+    return {
+        "arguments": [[p.name, p.reads, p.writes] for p in found.launch.precision],
+        "why_whole": found.launch.why_whole,
+        "advice": found.kernel.advice,
+        "lines": found.text,
+    }
 
-        nbytes = {used.buffer.id: used.buffer.nbytes for used in binding.arrangement.plan.buffers}
-        access = self.kernel.access.bind(
-            binding.arrangement.ndrange,
-            tuple(value if isinstance(value, bytes) else None for value in binding.values),
-            tuple(
-                v.reach(nbytes[v.buffer]) if isinstance(v, Pointer) and v.buffer else None
-                for v in binding.values
-            ),
-        )
-        launch = note_launch(
-            self.kernel.model,
-            binding.arrangement.ndrange,
-            binding.values,
-            binding.arrangement.plan,
-            access,
-            binding.arrangement.why_whole,
-            self.members,
-        )
-        return Explained(note, launch, (*kernel_lines(note, launch), *member_lines(launch)))
+
+def _explained(note: KernelNote, last: LastLaunch) -> Explained:
+    binding = last.binding
+    arrangement = binding.arrangement
+    nbytes = {used.buffer.id: used.buffer.nbytes for used in arrangement.plan.buffers}
+    access = last.kernel.access.bind(
+        arrangement.ndrange,
+        tuple(value if isinstance(value, bytes) else None for value in binding.values),
+        tuple(
+            v.reach(nbytes[v.buffer]) if isinstance(v, Pointer) and v.buffer else None for v in binding.values
+        ),
+    )
+    launch = note_launch(
+        last.kernel.model,
+        arrangement.ndrange,
+        binding.values,
+        arrangement.plan,
+        access,
+        arrangement.why_whole,
+        last.members,
+    )
+    return Explained(note, launch, (*kernel_lines(note, launch), *member_lines(launch)))

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from sdi import whole_file
-from sdi.explain.last_launch import Explained, LastLaunch
 from sdi.launch.build.programs import Arrangement, Binding, Kernel
+from sdi.launch.recording import Tally
 from sdi.vmem.accounting import Accounting
 
 
@@ -50,17 +50,13 @@ class KernelCounters:
             self.groups_per_member[member] += number * launches
 
 
-class Tally:
-    """``launches`` that ran alike and are not counted yet."""
+@dataclass(frozen=True, slots=True)
+class LastLaunch:
+    """A launch, box k on member ``members[k]``: costs nothing to keep."""
 
-    __slots__ = ("groups", "launches", "members", "name", "why_whole")
-
-    def __init__(self, name: str, groups: tuple[int, ...], members: tuple[int, ...], why_whole: str) -> None:
-        self.name = name
-        self.groups = groups
-        self.members = members
-        self.why_whole = why_whole
-        self.launches = 0
+    kernel: Kernel
+    binding: Binding
+    members: tuple[int, ...]
 
 
 class Counters:
@@ -70,7 +66,8 @@ class Counters:
         self._members = members
         self._accounting = accounting
         self._kernels: dict[str, KernelCounters] = {}
-        self._last: dict[str, LastLaunch] = {}
+        self.last: dict[str, LastLaunch] = {}
+        """Of each kernel that was built with a note."""
         self._tallies: dict[tuple[str, tuple[int, ...], tuple[int, ...], str], Tally] = {}
         self.network: dict[tuple[int, int], dict[str, int]] = {}
         """What one node sent to another, where there are several: messages, record_nbytes, bulk_nbytes."""
@@ -116,22 +113,18 @@ class Counters:
         arrangement = binding.arrangement
         self._kernel(name).count(arrangement.groups, members, arrangement.why_whole)
         if kernel.note is not None:
-            self._last[name] = LastLaunch(kernel, binding, members)
+            self.last[name] = LastLaunch(kernel, binding, members)
 
-    def explained(self) -> dict[str, Explained]:
-        """The last launch of each kernel that was built to be explained."""
-        found = {name: last.explained() for name, last in self._last.items()}
-        return {name: each for name, each in found.items() if each is not None}
-
-    def write(self, path: Path, finished: bool) -> None:
+    def write(self, path: Path, finished: bool, explained: Mapping[str, dict[str, object]]) -> None:
         """Store as JSON; readers see the old file or the whole new one.  Raises OSError.
 
+        ``explained``: notes by kernel.
         ``pid`` names the service: a reader that wants the final counts (``finished``) waits for its end.
         """
         self._count()
         kernels = {name: asdict(kernel) for name, kernel in self._kernels.items()}
-        for name, each in self.explained().items():
-            kernels[name]["explain"] = asdict(each)
+        for name, note in explained.items():
+            kernels[name]["explain"] = note
         text = json.dumps(
             {
                 "pid": os.getpid(),

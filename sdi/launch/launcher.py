@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from sdi.commands import Launch
 from sdi.devices.base import BoundKernel
@@ -36,7 +36,6 @@ from sdi.launch.steps import Steps
 from sdi.ndrange import GroupBox, Int3, NDRange
 from sdi.partition.balance import BalanceMode
 from sdi.partition.usage import Usage
-from sdi.player.face import Player
 from sdi.profile.record.recorder import Recorder
 from sdi.sampling.model import BoundAccess, Bounds, KernelAccess, Work
 from sdi.sampling.whole import WholeAccess
@@ -54,6 +53,18 @@ _ITEMS_MAX = 1 << 56
 """Drivers count work-groups in 64 bits, or in fewer, and end the process where that is not enough."""
 LOCAL_ITEMS_MAX = 64
 """Work-items per group that sdi chooses when the application passes no local size."""
+
+
+class Replayer(Protocol):
+    """Who executes recordings without Python: ``sdi/player``."""
+
+    def keep_launch(self, binding: Binding, recording: Recording, kernels: Sequence[BoundKernel]) -> None:
+        """A launch that may be issued again was issued as ``recording``."""
+        ...
+
+    def changed(self) -> None:
+        """What many recordings rest on is no more as it was."""
+        ...
 
 
 class Launcher:
@@ -79,7 +90,7 @@ class Launcher:
         self._builds: dict[int, Build] = {}
         self._bereft: dict[int, DeviceFailed] = {}
         self._balance = balance
-        self.player: Player | None = None
+        self.player: Replayer | None = None
         self._meet()
 
     def _meet(self) -> None:

@@ -9,15 +9,12 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Container, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from sdi import cache
 from sdi.devices.base import DeviceFacts
 from sdi.partition.learnt import Book, Learnt, SizeKey, packed, unpacked
 from sdi.partition.usage import Usage
-
-if TYPE_CHECKING:
-    from sdi.launch.build.programs import Build
 
 KIND = "learnt"
 _VERSION = 1
@@ -119,14 +116,12 @@ class Learning:
         self._written_ns = now_ns()
         self._pages: dict[str, Pages] = {}
 
-    def follow(self, build: Build, members: int) -> None:
-        """Have the kernels of a program begin with what earlier runs learnt.  ``members``: that are left."""
+    def pages(self, program: bytes, members: int) -> Pages | None:
+        """What is known of a program; None where members were lost.  ``members``: that are left."""
         if members != len(self._members):
-            return
-        name = hashlib.sha256(build.object + repr((_VERSION, self._members)).encode()).hexdigest()
-        pages = self._pages.setdefault(name, Pages(name, self, members))
-        for kernel in build.kernels:
-            kernel.page = pages.page(kernel.model.name)
+            return None
+        name = hashlib.sha256(program + repr((_VERSION, self._members)).encode()).hexdigest()
+        return self._pages.setdefault(name, Pages(name, self, members))
 
     def look(self) -> None:
         """Keep what is known, if that was not done lately."""

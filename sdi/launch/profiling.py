@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
 from sdi.devices.base import Device
 from sdi.launch.build.programs import Arrangement
-from sdi.launch.counters import Counters
 from sdi.partition.table import shape_of
 from sdi.profile.record.recorder import Recorder
 from sdi.vmem.accounting import Accounting
@@ -20,17 +19,8 @@ def opening(devices: Sequence[Device], application: int, split: str) -> dict[str
     return {"application": application, "members": members, "split": split}
 
 
-def closing(counters: Counters, links: Links, accounting: Accounting) -> dict[str, object]:
-    """For ``Recorder.close``: what is known at the end only."""
-    explained = {
-        name: {
-            "arguments": [[p.name, p.reads, p.writes] for p in each.launch.precision],
-            "why_whole": each.launch.why_whole,
-            "advice": each.kernel.advice,
-            "lines": each.text,
-        }
-        for name, each in counters.explained().items()
-    }
+def closing(explained: Mapping[str, object], links: Links, accounting: Accounting) -> dict[str, object]:
+    """For ``Recorder.close``: what is known at the end only.  ``explained``: notes by kernel."""
     return {"explained": explained, "link_ns": links.rates(), "events": asdict(accounting.events)}
 
 

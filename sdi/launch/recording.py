@@ -8,7 +8,6 @@ states that it begins in, with the arguments that are bound then.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from sdi.devices.base import BoundKernel, Device
 from sdi.devices.pace import PACE
@@ -19,11 +18,21 @@ from sdi.vmem.dependencies import Use
 from sdi.vmem.directory import Directory, State
 from sdi.vmem.memory import Transfer, VirtualMemory
 
-if TYPE_CHECKING:
-    from sdi.launch.counters import Tally
-
 IssueKernel = Callable[[BoundKernel, Int3, Int3, int, Sequence[Ticket]], Ticket]
 """``Device.launch``."""
+
+
+class Tally:
+    """``launches`` that ran alike and are not counted yet."""
+
+    __slots__ = ("groups", "launches", "members", "name", "why_whole")
+
+    def __init__(self, name: str, groups: tuple[int, ...], members: tuple[int, ...], why_whole: str) -> None:
+        self.name = name
+        self.groups = groups
+        self.members = members
+        self.why_whole = why_whole
+        self.launches = 0
 
 
 class Assignment:

@@ -6,23 +6,22 @@ import ctypes
 from collections.abc import Sequence
 from itertools import starmap
 from math import prod
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from sdi.devices.native import DriverKind, NativeLaunch, NativeMember
+from sdi.cells import Cells
+from sdi.devices.native import DriverKind, NativeLane, NativeLaunch, NativeMember
 from sdi.intervals import ByteRange
 from sdi.launch.build.programs import Arrangement
 from sdi.launch.recording import Assignment, Change
 from sdi.player import library as c
+from sdi.player.buffers import Buffers
 from sdi.vmem.buffer import VirtualBuffer
 from sdi.vmem.dependencies import Use
 from sdi.vmem.directory import HOST
-from sdi.vmem.memory import Transfer
+from sdi.vmem.memory import Transfer, VirtualMemory
 from sdi.wire.layout import layout
 from sdi.wire.records import COMMAND, HEADER
 from sdi.wire.records import Op as WireOp
-
-if TYPE_CHECKING:
-    from sdi.player.face import Player
 
 _PREFIX = layout(HEADER, COMMAND)
 _CUDA_FILLS_NBYTES = (1, 2, 4)
@@ -30,11 +29,31 @@ _COPY_MAX_NBYTES = 1 << 20
 """Larger copies of members go beside their kernels."""
 
 
+class Tables(Protocol):
+    """The player, as far as recordings name what it has."""
+
+    @property
+    def cells(self) -> Cells: ...
+
+    @property
+    def buffers(self) -> Buffers: ...
+
+    @property
+    def memory(self) -> VirtualMemory: ...
+
+    @property
+    def lanes(self) -> Sequence[NativeLane]: ...
+
+    def segment(self, buffer: VirtualBuffer, memory: int) -> int:
+        """The number of the accesses to a buffer's bytes in one memory."""
+        ...
+
+
 class Builder:
     """Puts a recording together."""
 
     def __init__(
-        self, player: Player, guards: list[tuple[int, int]], budgets: list[int], watch: int = 0
+        self, player: Tables, guards: list[tuple[int, int]], budgets: list[int], watch: int = 0
     ) -> None:
         self._player = player
         self.guards = guards

@@ -6,7 +6,7 @@ import ctypes
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from sdi.cells import Cells
+from sdi.cells import CELL_POSTED, Cells
 from sdi.commands import Command, CopyBuffer, Fill, Map, Read, Unmap, Write
 from sdi.devices.base import BoundKernel
 from sdi.devices.join import join
@@ -189,7 +189,7 @@ class Player:
     def poke(self) -> None:
         """Something was posted: have ``run`` return, within a quarter of a millisecond.  Any thread."""
         if self.is_running:
-            self.cells.at[c.CELL_POSTED] = 1
+            self.cells.at[CELL_POSTED] = 1
 
     def record(self) -> tuple[bytes, bool]:
         """The record that Python is to act on, and whether there is more after it."""
@@ -263,7 +263,7 @@ class Player:
             recorded = self._recorded[self._pairs[2 * at]]
             self._recent[recorded.number] = recorded
             self._count(recorded, self._pairs[2 * at + 1])
-        self.cells.at[c.CELL_POSTED] = 0
+        self.cells.at[CELL_POSTED] = 0
         carried_nbytes = self._quick.sdi_player_carried(self._handle)
         self.memory.moved.application += carried_nbytes - self._carried_nbytes
         self._carried_nbytes = carried_nbytes

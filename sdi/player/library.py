@@ -5,10 +5,11 @@ from __future__ import annotations
 import ctypes
 from pathlib import Path
 
+from sdi import cells
+
 SOURCES = Path(__file__).resolve().parent
 LIBRARY_NAME = "libsdi_player.so"
 LANES_MAX, STREAMS_MAX, NODES_MAX, BUFFERS_MAX = 16, 4, 512, 1 << 12
-CELL_POSTED, CELL_PYTHON_EVENTS, CELL_NO_WAITS, CELL_AWAITS, CELLS_RESERVED = 1, 2, 3, 4, 8
 NO_RECORDING = 0xFFFFFFFF
 REPORTS_MAX = 1024
 LOGGED_SOON = 4096
@@ -17,8 +18,6 @@ OP_LAUNCH, OP_UPLOAD, OP_DOWNLOAD, OP_COPY, OP_FILL = 0, 1, 2, 3, 4
 WRITES_BESIDE, BESIDE_MAX = 2, 32
 CLIENT_NONE, CLIENT_READS, CLIENT_WRITES, CLIENT_FILLS, CLIENT_LOOKS, CLIENT_TAKES = range(6)
 CLIENT_SHOWN, CLIENT_LANDED = 6, 7
-STAGE_PARKING, STAGE_IN_USE, STAGE_PARKED = range(3)
-"""Of a buffer: the application has released it, and may not use it again yet; uses it; may."""
 WHYS = ("played", "busy", "kind", "queue", "waits", "unknown", "guards", "lanes")
 """As ``enum why``: what became of a record.  "played": executed by the player; else it was left to Python:
 
@@ -162,7 +161,7 @@ _STRUCTURES: dict[str, type[ctypes.Structure]] = {
     "report": Report,
     "recycled": Recycled,
 }
-_OWN = ("LOGGED_SOON",)
+_OWN = ("LOGGED_SOON", "CELLS_MAX", "ROW")
 _RESULTS = ("RECORD", "IDLE", "END", "POSTED", "FAILED", "WANTED", "MEASURED")
 
 
@@ -174,7 +173,7 @@ def checks() -> str:
         for field in (each[0] for each in made._fields_):
             at = f"offsetof(struct {name}, {field.rstrip('_')}) == {getattr(made, field).offset}"
             lines.append(f'_Static_assert({at}, "{name}.{field}");')
-    for name, value in globals().items():
+    for name, value in {**vars(cells), **globals()}.items():
         if name[0].isupper() and name.isupper() and isinstance(value, int) and name not in _OWN:
             own = f"SDI_{name}" if name in _RESULTS else name
             lines.append(f'_Static_assert({own} == {value}, "{name}");')

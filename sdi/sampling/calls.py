@@ -6,17 +6,14 @@ Source: OpenCL C 3.0 specification, section 6.15.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 from sdi.clc.atomics import update_of
 from sdi.clc.frontend.builtins import FENCES, Action, action_of
 from sdi.clc.frontend.syntax import Form, Node, Space, Type
 from sdi.sampling.machine import GaveUp, Mode
+from sdi.sampling.operators import Evaluator
 from sdi.sampling.terms import I64, U32, U64, Op
 from sdi.sampling.values import Pointer, Value, fresh, int_type, joined
-
-if TYPE_CHECKING:
-    from sdi.sampling.expressions import Expressions
 
 _IDS = {
     "get_global_id": (Op.GLOBAL_ID, 0),
@@ -38,7 +35,7 @@ _PURE = frozenset({"min", "max", "clamp", "abs", "mad24", "mul24", "select"})
 class Builtins:
     """The functions.  Owned by: the thread of the build."""
 
-    def __init__(self, expressions: Expressions) -> None:
+    def __init__(self, expressions: Evaluator) -> None:
         self.run = expressions
         self.terms = expressions.terms
         self.machine = expressions.machine

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from sdi.clc.frontend.syntax import Form, Kind, Node, Space, Tree
+from sdi.sampling.operators import Evaluator
 from sdi.sampling.terms import I32
 from sdi.sampling.values import Value
-
-if TYPE_CHECKING:
-    from sdi.sampling.expressions import Expressions
 
 
 class Constants:
     """Looks declarations up when they are first asked for.  Owned by: the thread of the build."""
 
-    def __init__(self, tree: Tree, run: Expressions) -> None:
+    def __init__(self, tree: Tree, run: Evaluator) -> None:
         self._tree = tree
         self._run = run
         self._variables: dict[int, Node] | None = None

@@ -7,6 +7,8 @@ import re
 from collections.abc import Callable
 
 from sdi.clc.frontend.syntax import Form, Function, Kind, Node, Space, Tree, Type, callee_of
+from sdi.sampling.calls import Builtins
+from sdi.sampling.constants import Constants
 from sdi.sampling.layout import Layouts
 from sdi.sampling.machine import GaveUp, Machine, Mode
 from sdi.sampling.operators import Operators
@@ -33,9 +35,6 @@ class Expressions:
     """Evaluates expressions on a machine.  Owned by: the thread of the build."""
 
     def __init__(self, tree: Tree, machine: Machine, inline: Inliner) -> None:
-        from sdi.sampling.calls import Builtins
-        from sdi.sampling.constants import Constants
-
         self.tree = tree
         self.machine = machine
         self.terms = machine.terms

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import cast
+from typing import Protocol, cast
 
-from sdi.clc.frontend.syntax import Form, Type
+from sdi.clc.frontend.syntax import Form, Node, Tree, Type
+from sdi.sampling.layout import Layouts
 from sdi.sampling.machine import Machine
 from sdi.sampling.places import as_type, usual
-from sdi.sampling.terms import I32, Op
+from sdi.sampling.terms import I32, Op, Terms
 from sdi.sampling.values import Pointer, Record, Value, fresh, int_type, is_bool
 
 _ARITHMETIC = {
@@ -179,3 +180,21 @@ class Operators:
         if isinstance(old, int) and kind is not None and not is_bool(of):
             return self.terms.add(old, self.terms.const(by, kind))
         return fresh(self.terms, of)
+
+
+class Evaluator(Protocol):
+    """What runs expressions: ``expressions.py``, for the parts of it that call back."""
+
+    tree: Tree
+    layouts: Layouts
+    machine: Machine
+    terms: Terms
+    operators: Operators
+
+    def value(self, node: Node) -> Value:
+        """Run an expression; answer its value."""
+        ...
+
+    def expose(self, value: Value, node: Node) -> None:
+        """What the pointer ``value`` reaches may be read and written in ways that nobody sees."""
+        ...

@@ -15,9 +15,9 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from sdi.devices.base import Device
     from sdi.devices.discover import MemberSettings
     from sdi.devices.spread import SpreadDevice
+    from sdi.explain.last_launch import Explained
     from sdi.launch.counters import Counters
     from sdi.service.kernel_output import Printed
     from sdi.service.session import Session
@@ -206,8 +207,8 @@ def write_end(session: Session, settings: Settings) -> None:
     session.end_profile()
     _write_counters(session.counters, settings.stats, finished=True)
     if settings.stats is None and settings.explain:
-        for explained in session.counters.explained().values():
-            print("\n".join(explained.text), file=sys.stderr)
+        for each in _explained(session.counters).values():
+            print("\n".join(each.text), file=sys.stderr)
 
 
 def run(session: Session) -> int:
@@ -222,12 +223,21 @@ def run(session: Session) -> int:
     return 0
 
 
+def _explained(counters: Counters) -> Mapping[str, Explained]:
+    if not counters.last:
+        return {}  # what explains is loaded only where something is to be explained
+    from sdi.explain.last_launch import explained
+
+    return explained(counters)
+
+
 def _write_counters(counters: Counters, path: Path | None, finished: bool) -> None:
     """Into the file of SDI_STATS, if there is one; a session whose counters can't be written goes on."""
     if path is None:
         return
     try:
-        counters.write(path, finished)
+        notes = {name: asdict(each) for name, each in _explained(counters).items()}
+        counters.write(path, finished, notes)
     except OSError as error:
         _log.error("SDI_STATS=%r: %s: the counters are lost", str(path), error.strerror)
 

@@ -6,8 +6,9 @@ import logging
 import socket
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import Protocol
 
+from sdi.cells import CELL_AWAITS, CELL_NO_WAITS, CELL_PYTHON_EVENTS
 from sdi.commands import Command, Marker, Read
 from sdi.devices.base import Device
 from sdi.devices.cuda.context import forget_current
@@ -17,14 +18,12 @@ from sdi.devices.ticket import Ticket, completed
 from sdi.errors import DeviceFailed
 from sdi.player import library as c
 from sdi.player.face import Player
+from sdi.player.library import Recycled
 from sdi.player.load import NoPlayer, loaded
 from sdi.profile.record.recorder import Recorder
 from sdi.runtime.engine import Engine
 from sdi.vmem.directory import HOST
 from sdi.vmem.memory import VirtualMemory
-
-if TYPE_CHECKING:
-    from sdi.service.session import Session
 
 _log = logging.getLogger("sdi.player")
 _LOOK_AFTER = 16
@@ -60,12 +59,46 @@ def player_of(
     return Player(library, (commands.fileno(), notices.fileno()), page_address, memory, lanes, recorder)
 
 
+class Turns(Protocol):
+    """The session, as far as its player needs it."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the application is there."""
+        ...
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether something was posted, or has to be sent to the client."""
+        ...
+
+    def take(self, record: bytes, has_more: bool) -> None:
+        """Act on a record."""
+        ...
+
+    def drain(self) -> None:
+        """Run what was posted."""
+        ...
+
+    def gone(self) -> None:
+        """The application has gone."""
+        ...
+
+    def recycled(self, told: Recycled) -> None:
+        """The player has recycled a buffer."""
+        ...
+
+    def expect_transfer(self, command_id: int, read: Read) -> None:
+        """The client will say when it has copied."""
+        ...
+
+
 class Play:
     """Owned by: whoever has the turn."""
 
     def __init__(
         self,
-        session: Session,
+        session: Turns,
         player: Player,
         engine: Engine,
         memory: VirtualMemory,
@@ -86,9 +119,9 @@ class Play:
             player.is_running = True  # what is posted from now on ends ``run``
             may_play = self._may_play()
             core = self._engine.core
-            player.cells.at[c.CELL_PYTHON_EVENTS] = core.num_known
-            player.cells.at[c.CELL_NO_WAITS] = may_play and not core.has_succeeded()
-            player.cells.at[c.CELL_AWAITS] = self._engine.awaits_client()
+            player.cells.at[CELL_PYTHON_EVENTS] = core.num_known
+            player.cells.at[CELL_NO_WAITS] = may_play and not core.has_succeeded()
+            player.cells.at[CELL_AWAITS] = self._engine.awaits_client()
             why = self._run(may_play)
             forget_current()
             if may_play:

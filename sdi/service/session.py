@@ -21,20 +21,21 @@ from contextlib import suppress
 from dataclasses import replace
 
 from sdi import limits
+from sdi.cells import STAGE_IN_USE, STAGE_PARKED
 from sdi.commands import Launch, Map, Read, Unmap, Write
 from sdi.devices.base import Device
 from sdi.devices.join import join
 from sdi.devices.pace import PACE
 from sdi.devices.spread import SpreadDevice
 from sdi.errors import BadRecord, BuildError, ClError, Status
-from sdi.launch.build.builds import Compiled, Target
+from sdi.launch.build.builds import Compiled, Note, Target
 from sdi.launch.build.programs import Build
 from sdi.launch.counters import Counters
 from sdi.launch.launcher import Launcher, SplitMode
 from sdi.launch.learning import Learning
 from sdi.launch.profiling import closing
 from sdi.player.face import READ_MAX_NBYTES, Player
-from sdi.player.library import STAGE_IN_USE, STAGE_PARKED, Recycled
+from sdi.player.library import Recycled
 from sdi.profile.record.recorder import Recorder
 from sdi.region import Region
 from sdi.runtime.command_graph import Node, SchedulerCore
@@ -120,7 +121,10 @@ class Session:
         self._memory = VirtualMemory(self._arena, devices, self._host, self.post, coherence, spread=spread)
         self._memory.accounting.recorder = self._recorder = recorder
         self.counters = Counters(len(devices), self._memory.accounting)
-        self._target = Target(devices, verified=verify != "off", explained=explain or recorder is not None)
+        note: Note | None = None
+        if explain or recorder is not None:
+            from sdi.explain.notes import note_kernel as note
+        self._target = Target(devices, verify != "off", note)
         verifier = None
         if self._target.verified:
             from sdi.launch.verify.verify import Verifier
@@ -240,7 +244,10 @@ class Session:
         if self._recorder is not None:
             if self._play is not None and not self._play.player.is_running:
                 self._play.player.write_profile()
-            self._recorder.close(closing(self.counters, self._memory.links, self._memory.accounting))
+            from sdi.explain.last_launch import explained, for_profile
+
+            notes = {name: for_profile(each) for name, each in explained(self.counters).items()}
+            self._recorder.close(closing(notes, self._memory.links, self._memory.accounting))
 
     def _take_turns(self) -> None:
         """Run what was posted while nobody had the turn; after the release look again, or a call is lost."""
@@ -515,7 +522,9 @@ class Session:
             if isinstance(result, Build):
                 self._launcher.add(build_id, result)
                 if self.learning is not None:
-                    self.learning.follow(result, len(self._memory.members))
+                    pages = self.learning.pages(result.object, len(self._memory.members))
+                    if pages is not None:
+                        result.begin_with(pages)
                 self._door.built(build_id, [kernel.model for kernel in result.kernels])
                 printing = frozenset(k for k, kernel in enumerate(result.kernels) if kernel.model.prints)
                 if printing and self.printed is not None:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from sdi.cells import Cells
+from sdi.cells import STAGE_IN_USE, Cells
 from sdi.devices.base import DeviceBuffer, DeviceImage
 from sdi.devices.image import ImageShape, Slabs
 from sdi.devices.join import join
 from sdi.intervals import ByteRange, RangeSet
-from sdi.player.library import STAGE_IN_USE
 from sdi.vmem.dependencies import Hazards
 from sdi.vmem.directory import Directory
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from sdi.player.library import STAGE_IN_USE, STAGE_PARKED, STAGE_PARKING
+from sdi.cells import STAGE_IN_USE, STAGE_PARKED, STAGE_PARKING
 from sdi.vmem.allocation import Placement
 from sdi.vmem.buffer import VirtualBuffer
 

@@ -11,12 +11,13 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from sdi.cells import STAGE_IN_USE, STAGE_PARKED
 from sdi.commands import Launch
 from sdi.errors import Status
 from sdi.partition.balance import Balance, Trial
 from sdi.partition.cost import Edges
 from sdi.player.face import Player
-from sdi.player.library import NO_RECORDING, STAGE_IN_USE, STAGE_PARKED, Told
+from sdi.player.library import NO_RECORDING, Told
 from sdi.vmem.buffer import VirtualBuffer
 from sdi.wire.records import NoticeKind, Op
 from tests.icd.conftest import Serve

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 
-from sdi import kept
+from sdi.clc import kept
 from sdi.clc.cuda.translate import CudaProgram, translate
 
 _KIND = "cuda-texts"

@@ -16,7 +16,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from sdi import kept
+from sdi.clc import kept
 from sdi.clc.frontend.base_header import Language
 from sdi.clc.preprocess.files_seen import FilesSeen, digest_of
 from sdi.clc.model import CompiledProgram, KernelModel

@@ -35,6 +35,8 @@ from sdi.launch.build.analysed import (
 from sdi.launch.build.language import image_dialect, image_language
 from sdi.launch.build.programs import Build, Kernel
 from sdi.sampling.machine import TOO_MUCH
+from sdi.sampling.model import KernelAccess
+from sdi.clc.model import KernelModel
 
 _log = logging.getLogger("sdi.access")
 
@@ -84,17 +86,21 @@ class ProgramCache:
         return found
 
 
+Note = Callable[[CompiledProgram, KernelModel, KernelAccess], object]
+"""Says of a kernel what it does, for people."""
+
+
 @dataclass(frozen=True, slots=True)
 class Target:
     """What programs are built for.
 
-    ``verified``: launches will run a second time, which must not print again.  ``explained``: kernels get
-    notes on what they do.
+    ``verified``: launches will run a second time, which must not print again.  ``note``: makes the notes that
+    kernels get on what they do.
     """
 
     devices: Sequence[Device]
     verified: bool = False
-    explained: bool = False
+    note: Note | None = None
     cache: ProgramCache = field(default_factory=ProgramCache)
     dialect: Dialect = field(init=False)
 
@@ -117,7 +123,7 @@ def build(source: str, options: str, directory: str, target: Target) -> Build:
     Raises BuildError with the whole log.
     """
     name = name_of(source, options, directory, target.language)
-    known = None if target.explained else find(name)  # notes are made from the tree
+    known = None if target.note is not None else find(name)  # notes are made from the tree
     if known is not None:
         return _for_members(known, target)
     seen = FilesSeen()
@@ -152,7 +158,7 @@ def link(objects: Sequence[bytes], options: str, target: Target) -> Build | Comp
     if is_library:
         return Compiled(pack_objects(found), "")
     name = name_of_linked(found, flags, target.language)
-    known = None if target.explained else find(name)
+    known = None if target.note is not None else find(name)
     try:
         if known is not None:
             return _for_members(known, target)
@@ -175,7 +181,7 @@ def rebuild(data: bytes, target: Target) -> Build:
     objects = unpack_objects(data)
     try:
         linked = merge(objects, target.language)
-        known = None if target.explained else find_object(name_of_object(linked, target.language))
+        known = None if target.note is not None else find_object(name_of_object(linked, target.language))
         if known is not None:
             return _for_members(known, target)
         made, found = _analysed_for_members(compile_text(linked, "", target.language), target)
@@ -231,11 +237,9 @@ def _made(
             continue
         facts.append(_weakest([each for each in of_members if isinstance(each, KernelFacts)]))
         kernels.append(Kernel(model, access, found.has_global_variables))
-    if target.explained and compiled is not None:
-        from sdi.explain.notes import note_kernel
-
+    if target.note is not None and compiled is not None:
         for kernel in kernels:
-            kernel.note = note_kernel(compiled, kernel.model, kernel.access)
+            kernel.note = target.note(compiled, kernel.model, kernel.access)
     silent = programs[0]
     if target.verified and "printf" in found.text:
         options = " ".join([f"-cl-std={found.object.standard}", *found.object.flags])

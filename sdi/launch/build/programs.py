@@ -6,12 +6,13 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from math import prod
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from sdi.cells import Cells
 from sdi.clc.model import KernelModel
 from sdi.commands import Launch
 from sdi.devices.base import BoundKernel, DeviceProgram, KernelFacts
+from sdi.launch.learning import Page, Pages
 from sdi.launch.recording import Recording
 from sdi.ndrange import GroupBox, Int3, NDRange
 from sdi.partition.balance import Balance, Trial, edges_of
@@ -24,10 +25,6 @@ from sdi.launch.chunks import Bound, Wave
 from sdi.sampling import KernelAnalysis
 from sdi.sampling.model import KernelAccess
 from sdi.sampling.parametric import Parametric, shaping_arguments
-
-if TYPE_CHECKING:
-    from sdi.explain.notes import KernelNote
-    from sdi.launch.learning import Page
 
 ARRANGEMENTS_MAX = 64
 """Kept per kernel, least recently used first out."""
@@ -192,6 +189,7 @@ class Kernel:
     which slabs of images it writes, None if it writes none or nothing is known.  ``shaping``: arguments that
     all of these depend on.  ``has_variables``: its program has variables in global memory, of which each
     member has its own.  So all launches of all of the program's kernels run on one member, the first.
+    ``note``: what it does, for people (``sdi/explain``), where that was asked for.
     ``plans``: of its launches, whatever buffers they used.  ``page``: what earlier runs learnt of it, if
     that counts.
     ``is_warm``: it ran before, so that what a launch takes is its work.  ``cell``: see ``follow``.
@@ -206,7 +204,7 @@ class Kernel:
         self.images = access.images if isinstance(access, KernelAnalysis) else None
         if self.images is not None:
             self.shaping |= shaping_arguments(self.images)
-        self.note: KernelNote | None = None
+        self.note: object = None
         self._arrangements: Recent[ArrangementKey, Arrangement] = Recent()
         self._usages: Recent[UsageKey, Usage] = Recent()
         self._last_usage: tuple[UsageKey, Usage] | None = None
@@ -295,3 +293,8 @@ class Build:
     log: str
     silent: DeviceProgram | None
     object: bytes
+
+    def begin_with(self, pages: Pages) -> None:
+        """Its kernels begin with what earlier runs learnt."""
+        for kernel in self.kernels:
+            kernel.page = pages.page(kernel.model.name)
