@@ -35,9 +35,9 @@ from sdi.devices.base import (  # noqa: E402
     KernelFacts,
 )
 from sdi.devices.ticket import Ticket  # noqa: E402
-from sdi.launch.build.builds import Target, build  # noqa: E402
 from sdi.launch.counters import Counters  # noqa: E402
 from sdi.launch.launcher import Launcher  # noqa: E402
+from sdi.launch.programs.builds import Target, build  # noqa: E402
 from sdi.ndrange import Int3  # noqa: E402
 from sdi.runtime.command_graph import Node, SchedulerCore  # noqa: E402
 from sdi.runtime.engine import Engine  # noqa: E402

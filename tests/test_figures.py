@@ -16,7 +16,7 @@ from bench.figures import summary
 from bench.figures.accesses import bind
 from bench.figures.setups import Setup
 from sdi.clc.compile import compile_source
-from sdi.launch.build.access import access_of
+from sdi.launch.programs.access import access_of
 from tests.image_runs import plain_environ, run
 
 

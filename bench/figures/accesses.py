@@ -13,7 +13,7 @@ from typing import Any
 from bench.access_shapes import Shape, shape_of, shapes
 from sdi.clc.compile import compile_source
 from sdi.clc.model import ArgumentKind, KernelModel
-from sdi.launch.build.access import access_of
+from sdi.launch.programs.access import access_of
 from sdi.ndrange import GroupBox, Int3, NDRange
 from sdi.partition.table import cuts
 from sdi.sampling import KernelAnalysis, Precision

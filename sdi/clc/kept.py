@@ -22,7 +22,7 @@ from sdi.clc.preprocess.files_seen import digest_of
 _log = logging.getLogger("sdi.cache")
 
 _ROOT = Path(__file__).resolve().parents[1]
-_FOLDERS = ("clc", "launch/build", "sampling", "wire")
+_FOLDERS = ("clc", "launch/programs", "sampling", "wire")
 _SUFFIXES = (".py", ".h", ".txt", ".json")
 """Of sdi's sources: those that values depend on, beside all at the top."""
 

@@ -22,10 +22,10 @@ from sdi.errors import BuildError
 from sdi.explain.notes import KernelNote, LaunchNote, note_kernel, note_launch
 from sdi.explain.text import by, kernel_lines, member_lines
 from sdi.launch.arguments import ArgumentValue, Image, LocalSize, Pointer
-from sdi.launch.build.access import access_of, bounded
 from sdi.launch.cutting import move_ns, order
 from sdi.launch.launcher import choose_local_size
 from sdi.launch.plan import LaunchPlan, candidate_plans, image_slabs, make_plan, moved_nbytes
+from sdi.launch.programs.access import access_of, bounded
 from sdi.ndrange import GroupBox, Int3, NDRange
 from sdi.partition.gain import PIECE_NS
 from sdi.partition.table import cuts, shape_of

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from sdi import whole_file
-from sdi.launch.build.programs import Arrangement, Binding, Kernel
+from sdi.launch.kernel import Arrangement, Binding, Kernel
 from sdi.launch.recording import Tally
 from sdi.vmem.accounting import Accounting
 

@@ -16,8 +16,8 @@ from sdi.devices.ticket import Ticket
 from sdi.errors import DeviceLost
 from sdi.intervals import ByteRange
 from sdi.launch.arguments import Image, Pointer, on_member
-from sdi.launch.build.programs import Binding
 from sdi.launch.chunks import Bound, Wave
+from sdi.launch.kernel import Binding
 from sdi.launch.plan import BufferPlan, MergedRange
 from sdi.launch.recording import Assignment, Change, Recording
 from sdi.vmem.dependencies import Use

@@ -23,11 +23,11 @@ from sdi.devices.ticket import Ticket
 from sdi.errors import ClError, DeviceFailed, Status, require
 from sdi.intervals import ByteRange, RangeSet
 from sdi.launch.arguments import ArgumentValue, Image, Pointer, decode_arguments
-from sdi.launch.build.programs import Arrangement, Binding, Build, Kernel, Recent
 from sdi.launch.chunks import RECORDINGS_MAX, Wave, make_waves
 from sdi.launch.counters import Counters
 from sdi.launch.cutting import Cutter, SplitMode
 from sdi.launch.issue import Issued, Issuer
+from sdi.launch.kernel import Arrangement, Binding, Build, Kernel, Recent
 from sdi.launch.plan import LaunchPlan, image_slabs, make_plan
 from sdi.launch.plan_memory import PlanKey, numbered
 from sdi.launch.profiling import shape_number

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
 from sdi.devices.base import Device
-from sdi.launch.build.programs import Arrangement
+from sdi.launch.kernel import Arrangement
 from sdi.partition.table import shape_of
 from sdi.profile.record.recorder import Recorder
 from sdi.vmem.accounting import Accounting

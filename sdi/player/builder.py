@@ -11,7 +11,7 @@ from typing import Protocol
 from sdi.cells import Cells
 from sdi.devices.native import DriverKind, NativeLane, NativeLaunch, NativeMember
 from sdi.intervals import ByteRange
-from sdi.launch.build.programs import Arrangement
+from sdi.launch.kernel import Arrangement
 from sdi.launch.recording import Assignment, Change
 from sdi.player import library as c
 from sdi.player.buffers import Buffers

@@ -13,7 +13,7 @@ from sdi.devices.join import join
 from sdi.devices.native import DriverKind, NativeLane, NativeLaunch, NativeMember
 from sdi.devices.ticket import Ticket
 from sdi.intervals import ByteRange
-from sdi.launch.build.programs import Arrangement, Binding, Kernel
+from sdi.launch.kernel import Arrangement, Binding, Kernel
 from sdi.launch.recording import Change, Recording
 from sdi.partition.balance import Trial
 from sdi.partition.gain import Ran

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 
 from sdi.commands import Command, Write, described
-from sdi.launch.build.programs import Arrangement
+from sdi.launch.kernel import Arrangement
 from sdi.launch.profiling import shape_number
 from sdi.player import library as c
 from sdi.player.builder import Builder

@@ -13,9 +13,9 @@ from functools import partial
 from sdi.commands import Command, CopyBuffer, Fill, Launch, Map, Marker, Read, Rectangle, Unmap, Write
 from sdi.devices.image import is_known_format
 from sdi.errors import BadRecord, insist
-from sdi.launch.build import builds
-from sdi.launch.build.builds import Compiled, Target
-from sdi.launch.build.programs import Build
+from sdi.launch.kernel import Build
+from sdi.launch.programs import builds
+from sdi.launch.programs.builds import Compiled, Target
 from sdi.ndrange import Int3
 from sdi.service.pixel import COLOR_NBYTES, pixel_of
 from sdi.wire.layout import layout

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from sdi import __version__
 from sdi.clc.frontend.base_header import NVIDIA_QUERY
 from sdi.devices.base import Device
-from sdi.launch.build.language import common_formats, image_language
+from sdi.launch.programs.language import common_formats, image_language
 from sdi.service.vendors import Vendors, vendors_of
 from sdi.wire.layout import layout
 from sdi.wire.opencl import QUEUES, AtomicCapabilities, DeviceType, named_version, u32, u64, version

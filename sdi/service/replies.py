@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from sdi.devices.base import KernelFacts
-from sdi.launch.build.builds import Compiled
-from sdi.launch.build.programs import Build, Kernel
+from sdi.launch.kernel import Build, Kernel
+from sdi.launch.programs.builds import Compiled
 from sdi.wire.layout import layout, padded
 from sdi.wire.records import ARGUMENT_ENTRY, BUILD_REPLY, KERNEL_ENTRY
 

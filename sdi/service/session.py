@@ -28,12 +28,12 @@ from sdi.devices.join import join
 from sdi.devices.pace import PACE
 from sdi.devices.spread import SpreadDevice
 from sdi.errors import BadRecord, BuildError, ClError, Status
-from sdi.launch.build.builds import Compiled, Note, Target
-from sdi.launch.build.programs import Build
 from sdi.launch.counters import Counters
+from sdi.launch.kernel import Build
 from sdi.launch.launcher import Launcher, SplitMode
 from sdi.launch.learning import Learning
 from sdi.launch.profiling import closing
+from sdi.launch.programs.builds import Compiled, Note, Target
 from sdi.player.face import READ_MAX_NBYTES, Player
 from sdi.player.library import Recycled
 from sdi.profile.record.recorder import Recorder

@@ -22,5 +22,5 @@ def test_a_service_starts_without_what_few_sessions_ask_for() -> None:
     text = "import sys, sdi.devices.discover, sdi.service.session; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", text], stdout=subprocess.PIPE, check=True, text=True)
     loaded = set(done.stdout.split())
-    assert "sdi.launch.build.builds" in loaded
+    assert "sdi.launch.programs.builds" in loaded
     assert not NOT_NEEDED & loaded

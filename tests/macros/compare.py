@@ -18,7 +18,7 @@ from sdi.clc.preprocess.macros import MacroError
 from sdi.clc.preprocess.options import parse_options
 from sdi.clc.preprocess.preprocess import preprocess
 from sdi.devices.discover import MemberSettings, open_members
-from sdi.launch.build.builds import Target
+from sdi.launch.programs.builds import Target
 from tests.image_runs import image_environ, plain_environ, run
 from tests.macros.generate import PRELUDE, program, together
 

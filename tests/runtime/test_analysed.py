@@ -20,8 +20,8 @@ from sdi.devices.base import DeviceProgram
 from sdi.devices.cuda import translated as cuda_translated
 from sdi.devices.discover import MemberSettings, open_members
 from sdi.devices.testing.forwarding import ForwardingDevice
-from sdi.launch.build import access, builds
-from sdi.launch.build.analysed import (
+from sdi.launch.programs import access, builds
+from sdi.launch.programs.analysed import (
     Analysed,
     analysed,
     find,

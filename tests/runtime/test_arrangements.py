@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from sdi.launch.build.programs import Kernel
+from sdi.launch.kernel import Kernel
 from sdi.partition.gain import Rates
 from sdi.partition.usage import Usage
 from sdi.wire.records import Op

@@ -13,7 +13,7 @@ import pytest
 
 from sdi.devices.discover import MemberSettings, open_members
 from sdi.errors import BuildError, ClError, Status
-from sdi.launch.build.builds import Build, Compiled, Target, build, compile_only, link, rebuild
+from sdi.launch.programs.builds import Build, Compiled, Target, build, compile_only, link, rebuild
 
 COUNT, FIRST = (int(n) for n in os.environ.get("FUZZED_BINARIES", "100 0").split())
 """How many, from which seed on."""

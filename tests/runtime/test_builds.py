@@ -13,7 +13,7 @@ from sdi.devices.base import Device, DeviceProgram, KernelFacts
 from sdi.devices.discover import MemberSettings, open_members
 from sdi.devices.testing.forwarding import ForwardingDevice
 from sdi.errors import BuildError, ClError, Status, require
-from sdi.launch.build.builds import Compiled, Target, build, compile_only, link, on_all, rebuild
+from sdi.launch.programs.builds import Compiled, Target, build, compile_only, link, on_all, rebuild
 
 TINY = "kernel void tiny(global int *a) { a[get_global_id(0)] = 1; }"
 

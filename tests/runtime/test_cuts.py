@@ -7,8 +7,8 @@ from typing import cast
 
 from sdi.clc import compile_source
 from sdi.launch.arguments import Pointer
-from sdi.launch.build.access import access_of
 from sdi.launch.plan import LaunchPlan, cost, make_plan, moved_nbytes
+from sdi.launch.programs.access import access_of
 from sdi.ndrange import NDRange
 from sdi.partition.table import cuts
 from sdi.sampling.model import Bounds

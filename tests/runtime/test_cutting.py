@@ -11,9 +11,9 @@ import pytest
 from sdi.clc import compile_source
 from sdi.intervals import ByteRange
 from sdi.launch.arguments import Pointer
-from sdi.launch.build.access import access_of
 from sdi.launch.cutting import Cutter, few_numbers, move_ns
 from sdi.launch.plan import LaunchPlan, MergedRange, make_plan, moved_nbytes
+from sdi.launch.programs.access import access_of
 from sdi.ndrange import GroupBox, NDRange
 from sdi.partition.balance import edges_of
 from sdi.partition.budget import Budget

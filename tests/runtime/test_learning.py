@@ -12,7 +12,7 @@ import pytest
 
 from sdi import cache
 from sdi.devices.base import DeviceFacts
-from sdi.launch.build.programs import Build, Kernel, UsageKey
+from sdi.launch.kernel import Build, Kernel, UsageKey
 from sdi.launch.learning import KIND, Learning
 from sdi.partition.balance import Speeds
 from sdi.partition.gain import Rates
@@ -47,7 +47,7 @@ class Run:
 
     def build(self, program: bytes, kernel: str, members: int) -> None:
         from sdi.clc import compile_source
-        from sdi.launch.build.access import access_of
+        from sdi.launch.programs.access import access_of
 
         compiled = compile_source(f"__kernel void {kernel}(__global int *a) {{ a[get_global_id(0)]++; }}", "")
         self.kernel = Kernel(compiled.kernels[0], access_of(compiled, compiled.kernels[0]))

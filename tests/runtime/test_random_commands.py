@@ -22,11 +22,11 @@ from sdi.devices.join import join
 from sdi.devices.ticket import Ticket
 from sdi.errors import ClError, DeviceLost, Status
 from sdi.intervals import ByteRange, RangeSet
-from sdi.launch.build.builds import Target, build
-from sdi.launch.build.programs import Build
 from sdi.launch.counters import Counters
+from sdi.launch.kernel import Build
 from sdi.launch.launcher import Launcher
 from sdi.launch.plan import LaunchPlan
+from sdi.launch.programs.builds import Target, build
 from sdi.ndrange import GroupBox, NDRange
 from sdi.runtime.virtual_device import VirtualDevice
 from sdi.sampling.model import AccessRange, Precision

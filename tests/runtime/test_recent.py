@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from sdi.launch.build.programs import ARRANGEMENTS_MAX, Recent
+from sdi.launch.kernel import ARRANGEMENTS_MAX, Recent
 
 
 def test_recent_values_are_those_of_a_model() -> None:

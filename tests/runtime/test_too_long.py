@@ -7,7 +7,7 @@ import logging
 import numpy as np
 import pytest
 
-from sdi.launch.build import access
+from sdi.launch.programs import access
 from tests.icd.conftest import Serve
 
 SOURCE = """

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from sdi.clc.model import KernelModel
 from sdi.intervals import ByteRange, RangeSet
-from sdi.launch.build.programs import Kernel
+from sdi.launch.kernel import Kernel
 from sdi.ndrange import GroupBox, NDRange
 from sdi.sampling.model import AccessRange, BoundAccess, KernelAccess, Precision
 

@@ -9,7 +9,7 @@ from itertools import pairwise
 import pytest
 
 from sdi.clc import compile_source
-from sdi.launch.build.access import access_of
+from sdi.launch.programs.access import access_of
 from sdi.ndrange import GroupBox, NDRange
 from sdi.sampling import KernelAnalysis, dense, digits
 from sdi.sampling.analysis import BoundKernel

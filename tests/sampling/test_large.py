@@ -9,8 +9,8 @@ import pytest
 from bench.large_kernels import STYLES
 from sdi.clc import compile_source, effects
 from sdi.explain.advice import advice_for
-from sdi.launch.build import access
-from sdi.launch.build.access import accesses_of
+from sdi.launch.programs import access
+from sdi.launch.programs.access import accesses_of
 from sdi.ndrange import GroupBox, NDRange
 from sdi.sampling import KernelAnalysis, analyse, forms
 from sdi.sampling.machine import MAX_OPERATIONS, MAX_WEIGHT

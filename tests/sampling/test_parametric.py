@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from sdi.clc.compile import compile_source
 from sdi.intervals import ByteRange, RangeSet
-from sdi.launch.build.access import access_of
+from sdi.launch.programs.access import access_of
 from sdi.ndrange import GroupBox, NDRange
 from sdi.sampling import AccessRange, KernelAnalysis, Precision, analyse, parametric
 from sdi.sampling.parametric import Parametric, ParametricBound, shaping_scalars

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from sdi.clc import compile_source
-from sdi.launch.build.access import access_of
+from sdi.launch.programs.access import access_of
 from sdi.ndrange import NDRange
 from sdi.sampling.model import BoundAccess, Work
 

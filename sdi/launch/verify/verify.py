@@ -21,9 +21,9 @@ from sdi.devices.ticket import Ticket, completed
 from sdi.errors import ClError, DeviceFailed, Status
 from sdi.intervals import ByteRange
 from sdi.launch.arguments import Image, Pointer, on_member
-from sdi.launch.build.programs import Binding
 from sdi.launch.counters import Counters
 from sdi.launch.issue import Issued
+from sdi.launch.kernel import Binding
 from sdi.launch.verify.difference import Difference, first_difference, locate_argument
 from sdi.ndrange import GroupBox
 from sdi.vmem.buffer import ImageView

@@ -18,10 +18,10 @@ from dataclasses import dataclass, replace
 
 from sdi.clc import kept
 from sdi.clc.frontend.base_header import Language
-from sdi.clc.preprocess.files_seen import FilesSeen, digest_of
-from sdi.clc.model import CompiledProgram, KernelModel
 from sdi.clc.frontend.objects import ObjectText
-from sdi.launch.build.access import accesses_of
+from sdi.clc.model import CompiledProgram, KernelModel
+from sdi.clc.preprocess.files_seen import FilesSeen, digest_of
+from sdi.launch.programs.access import accesses_of
 from sdi.sampling.model import KernelAccess
 from sdi.sampling.whole import WholeAccess
 

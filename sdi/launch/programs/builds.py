@@ -14,14 +14,16 @@ from itertools import chain
 from typing import TypeVar
 
 from sdi.clc import CompiledProgram, compile_source
-from sdi.clc.frontend.base_header import Language
 from sdi.clc.compile import compile_object, compile_text
-from sdi.clc.preprocess.files_seen import FilesSeen
+from sdi.clc.frontend.base_header import Language
 from sdi.clc.frontend.objects import pack_objects, unpack_objects
+from sdi.clc.model import KernelModel
+from sdi.clc.preprocess.files_seen import FilesSeen
 from sdi.clc.preprocess.probe import Dialect
 from sdi.devices.base import Device, DeviceProgram, KernelFacts
 from sdi.errors import BuildError, ClError, DeviceLost, Status, require
-from sdi.launch.build.analysed import (
+from sdi.launch.kernel import Build, Kernel
+from sdi.launch.programs.analysed import (
     Analysed,
     analysed,
     find,
@@ -32,11 +34,9 @@ from sdi.launch.build.analysed import (
     name_of_linked,
     name_of_object,
 )
-from sdi.launch.build.language import image_dialect, image_language
-from sdi.launch.build.programs import Build, Kernel
+from sdi.launch.programs.language import image_dialect, image_language
 from sdi.sampling.machine import TOO_MUCH
 from sdi.sampling.model import KernelAccess
-from sdi.clc.model import KernelModel
 
 _log = logging.getLogger("sdi.access")
 

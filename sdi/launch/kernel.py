@@ -12,16 +12,16 @@ from sdi.cells import Cells
 from sdi.clc.model import KernelModel
 from sdi.commands import Launch
 from sdi.devices.base import BoundKernel, DeviceProgram, KernelFacts
+from sdi.launch.arguments import ArgumentValue
+from sdi.launch.chunks import Bound, Wave
 from sdi.launch.learning import Page, Pages
+from sdi.launch.plan import LaunchPlan
+from sdi.launch.plan_memory import PlanMemory
 from sdi.launch.recording import Recording
 from sdi.ndrange import GroupBox, Int3, NDRange
 from sdi.partition.balance import Balance, Trial, edges_of
 from sdi.partition.gain import Span
 from sdi.partition.usage import Usage
-from sdi.launch.arguments import ArgumentValue
-from sdi.launch.plan import LaunchPlan
-from sdi.launch.plan_memory import PlanMemory
-from sdi.launch.chunks import Bound, Wave
 from sdi.sampling import KernelAnalysis
 from sdi.sampling.model import KernelAccess
 from sdi.sampling.parametric import Parametric, shaping_arguments

@@ -1,0 +1,1 @@
+"""Programs: what a source becomes for every member, and what launches need to know of it."""
