@@ -14,7 +14,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from sdi.clc.preprocess.dialect import Asked
+from sdi.clc.preprocess.compiler import Compiler
 from sdi.clc.preprocess.probe import QUOTED, usual_questions
 from sdi.devices.opencl.member import OpenCLDevice, driver_devices
 
@@ -63,7 +63,7 @@ def main() -> int:
         print(found[0].compiler)
         return 0
     member = OpenCLDevice(found[0], 0, found[0].memory_nbytes)
-    dialect = Asked(found[0].compiler, member.answers, is_kept=False)
+    dialect = Compiler(found[0].compiler, member.answers, is_kept=False)
     questions = [*usual_questions(), QUOTED]
     questions += [f"{operator}({name})" for operator, names in TESTS.items() for name in names.split()]
     usual = dict(dialect.answers(questions, ()))

@@ -11,14 +11,15 @@ import pytest
 from sdi.clc.frontend.base_header import USUAL, Language
 from sdi.clc.preprocess import nvidia_dialect
 from sdi.clc.preprocess.clang_dialect import clang_dialect
-from sdi.clc.preprocess.dialect import Asked, Definitions, common, default_standard, quotes_of
+from sdi.clc.preprocess.compiler import Compiler
+from sdi.clc.preprocess.dialect import Definitions, common, default_standard, quotes_of
 from sdi.clc.preprocess.macros import MacroError, Origin
 from sdi.clc.preprocess.options import Quotes, parse_options
 from sdi.clc.preprocess.probe import Answers, answers, probe_text, usual_questions
 from sdi.errors import BuildError
 
 
-class Compiler:
+class FakeCompiler:
     """Answers from a dictionary, and remembers what it was asked; refuses ``refused``."""
 
     def __init__(self, said: dict[str, str], refused: str = "") -> None:
@@ -38,30 +39,30 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_compiler_is_asked_once_for_each_list_of_options_by_all_processes() -> None:
-    first, later = Compiler({"__clang__": "1"}), Compiler({"__clang__": "2"})
-    dialect = Asked("one 1.0", first.ask)
+    first, later = FakeCompiler({"__clang__": "1"}), FakeCompiler({"__clang__": "2"})
+    dialect = Compiler("one 1.0", first.ask)
     assert dialect.answers(["__clang__", "__AVX__"], ()) == {"__clang__": "1", "__AVX__": None}
     assert dialect.answers(["__x86_64__"], ())["__x86_64__"] is None
     dialect.answers(["__clang__"], ("-cl-std=CL3.0",))
     assert first.asked == [(), ("-cl-std=CL3.0",)]
-    assert Asked("one 1.0", later.ask).answers(["__clang__"], ())["__clang__"] == "1"
+    assert Compiler("one 1.0", later.ask).answers(["__clang__"], ())["__clang__"] == "1"
     assert not later.asked
-    assert Asked("one 1.1", later.ask).answers(["__clang__"], ())["__clang__"] == "2"
+    assert Compiler("one 1.1", later.ask).answers(["__clang__"], ())["__clang__"] == "2"
     assert dialect.answers(["__of_a_vendor"], ()) == {"__of_a_vendor": None}
     assert len(first.asked) == 3
 
 
 def test_a_question_that_a_compiler_refuses_costs_no_other_its_answer() -> None:
-    compiler = Compiler({"__clang__": "1", "M_PI": "3"}, refused="CLK_R")
-    found = Asked("one", compiler.ask).answers(["__clang__", "M_PI", "CLK_R"], ())
+    compiler = FakeCompiler({"__clang__": "1", "M_PI": "3"}, refused="CLK_R")
+    found = Compiler("one", compiler.ask).answers(["__clang__", "M_PI", "CLK_R"], ())
     assert found == {"__clang__": "1", "M_PI": "3", "CLK_R": None}
 
 
 def test_several_compilers_have_in_common_what_all_have_with_one_value() -> None:
     said = {"__SIZEOF_INT__": "4", "__clang_major__": "15", "__x86_64__": "1", "__OPENCL_C_VERSION__": "300"}
     other = {"__SIZEOF_INT__": "4", "__clang_major__": "7", "__OPENCL_C_VERSION__": "120"}
-    kinds = [Asked(name, Compiler(each).ask) for name, each in (("a", said), ("b", other))]
-    both = common([*kinds, Asked("a", Compiler({}).ask)])
+    kinds = [Compiler(name, FakeCompiler(each).ask) for name, each in (("a", said), ("b", other))]
+    both = common([*kinds, Compiler("a", FakeCompiler({}).ask)])
     assert both.answers(["__SIZEOF_INT__", "__clang_major__", "__x86_64__"], ()) == {
         "__SIZEOF_INT__": "4", "__clang_major__": None, "__x86_64__": None,
     }  # fmt: skip
@@ -72,11 +73,11 @@ def test_several_compilers_have_in_common_what_all_have_with_one_value() -> None
     ("said", "quotes"), [("x y z", Quotes.BLANK), ("xyz", Quotes.REMOVED), ('x"y"z', Quotes.ESCAPED)]
 )
 def test_how_quotes_are_read_is_asked(said: str, quotes: Quotes) -> None:
-    assert quotes_of(Asked("one", Compiler({"SDI_QUOTED": said}).ask)) is quotes
+    assert quotes_of(Compiler("one", FakeCompiler({"SDI_QUOTED": said}).ask)) is quotes
 
 
 def definitions(said: dict[str, str], options: str = "", **language: object) -> Definitions:
-    dialect = Asked("one", Compiler(said).ask, is_kept=False)
+    dialect = Compiler("one", FakeCompiler(said).ask, is_kept=False)
     found = replace(
         Language(("cl_khr_fp64", "cl_khr_own"), ("__opencl_c_fp64",)), dialect=dialect, **language
     )
@@ -129,8 +130,8 @@ def test_names_of_the_language_that_are_no_macros_to_a_compiler_are_not_taken_fr
 
 
 def test_names_without_underscores_are_only_asked_for_if_they_are_listed() -> None:
-    compiler = Compiler({})
-    dialect = Asked("one", compiler.ask, is_kept=False)
+    compiler = FakeCompiler({})
+    dialect = Compiler("one", compiler.ask, is_kept=False)
     found = Definitions(replace(USUAL, dialect=dialect), parse_options("", None))
     found.look_up(["USE_DOUBLE", "width", "__kernel_of_mine", "x"], ["USE_DOUBLE"])
     assert compiler.asked == []

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ctypes import c_char_p, c_void_p
 
 from sdi.clc.frontend.base_header import header_text, predefined_macros
-from sdi.clc.preprocess.dialect import Asked
+from sdi.clc.preprocess.compiler import Compiler
 from sdi.clc.preprocess.probe import ANSWERS, Answers, answers, probe_text
 
 _PATH = "/__sdi__/probe.cl"
@@ -45,6 +45,6 @@ def ask(questions: Sequence[str], options: Sequence[str]) -> Answers:
 
 
 @functools.cache
-def clang_dialect() -> Asked:
+def clang_dialect() -> Compiler:
     """The dialect of the clang that parses programs."""
-    return Asked("clang", ask, is_kept=False)
+    return Compiler("clang", ask, is_kept=False)

@@ -6,15 +6,11 @@ it know: each kind is asked once, with a probe (``probe.py``), and what it said 
 
 from __future__ import annotations
 
-import hashlib
-import json
 import logging
 import re
-import threading
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 
-from sdi import cache
 from sdi.clc.frontend.base_header import (
     FUNCTION_MACROS,
     FUNCTION_PARAMETERS,
@@ -22,6 +18,7 @@ from sdi.clc.frontend.base_header import (
     Language,
     language_names,
 )
+from sdi.clc.preprocess.clang_dialect import clang_dialect
 from sdi.clc.preprocess.macros import Macro, MacroError, Origin, body_of, parse_definition
 from sdi.clc.preprocess.options import BuildOptions, Quotes
 from sdi.clc.preprocess.probe import (
@@ -34,12 +31,9 @@ from sdi.clc.preprocess.probe import (
     is_operator,
     is_question,
     listed_names,
-    usual_questions,
 )
-from sdi.errors import BuildError
 
 _log = logging.getLogger(__name__)
-_KIND = "macros"
 _RESERVED = re.compile(r"__\w+__\Z|_[A-Z]\w*\Z|cl_\w+\Z|CL_\w+\Z")
 _UNDERSCORED = re.compile(r"__\w+\Z")
 _VERSIONS = {"100": "CL1.0", "110": "CL1.1", "120": "CL1.2", "300": "CL3.0"}
@@ -48,58 +42,6 @@ _DEFAULT_WIDTH = 128
 _PRAGMA = "_Pragma"
 _CLANGS = frozenset({"__opencl_c_named_address_space_builtins"})
 """What clang needs to see defined to have the built-in functions."""
-
-Ask = Callable[[Sequence[str], Sequence[str]], Answers]
-"""Puts questions to a compiler that was given such options.  Blocks.  Raises BuildError if it refuses."""
-
-
-@dataclass(slots=True, eq=False)
-class Asked:
-    """One kind of compiler.  ``name``: all that its answers depend on, such as its version.
-
-    What it was asked is kept, in memory and, if ``is_kept``, on disk.  Any thread.
-    """
-
-    name: str
-    ask: Ask = field(repr=False)
-    is_kept: bool = field(default=True, repr=False)
-    _known: dict[tuple[str, ...], dict[str, str | None]] = field(default_factory=dict, repr=False)
-    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
-
-    def answers(self, questions: Collection[str], options: tuple[str, ...]) -> Answers:
-        with self._lock:
-            known = self._known.get(options)
-            if known is None:
-                known = self._known[options] = self._read(options)
-            missing = [question for question in questions if question not in known]
-            if missing:
-                if not known:
-                    missing = list(dict.fromkeys([*usual_questions(), QUOTED, *missing]))
-                known.update(self._asked(missing, options))
-                self._write(options, known)
-            return {question: known[question] for question in questions}
-
-    def _asked(self, questions: Sequence[str], options: tuple[str, ...]) -> Answers:
-        """A compiler that refuses some of the questions is asked the others; these it does not know."""
-        try:
-            return self.ask(questions, options)
-        except BuildError as cause:
-            if len(questions) == 1:
-                _log.info("%s can't be asked for %s: %s", self.name, questions[0], cause)
-                return {questions[0]: None}
-        half = len(questions) // 2
-        return {**self._asked(questions[:half], options), **self._asked(questions[half:], options)}
-
-    def _file(self, options: tuple[str, ...]) -> str:
-        return hashlib.sha256(repr((self.name, options, usual_questions())).encode()).hexdigest()
-
-    def _read(self, options: tuple[str, ...]) -> dict[str, str | None]:
-        content = cache.read(_KIND, self._file(options)) if self.is_kept else None
-        return dict(json.loads(content)) if content is not None else {}
-
-    def _write(self, options: tuple[str, ...], known: Answers) -> None:
-        if self.is_kept:
-            cache.write(_KIND, self._file(options), json.dumps(known).encode())
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,8 +70,6 @@ def dialect_of(language: Language) -> Dialect:
     """Its members' dialect; clang's, which parses programs, where there are none."""
     if language.dialect is not None:
         return language.dialect
-    from sdi.clc.preprocess.clang_dialect import clang_dialect
-
     return clang_dialect()
 
 
@@ -208,8 +148,6 @@ class Definitions:
 
     def agrees_with_clang(self) -> bool:
         """Whether the clang that parses programs answers all tests as the members' compilers did."""
-        from sdi.clc.preprocess.clang_dialect import clang_dialect
-
         own = clang_dialect().answers(self.tests.keys(), self._options) if self.tests else {}
         return all((own[q] or "0", own[q] is None) == (a or "0", a is None) for q, a in self.tests.items())
 

@@ -23,7 +23,8 @@ from sdi.clc.frontend.base_header import (
     USUAL_TARGET,
     Language,
 )
-from sdi.clc.preprocess.dialect import Asked, common
+from sdi.clc.preprocess.compiler import Compiler
+from sdi.clc.preprocess.dialect import common
 from sdi.clc.preprocess.probe import Answers, Dialect
 from sdi.devices.base import Device, DeviceFacts
 from sdi.errors import DeviceLost
@@ -70,7 +71,7 @@ def image_dialect(devices: Sequence[Device]) -> Dialect:
     kinds: dict[str, list[Device]] = {}
     for device in devices:
         kinds.setdefault(device.facts.compiler, []).append(device)
-    return common([Asked(name, partial(_ask, alike)) for name, alike in kinds.items()])
+    return common([Compiler(name, partial(_ask, alike)) for name, alike in kinds.items()])
 
 
 def _ask(alike: Sequence[Device], questions: Sequence[str], options: Sequence[str]) -> Answers:
