@@ -6,7 +6,7 @@ from enum import IntEnum
 
 from sdi.sampling.analysis import KernelAnalysis
 from sdi.sampling.machine import Access, Mode
-from sdi.sampling.terms import Op, Row, TermTable
+from sdi.sampling.terms import Row, TermOp, TermTable
 
 
 class Shape(IntEnum):
@@ -35,27 +35,37 @@ def _shape(row: Row, known: list[Shape], table: TermTable) -> Shape:
     parts = [known[a] for a in row.args]
     worst = max(parts, default=Shape.UNIFORM)
     match row.op:
-        case Op.GLOBAL_ID | Op.GROUP_ID | Op.LOCAL_ID | Op.COUNTER:
+        case TermOp.GLOBAL_ID | TermOp.GROUP_ID | TermOp.LOCAL_ID | TermOp.COUNTER:
             return Shape.AFFINE
-        case Op.OPAQUE:
+        case TermOp.OPAQUE:
             return Shape.DATA
-        case Op.MUL | Op.MUL24:
+        case TermOp.MUL | TermOp.MUL24:
             return worst if min(parts) is Shape.UNIFORM else max(worst, Shape.COMPUTED)
-        case Op.LINEAR | Op.CONVERT:
+        case TermOp.LINEAR | TermOp.CONVERT:
             return worst
-        case Op.SELECT:
+        case TermOp.SELECT:
             if parts[0] is Shape.UNIFORM:
                 return worst
             return max(parts[1], parts[2], Shape.QUASI_AFFINE)  # one of two, whatever the condition
-        case Op.GEOMETRIC:
+        case TermOp.GEOMETRIC:
             return max(parts[0], parts[1], Shape.QUASI_AFFINE)
         case _ if worst is Shape.UNIFORM:
             return worst
-        case Op.FLOORDIV | Op.FLOORMOD | Op.MIN | Op.MAX | Op.LT | Op.EQ | Op.NOT | Op.ALL | Op.ANY:
+        case (
+            TermOp.FLOORDIV
+            | TermOp.FLOORMOD
+            | TermOp.MIN
+            | TermOp.MAX
+            | TermOp.LT
+            | TermOp.EQ
+            | TermOp.NOT
+            | TermOp.ALL
+            | TermOp.ANY
+        ):
             return max(worst, Shape.QUASI_AFFINE)
-        case Op.DIV | Op.REM | Op.SHL | Op.SHR if parts[1] is Shape.UNIFORM:
+        case TermOp.DIV | TermOp.REM | TermOp.SHL | TermOp.SHR if parts[1] is Shape.UNIFORM:
             return max(worst, Shape.QUASI_AFFINE)
-        case Op.AND | Op.OR | Op.XOR if min(parts) is Shape.UNIFORM:
+        case TermOp.AND | TermOp.OR | TermOp.XOR if min(parts) is Shape.UNIFORM:
             return max(worst, Shape.QUASI_AFFINE)
         case _:
             return max(worst, Shape.COMPUTED)
@@ -96,7 +106,7 @@ def _counters(term: int, table: TermTable) -> set[int]:
         at = pending.pop()
         if at not in seen:
             seen.add(at)
-            if table.rows[at].op is Op.COUNTER:
+            if table.rows[at].op is TermOp.COUNTER:
                 found.add(at)
             pending += table.rows[at].args
     return found

@@ -30,7 +30,7 @@ from sdi.cluster import start  # noqa: E402
 from sdi.cluster.job import Job  # noqa: E402
 from sdi.cluster.local import start_nodes  # noqa: E402
 from sdi.cluster.members import host_id  # noqa: E402
-from sdi.cluster.records import Kind  # noqa: E402
+from sdi.cluster.records import RecordKind  # noqa: E402
 from sdi.cluster.transport import Transport  # noqa: E402
 from sdi.locate import show_only_real_drivers, vendors  # noqa: E402
 
@@ -122,7 +122,7 @@ def idle(transport: Transport, seconds: float, is_far: bool) -> dict[str, list[f
         for _ in range(IDLE_ROUNDS):
             time.sleep(1)
             sent_ns = time.monotonic_ns()
-            there_ns = int.from_bytes(job.nodes[1].question(Kind.CLOCK)(), "little")
+            there_ns = int.from_bytes(job.nodes[1].question(RecordKind.CLOCK)(), "little")
             message_us.append((there_ns - sent_ns) / 1000)
         return {"idle_percent": percent, "first_message_us": message_us}
     finally:

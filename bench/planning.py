@@ -39,7 +39,7 @@ from sdi.launch.counters import Counters  # noqa: E402
 from sdi.launch.launcher import Launcher  # noqa: E402
 from sdi.launch.programs.builds import Target, build  # noqa: E402
 from sdi.ndrange import Int3  # noqa: E402
-from sdi.runtime.command_graph import Node, SchedulerCore  # noqa: E402
+from sdi.runtime.command_graph import CommandNode, SchedulerCore  # noqa: E402
 from sdi.runtime.engine import Engine  # noqa: E402
 from sdi.runtime.virtual_device import VirtualDevice  # noqa: E402
 from sdi.vmem.arena import Arena  # noqa: E402
@@ -117,11 +117,11 @@ class Rig:
         self.failed = 0
         self.next_id = 100
 
-    def submitted(self, node: Node) -> None: ...
+    def submitted(self, node: CommandNode) -> None: ...
 
-    def start_transfer(self, node: Node) -> None: ...
+    def start_transfer(self, node: CommandNode) -> None: ...
 
-    def finished(self, node: Node) -> None:
+    def finished(self, node: CommandNode) -> None:
         if node.status < 0:
             self.failed += 1
             print(node.failure)

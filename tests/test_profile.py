@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from sdi.profile.analyse.losses import CLASSES
-from sdi.profile.analyse.model import HOST, Session
+from sdi.profile.analyse.model import HOST, SessionProfile
 from sdi.profile.analyse.stream import read_profile
 from sdi.profile.analyse.tables import make_tables
 from tests.image_runs import Run, image_environ, run, vendors
@@ -63,7 +63,7 @@ def profiled(folder: Path, text: str, members: int, *options: str, **settings: s
     return run([*command, sys.executable, script], environ, 100)
 
 
-def session_in(folder: Path) -> Session:
+def session_in(folder: Path) -> SessionProfile:
     (session,) = read_profile(folder / "profile").sessions
     return session
 

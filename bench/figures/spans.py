@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from sdi.profile.analyse.losses import APPLICATION_COPIES, CONSISTENCY
-from sdi.profile.analyse.model import Session
+from sdi.profile.analyse.model import SessionProfile
 from sdi.profile.analyse.stream import ProfileError, read_profile
 from sdi.profile.analyse.tables import covered_ns
 
@@ -30,7 +30,7 @@ def of_runs(folder: Path, runs: Sequence[Mapping[str, int]]) -> list[dict[str, A
     return [_within(sessions[0], run["start_ns"], run["stop_ns"]) for run in runs]
 
 
-def _within(session: Session, start_ns: int, stop_ns: int) -> dict[str, Any]:
+def _within(session: SessionProfile, start_ns: int, stop_ns: int) -> dict[str, Any]:
     def covered(spans: Iterable[tuple[int, int]]) -> int:
         return covered_ns((max(a, start_ns), min(b, stop_ns)) for a, b in spans if a and b > start_ns)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from sdi.clc.frontend.syntax import Form, Function, Node, Space, Tree, Type
+from sdi.clc.frontend.syntax import Form, Function, Space, SyntaxNode, Tree, Type
 from sdi.clc.model import ArgumentKind
 from sdi.clc.preprocess.conditions import evaluate
 from sdi.clc.preprocess.macros import MacroError
@@ -97,7 +97,7 @@ def type_qualifier(parameter: Type) -> int:
 
 def _attributes(tree: Tree, kernel: Function) -> list[str]:
     texts: list[str] = []
-    nodes: list[Node] = sorted(kernel.attributes, key=lambda a: a.begin)
+    nodes: list[SyntaxNode] = sorted(kernel.attributes, key=lambda a: a.begin)
     for node in nodes:
         text = " ".join(tree.source(node).split())
         if text not in ("__kernel", "kernel", "") and text not in texts:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 from sdi.atomics import Operation, Update
-from sdi.clc.frontend.syntax import Form, Kind, Node, Tree, Type
+from sdi.clc.frontend.syntax import Form, NodeKind, SyntaxNode, Tree, Type
 
 _LEGACY = re.compile(r"(?:atomic|atom)_(add|sub|inc|dec|min|max|and|or|xor)\Z")
 _RELAXED = re.compile(r"atomic_fetch_(add|sub|min|max|and|or|xor)_explicit\Z")
@@ -26,7 +26,7 @@ _OPERATIONS: dict[str, Operation] = {
 }
 
 
-def update_of(tree: Tree, name: str, arguments: tuple[Node, ...]) -> Update | None:
+def update_of(tree: Tree, name: str, arguments: tuple[SyntaxNode, ...]) -> Update | None:
     """The update that a call of ``name`` makes through its first argument, were its result unused."""
     match = _LEGACY.match(name)
     if match is None:
@@ -40,7 +40,7 @@ def update_of(tree: Tree, name: str, arguments: tuple[Node, ...]) -> Update | No
     return Update(operation, pointee.nbytes, operation in ("min", "max") and not _is_unsigned(pointee))
 
 
-def unused_calls(body: Node) -> frozenset[int]:
+def unused_calls(body: SyntaxNode) -> frozenset[int]:
     """The ``id()`` of each call in a function's body whose result is plainly thrown away.
 
     In doubt a result is used: in a statement expression, say, whose last statement is its value.
@@ -51,28 +51,28 @@ def unused_calls(body: Node) -> frozenset[int]:
         node = pending.pop()
         children = node.operands
         match node.kind:
-            case Kind.COMPOUND:
+            case NodeKind.COMPOUND:
                 pending += children
-            case Kind.IF | Kind.SWITCH:
+            case NodeKind.IF | NodeKind.SWITCH:
                 pending += children[1:]
-            case Kind.WHILE | Kind.FOR | Kind.CASE | Kind.DEFAULT | Kind.LABEL:
+            case NodeKind.WHILE | NodeKind.FOR | NodeKind.CASE | NodeKind.DEFAULT | NodeKind.LABEL:
                 pending += children[-1:]
-            case Kind.DO:
+            case NodeKind.DO:
                 pending += children[:1]
-            case Kind.BINARY_OPERATOR if node.operator == ",":
+            case NodeKind.BINARY_OPERATOR if node.operator == ",":
                 pending += children
-            case Kind.PAREN | Kind.UNEXPOSED if len(children) == 1:
+            case NodeKind.PAREN | NodeKind.UNEXPOSED if len(children) == 1:
                 pending += children
-            case Kind.CAST if node.type.form is Form.VOID:
+            case NodeKind.CAST if node.type.form is Form.VOID:
                 pending += children
-            case Kind.CALL:
+            case NodeKind.CALL:
                 found.add(id(node))
             case _:
                 pass
     return frozenset(found)
 
 
-def _is_relaxed(tree: Tree, arguments: tuple[Node, ...]) -> bool:
+def _is_relaxed(tree: Tree, arguments: tuple[SyntaxNode, ...]) -> bool:
     return (
         len(arguments) > _ORDER_ARGUMENT
         and tree.source(arguments[_ORDER_ARGUMENT]).strip("() ") == "memory_order_relaxed"

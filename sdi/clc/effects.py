@@ -16,7 +16,7 @@ from sdi.clc.atomics import unused_calls, update_of
 from sdi.clc.frontend import assembly
 from sdi.clc.frontend.base_header import PTX_TARGET
 from sdi.clc.frontend.builtins import FENCES, Action, action_of
-from sdi.clc.frontend.syntax import LOOPS, Form, Function, Kind, Node, Space, Tree, Type, callee_of
+from sdi.clc.frontend.syntax import LOOPS, Form, Function, NodeKind, Space, SyntaxNode, Tree, Type, callee_of
 from sdi.clc.preprocess.lines import LineMap
 
 Roots = frozenset[int]
@@ -30,23 +30,23 @@ MAX_VISITS = 1_000_000
 """Of nodes; a kernel with more runs whole.  By count, so that the answer is the same on every machine."""
 _LEAVES = frozenset(
     {
-        Kind.INTEGER_LITERAL,
-        Kind.FLOATING_LITERAL,
-        Kind.STRING_LITERAL,
-        Kind.CHARACTER_LITERAL,
-        Kind.SIZEOF,
-        Kind.BREAK,
-        Kind.CONTINUE,
-        Kind.NULL_STATEMENT,
-        Kind.UNEXPOSED_ATTRIBUTE,
-        Kind.STRUCT_DECL,
-        Kind.UNION_DECL,
-        Kind.ENUM_DECL,
-        Kind.TYPEDEF_DECL,
-        Kind.TYPE_REF,
+        NodeKind.INTEGER_LITERAL,
+        NodeKind.FLOATING_LITERAL,
+        NodeKind.STRING_LITERAL,
+        NodeKind.CHARACTER_LITERAL,
+        NodeKind.SIZEOF,
+        NodeKind.BREAK,
+        NodeKind.CONTINUE,
+        NodeKind.NULL_STATEMENT,
+        NodeKind.UNEXPOSED_ATTRIBUTE,
+        NodeKind.STRUCT_DECL,
+        NodeKind.UNION_DECL,
+        NodeKind.ENUM_DECL,
+        NodeKind.TYPEDEF_DECL,
+        NodeKind.TYPE_REF,
     }
 )
-_PLACES = frozenset({Kind.DECL_REF, Kind.ARRAY_SUBSCRIPT, Kind.MEMBER_REF})
+_PLACES = frozenset({NodeKind.DECL_REF, NodeKind.ARRAY_SUBSCRIPT, NodeKind.MEMBER_REF})
 _ADDRESSES = frozenset({Form.POINTER, Form.ARRAY, Form.FUNCTION})
 
 
@@ -80,7 +80,7 @@ class ArgumentEffects:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class LValue:
     """Where an lvalue is: in a variable, or what a pointer with ``roots`` points to (variable 0).
 
     ``is_punned``: a member of a record with a pointer in a union.
@@ -133,7 +133,7 @@ class EffectAnalysis:
         self._loop_depth = 0
         self._done: dict[tuple[int, tuple[Roots, ...], bool], Roots] = {}
         self._active: list[int] = []
-        self._fences: list[Node] = []
+        self._fences: list[SyntaxNode] = []
         self._unused: dict[int, frozenset[int]] = {}
         self._searched: set[int] = set()  # loops, by their nodes' ids
         try:
@@ -148,7 +148,7 @@ class EffectAnalysis:
 
     # -- functions -------------------------------------------------------------------------------
 
-    def call(self, function: Function, arguments: list[Roots], at: Node | None) -> Roots:
+    def call(self, function: Function, arguments: list[Roots], at: SyntaxNode | None) -> Roots:
         """Visit ``function`` with these roots for its parameters; the roots of what it returns."""
         body = function.body
         if body is None:
@@ -168,7 +168,7 @@ class EffectAnalysis:
         for parameter, roots in zip(function.parameters, arguments, strict=False):
             frame.roots[parameter.declaration] = roots
         saved, self._frame = self._frame, frame
-        has_goto = any(n.kind in (Kind.GOTO, Kind.INDIRECT_GOTO) for n in body.walk())
+        has_goto = any(n.kind in (NodeKind.GOTO, NodeKind.INDIRECT_GOTO) for n in body.walk())
         self._loop_depth += has_goto
         self._active.append(function.declaration)
         frame.changed = True
@@ -181,7 +181,7 @@ class EffectAnalysis:
         self._done[key] = frame.returned
         return frame.returned
 
-    def visit(self, node: Node) -> None:
+    def visit(self, node: SyntaxNode) -> None:
         """A statement or declaration."""
         self._count()
         kind = node.kind
@@ -191,23 +191,23 @@ class EffectAnalysis:
             for child in node.children:
                 self.visit(child)
             self._loop_depth -= 1
-        elif kind is Kind.VAR_DECL:
+        elif kind is NodeKind.VAR_DECL:
             for child in node.operands:
                 self._store_roots(node.declaration, self.value(child))
-        elif kind is Kind.RETURN:
+        elif kind is NodeKind.RETURN:
             for child in node.children:
                 roots = self.value(child)
                 if not roots <= self._frame.returned:
                     self._frame.returned |= roots
-        elif kind is Kind.ASM:
+        elif kind is NodeKind.ASM:
             self._assembly(node)
-        elif 200 <= kind < 300 and kind is not Kind.OTHER:
+        elif 200 <= kind < 300 and kind is not NodeKind.OTHER:
             for child in node.children:
                 self.visit(child)
         elif kind not in _LEAVES:
             self.value(node)
 
-    def _assembly(self, node: Node) -> None:
+    def _assembly(self, node: SyntaxNode) -> None:
         """Assembly that computes touches its operands; any other may do anything.
 
         So a launch of it needs all of every buffer, and is never cut into waves: in these too the machine's
@@ -229,68 +229,68 @@ class EffectAnalysis:
 
     # -- expressions -----------------------------------------------------------------------------
 
-    def value(self, node: Node) -> Roots:
+    def value(self, node: SyntaxNode) -> Roots:
         """Evaluate an expression: note its accesses, answer the roots of its value."""
         self._count()
         kind = node.kind
         if kind in _LEAVES:
             return NOTHING
-        if kind in _PLACES or (kind is Kind.UNARY_OPERATOR and node.operator == "*"):
+        if kind in _PLACES or (kind is NodeKind.UNARY_OPERATOR and node.operator == "*"):
             return self._load(node, self.place(node))
         children = node.operands
         match kind:
-            case Kind.PAREN if len(children) == 1:
+            case NodeKind.PAREN if len(children) == 1:
                 return self.value(children[0])
-            case Kind.UNEXPOSED | Kind.CAST if len(children) == 1:
+            case NodeKind.UNEXPOSED | NodeKind.CAST if len(children) == 1:
                 return self._converted(node, children[0], self.value(children[0]))
-            case Kind.UNARY_OPERATOR if node.operator == "&":
+            case NodeKind.UNARY_OPERATOR if node.operator == "&":
                 return self._address(children[0], self.place(children[0]))
-            case Kind.UNARY_OPERATOR if node.operator in ("++", "--", "x++", "x--"):
+            case NodeKind.UNARY_OPERATOR if node.operator in ("++", "--", "x++", "x--"):
                 place = self.place(children[0])
                 self._access(place, children[0], reads=True, writes=True)
                 return self._contents(place, children[0].type)
-            case Kind.BINARY_OPERATOR if node.operator == "=":
+            case NodeKind.BINARY_OPERATOR if node.operator == "=":
                 roots = self.value(children[1])
                 place = self.place(children[0])
                 self._access(place, children[0], reads=False, writes=True)
                 if place.variable:
                     self._store_roots(place.variable, roots)
                 return roots
-            case Kind.COMPOUND_ASSIGNMENT:
+            case NodeKind.COMPOUND_ASSIGNMENT:
                 roots = self.value(children[1])
                 place = self.place(children[0])
                 self._access(place, children[0], reads=True, writes=True)
                 if place.variable:
                     self._store_roots(place.variable, roots)
                 return self._contents(place, children[0].type) | roots
-            case Kind.CALL:
+            case NodeKind.CALL:
                 return self._call(node)
-            case Kind.BINARY_OPERATOR if node.operator == ",":
+            case NodeKind.BINARY_OPERATOR if node.operator == ",":
                 self.value(children[0])
                 return self.value(children[1])
-            case Kind.BINARY_OPERATOR | Kind.UNARY_OPERATOR | Kind.CONDITIONAL_OPERATOR:
+            case NodeKind.BINARY_OPERATOR | NodeKind.UNARY_OPERATOR | NodeKind.CONDITIONAL_OPERATOR:
                 return self._join(children)
-            case Kind.INIT_LIST | Kind.COMPOUND_LITERAL:
+            case NodeKind.INIT_LIST | NodeKind.COMPOUND_LITERAL:
                 return self._join(children)
             case _:
                 return self._unknown(node, children)
 
-    def _join(self, nodes: tuple[Node, ...]) -> Roots:
+    def _join(self, nodes: tuple[SyntaxNode, ...]) -> Roots:
         roots = NOTHING
         for node in nodes:
             roots |= self.value(node)
         return roots
 
-    def _converted(self, node: Node, child: Node, roots: Roots) -> Roots:
+    def _converted(self, node: SyntaxNode, child: SyntaxNode, roots: Roots) -> Roots:
         if node.type.form is Form.POINTER and child.type.form not in _ADDRESSES:
             return NOTHING if _is_zero(child, self.tree) else self._all
         return roots
 
-    def _unknown(self, node: Node, children: tuple[Node, ...]) -> Roots:
+    def _unknown(self, node: SyntaxNode, children: tuple[SyntaxNode, ...]) -> Roots:
         """A node no rule is for, such as a statement expression or clang's own atomic operators."""
         roots = NOTHING
         for child in children:
-            if 200 <= child.kind < 300 or child.kind in (Kind.VAR_DECL, Kind.COMPOUND):
+            if 200 <= child.kind < 300 or child.kind in (NodeKind.VAR_DECL, NodeKind.COMPOUND):
                 self.visit(child)
             else:
                 roots |= self.value(child)
@@ -301,48 +301,48 @@ class EffectAnalysis:
             self._touch(roots, reads=True, writes=True, nbytes={_UNKNOWN_NBYTES})
         return self._all if node.type.holds_pointer else roots
 
-    def place(self, node: Node) -> Place:
+    def place(self, node: SyntaxNode) -> LValue:
         """Where an lvalue is; accesses on the way there are noted, the one to it is not."""
         children = node.operands
         match node.kind:
-            case Kind.DECL_REF:
-                return Place(node.declaration, NOTHING)
-            case Kind.PAREN if len(children) == 1:
+            case NodeKind.DECL_REF:
+                return LValue(node.declaration, NOTHING)
+            case NodeKind.PAREN if len(children) == 1:
                 return self.place(children[0])
-            case Kind.UNARY_OPERATOR if node.operator == "*":
-                return Place(0, self.value(children[0]))
-            case Kind.ARRAY_SUBSCRIPT if len(children) == 2:
+            case NodeKind.UNARY_OPERATOR if node.operator == "*":
+                return LValue(0, self.value(children[0]))
+            case NodeKind.ARRAY_SUBSCRIPT if len(children) == 2:
                 base, index = children
                 if base.type.form not in _ADDRESSES and index.type.form in _ADDRESSES:
                     base, index = index, base
                 self.value(index)
                 return self._element(base)
-            case Kind.MEMBER_REF if len(children) == 1:
+            case NodeKind.MEMBER_REF if len(children) == 1:
                 base = children[0]
                 if base.type.form is Form.POINTER:
-                    return Place(0, self.value(base))
+                    return LValue(0, self.value(base))
                 place = self.place(base)
-                return Place(place.variable, place.roots, place.is_punned or base.type.punned)
-            case Kind.UNEXPOSED if len(children) == 1 and node.type.form is not Form.POINTER:
+                return LValue(place.variable, place.roots, place.is_punned or base.type.punned)
+            case NodeKind.UNEXPOSED if len(children) == 1 and node.type.form is not Form.POINTER:
                 return self.place(children[0])
             case _:
                 # A value, such as the struct that a call returned; or an lvalue that no rule is for.
                 roots = self.value(node)
                 known = node.type.space in (Space.NONE, Space.PRIVATE, Space.LOCAL)
-                return Place(_TEMPORARY if known else 0, roots)
+                return LValue(_TEMPORARY if known else 0, roots)
 
-    def _element(self, base: Node) -> Place:
+    def _element(self, base: SyntaxNode) -> LValue:
         """The place of ``base[i]``: an array's elements are where the array is."""
         inner = base
-        while inner.kind in (Kind.UNEXPOSED, Kind.PAREN) and len(inner.children) == 1:
+        while inner.kind in (NodeKind.UNEXPOSED, NodeKind.PAREN) and len(inner.children) == 1:
             inner = inner.children[0]
-        if inner.type.form in (Form.ARRAY, Form.VECTOR) and inner.kind in (*_PLACES, Kind.UNARY_OPERATOR):
+        if inner.type.form in (Form.ARRAY, Form.VECTOR) and inner.kind in (*_PLACES, NodeKind.UNARY_OPERATOR):
             return self.place(inner)
         if base.type.form is Form.VECTOR:
             return self.place(base)
-        return Place(0, self.value(base))
+        return LValue(0, self.value(base))
 
-    def _load(self, node: Node, place: Place) -> Roots:
+    def _load(self, node: SyntaxNode, place: LValue) -> Roots:
         """The value of an lvalue; an array's value is its address."""
         if node.type.form is Form.ARRAY:
             return self._address(node, place)
@@ -351,7 +351,7 @@ class EffectAnalysis:
         self._access(place, node, reads=True, writes=False)
         return self._contents(place, node.type)
 
-    def _address(self, node: Node, place: Place) -> Roots:
+    def _address(self, node: SyntaxNode, place: LValue) -> Roots:
         if not place.variable:
             return place.roots
         if place.variable not in self._frame.address_taken:
@@ -359,7 +359,7 @@ class EffectAnalysis:
             self._frame.changed = True
         return frozenset({STATIC}) if node.type.space is Space.GLOBAL else NOTHING
 
-    def _contents(self, place: Place, value_type: Type) -> Roots:
+    def _contents(self, place: LValue, value_type: Type) -> Roots:
         """Roots of what lies at a place."""
         if place.variable == _TEMPORARY:
             return self._all if place.is_punned and value_type.holds_pointer else place.roots
@@ -378,7 +378,7 @@ class EffectAnalysis:
 
     # -- calls -----------------------------------------------------------------------------------
 
-    def _call(self, node: Node) -> Roots:
+    def _call(self, node: SyntaxNode) -> Roots:
         reference = callee_of(node)
         arguments = node.children[1:]
         if reference is None:
@@ -392,7 +392,9 @@ class EffectAnalysis:
         self._builtin(node, reference.name, arguments, values)
         return self._all if node.type.holds_pointer else NOTHING
 
-    def _builtin(self, node: Node, name: str, arguments: tuple[Node, ...], values: list[Roots]) -> None:
+    def _builtin(
+        self, node: SyntaxNode, name: str, arguments: tuple[SyntaxNode, ...], values: list[Roots]
+    ) -> None:
         action = action_of(name)
         if name in FENCES:
             if name == "atomic_work_item_fence" and not self._is_group_scope(arguments):
@@ -418,7 +420,7 @@ class EffectAnalysis:
 
     def _through(
         self,
-        node: Node,
+        node: SyntaxNode,
         name: str,
         action: Action,
         pointee: Type,
@@ -443,18 +445,18 @@ class EffectAnalysis:
             self._spin(node)
         self._touch(reached, reads=reads, writes=writes, nbytes=_sizes(pointee), at=node)
 
-    def _is_group_scope(self, arguments: tuple[Node, ...]) -> bool:
+    def _is_group_scope(self, arguments: tuple[SyntaxNode, ...]) -> bool:
         scope = self.tree.source(arguments[-1]) if arguments else ""
         return scope in ("memory_scope_work_group", "memory_scope_work_item", "memory_scope_sub_group")
 
-    def _look_for_fences(self, loop: Node) -> None:
+    def _look_for_fences(self, loop: SyntaxNode) -> None:
         """A fence in a loop that reads global memory may wait for another work-group."""
         if id(loop) in self._searched:
             return
         self._searched.add(id(loop))
         for node in loop.walk():
             self._count()
-            if node.kind is not Kind.CALL:
+            if node.kind is not NodeKind.CALL:
                 continue
             reference = callee_of(node)
             if reference is None:
@@ -463,18 +465,18 @@ class EffectAnalysis:
                 self._because(node, f"uses {reference.name} in a loop that reads global memory")
                 return
 
-    def _orders_global(self, fence: Node) -> bool:
+    def _orders_global(self, fence: SyntaxNode) -> bool:
         flags = self.tree.source(fence.children[1]) if len(fence.children) > 1 else ""
         return flags.strip("() ") != "CLK_LOCAL_MEM_FENCE"
 
-    def _reads_global(self, loop: Node) -> bool:
+    def _reads_global(self, loop: SyntaxNode) -> bool:
         functions = self.tree.functions
         return any(
             (
-                (node.kind in _PLACES or node.kind is Kind.UNARY_OPERATOR)
+                (node.kind in _PLACES or node.kind is NodeKind.UNARY_OPERATOR)
                 and node.type.space in (Space.GLOBAL, Space.GENERIC)
             )
-            or (node.kind is Kind.DECL_REF and node.declaration in functions)
+            or (node.kind is NodeKind.DECL_REF and node.declaration in functions)
             for node in loop.walk()
         )
 
@@ -492,7 +494,7 @@ class EffectAnalysis:
             case _:
                 return roots or self._all
 
-    def _access(self, place: Place, node: Node, reads: bool, writes: bool) -> None:
+    def _access(self, place: LValue, node: SyntaxNode, reads: bool, writes: bool) -> None:
         space = node.type.space
         if place.variable:
             if space is not Space.GLOBAL:
@@ -507,7 +509,7 @@ class EffectAnalysis:
         self._touch(reached, reads=reads, writes=writes, nbytes=_sizes(node.type), at=node)
 
     def _touch(
-        self, roots: Roots, reads: bool, writes: bool, nbytes: set[int], at: Node | None = None
+        self, roots: Roots, reads: bool, writes: bool, nbytes: set[int], at: SyntaxNode | None = None
     ) -> None:
         for root in roots:
             if root == STATIC:
@@ -521,7 +523,7 @@ class EffectAnalysis:
                 effects.writes = True
                 effects.store_nbytes |= nbytes
 
-    def _update(self, roots: Roots, update: Update, at: Node) -> None:
+    def _update(self, roots: Roots, update: Update, at: SyntaxNode) -> None:
         for root in roots:
             if root == STATIC:
                 self._because(at, "may write a program-scope variable")
@@ -531,7 +533,7 @@ class EffectAnalysis:
             effects.store_nbytes.add(update.nbytes)
             effects.updates.add(update)
 
-    def _is_unused(self, call: Node) -> bool:
+    def _is_unused(self, call: SyntaxNode) -> bool:
         """Whether nobody looks at what the call returns; the function being visited is the last active."""
         function = self._active[-1]
         known = self._unused.get(function)
@@ -540,7 +542,7 @@ class EffectAnalysis:
             known = self._unused[function] = unused_calls(body) if body is not None else frozenset()
         return id(call) in known
 
-    def _atomic(self, node: Node, roots: Roots) -> None:
+    def _atomic(self, node: SyntaxNode, roots: Roots) -> None:
         for root in roots:
             if root != STATIC:
                 self.arguments[root].atomic = True
@@ -548,7 +550,7 @@ class EffectAnalysis:
         through = f" through '{names[0]}'" if len(names) == 1 else ""
         self._because(node, f"updates global memory atomically{through}")
 
-    def _spin(self, node: Node) -> None:
+    def _spin(self, node: SyntaxNode) -> None:
         if self._loop_depth:
             self._because(
                 node, "reads volatile global memory in a loop, perhaps to wait for another work-group"
@@ -559,7 +561,7 @@ class EffectAnalysis:
         if self.visits > MAX_VISITS:
             raise _TooLong
 
-    def _because(self, node: Node | None, what: str) -> None:
+    def _because(self, node: SyntaxNode | None, what: str) -> None:
         line = self.lines.describe(node.begin) if node is not None else "line 0"
         self.reasons[node.begin if node is not None else 0, f"{line}: {what}"] = None
 
@@ -574,8 +576,8 @@ def _sizes(stored: Type) -> set[int]:
     return {largest, smallest}
 
 
-def _is_zero(node: Node, tree: Tree) -> bool:
+def _is_zero(node: SyntaxNode, tree: Tree) -> bool:
     """A null pointer constant."""
-    while node.kind in (Kind.UNEXPOSED, Kind.PAREN, Kind.CAST) and len(node.operands) == 1:
+    while node.kind in (NodeKind.UNEXPOSED, NodeKind.PAREN, NodeKind.CAST) and len(node.operands) == 1:
         node = node.operands[0]
-    return node.kind is Kind.INTEGER_LITERAL and tree.source(node).rstrip("uUlL") in ("0", "0x0", "NULL")
+    return node.kind is NodeKind.INTEGER_LITERAL and tree.source(node).rstrip("uUlL") in ("0", "0x0", "NULL")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sdi.clc.frontend.syntax import Function, Kind, Tree
+from sdi.clc.frontend.syntax import Function, NodeKind, Tree
 
 
 def prints(tree: Tree, function: Function) -> bool:
@@ -17,7 +17,7 @@ def prints(tree: Tree, function: Function) -> bool:
             continue
         seen.add(current.declaration)
         for node in current.body.walk():
-            if node.kind is Kind.DECL_REF:
+            if node.kind is NodeKind.DECL_REF:
                 if node.name == "printf":
                     return True
                 if node.declaration in tree.functions:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from sdi.clc.arguments import argument_kind, is_kernel
 from sdi.clc.frontend.builtins import GEOMETRY_FUNCTIONS
-from sdi.clc.frontend.syntax import Function, Kind, Node, Space, Tree, callee_of
+from sdi.clc.frontend.syntax import Function, NodeKind, Space, SyntaxNode, Tree, callee_of
 from sdi.clc.model import ArgumentKind
 from sdi.wire.kernels import GEOMETRY
 from sdi.wire.layout import declarations
@@ -107,18 +107,18 @@ def _closing(text: str, opening: int) -> int:
         at += 1
 
 
-def _calls(tree: Tree, body: Node) -> list[tuple[Node, Node]]:
+def _calls(tree: Tree, body: SyntaxNode) -> list[tuple[SyntaxNode, SyntaxNode]]:
     """(call, reference to its function) for each direct call."""
-    found: list[tuple[Node, Node]] = []
+    found: list[tuple[SyntaxNode, SyntaxNode]] = []
     for node in body.walk():
-        if node.kind is Kind.CALL:
+        if node.kind is NodeKind.CALL:
             reference = callee_of(node)
             if reference is not None:
                 found.append((node, reference))
     return found
 
 
-def _shifted(kernel: Function) -> list[Node]:
+def _shifted(kernel: Function) -> list[SyntaxNode]:
     return [
         p for p in kernel.parameters if argument_kind(p.type) in (ArgumentKind.GLOBAL, ArgumentKind.CONSTANT)
     ]
@@ -202,14 +202,14 @@ class SubrangeEmitter:
             )
         return "".join(parts)
 
-    def _parameter_list(self, declaration: Node) -> tuple[int, int]:
+    def _parameter_list(self, declaration: SyntaxNode) -> tuple[int, int]:
         """Offsets of the parentheses around the parameters."""
         opening = _opening(self.text, _name_end(self.text, declaration.location))
         return opening, _closing(self.text, opening)
 
-    def _prepend_parameter(self, declaration: Node) -> None:
+    def _prepend_parameter(self, declaration: SyntaxNode) -> None:
         opening, closing = self._parameter_list(declaration)
-        if any(n.kind is Kind.PARM_DECL for n in declaration.children):
+        if any(n.kind is NodeKind.PARM_DECL for n in declaration.children):
             self.edits.append(Edit(opening + 1, opening + 1, f"{_POINTER}, "))
         else:
             self.edits.append(self._keeping_lines(opening + 1, closing, _POINTER))
@@ -222,7 +222,7 @@ class SubrangeEmitter:
         hidden = f"__sdi_launch_{len(shifted)} __sdi_launch"
         for node in kernel.nodes:
             opening, closing = self._parameter_list(node)
-            if any(n.kind is Kind.PARM_DECL for n in node.children):
+            if any(n.kind is NodeKind.PARM_DECL for n in node.children):
                 self.edits.append(Edit(closing, closing, f", {hidden}"))
             else:
                 self.edits.append(self._keeping_lines(opening + 1, closing, hidden))
@@ -239,7 +239,7 @@ class SubrangeEmitter:
             inside = body.begin + (2 if self.text.startswith("<%", body.begin) else 1)
             self.edits.append(Edit(inside, inside, " " + " ".join(statements)))
 
-    def _unshift(self, parameter: Node, number: int) -> str:
+    def _unshift(self, parameter: SyntaxNode, number: int) -> str:
         """The statement that makes a pointer name byte 0 of the application's buffer."""
         pointee = parameter.type.element
         assert pointee is not None
@@ -257,7 +257,7 @@ class SubrangeEmitter:
         moved = f"({qualifiers} void *)(({qualifiers} char *){source} - __sdi_launch.shift[{number}])"
         return f"{' '.join(target.split())} = {source} ? {moved} : 0;"
 
-    def _call(self, call: Node, reference: Node) -> None:
+    def _call(self, call: SyntaxNode, reference: SyntaxNode) -> None:
         key = reference.declaration
         if key in self.kernels:
             count = len(_shifted(self.tree.functions[key]))

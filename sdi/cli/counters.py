@@ -17,7 +17,7 @@ class CountersError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class KernelCounters:
+class KernelCounts:
     """One kernel's launches.
 
     ``members_used``: how many launches ran on so many members.  ``groups_per_member``: work-groups that
@@ -34,7 +34,7 @@ class KernelCounters:
 
 
 @dataclass(frozen=True, slots=True)
-class BytesMoved:
+class MovedCounts:
     """Bytes copied between memories; ``application``: between the application and the virtual buffers."""
 
     host_to_member: int
@@ -65,7 +65,7 @@ class Sent:
 
 
 @dataclass(frozen=True, slots=True)
-class Counters:
+class SessionCounts:
     """One session's counters.
 
     ``conflicts``: how often a member's store took the place of another's in one launch: the program races.
@@ -76,8 +76,8 @@ class Counters:
     """
 
     members: int
-    kernels: Mapping[str, KernelCounters]
-    bytes_moved: BytesMoved
+    kernels: Mapping[str, KernelCounts]
+    bytes_moved: MovedCounts
     conflicts: int = 0
     members_lost: int = 0
     lost_nbytes: int = 0
@@ -87,15 +87,15 @@ class Counters:
     records: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
     @staticmethod
-    def from_json(text: str) -> Counters:
+    def from_json(text: str) -> SessionCounts:
         """Read what the service wrote.  Raises CountersError."""
         try:
             data = json.loads(text)
-            return Counters(
+            return SessionCounts(
                 members=int(data["members"]),
                 kernels={str(name): _kernel(entry) for name, entry in data["kernels"].items()},
-                bytes_moved=BytesMoved(
-                    **{key: int(data["bytes_moved"][key]) for key in BytesMoved.__dataclass_fields__}
+                bytes_moved=MovedCounts(
+                    **{key: int(data["bytes_moved"][key]) for key in MovedCounts.__dataclass_fields__}
                 ),
                 conflicts=int(data["merge_conflicts"]),
                 records={
@@ -113,12 +113,12 @@ def _sent(entry: Mapping[str, int]) -> Sent:
     return Sent(**{key: int(entry.get(key, 0)) for key in Sent.__dataclass_fields__})
 
 
-def _kernel(entry: Mapping[str, object]) -> KernelCounters:
+def _kernel(entry: Mapping[str, object]) -> KernelCounts:
     used, groups = entry["members_used"], entry["groups_per_member"]
     if not isinstance(used, dict) or not isinstance(groups, list):
         raise TypeError("members_used or groups_per_member")
     explain = entry.get("explain")
-    return KernelCounters(
+    return KernelCounts(
         explained=tuple(map(str, explain["text"])) if isinstance(explain, dict) else (),
         launches_split=int(str(entry["launches_split"])),
         launches_whole=int(str(entry["launches_whole"])),
@@ -128,7 +128,7 @@ def _kernel(entry: Mapping[str, object]) -> KernelCounters:
     )
 
 
-def merged(sessions: Sequence[Counters]) -> Counters:
+def merged(sessions: Sequence[SessionCounts]) -> SessionCounts:
     """The sums over ``sessions``, of which there is at least one."""
     members = max(s.members for s in sessions)
     names = dict.fromkeys(name for s in sessions for name in s.kernels)
@@ -138,7 +138,7 @@ def merged(sessions: Sequence[Counters]) -> Counters:
         used: Counter[int] = Counter()
         for part in parts:
             used.update(part.members_used)
-        kernels[name] = KernelCounters(
+        kernels[name] = KernelCounts(
             launches_split=sum(p.launches_split for p in parts),
             launches_whole=sum(p.launches_whole for p in parts),
             why_whole=next((p.why_whole for p in parts if p.why_whole), ""),
@@ -149,8 +149,11 @@ def merged(sessions: Sequence[Counters]) -> Counters:
                 for k in range(members)
             ),
         )
-    moved = BytesMoved(
-        **{key: sum(getattr(s.bytes_moved, key) for s in sessions) for key in BytesMoved.__dataclass_fields__}
+    moved = MovedCounts(
+        **{
+            key: sum(getattr(s.bytes_moved, key) for s in sessions)
+            for key in MovedCounts.__dataclass_fields__
+        }
     )
     network: dict[tuple[int, int], Sent] = {}
     for ends, sent in (item for s in sessions for item in s.network.items()):
@@ -159,10 +162,10 @@ def merged(sessions: Sequence[Counters]) -> Counters:
     records: dict[str, Counter[str]] = {}
     for op, whys in (item for s in sessions for item in s.records.items()):
         records.setdefault(op, Counter()).update(whys)
-    return Counters(members, kernels, moved, **sums, network=network, records=records)
+    return SessionCounts(members, kernels, moved, **sums, network=network, records=records)
 
 
-def report(counters: Counters) -> str:
+def report(counters: SessionCounts) -> str:
     """The table for people; no newline at its end."""
     lines = [f"sdi: {counters.members} member{'s' * (counters.members != 1)}"]
     if counters.kernels:
@@ -209,7 +212,7 @@ def report(counters: Counters) -> str:
     return "\n".join(lines)
 
 
-def explanation(counters: Counters) -> str:
+def explanation(counters: SessionCounts) -> str:
     """How and why each kernel's last launch was split; no newline at its end."""
     lines = [line for kernel in counters.kernels.values() for line in kernel.explained]
     return "\n".join(lines) or "sdi: no kernel was launched"

@@ -21,7 +21,7 @@ from sdi.devices.image import ImageShape
 from sdi.errors import BuildError
 from sdi.explain.notes import KernelNote, LaunchNote, note_kernel, note_launch
 from sdi.explain.text import by, kernel_lines, member_lines
-from sdi.launch.arguments import ArgumentValue, Image, LocalSize, Pointer
+from sdi.launch.arguments import ArgumentValue, BufferArgument, ImageArgument, LocalSize
 from sdi.launch.cutting import move_ns, order
 from sdi.launch.launcher import choose_local_size
 from sdi.launch.plan import LaunchPlan, candidate_plans, image_slabs, make_plan, moved_nbytes
@@ -167,11 +167,11 @@ def _explained(
     for index, (argument, nbytes) in enumerate(zip(model.arguments, buffer_nbytes, strict=True)):
         if nbytes is not None:
             buffers[index + 1] = _buffer(index + 1, nbytes, members)
-            values.append(Pointer(index + 1, 0))
+            values.append(BufferArgument(index + 1, 0))
         elif argument.kind is ArgumentKind.IMAGE:
             shape = _assumed_image(argument, ndrange)
             buffers[index + 1] = _buffer(index + 1, shape.nbytes, members)
-            values.append(Image(index + 1, ImageView(0, shape)))
+            values.append(ImageArgument(index + 1, ImageView(0, shape)))
             sizes = (*sizes, SizeNote(argument.name, shape.nbytes, "assumed"))
         else:
             values.append(LocalSize(1) if argument.kind is ArgumentKind.LOCAL else scalars.get(index, b""))

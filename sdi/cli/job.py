@@ -13,7 +13,7 @@ from sdi.cli.counters import table
 from sdi.cluster.job import Job, JobError
 from sdi.cluster.local import start_nodes
 from sdi.cluster.remote_node import ROOT
-from sdi.cluster.start import Place, leave, run_node, without_mpi
+from sdi.cluster.start import RankPlace, leave, run_node, without_mpi
 from sdi.cluster.transport import Transport
 from sdi.errors import ClError
 from sdi.locate import show_only_real_drivers
@@ -36,7 +36,7 @@ def near_host(environ: Mapping[str, str]) -> str | None:
     return None if any(environ.get(name) for name in _FAR) else host_id()
 
 
-def node(place: Place | None) -> int:
+def node(place: RankPlace | None) -> int:
     """What ``sdi node`` does, and ``sdi run`` on ranks above 0."""
     from sdi.cluster.mpi import MpiTransport, MpiUnavailable
 
@@ -73,7 +73,7 @@ def _serve(transport: Transport) -> int:
     return 0
 
 
-def show_devices(place: Place, settings: Settings) -> int:
+def show_devices(place: RankPlace, settings: Settings) -> int:
     """What ``sdi devices`` prints on rank 0: the nodes, the members, and all devices."""
     from sdi.cluster.mpi import MpiTransport, MpiUnavailable
 
@@ -120,7 +120,7 @@ def _described(job: Job, settings: Settings) -> list[str]:
 class Root:
     """Rank 0 of a job: starts its nodes before the application, and ends them after it."""
 
-    def __init__(self, place: Place | None, environ: Mapping[str, str]) -> None:
+    def __init__(self, place: RankPlace | None, environ: Mapping[str, str]) -> None:
         from sdi.cluster.hub import Hub
 
         self._place: Final = place
@@ -163,7 +163,7 @@ Run = Callable[[Mapping[str, str], Callable[[], None]], int]
 """Runs an application in an environment, after a call; its wait status."""
 
 
-def run_root(place: Place | None, environ: Mapping[str, str], run: Run) -> int:
+def run_root(place: RankPlace | None, environ: Mapping[str, str], run: Run) -> int:
     """Run an application beside rank 0."""
     root = Root(place, environ)
     try:

@@ -26,7 +26,7 @@ class ProbeFailed(Exception):
     """An OpenCL call failed, or the kernel's result is wrong."""
 
 
-class Image:
+class ProbedImage:
     """The platform called "SDI" behind one loader."""
 
     def __init__(self, loader: str) -> None:
@@ -115,7 +115,7 @@ class Image:
 def main(loader: str) -> dict[str, str | float]:
     """What is printed."""
     try:
-        image = Image(loader)
+        image = ProbedImage(loader)
         start = time.perf_counter()
         device, name = image.first_device()
         first = time.perf_counter()

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 
 from sdi import whole_file
-from sdi.cli.counters import Counters, CountersError, explanation, merged, report
+from sdi.cli.counters import CountersError, SessionCounts, explanation, merged, report
 from sdi.cluster import start
 from sdi.locate import image_environ
 from sdi.settings import Settings, SettingsError
@@ -166,7 +166,7 @@ def _print_counters(folder: Path, late: int, keep: str, stats: bool, explain: bo
     found = []
     for path in sorted(folder.glob("*.json")):
         try:
-            found.append(Counters.from_json(path.read_text()))
+            found.append(SessionCounts.from_json(path.read_text()))
         except CountersError as error:
             print(f"sdi: {path.name}: {error}", file=sys.stderr)
         if keep:

@@ -17,7 +17,7 @@ from typing import Final
 
 import numpy as np
 
-from sdi.cluster.records import IN_BATCH, DamagedBatch, Kind, Record, failure, failure_of, packed
+from sdi.cluster.records import IN_BATCH, DamagedBatch, NodeRecord, RecordKind, failure, failure_of, packed
 from sdi.cluster.shared import Mapped, Pool
 from sdi.cluster.transport import Room, Transport
 from sdi.devices.base import Device, DeviceBuffer, HostBytes, Rows
@@ -226,7 +226,7 @@ class Exchange:
         if loan is not None:
             self._lend(loan, key, at)
             return
-        batch = packed(Kind.DATA, 0, key, (at, memory.nbytes, IN_BATCH))
+        batch = packed(RecordKind.DATA, 0, key, (at, memory.nbytes, IN_BATCH))
         self._transport.send(to, batch, memory, lambda: self._staging.give(memory))
 
     def _lend(self, loan: _Loan, key: int, at: int) -> None:
@@ -240,7 +240,7 @@ class Exchange:
         if is_lost:
             self._end(loan)
         else:
-            self._transport.send(loan.to, packed(Kind.DATA, 0, key, (at, loan.memory.nbytes, place)))
+            self._transport.send(loan.to, packed(RecordKind.DATA, 0, key, (at, loan.memory.nbytes, place)))
 
     def _end(self, loan: _Loan) -> None:
         """Nobody reads it any more."""
@@ -270,7 +270,7 @@ class Exchange:
             start = 0
             for at, part in chunks(rows):
                 nbytes = part.count * part.nbytes
-                batch = packed(Kind.DATA, 0, key, (at, nbytes, IN_BATCH))
+                batch = packed(RecordKind.DATA, 0, key, (at, nbytes, IN_BATCH))
                 if part.count == 1:
                     self._transport.send(to, batch, host[start : start + nbytes], sent)
                 else:
@@ -284,7 +284,7 @@ class Exchange:
 
     def send_failure(self, to: int, key: int, error: BaseException) -> None:
         """The copy ``key`` fails at its other end too."""
-        self._transport.send(to, packed(Kind.DATA, 0, key, (0, 0, IN_BATCH), tail=failure(error)))
+        self._transport.send(to, packed(RecordKind.DATA, 0, key, (0, 0, IN_BATCH), tail=failure(error)))
 
     # -- receiving ----------------------------------------------------------------------------------------
 
@@ -431,7 +431,7 @@ class Exchange:
 
     def _return(self, source: int, place: int) -> None:
         """What ``source`` has lent is not needed any more."""
-        self._transport.send(source, packed(Kind.RETURN, 0, 0, (place,)))
+        self._transport.send(source, packed(RecordKind.RETURN, 0, 0, (place,)))
 
     def _came(self, source: int, key: int, at: int, _: Ticket) -> None:
         """Nothing more is to be known of this part of the copy."""
@@ -467,9 +467,9 @@ class Exchange:
 
     # -- what the transport's receiver passes on --------------------------------------------------------
 
-    def received(self, source: int, record: Record) -> Room | None:
+    def received(self, source: int, record: NodeRecord) -> Room | None:
         """A record DATA or RETURN; where the bytes go that follow it.  Raises DamagedBatch."""
-        if record.kind is Kind.RETURN:
+        if record.kind is RecordKind.RETURN:
             with self._lock:
                 loan = self._loans.pop(record.fields[0], None)
             if loan is not None:

@@ -13,8 +13,8 @@ from typing import Final
 from sdi import __version__
 from sdi.cluster.exchange import Exchange
 from sdi.cluster.mixed import MixedTransport
-from sdi.cluster.near import Door
-from sdi.cluster.records import ALL, DamagedBatch, Kind, packed, records
+from sdi.cluster.near import NearListener
+from sdi.cluster.records import ALL, DamagedBatch, RecordKind, packed, records
 from sdi.cluster.remote_device import RemoteDevice
 from sdi.cluster.remote_node import ROOT, Failures, RemoteNode
 from sdi.cluster.shared import Pool
@@ -93,7 +93,7 @@ class Job:
 
         ``host``: of this machine, whose nodes are to share memory with rank 0; None: none is.
         """
-        asked = [(rank, node.question(Kind.OPEN)) for rank, node in self.nodes.items()]
+        asked = [(rank, node.question(RecordKind.OPEN)) for rank, node in self.nodes.items()]
         for rank, answer in asked:
             try:
                 facts = pickle.loads(answer())
@@ -129,7 +129,7 @@ class Job:
     def _meet_near(self, ranks: Sequence[int]) -> None:
         """Let nodes of this machine and rank 0 share memory, and talk over sockets.  Raises JobError."""
         try:
-            door = Door()
+            door = NearListener()
             try:
                 pool = Pool()
             except OSError:
@@ -139,7 +139,7 @@ class Job:
             _log.warning("processes of this machine share no memory, bytes go as messages: %s", error)
             return
         try:
-            asked = {rank: self.nodes[rank].asked(Kind.NEAR, tail=door.invitation) for rank in ranks}
+            asked = {rank: self.nodes[rank].asked(RecordKind.NEAR, tail=door.invitation) for rank in ranks}
             came = door.wait(ranks, lambda rank: asked[rank].is_there)
             met, self._controls = door.introduce(pool)
             self.exchange.meet(pool, met.pools)
@@ -172,7 +172,7 @@ class Job:
             if node.is_near and node.failure is None:
                 with suppress(BrokenPipeError, ConnectionResetError, DeviceLost):  # it is dead or about to be
                     socket.send_fds(self._controls[rank], [b"\0"], [arena.fd])
-                    asked.append((node, node.question(Kind.SHARE, fields=(arena.nbytes,))))
+                    asked.append((node, node.question(RecordKind.SHARE, fields=(arena.nbytes,))))
         for node, answer in asked:
             try:
                 node.shares(arena, bool(answer()[0]))
@@ -188,7 +188,7 @@ class Job:
         """The members that nodes are asked for, by rank, in the order of their numbers.  Raises JobError."""
         self._before = copied(self._transport.traffic)
         answers = [
-            (rank, members, self.nodes[rank].question(Kind.OPEN, tail=pickle.dumps(members)))
+            (rank, members, self.nodes[rank].question(RecordKind.OPEN, tail=pickle.dumps(members)))
             for rank, members in asked.items()
         ]
         found: list[tuple[int, RemoteDevice]] = []
@@ -211,7 +211,7 @@ class Job:
         found = {(ROOT, rank): now[rank].since(before) for rank, before in self._before.items()}
         for rank, node in self.nodes.items():
             try:
-                sent: dict[int, Traffic] = pickle.loads(node.question(Kind.TRAFFIC)())
+                sent: dict[int, Traffic] = pickle.loads(node.question(RecordKind.TRAFFIC)())
             except DeviceFailed:
                 continue
             found |= {(rank, to): each for to, each in sent.items()}
@@ -222,7 +222,7 @@ class Job:
         answers = []
         for node in self.nodes.values():
             try:
-                answers.append(node.question(Kind.CLOSE, ALL))
+                answers.append(node.question(RecordKind.CLOSE, ALL))
             except DeviceLost:
                 continue
         for answer in answers:
@@ -238,7 +238,7 @@ class Job:
         self._transport.part()
         for rank, node in self.nodes.items():
             if node.failure is None:
-                self._transport.send(rank, packed(Kind.LEAVE, 0, 0))
+                self._transport.send(rank, packed(RecordKind.LEAVE, 0, 0))
         PACE.remove(self)
         for node in self.nodes.values():
             PACE.remove(node)
@@ -266,7 +266,7 @@ class Job:
     def received(self, source: int, batch: memoryview, bulk_nbytes: int) -> Room | None:
         room = None
         for record in records(batch):
-            if record.kind in (Kind.DATA, Kind.RETURN):
+            if record.kind in (RecordKind.DATA, RecordKind.RETURN):
                 room = self.exchange.received(source, record)
             elif source in self.nodes:
                 self.nodes[source].heard(record)
@@ -278,7 +278,7 @@ class Job:
         self.exchange.lost(rank, DeviceFailed(f"rank {rank}", why))
         for other, node in self.nodes.items():
             if other != rank and node.failure is None:
-                node.say(packed(Kind.GONE, 0, 0, (rank,)))
+                node.say(packed(RecordKind.GONE, 0, 0, (rank,)))
                 node.flush()
         self.nodes[rank].lost(why)
 

@@ -14,7 +14,7 @@ from sdi.cluster.job import Asked, Job, NodeFacts
 from sdi.cluster.node import OpenMembers
 from sdi.cluster.remote_node import ROOT
 from sdi.devices.base import Device
-from sdi.devices.discover import Candidate, Found, MemberSettings, choose, memory_shares, open_chosen
+from sdi.devices.discover import Found, MemberCandidate, MemberSettings, choose, memory_shares, open_chosen
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
@@ -119,5 +119,5 @@ def choose_members(devices: Sequence[JobDevice], count: int | None, selection: s
     return sorted(choose(devices, count, selection), key=_node)
 
 
-def _node(device: Candidate) -> int:
+def _node(device: MemberCandidate) -> int:
     return device.node

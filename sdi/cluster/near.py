@@ -63,7 +63,7 @@ class NearError(RuntimeError):
     """A process of this machine shares no memory with rank 0; the text says why."""
 
 
-class Door:
+class NearListener:
     """Where processes of this machine come to rank 0.  Raises OSError.
 
     ``invitation``: what they have to be told, and nobody else.
@@ -256,4 +256,4 @@ def _received(control: socket.socket, nbytes: int, count: int = 0) -> tuple[byte
     return data, descriptors
 
 
-__all__ = ["Door", "Met", "NearError", "come", "received_descriptor"]
+__all__ = ["Met", "NearError", "NearListener", "come", "received_descriptor"]

@@ -27,8 +27,8 @@ from sdi.cluster.near import NearError, come, received_descriptor
 from sdi.cluster.records import (
     ALL,
     DamagedBatch,
-    Kind,
-    Record,
+    NodeRecord,
+    RecordKind,
     failure,
     failure_of,
     packed,
@@ -109,7 +109,7 @@ class Node:
         if source in self._transport.near:
             PACE.is_busy, self._look_until_ns = True, time.monotonic_ns() + _LINGER_NS
         for record in records(batch):
-            if record.kind in (Kind.DATA, Kind.RETURN):
+            if record.kind in (RecordKind.DATA, RecordKind.RETURN):
                 room = self._exchange.received(source, record)
             elif source == ROOT:
                 self._do(record)
@@ -162,7 +162,7 @@ class Node:
 
     # -- tickets ----------------------------------------------------------------------------------------
 
-    def _waits(self, record: Record) -> list[Ticket]:
+    def _waits(self, record: NodeRecord) -> list[Ticket]:
         """What the record's operation waits for."""
         found = []
         with self._lock:
@@ -173,7 +173,7 @@ class Node:
                 found.append(ticket)
         return found
 
-    def _issued(self, record: Record, ticket: Ticket) -> None:
+    def _issued(self, record: NodeRecord, ticket: Ticket) -> None:
         """``ticket`` is that of the record's operation."""
         with self._lock:
             self._tickets[record.ticket] = ticket
@@ -188,12 +188,12 @@ class Node:
         if self._prints and self._printed is not None:
             text = self._take_lines(self._printed)
             if text:
-                parts.append(packed(Kind.PRINTED, member, 0, tail=text))
+                parts.append(packed(RecordKind.PRINTED, member, 0, tail=text))
         tail = b""
         if ticket.error is not None:
             tail = failure(ticket.error)
-            parts += [packed(Kind.LOST, number, 0) for number in self._newly_lost()]
-        parts.append(packed(Kind.DONE, member, name, (ticket.start_ns, ticket.end_ns), tail=tail))
+            parts += [packed(RecordKind.LOST, number, 0) for number in self._newly_lost()]
+        parts.append(packed(RecordKind.DONE, member, name, (ticket.start_ns, ticket.end_ns), tail=tail))
         with self._lock:
             self._messages += 1
             self._told.append((self._messages, [name]))
@@ -220,7 +220,7 @@ class Node:
                 for name in self._told.popleft()[1]:
                     self._tickets.pop(name, None)
 
-    def _resolve(self, record: Record) -> None:
+    def _resolve(self, record: NodeRecord) -> None:
         """What others had to do is done, or failed."""
         with self._lock:
             ticket = self._tickets.pop(record.ticket, None)
@@ -229,59 +229,61 @@ class Node:
 
     # -- records ----------------------------------------------------------------------------------------
 
-    def _do(self, record: Record) -> None:
+    def _do(self, record: NodeRecord) -> None:
         match record.kind:
-            case Kind.RESOLVE:
+            case RecordKind.RESOLVE:
                 self._resolve(record)
-            case Kind.SEEN:
+            case RecordKind.SEEN:
                 self._seen(record.ticket)
-            case Kind.NEAR:
+            case RecordKind.NEAR:
                 self._answered(record, self._come)
-            case Kind.SHARE:
+            case RecordKind.SHARE:
                 self._answered(record, self._share)
-            case Kind.OPEN:
+            case RecordKind.OPEN:
                 self._answered(record, self._open)
-            case Kind.CLOSE if record.member == ALL:
+            case RecordKind.CLOSE if record.member == ALL:
                 self._answered(record, lambda _: self._closed())
-            case Kind.CLOSE:  # it may wait for what the driver has
+            case RecordKind.CLOSE:  # it may wait for what the driver has
                 self._builder.submit(self._answered, record, self._close_member)
-            case Kind.CLOCK:
+            case RecordKind.CLOCK:
                 self._answer(record, time.monotonic_ns().to_bytes(8, "little"))
-            case Kind.TRAFFIC:
+            case RecordKind.TRAFFIC:
                 self._answer(record, pickle.dumps(self._traffic()))
-            case Kind.LEAVE:
+            case RecordKind.LEAVE:
                 self.left.set()
-            case Kind.GONE:
+            case RecordKind.GONE:
                 why = DeviceFailed(f"rank {record.fields[0]}", "it is lost")
                 self._exchange.lost(record.fields[0], why)
-            case Kind.BUILD:
+            case RecordKind.BUILD:
                 self._builder.submit(self._answered, record, self._build)
-            case Kind.ASK_COMPILER:
+            case RecordKind.ASK_COMPILER:
                 self._builder.submit(self._answered, record, self._ask_compiler)
-            case Kind.FACTS:
+            case RecordKind.FACTS:
                 self._builder.submit(self._answered, record, self._facts)
-            case Kind.ALLOCATE | Kind.ADOPT | Kind.CREATE_IMAGE | Kind.BIND:
+            case RecordKind.ALLOCATE | RecordKind.ADOPT | RecordKind.CREATE_IMAGE | RecordKind.BIND:
                 self._make(record)
-            case Kind.FREE | Kind.FREE_IMAGE:
+            case RecordKind.FREE | RecordKind.FREE_IMAGE:
                 self._free(record)
-            case Kind.DROP:
+            case RecordKind.DROP:
                 self._objects.pop(record.ticket, None)
             case _:
                 self._operate(record)
 
-    def _answered(self, record: Record, work: Callable[[Record], bytes]) -> None:
+    def _answered(self, record: NodeRecord, work: Callable[[NodeRecord], bytes]) -> None:
         """Answer with what ``work`` gives, or why it failed."""
         try:
             tail, status = work(record), 0
         except Exception as error:
             _log.debug("%s", record.kind.name, exc_info=True)
             tail, status = failure(error), 1
-        self._transport.send(ROOT, packed(Kind.ANSWER, record.member, record.ticket, (status,), tail=tail))
+        self._transport.send(
+            ROOT, packed(RecordKind.ANSWER, record.member, record.ticket, (status,), tail=tail)
+        )
 
-    def _answer(self, record: Record, tail: bytes) -> None:
-        self._transport.send(ROOT, packed(Kind.ANSWER, record.member, record.ticket, (0,), tail=tail))
+    def _answer(self, record: NodeRecord, tail: bytes) -> None:
+        self._transport.send(ROOT, packed(RecordKind.ANSWER, record.member, record.ticket, (0,), tail=tail))
 
-    def _come(self, record: Record) -> bytes:
+    def _come(self, record: NodeRecord) -> bytes:
         """Share memory with the processes of this machine, and talk to them over sockets."""
         pool = Pool()
         try:
@@ -293,7 +295,7 @@ class Node:
         self._transport.meet(met)
         return b""
 
-    def _share(self, record: Record) -> bytes:
+    def _share(self, record: NodeRecord) -> bytes:
         """Map the session's arena; whether its pages are locked here."""
         assert self._control is not None
         descriptor = received_descriptor(self._control)
@@ -309,7 +311,7 @@ class Node:
             raise DeviceFailed("a node", "it has not the application's memory")
         return self._arena.view(place, nbytes)
 
-    def _open(self, record: Record) -> bytes:
+    def _open(self, record: NodeRecord) -> bytes:
         if not record.tail:
             return self._found
         self._close()
@@ -322,7 +324,7 @@ class Node:
         now = self._transport.traffic
         return {rank: now[rank].since(before) for rank, before in self._before.items()}
 
-    def _close_member(self, record: Record) -> bytes:
+    def _close_member(self, record: NodeRecord) -> bytes:
         self._devices[record.member].close()
         return b""
 
@@ -330,34 +332,34 @@ class Node:
         self._close()
         return b""
 
-    def _build(self, record: Record) -> bytes:
+    def _build(self, record: NodeRecord) -> bytes:
         text, *options = (part.decode() for part in strings_of(record.tail))
         self._prints |= "printf" in text
         self._objects[record.ticket] = self._devices[record.member].build(text, options)
         return b""
 
-    def _ask_compiler(self, record: Record) -> bytes:
+    def _ask_compiler(self, record: NodeRecord) -> bytes:
         questions, options = pickle.loads(record.tail)
         return pickle.dumps(self._devices[record.member].answers(questions, options))
 
-    def _facts(self, record: Record) -> bytes:
+    def _facts(self, record: NodeRecord) -> bytes:
         if record.member >= len(self._devices):
             return self._found
         program = cast(DeviceProgram, self._objects[record.fields[0]])
         name = bytes(record.tail).decode()
         return pickle.dumps(self._devices[record.member].kernel_facts(program, name))
 
-    def _make(self, record: Record) -> None:
+    def _make(self, record: NodeRecord) -> None:
         """Make an object; who uses it after that failed fails too."""
         device = self._devices[record.member]
         try:
             made: object
-            if record.kind is Kind.ALLOCATE:
+            if record.kind is RecordKind.ALLOCATE:
                 nbytes, is_on_host = record.fields
                 made = device.allocate_on_host(nbytes) if is_on_host else device.allocate(nbytes)
-            elif record.kind is Kind.ADOPT:
+            elif record.kind is RecordKind.ADOPT:
                 made = device.adopt(self._shared(*record.fields))
-            elif record.kind is Kind.CREATE_IMAGE:
+            elif record.kind is RecordKind.CREATE_IMAGE:
                 made = device.create_image(ImageShape(*record.fields))
             else:
                 name, arguments = arguments_of(record.tail, self._objects)
@@ -367,17 +369,17 @@ class Node:
             made = error
         self._objects[record.ticket] = made
 
-    def _free(self, record: Record) -> None:
+    def _free(self, record: NodeRecord) -> None:
         found = self._objects.pop(record.ticket, None)
         if found is None or isinstance(found, Exception):
             return
         device = self._devices[record.member]
-        if record.kind is Kind.FREE:
+        if record.kind is RecordKind.FREE:
             device.free(cast(DeviceBuffer, found))
         else:
             device.free_image(cast(DeviceImage, found))
 
-    def _operate(self, record: Record) -> None:
+    def _operate(self, record: NodeRecord) -> None:
         """Issue an operation."""
         try:
             ticket = self._issue(record, self._waits(record))
@@ -387,11 +389,11 @@ class Node:
             self._refused(record, error)
         self._issued(record, ticket)
 
-    def _refused(self, record: Record, error: Exception) -> None:
+    def _refused(self, record: NodeRecord, error: Exception) -> None:
         """An operation could not be issued: who waits for its bytes has to know, what comes is dropped."""
-        if record.kind is Kind.SEND:
+        if record.kind is RecordKind.SEND:
             self._exchange.send_failure(record.fields[5], record.ticket, error)
-        elif record.kind is Kind.RECEIVE:
+        elif record.kind is RecordKind.RECEIVE:
             _, _, count, nbytes, pitch, source, key = record.fields
             self._exchange.drop(Rows(count, nbytes, pitch), source, key)
 
@@ -407,54 +409,54 @@ class Node:
     def _buffer(self, name: int) -> DeviceBuffer:
         return cast(DeviceBuffer, self._object(name))
 
-    def _issue(self, record: Record, wait: list[Ticket]) -> Ticket:
+    def _issue(self, record: NodeRecord, wait: list[Ticket]) -> Ticket:
         device, fields = self._devices[record.member], record.fields
         match record.kind:
-            case Kind.LAUNCH:
+            case RecordKind.LAUNCH:
                 kernel, gx, gy, gz, lx, ly, lz, dimensions = fields
                 bound = cast(BoundKernel, self._object(kernel))
                 return device.launch(bound, (gx, gy, gz), (lx, ly, lz), dimensions, wait)
-            case Kind.SEND:
+            case RecordKind.SEND:
                 buffer, offset, count, nbytes, pitch, to = fields
                 rows = Rows(count, nbytes, pitch)
                 return self._exchange.send(
                     device, self._buffer(buffer), offset, rows, wait, to, record.ticket
                 )
-            case Kind.RECEIVE:
+            case RecordKind.RECEIVE:
                 buffer, offset, count, nbytes, pitch, source, key = fields
                 rows = Rows(count, nbytes, pitch)
                 return self._exchange.receive(device, self._buffer(buffer), offset, rows, wait, source, key)
-            case Kind.UPLOAD:
+            case RecordKind.UPLOAD:
                 buffer, offset, count, nbytes, pitch, place = fields
                 rows = Rows(count, nbytes, pitch)
                 host = self._shared(place, rows.extent)
                 if count == 1:
                     return device.upload(host, self._buffer(buffer), offset, wait)
                 return device.upload_rows(host, self._buffer(buffer), offset, rows, wait)
-            case Kind.DOWNLOAD:
+            case RecordKind.DOWNLOAD:
                 return self._download(device, record, wait)
-            case Kind.COPY:
+            case RecordKind.COPY:
                 here, there = regions_of(record.tail)
                 return device.copy(self._buffer(fields[0]), here, self._buffer(fields[1]), there, wait)
-            case Kind.PEER_COPY:
+            case RecordKind.PEER_COPY:
                 return self._peer_copy(device, record, wait)
-            case Kind.FILL:
+            case RecordKind.FILL:
                 buffer, offset, nbytes = fields
                 return device.fill(self._buffer(buffer), offset, nbytes, bytes(record.tail), wait)
-            case Kind.DIFF | Kind.APPLY:
+            case RecordKind.DIFF | RecordKind.APPLY:
                 comparison, changes = self._comparison(record)
-                work = device.diff if record.kind is Kind.DIFF else device.apply
+                work = device.diff if record.kind is RecordKind.DIFF else device.apply
                 return work(comparison, changes, wait)
-            case Kind.SET_PIXELS | Kind.GET_PIXELS:
+            case RecordKind.SET_PIXELS | RecordKind.GET_PIXELS:
                 image, buffer, offset, start, stop = fields
                 pixels, linear = cast(DeviceImage, self._object(image)), self._buffer(buffer)
-                if record.kind is Kind.SET_PIXELS:
+                if record.kind is RecordKind.SET_PIXELS:
                     return device.set_pixels(linear, offset, pixels, Slabs(start, stop), wait)
                 return device.get_pixels(pixels, Slabs(start, stop), linear, offset, wait)
             case _:
                 raise DamagedBatch(f"a node is not asked for {record.kind.name}")
 
-    def _download(self, device: Device, record: Record, wait: list[Ticket]) -> Ticket:
+    def _download(self, device: Device, record: NodeRecord, wait: list[Ticket]) -> Ticket:
         buffer, offset, count, nbytes, pitch, place = record.fields
         rows = Rows(count, nbytes, pitch)
         host = self._shared(place, rows.extent)
@@ -463,7 +465,7 @@ class Node:
             return device.download(self._buffer(buffer), offset, host, wait)
         return device.download_rows(self._buffer(buffer), offset, host, rows, wait)
 
-    def _peer_copy(self, device: Device, record: Record, wait: list[Ticket]) -> Ticket:
+    def _peer_copy(self, device: Device, record: NodeRecord, wait: list[Ticket]) -> Ticket:
         member, source, start, target, offset, count, nbytes, pitch = record.fields
         from_, to = self._buffer(source), self._buffer(target)
         other = self._devices[member]
@@ -472,7 +474,7 @@ class Node:
         rows = Rows(count, nbytes, pitch)
         return device.peer_copy_rows(other, from_, start, to, offset, rows, wait, ())[1]
 
-    def _comparison(self, record: Record) -> tuple[Comparison, DeviceBuffer]:
+    def _comparison(self, record: NodeRecord) -> tuple[Comparison, DeviceBuffer]:
         buffer, offset, twin, twin_offset, nbytes, unit, smallest, changes, operation, width, signed = (
             record.fields
         )

@@ -17,7 +17,7 @@ from sdi.errors import BuildError, ClError, DeviceFailed, DeviceLost, Status
 from sdi.region import Region
 
 
-class Kind(IntEnum):
+class RecordKind(IntEnum):
     """What a record asks for or tells.
 
     To a node: what is before DONE; ``ticket`` is the operation's, or the id of what is made.  From a node:
@@ -67,45 +67,45 @@ class Kind(IntEnum):
 ALL = 0xFFFF
 """Stands for all members of a node."""
 _HEAD = struct.Struct("<HHIIIQ")
-_FIELDS: dict[Kind, str] = {
-    Kind.ALLOCATE: "2Q",  # nbytes, whether in host memory
-    Kind.FREE: "",
-    Kind.CREATE_IMAGE: "8Q",  # an ImageShape
-    Kind.FREE_IMAGE: "",
-    Kind.SEND: "6Q",  # buffer, offset, rows' count, nbytes and pitch, to whom
-    Kind.RECEIVE: "7Q",  # buffer, offset, rows' count, nbytes and pitch, from whom, the copy's key
-    Kind.PEER_COPY: "8Q",  # source's member, source, offset, target, offset, rows' count, nbytes and pitch
-    Kind.COPY: "2Q",  # source, target; tail: regions
-    Kind.FILL: "3Q",  # buffer, offset, nbytes; tail: the pattern
-    Kind.DIFF: "11Q",  # a Comparison, the changes, and the update's operation, nbytes and sign
-    Kind.APPLY: "11Q",
-    Kind.SET_PIXELS: "2Qq2Q",  # image, buffer, offset, slabs
-    Kind.GET_PIXELS: "2Qq2Q",
-    Kind.BUILD: "",  # tail: text and options
-    Kind.FACTS: "Q",  # program; tail: the kernel's name
-    Kind.BIND: "Q",  # program; tail: name and arguments
-    Kind.LAUNCH: "8Q",  # kernel, groups, local size, dimensions
-    Kind.RESOLVE: "",  # tail: why the foreign ticket failed, if it did
-    Kind.SEEN: "",  # ticket: as many messages of that node were heard
-    Kind.OPEN: "",
-    Kind.CLOSE: "",
-    Kind.CLOCK: "",
-    Kind.LEAVE: "",
-    Kind.GONE: "Q",  # a rank that is lost
-    Kind.DROP: "",
-    Kind.TRAFFIC: "",
-    Kind.ASK_COMPILER: "",  # tail: questions and options
-    Kind.NEAR: "",  # tail: an invitation of rank 0's door
-    Kind.SHARE: "Q",  # bytes of the session's arena, whose descriptor was sent
-    Kind.UPLOAD: "6Q",  # buffer, offset, rows' count, nbytes and pitch, offset in the arena
-    Kind.DOWNLOAD: "6Q",
-    Kind.ADOPT: "2Q",  # offset in the arena, nbytes
-    Kind.DONE: "2q",  # start and end; tail: why it failed, if it did
-    Kind.ANSWER: "Q",  # 0, or 1 where the tail says what went wrong
-    Kind.PRINTED: "",
-    Kind.LOST: "",
-    Kind.DATA: "3Q",  # where in the copy's bytes, how many, and IN_BATCH or where in the sender's pool
-    Kind.RETURN: "Q",  # where in the receiver's pool
+_FIELDS: dict[RecordKind, str] = {
+    RecordKind.ALLOCATE: "2Q",  # nbytes, whether in host memory
+    RecordKind.FREE: "",
+    RecordKind.CREATE_IMAGE: "8Q",  # an ImageShape
+    RecordKind.FREE_IMAGE: "",
+    RecordKind.SEND: "6Q",  # buffer, offset, rows' count, nbytes and pitch, to whom
+    RecordKind.RECEIVE: "7Q",  # buffer, offset, rows' count, nbytes and pitch, from whom, the copy's key
+    RecordKind.PEER_COPY: "8Q",  # its member, source, offset, target, offset, rows' count, nbytes and pitch
+    RecordKind.COPY: "2Q",  # source, target; tail: regions
+    RecordKind.FILL: "3Q",  # buffer, offset, nbytes; tail: the pattern
+    RecordKind.DIFF: "11Q",  # a Comparison, the changes, and the update's operation, nbytes and sign
+    RecordKind.APPLY: "11Q",
+    RecordKind.SET_PIXELS: "2Qq2Q",  # image, buffer, offset, slabs
+    RecordKind.GET_PIXELS: "2Qq2Q",
+    RecordKind.BUILD: "",  # tail: text and options
+    RecordKind.FACTS: "Q",  # program; tail: the kernel's name
+    RecordKind.BIND: "Q",  # program; tail: name and arguments
+    RecordKind.LAUNCH: "8Q",  # kernel, groups, local size, dimensions
+    RecordKind.RESOLVE: "",  # tail: why the foreign ticket failed, if it did
+    RecordKind.SEEN: "",  # ticket: as many messages of that node were heard
+    RecordKind.OPEN: "",
+    RecordKind.CLOSE: "",
+    RecordKind.CLOCK: "",
+    RecordKind.LEAVE: "",
+    RecordKind.GONE: "Q",  # a rank that is lost
+    RecordKind.DROP: "",
+    RecordKind.TRAFFIC: "",
+    RecordKind.ASK_COMPILER: "",  # tail: questions and options
+    RecordKind.NEAR: "",  # tail: an invitation of rank 0's door
+    RecordKind.SHARE: "Q",  # bytes of the session's arena, whose descriptor was sent
+    RecordKind.UPLOAD: "6Q",  # buffer, offset, rows' count, nbytes and pitch, offset in the arena
+    RecordKind.DOWNLOAD: "6Q",
+    RecordKind.ADOPT: "2Q",  # offset in the arena, nbytes
+    RecordKind.DONE: "2q",  # start and end; tail: why it failed, if it did
+    RecordKind.ANSWER: "Q",  # 0, or 1 where the tail says what went wrong
+    RecordKind.PRINTED: "",
+    RecordKind.LOST: "",
+    RecordKind.DATA: "3Q",  # where in the copy's bytes, how many, and IN_BATCH or where in the sender's pool
+    RecordKind.RETURN: "Q",  # where in the receiver's pool
 }
 _LAYOUTS = {kind: struct.Struct("<" + fields) for kind, fields in _FIELDS.items()}
 
@@ -120,10 +120,10 @@ class DamagedBatch(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
-    """``member``: its number on the node.  ``ticket``: see ``Kind``.  ``tail``: valid until acted on."""
+class NodeRecord:
+    """``member``: on the node.  ``ticket``: see ``RecordKind``.  ``tail``: valid until acted on."""
 
-    kind: Kind
+    kind: RecordKind
     member: int
     ticket: int
     fields: tuple[int, ...] = ()
@@ -132,7 +132,7 @@ class Record:
 
 
 def packed(
-    kind: Kind,
+    kind: RecordKind,
     member: int,
     ticket: int,
     fields: Sequence[int] = (),
@@ -147,13 +147,13 @@ def packed(
     return b"".join((head, layout.pack(*fields), names.pack(*waits), tail))
 
 
-def records(batch: memoryview) -> Iterator[Record]:
+def records(batch: memoryview) -> Iterator[NodeRecord]:
     """The records of a batch.  Raises DamagedBatch."""
     at, end = 0, len(batch)
     while at < end:
         try:
             number, member, nbytes, count, tail_nbytes, ticket = _HEAD.unpack_from(batch, at)
-            kind = Kind(number)
+            kind = RecordKind(number)
             layout = _LAYOUTS[kind]
             behind = at + _HEAD.size + layout.size
             if nbytes != _HEAD.size + layout.size + 8 * count + tail_nbytes or at + nbytes > end:
@@ -164,7 +164,7 @@ def records(batch: memoryview) -> Iterator[Record]:
             raise DamagedBatch(f"{error} at byte {at} of {end}") from error
         tail = batch[behind + 8 * count : at + nbytes]
         at += nbytes
-        yield Record(kind, member, ticket, fields, waits, tail)
+        yield NodeRecord(kind, member, ticket, fields, waits, tail)
 
 
 def regions(*given: Region) -> bytes:

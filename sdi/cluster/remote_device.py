@@ -11,7 +11,7 @@ from typing import Final, cast
 from sdi.clc.preprocess.probe import Answers
 from sdi.cluster.arguments import UPDATES, bound
 from sdi.cluster.exchange import plain
-from sdi.cluster.records import Kind, packed, regions, strings
+from sdi.cluster.records import RecordKind, packed, regions, strings
 from sdi.cluster.remote_node import ROOT, RemoteNode, RemoteTicket, ids
 from sdi.devices.base import (
     BoundArgument,
@@ -59,7 +59,7 @@ class RemoteDevice:
         self._number: Final = number
         self._used_nbytes = 0
 
-    def _made(self, kind: Kind, fields: Sequence[int], nbytes: int = 0, tail: bytes = b"") -> _Made:
+    def _made(self, kind: RecordKind, fields: Sequence[int], nbytes: int = 0, tail: bytes = b"") -> _Made:
         if self.is_lost():
             raise self._loss()
         made = _Made(self, next(ids), nbytes)
@@ -70,7 +70,9 @@ class RemoteDevice:
     def _loss(self) -> DeviceLost:
         return self.node.failure or DeviceLost(self.facts.name, "it is lost")
 
-    def _issue(self, kind: Kind, fields: Sequence[int], wait: Sequence[Ticket], tail: bytes = b"") -> Ticket:
+    def _issue(
+        self, kind: RecordKind, fields: Sequence[int], wait: Sequence[Ticket], tail: bytes = b""
+    ) -> Ticket:
         return self.node.issue(kind, self._number, fields, wait, tail)
 
     def allocate(self, nbytes: int) -> DeviceBuffer:
@@ -82,15 +84,15 @@ class RemoteDevice:
         most = int.from_bytes(self.facts.info[DeviceInfo.MAX_MEM_ALLOC_SIZE], "little")
         too_large = f"{asked}; its driver gives {most} at a time"
         require(nbytes <= most, Status.MEM_OBJECT_ALLOCATION_FAILURE, too_large)
-        return DeviceBuffer(self._made(Kind.ALLOCATE, (nbytes, 0), nbytes))
+        return DeviceBuffer(self._made(RecordKind.ALLOCATE, (nbytes, 0), nbytes))
 
     def allocate_on_host(self, nbytes: int) -> DeviceBuffer:
-        return DeviceBuffer(self._made(Kind.ALLOCATE, (nbytes, 1)))
+        return DeviceBuffer(self._made(RecordKind.ALLOCATE, (nbytes, 1)))
 
     def adopt(self, host: HostBytes) -> DeviceBuffer:
         place = self.node.place(host)
         if place is not None:
-            return DeviceBuffer(self._made(Kind.ADOPT, (place, host.nbytes)))
+            return DeviceBuffer(self._made(RecordKind.ADOPT, (place, host.nbytes)))
         raise ClError(
             Status.MEM_OBJECT_ALLOCATION_FAILURE,
             f"{self.facts.name}: {host.nbytes} bytes are in host memory that it does not reach",
@@ -99,7 +101,7 @@ class RemoteDevice:
     def free(self, buffer: DeviceBuffer) -> None:
         own = cast(_Made, buffer)
         self._used_nbytes -= own.nbytes
-        self.node.say(packed(Kind.FREE, self._number, own.name))
+        self.node.say(packed(RecordKind.FREE, self._number, own.name))
 
     def host_bytes(self, buffer: DeviceBuffer) -> HostBytes | None:
         return None
@@ -123,7 +125,7 @@ class RemoteDevice:
         place = self.node.place(host)
         if place is not None:
             self.node.copies_host(rows.count * rows.nbytes)
-            return self._copy_host(Kind.UPLOAD, buffer, offset, rows, place, wait)
+            return self._copy_host(RecordKind.UPLOAD, buffer, offset, rows, place, wait)
         key = next(ids)
         ticket = self._receive(buffer, offset, rows, wait, ROOT, key)
         # What writes ``host`` is done here, or lands here: the node's other tickets are of its own memory.
@@ -134,7 +136,7 @@ class RemoteDevice:
 
     def _copy_host(
         self,
-        kind: Kind,
+        kind: RecordKind,
         buffer: DeviceBuffer,
         offset: int,
         rows: Rows,
@@ -156,7 +158,7 @@ class RemoteDevice:
     ) -> Ticket:
         to = cast(_Made, buffer).name
         fields = (to, offset, rows.count, rows.nbytes, rows.pitch, source, key)
-        return self._issue(Kind.RECEIVE, fields, wait)
+        return self._issue(RecordKind.RECEIVE, fields, wait)
 
     def download(self, buffer: DeviceBuffer, offset: int, host: HostBytes, wait: Sequence[Ticket]) -> Ticket:
         return self._download(buffer, offset, host, plain(host.nbytes), wait)
@@ -180,11 +182,11 @@ class RemoteDevice:
             return completed(refused)
         place = self.node.place(host)
         if place is not None:
-            return self._copy_host(Kind.DOWNLOAD, buffer, offset, rows, place, wait)
+            return self._copy_host(RecordKind.DOWNLOAD, buffer, offset, rows, place, wait)
         node, key = self.node, next(ids)
         landed = node.exchange.receive_host(host, rows, node.rank, key)
         fields = (cast(_Made, buffer).name, offset, rows.count, rows.nbytes, rows.pitch, ROOT)
-        return node.issue(Kind.SEND, self._number, fields, wait, name=key, lands=landed, on_host=True)
+        return node.issue(RecordKind.SEND, self._number, fields, wait, name=key, lands=landed, on_host=True)
 
     def copy(
         self,
@@ -195,7 +197,7 @@ class RemoteDevice:
         wait: Sequence[Ticket],
     ) -> Ticket:
         ends = cast(_Made, source).name, cast(_Made, target).name
-        return self._issue(Kind.COPY, ends, wait, regions(from_, to))
+        return self._issue(RecordKind.COPY, ends, wait, regions(from_, to))
 
     def peer_copy(
         self,
@@ -247,10 +249,10 @@ class RemoteDevice:
             from_, to = cast(_Made, source).name, cast(_Made, target).name
             places = (source_device._number, from_, source_offset, to, target_offset)
             both = (*places, rows.count, rows.nbytes, rows.pitch)
-            ticket = self._issue(Kind.PEER_COPY, both, united(leave, arrive))
+            ticket = self._issue(RecordKind.PEER_COPY, both, united(leave, arrive))
             return ticket, ticket
         fields = (cast(_Made, source).name, source_offset, rows.count, rows.nbytes, rows.pitch, node.rank)
-        left = other.issue(Kind.SEND, source_device._number, fields, leave, name=key)
+        left = other.issue(RecordKind.SEND, source_device._number, fields, leave, name=key)
         return left, self._receive(target, target_offset, rows, arrive, other.rank, key)
 
     def send_to(
@@ -267,22 +269,22 @@ class RemoteDevice:
         """Copy to a member of this process."""
         node, key = self.node, next(ids)
         fields = (cast(_Made, source).name, source_offset, rows.count, rows.nbytes, rows.pitch, ROOT)
-        left = node.issue(Kind.SEND, self._number, fields, leave, name=key)
+        left = node.issue(RecordKind.SEND, self._number, fields, leave, name=key)
         return left, node.exchange.receive(target_device, target, target_offset, rows, arrive, node.rank, key)
 
     def fill(
         self, buffer: DeviceBuffer, offset: int, nbytes: int, pattern: bytes, wait: Sequence[Ticket]
     ) -> Ticket:
-        return self._issue(Kind.FILL, (cast(_Made, buffer).name, offset, nbytes), wait, pattern)
+        return self._issue(RecordKind.FILL, (cast(_Made, buffer).name, offset, nbytes), wait, pattern)
 
     def diff(self, comparison: Comparison, changes: DeviceBuffer, wait: Sequence[Ticket]) -> Ticket:
-        return self._compare(Kind.DIFF, comparison, changes, wait)
+        return self._compare(RecordKind.DIFF, comparison, changes, wait)
 
     def apply(self, comparison: Comparison, changes: DeviceBuffer, wait: Sequence[Ticket]) -> Ticket:
-        return self._compare(Kind.APPLY, comparison, changes, wait)
+        return self._compare(RecordKind.APPLY, comparison, changes, wait)
 
     def _compare(
-        self, kind: Kind, comparison: Comparison, changes: DeviceBuffer, wait: Sequence[Ticket]
+        self, kind: RecordKind, comparison: Comparison, changes: DeviceBuffer, wait: Sequence[Ticket]
     ) -> Ticket:
         update = comparison.update
         fields = (
@@ -317,58 +319,60 @@ class RemoteDevice:
             shape.row_pitch,
             shape.plane_pitch,
         )
-        return DeviceImage(self._made(Kind.CREATE_IMAGE, fields, shape.nbytes))
+        return DeviceImage(self._made(RecordKind.CREATE_IMAGE, fields, shape.nbytes))
 
     def free_image(self, image: DeviceImage) -> None:
         own = cast(_Made, image)
         self._used_nbytes -= own.nbytes
-        self.node.say(packed(Kind.FREE_IMAGE, self._number, own.name))
+        self.node.say(packed(RecordKind.FREE_IMAGE, self._number, own.name))
 
     def set_pixels(
         self, buffer: DeviceBuffer, offset: int, image: DeviceImage, slabs: Slabs, wait: Sequence[Ticket]
     ) -> Ticket:
         fields = (cast(_Made, image).name, cast(_Made, buffer).name, offset, slabs.start, slabs.stop)
-        return self._issue(Kind.SET_PIXELS, fields, wait)
+        return self._issue(RecordKind.SET_PIXELS, fields, wait)
 
     def get_pixels(
         self, image: DeviceImage, slabs: Slabs, buffer: DeviceBuffer, offset: int, wait: Sequence[Ticket]
     ) -> Ticket:
         fields = (cast(_Made, image).name, cast(_Made, buffer).name, offset, slabs.start, slabs.stop)
-        return self._issue(Kind.GET_PIXELS, fields, wait)
+        return self._issue(RecordKind.GET_PIXELS, fields, wait)
 
     def build(self, text: str, options: Sequence[str]) -> DeviceProgram:
         if self.is_lost():
             raise self._loss()
         program = self._kept(_Made(self, next(ids)))
-        self.node.question(Kind.BUILD, self._number, tail=strings((text, *options)), name=program.name)()
+        self.node.question(
+            RecordKind.BUILD, self._number, tail=strings((text, *options)), name=program.name
+        )()
         return DeviceProgram(program)
 
     def _kept(self, made: _Made) -> _Made:
         """``made``, which the node forgets when nobody has it here any more."""
-        drop = packed(Kind.DROP, self._number, made.name)
+        drop = packed(RecordKind.DROP, self._number, made.name)
         weakref.finalize(made, self.node.unused.append, drop).atexit = False
         return made
 
     def answers(self, questions: Sequence[str], options: Sequence[str]) -> Answers:
         asked = pickle.dumps((list(questions), list(options)))
-        found: Answers = pickle.loads(self.node.question(Kind.ASK_COMPILER, self._number, tail=asked)())
+        found: Answers = pickle.loads(self.node.question(RecordKind.ASK_COMPILER, self._number, tail=asked)())
         return found
 
     def kernel_facts(self, program: DeviceProgram, kernel: str) -> KernelFacts:
         name = cast(_Made, program).name
-        found = pickle.loads(self.node.question(Kind.FACTS, self._number, (name,), kernel.encode())())
+        found = pickle.loads(self.node.question(RecordKind.FACTS, self._number, (name,), kernel.encode())())
         assert isinstance(found, KernelFacts)
         return found
 
     def bind(self, program: DeviceProgram, kernel: str, arguments: Sequence[BoundArgument]) -> BoundKernel:
         tail = bound(kernel, arguments, lambda made: cast(_Made, made).name)
-        return BoundKernel(self._kept(self._made(Kind.BIND, (cast(_Made, program).name,), tail=tail)))
+        return BoundKernel(self._kept(self._made(RecordKind.BIND, (cast(_Made, program).name,), tail=tail)))
 
     def launch(
         self, bound: BoundKernel, groups: Int3, local_size: Int3, work_dim: int, wait: Sequence[Ticket]
     ) -> Ticket:
         fields = (cast(_Made, bound).name, *groups, *local_size, work_dim)
-        return self._issue(Kind.LAUNCH, fields, wait)
+        return self._issue(RecordKind.LAUNCH, fields, wait)
 
     def flush(self) -> None:
         self.node.flush()
@@ -383,4 +387,4 @@ class RemoteDevice:
 
     def close(self) -> None:
         with suppress(DeviceFailed):  # its node is lost: the member is gone with it
-            self.node.question(Kind.CLOSE, self._number)()
+            self.node.question(RecordKind.CLOSE, self._number)()

@@ -17,7 +17,7 @@ from typing import Final
 
 from sdi.cluster.exchange import Exchange
 from sdi.cluster.mixed import MixedTransport
-from sdi.cluster.records import GivenFailure, Kind, Record, failure, failure_of, packed
+from sdi.cluster.records import GivenFailure, NodeRecord, RecordKind, failure, failure_of, packed
 from sdi.cluster.shared import offset_in
 from sdi.devices.base import HostBytes
 from sdi.devices.join import join
@@ -142,12 +142,12 @@ class RemoteNode:
                 return
             if self._seen != self._messages:
                 self._seen = self._messages
-                self._batch.append(packed(Kind.SEEN, 0, self._seen))
+                self._batch.append(packed(RecordKind.SEEN, 0, self._seen))
             batch, self._batch = self._batch, []
             self._transport.send(self.rank, b"".join(batch))
 
     def question(
-        self, kind: Kind, member: int = 0, fields: Sequence[int] = (), tail: bytes = b"", name: int = 0
+        self, kind: RecordKind, member: int = 0, fields: Sequence[int] = (), tail: bytes = b"", name: int = 0
     ) -> Callable[[], bytes]:
         """Ask; what is returned waits for the answer, never on sdi-net, and raises what went wrong there.
 
@@ -156,7 +156,7 @@ class RemoteNode:
         return self.asked(kind, member, fields, tail, name).wait
 
     def asked(
-        self, kind: Kind, member: int = 0, fields: Sequence[int] = (), tail: bytes = b"", name: int = 0
+        self, kind: RecordKind, member: int = 0, fields: Sequence[int] = (), tail: bytes = b"", name: int = 0
     ) -> Answer:
         """Like ``question``, where it matters whether the answer is there."""
         answer, number = Answer(), name or next(ids)
@@ -170,7 +170,7 @@ class RemoteNode:
 
     def issue(
         self,
-        kind: Kind,
+        kind: RecordKind,
         member: int,
         fields: Sequence[int],
         wait: Sequence[Ticket],
@@ -236,7 +236,7 @@ class RemoteNode:
         with self._lock:
             self._foreign.pop(ticket, None)
             tail = b"" if ticket.error is None else failure(ticket.error, self._failures.keep(ticket.error))
-            self.say(packed(Kind.RESOLVE, 0, name, tail=tail))
+            self.say(packed(RecordKind.RESOLVE, 0, name, tail=tail))
             self.flush()
 
     def hear(self) -> None:
@@ -260,29 +260,29 @@ class RemoteNode:
         best_ns = 1 << 62
         for _ in range(rounds):
             sent_ns = time.monotonic_ns()
-            there_ns = int.from_bytes(self.question(Kind.CLOCK)(), "little")
+            there_ns = int.from_bytes(self.question(RecordKind.CLOCK)(), "little")
             took_ns = time.monotonic_ns() - sent_ns
             if took_ns < best_ns:
                 best_ns, self._clock_offset_ns = took_ns, there_ns - sent_ns - took_ns // 2
 
     # -- what is received -------------------------------------------------------------------------------
 
-    def heard(self, record: Record) -> None:
+    def heard(self, record: NodeRecord) -> None:
         """A record of the node's."""
         match record.kind:
-            case Kind.DONE:
+            case RecordKind.DONE:
                 self._done(record)
-            case Kind.ANSWER:
+            case RecordKind.ANSWER:
                 answer = self._answers.pop(record.ticket)
                 answer.give(bytes(record.tail), bool(record.fields[0]))
-            case Kind.PRINTED:
+            case RecordKind.PRINTED:
                 self._printed(bytes(record.tail))
-            case Kind.LOST:
+            case RecordKind.LOST:
                 self.lost_members.add(record.member)
             case _:
                 raise ValueError(f"a node sent {record.kind.name}")
 
-    def _done(self, record: Record) -> None:
+    def _done(self, record: NodeRecord) -> None:
         ticket = self._tickets.pop(record.ticket, None)
         if ticket is not None and not ticket.done:
             start_ns, end_ns = (at and at - self._clock_offset_ns for at in record.fields)

@@ -22,18 +22,18 @@ _OF_MPI = ("OMPI_", "PMIX_", "PMI_", "PRTE", "HYDI_", "HYDRA_", "MPI_", "MPIR_",
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class RankPlace:
     """This process in its job, as the launcher says."""
 
     rank: int
     size: int
 
 
-def place(environ: Mapping[str, str]) -> Place | None:
+def place(environ: Mapping[str, str]) -> RankPlace | None:
     """Where this process is in a job of several; None where it is alone."""
     for rank, size in _LAUNCHERS:
         if environ.get(rank, "").isdecimal() and environ.get(size, "").isdecimal():
-            found = Place(int(environ[rank]), int(environ[size]))
+            found = RankPlace(int(environ[rank]), int(environ[size]))
             if found.size > 1:
                 return found
     return None

@@ -26,7 +26,7 @@ Found = DriverDevice | CudaGpu
 """A device of this process that can become a member."""
 
 
-class Candidate(Protocol):
+class MemberCandidate(Protocol):
     """What is known of a device that can become a member, of whatever process.
 
     ``unit``: the physical device; processes on one machine have the same names for them.
@@ -46,7 +46,7 @@ class Candidate(Protocol):
     def node(self) -> int: ...
 
 
-C = TypeVar("C", bound=Candidate)
+C = TypeVar("C", bound=MemberCandidate)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +175,7 @@ def choose(devices: Sequence[C], count: int | None, selection: str | None) -> li
 
 
 def memory_shares(
-    chosen: Sequence[Candidate], limit_nbytes: int | None = None, room_nbytes: int = MEMORY_NBYTES
+    chosen: Sequence[MemberCandidate], limit_nbytes: int | None = None, room_nbytes: int = MEMORY_NBYTES
 ) -> list[int]:
     """Bytes for each member.  A CPU's memory is the host's too: half of it, divided by the members on it.
 

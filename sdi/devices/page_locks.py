@@ -32,7 +32,7 @@ Driver = tuple[Callable[[int, int], None], Callable[[int], None]]
 """(lock address and bytes, unlock address); the first raises DeviceFailed."""
 
 
-class Part(NamedTuple):
+class CopyPart(NamedTuple):
     """Bytes ``[start, stop)`` of a copy."""
 
     start: int
@@ -40,7 +40,7 @@ class Part(NamedTuple):
     is_locked: bool
 
 
-class _Place(NamedTuple):
+class _LockedSpan(NamedTuple):
     """Addresses of what is locked of a slab; ``run``: where what was locked with it begins."""
 
     begin: int
@@ -76,7 +76,7 @@ class PageLocks:
         self._limit: Final = memory // 2 if limit_nbytes is None else limit_nbytes
         self._changing: Final = threading.Condition()
         self._regions: Final[list[_Region]] = []
-        self._locked: Final[dict[int, _Place]] = {}
+        self._locked: Final[dict[int, _LockedSpan]] = {}
         self._busy: Final[dict[int, int]] = {}  # copies under way, by slab that is not locked
         self._elsewhere: Final[set[int]] = set()
         self._locked_nbytes = 0
@@ -129,15 +129,15 @@ class PageLocks:
             with self._changing:
                 self._elsewhere.update(slabs)
 
-    def parts(self, host: memoryview) -> list[Part]:
+    def parts(self, host: memoryview) -> list[CopyPart]:
         """``host`` in parts, each locked by one call of the driver or not at all: no copy may span two."""
         if not self._locked or host.readonly:
-            return [Part(0, host.nbytes, False)]
+            return [CopyPart(0, host.nbytes, False)]
         begin = ctypes.addressof(ctypes.c_char.from_buffer(host))
         return self._parts(begin, begin + host.nbytes)
 
-    def _parts(self, begin: int, end: int) -> list[Part]:
-        found: list[Part] = []
+    def _parts(self, begin: int, end: int) -> list[CopyPart]:
+        found: list[CopyPart] = []
         run: int | None = None
         at = begin
         locked = self._locked.get
@@ -151,9 +151,9 @@ class PageLocks:
                 elif at < place.end:
                     stop, here = min(end, place.end), place.run
             if found and here == run:
-                found[-1] = Part(found[-1].start, stop - begin, here is not None)
+                found[-1] = CopyPart(found[-1].start, stop - begin, here is not None)
             else:
-                found.append(Part(at - begin, stop - begin, here is not None))
+                found.append(CopyPart(at - begin, stop - begin, here is not None))
             run, at = here, stop
         return found
 
@@ -170,7 +170,7 @@ class PageLocks:
         return begin // SLAB_NBYTES == (begin + host.nbytes - 1) // SLAB_NBYTES
 
     @contextlib.contextmanager
-    def copying(self, host: memoryview) -> Iterator[list[Part]]:
+    def copying(self, host: memoryview) -> Iterator[list[CopyPart]]:
         """``host``, of which some is not locked, is copied meanwhile: its ``parts``, which stay as they are.
 
         First locks those of its slabs of which half was copied by now, or more where most of it was never
@@ -178,7 +178,7 @@ class PageLocks:
         things are, and all slabs of a copy as large as one.
         """
         if host.readonly or self._driver is None:
-            yield [Part(0, host.nbytes, False)]
+            yield [CopyPart(0, host.nbytes, False)]
             return
         begin = ctypes.addressof(ctypes.c_char.from_buffer(host))
         end = begin + host.nbytes
@@ -270,7 +270,7 @@ class PageLocks:
         region.runs.append(begin)
         self._locked_nbytes += end - begin
         for slab in run:
-            self._locked[slab] = _Place(_begin(slab, region), _end(slab, region), begin)
+            self._locked[slab] = _LockedSpan(_begin(slab, region), _end(slab, region), begin)
 
 
 def _slabs(begin: int, end: int) -> range:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from sdi.explain.notes import KernelNote, LaunchNote, note_launch
 from sdi.explain.text import kernel_lines, member_lines
-from sdi.launch.arguments import Pointer
+from sdi.launch.arguments import BufferArgument
 from sdi.launch.counters import Counters, LastLaunch
 
 
@@ -43,7 +43,8 @@ def _explained(note: KernelNote, last: LastLaunch) -> Explained:
         arrangement.ndrange,
         tuple(value if isinstance(value, bytes) else None for value in binding.values),
         tuple(
-            v.reach(nbytes[v.buffer]) if isinstance(v, Pointer) and v.buffer else None for v in binding.values
+            v.reach(nbytes[v.buffer]) if isinstance(v, BufferArgument) and v.buffer else None
+            for v in binding.values
         ),
     )
     launch = note_launch(

@@ -14,7 +14,7 @@ from sdi.clc.model import ArgumentKind, CompiledProgram, KernelModel
 from sdi.clc.preprocess.lines import LineMap
 from sdi.explain.advice import advice_for
 from sdi.intervals import RangeSet
-from sdi.launch.arguments import ArgumentValue, Image, Pointer
+from sdi.launch.arguments import ArgumentValue, BufferArgument, ImageArgument
 from sdi.launch.plan import LaunchPlan
 from sdi.ndrange import GroupBox, Int3, NDRange
 from sdi.partition.table import shape_of
@@ -239,7 +239,7 @@ def _buffer_notes(
             tuple(
                 argument.name
                 for argument, value in zip(model.arguments, values, strict=True)
-                if isinstance(value, Pointer | Image) and value.buffer == used.buffer.id
+                if isinstance(value, BufferArgument | ImageArgument) and value.buffer == used.buffer.id
             ),
             _ranges(used.pieces[k].needs),
             _ranges(used.pieces[k].owns),

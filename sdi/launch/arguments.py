@@ -17,7 +17,7 @@ from sdi.wire.opencl import IMAGE_TYPES
 
 
 @dataclass(frozen=True, slots=True)
-class Pointer:
+class BufferArgument:
     """A buffer bound to an argument: root buffer (0: NULL), and where the bound sub-buffer lies in it.
 
     ``nbytes``: of the sub-buffer, 0 for all that is left of the root.  The kernel may touch no others, so
@@ -41,7 +41,7 @@ class LocalSize:
 
 
 @dataclass(frozen=True, slots=True)
-class Image:
+class ImageArgument:
     """An image: the root buffer that has its linear bytes, and how these lie there."""
 
     buffer: int
@@ -53,13 +53,13 @@ class Image:
         return self.view.offset
 
 
-ArgumentValue = bytes | Pointer | LocalSize | Image | Sampler
+ArgumentValue = bytes | BufferArgument | LocalSize | ImageArgument | Sampler
 
 
 def on_member(
     values: Sequence[ArgumentValue],
-    place: Callable[[Pointer], tuple[DeviceBuffer, int]],
-    image: Callable[[Image], DeviceImage],
+    place: Callable[[BufferArgument], tuple[DeviceBuffer, int]],
+    image: Callable[[ImageArgument], DeviceImage],
 ) -> tuple[list[BoundArgument], list[int]]:
     """The arguments as a member binds them, and each pointer's shift: see ``pack_hidden``.
 
@@ -69,16 +69,16 @@ def on_member(
     shifts: list[int] = []
     for value in values:
         match value:
-            case Pointer(buffer=0):
+            case BufferArgument(buffer=0):
                 shifts.append(0)
                 arguments.append(None)
-            case Pointer():
+            case BufferArgument():
                 device_buffer, start = place(value)
                 shifts.append(start - value.offset)
                 arguments.append(device_buffer)
             case LocalSize():
                 arguments.append(LocalBytes(value.nbytes))
-            case Image():
+            case ImageArgument():
                 arguments.append(image(value))
             case bytes() | Sampler():
                 arguments.append(value)
@@ -113,7 +113,7 @@ def decode_arguments(model: KernelModel, launch: Launch) -> tuple[ArgumentValue,
 def _decode(kind: ArgumentKind, nbytes: int, type_name: str, payload: bytes) -> ArgumentValue:
     match kind:
         case ArgumentKind.GLOBAL | ArgumentKind.CONSTANT:
-            return Pointer(*POINTER.unpack(payload))
+            return BufferArgument(*POINTER.unpack(payload))
         case ArgumentKind.LOCAL:
             return LocalSize(*LOCAL.unpack(payload))
         case ArgumentKind.VALUE:
@@ -126,10 +126,10 @@ def _decode(kind: ArgumentKind, nbytes: int, type_name: str, payload: bytes) -> 
             return Sampler.of(payload)
 
 
-def _image(type_name: str, payload: bytes) -> Image:
+def _image(type_name: str, payload: bytes) -> ImageArgument:
     buffer, offset, *numbers = IMAGE.unpack(payload)
     image_type, order, data_type, _, width, rows, planes, row_pitch, plane_pitch = numbers
     if IMAGE_TYPES.get(type_name, image_type) != image_type:
         raise ValueError(f"an image of type {image_type:#x} for {type_name}")
     shape = ImageShape(image_type, order, data_type, width, rows, planes, row_pitch, plane_pitch)
-    return Image(buffer, ImageView(offset, shape))
+    return ImageArgument(buffer, ImageView(offset, shape))

@@ -27,7 +27,7 @@ MakePlan = Callable[[tuple[GroupBox, ...]], LaunchPlan]
 
 
 @dataclass(slots=True, eq=False)
-class Bound:
+class MemberKernel:
     """A kernel with its arguments set on one member.
 
     ``extents``, ``images``: what the arguments name.  ``uses``: the wave's for this member;

@@ -15,16 +15,16 @@ from sdi.launch.staleness import stale
 from sdi.ndrange import GroupBox, Int3
 from sdi.partition.balance import Balance, BalanceMode, Speeds, Trial
 from sdi.partition.budget import Budget
-from sdi.partition.gain import COPY_BYTES_PER_NS, PIECE_NS, Rates, Way, choose, described
+from sdi.partition.gain import COPY_BYTES_PER_NS, PIECE_NS, Candidate, Rates, choose, described
 from sdi.partition.table import cuts, shape_of
 from sdi.partition.usage import TRIAL, Usage
-from sdi.sampling.model import Work
+from sdi.sampling.model import WorkEstimate
 from sdi.vmem.directory import HOST, member_memory
 from sdi.vmem.links import Links
 
 SplitMode = Literal["auto", "always", "never"]
 MakePlan = Callable[[tuple[GroupBox, ...], bool], LaunchPlan]
-Foresee = Callable[[int], Work | None]
+Foresee = Callable[[int], WorkEstimate | None]
 """What work-groups have to do along a dimension; see ``BoundAccess.work``."""
 Effort = Callable[[], float | None]
 """Accesses of a launch, None where nothing is known; see ``BoundAccess.effort``."""
@@ -367,7 +367,7 @@ class Cutter:
             return False  # an earlier run was sure, and nothing contradicts it
         return usage.rates.times.get(usage.pieces, 0) < _MEASURED_LEAST
 
-    def _risk_ns(self, usage: Usage, way: Way, whole: Way) -> float:
+    def _risk_ns(self, usage: Usage, way: Candidate, whole: Candidate) -> float:
         """What it may cost in vain to try a way: 0 if it was measured, or is the one that can't lose."""
         if way.pieces == 1 or way.pieces in usage.rates.known:
             return 0.0
@@ -378,7 +378,7 @@ class Cutter:
             each -= whole.run_ns - way.run_ns
         return max(0.0, max(0.0, way.move_ns - way.steady_ns - whole.move_ns) + each * TRIAL)
 
-    def _way(self, usage: Usage, plan: LaunchPlan) -> Way:
+    def _way(self, usage: Usage, plan: LaunchPlan) -> Candidate:
         pieces = len(plan.boxes)
         group_ns = usage.rates.group_ns(pieces)
         assert group_ns is not None, "something was measured"
@@ -390,7 +390,7 @@ class Cutter:
         trial = self.trial(usage, plan)
         share = None if trial is None else trial.share
         run = group_ns * (max(groups) if share is None else share * sum(groups))
-        return Way(pieces, run, pieces * self._piece_ns + usage.plan_ns(pieces), moving, steady)
+        return Candidate(pieces, run, pieces * self._piece_ns + usage.plan_ns(pieces), moving, steady)
 
 
 def order(plan: LaunchPlan, links: Links, members: Sequence[int] = ()) -> tuple[int, ...]:

@@ -1,7 +1,7 @@
 """Issuing one wave of a launch: bring in what is stale, launch the pieces, bring together what several wrote.
 
 What can be known from a launch's binding and from where its buffers' bytes are is found once (``Recording``,
-``Bound``) and looked up afterwards.
+``MemberKernel``) and looked up afterwards.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from sdi.devices.join import join
 from sdi.devices.ticket import Ticket
 from sdi.errors import DeviceLost
 from sdi.intervals import ByteRange
-from sdi.launch.arguments import Image, Pointer, on_member
-from sdi.launch.chunks import Bound, Wave
+from sdi.launch.arguments import BufferArgument, ImageArgument, on_member
+from sdi.launch.chunks import MemberKernel, Wave
 from sdi.launch.kernel import Binding
 from sdi.launch.plan import BufferPlan, MergedRange
 from sdi.launch.recording import Assignment, Change, Recording
@@ -183,7 +183,7 @@ class Issuer:
                     fetch(used, memory.home(used.buffer) if is_mapped else here, needs)
         return found
 
-    def _bounds(self, binding: Binding, number: int, where: tuple[int, ...]) -> list[Bound]:
+    def _bounds(self, binding: Binding, number: int, where: tuple[int, ...]) -> list[MemberKernel]:
         """The pieces of wave ``number``, ready to launch."""
         wave, known = binding.arrangement.waves[number], binding.bounds[number]
         found, generation = [], self._memory.placement.generation
@@ -198,18 +198,18 @@ class Issuer:
             found.append(bound)
         return found
 
-    def _bind(self, binding: Binding, wave: Wave, k: int, member: int) -> Bound:
+    def _bind(self, binding: Binding, wave: Wave, k: int, member: int) -> MemberKernel:
         """Set the arguments of one piece on one member."""
         memory, model = self._memory, binding.kernel.model
 
-        def place(pointer: Pointer) -> tuple[DeviceBuffer, int]:
+        def place(pointer: BufferArgument) -> tuple[DeviceBuffer, int]:
             buffer = memory.buffer(pointer.buffer)
             if pointer.buffer in wave.mapped:
                 return memory.mapped(buffer, member), 0
             extent = memory.extent(buffer, member)
             return extent.device_buffer, extent.over.start
 
-        def image(of: Image) -> DeviceImage:
+        def image(of: ImageArgument) -> DeviceImage:
             return memory.image(memory.buffer(of.buffer), member, of.view).device_image
 
         arguments, shifts = on_member(binding.values, place, image)
@@ -226,7 +226,7 @@ class Issuer:
             uses = tuple([self._use(wave, used, k, member) for used in wave.plan.buffers])
             wave.uses[member] = uses
         images = [(i, memory.image(i.buffer, member, i.view)) for i in wave.plan.images]
-        return Bound(
+        return MemberKernel(
             handle,
             tuple([(buffer, memory.extent(buffer, member)) for buffer in placed]),
             tuple([(image.buffer, copy) for image, copy in images]),
@@ -252,7 +252,7 @@ class Issuer:
                 reads = (over,)  # it waits for as much, in one range
         return used.buffer.hazards[where].use(reads, writes)
 
-    def _record_mapped(self, wave: Wave, bounds: Sequence[Bound], done: list[list[Ticket]]) -> None:
+    def _record_mapped(self, wave: Wave, bounds: Sequence[MemberKernel], done: list[list[Ticket]]) -> None:
         """Some pieces work on the arena's bytes of one buffer: they do not wait for each other, and what
         comes next waits for all of them.
         """
@@ -291,13 +291,13 @@ class Issuer:
         return tickets
 
 
-def _all_uses(wave: Wave, bound: Bound) -> tuple[tuple[Use, ...], tuple[Use, ...]]:
+def _all_uses(wave: Wave, bound: MemberKernel) -> tuple[tuple[Use, ...], tuple[Use, ...]]:
     """What an assignment waits for, and what of it is in use until its kernel is done."""
     leaves = bound.uses if not wave.mapped else tuple(_uses(wave, bound, is_mapped=False))
     return (*bound.uses, *bound.image_uses), (*bound.image_uses, *leaves)
 
 
-def _uses(wave: Wave, bound: Bound, is_mapped: bool) -> list[Use]:
+def _uses(wave: Wave, bound: MemberKernel, is_mapped: bool) -> list[Use]:
     """What a piece does to the buffers that all members use in one memory, or to the others."""
     return [
         use

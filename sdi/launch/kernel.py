@@ -13,7 +13,7 @@ from sdi.clc.model import KernelModel
 from sdi.commands import Launch
 from sdi.devices.base import BoundKernel, DeviceProgram, KernelFacts
 from sdi.launch.arguments import ArgumentValue
-from sdi.launch.chunks import Bound, Wave
+from sdi.launch.chunks import MemberKernel, Wave
 from sdi.launch.learning import Page, Pages
 from sdi.launch.plan import LaunchPlan
 from sdi.launch.plan_memory import PlanMemory
@@ -109,7 +109,7 @@ class Binding:
     launch: Launch
     arrangement: Arrangement
     values: tuple[ArgumentValue, ...]
-    bounds: tuple[dict[int, Bound], ...] = field(init=False)
+    bounds: tuple[dict[int, MemberKernel], ...] = field(init=False)
     kernels: dict[Recording, Sequence[BoundKernel]] = field(default_factory=dict)
     placed: int = -1
     checked: int = -1

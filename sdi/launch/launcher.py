@@ -22,7 +22,7 @@ from sdi.devices.pace import PACE
 from sdi.devices.ticket import Ticket
 from sdi.errors import ClError, DeviceFailed, Status, require
 from sdi.intervals import ByteRange, RangeSet
-from sdi.launch.arguments import ArgumentValue, Image, Pointer, decode_arguments
+from sdi.launch.arguments import ArgumentValue, BufferArgument, ImageArgument, decode_arguments
 from sdi.launch.chunks import RECORDINGS_MAX, Wave, make_waves
 from sdi.launch.counters import Counters
 from sdi.launch.cutting import Cutter, SplitMode
@@ -37,7 +37,7 @@ from sdi.ndrange import GroupBox, Int3, NDRange
 from sdi.partition.balance import BalanceMode
 from sdi.partition.usage import Usage
 from sdi.profile.record.recorder import Recorder
-from sdi.sampling.model import BoundAccess, Bounds, KernelAccess, Work
+from sdi.sampling.model import BoundAccess, Bounds, KernelAccess, WorkEstimate
 from sdi.sampling.whole import WholeAccess
 from sdi.vmem.allocation import GRANULE_NBYTES, Wanted
 from sdi.vmem.directory import member_memory
@@ -152,9 +152,9 @@ class Launcher:
             if not argument.writes:
                 continue
             with suppress(ClError):  # what is gone is read by nobody
-                if isinstance(value, Image):
+                if isinstance(value, ImageArgument):
                     self._memory.spoil(self._memory.buffer(value.buffer), value.view.over, why)
-                elif isinstance(value, Pointer) and value.buffer:
+                elif isinstance(value, BufferArgument) and value.buffer:
                     buffer = self._memory.buffer(value.buffer)
                     stop = value.offset + value.reach(buffer.nbytes)
                     self._memory.spoil(buffer, ByteRange(value.offset, stop), why)
@@ -317,7 +317,7 @@ class Launcher:
         buffers = {
             v.buffer: self._memory.buffer(v.buffer)
             for v in values
-            if isinstance(v, Image) or (isinstance(v, Pointer) and v.buffer)
+            if isinstance(v, ImageArgument) or (isinstance(v, BufferArgument) and v.buffer)
         }
         image_nbytes = _image_nbytes(kernel.model.name, values, buffers)
         ndrange = _ndrange(kernel, launch)
@@ -397,7 +397,7 @@ class Launcher:
                 access = _bound(maps, ndrange, values, buffers)
             return access
 
-        def foresee(dim: int) -> Work | None:
+        def foresee(dim: int) -> WorkEstimate | None:
             return bound().work(dim)
 
         def effort() -> float | None:
@@ -534,7 +534,8 @@ def _bound(
         ndrange,
         tuple(value if isinstance(value, bytes) else None for value in values),
         tuple(
-            v.reach(buffers[v.buffer].nbytes) if isinstance(v, Pointer) and v.buffer else None for v in values
+            v.reach(buffers[v.buffer].nbytes) if isinstance(v, BufferArgument) and v.buffer else None
+            for v in values
         ),
     )
 
@@ -570,7 +571,7 @@ def _unsafe(waves: Sequence[Wave]) -> str:
 
 def _image_nbytes(kernel: str, values: Sequence[ArgumentValue], buffers: dict[int, VirtualBuffer]) -> int:
     """What copies of all images of a launch take on a member.  Raises ClError for one outside its buffer."""
-    found = {(value.buffer, value.view) for value in values if isinstance(value, Image)}
+    found = {(value.buffer, value.view) for value in values if isinstance(value, ImageArgument)}
     for buffer_id, view in found:
         nbytes = buffers[buffer_id].nbytes
         what = f"{kernel}: an image at [{view.over.start}, {view.over.stop}) of {nbytes} bytes"

@@ -12,7 +12,7 @@ from itertools import pairwise
 from sdi.atomics import Update
 from sdi.clc.model import Argument, KernelModel
 from sdi.intervals import ByteRange, RangeSet
-from sdi.launch.arguments import ArgumentValue, Image, Pointer
+from sdi.launch.arguments import ArgumentValue, BufferArgument, ImageArgument
 from sdi.ndrange import GroupBox
 from sdi.sampling.model import AccessRange, BoundAccess, Precision
 from sdi.vmem.buffer import ImageView
@@ -178,7 +178,9 @@ def make_plan(
     ``image_access``: which slabs of images are written (``image_slabs``); None: that is not known.
     """
     pointers = [
-        (index, value) for index, value in enumerate(values) if isinstance(value, Pointer) and value.buffer
+        (index, value)
+        for index, value in enumerate(values)
+        if isinstance(value, BufferArgument) and value.buffer
     ]
     gathered: list[dict[int, _Gathered]] = []
     for box in boxes:
@@ -208,7 +210,7 @@ def make_plan(
             piece[image.buffer.id] = one if other is None else other.union(one)
     named = [
         *((index, pointer.buffer) for index, pointer in pointers),
-        *((index, value.buffer) for index, value in enumerate(values) if isinstance(value, Image)),
+        *((index, value.buffer) for index, value in enumerate(values) if isinstance(value, ImageArgument)),
     ]
     return LaunchPlan(
         boxes,
@@ -226,8 +228,8 @@ def image_slabs(model: KernelModel, values: Sequence[ArgumentValue]) -> tuple[in
     """
     found: list[int | None] = []
     for argument, value in zip(model.arguments, values, strict=True):
-        is_counted = isinstance(value, Image) and argument.writes and value.view.shape.is_deep
-        found.append(value.view.shape.num_slabs if isinstance(value, Image) and is_counted else None)
+        is_counted = isinstance(value, ImageArgument) and argument.writes and value.view.shape.is_deep
+        found.append(value.view.shape.num_slabs if isinstance(value, ImageArgument) and is_counted else None)
     return tuple(found)
 
 
@@ -243,7 +245,7 @@ def _image_plans(
     slabs = image_slabs(model, values)
     named: dict[tuple[int, ImageView], list[int]] = {}
     for index, value in enumerate(values):
-        if isinstance(value, Image):
+        if isinstance(value, ImageArgument):
             named.setdefault((value.buffer, value.view), []).append(index)
     plans = []
     for (buffer_id, view), indices in named.items():

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Sequence
 
-from sdi.launch.arguments import ArgumentValue, Image, Pointer
+from sdi.launch.arguments import ArgumentValue, BufferArgument, ImageArgument
 from sdi.launch.plan import BufferPlan, LaunchPlan, MergedRange, PieceAccess
 from sdi.ndrange import GroupBox, Int3
 from sdi.vmem.memory import VirtualBuffer
@@ -80,10 +80,10 @@ def numbered(shape: Sequence[ArgumentValue | None]) -> tuple[object, ...] | None
     numbers: dict[int, int] = {}
     found: list[object] = []
     for value in shape:
-        if isinstance(value, Pointer) and value.buffer:
+        if isinstance(value, BufferArgument) and value.buffer:
             number = numbers.setdefault(value.buffer, len(numbers))
             found.append((number, value.offset, value.nbytes))
-        elif isinstance(value, Image):
+        elif isinstance(value, ImageArgument):
             return None
         else:
             found.append(value)

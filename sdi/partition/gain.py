@@ -116,7 +116,7 @@ class Rates:
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class Candidate:
     """Predicted times of running a launch in some pieces, in ns.
 
     ``run_ns``: the largest piece.  ``issue_ns``: for all pieces, planning included.  ``move_ns``: bringing
@@ -135,7 +135,7 @@ class Way:
         return self.run_ns + self.issue_ns + self.steady_ns + once / ahead
 
 
-def choose(ways: Sequence[Way], current: int, ahead: int) -> Way:
+def choose(ways: Sequence[Candidate], current: int, ahead: int) -> Candidate:
     """The best way; that with ``current`` pieces (0: none yet) stays unless another one is clearly better."""
     now = next((way for way in ways if way.pieces == current), None)
     if now is not None:
@@ -148,7 +148,7 @@ def choose(ways: Sequence[Way], current: int, ahead: int) -> Way:
     return min(ways, key=lambda way: (way.total_ns(ahead), way.pieces))
 
 
-def described(chosen: Way, most: Way, ahead: int) -> str:
+def described(chosen: Candidate, most: Candidate, ahead: int) -> str:
     """Why not in as many pieces as there are members, in one sentence with figures."""
     return (
         f"predicted {most.total_ns(ahead) / 1e6:.2f} ms in {most.pieces} pieces "

@@ -29,7 +29,7 @@ _COPY_MAX_NBYTES = 1 << 20
 """Larger copies of members go beside their kernels."""
 
 
-class Tables(Protocol):
+class PlayerTables(Protocol):
     """The player, as far as recordings name what it has."""
 
     @property
@@ -53,7 +53,7 @@ class Builder:
     """Puts a recording together."""
 
     def __init__(
-        self, player: Tables, guards: list[tuple[int, int]], budgets: list[int], watch: int = 0
+        self, player: PlayerTables, guards: list[tuple[int, int]], budgets: list[int], watch: int = 0
     ) -> None:
         self._player = player
         self.guards = guards
@@ -61,7 +61,7 @@ class Builder:
         self.budgets = budgets
         self.watch = watch
         self.num_beside = 0
-        self.ops: list[c.Op] = []
+        self.ops: list[c.PlayerOp] = []
         self.accesses: list[tuple[int, int]] = []
         self.holes: list[tuple[int, int, int]] = []
         self.block = bytearray()
@@ -120,7 +120,7 @@ class Builder:
         member = (source if target == HOST else target) - 1
         device = memory.devices[member]
         assert isinstance(device, NativeMember)
-        op = c.Op(lane=member, nbytes=over.nbytes)
+        op = c.PlayerOp(lane=member, nbytes=over.nbytes)
         places: dict[int, int] = {}
         for end in (source, target):
             if end == HOST:
@@ -163,7 +163,7 @@ class Builder:
         """A copy within one member."""
         device = self._player.memory.devices[member]
         assert isinstance(device, NativeMember)
-        op = c.Op(kind=c.OP_COPY, lane=member, nbytes=ranges[0].nbytes)
+        op = c.PlayerOp(kind=c.OP_COPY, lane=member, nbytes=ranges[0].nbytes)
         places, uses, accesses = [], [], []
         for buffer, over, writes in zip(buffers, ranges, (0, 1), strict=True):
             extent = buffer.extents[member]
@@ -199,7 +199,7 @@ class Builder:
             return False
         if place is None or place.at % pattern_nbytes:
             return False
-        op = c.Op(kind=c.OP_FILL, lane=member, nbytes=over.nbytes, object=place.buffer, to=place.at)
+        op = c.PlayerOp(kind=c.OP_FILL, lane=member, nbytes=over.nbytes, object=place.buffer, to=place.at)
         self.keep.append(extent.device_buffer)
         self.uses.append((member, (buffer.hazards[member + 1].use((), (over,)),)))
         told = ("work", "fill", member, over.nbytes, "fill")
@@ -214,7 +214,7 @@ class Builder:
         arrangement: Arrangement,
     ) -> bool:
         """One assignment."""
-        op = c.Op(kind=c.OP_LAUNCH, lane=member, object=native.kernel)
+        op = c.PlayerOp(kind=c.OP_LAUNCH, lane=member, object=native.kernel)
         op.size[:], op.local[:] = native.size, native.local_size
         op.shared, op.dim = native.shared_nbytes, native.work_dim
         self.block += bytes(-len(self.block) % 16)
@@ -240,7 +240,7 @@ class Builder:
         self.uses.append((member, assignment.uses))
         return self._op(op, accesses, ("piece", member, prod(assignment.groups)))
 
-    def _op(self, op: c.Op, accesses: list[tuple[int, int]], told: tuple[str | int, ...]) -> bool:
+    def _op(self, op: c.PlayerOp, accesses: list[tuple[int, int]], told: tuple[str | int, ...]) -> bool:
         """``told``: what a profile says of it, see ``profile.replayed``."""
         if any(segment < 0 for segment, _ in accesses):
             return False
@@ -268,8 +268,8 @@ class Builder:
             guards=(c.CellValue * len(self.guards))(*starmap(c.CellValue, self.guards)),
             effects=(c.CellValue * len(self.effects))(*starmap(c.CellValue, self.effects)),
             budgets=(ctypes.c_uint32 * len(self.budgets))(*self.budgets),
-            ops=(c.Op * len(self.ops))(*self.ops),
-            accesses=(c.Access * len(self.accesses))(*starmap(c.Access, self.accesses)),
+            ops=(c.PlayerOp * len(self.ops))(*self.ops),
+            accesses=(c.PlayerAccess * len(self.accesses))(*starmap(c.PlayerAccess, self.accesses)),
             holes=(c.Hole * len(self.holes))(*starmap(c.Hole, self.holes)),
             block=bytes(self.block),
             build=build,

@@ -99,7 +99,7 @@ class Player:
         self._released = (ctypes.c_uint64 * c.NODES_MAX)()
         self._told = (c.Told * c.NODES_MAX)()
         self._pairs = (ctypes.c_uint64 * (2 * _RECORDINGS_MAX))()
-        self._reports = (c.Report * c.REPORTS_MAX)()
+        self._reports = (c.PlayerReport * c.REPORTS_MAX)()
         self._measured: dict[int, dict[int, Ran]] = {}
         self._nbytes, self._left = ctypes.c_uint64(), ctypes.c_uint64()
         self._handle: int = quick.sdi_player_new(

@@ -35,13 +35,13 @@ class Hole(ctypes.Structure):
     _fields_ = [("from_", _u32), ("to", _u32), ("nbytes", _u32)]
 
 
-class Access(ctypes.Structure):
+class PlayerAccess(ctypes.Structure):
     """What an operation does to a segment."""
 
     _fields_ = [("segment", _u32), ("writes", _u32)]
 
 
-class Op(ctypes.Structure):
+class PlayerOp(ctypes.Structure):
     """``struct op``."""
 
     _fields_ = [
@@ -82,8 +82,8 @@ class Given(ctypes.Structure):
         ("guards", ctypes.POINTER(CellValue)),
         ("effects", ctypes.POINTER(CellValue)),
         ("budgets", ctypes.POINTER(_u32)),
-        ("ops", ctypes.POINTER(Op)),
-        ("accesses", ctypes.POINTER(Access)),
+        ("ops", ctypes.POINTER(PlayerOp)),
+        ("accesses", ctypes.POINTER(PlayerAccess)),
         ("holes", ctypes.POINTER(Hole)),
         ("block", ctypes.c_char_p),
         ("build", _u64),
@@ -133,7 +133,7 @@ class Told(ctypes.Structure):
     ]
 
 
-class Report(ctypes.Structure):
+class PlayerReport(ctypes.Structure):
     """``struct report``: when one operation of a command that is measured ran."""
 
     _fields_ = [
@@ -153,12 +153,12 @@ class Recycled(ctypes.Structure):
 
 _STRUCTURES: dict[str, type[ctypes.Structure]] = {
     "hole": Hole,
-    "access": Access,
-    "op": Op,
+    "access": PlayerAccess,
+    "op": PlayerOp,
     "cell_value": CellValue,
     "given": Given,
     "node_told": Told,
-    "report": Report,
+    "report": PlayerReport,
     "recycled": Recycled,
 }
 _OWN = ("LOGGED_SOON", "CELLS_MAX", "ROW")
@@ -215,7 +215,7 @@ def load(path: Path) -> tuple[ctypes.CDLL, ctypes.PyDLL]:
         "sdi_player_waited": (None, [_pointer, ctypes.c_bool]),
         "sdi_player_nodes": (_u32, [_pointer, ctypes.POINTER(Told)]),
         "sdi_player_played": (_u32, [_pointer, ctypes.POINTER(_u64)]),
-        "sdi_player_reports": (_u32, [_pointer, ctypes.POINTER(Report)]),
+        "sdi_player_reports": (_u32, [_pointer, ctypes.POINTER(PlayerReport)]),
         "sdi_player_profiled": (ctypes.c_int, [_pointer, _u32]),
         "sdi_player_logged": (_u32, [_pointer, ctypes.POINTER(_pointer)]),
         "sdi_player_runs": (_u64, [_pointer, _u32]),

@@ -28,7 +28,7 @@ class Stage(Enum):
     FINISHED = 4
 
 
-class Node:
+class CommandNode:
     """One command or user event in the dependency graph.  ``command`` is None for a user event.
 
     ``unissued``, ``incomplete``: dependencies that are not issued, not complete.  ``transfer``: the client
@@ -98,8 +98,8 @@ class Node:
         self.start_ns = 0
         self.end_ns = 0
         self.submitted_ns = 0
-        self.issue_waiters: list[Node] = []
-        self.complete_waiters: list[tuple[Node, bool]] = []
+        self.issue_waiters: list[CommandNode] = []
+        self.complete_waiters: list[tuple[CommandNode, bool]] = []
         self.watches: list[int] = []
 
 
@@ -108,7 +108,7 @@ class Issue:
 
     __slots__ = ("node",)
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: CommandNode) -> None:
         self.node = node
 
 
@@ -117,7 +117,7 @@ class StartTransfer:
 
     __slots__ = ("node",)
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: CommandNode) -> None:
         self.node = node
 
 
@@ -126,7 +126,7 @@ class Publish:
 
     __slots__ = ("node",)
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: CommandNode) -> None:
         self.node = node
 
 
@@ -142,8 +142,8 @@ class _Queue:
     in_order: bool
     listener: int = 0
     is_profiled: bool = False
-    last: Node | None = None
-    since: list[Node] = field(default_factory=list)
+    last: CommandNode | None = None
+    since: list[CommandNode] = field(default_factory=list)
 
 
 class SchedulerCore:
@@ -151,9 +151,9 @@ class SchedulerCore:
 
     def __init__(self) -> None:
         self._queues: dict[int, _Queue] = {}
-        self._nodes: dict[int, Node] = {}
+        self._nodes: dict[int, CommandNode] = {}
         self._not_good = 0
-        self._ready: deque[Node] = deque()
+        self._ready: deque[CommandNode] = deque()
         self._issued = 0
         self._sequence = 0
         self._unissued: dict[int, None] = {}
@@ -168,9 +168,9 @@ class SchedulerCore:
 
     def create_user_event(self, event: int, slot: int) -> None:
         """A user event: counts as issued when it is complete."""
-        self._know(Node(event, None, slot))
+        self._know(CommandNode(event, None, slot))
 
-    def node(self, event: int) -> Node | None:
+    def node(self, event: int) -> CommandNode | None:
         """The node of an event that is unfinished, or finished and not yet forgotten."""
         return self._nodes.get(event)
 
@@ -204,7 +204,9 @@ class SchedulerCore:
             raise ClError(Status.INVALID_COMMAND_QUEUE, f"queue {queue} is not known")
         if command_id in self._nodes:
             raise ClError(Status.INVALID_EVENT, f"command id {command_id} is in use")
-        node = Node(command_id, command, slot, self._sequence, forgotten=slot == 0, arrived_ns=arrived_ns)
+        node = CommandNode(
+            command_id, command, slot, self._sequence, forgotten=slot == 0, arrived_ns=arrived_ns
+        )
         node.listener = owner.listener
         node.is_profiled = owner.is_profiled
         self._unissued[self._sequence] = None
@@ -235,7 +237,7 @@ class SchedulerCore:
             self._issue_ready(actions)
         return actions
 
-    def issued(self, node: Node, error: BaseException | None = None) -> list[Action]:
+    def issued(self, node: CommandNode, error: BaseException | None = None) -> list[Action]:
         """The shell started ``node``'s work, or could not (``error``)."""
         actions: list[Action] = []
         node.stage = Stage.ISSUED
@@ -248,7 +250,9 @@ class SchedulerCore:
         self._issue_ready(actions)
         return actions
 
-    def work_done(self, node: Node, error: BaseException | None, start_ns: int, end_ns: int) -> list[Action]:
+    def work_done(
+        self, node: CommandNode, error: BaseException | None, start_ns: int, end_ns: int
+    ) -> list[Action]:
         """Everything that ``node`` did on members and host is done (for a transfer: the copy may start)."""
         node.start_ns, node.end_ns = start_ns, end_ns
         if error is not None and node.status == 0:
@@ -258,7 +262,7 @@ class SchedulerCore:
         self._issue_ready(actions)
         return actions
 
-    def transfer_done(self, node: Node, error_status: int) -> list[Action]:
+    def transfer_done(self, node: CommandNode, error_status: int) -> list[Action]:
         """The client has copied."""
         actions: list[Action] = []
         if node.stage is Stage.COPYING:
@@ -300,9 +304,9 @@ class SchedulerCore:
 
     def adopt(
         self, queue: int, command_id: int, slot: int, command: Command, submitted_ns: int, is_forgotten: bool
-    ) -> Node:
+    ) -> CommandNode:
         """A command that was issued elsewhere, behind all others of its queue."""
-        node = Node(command_id, command, slot, self._sequence, is_forgotten, submitted_ns)
+        node = CommandNode(command_id, command, slot, self._sequence, is_forgotten, submitted_ns)
         self._sequence += 1
         node.submitted_ns = submitted_ns
         node.stage = Stage.ISSUED
@@ -332,11 +336,11 @@ class SchedulerCore:
         assert self._issued == sum(n.command is not None and n.stage in _ISSUED_STAGES for n in live)
         assert all(n.unissued == 0 for n in live if n.stage in _ISSUED_STAGES or n.stage is Stage.READY)
 
-    def _know(self, node: Node) -> None:
+    def _know(self, node: CommandNode) -> None:
         self._nodes[node.id] = node
         self._not_good += 1
 
-    def _depend(self, node: Node, on: Node | None, explicit: bool) -> None:
+    def _depend(self, node: CommandNode, on: CommandNode | None, explicit: bool) -> None:
         if on is None or on is node:
             return
         if on.stage is Stage.FINISHED:
@@ -348,7 +352,7 @@ class SchedulerCore:
             on.issue_waiters.append(node)
             node.unissued += 1
 
-    def _make_ready(self, node: Node) -> None:
+    def _make_ready(self, node: CommandNode) -> None:
         node.stage = Stage.READY
         self._ready.append(node)
 
@@ -367,7 +371,7 @@ class SchedulerCore:
             else:
                 actions.append(Issue(node))
 
-    def _after_issue(self, node: Node) -> None:
+    def _after_issue(self, node: CommandNode) -> None:
         self._unissued.pop(node.sequence, None)
         waiters, node.issue_waiters = node.issue_waiters, []
         for waiter in waiters:
@@ -375,12 +379,12 @@ class SchedulerCore:
             if waiter.unissued == 0:
                 self._make_ready(waiter)
 
-    def _work_done(self, node: Node, actions: list[Action]) -> None:
+    def _work_done(self, node: CommandNode, actions: list[Action]) -> None:
         node.work_done = True
         if node.incomplete == 0 and self._settled(node, actions):
             self._finish(node, actions)
 
-    def _settled(self, node: Node, actions: list[Action]) -> bool:
+    def _settled(self, node: CommandNode, actions: list[Action]) -> bool:
         """All that ``node`` waited for is over: whether it is finished; if not, the client has to copy."""
         if node.failed_wait and node.status == 0:
             node.status = Status.EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST
@@ -390,7 +394,7 @@ class SchedulerCore:
             return False
         return True
 
-    def _finish(self, node: Node, actions: list[Action]) -> None:
+    def _finish(self, node: CommandNode, actions: list[Action]) -> None:
         """Finish ``node`` and all that only waited for it: iteratively, chains may be long."""
         todo = [node]
         for done in todo:

@@ -18,8 +18,8 @@ from sdi.devices.ticket import Ticket
 from sdi.errors import ClError, DeviceFailed, Status
 from sdi.launch.steps import Steps
 from sdi.profile.record.recorder import Recorder
-from sdi.runtime.command_graph import Action, Issue, Node, Publish, SchedulerCore, Stage, StartTransfer
-from sdi.runtime.virtual_device import VirtualDevice, Work
+from sdi.runtime.command_graph import Action, CommandNode, Issue, Publish, SchedulerCore, Stage, StartTransfer
+from sdi.runtime.virtual_device import IssuedWork, VirtualDevice
 
 _log = logging.getLogger("sdi.engine")
 _SETTLED_MAX = 64
@@ -29,13 +29,13 @@ _SETTLED_MAX = 64
 class EventSink(Protocol):
     """Where the engine tells the application about its events."""
 
-    def submitted(self, node: Node) -> None:
+    def submitted(self, node: CommandNode) -> None:
         """The command was issued."""
 
-    def start_transfer(self, node: Node) -> None:
+    def start_transfer(self, node: CommandNode) -> None:
         """The client may copy now."""
 
-    def finished(self, node: Node) -> None:
+    def finished(self, node: CommandNode) -> None:
         """The command or user event has its final status and times."""
 
 
@@ -58,11 +58,11 @@ class Engine:
         self._transfers: dict[int, Ticket] = {}
         self._deferred: deque[tuple[int, Callable[[], None]]] = deque()
         self.has_failed = False
-        self._held: Node | None = None
+        self._held: CommandNode | None = None
         self._failure: DeviceFailed | None = None
         self._forsaken_ns = 0
         self._settled: deque[DeviceFailed] = deque(maxlen=_SETTLED_MAX)
-        self._behind: deque[Node] = deque()
+        self._behind: deque[CommandNode] = deque()
 
     def enqueue(
         self, queue: int, command_id: int, slot: int, command: Command, waits: tuple[int, ...]
@@ -83,7 +83,9 @@ class Engine:
         """Whether something under way needs the client, which says so in a record to come."""
         return bool(self._transfers) or self.core.has_user_events()
 
-    def adopt(self, node: Node, tickets: list[Ticket], transfer: Ticket | None, is_copying: bool) -> None:
+    def adopt(
+        self, node: CommandNode, tickets: list[Ticket], transfer: Ticket | None, is_copying: bool
+    ) -> None:
         """``node`` was issued elsewhere; ``is_copying``: the client has been told to copy."""
         if transfer is not None:
             node.transfer = True
@@ -142,7 +144,7 @@ class Engine:
         while self._deferred and self.core.oldest_unissued >= self._deferred[0][0]:
             self._deferred.popleft()[1]()
 
-    def _issue(self, node: Node) -> list[Action]:
+    def _issue(self, node: CommandNode) -> list[Action]:
         assert node.command is not None
         node.submitted_ns = _begun_ns(node.command)
         self._sink.submitted(node)
@@ -156,11 +158,11 @@ class Engine:
                 return self._issued(node, tickets)
         return self._advance(node, self._device.issue(node.command))
 
-    def _resume(self, node: Node, steps: Steps[Work]) -> None:
+    def _resume(self, node: CommandNode, steps: Steps[IssuedWork]) -> None:
         self._held = None
         self.run(self._advance(node, steps))
 
-    def _advance(self, node: Node, steps: Steps[Work]) -> list[Action]:
+    def _advance(self, node: CommandNode, steps: Steps[IssuedWork]) -> list[Action]:
         """Issue ``node``'s work up to its end, or to where it has to wait for memory."""
         if self._recorder is not None:
             self._recorder.command = node.id
@@ -168,14 +170,14 @@ class Engine:
         try:
             waits = next(steps)
         except StopIteration as end:
-            return self._done(node, cast(Work, end.value))
+            return self._done(node, cast(IssuedWork, end.value))
         except Exception as error:
             return self._refused(node, error)
         self._held = node
         join(waits, lambda _error: self._post(lambda: self._resume(node, steps)))
         return []
 
-    def _refused(self, node: Node, error: Exception) -> list[Action]:
+    def _refused(self, node: CommandNode, error: Exception) -> list[Action]:
         """``node``'s work could not be issued."""
         match error:
             case ClError() if error.status != Status.MEM_OBJECT_ALLOCATION_FAILURE:
@@ -192,7 +194,7 @@ class Engine:
         self._fails(node, error)
         return self.core.issued(node, error)
 
-    def _done(self, node: Node, work: Work) -> list[Action]:
+    def _done(self, node: CommandNode, work: IssuedWork) -> list[Action]:
         """``node``'s work is issued, up to what the client does."""
         if work.transfer is not None:
             node.transfer = True
@@ -200,7 +202,7 @@ class Engine:
             self._transfers[node.id] = work.transfer
         return self._issued(node, work.tickets)
 
-    def _issued(self, node: Node, tickets: list[Ticket]) -> list[Action]:
+    def _issued(self, node: CommandNode, tickets: list[Ticket]) -> list[Action]:
         """All that members and host do of ``node``'s work is issued."""
         actions = self.core.issued(node)
         last = _pending(tickets, len(tickets))
@@ -216,7 +218,7 @@ class Engine:
         """Have ``call`` done in a turn of this session.  Any thread."""
         self._post(call)
 
-    def work_done(self, node: Node, tickets: list[Ticket]) -> None:
+    def work_done(self, node: CommandNode, tickets: list[Ticket]) -> None:
         """All that was issued for a command is done."""
         error = _error(tickets)
         if error is not None:
@@ -224,7 +226,7 @@ class Engine:
             self._fails(node, error)
         self.run(self.core.work_done(node, error, *_times(tickets)))
 
-    def _spoil(self, node: Node, error: Exception) -> None:
+    def _spoil(self, node: CommandNode, error: Exception) -> None:
         """``node`` was not issued: who reads what it was to write fails too, and sees no old bytes."""
         assert node.command is not None
         error.__traceback__ = None  # tickets keep the error, and its frames would keep all of us
@@ -233,7 +235,7 @@ class Engine:
         except Exception:  # the command fails in any case, with the error that was there first
             _log.exception("command %d: what it was to write can still be read as it was", node.id)
 
-    def _fails(self, node: Node, error: BaseException) -> None:
+    def _fails(self, node: CommandNode, error: BaseException) -> None:
         """``node`` failed with ``error``: it says what went wrong.
 
         What that leaves is found out once nothing of what was issued pends: so no copy is under way that will
@@ -265,7 +267,7 @@ class Engine:
         self._device.forsake(failure)
         self.run(())
 
-    def _publish(self, node: Node) -> None:
+    def _publish(self, node: CommandNode) -> None:
         ticket = self._transfers.pop(node.id, None)
         if ticket is not None:
             ticket.complete(
@@ -288,7 +290,7 @@ class _Completion:
 
     __slots__ = ("engine", "left", "node", "tickets")
 
-    def __init__(self, engine: Engine, node: Node, tickets: list[Ticket], left: int) -> None:
+    def __init__(self, engine: Engine, node: CommandNode, tickets: list[Ticket], left: int) -> None:
         self.engine = engine
         self.node = node
         self.tickets = tickets

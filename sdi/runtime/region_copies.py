@@ -33,7 +33,7 @@ _RUNS_APART_MAX = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class HeldBytes:
     """Bytes of which each of ``holders``, a bit set, holds all.  ``defined``: somebody wrote them."""
 
     over: ByteRange
@@ -50,7 +50,7 @@ class Ends:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Place:
+class _Where:
     """Bytes of a member or of the arena, and which of them."""
 
     bytes: DeviceBuffer | memoryview
@@ -65,7 +65,7 @@ class _End:
     """
 
     memory: int
-    place: _Place
+    place: _Where
     waits: list[Ticket]
     by: Callable[[Ticket], None]
 
@@ -79,21 +79,21 @@ class Packed:
     give: Callable[[Sequence[Ticket]], None]
 
 
-def parts_of(directory: Directory, over: ByteRange) -> list[Part] | None:
+def parts_of(directory: Directory, over: ByteRange) -> list[HeldBytes] | None:
     """``over`` in as few parts as that takes, in order; None where these are very many."""
-    found: list[Part] = []
+    found: list[HeldBytes] = []
     intervals = directory.intervals(over)
     for part, holders, defined in islice(intervals, 4 * _PARTS_MAX):
         last = found[-1] if found else None
         if last is not None and last.defined == defined and last.holders & holders:
-            found[-1] = Part(ByteRange(last.over.start, part.stop), last.holders & holders, defined)
+            found[-1] = HeldBytes(ByteRange(last.over.start, part.stop), last.holders & holders, defined)
         else:
-            found.append(Part(part, holders, defined))
+            found.append(HeldBytes(part, holders, defined))
     return None if len(found) > _PARTS_MAX or next(intervals, None) is not None else found
 
 
 def pieces(
-    source: Region, target: Region, from_parts: list[Part], to_parts: list[Part]
+    source: Region, target: Region, from_parts: list[HeldBytes], to_parts: list[HeldBytes]
 ) -> Iterator[tuple[Region, Region]]:
     """The two regions, which are alike, in pieces of which each end lies in one part."""
     here = next(part.over for part in from_parts if source.base < part.over.stop)
@@ -142,7 +142,7 @@ class RegionCopies:
         """
         from_, to = alike(from_, to)
         here = parts_of(source.directory, from_.bounds)
-        there = [Part(to.bounds, 0, False)] if to.is_dense else parts_of(target.directory, to.bounds)
+        there = [HeldBytes(to.bounds, 0, False)] if to.is_dense else parts_of(target.directory, to.bounds)
         is_spoilt = any(hazards.failed() for buffer in (source, target) for hazards in buffer.hazards)
         if here is None or there is None or is_spoilt or self._memory.coherence == "host":
             return [self._in_arena(source, from_, target, to)]
@@ -168,7 +168,7 @@ class RegionCopies:
             return None
         waits: list[Ticket] = []
         for memory, piece, inside in found:
-            to = _End(HOST, _Place(packed.bytes, inside), [], waits.append)
+            to = _End(HOST, _Where(packed.bytes, inside), [], waits.append)
             if self._carry(self._reading(buffer, memory, piece), to) is None:
                 self._memory.fetch_host(buffer, piece.bounds)
                 self._carry(self._reading(buffer, HOST, piece), to)
@@ -190,7 +190,7 @@ class RegionCopies:
             return None
         taken: list[Ticket] = [transfer]
         for memory, piece, inside in found:
-            from_ = _End(HOST, _Place(packed.bytes, inside), [transfer], taken.append)
+            from_ = _End(HOST, _Where(packed.bytes, inside), [transfer], taken.append)
             if self._carry(from_, self._written(buffer, memory, piece)) is None:
                 self._memory.fetch_host(buffer, piece.bounds)
                 self._carry(from_, self._written(buffer, HOST, piece))
@@ -220,7 +220,7 @@ class RegionCopies:
             device, nbytes = memory.devices[member - 1], piece.total_nbytes
             filled = device.fill(DeviceBuffer(scratch.bytes), 0, nbytes, pattern, [])
             target = self._written(buffer, member, piece)
-            source = _Place(scratch.bytes, packed_like(piece))
+            source = _Where(scratch.bytes, packed_like(piece))
             ticket = self._local(member, source, target.place, [filled, *target.waits])
             target.by(ticket)
             memory.accounting.worked("fill", member - 1, nbytes, filled)
@@ -229,7 +229,7 @@ class RegionCopies:
             tickets.append(ticket)
         return tickets
 
-    def _scattered(self, buffer: VirtualBuffer, over: Region) -> list[Part] | None:
+    def _scattered(self, buffer: VirtualBuffer, over: Region) -> list[HeldBytes] | None:
         """The parts of a region with gaps, if it can be copied piece by piece."""
         memory = self._memory
         if over.is_dense or memory.coherence == "host":
@@ -318,11 +318,11 @@ class RegionCopies:
         use = _writing(buffer, memory, over)
         return _End(memory, self._place(buffer, memory, over), use.waits(), use.by)
 
-    def _place(self, buffer: VirtualBuffer, memory: int, over: Region) -> _Place:
+    def _place(self, buffer: VirtualBuffer, memory: int, over: Region) -> _Where:
         if memory == HOST:
-            return _Place(self._memory.host_view(buffer, over.bounds), over.at(0))
+            return _Where(self._memory.host_view(buffer, over.bounds), over.at(0))
         extent = self._memory.extent(buffer, memory - 1)
-        return _Place(extent.device_buffer, over.moved(-extent.over.start))
+        return _Where(extent.device_buffer, over.moved(-extent.over.start))
 
     def _carry(self, source: _End, target: _End) -> Ticket | None:
         """Copy from end to end.  None where there is no room for what is under way."""
@@ -366,7 +366,7 @@ class RegionCopies:
             return there
         return self._memory.devices[end.memory - 1].host_bytes(DeviceBuffer(there))
 
-    def _local(self, memory: int, source: _Place, target: _Place, waits: list[Ticket]) -> Ticket:
+    def _local(self, memory: int, source: _Where, target: _Where, waits: list[Ticket]) -> Ticket:
         """Copy within one memory."""
         from_, to = alike(source.over, target.over)
         if isinstance(source.bytes, memoryview) and isinstance(target.bytes, memoryview):
@@ -396,18 +396,18 @@ class RegionCopies:
         first, last = source.place, target.place
         leave, arrive = source.waits, target.waits
         if leaving is not None:
-            gathered = self._local(source.memory, first, _Place(leaving.bytes, like), leave)
+            gathered = self._local(source.memory, first, _Where(leaving.bytes, like), leave)
             source.by(gathered)
-            first, leave = _Place(leaving.bytes, Region(0, nbytes)), [gathered]
+            first, leave = _Where(leaving.bytes, Region(0, nbytes)), [gathered]
         if arriving is not None:
-            last, arrive = _Place(arriving.bytes, Region(0, nbytes)), []
+            last, arrive = _Where(arriving.bytes, Region(0, nbytes)), []
         left, ticket = self._move(source.memory, first, target.memory, last, nbytes, leave, arrive)
         if leaving is None:
             source.by(left)
         else:
             leaving.give([*leave, left])
         if arriving is not None:
-            moved, packed = ticket, _Place(arriving.bytes, like)
+            moved, packed = ticket, _Where(arriving.bytes, like)
             ticket = self._local(target.memory, packed, target.place, [moved, *target.waits])
             arriving.give([moved, ticket])
         target.by(ticket)
@@ -416,9 +416,9 @@ class RegionCopies:
     def _move(
         self,
         source: int,
-        first: _Place,
+        first: _Where,
         target: int,
-        last: _Place,
+        last: _Where,
         nbytes: int,
         leave: list[Ticket],
         arrive: list[Ticket],
@@ -504,15 +504,15 @@ def _is_only_in(directory: Directory, memory: int, over: ByteRange) -> bool:
     return all(defined and holders == 1 << memory for _, holders, defined in directory.intervals(over))
 
 
-def _elsewhere(parts: list[Part], piece: Region) -> int:
+def _elsewhere(parts: list[HeldBytes], piece: Region) -> int:
     """The memory that holds the part in which a piece is: the host's if it does, else that of a member."""
     return _lowest(next(part for part in parts if piece.base < part.over.stop).holders)
 
 
-def _packed_pieces(over: Region, parts: list[Part]) -> list[tuple[int, Region, Region]]:
+def _packed_pieces(over: Region, parts: list[HeldBytes]) -> list[tuple[int, Region, Region]]:
     """The pieces of a region: the memory of each, and where it is among all runs in a row."""
     packed = packed_like(over)
-    whole = [Part(packed.bounds, 0, False)]
+    whole = [HeldBytes(packed.bounds, 0, False)]
     found = pieces(over, packed, parts, whole)
     return [(_elsewhere(parts, piece), piece, inside) for piece, inside in found]
 

@@ -42,7 +42,7 @@ _BESIDE_NBYTES = 1 << 20
 """A map shows all of a buffer of CPU members that has no more than this beside what was asked for."""
 
 
-class Work:
+class IssuedWork:
     """What was issued for a command: it is done when ``tickets`` are.
 
     ``transfer``: stands for what the client does after that: its copy, or putting out what was printed.
@@ -67,27 +67,27 @@ class VirtualDevice:
         self.player: Player | None = None
         self._is_host_only = all(device.facts.kind == "cpu" for device in memory.devices)
 
-    def issue(self, command: Command) -> Steps[Work]:
+    def issue(self, command: Command) -> Steps[IssuedWork]:
         """Issue ``command``; never waits.  Raises ClError when it cannot be done at all."""
         self._memory.accounting.cause = type(command).__name__.lower()
         match command:
             case Launch():
                 tickets = yield from self._launcher.issue(command)
-                return Work(tickets, Ticket() if command.prints else None)
+                return IssuedWork(tickets, Ticket() if command.prints else None)
             case Read():
                 return self._read(command)
             case Write():
                 return self._write(command)
             case CopyBuffer():
-                return Work((yield from self._copy(command)))
+                return IssuedWork((yield from self._copy(command)))
             case Fill():
-                return Work((yield from self._fill(command)))
+                return IssuedWork((yield from self._fill(command)))
             case Map():
                 return self._map(command)
             case Unmap():
                 return self._unmap(command)
             case Marker():
-                return Work([])
+                return IssuedWork([])
             case _:
                 assert_never(command)
 
@@ -159,7 +159,7 @@ class VirtualDevice:
         )
         return buffer
 
-    def _read(self, command: Read) -> Work:
+    def _read(self, command: Read) -> IssuedWork:
         over = command.rectangle.bounds
         buffer = self._buffer(command.buffer, over)
         if command.into:
@@ -171,7 +171,7 @@ class VirtualDevice:
             packed = self._copies.gather(buffer, command.rectangle.strided)
             if packed is not None:
                 packed.give([transfer])
-                return Work(packed.waits, transfer, packed.offset)
+                return IssuedWork(packed.waits, transfer, packed.offset)
         if self.player is not None and command.rectangle.contiguous and over.nbytes <= READ_MAX_NBYTES:
             self._fetch_recorded(self.player, command, buffer, over)
         else:
@@ -184,7 +184,7 @@ class VirtualDevice:
             target.hazards[HOST].written_by(there, transfer)
         hazards.read_by(over, transfer)
         # The buffer may be released, and not be known by its number any more, before the service copies.
-        return Work(waits, transfer, buffer.offset + over.start if shown is not None else 0)
+        return IssuedWork(waits, transfer, buffer.offset + over.start if shown is not None else 0)
 
     def _fetch_recorded(self, player: Player, command: Read, buffer: VirtualBuffer, over: ByteRange) -> None:
         before = buffer.directory.state()
@@ -210,7 +210,7 @@ class VirtualDevice:
         self._memory.accounting.worked(what, -1, nbytes, ticket)
         return ticket
 
-    def _write(self, command: Write) -> Work:
+    def _write(self, command: Write) -> IssuedWork:
         rectangle = command.rectangle
         buffer = self._buffer(command.buffer, rectangle.bounds)
         transfer = Ticket()
@@ -225,11 +225,11 @@ class VirtualDevice:
                 begin_ns = time.monotonic_ns()
                 self._memory.arena.view(packed_at, rectangle.nbytes)[:] = command.data
                 transfer.complete(None, begin_ns, time.monotonic_ns())
-                return Work([transfer])
+                return IssuedWork([transfer])
             if packed_at is not None:
-                return Work([], transfer, packed_at)
+                return IssuedWork([], transfer, packed_at)
         if command.data:
-            return Work([self._write_carried(command, buffer)])
+            return IssuedWork([self._write_carried(command, buffer)])
         player = self.player if command.landed_ns and rectangle.contiguous else None
         before = buffer.directory.state() if player is not None else None
         parts, waits = overwritten(self._memory, buffer, rectangle.strided)
@@ -239,7 +239,7 @@ class VirtualDevice:
         change = _change(buffer, before)
         if player is not None and change is not None:
             player.keep_write(command, buffer, rectangle.bounds, 0, change)
-        return Work([*waits, transfer]) if command.landed_ns else Work(waits, transfer)
+        return IssuedWork([*waits, transfer]) if command.landed_ns else IssuedWork(waits, transfer)
 
     def _write_carried(self, command: Write, buffer: VirtualBuffer) -> Ticket:
         """The bytes came with the record: at once where nobody is at those of the arena."""
@@ -357,7 +357,7 @@ class VirtualDevice:
             memory.write_host(buffer, part, ticket)
         return ticket
 
-    def _map(self, command: Map) -> Work:
+    def _map(self, command: Map) -> IssuedWork:
         over = command.rectangle.bounds
         buffer = self._buffer(command.buffer, over)
         mapped = Ticket()
@@ -401,12 +401,12 @@ class VirtualDevice:
         join(waits, lambda _error: settled.complete(None))
         return [settled]
 
-    def _unmap(self, command: Unmap) -> Work:
+    def _unmap(self, command: Unmap) -> IssuedWork:
         player = self.player if command.rectangle.contiguous and not command.transfer else None
         if not command.wrote:
             if player is not None:
                 player.keep_unmap(command)
-            return Work([])
+            return IssuedWork([])
         rectangle, memory = command.rectangle, self._memory
         buffer = self._buffer(command.buffer, rectangle.bounds)
         before = buffer.directory.state() if player is not None else None
@@ -425,7 +425,7 @@ class VirtualDevice:
         for part in parts:
             waits += [t for t in memory.write_host(buffer, part, unmapped) if t is not unmapped]
         if kept is not None:
-            return Work([unmapped])
+            return IssuedWork([unmapped])
         change = _change(buffer, before)
         if player is not None and change is not None:
             player.keep_on_host(command, CLIENT_TAKES, buffer, (), change)
@@ -457,12 +457,12 @@ def _copied_by(
     return found
 
 
-def _host_work(ticket: Ticket, waits: list[Ticket], transfer: bool) -> Work:
+def _host_work(ticket: Ticket, waits: list[Ticket], transfer: bool) -> IssuedWork:
     """``ticket`` stands for an access by the application: the client's copy, or a mapping (no copy)."""
     if transfer:
-        return Work(waits, ticket)
+        return IssuedWork(waits, ticket)
     join(waits, lambda error: ticket.complete(error, 0, max((wait.end_ns for wait in waits), default=0)))
-    return Work([ticket])
+    return IssuedWork([ticket])
 
 
 def _homes(buffer: VirtualBuffer, over: ByteRange, shared: int) -> list[tuple[int, ByteRange]]:

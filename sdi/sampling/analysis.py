@@ -26,13 +26,13 @@ from sdi.sampling.boxes import (
     tightened,
     without_mixed_ids,
 )
-from sdi.sampling.forms import BASES, Binding, Kind, TooManyForms
+from sdi.sampling.forms import BASES, AffineContext, TooManyForms, UnknownKind
 from sdi.sampling.layout import Layouts
 from sdi.sampling.machine import MAX_OPERATIONS, MAX_WEIGHT, Access, GaveUp, Loop, Machine, Mode, TooLong
-from sdi.sampling.model import MANY_RANGES, AccessRange, Precision, Reason, Work
+from sdi.sampling.model import MANY_RANGES, AccessRange, Precision, Reason, WorkEstimate
 from sdi.sampling.statements import Statements
-from sdi.sampling.terms import I64, Op, Terms, TermTable
-from sdi.sampling.values import HARMLESS, Pointer, Record, Value, int_type
+from sdi.sampling.terms import I64, TermOp, Terms, TermTable
+from sdi.sampling.values import HARMLESS, PointerValue, RecordValue, Value, int_type
 
 _log = logging.getLogger("sdi.access")
 
@@ -80,15 +80,15 @@ class KernelAnalysis:
     ) -> BoundKernel:
         """The maps for one launch; see KernelAccess."""
         try:
-            return BoundKernel(self, Binding(self.table, self.loops, ndrange, values), buffer_nbytes)
+            return BoundKernel(self, AffineContext(self.table, self.loops, ndrange, values), buffer_nbytes)
         except TooManyForms:
             anything = tuple(Effects(each.argument, each.name, True, True) for each in self.pointers)
             less = replace(self, pointers=anything, accesses=(), loops=(), images=None)
-            return BoundKernel(less, Binding(self.table, (), ndrange, values), buffer_nbytes)
+            return BoundKernel(less, AffineContext(self.table, (), ndrange, values), buffer_nbytes)
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class AffineAccess:
     """One access of a bound kernel, in one domain: its first byte as a form, and how many bytes.
 
     ``is_regular``: the form depends on ids and counters only; the access happens whenever its guards hold.
@@ -111,14 +111,14 @@ class _Group:
     constraints: tuple[Form, ...]
     is_exact: bool
     atoms: int
-    pieces: list[Piece]
+    pieces: list[AffineAccess]
 
 
 class BoundKernel:
     """A kernel with its NDRange and scalars known.  Pure; answers for a box are kept."""
 
     def __init__(
-        self, analysis: KernelAnalysis, binding: Binding, buffer_nbytes: tuple[int | None, ...]
+        self, analysis: KernelAnalysis, binding: AffineContext, buffer_nbytes: tuple[int | None, ...]
     ) -> None:
         self._analysis = analysis
         self._binding = binding
@@ -143,7 +143,7 @@ class BoundKernel:
         """The same with few ranges per access: much cheaper where there would be many."""
         return self._over(box, most_ranges=MANY_RANGES)
 
-    def work(self, dim: int) -> Work | None:
+    def work(self, dim: int) -> WorkEstimate | None:
         """See ``BoundAccess``; a failure is our bug: it is logged and survived."""
         from sdi.sampling.work import work_of
 
@@ -165,14 +165,14 @@ class BoundKernel:
 
     # -- binding ---------------------------------------------------------------------------------
 
-    def _compile(self) -> list[tuple[Domain, list[Piece]]]:
+    def _compile(self) -> list[tuple[Domain, list[AffineAccess]]]:
         """Pieces by domain."""
         binding = self._binding
         by_guards: dict[tuple[int, ...], list[Access]] = {}
         for access in self._analysis.accesses:
             if self._nbytes[access.argument] and self._may_iterate(access.loops):
                 by_guards.setdefault(access.guards, []).append(access)
-        found: list[tuple[Domain, list[Piece]]] = []
+        found: list[tuple[Domain, list[AffineAccess]]] = []
         for guards, accesses in by_guards.items():
             binding.is_loose = False
             alternatives = binding.conjunction([binding.alternatives(g) for g in guards])
@@ -209,7 +209,9 @@ class BoundKernel:
         group.atoms |= extra
         regular = access.is_definite and self._is_regular(offset) and self._are_closed(access.loops)
         wild = bool(extra & self._wild)
-        group.pieces.append(Piece(access, access.argument, access.mode, offset, access.nbytes, regular, wild))
+        group.pieces.append(
+            AffineAccess(access, access.argument, access.mode, offset, access.nbytes, regular, wild)
+        )
 
     def _may_iterate(self, loops: tuple[int, ...]) -> bool:
         """Whether no loop around an access is known to end before its first iteration."""
@@ -219,7 +221,7 @@ class BoundKernel:
 
     def _is_regular(self, form: Form) -> bool:
         atoms = self._binding.atoms
-        return all(v < BASES or atoms[v - BASES].kind is Kind.COUNTER for v in form[1])
+        return all(v < BASES or atoms[v - BASES].kind is UnknownKind.COUNTER for v in form[1])
 
     def _are_closed(self, loops: tuple[int, ...]) -> bool:
         """Whether what holds for one iteration of these loops holds for all earlier ones."""
@@ -249,7 +251,7 @@ class BoundKernel:
         for number in range(len(known), len(atoms)):  # an atom needs older ones
             atom = atoms[number]
             known.append(1 << number | _bits(known, atom.forms))
-            if atom.kind in (Kind.ANY, Kind.WRAPPED):
+            if atom.kind in (UnknownKind.ANY, UnknownKind.WRAPPED):
                 self._wild |= 1 << number
         return _bits(known, forms)
 
@@ -471,7 +473,7 @@ def _may_reach(space: Space, parameter: Type) -> bool:
 def _argument(terms: Terms, layouts: Layouts, number: int, of: Type) -> Value:
     kind = argument_kind(of)
     if kind in _POINTERS or kind is ArgumentKind.IMAGE:
-        return Pointer(((number, terms.const(0, I64)),))
+        return PointerValue(((number, terms.const(0, I64)),))
     if kind is ArgumentKind.LOCAL:
         return HARMLESS
     return _scalar(terms, layouts, number, 0, of)
@@ -483,7 +485,7 @@ def _scalar(terms: Terms, layouts: Layouts, number: int, offset: int, of: Type) 
     if kind is not None:
         if kind.bits < 8:
             return terms.unknown(kind)
-        return terms.make(Op.SCALAR, (), kind, (number, offset))
+        return terms.make(TermOp.SCALAR, (), kind, (number, offset))
     element = of.element
     if of.form is TypeForm.VECTOR and element is not None and int_type(element) is not None:
         parts = range(of.count)
@@ -492,7 +494,7 @@ def _scalar(terms: Terms, layouts: Layouts, number: int, offset: int, of: Type) 
         fields = layouts.fields(of)
         if fields is not None:
             items = fields.items()
-            return Record(
+            return RecordValue(
                 tuple((n, _scalar(terms, layouts, number, offset + f.offset, f.type)) for n, f in items)
             )
     return None

@@ -9,7 +9,7 @@ from math import gcd
 from sdi.intervals import ByteRange, RangeSet
 from sdi.ndrange import GroupBox
 from sdi.sampling.affine import INFINITY, Form, Range, interval, is_finite, plus
-from sdi.sampling.forms import BASES, GLOBAL, GROUP, LOCAL, Atom, Binding, atom_range
+from sdi.sampling.forms import BASES, GLOBAL, GROUP, LOCAL, AffineContext, Atom, atom_range
 from sdi.sampling.rows import spans_by_rows
 
 MAX_RANGES = 10_000
@@ -39,7 +39,7 @@ class Reach:
     is_exact: bool
 
 
-def base_ranges(binding: Binding, box: GroupBox) -> list[Range]:
+def base_ranges(binding: AffineContext, box: GroupBox) -> list[Range]:
     """The ranges of all variables in a box; those of atoms are the whole launch's."""
     n = binding.ndrange
     found = list(binding.ranges)
@@ -206,7 +206,7 @@ def range_set(spans: list[Span], nbytes: int) -> RangeSet:
     return RangeSet(tuple([ByteRange(a, b) for a, b in inside]))
 
 
-def without_mixed_ids(binding: Binding, forms: list[Form]) -> list[Form]:
+def without_mixed_ids(binding: AffineContext, forms: list[Form]) -> list[Form]:
     """Forms in which no dimension has a global id beside a group or local id."""
     used = {v for _, parts in forms for v in parts if v < BASES}
     for dim in range(3):

@@ -9,21 +9,21 @@ import re
 
 from sdi.clc.atomics import update_of
 from sdi.clc.frontend.builtins import FENCES, Action, action_of
-from sdi.clc.frontend.syntax import Form, Node, Space, Type
+from sdi.clc.frontend.syntax import Form, Space, SyntaxNode, Type
 from sdi.sampling.machine import GaveUp, Mode
 from sdi.sampling.operators import Evaluator
-from sdi.sampling.terms import I64, U32, U64, Op
-from sdi.sampling.values import Pointer, Value, fresh, int_type, joined
+from sdi.sampling.terms import I64, U32, U64, TermOp
+from sdi.sampling.values import PointerValue, Value, fresh, int_type, joined
 
 _IDS = {
-    "get_global_id": (Op.GLOBAL_ID, 0),
-    "get_group_id": (Op.GROUP_ID, 0),
-    "get_local_id": (Op.LOCAL_ID, 0),
-    "get_global_size": (Op.GLOBAL_SIZE, 1),
-    "get_local_size": (Op.LOCAL_SIZE, 1),
-    "get_enqueued_local_size": (Op.LOCAL_SIZE, 1),
-    "get_num_groups": (Op.NUM_GROUPS, 1),
-    "get_global_offset": (Op.GLOBAL_OFFSET, 0),
+    "get_global_id": (TermOp.GLOBAL_ID, 0),
+    "get_group_id": (TermOp.GROUP_ID, 0),
+    "get_local_id": (TermOp.LOCAL_ID, 0),
+    "get_global_size": (TermOp.GLOBAL_SIZE, 1),
+    "get_local_size": (TermOp.LOCAL_SIZE, 1),
+    "get_enqueued_local_size": (TermOp.LOCAL_SIZE, 1),
+    "get_num_groups": (TermOp.NUM_GROUPS, 1),
+    "get_global_offset": (TermOp.GLOBAL_OFFSET, 0),
 }
 _VECTOR_ACCESS = re.compile(r"(vload|vstore)(a)?(_half)?(2|3|4|8|16)?(?:_r(?:te|tz|tp|tn))?\Z")
 _CONVERT = re.compile(r"convert_[a-z]+(2|3|4|8|16)?(_sat)?(_r(te|tz|tp|tn))?\Z")
@@ -40,14 +40,14 @@ class Builtins:
         self.terms = expressions.terms
         self.machine = expressions.machine
 
-    def call(self, node: Node, name: str, arguments: tuple[Node, ...]) -> Value:
+    def call(self, node: SyntaxNode, name: str, arguments: tuple[SyntaxNode, ...]) -> Value:
         """Run a call; answer its value."""
         if name in _IDS and len(arguments) == 1:
             return self._id(name, arguments[0], node.type)
         if name in ("get_global_linear_id", "get_local_linear_id"):
             return self._linear_id(name)
         if name == "get_work_dim":
-            return self.terms.make(Op.WORK_DIM, (), U32)
+            return self.terms.make(TermOp.WORK_DIM, (), U32)
         if name in FENCES or name in ("barrier", "work_group_barrier", "wait_group_events", "prefetch"):
             for argument in arguments:
                 self.run.value(argument)
@@ -72,7 +72,7 @@ class Builtins:
                 continue
             if action is Action.WRITE and pointee.nbytes:
                 self.machine.touch(value, pointee.space, Mode.WRITE, pointee.nbytes, node.begin, False)
-            elif name != "printf" or not isinstance(value, Pointer) or value.choices:
+            elif name != "printf" or not isinstance(value, PointerValue) or value.choices:
                 self.run.expose(value, argument)
         if name in _PURE:
             return self._pure(name, values, arguments, node.type)
@@ -84,7 +84,7 @@ class Builtins:
 
     # -- geometry --------------------------------------------------------------------------------
 
-    def _id(self, name: str, argument: Node, result: Type) -> Value:
+    def _id(self, name: str, argument: SyntaxNode, result: Type) -> Value:
         value = self.run.value(argument)
         dim = self.terms.value(value) if isinstance(value, int) else None
         op, beyond = _IDS[name]
@@ -94,7 +94,7 @@ class Builtins:
             return self.terms.const(beyond, U64)
         return self.terms.make(op, (), U64, dim)
 
-    def _chosen_dim(self, op: Op, beyond: int, dim: Value) -> Value:
+    def _chosen_dim(self, op: TermOp, beyond: int, dim: Value) -> Value:
         """An id whose dimension is computed."""
         if not isinstance(dim, int):
             return self.terms.unknown(U64)
@@ -107,18 +107,22 @@ class Builtins:
     def _linear_id(self, name: str) -> Value:
         terms = self.terms
         is_global = name == "get_global_linear_id"
-        ids, sizes = (Op.GLOBAL_ID, Op.GLOBAL_SIZE) if is_global else (Op.LOCAL_ID, Op.LOCAL_SIZE)
+        ids, sizes = (
+            (TermOp.GLOBAL_ID, TermOp.GLOBAL_SIZE) if is_global else (TermOp.LOCAL_ID, TermOp.LOCAL_SIZE)
+        )
         found = terms.const(0, U64)
         for dim in (2, 1, 0):
             own = terms.make(ids, (), U64, dim)
             if is_global:
-                own = terms.sub(own, terms.make(Op.GLOBAL_OFFSET, (), U64, dim))
+                own = terms.sub(own, terms.make(TermOp.GLOBAL_OFFSET, (), U64, dim))
             found = terms.add(terms.mul(found, terms.make(sizes, (), U64, dim)), own)
         return found
 
     # -- memory ----------------------------------------------------------------------------------
 
-    def _vector_access(self, match: re.Match[str], node: Node, arguments: tuple[Node, ...]) -> Value:
+    def _vector_access(
+        self, match: re.Match[str], node: SyntaxNode, arguments: tuple[SyntaxNode, ...]
+    ) -> Value:
         values = [self.run.value(argument) for argument in arguments]
         is_load, is_aligned, is_half = match[1] == "vload", bool(match[2]), bool(match[3])
         if len(arguments) < 2 or arguments[-1].type.element is None:
@@ -128,7 +132,7 @@ class Builtins:
         size = 2 if is_half else pointee.nbytes
         stride = (4 if width == 3 and is_aligned else width) * size
         pointer, index = values[-1], values[-2]
-        at = self.machine.indexed(pointer, index, stride) if isinstance(pointer, Pointer) else None
+        at = self.machine.indexed(pointer, index, stride) if isinstance(pointer, PointerValue) else None
         if is_load:
             self.machine.touch(at, pointee.space, Mode.READ, stride, node.begin)
             return fresh(self.terms, node.type)
@@ -137,7 +141,7 @@ class Builtins:
         self.machine.touch(at, pointee.space, Mode.WRITE, stride, node.begin, exact)
         return None
 
-    def _copy(self, name: str, node: Node, arguments: tuple[Node, ...]) -> Value:
+    def _copy(self, name: str, node: SyntaxNode, arguments: tuple[SyntaxNode, ...]) -> Value:
         """The asynchronous copies: every work-item of a group asks for the same one."""
         values = [self.run.value(argument) for argument in arguments]
         is_strided = "strided" in name
@@ -165,7 +169,7 @@ class Builtins:
                 step = values[3] if isinstance(values[3], int) else terms.unknown(U64)
             assert isinstance(step, int)
             place: Value = values[at]
-            if isinstance(place, Pointer):
+            if isinstance(place, PointerValue):
                 index = terms.mul(terms.convert(step, I64), counter)
                 place = machine.indexed(place, index, pointee.nbytes)
             dense = self.run.layouts.is_dense(pointee)
@@ -175,10 +179,10 @@ class Builtins:
         machine.dead = False
         return None
 
-    def _write_pixel(self, node: Node, image: Type, values: list[Value]) -> None:
+    def _write_pixel(self, node: SyntaxNode, image: Type, values: list[Value]) -> None:
         """A write to a slab of an image: an access of one byte at the slab's number."""
         place, at = values[0], values[1]
-        if not isinstance(place, Pointer):
+        if not isinstance(place, PointerValue):
             raise GaveUp("writes an image that is not followed", node.begin)
         dim = next((d for words, d in _OUTERMOST if words in image.canonical), None)
         number: Value = None
@@ -189,7 +193,7 @@ class Builtins:
         pixel = self.machine.indexed(place, number, 1)
         self.machine.touch(pixel, Space.GLOBAL, Mode.WRITE, 1, node.begin, is_definite=False)
 
-    def _atomic(self, node: Node, name: str, arguments: tuple[Node, ...]) -> Value:
+    def _atomic(self, node: SyntaxNode, name: str, arguments: tuple[SyntaxNode, ...]) -> Value:
         """Where a result is used, the front end's model keeps the kernel whole: not looked at here."""
         update = update_of(self.run.tree, name, arguments)
         values = [self.run.value(argument) for argument in arguments]
@@ -207,7 +211,7 @@ class Builtins:
 
     # -- arithmetic ------------------------------------------------------------------------------
 
-    def _pure(self, name: str, values: list[Value], arguments: tuple[Node, ...], result: Type) -> Value:
+    def _pure(self, name: str, values: list[Value], arguments: tuple[SyntaxNode, ...], result: Type) -> Value:
         if result.form is Form.VECTOR and result.element is not None:
             columns: list[tuple[Value, ...]] = []
             for value in values:
@@ -243,12 +247,12 @@ class Builtins:
         numbers = [terms.convert(v, kind) for v in numbers]
         match name:
             case "min":
-                return terms.binary(Op.MIN, numbers[0], numbers[1])
+                return terms.binary(TermOp.MIN, numbers[0], numbers[1])
             case "max":
-                return terms.binary(Op.MAX, numbers[0], numbers[1])
+                return terms.binary(TermOp.MAX, numbers[0], numbers[1])
             case "clamp":
-                return terms.binary(Op.MIN, terms.binary(Op.MAX, numbers[0], numbers[1]), numbers[2])
+                return terms.binary(TermOp.MIN, terms.binary(TermOp.MAX, numbers[0], numbers[1]), numbers[2])
             case "mul24":
-                return terms.binary(Op.MUL24, numbers[0], numbers[1])
+                return terms.binary(TermOp.MUL24, numbers[0], numbers[1])
             case _:
-                return terms.add(terms.binary(Op.MUL24, numbers[0], numbers[1]), numbers[2])
+                return terms.add(terms.binary(TermOp.MUL24, numbers[0], numbers[1]), numbers[2])

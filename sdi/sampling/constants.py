@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sdi.clc.frontend.syntax import Form, Kind, Node, Space, Tree
+from sdi.clc.frontend.syntax import Form, NodeKind, Space, SyntaxNode, Tree
 from sdi.sampling.operators import Evaluator
 from sdi.sampling.terms import I32
 from sdi.sampling.values import Value
@@ -14,7 +14,7 @@ class Constants:
     def __init__(self, tree: Tree, run: Evaluator) -> None:
         self._tree = tree
         self._run = run
-        self._variables: dict[int, Node] | None = None
+        self._variables: dict[int, SyntaxNode] | None = None
         self._enumerators: dict[int, int] = {}
         self._tables: dict[int, tuple[Value, ...] | None] = {}
 
@@ -23,9 +23,9 @@ class Constants:
         if self._variables is None:
             self._variables = {}
             for top in self._tree.declarations:
-                if top.kind is Kind.VAR_DECL and (top.type.const or top.type.space is Space.CONSTANT):
+                if top.kind is NodeKind.VAR_DECL and (top.type.const or top.type.space is Space.CONSTANT):
                     self._variables[top.declaration] = top
-                elif top.kind is not Kind.FUNCTION_DECL:
+                elif top.kind is not NodeKind.FUNCTION_DECL:
                     self._note_enumerators(top)
         number = self._enumerators.get(declaration)
         if number is not None:
@@ -50,7 +50,7 @@ class Constants:
         if variable is None or variable.type.form is not Form.ARRAY or variable.type.element is None:
             return None
         of = variable.type.element
-        lists = [c for c in variable.operands if c.kind is Kind.INIT_LIST]
+        lists = [c for c in variable.operands if c.kind is NodeKind.INIT_LIST]
         if (
             len(lists) != 1
             or "=" in self._tree.source(lists[0])
@@ -70,13 +70,13 @@ class Constants:
             return None  # elements without a value of their own
         return tuple(found)
 
-    def _note_enumerators(self, top: Node) -> None:
+    def _note_enumerators(self, top: SyntaxNode) -> None:
         for node in top.walk():
-            if node.kind is not Kind.ENUM_DECL:
+            if node.kind is not NodeKind.ENUM_DECL:
                 continue
             following: int | None = 0
             for child in node.children:
-                if child.kind is not Kind.ENUM_CONSTANT_DECL:
+                if child.kind is not NodeKind.ENUM_CONSTANT_DECL:
                     continue
                 if child.operands:
                     value = self._run.value(child.operands[-1])

@@ -4,42 +4,42 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sdi.clc.frontend.syntax import LOOPS, Form, Kind, Node
-from sdi.sampling.terms import I64, Op, Terms
-from sdi.sampling.values import Pointer, Value
+from sdi.clc.frontend.syntax import LOOPS, Form, NodeKind, SyntaxNode
+from sdi.sampling.terms import I64, TermOp, Terms
+from sdi.sampling.values import PointerValue, Value
 
 
 @dataclass(frozen=True, slots=True)
 class Chain:
     """``if ... else if ... else``: (condition, statements) each, and what runs otherwise."""
 
-    branches: list[tuple[int, list[Node]]]
-    otherwise: list[Node]
+    branches: list[tuple[int, list[SyntaxNode]]]
+    otherwise: list[SyntaxNode]
 
 
-def leaves(node: Node) -> bool:
+def leaves(node: SyntaxNode) -> bool:
     """Whether a ``break`` in a statement leaves what is around the statement."""
-    if node.kind is Kind.BREAK:
+    if node.kind is NodeKind.BREAK:
         return True
-    if node.kind in LOOPS or node.kind is Kind.SWITCH:
+    if node.kind in LOOPS or node.kind is NodeKind.SWITCH:
         return False
     return any(leaves(child) for child in node.children)
 
 
-def has_label(node: Node) -> bool:
+def has_label(node: SyntaxNode) -> bool:
     """Whether a label in a statement belongs to a switch around the statement."""
-    if node.kind in (Kind.CASE, Kind.DEFAULT):
+    if node.kind in (NodeKind.CASE, NodeKind.DEFAULT):
         return True
-    return node.kind is not Kind.SWITCH and any(has_label(child) for child in node.children)
+    return node.kind is not NodeKind.SWITCH and any(has_label(child) for child in node.children)
 
 
 def trip_count(terms: Terms, condition: int, counter: int) -> int | None:
     """How often ``i < n`` or ``i <= n`` holds for i = start + step * t, as a term; None for other ones."""
     row = terms.rows[condition]
-    is_strict = row.op is Op.LT
+    is_strict = row.op is TermOp.LT
     if not is_strict:
-        row = terms.rows[row.args[0]] if row.op is Op.NOT else row
-        if row.op is not Op.LT:
+        row = terms.rows[row.args[0]] if row.op is TermOp.NOT else row
+        if row.op is not TermOp.LT:
             return None
     small, large = row.args if is_strict else (row.args[1], row.args[0])
     kind = terms.type(small)
@@ -61,23 +61,23 @@ def trip_count(terms: Terms, condition: int, counter: int) -> int | None:
     wide = kind if kind.bits == 64 else I64  # the distance may be too large for their type
     rest = terms.sub(terms.convert(large, wide), terms.convert(small, wide))
     rest = terms.add(rest, terms.const(step - is_strict, wide))
-    trips = terms.binary(Op.DIV, rest, terms.const(step, wide))
+    trips = terms.binary(TermOp.DIV, rest, terms.const(step, wide))
     return terms.select(first, trips, terms.const(0, wide))
 
 
 def roots_of(value: Value) -> list[int]:
     """What a pointer may point into."""
-    return [root for root, _ in value.choices] if isinstance(value, Pointer) else []
+    return [root for root, _ in value.choices] if isinstance(value, PointerValue) else []
 
 
-def variable_of(node: Node) -> int:
+def variable_of(node: SyntaxNode) -> int:
     """The variable that an lvalue is, or is a part of; 0 for what a pointer points to."""
-    while node.kind is not Kind.DECL_REF:
+    while node.kind is not NodeKind.DECL_REF:
         inner = node.children[0] if node.children else node
         is_part = (
-            (node.kind in (Kind.PAREN, Kind.UNEXPOSED) and len(node.children) == 1)
-            or (node.kind is Kind.MEMBER_REF and inner.type.form is not Form.POINTER)
-            or (node.kind is Kind.ARRAY_SUBSCRIPT and inner.type.form is Form.VECTOR)
+            (node.kind in (NodeKind.PAREN, NodeKind.UNEXPOSED) and len(node.children) == 1)
+            or (node.kind is NodeKind.MEMBER_REF and inner.type.form is not Form.POINTER)
+            or (node.kind is NodeKind.ARRAY_SUBSCRIPT and inner.type.form is Form.VECTOR)
         )
         if not is_part or inner is node:
             return 0

@@ -12,21 +12,21 @@ import numpy as np
 
 from sdi.ndrange import GroupBox
 from sdi.sampling.boxes import MAX_RANGES, Span
-from sdi.sampling.forms import Binding
+from sdi.sampling.forms import AffineContext
 from sdi.sampling.machine import Access, Loop
-from sdi.sampling.terms import IntType, Op
+from sdi.sampling.terms import IntType, TermOp
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 MAX_POINTS = 1 << 17
-_IDS = (Op.GLOBAL_ID, Op.GROUP_ID, Op.LOCAL_ID)
+_IDS = (TermOp.GLOBAL_ID, TermOp.GROUP_ID, TermOp.LOCAL_ID)
 
 
 class Undefined(Exception):
     """A value depends on what the specification leaves open."""
 
 
-def spans_of(binding: Binding, access: Access, box: GroupBox) -> list[Span] | None:
+def spans_of(binding: AffineContext, access: Access, box: GroupBox) -> list[Span] | None:
     """Exactly the bytes of a definite access without data; None for too many points or ranges."""
     loops: list[Loop] = []
     for number in access.loops:
@@ -58,18 +58,18 @@ class Points:
     makes them.
     """
 
-    def __init__(self, binding: Binding, box: GroupBox) -> None:
+    def __init__(self, binding: AffineContext, box: GroupBox) -> None:
         self._binding = binding
         self._box = box
-        self.axes: dict[tuple[Op, int], Array] = {}
+        self.axes: dict[tuple[TermOp, int], Array] = {}
         self.dims = 0
-        self._axis: dict[tuple[Op, int], int] = {}
+        self._axis: dict[tuple[TermOp, int], int] = {}
         self._known: dict[int, Array] = {}
 
     def lay_out(self, terms: list[int]) -> bool:
         """Give each id and counter that the terms need an axis; False when there are too many points."""
         rows = self._binding.rows
-        leaves: set[tuple[Op, int]] = set()
+        leaves: set[tuple[TermOp, int]] = set()
         seen: set[int] = set()
         pending = list(terms)
         while pending:
@@ -78,13 +78,13 @@ class Points:
                 continue
             seen.add(term)
             row = rows[term]
-            if row.op in _IDS or row.op is Op.COUNTER:
+            if row.op in _IDS or row.op is TermOp.COUNTER:
                 leaves.add((row.op, cast(int, row.payload)))
             pending += row.args
-        ranges: dict[tuple[Op, int], range] = {}
+        ranges: dict[tuple[TermOp, int], range] = {}
         n, box = self._binding.ndrange, self._box
         for op, number in leaves:
-            if op is Op.COUNTER:
+            if op is TermOp.COUNTER:
                 variable = next(iter(self._binding.form(_term(rows, op, number))[1]))
                 last = self._binding.ranges[variable][1]
                 if last >= MAX_POINTS:
@@ -93,15 +93,15 @@ class Points:
                 continue
             local = n.local_size[number]
             is_mixed = any((other, number) in leaves for other in _IDS[1:])
-            if op is Op.GLOBAL_ID and not is_mixed:
+            if op is TermOp.GLOBAL_ID and not is_mixed:
                 first = n.offset[number]
                 ranges[op, number] = range(
                     first + box.start[number] * local, first + box.stop[number] * local
                 )
             else:
-                ranges[Op.GROUP_ID, number] = range(box.start[number], box.stop[number])
-                if op is not Op.GROUP_ID:
-                    ranges[Op.LOCAL_ID, number] = range(local)
+                ranges[TermOp.GROUP_ID, number] = range(box.start[number], box.stop[number])
+                if op is not TermOp.GROUP_ID:
+                    ranges[TermOp.LOCAL_ID, number] = range(local)
         total = 1
         for each in ranges.values():
             total *= len(each)
@@ -124,7 +124,7 @@ class Points:
             for condition in loop.conditions:
                 held = held & (self.value(condition) != 0)
             row = self._binding.rows[loop.counter]
-            axis = self._axis[Op.COUNTER, cast(int, row.payload)]
+            axis = self._axis[TermOp.COUNTER, cast(int, row.payload)]
             if held.shape[axis] > 1:
                 held = np.logical_and.accumulate(held, axis=axis)
             inside = inside & held
@@ -152,72 +152,72 @@ class Points:
     def _compute(self, term: int, kind: IntType) -> Array:
         op, args, _, payload = self._binding.rows[term]
         match op:
-            case Op.GLOBAL_ID | Op.GROUP_ID | Op.LOCAL_ID | Op.COUNTER:
+            case TermOp.GLOBAL_ID | TermOp.GROUP_ID | TermOp.LOCAL_ID | TermOp.COUNTER:
                 return self._id(op, cast(int, payload))
-            case _ if op <= Op.WORK_DIM:
+            case _ if op <= TermOp.WORK_DIM:
                 constant, parts = self._binding.form(term)
                 if parts:
                     raise Undefined
                 return self._constant(constant, kind)
-            case Op.LINEAR:
+            case TermOp.LINEAR:
                 constant, coefficients = cast(tuple[int, tuple[int, ...]], payload)
                 total = self._constant(constant, kind)
                 for arg, factor in zip(args, coefficients, strict=True):
                     total = total + self.value(arg) * self._constant(factor, kind)
                 return total
-            case Op.LOOKUP:
+            case TermOp.LOOKUP:
                 values = np.array(cast(tuple[int, ...], payload), _dtype(kind))
                 index = np.clip(self.value(args[0]), 0, len(values) - 1)  # where guards hold, it is inside
                 return values[index.astype(np.int64)]
-            case Op.GEOMETRIC:
+            case TermOp.GEOMETRIC:
                 return self._geometric(args, str(payload), kind)
-            case Op.FLOORDIV:
+            case TermOp.FLOORDIV:
                 shift = self._constant(cast(int, payload).bit_length() - 1, kind)
                 return np.right_shift(self.value(args[0]), shift)
-            case Op.FLOORMOD:
+            case TermOp.FLOORMOD:
                 return np.bitwise_and(self.value(args[0]), self._constant(cast(int, payload) - 1, kind))
         made: Array = self._operation(op, [self.value(a) for a in args], kind)
         return made
 
-    def _operation(self, op: Op, values: list[Array], kind: IntType) -> Any:  # noqa: ANN401 (numpy's operators)
+    def _operation(self, op: TermOp, values: list[Array], kind: IntType) -> Any:  # noqa: ANN401 (numpy's operators)
         first, second = values[0], values[1] if len(values) > 1 else values[0]
         match op:
-            case Op.CONVERT:
+            case TermOp.CONVERT:
                 return first & 1 if kind.bits == 1 else first
-            case Op.MUL:
+            case TermOp.MUL:
                 return first * second
-            case Op.MUL24:
+            case TermOp.MUL24:
                 low, high = (-(1 << 23), 1 << 23) if kind.signed else (0, 1 << 24)
                 if any((v < low).any() or (v >= high).any() for v in values):
                     raise Undefined
                 return first * second
-            case Op.DIV | Op.REM:
+            case TermOp.DIV | TermOp.REM:
                 return _division(op, first, second)
-            case Op.SHL | Op.SHR:
+            case TermOp.SHL | TermOp.SHR:
                 amount = (second & (kind.bits - 1)).astype(first.dtype)
-                return first << amount if op is Op.SHL else first >> amount
-            case Op.AND:
+                return first << amount if op is TermOp.SHL else first >> amount
+            case TermOp.AND:
                 return first & second
-            case Op.OR:
+            case TermOp.OR:
                 return first | second
-            case Op.XOR:
+            case TermOp.XOR:
                 return first ^ second
-            case Op.MIN:
+            case TermOp.MIN:
                 return np.minimum(first, second)
-            case Op.MAX:
+            case TermOp.MAX:
                 return np.maximum(first, second)
-            case Op.SELECT:
+            case TermOp.SELECT:
                 return np.where(first != 0, second, values[2])
-            case Op.LT:
+            case TermOp.LT:
                 return first < second
-            case Op.EQ:
+            case TermOp.EQ:
                 return first == second
-            case Op.NOT:
+            case TermOp.NOT:
                 return first == 0
-            case Op.ALL | Op.ANY:
+            case TermOp.ALL | TermOp.ANY:
                 total = values[0] != 0
                 for value in values[1:]:
-                    total = total & (value != 0) if op is Op.ALL else total | (value != 0)
+                    total = total & (value != 0) if op is TermOp.ALL else total | (value != 0)
                 return total
             case _:
                 raise Undefined
@@ -225,35 +225,35 @@ class Points:
     def _constant(self, value: int, kind: IntType) -> Array:
         return np.full((1,) * self.dims, kind.wrap(value), _dtype(kind))
 
-    def _id(self, op: Op, number: int) -> Array:
+    def _id(self, op: TermOp, number: int) -> Array:
         own = self.axes.get((op, number))
         if own is None:
             n = self._binding.ndrange
-            group, local = self.axes[Op.GROUP_ID, number], self.axes[Op.LOCAL_ID, number]
+            group, local = self.axes[TermOp.GROUP_ID, number], self.axes[TermOp.LOCAL_ID, number]
             own = group * n.local_size[number] + local + n.offset[number]
         return own
 
     def _geometric(self, args: tuple[int, ...], payload: str, kind: IntType) -> Array:
         current, factor = self.value(args[0]), self.value(args[1])
-        axis = self._axis[Op.COUNTER, cast(int, self._binding.rows[args[2]].payload)]
+        axis = self._axis[TermOp.COUNTER, cast(int, self._binding.rows[args[2]].payload)]
         if current.shape[axis] > 1 or factor.shape[axis] > 1:
             raise Undefined
         found: list[Array] = []
         for _ in range(self.value(args[2]).shape[axis]):
             found.append(current)
-            current = current * factor if payload == "*" else _division(Op.DIV, current, factor)
+            current = current * factor if payload == "*" else _division(TermOp.DIV, current, factor)
             if payload == "//" and (current < 0).any():
                 raise Undefined
         return np.concatenate([np.broadcast_to(f, found[-1].shape) for f in found], axis=axis)
 
 
-def _division(op: Op, a: Array, b: Array) -> Array:
+def _division(op: TermOp, a: Array, b: Array) -> Array:
     """C division: towards zero.  By zero: nothing that a correct kernel uses."""
     b = np.where(b == 0, np.ones_like(b), b)
     quotient = a // b
     quotient = np.where((quotient * b != a) & ((a < 0) != (b < 0)), quotient + 1, quotient)
-    return quotient if op is Op.DIV else a - quotient * b
+    return quotient if op is TermOp.DIV else a - quotient * b
 
 
-def _term(rows: tuple[Any, ...], op: Op, number: int) -> int:
+def _term(rows: tuple[Any, ...], op: TermOp, number: int) -> int:
     return next(i for i, row in enumerate(rows) if row.op is op and row.payload == number)

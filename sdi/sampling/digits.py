@@ -14,7 +14,7 @@ from math import gcd
 from sdi.ndrange import GroupBox
 from sdi.sampling.affine import Form, Range, interval, plus
 from sdi.sampling.boxes import Span, base_ranges, image, merged
-from sdi.sampling.forms import BASES, GLOBAL, GROUP, LOCAL, Binding, Kind
+from sdi.sampling.forms import BASES, GLOBAL, GROUP, LOCAL, AffineContext, UnknownKind
 from sdi.sampling.machine import Access
 
 _PARTS_MAX = 256
@@ -27,7 +27,7 @@ class _NoAnswer(Exception):
     """The bytes have no closed form of this kind."""
 
 
-def spans_of(binding: Binding, access: Access, box: GroupBox) -> list[Span] | None:
+def spans_of(binding: AffineContext, access: Access, box: GroupBox) -> list[Span] | None:
     """Exactly the bytes of a definite access outside of loops; None where ids are taken apart otherwise."""
     if access.loops or any(binding.opaque[t] for t in (access.offset, *access.guards)):
         return None
@@ -49,7 +49,7 @@ def spans_of(binding: Binding, access: Access, box: GroupBox) -> list[Span] | No
 class _Boxes:
     """An offset and what must be >= 0, over the parts of one box."""
 
-    def __init__(self, binding: Binding, forms: list[Form], box: GroupBox) -> None:
+    def __init__(self, binding: AffineContext, forms: list[Form], box: GroupBox) -> None:
         self._binding = binding
         self._forms = forms
         self._ranges = base_ranges(binding, box)
@@ -75,11 +75,11 @@ class _Boxes:
                 found.setdefault(variable, set()).add(1)
                 continue
             atom = self._binding.atoms[variable - BASES]
-            if atom.kind not in (Kind.FLOOR, Kind.WRAPPED):
+            if atom.kind not in (UnknownKind.FLOOR, UnknownKind.WRAPPED):
                 raise _NoAnswer
             (below,) = atom.forms
             for inner, factor in below[1].items():
-                by = atom.number // gcd(factor, atom.number) if atom.kind is Kind.FLOOR else 1
+                by = atom.number // gcd(factor, atom.number) if atom.kind is UnknownKind.FLOOR else 1
                 for base, divisors in self._divisors((0, {inner: 1})).items():
                     found.setdefault(base, set()).update(divisor * by for divisor in divisors)
         for base, divisors in found.items():
@@ -154,7 +154,7 @@ class _Boxes:
             if variable not in known:
                 atom = self._binding.atoms[variable - BASES]
                 below = self._valued(atom.forms[0], known, ranges)
-                if atom.kind is Kind.FLOOR:
+                if atom.kind is UnknownKind.FLOOR:
                     known[variable] = _quotient(below, atom.number, ranges)
                     continue
                 low, high = interval(below, ranges)

@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Callable
 
-from sdi.clc.frontend.syntax import Form, Function, Kind, Node, Space, Tree, Type, callee_of
+from sdi.clc.frontend.syntax import Form, Function, NodeKind, Space, SyntaxNode, Tree, Type, callee_of
 from sdi.sampling.calls import Builtins
 from sdi.sampling.constants import Constants
 from sdi.sampling.layout import Layouts
@@ -23,10 +23,10 @@ from sdi.sampling.places import (
     size_of,
     with_part,
 )
-from sdi.sampling.terms import I32, U64, IntType, Op
-from sdi.sampling.values import HARMLESS, Pointer, Record, Value, fresh, int_type, joined
+from sdi.sampling.terms import I32, U64, IntType, TermOp
+from sdi.sampling.values import HARMLESS, PointerValue, RecordValue, Value, fresh, int_type, joined
 
-Inliner = Callable[[Function, list[Value], Node], Value]
+Inliner = Callable[[Function, list[Value], SyntaxNode], Value]
 
 _INTEGER = re.compile(r"(0[xX][0-9a-fA-F]+|0[bB][01]+|\d+)([uUlL]*)\Z")
 
@@ -46,33 +46,33 @@ class Expressions:
 
     # -- values ----------------------------------------------------------------------------------
 
-    def value(self, node: Node) -> Value:
+    def value(self, node: SyntaxNode) -> Value:
         """Run an expression: note its accesses, answer its value."""
         self.machine.step(node)
         match node.kind:
-            case Kind.INTEGER_LITERAL | Kind.CHARACTER_LITERAL:
+            case NodeKind.INTEGER_LITERAL | NodeKind.CHARACTER_LITERAL:
                 return self._literal(node)
-            case Kind.FLOATING_LITERAL | Kind.STRING_LITERAL:
+            case NodeKind.FLOATING_LITERAL | NodeKind.STRING_LITERAL:
                 return None
-            case Kind.PAREN if len(node.children) == 1:
+            case NodeKind.PAREN if len(node.children) == 1:
                 return self.value(node.children[0])
-            case Kind.DECL_REF | Kind.ARRAY_SUBSCRIPT | Kind.MEMBER_REF:
+            case NodeKind.DECL_REF | NodeKind.ARRAY_SUBSCRIPT | NodeKind.MEMBER_REF:
                 return self.load(self.place(node), node.type, node)
-            case Kind.UNEXPOSED | Kind.CAST:
+            case NodeKind.UNEXPOSED | NodeKind.CAST:
                 return self._conversion(node)
-            case Kind.UNARY_OPERATOR:
+            case NodeKind.UNARY_OPERATOR:
                 return self._unary(node)
-            case Kind.BINARY_OPERATOR:
+            case NodeKind.BINARY_OPERATOR:
                 return self._binary(node)
-            case Kind.COMPOUND_ASSIGNMENT:
+            case NodeKind.COMPOUND_ASSIGNMENT:
                 return self._compound(node)
-            case Kind.CONDITIONAL_OPERATOR if len(node.children) == 3:
+            case NodeKind.CONDITIONAL_OPERATOR if len(node.children) == 3:
                 return self._conditional(node)
-            case Kind.CALL:
+            case NodeKind.CALL:
                 return self._call(node)
-            case Kind.INIT_LIST | Kind.COMPOUND_LITERAL:
+            case NodeKind.INIT_LIST | NodeKind.COMPOUND_LITERAL:
                 return self._list(node)
-            case Kind.SIZEOF:
+            case NodeKind.SIZEOF:
                 return self._size(node)
             case _:
                 return self._other(node)
@@ -83,16 +83,16 @@ class Expressions:
             return self.terms.truth(value)
         return self.terms.truth(self.terms.unknown(I32))
 
-    def condition(self, node: Node) -> int:
+    def condition(self, node: SyntaxNode) -> int:
         """The truth of an expression that guards something."""
         return self.truth(self.value(node))
 
-    def _literal(self, node: Node) -> Value:
+    def _literal(self, node: SyntaxNode) -> Value:
         kind = int_type(node.type)
         if kind is None:
             return None
         text = self.tree.source(node)
-        if node.kind is Kind.CHARACTER_LITERAL:
+        if node.kind is NodeKind.CHARACTER_LITERAL:
             try:
                 character = ast.literal_eval(text)
             except (ValueError, SyntaxError):
@@ -109,12 +109,12 @@ class Expressions:
         base = 8 if digits[0] == "0" and digits.isdigit() and len(digits) > 1 else 0
         return self.terms.const(int(digits, base), kind)
 
-    def _size(self, node: Node) -> Value:
+    def _size(self, node: SyntaxNode) -> Value:
         kind = int_type(node.type) or U64
         nbytes = size_of(self.tree, node)
         return self.terms.unknown(kind, data=False) if nbytes is None else self.terms.const(nbytes, kind)
 
-    def _conversion(self, node: Node) -> Value:
+    def _conversion(self, node: SyntaxNode) -> Value:
         operands = node.operands
         if self.tree.is_gnu_conditional(node):
             if operands[0].type.form is Form.VECTOR:  # chosen element by element
@@ -125,32 +125,32 @@ class Expressions:
         if len(operands) != 1:
             return self._other(node)
         child = operands[0]
-        if node.kind is Kind.UNEXPOSED:
+        if node.kind is NodeKind.UNEXPOSED:
             indices = components(self.tree, node, child)
             if indices is not None:
                 return self.load(self.place(node), node.type, node)
             if child.type.form is Form.VECTOR and node.type.form is not Form.VECTOR:
                 self.value(child)  # unknown components, or a reinterpretation
                 return fresh(self.terms, node.type)
-        if child.kind is Kind.DECL_REF and node.type.form is Form.EVENT:
+        if child.kind is NodeKind.DECL_REF and node.type.form is Form.EVENT:
             return None
         value = self.value(child)
-        return self.operators.converted(value, child.type, node.type, node.kind is Kind.CAST)
+        return self.operators.converted(value, child.type, node.type, node.kind is NodeKind.CAST)
 
-    def _other(self, node: Node) -> Value:
+    def _other(self, node: SyntaxNode) -> Value:
         """A node no rule is for: its pointers may be used in any way."""
         for child in node.operands:
-            if 200 <= child.kind < 300 or child.kind is Kind.VAR_DECL:
+            if 200 <= child.kind < 300 or child.kind is NodeKind.VAR_DECL:
                 raise GaveUp("has a statement inside an expression", node.begin)
             self.expose(self.value(child), child)
         return fresh(self.terms, node.type)
 
-    def expose(self, value: Value, node: Node) -> None:
+    def expose(self, value: Value, node: SyntaxNode) -> None:
         """Any part of what ``value`` points to may be read and written."""
         if node.type.form not in (Form.POINTER, Form.ARRAY) or node.type.element is None:
             return
         space = node.type.element.space
-        if isinstance(value, Pointer):
+        if isinstance(value, PointerValue):
             anywhere = self.machine.indexed(value, None, 1)
             for mode in Mode:
                 self.machine.touch(anywhere, space, mode, 1, node.begin, is_definite=False)
@@ -160,7 +160,7 @@ class Expressions:
 
     # -- operators -------------------------------------------------------------------------------
 
-    def _unary(self, node: Node) -> Value:
+    def _unary(self, node: SyntaxNode) -> Value:
         child = node.children[0]
         match node.operator:
             case "*":
@@ -183,7 +183,7 @@ class Expressions:
                 self.value(child)
                 return fresh(self.terms, node.type)
 
-    def _binary(self, node: Node) -> Value:
+    def _binary(self, node: SyntaxNode) -> Value:
         left, right = node.children
         match node.operator:
             case "=":
@@ -200,7 +200,7 @@ class Expressions:
         a, b = self.value(left), self.value(right)
         return self.operators.operate(node.operator, a, left.type, b, right.type, node.type)
 
-    def _shortcut(self, node: Node) -> int:
+    def _shortcut(self, node: SyntaxNode) -> int:
         machine = self.machine
         left = self.condition(node.children[0])
         needed = left if node.operator == "&&" else self.terms.negate(left)
@@ -213,9 +213,9 @@ class Expressions:
         del machine.guards[guards:]
         if machine.env != before:
             machine.env = machine.merge(needed, machine.env, before)
-        return self.terms.join([left, right], Op.ALL if node.operator == "&&" else Op.ANY)
+        return self.terms.join([left, right], TermOp.ALL if node.operator == "&&" else TermOp.ANY)
 
-    def _compound(self, node: Node) -> Value:
+    def _compound(self, node: SyntaxNode) -> Value:
         left, right = node.children
         operator = node.operator[:-1]
         value = self.value(right)
@@ -225,7 +225,7 @@ class Expressions:
         self.store(place, left.type, new, left)
         return new
 
-    def _conditional(self, node: Node) -> Value:
+    def _conditional(self, node: SyntaxNode) -> Value:
         if node.children[0].type.form is Form.VECTOR:
             for child in node.children:
                 self.value(child)
@@ -233,13 +233,13 @@ class Expressions:
         test, then, other = node.children
         return self._either(test, then, other, node.type)
 
-    def _either(self, test: Node, then: Node | None, other: Node, of: Type) -> Value:
+    def _either(self, test: SyntaxNode, then: SyntaxNode | None, other: SyntaxNode, of: Type) -> Value:
         """``test ? then : other``; without ``then`` it is the value of the test."""
         machine = self.machine
         tested = self.value(test)
         condition = self.truth(tested)
 
-        def value(child: Node | None) -> Value:
+        def value(child: SyntaxNode | None) -> Value:
             found = tested if child is None else self.value(child)
             return self.operators.converted(found, (child or test).type, of)
 
@@ -258,10 +258,10 @@ class Expressions:
         machine.env = machine.merge(condition, environments[0], environments[1])
         return joined(self.terms, condition, values[0], values[1])
 
-    def _list(self, node: Node) -> Value:
+    def _list(self, node: SyntaxNode) -> Value:
         """``{...}`` or ``(int2)(a, b)``."""
         operands = node.operands
-        if node.kind is Kind.COMPOUND_LITERAL:
+        if node.kind is NodeKind.COMPOUND_LITERAL:
             if len(operands) == 1:
                 return self.operators.converted(self.value(operands[0]), operands[0].type, node.type)
             return self._other(node)
@@ -286,12 +286,12 @@ class Expressions:
                     is_aggregate = field.type.form in (Form.RECORD, Form.ARRAY)
                     if (
                         is_aggregate
-                        and child.kind is not Kind.INIT_LIST
+                        and child.kind is not NodeKind.INIT_LIST
                         and child.type.form is not field.type.form
                     ):
                         return fresh(self.terms, node.type)  # braces left out
                 pairs = zip(fields.items(), operands, values, strict=True)
-                return Record(
+                return RecordValue(
                     tuple((n, self.operators.converted(v, o.type, f.type)) for (n, f), o, v in pairs)
                 )
         if len(values) == 1 and node.type.form in (Form.INTEGER, Form.POINTER):
@@ -300,7 +300,7 @@ class Expressions:
 
     # -- calls -----------------------------------------------------------------------------------
 
-    def _call(self, node: Node) -> Value:
+    def _call(self, node: SyntaxNode) -> Value:
         reference = callee_of(node)
         arguments = node.children[1:]
         if reference is None:
@@ -317,21 +317,21 @@ class Expressions:
 
     # -- places ----------------------------------------------------------------------------------
 
-    def place(self, node: Node) -> Place:
+    def place(self, node: SyntaxNode) -> Place:
         """Where an lvalue is."""
         match node.kind:
-            case Kind.PAREN if len(node.children) == 1:
+            case NodeKind.PAREN if len(node.children) == 1:
                 return self.place(node.children[0])
-            case Kind.DECL_REF:
+            case NodeKind.DECL_REF:
                 return self._named(node)
-            case Kind.ARRAY_SUBSCRIPT if len(node.children) == 2:
+            case NodeKind.ARRAY_SUBSCRIPT if len(node.children) == 2:
                 return self._element(node)
-            case Kind.UNARY_OPERATOR if node.operator == "*":
+            case NodeKind.UNARY_OPERATOR if node.operator == "*":
                 value = self.value(node.children[0])
-                return Memory(value if isinstance(value, Pointer) else None, node.type.space)
-            case Kind.MEMBER_REF if len(node.children) == 1:
+                return Memory(value if isinstance(value, PointerValue) else None, node.type.space)
+            case NodeKind.MEMBER_REF if len(node.children) == 1:
                 return self._member(node)
-            case Kind.UNEXPOSED if len(node.children) == 1:
+            case NodeKind.UNEXPOSED if len(node.children) == 1:
                 child = node.children[0]
                 indices = components(self.tree, node, child)
                 if indices is not None:
@@ -340,12 +340,12 @@ class Expressions:
                     return self.place(child)
         return Temporary(self._rvalue(node))
 
-    def _rvalue(self, node: Node) -> Value:
-        if node.kind in (Kind.DECL_REF, Kind.ARRAY_SUBSCRIPT, Kind.MEMBER_REF):
+    def _rvalue(self, node: SyntaxNode) -> Value:
+        if node.kind in (NodeKind.DECL_REF, NodeKind.ARRAY_SUBSCRIPT, NodeKind.MEMBER_REF):
             return self._other(node)
         return self.value(node)
 
-    def _named(self, node: Node) -> Place:
+    def _named(self, node: SyntaxNode) -> Place:
         name = node.declaration
         if name in self.machine.env:
             if node.type.form is Form.ARRAY or node.type.space is Space.LOCAL:
@@ -360,7 +360,7 @@ class Expressions:
             return Temporary(None)
         return Memory(HARMLESS, Space.PRIVATE)
 
-    def _element(self, node: Node) -> Place:
+    def _element(self, node: SyntaxNode) -> Place:
         base, index = node.children
         if base.type.form is Form.INTEGER:
             base, index = index, base
@@ -370,7 +370,7 @@ class Expressions:
             number = self.terms.value(chosen) if isinstance(chosen, int) else None
             if number is not None and 0 <= number < base.type.count:
                 return Swizzle(place, (number,), base.type)
-            if isinstance(place, Memory) and isinstance(place.pointer, Pointer):
+            if isinstance(place, Memory) and isinstance(place.pointer, PointerValue):
                 stride = base.type.element.nbytes if base.type.element is not None else 0
                 return Memory(self.machine.indexed(place.pointer, chosen, stride), place.space)
             if isinstance(place, Variable):
@@ -381,30 +381,30 @@ class Expressions:
             return Temporary(self.operators.looked_up(table, self.value(index)))
         pointer = self.value(base)
         offset = self.value(index)
-        if not isinstance(pointer, Pointer) or not node.type.nbytes:
+        if not isinstance(pointer, PointerValue) or not node.type.nbytes:
             return Memory(None, node.type.space)
         return Memory(self.machine.indexed(pointer, offset, node.type.nbytes), node.type.space)
 
-    def _table(self, node: Node) -> tuple[Value, ...] | None:
+    def _table(self, node: SyntaxNode) -> tuple[Value, ...] | None:
         """The elements of a constant array that an expression names."""
-        while node.kind in (Kind.PAREN, Kind.UNEXPOSED) and len(node.children) == 1:
+        while node.kind in (NodeKind.PAREN, NodeKind.UNEXPOSED) and len(node.children) == 1:
             node = node.children[0]
-        if node.kind is not Kind.DECL_REF or node.declaration in self.machine.env:
+        if node.kind is not NodeKind.DECL_REF or node.declaration in self.machine.env:
             return None
         return self._constants.table(node.declaration)
 
-    def _member(self, node: Node) -> Place:
+    def _member(self, node: SyntaxNode) -> Place:
         child = node.children[0]
         if child.type.form is Form.POINTER:
             value = self.value(child)
-            base: Place = Memory(value if isinstance(value, Pointer) else None, node.type.space)
+            base: Place = Memory(value if isinstance(value, PointerValue) else None, node.type.space)
             record = child.type.element
         else:
             base = self.place(child)
             record = child.type
         match base:
             case Memory():
-                if not isinstance(base.pointer, Pointer) or record is None:
+                if not isinstance(base.pointer, PointerValue) or record is None:
                     return Memory(None, node.type.space)
                 fields = self.layouts.fields(record)
                 if fields is None or node.name not in fields:
@@ -419,13 +419,13 @@ class Expressions:
                 return Variable(base.declaration, (*base.path, node.name))
             case Temporary():
                 value = base.value
-                return Temporary(value.get(node.name) if isinstance(value, Record) else None)
+                return Temporary(value.get(node.name) if isinstance(value, RecordValue) else None)
             case _:
                 return Temporary(None)
 
     # -- loads and stores ------------------------------------------------------------------------
 
-    def load(self, place: Place, of: Type, node: Node) -> Value:
+    def load(self, place: Place, of: Type, node: SyntaxNode) -> Value:
         """The value at a place."""
         terms = self.terms
         match place:
@@ -440,7 +440,9 @@ class Expressions:
                     return fresh(terms, of)
                 value = self.machine.env.get(place.declaration)
                 for step in place.path:
-                    value = value.get(step) if isinstance(value, Record) and isinstance(step, str) else None
+                    value = (
+                        value.get(step) if isinstance(value, RecordValue) and isinstance(step, str) else None
+                    )
                 return self._typed(value, of)
             case Temporary():
                 return self._typed(place.value, of)
@@ -465,7 +467,7 @@ class Expressions:
             )
         return fresh(self.terms, of) if value is None else value
 
-    def _touch_components(self, place: Swizzle, base: Memory, mode: Mode, node: Node) -> None:
+    def _touch_components(self, place: Swizzle, base: Memory, mode: Mode, node: SyntaxNode) -> None:
         element = place.vector.element
         size = element.nbytes if element is not None else 0
         indices = set(place.indices)
@@ -473,11 +475,13 @@ class Expressions:
             indices.add(3)  # a driver may copy the padding with them, to where the program can see it
         for index in sorted(indices):
             moved = (
-                self.machine.moved(base.pointer, index * size) if isinstance(base.pointer, Pointer) else None
+                self.machine.moved(base.pointer, index * size)
+                if isinstance(base.pointer, PointerValue)
+                else None
             )
             self.machine.touch(moved, base.space, mode, size, node.begin)
 
-    def store(self, place: Place, of: Type, value: Value, node: Node) -> None:
+    def store(self, place: Place, of: Type, value: Value, node: SyntaxNode) -> None:
         """Put a value at a place."""
         match place:
             case Memory():

@@ -26,7 +26,7 @@ from sdi.sampling.affine import (
     shifted,
 )
 from sdi.sampling.machine import Loop
-from sdi.sampling.terms import I32, IntType, Op, Row, TermTable, fold
+from sdi.sampling.terms import I32, IntType, Row, TermOp, TermTable, fold
 
 Scalar = tuple[int, int, IntType]
 """A number in the arguments: argument, offset in its bytes, type."""
@@ -37,7 +37,7 @@ _MAX_ITERATIONS = 130
 _MAX_ALTERNATIVES = 8
 
 
-class Kind(Enum):
+class UnknownKind(Enum):
     """What an atom is.
 
     FLOOR: of a form, divided by ``number``.  LEAST, GREATEST: of some forms.  EITHER: one of some forms.
@@ -58,7 +58,7 @@ class Kind(Enum):
 class Atom:
     """A variable that is not an id."""
 
-    kind: Kind
+    kind: UnknownKind
     forms: tuple[Form, ...]
     number: int
     type: IntType
@@ -74,7 +74,7 @@ class TooManyForms(Exception):
     """The kernel's terms are too much to bind."""
 
 
-class Binding:
+class AffineContext:
     """The forms of one launch.  Owned by: the thread that binds."""
 
     def __init__(
@@ -141,11 +141,11 @@ class Binding:
             if turns == (hi - low) >> bits:
                 return (constant - (turns << bits), parts)
         self._wraps += 1
-        return self.atom(Kind.WRAPPED, (found,), 0, kind, (kind.lo, kind.hi), is_data)
+        return self.atom(UnknownKind.WRAPPED, (found,), 0, kind, (kind.lo, kind.hi), is_data)
 
     def atom(
         self,
-        kind: Kind,
+        kind: UnknownKind,
         forms: tuple[Form, ...],
         number: int = 0,
         of: IntType = I32,
@@ -179,21 +179,21 @@ class Binding:
 
     def anything(self, term: int, kind: IntType, bounds: Range | None = None) -> Form:
         """The variable of a term that has no form."""
-        key = (Kind.ANY, term)
+        key = (UnknownKind.ANY, term)
         variable = self._keys.get(key)
         if variable is None:
             lo, hi = bounds or (kind.lo, kind.hi)
             found = (max(lo, kind.lo), min(hi, kind.hi))
-            variable = self.add(Atom(Kind.ANY, (), term, kind, found, self.opaque[term]))
+            variable = self.add(Atom(UnknownKind.ANY, (), term, kind, found, self.opaque[term]))
             self._keys[key] = variable
         return (0, {variable: 1})
 
     def _make(self, term: int, row: Row) -> Form:
         op, args, kind, payload = row
-        if op <= Op.WORK_DIM:
+        if op <= TermOp.WORK_DIM:
             return self._leaf(op, payload, kind, term)
         match op:
-            case Op.LINEAR:
+            case TermOp.LINEAR:
                 constant, coefficients = cast(tuple[int, tuple[int, ...]], payload)
                 total: dict[int, int] = {}
                 for arg, factor in zip(args, coefficients, strict=True):
@@ -202,41 +202,41 @@ class Binding:
                     for variable, coefficient in parts.items():
                         total[variable] = total.get(variable, 0) + factor * coefficient
                 return (constant, {v: c for v, c in total.items() if c})
-            case Op.CONVERT:
+            case TermOp.CONVERT:
                 inner = self.rows[args[0]].type
                 return self.form(args[0]) if kind.bits <= inner.bits else self.exact(args[0])
-            case Op.MUL:
+            case TermOp.MUL:
                 return self._product(self.form(args[0]), self.form(args[1]), term)
-            case Op.COUNTER:
+            case TermOp.COUNTER:
                 return self._counter(cast(int, payload))
-            case Op.OPAQUE:
+            case TermOp.OPAQUE:
                 return self.anything(term, kind)
-            case Op.FLOORDIV:
+            case TermOp.FLOORDIV:
                 return self._floor(self.exact(args[0]), cast(int, payload), term)
-            case Op.FLOORMOD:
+            case TermOp.FLOORMOD:
                 divisor = cast(int, payload)
                 return self._modulo(self.form(args[0]), divisor, term)
-            case Op.DIV | Op.REM:
+            case TermOp.DIV | TermOp.REM:
                 return self._division(op, self.exact(args[0]), self.exact(args[1]), kind, term)
-            case Op.MIN | Op.MAX:
+            case TermOp.MIN | TermOp.MAX:
                 return self._extreme(op, self.exact(args[0]), self.exact(args[1]), term)
-            case Op.SELECT:
+            case TermOp.SELECT:
                 return self._select(args, term)
-            case Op.LT | Op.EQ | Op.NOT | Op.ALL | Op.ANY:
+            case TermOp.LT | TermOp.EQ | TermOp.NOT | TermOp.ALL | TermOp.ANY:
                 found = self.truth(term)
                 return (int(found), {}) if found is not None else self.anything(term, kind, (0, 1))
-            case Op.GEOMETRIC:
+            case TermOp.GEOMETRIC:
                 return self.anything(term, kind)
-            case Op.LOOKUP:
+            case TermOp.LOOKUP:
                 return self._looked_up(self.exact(args[0]), cast(tuple[int, ...], payload), kind, term)
-            case Op.MUL24:
+            case TermOp.MUL24:
                 return self._mul24(args, kind, term)
             case _:
                 return self._bits(op, args, kind, term)
 
-    def _leaf(self, op: Op, payload: object, kind: IntType, term: int) -> Form:
+    def _leaf(self, op: TermOp, payload: object, kind: IntType, term: int) -> Form:
         n = self.ndrange
-        if op is Op.SCALAR:
+        if op is TermOp.SCALAR:
             argument, offset = cast(tuple[int, int], payload)
             if self._numbers is not None:
                 return (self._numbers[argument, offset, kind], {})
@@ -246,19 +246,19 @@ class Binding:
             return (int.from_bytes(raw[offset : offset + kind.bits // 8], "little", signed=kind.signed), {})
         number = int(payload) if isinstance(payload, int) else 0
         match op:
-            case Op.GLOBAL_ID | Op.GROUP_ID | Op.LOCAL_ID:
-                variable = number + (GLOBAL, GROUP, LOCAL)[op - Op.GLOBAL_ID]
+            case TermOp.GLOBAL_ID | TermOp.GROUP_ID | TermOp.LOCAL_ID:
+                variable = number + (GLOBAL, GROUP, LOCAL)[op - TermOp.GLOBAL_ID]
                 lo, hi = self.ranges[variable]
                 return (lo, {}) if lo == hi else (0, {variable: 1})
-            case Op.GLOBAL_SIZE:
+            case TermOp.GLOBAL_SIZE:
                 return (n.global_size[number], {})
-            case Op.LOCAL_SIZE:
+            case TermOp.LOCAL_SIZE:
                 return (n.local_size[number], {})
-            case Op.NUM_GROUPS:
+            case TermOp.NUM_GROUPS:
                 return (n.num_groups[number], {})
-            case Op.GLOBAL_OFFSET:
+            case TermOp.GLOBAL_OFFSET:
                 return (n.offset[number], {})
-            case Op.WORK_DIM:
+            case TermOp.WORK_DIM:
                 return (n.work_dim, {})
             case _:
                 return (number, {})
@@ -273,7 +273,7 @@ class Binding:
         for (factor, none), (constant, parts) in ((a, b), (b, a)):
             if not none:
                 return (constant * factor, {v: c * factor for v, c in parts.items()} if factor else {})
-        return self.atom(Kind.PRODUCT, (a, b), is_data=self.opaque[term])
+        return self.atom(UnknownKind.PRODUCT, (a, b), is_data=self.opaque[term])
 
     def _floor(self, a: Form, divisor: int, term: int) -> Form:
         """``floor(a / divisor)`` of an exact form, ``divisor`` > 0."""
@@ -289,7 +289,7 @@ class Binding:
         lo, hi = interval((remainder, rest), self.ranges)
         if lo // divisor == hi // divisor:
             return (quotient + lo // divisor, whole)
-        variable = self.atom(Kind.FLOOR, ((remainder, rest),), divisor, is_data=self.opaque[term])
+        variable = self.atom(UnknownKind.FLOOR, ((remainder, rest),), divisor, is_data=self.opaque[term])
         return plus((quotient, whole), variable)  # which may be in the form already: x % 8 % 8
 
     def _split_ids(self, parts: dict[int, int], divisor: int) -> dict[int, int]:
@@ -313,12 +313,12 @@ class Binding:
     def _modulo(self, a: Form, divisor: int, term: int) -> Form:
         return minus(a, scaled(self._floor(a, divisor, term), divisor))
 
-    def _division(self, op: Op, a: Form, b: Form, kind: IntType, term: int) -> Form:
+    def _division(self, op: TermOp, a: Form, b: Form, kind: IntType, term: int) -> Form:
         if b[1] or b[0] == 0:
             lo, hi = interval(a, self.ranges)
             low, high = interval(b, self.ranges)
             if lo >= 0 and low > 0:
-                return self.anything(term, kind, (0, hi // low if op is Op.DIV else min(hi, high - 1)))
+                return self.anything(term, kind, (0, hi // low if op is TermOp.DIV else min(hi, high - 1)))
             return self.anything(term, kind)
         divisor = b[0]
         if not a[1]:
@@ -326,21 +326,21 @@ class Binding:
             return (folded or 0, {})
         lo, hi = interval(a, self.ranges)
         if divisor > 0 and lo >= 0:
-            return self._floor(a, divisor, term) if op is Op.DIV else self._modulo(a, divisor, term)
+            return self._floor(a, divisor, term) if op is TermOp.DIV else self._modulo(a, divisor, term)
         if divisor > 0 and hi <= 0:
             quotient = scaled(self._floor(scaled(a, -1), divisor, term), -1)
-            return quotient if op is Op.DIV else minus(a, scaled(quotient, divisor))
+            return quotient if op is TermOp.DIV else minus(a, scaled(quotient, divisor))
         size = abs(divisor)
-        if op is Op.REM:
+        if op is TermOp.REM:
             return self.anything(term, kind, (-(size - 1) if lo < 0 else 0, size - 1 if hi > 0 else 0))
         bound = max(abs(lo), abs(hi)) // size
         return self.anything(term, kind, (-bound, bound))
 
-    def _extreme(self, op: Op, a: Form, b: Form, term: int) -> Form:
+    def _extreme(self, op: TermOp, a: Form, b: Form, term: int) -> Form:
         lo, hi = interval(minus(a, b), self.ranges)
         if hi <= 0 or lo >= 0:
-            return a if (op is Op.MIN) == (hi <= 0) else b
-        kind = Kind.LEAST if op is Op.MIN else Kind.GREATEST
+            return a if (op is TermOp.MIN) == (hi <= 0) else b
+        kind = UnknownKind.LEAST if op is TermOp.MIN else UnknownKind.GREATEST
         return self.atom(kind, (a, b), is_data=self.opaque[term])
 
     def _select(self, args: tuple[int, ...], term: int) -> Form:
@@ -351,7 +351,7 @@ class Binding:
         then, other = self.exact(a), self.exact(b)
         if then == other:
             return then
-        return self.atom(Kind.EITHER, (then, other), term, is_data=self.opaque[term])
+        return self.atom(UnknownKind.EITHER, (then, other), term, is_data=self.opaque[term])
 
     def _mul24(self, args: tuple[int, ...], kind: IntType, term: int) -> Form:
         a, b = self.exact(args[0]), self.exact(args[1])
@@ -362,16 +362,16 @@ class Binding:
                 return self.anything(term, kind)
         return self._product(a, b, term)
 
-    def _bits(self, op: Op, args: tuple[int, ...], kind: IntType, term: int) -> Form:
+    def _bits(self, op: TermOp, args: tuple[int, ...], kind: IntType, term: int) -> Form:
         """Operations on bits whose operands are not constant masks."""
         a, b = self.exact(args[0]), self.exact(args[1])
         if not a[1] and not b[1]:
             folded = fold(op, a[0], b[0], kind)
             return (kind.wrap(folded) if folded is not None else 0, {})
-        if op in (Op.SHL, Op.SHR) and not b[1]:
+        if op in (TermOp.SHL, TermOp.SHR) and not b[1]:
             shift = b[0] & (kind.bits - 1)
-            return scaled(a, 1 << shift) if op is Op.SHL else self._floor(a, 1 << shift, term)
-        if op is Op.AND:
+            return scaled(a, 1 << shift) if op is TermOp.SHL else self._floor(a, 1 << shift, term)
+        if op is TermOp.AND:
             for one, (mask, none) in ((a, b), (b, a)):
                 if not none and mask >= 0 and mask & (mask + 1) == 0:
                     return self._modulo(one, mask + 1, term)
@@ -379,17 +379,17 @@ class Binding:
         if lo >= 0 and low >= 0:
             top = (1 << max(hi, high).bit_length()) - 1
             match op:
-                case Op.AND:
+                case TermOp.AND:
                     return self.anything(term, kind, (0, min(hi, high)))
-                case Op.OR:
+                case TermOp.OR:
                     if self._are_disjoint(a, b) or self._are_disjoint(b, a):
                         return plus(a, b)
                     return self.anything(term, kind, (max(lo, low), top))
-                case Op.XOR:
+                case TermOp.XOR:
                     return self.anything(term, kind, (0, top))
-                case Op.SHR:
+                case TermOp.SHR:
                     return self.anything(term, kind, (0, hi))
-                case Op.SHL if high < kind.bits and hi << high <= kind.hi:
+                case TermOp.SHL if high < kind.bits and hi << high <= kind.hi:
                     return self.anything(term, kind, (lo << low, hi << high))
         return self.anything(term, kind)
 
@@ -405,20 +405,20 @@ class Binding:
         """Whether a truth value is the same for every work-item, and which."""
         op, args, _, payload = self.rows[term]
         match op:
-            case Op.CONST:
+            case TermOp.CONST:
                 return payload != 0
-            case Op.LT:
+            case TermOp.LT:
                 lo, hi = interval(minus(self.exact(args[0]), self.exact(args[1])), self.ranges)
                 return True if hi < 0 else False if lo >= 0 else None
-            case Op.EQ:
+            case TermOp.EQ:
                 lo, hi = interval(minus(self.exact(args[0]), self.exact(args[1])), self.ranges)
                 return True if lo == hi == 0 else False if lo > 0 or hi < 0 else None
-            case Op.NOT:
+            case TermOp.NOT:
                 inner = self.truth(args[0])
                 return None if inner is None else not inner
-            case Op.ALL | Op.ANY:
+            case TermOp.ALL | TermOp.ANY:
                 known = [self.truth(a) for a in args]
-                absorbing = op is Op.ANY
+                absorbing = op is TermOp.ANY
                 if absorbing in known:
                     return absorbing
                 return None if None in known else not absorbing
@@ -433,22 +433,22 @@ class Binding:
         """
         op, args, _, payload = self.rows[term]
         match op:
-            case Op.CONST:
+            case TermOp.CONST:
                 return [[]] if (payload != 0) == wanted else []
-            case Op.LT:
+            case TermOp.LT:
                 a, b = self.exact(args[0]), self.exact(args[1])
                 return self._kept([[shifted(minus(b, a), -1)]] if wanted else [[minus(a, b)]])
-            case Op.EQ:
+            case TermOp.EQ:
                 difference = minus(self.exact(args[0]), self.exact(args[1]))
                 opposite = scaled(difference, -1)
                 if wanted:
                     return self._kept([[difference, opposite]])
                 return self._kept([[shifted(difference, -1)], [shifted(opposite, -1)]])
-            case Op.NOT:
+            case TermOp.NOT:
                 return self.alternatives(args[0], not wanted)
-            case Op.ALL | Op.ANY:
+            case TermOp.ALL | TermOp.ANY:
                 parts = [self.alternatives(a, wanted) for a in args]
-                if (op is Op.ALL) == wanted:
+                if (op is TermOp.ALL) == wanted:
                     return self.conjunction(parts)
                 found = [each for p in parts for each in p]
                 if [] in found:
@@ -488,10 +488,10 @@ class Binding:
     # -- loops -----------------------------------------------------------------------------------
 
     def _counter(self, number: int) -> Form:
-        key = (Kind.COUNTER, number)
+        key = (UnknownKind.COUNTER, number)
         variable = self._keys.get(key)
         if variable is None:
-            atom = Atom(Kind.COUNTER, (), number, I32, (0, INFINITY), False)
+            atom = Atom(UnknownKind.COUNTER, (), number, I32, (0, INFINITY), False)
             variable = self.add(atom)
             self._keys[key] = variable
             loop = self.loops[number]
@@ -510,7 +510,7 @@ class Binding:
         conditions: list[int] = []
         for term in loop.conditions:
             row = self.rows[term]
-            conditions += row.args if row.op is Op.ALL else (term,)
+            conditions += row.args if row.op is TermOp.ALL else (term,)
         best = INFINITY
         for term in conditions:
             last = self._last_by(term, variable)
@@ -560,8 +560,8 @@ class Binding:
 
     def _geometric(self, conditions: list[int], variable: int) -> int:
         """The last iteration of a loop whose variable is multiplied or divided; sets its range."""
-        counter = next(t for t, r in enumerate(self.rows) if r.op is Op.COUNTER and self._is(t, variable))
-        own = [t for t, r in enumerate(self.rows) if r.op is Op.GEOMETRIC and r.args[2] == counter]
+        counter = next(t for t, r in enumerate(self.rows) if r.op is TermOp.COUNTER and self._is(t, variable))
+        own = [t for t, r in enumerate(self.rows) if r.op is TermOp.GEOMETRIC and r.args[2] == counter]
         best = INFINITY
         for term in own:
             _, args, kind, payload = self.rows[term]
@@ -593,7 +593,7 @@ class Binding:
         return best
 
     def _is(self, term: int, variable: int) -> bool:
-        return self._keys.get((Kind.COUNTER, self.rows[term].payload)) == variable
+        return self._keys.get((UnknownKind.COUNTER, self.rows[term].payload)) == variable
 
 
 def atom_range(atom: Atom, ranges: list[Range]) -> Range:
@@ -605,18 +605,18 @@ def atom_range(atom: Atom, ranges: list[Range]) -> Range:
 def _atom_range(atom: Atom, ranges: list[Range]) -> Range:
     found = [interval(f, ranges) for f in atom.forms]
     match atom.kind:
-        case Kind.FLOOR:
+        case UnknownKind.FLOOR:
             return (found[0][0] // atom.number, found[0][1] // atom.number)
-        case Kind.LEAST:
+        case UnknownKind.LEAST:
             return (min(lo for lo, _ in found), min(hi for _, hi in found))
-        case Kind.GREATEST:
+        case UnknownKind.GREATEST:
             return (max(lo for lo, _ in found), max(hi for _, hi in found))
-        case Kind.EITHER:
+        case UnknownKind.EITHER:
             return (min(lo for lo, _ in found), max(hi for _, hi in found))
-        case Kind.PRODUCT:
+        case UnknownKind.PRODUCT:
             corners = [x * y for x in found[0] for y in found[1]]
             return (min(corners), max(corners))
-        case Kind.WRAPPED:
+        case UnknownKind.WRAPPED:
             lo, hi = found[0]
             return (lo, hi) if atom.type.lo <= lo and hi <= atom.type.hi else (atom.type.lo, atom.type.hi)
         case _:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sdi.clc.frontend.syntax import Form, Kind, Node, Tree, Type
+from sdi.clc.frontend.syntax import Form, NodeKind, SyntaxNode, Tree, Type
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class MemberLayout:
     """A member: its first byte and its type."""
 
     offset: int
@@ -31,10 +31,10 @@ class Layouts:
 
     def __init__(self, tree: Tree) -> None:
         self._tree = tree
-        self._declared: dict[str, Node | None] | None = None
-        self._known: dict[str, dict[str, Field] | None] = {}
+        self._declared: dict[str, SyntaxNode | None] | None = None
+        self._known: dict[str, dict[str, MemberLayout] | None] = {}
 
-    def fields(self, record: Type) -> dict[str, Field] | None:
+    def fields(self, record: Type) -> dict[str, MemberLayout] | None:
         """Members by name; None when it is not known where they lie."""
         key = name_of(record)
         if key not in self._known:
@@ -63,13 +63,13 @@ class Layouts:
             case _:
                 return True
 
-    def _declarations(self) -> dict[str, Node | None]:
+    def _declarations(self) -> dict[str, SyntaxNode | None]:
         """Structures by name; None where a function has one that another one's name hides."""
-        found: dict[str, Node | None] = {}
+        found: dict[str, SyntaxNode | None] = {}
         for top in self._tree.declarations:
             for node in top.walk():
-                if node.kind in (Kind.STRUCT_DECL, Kind.UNION_DECL) and any(
-                    c.kind is Kind.FIELD_DECL for c in node.children
+                if node.kind in (NodeKind.STRUCT_DECL, NodeKind.UNION_DECL) and any(
+                    c.kind is NodeKind.FIELD_DECL for c in node.children
                 ):
                     name = name_of(node.type)
                     same = found.setdefault(name, node)
@@ -77,26 +77,26 @@ class Layouts:
                         found[name] = None
         return found
 
-    def _lay_out(self, key: str, nbytes: int) -> dict[str, Field] | None:
+    def _lay_out(self, key: str, nbytes: int) -> dict[str, MemberLayout] | None:
         if self._declared is None:
             self._declared = self._declarations()
         declaration = self._declared.get(key)
         if declaration is None:
             return None
-        is_union = declaration.kind is Kind.UNION_DECL
-        found: dict[str, Field] = {}
+        is_union = declaration.kind is NodeKind.UNION_DECL
+        found: dict[str, MemberLayout] = {}
         at = largest = 0
         for child in declaration.children:
-            if child.kind is Kind.UNEXPOSED_ATTRIBUTE or "__attribute__" in self._tree.source(child):
+            if child.kind is NodeKind.UNEXPOSED_ATTRIBUTE or "__attribute__" in self._tree.source(child):
                 return None  # packed or aligned
-            if child.kind is not Kind.FIELD_DECL:
+            if child.kind is not NodeKind.FIELD_DECL:
                 continue
             source = self._tree.source(child)
             unit = self._alignment(child.type)
             if not unit or ":" in source or not child.name or child.type.nbytes == 0:
                 return None
             at = 0 if is_union else -(-at // unit) * unit
-            found[child.name] = Field(at, child.type)
+            found[child.name] = MemberLayout(at, child.type)
             at += child.type.nbytes
             largest = max(largest, unit)
             end = max(f.offset + f.type.nbytes for f in found.values())

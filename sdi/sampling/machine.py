@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from sdi.atomics import Update
-from sdi.clc.frontend.syntax import Node, Space
-from sdi.sampling.terms import I32, I64, Op, Terms
-from sdi.sampling.values import PRIVATE_MEMORY, Pointer, Value, joined
+from sdi.clc.frontend.syntax import Space, SyntaxNode
+from sdi.sampling.terms import I32, I64, TermOp, Terms
+from sdi.sampling.values import PRIVATE_MEMORY, PointerValue, Value, joined
 
 MAX_OPERATIONS = 1_000_000
 """The run of a larger kernel ends.  By count, so that the answer is the same on every machine."""
@@ -126,7 +126,7 @@ class Machine:
         """How many there were."""
         return self.terms.operations
 
-    def step(self, node: Node) -> None:
+    def step(self, node: SyntaxNode) -> None:
         """Count a node; raises TooLong after too many operations."""
         self.terms.operations += 1
         if self.terms.operations > self._most:
@@ -184,7 +184,7 @@ class Machine:
         """Note an access of ``nbytes`` at ``pointer``."""
         if self.dead or space in (Space.LOCAL, Space.PRIVATE):
             return
-        if not isinstance(pointer, Pointer):
+        if not isinstance(pointer, PointerValue):
             self.unknown.append(Unknown(space, mode, at))
             return
         is_definite = is_definite and len(pointer.choices) == 1
@@ -196,16 +196,16 @@ class Machine:
                     Access(root, mode, offset, nbytes, guards, loops, is_definite, at, update)
                 )
 
-    def moved(self, pointer: Pointer, nbytes: int) -> Pointer:
+    def moved(self, pointer: PointerValue, nbytes: int) -> PointerValue:
         """The pointer plus a constant number of bytes."""
         if nbytes == 0:
             return pointer
         step = self.terms.const(nbytes, I64)
-        return Pointer(
+        return PointerValue(
             tuple((r, o if r == PRIVATE_MEMORY else self.terms.add(o, step)) for r, o in pointer.choices)
         )
 
-    def indexed(self, pointer: Pointer, index: Value, stride: int, sign: int = 1) -> Pointer:
+    def indexed(self, pointer: PointerValue, index: Value, stride: int, sign: int = 1) -> PointerValue:
         """The pointer plus ``index`` elements of ``stride`` bytes."""
         terms = self.terms
         if isinstance(index, int):
@@ -213,7 +213,7 @@ class Machine:
         else:
             index = terms.unknown(I64)
         step = terms.scale(index, stride * sign)
-        return Pointer(
+        return PointerValue(
             tuple((r, o if r == PRIVATE_MEMORY else terms.add(o, step)) for r, o in pointer.choices)
         )
 
@@ -253,4 +253,4 @@ class Machine:
         """(number, term) of a new loop's counter."""
         number = len(self.found_loops)
         self.found_loops.append(None)
-        return number, self.terms.make(Op.COUNTER, (), I64, number)
+        return number, self.terms.make(TermOp.COUNTER, (), I64, number)

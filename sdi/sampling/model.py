@@ -50,7 +50,7 @@ MANY_RANGES = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class WorkEstimate:
     """What work-groups have to do along one dimension, as estimated from loops.
 
     ``density``: accesses of a work-item on average, in equal parts of the dimension.  ``accesses``: of all.
@@ -69,7 +69,7 @@ class BoundAccess(Protocol):
     def bounds(self, box: GroupBox) -> tuple[AccessRange, ...]:
         """The same with at most ``MANY_RANGES`` ranges per access: cheap where there would be more."""
 
-    def work(self, dim: int) -> Work | None:
+    def work(self, dim: int) -> WorkEstimate | None:
         """What work-groups have to do along dimension ``dim``; None: the same everywhere, or unknown."""
 
     def effort(self) -> float | None:
@@ -90,7 +90,7 @@ class Bounds:
         """See ``BoundAccess``."""
         return self.access.bounds(box)
 
-    def work(self, dim: int) -> Work | None:
+    def work(self, dim: int) -> WorkEstimate | None:
         """See ``BoundAccess``."""
         return self.access.work(dim)
 

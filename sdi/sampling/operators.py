@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from typing import Protocol, cast
 
-from sdi.clc.frontend.syntax import Form, Node, Tree, Type
+from sdi.clc.frontend.syntax import Form, SyntaxNode, Tree, Type
 from sdi.sampling.layout import Layouts
 from sdi.sampling.machine import Machine
 from sdi.sampling.places import as_type, usual
-from sdi.sampling.terms import I32, Op, Terms
-from sdi.sampling.values import Pointer, Record, Value, fresh, int_type, is_bool
+from sdi.sampling.terms import I32, TermOp, Terms
+from sdi.sampling.values import PointerValue, RecordValue, Value, fresh, int_type, is_bool
 
 _ARITHMETIC = {
-    "/": Op.DIV,
-    "%": Op.REM,
-    "&": Op.AND,
-    "|": Op.OR,
-    "^": Op.XOR,
-    "<<": Op.SHL,
-    ">>": Op.SHR,
+    "/": TermOp.DIV,
+    "%": TermOp.REM,
+    "&": TermOp.AND,
+    "|": TermOp.OR,
+    "^": TermOp.XOR,
+    "<<": TermOp.SHL,
+    ">>": TermOp.SHR,
 }
 _COMPARISONS = frozenset({"<", ">", "<=", ">=", "==", "!="})
 
@@ -43,9 +43,9 @@ class Operators:
             return terms.convert(terms.truth(value) if is_bool(target) else value, kind)
         match target.form:
             case Form.POINTER:
-                if isinstance(value, Pointer):
+                if isinstance(value, PointerValue):
                     return value
-                return Pointer(()) if isinstance(value, int) and terms.value(value) == 0 else None
+                return PointerValue(()) if isinstance(value, int) and terms.value(value) == 0 else None
             case Form.VECTOR:
                 element = target.element
                 if element is None or int_type(element) is None:
@@ -57,9 +57,9 @@ class Operators:
                     return (self.converted(value, source, element),) * target.count
                 return fresh(terms, target)
             case Form.RECORD:
-                return value if isinstance(value, Record) else None
+                return value if isinstance(value, RecordValue) else None
             case Form.IMAGE:
-                return value if isinstance(value, Pointer) else None
+                return value if isinstance(value, PointerValue) else None
             case _:
                 return None
 
@@ -139,7 +139,7 @@ class Operators:
         if result.form is Form.POINTER and operator in ("+", "-") and right.form is Form.INTEGER:
             stride = left.element.nbytes if left.element is not None else 0
             stride = stride or (1 if left.element is not None and left.element.form is Form.VOID else 0)
-            if isinstance(a, Pointer) and stride:
+            if isinstance(a, PointerValue) and stride:
                 return self.machine.indexed(a, b, stride, 1 if operator == "+" else -1)
             return None
         return fresh(self.terms, result)
@@ -172,7 +172,7 @@ class Operators:
         return negative if operator == "-" else self.terms.add(negative, self.terms.const(-1, kind))
 
     def stepped(self, old: Value, of: Type, by: int) -> Value:
-        if isinstance(old, Pointer):
+        if isinstance(old, PointerValue):
             return self.machine.moved(old, by * (of.element.nbytes if of.element is not None else 0))
         if isinstance(old, tuple) and of.element is not None:
             return tuple(self.stepped(v, of.element, by) for v in old)
@@ -191,10 +191,10 @@ class Evaluator(Protocol):
     terms: Terms
     operators: Operators
 
-    def value(self, node: Node) -> Value:
+    def value(self, node: SyntaxNode) -> Value:
         """Run an expression; answer its value."""
         ...
 
-    def expose(self, value: Value, node: Node) -> None:
+    def expose(self, value: Value, node: SyntaxNode) -> None:
         """What the pointer ``value`` reaches may be read and written in ways that nobody sees."""
         ...

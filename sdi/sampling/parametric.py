@@ -15,10 +15,10 @@ from typing import cast
 from sdi.ndrange import GroupBox, Int3, NDRange
 from sdi.sampling.affine import Range
 from sdi.sampling.analysis import BoundKernel, KernelAnalysis
-from sdi.sampling.forms import Binding, Scalar
-from sdi.sampling.model import AccessRange, Work
+from sdi.sampling.forms import AffineContext, Scalar
+from sdi.sampling.model import AccessRange, WorkEstimate
 from sdi.sampling.straight import Answer, Evaluator, compiled
-from sdi.sampling.terms import Op
+from sdi.sampling.terms import TermOp
 from sdi.sampling.tracing import Trace, Untraceable
 
 TRACE_AFTER = 16
@@ -39,7 +39,7 @@ class Parametric:
     def __init__(self, analysis: KernelAnalysis) -> None:
         self.analysis = analysis
         self._scalars = shaping_scalars(analysis)
-        self._shapes: OrderedDict[_ShapeKey, Shape] = OrderedDict()
+        self._shapes: OrderedDict[_ShapeKey, AnswerShape] = OrderedDict()
 
     def bind(
         self, ndrange: NDRange, values: tuple[bytes | None, ...], buffer_nbytes: tuple[int | None, ...]
@@ -54,7 +54,7 @@ class Parametric:
         key = (ndrange.work_dim, ndrange.offset, ndrange.local_size, buffer_nbytes)
         shape = self._shapes.get(key)
         if shape is None:
-            shape = self._shapes[key] = Shape(self.analysis, self._scalars, ndrange, buffer_nbytes)
+            shape = self._shapes[key] = AnswerShape(self.analysis, self._scalars, ndrange, buffer_nbytes)
             if len(self._shapes) > SHAPES_MAX:
                 self._shapes.popitem(last=False)
         return ParametricBound(shape, (*inputs, *ndrange.num_groups), ndrange, values)
@@ -66,7 +66,7 @@ class ParametricBound:
     __slots__ = ("_inputs", "_ndrange", "_slow", "_values", "shape")
 
     def __init__(
-        self, shape: Shape, inputs: tuple[int, ...], ndrange: NDRange, values: tuple[bytes | None, ...]
+        self, shape: AnswerShape, inputs: tuple[int, ...], ndrange: NDRange, values: tuple[bytes | None, ...]
     ) -> None:
         self.shape = shape
         self._inputs = inputs
@@ -87,7 +87,7 @@ class ParametricBound:
             self.shape.missed(inputs)
         return found
 
-    def work(self, dim: int) -> Work | None:
+    def work(self, dim: int) -> WorkEstimate | None:
         """See ``BoundAccess``."""
         return self._usual().work(dim)
 
@@ -101,7 +101,7 @@ class ParametricBound:
         return self._slow
 
 
-class Shape:
+class AnswerShape:
     """What a kernel's launches share when they differ in their inputs only.
 
     ``hits``, ``misses``: questions answered by straight code, and not.
@@ -175,7 +175,7 @@ def shaping_scalars(analysis: KernelAnalysis) -> tuple[Scalar, ...]:
     rows = analysis.table.rows
     pending = [t for a in analysis.accesses for t in (a.offset, *a.guards)]
     pending += [t for loop in analysis.loops if loop is not None for t in (loop.counter, *loop.conditions)]
-    pending += [t for t, row in enumerate(rows) if row.op is Op.GEOMETRIC]
+    pending += [t for t, row in enumerate(rows) if row.op is TermOp.GEOMETRIC]
     seen: set[int] = set()
     found: set[Scalar] = set()
     while pending:
@@ -184,7 +184,7 @@ def shaping_scalars(analysis: KernelAnalysis) -> tuple[Scalar, ...]:
             continue
         seen.add(term)
         row = rows[term]
-        if row.op is Op.SCALAR:
+        if row.op is TermOp.SCALAR:
             argument, offset = cast(tuple[int, int], row.payload)
             found.add((argument, offset, row.type))
         pending += row.args
@@ -216,7 +216,7 @@ def traced(
     local = ndrange.local_size
     size = (groups[0] * local[0], groups[1] * local[1], groups[2] * local[2])
     try:
-        binding = Binding(
+        binding = AffineContext(
             analysis.table,
             analysis.loops,
             NDRange(ndrange.work_dim, ndrange.offset, size, local),
@@ -234,4 +234,4 @@ def _three(numbers: Sequence[int]) -> Int3:
     return (numbers[0], numbers[1], numbers[2])
 
 
-__all__ = ["Parametric", "ParametricBound", "Shape", "shaping_arguments", "shaping_scalars", "traced"]
+__all__ = ["AnswerShape", "Parametric", "ParametricBound", "shaping_arguments", "shaping_scalars", "traced"]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from sdi.clc.frontend.syntax import Form, Node, Space, Tree, Type
+from sdi.clc.frontend.syntax import Form, Space, SyntaxNode, Tree, Type
 from sdi.sampling.terms import I32, I64, U32, IntType
-from sdi.sampling.values import Record, Value
+from sdi.sampling.values import RecordValue, Value
 
 Path = tuple[str | int, ...]
 
@@ -52,7 +52,7 @@ class Temporary:
 Place = Variable | Memory | Swizzle | Temporary
 
 
-def components(tree: Tree, node: Node, child: Node) -> tuple[int, ...] | None:
+def components(tree: Tree, node: SyntaxNode, child: SyntaxNode) -> tuple[int, ...] | None:
     """Which components an UNEXPOSED node names, or None when it is something else."""
     if child.type.form is not Form.VECTOR:
         return None
@@ -80,7 +80,7 @@ def components(tree: Tree, node: Node, child: Node) -> tuple[int, ...] | None:
     return None
 
 
-def size_of(tree: Tree, node: Node) -> int | None:
+def size_of(tree: Tree, node: SyntaxNode) -> int | None:
     """The value of a ``sizeof``; None when its operand is not understood."""
     text = tree.source(node)
     operands = [c for c in node.children if c.type.nbytes]
@@ -99,7 +99,7 @@ def with_part(base: Value, path: Path, value: Value) -> Value:
     """``base`` with another value at a path of field names."""
     if not path:
         return value
-    record = base if isinstance(base, Record) else Record(())
+    record = base if isinstance(base, RecordValue) else RecordValue(())
     name = path[0]
     assert isinstance(name, str)
     return record.replaced(name, with_part(record.get(name), path[1:], value))

@@ -8,32 +8,32 @@ from typing import cast
 
 from sdi.clc.model import Argument
 from sdi.sampling.machine import Access
-from sdi.sampling.terms import Op, TermTable
+from sdi.sampling.terms import TermOp, TermTable
 
 _LONGEST = 160
 """A longer text is of no use to anybody: what is inside becomes "..."."""
 _SUM, _PRODUCT, _UNARY = 4, 5, 6
 _IDS = {
-    Op.GLOBAL_ID: "get_global_id",
-    Op.GROUP_ID: "get_group_id",
-    Op.LOCAL_ID: "get_local_id",
-    Op.GLOBAL_SIZE: "get_global_size",
-    Op.LOCAL_SIZE: "get_local_size",
-    Op.NUM_GROUPS: "get_num_groups",
-    Op.GLOBAL_OFFSET: "get_global_offset",
+    TermOp.GLOBAL_ID: "get_global_id",
+    TermOp.GROUP_ID: "get_group_id",
+    TermOp.LOCAL_ID: "get_local_id",
+    TermOp.GLOBAL_SIZE: "get_global_size",
+    TermOp.LOCAL_SIZE: "get_local_size",
+    TermOp.NUM_GROUPS: "get_num_groups",
+    TermOp.GLOBAL_OFFSET: "get_global_offset",
 }
 _OPERATORS = {
-    Op.DIV: (" / ", _PRODUCT),
-    Op.REM: (" % ", _PRODUCT),
-    Op.SHL: (" << ", 3),
-    Op.SHR: (" >> ", 3),
-    Op.AND: (" & ", 2),
-    Op.XOR: (" ^ ", 2),
-    Op.OR: (" | ", 2),
-    Op.LT: (" < ", 2),
-    Op.EQ: (" == ", 2),
+    TermOp.DIV: (" / ", _PRODUCT),
+    TermOp.REM: (" % ", _PRODUCT),
+    TermOp.SHL: (" << ", 3),
+    TermOp.SHR: (" >> ", 3),
+    TermOp.AND: (" & ", 2),
+    TermOp.XOR: (" ^ ", 2),
+    TermOp.OR: (" | ", 2),
+    TermOp.LT: (" < ", 2),
+    TermOp.EQ: (" == ", 2),
 }
-_CALLS = {Op.MIN: "min", Op.MAX: "max", Op.MUL24: "mul24"}
+_CALLS = {TermOp.MIN: "min", TermOp.MAX: "max", TermOp.MUL24: "mul24"}
 _VECTOR = re.compile(r"[a-z]+(2|3|4|8|16)\Z")
 
 
@@ -50,10 +50,10 @@ class Printer:
         name = self._arguments[access.argument].name or f"argument {access.argument}"
         row = self._rows[access.offset]
         constant, parts = 0, {access.offset: 1}
-        if row.op is Op.LINEAR:
+        if row.op is TermOp.LINEAR:
             constant, coefficients = cast(tuple[int, tuple[int, ...]], row.payload)
             parts = dict(zip(row.args, coefficients, strict=True))
-        elif row.op is Op.CONST:
+        elif row.op is TermOp.CONST:
             constant, parts = cast(int, row.payload), {}
         unit = element_nbytes
         if unit < 1 or any(number % unit for number in (constant, *parts.values())):
@@ -91,8 +91,8 @@ class Printer:
         op, args, kind, payload = self._rows[term]
         if op in _IDS:
             return f"{_IDS[op]}({payload})", _UNARY
-        if op in (Op.LT, Op.EQ) and self._rows[args[0]].op is Op.CONST:
-            sign = " > " if op is Op.LT else " == "
+        if op in (TermOp.LT, TermOp.EQ) and self._rows[args[0]].op is TermOp.CONST:
+            sign = " > " if op is TermOp.LT else " == "
             return self._wrapped(args[1], 3) + sign + self._wrapped(args[0], 3), 2
         if op in _OPERATORS:
             sign, level = _OPERATORS[op]
@@ -100,37 +100,37 @@ class Printer:
         if op in _CALLS:
             return f"{_CALLS[op]}({self._text(args[0])[0]}, {self._text(args[1])[0]})", _UNARY
         match op:
-            case Op.CONST:
+            case TermOp.CONST:
                 value = cast(int, payload)
                 return str(value), _UNARY if value >= 0 else _SUM
-            case Op.SCALAR:
+            case TermOp.SCALAR:
                 argument, offset = cast(tuple[int, int], payload)
                 return self._scalar(argument, offset, kind.bits // 8), _UNARY
-            case Op.WORK_DIM:
+            case TermOp.WORK_DIM:
                 return "get_work_dim()", _UNARY
-            case Op.COUNTER:
+            case TermOp.COUNTER:
                 return f"i{payload}", _UNARY
-            case Op.LINEAR:
+            case TermOp.LINEAR:
                 constant, coefficients = cast(tuple[int, tuple[int, ...]], payload)
                 return self._sum(constant, dict(zip(args, coefficients, strict=True)))
-            case Op.MUL:
-                ordered = sorted(args, key=lambda a: self._rows[a].op in (Op.SCALAR, Op.LOCAL_SIZE))
+            case TermOp.MUL:
+                ordered = sorted(args, key=lambda a: self._rows[a].op in (TermOp.SCALAR, TermOp.LOCAL_SIZE))
                 return " * ".join(self._wrapped(a, _PRODUCT) for a in ordered), _PRODUCT
-            case Op.FLOORDIV | Op.FLOORMOD:
-                sign = " / " if op is Op.FLOORDIV else " % "
+            case TermOp.FLOORDIV | TermOp.FLOORMOD:
+                sign = " / " if op is TermOp.FLOORDIV else " % "
                 return f"{self._wrapped(args[0], _PRODUCT)}{sign}{payload}", _PRODUCT
-            case Op.CONVERT:
+            case TermOp.CONVERT:
                 return self._text(args[0])
-            case Op.SELECT:
+            case TermOp.SELECT:
                 a, b, c = (self._wrapped(a, 1) for a in args)
                 return f"{a} ? {b} : {c}", 0
-            case Op.NOT:
+            case TermOp.NOT:
                 return self._negated(args[0])
-            case Op.ALL:
+            case TermOp.ALL:
                 return " && ".join(self._wrapped(a, 2) for a in args), 1
-            case Op.ANY:
+            case TermOp.ANY:
                 return " || ".join(self._wrapped(a, 2) for a in args), 1
-            case Op.LOOKUP:
+            case TermOp.LOOKUP:
                 values = cast(tuple[int, ...], payload)
                 shown = ", ".join(map(str, values[:4])) + (", ..." if len(values) > 4 else "")
                 return f"{{{shown}}}[{self._text(args[0])[0]}]", _UNARY
@@ -139,9 +139,9 @@ class Printer:
 
     def _negated(self, term: int) -> tuple[str, int]:
         op, args, _, _ = self._rows[term]
-        if op in (Op.LT, Op.EQ):
-            sign = " >= " if op is Op.LT else " != "
-            if self._rows[args[0]].op is Op.CONST:
+        if op in (TermOp.LT, TermOp.EQ):
+            sign = " >= " if op is TermOp.LT else " != "
+            if self._rows[args[0]].op is TermOp.CONST:
                 args, sign = (args[1], args[0]), sign.replace(">", "<")
             return self._wrapped(args[0], 2) + sign + self._wrapped(args[1], 3), 2
         return "!" + self._wrapped(term, _UNARY), _UNARY
@@ -156,9 +156,9 @@ class Printer:
 
     def _is_plain(self, term: int, number: int) -> bool:
         """Not a product, not even behind conversions: written after the products."""
-        while self._rows[term].op is Op.CONVERT:
+        while self._rows[term].op is TermOp.CONVERT:
             term = self._rows[term].args[0]
-        return number == 1 and self._rows[term].op is not Op.MUL
+        return number == 1 and self._rows[term].op is not TermOp.MUL
 
     def _sum(self, constant: int, parts: dict[int, int]) -> tuple[str, int]:
         """``constant`` plus terms times numbers; what is added comes first."""

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from sdi.clc.frontend import assembly
 from sdi.clc.frontend.base_header import PTX_TARGET
-from sdi.clc.frontend.syntax import Form, Function, Kind, Node, Space, Tree
+from sdi.clc.frontend.syntax import Form, Function, NodeKind, Space, SyntaxNode, Tree
 from sdi.sampling.control import Chain, has_label, leaves, roots_of, trip_count, variable_of
 from sdi.sampling.expressions import Expressions
 from sdi.sampling.machine import Body, GaveUp, Loop, Machine
-from sdi.sampling.terms import I64, Op
-from sdi.sampling.values import Pointer, Record, Value, fresh, joined
+from sdi.sampling.terms import I64, TermOp
+from sdi.sampling.values import PointerValue, RecordValue, Value, fresh, joined
 
 _MAX_INLINED = 40
 _MAX_UNROLLED = 16
@@ -41,7 +41,7 @@ class Statements:
         assert function.definition is not None
         self.inline(function, arguments, function.definition)
 
-    def inline(self, function: Function, arguments: list[Value], at: Node) -> Value:
+    def inline(self, function: Function, arguments: list[Value], at: SyntaxNode) -> Value:
         """Run a call of a function that has a body; the value it returns."""
         machine, body = self.machine, function.body
         assert body is not None
@@ -69,77 +69,83 @@ class Statements:
         del machine.guards[frame.first_guard :]
         machine.dead = False
         assert len(machine.loops) == depth
-        if at.kind is Kind.CALL and (result is None or isinstance(result, int)):
+        if at.kind is NodeKind.CALL and (result is None or isinstance(result, int)):
             known = isinstance(result, int)
             return result if known else fresh(self.terms, at.type)
         return result
 
-    def _look_for_addresses(self, declaration: int, body: Node) -> None:
+    def _look_for_addresses(self, declaration: int, body: SyntaxNode) -> None:
         """Variables whose address is taken may change behind the analysis' back."""
         if declaration in self._scanned:
             return
         self._scanned.add(declaration)
         for node in body.walk():
-            if node.kind in (Kind.GOTO, Kind.INDIRECT_GOTO, Kind.LABEL):
+            if node.kind in (NodeKind.GOTO, NodeKind.INDIRECT_GOTO, NodeKind.LABEL):
                 raise GaveUp("uses goto", node.begin)
-            if node.kind is Kind.UNARY_OPERATOR and node.operator == "&":
+            if node.kind is NodeKind.UNARY_OPERATOR and node.operator == "&":
                 name = variable_of(node.children[0])
                 if name:
                     self.machine.sticky.add(name)
 
     # -- statements ------------------------------------------------------------------------------
 
-    def run(self, node: Node) -> None:
+    def run(self, node: SyntaxNode) -> None:
         """Run a statement."""
         machine = self.machine
         if machine.dead:
             return
         machine.step(node)
         match node.kind:
-            case Kind.COMPOUND | Kind.DECL_STATEMENT:
+            case NodeKind.COMPOUND | NodeKind.DECL_STATEMENT:
                 for child in node.children:
                     self.run(child)
-            case Kind.VAR_DECL:
+            case NodeKind.VAR_DECL:
                 self._declare(node)
-            case Kind.IF:
+            case NodeKind.IF:
                 self._if(node)
-            case Kind.FOR:
+            case NodeKind.FOR:
                 self._for(node)
-            case Kind.WHILE:
+            case NodeKind.WHILE:
                 self._loop(node.children[0], None, node.children[-1])
-            case Kind.DO:
+            case NodeKind.DO:
                 self._do(node)
-            case Kind.SWITCH:
+            case NodeKind.SWITCH:
                 self._switch(node)
-            case Kind.RETURN:
+            case NodeKind.RETURN:
                 self._return(node)
-            case Kind.CONTINUE:
+            case NodeKind.CONTINUE:
                 body = next(b for b in reversed(machine.bodies) if not b.is_switch)
                 body.continues.append((machine.since(body.first_guard), machine.copied(machine.env)))
                 machine.dead = True
-            case Kind.BREAK:
+            case NodeKind.BREAK:
                 self._break(node)
-            case Kind.ASM:
+            case NodeKind.ASM:
                 self._assembly(node)
-            case Kind.NULL_STATEMENT | Kind.UNEXPOSED_ATTRIBUTE:
+            case NodeKind.NULL_STATEMENT | NodeKind.UNEXPOSED_ATTRIBUTE:
                 pass
-            case Kind.STRUCT_DECL | Kind.UNION_DECL | Kind.ENUM_DECL | Kind.TYPEDEF_DECL | Kind.FUNCTION_DECL:
+            case (
+                NodeKind.STRUCT_DECL
+                | NodeKind.UNION_DECL
+                | NodeKind.ENUM_DECL
+                | NodeKind.TYPEDEF_DECL
+                | NodeKind.FUNCTION_DECL
+            ):
                 pass
             case kind if 200 <= kind < 300:
-                if len(node.children) == 1 and kind is not Kind.LABEL:
+                if len(node.children) == 1 and kind is not NodeKind.LABEL:
                     self.run(node.children[0])
                 else:
                     raise GaveUp("has a statement that the analysis has no model of", node.begin)
-            case Kind.UNEXPOSED | Kind.OTHER if node.children and 200 <= node.children[-1].kind < 300:
+            case NodeKind.UNEXPOSED | NodeKind.OTHER if node.children and 200 <= node.children[-1].kind < 300:
                 if any(c.kind < 400 for c in node.children[:-1]):
                     raise GaveUp("has a statement that the analysis has no model of", node.begin)
                 self.run(node.children[-1])  # a statement with attributes
             case _:
                 self.expressions.value(node)
 
-    def _declare(self, node: Node) -> None:
+    def _declare(self, node: SyntaxNode) -> None:
         # A structure may be declared right here: that is no value.
-        initial = [c for c in node.operands if Kind.UNEXPOSED <= c.kind < Kind.UNEXPOSED_ATTRIBUTE]
+        initial = [c for c in node.operands if NodeKind.UNEXPOSED <= c.kind < NodeKind.UNEXPOSED_ATTRIBUTE]
         of = node.type
         if of.form is Form.ARRAY or of.space is Space.LOCAL or node.is_static_storage:
             for child in initial:
@@ -151,12 +157,12 @@ class Statements:
                 self.expressions.value(initial[-1]), initial[-1].type, of
             )
         elif of.form is Form.RECORD:
-            value = Record(())
+            value = RecordValue(())
         else:
             value = fresh(self.terms, of)
         self.machine.env[node.declaration] = value
 
-    def _assembly(self, node: Node) -> None:
+    def _assembly(self, node: SyntaxNode) -> None:
         """Assembly that computes: its outputs may become anything."""
         found = assembly.read(self.tree, node)
         if found is None or self.tree.target != PTX_TARGET or assembly.effects_of(found):
@@ -172,7 +178,7 @@ class Statements:
                     run.load(place, operand.node.type, operand.node)
                 run.store(place, operand.node.type, fresh(self.terms, operand.node.type), operand.node)
 
-    def _return(self, node: Node) -> None:
+    def _return(self, node: SyntaxNode) -> None:
         machine = self.machine
         value: Value = None
         if node.children:
@@ -184,7 +190,7 @@ class Statements:
             body.is_broken = True
         machine.dead = True
 
-    def _break(self, node: Node) -> None:
+    def _break(self, node: SyntaxNode) -> None:
         machine = self.machine
         if not machine.bodies:
             raise GaveUp("has a break outside a loop", node.begin)
@@ -199,12 +205,12 @@ class Statements:
         body.breaks.append(machine.copied(machine.env))
         machine.dead = True
 
-    def _if(self, node: Node) -> None:
+    def _if(self, node: SyntaxNode) -> None:
         condition = self.expressions.condition(node.children[0])
         then, other = node.children[1], list(node.children[2:])
         self._branch(condition, [then], other)
 
-    def _branch(self, condition: int, then: list[Node], other: list[Node] | Chain) -> None:
+    def _branch(self, condition: int, then: list[SyntaxNode], other: list[SyntaxNode] | Chain) -> None:
         """Two paths that meet again."""
         machine, terms = self.machine, self.terms
         known = terms.value(condition)
@@ -236,11 +242,11 @@ class Statements:
         else:
             machine.env = machine.merge(condition, then_env, other_env)
             if then_more or other_more:
-                then_on = terms.join([opposite, terms.join(list(then_more))], Op.ANY)
-                other_on = terms.join([condition, terms.join(list(other_more))], Op.ANY)
+                then_on = terms.join([opposite, terms.join(list(then_more))], TermOp.ANY)
+                other_on = terms.join([condition, terms.join(list(other_more))], TermOp.ANY)
                 machine.guards += [g for g in (then_on, other_on) if terms.value(g) is None]
 
-    def _follow(self, path: list[Node] | Chain) -> None:
+    def _follow(self, path: list[SyntaxNode] | Chain) -> None:
         if isinstance(path, Chain):
             condition, then = path.branches[0]
             rest = Chain(path.branches[1:], path.otherwise)
@@ -251,13 +257,15 @@ class Statements:
 
     # -- loops -----------------------------------------------------------------------------------
 
-    def _for(self, node: Node) -> None:
+    def _for(self, node: SyntaxNode) -> None:
         initial, condition, increment, body = self._clauses(node)
         if initial is not None:
             self.run(initial)
         self._loop(condition, increment, body)
 
-    def _clauses(self, node: Node) -> tuple[Node | None, Node | None, Node | None, Node]:
+    def _clauses(
+        self, node: SyntaxNode
+    ) -> tuple[SyntaxNode | None, SyntaxNode | None, SyntaxNode | None, SyntaxNode]:
         """The parts of a ``for``; clang leaves empty ones out."""
         text = self.tree.text
         at = text.index("(", node.begin)
@@ -274,7 +282,7 @@ class Statements:
             at += 1
         if len(breaks) != 3:
             raise GaveUp("has a loop without a head", node.begin)
-        parts: list[Node | None] = [None, None, None]
+        parts: list[SyntaxNode | None] = [None, None, None]
         for child in node.children[:-1]:
             slot = 0 if child.begin < breaks[1] else 1 if child.begin < breaks[2] else 2
             if parts[slot] is not None or child.begin > at:
@@ -282,12 +290,12 @@ class Statements:
             parts[slot] = child
         return parts[0], parts[1], parts[2], node.children[-1]
 
-    def _do(self, node: Node) -> None:
+    def _do(self, node: SyntaxNode) -> None:
         """``do S while (c);`` is ``S`` once and then ``while (c) S``."""
         body, condition = node.children[0], node.children[-1]
         machine = self.machine
         guards = len(machine.guards)
-        if any(n.kind in (Kind.BREAK, Kind.RETURN) for n in body.walk()):
+        if any(n.kind in (NodeKind.BREAK, NodeKind.RETURN) for n in body.walk()):
             machine.doubt()
         first, _ = self._once(None, None, body)
         machine.dead = False
@@ -295,10 +303,10 @@ class Statements:
         if first.breaks:
             self._forget((self._changes(condition) | self._changes(body)) & machine.env.keys())
         del machine.guards[guards:]
-        if any(n.kind is Kind.RETURN for n in body.walk()):
+        if any(n.kind is NodeKind.RETURN for n in body.walk()):
             machine.doubt()
 
-    def _loop(self, condition: Node | None, increment: Node | None, body: Node) -> None:
+    def _loop(self, condition: SyntaxNode | None, increment: SyntaxNode | None, body: SyntaxNode) -> None:
         machine, terms = self.machine, self.terms
         nodes = [n for n in (condition, increment, body) if n is not None]
         changed = frozenset[int]().union(*(self._changes(n) for n in nodes)) & machine.env.keys()
@@ -321,7 +329,7 @@ class Statements:
                 known = len(terms.rows)
                 value = self._at_iteration(before[name], heads[name], after.get(name), mark, counter)
                 machine.env[name] = value
-                is_lost |= isinstance(value, int) and terms.rows[value].op is Op.OPAQUE and value >= known
+                is_lost |= isinstance(value, int) and terms.rows[value].op is TermOp.OPAQUE and value >= known
         if is_lost:
             machine.loops.pop()
             solved, machine.env = machine.env, machine.copied(before)
@@ -361,14 +369,16 @@ class Statements:
             start, final = starts[name], finals.get(name)
             if trips is not None:
                 before[name] = self._after(start, counter, trips)
-            elif isinstance(start, Pointer) and name not in tested:
+            elif isinstance(start, PointerValue) and name not in tested:
                 ends_with = (final, *(env.get(name) for env in second.breaks))
-                if all(isinstance(end, Pointer) and roots_of(end) == roots_of(start) for end in ends_with):
+                if all(
+                    isinstance(end, PointerValue) and roots_of(end) == roots_of(start) for end in ends_with
+                ):
                     before[name] = self._placeholder(start)
-        if any(n.kind is Kind.RETURN for n in body.walk()):
+        if any(n.kind is NodeKind.RETURN for n in body.walk()):
             machine.doubt()
 
-    def _test(self, condition: Node | None) -> None:
+    def _test(self, condition: SyntaxNode | None) -> None:
         """Note what a loop's condition touches: before the first iteration, and after each one."""
         machine = self.machine
         if condition is not None and not machine.dead:
@@ -377,9 +387,9 @@ class Statements:
             machine.env = env
             del machine.guards[guards:]
 
-    def _unrolled(self, condition: Node | None, increment: Node | None, body: Node) -> bool:
+    def _unrolled(self, condition: SyntaxNode | None, increment: SyntaxNode | None, body: SyntaxNode) -> bool:
         """Run a loop with a small constant number of iterations one by one; False when it has none."""
-        leaves = (Kind.BREAK, Kind.CONTINUE, Kind.RETURN)
+        leaves = (NodeKind.BREAK, NodeKind.CONTINUE, NodeKind.RETURN)
         if condition is None or any(n.kind in leaves for n in body.walk()):
             return False
         machine, terms = self.machine, self.terms
@@ -411,24 +421,26 @@ class Statements:
                     row = terms.rows[part]
                     if part == own:
                         part = times
-                    elif row.op is Op.MUL and own in row.args:
+                    elif row.op is TermOp.MUL and own in row.args:
                         part = terms.mul(row.args[1] if row.args[0] == own else row.args[0], times)
                     elif terms.mentions(part, counter):
                         return terms.unknown(kind, data=False)
                     total = terms.add(total, terms.scale(part, factor))
                 return total
-            case Pointer() if len(value.choices) == 1:
+            case PointerValue() if len(value.choices) == 1:
                 root, offset = value.choices[0]
                 after = self._after(offset, counter, trips)
-                return Pointer(((root, after),)) if isinstance(after, int) else None
+                return PointerValue(((root, after),)) if isinstance(after, int) else None
             case tuple():
                 return tuple(self._after(v, counter, trips) for v in value)
-            case Record():
-                return Record(tuple((n, self._after(v, counter, trips)) for n, v in value.fields))
+            case RecordValue():
+                return RecordValue(tuple((n, self._after(v, counter, trips)) for n, v in value.fields))
             case _:
                 return None
 
-    def _once(self, condition: Node | None, increment: Node | None, body: Node) -> tuple[Body, int | None]:
+    def _once(
+        self, condition: SyntaxNode | None, increment: SyntaxNode | None, body: SyntaxNode
+    ) -> tuple[Body, int | None]:
         """One iteration, and the term of its condition."""
         machine = self.machine
         base = len(machine.guards)
@@ -459,13 +471,13 @@ class Statements:
         match value:
             case int():
                 return self.terms.unknown(self.terms.type(value))
-            case Pointer() if len(value.choices) == 1:
+            case PointerValue() if len(value.choices) == 1:
                 root, _ = value.choices[0]
-                return Pointer(((root, self.terms.unknown(I64)),))
+                return PointerValue(((root, self.terms.unknown(I64)),))
             case tuple():
                 return tuple(self._placeholder(v) for v in value)
-            case Record():
-                return Record(tuple((n, self._placeholder(v)) for n, v in value.fields))
+            case RecordValue():
+                return RecordValue(tuple((n, self._placeholder(v)) for n, v in value.fields))
             case _:
                 return None
 
@@ -474,20 +486,22 @@ class Statements:
         match start, head, end:
             case int(), int(), int() if self.terms.type(start) == self.terms.type(end):
                 return self._term_at(start, head, end, mark, counter)
-            case Pointer(), Pointer(), Pointer() if len(start.choices) == len(end.choices) == 1:
+            case PointerValue(), PointerValue(), PointerValue() if (
+                len(start.choices) == len(end.choices) == 1
+            ):
                 (root, first), (_, middle), (other, last) = start.choices[0], head.choices[0], end.choices[0]
                 if root != other:
                     return None
-                return Pointer(((root, self._term_at(first, middle, last, mark, counter)),))
+                return PointerValue(((root, self._term_at(first, middle, last, mark, counter)),))
             case tuple(), tuple(), tuple() if len(start) == len(end):
                 parts = zip(start, head, end, strict=True)
                 return tuple(self._at_iteration(s, h, e, mark, counter) for s, h, e in parts)
-            case Record(), Record(), Record():
+            case RecordValue(), RecordValue(), RecordValue():
                 found: list[tuple[str, Value]] = []
                 for name, value in start.fields:
                     made = self._at_iteration(value, head.get(name), end.get(name), mark, counter)
                     found.append((name, made))
-                return Record(tuple(found))
+                return RecordValue(tuple(found))
             case _:
                 return None
 
@@ -503,21 +517,21 @@ class Statements:
         if terms.is_older(step, mark):
             return terms.add(start, terms.mul(step, terms.convert(counter, kind)))
         row = terms.rows[end]
-        if row.op is Op.LINEAR and terms.parts(end) == (0, {head: row.payload[1][0]}):  # type: ignore[index]
+        if row.op is TermOp.LINEAR and terms.parts(end) == (0, {head: row.payload[1][0]}):  # type: ignore[index]
             factor = terms.const(row.payload[1][0], kind)  # type: ignore[index]
-            return terms.make(Op.GEOMETRIC, (start, factor, counter), kind, "*")
-        if row.op in (Op.FLOORDIV, Op.DIV) and row.args[0] == head:
-            if row.op is Op.FLOORDIV and isinstance(row.payload, int):
+            return terms.make(TermOp.GEOMETRIC, (start, factor, counter), kind, "*")
+        if row.op in (TermOp.FLOORDIV, TermOp.DIV) and row.args[0] == head:
+            if row.op is TermOp.FLOORDIV and isinstance(row.payload, int):
                 divisor = terms.const(row.payload, kind)
             else:
                 divisor = row.args[1]
             if terms.is_older(divisor, mark):
-                name = "//" if row.op is Op.FLOORDIV else "/"
-                return terms.make(Op.GEOMETRIC, (start, divisor, counter), kind, name)
-        if row.op is Op.MUL and head in row.args:
+                name = "//" if row.op is TermOp.FLOORDIV else "/"
+                return terms.make(TermOp.GEOMETRIC, (start, divisor, counter), kind, name)
+        if row.op is TermOp.MUL and head in row.args:
             factor = row.args[1] if row.args[0] == head else row.args[0]
             if terms.is_older(factor, mark):
-                return terms.make(Op.GEOMETRIC, (start, factor, counter), kind, "*")
+                return terms.make(TermOp.GEOMETRIC, (start, factor, counter), kind, "*")
         return terms.unknown(kind)
 
     def _forget(self, names: frozenset[int]) -> None:
@@ -528,44 +542,44 @@ class Statements:
     def _forgotten(self, value: Value) -> Value:
         """Anything of the same kind; a pointer may point anywhere."""
         match value:
-            case Pointer():
+            case PointerValue():
                 return None
-            case Record():
-                return Record(tuple((name, self._forgotten(part)) for name, part in value.fields))
+            case RecordValue():
+                return RecordValue(tuple((name, self._forgotten(part)) for name, part in value.fields))
             case _:
                 return self._placeholder(value)
 
-    def _changes(self, node: Node) -> frozenset[int]:
+    def _changes(self, node: SyntaxNode) -> frozenset[int]:
         """Variables that a statement may assign."""
         known = self._changed.get(id(node))
         if known is None:
             found: set[int] = set()
             for each in node.walk():
-                is_assignment = each.kind is Kind.COMPOUND_ASSIGNMENT or (
-                    each.kind is Kind.BINARY_OPERATOR and each.operator == "="
+                is_assignment = each.kind is NodeKind.COMPOUND_ASSIGNMENT or (
+                    each.kind is NodeKind.BINARY_OPERATOR and each.operator == "="
                 )
-                if is_assignment or (each.kind is Kind.UNARY_OPERATOR and each.operator in _STEPPING):
+                if is_assignment or (each.kind is NodeKind.UNARY_OPERATOR and each.operator in _STEPPING):
                     found.add(variable_of(each.children[0]))
-                elif each.kind is Kind.ASM:
+                elif each.kind is NodeKind.ASM:
                     found |= {variable_of(child) for child in each.children}
             known = self._changed[id(node)] = frozenset(found - {0})
         return known
 
     # -- switch ----------------------------------------------------------------------------------
 
-    def _switch(self, node: Node) -> None:
+    def _switch(self, node: SyntaxNode) -> None:
         """A chain of branches, unless a ``break`` stands inside a statement."""
         value = self.expressions.value(node.children[0])
         body = node.children[-1]
-        if body.kind is not Kind.COMPOUND:
+        if body.kind is not NodeKind.COMPOUND:
             raise GaveUp("has a switch that the analysis can't read", node.begin)
         sections = self._sections(body)
         conditions = [self._chosen(value, labels) for labels, _ in sections]
         if any(leaves(s) for _, statements in sections for s in statements) or None in conditions:
             self._uncertain(node, [statements for _, statements in sections])
             return
-        branches: list[tuple[int, list[Node]]] = []
-        otherwise: list[Node] = []
+        branches: list[tuple[int, list[SyntaxNode]]] = []
+        otherwise: list[SyntaxNode] = []
         for (labels, statements), condition in zip(sections, conditions, strict=True):
             assert condition is not None
             if None in labels:
@@ -578,7 +592,7 @@ class Statements:
         else:
             self._follow(otherwise)
 
-    def _chosen(self, value: Value, labels: list[Node | None]) -> int | None:
+    def _chosen(self, value: Value, labels: list[SyntaxNode | None]) -> int | None:
         """Whether a switch jumps to one of some labels; None when that is not known."""
         if not isinstance(value, int):
             value = self.terms.unknown(I64)
@@ -589,15 +603,15 @@ class Statements:
                 if not isinstance(chosen, int):
                     return None
                 found.append(self.terms.equal(value, self.terms.convert(chosen, self.terms.type(value))))
-        return self.terms.join(found, Op.ANY)
+        return self.terms.join(found, TermOp.ANY)
 
-    def _uncertain(self, node: Node, sections: list[list[Node]]) -> None:
+    def _uncertain(self, node: SyntaxNode, sections: list[list[SyntaxNode]]) -> None:
         """Each label begins a path of its own that may or may not be taken."""
         machine = self.machine
         changed = self._changes(node)
         base = len(machine.guards)
         before = machine.env
-        may_leave = any(n.kind in (Kind.RETURN, Kind.CONTINUE) for n in node.walk())
+        may_leave = any(n.kind in (NodeKind.RETURN, NodeKind.CONTINUE) for n in node.walk())
         for statements in sections:
             machine.env = machine.copied(before)
             self._forget(changed)
@@ -614,25 +628,25 @@ class Statements:
         if may_leave:
             machine.doubt()
 
-    def _sections(self, body: Node) -> list[tuple[list[Node | None], list[Node]]]:
+    def _sections(self, body: SyntaxNode) -> list[tuple[list[SyntaxNode | None], list[SyntaxNode]]]:
         """(labels, None for ``default``; what runs from there to the first ``break``)."""
-        statements: list[Node] = []
-        places: dict[int, list[Node | None]] = {}
+        statements: list[SyntaxNode] = []
+        places: dict[int, list[SyntaxNode | None]] = {}
         for child in body.children:
-            while child.kind in (Kind.CASE, Kind.DEFAULT):
-                label = child.children[0] if child.kind is Kind.CASE else None
+            while child.kind in (NodeKind.CASE, NodeKind.DEFAULT):
+                label = child.children[0] if child.kind is NodeKind.CASE else None
                 places.setdefault(len(statements), []).append(label)
-                if len(child.children) != (2 if child.kind is Kind.CASE else 1):
+                if len(child.children) != (2 if child.kind is NodeKind.CASE else 1):
                     raise GaveUp("has a range of cases", child.begin)
                 child = child.children[-1]
             statements.append(child)
         if any(has_label(s) for s in statements):
             raise GaveUp("has a label inside a statement of a switch", body.begin)
-        found: list[tuple[list[Node | None], list[Node]]] = []
+        found: list[tuple[list[SyntaxNode | None], list[SyntaxNode]]] = []
         for at, labels in places.items():
-            run: list[Node] = []
+            run: list[SyntaxNode] = []
             for statement in statements[at:]:
-                if statement.kind is Kind.BREAK:
+                if statement.kind is NodeKind.BREAK:
                     break
                 run.append(statement)
             found.append((labels, run))

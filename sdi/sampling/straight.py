@@ -25,14 +25,14 @@ def compiled(
     It takes all inputs of a launch: ``inputs[k]`` is the place there of the trace's input k, ``fixed`` are
     (place, value) of those that were numbers in the run.
     """
-    writer = _Writer(trace, inputs)
+    writer = _CodeWriter(trace, inputs)
     body = writer.function([f"inputs[{place}] == {value}" for place, value in fixed], answer)
     names = writer.constants
     exec(compile(body, "<access ranges>", "exec"), names)
     return cast(Evaluator, names["evaluate"])
 
 
-class _Writer:
+class _CodeWriter:
     """Writes one function."""
 
     def __init__(self, trace: Trace, inputs: Sequence[int]) -> None:

@@ -46,7 +46,7 @@ I64 = IntType(64, True)
 U64 = IntType(64, False)
 
 
-class Op(IntEnum):
+class TermOp(IntEnum):
     """What a term is.  ``payload`` and arguments as said."""
 
     CONST = 0  # payload: value
@@ -89,13 +89,13 @@ class Op(IntEnum):
 class Row(NamedTuple):
     """One term."""
 
-    op: Op
+    op: TermOp
     args: tuple[int, ...]
     type: IntType
     payload: object
 
 
-TRUTHS = frozenset({Op.LT, Op.EQ, Op.NOT, Op.ALL, Op.ANY})
+TRUTHS = frozenset({TermOp.LT, TermOp.EQ, TermOp.NOT, TermOp.ALL, TermOp.ANY})
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +125,7 @@ class Terms:
         """The graph as it is now."""
         return TermTable(tuple(self.rows), tuple(self.opaque))
 
-    def make(self, op: Op, args: tuple[int, ...], kind: IntType, payload: object = None) -> int:
+    def make(self, op: TermOp, args: tuple[int, ...], kind: IntType, payload: object = None) -> int:
         """The term with this row; too deep a term becomes opaque."""
         row = Row(op, args, kind, payload)
         self.operations += 1 + len(args)
@@ -138,9 +138,9 @@ class Terms:
         number = len(self.rows)
         self._index[row] = number
         self.rows.append(row)
-        self.opaque.append(op is Op.OPAQUE or any(self.opaque[a] for a in args))
+        self.opaque.append(op is TermOp.OPAQUE or any(self.opaque[a] for a in args))
         newest = max((self._newest[a] for a in args), default=-1)
-        self._newest.append(number if op in (Op.OPAQUE, Op.COUNTER) else newest)
+        self._newest.append(number if op in (TermOp.OPAQUE, TermOp.COUNTER) else newest)
         self._depth.append(depth)
         return number
 
@@ -148,12 +148,12 @@ class Terms:
 
     def const(self, value: int, kind: IntType = I32) -> int:
         """A constant, wrapped to its type."""
-        return self.make(Op.CONST, (), kind, kind.wrap(value))
+        return self.make(TermOp.CONST, (), kind, kind.wrap(value))
 
     def unknown(self, kind: IntType, data: bool = True) -> int:
         """A fresh value that nothing is known about but its type."""
         self._serial += 1
-        return self.make(Op.OPAQUE, (), kind, (self._serial, int(data)))
+        return self.make(TermOp.OPAQUE, (), kind, (self._serial, int(data)))
 
     def type(self, term: int) -> IntType:
         """The type of a term."""
@@ -162,7 +162,7 @@ class Terms:
     def value(self, term: int) -> int | None:
         """The value of a constant, else None."""
         row = self.rows[term]
-        return row.payload if row.op is Op.CONST and isinstance(row.payload, int) else None
+        return row.payload if row.op is TermOp.CONST and isinstance(row.payload, int) else None
 
     def is_older(self, term: int, mark: int) -> bool:
         """Whether it depends on no unknown and no counter made since there were ``mark`` terms."""
@@ -186,7 +186,7 @@ class Terms:
     def parts(self, term: int) -> tuple[int, dict[int, int]]:
         """Constant and coefficients of a sum; other terms are a sum of one."""
         row = self.rows[term]
-        if row.op is Op.LINEAR:
+        if row.op is TermOp.LINEAR:
             constant, coefficients = cast(tuple[int, tuple[int, ...]], row.payload)
             return constant, dict(zip(row.args, coefficients, strict=True))
         value = self.value(term)
@@ -204,7 +204,9 @@ class Terms:
             return items[0][0]
         if len(items) > MAX_PARTS:
             return self.unknown(kind, data=any(self.opaque[t] for t, _ in items))
-        return self.make(Op.LINEAR, tuple(t for t, _ in items), kind, (constant, tuple(c for _, c in items)))
+        return self.make(
+            TermOp.LINEAR, tuple(t for t, _ in items), kind, (constant, tuple(c for _, c in items))
+        )
 
     def add(self, a: int, b: int, sign: int = 1) -> int:
         """``a + sign * b``, both of one type."""
@@ -231,7 +233,7 @@ class Terms:
             value = self.value(one)
             if value is not None:
                 return self.scale(other, value)
-        return self.make(Op.MUL, (min(a, b), max(a, b)), self.type(a))
+        return self.make(TermOp.MUL, (min(a, b), max(a, b)), self.type(a))
 
     # -- conversions -----------------------------------------------------------------------------
 
@@ -244,22 +246,22 @@ class Terms:
         if value is not None:
             return self.const(value, kind)
         if kind.bits <= row.type.bits:
-            if row.op is Op.LINEAR:
+            if row.op is TermOp.LINEAR:
                 constant, parts = self.parts(a)
                 narrow: dict[int, int] = {}
                 for term, coefficient in parts.items():
                     made = self.convert(term, kind)
                     narrow[made] = narrow.get(made, 0) + coefficient
                 return self.sum(constant, narrow, kind)
-            if row.op is Op.CONVERT:
+            if row.op is TermOp.CONVERT:
                 return self.convert(row.args[0], kind)
-            if row.op is Op.MUL:
+            if row.op is TermOp.MUL:
                 return self.mul(self.convert(row.args[0], kind), self.convert(row.args[1], kind))
-        return self.make(Op.CONVERT, (a,), kind)
+        return self.make(TermOp.CONVERT, (a,), kind)
 
     # -- other arithmetic ------------------------------------------------------------------------
 
-    def binary(self, op: Op, a: int, b: int) -> int:
+    def binary(self, op: TermOp, a: int, b: int) -> int:
         """DIV, REM, AND, OR, XOR, SHL, SHR, MIN, MAX or MUL24 of two terms (of one type but for shifts)."""
         kind = self.type(a)
         x, y = self.value(a), self.value(b)
@@ -268,27 +270,27 @@ class Terms:
             if folded is not None:
                 return self.const(folded, kind)
         match op:
-            case Op.SHL | Op.SHR if y is not None:
+            case TermOp.SHL | TermOp.SHR if y is not None:
                 shift = y & (kind.bits - 1)
-                if op is Op.SHL:
+                if op is TermOp.SHL:
                     return self.scale(a, 1 << shift)
-                return a if shift == 0 else self.make(Op.FLOORDIV, (a,), kind, 1 << shift)
-            case Op.AND:
+                return a if shift == 0 else self.make(TermOp.FLOORDIV, (a,), kind, 1 << shift)
+            case TermOp.AND:
                 for one, mask in ((a, y), (b, x)):
                     if mask is not None and mask >= 0 and mask & (mask + 1) == 0:
                         if mask == 0:
                             return self.const(0, kind)
-                        return self.make(Op.FLOORMOD, (one,), kind, mask + 1)
-            case Op.DIV if y == 1:
+                        return self.make(TermOp.FLOORMOD, (one,), kind, mask + 1)
+            case TermOp.DIV if y == 1:
                 return a
-            case Op.DIV | Op.REM if y is not None and y > 0 and y & (y - 1) == 0 and not kind.signed:
-                kept = Op.FLOORDIV if op is Op.DIV else Op.FLOORMOD
+            case TermOp.DIV | TermOp.REM if y is not None and y > 0 and y & (y - 1) == 0 and not kind.signed:
+                kept = TermOp.FLOORDIV if op is TermOp.DIV else TermOp.FLOORMOD
                 return self.make(kept, (a,), kind, y) if y > 1 else self.const(0, kind)
-            case Op.OR | Op.XOR if y == 0 or x == 0:
+            case TermOp.OR | TermOp.XOR if y == 0 or x == 0:
                 return a if y == 0 else b
-            case Op.MIN | Op.MAX if a == b:
+            case TermOp.MIN | TermOp.MAX if a == b:
                 return a
-        if op in (Op.AND, Op.OR, Op.XOR, Op.MIN, Op.MAX, Op.MUL24) and a > b:
+        if op in (TermOp.AND, TermOp.OR, TermOp.XOR, TermOp.MIN, TermOp.MAX, TermOp.MUL24) and a > b:
             a, b = b, a
         return self.make(op, (a, b), kind)
 
@@ -297,14 +299,14 @@ class Terms:
         number = self.value(index)
         if number is not None:
             return self.const(values[number], kind) if 0 <= number < len(values) else self.unknown(kind)
-        return self.make(Op.LOOKUP, (index,), kind, values)
+        return self.make(TermOp.LOOKUP, (index,), kind, values)
 
     def select(self, condition: int, a: int, b: int) -> int:
         """``condition ? a : b``."""
         value = self.value(condition)
         if a == b or value is not None:
             return b if value == 0 else a
-        return self.make(Op.SELECT, (condition, a, b), self.type(a))
+        return self.make(TermOp.SELECT, (condition, a, b), self.type(a))
 
     # -- truth values ----------------------------------------------------------------------------
 
@@ -313,7 +315,7 @@ class Terms:
         row = self.rows[a]
         if row.op in TRUTHS:
             return a
-        if row.op is Op.CONVERT and self.rows[row.args[0]].op in TRUTHS:
+        if row.op is TermOp.CONVERT and self.rows[row.args[0]].op in TRUTHS:
             return row.args[0]
         value = self.value(a)
         if value is not None:
@@ -327,7 +329,7 @@ class Terms:
         x, y = self.value(a), self.value(b)
         if x is not None and y is not None:
             return self.const(int(x < y))
-        return self.make(Op.LT, (a, b), I32)
+        return self.make(TermOp.LT, (a, b), I32)
 
     def equal(self, a: int, b: int) -> int:
         """``a == b``, both of one type."""
@@ -338,11 +340,11 @@ class Terms:
             return self.const(int(x == y))
         for one, other in ((a, y), (b, x)):
             row = self.rows[one]
-            if other == 0 and (row.op in TRUTHS or row.op is Op.CONVERT):
+            if other == 0 and (row.op in TRUTHS or row.op is TermOp.CONVERT):
                 inner = one if row.op in TRUTHS else row.args[0]
                 if self.rows[inner].op in TRUTHS:
                     return self.negate(inner)
-        return self.make(Op.EQ, (min(a, b), max(a, b)), I32)
+        return self.make(TermOp.EQ, (min(a, b), max(a, b)), I32)
 
     def negate(self, a: int) -> int:
         """``!a`` of a truth value."""
@@ -350,15 +352,17 @@ class Terms:
         value = self.value(a)
         if value is not None:
             return self.const(int(value == 0))
-        if row.op is Op.NOT:
+        if row.op is TermOp.NOT:
             return row.args[0]
-        if row.op in (Op.ALL, Op.ANY):
-            return self.join([self.negate(x) for x in row.args], Op.ANY if row.op is Op.ALL else Op.ALL)
-        return self.make(Op.NOT, (a,), I32)
+        if row.op in (TermOp.ALL, TermOp.ANY):
+            return self.join(
+                [self.negate(x) for x in row.args], TermOp.ANY if row.op is TermOp.ALL else TermOp.ALL
+            )
+        return self.make(TermOp.NOT, (a,), I32)
 
-    def join(self, terms: list[int], op: Op = Op.ALL) -> int:
+    def join(self, terms: list[int], op: TermOp = TermOp.ALL) -> int:
         """All, or any, of some truth values."""
-        absorbing = 0 if op is Op.ALL else 1
+        absorbing = 0 if op is TermOp.ALL else 1
         kept: dict[int, None] = {}
         for term in terms:
             row = self.rows[term]
@@ -375,29 +379,29 @@ class Terms:
         return self.make(op, tuple(kept), I32)
 
 
-def fold(op: Op, x: int, y: int, kind: IntType) -> int | None:
+def fold(op: TermOp, x: int, y: int, kind: IntType) -> int | None:
     """A binary operation on numbers of ``kind``, not yet wrapped; None where C leaves it undefined."""
     match op:
-        case Op.DIV | Op.REM:
+        case TermOp.DIV | TermOp.REM:
             if y == 0:
                 return None
             quotient = abs(x) // abs(y) * (1 if (x < 0) == (y < 0) else -1)
-            return quotient if op is Op.DIV else x - y * quotient
-        case Op.AND:
+            return quotient if op is TermOp.DIV else x - y * quotient
+        case TermOp.AND:
             return x & y
-        case Op.OR:
+        case TermOp.OR:
             return x | y
-        case Op.XOR:
+        case TermOp.XOR:
             return x ^ y
-        case Op.SHL:
+        case TermOp.SHL:
             return x << (y & (kind.bits - 1))
-        case Op.SHR:
+        case TermOp.SHR:
             return x >> (y & (kind.bits - 1))
-        case Op.MIN:
+        case TermOp.MIN:
             return min(x, y)
-        case Op.MAX:
+        case TermOp.MAX:
             return max(x, y)
-        case Op.MUL24:
+        case TermOp.MUL24:
             return x * y if _is_24(x, kind) and _is_24(y, kind) else None
         case _:
             return None

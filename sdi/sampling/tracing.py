@@ -41,7 +41,7 @@ class Made(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class TraceNode:
     """A value that is no sum: ``first made second``; inputs have none."""
 
     made: Made
@@ -70,7 +70,7 @@ class Trace:
         self.inputs = len(values)
         self.values = list(values)
         self.ranges = list(ranges)
-        self.nodes: list[Node | None] = [None] * len(values)
+        self.nodes: list[TraceNode | None] = [None] * len(values)
         self._known: dict[object, int] = {}
         self._guards: dict[tuple[Relation, _Parts, int], int] = {}
 
@@ -88,7 +88,7 @@ class Trace:
         number = self._known.get(key)
         if number is None:
             number = self._known[key] = len(self.nodes)
-            node = Node(made, first, second)
+            node = TraceNode(made, first, second)
             self.nodes.append(node)
             a, b = self.value(first), self.value(second)
             self.values.append(a // b if made is Made.FLOOR else a * b)
@@ -123,7 +123,7 @@ def _items(form: Form) -> _Parts:
     return tuple(sorted(form[1].items()))
 
 
-def node_range(node: Node, ranges: Sequence[Range]) -> Range:
+def node_range(node: TraceNode, ranges: Sequence[Range]) -> Range:
     """The range of a node, given those of the nodes before it."""
     lo, hi = interval(node.first, cast(list[Range], ranges))
     low, high = interval(node.second, cast(list[Range], ranges))

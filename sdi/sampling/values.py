@@ -1,7 +1,7 @@
 """What a variable of a kernel may hold, as far as index expressions need it.
 
-``int``: a term; ``Pointer``; ``tuple``: components of a vector; ``Record``; None: not known (also every
-floating-point value).
+``int``: a term; ``PointerValue``; ``tuple``: components of a vector; ``RecordValue``; None: not known (also
+every floating-point value).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ PRIVATE_MEMORY = -1  # root of memory that no other work-group sees
 
 
 @dataclass(frozen=True, slots=True)
-class Pointer:
+class PointerValue:
     """An address: ``offset`` bytes (a 64-bit term) after the start of what ``root`` names.
 
     ``root``: number of the kernel's argument, or PRIVATE_MEMORY.
@@ -26,7 +26,7 @@ class Pointer:
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class RecordValue:
     """A structure by value; fields that are not named are not known."""
 
     fields: tuple[tuple[str, Value], ...]
@@ -35,13 +35,13 @@ class Record:
         """The value of a field."""
         return dict(self.fields).get(name)
 
-    def replaced(self, name: str, value: Value) -> Record:
+    def replaced(self, name: str, value: Value) -> RecordValue:
         """The structure with another value for one field."""
-        return Record((*((n, v) for n, v in self.fields if n != name), (name, value)))
+        return RecordValue((*((n, v) for n, v in self.fields if n != name), (name, value)))
 
 
-Value = int | Pointer | tuple["Value", ...] | Record | None
-HARMLESS = Pointer(((PRIVATE_MEMORY, 0),))
+Value = int | PointerValue | tuple["Value", ...] | RecordValue | None
+HARMLESS = PointerValue(((PRIVATE_MEMORY, 0),))
 
 
 def int_type(of: Type) -> IntType | None:
@@ -73,7 +73,7 @@ def joined(terms: Terms, condition: int, a: Value, b: Value) -> Value:
     match a, b:
         case int(), int():
             return terms.select(condition, a, b) if terms.type(a) == terms.type(b) else None
-        case Pointer(), Pointer():
+        case PointerValue(), PointerValue():
             known = terms.value(condition)
             if known is not None:
                 return a if known else b
@@ -86,10 +86,10 @@ def joined(terms: Terms, condition: int, a: Value, b: Value) -> Value:
                     merged.append((root, terms.select(condition, mine[root], theirs[root])))
                 else:
                     merged.append((root, mine.get(root, theirs.get(root, 0))))
-            return Pointer(tuple(merged))
+            return PointerValue(tuple(merged))
         case tuple(), tuple() if len(a) == len(b):
             return tuple(joined(terms, condition, x, y) for x, y in zip(a, b, strict=True))
-        case Record(), Record():
-            return Record(tuple((n, joined(terms, condition, v, b.get(n))) for n, v in a.fields))
+        case RecordValue(), RecordValue():
+            return RecordValue(tuple((n, joined(terms, condition, v, b.get(n))) for n, v in a.fields))
         case _:
             return None

@@ -16,10 +16,10 @@ import numpy as np
 
 from sdi.ndrange import GroupBox
 from sdi.sampling.dense import Points, Undefined
-from sdi.sampling.forms import Binding
+from sdi.sampling.forms import AffineContext
 from sdi.sampling.machine import Access, Loop
-from sdi.sampling.model import Work
-from sdi.sampling.terms import Op
+from sdi.sampling.model import WorkEstimate
+from sdi.sampling.terms import TermOp
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 _Nest: TypeAlias = tuple[tuple[int, ...], tuple[int, ...]]
@@ -36,7 +36,7 @@ _NESTS_MAX, _DEPTH_MAX = 16, 3
 """Different nests of loops, and loops in each other, that are looked at."""
 
 
-def work_of(binding: Binding, accesses: Sequence[Access], dim: int) -> Work | None:
+def work_of(binding: AffineContext, accesses: Sequence[Access], dim: int) -> WorkEstimate | None:
     """The work along dimension ``dim``; None where it is the same everywhere, or unknown."""
     nests = _nests(binding, accesses)
     if not nests or len(nests) > _NESTS_MAX or not any(_varies(binding, nest, dim) for nest in nests):
@@ -44,10 +44,10 @@ def work_of(binding: Binding, accesses: Sequence[Access], dim: int) -> Work | No
     along = _along(binding, nests, dim)
     if along is None:
         return None
-    return Work(tuple(along.tolist()), float(along.mean()) * math.prod(binding.ndrange.global_size))
+    return WorkEstimate(tuple(along.tolist()), float(along.mean()) * math.prod(binding.ndrange.global_size))
 
 
-def effort_of(binding: Binding, accesses: Sequence[Access]) -> float | None:
+def effort_of(binding: AffineContext, accesses: Sequence[Access]) -> float | None:
     """Accesses of all work-items, those outside of loops included; None where loops say nothing."""
     if None in binding.loops:
         return None
@@ -59,7 +59,7 @@ def effort_of(binding: Binding, accesses: Sequence[Access]) -> float | None:
     return each * math.prod(binding.ndrange.global_size)
 
 
-def _nests(binding: Binding, accesses: Sequence[Access]) -> Counter[_Nest]:
+def _nests(binding: AffineContext, accesses: Sequence[Access]) -> Counter[_Nest]:
     """Loops in each other, with the conditions under which what is inside happens, and how much that is."""
     nests = Counter((access.loops, access.guards) for access in accesses if access.loops)
     known = [(number, loop) for number, loop in enumerate(binding.loops) if loop is not None]
@@ -67,7 +67,7 @@ def _nests(binding: Binding, accesses: Sequence[Access]) -> Counter[_Nest]:
     return nests
 
 
-def _along(binding: Binding, nests: Counter[_Nest], dim: int) -> Array | None:
+def _along(binding: AffineContext, nests: Counter[_Nest], dim: int) -> Array | None:
     """What a work-item does on average, in equal parts of dimension ``dim``; at least 1."""
     sample = _Sample(binding, dim)
     total: Array = np.ones((1, 1, 1, 1))
@@ -84,7 +84,7 @@ def _along(binding: Binding, nests: Counter[_Nest], dim: int) -> Array | None:
     return np.broadcast_to(total.mean(axis=(1, 2, 3)), (BINS,)).astype(float)
 
 
-def _varies(binding: Binding, nest: tuple[tuple[int, ...], tuple[int, ...]], dim: int) -> bool:
+def _varies(binding: AffineContext, nest: tuple[tuple[int, ...], tuple[int, ...]], dim: int) -> bool:
     """Whether ids of ``dim`` decide how often the inside of some loops happens."""
     loops = [binding.loops[number] for number in nest[0]]
     pending = [*nest[1], *(c for loop in loops if loop is not None for c in loop.conditions)]
@@ -94,7 +94,7 @@ def _varies(binding: Binding, nest: tuple[tuple[int, ...], tuple[int, ...]], dim
         if term not in seen:
             seen.add(term)
             row = binding.rows[term]
-            if row.op in (Op.GLOBAL_ID, Op.GROUP_ID) and row.payload == dim:
+            if row.op in (TermOp.GLOBAL_ID, TermOp.GROUP_ID) and row.payload == dim:
                 return True
             pending += row.args
     return False
@@ -105,10 +105,10 @@ class _Sample:
     others; axis 3 has values of one counter.
     """
 
-    def __init__(self, binding: Binding, dim: int) -> None:
+    def __init__(self, binding: AffineContext, dim: int) -> None:
         self._binding = binding
         n = binding.ndrange
-        self._axes: dict[tuple[Op, int], Array] = {}
+        self._axes: dict[tuple[TermOp, int], Array] = {}
         self._known: dict[
             tuple[int, ...], tuple[Array, list[Array]]
         ] = {}  # trips by loop and iteration around it
@@ -118,8 +118,8 @@ class _Sample:
             group = ((np.arange(points) + 0.5) / points * n.num_groups[d]).astype(np.int64)
             shape = [1, 1, 1, 1]
             shape[0 if d == dim else 1 + others.index(d)] = points
-            self._axes[Op.GROUP_ID, d] = group.reshape(shape)
-            self._axes[Op.LOCAL_ID, d] = np.full((1, 1, 1, 1), n.local_size[d] // 2, np.int64)
+            self._axes[TermOp.GROUP_ID, d] = group.reshape(shape)
+            self._axes[TermOp.LOCAL_ID, d] = np.full((1, 1, 1, 1), n.local_size[d] // 2, np.int64)
 
     def weigh(self, loops: list[Loop], guards: tuple[int, ...], counters: dict[int, Array]) -> Array:
         """How often what is inside ``loops`` happens."""
@@ -162,7 +162,7 @@ class _Sample:
     def _held(self, conditions: list[int], counters: dict[int, Array]) -> Array:
         points = Points(self._binding, GroupBox((0, 0, 0), self._binding.ndrange.num_groups))
         points.dims = 4
-        points.axes = {**self._axes, **{(Op.COUNTER, number): at for number, at in counters.items()}}
+        points.axes = {**self._axes, **{(TermOp.COUNTER, number): at for number, at in counters.items()}}
         held: Array = np.ones((1, 1, 1, 1), bool)
         for condition in conditions:
             held = held & (points.value(condition) != 0)

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from sdi.clc.model import ArgumentKind, KernelModel
 from sdi.commands import Command, CopyBuffer, Fill, Launch, Map, Read, Rectangle, Unmap, Write
 from sdi.errors import BadRecord, ClError, insist
-from sdi.launch.arguments import Image, decode_arguments
+from sdi.launch.arguments import ImageArgument, decode_arguments
 from sdi.service.decode import BuildWork, build_work, command_of
 from sdi.wire.arguments import ENTRY, LAYOUTS, LOCAL, POINTER
 from sdi.wire.layout import layout
@@ -30,7 +30,7 @@ _FIXED = frozenset(op.value for op in _OPS.values() if op not in COMMANDS and op
 _HEADER = layout(HEADER)
 
 
-class Entry(NamedTuple):
+class RecordEntry(NamedTuple):
     """A record that may come in.  ``fields``: all of the table's, header first.
 
     ``command``, ``waits``: of a command, and the ids of its wait list.  ``work``: of a build.
@@ -104,7 +104,7 @@ class ArgumentBlock:
         except ClError as error:
             raise BadRecord(f"arguments of {name}", error.what) from error
         for argument, value in zip(self._model.arguments, values, strict=True):
-            if isinstance(value, Image):
+            if isinstance(value, ImageArgument):
                 field, shape = f"argument {argument.name} of {name}", value.view.shape
                 total, stop = buffer(field, value.buffer), value.offset + shape.plane_pitch * shape.planes
                 insist(total is None or stop <= total, field, f"an image up to byte {stop} of {total}")
@@ -147,7 +147,7 @@ class Door:
 
     # -- checks ---------------------------------------------------------------------------------------
 
-    def check(self, record: bytes) -> Entry:
+    def check(self, record: bytes) -> RecordEntry:
         """A whole record, whose header says so.  Raises BadRecord."""
         nbytes, number, record_id = _HEADER.unpack_from(record)
         insist(nbytes == len(record), "nbytes", f"{nbytes} of {len(record)}")
@@ -159,11 +159,13 @@ class Door:
             return self._command(op, record_id, fields, record)
         if op in _BUILDS:
             self._new(record_id)
-            return Entry(op, record_id, fields, work=build_work(op, fields[3:], record, _LAYOUTS[op].size))
+            return RecordEntry(
+                op, record_id, fields, work=build_work(op, fields[3:], record, _LAYOUTS[op].size)
+            )
         self._other(op, record_id, fields)
-        return Entry(op, record_id, fields)
+        return RecordEntry(op, record_id, fields)
 
-    def _command(self, op: Op, command_id: int, fields: tuple[int, ...], record: bytes) -> Entry:
+    def _command(self, op: Op, command_id: int, fields: tuple[int, ...], record: bytes) -> RecordEntry:
         queue, slot, num_waits = fields[3:6]
         self._new(command_id)
         _check_slot(slot)
@@ -181,7 +183,7 @@ class Door:
                 self._within(command.target, command.target_rectangle, "target")
             case Launch():
                 self._launch(command)
-        return Entry(op, command_id, fields, command, waits)
+        return RecordEntry(op, command_id, fields, command, waits)
 
     def _within(self, buffer_id: int, rectangle: Rectangle, field: str) -> None:
         total, over = self._buffer(field, buffer_id), rectangle.bounds
@@ -258,7 +260,7 @@ class Door:
 
     # -- what came in ---------------------------------------------------------------------------------
 
-    def admit(self, entry: Entry) -> None:
+    def admit(self, entry: RecordEntry) -> None:
         """A record that was checked comes in."""
         match entry.op:
             case Op.CREATE_BUFFER:

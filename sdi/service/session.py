@@ -38,10 +38,10 @@ from sdi.player.face import READ_MAX_NBYTES, Player
 from sdi.player.library import Recycled
 from sdi.profile.record.recorder import Recorder
 from sdi.region import Region
-from sdi.runtime.command_graph import Node, SchedulerCore
+from sdi.runtime.command_graph import CommandNode, SchedulerCore
 from sdi.runtime.engine import Engine
 from sdi.runtime.virtual_device import VirtualDevice
-from sdi.service.door import Door, Entry, Limits, check_header, name_of
+from sdi.service.door import Door, Limits, RecordEntry, check_header, name_of
 from sdi.service.facts import announce
 from sdi.service.kernel_output import Printed
 from sdi.service.notifications import Notices
@@ -418,7 +418,7 @@ class Session:
         """The client copies what ``read`` reads."""
         self._transfer_nbytes[command_id] = (read.rectangle.nbytes, read.blocking)
 
-    def _command(self, entry: Entry) -> None:
+    def _command(self, entry: RecordEntry) -> None:
         command, (queue, slot) = entry.command, entry.fields[3:5]
         assert command is not None
         if (isinstance(command, Read) and not command.into) or (
@@ -438,7 +438,7 @@ class Session:
                 command, known.checked = known.launch, self._num_created
         self._engine.enqueue(queue, entry.id, slot, command, entry.waits)
 
-    def _other(self, entry: Entry) -> None:
+    def _other(self, entry: RecordEntry) -> None:
         engine, memory = self._engine, self._memory
         record_id, fields = entry.id, entry.fields
         match entry.op:
@@ -502,7 +502,7 @@ class Session:
         if told.slot:
             self._park(told.id, told.slot)
 
-    def _build(self, entry: Entry) -> None:
+    def _build(self, entry: RecordEntry) -> None:
         """Has the build thread build, compile or link."""
         build_id, work = entry.id, entry.work
         assert work is not None
@@ -556,14 +556,14 @@ class Session:
 
     # -- what the engine tells the application ----------------------------------------------------------
 
-    def submitted(self, node: Node) -> None:
+    def submitted(self, node: CommandNode) -> None:
         """See ``EventSink``."""
         if node.slot:
             self._page.submitted(node.slot, node.submitted_ns)
         if node.watches and 2 in node.watches:
             self._notice(NoticeKind.EVENT_STATUS, node.id, 2)
 
-    def start_transfer(self, node: Node) -> None:
+    def start_transfer(self, node: CommandNode) -> None:
         """See ``EventSink``."""
         if isinstance(node.command, Launch):
             self._print(node.id)
@@ -577,7 +577,7 @@ class Session:
         if not blocking:
             self._notice(NoticeKind.TRANSFER_READY, node.id, 0)
 
-    def _copy_into_arena(self, node: Node, read: Read) -> None:
+    def _copy_into_arena(self, node: CommandNode, read: Read) -> None:
         """Do what the client does of other reads."""
         memory, nbytes, command_id = self._memory, read.rectangle.nbytes, node.id
         source, target = memory.arena.view(node.packed_at, nbytes), memory.arena.view(read.into, nbytes)
@@ -600,7 +600,7 @@ class Session:
             return
         self._notice(NoticeKind.PRINTED, launch, 0, text)
 
-    def finished(self, node: Node) -> None:
+    def finished(self, node: CommandNode) -> None:
         """See ``EventSink``."""
         transfer = self._transfer_nbytes.pop(node.id, None)
         if node.slot:

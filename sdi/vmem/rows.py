@@ -14,7 +14,7 @@ ROWS_MIN = 3
 
 
 @dataclass(slots=True)
-class _Run:
+class _RowsRun:
     """Copies between the same memories, of the same length and at the same distance."""
 
     copies: list[Copy]
@@ -46,14 +46,14 @@ def in_rows(copies: Sequence[Copy]) -> list[tuple[Copy, Rows | None]]:
     """
     if len(copies) < ROWS_MIN:
         return [(copy, None) for copy in copies]
-    running: dict[int, _Run] = {}
+    running: dict[int, _RowsRun] = {}
     found: list[tuple[Copy, Rows | None]] = []
     for copy in copies:
         run = running.get(copy.source)
         if run is None or not run.takes(copy):
             if run is not None:
                 found += run.planned()
-            running[copy.source] = _Run([copy])
+            running[copy.source] = _RowsRun([copy])
     for run in running.values():
         found += run.planned()
     return found

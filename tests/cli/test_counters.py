@@ -5,10 +5,10 @@ import json
 import pytest
 
 from sdi.cli.counters import (
-    BytesMoved,
-    Counters,
     CountersError,
-    KernelCounters,
+    KernelCounts,
+    MovedCounts,
+    SessionCounts,
     explanation,
     merged,
     report,
@@ -41,43 +41,41 @@ WRITTEN = {
 
 
 def test_what_a_service_writes_is_read() -> None:
-    counters = Counters.from_json(json.dumps(WRITTEN))
+    counters = SessionCounts.from_json(json.dumps(WRITTEN))
     assert counters.members == 2
-    assert counters.kernels["step"] == KernelCounters(10, 0, "", {2: 10}, (40, 40))
-    assert counters.bytes_moved == BytesMoved(4096, 10, 0, 7)
+    assert counters.kernels["step"] == KernelCounts(10, 0, "", {2: 10}, (40, 40))
+    assert counters.bytes_moved == MovedCounts(4096, 10, 0, 7)
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"members": "x"}', '{"members": 1, "kernels": []}'])
 def test_anything_else_is_refused(text: str) -> None:
     with pytest.raises(CountersError):
-        Counters.from_json(text)
+        SessionCounts.from_json(text)
 
 
 def test_what_memory_of_the_application_costs_is_said() -> None:
-    counters = Counters.from_json(json.dumps(WRITTEN))
+    counters = SessionCounts.from_json(json.dumps(WRITTEN))
     assert "host pointers" not in report(counters)
     memory = {"host_compared_nbytes": 3 << 20, "host_copied_nbytes": 4096}
-    some = Counters.from_json(json.dumps(WRITTEN | {"memory": memory}))
+    some = SessionCounts.from_json(json.dumps(WRITTEN | {"memory": memory}))
     line = "host pointers: 6.0 MiB compared, 8.0 KiB copied, for buffers in memory of the application"
     assert line in report(merged([some, some, counters]))
 
 
 def test_sessions_add_up() -> None:
-    one = Counters.from_json(json.dumps(WRITTEN))
-    other = Counters(4, {"step": KernelCounters(1, 1, "too few groups", {1: 1, 3: 1}, (1, 1, 1, 0))},
-                     BytesMoved(1, 1, 1, 1), conflicts=3)  # fmt: skip
+    one = SessionCounts.from_json(json.dumps(WRITTEN))
+    other = SessionCounts(4, {"step": KernelCounts(1, 1, "too few groups", {1: 1, 3: 1}, (1, 1, 1, 0))},
+                     MovedCounts(1, 1, 1, 1), conflicts=3)  # fmt: skip
     both = merged([one, other])
     assert both.members == 4
-    assert both.kernels["step"] == KernelCounters(
-        11, 1, "too few groups", {1: 1, 2: 10, 3: 1}, (41, 41, 1, 0)
-    )
+    assert both.kernels["step"] == KernelCounts(11, 1, "too few groups", {1: 1, 2: 10, 3: 1}, (41, 41, 1, 0))
     assert both.kernels["histogram"].groups_per_member == (12, 0, 0, 0)
-    assert both.bytes_moved == BytesMoved(4097, 11, 1, 8)
+    assert both.bytes_moved == MovedCounts(4097, 11, 1, 8)
     assert both.conflicts == 3
 
 
 def test_report_shows_each_kernel_and_why_it_ran_whole() -> None:
-    assert report(Counters.from_json(json.dumps(WRITTEN))).splitlines() == [
+    assert report(SessionCounts.from_json(json.dumps(WRITTEN))).splitlines() == [
         "sdi: 2 members",
         "kernel     split  whole  members  groups on each member",
         "step          10      0  2        40 40",
@@ -87,7 +85,7 @@ def test_report_shows_each_kernel_and_why_it_ran_whole() -> None:
 
 
 def test_report_names_races() -> None:
-    racing = Counters.from_json(json.dumps(WRITTEN | {"merge_conflicts": 12}))
+    racing = SessionCounts.from_json(json.dumps(WRITTEN | {"merge_conflicts": 12}))
     assert report(racing).splitlines()[-1] == (
         "races: 12 times two members stored to the same place in one launch; the later value was kept"
     )
@@ -95,9 +93,11 @@ def test_report_names_races() -> None:
 
 def test_the_last_explanation_of_each_kernel_is_shown() -> None:
     kernels = {"step": WRITTEN["kernels"]["step"] | {"explain": {"text": ["kernel step", "  cut 2"]}}}  # type: ignore[index]
-    first = Counters.from_json(json.dumps(WRITTEN | {"kernels": kernels}))
-    assert explanation(merged([first, Counters.from_json(json.dumps(WRITTEN))])) == "kernel step\n  cut 2"
-    assert explanation(Counters.from_json(json.dumps(WRITTEN))) == "sdi: no kernel was launched"
+    first = SessionCounts.from_json(json.dumps(WRITTEN | {"kernels": kernels}))
+    assert (
+        explanation(merged([first, SessionCounts.from_json(json.dumps(WRITTEN))])) == "kernel step\n  cut 2"
+    )
+    assert explanation(SessionCounts.from_json(json.dumps(WRITTEN))) == "sdi: no kernel was launched"
 
 
 def test_sizes_are_for_people() -> None:
@@ -111,10 +111,10 @@ def test_sizes_are_for_people() -> None:
 
 
 def test_what_was_replayed_is_said_with_the_most_frequent_of_the_rest() -> None:
-    counters = Counters.from_json(json.dumps(WRITTEN))
+    counters = SessionCounts.from_json(json.dumps(WRITTEN))
     assert "replayed" not in report(counters)
     records = {"NDRANGE": {"played": 90, "unknown": 4, "busy": 5}, "WRITE": {"kind": 1}, "BUILD": {"kind": 7}}
-    some = Counters.from_json(json.dumps(WRITTEN | {"records": records}))
+    some = SessionCounts.from_json(json.dumps(WRITTEN | {"records": records}))
     assert (
         "replayed: 90 of 100 commands; the others: launches busy 5, launches unknown 4, writes kind 1"
         in report(some)

@@ -153,7 +153,7 @@ def job_of(ranks: int, host: str | None) -> Iterator[Job]:
         with local_job(ranks - 1, host) as job:
             yield job
         return
-    assert place == start.Place(0, ranks), place
+    assert place == start.RankPlace(0, ranks), place
     from sdi.cluster.mpi import MpiTransport
 
     job = Job(MpiTransport(ranks))

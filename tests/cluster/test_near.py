@@ -18,7 +18,7 @@ import pytest
 from sdi.cluster.exchange import CHUNK_NBYTES, LENT_NBYTES
 from sdi.cluster.job import Job, JobError
 from sdi.cluster.members import host_id
-from sdi.cluster.near import Door, NearError, come
+from sdi.cluster.near import NearError, NearListener, come
 from sdi.cluster.records import strings, strings_of
 from sdi.cluster.remote_device import RemoteDevice
 from sdi.cluster.shared import POOL_NBYTES, Mapped, Pool
@@ -267,7 +267,7 @@ def test_a_program_on_three_processes_of_one_machine_sends_no_bytes_of_buffers(t
 
 
 def test_only_who_knows_the_secret_gets_through_the_door(tmp_path: Path) -> None:
-    door, pool = Door(), Pool()
+    door, pool = NearListener(), Pool()
     stranger = threading.Thread(target=lambda: _knock(door, tmp_path))
     try:
         stranger.start()
@@ -280,11 +280,11 @@ def test_only_who_knows_the_secret_gets_through_the_door(tmp_path: Path) -> None
     assert not Path(_path(door)).parent.exists(), "the folder goes with the door"
 
 
-def _path(door: Door) -> str:
+def _path(door: NearListener) -> str:
     return strings_of(door.invitation)[0].decode()
 
 
-def _knock(door: Door, told: Path) -> None:
+def _knock(door: NearListener, told: Path) -> None:
     pool = Pool()
     try:
         come(strings((_path(door), b"\0" * 32)), 1, pool)
@@ -373,13 +373,13 @@ def test_a_process_whose_memory_rank_0_cannot_map_stays_apart(
 def test_a_process_that_dies_on_its_way_through_the_door_ends_the_job_with_a_sentence(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    give = Door._give
+    give = NearListener._give
 
-    def given(door: Door, pool: Pool) -> dict[int, socket.socket]:
+    def given(door: NearListener, pool: Pool) -> dict[int, socket.socket]:
         signal.pidfd_send_signal(door._guests[1].process, signal.SIGKILL)
         return give(door, pool)
 
-    monkeypatch.setattr(Door, "_give", given)
+    monkeypatch.setattr(NearListener, "_give", given)
     with pytest.raises(JobError, match="rank 1"), local_job(2, host_id(), killed={1}):
         """Its meeting fails."""
     caplog.clear()

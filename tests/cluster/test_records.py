@@ -15,8 +15,8 @@ from sdi.cluster.records import (
     _LAYOUTS,
     DamagedBatch,
     GivenFailure,
-    Kind,
-    Record,
+    NodeRecord,
+    RecordKind,
     failure,
     failure_of,
     packed,
@@ -29,7 +29,7 @@ from sdi.devices.image import Sampler
 from sdi.errors import BuildError, ClError, DeviceFailed, DeviceLost, Status
 
 
-def fields_of(kind: Kind) -> list[bool]:
+def fields_of(kind: RecordKind) -> list[bool]:
     """Of each field of such a record whether it has a sign."""
     codes = re.findall(r"([0-9]*)([Qq])", _LAYOUTS[kind].format)
     return [code == "q" for count, code in codes for _ in range(int(count or 1))]
@@ -39,27 +39,29 @@ U64 = st.integers(0, 2**64 - 1)
 
 
 @st.composite
-def any_record(draw: st.DrawFn) -> Record:
-    kind = draw(st.sampled_from(Kind))
+def any_record(draw: st.DrawFn) -> NodeRecord:
+    kind = draw(st.sampled_from(RecordKind))
     fields = tuple(
         draw(st.integers(-(2**63), 2**63 - 1) if is_signed else U64) for is_signed in fields_of(kind)
     )
     waits = tuple(draw(st.lists(U64, max_size=80)))
-    return Record(kind, draw(st.integers(0, 0xFFFF)), draw(U64), fields, waits, draw(st.binary(max_size=99)))
+    return NodeRecord(
+        kind, draw(st.integers(0, 0xFFFF)), draw(U64), fields, waits, draw(st.binary(max_size=99))
+    )
 
 
-def batch_of(found: list[Record]) -> bytes:
+def batch_of(found: list[NodeRecord]) -> bytes:
     return b"".join(packed(r.kind, r.member, r.ticket, r.fields, r.waits, r.tail) for r in found)
 
 
 @given(st.lists(any_record(), max_size=5))
-def test_records_come_back_as_they_were_packed(sent: list[Record]) -> None:
+def test_records_come_back_as_they_were_packed(sent: list[NodeRecord]) -> None:
     assert list(records(memoryview(batch_of(sent)))) == sent
 
 
 def test_damaged_batches_are_refused_or_are_other_records_and_never_raise_anything_else() -> None:
     numbers = random.Random(5)
-    kinds = [packed(kind, 1, 7, [3] * len(fields_of(kind)), (1, 2), b"tail") for kind in Kind]
+    kinds = [packed(kind, 1, 7, [3] * len(fields_of(kind)), (1, 2), b"tail") for kind in RecordKind]
     refused = 0
     for _ in range(20_000):
         batch = bytearray(b"".join(numbers.sample(kinds, 3)))

@@ -11,7 +11,7 @@ import pytest
 
 from sdi.cli.job import _described
 from sdi.cluster.job import Job
-from sdi.cluster.records import Kind, records
+from sdi.cluster.records import RecordKind, records
 from sdi.cluster.remote_device import RemoteDevice
 from sdi.devices.base import Device, Rows
 from sdi.devices.opencl.member import DriverDevice, OpenCLDevice
@@ -52,12 +52,12 @@ def content(member: Device, buffer: object) -> np.ndarray:
     return found
 
 
-def sent_kinds(made: Threads, rank: int) -> Callable[[], list[Kind]]:
+def sent_kinds(made: Threads, rank: int) -> Callable[[], list[RecordKind]]:
     """The kinds of records that rank 0 has sent to ``rank`` since."""
     root = made.root
     start = len(root.sent)
 
-    def since() -> list[Kind]:
+    def since() -> list[RecordKind]:
         return [r.kind for to, batch in root.sent[start:] if to == rank for r in records(memoryview(batch))]
 
     return since
@@ -117,13 +117,13 @@ def test_operations_are_sent_at_once_and_in_order_whatever_they_wait_for(
     behind = first.fill(buffer, 0, 4 * N, b"\2\0\0\0", [held, foreign])
     host = np.full(N, 3, np.int32)
     last = first.upload(memoryview(host).cast("B"), buffer, 0, [behind])
-    operations = [kind for kind in since() if kind not in (Kind.BIND, Kind.SEEN, Kind.DROP)]
-    assert operations == [Kind.LAUNCH, Kind.FILL, Kind.RECEIVE, Kind.DATA]
+    operations = [kind for kind in since() if kind not in (RecordKind.BIND, RecordKind.SEEN, RecordKind.DROP)]
+    assert operations == [RecordKind.LAUNCH, RecordKind.FILL, RecordKind.RECEIVE, RecordKind.DATA]
     assert not (held.done or behind.done or last.done)
     gate.complete()
     for ticket in (held, foreign, behind, last):
         assert finish(ticket).error is None
-    assert since().count(Kind.RESOLVE) == 2, "the gate, and what another node had to do"
+    assert since().count(RecordKind.RESOLVE) == 2, "the gate, and what another node had to do"
     assert (content(first, buffer) == 3).all()
 
 
@@ -140,8 +140,8 @@ def test_what_is_gathered_goes_out_together_and_in_order(made: Threads, driver: 
     finally:
         PACE.send()
     sent = [(to, [record.kind for record in records(memoryview(b))]) for to, b in made.root.sent[before:]]
-    wanted = [(1, [Kind.FILL, Kind.SEND, Kind.FILL]), (2, [Kind.RECEIVE])]
-    assert [(to, [k for k in kinds if k is not Kind.SEEN]) for to, kinds in sent] == wanted
+    wanted = [(1, [RecordKind.FILL, RecordKind.SEND, RecordKind.FILL]), (2, [RecordKind.RECEIVE])]
+    assert [(to, [k for k in kinds if k is not RecordKind.SEEN]) for to, kinds in sent] == wanted
     assert finish(two).error is None and finish(arrived).error is None
     assert (content(second, buffers[1]) == 1).all() and (content(first, buffers[0]) == 2).all()
 
@@ -157,7 +157,7 @@ def test_a_copy_to_a_member_of_rank_0_has_two_ends_too(made: Threads, driver: Dr
         assert finish(written).error is None and not arrived.done
         gate.complete()
         assert finish(arrived).error is None
-        assert [kind for kind in since() if kind is not Kind.SEEN] == [Kind.SEND, Kind.FILL]
+        assert [kind for kind in since() if kind is not RecordKind.SEEN] == [RecordKind.SEND, RecordKind.FILL]
         grid = content(here, target).reshape(16, 64)
         assert (grid[:, :2] == 5).all() and (grid[:, 2:] == 9).all()
     finally:
@@ -174,10 +174,10 @@ def test_bytes_for_the_same_host_memory_are_not_sent_before_the_earlier_ones_are
     made.others[0].hold(0)  # what node 1 sends to rank 0 is on its way for a while
     first = member.download(buffers[0], 0, memoryview(host).cast("B"), [])
     second = member.download(buffers[1], 0, memoryview(host).cast("B"), [first])
-    assert Kind.RESOLVE not in since()
+    assert RecordKind.RESOLVE not in since()
     made.others[0].let_go(0)
     assert finish(second).error is None and first.done
-    assert since().count(Kind.RESOLVE) == 1, "the node is told when it may send"
+    assert since().count(RecordKind.RESOLVE) == 1, "the node is told when it may send"
     assert (host == 6).all()
 
 

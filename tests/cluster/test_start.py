@@ -10,7 +10,7 @@ import pytest
 
 from sdi.cluster import node
 from sdi.cluster.job import JobError
-from sdi.cluster.start import Place, place, without_mpi
+from sdi.cluster.start import RankPlace, place, without_mpi
 from sdi.devices.opencl.member import DriverDevice
 
 from . import jobs
@@ -22,16 +22,18 @@ PATIENCE_S = 60.0
 @pytest.mark.parametrize(
     ("environ", "wanted"),
     [
-        ({"PMI_RANK": "2", "PMI_SIZE": "3"}, Place(2, 3)),
-        ({"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "2"}, Place(0, 2)),
-        ({"SLURM_PROCID": "3", "SLURM_STEP_NUM_TASKS": "4", "SLURM_NTASKS": "9"}, Place(3, 4)),
+        ({"PMI_RANK": "2", "PMI_SIZE": "3"}, RankPlace(2, 3)),
+        ({"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "2"}, RankPlace(0, 2)),
+        ({"SLURM_PROCID": "3", "SLURM_STEP_NUM_TASKS": "4", "SLURM_NTASKS": "9"}, RankPlace(3, 4)),
         ({"SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "1", "SLURM_NTASKS": "9"}, None),
         ({"PMI_RANK": "0", "PMI_SIZE": "1"}, None),
         ({"PMI_RANK": "one", "PMI_SIZE": "3"}, None),
         ({}, None),
     ],
 )
-def test_mpiexec_and_srun_say_which_process_this_is(environ: dict[str, str], wanted: Place | None) -> None:
+def test_mpiexec_and_srun_say_which_process_this_is(
+    environ: dict[str, str], wanted: RankPlace | None
+) -> None:
     assert place(environ) == wanted
     kept = {name: text for name, text in environ.items() if name.startswith("SLURM_")}
     assert without_mpi(environ | {"HOME": "/"}) == kept | {"HOME": "/"}

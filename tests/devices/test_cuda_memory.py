@@ -23,7 +23,7 @@ from sdi.devices.cuda import programs as cuda_programs
 from sdi.devices.cuda import spread as cuda_spread
 from sdi.devices.cuda.gpu import CudaGpu
 from sdi.devices.cuda.info import CudaAttributes, device_info
-from sdi.devices.cuda.links import Way
+from sdi.devices.cuda.links import PeerRoute
 from sdi.devices.cuda.member import CudaDevice
 from sdi.devices.image import Slabs
 from sdi.devices.ticket import Ticket, completed
@@ -246,10 +246,15 @@ def test_streams_for_other_queues_are_used_again_after_their_member(
 @pytest.mark.logs("arrive damaged")
 @pytest.mark.parametrize(
     ("fault", "way"),
-    [("", Way.DIRECT), ("unlinked", Way.DRIVER), ("damaged", Way.DRIVER), ("broken", Way.HOST)],
+    [
+        ("", PeerRoute.DIRECT),
+        ("unlinked", PeerRoute.DRIVER),
+        ("damaged", PeerRoute.DRIVER),
+        ("broken", PeerRoute.HOST),
+    ],
 )
 def test_peer_access_is_used_only_where_a_checked_copy_arrives(
-    driver: StandIn, members: list[CudaDevice], fault: str, way: Way
+    driver: StandIn, members: list[CudaDevice], fault: str, way: PeerRoute
 ) -> None:
     """``driver`` copies over a broken way wrongly, so right bytes came another way."""
     one, two, three = members
@@ -264,9 +269,9 @@ def test_peer_access_is_used_only_where_a_checked_copy_arrives(
         rows = device.peer_copy_rows(one, a, 256, buffer, 256, Rows(4, 100, 1000), [whole], [])[1]
         finish(device.download(buffer, 0, memoryview(found), [rows]))
         assert np.array_equal(found, data)
-    assert two._links.way(one._links) is way and two.link(one) == (way is Way.DIRECT)
+    assert two._links.way(one._links) is way and two.link(one) == (way is PeerRoute.DIRECT)
     assert three.link(one), "other pairs have nothing to do with it"
-    assert ((1, 0) in driver.enabled) == (way is Way.DIRECT)
+    assert ((1, 0) in driver.enabled) == (way is PeerRoute.DIRECT)
 
 
 @pytest.mark.logs("no direct link")

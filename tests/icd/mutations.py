@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 from sdi.commands import CopyBuffer, Fill, Launch, Map, Read, Rectangle, Unmap, Write
 from sdi.errors import BadRecord
-from sdi.launch.arguments import Image, LocalSize, Pointer, decode_arguments
-from sdi.service.door import Entry
+from sdi.launch.arguments import BufferArgument, ImageArgument, LocalSize, decode_arguments
+from sdi.service.door import RecordEntry
 from sdi.wire.layout import layout
 from sdi.wire.records import HEADER, Op
 from tests.icd.recorded import KINDS, LIMITS, Replay, Stream
@@ -79,7 +79,7 @@ def _put(choose: random.Random, data: bytearray, value: int) -> None:
     data[at : at + size] = (value % (1 << 8 * size)).to_bytes(size, "little")
 
 
-def assert_harmless(entry: Entry, replay: Replay) -> None:
+def assert_harmless(entry: RecordEntry, replay: Replay) -> None:
     """What was let in stays in its bounds: found out in another way than the door does."""
     buffers = replay.door.buffers
     match entry.command:
@@ -109,10 +109,10 @@ def _assert_bound(launch: Launch, replay: Replay) -> None:
     if kernels is None:
         return
     for value in decode_arguments(kernels[launch.kernel_index], launch):
-        if isinstance(value, Pointer) and value.buffer in buffers:
+        if isinstance(value, BufferArgument) and value.buffer in buffers:
             total = buffers[value.buffer]
             assert value.offset + 1 <= value.offset + value.reach(total) <= total
-        elif isinstance(value, Image) and value.buffer in buffers:
+        elif isinstance(value, ImageArgument) and value.buffer in buffers:
             assert value.view.over.stop <= buffers[value.buffer]
         elif isinstance(value, LocalSize):
             assert value.nbytes <= LIMITS.local_mem_nbytes

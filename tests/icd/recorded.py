@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from sdi.clc.model import KernelModel
-from sdi.service.door import Door, Entry, Limits
+from sdi.service.door import Door, Limits, RecordEntry
 from sdi.wire.arguments import ARG_ENTRY, ArgumentKind
 from sdi.wire.layout import layout
 from sdi.wire.records import COMMANDS, HEADER, Op, record_layout
@@ -88,7 +88,7 @@ class Replay:
             yield item
             self.admit(self.door.check(item))
 
-    def admit(self, entry: Entry) -> None:
+    def admit(self, entry: RecordEntry) -> None:
         """A record comes in."""
         self.door.admit(entry)
         if entry.op in COMMANDS or entry.op is Op.CREATE_USER_EVENT:

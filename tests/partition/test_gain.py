@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from sdi.cells import ROW, Cells
 from sdi.devices.ticket import Ticket
 from sdi.partition.balance import Balance, Speeds
-from sdi.partition.gain import RECONSIDER, Rates, Way, choose, described
+from sdi.partition.gain import RECONSIDER, Candidate, Rates, choose, described
 from sdi.partition.usage import Usage
 
 MS = 1e6
@@ -51,8 +51,8 @@ def test_a_shorter_time_is_believed_at_once_and_a_longer_one_by_and_by() -> None
     assert rates.group_ns(1) == 125.0
 
 
-def way(pieces: int, run: float, move: float = 0.0, steady: float = 0.0) -> Way:
-    return Way(pieces, run, pieces * 60_000.0, move, steady)
+def way(pieces: int, run: float, move: float = 0.0, steady: float = 0.0) -> Candidate:
+    return Candidate(pieces, run, pieces * 60_000.0, move, steady)
 
 
 def test_small_launches_run_whole_and_long_ones_on_all_members() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sdi.profile.analyse.model import HOST, Profile, Session
+from sdi.profile.analyse.model import HOST, Profile, SessionProfile
 from sdi.profile.analyse.stream import read_session
 from sdi.profile.analyse.tables import make_tables
 from sdi.wire.records import Op
@@ -19,19 +19,19 @@ from tests.icd.wire_client import QUEUE, WireClient
 from tests.player.test_player import ITEMS, Loop
 
 
-def session_in(folder: Path) -> Session:
+def session_in(folder: Path) -> SessionProfile:
     session = read_session(folder / f"service-{os.getpid()}.jsonl")
     assert session is not None
     return session
 
 
-def ended(client: WireClient, folder: Path) -> Session:
+def ended(client: WireClient, folder: Path) -> SessionProfile:
     """The session's profile after its end."""
     client.close()
     return session_in(folder)
 
 
-def check(session: Session, sent: list[int], members: int) -> None:
+def check(session: SessionProfile, sent: list[int], members: int) -> None:
     """Each command is in the profile once, with all its launches' groups, and times that rise."""
     assert Counter(command.id for command in session.commands) == Counter(sent)
     shapes = {shape.id: shape for shape in session.shapes}
@@ -60,7 +60,7 @@ def check(session: Session, sent: list[int], members: int) -> None:
     assert all(before[1] <= after[0] for before, after in pairwise(turns))
 
 
-def replays(session: Session) -> int:
+def replays(session: SessionProfile) -> int:
     return sum(launch.known == "replay" for launch in session.launches)
 
 

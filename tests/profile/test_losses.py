@@ -7,32 +7,45 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sdi.profile.analyse.losses import CLASSES, losses
-from sdi.profile.analyse.model import Call, Command, Copy, Launch, Member, Piece, Session, Shape, Turn, Work
+from sdi.profile.analyse.model import (
+    Call,
+    Command,
+    CopySpan,
+    LaunchShape,
+    LaunchSpan,
+    Member,
+    PieceSpan,
+    SessionProfile,
+    Turn,
+    WorkSpan,
+)
 
 MEMBERS = (Member("a", "cpu"), Member("b", "cpu"))
-EMPTY = Session(1, 1, MEMBERS, 1000, 2000, True)
+EMPTY = SessionProfile(1, 1, MEMBERS, 1000, 2000, True)
 
 
-def launched(session: Session, command: int, pieces: dict[int, tuple[int, int]], shape: int = 1) -> Session:
+def launched(
+    session: SessionProfile, command: int, pieces: dict[int, tuple[int, int]], shape: int = 1
+) -> SessionProfile:
     """``session`` with one more launch of kernel "k": its pieces by member."""
     start = min(start for start, _ in pieces.values())
     end = max(end for _, end in pieces.values())
     return replace(
         session,
         commands=(*session.commands, Command(command, 1, "launch", 0, start - 5, start - 5, start, end, 0)),
-        shapes=(Shape(shape, "k", (8, 1, 1), (1, 1, 1), len(pieces), (len(pieces), 1, 1), "", 1, 0),),
+        shapes=(LaunchShape(shape, "k", (8, 1, 1), (1, 1, 1), len(pieces), (len(pieces), 1, 1), "", 1, 0),),
         launches=(
             *session.launches,
-            Launch(command, "k", shape, "binding", start - 5, start - 5, start - 5, 0),
+            LaunchSpan(command, "k", shape, "binding", start - 5, start - 5, start - 5, 0),
         ),
         pieces=(
             *session.pieces,
-            *(Piece(command, 0, member, 4, *span, 0) for member, span in pieces.items()),
+            *(PieceSpan(command, 0, member, 4, *span, 0) for member, span in pieces.items()),
         ),
     )
 
 
-def of(session: Session, calls: tuple[Call, ...] = ()) -> dict[str, int]:
+def of(session: SessionProfile, calls: tuple[Call, ...] = ()) -> dict[str, int]:
     """Class -> ns over both members, without zeros."""
     found = losses(session, calls)
     totals = {name: 2 * found.of_class(name) for name in CLASSES}
@@ -75,14 +88,14 @@ def test_a_member_waits_for_the_launch_that_others_compute_or_that_it_has_a_part
 def test_who_is_through_while_nobody_computes_waits_for_what_holds_up_the_others() -> None:
     """A driver that compiles for one member only is no tail of the others."""
     session = launched(EMPTY, 1, {0: (1100, 1110), 1: (1190, 1200)})
-    copied = replace(session, copies=(Copy(1, 0, 2, 64, "k: x", False, 1150, 1180, 0),))
+    copied = replace(session, copies=(CopySpan(1, 0, 2, 64, "k: x", False, 1150, 1180, 0),))
     assert of(session) == {"computing": 20, "driver": 10 + 80 * 2 + 10, "tail": 10, "application": 1790}
     assert of(copied)["copies"] == 60
 
 
 def test_a_piece_that_starts_late_waits_for_its_copy_or_its_driver_or_the_service() -> None:
     session = launched(EMPTY, 1, {0: (1100, 1200), 1: (1150, 1200)})
-    copied = replace(session, copies=(Copy(1, 0, 2, 64, "k: x", False, 1110, 1140, 0),))
+    copied = replace(session, copies=(CopySpan(1, 0, 2, 64, "k: x", False, 1110, 1140, 0),))
     busy = replace(session, turns=(Turn(1095, 1120, 5),))
     assert of(session) == {"computing": 150, "driver": 60, "application": 1790}
     assert of(copied) == {"computing": 150, "copies": 30, "driver": 30, "application": 1790}
@@ -93,7 +106,7 @@ def test_merges_builds_turns_and_transfers_have_their_classes() -> None:
     session = launched(EMPTY, 1, {0: (1100, 1200), 1: (1100, 1200)})
     session = replace(
         session,
-        works=(Work(1, "merge", -1, 64, "k: x", 1200, 1220, 0),),
+        works=(WorkSpan(1, "merge", -1, 64, "k: x", 1200, 1220, 0),),
         builds=(Turn(1010, 1030, 5),),
         turns=(Turn(1040, 1050, 5), Turn(1405, 1410, 5)),
         commands=(*session.commands, Command(2, 1, "read", 64, 1400, 1400, 1430, 1450, 0)),
@@ -136,7 +149,7 @@ def test_the_classes_add_up_whatever_overlaps(
         session = launched(session, command, pieces)
     session = replace(
         session,
-        copies=tuple(Copy(1, 0, 1, 8, "k: x", False, *span, 0) for span in copies),
+        copies=tuple(CopySpan(1, 0, 1, 8, "k: x", False, *span, 0) for span in copies),
         turns=tuple(Turn(*span, 0) for span in turns),
     )
     found = losses(session, [Call("clFinish", 1, *span) for span in calls])

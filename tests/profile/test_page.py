@@ -14,14 +14,14 @@ pytest.importorskip("plotly", reason="plotly is not installed")
 
 from sdi.profile.analyse.model import (
     Command,
-    Copy,
-    Explained,
-    Launch,
+    CopySpan,
+    ExplainedKernel,
+    LaunchShape,
+    LaunchSpan,
     Member,
-    Piece,
+    PieceSpan,
     Profile,
-    Session,
-    Shape,
+    SessionProfile,
 )
 from sdi.profile.analyse.tables import make_tables
 from sdi.profile.show.page import (
@@ -40,22 +40,28 @@ INK = {"light": "rgb(29, 35, 41)", "dark": "rgb(227, 231, 235)"}
 
 def profile_of(kernels: int) -> Profile:
     """So many kernels on two members: kernel k takes 10 + k us on member 0 and half of that on member 1."""
-    session = Session(7, 6, (Member("a<b", "cpu"), Member("b", "cpu")), 1_000, 2_000_000, True)
+    session = SessionProfile(7, 6, (Member("a<b", "cpu"), Member("b", "cpu")), 1_000, 2_000_000, True)
     for k in range(kernels):
         name, start = f"kernel_{k}", 10_000 + 50_000 * k
         end = start + 10_000 + 1_000 * k
         session = replace(
             session,
             commands=(*session.commands, Command(k + 1, 1, "launch", 0, start, start, start, end, 0)),
-            shapes=(*session.shapes, Shape(k + 1, name, (8, 1, 1), (1, 1, 1), 2, (2, 1, 1), "", 1, 0)),
-            launches=(*session.launches, Launch(k + 1, name, k + 1, "", start - 9, start - 5, start, 0)),
+            shapes=(*session.shapes, LaunchShape(k + 1, name, (8, 1, 1), (1, 1, 1), 2, (2, 1, 1), "", 1, 0)),
+            launches=(*session.launches, LaunchSpan(k + 1, name, k + 1, "", start - 9, start - 5, start, 0)),
             pieces=(
                 *session.pieces,
-                Piece(k + 1, 0, 0, 4, start, end, 0),
-                Piece(k + 1, 0, 1, 4, start, (start + end) // 2, 0),
+                PieceSpan(k + 1, 0, 0, 4, start, end, 0),
+                PieceSpan(k + 1, 0, 1, 4, start, (start + end) // 2, 0),
             ),
-            copies=(*session.copies, Copy(k + 1, 0, 1, 4096, f"{name}: a", False, start - 900, start - 5, 0)),
-            explained={**session.explained, name: Explained((), "", f"advice </script> {k}", (f"line {k}",))},
+            copies=(
+                *session.copies,
+                CopySpan(k + 1, 0, 1, 4096, f"{name}: a", False, start - 900, start - 5, 0),
+            ),
+            explained={
+                **session.explained,
+                name: ExplainedKernel((), "", f"advice </script> {k}", (f"line {k}",)),
+            },
         )
     return Profile((session,))
 

@@ -11,16 +11,16 @@ import pytest
 from sdi.profile.analyse.figures import figures
 from sdi.profile.analyse.model import (
     Command,
-    Copy,
-    Launch,
+    CopySpan,
+    LaunchShape,
+    LaunchSpan,
     Member,
-    Piece,
+    PieceSpan,
     Profile,
     Resident,
-    Session,
-    Shape,
+    SessionProfile,
     Turn,
-    Work,
+    WorkSpan,
 )
 from sdi.profile.analyse.tables import Tables, covered_ns, make_tables
 from sdi.profile.show.text import table_text, tables_csv, tables_json
@@ -32,7 +32,7 @@ def command(number: int, kind: str, start_ns: int, end_ns: int, status: int = 0)
     return Command(number, 1, kind, 64, start_ns - 20, start_ns - 10, start_ns, end_ns, status)
 
 
-SESSION = Session(
+SESSION = SessionProfile(
     pid=7,
     application=6,
     members=(Member("a", "gpu"), Member("b", "gpu")),
@@ -48,35 +48,35 @@ SESSION = Session(
         Command(6, 1, "launch", 0, 5_400, 0, 0, 0, 0),
     ),
     shapes=(
-        Shape(1, "k", GROUPS, LOCAL, 2, (2, 1, 1), "", 1, 32),
-        Shape(2, "k", GROUPS, LOCAL, 1, (1, 1, 1), "a reason", 1, 0),
-        Shape(3, "other", GROUPS, LOCAL, 2, (1, 2, 1), "", 3, 0),
+        LaunchShape(1, "k", GROUPS, LOCAL, 2, (2, 1, 1), "", 1, 32),
+        LaunchShape(2, "k", GROUPS, LOCAL, 1, (1, 1, 1), "a reason", 1, 0),
+        LaunchShape(3, "other", GROUPS, LOCAL, 2, (1, 2, 1), "", 3, 0),
     ),
     launches=(
-        Launch(2, "k", 1, "", 1_950, 1_970, 1_995, 5),
-        Launch(3, "k", 2, "plan", 2_950, 2_960, 2_990, 0),
-        Launch(4, "other", 3, "binding", 3_950, 3_955, 3_980, 0),
+        LaunchSpan(2, "k", 1, "", 1_950, 1_970, 1_995, 5),
+        LaunchSpan(3, "k", 2, "plan", 2_950, 2_960, 2_990, 0),
+        LaunchSpan(4, "other", 3, "binding", 3_950, 3_955, 3_980, 0),
     ),
     pieces=(
-        Piece(2, 0, 0, 5, 2_000, 2_100, 0),
-        Piece(2, 0, 1, 3, 2_000, 2_060, 0),
-        Piece(3, 0, 1, 8, 3_000, 3_180, 0),
-        Piece(4, 0, 0, 4, 4_000, 4_080, 0),
-        Piece(4, 0, 1, 4, 4_000, 4_040, -1),
+        PieceSpan(2, 0, 0, 5, 2_000, 2_100, 0),
+        PieceSpan(2, 0, 1, 3, 2_000, 2_060, 0),
+        PieceSpan(3, 0, 1, 8, 3_000, 3_180, 0),
+        PieceSpan(4, 0, 0, 4, 4_000, 4_080, 0),
+        PieceSpan(4, 0, 1, 4, 4_000, 4_040, -1),
     ),
     copies=(
-        Copy(2, 0, 1, 300, "k: x", False, 1_900, 1_940, 0),
-        Copy(2, 0, 1, 100, "k: y", False, 1_920, 1_960, 0),
-        Copy(3, 1, 0, 64, "k: x", True, 2_800, 2_820, 0),
-        Copy(3, 0, 2, 64, "k: x", True, 2_820, 2_860, 0),
-        Copy(4, 2, 1, 1_000, "other: z", False, 3_900, 3_910, 0),
-        Copy(5, 2, 0, 500, "read", False, 5_000, 5_250, 0),
+        CopySpan(2, 0, 1, 300, "k: x", False, 1_900, 1_940, 0),
+        CopySpan(2, 0, 1, 100, "k: y", False, 1_920, 1_960, 0),
+        CopySpan(3, 1, 0, 64, "k: x", True, 2_800, 2_820, 0),
+        CopySpan(3, 0, 2, 64, "k: x", True, 2_820, 2_860, 0),
+        CopySpan(4, 2, 1, 1_000, "other: z", False, 3_900, 3_910, 0),
+        CopySpan(5, 2, 0, 500, "read", False, 5_000, 5_250, 0),
     ),
     works=(
-        Work(2, "twin", 0, 32, "k: x", 1_960, 1_970, 0),
-        Work(2, "diff", 0, 32, "k: x", 2_100, 2_115, 0),
-        Work(2, "merge", -1, 32, "k: x", 2_115, 2_140, 0),
-        Work(3, "move", 1, 77, "k: x", 2_900, 2_940, 0),
+        WorkSpan(2, "twin", 0, 32, "k: x", 1_960, 1_970, 0),
+        WorkSpan(2, "diff", 0, 32, "k: x", 2_100, 2_115, 0),
+        WorkSpan(2, "merge", -1, 32, "k: x", 2_115, 2_140, 0),
+        WorkSpan(3, "move", 1, 77, "k: x", 2_900, 2_940, 0),
     ),
     turns=(Turn(1_950, 1_995, 30), Turn(2_950, 2_990, 35)),
     builds=(Turn(1_010, 1_080, 60),),

@@ -6,7 +6,7 @@ import struct
 from typing import cast
 
 from sdi.clc import compile_source
-from sdi.launch.arguments import Pointer
+from sdi.launch.arguments import BufferArgument
 from sdi.launch.plan import LaunchPlan, cost, make_plan, moved_nbytes
 from sdi.launch.programs.access import access_of
 from sdi.ndrange import NDRange
@@ -43,7 +43,7 @@ def matmul_plans() -> dict[str, dict[tuple[int, int, int], LaunchPlan]]:
     compiled = compile_source(MATMUL, "")
     (model,) = compiled.kernels
     number = struct.pack("<i", N)
-    values = (Pointer(1, 0), Pointer(2, 0), Pointer(3, 0), number, number)
+    values = (BufferArgument(1, 0), BufferArgument(2, 0), BufferArgument(3, 0), number, number)
     buffers = {
         k: VirtualBuffer(k, MATRIX_NBYTES, 0, Directory(MATRIX_NBYTES, True), [], cast(list, [None] * 4))
         for k in (1, 2, 3)

@@ -10,7 +10,7 @@ import pytest
 
 from sdi.clc import compile_source
 from sdi.intervals import ByteRange
-from sdi.launch.arguments import Pointer
+from sdi.launch.arguments import BufferArgument
 from sdi.launch.cutting import Cutter, few_numbers, move_ns
 from sdi.launch.plan import LaunchPlan, MergedRange, make_plan, moved_nbytes
 from sdi.launch.programs.access import access_of
@@ -20,7 +20,7 @@ from sdi.partition.budget import Budget
 from sdi.partition.gain import PIECE_NS, Rates
 from sdi.partition.learnt import Learnt
 from sdi.partition.usage import Usage
-from sdi.sampling.model import Bounds, Work
+from sdi.sampling.model import Bounds, WorkEstimate
 from sdi.vmem.directory import Directory
 from sdi.vmem.links import LATENCY_NS, Links
 from sdi.vmem.memory import VirtualBuffer
@@ -44,7 +44,7 @@ class Launches:
     def __init__(self, split: str = "auto", kind: str = "gpu") -> None:
         compiled = compile_source(SOURCE, "")
         self.model = compiled.kernels[0]
-        self.values = (Pointer(1, 0), Pointer(2, 0), struct.pack("<i", N))
+        self.values = (BufferArgument(1, 0), BufferArgument(2, 0), struct.pack("<i", N))
         self.buffers = {
             k: VirtualBuffer(k, NBYTES, 0, Directory(NBYTES, True), [], cast(list, [None] * 4))
             for k in (1, 2)
@@ -287,9 +287,9 @@ def test_first_launches_are_cut_by_what_loops_foretell_where_that_pays() -> None
         usage = cutter.usage()
         asked: list[int] = []
 
-        def foresee(dim: int, accesses: float = accesses, asked: list[int] = asked) -> Work:
+        def foresee(dim: int, accesses: float = accesses, asked: list[int] = asked) -> WorkEstimate:
             asked.append(dim)
-            return Work((1.0, 2.0, 3.0, 4.0), accesses)
+            return WorkEstimate((1.0, 2.0, 3.0, 4.0), accesses)
 
         # Data is on the members in equal rows: another cut costs copies.
         for buffer in launches.buffers.values():

@@ -11,9 +11,9 @@ from sdi.commands import Command, Fill, Rectangle
 from sdi.devices.ticket import Ticket
 from sdi.errors import ClError, DeviceFailed, Status
 from sdi.launch.steps import Steps
-from sdi.runtime.command_graph import Node, SchedulerCore
+from sdi.runtime.command_graph import CommandNode, SchedulerCore
 from sdi.runtime.engine import Engine
-from sdi.runtime.virtual_device import VirtualDevice, Work
+from sdi.runtime.virtual_device import IssuedWork, VirtualDevice
 
 
 class Device:
@@ -43,7 +43,7 @@ class Device:
     def forget_copies(self, error: DeviceFailed) -> None:
         self.looked.append(f"at copies after {error}")
 
-    def issue(self, command: Command) -> Steps[Work]:
+    def issue(self, command: Command) -> Steps[IssuedWork]:
         assert isinstance(command, Fill)
         for ticket in self.full.get(command.buffer, []):
             yield [ticket]
@@ -51,7 +51,7 @@ class Device:
             raise ClError(Status.MEM_OBJECT_ALLOCATION_FAILURE, "nothing left")
         self.issued.append(command.buffer)
         self.work[command.buffer] = Ticket()
-        return Work([self.work[command.buffer]])
+        return IssuedWork([self.work[command.buffer]])
 
 
 class Rig:
@@ -65,11 +65,11 @@ class Rig:
         core.create_queue(1, in_order=False)
         self.engine = Engine(core, cast(VirtualDevice, self.device), self, self.calls.append)
 
-    def submitted(self, node: Node) -> None: ...
+    def submitted(self, node: CommandNode) -> None: ...
 
-    def start_transfer(self, node: Node) -> None: ...
+    def start_transfer(self, node: CommandNode) -> None: ...
 
-    def finished(self, node: Node) -> None:
+    def finished(self, node: CommandNode) -> None:
         self.finished_with[node.id] = node.status
 
     def enqueue(self, *numbers: int) -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from sdi.atomics import Update
 from sdi.clc.model import Argument, ArgumentKind, KernelModel
 from sdi.intervals import ByteRange, RangeSet
-from sdi.launch.arguments import Pointer
+from sdi.launch.arguments import BufferArgument
 from sdi.launch.plan import LaunchPlan, MergedRange, make_plan
 from sdi.ndrange import GroupBox
 from sdi.sampling.model import AccessRange, Precision
@@ -67,7 +67,7 @@ def test_a_split_launch_leaves_what_one_device_would(
     )
     members = len(pieces)
     model = KernelModel("k", (argument(0), argument(1)), None, "", "", 1)
-    values = tuple(Pointer(buffer, 0) for buffer in bound)
+    values = tuple(BufferArgument(buffer, 0) for buffer in bound)
     buffers = {b: _buffer(b, members, defined) for b in sorted(set(bound))}
     boxes = tuple(GroupBox((k, 0, 0), (k + 1, 1, 1)) for k in range(members))
     plan = make_plan(model, values, Maps(pieces), boxes, buffers)
@@ -153,7 +153,7 @@ def _scatter(directory: Directory, memories: np.ndarray, choose: random.Random) 
 
 
 def _racing(
-    pieces: tuple[tuple[AccessRange, ...], ...], values: tuple[Pointer, ...], buffer: int
+    pieces: tuple[tuple[AccessRange, ...], ...], values: tuple[BufferArgument, ...], buffer: int
 ) -> set[int]:
     """Bytes that two pieces claim to write exactly."""
     counts: dict[int, set[int]] = {}
@@ -171,7 +171,7 @@ def test_disjoint_exact_writes_fetch_nothing_and_merge_nothing() -> None:
     halves = [RangeSet((ByteRange(0, 32),)), RangeSet((ByteRange(32, 64),))]
     maps = Maps(tuple((AccessRange(0, EMPTY, half, Precision.EXACT),) for half in halves))
     boxes = (GroupBox((0, 0, 0), (1, 1, 1)), GroupBox((1, 0, 0), (2, 1, 1)))
-    (used,) = make_plan(model, (Pointer(1, 0),), maps, boxes, {1: _buffer(1, 2, True)}).buffers
+    (used,) = make_plan(model, (BufferArgument(1, 0),), maps, boxes, {1: _buffer(1, 2, True)}).buffers
     assert used.merged == ()
     assert [piece.needs for piece in used.pieces] == [EMPTY, EMPTY]
     assert [piece.owns for piece in used.pieces] == halves
@@ -182,7 +182,7 @@ def test_only_the_overlap_of_uncertain_writes_is_merged() -> None:
     writes = [RangeSet((ByteRange(0, 40),)), RangeSet((ByteRange(32, 64),))]
     maps = Maps(tuple((AccessRange(0, EMPTY, part, Precision.MAY),) for part in writes))
     boxes = (GroupBox((0, 0, 0), (1, 1, 1)), GroupBox((1, 0, 0), (2, 1, 1)))
-    (used,) = make_plan(model, (Pointer(1, 0),), maps, boxes, {1: _buffer(1, 2, True)}).buffers
+    (used,) = make_plan(model, (BufferArgument(1, 0),), maps, boxes, {1: _buffer(1, 2, True)}).buffers
     assert [(m.over, m.pieces) for m in used.merged] == [(ByteRange(32, 40), (0, 1))]
     assert [piece.owns.nbytes for piece in used.pieces] == [32, 24]
 
@@ -191,7 +191,7 @@ def test_ranges_of_a_sub_buffer_count_from_its_root() -> None:
     model = KernelModel("k", (argument(0),), None, "", "", 1)
     maps = Maps(((AccessRange(0, RangeSet((ByteRange(0, 8),)), EMPTY, Precision.EXACT),),))
     boxes = (GroupBox((0, 0, 0), (1, 1, 1)),)
-    (used,) = make_plan(model, (Pointer(1, 16),), maps, boxes, {1: _buffer(1, 1, True)}).buffers
+    (used,) = make_plan(model, (BufferArgument(1, 16),), maps, boxes, {1: _buffer(1, 1, True)}).buffers
     assert used.pieces[0].needs == RangeSet((ByteRange(16, 24),))
 
 
@@ -206,7 +206,7 @@ def updates_plan(*pieces: AccessRange) -> LaunchPlan:
     model = KernelModel("k", (argument(0),), None, "", "", 1)
     boxes = tuple(GroupBox((k, 0, 0), (k + 1, 1, 1)) for k in range(len(pieces)))
     maps = Maps(tuple((piece,) for piece in pieces))
-    return make_plan(model, (Pointer(1, 0),), maps, boxes, {1: _buffer(1, len(pieces), True)})
+    return make_plan(model, (BufferArgument(1, 0),), maps, boxes, {1: _buffer(1, len(pieces), True)})
 
 
 def test_bytes_that_several_pieces_update_are_combined_and_the_others_owned() -> None:
@@ -245,12 +245,12 @@ def test_what_is_not_known_of_an_argument_that_is_only_updated_may_be_any_of_its
         model = KernelModel("k", (known,), None, "", "", 1)
         boxes = (GroupBox((0, 0, 0), (1, 1, 1)), GroupBox((1, 0, 0), (2, 1, 1)))
         maps = Maps(((unknown,), (unknown,)))
-        plan = make_plan(model, (Pointer(1, 0),), maps, boxes, {1: _buffer(1, 2, True)})
+        plan = make_plan(model, (BufferArgument(1, 0),), maps, boxes, {1: _buffer(1, 2, True)})
         assert bool(plan.why_whole) != is_split
         if is_split:
             assert plan.buffers[0].merged == (MergedRange(ByteRange(0, NBYTES), (0, 1), ADD),)
 
 
 def test_a_pointer_reaches_to_the_end_of_its_sub_buffer_and_no_further() -> None:
-    assert Pointer(1, 8, 16).reach(100) == 16
-    assert Pointer(1, 8).reach(100) == 92
+    assert BufferArgument(1, 8, 16).reach(100) == 16
+    assert BufferArgument(1, 8).reach(100) == 92

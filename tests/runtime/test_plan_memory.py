@@ -9,7 +9,7 @@ import pytest
 from sdi.clc.model import Argument, ArgumentKind, KernelModel
 from sdi.intervals import ByteRange, RangeSet
 from sdi.launch import plan_memory
-from sdi.launch.arguments import ArgumentValue, LocalSize, Pointer
+from sdi.launch.arguments import ArgumentValue, BufferArgument, LocalSize
 from sdi.launch.plan import LaunchPlan, make_plan
 from sdi.launch.plan_memory import PlanKey, PlanMemory, numbered
 from sdi.ndrange import GroupBox
@@ -62,7 +62,7 @@ def test_a_remembered_plan_is_the_one_that_would_be_made(bound: tuple[int, ...],
     offsets = [0, 64, NBYTES // 2]
 
     def launch(first_id: int) -> tuple[tuple[ArgumentValue, ...], dict[int, VirtualBuffer]]:
-        values = tuple(Pointer(first_id + 7 * b, at) for b, at in zip(bound, offsets, strict=True))
+        values = tuple(BufferArgument(first_id + 7 * b, at) for b, at in zip(bound, offsets, strict=True))
         return values, buffers_of(*dict.fromkeys(value.buffer for value in values))
 
     values, buffers = launch(5)
@@ -82,17 +82,17 @@ def test_other_sizes_offsets_and_ways_to_share_a_buffer_are_other_launches() -> 
         assert inner is not None
         return (1, (0, 0, 0), (2, 1, 1), None, inner, nbytes, False)
 
-    usual = key(Pointer(1, 0), Pointer(2, 0))
-    assert usual == key(Pointer(9, 0), Pointer(4, 0))
+    usual = key(BufferArgument(1, 0), BufferArgument(2, 0))
+    assert usual == key(BufferArgument(9, 0), BufferArgument(4, 0))
     different = [
-        key(Pointer(1, 0), Pointer(1, 0)),
-        key(Pointer(1, 8), Pointer(2, 0)),
-        key(Pointer(1, 0, 64), Pointer(2, 0)),
-        key(Pointer(1, 0), Pointer(0, 0)),
-        key(Pointer(1, 0), LocalSize(8)),
-        key(Pointer(1, 0), b"1234"),
-        key(Pointer(1, 0), None),  # type: ignore[arg-type]
-        key(Pointer(1, 0), Pointer(2, 0), nbytes=(NBYTES, 64)),
+        key(BufferArgument(1, 0), BufferArgument(1, 0)),
+        key(BufferArgument(1, 8), BufferArgument(2, 0)),
+        key(BufferArgument(1, 0, 64), BufferArgument(2, 0)),
+        key(BufferArgument(1, 0), BufferArgument(0, 0)),
+        key(BufferArgument(1, 0), LocalSize(8)),
+        key(BufferArgument(1, 0), b"1234"),
+        key(BufferArgument(1, 0), None),  # type: ignore[arg-type]
+        key(BufferArgument(1, 0), BufferArgument(2, 0), nbytes=(NBYTES, 64)),
     ]
     assert len({usual, *different}) == 1 + len(different)
 
@@ -101,9 +101,9 @@ def test_what_was_used_last_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plan_memory, "LAUNCHES_MAX", 3)
     memory, buffers = PlanMemory(), buffers_of(1)
     plan = LaunchPlan(
-        BOXES, make_plan(MODEL, (Pointer(1, 0),) * 3, Maps(random.Random(1)), BOXES, buffers).buffers
+        BOXES, make_plan(MODEL, (BufferArgument(1, 0),) * 3, Maps(random.Random(1)), BOXES, buffers).buffers
     )
-    keys = [key_of((Pointer(1, at),), buffers) for at in range(5)]
+    keys = [key_of((BufferArgument(1, at),), buffers) for at in range(5)]
     for key in keys[:3]:
         memory.keep(key, False, plan)
     assert memory.find(keys[0], BOXES, False, list(buffers.values()))

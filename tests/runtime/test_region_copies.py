@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from sdi.commands import CopyBuffer, Fill, Read, Rectangle, Write
 from sdi.intervals import ByteRange
 from sdi.region import Region, alike, region
-from sdi.runtime.region_copies import Part, packed_like, parts_of, pieces
+from sdi.runtime.region_copies import HeldBytes, packed_like, parts_of, pieces
 from sdi.vmem.buffer import VirtualBuffer
 from sdi.vmem.directory import Directory, member_memory
 from tests.runtime.test_random_commands import NBYTES, Machine, move
@@ -34,9 +34,9 @@ def _region(shape: tuple[int, int, int], gaps: tuple[int, int, int]) -> Region:
     return region(gaps[0], shape, (row, row * shape[1] + gaps[2]))
 
 
-def _parts(cuts: list[int]) -> list[Part]:
+def _parts(cuts: list[int]) -> list[HeldBytes]:
     edges = [0, *cuts, 1 << 10]
-    return [Part(ByteRange(a, b), 1 << n, True) for n, (a, b) in enumerate(itertools.pairwise(edges))]
+    return [HeldBytes(ByteRange(a, b), 1 << n, True) for n, (a, b) in enumerate(itertools.pairwise(edges))]
 
 
 @given(SHAPES, GAPS, GAPS, CUTS, CUTS)

@@ -11,7 +11,7 @@ import pytest
 from sdi.commands import Command, Fill, Marker, Read, Rectangle
 from sdi.errors import ClError, Status
 from sdi.runtime import command_graph
-from sdi.runtime.command_graph import Action, Issue, Node, Publish, SchedulerCore, StartTransfer
+from sdi.runtime.command_graph import Action, CommandNode, Issue, Publish, SchedulerCore, StartTransfer
 
 FILL = Fill(1, Rectangle(0, (4, 1, 1), 4, 4), b"\0")
 READ = Read(1, Rectangle(0, (4, 1, 1), 0, 0), blocking=False)
@@ -22,9 +22,9 @@ class Shell:
 
     def __init__(self) -> None:
         self.core = SchedulerCore()
-        self.to_issue: list[Node] = []
-        self.running: list[Node] = []
-        self.copying: list[Node] = []
+        self.to_issue: list[CommandNode] = []
+        self.running: list[CommandNode] = []
+        self.copying: list[CommandNode] = []
         self.issued_order: list[int] = []
         self.finished: dict[int, int] = {}
         self.check_each_step = True
@@ -58,11 +58,11 @@ class Shell:
             self.running.append(node)
         self.do(self.core.issued(node, error))
 
-    def complete(self, node: Node, error: BaseException | None = None) -> None:
+    def complete(self, node: CommandNode, error: BaseException | None = None) -> None:
         self.running.remove(node)
         self.do(self.core.work_done(node, error, 1, 2))
 
-    def copied(self, node: Node, status: int = 0) -> None:
+    def copied(self, node: CommandNode, status: int = 0) -> None:
         self.copying.remove(node)
         self.do(self.core.transfer_done(node, status))
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sdi.clc.model import Argument, ArgumentKind, KernelModel
-from sdi.launch.arguments import Pointer
+from sdi.launch.arguments import BufferArgument
 from sdi.launch.verify.difference import Difference, Mismatch, first_difference, locate_argument
 from sdi.ndrange import GroupBox
 from sdi.vmem.directory import HOST, Directory, member_memory
@@ -99,7 +99,7 @@ def buffer(nbytes: int) -> VirtualBuffer:
 
 def test_a_difference_is_counted_to_the_written_argument_that_starts_last_before_it() -> None:
     step = model(pointer("all", "float*"), pointer("low", "float*"), pointer("given", "float*", False))
-    values = (Pointer(7, 0), Pointer(7, 64), Pointer(7, 96))
+    values = (BufferArgument(7, 0), BufferArgument(7, 64), BufferArgument(7, 96))
     assert locate_argument(step, values, 7, 63) == (0, 0)
     assert locate_argument(step, values, 7, 200) == (1, 64)
 

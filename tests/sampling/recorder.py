@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyopencl as cl
 
-from sdi.clc.frontend.syntax import Form, Kind, Node, Space, Tree, callee_of
+from sdi.clc.frontend.syntax import Form, NodeKind, Space, SyntaxNode, Tree, callee_of
 from sdi.clc.subrange import Edit, apply_edits
 from sdi.intervals import ByteRange, RangeSet
 from sdi.ndrange import NDRange
@@ -106,38 +106,38 @@ def _nested(edits: list[Edit]) -> list[Edit]:
     return sorted(edits, key=lambda e: (e.begin, e.end, not e.text.startswith(")")))
 
 
-def _is_place(node: Node) -> bool:
-    if node.kind in (Kind.ARRAY_SUBSCRIPT, Kind.MEMBER_REF):
+def _is_place(node: SyntaxNode) -> bool:
+    if node.kind in (NodeKind.ARRAY_SUBSCRIPT, NodeKind.MEMBER_REF):
         return True
-    return node.kind is Kind.UNARY_OPERATOR and node.operator == "*"
+    return node.kind is NodeKind.UNARY_OPERATOR and node.operator == "*"
 
 
-def _instrument(tree: Tree, node: Node, mode: int, edits: list[Edit]) -> None:
+def _instrument(tree: Tree, node: SyntaxNode, mode: int, edits: list[Edit]) -> None:
     """Log what ``node`` touches; ``mode``: what happens to it if it is a place, 0 for its address."""
     children = node.children
-    if node.kind is Kind.SIZEOF:
+    if node.kind is NodeKind.SIZEOF:
         return
-    if node.kind is Kind.BINARY_OPERATOR and node.operator == "=":
+    if node.kind is NodeKind.BINARY_OPERATOR and node.operator == "=":
         _instrument(tree, children[0], WRITE, edits)
         _instrument(tree, children[1], READ, edits)
         return
-    if node.kind is Kind.COMPOUND_ASSIGNMENT:
+    if node.kind is NodeKind.COMPOUND_ASSIGNMENT:
         _instrument(tree, children[0], BOTH, edits)
         _instrument(tree, children[1], READ, edits)
         return
-    if node.kind is Kind.UNARY_OPERATOR and node.operator in ("++", "--", "x++", "x--"):
+    if node.kind is NodeKind.UNARY_OPERATOR and node.operator in ("++", "--", "x++", "x--"):
         _instrument(tree, children[0], BOTH, edits)
         return
-    if node.kind is Kind.UNARY_OPERATOR and node.operator == "&":
+    if node.kind is NodeKind.UNARY_OPERATOR and node.operator == "&":
         _instrument(tree, children[0], 0, edits)
         return
-    if node.kind is Kind.CALL:
+    if node.kind is NodeKind.CALL:
         _call(tree, node, edits)
         return
-    if node.kind is Kind.PAREN:
+    if node.kind is NodeKind.PAREN:
         _instrument(tree, children[0], mode, edits)
         return
-    if node.kind is Kind.UNEXPOSED and len(children) == 1:
+    if node.kind is NodeKind.UNEXPOSED and len(children) == 1:
         mask = _mask(tree, node, children[0])
         if mask and children[0].type.space in _SHARED:
             _place(tree, children[0], mode | mask << 8, edits)
@@ -151,7 +151,7 @@ def _instrument(tree: Tree, node: Node, mode: int, edits: list[Edit]) -> None:
         _instrument(tree, child, READ, edits)
 
 
-def _mask(tree: Tree, node: Node, child: Node) -> int:
+def _mask(tree: Tree, node: SyntaxNode, child: SyntaxNode) -> int:
     """The components that a node selects, as bits; 0 when it selects none."""
     text = "".join(tree.text[child.end : node.end].split())
     if child.type.form is not Form.VECTOR or not text.startswith("."):
@@ -173,34 +173,34 @@ def _mask(tree: Tree, node: Node, child: Node) -> int:
     return sum(1 << c for c in set(chosen)) | child.type.element.nbytes << 16
 
 
-def _place(tree: Tree, node: Node, mode: int, edits: list[Edit]) -> None:
-    while node.kind is Kind.PAREN:
+def _place(tree: Tree, node: SyntaxNode, mode: int, edits: list[Edit]) -> None:
+    while node.kind is NodeKind.PAREN:
         node = node.children[0]
-    is_vector_element = node.kind is Kind.ARRAY_SUBSCRIPT and node.children[0].type.form is Form.VECTOR
+    is_vector_element = node.kind is NodeKind.ARRAY_SUBSCRIPT and node.children[0].type.form is Form.VECTOR
     if is_vector_element and node.type.space in _SHARED:
         raise NotImplementedError("an element of a vector in memory")
     is_logged = mode and node.type.space in _SHARED and node.type.form is not Form.ARRAY and _is_place(node)
     if is_logged:
         edits.append(Edit(node.begin, node.begin, f"__REC_AT({mode:#x}, "))
-    if node.kind is Kind.UNARY_OPERATOR:
+    if node.kind is NodeKind.UNARY_OPERATOR:
         _instrument(tree, node.children[0], READ, edits)
-    elif node.kind is Kind.MEMBER_REF:
+    elif node.kind is NodeKind.MEMBER_REF:
         base = node.children[0]
         _instrument(tree, base, READ if base.type.form is Form.POINTER else 0, edits)
-    elif node.kind is Kind.ARRAY_SUBSCRIPT:
+    elif node.kind is NodeKind.ARRAY_SUBSCRIPT:
         _instrument(tree, node.children[0], 0 if _decays(node.children[0]) else READ, edits)
         _instrument(tree, node.children[1], READ, edits)
     if is_logged:
         edits.append(Edit(node.end, node.end, ")"))
 
 
-def _decays(node: Node) -> bool:
-    while node.kind in (Kind.UNEXPOSED, Kind.PAREN) and len(node.children) == 1:
+def _decays(node: SyntaxNode) -> bool:
+    while node.kind in (NodeKind.UNEXPOSED, NodeKind.PAREN) and len(node.children) == 1:
         node = node.children[0]
     return node.type.form is Form.ARRAY
 
 
-def _call(tree: Tree, node: Node, edits: list[Edit]) -> None:
+def _call(tree: Tree, node: SyntaxNode, edits: list[Edit]) -> None:
     reference = callee_of(node)
     arguments = node.children[1:]
     is_builtin = reference is not None and reference.declaration not in tree.functions

@@ -11,7 +11,7 @@ import pytest
 from sdi.clc import compile_source
 from sdi.launch.programs.access import access_of
 from sdi.ndrange import NDRange
-from sdi.sampling.model import BoundAccess, Work
+from sdi.sampling.model import BoundAccess, WorkEstimate
 
 SOURCE = """
 __kernel void lower(__global const float *a, __global float *b, int n, int m) {
@@ -66,7 +66,7 @@ def bound(kernel: str, dims: int = 1, n: int = N) -> BoundAccess:
     )
 
 
-def work(kernel: str, dim: int = 0, dims: int = 1, n: int = N) -> Work | None:
+def work(kernel: str, dim: int = 0, dims: int = 1, n: int = N) -> WorkEstimate | None:
     return bound(kernel, dims, n).work(dim)
 
 

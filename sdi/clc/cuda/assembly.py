@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from sdi.clc.cuda.types import TypeNames, UnknownConstruct, is_scalar
 from sdi.clc.frontend.assembly import Assembly, Operand, read
-from sdi.clc.frontend.syntax import Form, Node, Space, Tree
+from sdi.clc.frontend.syntax import Form, Space, SyntaxNode, Tree
 
 _REGISTERS = {
     "h": ("unsigned short", 2, Form.INTEGER),
@@ -39,7 +39,11 @@ class _Written:
 
 
 def assembly_statement(
-    tree: Tree, node: Node, types: TypeNames, value: Callable[[Node], str], target: Callable[[Node], str]
+    tree: Tree,
+    node: SyntaxNode,
+    types: TypeNames,
+    value: Callable[[SyntaxNode], str],
+    target: Callable[[SyntaxNode], str],
 ) -> str:
     """An ASM node as a statement; ``value``, ``target``: write an expression and an lvalue.
 
@@ -67,7 +71,7 @@ def assembly_statement(
     return f"{before}{{ {' '.join(made.before)} {written} {' '.join(made.after)} }}"
 
 
-def _statement(found: Assembly, made: _Written, node: Node) -> str:
+def _statement(found: Assembly, made: _Written, node: SyntaxNode) -> str:
     places = {number: place for place, number in enumerate(made.listed)}
     clobbers = [each for each in found.clobbers if each == "memory"]
     marked = found.filled("\0{}\0", "%%" if made.listed else "%")
@@ -104,7 +108,7 @@ def _fits(operand: Operand, register: str) -> bool:
 
 
 def _input(
-    made: _Written, number: int, operand: Operand, types: TypeNames, value: Callable[[Node], str]
+    made: _Written, number: int, operand: Operand, types: TypeNames, value: Callable[[SyntaxNode], str]
 ) -> str:
     if set(operand.constraint) <= _CONSTANTS:
         return f'"n"({value(operand.node)})'
@@ -122,8 +126,8 @@ def _output(
     operand: Operand,
     tied: Operand | None,
     types: TypeNames,
-    value: Callable[[Node], str],
-    target: Callable[[Node], str],
+    value: Callable[[SyntaxNode], str],
+    target: Callable[[SyntaxNode], str],
 ) -> str:
     """``tied``: the input that is in its register."""
     register, node = _register(operand), operand.node
@@ -146,7 +150,7 @@ def _output(
     return f'"{sign}{register}"({name})'
 
 
-def _into(operand: Operand, register: str, types: TypeNames, value: Callable[[Node], str]) -> str:
+def _into(operand: Operand, register: str, types: TypeNames, value: Callable[[SyntaxNode], str]) -> str:
     """An operand's value as what is in such a register."""
     kind, nbytes, form = _REGISTERS[register]
     node = operand.node

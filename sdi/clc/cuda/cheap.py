@@ -10,11 +10,11 @@ from collections.abc import Container
 
 from sdi.clc.cuda.builtins import geometry_functions
 from sdi.clc.cuda.types import is_scalar
-from sdi.clc.frontend.syntax import Form, Kind, Node, Space, callee_of
+from sdi.clc.frontend.syntax import Form, NodeKind, Space, SyntaxNode, callee_of
 
 _NODES_MAX = 12
 """Operations and values; beyond that a branch may be worth it."""
-_LITERALS = (Kind.INTEGER_LITERAL, Kind.FLOATING_LITERAL, Kind.CHARACTER_LITERAL)
+_LITERALS = (NodeKind.INTEGER_LITERAL, NodeKind.FLOATING_LITERAL, NodeKind.CHARACTER_LITERAL)
 _BINARY = frozenset({"<", ">", "<=", ">=", "==", "!=", "&", "|", "^", "&&", "||"})
 _CHANGES = frozenset({"=", "++", "--", "x++", "x--"})
 _WRAPPING = frozenset({"+", "-", "*"})
@@ -22,7 +22,7 @@ _OWN_GEOMETRY = "__sdi_get_"
 _LOCAL_GEOMETRY = frozenset({"get_local_id", "get_local_size"})
 
 
-def may_be_computed(before: Node, node: Node, known: Container[int]) -> bool:
+def may_be_computed(before: SyntaxNode, node: SyntaxNode, known: Container[int]) -> bool:
     """Whether ``node`` may be computed in vain, and at any time, beside ``before``, its first operand.
 
     It is short, changes nothing, reads no memory and can't go wrong, and what comes before it changes nothing
@@ -32,67 +32,67 @@ def may_be_computed(before: Node, node: Node, known: Container[int]) -> bool:
     return _changes_nothing(before) and _left(node, _NODES_MAX, known) >= 0
 
 
-def _changes_nothing(node: Node) -> bool:
+def _changes_nothing(node: SyntaxNode) -> bool:
     for each in node.walk():
-        is_change = each.kind is Kind.COMPOUND_ASSIGNMENT or each.operator in _CHANGES
-        is_call = each.kind is Kind.CALL and not _is_geometry(each)
-        if is_change or is_call or each.kind is Kind.COMPOUND:
+        is_change = each.kind is NodeKind.COMPOUND_ASSIGNMENT or each.operator in _CHANGES
+        is_call = each.kind is NodeKind.CALL and not _is_geometry(each)
+        if is_change or is_call or each.kind is NodeKind.COMPOUND:
             return False
     return True
 
 
-def _left(node: Node, budget: int, known: Container[int]) -> int:
+def _left(node: SyntaxNode, budget: int, known: Container[int]) -> int:
     """What is left of ``budget`` after ``node``; negative where it must not be computed in vain."""
     operands = node.operands
     match node.kind:
-        case Kind.PAREN:
+        case NodeKind.PAREN:
             return _left(operands[0], budget, known)
-        case Kind.UNEXPOSED | Kind.CAST:
+        case NodeKind.UNEXPOSED | NodeKind.CAST:
             if not operands or not is_scalar(node.type):
                 return -1
             inner = operands[-1]
-            if inner.type.form is Form.VECTOR and node.kind is Kind.UNEXPOSED:  # a component
+            if inner.type.form is Form.VECTOR and node.kind is NodeKind.UNEXPOSED:  # a component
                 return budget - 1 if _is_private(inner, known) else -1
             is_defined = node.type.form is Form.FLOATING or inner.type.form is Form.INTEGER
             return _left(inner, budget, known) if is_scalar(inner.type) and is_defined else -1
-        case Kind.DECL_REF:
+        case NodeKind.DECL_REF:
             return budget - 1 if is_scalar(node.type) and _is_private(node, known) else -1
-        case Kind.INTEGER_LITERAL | Kind.FLOATING_LITERAL | Kind.CHARACTER_LITERAL:
+        case NodeKind.INTEGER_LITERAL | NodeKind.FLOATING_LITERAL | NodeKind.CHARACTER_LITERAL:
             return budget - 1
-        case Kind.UNARY_OPERATOR:
+        case NodeKind.UNARY_OPERATOR:
             is_safe = node.operator in ("!", "~") or (node.operator == "-" and operands[0].kind in _LITERALS)
             return _left(operands[0], budget - 1, known) if is_safe and is_scalar(operands[0].type) else -1
-        case Kind.BINARY_OPERATOR:
+        case NodeKind.BINARY_OPERATOR:
             if node.operator not in _BINARY | _WRAPPING or not all(is_scalar(n.type) for n in operands):
                 return -1
             left = _left(operands[0], budget - 1, known)
             return _left(operands[1], left, known) if left >= 0 else left
-        case Kind.CALL:
+        case NodeKind.CALL:
             return budget - 1 if _is_geometry(node) else -1
         case _:
             return -1
 
 
-def _is_private(node: Node, known: Container[int]) -> bool:
+def _is_private(node: SyntaxNode, known: Container[int]) -> bool:
     """A variable in registers that has a value, or a parameter."""
-    while node.kind in (Kind.PAREN, Kind.UNEXPOSED) and len(node.operands) == 1:
+    while node.kind in (NodeKind.PAREN, NodeKind.UNEXPOSED) and len(node.operands) == 1:
         node = node.operands[0]
-    is_variable = node.kind is Kind.DECL_REF and node.declaration in known
+    is_variable = node.kind is NodeKind.DECL_REF and node.declaration in known
     return is_variable and not node.type.volatile and node.type.space in (Space.PRIVATE, Space.NONE)
 
 
-def _is_geometry(node: Node) -> bool:
+def _is_geometry(node: SyntaxNode) -> bool:
     """An identifier or size of the launch, of a dimension that is written down."""
     reference = callee_of(node)
     if reference is None:
         return False
     *before, dimension = node.children[1:] or (node,)
-    while dimension.kind in (Kind.PAREN, Kind.UNEXPOSED) and len(dimension.operands) == 1:
+    while dimension.kind in (NodeKind.PAREN, NodeKind.UNEXPOSED) and len(dimension.operands) == 1:
         dimension = dimension.operands[0]
     if reference.name.startswith(_OWN_GEOMETRY):
-        return len(before) == 1 and dimension.kind is Kind.INTEGER_LITERAL
+        return len(before) == 1 and dimension.kind is NodeKind.INTEGER_LITERAL
     is_given = reference.name in geometry_functions() | _LOCAL_GEOMETRY
-    return not before and is_given and dimension.kind is Kind.INTEGER_LITERAL
+    return not before and is_given and dimension.kind is NodeKind.INTEGER_LITERAL
 
 
 __all__ = ["may_be_computed"]

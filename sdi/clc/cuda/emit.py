@@ -12,12 +12,12 @@ from enum import Enum
 
 from sdi.clc.arguments import argument_kind, is_kernel, required_work_group_size
 from sdi.clc.cuda.builtins import PRINT_HEADER, geometry_functions, header_part, header_text
-from sdi.clc.cuda.expressions import GRID, Expressions
+from sdi.clc.cuda.expressions import GRID, ExpressionWriter
 from sdi.clc.cuda.records import Records
-from sdi.clc.cuda.statements import Statements
+from sdi.clc.cuda.statements import StatementWriter
 from sdi.clc.cuda.tree import CudaTree
 from sdi.clc.cuda.types import TypeNames, UnknownConstruct, in_unicode, safe_name
-from sdi.clc.frontend.syntax import Form, Function, Kind, Node, callee_of
+from sdi.clc.frontend.syntax import Form, Function, NodeKind, SyntaxNode, callee_of
 from sdi.clc.model import ArgumentKind
 from sdi.clc.preprocess.lines import LineMap
 from sdi.clc.printf_text import Format
@@ -118,8 +118,8 @@ class _Emitter:
         self.needing = self._needing_geometry()
         self.types = TypeNames()
         self.records = Records(program, self.types)
-        self.expressions = Expressions(program, self.types, self.needing, self.records.fields)
-        self.statements = Statements(program, self.types, self.expressions, lines)
+        self.expressions = ExpressionWriter(program, self.types, self.needing, self.records.fields)
+        self.statements = StatementWriter(program, self.types, self.expressions, lines)
         self.called = {
             reference.declaration
             for function in self.tree.functions.values()
@@ -132,7 +132,7 @@ class _Emitter:
         parts.append(f"extern __shared__ __align__({LOCAL_ALIGNMENT}) unsigned char {_DYNAMIC}[];\n")
         for node in self.tree.declarations:
             parts.append(self.statements.place(node) + self.records.inside(node))
-            inner = [each for each in node.walk() if each.kind is Kind.FUNCTION_DECL and each is not node]
+            inner = [each for each in node.walk() if each.kind is NodeKind.FUNCTION_DECL and each is not node]
             parts += [self._function(each) for each in inner]
             parts.append(self.statements.place(node) + self._declaration(node))
         parts.append("\n}\n")
@@ -166,20 +166,20 @@ class _Emitter:
             grown = bool(more)
         return needing
 
-    def _declaration(self, node: Node) -> str:
+    def _declaration(self, node: SyntaxNode) -> str:
         match node.kind:
-            case Kind.FUNCTION_DECL:
+            case NodeKind.FUNCTION_DECL:
                 return self._function(node)
-            case Kind.VAR_DECL:
+            case NodeKind.VAR_DECL:
                 return self.statements.variable(node, is_global=True)
-            case Kind.STRUCT_DECL | Kind.UNION_DECL | Kind.ENUM_DECL | Kind.TYPEDEF_DECL:
+            case NodeKind.STRUCT_DECL | NodeKind.UNION_DECL | NodeKind.ENUM_DECL | NodeKind.TYPEDEF_DECL:
                 return ""
             case _:
                 if self.tree.source(node).strip() in (";", ""):
                     return ""
                 raise UnknownConstruct(node, f"'{self.tree.source(node)[:40]}'")
 
-    def _function(self, node: Node) -> str:
+    def _function(self, node: SyntaxNode) -> str:
         function = self.tree.functions[node.declaration]
         if function.body is None:
             return ""  # never called, or a prototype of what is not defined
@@ -195,11 +195,11 @@ class _Emitter:
             written += self._entry(function)
         return written
 
-    def _prototype(self, node: Node, function: Function) -> str:
+    def _prototype(self, node: SyntaxNode, function: Function) -> str:
         parameters = [
             self.types.declare(p.type, safe_name(p.name), p)
             for p in node.children
-            if p.kind is Kind.PARM_DECL
+            if p.kind is NodeKind.PARM_DECL
         ]
         if node.declaration in self.needing:
             parameters.insert(0, f"const _cl_grid &{GRID}")
@@ -244,12 +244,12 @@ class _Emitter:
         )
         return f"{head} {{ {' '.join(locals_)} {{ {body}\n}} }}\n"
 
-    def _alignment(self, parameter: Node) -> int:
+    def _alignment(self, parameter: SyntaxNode) -> int:
         """Of a parameter that is a value; 0 of others."""
         is_value = argument_kind(parameter.type) is ArgumentKind.VALUE
         return self.program.alignments.get(parameter.type, 0) if is_value else 0
 
-    def _unshifted(self, statement: Node) -> str:
+    def _unshifted(self, statement: SyntaxNode) -> str:
         """What stands for a statement that shifts a pointer, which the launch has done; else nothing.
 
         Sub-range text has ``a = a ? (T *)((char *)a - __sdi_launch.shift[0]) : 0;``, or the same as the
@@ -257,11 +257,15 @@ class _Emitter:
         """
         if not _SHIFT.search(self.tree.source(statement)):
             return ""
-        if statement.kind is Kind.BINARY_OPERATOR and statement.operator == "=":
+        if statement.kind is NodeKind.BINARY_OPERATOR and statement.operator == "=":
             return ";"
         variable = statement.children[0]
         match = re.search(r"=\s*([\w$\x80-\xff]+)\s*\?", self.tree.source(statement))
-        if statement.kind is not Kind.DECL_STATEMENT or variable.kind is not Kind.VAR_DECL or match is None:
+        if (
+            statement.kind is not NodeKind.DECL_STATEMENT
+            or variable.kind is not NodeKind.VAR_DECL
+            or match is None
+        ):
             raise UnknownConstruct(statement, "this use of the hidden argument")
         declared = self.types.declare(variable.type, safe_name(variable.name), variable)
         return f"{declared} = {safe_name(in_unicode(match.group(1)))};"
@@ -298,7 +302,7 @@ def _symbol_of(kernel: Function) -> str:
     return kernel.name if re.fullmatch(r"\w+", kernel.name, re.ASCII) else safe_name(kernel.name)
 
 
-def _references(body: Node) -> list[Node]:
+def _references(body: SyntaxNode) -> list[SyntaxNode]:
     """References to the functions that a body calls."""
-    found = [callee_of(node) for node in body.walk() if node.kind is Kind.CALL]
+    found = [callee_of(node) for node in body.walk() if node.kind is NodeKind.CALL]
     return [each for each in found if each is not None]

@@ -23,7 +23,7 @@ from sdi.clc.cuda.types import (
     safe_name,
     unqualified,
 )
-from sdi.clc.frontend.syntax import Form, Kind, Node, Type, callee_of
+from sdi.clc.frontend.syntax import Form, NodeKind, SyntaxNode, Type, callee_of
 
 GRID = "_cl_g"
 """The parameter through which functions get the native geometry of the launch."""
@@ -72,11 +72,15 @@ def component_indices(name: str, count: int) -> tuple[int, ...] | None:
     return found if max(found) < count else None
 
 
-class Expressions:
+class ExpressionWriter:
     """Writes the expressions of one program.  Owned by: the thread of the build."""
 
     def __init__(
-        self, program: CudaTree, types: TypeNames, needing: set[int], fields: Mapping[int, tuple[Node, ...]]
+        self,
+        program: CudaTree,
+        types: TypeNames,
+        needing: set[int],
+        fields: Mapping[int, tuple[SyntaxNode, ...]],
     ) -> None:
         self.program = program
         self.tree = program.tree
@@ -84,48 +88,48 @@ class Expressions:
         self.needing = needing
         self.fields = fields
         self.printing = Printing()
-        self.statement: Callable[[Node], str] | None = None
+        self.statement: Callable[[SyntaxNode], str] | None = None
         self._wraps = False
 
     # -- values ----------------------------------------------------------------------------------
 
-    def __call__(self, node: Node) -> str:
+    def __call__(self, node: SyntaxNode) -> str:
         """The C++ text of an expression; safe as an operand of any operator."""
         operands = node.operands
         match node.kind:
-            case Kind.PAREN:
+            case NodeKind.PAREN:
                 return self(operands[0])
-            case Kind.DECL_REF:
+            case NodeKind.DECL_REF:
                 return self._name(node)
-            case Kind.INTEGER_LITERAL | Kind.FLOATING_LITERAL | Kind.CHARACTER_LITERAL:
+            case NodeKind.INTEGER_LITERAL | NodeKind.FLOATING_LITERAL | NodeKind.CHARACTER_LITERAL:
                 return self._literal(node)
-            case Kind.STRING_LITERAL:
+            case NodeKind.STRING_LITERAL:
                 source = self._source(node)
                 return in_ascii(source) if source.startswith('"') else '""'  # of a macro such as NAN
-            case Kind.UNEXPOSED:
+            case NodeKind.UNEXPOSED:
                 return self._unexposed(node)
-            case Kind.CAST:
+            case NodeKind.CAST:
                 return self._converted(node, operands[-1], is_explicit=True)
-            case Kind.COMPOUND_LITERAL:
+            case NodeKind.COMPOUND_LITERAL:
                 return self._compound_literal(node, operands[-1])
-            case Kind.INIT_LIST:
+            case NodeKind.INIT_LIST:
                 return self.initialiser(node.type, node)
-            case Kind.CALL:
+            case NodeKind.CALL:
                 return self._call(node)
-            case Kind.MEMBER_REF:
+            case NodeKind.MEMBER_REF:
                 arrow = "->" if operands[0].type.form is Form.POINTER else "."
                 return f"{self(operands[0])}{arrow}{safe_name(node.name)}"
-            case Kind.ARRAY_SUBSCRIPT:
+            case NodeKind.ARRAY_SUBSCRIPT:
                 return self._subscript(*operands)
-            case Kind.UNARY_OPERATOR:
+            case NodeKind.UNARY_OPERATOR:
                 return self._unary(node, operands[0])
-            case Kind.BINARY_OPERATOR:
+            case NodeKind.BINARY_OPERATOR:
                 return self._binary(node, *operands)
-            case Kind.COMPOUND_ASSIGNMENT:
+            case NodeKind.COMPOUND_ASSIGNMENT:
                 return self._compound_assignment(node, *operands)
-            case Kind.CONDITIONAL_OPERATOR:
+            case NodeKind.CONDITIONAL_OPERATOR:
                 return self._conditional(*operands)
-            case Kind.SIZEOF:
+            case NodeKind.SIZEOF:
                 value = self.program.sizes.get((node.begin, node.end))
                 if value is None:
                     raise UnknownConstruct(node, f"'{self._source(node)}'")
@@ -133,13 +137,13 @@ class Expressions:
             case _:
                 return self._other(node)
 
-    def _source(self, node: Node) -> str:
+    def _source(self, node: SyntaxNode) -> str:
         return self.tree.source(node)
 
-    def _unknown(self, node: Node) -> UnknownConstruct:
+    def _unknown(self, node: SyntaxNode) -> UnknownConstruct:
         return UnknownConstruct(node, f"'{' '.join(self._source(node).split())[:60]}'")
 
-    def _other(self, node: Node) -> str:
+    def _other(self, node: SyntaxNode) -> str:
         source = self._source(node)
         if source in _BOOLEAN and node.type.form is Form.INTEGER:
             return f"(({self.types.plain(node.type, node)}){_BOOLEAN[source]})"
@@ -152,7 +156,7 @@ class Expressions:
         body = self.block_of(block, lambda value: f"return {self(value)};")
         return f"[&]() -> {self.types.value(node.type, node)} {{ {body} }}()"
 
-    def block_of(self, block: Node, end: Callable[[Node], str]) -> str:
+    def block_of(self, block: SyntaxNode, end: Callable[[SyntaxNode], str]) -> str:
         """The statements of a statement expression; ``end`` writes the one that is its value."""
         assert self.statement is not None
         value = value_of(block)
@@ -164,7 +168,7 @@ class Expressions:
             written.append(self.statement(last) if value is None else end(value))
         return " ".join(written)
 
-    def _name(self, node: Node) -> str:
+    def _name(self, node: SyntaxNode) -> str:
         if node.declaration in self.program.variables or node.declaration in self.tree.functions:
             return safe_name(node.name)
         if node.declaration in self.program.enumerators:  # the value: another one may hide it here
@@ -176,7 +180,7 @@ class Expressions:
             raise UnknownConstruct(node, f"'{node.name}'")
         return constant
 
-    def _literal(self, node: Node) -> str:
+    def _literal(self, node: SyntaxNode) -> str:
         text = self._source(node)
         if text[:1].isalpha():
             constant = constant_of(text)
@@ -184,9 +188,9 @@ class Expressions:
                 raise UnknownConstruct(node, f"'{text}'")
             text = constant
         wanted = self.types.plain(node.type, node)
-        if node.kind is Kind.CHARACTER_LITERAL:
+        if node.kind is NodeKind.CHARACTER_LITERAL:
             return f"((int){text})"
-        if node.kind is Kind.FLOATING_LITERAL:
+        if node.kind is NodeKind.FLOATING_LITERAL:
             number = text.rstrip("fFhHlL") if not text.lower().startswith("0x") else text.rstrip("fFlL")
             if wanted == "double":
                 return number
@@ -197,7 +201,7 @@ class Expressions:
             return text
         return f"(({wanted}){text.rstrip('lLuU')}{'u' * wanted.startswith('unsigned')}l)"
 
-    def _unexposed(self, node: Node) -> str:
+    def _unexposed(self, node: SyntaxNode) -> str:
         operands = node.operands
         if self.tree.is_gnu_conditional(node):
             return self._either(node, *operands)
@@ -207,24 +211,24 @@ class Expressions:
             return self._swizzle(node, as_target=False)
         return self._converted(node, operands[0], is_explicit=False)
 
-    def _is_boolean(self, node: Node) -> bool:
+    def _is_boolean(self, node: SyntaxNode) -> bool:
         """A conversion of a bool to an integer, as it stands inside a splat."""
-        while node.kind is Kind.PAREN:
+        while node.kind is NodeKind.PAREN:
             node = node.operands[0]
         return unqualified(node.type) == "bool" or (
-            node.kind is Kind.UNEXPOSED
+            node.kind is NodeKind.UNEXPOSED
             and node.type.form is Form.INTEGER
             and len(node.operands) == 1
             and unqualified(node.operands[0].type) == "bool"
         )
 
-    def _operand(self, node: Node) -> str:
+    def _operand(self, node: SyntaxNode) -> str:
         """An operand of an arithmetic operator, where a bool splat into a vector counts as 0 or 1."""
-        if node.kind is Kind.UNEXPOSED and len(node.operands) == 1 and self._components(node) is None:
+        if node.kind is NodeKind.UNEXPOSED and len(node.operands) == 1 and self._components(node) is None:
             return self._converted(node, node.operands[0], is_explicit=False, is_operand=True)
         return self(node)
 
-    def _splat(self, node: Node, child: Node, value: str, is_operand: bool) -> str:
+    def _splat(self, node: SyntaxNode, child: SyntaxNode, value: str, is_operand: bool) -> str:
         """A scalar in all elements.
 
         All bits of a vector made from a true bool are set, but not in ``(int4)(b)`` and operands: the
@@ -233,18 +237,20 @@ class Expressions:
         """
         element = node.type.element
         assert element is not None
-        if element.form is Form.FLOATING and child.kind is Kind.UNEXPOSED and len(child.operands) == 1:
+        if element.form is Form.FLOATING and child.kind is NodeKind.UNEXPOSED and len(child.operands) == 1:
             inner = child.operands[0]
-            is_signed = inner.kind is Kind.UNEXPOSED and unqualified(inner.type) == "int"
+            is_signed = inner.kind is NodeKind.UNEXPOSED and unqualified(inner.type) == "int"
             if is_signed and self._is_boolean(inner):
                 value = f"(({self.types.scalar(element, node)})(-{self(inner)}))"
         elif element.form is Form.INTEGER and self._is_boolean(child) and not is_operand:
             before = self.tree.text[max(0, child.begin - 80) : child.begin].rstrip()
-            if node.kind is not Kind.CAST or not before.endswith("("):
+            if node.kind is not NodeKind.CAST or not before.endswith("("):
                 value = f"-{value}"
         return f"_cl_splat<{self.types.plain(node.type, node)}>({value})"
 
-    def _converted(self, node: Node, child: Node, is_explicit: bool, is_operand: bool = False) -> str:
+    def _converted(
+        self, node: SyntaxNode, child: SyntaxNode, is_explicit: bool, is_operand: bool = False
+    ) -> str:
         """``child`` as the type of ``node``."""
         target, source = node.type, child.type
         value = self(child)
@@ -282,7 +288,7 @@ class Expressions:
             return value
         return f"(({self.types.value(target, node)}){value})"
 
-    def _loaded(self, node: Node, child: Node, value: str) -> str:
+    def _loaded(self, node: SyntaxNode, child: SyntaxNode, value: str) -> str:
         """The value of a class object; C++ copies volatile ones only element by element."""
         if child.type.volatile and not node.type.volatile and self._components(child) is None:
             return f"_cl_load<{self.types.plain(node.type, node)}>({value})"
@@ -290,10 +296,10 @@ class Expressions:
 
     # -- vectors ---------------------------------------------------------------------------------
 
-    def _components(self, node: Node) -> tuple[Node, tuple[int, ...]] | None:
+    def _components(self, node: SyntaxNode) -> tuple[SyntaxNode, tuple[int, ...]] | None:
         """(vector, elements) if ``node`` selects components of a vector or of a pointer to one."""
         operands = node.operands
-        if node.kind is not Kind.UNEXPOSED or len(operands) != 1:
+        if node.kind is not NodeKind.UNEXPOSED or len(operands) != 1:
             return None
         child = operands[0]
         inner = child.type.element if child.type.form is Form.POINTER else child.type
@@ -306,13 +312,13 @@ class Expressions:
             raise UnknownConstruct(node, f"'{self._source(node)}'")
         return child, indices
 
-    def _swizzle(self, node: Node, as_target: bool) -> str:
+    def _swizzle(self, node: SyntaxNode, as_target: bool) -> str:
         """Components of a vector; those of components are found at once."""
         found = self._components(node)
         assert found is not None
         vector, indices = found
         while True:
-            while vector.kind is Kind.PAREN:
+            while vector.kind is NodeKind.PAREN:
                 vector = vector.operands[0]
             inner = self._components(vector)
             if inner is None:
@@ -325,8 +331,8 @@ class Expressions:
         listed = ", ".join(map(str, indices))
         return f"{'_cl_ref' if as_target else '_cl_swizzle'}<{listed}>({base})"
 
-    def _compound_literal(self, node: Node, values: Node) -> str:
-        if values.kind is not Kind.INIT_LIST:
+    def _compound_literal(self, node: SyntaxNode, values: SyntaxNode) -> str:
+        if values.kind is not NodeKind.INIT_LIST:
             raise UnknownConstruct(node, f"'{self._source(node)}'")
         if node.type.form is Form.ARRAY:
             raise UnknownConstruct(node, "an array as a compound literal")
@@ -334,9 +340,9 @@ class Expressions:
 
     # -- initialisers ----------------------------------------------------------------------------
 
-    def initialiser(self, target: Type, node: Node) -> str:
+    def initialiser(self, target: Type, node: SyntaxNode) -> str:
         """The value of an initialiser of ``target``: a list with braces, or an expression."""
-        if node.kind is not Kind.INIT_LIST:
+        if node.kind is not NodeKind.INIT_LIST:
             return self(node)
         if target.form is Form.VECTOR:
             values = ", ".join(self(each) for each in node.operands)
@@ -349,19 +355,19 @@ class Expressions:
             raise UnknownConstruct(node, "this initialiser")
         return self.initialiser(target, node.operands[0])
 
-    def _designated(self, node: Node) -> tuple[Node, Node] | None:
+    def _designated(self, node: SyntaxNode) -> tuple[SyntaxNode, SyntaxNode] | None:
         """(designator, value) of ``.field = value`` or ``[index] = value``."""
-        if node.kind is Kind.UNEXPOSED and node.type.form is Form.VOID:
+        if node.kind is NodeKind.UNEXPOSED and node.type.form is Form.VOID:
             if len(node.operands) != 2:
                 raise UnknownConstruct(node, "nested designators")
             return node.operands[0], node.operands[1]
         return None
 
-    def _array_initialiser(self, target: Type, node: Node) -> str:
+    def _array_initialiser(self, target: Type, node: SyntaxNode) -> str:
         element = target.element
         assert element is not None
         operands = node.operands
-        if len(operands) == 1 and operands[0].kind is Kind.STRING_LITERAL:
+        if len(operands) == 1 and operands[0].kind is NodeKind.STRING_LITERAL:
             return self(operands[0])
         slots: dict[int, str] = {}
         at = 0
@@ -379,21 +385,21 @@ class Expressions:
         zero = "{}" if element.form in (Form.ARRAY, Form.RECORD, Form.VECTOR) else "0"
         return "{" + ", ".join(slots.get(i, zero) for i in range(max(slots, default=-1) + 1)) + "}"
 
-    def _fills(self, target: Type, node: Node) -> bool:
+    def _fills(self, target: Type, node: SyntaxNode) -> bool:
         """The initialiser is for all of ``target``, not for its first scalar (braces left out)."""
-        if node.kind is Kind.INIT_LIST:
+        if node.kind is NodeKind.INIT_LIST:
             return True
         if target.form is Form.RECORD:
             return node.type.record == target.record
-        return target.form is not Form.ARRAY or node.kind is Kind.STRING_LITERAL
+        return target.form is not Form.ARRAY or node.kind is NodeKind.STRING_LITERAL
 
-    def _flat(self, target: Type, node: Node) -> str:
+    def _flat(self, target: Type, node: SyntaxNode) -> str:
         """A list that leaves inner braces out: C++ has the same rule, but no designators in it."""
         if any(self._designated(each) for each in node.operands):
             raise UnknownConstruct(node, "designators without inner braces")
         return "{" + ", ".join(self(each) for each in node.operands) + "}"
 
-    def _record_initialiser(self, target: Type, node: Node) -> str:
+    def _record_initialiser(self, target: Type, node: SyntaxNode) -> str:
         fields = self.fields.get(target.record)
         if fields is None:
             raise UnknownConstruct(node, f"an initialiser of '{target.spelling}'")
@@ -423,21 +429,21 @@ class Expressions:
 
     # -- operators -------------------------------------------------------------------------------
 
-    def _subscript(self, base: Node, index: Node) -> str:
+    def _subscript(self, base: SyntaxNode, index: SyntaxNode) -> str:
         if index.type.form in (Form.POINTER, Form.ARRAY, Form.VECTOR):
             base, index = index, base
         member = ".v" if base.type.form is Form.VECTOR else ""
         return f"{self(base)}{member}[{self(index)}]"
 
-    def target(self, node: Node) -> str:
+    def target(self, node: SyntaxNode) -> str:
         """An lvalue that is assigned to."""
-        while node.kind is Kind.PAREN:
+        while node.kind is NodeKind.PAREN:
             node = node.operands[0]
         if self._components(node) is not None:
             return self._swizzle(node, as_target=True)
         return self(node)
 
-    def _unary(self, node: Node, operand: Node) -> str:
+    def _unary(self, node: SyntaxNode, operand: SyntaxNode) -> str:
         operator = node.operator
         if operator in ("x++", "x--"):
             return f"({self.target(operand)}{operator[1:]})"
@@ -455,7 +461,7 @@ class Expressions:
             return value
         raise UnknownConstruct(node, f"the operator '{operator}'")
 
-    def _binary(self, node: Node, left: Node, right: Node) -> str:
+    def _binary(self, node: SyntaxNode, left: SyntaxNode, right: SyntaxNode) -> str:
         operator = node.operator
         if operator == "=":
             return self._assignment(left, right)
@@ -482,7 +488,7 @@ class Expressions:
             return f"({a} {operator} {b})"
         raise UnknownConstruct(node, f"the operator '{operator}'")
 
-    def _wrapping(self, node: Node) -> str:
+    def _wrapping(self, node: SyntaxNode) -> str:
         """An operand that is computed whether it is needed or not: its overflow must not mean anything."""
         outer, self._wraps = self._wraps, True
         try:
@@ -490,14 +496,14 @@ class Expressions:
         finally:
             self._wraps = outer
 
-    def _assignment(self, left: Node, right: Node) -> str:
+    def _assignment(self, left: SyntaxNode, right: SyntaxNode) -> str:
         value = self(right)
         is_object = left.type.form in (Form.VECTOR, Form.RECORD) and self._components(left) is None
         if left.type.volatile and is_object:
             return f"_cl_store({self(left)}, {value})"
         return f"({self.target(left)} = {value})"
 
-    def _compound_assignment(self, node: Node, left: Node, right: Node) -> str:
+    def _compound_assignment(self, node: SyntaxNode, left: SyntaxNode, right: SyntaxNode) -> str:
         operator = node.operator
         target, value = self.target(left), self._operand(right)
         if left.type.volatile and left.type.form is Form.VECTOR and self._components(left) is None:
@@ -510,12 +516,12 @@ class Expressions:
             return f"_cl_half_to({target}, {value}, [](auto a, auto b) {{ return a {operator[:-1]} b; }})"
         return f"({target} {operator} {value})"
 
-    def _conditional(self, condition: Node, yes: Node, no: Node) -> str:
+    def _conditional(self, condition: SyntaxNode, yes: SyntaxNode, no: SyntaxNode) -> str:
         if condition.type.form is Form.VECTOR:
             return f"_cl_choose({self(condition)}, {self(yes)}, {self(no)})"
         return f"({self(condition)} ? {self(yes)} : {self(no)})"
 
-    def _either(self, node: Node, first: Node, other: Node) -> str:
+    def _either(self, node: SyntaxNode, first: SyntaxNode, other: SyntaxNode) -> str:
         """GNU's ``a ?: b``, which computes a once: CUDA C++ has lambdas instead."""
         written = self.types.value(node.type, node)
         if first.type.form is Form.VECTOR:
@@ -527,7 +533,7 @@ class Expressions:
 
     # -- calls -----------------------------------------------------------------------------------
 
-    def _call(self, node: Node) -> str:
+    def _call(self, node: SyntaxNode) -> str:
         reference = callee_of(node)
         if reference is None:
             raise UnknownConstruct(node, "a call through a pointer")
@@ -544,7 +550,7 @@ class Expressions:
             raise UnknownConstruct(node, f"the built-in function '{reference.name}'")
         return self._builtin(node, reference.name, found, values)
 
-    def _builtin(self, node: Node, name: str, found: Builtin, values: list[str]) -> str:
+    def _builtin(self, node: SyntaxNode, name: str, found: Builtin, values: list[str]) -> str:
         parameters = list(found.template)
         if found.takes_result:
             parameters.insert(0, self.types.plain(node.type, node))

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from sdi.clc.cuda.types import UnknownConstruct, in_unicode
-from sdi.clc.frontend.syntax import Form, Kind, Node
+from sdi.clc.frontend.syntax import Form, NodeKind, SyntaxNode
 from sdi.clc.printf_text import BadFormat, Format, literal_bytes, parse_format, specifiers
 
 
-def _literal(node: Node) -> Node | None:
-    while node.kind in (Kind.UNEXPOSED, Kind.PAREN) and len(node.operands) == 1:
+def _literal(node: SyntaxNode) -> SyntaxNode | None:
+    while node.kind in (NodeKind.UNEXPOSED, NodeKind.PAREN) and len(node.operands) == 1:
         node = node.operands[0]
-    return node if node.kind is Kind.STRING_LITERAL else None
+    return node if node.kind is NodeKind.STRING_LITERAL else None
 
 
 class Printing:
@@ -21,7 +21,9 @@ class Printing:
     def __init__(self) -> None:
         self.formats: list[Format] = []
 
-    def call(self, arguments: Sequence[Node], values: Sequence[str], source: Callable[[Node], str]) -> str:
+    def call(
+        self, arguments: Sequence[SyntaxNode], values: Sequence[str], source: Callable[[SyntaxNode], str]
+    ) -> str:
         """A call as C++; ``values``: the arguments'.  Raises UnknownConstruct."""
         literal = _literal(arguments[0])
         if literal is None:

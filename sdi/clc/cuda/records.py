@@ -10,9 +10,9 @@ import re
 
 from sdi.clc.cuda.tree import CudaTree, Layout
 from sdi.clc.cuda.types import TypeNames, UnknownConstruct, safe_name
-from sdi.clc.frontend.syntax import Form, Kind, Node, Type
+from sdi.clc.frontend.syntax import Form, NodeKind, SyntaxNode, Type
 
-RECORDS = (Kind.STRUCT_DECL, Kind.UNION_DECL)
+RECORDS = (NodeKind.STRUCT_DECL, NodeKind.UNION_DECL)
 _ALIGNED = re.compile(r"(?:__)?aligned(?:__)?\s*\(\s*(\d+)\s*\)\Z")
 _PACKED = ("packed", "__packed__")
 
@@ -30,23 +30,23 @@ class Records:
         self.program = program
         self.tree = program.tree
         self.types = types
-        self.fields: dict[int, tuple[Node, ...]] = {}
+        self.fields: dict[int, tuple[SyntaxNode, ...]] = {}
         self._defined: set[int] = set()
         for declaration in self.tree.declarations:
             for node in declaration.walk():
-                if node.kind in RECORDS and any(c.kind is Kind.FIELD_DECL for c in node.children):
-                    fields = tuple(c for c in node.children if c.kind is Kind.FIELD_DECL)
+                if node.kind in RECORDS and any(c.kind is NodeKind.FIELD_DECL for c in node.children):
+                    fields = tuple(c for c in node.children if c.kind is NodeKind.FIELD_DECL)
                     self.fields.setdefault(node.type.record, fields)
 
-    def inside(self, node: Node) -> str:
+    def inside(self, node: SyntaxNode) -> str:
         """Definitions of all records that are declared somewhere in a declaration, in their order."""
         if node.kind in RECORDS:
             return self._define(node) + "\n"
         return "".join(self.inside(child) for child in node.children)
 
-    def _define(self, node: Node) -> str:
+    def _define(self, node: SyntaxNode) -> str:
         """A definition with checks of its layout, after those of the records inside; or a declaration."""
-        keyword = "union" if node.kind is Kind.UNION_DECL else "struct"
+        keyword = "union" if node.kind is NodeKind.UNION_DECL else "struct"
         name = self.types.record(node.type)
         if "{" not in self.tree.source(node):
             return f"{keyword} {name};"
@@ -57,7 +57,7 @@ class Records:
         layout = self.program.layouts.get(node.type.record)
         if layout is None:
             raise UnknownConstruct(node, f"'{node.type.spelling}'")
-        attributes = [self.tree.source(c) for c in node.children if c.kind is Kind.OTHER]
+        attributes = [self.tree.source(c) for c in node.children if c.kind is NodeKind.OTHER]
         packed = any(text in _PACKED for text in attributes)
         how = "__attribute__((packed)) " if packed else ""
         how += f"alignas({layout.alignment}) " if layout.alignment > 1 or packed else ""
@@ -73,9 +73,9 @@ class Records:
             defined = f'_Pragma("pack(push, {layout.alignment})") {defined} _Pragma("pack(pop)")'
         return f"{keyword} {name}; {inner}{defined} {asserted}"
 
-    def _is_tighter(self, node: Node, layout: Layout) -> bool:
+    def _is_tighter(self, node: SyntaxNode, layout: Layout) -> bool:
         """Whether ``#pragma pack`` put members closer together than their types say."""
-        units = {c.name: self._alignment(c.type) for c in node.children if c.kind is Kind.FIELD_DECL}
+        units = {c.name: self._alignment(c.type) for c in node.children if c.kind is NodeKind.FIELD_DECL}
         if layout.nbytes % max(units.values(), default=1):
             return True
         return any(offset % units.get(name, 1) for name, offset in layout.offsets.items())
@@ -86,30 +86,35 @@ class Records:
         layout = self.program.layouts.get(inner.record)
         return layout.alignment if layout is not None else max(inner.nbytes, 1)
 
-    def _body(self, node: Node) -> tuple[str, str]:
+    def _body(self, node: SyntaxNode) -> tuple[str, str]:
         """(definitions that must come first, members)."""
         inner: list[str] = []
         members: list[str] = []
-        named = {_innermost(c.type).record for c in node.children if c.kind is Kind.FIELD_DECL and c.name}
+        named = {_innermost(c.type).record for c in node.children if c.kind is NodeKind.FIELD_DECL and c.name}
         for child in node.children:
             if child.kind in RECORDS:
                 if "(anonymous" in child.type.canonical and child.type.record not in named:
                     before, body = self._body(child)
-                    keyword = "union" if child.kind is Kind.UNION_DECL else "struct"
+                    keyword = "union" if child.kind is NodeKind.UNION_DECL else "struct"
                     inner.append(before)
                     members.append(f"{keyword} {{ {body} }};")
                 else:
                     inner.append(self._define(child) + " ")
-            elif child.kind is Kind.FIELD_DECL and child.name:
+            elif child.kind is NodeKind.FIELD_DECL and child.name:
                 members.append(self._field(child))
-            elif child.kind not in (Kind.OTHER, Kind.TYPE_REF, Kind.UNEXPOSED_ATTRIBUTE, Kind.FIELD_DECL):
+            elif child.kind not in (
+                NodeKind.OTHER,
+                NodeKind.TYPE_REF,
+                NodeKind.UNEXPOSED_ATTRIBUTE,
+                NodeKind.FIELD_DECL,
+            ):
                 raise UnknownConstruct(child, "this member")
         return "".join(inner), " ".join(members)
 
-    def _field(self, node: Node) -> str:
+    def _field(self, node: SyntaxNode) -> str:
         alignment = ""
         for child in node.children:
-            if child.kind is not Kind.OTHER:
+            if child.kind is not NodeKind.OTHER:
                 continue
             text = self.tree.source(child)
             match = _ALIGNED.match(text)

@@ -9,10 +9,10 @@ from dataclasses import replace
 
 from sdi.clc.cuda.assembly import assembly_statement
 from sdi.clc.cuda.blocks import inside, label_of, leaves, statement_expression, with_value
-from sdi.clc.cuda.expressions import Expressions
+from sdi.clc.cuda.expressions import ExpressionWriter
 from sdi.clc.cuda.tree import CudaTree
 from sdi.clc.cuda.types import TypeNames, UnknownConstruct, safe_name
-from sdi.clc.frontend.syntax import LOOPS, Form, Kind, Node, Space, Type
+from sdi.clc.frontend.syntax import LOOPS, Form, NodeKind, Space, SyntaxNode, Type
 from sdi.clc.preprocess.conditions import evaluate
 from sdi.clc.preprocess.lines import LineMap
 from sdi.clc.preprocess.macros import MacroError
@@ -55,10 +55,12 @@ def _unrolled(before: str) -> str:
     return f"\n#pragma unroll {count}\n" if count > 0 else ""
 
 
-class Statements:
+class StatementWriter:
     """Writes the statements and variables of one program.  Owned by: the thread of the build."""
 
-    def __init__(self, program: CudaTree, types: TypeNames, expressions: Expressions, lines: LineMap) -> None:
+    def __init__(
+        self, program: CudaTree, types: TypeNames, expressions: ExpressionWriter, lines: LineMap
+    ) -> None:
         self.tree = program.tree
         self.types = types
         self.expressions = expressions
@@ -66,75 +68,75 @@ class Statements:
         self._constant_nbytes = 0
         expressions.statement = self
 
-    def place(self, node: Node) -> str:
+    def place(self, node: SyntaxNode) -> str:
         """``#line`` for the text of ``node``."""
         file, line = self.lines.place(node.begin)
         return f'\n#line {line} "{file.replace(chr(92), chr(92) * 2).replace(chr(34), chr(92) + chr(34))}"\n'
 
-    def block(self, node: Node) -> str:
+    def block(self, node: SyntaxNode) -> str:
         """A compound statement with its braces."""
         return "{" + "".join(self.place(each) + self(each) for each in node.children) + "\n}"
 
-    def __call__(self, node: Node) -> str:
+    def __call__(self, node: SyntaxNode) -> str:
         """One statement."""
         value, children = self.expressions, node.children
         left = self._left(node)
         if left is not None:
             return left
         match node.kind:
-            case Kind.COMPOUND:
+            case NodeKind.COMPOUND:
                 return self.block(node)
-            case Kind.DECL_STATEMENT:
+            case NodeKind.DECL_STATEMENT:
                 return " ".join(self.declarations(node))
-            case Kind.NULL_STATEMENT:
+            case NodeKind.NULL_STATEMENT:
                 return ";"
-            case Kind.IF:
+            case NodeKind.IF:
                 tail = f" else {self.nested(children[2])}" if len(children) > 2 else ""
                 return f"if ({value(children[0])}) {self.nested(children[1])}{tail}"
-            case Kind.WHILE:
+            case NodeKind.WHILE:
                 return f"while ({value(children[0])}) {self.nested(children[1])}"
-            case Kind.DO:
+            case NodeKind.DO:
                 return f"do {self.nested(children[0])} while ({value(children[1])});"
-            case Kind.FOR:
+            case NodeKind.FOR:
                 return self._for(node)
-            case Kind.SWITCH:
+            case NodeKind.SWITCH:
                 return f"switch ({value(children[0])}) {self.nested(children[1])}"
-            case Kind.CASE:
+            case NodeKind.CASE:
                 return f"{self._labels(node)} {self(children[-1])}"
-            case Kind.DEFAULT:
+            case NodeKind.DEFAULT:
                 return f"default: {self(children[0])}"
-            case Kind.BREAK:
+            case NodeKind.BREAK:
                 return "break;"
-            case Kind.CONTINUE:
+            case NodeKind.CONTINUE:
                 return "continue;"
-            case Kind.RETURN:
+            case NodeKind.RETURN:
                 return f"return {value(children[0])};" if children else "return;"
-            case Kind.LABEL | Kind.GOTO:
+            case NodeKind.LABEL | NodeKind.GOTO:
                 return self._label(node)
-            case Kind.ASM:
+            case NodeKind.ASM:
                 return assembly_statement(self.tree, node, self.types, value, value.target)
-            case Kind.INDIRECT_GOTO:
+            case NodeKind.INDIRECT_GOTO:
                 raise UnknownConstruct(node, "a computed goto")
-            case Kind.OTHER:
+            case NodeKind.OTHER:
                 return self._attributed(node)
             case _:
                 return f"{value(node)};"
 
-    def nested(self, node: Node) -> str:
+    def nested(self, node: SyntaxNode) -> str:
         """The body of a control statement, in braces so that it may be several C++ statements."""
-        return self.block(node) if node.kind is Kind.COMPOUND else f"{{{self.place(node)}{self(node)}\n}}"
+        return self.block(node) if node.kind is NodeKind.COMPOUND else f"{{{self.place(node)}{self(node)}\n}}"
 
-    def _left(self, node: Node) -> str | None:
+    def _left(self, node: SyntaxNode) -> str | None:
         """A statement whose value is a statement expression that a jump leaves, as a block; else None."""
-        is_value = node.kind in (Kind.RETURN, Kind.COMPOUND_ASSIGNMENT) or node.operator == "="
+        is_value = node.kind in (NodeKind.RETURN, NodeKind.COMPOUND_ASSIGNMENT) or node.operator == "="
         valued = node.children[-1] if is_value and node.children else node
 
-        def end(value: Node) -> str:
+        def end(value: SyntaxNode) -> str:
             return self(value if valued is node else replace(node, children=(*node.children[:-1], value)))
 
         return self._left_block(valued, end)
 
-    def _left_block(self, valued: Node, end: Callable[[Node], str]) -> str | None:
+    def _left_block(self, valued: SyntaxNode, end: Callable[[SyntaxNode], str]) -> str | None:
         """A statement expression that a jump leaves, as a block; ``end`` writes what becomes of its value."""
         found = inside(self.tree, valued)
         block = statement_expression(self.tree, found) if found is not None else None
@@ -143,11 +145,11 @@ class Statements:
         written = self.expressions.block_of(block, lambda value: end(with_value(valued, found, value)))
         return f"{{ {written} }}"
 
-    def _label(self, node: Node) -> str:
+    def _label(self, node: SyntaxNode) -> str:
         name = safe_name(label_of(self.tree, node))
-        return f"goto {name};" if node.kind is Kind.GOTO else f"{name}: {self(node.children[-1])}"
+        return f"goto {name};" if node.kind is NodeKind.GOTO else f"{name}: {self(node.children[-1])}"
 
-    def _labels(self, node: Node) -> str:
+    def _labels(self, node: SyntaxNode) -> str:
         """One ``case``, or one for each value of a range, which C++ does not have."""
         *bounds, _ = node.children
         if len(bounds) == 1:
@@ -160,9 +162,11 @@ class Statements:
             raise UnknownConstruct(node, f"a range of {high - low + 1} cases")
         return " ".join(f"case {number}:" for number in range(low, high + 1))
 
-    def _attributed(self, node: Node) -> str:
+    def _attributed(self, node: SyntaxNode) -> str:
         """A statement with an attribute or a pragma before it."""
-        statements = [c for c in node.children if c.kind in LOOPS or c.kind in (Kind.COMPOUND, Kind.IF)]
+        statements = [
+            c for c in node.children if c.kind in LOOPS or c.kind in (NodeKind.COMPOUND, NodeKind.IF)
+        ]
         source = self.tree.source(node)
         if len(statements) != 1 or not source.startswith(("#", "__attribute__", "[[", "_Pragma")):
             if source.startswith("__attribute__") and not node.children:
@@ -172,14 +176,14 @@ class Statements:
         unroll = _unrolled(before) if statements[0].kind in LOOPS else ""
         return unroll + self(statements[0])
 
-    def _for(self, node: Node) -> str:
+    def _for(self, node: SyntaxNode) -> str:
         """The children do not say which clauses are missing: the semicolons do."""
         first, second, closing = self._clauses(node)
         init = condition = increment = ""
         before = ""
         for child in node.children[:-1]:
             if child.begin < first:
-                if child.kind is Kind.DECL_STATEMENT:
+                if child.kind is NodeKind.DECL_STATEMENT:
                     written = self.declarations(child)
                     if len(written) == 1:
                         init = written[0].rstrip(";")
@@ -195,7 +199,7 @@ class Statements:
         loop = f"for ({init}; {condition}; {increment}) {body}"
         return f"{{ {before} {loop} }}" if before else loop
 
-    def _clauses(self, node: Node) -> tuple[int, int, int]:
+    def _clauses(self, node: SyntaxNode) -> tuple[int, int, int]:
         """Offsets of a loop's two semicolons and of the parenthesis that closes its head."""
         text, depth = self.tree.text, 0
         found: list[int] = []
@@ -219,22 +223,22 @@ class Statements:
 
     # -- variables -------------------------------------------------------------------------------
 
-    def declarations(self, node: Node) -> list[str]:
+    def declarations(self, node: SyntaxNode) -> list[str]:
         """The declarations of a statement, each complete."""
         written: list[str] = []
         for child in node.children:
             match child.kind:
-                case Kind.VAR_DECL:
+                case NodeKind.VAR_DECL:
                     written.append(self.variable(child, is_global=False))
-                case Kind.STRUCT_DECL | Kind.UNION_DECL | Kind.FUNCTION_DECL:
+                case NodeKind.STRUCT_DECL | NodeKind.UNION_DECL | NodeKind.FUNCTION_DECL:
                     pass  # declared before the function
-                case Kind.ENUM_DECL | Kind.TYPEDEF_DECL | Kind.TYPE_REF:
+                case NodeKind.ENUM_DECL | NodeKind.TYPEDEF_DECL | NodeKind.TYPE_REF:
                     pass
                 case _:
                     raise UnknownConstruct(child, "this declaration")
         return written
 
-    def variable(self, node: Node, is_global: bool) -> str:
+    def variable(self, node: SyntaxNode, is_global: bool) -> str:
         """A variable with its initialiser, in the memory that its address space names."""
         declared = self.types.declare(node.type, safe_name(node.name), node)
         if node.type.form is Form.SAMPLER:  # a number that the compiler knows
@@ -261,12 +265,12 @@ class Statements:
             return f"{self.types.declare(replace(node.type, const=False), name, node)}; {left}"
         return f"{declared} = {self._initialiser(node, last)};"
 
-    def _initialiser(self, node: Node, value: Node) -> str:
-        if value.kind is Kind.INIT_LIST and node.type.form is Form.ARRAY and not node.type.count:
+    def _initialiser(self, node: SyntaxNode, value: SyntaxNode) -> str:
+        if value.kind is NodeKind.INIT_LIST and node.type.form is Form.ARRAY and not node.type.count:
             raise UnknownConstruct(node, f"the size of '{node.name}'")
         return self.expressions.initialiser(node.type, value)
 
-    def _is_initialiser(self, node: Node) -> bool:
+    def _is_initialiser(self, node: SyntaxNode) -> bool:
         """The last child of a variable; else it may be an array's bound or an attribute."""
         before = self.tree.text[max(0, node.begin - 200) : node.begin].rstrip("( \t\n\r\f\v")
         return before.endswith("=") or re.search(r"=\s*(\n#line[^\n]*\n\s*)*\Z", before) is not None

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from sdi.clc.frontend.base_header import PTX_TARGET, header_text
 from sdi.clc.frontend.libclang import CXCursor, Unit
 from sdi.clc.frontend.parse import TreeBuilder, clang_arguments, target_for, unit_of
-from sdi.clc.frontend.syntax import Kind, Node, Tree, Type
+from sdi.clc.frontend.syntax import NodeKind, SyntaxNode, Tree, Type
 from sdi.clc.preprocess.options import BuildOptions
 
 _SCALARS = {
@@ -100,34 +100,34 @@ class CudaTreeBuilder(TreeBuilder):
             frozenset(found.known),
         )
 
-    def node(self, cursor: CXCursor, with_body: bool = True) -> Node:
+    def node(self, cursor: CXCursor, with_body: bool = True) -> SyntaxNode:
         made = super().node(cursor, with_body)
         facts, lib = self._facts, self.lib
         match made.kind:
-            case Kind.SIZEOF:
+            case NodeKind.SIZEOF:
                 value = lib.clang_Cursor_Evaluate(cursor)
                 if value:
                     if lib.clang_EvalResult_getKind(value) == 1:  # an integer
                         facts.sizes[made.begin, made.end] = int(lib.clang_EvalResult_getAsLongLong(value))
                     lib.clang_EvalResult_dispose(value)
-            case Kind.FUNCTION_DECL:
+            case NodeKind.FUNCTION_DECL:
                 result = lib.clang_getResultType(lib.clang_getCursorType(cursor))
                 facts.results[made.declaration] = self.type_of(result)
-            case Kind.PARM_DECL:
+            case NodeKind.PARM_DECL:
                 alignment = int(lib.clang_Type_getAlignOf(lib.clang_getCursorType(cursor)))
                 facts.alignments[made.type] = alignment
                 facts.variables.add(made.declaration)
                 facts.known.add(made.declaration)
-            case Kind.VAR_DECL:
+            case NodeKind.VAR_DECL:
                 facts.variables.add(made.declaration)
-                if any(each.kind is not Kind.UNEXPOSED_ATTRIBUTE for each in made.operands):
+                if any(each.kind is not NodeKind.UNEXPOSED_ATTRIBUTE for each in made.operands):
                     facts.known.add(made.declaration)
-            case Kind.ENUM_CONSTANT_DECL:
+            case NodeKind.ENUM_CONSTANT_DECL:
                 facts.enumerators[made.declaration] = int(lib.clang_getEnumConstantDeclValue(cursor))
-            case Kind.STRUCT_DECL | Kind.UNION_DECL:
+            case NodeKind.STRUCT_DECL | NodeKind.UNION_DECL:
                 offsets = {}
                 for child in self.unit.children(cursor):
-                    if child.kind == Kind.FIELD_DECL:
+                    if child.kind == NodeKind.FIELD_DECL:
                         name = super().node(child).name
                         offsets[name] = int(lib.clang_Cursor_getOffsetOfField(child)) // 8
                 ctype = lib.clang_getCursorType(cursor)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from sdi.clc.frontend.syntax import Form, Node, Space, Type
+from sdi.clc.frontend.syntax import Form, Space, SyntaxNode, Type
 from sdi.wire.opencl import IMAGE_TYPES
 
 _SCALARS = {
@@ -50,7 +50,7 @@ _PLAIN = re.compile(r"[A-Za-z0-9_]*")
 class UnknownConstruct(Exception):
     """The emitter has no rule for something; ``node``: where it is."""
 
-    def __init__(self, node: Node | None, what: str) -> None:
+    def __init__(self, node: SyntaxNode | None, what: str) -> None:
         super().__init__(what)
         self.node = node
         self.what = what
@@ -102,7 +102,7 @@ class TypeNames:
             self._records[found.record] = known
         return known
 
-    def scalar(self, found: Type, node: Node | None) -> str:
+    def scalar(self, found: Type, node: SyntaxNode | None) -> str:
         """The C++ name of an arithmetic type; enumerations are integers of their size."""
         canonical = unqualified(found)
         atomic = _ATOMIC.match(canonical)
@@ -114,7 +114,7 @@ class TypeNames:
             return "int"
         raise UnknownConstruct(node, f"the type '{found.spelling}'")
 
-    def plain(self, found: Type, node: Node | None) -> str:
+    def plain(self, found: Type, node: SyntaxNode | None) -> str:
         """A type that needs no declarator, without qualifiers."""
         match found.form:
             case Form.VOID:
@@ -138,7 +138,7 @@ class TypeNames:
             case _:
                 raise UnknownConstruct(node, f"the type '{found.spelling}'")
 
-    def declare(self, found: Type, name: str, node: Node | None) -> str:
+    def declare(self, found: Type, name: str, node: SyntaxNode | None) -> str:
         """A declaration of ``name``; an abstract one for an empty name."""
         if found.form is Form.ARRAY:
             assert found.element is not None
@@ -155,11 +155,11 @@ class TypeNames:
             qualifiers = f"const {qualifiers}"
         return f"{qualifiers}{self.plain(found, node)} {name}".rstrip()
 
-    def of(self, found: Type, node: Node | None) -> str:
+    def of(self, found: Type, node: SyntaxNode | None) -> str:
         """A type for a cast or a template argument."""
         return self.declare(found, "", node)
 
-    def value(self, found: Type, node: Node | None) -> str:
+    def value(self, found: Type, node: SyntaxNode | None) -> str:
         """The type of an expression: without qualifiers at the top."""
         if found.form is Form.POINTER:
             if found.element is None:

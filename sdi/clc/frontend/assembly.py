@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from sdi.clc.frontend.syntax import Form, Node, Tree
+from sdi.clc.frontend.syntax import Form, SyntaxNode, Tree
 from sdi.clc.printf_text import literal_bytes
 
 _WORD = re.compile(r"\b(asm|__asm|__asm__)\b")
@@ -52,7 +52,7 @@ class Operand:
     constraint: str
     is_read: bool
     is_written: bool
-    node: Node
+    node: SyntaxNode
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ def has_assembly(text: str) -> bool:
     return _WORD.search(text) is not None
 
 
-def read(tree: Tree, node: Node) -> Assembly | None:
+def read(tree: Tree, node: SyntaxNode) -> Assembly | None:
     """The parts of an ASM node; None for ``asm goto`` and what can't be read."""
     tokens = [t for t in _TOKEN.finditer(tree.text, node.begin, node.end) if not t[0].startswith("\n")]
     at = next((i for i, token in enumerate(tokens) if token[0] == "("), len(tokens))
@@ -143,7 +143,7 @@ def _skip(tokens: Iterator[re.Match[str]]) -> bool:
     return False
 
 
-def _operand(before: list[str], node: Node, is_output: bool) -> Operand | None:
+def _operand(before: list[str], node: SyntaxNode, is_output: bool) -> Operand | None:
     """``before``: ``[name]`` and the constraint."""
     name = ""
     if before[:1] == ["["] and before[2:3] == ["]"]:

@@ -14,7 +14,7 @@ _ERROR = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class BuildReport:
     """``text``: the log; ``errors``: how many made the program invalid."""
 
     text: str
@@ -22,7 +22,7 @@ class Report:
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _SourcePosition:
     """A place in a real file: ``line`` and ``column`` ignore ``#line``."""
 
     file: int
@@ -30,10 +30,10 @@ class _Place:
     column: int
 
 
-def _place(unit: Unit, location: CXSourceLocation) -> _Place:
+def _place(unit: Unit, location: CXSourceLocation) -> _SourcePosition:
     file, line, column = c_void_p(), c_uint(), c_uint()
     unit.lib.clang_getExpansionLocation(location, byref(file), byref(line), byref(column), None)
-    return _Place(int(file.value or 0), line.value, column.value)
+    return _SourcePosition(int(file.value or 0), line.value, column.value)
 
 
 def _presumed(unit: Unit, location: CXSourceLocation) -> str:
@@ -43,7 +43,7 @@ def _presumed(unit: Unit, location: CXSourceLocation) -> str:
     return f"{file}:{line.value}:{column.value}: " if file else ""
 
 
-class _Writer:
+class _LogWriter:
     """Collects one log."""
 
     def __init__(self, unit: Unit, main_text: bytes) -> None:
@@ -74,7 +74,7 @@ class _Writer:
         for number in range(lib.clang_getNumDiagnosticsInSet(children)):
             self.add(c_void_p(lib.clang_getDiagnosticInSet(children, number)), 1)
 
-    def excerpt(self, diagnostic: c_void_p, at: _Place) -> str:
+    def excerpt(self, diagnostic: c_void_p, at: _SourcePosition) -> str:
         """The source line, and below it a caret and the ranges that lie on the line."""
         lines = self.lines(at.file)
         if not 1 <= at.line <= len(lines):
@@ -111,9 +111,9 @@ class _Writer:
         return known
 
 
-def report(unit: Unit, main_text: bytes, no_warnings: bool) -> Report:
+def report(unit: Unit, main_text: bytes, no_warnings: bool) -> BuildReport:
     """The log of a parse: diagnostics in clang's form, each with its line and a caret."""
-    writer = _Writer(unit, main_text)
+    writer = _LogWriter(unit, main_text)
     lowest = _ERROR if no_warnings else _WARNING
     for number in range(unit.lib.clang_getNumDiagnostics(unit.handle)):
         diagnostic = c_void_p(unit.lib.clang_getDiagnostic(unit.handle, number))
@@ -124,4 +124,4 @@ def report(unit: Unit, main_text: bytes, no_warnings: bool) -> Report:
     said = [f"{n} {word}{'s' * (n > 1)}" for n, word in ((warnings, "warning"), (errors, "error")) if n]
     if said:
         writer.parts.append(" and ".join(said) + " generated.\n")
-    return Report("".join(writer.parts), errors)
+    return BuildReport("".join(writer.parts), errors)

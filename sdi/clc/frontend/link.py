@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from sdi.clc.frontend.base_header import USUAL, Language
 from sdi.clc.frontend.names import NAME
 from sdi.clc.frontend.objects import ObjectText
-from sdi.clc.frontend.syntax import Kind, Tree
+from sdi.clc.frontend.syntax import NodeKind, Tree
 from sdi.clc.preprocess.lines import KERNEL_FILE
 from sdi.clc.preprocess.options import MATH_FLAGS
 from sdi.errors import BuildError, Status
@@ -28,7 +28,7 @@ _WORD = re.compile(NAME)
 _TOKEN = re.compile(rf'"(?:\\.|[^"\\\n])*"|(?:\.|->)\s*{NAME}|{NAME}')
 _LINE = re.compile(r"^[ \t]*#.*$", re.MULTILINE)
 _INLINE = re.compile(r"\b(__)?inline(__)?\b")
-_TYPES = frozenset({Kind.STRUCT_DECL, Kind.UNION_DECL, Kind.ENUM_DECL, Kind.TYPEDEF_DECL})
+_TYPES = frozenset({NodeKind.STRUCT_DECL, NodeKind.UNION_DECL, NodeKind.ENUM_DECL, NodeKind.TYPEDEF_DECL})
 
 
 @dataclass(slots=True)
@@ -112,7 +112,7 @@ def require_definitions(tree: Tree) -> None:
     for function in tree.functions.values():
         if declared and function.body is not None:
             missing |= {
-                n.name for n in function.body.walk() if n.kind is Kind.DECL_REF and n.name in declared
+                n.name for n in function.body.walk() if n.kind is NodeKind.DECL_REF and n.name in declared
             }
     if missing:
         log = "".join(f"error: undefined symbol '{name}'\n" for name in sorted(missing))
@@ -144,15 +144,15 @@ def _read(given: ObjectText, language: Language) -> _Object:
             storage = int(lib.clang_Cursor_getStorageClass(cursor))
             is_type = cursor.kind in _TYPES
             own = is_type or storage == _STATIC
-            if cursor.kind == Kind.FUNCTION_DECL:
+            if cursor.kind == NodeKind.FUNCTION_DECL:
                 head = encoded[begin:end].partition(b"{")[0].decode("utf-8", "replace")
                 own = own or bool(_INLINE.search(head))
             names = {name} if _WORD.fullmatch(name) else set()
-            if cursor.kind == Kind.ENUM_DECL:
+            if cursor.kind == NodeKind.ENUM_DECL:
                 names |= {text_of(lib.clang_getCursorSpelling(c)) for c in unit.children(cursor)}
             is_definition = bool(lib.clang_isCursorDefinition(cursor))
             defines = names if is_definition and not own else set()
-            if cursor.kind != Kind.FUNCTION_DECL or not is_definition:
+            if cursor.kind != NodeKind.FUNCTION_DECL or not is_definition:
                 semicolon = encoded.find(b";", end)
                 end = semicolon + 1 if semicolon >= 0 else end
             if pieces and begin < pieces[-1].end:  # int a, b; or typedef struct {...} name;

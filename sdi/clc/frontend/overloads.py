@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from sdi.clc.frontend.libclang import CXCursor, CXType, Unit, text_of
-from sdi.clc.frontend.syntax import Kind
+from sdi.clc.frontend.syntax import NodeKind
 
 _OVERLOADED = 49
 _POINTER, _ATOMIC = 101, 177
@@ -27,7 +27,7 @@ Signature = tuple[str, str, tuple[str, ...]]
 
 def own_functions(unit: Unit, header: str) -> set[Signature]:
     """The functions that are declared outside ``header``."""
-    own = [cursor for cursor in unit.children(unit.root()) if cursor.kind == Kind.FUNCTION_DECL]
+    own = [cursor for cursor in unit.children(unit.root()) if cursor.kind == NodeKind.FUNCTION_DECL]
     return {_signature(unit, cursor) for cursor in own if not _is_in(unit, cursor, header)}
 
 
@@ -44,7 +44,7 @@ def built_in(probe: Unit, header: str) -> set[Signature]:
     pending = probe.children(probe.root())[-1:]
     while pending:
         cursor = pending.pop()
-        if cursor.kind != Kind.DECL_REF:
+        if cursor.kind != NodeKind.DECL_REF:
             pending += probe.children(cursor)
             continue
         named = lib.clang_getCursorReferenced(cursor)
@@ -52,7 +52,7 @@ def built_in(probe: Unit, header: str) -> set[Signature]:
             count = lib.clang_getNumOverloadedDecls(named)
             overloads = [lib.clang_getOverloadedDecl(named, number) for number in range(count)]
             found |= {_signature(probe, overload) for overload in overloads}
-        elif named.kind == Kind.FUNCTION_DECL and not _is_in(probe, named, header):
+        elif named.kind == NodeKind.FUNCTION_DECL and not _is_in(probe, named, header):
             found.add(_signature(probe, named))
     return found
 

@@ -11,7 +11,7 @@ from sdi.clc.frontend.assembly import has_assembly
 from sdi.clc.frontend.base_header import HEADER_PATH, USUAL_TARGET, header_text, parser_extensions
 from sdi.clc.frontend.libclang import CXCursor, CXType, Unit, text_of
 from sdi.clc.frontend.overloads import Signature, built_in, hidden, own_functions, probe_text
-from sdi.clc.frontend.syntax import Form, Function, Kind, Node, Space, Tree, Type
+from sdi.clc.frontend.syntax import Form, Function, NodeKind, Space, SyntaxNode, Tree, Type
 from sdi.clc.preprocess.options import BuildOptions
 
 _BINARY = (
@@ -70,19 +70,19 @@ _SAMPLER = 157
 _EVENT = 158
 _WORD = re.compile(rb"[A-Za-z_$\x80-\xff][A-Za-z0-9_$\x80-\xff]*")
 _KERNEL_WORD = re.compile(rb"\b(__)?kernel\b")
-_KINDS: dict[int, Kind] = {kind.value: kind for kind in Kind}
-_NAMED = frozenset({Kind.DECL_REF, Kind.MEMBER_REF, Kind.CALL})
+_KINDS: dict[int, NodeKind] = {kind.value: kind for kind in NodeKind}
+_NAMED = frozenset({NodeKind.DECL_REF, NodeKind.MEMBER_REF, NodeKind.CALL})
 _DECLARATIONS = frozenset(
     {
-        Kind.FUNCTION_DECL,
-        Kind.VAR_DECL,
-        Kind.PARM_DECL,
-        Kind.FIELD_DECL,
-        Kind.STRUCT_DECL,
-        Kind.UNION_DECL,
-        Kind.ENUM_DECL,
-        Kind.ENUM_CONSTANT_DECL,
-        Kind.TYPEDEF_DECL,
+        NodeKind.FUNCTION_DECL,
+        NodeKind.VAR_DECL,
+        NodeKind.PARM_DECL,
+        NodeKind.FIELD_DECL,
+        NodeKind.STRUCT_DECL,
+        NodeKind.UNION_DECL,
+        NodeKind.ENUM_DECL,
+        NodeKind.ENUM_CONSTANT_DECL,
+        NodeKind.TYPEDEF_DECL,
     }
 )
 _SPACES = {
@@ -95,7 +95,13 @@ _SPACES = {
 }
 
 _COMPUTED = frozenset(
-    {Kind.BINARY_OPERATOR, Kind.COMPOUND_ASSIGNMENT, Kind.CONDITIONAL_OPERATOR, Kind.CAST, Kind.CALL}
+    {
+        NodeKind.BINARY_OPERATOR,
+        NodeKind.COMPOUND_ASSIGNMENT,
+        NodeKind.CONDITIONAL_OPERATOR,
+        NodeKind.CAST,
+        NodeKind.CALL,
+    }
 )
 
 NO_TYPE = Type(Form.OTHER, "", "", 0, Space.NONE, False, False, False, False, None, 0, (0, 0), False)
@@ -207,7 +213,7 @@ class TreeBuilder:
         self.text = text
         self.main = unit.main_file()
         self._has_globals = False
-        self._functions: list[Node] = []
+        self._functions: list[SyntaxNode] = []
         self._unused_bodies: list[tuple[int, int]] = []
         self._types: dict[tuple[int, int], Type] = {}
 
@@ -216,9 +222,10 @@ class TreeBuilder:
         cursors = [c for c in self.unit.children(self.unit.root()) if not self.is_foreign(c)]
         reachable = self._reachable_functions(cursors)
         declarations = [
-            self.node(c, with_body=c.kind != Kind.FUNCTION_DECL or c.identity in reachable) for c in cursors
+            self.node(c, with_body=c.kind != NodeKind.FUNCTION_DECL or c.identity in reachable)
+            for c in cursors
         ]
-        grouped: dict[int, list[Node]] = {}
+        grouped: dict[int, list[SyntaxNode]] = {}
         for node in self._functions:
             grouped.setdefault(node.declaration, []).append(node)
         functions = {
@@ -243,7 +250,7 @@ class TreeBuilder:
         by_name: dict[bytes, list[CXCursor]] = {}
         pending: list[bytes] = []
         for cursor in cursors:
-            if cursor.kind == Kind.FUNCTION_DECL:
+            if cursor.kind == NodeKind.FUNCTION_DECL:
                 name = text_of(lib.clang_getCursorSpelling(cursor)).encode()
                 by_name.setdefault(name, []).append(cursor)
                 begin, _ = self.unit.extent(cursor)
@@ -262,45 +269,45 @@ class TreeBuilder:
         """Declared in the base header or by clang itself."""
         return self.unit.file_offset(self.lib.clang_getCursorLocation(cursor))[0] != self.main
 
-    def node(self, cursor: CXCursor, with_body: bool = True) -> Node:
+    def node(self, cursor: CXCursor, with_body: bool = True) -> SyntaxNode:
         """The tree below ``cursor``; without its body for a function that nothing calls."""
         lib = self.lib
-        kind = _KINDS.get(cursor.kind, Kind.OTHER)
+        kind = _KINDS.get(cursor.kind, NodeKind.OTHER)
         begin, end = self.unit.extent(cursor)
         name, operator, declaration = "", "", 0
         is_definition = is_static = False
         location = 0
-        if kind is Kind.PARM_DECL:
+        if kind is NodeKind.PARM_DECL:
             location = self.unit.file_offset(lib.clang_getCursorLocation(cursor))[1]
         if kind in _DECLARATIONS:
             name = text_of(lib.clang_getCursorSpelling(cursor))
             declaration = lib.clang_getCanonicalCursor(cursor).identity
-            if kind in (Kind.FUNCTION_DECL, Kind.VAR_DECL):
+            if kind in (NodeKind.FUNCTION_DECL, NodeKind.VAR_DECL):
                 is_definition = bool(lib.clang_isCursorDefinition(cursor))
                 location = self.unit.file_offset(lib.clang_getCursorLocation(cursor))[1]
         elif kind in _NAMED:
             referenced = lib.clang_getCursorReferenced(cursor)
             declaration = lib.clang_getCanonicalCursor(referenced).identity
             name = text_of(lib.clang_getCursorSpelling(cursor))
-        elif kind is Kind.BINARY_OPERATOR or kind is Kind.COMPOUND_ASSIGNMENT:
+        elif kind is NodeKind.BINARY_OPERATOR or kind is NodeKind.COMPOUND_ASSIGNMENT:
             operator = _BINARY[lib.clang_getCursorBinaryOperatorKind(cursor)]
-        elif kind is Kind.UNARY_OPERATOR:
+        elif kind is NodeKind.UNARY_OPERATOR:
             operator = _UNARY[lib.clang_getCursorUnaryOperatorKind(cursor)]
-        if kind is Kind.VAR_DECL:
+        if kind is NodeKind.VAR_DECL:
             is_static = int(lib.clang_Cursor_getStorageClass(cursor)) in (2, 3)
         parts = self.unit.children(cursor)
-        if not with_body and parts and parts[-1].kind == Kind.COMPOUND:
+        if not with_body and parts and parts[-1].kind == NodeKind.COMPOUND:
             self._unused_bodies.append(self.unit.extent(parts.pop()))
-        if kind is Kind.UNEXPOSED and len(parts) == 4:  # GNU's a ?: b names a three times
+        if kind is NodeKind.UNEXPOSED and len(parts) == 4:  # GNU's a ?: b names a three times
             extents = {self.unit.extent(part) for part in parts[:3]}
             parts = parts if len(extents) > 1 else [parts[0], parts[3]]
         children = tuple([self.node(child) for child in parts])
         node_type = self.type_of(lib.clang_getCursorType(cursor))
         if node_type.form is Form.ARRAY and self._is_decayed(kind, operator, cursor, children):
             node_type = _pointer_to(node_type)
-        if kind is Kind.VAR_DECL and node_type.space is Space.GLOBAL:
+        if kind is NodeKind.VAR_DECL and node_type.space is Space.GLOBAL:
             self._has_globals = True
-        made = Node(
+        made = SyntaxNode(
             kind,
             name,
             node_type,
@@ -313,23 +320,25 @@ class TreeBuilder:
             is_static,
             location,
         )
-        if kind is Kind.FUNCTION_DECL:  # at program scope, or a prototype inside a function
+        if kind is NodeKind.FUNCTION_DECL:  # at program scope, or a prototype inside a function
             self._functions.append(made)
         return made
 
-    def _is_decayed(self, kind: Kind, operator: str, cursor: CXCursor, children: tuple[Node, ...]) -> bool:
+    def _is_decayed(
+        self, kind: NodeKind, operator: str, cursor: CXCursor, children: tuple[SyntaxNode, ...]
+    ) -> bool:
         """Whether something that libclang calls an array is a pointer: a parameter, or made of one.
 
         C adjusts a parameter's array to a pointer; libclang tells the type as it was written.
         """
         match kind:
-            case Kind.PARM_DECL:
+            case NodeKind.PARM_DECL:
                 return True
-            case Kind.DECL_REF:
-                return bool(self.lib.clang_getCursorReferenced(cursor).kind == Kind.PARM_DECL)
-            case Kind.PAREN | Kind.UNEXPOSED:
+            case NodeKind.DECL_REF:
+                return bool(self.lib.clang_getCursorReferenced(cursor).kind == NodeKind.PARM_DECL)
+            case NodeKind.PAREN | NodeKind.UNEXPOSED:
                 return len(children) == 1 and children[0].type.form is Form.POINTER
-            case Kind.UNARY_OPERATOR:
+            case NodeKind.UNARY_OPERATOR:
                 return operator != "*"
             case _:  # no value is an array
                 return kind in _COMPUTED
@@ -409,9 +418,9 @@ class TreeBuilder:
             current = pending.pop()
             seen += 1
             declaration = self.lib.clang_getTypeDeclaration(current)
-            union = union or declaration.kind == Kind.UNION_DECL
+            union = union or declaration.kind == NodeKind.UNION_DECL
             for child in self.unit.children(declaration):
-                if child.kind != Kind.FIELD_DECL:
+                if child.kind != NodeKind.FIELD_DECL:
                     continue
                 field = self.lib.clang_getCanonicalType(self.lib.clang_getCursorType(child))
                 while field.kind in _ARRAYS or field.kind in _VECTORS:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import Enum, IntEnum
 
 
-class Kind(IntEnum):
+class NodeKind(IntEnum):
     """Node kinds; values are libclang's CXCursorKind."""
 
     STRUCT_DECL = 2
@@ -65,7 +65,7 @@ class Kind(IntEnum):
     OTHER = 0
 
 
-LOOPS = frozenset({Kind.WHILE, Kind.DO, Kind.FOR})
+LOOPS = frozenset({NodeKind.WHILE, NodeKind.DO, NodeKind.FOR})
 
 
 class Space(Enum):
@@ -108,7 +108,7 @@ class Type:
     ``scalar_nbytes``: the largest and the smallest scalar inside; (0, 0) without any.
     ``holds_pointer``: a value of it contains a pointer.
     ``punned``: it has a pointer inside a union.
-    ``record``: identity of a record's declaration, as in ``Node``, as another may have its name; else 0.
+    ``record``: identity of a record's declaration, as in ``SyntaxNode``, another may have its name; else 0.
     """
 
     form: Form
@@ -129,7 +129,7 @@ class Type:
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class SyntaxNode:
     """A declaration, statement or expression.
 
     ``name``: of a declaration, or of what a reference refers to.
@@ -139,12 +139,12 @@ class Node:
     ``location``: offset of the name, for declarations.
     """
 
-    kind: Kind
+    kind: NodeKind
     name: str
     type: Type
     begin: int
     end: int
-    children: tuple[Node, ...]
+    children: tuple[SyntaxNode, ...]
     declaration: int = 0
     operator: str = ""
     is_definition: bool = False
@@ -152,13 +152,13 @@ class Node:
     location: int = 0
 
     @property
-    def operands(self) -> tuple[Node, ...]:
+    def operands(self) -> tuple[SyntaxNode, ...]:
         """The children without references to types."""
-        if any(child.kind is Kind.TYPE_REF for child in self.children):
-            return tuple(child for child in self.children if child.kind is not Kind.TYPE_REF)
+        if any(child.kind is NodeKind.TYPE_REF for child in self.children):
+            return tuple(child for child in self.children if child.kind is not NodeKind.TYPE_REF)
         return self.children
 
-    def walk(self) -> Iterator[Node]:
+    def walk(self) -> Iterator[SyntaxNode]:
         """This node and all below it, in source order."""
         stack = [self]
         while stack:
@@ -173,26 +173,28 @@ class Function:
 
     name: str
     declaration: int
-    nodes: tuple[Node, ...]
-    definition: Node | None
+    nodes: tuple[SyntaxNode, ...]
+    definition: SyntaxNode | None
 
     @property
-    def body(self) -> Node | None:
+    def body(self) -> SyntaxNode | None:
         """The compound statement."""
         if self.definition is None:
             return None
-        return next((n for n in self.definition.children if n.kind is Kind.COMPOUND), None)
+        return next((n for n in self.definition.children if n.kind is NodeKind.COMPOUND), None)
 
     @property
-    def parameters(self) -> tuple[Node, ...]:
+    def parameters(self) -> tuple[SyntaxNode, ...]:
         """Parameters of the definition, else of the first declaration."""
         node = self.definition or self.nodes[0]
-        return tuple(n for n in node.children if n.kind is Kind.PARM_DECL)
+        return tuple(n for n in node.children if n.kind is NodeKind.PARM_DECL)
 
     @property
-    def attributes(self) -> tuple[Node, ...]:
+    def attributes(self) -> tuple[SyntaxNode, ...]:
         """Attributes of all declarations, ``__kernel`` included."""
-        return tuple(n for node in self.nodes for n in node.children if n.kind is Kind.UNEXPOSED_ATTRIBUTE)
+        return tuple(
+            n for node in self.nodes for n in node.children if n.kind is NodeKind.UNEXPOSED_ATTRIBUTE
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,25 +208,25 @@ class Tree:
     """
 
     text: str
-    declarations: tuple[Node, ...]
+    declarations: tuple[SyntaxNode, ...]
     functions: dict[int, Function]
     has_global_variables: bool
     unused_bodies: tuple[tuple[int, int], ...]
     target: str = ""
 
-    def source(self, node: Node) -> str:
+    def source(self, node: SyntaxNode) -> str:
         """The text of a node."""
         return self.text[node.begin : node.end]
 
-    def is_gnu_conditional(self, node: Node) -> bool:
+    def is_gnu_conditional(self, node: SyntaxNode) -> bool:
         """Whether an UNEXPOSED node is GNU's ``a ?: b``; its operands are these two."""
         operands = node.operands
         return len(operands) == 2 and "?" in self.text[operands[0].end : operands[1].begin]
 
 
-def callee_of(call: Node) -> Node | None:
+def callee_of(call: SyntaxNode) -> SyntaxNode | None:
     """The DECL_REF of a call's function, through parentheses and conversions."""
     node = call.children[0] if call.children else None
-    while node is not None and node.kind in (Kind.UNEXPOSED, Kind.PAREN) and len(node.children) == 1:
+    while node is not None and node.kind in (NodeKind.UNEXPOSED, NodeKind.PAREN) and len(node.children) == 1:
         node = node.children[0]
-    return node if node is not None and node.kind is Kind.DECL_REF else None
+    return node if node is not None and node.kind is NodeKind.DECL_REF else None

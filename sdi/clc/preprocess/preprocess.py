@@ -106,7 +106,7 @@ class _Branch:
 
 
 @dataclass(slots=True)
-class _Run:
+class _Preprocessing:
     """One preprocessing; owned by its caller's thread.
 
     ``found_in``: which of the folders the file that is read was found in, -1 for none of them.  ``met``:
@@ -407,6 +407,6 @@ def preprocess(
     ``seen``: gets the files that were included or looked for.
     Raises MacroError; about 1 s per MB of text with macros.
     """
-    run = _Run(include_folders, predefined, file, seen if seen is not None else FilesSeen())
+    run = _Preprocessing(include_folders, predefined, file, seen if seen is not None else FilesSeen())
     run.read(text.removesuffix("\n"))
     return run.text()

@@ -53,7 +53,7 @@ class Driver(Protocol):
     def new_event(self, is_timed: bool) -> Event: ...
 
 
-class Lane(Protocol):
+class ChannelOwner(Protocol):
     """What a channel needs of its lane.  ``untimed``: events that nothing refers to."""
 
     @property
@@ -146,7 +146,7 @@ class Channel:
     ``is_behind``: when somebody looked last, something was not complete long after it was issued.
     """
 
-    def __init__(self, lane: Lane, stream: Stream, thread_name: str) -> None:
+    def __init__(self, lane: ChannelOwner, stream: Stream, thread_name: str) -> None:
         self.stream: Final = stream
         self.recording: Final = threading.Lock()
         self.issued = 0
@@ -158,7 +158,7 @@ class Channel:
         self.was_timed = self.is_behind = False
         self._orders: Final[SimpleQueue[CudaTicket | bool]] = SimpleQueue()
         self._turn: Final = threading.Lock()
-        self._lane: Final[Lane] = lane
+        self._lane: Final[ChannelOwner] = lane
         self._anchor: tuple[Event, int, CudaTicket] | None = None
         self._last_ns = 0
         self._running_ns = 0  # when the oldest operation was last seen not to be complete

@@ -15,7 +15,7 @@ from sdi.devices.cuda.channel import Stream
 from sdi.devices.cuda.context import CudaContext
 from sdi.devices.cuda.driver import MAX_PITCH, copy_peer, copy_pitched, copy_region, drv
 from sdi.devices.cuda.memory import CudaBuffer, Fills, blocks_of, check_range, fill_pattern
-from sdi.devices.page_locks import PAGE_LOCKS, SLAB_NBYTES, Part
+from sdi.devices.page_locks import PAGE_LOCKS, SLAB_NBYTES, CopyPart
 from sdi.region import Region, alike
 
 Start = Callable[[], None]
@@ -35,7 +35,7 @@ def host_copy(
     """
     buffer, offset = place
 
-    def copy(parts: Iterable[Part]) -> None:
+    def copy(parts: Iterable[CopyPart]) -> None:
         check_range(host.nbytes, offset, buffer.nbytes)
         for start, stop, _ in parts:
             if to_device:
@@ -48,7 +48,7 @@ def host_copy(
             copy(parts)
 
     if is_at_once:
-        return partial(copy, [Part(0, host.nbytes, False)]), False
+        return partial(copy, [CopyPart(0, host.nbytes, False)]), False
     parts = PAGE_LOCKS.parts(host)
     if all(part.is_locked for part in parts):
         return partial(copy, parts), False

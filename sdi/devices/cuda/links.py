@@ -18,7 +18,7 @@ _log = logging.getLogger(__name__)
 _CHECKED_NBYTES = 1 << 20
 
 
-class Way(Enum):
+class PeerRoute(Enum):
     """``DIRECT``: the GPUs reach each other's memory.  ``DRIVER``: the driver goes through host memory.
     ``HOST``: we do, since what the driver copies arrives damaged.
     """
@@ -35,36 +35,36 @@ class CudaLinks:
         self._ordinal: Final = ordinal
         self._context: Final = context
         self._name: Final = name
-        self._found: Final[dict[int, Way]] = {}
+        self._found: Final[dict[int, PeerRoute]] = {}
 
-    def way(self, other: CudaLinks) -> Way:
+    def way(self, other: CudaLinks) -> PeerRoute:
         """How this member gets what is in ``other``'s memory.  Tried once per pair."""
         key = other._ordinal
         known = self._found.get(key)
         if known is None:
             try:
-                known = Way.DIRECT if key == self._ordinal else self._try(other)
+                known = PeerRoute.DIRECT if key == self._ordinal else self._try(other)
             except (drv.Error, DeviceFailed) as cause:
-                known = Way.HOST  # the only one that needs no proof
+                known = PeerRoute.HOST  # the only one that needs no proof
                 _log.warning("%s: no direct link to %s: %s", self._name, other._name, cause)
             self._found[key] = known
         return known
 
-    def _try(self, other: CudaLinks) -> Way:
+    def _try(self, other: CudaLinks) -> PeerRoute:
         there, here = other._context.open(), self._context.open()
         mine, theirs = drv.Device(self._ordinal), drv.Device(other._ordinal)
         if mine.can_access_peer(theirs):
             with self._context.pushed(), contextlib.suppress(drv.LogicError):
                 drv.Context.enable_peer_access(there)  # unless another member in this context did
             if self._arrives(other, there, here):
-                return Way.DIRECT
+                return PeerRoute.DIRECT
             with self._context.pushed():
                 drv.Context.disable_peer_access(there)
             _log.error("%s: direct copies from %s arrive damaged", self._name, other._name)
         if self._arrives(other, there, here):
-            return Way.DRIVER
+            return PeerRoute.DRIVER
         _log.error("%s: the driver's copies from %s arrive damaged", self._name, other._name)
-        return Way.HOST
+        return PeerRoute.HOST
 
     def _arrives(self, other: CudaLinks, there: RawContext, here: RawContext) -> bool:
         """Whether a copy, as things are now, brings what was sent."""

@@ -50,9 +50,9 @@ from sdi.devices.cuda.gpu import CudaGpu
 from sdi.devices.cuda.images import CudaImage, copy_pixels, image_formats
 from sdi.devices.cuda.info import VENDOR
 from sdi.devices.cuda.lane import CudaLane
-from sdi.devices.cuda.links import CudaLinks, Way
+from sdi.devices.cuda.links import CudaLinks, PeerRoute
 from sdi.devices.cuda.memory import CudaBuffer, OwnHostMemory, check_range
-from sdi.devices.cuda.programs import Bound, CudaPrograms, Program
+from sdi.devices.cuda.programs import CudaBoundKernel, CudaMemberProgram, CudaPrograms
 from sdi.devices.image import ImageShape, Slabs
 from sdi.devices.join import united
 from sdi.devices.native import DriverKind, NativeLane, NativeLaunch, NativePlace
@@ -249,7 +249,10 @@ class CudaDevice:
         Between CUDA members over the direct link where a checked copy proved that it works, else through the
         host by the driver, if that was proved; otherwise, as from members of other drivers, by us.
         """
-        if not isinstance(source_device, CudaDevice) or self._links.way(source_device._links) is Way.HOST:
+        if (
+            not isinstance(source_device, CudaDevice)
+            or self._links.way(source_device._links) is PeerRoute.HOST
+        ):
             return bounce_copy(
                 source_device, source, source_offset, self, target, target_offset, nbytes, leave, arrive
             )
@@ -262,7 +265,7 @@ class CudaDevice:
 
     def link(self, other: CudaDevice) -> bool:
         """Whether this member reads ``other``'s memory directly; tried once per pair, with a checked copy."""
-        return self._links.way(other._links) is Way.DIRECT
+        return self._links.way(other._links) is PeerRoute.DIRECT
 
     def upload_rows(
         self, host: HostBytes, buffer: DeviceBuffer, offset: int, rows: Rows, wait: Sequence[Ticket]
@@ -389,15 +392,15 @@ class CudaDevice:
         return nvidia_answers(questions, options)
 
     def kernel_facts(self, program: DeviceProgram, kernel: str) -> KernelFacts:
-        return self._programs.kernel_facts(cast(Program, program), kernel)
+        return self._programs.kernel_facts(cast(CudaMemberProgram, program), kernel)
 
     def bind(self, program: DeviceProgram, kernel: str, arguments: Sequence[BoundArgument]) -> BoundKernel:
-        return BoundKernel(self._programs.bind(cast(Program, program), kernel, arguments))
+        return BoundKernel(self._programs.bind(cast(CudaMemberProgram, program), kernel, arguments))
 
     def launch(
         self, bound: BoundKernel, groups: Int3, local_size: Int3, work_dim: int, wait: Sequence[Ticket]
     ) -> Ticket:
-        own = cast(Bound, bound)
+        own = cast(CudaBoundKernel, bound)
         channel = self._channels.get("done") or self._channel("done")
         last = own.last
         if last is None or last[0] != groups or last[1] != local_size or last[2] != work_dim:
@@ -427,7 +430,7 @@ class CudaDevice:
     def native_launch(
         self, bound: BoundKernel, groups: Int3, local_size: Int3, work_dim: int
     ) -> NativeLaunch | None:
-        return self._programs.native_launch(cast(Bound, bound), groups, local_size, work_dim)
+        return self._programs.native_launch(cast(CudaBoundKernel, bound), groups, local_size, work_dim)
 
     def native_place(self, buffer: DeviceBuffer, offset: int) -> NativePlace | None:
         own = cast(CudaBuffer, buffer)
@@ -446,7 +449,7 @@ class CudaDevice:
         """CUDA minds no order."""
 
     def native_peer(self, source: object) -> bool:
-        return isinstance(source, CudaDevice) and self._links.way(source._links) is not Way.HOST
+        return isinstance(source, CudaDevice) and self._links.way(source._links) is not PeerRoute.HOST
 
     def marker(self) -> Ticket:
         return self._lane.issue(self._channel("done"), _nothing, ())

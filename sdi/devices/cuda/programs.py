@@ -29,10 +29,10 @@ from sdi.ndrange import Int3
 class Module(Protocol):
     """Loaded code of the comparers."""
 
-    def get_function(self, name: str) -> Function: ...
+    def get_function(self, name: str) -> LaunchableFunction: ...
 
 
-class Function(Protocol):
+class LaunchableFunction(Protocol):
     """A kernel of them."""
 
     def _launch_kernel(
@@ -41,7 +41,7 @@ class Function(Protocol):
 
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
-class Program:
+class CudaMemberProgram:
     """``flat``: the same, compiled for grids that are launched in x alone, once one was needed."""
 
     translated: CudaProgram
@@ -49,21 +49,21 @@ class Program:
     module: CudaModule
     kernels: dict[str, CudaKernel]
     functions: dict[str, CudaFunction] = field(default_factory=dict)
-    flat: Program | None = None
+    flat: CudaMemberProgram | None = None
 
 
 Start = Callable[[], None]
 
 
 @dataclass(slots=True, eq=False)
-class Bound:
+class CudaBoundKernel:
     """``parameters``: the block, less the grid at its end; ``offsets``: of groups and of global ids.
 
     ``prints``: it may print; then a launch blocks.  ``error``: why it can't be launched.  ``last``: groups,
     local size, dimensions and start of the last launch.
     """
 
-    program: Program
+    program: CudaMemberProgram
     kernel: str
     parameters: bytes
     shared_nbytes: int
@@ -81,8 +81,8 @@ class CudaPrograms:
         self._capability: Final = capability
         self._name: Final = name
         self._differ: Module | None = None
-        self._comparers: Final[dict[int, Function]] = {}
-        self._applier: Program | None = None
+        self._comparers: Final[dict[int, LaunchableFunction]] = {}
+        self._applier: CudaMemberProgram | None = None
         self._printed: Final = PrintBuffer(context, name)
 
     def close(self) -> None:
@@ -92,11 +92,11 @@ class CudaPrograms:
         self._applier = None
         self._printed.close()
 
-    def build(self, text: str, options: Sequence[str]) -> Program:
+    def build(self, text: str, options: Sequence[str]) -> CudaMemberProgram:
         """``text``: OpenCL C.  Raises BuildError."""
         return self._load(translated(text, tuple(options)), tuple(options), is_flat=False)
 
-    def _load(self, translated: CudaProgram, options: tuple[str, ...], is_flat: bool) -> Program:
+    def _load(self, translated: CudaProgram, options: tuple[str, ...], is_flat: bool) -> CudaMemberProgram:
         words = nvrtc_options(options, translated.contracts, is_flat)
         code = cached(translated.text, words, self._capability)
         try:
@@ -110,12 +110,12 @@ class CudaPrograms:
                 raise self._context.failed(cause) from cause
             raise BuildError(f"error: {cause}\n") from cause
         kernels = {kernel.name: kernel for kernel in translated.kernels}
-        program = Program(translated, options, module, kernels)
+        program = CudaMemberProgram(translated, options, module, kernels)
         # A module is freed only while its context is on the stack of the thread that frees it.
         weakref.finalize(program, self._context.kept.modules.append, module).atexit = False
         return program
 
-    def kernel_facts(self, program: Program, kernel: str) -> KernelFacts:
+    def kernel_facts(self, program: CudaMemberProgram, kernel: str) -> KernelFacts:
         """Raises ClError, DeviceFailed."""
         function, of = self.function(program, kernel), drv.function_attribute
         try:
@@ -129,7 +129,7 @@ class CudaPrograms:
         except (drv.Error, DeviceFailed) as cause:
             raise self._context.failed(cause) from cause
 
-    def function(self, program: Program, name: str) -> CudaFunction:
+    def function(self, program: CudaMemberProgram, name: str) -> CudaFunction:
         """Raises ClError, DeviceFailed."""
         function = program.functions.get(name)
         if function is None:
@@ -145,17 +145,21 @@ class CudaPrograms:
             program.functions[name] = function
         return function
 
-    def bind(self, own: Program, kernel: str, arguments: Sequence[BoundArgument]) -> Bound:
+    def bind(
+        self, own: CudaMemberProgram, kernel: str, arguments: Sequence[BoundArgument]
+    ) -> CudaBoundKernel:
         """Arguments that don't fit fail the launch."""
         self.function(own, kernel)
         try:
             parameters, shared_nbytes = parameter_block(own.kernels[kernel], arguments)
         except ValueError as cause:
-            return Bound(own, kernel, b"", 0, offsets_of(own.kernels[kernel], ()), False, cause)
+            return CudaBoundKernel(own, kernel, b"", 0, offsets_of(own.kernels[kernel], ()), False, cause)
         offsets = offsets_of(own.kernels[kernel], arguments)
-        return Bound(own, kernel, parameters, shared_nbytes, offsets, own.kernels[kernel].prints)
+        return CudaBoundKernel(own, kernel, parameters, shared_nbytes, offsets, own.kernels[kernel].prints)
 
-    def start_of(self, bound: Bound, stream: Stream, groups: Int3, local_size: Int3, work_dim: int) -> Start:
+    def start_of(
+        self, bound: CudaBoundKernel, stream: Stream, groups: Int3, local_size: Int3, work_dim: int
+    ) -> Start:
         """What launches: all that does not change between launches of one shape is done here."""
         program, error = bound.program, bound.error
         grid, parameters = packed(bound.parameters, bound.offsets, groups, local_size, work_dim)
@@ -182,7 +186,7 @@ class CudaPrograms:
         return launch
 
     def native_launch(
-        self, bound: Bound, groups: Int3, local_size: Int3, work_dim: int
+        self, bound: CudaBoundKernel, groups: Int3, local_size: Int3, work_dim: int
     ) -> NativeLaunch | None:
         """For the player; None for what it does not launch."""
         program = bound.program
@@ -201,7 +205,7 @@ class CudaPrograms:
             bound,
         )
 
-    def comparer(self, unit_nbytes: int) -> Function:
+    def comparer(self, unit_nbytes: int) -> LaunchableFunction:
         """The kernel that compares units of this size; the first call compiles."""
         found = self._comparers.get(unit_nbytes)
         if found is None:
@@ -213,7 +217,7 @@ class CudaPrograms:
                 found = self._comparers[unit_nbytes] = self._differ.get_function(f"sdi_diff_{unit_nbytes}")
         return found
 
-    def applier(self) -> Program:
+    def applier(self) -> CudaMemberProgram:
         """What takes over changes of others; the first call compiles.  Raises BuildError, DeviceFailed."""
         if self._applier is None:
             self._applier = self.build(KERNELS_TEXT, ())

@@ -45,7 +45,7 @@ from sdi.devices.native import DriverKind, NativeLane, NativeLaunch, NativePlace
 from sdi.devices.opencl.context import DriverContext
 from sdi.devices.opencl.images import MemberImage, copy_pixels, new_image
 from sdi.devices.opencl.pocl_order import POCL_ORDER, grid_width
-from sdi.devices.opencl.programs import Bound, OpenCLPrograms, Program, launch
+from sdi.devices.opencl.programs import OpenClBoundKernel, OpenClMemberProgram, OpenCLPrograms, launch
 from sdi.devices.ticket import Ticket
 from sdi.errors import ClError, DeviceFailed, Status, require
 from sdi.ndrange import Int3
@@ -379,7 +379,7 @@ class OpenCLDevice:
         return self._programs.answers(questions, options)
 
     def kernel_facts(self, program: DeviceProgram, kernel: str) -> KernelFacts:
-        return self._programs.kernel_facts(cast(Program, program), kernel)
+        return self._programs.kernel_facts(cast(OpenClMemberProgram, program), kernel)
 
     def bind(self, program: DeviceProgram, kernel: str, arguments: Sequence[BoundArgument]) -> BoundKernel:
         found = [
@@ -388,12 +388,12 @@ class OpenCLDevice:
             else cast(_Buffer | MemberImage, argument).memory
             for argument in arguments
         ]
-        return BoundKernel(self._programs.bind(cast(Program, program), kernel, found))
+        return BoundKernel(self._programs.bind(cast(OpenClMemberProgram, program), kernel, found))
 
     def launch(
         self, bound: BoundKernel, groups: Int3, local_size: Int3, work_dim: int, wait: Sequence[Ticket]
     ) -> Ticket:
-        own = cast(Bound, bound)
+        own = cast(OpenClBoundKernel, bound)
         start = partial(launch, self._queue, own, groups[:work_dim], local_size[:work_dim])
         if not self._is_pocl:
             return self._lane.issue(start, wait)
@@ -420,7 +420,7 @@ class OpenCLDevice:
     def native_launch(
         self, bound: BoundKernel, groups: Int3, local_size: Int3, work_dim: int
     ) -> NativeLaunch | None:
-        own = cast(Bound, bound)
+        own = cast(OpenClBoundKernel, bound)
         kernel = own.arguments.on_own_kernel(own.kernel.handle)
         scalars = dict(zip(own.arguments.values[::2], own.arguments.values[::2], strict=True))
         return NativeLaunch(

@@ -68,7 +68,7 @@ class _Kernel:
 
 
 @dataclass(slots=True, eq=False)
-class Program:
+class OpenClMemberProgram:
     """``key``: equal for programs that a driver may take for the same."""
 
     handle: _cl._Program
@@ -77,7 +77,7 @@ class Program:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Bound:
+class OpenClBoundKernel:
     """``key``: what drivers may share between members."""
 
     kernel: _Kernel
@@ -95,10 +95,10 @@ class OpenCLPrograms:
         self._name: Final = name
         self._samplers: Final[dict[Sampler, cl.Sampler]] = {}
 
-    def build(self, text: str, options: Sequence[str]) -> Program:
+    def build(self, text: str, options: Sequence[str]) -> OpenClMemberProgram:
         """Blocks.  Raises BuildError."""
         key = (text, " ".join(options))
-        return Program(self._shared.program(self._number, key, partial(self._built, *key)), key)
+        return OpenClMemberProgram(self._shared.program(self._number, key, partial(self._built, *key)), key)
 
     def _built(self, text: str, options: str) -> _cl._Program:
         # Not cl.Program: it adds include paths and warns about every non-empty log.
@@ -136,7 +136,7 @@ class OpenCLPrograms:
         except ValueError as cause:
             raise BuildError(f"error: {cause}\n") from cause
 
-    def kernel_facts(self, program: Program, kernel: str) -> KernelFacts:
+    def kernel_facts(self, program: OpenClMemberProgram, kernel: str) -> KernelFacts:
         """Raises ClError, DeviceFailed."""
         handle = self._kernel(program, kernel).handle
         asked = cl.kernel_work_group_info
@@ -153,7 +153,9 @@ class OpenCLPrograms:
         except cl.Error as cause:
             raise DeviceFailed(self._name, str(cause)) from cause
 
-    def bind(self, program: Program, kernel: str, arguments: Sequence[Given]) -> Bound:
+    def bind(
+        self, program: OpenClMemberProgram, kernel: str, arguments: Sequence[Given]
+    ) -> OpenClBoundKernel:
         """Raises ClError(INVALID_KERNEL_NAME)."""
         values: list[int | bytes] = []
         objects: list[tuple[int, _Object]] = []
@@ -168,7 +170,7 @@ class OpenCLPrograms:
                 case _:
                     objects.append((index, argument))
         arguments_set = _Arguments(tuple(values), tuple(objects))
-        return Bound(self._kernel(program, kernel), arguments_set, (program.key, kernel))
+        return OpenClBoundKernel(self._kernel(program, kernel), arguments_set, (program.key, kernel))
 
     def _sampler(self, modes: Sampler) -> cl.Sampler:
         found = self._samplers.get(modes)
@@ -177,7 +179,7 @@ class OpenCLPrograms:
             self._samplers[modes] = found
         return found
 
-    def _kernel(self, program: Program, name: str) -> _Kernel:
+    def _kernel(self, program: OpenClMemberProgram, name: str) -> _Kernel:
         kernel = program.kernels.get(name)
         if kernel is None:
             try:
@@ -191,7 +193,7 @@ class OpenCLPrograms:
 
 
 def launch(
-    queue: cl.CommandQueue, bound: Bound, groups: tuple[int, ...], local_size: tuple[int, ...]
+    queue: cl.CommandQueue, bound: OpenClBoundKernel, groups: tuple[int, ...], local_size: tuple[int, ...]
 ) -> cl.Event:
     """Set the arguments, if others are set, and enqueue."""
     kernel, arguments = bound.kernel, bound.arguments

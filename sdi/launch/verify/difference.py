@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sdi.clc.model import KernelModel
-from sdi.launch.arguments import ArgumentValue, Image, Pointer
+from sdi.launch.arguments import ArgumentValue, BufferArgument, ImageArgument
 from sdi.ndrange import GroupBox, Int3
 from sdi.vmem.memory import VirtualBuffer
 from sdi.vmem.merging.host import Bytes
@@ -65,7 +65,7 @@ def locate_argument(
     found = [
         (model.arguments[index].writes, value.offset, -index)
         for index, value in enumerate(values)
-        if isinstance(value, Pointer | Image) and value.buffer == buffer_id
+        if isinstance(value, BufferArgument | ImageArgument) and value.buffer == buffer_id
     ]
     reaching = [entry for entry in found if entry[1] <= offset]
     _, start, index = max(reaching or found)

@@ -20,7 +20,7 @@ from sdi.devices.join import join
 from sdi.devices.ticket import Ticket, completed
 from sdi.errors import ClError, DeviceFailed, Status
 from sdi.intervals import ByteRange
-from sdi.launch.arguments import Image, Pointer, on_member
+from sdi.launch.arguments import BufferArgument, ImageArgument, on_member
 from sdi.launch.counters import Counters
 from sdi.launch.issue import Issued
 from sdi.launch.kernel import Binding
@@ -343,16 +343,16 @@ def _written(binding: Binding, buffers: list[VirtualBuffer]) -> list[VirtualBuff
         value.buffer
         for argument, value in zip(binding.kernel.model.arguments, binding.values, strict=True)
         if (
-            isinstance(value, Pointer)
+            isinstance(value, BufferArgument)
             and (argument.writes or argument.atomic or not argument.type_qualifier & _CONST)
         )
-        or (isinstance(value, Image) and argument.writes)
+        or (isinstance(value, ImageArgument) and argument.writes)
     }
     return [buffer for buffer in buffers if buffer.id in ids]
 
 
 def _names(value: object, buffer_id: int) -> bool:
-    return isinstance(value, Pointer | Image) and value.buffer == buffer_id
+    return isinstance(value, BufferArgument | ImageArgument) and value.buffer == buffer_id
 
 
 def _over(tickets: Iterable[Ticket]) -> Ticket:

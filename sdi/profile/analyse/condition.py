@@ -27,7 +27,7 @@ class ConditionError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class FigureComparison:
     """``right`` is a number, or the name of one."""
 
     left: str
@@ -47,9 +47,9 @@ class Comparison:
 class Condition:
     """True where all comparisons of one of ``choices`` are."""
 
-    choices: tuple[tuple[Comparison, ...], ...]
+    choices: tuple[tuple[FigureComparison, ...], ...]
 
-    def holds(self, figures: Mapping[str, float]) -> tuple[Comparison, ...]:
+    def holds(self, figures: Mapping[str, float]) -> tuple[FigureComparison, ...]:
         """The comparisons that make it true; empty when it is not.  Raises ConditionError."""
         for comparison in (one for choice in self.choices for one in choice):
             _value(comparison.left, figures)
@@ -73,7 +73,7 @@ def _value(operand: str | float, figures: Mapping[str, float]) -> float:
 def parse_condition(text: str) -> Condition:
     """The condition that ``text`` means.  Raises ConditionError."""
     tokens = _TOKEN.findall(text)
-    choices: list[list[Comparison]] = [[]]
+    choices: list[list[FigureComparison]] = [[]]
     at = 0
     while True:
         if len(tokens) < at + 3:
@@ -87,7 +87,7 @@ def parse_condition(text: str) -> Condition:
             )
         if not _is_name(right) and not right[0].isdigit():
             raise ConditionError(f"{text!r}: expected a number or a name after {sign}, not {right!r}")
-        choices[-1].append(Comparison(left, sign, right if _is_name(right) else float(right)))
+        choices[-1].append(FigureComparison(left, sign, right if _is_name(right) else float(right)))
         at += 3
         if at == len(tokens):
             return Condition(tuple(map(tuple, choices)))

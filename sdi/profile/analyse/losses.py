@@ -31,7 +31,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from operator import itemgetter
 
-from sdi.profile.analyse.model import HOST, Call, Session
+from sdi.profile.analyse.model import HOST, Call, SessionProfile
 
 CLASSES = (
     "computing",
@@ -117,7 +117,7 @@ class _State:
     calls: dict[int, str] = field(default_factory=dict)
 
 
-def losses(session: Session, calls: Iterable[Call] = ()) -> Losses:
+def losses(session: SessionProfile, calls: Iterable[Call] = ()) -> Losses:
     """Classify the time of ``session``.  ``calls``: of its application, where they were recorded.
 
     O(n log n) over all spans, times the members.
@@ -198,7 +198,7 @@ def _waited_for(running: dict[int, _Running], member: int, now_ns: int) -> tuple
     return next(iter(running.items()))
 
 
-def _launches(session: Session, kernels: dict[int, str]) -> dict[int, _Running]:
+def _launches(session: SessionProfile, kernels: dict[int, str]) -> dict[int, _Running]:
     """The launches that ran, by command."""
     shapes = {launch.command: launch.shape for launch in session.launches}
     found: dict[int, _Running] = {}
@@ -220,7 +220,7 @@ def _launches(session: Session, kernels: dict[int, str]) -> dict[int, _Running]:
     return found
 
 
-def _repeated_gaps(session: Session, running: dict[int, _Running]) -> dict[tuple[int, int], int]:
+def _repeated_gaps(session: SessionProfile, running: dict[int, _Running]) -> dict[tuple[int, int], int]:
     """(command, member) -> ns that the member is idle at the end of the launch because its part is too small:
     by how much its parts of launches of this shape take less than the longest ones, in the mean.
     """
@@ -244,7 +244,7 @@ _Where = Callable[[_State], dict[int, str]]
 
 
 def _changes(
-    session: Session, kernels: dict[int, str], running: dict[int, _Running], calls: Iterable[Call]
+    session: SessionProfile, kernels: dict[int, str], running: dict[int, _Running], calls: Iterable[Call]
 ) -> Iterator[_Change]:
     """Begin and end of every span; ends that never came are left out with their begins."""
     keys = count()

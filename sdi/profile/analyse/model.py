@@ -27,7 +27,7 @@ class Command:
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class LaunchShape:
     """How launches are cut: ``members`` pieces at a time in ``waves``; ``cut``: parts per dimension."""
 
     id: int
@@ -42,7 +42,7 @@ class Shape:
 
 
 @dataclass(frozen=True, slots=True)
-class Launch:
+class LaunchSpan:
     """What the service did to issue one launch: ``begin_ns``, plan there at ``bound_ns``, all issued at
     ``issued_ns``; ``held_ns`` of it waiting for memory.  ``known``: "replay" (by the player), "binding",
     "plan", or empty: a new plan.
@@ -64,7 +64,7 @@ class Launch:
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class PieceSpan:
     """Work-groups of a launch on one member."""
 
     command: int
@@ -77,7 +77,7 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True)
-class Copy:
+class CopySpan:
     """A copy between two memories.  ``cause``: "kernel: argument", or what kind of command wanted it.
 
     ``is_staged``: one of two that bring bytes from a member to another through the host.
@@ -95,7 +95,7 @@ class Copy:
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class WorkSpan:
     """Something else on a member, or on the host (``member`` -1).
 
     ``what``: "copy" or "fill" as a command asked for, "twin", "diff" or "merge" of what several wrote,
@@ -139,7 +139,7 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True)
-class Explained:
+class ExplainedKernel:
     """Of a kernel's last launch, by argument: how well reads and writes are known; ``lines``: for people."""
 
     arguments: tuple[tuple[str, str, str], ...]
@@ -149,7 +149,7 @@ class Explained:
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class SessionProfile:
     """One service.  ``is_complete``: it wrote its last line.  ``link_ns``: measured ns per byte of a link."""
 
     pid: int
@@ -159,17 +159,17 @@ class Session:
     closed_ns: int
     is_complete: bool
     commands: tuple[Command, ...] = ()
-    shapes: tuple[Shape, ...] = ()
-    launches: tuple[Launch, ...] = ()
-    pieces: tuple[Piece, ...] = ()
-    copies: tuple[Copy, ...] = ()
-    works: tuple[Work, ...] = ()
+    shapes: tuple[LaunchShape, ...] = ()
+    launches: tuple[LaunchSpan, ...] = ()
+    pieces: tuple[PieceSpan, ...] = ()
+    copies: tuple[CopySpan, ...] = ()
+    works: tuple[WorkSpan, ...] = ()
     turns: tuple[Turn, ...] = ()
     builds: tuple[Turn, ...] = ()
     residents: tuple[Resident, ...] = ()
     link_ns: dict[tuple[int, int], float] = field(default_factory=dict)
     events: dict[str, int] = field(default_factory=dict)
-    explained: dict[str, Explained] = field(default_factory=dict)
+    explained: dict[str, ExplainedKernel] = field(default_factory=dict)
 
     def kernel_names(self) -> list[str]:
         """In the order of their first launch."""
@@ -213,7 +213,7 @@ class Application:
 class Profile:
     """All services and processes of a run."""
 
-    sessions: tuple[Session, ...]
+    sessions: tuple[SessionProfile, ...]
     applications: tuple[Application, ...] = ()
 
     @property

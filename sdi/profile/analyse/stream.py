@@ -10,17 +10,17 @@ from typing import Any, TypeVar
 from sdi.profile.analyse.calls import read_calls
 from sdi.profile.analyse.model import (
     Command,
-    Copy,
-    Explained,
-    Launch,
+    CopySpan,
+    ExplainedKernel,
+    LaunchShape,
+    LaunchSpan,
     Member,
-    Piece,
+    PieceSpan,
     Profile,
     Resident,
-    Session,
-    Shape,
+    SessionProfile,
     Turn,
-    Work,
+    WorkSpan,
 )
 from sdi.profile.analyse.replayed import expand
 from sdi.profile.record.recorder import OLDER, VERSION
@@ -48,7 +48,7 @@ def read_profile(folder: Path) -> Profile:
     )
 
 
-def read_session(path: Path) -> Session | None:
+def read_session(path: Path) -> SessionProfile | None:
     """What one service wrote; None when it ended before its first line.  Raises ProfileError."""
     rows: dict[str, list[list[Any]]] = {}
     opening: dict[str, Any] | None = None
@@ -79,7 +79,9 @@ def read_session(path: Path) -> Session | None:
     return known if known.is_complete else _ended(known)
 
 
-def _session(opening: dict[str, Any], closing: dict[str, Any], rows: dict[str, list[list[Any]]]) -> Session:
+def _session(
+    opening: dict[str, Any], closing: dict[str, Any], rows: dict[str, list[list[Any]]]
+) -> SessionProfile:
     """The session of these lines.  Raises TypeError, ValueError, KeyError or AttributeError if malformed."""
 
     def of(kind: str, make: type[_T]) -> tuple[_T, ...]:
@@ -88,11 +90,11 @@ def _session(opening: dict[str, Any], closing: dict[str, Any], rows: dict[str, l
     expand(rows)
     shapes = tuple(
         [
-            Shape(i, k, tuple(g), tuple(s), m, tuple(c), *rest)
+            LaunchShape(i, k, tuple(g), tuple(s), m, tuple(c), *rest)
             for i, k, g, s, m, c, *rest in rows.get("shape", ())
         ]
     )
-    return Session(
+    return SessionProfile(
         pid=opening["pid"],
         application=opening["application"],
         members=tuple(Member(**member) for member in opening["members"]),
@@ -101,17 +103,17 @@ def _session(opening: dict[str, Any], closing: dict[str, Any], rows: dict[str, l
         is_complete=bool(closing),
         commands=of("command", Command),
         shapes=shapes,
-        launches=of("launch", Launch),
-        pieces=of("piece", Piece),
-        copies=of("copy", Copy),
-        works=of("work", Work),
+        launches=of("launch", LaunchSpan),
+        pieces=of("piece", PieceSpan),
+        copies=of("copy", CopySpan),
+        works=of("work", WorkSpan),
         turns=of("turn", Turn),
         builds=of("build", Turn),
         residents=of("resident", Resident),
         link_ns={(source, target): ns for source, target, ns in closing.get("link_ns", ())},
         events=closing.get("events", {}),
         explained={
-            name: Explained(
+            name: ExplainedKernel(
                 tuple(map(tuple, one["arguments"])), one["why_whole"], one["advice"], tuple(one["lines"])
             )
             for name, one in closing.get("explained", {}).items()
@@ -119,7 +121,7 @@ def _session(opening: dict[str, Any], closing: dict[str, Any], rows: dict[str, l
     )
 
 
-def _ended(session: Session) -> Session:
+def _ended(session: SessionProfile) -> SessionProfile:
     """The session of a killed service: it ended with the last thing that is known of it."""
     ends = [turn.end_ns for turn in (*session.turns, *session.builds)]
     ends += [command.end_ns for command in session.commands] + [piece.end_ns for piece in session.pieces]

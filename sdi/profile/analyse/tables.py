@@ -15,10 +15,10 @@ from sdi.profile.analyse.model import (
     Call,
     CallTotals,
     Command,
-    Copy,
-    Piece,
+    CopySpan,
+    PieceSpan,
     Profile,
-    Session,
+    SessionProfile,
     memory_name,
 )
 
@@ -206,7 +206,7 @@ def make_tables(profile: Profile) -> Tables:
     )
 
 
-def _calls_of(profile: Profile, session: Session) -> Iterable[Call]:
+def _calls_of(profile: Profile, session: SessionProfile) -> Iterable[Call]:
     for application in profile.applications:
         if application.pid == session.application:
             yield from application.calls
@@ -238,7 +238,7 @@ def has_ended(command: Command) -> bool:
     return command.end_ns > 0 or command.status < 0
 
 
-def command_rows(sessions: Sequence[Session]) -> tuple[FunctionRow, ...]:
+def command_rows(sessions: Sequence[SessionProfile]) -> tuple[FunctionRow, ...]:
     """Device commands that ended, by kernel or kind.  A command's time is its event's, from start to end."""
     spans: defaultdict[str, list[int]] = defaultdict(list)
     failed: Counter[str] = Counter()
@@ -264,14 +264,14 @@ def command_rows(sessions: Sequence[Session]) -> tuple[FunctionRow, ...]:
     return tuple(sorted(rows, key=lambda row: -row.ns))
 
 
-def kernel_rows(sessions: Sequence[Session]) -> list[KernelRow]:
+def kernel_rows(sessions: Sequence[SessionProfile]) -> list[KernelRow]:
     """One row for each kernel name, in the order of first launches."""
     names = dict.fromkeys(name for session in sessions for name in session.kernel_names())
     members = max((len(session.members) for session in sessions), default=0)
     return [_kernel_row(name, sessions, members) for name in names]
 
 
-def _kernel_row(name: str, sessions: Sequence[Session], members: int) -> KernelRow:
+def _kernel_row(name: str, sessions: Sequence[SessionProfile], members: int) -> KernelRow:
     member_ns, member_groups = [0] * members, [0] * members
     known: Counter[str] = Counter()
     ns = split = whole = failed = waves = bind_ns = issue_ns = held_ns = 0
@@ -286,7 +286,7 @@ def _kernel_row(name: str, sessions: Sequence[Session], members: int) -> KernelR
     for session in sessions:
         launches = [launch for launch in session.launches if launch.kernel == name]
         mine = {launch.command for launch in launches}
-        pieces: defaultdict[int, list[Piece]] = defaultdict(list)
+        pieces: defaultdict[int, list[PieceSpan]] = defaultdict(list)
         for piece in session.pieces:
             if piece.command in mine:
                 pieces[piece.command].append(piece)
@@ -369,13 +369,13 @@ def _mean(values: Sequence[int]) -> int:
     return sum(values) // len(values)
 
 
-def link_rows(sessions: Sequence[Session]) -> tuple[LinkRow, ...]:
+def link_rows(sessions: Sequence[SessionProfile]) -> tuple[LinkRow, ...]:
     """One row for each pair of memories between which bytes went, staged ones apart."""
     found: dict[tuple[str, int, int], list[int]] = {}
     rates: dict[tuple[int, int], float] = {}
     for session in sessions:
         rates.update(session.link_ns)
-        by_link: defaultdict[tuple[str, int, int], list[Copy]] = defaultdict(list)
+        by_link: defaultdict[tuple[str, int, int], list[CopySpan]] = defaultdict(list)
         for copy in session.copies:
             by_link[_kind(copy), copy.source, copy.target].append(copy)
         for link, copies in by_link.items():
@@ -397,7 +397,7 @@ def link_rows(sessions: Sequence[Session]) -> tuple[LinkRow, ...]:
     )
 
 
-def _kind(copy: Copy) -> str:
+def _kind(copy: CopySpan) -> str:
     if copy.is_staged:
         return "host-staged"
     if copy.source == HOST:
@@ -431,7 +431,7 @@ def _member_losses(found: Sequence[Losses], members: int) -> tuple[dict[str, int
     )
 
 
-def _service_rows(sessions: Sequence[Session]) -> tuple[ServiceRow, ...]:
+def _service_rows(sessions: Sequence[SessionProfile]) -> tuple[ServiceRow, ...]:
     rows = []
     turns = [turn for session in sessions for turn in session.turns]
     builds = [build for session in sessions for build in session.builds]

@@ -12,7 +12,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from sdi.profile.analyse.model import HOST, Application, Copy, Profile, Session, memory_name
+from sdi.profile.analyse.model import HOST, Application, CopySpan, Profile, SessionProfile, memory_name
 
 _APPLICATION, _DEVICE, _SERVICE, _HOST, _MEMBERS = 0, 1, 2, 3, 4
 _PROCESSES_PER_SESSION = 1000
@@ -83,7 +83,7 @@ def chrome_trace(profile: Profile) -> str:
     return json.dumps({"displayTimeUnit": "ms", "traceEvents": events}, separators=(",", ":"))
 
 
-def _process_names(session: Session, base: int) -> Iterator[tuple[int, str]]:
+def _process_names(session: SessionProfile, base: int) -> Iterator[tuple[int, str]]:
     yield base + _DEVICE, f"virtual device of {session.application}"
     yield base + _SERVICE, f"service {session.pid}"
     yield base + _HOST, "host"
@@ -98,7 +98,7 @@ def _call_spans(application: Application, process: int, last_ns: int) -> Iterato
         yield _Span(process, f"thread {call.thread}", call.name, "call", call.start_ns, end_ns, args)
 
 
-def _session_spans(session: Session, base: int) -> Iterator[_Span]:
+def _session_spans(session: SessionProfile, base: int) -> Iterator[_Span]:
     kernels = {launch.command: launch.kernel for launch in session.launches}
     launches = {launch.command: launch for launch in session.launches}
     device, service, host = base + _DEVICE, base + _SERVICE, base + _HOST
@@ -144,7 +144,7 @@ def _session_spans(session: Session, base: int) -> Iterator[_Span]:
             yield _Span(process, track, work.what, "work", work.start_ns, work.end_ns, args, work.command)
 
 
-def _copy_track(copy: Copy, base: int) -> tuple[int, str]:
+def _copy_track(copy: CopySpan, base: int) -> tuple[int, str]:
     """A copy is drawn where it arrives; one to the host at the member that it leaves."""
     if copy.target == HOST:
         return base + _MEMBERS + copy.source - 1, "copies out"
@@ -189,7 +189,7 @@ def _drawn(spans: list[_Span], origin_ns: int) -> Iterator[Event]:
         yield _named("thread_name", process, thread, name)
 
 
-def _counters(session: Session, base: int, origin_ns: int) -> Iterator[Event]:
+def _counters(session: SessionProfile, base: int, origin_ns: int) -> Iterator[Event]:
     """Resident bytes of each member, and commands that are queued or run."""
     for resident in session.residents:
         yield _counter(

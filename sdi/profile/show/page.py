@@ -13,7 +13,7 @@ from typing import Any
 from plotly.offline import get_plotlyjs
 
 from sdi.profile.analyse.losses import CLASSES, NO_KERNEL
-from sdi.profile.analyse.model import HOST, Piece, Profile, Session, memory_name
+from sdi.profile.analyse.model import HOST, PieceSpan, Profile, SessionProfile, memory_name
 from sdi.profile.analyse.tables import KernelRow, Tables
 from sdi.profile.show.text import FUNCTION_COLUMNS, functions, table_text, title
 from sdi.sizes import size
@@ -205,8 +205,8 @@ _Bar = tuple[str, str, int, int]
 """Track, name, start and end."""
 
 
-def _timeline(session: Session, kernels: dict[int, str]) -> list[_Bar]:
-    pieces: Sequence[Piece] = session.pieces
+def _timeline(session: SessionProfile, kernels: dict[int, str]) -> list[_Bar]:
+    pieces: Sequence[PieceSpan] = session.pieces
     found = [
         (f"member {p.member} kernels", kernels.get(p.command, "?"), p.start_ns, p.end_ns)
         for p in pieces
