@@ -25,7 +25,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from bench.wave_overlap import Recorder, spans
+from bench.chunk_overlap import Recorder, spans
 from sdi.cli.copies import wait
 from sdi.devices.base import Device
 from sdi.devices.bounce import bounce_copy

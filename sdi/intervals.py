@@ -1,4 +1,4 @@
-"""Half-open byte intervals: ``RangeMap``, the noun in which residency and hazards are written.
+"""Half-open byte intervals: ``RangeMap``, the noun in which residency and dependencies are written.
 
 Intervals are ``[start, stop)`` in bytes from the start of a root buffer, never empty.
 """

@@ -114,33 +114,33 @@ def _sparse_giant(path: Path, _away: Path) -> None:
 
 
 Spoil = Callable[[Path, Path], None]
-SPOILT: list[object] = [_group_writes, _all_write, _link, _second_name, _fifo, _folder, _sparse_giant]
-SPOILT.append(pytest.param(_foreign, marks=as_root))
+POISONED: list[object] = [_group_writes, _all_write, _link, _second_name, _fifo, _folder, _sparse_giant]
+POISONED.append(pytest.param(_foreign, marks=as_root))
 
 
-@pytest.mark.parametrize("spoil", SPOILT)
+@pytest.mark.parametrize("poison", POISONED)
 def test_a_file_that_others_may_have_made_is_not_read_and_makes_way(
-    home: Path, tmp_path: Path, spoil: Spoil
+    home: Path, tmp_path: Path, poison: Spoil
 ) -> None:
     cache.write("k", "one", b"content")
-    spoil(file_of(home, "one"), tmp_path / "away")
+    poison(file_of(home, "one"), tmp_path / "away")
     assert cache.read("k", "one") is None
     cache.write("k", "one", b"again")
-    if spoil is not _folder:
+    if poison is not _folder:
         assert cache.read("k", "one") == b"again"
     if (tmp_path / "away").exists():
         assert (tmp_path / "away").read_bytes().endswith(b"content"), "nothing was written through a link"
 
 
-@pytest.mark.parametrize("spoil", [_group_writes, _all_write, _link, pytest.param(_foreign, marks=as_root)])
+@pytest.mark.parametrize("poison", [_group_writes, _all_write, _link, pytest.param(_foreign, marks=as_root)])
 @pytest.mark.parametrize("depth", ["kind", "sdi"])
 def test_a_folder_that_others_may_write_to_is_not_used(
-    home: Path, tmp_path: Path, spoil: Spoil, depth: str
+    home: Path, tmp_path: Path, poison: Spoil, depth: str
 ) -> None:
     cache.write("k", "one", b"content")
     folder = home if depth == "kind" else home.parent
     names = sorted(home.iterdir())
-    spoil(folder, tmp_path / "away")
+    poison(folder, tmp_path / "away")
     assert cache.read("k", "one") is None
     with pytest.raises(cache.NoCache):
         cache.folder("k")

@@ -116,7 +116,7 @@ def test_figures_of_one_application_from_end_to_end(tmp_path: Path) -> None:
     text = (tmp_path / "figures-smoke.md").read_text()
     assert "| MatrixMul" in text
     assert "NO" not in text.split()
-    assert raw["beyond"]["matrix_mul"]["setups"]["2 members"][0]["counters"]["memory"]["waves"] > 0
+    assert raw["beyond"]["matrix_mul"]["setups"]["2 members"][0]["counters"]["memory"]["chunks"] > 0
 
 
 PICTURES = ("fig07-links", "fig11-speed-up", "fig12-kernels", "fig13-times", "fig13-traffic", "fig15-beyond")

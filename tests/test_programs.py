@@ -30,7 +30,7 @@ PROGRAMS = sorted(
 class Configuration:
     """An image: how many members, which of them is slow, whether launches are verified, which protocol.
 
-    ``limit_nbytes``: what each member may hold, so small that many launches need waves; 0 for no limit.
+    ``limit_nbytes``: what each member may hold, so small that many launches need chunks; 0 for no limit.
     ``seed``: of cuts anywhere, which change now and then; 0 for equal shares.
     """
 
@@ -207,7 +207,7 @@ def test_members_hold_no_more_than_they_may(image: Pass, configuration: Configur
     if not configuration.limit_nbytes:
         pytest.skip("this image has no limit")
     assert max(max(memory["peak_nbytes"]) for memory in image.memory) <= configuration.limit_nbytes
-    for event in ("waves", "holds", "drops"):
+    for event in ("chunks", "holds", "drops"):
         assert sum(memory[event] for memory in image.memory) > 0, f"no {event}"
     assert (sum(memory["spills"] for memory in image.memory) > 0) == (configuration.coherence == "lazy")
 

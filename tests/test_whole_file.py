@@ -37,7 +37,7 @@ def test_nothing_is_written_through_a_link(tmp_path: Path, target: str) -> None:
     assert (tmp_path / "victim").read_text() == "precious" and not (tmp_path / "nowhere").exists()
 
 
-def test_names_of_files_in_the_making_cannot_be_foreseen(
+def test_names_of_files_in_the_making_cannot_be_estimated(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = []

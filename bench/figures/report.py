@@ -228,7 +228,7 @@ def _traffic(applications: Mapping[str, Any], members: Sequence[int]) -> list[st
 def _beyond(beyond: Mapping[str, Any], applications: Mapping[str, Any]) -> list[str]:
     labels = list(dict.fromkeys(label for found in beyond.values() for label in found["setups"]))
     head = ["Application", "needs MiB", "member has MiB"]
-    rows = [[*head, *(f"{label}, ms (spilled MiB, waves)" for label in labels)]]
+    rows = [[*head, *(f"{label}, ms (spilled MiB, chunks)" for label in labels)]]
     for name, found in beyond.items():
         cells = []
         for label in labels:
@@ -239,8 +239,9 @@ def _beyond(beyond: Mapping[str, Any], applications: Mapping[str, Any]) -> list[
             best = min(run["wall_ns"] for run in sample["runs"][1:]) / 1e6
             memory = sample.get("counters", {}).get("memory", {})
             runs = len(sample["runs"])
-            spilled, waves = memory.get("spilled_nbytes", 0) / runs / MIB, memory.get("waves", 0) / runs
-            cells.append(f"{best:.1f} ({spilled:.1f}, {waves:.0f})")
+            spilled = memory.get("spilled_nbytes", 0) / runs / MIB
+            chunks = memory.get("chunks", memory.get("waves", 0)) / runs  # older results say "waves"
+            cells.append(f"{best:.1f} ({spilled:.1f}, {chunks:.0f})")
         sizes = [f"{found['needed_nbytes'] / MIB:.0f}", f"{found['limit_nbytes'] / MIB:.0f}"]
         rows.append([applications.get(name, {}).get("title", name), *sizes, *cells])
     return _table(rows)

@@ -210,7 +210,7 @@ class EffectAnalysis:
     def _assembly(self, node: SyntaxNode) -> None:
         """Assembly that computes touches its operands; any other may do anything.
 
-        So a launch of it needs all of every buffer, and is never cut into waves: in these too the machine's
+        So a launch of it needs all of every buffer, and is never cut into chunks: in these too the machine's
         numbers of work-groups would be others.
         """
         found = assembly.read(self.tree, node)

@@ -2,7 +2,7 @@
 
 Each kernel gets one more parameter, ``__sdi_launch`` (see ``launch.py``).  Functions that need the
 NDRange's geometry, at any depth, get a pointer to it as their first parameter, ``__sdi_range``.
-The text is edited at the extents of nodes and never printed anew, so what the front end does not
+The text is edited at the allocations of nodes and never printed anew, so what the front end does not
 know passes through untouched; no edit adds or removes a line, so ``#line`` stays true.
 """
 

@@ -24,7 +24,7 @@ from sdi.explain.text import by, kernel_lines, member_lines
 from sdi.launch.arguments import ArgumentValue, BufferArgument, ImageArgument, LocalSize
 from sdi.launch.cutting import move_ns, order
 from sdi.launch.launcher import choose_local_size
-from sdi.launch.plan import LaunchPlan, candidate_plans, image_slabs, make_plan, moved_nbytes
+from sdi.launch.plan import CutPlan, candidate_plans, image_slabs, make_plan, moved_nbytes
 from sdi.launch.programs.access import access_of, bounded
 from sdi.ndrange import GroupBox, Int3, NDRange
 from sdi.partition.gain import PIECE_NS
@@ -33,7 +33,7 @@ from sdi.sampling import KernelAnalysis
 from sdi.sampling.model import BoundAccess, Bounds
 from sdi.sizes import size
 from sdi.vmem.buffer import ImageView
-from sdi.vmem.dependencies import Hazards
+from sdi.vmem.dependencies import Dependencies
 from sdi.vmem.directory import Directory
 from sdi.vmem.links import Links
 from sdi.vmem.memory import VirtualBuffer
@@ -180,7 +180,7 @@ def _explained(
     if isinstance(access, KernelAnalysis) and access.images is not None:
         images = access.images.bind(ndrange, packed, image_slabs(model, values))
 
-    def plan(boxes: tuple[GroupBox, ...], exact: bool) -> LaunchPlan:
+    def plan(boxes: tuple[GroupBox, ...], exact: bool) -> CutPlan:
         return make_plan(model, values, bound if exact else Bounds(bound), boxes, buffers, images)
 
     links = Links([_KIND] * members)
@@ -211,25 +211,27 @@ def _too_small(ndrange: NDRange, members: int) -> str:
     return "one work-group" if ndrange.total_groups == 1 else ""
 
 
-def _cut_note(plan: LaunchPlan, links: Links, chosen: bool) -> CutNote:
+def _cut_note(plan: CutPlan, links: Links, chosen: bool) -> CutNote:
     members = len(plan.boxes)
     return CutNote(shape_of(plan.boxes), members, moved_nbytes(plan), _beside_ns(plan, links), chosen)
 
 
-def _beside_ns(plan: LaunchPlan, links: Links) -> float:
+def _beside_ns(plan: CutPlan, links: Links) -> float:
     """Predicted time beside that of the kernel."""
     return move_ns(plan, links) + len(plan.boxes) * PIECE_NS[_KIND]
 
 
-def _pays_ns(plan: LaunchPlan, links: Links) -> float:
+def _pays_ns(plan: CutPlan, links: Links) -> float:
     """The time of a whole run above which the gain model says that splitting gains."""
     return max(0.0, _beside_ns(plan, links) - PIECE_NS[_KIND]) / (1 - 1 / len(plan.boxes))
 
 
 def _buffer(buffer_id: int, nbytes: int, members: int) -> VirtualBuffer:
     """A buffer whose bytes are all on the host."""
-    hazards = [Hazards(nbytes) for _ in range(members + 1)]
-    return VirtualBuffer(buffer_id, nbytes, 0, Directory(nbytes, defined=True), hazards, [None] * members)
+    dependencies = [Dependencies(nbytes) for _ in range(members + 1)]
+    return VirtualBuffer(
+        buffer_id, nbytes, 0, Directory(nbytes, defined=True), dependencies, [None] * members
+    )
 
 
 # -- what the command line says ----------------------------------------------------------------------

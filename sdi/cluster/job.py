@@ -107,7 +107,7 @@ class Job:
             self.facts[rank] = facts
         near = [rank for rank, each in self.facts.items() if each.host == host]
         if near:
-            self._meet_near(near)
+            self._set_members_near(near)
         for note in self.idle_notes():
             _log.warning("%s", note)
         for rank, node in self.nodes.items():
@@ -126,7 +126,7 @@ class Job:
             for why, known in ranks.items()
         ]
 
-    def _meet_near(self, ranks: Sequence[int]) -> None:
+    def _set_members_near(self, ranks: Sequence[int]) -> None:
         """Let nodes of this machine and rank 0 share memory, and talk over sockets.  Raises JobError."""
         try:
             door = NearListener()

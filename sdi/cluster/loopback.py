@@ -243,14 +243,14 @@ class Loopback:
         except OSError:
             data = b""
         if not data:
-            self._lose(peer, "the connection ended")
+            self._drop(peer, "the connection ended")
             return
         peer.unparsed += data
         try:
             self._parse(peer)
         except Exception as error:
             _log.exception("rank %d sent what can't be read", peer.rank)
-            self._lose(peer, f"sent what can't be read: {error}")
+            self._drop(peer, f"sent what can't be read: {error}")
 
     def _fill(self, peer: _Peer, nbytes: int) -> None:
         assert peer.room is not None
@@ -283,7 +283,7 @@ class Loopback:
             self._fill(peer, there)
         del data[:at]
 
-    def _lose(self, peer: _Peer, why: str) -> None:
+    def _drop(self, peer: _Peer, why: str) -> None:
         """Nothing more is read from there, or sent."""
         assert self._receiver is not None
         self._selector.unregister(peer.end)

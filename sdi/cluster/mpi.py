@@ -321,7 +321,7 @@ class _Loop:
                     piece = bulk[at : at + _PIECE_NBYTES]
                     self._isend(self._bulk, piece, to, _BULK, sent if is_last else None)
             except self._mpi.Exception as error:
-                self._lose(to, str(error))
+                self._drop(to, str(error))
                 if sent is not None:
                     sent()
         return is_any
@@ -428,11 +428,11 @@ class _Loop:
             if failed.size:
                 ranks = failed.Translate_ranks(list(range(failed.size)), comm.Get_group())
                 for rank in ranks:
-                    found |= self._lose(rank, why)
+                    found |= self._drop(rank, why)
             failed.Free()
         return found
 
-    def _lose(self, rank: int, why: str) -> bool:
+    def _drop(self, rank: int, why: str) -> bool:
         if rank in self._lost:
             return True
         self._lost.add(rank)

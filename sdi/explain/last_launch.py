@@ -37,10 +37,10 @@ def for_profile(found: Explained) -> dict[str, object]:
 
 def _explained(note: KernelNote, last: LastLaunch) -> Explained:
     binding = last.binding
-    arrangement = binding.arrangement
-    nbytes = {used.buffer.id: used.buffer.nbytes for used in arrangement.plan.buffers}
+    launch_plan = binding.launch_plan
+    nbytes = {used.buffer.id: used.buffer.nbytes for used in launch_plan.plan.buffers}
     access = last.kernel.access.bind(
-        arrangement.ndrange,
+        launch_plan.ndrange,
         tuple(value if isinstance(value, bytes) else None for value in binding.values),
         tuple(
             v.reach(nbytes[v.buffer]) if isinstance(v, BufferArgument) and v.buffer else None
@@ -49,11 +49,11 @@ def _explained(note: KernelNote, last: LastLaunch) -> Explained:
     )
     launch = note_launch(
         last.kernel.model,
-        arrangement.ndrange,
+        launch_plan.ndrange,
         binding.values,
-        arrangement.plan,
+        launch_plan.plan,
         access,
-        arrangement.why_whole,
+        launch_plan.why_whole,
         last.members,
     )
     return Explained(note, launch, (*kernel_lines(note, launch), *member_lines(launch)))

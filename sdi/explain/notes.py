@@ -15,7 +15,7 @@ from sdi.clc.preprocess.lines import LineMap
 from sdi.explain.advice import advice_for
 from sdi.intervals import RangeSet
 from sdi.launch.arguments import ArgumentValue, BufferArgument, ImageArgument
-from sdi.launch.plan import LaunchPlan
+from sdi.launch.plan import CutPlan
 from sdi.ndrange import GroupBox, Int3, NDRange
 from sdi.partition.table import shape_of
 from sdi.sampling import KernelAnalysis, Precision
@@ -182,7 +182,7 @@ def note_launch(
     model: KernelModel,
     ndrange: NDRange,
     values: Sequence[ArgumentValue],
-    plan: LaunchPlan,
+    plan: CutPlan,
     access: BoundAccess,
     why_whole: str,
     members: Sequence[int] = (),
@@ -232,7 +232,7 @@ def _precisions(
 
 
 def _buffer_notes(
-    model: KernelModel, values: Sequence[ArgumentValue], plan: LaunchPlan, k: int
+    model: KernelModel, values: Sequence[ArgumentValue], plan: CutPlan, k: int
 ) -> tuple[BufferNote, ...]:
     return tuple(
         BufferNote(

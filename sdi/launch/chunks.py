@@ -1,4 +1,4 @@
-"""Waves: a launch in parts that fit into the members' memories, one after the other.
+"""Chunks: a launch in parts that fit into the members' memories, one after the other.
 
 The work-groups of an NDRange may run in any order, so a part may see what an earlier one wrote.
 Source: DESIGN "Virtual device memory"; issue and memory: ``vmem/allocation.py``.
@@ -12,53 +12,56 @@ from dataclasses import dataclass, field
 from sdi.devices.base import BoundKernel
 from sdi.errors import ClError, Status
 from sdi.intervals import ByteRange
-from sdi.launch.plan import BufferPlan, LaunchPlan
+from sdi.launch.plan import BufferPlan, CutPlan
 from sdi.launch.recording import Recording
 from sdi.ndrange import GroupBox, Int3
 from sdi.partition.slabs import cut
 from sdi.vmem.allocation import GRANULE_NBYTES, Wanted, WantedImage, rounded
-from sdi.vmem.buffer import Extent, ImageCopy, VirtualBuffer
+from sdi.vmem.buffer import Allocation, ImageCopy, VirtualBuffer
 from sdi.vmem.dependencies import Use
 from sdi.vmem.directory import State
 
 WAVES_MAX = 1024
 
-MakePlan = Callable[[tuple[GroupBox, ...]], LaunchPlan]
+MakePlan = Callable[[tuple[GroupBox, ...]], CutPlan]
 
 
 @dataclass(slots=True, eq=False)
 class MemberKernel:
     """A kernel with its arguments set on one member.
 
-    ``extents``, ``images``: what the arguments name.  ``uses``: the wave's for this member;
+    ``allocations``, ``images``: what the arguments name.  ``uses``: the chunk's for this member;
     ``image_uses``: those of the images' pixels.
     ``shared``: buffers that all members use in one memory, with their places if that is not the host's.
-    ``generation``: of the placement when these extents were last seen to be the buffers' own.
+    ``generation``: of the placement when these allocations were last seen to be the buffers' own.
     """
 
     kernel: BoundKernel
-    extents: tuple[tuple[VirtualBuffer, Extent], ...]
+    allocations: tuple[tuple[VirtualBuffer, Allocation], ...]
     images: tuple[tuple[VirtualBuffer, ImageCopy], ...]
     uses: tuple[Use, ...]
     image_uses: tuple[Use, ...]
     generation: int
-    shared: tuple[tuple[VirtualBuffer, Extent | None], ...] = ()
+    shared: tuple[tuple[VirtualBuffer, Allocation | None], ...] = ()
 
     def is_right_on(self, member: int, spread: int | None) -> bool:
         """Whether what the arguments name is still the buffers' own."""
         return (
-            all(buffer.extents[member] is extent for buffer, extent in self.extents)
+            all(buffer.allocations[member] is allocation for buffer, allocation in self.allocations)
             and all(buffer.images.get((member, copy.view)) is copy for buffer, copy in self.images)
-            and (spread is None or all(buffer.extents[spread] is extent for buffer, extent in self.shared))
+            and (
+                spread is None
+                or all(buffer.allocations[spread] is allocation for buffer, allocation in self.shared)
+            )
         )
 
 
 RECORDINGS_MAX = 64
-"""Kept per wave; a launch that finds its buffers in ever new states begins again."""
+"""Kept per chunk; a launch that finds its buffers in ever new states begins again."""
 
 
 @dataclass(slots=True, eq=False)
-class Wave:
+class Chunk:
     """A part of a launch that is in memory as a whole: box k of ``plan`` runs on the launch's member number
     ``members[k]``.
 
@@ -69,7 +72,7 @@ class Wave:
     nothing but the one that it found.
     """
 
-    plan: LaunchPlan
+    plan: CutPlan
     members: tuple[int, ...]
     wanted: tuple[tuple[tuple[VirtualBuffer, ByteRange | None], ...], ...]
     mapped: frozenset[int]
@@ -101,11 +104,11 @@ class Wave:
             self._recordings.clear()
         self._recordings[before] = recording
 
-    def extents(self, members: Sequence[int]) -> tuple[Extent | ImageCopy, ...]:
+    def allocations(self, members: Sequence[int]) -> tuple[Allocation | ImageCopy, ...]:
         """What all that is wanted has, once it is reserved."""
-        places = [buffer.extents[member] for buffer, member, _ in self.places(members)]
+        places = [buffer.allocations[member] for buffer, member, _ in self.places(members)]
         images = [buffer.images[member, view] for buffer, member, view in self.images(members)]
-        return (*[extent for extent in places if extent is not None], *images)
+        return (*[allocation for allocation in places if allocation is not None], *images)
 
     def places(self, members: Sequence[int]) -> list[Wanted]:
         """``wanted``, box k's on member ``members[k]``."""
@@ -114,39 +117,39 @@ class Wave:
             member = members[k]
             for buffer, over in piece:
                 if over is None:  # a part of the place that there is, which may be too large to stay
-                    extent = buffer.extents[member]
-                    start = extent.over.start if extent else 0
+                    allocation = buffer.allocations[member]
+                    start = allocation.over.start if allocation else 0
                     over = ByteRange(start, min(start + GRANULE_NBYTES, buffer.nbytes))
                 found.append((buffer, member, over))
         return found
 
     def images(self, members: Sequence[int]) -> list[WantedImage]:
-        """The images of which every member of this wave needs a copy."""
+        """The images of which every member of this chunk needs a copy."""
         return [(i.buffer, members[k], i.view) for i in self.plan.images for k in self.members]
 
 
 @dataclass(frozen=True, slots=True)
 class Outside:
-    """The buffers of a launch that lie outside of members' memory; ``is_far``: see ``make_waves``."""
+    """The buffers of a launch that lie outside of members' memory; ``is_far``: see ``make_chunks``."""
 
     buffers: frozenset[int]
     is_far: bool
 
 
-def make_waves(
+def make_chunks(
     make_plan: MakePlan,
-    plan: LaunchPlan,
+    plan: CutPlan,
     capacities: Sequence[int],
     is_guarded: bool = False,
     is_far: bool = False,
-) -> tuple[Wave, ...]:
-    """The launch ``plan`` cut so that each wave fits; ``capacities[k]``: what the member of box k can hold
+) -> tuple[Chunk, ...]:
+    """The launch ``plan`` cut so that each chunk fits; ``capacities[k]``: what the member of box k can hold
     beside the images.
 
     ``is_guarded``: the access ranges are in doubt, so members get places for whole buffers, in which a wrong
     range does no harm that can't be seen.
     Raises ClError where not even images fit.
-    Waves take half of a member, so that the copies of one can run beside the kernels of the one before, or
+    Chunks take half of a member, so that the copies of one can run beside the kernels of the one before, or
     all of it where that takes less than a quarter of their number.  Where no cut fits, the buffer of which a
     work-group wants most is used in the arena; or, where members are on other machines (``is_far``), in the
     memory of each member's host.
@@ -155,12 +158,12 @@ def make_waves(
     members = tuple(range(len(plan.boxes)))
     if is_guarded:
         places = tuple((used.buffer, used.buffer.whole) for used in plan.buffers)
-        guarded = Wave(plan, members, (places,) * len(plan.boxes), frozenset())
+        guarded = Chunk(plan, members, (places,) * len(plan.boxes), frozenset())
         if _fits(guarded, capacities, 1):
             return (guarded,)
     while True:
         which = Outside(frozenset(outside), is_far)
-        whole = _wave(plan, members, which)
+        whole = _chunk(plan, members, which)
         if _fits(whole, capacities, 1):
             return (whole,)
         finest = [whole]
@@ -176,8 +179,8 @@ def make_waves(
                     return tuple(half)
             return tuple(finest)
         sizes: dict[int, int] = {}
-        for wave in finest:
-            for buffer, over in (place for piece in wave.wanted for place in piece):
+        for chunk in finest:
+            for buffer, over in (place for piece in chunk.wanted for place in piece):
                 if buffer.id in outside:
                     continue
                 sizes[buffer.id] = max(sizes.get(buffer.id, 0), over.nbytes if over is not None else 0)
@@ -189,16 +192,16 @@ def make_waves(
         outside.add(max(sizes, key=lambda buffer_id: sizes[buffer_id]))
 
 
-def _fits(wave: Wave, capacities: Sequence[int], share: int) -> bool:
+def _fits(chunk: Chunk, capacities: Sequence[int], share: int) -> bool:
     """Whether each box wants at most so large a share of its member."""
     return all(
         sum(
             rounded(over, buffer.nbytes).nbytes if over else GRANULE_NBYTES
             for buffer, over in piece
-            if over is None or buffer.id not in wave.on_host
+            if over is None or buffer.id not in chunk.on_host
         )
         <= capacities[member] // share
-        for member, piece in zip(wave.members, wave.wanted, strict=True)
+        for member, piece in zip(chunk.members, chunk.wanted, strict=True)
     )
 
 
@@ -217,19 +220,19 @@ def _cut(
     outside: Outside,
     capacities: Sequence[int],
     share: int,
-) -> tuple[list[Wave], bool]:
-    """Waves of which number k has part k of each box that has so many; whether all fit.
+) -> tuple[list[Chunk], bool]:
+    """Chunks of which number k has part k of each box that has so many; whether all fit.
 
     They end with the first that does not: what plans cost is not paid for the others.
     """
     parts = [_parts(box, count) for box in boxes]
-    waves: list[Wave] = []
+    chunks: list[Chunk] = []
     for number in range(max(len(part) for part in parts)):
         members = tuple(k for k, part in enumerate(parts) if number < len(part))
-        waves.append(_wave(make_plan(tuple(parts[k][number] for k in members)), members, outside))
-        if not _fits(waves[-1], capacities, share):
-            return waves, False
-    return waves, True
+        chunks.append(_chunk(make_plan(tuple(parts[k][number] for k in members)), members, outside))
+        if not _fits(chunks[-1], capacities, share):
+            return chunks, False
+    return chunks, True
 
 
 def _parts(box: GroupBox, count: int) -> tuple[GroupBox, ...]:
@@ -241,7 +244,7 @@ def _parts(box: GroupBox, count: int) -> tuple[GroupBox, ...]:
     return tuple(GroupBox(moved(part.start), moved(part.stop)) for part in cut(box.extent, count))
 
 
-def _wave(plan: LaunchPlan, members: tuple[int, ...], outside: Outside) -> Wave:
+def _chunk(plan: CutPlan, members: tuple[int, ...], outside: Outside) -> Chunk:
     mapped = frozenset() if outside.is_far else outside.buffers
     on_host = outside.buffers if outside.is_far else frozenset()
 
@@ -254,7 +257,7 @@ def _wave(plan: LaunchPlan, members: tuple[int, ...], outside: Outside) -> Wave:
             tuple((b, b.whole if over is not None and b.id in on_host else over) for b, over in piece)
             for piece in wanted
         )
-    return Wave(plan, members, wanted, mapped, on_host)
+    return Chunk(plan, members, wanted, mapped, on_host)
 
 
 def _hull(used: BufferPlan, k: int) -> ByteRange | None:

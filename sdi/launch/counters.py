@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from sdi import whole_file
-from sdi.launch.kernel import Arrangement, Binding, Kernel
+from sdi.launch.kernel import Binding, Kernel, LaunchPlan
 from sdi.launch.recording import Tally
 from sdi.vmem.accounting import Accounting
 
@@ -19,7 +19,7 @@ class KernelCounters:
     """Launches of one kernel name.  ``launch_groups``: groups in a launch → members used → launches.
 
     ``plans``: launches that were like none before, ``plans_merging`` of them bring together with twins what
-    several members write; ``plan_ns``: what their access ranges, choice of the cut and waves took in all.
+    several members write; ``plan_ns``: what their access ranges, choice of the cut and chunks took in all.
     """
 
     groups_per_member: list[int]
@@ -74,9 +74,9 @@ class Counters:
         self.records: Callable[[], dict[str, dict[str, int]]] = dict
         """Of the player: records by kind, and what became of them."""
 
-    def tally(self, kernel: Kernel, arrangement: Arrangement, members: tuple[int, ...]) -> Tally:
+    def tally(self, kernel: Kernel, launch_plan: LaunchPlan, members: tuple[int, ...]) -> Tally:
         """Where to count launches that are issued again just as before."""
-        key = (kernel.model.name, arrangement.groups, members, arrangement.why_whole)
+        key = (kernel.model.name, launch_plan.groups, members, launch_plan.why_whole)
         found = self._tallies.get(key)
         if found is None:
             found = self._tallies[key] = Tally(*key)
@@ -104,14 +104,14 @@ class Counters:
         """A launch of ``kernel`` was like none before."""
         counters = self._kernel(kernel.model.name)
         counters.plans += 1
-        counters.plans_merging += binding.arrangement.plan.merged_nbytes > 0
+        counters.plans_merging += binding.launch_plan.plan.merged_nbytes > 0
         counters.plan_ns += took_ns
 
     def ran(self, kernel: Kernel, binding: Binding, members: tuple[int, ...]) -> None:
         """A launch of ``kernel`` was issued."""
         name = kernel.model.name
-        arrangement = binding.arrangement
-        self._kernel(name).count(arrangement.groups, members, arrangement.why_whole)
+        launch_plan = binding.launch_plan
+        self._kernel(name).count(launch_plan.groups, members, launch_plan.why_whole)
         if kernel.note is not None:
             self.last[name] = LastLaunch(kernel, binding, members)
 

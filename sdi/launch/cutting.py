@@ -10,20 +10,20 @@ from collections.abc import Callable, Sequence
 from math import inf, prod
 from typing import Literal
 
-from sdi.launch.plan import LaunchPlan, candidate_plans, cheapest
+from sdi.launch.plan import CutPlan, candidate_plans, cheapest
 from sdi.launch.staleness import stale
 from sdi.ndrange import GroupBox, Int3
-from sdi.partition.balance import Balance, BalanceMode, Speeds, Trial
+from sdi.partition.balance import Balance, BalanceMode, ShareEpoch, Speeds
 from sdi.partition.budget import Budget
 from sdi.partition.gain import COPY_BYTES_PER_NS, PIECE_NS, Candidate, Rates, choose, described
+from sdi.partition.history import TRIAL, LaunchHistory
 from sdi.partition.table import cuts, shape_of
-from sdi.partition.usage import TRIAL, Usage
 from sdi.sampling.model import WorkEstimate
 from sdi.vmem.directory import HOST, member_memory
 from sdi.vmem.links import Links
 
 SplitMode = Literal["auto", "always", "never"]
-MakePlan = Callable[[tuple[GroupBox, ...], bool], LaunchPlan]
+MakePlan = Callable[[tuple[GroupBox, ...], bool], CutPlan]
 Foresee = Callable[[int], WorkEstimate | None]
 """What work-groups have to do along a dimension; see ``BoundAccess.work``."""
 Effort = Callable[[], float | None]
@@ -90,90 +90,90 @@ class Cutter:
         self._few = few_numbers(nodes or (0,) * len(kinds))
         self._is_one_device = len(set(zip(nodes, units, strict=False))) == 1
 
-    def usage(self) -> Usage:
+    def history(self) -> LaunchHistory:
         """For launches of a kind that was not seen before."""
-        return Usage(Rates(self.is_shared), is_fixed=self._split != "auto")
+        return LaunchHistory(Rates(self.is_shared), is_fixed=self._split != "auto")
 
     def cut(
         self,
-        usage: Usage,
+        history: LaunchHistory,
         num_groups: Int3,
         plan: MakePlan,
-        foresee: Foresee = lambda dim: None,
+        estimate: Foresee = lambda dim: None,
         effort: Effort = lambda: None,
-    ) -> tuple[LaunchPlan, str]:
+    ) -> tuple[CutPlan, str]:
         """The cheapest plan, and why it is whole, if it is."""
-        is_due = usage.shape is None or usage.is_due()
-        if not is_due and usage.pieces == 1:
-            return self._whole(num_groups, plan), usage.why_fewer
+        is_due = history.shape is None or history.is_due()
+        if not is_due and history.pieces == 1:
+            return self._whole(num_groups, plan), history.why_fewer
         most = min(len(self._members), num_groups[0] * num_groups[1] * num_groups[2])
         if not is_due:
-            alike = self._boxes(usage, num_groups, usage.pieces, usage.shape)
-            found = self.best(alike or self._boxes(usage, num_groups, min(usage.pieces, most)), plan)
-        elif usage.is_fixed:
-            found = self._most_that_may(usage, num_groups, most, plan)
-            usage.decide(shape_of(found.boxes), len(found.boxes), "")
-        elif usage.rates.group_ns(most) is None:
-            found = self._untried(usage, num_groups, most, plan, effort)
+            alike = self._boxes(history, num_groups, history.pieces, history.shape)
+            found = self.best(alike or self._boxes(history, num_groups, min(history.pieces, most)), plan)
+        elif history.is_fixed:
+            found = self._most_that_may(history, num_groups, most, plan)
+            history.decide(shape_of(found.boxes), len(found.boxes), "")
+        elif history.rates.group_ns(most) is None:
+            found = self._untried(history, num_groups, most, plan, effort)
         else:
-            found = self._reconsidered(usage, num_groups, most, plan)
+            found = self._reconsidered(history, num_groups, most, plan)
         if found.why_whole:
             return self._whole(num_groups, plan), found.why_whole
         if len(found.boxes) == 1:
-            return found, usage.why_fewer
-        found = self._foreseen(usage, num_groups, found, plan, foresee)
-        return self._balanced(usage, num_groups, found, plan), usage.why_fewer
+            return found, history.why_fewer
+        found = self._estimated(history, num_groups, found, plan, estimate)
+        return self._balanced(history, num_groups, found, plan), history.why_fewer
 
-    def trial(self, usage: Usage, plan: LaunchPlan) -> Trial | None:
+    def epoch(self, history: LaunchHistory, plan: CutPlan) -> ShareEpoch | None:
         """What the shares of ``plan`` are measured by; None where they stay as they are."""
-        balance = self._balance_of(usage, shape_of(plan.boxes))
+        balance = self._balance_of(history, shape_of(plan.boxes))
         return None if balance is None else balance.current
 
-    def stay_even(self, usage: Usage, plan: LaunchPlan) -> bool:
+    def freeze_equal(self, history: LaunchHistory, plan: CutPlan) -> bool:
         """Have launches like these cut into equal parts from now on; whether they were not."""
-        balance = self._balance_of(usage, shape_of(plan.boxes))
+        balance = self._balance_of(history, shape_of(plan.boxes))
         if balance is None or balance.current.edges is None:
             return False
         balance.move(None, for_good=True)
         return True
 
-    def _balance_of(self, usage: Usage, shape: Int3) -> Balance | None:
+    def _balance_of(self, history: LaunchHistory, shape: Int3) -> Balance | None:
         """The shares of a shape: of slabs only.  More dimensions are cut into equal parts."""
         sliced = [dim for dim in range(3) if shape[dim] > 1]
         if self._balance == "off" or len(sliced) != 1 or len(self._members) == 1:
             return None
-        found = usage.balances.get(shape)
+        found = history.balances.get(shape)
         if found is None:
             seed = None
             if self._balance == "random":
                 self._seed += 1
                 seed = self._seed
-            edges = None if usage.learnt is None else usage.learnt.edges.get(shape)
+            edges = None if history.learnt is None else history.learnt.edges.get(shape)
             found = Balance(sliced[0], shape[sliced[0]], self._speeds, seed, edges)
-            usage.balances[shape] = found
+            history.balances[shape] = found
         return found
 
     def _boxes(
-        self, usage: Usage, num_groups: Int3, pieces: int, shape: Int3 | None = None
+        self, history: LaunchHistory, num_groups: Int3, pieces: int, shape: Int3 | None = None
     ) -> list[tuple[GroupBox, ...]]:
         """The cuts of the table with the shares that are known for them; ``shape``: these only."""
         found = []
         for cut in cuts(num_groups, pieces):
             if shape in (None, cut.shape):
-                balance = self._balance_of(usage, cut.shape)
+                balance = self._balance_of(history, cut.shape)
                 found.append(cut.boxes if balance is None else balance.boxes(num_groups, cut.shape))
         return found
 
-    def _foreseen(
-        self, usage: Usage, num_groups: Int3, found: LaunchPlan, plan: MakePlan, foresee: Foresee
-    ) -> LaunchPlan:
+    def _estimated(
+        self, history: LaunchHistory, num_groups: Int3, found: CutPlan, plan: MakePlan, estimate: Foresee
+    ) -> CutPlan:
         """``found``, or for first launches a plan with shares by what loops say, if that pays at once."""
         shape = shape_of(found.boxes)
-        balance = self._balance_of(usage, shape)
-        if balance is None or balance.is_foreseen:
+        balance = self._balance_of(history, shape)
+        if balance is None or balance.is_estimated:
             return found
-        work = foresee(balance.dim)
-        better = balance.foreseen(() if work is None else work.density)
+        work = estimate(balance.dim)
+        better = balance.estimated(() if work is None else work.density)
         if work is None or better is None:
             return found
         edges, gain = better
@@ -185,10 +185,10 @@ class Cutter:
         balance.move(edges)
         return moved
 
-    def _balanced(self, usage: Usage, num_groups: Int3, found: LaunchPlan, plan: MakePlan) -> LaunchPlan:
+    def _balanced(self, history: LaunchHistory, num_groups: Int3, found: CutPlan, plan: MakePlan) -> CutPlan:
         """``found``, or a plan with other shares if some were measured to be uneven and a move pays."""
         shape = shape_of(found.boxes)
-        balance = self._balance_of(usage, shape)
+        balance = self._balance_of(history, shape)
         if balance is None or balance.current.is_current:
             return found
         start_ns = time.perf_counter_ns()
@@ -204,38 +204,38 @@ class Cutter:
         again_ns = merge_ns(moved, self._links) - merge_ns(found, self._links)
         once_ns = move_ns(moved, self._links) - move_ns(found, self._links) - again_ns
         once_ns = max(once_ns, 0.0) + time.perf_counter_ns() - start_ns
-        worth_ns = (gain_ns - max(again_ns, 0.0)) * max(usage.launches, 1)
+        worth_ns = (gain_ns - max(again_ns, 0.0)) * max(history.launches, 1)
         if worth_ns <= once_ns:
             balance.stay(once_ns / worth_ns if worth_ns > 0 else 16.0)
             return found
         balance.move(edges)
         return moved
 
-    def best(self, candidates: Sequence[tuple[GroupBox, ...]], plan: MakePlan) -> LaunchPlan:
+    def best(self, candidates: Sequence[tuple[GroupBox, ...]], plan: MakePlan) -> CutPlan:
         """The plan of the cut that costs least."""
         return cheapest(candidate_plans(candidates, plan, self.order), self.order)
 
-    def order(self, plan: LaunchPlan) -> tuple[int, ...]:
+    def order(self, plan: CutPlan) -> tuple[int, ...]:
         """Order of cuts: those that may run; time to move, in µs; bytes needed; bytes that several write;
         contiguous pieces.
         """
         return order(plan, self._links, self._members)
 
-    def _whole(self, num_groups: Int3, plan: MakePlan) -> LaunchPlan:
+    def _whole(self, num_groups: Int3, plan: MakePlan) -> CutPlan:
         return plan((GroupBox((0, 0, 0), num_groups),), False)
 
-    def _most_that_may(self, usage: Usage, num_groups: Int3, most: int, plan: MakePlan) -> LaunchPlan:
+    def _most_that_may(self, history: LaunchHistory, num_groups: Int3, most: int, plan: MakePlan) -> CutPlan:
         """The best plan of ``most`` pieces, or of fewer where only they may run on several members."""
-        first = found = self.best(self._boxes(usage, num_groups, most), plan)
+        first = found = self.best(self._boxes(history, num_groups, most), plan)
         for pieces in reversed([number for number in self._few if 1 < number < most]):
             if not found.why_whole:
                 return found
-            found = self.best(self._boxes(usage, num_groups, pieces), plan)
+            found = self.best(self._boxes(history, num_groups, pieces), plan)
         return first if found.why_whole else found
 
     def _untried(
-        self, usage: Usage, num_groups: Int3, most: int, plan: MakePlan, effort: Effort
-    ) -> LaunchPlan:
+        self, history: LaunchHistory, num_groups: Int3, most: int, plan: MakePlan, effort: Effort
+    ) -> CutPlan:
         """Before anything was measured: split only where what that costs is sure to be saved, or where more
         could be saved and what is at stake may be spent on finding out.
 
@@ -244,27 +244,27 @@ class Cutter:
         start_ns = self.budget.now_ns()
         whole = self._whole(num_groups, plan)
         if self._is_one_device:
-            return self._stays_for_good(usage, whole)
-        if usage.pieces > 1:
-            found = self.best(self._boxes(usage, num_groups, usage.pieces), plan)
-            if self._goes_on(usage, found):
-                usage.decide(shape_of(found.boxes), len(found.boxes), "")
+            return self._stays_for_good(history, whole)
+        if history.pieces > 1:
+            found = self.best(self._boxes(history, num_groups, history.pieces), plan)
+            if self._goes_on(history, found):
+                history.decide(shape_of(found.boxes), len(found.boxes), "")
                 return found
-        if self.is_shared or most == 1 or usage.pieces:
-            return self._stays_whole(usage, whole, "until it is known how long that takes")
+        if self.is_shared or most == 1 or history.pieces:
+            return self._stays_whole(history, whole, "until it is known how long that takes")
         accesses = effort()
         least_ns = (accesses or 0.0) * _ACCESS_NS["gpu"]
         most_ns = inf if accesses is None else _SLACK * least_ns
         moving = self._move_ns(whole)
         if self._saved_ns(most_ns, most) + moving <= 0:
-            return self._stays_whole(usage, whole, f"it takes no more than about {most_ns / 1e6:.2f} ms")
+            return self._stays_whole(history, whole, f"it takes no more than about {most_ns / 1e6:.2f} ms")
         if self.budget.left_ns() <= 0 and self._saved_ns(least_ns, most) + moving <= 0:
-            return self._stays_whole(usage, whole, "until it is known how long that takes")
-        found = self._most_that_may(usage, num_groups, most, plan)
+            return self._stays_whole(history, whole, "until it is known how long that takes")
+        found = self._most_that_may(history, num_groups, most, plan)
         self.budget.spend(self.budget.now_ns() - start_ns)
         pieces = len(found.boxes)
         if pieces == 1 or found.why_whole:
-            usage.decide(shape_of(found.boxes), pieces, "")
+            history.decide(shape_of(found.boxes), pieces, "")
             return found
         issue = self._piece_ns * (pieces - 1)
         costs = max(0.0, self._move_ns(found) - moving) + issue
@@ -273,127 +273,127 @@ class Cutter:
             risk = costs + (merge_ns(found, self._links) + issue) * (TRIAL - 1)
             if costs > most_ns * saved or not self.budget.affords(risk):
                 why = f"in {pieces} pieces {costs / 1e6:.2f} ms would go into issuing and copies"
-                return self._stays_whole(usage, whole, why)
+                return self._stays_whole(history, whole, why)
             self.budget.spend(risk)
-            usage.at_stake_ns = risk
-        usage.decide(shape_of(found.boxes), pieces, "")
+            history.at_stake_ns = risk
+        history.decide(shape_of(found.boxes), pieces, "")
         return found
 
-    def _goes_on(self, usage: Usage, found: LaunchPlan) -> bool:
+    def _goes_on(self, history: LaunchHistory, found: CutPlan) -> bool:
         """Whether launches may go on like ``found`` although none of them was measured yet."""
-        if not usage.at_stake_ns:
+        if not history.at_stake_ns:
             return True
         each_ns = self._piece_ns * (len(found.boxes) - 1) + self._move_ns(found)
-        more_ns = each_ns * (TRIAL << usage.untried)
+        more_ns = each_ns * (TRIAL << history.untried)
         if more_ns > self.budget.left_ns():
             return False
         self.budget.spend(more_ns)
-        usage.at_stake_ns += more_ns
+        history.at_stake_ns += more_ns
         return True
 
-    def _stays_whole(self, usage: Usage, whole: LaunchPlan, why: str) -> LaunchPlan:
-        usage.decide((1, 1, 1), 1, f"one member runs it, {why}")
+    def _stays_whole(self, history: LaunchHistory, whole: CutPlan, why: str) -> CutPlan:
+        history.decide((1, 1, 1), 1, f"one member runs it, {why}")
         return whole
 
-    def _stays_for_good(self, usage: Usage, whole: LaunchPlan) -> LaunchPlan:
-        usage.is_small = usage.is_final = True
-        return self._stays_whole(usage, whole, "all members are one device, which it has for itself")
+    def _stays_for_good(self, history: LaunchHistory, whole: CutPlan) -> CutPlan:
+        history.is_small = history.is_final = True
+        return self._stays_whole(history, whole, "all members are one device, which it has for itself")
 
     def _saved_ns(self, run_ns: float, most: int) -> float:
         """The most that could be saved of ``run_ns`` on one member: no copies, and all members as fast."""
         pieces = [number for number in self._few if 1 < number < most] + [most]
         return max(run_ns * (1 - 1 / k) - (k - 1) * self._piece_ns for k in pieces)
 
-    def _move_ns(self, plan: LaunchPlan) -> float:
+    def _move_ns(self, plan: CutPlan) -> float:
         """See ``move_ns``; what runs whole runs where that is least."""
         alone = [(member,) for member in self._members] if len(plan.boxes) == 1 else [self._members]
         return min(move_ns(plan, self._links, where) for where in alone)
 
-    def _reconsidered(self, usage: Usage, num_groups: Int3, most: int, plan: MakePlan) -> LaunchPlan:
+    def _reconsidered(self, history: LaunchHistory, num_groups: Int3, most: int, plan: MakePlan) -> CutPlan:
         start_ns = self.budget.now_ns()
         plans = {1: self._whole(num_groups, plan)}
-        run_ns = usage.rates.group_ns(1)
+        run_ns = history.rates.group_ns(1)
         assert run_ns is not None, "something was measured"
         run_ns *= prod(num_groups)
-        if self._is_one_device and usage.pieces <= 1:
-            return self._stays_for_good(usage, plans[1])
-        if self._is_unsure(usage, run_ns):
-            return self._stays_whole(usage, plans[1], "until it is sure how long that takes")
+        if self._is_one_device and history.pieces <= 1:
+            return self._stays_for_good(history, plans[1])
+        if self._is_unsure(history, run_ns):
+            return self._stays_whole(history, plans[1], "until it is sure how long that takes")
         saved, moving = self._saved_ns(run_ns, most), self._move_ns(plans[1])
-        usage.is_small = self._saved_ns(2 * run_ns, most) + moving <= 0
+        history.is_small = self._saved_ns(2 * run_ns, most) + moving <= 0
         # What is short first runs where it can't lose: then its bytes are together for the others, too.
-        if most > 1 and saved <= 0 and (usage.launches < _SETTLED or saved + moving <= 0):
-            usage.decide((1, 1, 1), 1, f"it takes {run_ns / 1e6:.2f} ms on one member")
+        if most > 1 and saved <= 0 and (history.launches < _SETTLED or saved + moving <= 0):
+            history.decide((1, 1, 1), 1, f"it takes {run_ns / 1e6:.2f} ms on one member")
             return plans[1]
         several = [number for number in self._few if 1 < number < most] + [most] * (most > 1)
-        plans |= {number: self.best(self._boxes(usage, num_groups, number), plan) for number in several}
+        plans |= {number: self.best(self._boxes(history, num_groups, number), plan) for number in several}
         if all(plans[number].why_whole for number in several):
-            usage.decided_at = usage.launches
+            history.decided_at = history.launches
             return plans[most]
-        ways = [self._way(usage, found) for found in plans.values() if not found.why_whole]
+        ways = [self._way(history, found) for found in plans.values() if not found.why_whole]
         for way in ways:
-            if way.pieces == usage.pieces:
-                usage.steady_ns[way.pieces] = way.move_ns
-        ahead = max(usage.launches, 1)
+            if way.pieces == history.pieces:
+                history.steady_ns[way.pieces] = way.move_ns
+        ahead = max(history.launches, 1)
         self.budget.spend(self.budget.now_ns() - start_ns)
-        chosen, why_fewer = choose(ways, usage.pieces, ahead), ""
-        risk = self._risk_ns(usage, chosen, ways[0])
+        chosen, why_fewer = choose(ways, history.pieces, ahead), ""
+        risk = self._risk_ns(history, chosen, ways[0])
         if risk and self.budget.affords(risk):
             self.budget.spend(risk)
-            usage.at_stake_ns += risk
+            history.at_stake_ns += risk
         elif risk:
             why_fewer = f"one member runs it, until more is known of {chosen.pieces} pieces"
             if risk < inf:
                 why_fewer = f"to try {chosen.pieces} pieces could cost {risk / 1e6:.2f} ms"
             chosen = choose(
-                [way for way in ways if not self._risk_ns(usage, way, ways[0])], usage.pieces, ahead
+                [way for way in ways if not self._risk_ns(history, way, ways[0])], history.pieces, ahead
             )
-        if chosen.pieces == usage.pieces > 1 and chosen.pieces in usage.rates.measured:
-            self.budget.spend(-usage.at_stake_ns)  # it has paid
-            usage.at_stake_ns = 0.0
+        if chosen.pieces == history.pieces > 1 and chosen.pieces in history.rates.measured:
+            self.budget.spend(-history.at_stake_ns)  # it has paid
+            history.at_stake_ns = 0.0
         found = plans[chosen.pieces]
         if chosen.pieces == 1:
             why_fewer = why_fewer or described(chosen, ways[-1], ahead)
-        usage.decide(shape_of(found.boxes), chosen.pieces, why_fewer)
+        history.decide(shape_of(found.boxes), chosen.pieces, why_fewer)
         return found
 
-    def _is_unsure(self, usage: Usage, run_ns: float) -> bool:
+    def _is_unsure(self, history: LaunchHistory, run_ns: float) -> bool:
         """Whether so little was measured that the time says nothing: of short kernels the host's time to
         launch them is a part, and the first ones take far longer.
         """
-        if self.is_shared or run_ns >= _SURE_NS or usage.launches >= _SURE_AFTER:
+        if self.is_shared or run_ns >= _SURE_NS or history.launches >= _SURE_AFTER:
             return False
-        if usage.learnt is not None and usage.pieces > 1 and usage.pieces in usage.rates.guessed:
+        if history.learnt is not None and history.pieces > 1 and history.pieces in history.rates.guessed:
             return False  # an earlier run was sure, and nothing contradicts it
-        return usage.rates.times.get(usage.pieces, 0) < _MEASURED_LEAST
+        return history.rates.times.get(history.pieces, 0) < _MEASURED_LEAST
 
-    def _risk_ns(self, usage: Usage, way: Candidate, whole: Candidate) -> float:
+    def _risk_ns(self, history: LaunchHistory, way: Candidate, whole: Candidate) -> float:
         """What it may cost in vain to try a way: 0 if it was measured, or is the one that can't lose."""
-        if way.pieces == 1 or way.pieces in usage.rates.known:
+        if way.pieces == 1 or way.pieces in history.rates.known:
             return 0.0
-        if way.pieces == usage.pieces and self.is_shared:
+        if way.pieces == history.pieces and self.is_shared:
             return inf  # none of its launches was measured yet: the application is far ahead
         each = way.issue_ns - whole.issue_ns + way.steady_ns
         if not self.is_shared:
             each -= whole.run_ns - way.run_ns
         return max(0.0, max(0.0, way.move_ns - way.steady_ns - whole.move_ns) + each * TRIAL)
 
-    def _way(self, usage: Usage, plan: LaunchPlan) -> Candidate:
+    def _way(self, history: LaunchHistory, plan: CutPlan) -> Candidate:
         pieces = len(plan.boxes)
-        group_ns = usage.rates.group_ns(pieces)
+        group_ns = history.rates.group_ns(pieces)
         assert group_ns is not None, "something was measured"
         moving = self._move_ns(plan)
-        steady = usage.steady_ns.get(pieces, merge_ns(plan, self._links))
-        if pieces == usage.pieces:
+        steady = history.steady_ns.get(pieces, merge_ns(plan, self._links))
+        if pieces == history.pieces:
             steady = moving
         groups = [box.total_groups for box in plan.boxes]
-        trial = self.trial(usage, plan)
-        share = None if trial is None else trial.share
+        epoch = self.epoch(history, plan)
+        share = None if epoch is None else epoch.share
         run = group_ns * (max(groups) if share is None else share * sum(groups))
-        return Candidate(pieces, run, pieces * self._piece_ns + usage.plan_ns(pieces), moving, steady)
+        return Candidate(pieces, run, pieces * self._piece_ns + history.plan_ns(pieces), moving, steady)
 
 
-def order(plan: LaunchPlan, links: Links, members: Sequence[int] = ()) -> tuple[int, ...]:
+def order(plan: CutPlan, links: Links, members: Sequence[int] = ()) -> tuple[int, ...]:
     """See ``Cutter.order``."""
     needed = pieces = 0
     for buffer in plan.buffers:
@@ -409,7 +409,7 @@ def order(plan: LaunchPlan, links: Links, members: Sequence[int] = ()) -> tuple[
     )
 
 
-def move_ns(plan: LaunchPlan, links: Links, members: Sequence[int] = ()) -> float:
+def move_ns(plan: CutPlan, links: Links, members: Sequence[int] = ()) -> float:
     """Predicted time to make current what the pieces need, where it is stale, and to merge what they share.
 
     Box k runs on member ``members[k]``, or k without that.  Each memory sends, and receives, one copy after
@@ -430,7 +430,7 @@ def move_ns(plan: LaunchPlan, links: Links, members: Sequence[int] = ()) -> floa
     return longest + merge_ns(plan, links)
 
 
-def merge_ns(plan: LaunchPlan, links: Links) -> float:
+def merge_ns(plan: CutPlan, links: Links) -> float:
     """Predicted time to bring home what several pieces write, to compare it, and to send it out again."""
     total = 0.0
     for used in plan.buffers:

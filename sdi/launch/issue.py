@@ -1,4 +1,4 @@
-"""Issuing one wave of a launch: bring in what is stale, launch the pieces, bring together what several wrote.
+"""Issuing one chunk of a launch: bring in what is stale, launch the pieces, merge what several wrote.
 
 What can be known from a launch's binding and from where its buffers' bytes are is found once (``Recording``,
 ``MemberKernel``) and looked up afterwards.
@@ -16,7 +16,7 @@ from sdi.devices.ticket import Ticket
 from sdi.errors import DeviceLost
 from sdi.intervals import ByteRange
 from sdi.launch.arguments import BufferArgument, ImageArgument, on_member
-from sdi.launch.chunks import MemberKernel, Wave
+from sdi.launch.chunks import Chunk, MemberKernel
 from sdi.launch.kernel import Binding
 from sdi.launch.plan import BufferPlan, MergedRange
 from sdi.launch.recording import Assignment, Change, Recording
@@ -31,9 +31,9 @@ Merges = dict[tuple[int, MergedRange], MemberMerge]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Issued:
-    """``tickets``: of the assignments, in the order of the wave's members, then those of merges.
+    """``tickets``: of the assignments, in the order of the chunk's members, then those of merges.
 
-    ``recording``: if the wave can be issued like this again, with ``kernels``.
+    ``recording``: if the chunk can be issued like this again, with ``kernels``.
     """
 
     tickets: list[Ticket]
@@ -42,113 +42,113 @@ class Issued:
 
 
 class Issuer:
-    """Issues waves whose buffers have their places.  Owned by: sdi-scheduler."""
+    """Issues chunks whose buffers have their places.  Owned by: sdi-scheduler."""
 
     def __init__(self, memory: VirtualMemory) -> None:
         self._memory = memory
         self._devices = memory.devices
 
     def issue(self, binding: Binding, number: int, where: tuple[int, ...], is_usual: bool) -> Issued:
-        """Issue wave ``number`` of a launch whose box k is member ``where[k]``'s.  Raises ClError.
+        """Issue chunk ``number`` of a launch whose box k is member ``where[k]``'s.  Raises ClError.
 
         ``is_usual``: it runs there whenever it finds its buffers as they are now.
         """
-        arrangement, memory = binding.arrangement, self._memory
-        wave = arrangement.waves[number]
-        known = wave.find()
+        launch_plan, memory = binding.launch_plan, self._memory
+        chunk = launch_plan.chunks[number]
+        known = chunk.find()
         if known is not None and known.where == where:
             kernels = self.kernels(binding, number, where)
             return Issued(known.replay(memory, kernels), known, kernels)
-        is_kept = is_usual and wave.is_repeatable and memory.coherence == "lazy" and arrangement.launches > 1
-        before = wave.states() if is_kept else (None,)
+        is_kept = is_usual and chunk.is_repeatable and memory.coherence == "lazy" and launch_plan.launches > 1
+        before = chunk.states() if is_kept else (None,)
         recording, kernels, tickets = self._issue_planned(binding, number, where)
-        after = wave.states() if None not in before else before
+        after = chunk.states() if None not in before else before
         if None in after:
             return Issued(tickets)
         changes = [
             Change(used.buffer.directory, old, new)
-            for used, old, new in zip(wave.plan.buffers, before, after, strict=True)
+            for used, old, new in zip(chunk.plan.buffers, before, after, strict=True)
             if old is not None and new is not None
         ]
         recording.changes = tuple(changes)
-        wave.keep(before, recording)
+        chunk.keep(before, recording)
         return Issued(tickets, recording, kernels)
 
     def kernels(self, binding: Binding, number: int, where: tuple[int, ...]) -> list[BoundKernel]:
-        """What the members run in wave ``number``."""
+        """What the members run in chunk ``number``."""
         return [bound.kernel for bound in self._bounds(binding, number, where)]
 
     def _issue_planned(
         self, binding: Binding, number: int, where: tuple[int, ...]
     ) -> tuple[Recording, list[BoundKernel], list[Ticket]]:
-        """Plan a wave and issue it; what it came to, with which kernels, and the tickets that ``Issued`` has.
+        """Plan a chunk, issue it; what it came to, with which kernels, and the tickets that ``Issued`` has.
 
-        From where kernels are bound nothing raises: a wave is issued on all its members or on none.
+        From where kernels are bound nothing raises: a chunk is issued on all its members or on none.
         """
-        memory, wave, ndrange = self._memory, binding.arrangement.waves[number], binding.arrangement.ndrange
-        plan, members = wave.plan, [where[k] for k in wave.members]
+        memory, chunk, ndrange = self._memory, binding.launch_plan.chunks[number], binding.launch_plan.ndrange
+        plan, members = chunk.plan, [where[k] for k in chunk.members]
         merges: Merges = {}
 
         try:
-            self._begin_merges(wave, members, merges)
-            transfers = self._plan(wave, members, merges)
+            self._begin_merges(chunk, members, merges)
+            transfers = self._plan(chunk, members, merges)
             for transfer in transfers:
                 memory.perform(transfer)
             for merge in merges.values():
                 memory.merges.keep_twins(merge)
-            self._refresh_images(wave, members)
+            self._refresh_images(chunk, members)
             bounds = self._bounds(binding, number, where)
         except Exception:
             for merge in merges.values():
                 memory.merges.give_up(merge)
             raise
         assignments = [
-            Assignment(self._devices[member], box.extent, *_all_uses(wave, bound))
+            Assignment(self._devices[member], box.extent, *_all_uses(chunk, bound))
             for member, box, bound in zip(members, plan.boxes, bounds, strict=True)
         ]
         recording = Recording(where, assignments, transfers, ndrange.local_size, ndrange.work_dim)
         kernels = [bound.kernel for bound in bounds]
         tickets = recording.start(kernels)
-        done = self._write_images_back(wave, members, tickets) if plan.images else [[t] for t in tickets]
-        if wave.mapped:
-            self._record_mapped(wave, bounds, done)
-        written = self._written(wave, members, done, merges)
-        self._images_are_current(wave, members)
+        done = self._write_images_back(chunk, members, tickets) if plan.images else [[t] for t in tickets]
+        if chunk.mapped:
+            self._record_mapped(chunk, bounds, done)
+        written = self._written(chunk, members, done, merges)
+        self._images_are_current(chunk, members)
         return recording, kernels, tickets + [ticket for several in done for ticket in several[1:]] + written
 
-    def _refresh_images(self, wave: Wave, members: list[int]) -> None:
+    def _refresh_images(self, chunk: Chunk, members: list[int]) -> None:
         """Have the images show the members' linear bytes."""
-        for image in wave.plan.images:
-            is_mapped = image.buffer.id in wave.mapped
+        for image in chunk.plan.images:
+            is_mapped = image.buffer.id in chunk.mapped
             for member, needs in zip(members, image.needs, strict=True):
                 self._memory.refresh_image(image.buffer, member, image.view, needs, is_mapped)
 
     def _write_images_back(
-        self, wave: Wave, members: list[int], launches: list[Ticket]
+        self, chunk: Chunk, members: list[int], launches: list[Ticket]
     ) -> list[list[Ticket]]:
         """Bring what the pieces wrote to images to the linear bytes.
 
         Per piece: its launch, and what brought its pixels home.
         """
         done = [[launch] for launch in launches]
-        for image in wave.plan.images:
-            is_mapped = image.buffer.id in wave.mapped
+        for image in chunk.plan.images:
+            is_mapped = image.buffer.id in chunk.mapped
             for k, member in enumerate(members):
                 done[k] += self._memory.write_image_back(
                     image.buffer, member, image.view, image.writes[k], is_mapped
                 )
         return done
 
-    def _images_are_current(self, wave: Wave, members: list[int]) -> None:
+    def _images_are_current(self, chunk: Chunk, members: list[int]) -> None:
         """What a piece wrote to an image and nobody changed since need not be set there again."""
-        for image in wave.plan.images:
+        for image in chunk.plan.images:
             for member, writes in zip(members, image.writes, strict=True):
                 self._memory.image_is_current(image.buffer, member, image.view, writes)
 
-    def _begin_merges(self, wave: Wave, members: list[int], found: Merges) -> None:
+    def _begin_merges(self, chunk: Chunk, members: list[int], found: Merges) -> None:
         """Add the merges that members can make; the host makes the others."""
-        for used in wave.plan.buffers:
-            for merged in used.merged if used.buffer.id not in wave.mapped else ():
+        for used in chunk.plan.buffers:
+            for merged in used.merged if used.buffer.id not in chunk.mapped else ():
                 units = MergeUnits(used.unit_nbytes, used.smallest_nbytes, merged.update)
                 where = [members[k] for k in merged.pieces]
                 if len(where) > 1 and (
@@ -156,9 +156,9 @@ class Issuer:
                 ):
                     found[used.buffer.id, merged] = merge
 
-    def _plan(self, wave: Wave, members: Sequence[int], merges: Merges) -> list[Transfer]:
+    def _plan(self, chunk: Chunk, members: Sequence[int], merges: Merges) -> list[Transfer]:
         """What moves before the launch; the directories count it as done."""
-        memory, plan = self._memory, wave.plan
+        memory, plan = self._memory, chunk.plan
         found: list[Transfer] = []
 
         def fetch(
@@ -174,7 +174,7 @@ class Issuer:
         for k, member in enumerate(members):
             here = member_memory(member)
             for used in plan.buffers:
-                is_mapped = used.buffer.id in wave.mapped
+                is_mapped = used.buffer.id in chunk.mapped
                 if not is_mapped:
                     for merged in used.merged:
                         if k in merged.pieces:
@@ -184,94 +184,94 @@ class Issuer:
         return found
 
     def _bounds(self, binding: Binding, number: int, where: tuple[int, ...]) -> list[MemberKernel]:
-        """The pieces of wave ``number``, ready to launch."""
-        wave, known = binding.arrangement.waves[number], binding.bounds[number]
+        """The pieces of chunk ``number``, ready to launch."""
+        chunk, known = binding.launch_plan.chunks[number], binding.bounds[number]
         found, generation = [], self._memory.placement.generation
-        for k, of in enumerate(wave.members):
+        for k, of in enumerate(chunk.members):
             member = where[of]
             bound = known.get(member)
             if bound is None or (
                 bound.generation != generation and not bound.is_right_on(member, self._memory.spread)
             ):
-                bound = known[member] = self._bind(binding, wave, k, member)
+                bound = known[member] = self._bind(binding, chunk, k, member)
             bound.generation = generation
             found.append(bound)
         return found
 
-    def _bind(self, binding: Binding, wave: Wave, k: int, member: int) -> MemberKernel:
+    def _bind(self, binding: Binding, chunk: Chunk, k: int, member: int) -> MemberKernel:
         """Set the arguments of one piece on one member."""
         memory, model = self._memory, binding.kernel.model
 
         def place(pointer: BufferArgument) -> tuple[DeviceBuffer, int]:
             buffer = memory.buffer(pointer.buffer)
-            if pointer.buffer in wave.mapped:
+            if pointer.buffer in chunk.mapped:
                 return memory.mapped(buffer, member), 0
-            extent = memory.extent(buffer, member)
-            return extent.device_buffer, extent.over.start
+            allocation = memory.allocation(buffer, member)
+            return allocation.device_buffer, allocation.over.start
 
         def image(of: ImageArgument) -> DeviceImage:
             return memory.image(memory.buffer(of.buffer), member, of.view).device_image
 
         arguments, shifts = on_member(binding.values, place, image)
-        ndrange = binding.arrangement.ndrange
-        arguments.append(pack_hidden(model, ndrange, wave.plan.boxes[k], shifts))
+        ndrange = binding.launch_plan.ndrange
+        arguments.append(pack_hidden(model, ndrange, chunk.plan.boxes[k], shifts))
         program = binding.build.programs[member]
         if program is None:  # the engine finds out now that the member is lost
             raise DeviceLost(self._devices[member].facts.name, "was lost before its program was built")
         handle = self._devices[member].bind(program, model.name, arguments)
-        placed = [used.buffer for used in wave.plan.buffers if used.buffer.id not in wave.mapped]
+        placed = [used.buffer for used in chunk.plan.buffers if used.buffer.id not in chunk.mapped]
         # Where all members use one memory, it may have become another one.
-        uses = wave.uses.get(member) if not wave.mapped else None
+        uses = chunk.uses.get(member) if not chunk.mapped else None
         if uses is None:
-            uses = tuple([self._use(wave, used, k, member) for used in wave.plan.buffers])
-            wave.uses[member] = uses
-        images = [(i, memory.image(i.buffer, member, i.view)) for i in wave.plan.images]
+            uses = tuple([self._use(chunk, used, k, member) for used in chunk.plan.buffers])
+            chunk.uses[member] = uses
+        images = [(i, memory.image(i.buffer, member, i.view)) for i in chunk.plan.images]
         return MemberKernel(
             handle,
-            tuple([(buffer, memory.extent(buffer, member)) for buffer in placed]),
+            tuple([(buffer, memory.allocation(buffer, member)) for buffer in placed]),
             tuple([(image.buffer, copy) for image, copy in images]),
             uses,
-            tuple([copy.hazards.use(i.needs[k].ranges, i.writes[k].ranges) for i, copy in images]),
+            tuple([copy.dependencies.use(i.needs[k].ranges, i.writes[k].ranges) for i, copy in images]),
             memory.placement.generation,
             tuple(
                 [
-                    (used.buffer, memory.shared_extent(used.buffer))
-                    for used in wave.plan.buffers
-                    if used.buffer.id in wave.mapped
+                    (used.buffer, memory.shared_allocation(used.buffer))
+                    for used in chunk.plan.buffers
+                    if used.buffer.id in chunk.mapped
                 ]
             ),
         )
 
-    def _use(self, wave: Wave, used: BufferPlan, k: int, member: int) -> Use:
-        is_mapped = used.buffer.id in wave.mapped
+    def _use(self, chunk: Chunk, used: BufferPlan, k: int, member: int) -> Use:
+        is_mapped = used.buffer.id in chunk.mapped
         where = self._memory.home(used.buffer) if is_mapped else member_memory(member)
         reads, writes = used.pieces[k].needs.ranges, used.written(k)
         if len(reads) > 1:
             over = ByteRange(reads[0].start, reads[-1].stop)
             if any(part.start <= over.start and over.stop <= part.stop for part in writes):
                 reads = (over,)  # it waits for as much, in one range
-        return used.buffer.hazards[where].use(reads, writes)
+        return used.buffer.dependencies[where].use(reads, writes)
 
-    def _record_mapped(self, wave: Wave, bounds: Sequence[MemberKernel], done: list[list[Ticket]]) -> None:
+    def _record_mapped(self, chunk: Chunk, bounds: Sequence[MemberKernel], done: list[list[Ticket]]) -> None:
         """Some pieces work on the arena's bytes of one buffer: they do not wait for each other, and what
         comes next waits for all of them.
         """
         everyone = Ticket()
         join([ticket for several in done for ticket in several], everyone.complete)
         for bound in bounds:
-            for use in _uses(wave, bound, is_mapped=True):
+            for use in _uses(chunk, bound, is_mapped=True):
                 use.by(everyone)
 
     def _written(
-        self, wave: Wave, members: list[int], done: list[list[Ticket]], merges: Merges
+        self, chunk: Chunk, members: list[int], done: list[list[Ticket]], merges: Merges
     ) -> list[Ticket]:
         """Have the directories know what was written.  Returns the tickets of merges."""
         memory = self._memory
         tickets: list[Ticket] = []
-        for used in wave.plan.buffers:
+        for used in chunk.plan.buffers:
             directory = used.buffer.directory
             memory.accounting.cause = used.cause
-            if used.buffer.id in wave.mapped:
+            if used.buffer.id in chunk.mapped:
                 for k in range(len(members)):
                     for part in used.written(k):
                         directory.wrote(memory.home(used.buffer), part)
@@ -291,18 +291,18 @@ class Issuer:
         return tickets
 
 
-def _all_uses(wave: Wave, bound: MemberKernel) -> tuple[tuple[Use, ...], tuple[Use, ...]]:
+def _all_uses(chunk: Chunk, bound: MemberKernel) -> tuple[tuple[Use, ...], tuple[Use, ...]]:
     """What an assignment waits for, and what of it is in use until its kernel is done."""
-    leaves = bound.uses if not wave.mapped else tuple(_uses(wave, bound, is_mapped=False))
+    leaves = bound.uses if not chunk.mapped else tuple(_uses(chunk, bound, is_mapped=False))
     return (*bound.uses, *bound.image_uses), (*bound.image_uses, *leaves)
 
 
-def _uses(wave: Wave, bound: MemberKernel, is_mapped: bool) -> list[Use]:
+def _uses(chunk: Chunk, bound: MemberKernel, is_mapped: bool) -> list[Use]:
     """What a piece does to the buffers that all members use in one memory, or to the others."""
     return [
         use
-        for used, use in zip(wave.plan.buffers, bound.uses, strict=True)
-        if (used.buffer.id in wave.mapped) == is_mapped
+        for used, use in zip(chunk.plan.buffers, bound.uses, strict=True)
+        if (used.buffer.id in chunk.mapped) == is_mapped
     ]
 
 

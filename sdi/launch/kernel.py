@@ -13,15 +13,15 @@ from sdi.clc.model import KernelModel
 from sdi.commands import Launch
 from sdi.devices.base import BoundKernel, DeviceProgram, KernelFacts
 from sdi.launch.arguments import ArgumentValue
-from sdi.launch.chunks import MemberKernel, Wave
+from sdi.launch.chunks import Chunk, MemberKernel
 from sdi.launch.learning import Page, Pages
-from sdi.launch.plan import LaunchPlan
+from sdi.launch.plan import CutPlan
 from sdi.launch.plan_memory import PlanMemory
 from sdi.launch.recording import Recording
 from sdi.ndrange import GroupBox, Int3, NDRange
-from sdi.partition.balance import Balance, Trial, edges_of
+from sdi.partition.balance import Balance, ShareEpoch, edges_of
 from sdi.partition.gain import Span
-from sdi.partition.usage import Usage
+from sdi.partition.history import LaunchHistory
 from sdi.sampling import KernelAnalysis
 from sdi.sampling.model import KernelAccess
 from sdi.sampling.parametric import Parametric, shaping_arguments
@@ -31,31 +31,31 @@ ARRANGEMENTS_MAX = 64
 
 
 @dataclass(slots=True, eq=False)
-class Arrangement:
+class LaunchPlan:
     """How launches are run that differ at most in scalars which no access range depends on.
 
     Box k of ``plan`` runs on the k-th member there is; one box alone on one that is chosen at launch.
-    ``waves``: the same launch in parts that fit into memory; mostly one.  ``usage``: of launches like these,
+    ``chunks``: the same launch in parts that fit into memory, mostly one.  ``history``: of launches like it,
     whose cut had this ``version`` when they were arranged.  ``launches``: how often it ran.
     ``is_gathered``: it runs whole, on a member that has all that its buffers hold, so that no ranges were
     asked for.
-    ``profiled``: its number in the profile, once it is there.  ``trial``: what its shares are measured by,
+    ``profiled``: its number in the profile, once it is there.  ``epoch``: what its shares are measured by,
     None where they stay as they are.  ``capacities``: what each member could hold, as far as was known.
     ``buffers``: the ids of those that it refers to.  ``is_trivial``: no ranges were asked for.
     """
 
     ndrange: NDRange
-    plan: LaunchPlan
+    plan: CutPlan
     groups: tuple[int, ...]
     why_whole: str
-    waves: tuple[Wave, ...]
-    usage: Usage
+    chunks: tuple[Chunk, ...]
+    history: LaunchHistory
     version: int
     capacities: tuple[int, ...]
     launches: int = 0
     is_gathered: bool = False
     profiled: int = 0
-    trial: Trial | None = None
+    epoch: ShareEpoch | None = None
     is_trivial: bool = False
     buffers: tuple[int, ...] = field(init=False)
 
@@ -64,42 +64,42 @@ class Arrangement:
 
     def is_valid(self) -> bool:
         """Whether launches like these are still cut like this, and need not be looked at anew."""
-        if self.trial is not None and not self.trial.is_current:
+        if self.epoch is not None and not self.epoch.is_current:
             return False
-        return self.version == self.usage.version and not self.usage.is_due()
+        return self.version == self.history.version and not self.history.is_due()
 
     def measured(self, boxes: Sequence[GroupBox], ran: Sequence[Span], is_first: bool = False) -> None:
         """Learn from when the pieces of a launch, or of a part of it, ran.  Any thread.
 
         ``is_first``: drivers may have loaded the kernel's code in that time.
         """
-        usage, trial = self.usage, self.trial
+        history, epoch = self.history, self.epoch
         times_ns = [each.end_ns - each.start_ns for each in ran]
         if min(times_ns) <= 0:
             return  # it is not known
-        if not usage.is_fixed:
+        if not history.is_fixed:
             groups = sum([box.total_groups for box in boxes])
-            usage.rates.record(len(ran), usage.rates.total_ns(ran), groups, is_first)
-        if trial is not None:
-            edges = edges_of(boxes, self.ndrange.num_groups, trial.balance.dim)
-            trial.balance.record(trial, edges, times_ns, is_first)
+            history.rates.record(len(ran), history.rates.total_ns(ran), groups, is_first)
+        if epoch is not None:
+            edges = edges_of(boxes, self.ndrange.num_groups, epoch.balance.dim)
+            epoch.balance.record(epoch, edges, times_ns, is_first)
 
     def passes(self) -> bool:
         """Whether the next launch is cut like this and nothing is to be learnt from it.
 
-        Counts it with the trial then: to be asked last.
+        Counts it with the epoch then: to be asked last.
         """
-        usage, trial = self.usage, self.trial
-        if self.version != usage.version or not usage.is_routine():
+        history, epoch = self.history, self.epoch
+        if self.version != history.version or not history.is_routine():
             return False
-        return trial is None or trial.passes(usage.launches + 1)
+        return epoch is None or epoch.passes(history.launches + 1)
 
 
 @dataclass(slots=True, eq=False)
 class Binding:
-    """A launch whose arrangement, packed parameters and bound kernels are known.
+    """A launch whose launch plan, packed parameters and bound kernels are known.
 
-    ``bounds``: per wave, the kernel bound on each member where it was needed.  ``kernels``: those of
+    ``bounds``: per chunk, the kernel bound on each member where it was needed.  ``kernels``: those of
     recordings as which it was issued when the placement had the generation ``placed``.  ``checked``: with
     which buffers there were the launch was last looked at, see ``Session``.
     """
@@ -107,7 +107,7 @@ class Binding:
     build: Build
     kernel: Kernel
     launch: Launch
-    arrangement: Arrangement
+    launch_plan: LaunchPlan
     values: tuple[ArgumentValue, ...]
     bounds: tuple[dict[int, MemberKernel], ...] = field(init=False)
     kernels: dict[Recording, Sequence[BoundKernel]] = field(default_factory=dict)
@@ -115,12 +115,12 @@ class Binding:
     checked: int = -1
 
     def __post_init__(self) -> None:
-        self.bounds = tuple({} for _ in self.arrangement.waves)
+        self.bounds = tuple({} for _ in self.launch_plan.chunks)
 
 
-ArrangementKey = tuple[int, Int3, Int3, Int3 | None, tuple[ArgumentValue | None, ...], bool]
+LaunchPlanKey = tuple[int, Int3, Int3, Int3 | None, tuple[ArgumentValue | None, ...], bool]
 """With None for scalars that no access range depends on; whether none was asked for."""
-UsageKey = tuple[int, int, tuple[int, ...]]
+LaunchHistoryKey = tuple[int, int, tuple[int, ...]]
 """Dimensions, bits of the number of work-groups, buffers: launches that are alike."""
 
 
@@ -205,9 +205,9 @@ class Kernel:
         if self.images is not None:
             self.shaping |= shaping_arguments(self.images)
         self.note: object = None
-        self._arrangements: Recent[ArrangementKey, Arrangement] = Recent()
-        self._usages: Recent[UsageKey, Usage] = Recent()
-        self._last_usage: tuple[UsageKey, Usage] | None = None
+        self._launch_plans: Recent[LaunchPlanKey, LaunchPlan] = Recent()
+        self._histories: Recent[LaunchHistoryKey, LaunchHistory] = Recent()
+        self._last_history: tuple[LaunchHistoryKey, LaunchHistory] | None = None
         self._balances: dict[tuple[int, int], dict[Int3, Balance]] = {}
         self.page: Page | None = None
         self.plans = PlanMemory()
@@ -222,7 +222,7 @@ class Kernel:
         return float((1 + len(self.access.accesses)) * prod(ndrange.global_size))
 
     def follow(self, cells: Cells) -> None:
-        """Have a cell change whenever an arrangement is to be chosen anew."""
+        """Have a cell change whenever a launch plan is to be chosen anew."""
         self._cells, self.cell = cells, cells.new()
 
     def unfollow(self) -> None:
@@ -235,46 +235,46 @@ class Kernel:
         if self._cells is not None:
             self._cells.changed(self.cell)
 
-    def find(self, key: ArrangementKey) -> Arrangement | None:
-        """The arrangement for ``key``, now the most recently used."""
-        return self._arrangements.find(key)
+    def find(self, key: LaunchPlanKey) -> LaunchPlan | None:
+        """The launch plan for ``key``, now the most recently used."""
+        return self._launch_plans.find(key)
 
-    def keep(self, key: ArrangementKey, arrangement: Arrangement) -> None:
-        """Remember ``arrangement``."""
-        self._arrangements.keep(key, arrangement, arrangement.buffers)
+    def keep(self, key: LaunchPlanKey, launch_plan: LaunchPlan) -> None:
+        """Remember ``launch_plan``."""
+        self._launch_plans.keep(key, launch_plan, launch_plan.buffers)
 
-    def forget(self, arrangement: Arrangement) -> None:
-        """Drop an arrangement that is to be chosen anew."""
-        for key in [key for key, found in self._arrangements.values.items() if found is arrangement]:
-            self._arrangements.drop(key)
+    def forget(self, launch_plan: LaunchPlan) -> None:
+        """Drop a launch plan that is to be chosen anew."""
+        for key in [key for key, found in self._launch_plans.values.items() if found is launch_plan]:
+            self._launch_plans.drop(key)
         self._is_other()
 
     def forget_all(self) -> None:
         """Everything is to be chosen anew."""
-        self._arrangements.clear()
-        self._usages.clear()
+        self._launch_plans.clear()
+        self._histories.clear()
         self._balances.clear()
         self.page = None  # it is about all members
-        self._last_usage = None
+        self._last_history = None
         self._is_other()
 
     def forget_buffer(self, buffer: int) -> None:
-        """Drop the arrangements and usages that refer to ``buffer``."""
-        self._arrangements.drop_buffer(buffer)
-        self._usages.drop_buffer(buffer)
+        """Drop the launch plans and histories that refer to ``buffer``."""
+        self._launch_plans.drop_buffer(buffer)
+        self._histories.drop_buffer(buffer)
 
-    def usage(self, key: UsageKey, new: Callable[[], Usage]) -> Usage:
+    def history(self, key: LaunchHistoryKey, new: Callable[[], LaunchHistory]) -> LaunchHistory:
         """What is remembered of launches like this one: with other scalars, data had better stay in place."""
-        found = self._usages.find(key)
+        found = self._histories.find(key)
         if found is None:
             found = new()
             found.balances = self._balances.setdefault(key[:2], found.balances)
-            if self._last_usage is not None:
-                found.begin_like(self._last_usage[1], is_smaller=key[1] < self._last_usage[0][1])
+            if self._last_history is not None:
+                found.begin_like(self._last_history[1], is_smaller=key[1] < self._last_history[0][1])
             if self.page is not None:
                 self.page.begin(key[:2], found)
-            self._usages.keep(key, found, key[2])
-        self._last_usage = (key, found)
+            self._histories.keep(key, found, key[2])
+        self._last_history = (key, found)
         return found
 
 

@@ -23,19 +23,19 @@ from sdi.devices.ticket import Ticket
 from sdi.errors import ClError, DeviceFailed, Status, require
 from sdi.intervals import ByteRange, RangeSet
 from sdi.launch.arguments import ArgumentValue, BufferArgument, ImageArgument, decode_arguments
-from sdi.launch.chunks import RECORDINGS_MAX, Wave, make_waves
+from sdi.launch.chunks import RECORDINGS_MAX, Chunk, make_chunks
 from sdi.launch.counters import Counters
 from sdi.launch.cutting import Cutter, SplitMode
 from sdi.launch.issue import Issued, Issuer
-from sdi.launch.kernel import Arrangement, Binding, Build, Kernel, Recent
-from sdi.launch.plan import LaunchPlan, image_slabs, make_plan
+from sdi.launch.kernel import Binding, Build, Kernel, LaunchPlan, Recent
+from sdi.launch.plan import CutPlan, image_slabs, make_plan
 from sdi.launch.plan_memory import PlanKey, numbered
 from sdi.launch.profiling import shape_number
 from sdi.launch.recording import Recording
 from sdi.launch.steps import Steps
 from sdi.ndrange import GroupBox, Int3, NDRange
 from sdi.partition.balance import BalanceMode
-from sdi.partition.usage import Usage
+from sdi.partition.history import LaunchHistory
 from sdi.profile.record.recorder import Recorder
 from sdi.sampling.model import BoundAccess, Bounds, KernelAccess, WorkEstimate
 from sdi.sampling.whole import WholeAccess
@@ -88,12 +88,12 @@ class Launcher:
         self._issuer = Issuer(memory)
         self.known: Recent[bytes, Binding] = Recent(KNOWN_MAX)
         self._builds: dict[int, Build] = {}
-        self._bereft: dict[int, DeviceFailed] = {}
+        self._without_variables: dict[int, DeviceFailed] = {}
         self._balance = balance
         self.player: Replayer | None = None
-        self._meet()
+        self._set_members()
 
-    def _meet(self) -> None:
+    def _set_members(self) -> None:
         """Launches run on the members that there are now."""
         memory = self._memory
         self._everyone = tuple(memory.members)
@@ -102,7 +102,7 @@ class Launcher:
         kinds, nodes, units = zip(*[(each.kind, each.node, each.unit) for each in facts], strict=True)
         self._cutter = Cutter(self.split, kinds, memory.links, *self._balance, self._everyone, nodes, units)
 
-    def lose(self, member: int, why: DeviceFailed) -> None:
+    def drop_member(self, member: int, why: DeviceFailed) -> None:
         """The member is lost: what is launched from now on runs on the others."""
         self.known.clear()
         if self.player is not None:
@@ -111,12 +111,12 @@ class Launcher:
             for kernel in build.kernels:
                 kernel.forget_all()
                 if kernel.has_variables and member == self._everyone[0]:
-                    self._bereft[number] = why
+                    self._without_variables[number] = why
         if self._verifier is not None and member == self._verifier.member:
             self._verifier = None
             _log.error("nothing is verified any more: %s ran the launches that were compared", why.device)
         if self._memory.members:
-            self._meet()
+            self._set_members()
 
     def _capacities(self) -> list[int]:
         """Bytes that each member can hold."""
@@ -135,14 +135,14 @@ class Launcher:
         build = self._builds.pop(build_id, None)
         if self.player is not None and build is not None and any(kernel.cell for kernel in build.kernels):
             self.player.changed()  # it keeps kernels that it has given cells
-        self._bereft.pop(build_id, None)
+        self._without_variables.pop(build_id, None)
 
     def forget_kernels(self) -> None:
         """Have the player get launches anew that are issued again: it has dropped its recordings."""
         for binding in self.known.values.values():
             binding.placed = -1
 
-    def spoil(self, launch: Launch, why: Exception) -> None:
+    def poison(self, launch: Launch, why: Exception) -> None:
         """``launch`` could not be issued: whoever reads what it may write fails too."""
         build = self._builds.get(launch.build)
         if build is None:
@@ -153,11 +153,11 @@ class Launcher:
                 continue
             with suppress(ClError):  # what is gone is read by nobody
                 if isinstance(value, ImageArgument):
-                    self._memory.spoil(self._memory.buffer(value.buffer), value.view.over, why)
+                    self._memory.poison(self._memory.buffer(value.buffer), value.view.over, why)
                 elif isinstance(value, BufferArgument) and value.buffer:
                     buffer = self._memory.buffer(value.buffer)
                     stop = value.offset + value.reach(buffer.nbytes)
-                    self._memory.spoil(buffer, ByteRange(value.offset, stop), why)
+                    self._memory.poison(buffer, ByteRange(value.offset, stop), why)
 
     def repeat(self, launch: Launch) -> list[Ticket] | None:
         """Issue ``launch`` as it was before; None, and nothing done, where that would not be right."""
@@ -166,26 +166,26 @@ class Launcher:
 
     def _replay(self, binding: Binding) -> list[Ticket] | None:
         """Issue a launch as one that differs from it at most in scalars was; None as for ``repeat``."""
-        arrangement, memory = binding.arrangement, self._memory
-        recording, generation = arrangement.waves[0].find(), memory.placement.generation
+        launch_plan, memory = binding.launch_plan, self._memory
+        recording, generation = launch_plan.chunks[0].find(), memory.placement.generation
         if recording is None or recording.tally is None or recording.placed != generation:
             return None
         kernels = binding.kernels.get(recording) if binding.placed == generation else None
         if kernels is None:
             kernels = self._issuer.kernels(binding, 0, recording.where)
             self._keep(binding, recording, kernels)
-        if not arrangement.passes():
+        if not launch_plan.passes():
             return None
-        arrangement.launches += 1
-        arrangement.usage.ran(len(kernels))
-        memory.placement.touch(recording.extents)
-        trial = arrangement.trial
+        launch_plan.launches += 1
+        launch_plan.history.ran(len(kernels))
+        memory.placement.touch(recording.allocations)
+        epoch = launch_plan.epoch
         # Not where copies come between: they wait for the launch before, which has an event then anyway.
-        is_brief = PACE.has_more and trial is not None and trial.is_brief and not recording.transfers
+        is_brief = PACE.has_more and epoch is not None and epoch.is_brief and not recording.transfers
         tickets = recording.replay(memory, kernels, is_brief)
         recording.tally.launches += 1
         if self.player is not None:
-            arrangement.usage.refill(arrangement.trial)
+            launch_plan.history.refill(launch_plan.epoch)
         return tickets
 
     def _keep(self, binding: Binding, recording: Recording, kernels: Sequence[BoundKernel]) -> None:
@@ -203,14 +203,14 @@ class Launcher:
         if build is None or not launch.kernel_index < len(build.kernels):
             what = f"build {launch.build}, kernel {launch.kernel_index}"
             raise ClError(Status.INVALID_PROGRAM_EXECUTABLE, what)
-        if self._bereft or not self._memory.members:
+        if self._without_variables or not self._memory.members:
             self._require_members(launch.build)
         recorder, begin_ns, held_ns = self._recorder, 0, 0
         if recorder is not None:
             begin_ns = time.monotonic_ns()
         kernel = build.kernels[launch.kernel_index]
         binding = self.known.find(launch.record)
-        if binding is not None and not self._is_valid(kernel, binding.arrangement):
+        if binding is not None and not self._is_valid(kernel, binding.launch_plan):
             binding = None
         known = "" if binding is None else "binding"
         if binding is None:
@@ -218,33 +218,33 @@ class Launcher:
             binding = self._bind(build, kernel, launch)
             self._counters.planned(kernel, binding, time.perf_counter_ns() - start_ns)
             if launch.record:
-                self.known.keep(launch.record, binding, binding.arrangement.buffers)
+                self.known.keep(launch.record, binding, binding.launch_plan.buffers)
             if recorder is None and (tickets := self._replay(binding)) is not None:
                 return tickets
-        arrangement = binding.arrangement
-        arrangement.launches += 1
-        arrangement.usage.ran(len(arrangement.plan.boxes))
-        is_split = len(arrangement.plan.boxes) > 1
+        launch_plan = binding.launch_plan
+        launch_plan.launches += 1
+        launch_plan.history.ran(len(launch_plan.plan.boxes))
+        is_split = len(launch_plan.plan.boxes) > 1
         where, is_usual = self._everyone, True
         if not (is_split or len(where) == 1 or kernel.has_variables):
-            where, is_usual = self._best_member(arrangement)
+            where, is_usual = self._best_member(launch_plan)
         bound_ns = time.monotonic_ns() if recorder is not None else 0
         placement = self._memory.placement
-        usage, wants_times = arrangement.usage, PACE.wants_times
-        is_measured, trial = not usage.is_fixed and usage.is_sampled(), arrangement.trial
-        if trial is not None and trial.count(usage.launches):
+        history, wants_times = launch_plan.history, PACE.wants_times
+        is_measured, epoch = not history.is_fixed and history.is_sampled(), launch_plan.epoch
+        if epoch is not None and epoch.count(history.launches):
             is_measured = True
         PACE.wants_times = wants_times or is_measured
         tickets = []
         made: Issued | None = None
-        for number, wave in enumerate(arrangement.waves):
-            recording = wave.find()
+        for number, chunk in enumerate(launch_plan.chunks):
+            recording = chunk.find()
             if recording is None or (recording.where, recording.placed) != (where, placement.generation):
-                wanted, images = wave.places(where), wave.images(where)
-                is_one = len(arrangement.waves) == 1
+                wanted, images = chunk.places(where), chunk.images(where)
+                is_one = len(launch_plan.chunks) == 1
                 try:
-                    while waits := self._shared(wave, wanted) or placement.reserve(
-                        wanted, images, is_one, wave.on_host
+                    while waits := self._shared(chunk, wanted) or placement.reserve(
+                        wanted, images, is_one, chunk.on_host
                     ):
                         before_ns = time.monotonic_ns()
                         yield waits
@@ -253,50 +253,50 @@ class Launcher:
                         if not set(where) <= set(self._memory.members):
                             raise DeviceFailed(kernel.model.name, "a member was lost while the launch waited")
                 except ClError:
-                    if number or not self._is_shorter(arrangement):
+                    if number or not self._is_shorter(launch_plan):
                         raise
-                    kernel.forget(arrangement)  # its waves were cut for memory that a driver has not got
+                    kernel.forget(launch_plan)  # its chunks were cut for memory that a driver has not got
                     self.known.clear()
                     return (yield from self.issue(launch))
             else:
-                placement.touch(recording.extents)
+                placement.touch(recording.allocations)
             generation = placement.generation
-            if self._verifier is not None and is_split and len(arrangement.waves) == 1:
+            if self._verifier is not None and is_split and len(launch_plan.chunks) == 1:
                 issue = partial(self._issuer.issue, binding, number, where, is_usual)
                 issued = self._verifier.launch(binding, issue)
             else:
                 made = self._issuer.issue(binding, number, where, is_usual)
                 issued = made.tickets
                 if (recording := made.recording) is not None and recording.placed != generation:
-                    recording.extents, recording.placed = wave.extents(where), generation
+                    recording.allocations, recording.placed = chunk.allocations(where), generation
                 if is_measured:
-                    self._measure(kernel, arrangement, wave, issued)
+                    self._measure(kernel, launch_plan, chunk, issued)
             if recorder is not None:
-                for k, box, ticket in zip(wave.members, wave.plan.boxes, issued, strict=False):
+                for k, box, ticket in zip(chunk.members, chunk.plan.boxes, issued, strict=False):
                     recorder.piece(number, where[k], box.total_groups, ticket)
             tickets = tickets + issued if tickets else issued
         PACE.wants_times = wants_times
-        self._memory.accounting.events.waves += len(arrangement.waves) - 1
+        self._memory.accounting.events.chunks += len(launch_plan.chunks) - 1
         self._counters.ran(kernel, binding, where)
         if self._verifier is None and (recorder is not None or kernel.note is None):
             recording = made.recording if made is not None and not launch.prints else None
-            if recording is not None and made is not None and len(arrangement.waves) == 1:
-                recording.tally = self._counters.tally(kernel, arrangement, where)
+            if recording is not None and made is not None and len(launch_plan.chunks) == 1:
+                recording.tally = self._counters.tally(kernel, launch_plan, where)
                 self._keep(binding, recording, made.kernels)
             if self.player is not None:
-                usage.refill(arrangement.trial)
+                history.refill(launch_plan.epoch)
         if recorder is not None:
-            known = known or ("plan" if arrangement.launches > 1 else "")
-            number = shape_number(recorder, kernel.model.name, arrangement)
+            known = known or ("plan" if launch_plan.launches > 1 else "")
+            number = shape_number(recorder, kernel.model.name, launch_plan)
             recorder.launched(kernel.model.name, number, known, begin_ns, bound_ns, held_ns)
         return tickets
 
-    def _shared(self, wave: Wave, wanted: list[Wanted]) -> list[Ticket]:
+    def _shared(self, chunk: Chunk, wanted: list[Wanted]) -> list[Ticket]:
         """Give what is larger than a member a place in the memory of all together, if that can be."""
-        if not wave.mapped or self._memory.coherence == "host":
+        if not chunk.mapped or self._memory.coherence == "host":
             return []
-        for used in wave.plan.buffers:
-            if used.buffer.id in wave.mapped:
+        for used in chunk.plan.buffers:
+            if used.buffer.id in chunk.mapped:
                 waits = self._memory.placement.share(used.buffer, wanted, self._everyone)
                 if waits:
                     return waits
@@ -306,9 +306,9 @@ class Launcher:
         """Raise DeviceFailed where members were lost without which a build's kernels can't run."""
         if not self._memory.members:
             raise DeviceFailed("the image", "all of its members are lost")
-        if build in self._bereft:
+        if build in self._without_variables:
             raise DeviceFailed(
-                "the program", f"its variables in global memory are lost: {self._bereft[build]}"
+                "the program", f"its variables in global memory are lost: {self._without_variables[build]}"
             )
 
     def _bind(self, build: Build, kernel: Kernel, launch: Launch) -> Binding:
@@ -321,19 +321,19 @@ class Launcher:
         }
         image_nbytes = _image_nbytes(kernel.model.name, values, buffers)
         ndrange = _ndrange(kernel, launch)
-        usage_key = (ndrange.work_dim, ndrange.total_groups.bit_length(), tuple(sorted(buffers)))
-        usage = kernel.usage(usage_key, self._cutter.usage)
-        # One member needs no ranges: everything is on it anyway, if it fits.  But what is spoilt is needed
+        history_key = (ndrange.work_dim, ndrange.total_groups.bit_length(), tuple(sorted(buffers)))
+        history = kernel.history(history_key, self._cutter.history)
+        # One member needs no ranges: everything is on it anyway, if it fits.  But what is poisoned is needed
         # only by who reads it.
         capacity = min(self._capacities())
         needed = sum(buffer.nbytes + GRANULE_NBYTES for buffer in buffers.values()) + image_nbytes
-        is_spoilt = self._memory.has_spoilt and _are_spoilt(buffers.values())
-        is_trivial = (needed <= capacity and not is_spoilt) and (
+        is_poisoned = self._memory.has_poisoned and _are_poisoned(buffers.values())
+        is_trivial = (needed <= capacity and not is_poisoned) and (
             len(self._everyone) == 1
             or (
-                usage.pieces == 1
-                and not usage.is_due()
-                and (usage.may_gather() or self._are_gathered(buffers.values()))
+                history.pieces == 1
+                and not history.is_due()
+                and (history.may_gather() or self._are_gathered(buffers.values()))
             )
         )
         shaping = frozenset() if is_trivial else kernel.shaping
@@ -344,35 +344,37 @@ class Launcher:
             ]
         )
         key = (launch.work_dim, launch.offset, launch.global_size, launch.local_size, shape, is_trivial)
-        arrangement = kernel.find(key)
-        if arrangement is not None and not self._is_valid(kernel, arrangement):
-            arrangement = None
-        if arrangement is None:
+        launch_plan = kernel.find(key)
+        if launch_plan is not None and not self._is_valid(kernel, launch_plan):
+            launch_plan = None
+        if launch_plan is None:
             maps = WholeAccess(kernel.model) if is_trivial else kernel.maps
-            usage.has_gathered |= is_trivial
-            is_choice, start_ns = usage.shape is None or usage.is_due(), time.perf_counter_ns()
+            history.has_gathered |= is_trivial
+            is_choice, start_ns = history.shape is None or history.is_due(), time.perf_counter_ns()
             inner = numbered(shape)
             sizes = tuple([buffer.nbytes for buffer in buffers.values()])
             plan_key = None if inner is None else (*key[:4], inner, sizes, is_trivial)
-            arrangement = self._arrange(kernel, maps, ndrange, usage, values, buffers, image_nbytes, plan_key)
+            launch_plan = self._arrange(
+                kernel, maps, ndrange, history, values, buffers, image_nbytes, plan_key
+            )
             if not is_choice:
-                usage.planned(len(arrangement.plan.boxes), time.perf_counter_ns() - start_ns)
-            arrangement.is_trivial = is_trivial
-            arrangement.is_gathered = is_trivial and len(self._everyone) > 1
-            kernel.keep(key, arrangement)
-        return Binding(build, kernel, launch, arrangement, values)
+                history.planned(len(launch_plan.plan.boxes), time.perf_counter_ns() - start_ns)
+            launch_plan.is_trivial = is_trivial
+            launch_plan.is_gathered = is_trivial and len(self._everyone) > 1
+            kernel.keep(key, launch_plan)
+        return Binding(build, kernel, launch, launch_plan, values)
 
     def _arrange(
         self,
         kernel: Kernel,
         maps: KernelAccess,
         ndrange: NDRange,
-        usage: Usage,
+        history: LaunchHistory,
         values: tuple[ArgumentValue, ...],
         buffers: dict[int, VirtualBuffer],
         image_nbytes: int,
         plan_key: PlanKey | None,
-    ) -> Arrangement:
+    ) -> LaunchPlan:
         """Cut the NDRange, find what each piece needs.  ``image_nbytes``: see ``_image_nbytes``.
 
         ``plan_key``: by which plans are remembered, if they are.
@@ -397,13 +399,13 @@ class Launcher:
                 access = _bound(maps, ndrange, values, buffers)
             return access
 
-        def foresee(dim: int) -> WorkEstimate | None:
+        def estimate(dim: int) -> WorkEstimate | None:
             return bound().work(dim)
 
         def effort() -> float | None:
             return kernel.effort(ndrange) or bound().effort()
 
-        def plan(boxes: tuple[GroupBox, ...], exact: bool) -> LaunchPlan:
+        def plan(boxes: tuple[GroupBox, ...], exact: bool) -> CutPlan:
             if plan_key is not None:
                 known = kernel.plans.find(plan_key, boxes, exact, in_order)
                 if known is not None:
@@ -417,50 +419,50 @@ class Launcher:
         why_whole = self._never_split(kernel, ndrange)
         whole = (GroupBox((0, 0, 0), ndrange.num_groups),)
         if why_whole:
-            chosen = plan(whole, exact=self._memory.has_spoilt and _are_spoilt(in_order))
-            usage.decide((1, 1, 1), 1, why_whole)
-            usage.is_fixed = True
+            chosen = plan(whole, exact=self._memory.has_poisoned and _are_poisoned(in_order))
+            history.decide((1, 1, 1), 1, why_whole)
+            history.is_fixed = True
         else:
-            chosen, why_whole = self._cutter.cut(usage, ndrange.num_groups, plan, foresee, effort)
+            chosen, why_whole = self._cutter.cut(history, ndrange.num_groups, plan, estimate, effort)
         for buffer in buffers.values():
             buffer.on_release.update((kernel.forget_buffer, self.known.drop_buffer))
 
-        def plan_wave(boxes: tuple[GroupBox, ...]) -> LaunchPlan:
+        def plan_chunk(boxes: tuple[GroupBox, ...]) -> CutPlan:
             return self._cutter.best([boxes], plan)
 
-        def waves_of(chosen: LaunchPlan) -> tuple[Wave, ...]:
+        def chunks_of(chosen: CutPlan) -> tuple[Chunk, ...]:
             # Of one box, the member is chosen at launch.
             room = capacities if len(chosen.boxes) > 1 else [min(capacities)]
-            return make_waves(plan_wave, chosen, room, self._verifier is not None, self._is_far)
+            return make_chunks(plan_chunk, chosen, room, self._verifier is not None, self._is_far)
 
-        waves = waves_of(chosen)
-        if len(waves) > 1 and self._cutter.stay_even(usage, chosen):
-            chosen, why_whole = self._cutter.cut(usage, ndrange.num_groups, plan)
-            waves = waves_of(chosen)
-        if len(chosen.boxes) > 1 and (why_whole := _unsafe(waves)):
+        chunks = chunks_of(chosen)
+        if len(chunks) > 1 and self._cutter.freeze_equal(history, chosen):
+            chosen, why_whole = self._cutter.cut(history, ndrange.num_groups, plan)
+            chunks = chunks_of(chosen)
+        if len(chosen.boxes) > 1 and (why_whole := _unsafe(chunks)):
             chosen = plan(whole, exact=False)
-            waves = waves_of(chosen)
+            chunks = chunks_of(chosen)
         groups = tuple(box.total_groups for box in chosen.boxes)
-        made = Arrangement(
-            ndrange, chosen, groups, why_whole, waves, usage, usage.version, tuple(self._capacities())
+        made = LaunchPlan(
+            ndrange, chosen, groups, why_whole, chunks, history, history.version, tuple(self._capacities())
         )
-        if len(groups) > 1 and len(waves) == 1:
-            made.trial = self._cutter.trial(usage, chosen)
+        if len(groups) > 1 and len(chunks) == 1:
+            made.epoch = self._cutter.epoch(history, chosen)
         return made
 
-    def _is_shorter(self, arrangement: Arrangement) -> bool:
+    def _is_shorter(self, launch_plan: LaunchPlan) -> bool:
         """Whether members turned out to hold less than when a launch was arranged."""
-        pairs = zip(self._capacities(), arrangement.capacities, strict=False)
+        pairs = zip(self._capacities(), launch_plan.capacities, strict=False)
         return any(now < then for now, then in pairs)
 
-    def _is_valid(self, kernel: Kernel, arrangement: Arrangement) -> bool:
+    def _is_valid(self, kernel: Kernel, launch_plan: LaunchPlan) -> bool:
         """Whether it may be used again as it is; forgotten if that will never be so."""
-        if not arrangement.is_valid():
-            kernel.forget(arrangement)
+        if not launch_plan.is_valid():
+            kernel.forget(launch_plan)
             return False
-        if not arrangement.is_gathered or arrangement.waves[0].find() is not None:
+        if not launch_plan.is_gathered or launch_plan.chunks[0].find() is not None:
             return True
-        return self._are_gathered(used.buffer for used in arrangement.plan.buffers)
+        return self._are_gathered(used.buffer for used in launch_plan.plan.buffers)
 
     def _are_gathered(self, buffers: Iterable[VirtualBuffer]) -> bool:
         """Whether one member has all that is current of some buffers: a launch there needs no ranges."""
@@ -484,41 +486,41 @@ class Launcher:
             return "one work-group"
         return ""
 
-    def _best_member(self, arrangement: Arrangement) -> tuple[tuple[int, ...], bool]:
+    def _best_member(self, launch_plan: LaunchPlan) -> tuple[tuple[int, ...], bool]:
         """Where one member runs all of a launch, and whether it does so whenever its buffers are as they are.
 
         The member that lacks the fewest bytes, the first among equals; but what is written elsewhere than on
         the first one is fetched from there again and again where other launches run.  So once that could have
         cost as much as what the launch lacks on the first member, it runs there.
         """
-        first, usage = self._everyone[0], arrangement.usage
-        known = arrangement.waves[0].find() if len(arrangement.waves) == 1 else None
-        missing = self._missing(arrangement) if known is None or known.where[0] != first else [0]
+        first, history = self._everyone[0], launch_plan.history
+        known = launch_plan.chunks[0].find() if len(launch_plan.chunks) == 1 else None
+        missing = self._missing(launch_plan) if known is None or known.where[0] != first else [0]
         best = known.where[0] if known is not None else self._everyone[missing.index(min(missing))]
         if best == first:
-            usage.first_away = usage.home_at = 0
+            history.first_away = history.home_at = 0
             return (best,), True
-        usage.first_away = usage.first_away or usage.launches
-        written = sum(part.nbytes for used in arrangement.plan.buffers for part in used.written(0))
-        usage.home_at = usage.first_away - 1 + -(-missing[0] // written) if written else 0
-        if not 0 < usage.home_at <= usage.launches:
+        history.first_away = history.first_away or history.launches
+        written = sum(part.nbytes for used in launch_plan.plan.buffers for part in used.written(0))
+        history.home_at = history.first_away - 1 + -(-missing[0] // written) if written else 0
+        if not 0 < history.home_at <= history.launches:
             return (best,), True
-        usage.first_away = usage.home_at = 0
+        history.first_away = history.home_at = 0
         return (first,), False
 
-    def _missing(self, arrangement: Arrangement) -> list[int]:
+    def _missing(self, launch_plan: LaunchPlan) -> list[int]:
         """Bytes that each member lacks for a launch that one member runs."""
-        needs = [(used.buffer.directory, used.pieces[0].needs) for used in arrangement.plan.buffers]
+        needs = [(used.buffer.directory, used.pieces[0].needs) for used in launch_plan.plan.buffers]
         return [sum(d.stale_nbytes(member_memory(m), over) for d, over in needs) for m in self._everyone]
 
-    def _measure(self, kernel: Kernel, arrangement: Arrangement, wave: Wave, issued: list[Ticket]) -> None:
+    def _measure(self, kernel: Kernel, launch_plan: LaunchPlan, chunk: Chunk, issued: list[Ticket]) -> None:
         """Learn from a launch once it is done."""
         is_first, kernel.is_warm = not kernel.is_warm, True
-        launched = issued[: len(wave.members)]
+        launched = issued[: len(chunk.members)]
 
         def record(error: BaseException | None) -> None:
             if error is None:
-                arrangement.measured(wave.plan.boxes, launched, is_first)
+                launch_plan.measured(chunk.plan.boxes, launched, is_first)
 
         join(launched, record)
 
@@ -554,17 +556,17 @@ def _ndrange(kernel: Kernel, launch: Launch) -> NDRange:
         raise ClError(Status.INVALID_WORK_GROUP_SIZE, f"{model.name}: {cause}") from cause
 
 
-def _are_spoilt(buffers: Iterable[VirtualBuffer]) -> bool:
+def _are_poisoned(buffers: Iterable[VirtualBuffer]) -> bool:
     """Whether bytes of them were not written that should have been, as far as was looked."""
-    return any(hazards.spoilt for buffer in buffers for hazards in buffer.hazards)
+    return any(dependencies.poisoned for buffer in buffers for dependencies in buffer.dependencies)
 
 
-def _unsafe(waves: Sequence[Wave]) -> str:
-    """Why a launch that is cut into waves can't be split after all; empty when it can."""
-    mixed = next((wave.plan.why_whole for wave in waves if wave.plan.why_whole), "")
+def _unsafe(chunks: Sequence[Chunk]) -> str:
+    """Why a launch that is cut into chunks can't be split after all; empty when it can."""
+    mixed = next((chunk.plan.why_whole for chunk in chunks if chunk.plan.why_whole), "")
     if mixed:
         return mixed
-    if any(wave.plan.combines_in(wave.mapped) for wave in waves):
+    if any(chunk.plan.combines_in(chunk.mapped) for chunk in chunks):
         return "updates atomically what is larger than a member's memory"
     return ""
 

@@ -13,8 +13,8 @@ from typing import TypeVar
 
 from sdi import cache
 from sdi.devices.base import DeviceFacts
+from sdi.partition.history import LaunchHistory
 from sdi.partition.learnt import Book, Learnt, SizeKey, packed, unpacked
-from sdi.partition.usage import Usage
 
 KIND = "learnt"
 _VERSION = 1
@@ -31,10 +31,10 @@ class Page:
     def __init__(self, pages: Pages, kernel: str) -> None:
         self._pages = pages
         self._kernel = kernel
-        self._newest: dict[SizeKey, Usage] = {}
+        self._newest: dict[SizeKey, LaunchHistory] = {}
         self._learnt: dict[SizeKey, Learnt] = {}
 
-    def begin(self, size: SizeKey, new: Usage) -> None:
+    def begin(self, size: SizeKey, new: LaunchHistory) -> None:
         """Launches of that size begin on other buffers than the last ones, or of a program built anew.
 
         The first ones begin as those of an earlier run ended; others with the times that are known.
@@ -51,8 +51,8 @@ class Page:
 
     def learnt(self) -> dict[SizeKey, Learnt]:
         """What this run has learnt, by size of launches."""
-        for size, usage in self._newest.items():
-            known = usage.learns()
+        for size, history in self._newest.items():
+            known = history.learns()
             if known is not None:
                 self._learnt[size] = known
         return self._learnt

@@ -106,7 +106,7 @@ class ImagePlan:
 
 
 @dataclass(frozen=True, slots=True)
-class LaunchPlan:
+class CutPlan:
     """A cut with all that follows from it."""
 
     boxes: tuple[GroupBox, ...]
@@ -172,7 +172,7 @@ def make_plan(
     boxes: tuple[GroupBox, ...],
     buffers: dict[int, VirtualBuffer],
     image_access: BoundAccess | None = None,
-) -> LaunchPlan:
+) -> CutPlan:
     """What the pieces ``boxes`` of a launch need and write.  Pure but for the access maps' own caches.
 
     ``image_access``: which slabs of images are written (``image_slabs``); None: that is not known.
@@ -212,7 +212,7 @@ def make_plan(
         *((index, pointer.buffer) for index, pointer in pointers),
         *((index, value.buffer) for index, value in enumerate(values) if isinstance(value, ImageArgument)),
     ]
-    return LaunchPlan(
+    return CutPlan(
         boxes,
         tuple(
             _buffer_plan(model, named, buffer, [piece[buffer_id] for piece in gathered])
@@ -274,9 +274,9 @@ def _image_plans(
 
 def candidate_plans(
     cuts: Sequence[tuple[GroupBox, ...]],
-    plan: Callable[[tuple[GroupBox, ...], bool], LaunchPlan],
-    order: Callable[[LaunchPlan], tuple[float, ...]],
-) -> list[LaunchPlan]:
+    plan: Callable[[tuple[GroupBox, ...], bool], CutPlan],
+    order: Callable[[CutPlan], tuple[float, ...]],
+) -> list[CutPlan]:
     """A plan for each cut, of which the launch runs the first in ``order``.
 
     ``plan(boxes, exact)`` makes them, from bounds of the access ranges; if the best of these has to merge,
@@ -290,12 +290,12 @@ def candidate_plans(
     return found
 
 
-def cheapest(plans: Sequence[LaunchPlan], order: Callable[[LaunchPlan], tuple[float, ...]]) -> LaunchPlan:
+def cheapest(plans: Sequence[CutPlan], order: Callable[[CutPlan], tuple[float, ...]]) -> CutPlan:
     """The plan to run."""
     return plans[0] if len(plans) == 1 else min(plans, key=order)
 
 
-def moved_nbytes(plan: LaunchPlan) -> int:
+def moved_nbytes(plan: CutPlan) -> int:
     """Bytes that running ``plan`` moves now: stale ones there, and merged ones home and back again."""
     stale = sum(
         used.buffer.directory.stale_nbytes(member_memory(k), piece.needs)
@@ -305,7 +305,7 @@ def moved_nbytes(plan: LaunchPlan) -> int:
     return stale + 2 * plan.merged_nbytes
 
 
-def cost(plan: LaunchPlan) -> tuple[bool, int, int, int]:
+def cost(plan: CutPlan) -> tuple[bool, int, int, int]:
     """Order of cuts by bytes: those that may run; to move now and after; all needed; contiguous pieces."""
     needed = pieces = 0
     for buffer in plan.buffers:

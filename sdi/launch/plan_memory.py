@@ -10,7 +10,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 
 from sdi.launch.arguments import ArgumentValue, BufferArgument, ImageArgument
-from sdi.launch.plan import BufferPlan, LaunchPlan, MergedRange, PieceAccess
+from sdi.launch.plan import BufferPlan, CutPlan, MergedRange, PieceAccess
 from sdi.ndrange import GroupBox, Int3
 from sdi.vmem.memory import VirtualBuffer
 
@@ -20,7 +20,7 @@ RANGES_MAX = 100_000
 """Ranges in all of these together."""
 
 PlanKey = tuple[int, Int3, Int3, Int3 | None, tuple[object, ...], tuple[int, ...], bool]
-"""Like an arrangement's key, with numbers for the buffers, in the order of arguments, and their sizes."""
+"""Like a launch plan's key, with numbers for the buffers, in the order of arguments, and their sizes."""
 _Touched = tuple[tuple[PieceAccess, ...], tuple[MergedRange, ...], int, int, str, bool]
 """All that a ``BufferPlan`` says but of which buffer."""
 _Plans = dict[tuple[tuple[GroupBox, ...], bool], tuple[_Touched, ...]]
@@ -36,19 +36,19 @@ class PlanMemory:
 
     def find(
         self, key: PlanKey, boxes: tuple[GroupBox, ...], exact: bool, buffers: Sequence[VirtualBuffer]
-    ) -> LaunchPlan | None:
+    ) -> CutPlan | None:
         """The plan of ``boxes`` for ``buffers``, in the order of their numbers."""
         plans = self._known.get(key)
         found = None if plans is None else plans.get((boxes, exact))
         if found is None:
             return None
         self._known.move_to_end(key)
-        return LaunchPlan(
+        return CutPlan(
             boxes,
             tuple([BufferPlan(buffer, *touched) for buffer, touched in zip(buffers, found, strict=True)]),
         )
 
-    def keep(self, key: PlanKey, exact: bool, plan: LaunchPlan) -> None:
+    def keep(self, key: PlanKey, exact: bool, plan: CutPlan) -> None:
         """Remember ``plan``, which names its buffers in the order of their numbers and no images."""
         assert not plan.images, "images are no bytes whose ranges can be kept"
         plans = self._known.get(key)

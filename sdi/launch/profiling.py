@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
 from sdi.devices.base import Device
-from sdi.launch.kernel import Arrangement
+from sdi.launch.kernel import LaunchPlan
 from sdi.partition.table import shape_of
 from sdi.profile.record.recorder import Recorder
 from sdi.vmem.accounting import Accounting
@@ -24,18 +24,18 @@ def closing(explained: Mapping[str, object], links: Links, accounting: Accountin
     return {"explained": explained, "link_ns": links.rates(), "events": asdict(accounting.events)}
 
 
-def shape_number(recorder: Recorder, kernel: str, arrangement: Arrangement) -> int:
-    """The number by which launches refer to ``arrangement``; it is recorded when it is new."""
-    if not arrangement.profiled:
-        plan = arrangement.plan
-        arrangement.profiled = recorder.shape(
+def shape_number(recorder: Recorder, kernel: str, launch_plan: LaunchPlan) -> int:
+    """The number by which launches refer to ``launch_plan``; it is recorded when it is new."""
+    if not launch_plan.profiled:
+        plan = launch_plan.plan
+        launch_plan.profiled = recorder.shape(
             kernel=kernel,
-            num_groups=arrangement.ndrange.num_groups,
-            local_size=arrangement.ndrange.local_size,
+            num_groups=launch_plan.ndrange.num_groups,
+            local_size=launch_plan.ndrange.local_size,
             members=len(plan.boxes),
             cut=shape_of(plan.boxes),
-            why_whole=arrangement.why_whole,
-            waves=len(arrangement.waves),
+            why_whole=launch_plan.why_whole,
+            chunks=len(launch_plan.chunks),
             merged_nbytes=plan.merged_nbytes,
         )
-    return arrangement.profiled
+    return launch_plan.profiled

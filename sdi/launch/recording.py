@@ -13,7 +13,7 @@ from sdi.devices.base import BoundKernel, Device
 from sdi.devices.pace import PACE
 from sdi.devices.ticket import Ticket
 from sdi.ndrange import Int3
-from sdi.vmem.buffer import Extent, ImageCopy
+from sdi.vmem.buffer import Allocation, ImageCopy
 from sdi.vmem.dependencies import Use
 from sdi.vmem.directory import Directory, State
 from sdi.vmem.memory import Transfer, VirtualMemory
@@ -69,14 +69,14 @@ class Recording:
     """A part of a launch, planned.  Owned by: sdi-scheduler.
 
     ``where``: the members of the launch.  ``transfers``: copies before it.  ``changes``: per buffer; none
-    where states are not known, and then it is carried out only once.  ``extents``: the places that it uses,
+    where states are not known, and then it is carried out once only.  ``allocations``: places that it uses,
     its buffers' own while the placement has the generation ``placed``.  ``tally``: counts its replays.
     """
 
     __slots__ = (
+        "allocations",
         "assignments",
         "changes",
-        "extents",
         "local_size",
         "placed",
         "tally",
@@ -99,7 +99,7 @@ class Recording:
         self.changes: tuple[Change, ...] = ()
         self.local_size = local_size
         self.work_dim = work_dim
-        self.extents: tuple[Extent | ImageCopy, ...] = ()
+        self.allocations: tuple[Allocation | ImageCopy, ...] = ()
         self.placed = -1
         self.tally: Tally | None = None
 

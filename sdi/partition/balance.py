@@ -1,6 +1,6 @@
 """Shares: where launches of a kernel are cut so that all members end at the same time, learnt from launches.
 
-A cut that was used is a ``Trial``.  What its launches took is put together until it is clear that some
+A cut that was used is a ``ShareEpoch``.  What its launches took is put together until it is clear that some
 member has too much to do; then the costs are fitted anew and another cut is proposed (``cost.py``).
 Three things keep it from going to and fro: the longer one looks at a cut, the smaller the imbalance that
 counts; each move asks for more launches before the next one; and a move has to earn what it costs.
@@ -50,7 +50,7 @@ _TRIALS_MAX = 10
 _MODEL_VARIANCE = 4e-4
 """What the fit may be off by: costs are no smooth curves, and pieces are cut between work-groups."""
 _FORESEEN = 0.1
-"""So much imbalance must be foreseen before anything is measured."""
+"""So much imbalance must be estimated before anything is measured."""
 _OTHER_KERNELS = 0.02
 """Variance of a member's slowness from one kernel to another."""
 _EXPLAINED = 0.03
@@ -62,7 +62,7 @@ _GRAINS = 64
 
 
 @dataclass(slots=True, eq=False)
-class Trial:
+class ShareEpoch:
     """A cut in use.  ``issued``: launches of it that were measured or will be; by the scheduler only.
 
     ``is_current``: launches may go on with it; any thread may clear it, then the scheduler looks at it anew.
@@ -203,17 +203,19 @@ class Balance:
         self._settled: tuple[tuple[int, int], Cost | None] = ((0, 0), None)
         self.moves = 0
         if self._random is not None:
-            self.current = Trial(self, self._drawn(), expires=1)
+            self.current = ShareEpoch(self, self._drawn(), expires=1)
         else:
-            self.current = Trial(self, self._by_speed() if edges is None else edges)
-        self.is_foreseen = self.current.edges is not None  # what else is known, or drawn, is not asked for
-        self._trials = [self.current]
+            self.current = ShareEpoch(self, self._by_speed() if edges is None else edges)
+        self.is_estimated = self.current.edges is not None  # what else is known, or drawn, is not asked for
+        self._epochs = [self.current]
         speeds.add(self)
 
     # -- while launches run: any thread ------------------------------------------------------------------
 
-    def record(self, trial: Trial, edges: Edges, times_ns: Sequence[float], is_first: bool = False) -> None:
-        """A launch that was cut at ``edges``, as ``trial`` says, took so long piece by piece.
+    def record(
+        self, epoch: ShareEpoch, edges: Edges, times_ns: Sequence[float], is_first: bool = False
+    ) -> None:
+        """A launch that was cut at ``edges``, as ``epoch`` says, took so long piece by piece.
 
         ``is_first``: drivers may have loaded the kernel's code in that time.
         """
@@ -221,37 +223,37 @@ class Balance:
         if self._random is not None or min(times_ns) <= 0:
             return
         if max(times_ns) < shortest_ns:
-            trial.short += 1
+            epoch.short += 1
             return
-        trial.short = 0
+        epoch.short = 0
         logs = [math.log(ns) for ns in times_ns]
         mean = sum(logs) / len(logs)
         with self._lock:
-            trial.launches += 1
-            before = trial.logs or (0.0,) * len(logs)
-            part = max(1 / trial.launches, _PART)
-            trial.logs = tuple(
+            epoch.launches += 1
+            before = epoch.logs or (0.0,) * len(logs)
+            part = max(1 / epoch.launches, _PART)
+            epoch.logs = tuple(
                 [old + (one - mean - old) * part for old, one in zip(before, logs, strict=True)]
             )
-            trial.longest_ns += (max(times_ns) - trial.longest_ns) * part
-            trial.ran = edges
-            if trial.launches > 1:
+            epoch.longest_ns += (max(times_ns) - epoch.longest_ns) * part
+            epoch.ran = edges
+            if epoch.launches > 1:
                 self._squares += sum(
                     (one - mean - old) * (one - mean - new)
-                    for one, old, new in zip(logs, before, trial.logs, strict=True)
+                    for one, old, new in zip(logs, before, epoch.logs, strict=True)
                 )
                 self._freedom += len(logs) - 1
-            if trial is self.current and trial.launches >= self._needed and self._is_uneven(trial):
-                trial.is_current = False
-                if trial.launches > _LASTING and trial.is_proven:
-                    self._trials = [trial]  # the work has changed: what other cuts took is over
-            elif trial.launches > _WATCHED:
-                trial.is_proven = True
+            if epoch is self.current and epoch.launches >= self._needed and self._is_uneven(epoch):
+                epoch.is_current = False
+                if epoch.launches > _LASTING and epoch.is_proven:
+                    self._epochs = [epoch]  # the work has changed: what other cuts took is over
+            elif epoch.launches > _WATCHED:
+                epoch.is_proven = True
 
-    def _is_uneven(self, trial: Trial) -> bool:
+    def _is_uneven(self, epoch: ShareEpoch) -> bool:
         """Whether more than chance speaks against this cut."""
-        noise = math.sqrt(self._squares / self._freedom / min(trial.launches, 1 / _PART))
-        return trial.imbalance > IMBALANCE + _SIGMAS * noise
+        noise = math.sqrt(self._squares / self._freedom / min(epoch.launches, 1 / _PART))
+        return epoch.imbalance > IMBALANCE + _SIGMAS * noise
 
     # -- when launches are cut anew: sdi-scheduler ---------------------------------------------------------
 
@@ -265,7 +267,7 @@ class Balance:
         cost = self._members_cost(tried, noise)
         if cost is None:
             cost = fit(_samples(tried, noise), *self._speeds.known(self._pieces, self))
-        best = min(tried, key=lambda trial: trial.imbalance)
+        best = min(tried, key=lambda epoch: epoch.imbalance)
         edges, worth = cost.level(), _WORTH
         if self.moves >= _FREE_MOVES and best.ran != current.ran:
             # The costs are no smooth curve: what was good before is better than what should be.
@@ -278,11 +280,11 @@ class Balance:
             return None
         return edges, current.longest_ns * (1 - (1 - current.imbalance) / (1 - left))
 
-    def foreseen(self, density: Sequence[float]) -> tuple[Edges, float] | None:
+    def estimated(self, density: Sequence[float]) -> tuple[Edges, float] | None:
         """A cut for work-groups that are thought to cost ``density``, and by which part of all work the
         longest piece gets shorter; None where equal parts do as well.  Asked once, before any measurement.
         """
-        self.is_foreseen = True
+        self.is_estimated = True
         if not density or self.current.launches:
             return None
         cost = guess(density, *self._speeds.known(self._pieces, self))
@@ -298,7 +300,7 @@ class Balance:
         _, tried, noise = self._tried()
         return self._members_cost(tried, noise)
 
-    def _members_cost(self, tried: Sequence[Trial], noise: float) -> Cost | None:
+    def _members_cost(self, tried: Sequence[ShareEpoch], noise: float) -> Cost | None:
         if self._settled[0] != (state := (self.moves, len(tried))):
             found = None
             if len(tried) > 1:
@@ -309,10 +311,10 @@ class Balance:
             self._settled = (state, found)
         return self._settled[1]
 
-    def _tried(self) -> tuple[Trial, list[Trial], float]:
+    def _tried(self) -> tuple[ShareEpoch, list[ShareEpoch], float]:
         """The current cut, all that were measured, and the variance of what is measured."""
         with self._lock:
-            tried = [replace(trial) for trial in self._trials if trial.launches]
+            tried = [replace(epoch) for epoch in self._epochs if epoch.launches]
             return self.current, tried, self._squares / self._freedom
 
     def move(self, edges: Edges | None, for_good: bool = False) -> None:
@@ -321,12 +323,12 @@ class Balance:
             self.current.is_current = False
             self.moves += 1
             expires = 0 if self._random is None else 1 << min(self.moves, 6)
-            self.current = Trial(self, edges, expires)
+            self.current = ShareEpoch(self, edges, expires)
             self._needed = min(_LAUNCHES_MAX, 1 << max(0, self.moves - _FREE_MOVES))
             if for_good:
                 self._needed = _NEVER
             if self._random is None:
-                self._trials = [*self._trials, self.current][-_TRIALS_MAX:]
+                self._epochs = [*self._epochs, self.current][-_TRIALS_MAX:]
 
     def stay(self, factor: float = 2.0) -> None:
         """Go on with this cut, and look at it again after ``factor`` times as many measured launches."""
@@ -374,15 +376,15 @@ def placed(edges: Edges, groups: int) -> list[int]:
     return [*found, groups]
 
 
-def _samples(tried: Sequence[Trial], noise: float) -> list[Sample]:
+def _samples(tried: Sequence[ShareEpoch], noise: float) -> list[Sample]:
     """For a fit; what was measured long ago counts less."""
     return [
         Sample(
-            trial.ran,
-            trial.logs,
-            (noise / trial.launches + _MODEL_VARIANCE) * (1 + 0.5 * (len(tried) - 1 - age)),
+            epoch.ran,
+            epoch.logs,
+            (noise / epoch.launches + _MODEL_VARIANCE) * (1 + 0.5 * (len(tried) - 1 - age)),
         )
-        for age, trial in enumerate(tried)
+        for age, epoch in enumerate(tried)
     ]
 
 

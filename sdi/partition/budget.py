@@ -12,7 +12,7 @@ _AT_ONCE = 0.5
 
 
 class Budget:
-    """Time that trials may cost beyond what one member would have taken.  Owned by: sdi-scheduler."""
+    """Time that epochs may cost beyond what one member would have taken.  Owned by: sdi-scheduler."""
 
     def __init__(self, now_ns: Callable[[], int] = time.monotonic_ns) -> None:
         self.now_ns = now_ns
@@ -24,7 +24,7 @@ class Budget:
         return max(LEAST_NS, PART * (self.now_ns() - self._begun_ns)) - self.spent_ns
 
     def affords(self, risk_ns: float) -> bool:
-        """Whether a trial may be made that could cost so much in vain."""
+        """Whether an epoch may be made that could cost so much in vain."""
         return risk_ns <= _AT_ONCE * self.left_ns()
 
     def spend(self, ns: float) -> None:

@@ -53,7 +53,7 @@ class Buffers:
         directory = buffer.directory
         fresh = _Fresh(*(directory.number_of(directory.fresh(defined)) for defined in (False, True)))
         if self._quick.sdi_player_buffer(self._handle, buffer.id, cells[1], cells[2], fresh):
-            for memory in range(len(buffer.hazards)):
+            for memory in range(len(buffer.dependencies)):
                 segment = self._segments.get((buffer.id, memory))
                 if segment is not None:
                     self.has_segment(buffer, segment)

@@ -11,7 +11,7 @@ from typing import Protocol
 from sdi.cells import Cells
 from sdi.devices.native import DriverKind, NativeLane, NativeLaunch, NativeMember
 from sdi.intervals import ByteRange
-from sdi.launch.kernel import Arrangement
+from sdi.launch.kernel import LaunchPlan
 from sdi.launch.recording import Assignment, Change
 from sdi.player import library as c
 from sdi.player.buffers import Buffers
@@ -83,11 +83,11 @@ class Builder:
         self.guards.append((cells[0], self._player.cells.at[cells[0]]))
         return True
 
-    def states(self, arrangement: Arrangement, changes: Sequence[Change]) -> bool:
+    def states(self, launch_plan: LaunchPlan, changes: Sequence[Change]) -> bool:
         """Each buffer is found in one state and left in another."""
         return all(
             self.change(used.buffer, change)
-            for used, change in zip(arrangement.plan.buffers, changes, strict=True)
+            for used, change in zip(launch_plan.plan.buffers, changes, strict=True)
         )
 
     def change(self, buffer: VirtualBuffer, change: Change) -> bool:
@@ -130,14 +130,14 @@ class Builder:
                 places[end] = address(view)
                 continue
             holder = memory.devices[end - 1]
-            extent = memory.extent(buffer, end - 1)
+            allocation = memory.allocation(buffer, end - 1)
             assert isinstance(holder, NativeMember)
-            place = holder.native_place(extent.device_buffer, over.start - extent.over.start)
+            place = holder.native_place(allocation.device_buffer, over.start - allocation.over.start)
             if place is None:
                 return False
             op.object = place.buffer
             places[end] = place.at
-            self.keep.append(extent.device_buffer)
+            self.keep.append(allocation.device_buffer)
         op.from_, op.to = places[source], places[target]
         if HOST not in (source, target):
             if not device.native_peer(memory.devices[source - 1]):
@@ -166,16 +166,16 @@ class Builder:
         op = c.PlayerOp(kind=c.OP_COPY, lane=member, nbytes=ranges[0].nbytes)
         places, uses, accesses = [], [], []
         for buffer, over, writes in zip(buffers, ranges, (0, 1), strict=True):
-            extent = buffer.extents[member]
-            if extent is None or not extent.holds(over):
+            allocation = buffer.allocations[member]
+            if allocation is None or not allocation.holds(over):
                 return False
-            place = device.native_place(extent.device_buffer, over.start - extent.over.start)
+            place = device.native_place(allocation.device_buffer, over.start - allocation.over.start)
             if place is None:
                 return False
             places.append(place)
-            self.keep.append(extent.device_buffer)
-            hazards = buffer.hazards[member + 1]
-            uses.append(hazards.use((), (over,)) if writes else hazards.use((over,), ()))
+            self.keep.append(allocation.device_buffer)
+            dependencies = buffer.dependencies[member + 1]
+            uses.append(dependencies.use((), (over,)) if writes else dependencies.use((over,), ()))
             accesses.append((self._player.segment(buffer, member + 1), writes))
         op.other, op.object = places[0].buffer, places[1].buffer
         op.from_, op.to = places[0].at, places[1].at
@@ -190,18 +190,18 @@ class Builder:
 
     def fill(self, buffer: VirtualBuffer, member: int, over: ByteRange, pattern_nbytes: int) -> bool:
         """Of a range that has a place on a member."""
-        device, extent = self._player.memory.devices[member], buffer.extents[member]
+        device, allocation = self._player.memory.devices[member], buffer.allocations[member]
         assert isinstance(device, NativeMember)
-        if extent is None or not extent.holds(over):
+        if allocation is None or not allocation.holds(over):
             return False
-        place = device.native_place(extent.device_buffer, over.start - extent.over.start)
+        place = device.native_place(allocation.device_buffer, over.start - allocation.over.start)
         if self._player.lanes[member].driver == DriverKind.CUDA and pattern_nbytes not in _CUDA_FILLS_NBYTES:
             return False
         if place is None or place.at % pattern_nbytes:
             return False
         op = c.PlayerOp(kind=c.OP_FILL, lane=member, nbytes=over.nbytes, object=place.buffer, to=place.at)
-        self.keep.append(extent.device_buffer)
-        self.uses.append((member, (buffer.hazards[member + 1].use((), (over,)),)))
+        self.keep.append(allocation.device_buffer)
+        self.uses.append((member, (buffer.dependencies[member + 1].use((), (over,)),)))
         told = ("work", "fill", member, over.nbytes, "fill")
         return self._op(op, [(self._player.segment(buffer, member + 1), 1)], told)
 
@@ -211,7 +211,7 @@ class Builder:
         native: NativeLaunch,
         assignment: Assignment,
         scalars: Sequence[tuple[int, int, int]],
-        arrangement: Arrangement,
+        launch_plan: LaunchPlan,
     ) -> bool:
         """One assignment."""
         op = c.PlayerOp(kind=c.OP_LAUNCH, lane=member, object=native.kernel)
@@ -230,7 +230,7 @@ class Builder:
         self.keep.append(native.keep)
         self.launches.append((member, native))
         accesses: list[tuple[int, int]] = []
-        for used, use in zip(arrangement.plan.buffers, assignment.uses, strict=True):
+        for used, use in zip(launch_plan.plan.buffers, assignment.uses, strict=True):
             segment = self._player.segment(used.buffer, member + 1)
             reads, writes = use.kinds
             if reads:

@@ -13,11 +13,11 @@ from sdi.devices.join import join
 from sdi.devices.native import DriverKind, NativeLane, NativeLaunch, NativeMember
 from sdi.devices.ticket import Ticket
 from sdi.intervals import ByteRange
-from sdi.launch.kernel import Arrangement, Binding, Kernel
+from sdi.launch.kernel import Binding, Kernel, LaunchPlan
 from sdi.launch.recording import Change, Recording
-from sdi.partition.balance import Trial
+from sdi.partition.balance import ShareEpoch
 from sdi.partition.gain import Ran
-from sdi.partition.usage import Usage
+from sdi.partition.history import LaunchHistory
 from sdi.player import library as c
 from sdi.player.buffers import Buffers
 from sdi.player.builder import Builder, address
@@ -70,7 +70,7 @@ class Recorded:
     transfers: tuple[Transfer, ...]
     changes: Sequence[Change]
     uses: list[tuple[int, tuple[Use, ...]]]
-    arrangement: Arrangement | None
+    launch_plan: LaunchPlan | None
     recording: Recording | None
     keep: list[object]
     launches: list[tuple[int, NativeLaunch]] = field(default_factory=list)
@@ -129,7 +129,7 @@ class Player:
         self._numbers: dict[tuple[object, ...], int] = {}
         self._recent: dict[int, Recorded] = {}
         self.buffers = Buffers(quick, self._handle, self.cells, self._segments)
-        self._with_cells: list[Kernel | Usage | Trial] = []
+        self._with_cells: list[Kernel | LaunchHistory | ShareEpoch] = []
         self._replayed = self._carried_nbytes = 0
         self.is_on = True
         self.is_running = False
@@ -163,23 +163,23 @@ class Player:
         for report in self._reports[: self._quick.sdi_player_reports(self._handle, self._reports)]:
             recorded, found = self._recorded[report.recording], self._measured.setdefault(report.command, {})
             found[report.op] = Ran(report.began_ns, report.ended_ns)
-            arrangement = recorded.arrangement
-            if len(found) == len(recorded.launches) and arrangement is not None:
-                arrangement.measured(arrangement.plan.boxes, [found[op] for op in sorted(found)])
-                self.learnt(arrangement)
+            launch_plan = recorded.launch_plan
+            if len(found) == len(recorded.launches) and launch_plan is not None:
+                launch_plan.measured(launch_plan.plan.boxes, [found[op] for op in sorted(found)])
+                self.learnt(launch_plan)
                 del self._measured[report.command]
 
-    def learnt(self, arrangement: Arrangement) -> None:
+    def learnt(self, launch_plan: LaunchPlan) -> None:
         """Have Python look at a cut that turned out uneven."""
-        trial = arrangement.trial
-        if trial is not None and not trial.is_current:
-            self.cells.at[trial.cell] = 0
+        epoch = launch_plan.epoch
+        if epoch is not None and not epoch.is_current:
+            self.cells.at[epoch.cell] = 0
 
     def missed(self, told: c.Told) -> None:
         """A command that was in flight is not complete, and nobody will know how long it took."""
         recorded = self.command_of(told)
-        if told.is_measured and told.lanes and recorded is not None and recorded.arrangement is not None:
-            recorded.arrangement.usage.missed(recorded.arrangement.trial)
+        if told.is_measured and told.lanes and recorded is not None and recorded.launch_plan is not None:
+            recorded.launch_plan.history.missed(recorded.launch_plan.epoch)
 
     def stop(self) -> None:
         """Replay nothing any more; nothing is in flight."""
@@ -278,15 +278,15 @@ class Player:
         for transfer in recorded.transfers:
             accounting.cause = transfer.cause
             accounting.repeated(transfer.copy.source, transfer.copy.target, transfer.nbytes, runs)
-        arrangement, recording = recorded.arrangement, recorded.recording
-        if arrangement is not None and recording is not None and recording.tally is not None:
+        launch_plan, recording = recorded.launch_plan, recorded.recording
+        if launch_plan is not None and recording is not None and recording.tally is not None:
             recording.tally.launches += runs
-            arrangement.launches += runs
-            arrangement.usage.ran(len(arrangement.plan.boxes), runs)
-            if arrangement.trial is not None:
-                arrangement.trial.issued += runs
-            self.memory.placement.touch(recording.extents)
-            arrangement.usage.refill(arrangement.trial)
+            launch_plan.launches += runs
+            launch_plan.history.ran(len(launch_plan.plan.boxes), runs)
+            if launch_plan.epoch is not None:
+                launch_plan.epoch.issued += runs
+            self.memory.placement.touch(recording.allocations)
+            launch_plan.history.refill(launch_plan.epoch)
         else:
             self.memory.moved.application += _copied_nbytes(recorded.command) * runs
 
@@ -296,7 +296,7 @@ class Player:
         return sorted(self._told[:count], key=lambda told: told.sequence)
 
     def tickets(self, told: Sequence[c.Told]) -> dict[int, Ticket]:
-        """By lane, what is done when all that the player gave to it is; hazards know of it."""
+        """By lane, what is done when all that the player gave to it is; dependencies know of it."""
         bits = 0
         for each in told:
             bits |= each.lanes
@@ -375,30 +375,30 @@ class Player:
         return found
 
     def keep_launch(self, binding: Binding, recording: Recording, kernels: Sequence[BoundKernel]) -> None:
-        """Record a launch as it was just issued, if the player can issue it; ``Usage.refill`` follows."""
-        launch, kernel, arrangement = binding.launch, binding.kernel, binding.arrangement
+        """Record a launch as it was issued if the player can issue it; ``LaunchHistory.refill`` follows."""
+        launch, kernel, launch_plan = binding.launch, binding.kernel, binding.launch_plan
         if not launch.record or not self.is_on:
             return
         self._make_room()
         record = launch.record
         # Without ranges on the only member all scalars are free: whole buffers are there.
-        has_ranges = len(self.memory.members) > 1 or not arrangement.is_trivial
+        has_ranges = len(self.memory.members) > 1 or not launch_plan.is_trivial
         holes = _scalars(kernel, record, has_ranges)
         mask = bytearray(b"\xff" * len(record))
         for _, at, nbytes in holes:
             mask[at : at + nbytes] = bytes(nbytes)
         masked = _masked(record, mask)
-        usage, trial = arrangement.usage, arrangement.trial
-        if not self._have_cells(kernel, usage, trial):
+        history, epoch = launch_plan.history, launch_plan.epoch
+        if not self._have_cells(kernel, history, epoch):
             return
         guards = [(self._epoch, self.cells.at[self._epoch]), (kernel.cell, self.cells.at[kernel.cell])]
-        guards.append((usage.version_cell, arrangement.version))
-        budgets = [usage.cell] + ([trial.cell] if trial is not None else [])
-        is_watched = trial is not None or not usage.is_fixed
-        builder = Builder(self, guards, budgets, usage.watch if is_watched else 0)
-        for used in arrangement.plan.buffers:
+        guards.append((history.version_cell, launch_plan.version))
+        budgets = [history.cell] + ([epoch.cell] if epoch is not None else [])
+        is_watched = epoch is not None or not history.is_fixed
+        builder = Builder(self, guards, budgets, history.watch if is_watched else 0)
+        for used in launch_plan.plan.buffers:
             builder.guard_layout(used.buffer)
-        if not builder.states(arrangement, recording.changes):
+        if not builder.states(launch_plan, recording.changes):
             return
         key = (masked, tuple(builder.guards), recording.where)
         if key in self._numbers or not builder.transfers(recording.transfers):
@@ -408,7 +408,7 @@ class Player:
             assert isinstance(device, NativeMember)
             shape = (assignment.groups, recording.local_size, recording.work_dim)
             native = device.native_launch(bound, *shape)
-            if native is None or not builder.launch(member, native, assignment, holes, arrangement):
+            if native is None or not builder.launch(member, native, assignment, holes, launch_plan):
                 return
         self._add(
             builder,
@@ -423,23 +423,23 @@ class Player:
                 recording.transfers,
                 recording.changes,
                 builder.uses,
-                arrangement,
+                launch_plan,
                 recording,
                 builder.keep,
             ),
             kernel.model.name,
         )
 
-    def _have_cells(self, kernel: Kernel, usage: Usage, trial: Trial | None) -> bool:
+    def _have_cells(self, kernel: Kernel, history: LaunchHistory, epoch: ShareEpoch | None) -> bool:
         """Whether each of them has cells, or gets them now."""
-        owners: list[Kernel | Usage | Trial] = [kernel, usage]
-        if trial is not None:
-            owners.append(trial)
+        owners: list[Kernel | LaunchHistory | ShareEpoch] = [kernel, history]
+        if epoch is not None:
+            owners.append(epoch)
         for owner in owners:
             if not owner.cell:
                 owner.follow(self.cells)
                 self._with_cells += [owner] if owner.cell else []
-        return all(owner.cell for owner in owners) and usage.version_cell != 0 and usage.watch != 0
+        return all(owner.cell for owner in owners) and history.version_cell != 0 and history.watch != 0
 
     def keep_read(
         self,
@@ -577,7 +577,7 @@ class Player:
             body = _NDRANGE.unpack_from(masked)
             build, index = body[0], body[2]
         if self.profiled is not None:
-            self.profiled.recorded(builder, recorded.command, recorded.arrangement, kernel)
+            self.profiled.recorded(builder, recorded.command, recorded.launch_plan, kernel)
         given = builder.given(op, build, index, masked, mask)
         number = self._quick.sdi_player_add(self._handle, given)
         if number < 0:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 
 from sdi.commands import Command, Write, described
-from sdi.launch.kernel import Arrangement
+from sdi.launch.kernel import LaunchPlan
 from sdi.launch.profiling import shape_number
 from sdi.player import library as c
 from sdi.player.builder import Builder
@@ -28,11 +28,11 @@ class Profiled:
             raise MemoryError
 
     def recorded(
-        self, builder: Builder, command: Command, arrangement: Arrangement | None, kernel: str
+        self, builder: Builder, command: Command, launch_plan: LaunchPlan | None, kernel: str
     ) -> None:
         """A recording is made: say what it is, once."""
         kind, nbytes = described(command)
-        shape = 0 if arrangement is None else shape_number(self._recorder, kernel, arrangement)
+        shape = 0 if launch_plan is None else shape_number(self._recorder, kernel, launch_plan)
         is_on_host = builder.client[0] in _ON_HOST
         # The bytes of the next write are others; the player says how many.
         counted = 0 if isinstance(command, Write) and is_on_host else nbytes

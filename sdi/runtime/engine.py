@@ -60,7 +60,7 @@ class Engine:
         self.has_failed = False
         self._held: CommandNode | None = None
         self._failure: DeviceFailed | None = None
-        self._forsaken_ns = 0
+        self._dropped_ns = 0
         self._settled: deque[DeviceFailed] = deque(maxlen=_SETTLED_MAX)
         self._behind: deque[CommandNode] = deque()
 
@@ -184,13 +184,13 @@ class Engine:
                 _log.info("command %d: %s", node.id, error)
             case ClError():
                 _log.warning("command %d: %s", node.id, error)
-                self._spoil(node, error)
+                self._poison(node, error)
             case DeviceFailed():
                 _log.warning("command %d failed: %s", node.id, error)
-                self._spoil(node, error)
+                self._poison(node, error)
             case _:
                 _log.error("command %d: our bug", node.id, exc_info=error)
-                self._spoil(node, error)
+                self._poison(node, error)
         self._fails(node, error)
         return self.core.issued(node, error)
 
@@ -226,12 +226,12 @@ class Engine:
             self._fails(node, error)
         self.run(self.core.work_done(node, error, *_times(tickets)))
 
-    def _spoil(self, node: CommandNode, error: Exception) -> None:
+    def _poison(self, node: CommandNode, error: Exception) -> None:
         """``node`` was not issued: who reads what it was to write fails too, and sees no old bytes."""
         assert node.command is not None
         error.__traceback__ = None  # tickets keep the error, and its frames would keep all of us
         try:
-            self._device.spoil(node.command, error)
+            self._device.poison(node.command, error)
         except Exception:  # the command fails in any case, with the error that was there first
             _log.exception("command %d: what it was to write can still be read as it was", node.id)
 
@@ -246,25 +246,25 @@ class Engine:
         self.has_failed = True
         kind = described(node.command)[0] if node.command is not None else "command"
         node.failure = f"{kind} {node.id} failed: {error}"
-        if not isinstance(error, DeviceFailed) or node.submitted_ns < self._forsaken_ns:
+        if not isinstance(error, DeviceFailed) or node.submitted_ns < self._dropped_ns:
             return
         if error in self._settled:
             self._device.forget_copies(error)
         elif self._failure is None:
             self._failure = error
-            join(self._device.pending(), lambda _error: self._post(self._forsake))
+            join(self._device.pending(), lambda _error: self._post(self._drop_members))
 
-    def _forsake(self) -> None:
+    def _drop_members(self) -> None:
         assert self._failure is not None
         pending = self._device.pending()
         if pending:  # a command that was held back went on meanwhile
-            join(pending, lambda _error: self._post(self._forsake))
+            join(pending, lambda _error: self._post(self._drop_members))
             return
         failure, self._failure = self._failure, None
-        self._forsaken_ns = time.monotonic_ns()
+        self._dropped_ns = time.monotonic_ns()
         failure.__traceback__ = None  # whose frames keep what failed
         self._settled.append(failure)
-        self._device.forsake(failure)
+        self._device.drop_members(failure)
         self.run(())
 
     def _publish(self, node: CommandNode) -> None:

@@ -25,8 +25,8 @@ from sdi.vmem.memory import VirtualMemory
 
 _PARTS_MAX = 64
 """Bytes that are scattered over memories more than that are copied in the arena."""
-SPOILT_RUNS_MAX = 1 << 14
-"""So many runs are told apart where bytes among them are spoilt."""
+POISONED_RUNS_MAX = 1 << 14
+"""So many runs are told apart where bytes among them are poisoned."""
 _ATTEMPTS = 4
 _RUNS_APART_MAX = 8
 """Of more runs, what lies between waits for the same."""
@@ -138,13 +138,15 @@ class RegionCopies:
     ) -> Steps[list[Ticket]]:
         """Issue a copy of ``from_`` to ``to``, which are alike and share no byte.
 
-        In the arena where the bytes are scattered, or some of them are spoilt.
+        In the arena where the bytes are scattered, or some of them are poisoned.
         """
         from_, to = alike(from_, to)
         here = parts_of(source.directory, from_.bounds)
         there = [HeldBytes(to.bounds, 0, False)] if to.is_dense else parts_of(target.directory, to.bounds)
-        is_spoilt = any(hazards.failed() for buffer in (source, target) for hazards in buffer.hazards)
-        if here is None or there is None or is_spoilt or self._memory.coherence == "host":
+        is_poisoned = any(
+            dependencies.failed() for buffer in (source, target) for dependencies in buffer.dependencies
+        )
+        if here is None or there is None or is_poisoned or self._memory.coherence == "host":
             return [self._in_arena(source, from_, target, to)]
         tickets: list[Ticket] = []
         # The large ones run while the others, of what lies at the edges of members' parts, are issued.
@@ -234,7 +236,7 @@ class RegionCopies:
         memory = self._memory
         if over.is_dense or memory.coherence == "host":
             return None
-        if any(hazards.failed() for hazards in buffer.hazards):
+        if any(dependencies.failed() for dependencies in buffer.dependencies):
             return None
         parts = parts_of(buffer.directory, over.bounds)
         is_shared = memory.spread is not None and any(
@@ -278,7 +280,7 @@ class RegionCopies:
         if memory.spread is not None and memory.shared in (ends.source, ends.target):
             return None
         for buffer, member, over in self._wanted(source, from_, target, to, ends):
-            extent = buffer.extents[member]
+            extent = buffer.allocations[member]
             is_there = extent is not None and extent.holds(over)
             if not is_there and not memory.placement.fits(member, over):
                 return None
@@ -311,7 +313,7 @@ class RegionCopies:
         return ticket
 
     def _reading(self, buffer: VirtualBuffer, memory: int, over: Region) -> _End:
-        use = buffer.hazards[memory].use((over.bounds,), ())
+        use = buffer.dependencies[memory].use((over.bounds,), ())
         return _End(memory, self._place(buffer, memory, over), use.waits(), use.by)
 
     def _written(self, buffer: VirtualBuffer, memory: int, over: Region) -> _End:
@@ -321,7 +323,7 @@ class RegionCopies:
     def _place(self, buffer: VirtualBuffer, memory: int, over: Region) -> _Where:
         if memory == HOST:
             return _Where(self._memory.host_view(buffer, over.bounds), over.at(0))
-        extent = self._memory.extent(buffer, memory - 1)
+        extent = self._memory.allocation(buffer, memory - 1)
         return _Where(extent.device_buffer, over.moved(-extent.over.start))
 
     def _carry(self, source: _End, target: _End) -> Ticket | None:
@@ -448,12 +450,12 @@ class RegionCopies:
         """Bring what is needed to the arena and copy there."""
         memory = self._memory
         memory.fetch_host(source, from_.bounds)
-        waits = source.hazards[HOST].before_read(from_.bounds)
+        waits = source.dependencies[HOST].before_read(from_.bounds)
         parts, more = overwritten(memory, target, to)
         waits += more
         for part in parts:
-            waits += target.hazards[HOST].before_write(part)
-        reads = source.hazards[HOST].use((from_.bounds,), ())
+            waits += target.dependencies[HOST].before_write(part)
+        reads = source.dependencies[HOST].use((from_.bounds,), ())
         ticket = self._local(HOST, self._place(source, HOST, from_), self._place(target, HOST, to), waits)
         reads.by(ticket)
         for part in parts:
@@ -466,21 +468,21 @@ def overwritten(
 ) -> tuple[list[ByteRange], list[Ticket]]:
     """What counts as written when ``over`` is, in the arena, and what to wait for besides.
 
-    What lies between the runs stays where it is, and spoilt if it is that.  Among very many runs of which
-    none is spoilt it is brought to the arena; raises ClError where one is, and they can't be told apart.
+    What lies between the runs stays where it is, and poisoned if it is that.  Among very many runs of which
+    none is poisoned it is brought to the arena; raises ClError where one is, and they can't be told apart.
     """
     bounds = over.bounds
     if over.is_dense:
         return [bounds], []
-    is_spoilt = any(
-        part.start < bounds.stop and bounds.start < part.stop for part in buffer.hazards[HOST].failed()
+    is_poisoned = any(
+        part.start < bounds.stop and bounds.start < part.stop for part in buffer.dependencies[HOST].failed()
     )
-    if is_spoilt or over.num_runs <= RANGES_MAX:
+    if is_poisoned or over.num_runs <= RANGES_MAX:
         what = f"buffer {buffer.id}: {over.num_runs} rows among bytes that a failed command was to write"
-        require(over.num_runs <= SPOILT_RUNS_MAX, Status.OUT_OF_RESOURCES, what)
+        require(over.num_runs <= POISONED_RUNS_MAX, Status.OUT_OF_RESOURCES, what)
         return list(over.runs()), []
     memory.fetch_host(buffer, bounds)
-    return [bounds], buffer.hazards[HOST].before_read(bounds)
+    return [bounds], buffer.dependencies[HOST].before_read(bounds)
 
 
 def packed_like(over: Region) -> Region:
@@ -495,8 +497,8 @@ def packed_like(over: Region) -> Region:
 def _writing(buffer: VirtualBuffer, memory: int, over: Region) -> Use:
     """The access of a copy to ``over``, between the runs of which the memory has what is there."""
     if over.num_runs <= _RUNS_APART_MAX:
-        return buffer.hazards[memory].use((), list(over.runs()))
-    return buffer.hazards[memory].use_all(over.bounds, lambda: list(over.runs()))
+        return buffer.dependencies[memory].use((), list(over.runs()))
+    return buffer.dependencies[memory].use_all(over.bounds, lambda: list(over.runs()))
 
 
 def _is_only_in(directory: Directory, memory: int, over: ByteRange) -> bool:

@@ -24,7 +24,7 @@ from sdi.launch.steps import Steps
 from sdi.player.face import READ_MAX_NBYTES, WRITE_GRANULE_NBYTES, Player
 from sdi.player.library import CLIENT_FILLS, CLIENT_LOOKS, CLIENT_TAKES
 from sdi.region import alike
-from sdi.runtime.region_copies import SPOILT_RUNS_MAX, RegionCopies, overwritten, packed_like
+from sdi.runtime.region_copies import POISONED_RUNS_MAX, RegionCopies, overwritten, packed_like
 from sdi.vmem.allocation import GRANULE_NBYTES
 from sdi.vmem.buffer import VirtualBuffer
 from sdi.vmem.dependencies import RANGES_MAX
@@ -100,30 +100,30 @@ class VirtualDevice:
         """Everything issued that is not done yet."""
         return self._memory.pending()
 
-    def spoil(self, command: Command, why: Exception) -> None:
+    def poison(self, command: Command, why: Exception) -> None:
         """``command`` could not be issued: whoever reads what it was to write fails too."""
         match command:
             case Launch():
-                self._launcher.spoil(command, why)
+                self._launcher.poison(command, why)
             case CopyBuffer():
-                self._spoil_rows(command.target, command.target_rectangle, why)
+                self._poison_rows(command.target, command.target_rectangle, why)
             case Fill():
-                self._spoil_rows(command.buffer, command.rectangle, why)
+                self._poison_rows(command.buffer, command.rectangle, why)
             case _:
                 pass  # it only reads, or the application's copy is all that it writes
 
-    def _spoil_rows(self, buffer_id: int, rectangle: Rectangle, why: Exception) -> None:
+    def _poison_rows(self, buffer_id: int, rectangle: Rectangle, why: Exception) -> None:
         """With what lies between the rows, where there are very many."""
         try:
             buffer = self._memory.buffer(buffer_id)
         except ClError:
             return  # what is gone is read by nobody
         num_rows = rectangle.region[1] * rectangle.region[2]
-        is_one = rectangle.contiguous or num_rows > SPOILT_RUNS_MAX
+        is_one = rectangle.contiguous or num_rows > POISONED_RUNS_MAX
         for row in [rectangle] if is_one else _row_rectangles(rectangle):
-            self._memory.spoil(buffer, row.bounds, why)
+            self._memory.poison(buffer, row.bounds, why)
 
-    def forsake(self, error: DeviceFailed) -> None:
+    def drop_members(self, error: DeviceFailed) -> None:
         """``error`` made a command fail; nothing that was issued is pending any more.
 
         Copies that did not come about count no more.  Lost members are not part of the image any more.
@@ -137,8 +137,8 @@ class VirtualDevice:
         gone_nbytes = 0
         for member, name in zip(lost, names, strict=True):
             why = DeviceLost(name, f"it is lost, and what it alone had: {error}")
-            gone_nbytes += memory.forsake(member, why)
-            self._launcher.lose(member, why)
+            gone_nbytes += memory.drop_member(member, why)
+            self._launcher.drop_member(member, why)
         memory.accounting.events.members_lost += len(lost)
         memory.accounting.events.lost_nbytes += gone_nbytes
         left = ", ".join(map(str, memory.members))
@@ -148,7 +148,7 @@ class VirtualDevice:
 
     def forget_copies(self, error: DeviceFailed) -> None:
         """Copies that did not come about, because of ``error`` or another, count no more where others are."""
-        self._memory.forsake(None, error)
+        self._memory.drop_member(None, error)
 
     def _buffer(self, buffer_id: int, over: ByteRange) -> VirtualBuffer:
         buffer = self._memory.buffer(buffer_id)
@@ -176,13 +176,13 @@ class VirtualDevice:
             self._fetch_recorded(self.player, command, buffer, over)
         else:
             self._memory.fetch_host(buffer, over)
-        hazards = buffer.hazards[HOST]
-        waits = hazards.before_read(over)
+        dependencies = buffer.dependencies[HOST]
+        waits = dependencies.before_read(over)
         if shown is not None:
             target, there = shown
-            waits += target.hazards[HOST].before_write(there)
-            target.hazards[HOST].written_by(there, transfer)
-        hazards.read_by(over, transfer)
+            waits += target.dependencies[HOST].before_write(there)
+            target.dependencies[HOST].written_by(there, transfer)
+        dependencies.read_by(over, transfer)
         # The buffer may be released, and not be known by its number any more, before the service copies.
         return IssuedWork(waits, transfer, buffer.offset + over.start if shown is not None else 0)
 
@@ -250,7 +250,7 @@ class VirtualDevice:
         from_, to = alike(packed_like(over), over.at(0))
         target, source = to.of(memory.host_view(buffer, over.bounds)), from_.of(data)
         for part in parts:
-            waits += buffer.hazards[HOST].before_write(part)
+            waits += buffer.dependencies[HOST].before_write(part)
         ticket = self._at_once(partial(np.copyto, target, source), waits, "write", data.nbytes)
         hull = self._beside(buffer, over.bounds) if player is not None and player.is_on else None
         for part in parts:
@@ -274,7 +274,7 @@ class VirtualDevice:
         stop = min(-(-over.stop // WRITE_GRANULE_NBYTES) * WRITE_GRANULE_NBYTES, buffer.nbytes)
         for run in buffer.directory.current_in(HOST, ByteRange(start, stop)):
             if run.start <= over.start and over.stop <= run.stop:
-                return None if buffer.hazards[HOST].before_read(run) else run
+                return None if buffer.dependencies[HOST].before_read(run) else run
         return None
 
     def _copy(self, command: CopyBuffer) -> Steps[list[Ticket]]:
@@ -351,7 +351,7 @@ class VirtualDevice:
         value = np.frombuffer(pattern, target.dtype)
 
         for part in parts:
-            waits += buffer.hazards[HOST].before_write(part)
+            waits += buffer.dependencies[HOST].before_write(part)
         ticket = self._at_once(partial(np.copyto, target, value), waits, "fill", rectangle.nbytes)
         for part in parts:
             memory.write_host(buffer, part, ticket)
@@ -367,10 +367,10 @@ class VirtualDevice:
         transfers: list[Transfer] = []
         if command.fetch or not command.rectangle.contiguous:
             transfers += self._fetch(buffer, over)
-            waits += buffer.hazards[HOST].before_read(over)
-            buffer.hazards[HOST].read_by(over, mapped)
+            waits += buffer.dependencies[HOST].before_read(over)
+            buffer.dependencies[HOST].read_by(over, mapped)
             if command.for_writing:  # it is written when it is unmapped: a map that fails changes nothing
-                waits += [t for t in buffer.hazards[HOST].before_write(over) if t is not mapped]
+                waits += [t for t in buffer.dependencies[HOST].before_write(over) if t is not mapped]
             if not command.transfer:
                 waits += self._show_beside(buffer, over, transfers)
         elif command.for_writing:
@@ -394,7 +394,7 @@ class VirtualDevice:
         waits: list[Ticket] = []
         for beside in RangeSet((shown,)).difference(RangeSet((over,))).ranges:
             transfers += self._fetch(buffer, beside)
-            waits += buffer.hazards[HOST].before_read(beside)
+            waits += buffer.dependencies[HOST].before_read(beside)
         if not waits:
             return []
         settled = Ticket()
@@ -419,7 +419,7 @@ class VirtualDevice:
         parts, waits = overwritten(memory, buffer, rectangle.strided)
         if kept is not None:
             for part in parts:
-                waits += buffer.hazards[HOST].before_write(part)
+                waits += buffer.dependencies[HOST].before_write(part)
             unmapped = memory.run_on_host(partial(np.copyto, rows, kept), waits, "unmap", rectangle.nbytes)
             waits = []
         for part in parts:

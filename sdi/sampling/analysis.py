@@ -18,7 +18,7 @@ from sdi.sampling.affine import Form, interval
 from sdi.sampling.boxes import (
     MAX_RANGES,
     Domain,
-    Reach,
+    Footprint,
     base_ranges,
     merged,
     range_set,
@@ -92,7 +92,7 @@ class AffineAccess:
     """One access of a bound kernel, in one domain: its first byte as a form, and how many bytes.
 
     ``is_regular``: the form depends on ids and counters only; the access happens whenever its guards hold.
-    ``is_wild``: the form depends on something of which nothing is known.
+    ``is_unbounded``: the form depends on something of which nothing is known.
     """
 
     access: Access
@@ -101,7 +101,7 @@ class AffineAccess:
     offset: Form
     nbytes: int
     is_regular: bool
-    is_wild: bool
+    is_unbounded: bool
 
 
 @dataclass(slots=True)
@@ -174,13 +174,13 @@ class BoundKernel:
                 by_guards.setdefault(access.guards, []).append(access)
         found: list[tuple[Domain, list[AffineAccess]]] = []
         for guards, accesses in by_guards.items():
-            binding.is_loose = False
+            binding.is_overapproximate = False
             alternatives = binding.conjunction([binding.alternatives(g) for g in guards])
-            is_loose = binding.is_loose
+            is_overapproximate = binding.is_overapproximate
             for constraints in alternatives:
                 domains: dict[int, _Group] = {}
                 for access in accesses:
-                    self._piece(access, constraints, is_loose, domains)
+                    self._piece(access, constraints, is_overapproximate, domains)
                 found += [
                     (Domain(group.constraints, group.is_exact, _numbers(group.atoms)), group.pieces)
                     for group in domains.values()
@@ -191,7 +191,7 @@ class BoundKernel:
         self,
         access: Access,
         constraints: list[Form],
-        is_loose: bool,
+        is_overapproximate: bool,
         domains: dict[int, _Group],
     ) -> None:
         binding = self._binding
@@ -203,7 +203,7 @@ class BoundKernel:
         offset = forms[0]
         group = domains.get(key)
         if group is None:
-            exact = not is_loose and all(self._is_regular(f) for f in forms[1:])
+            exact = not is_overapproximate and all(self._is_regular(f) for f in forms[1:])
             group = domains[key] = _Group(tuple(forms[1:]), exact, self._atoms(forms[1:]), [])
         extra = self._atoms([offset])
         group.atoms |= extra
@@ -233,14 +233,14 @@ class BoundKernel:
             variable = next(iter(binding.form(loop.counter)[1]))
             if not interval((0, {variable: 1}), binding.ranges)[1] < 1 << 64:
                 return False
-            saved, binding.is_loose = binding.is_loose, False
+            saved, binding.is_overapproximate = binding.is_overapproximate, False
             closed = True
             for condition in loop.conditions:
                 found = binding.alternatives(condition)
                 if len(found) > 1 or any(f[1].get(variable, 0) > 0 for each in found for f in each):
                     closed = False
-            closed = closed and not binding.is_loose
-            binding.is_loose = saved
+            closed = closed and not binding.is_overapproximate
+            binding.is_overapproximate = saved
             if not closed:
                 return False
         return True
@@ -269,7 +269,7 @@ class BoundKernel:
             inside = tightened(domain, atoms, ranges)
             if inside is None:
                 continue
-            same: dict[tuple[int, int, bool], Reach | None] = {}
+            same: dict[tuple[int, int, bool], Footprint | None] = {}
             for piece in pieces:
                 key = (id(piece.offset), piece.nbytes, piece.is_regular)
                 if key in same:
@@ -284,8 +284,8 @@ class BoundKernel:
                     spans = self._all_bytes(piece.access, box)
                     if spans is not None:
                         done.add(id(piece.access))
-                        found = Reach(spans, True)
-                if found is not None and piece.is_wild and not found.is_exact:
+                        found = Footprint(spans, True)
+                if found is not None and piece.is_unbounded and not found.is_exact:
                     (lo, hi), nbytes = found.spans[0], self._nbytes[piece.argument]
                     if lo <= 0 and hi >= nbytes:
                         found = None

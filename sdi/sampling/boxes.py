@@ -32,7 +32,7 @@ class Domain:
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
+class Footprint:
     """The bytes one access reaches: spans, sorted or not.  ``is_exact``: these and no other ones."""
 
     spans: list[Span]
@@ -103,7 +103,7 @@ def reach(
     domain: Domain,
     ranges: list[Range],
     most_ranges: int = MAX_RANGES,
-) -> Reach | None:
+) -> Footprint | None:
     """The bytes of ``offset`` over a tightened domain; None when they have no bounds.
 
     ``is_regular``: the offset depends on ids and counters only.  ``most_ranges``: where there would be more,
@@ -121,7 +121,7 @@ def reach(
                     rows = None
                     if most_ranges == MAX_RANGES:
                         rows = spans_by_rows(offset, nbytes, domain.constraints, ranges, most_ranges)
-                    return Reach([(lo, hi + nbytes)], False) if rows is None else Reach(rows, True)
+                    return Footprint([(lo, hi + nbytes)], False) if rows is None else Footprint(rows, True)
                 bounds = (max(bounds[0], along[0]), min(bounds[1], along[1]))
         strides = sorted((abs(c), ranges[v][1] - ranges[v][0] + 1) for v, c in offset[1].items())
         spans = image(lo, strides, nbytes, most_ranges)
@@ -132,8 +132,8 @@ def reach(
                 first = lo + -(-(bounds[0] - lo) // unit) * unit
                 stop = lo + (bounds[1] - lo) // unit * unit + nbytes
                 spans = [(max(a, first), min(b, stop)) for a, b in spans if a < stop and b > first]
-            return Reach(spans, True)
-    return Reach([(lo, hi + nbytes)], False)
+            return Footprint(spans, True)
+    return Footprint([(lo, hi + nbytes)], False)
 
 
 def _along(offset: Form, constraint: Form, nbytes: int) -> Range | None:

@@ -31,11 +31,11 @@ def spans_of(binding: AffineContext, access: Access, box: GroupBox) -> list[Span
     """Exactly the bytes of a definite access outside of loops; None where ids are taken apart otherwise."""
     if access.loops or any(binding.opaque[t] for t in (access.offset, *access.guards)):
         return None
-    saved, binding.is_loose = binding.is_loose, False
+    saved, binding.is_overapproximate = binding.is_overapproximate, False
     offset = binding.exact(access.offset)
     alternatives = binding.conjunction([binding.alternatives(guard) for guard in access.guards])
-    is_loose, binding.is_loose = binding.is_loose, saved
-    if is_loose:
+    is_overapproximate, binding.is_overapproximate = binding.is_overapproximate, saved
+    if is_overapproximate:
         return None
     found: list[Span] = []
     try:

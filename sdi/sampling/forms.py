@@ -103,7 +103,7 @@ class AffineContext:
         self._assumed = 0  # depth of runs that take values not to wrap
         self._wraps = 0
         self._made = 0
-        self.is_loose = False  # a condition had no form, and was left out
+        self.is_overapproximate = False  # a condition had no form, and was left out
 
     # -- forms -----------------------------------------------------------------------------------
 
@@ -429,7 +429,7 @@ class AffineContext:
     def alternatives(self, term: int, wanted: bool = True) -> list[list[Form]]:
         """Lists of forms: where the truth value is ``wanted``, all forms of one list are >= 0.
 
-        The reverse holds too, unless ``is_loose`` is set, which stays.
+        The reverse holds too, unless ``is_overapproximate`` is set, which stays.
         """
         op, args, _, payload = self.rows[term]
         match op:
@@ -455,7 +455,7 @@ class AffineContext:
                     return [[]]
                 if len(found) <= _MAX_ALTERNATIVES:
                     return found
-        self.is_loose = True
+        self.is_overapproximate = True
         return [[]]
 
     def conjunction(self, parts: list[list[list[Form]]]) -> list[list[Form]]:
@@ -463,7 +463,7 @@ class AffineContext:
         found: list[list[Form]] = [[]]
         for part in parts:
             if len(found) * len(part) > _MAX_ALTERNATIVES:
-                self.is_loose = True
+                self.is_overapproximate = True
                 continue
             found = [[*a, *b] for a in found for b in part]
         return found

@@ -223,11 +223,11 @@ class Play:
             transfer = Ticket()
             over = command.rectangle.bounds
             buffer = self._memory.buffer(command.buffer)  # its release is a record that is Python's
-            buffer.hazards[HOST].read_by(over, transfer)
+            buffer.dependencies[HOST].read_by(over, transfer)
             if command.into:
                 node.packed_at = buffer.offset + over.start
                 target, there = self._memory.holding(command.into, over.nbytes)
-                target.hazards[HOST].written_by(there, transfer)
+                target.dependencies[HOST].written_by(there, transfer)
             else:
                 self._session.expect_transfer(told.id, command)
         self._engine.adopt(node, waits, transfer, is_copying=told.stage == 1)

@@ -1,1 +1,1 @@
-"""The memory of the image: virtual buffers, residency, hazards, merging."""
+"""The memory of the image: virtual buffers, residency, dependencies, merging."""

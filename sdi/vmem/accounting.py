@@ -1,4 +1,4 @@
-"""What virtual device memory did: bytes moved by link and by cause, twins, diffs, spills, waves.
+"""What virtual device memory did: bytes moved by link and by cause, twins, diffs, spills, chunks.
 
 Issue and profile read these; nothing decides by them.  Owned by: sdi-scheduler.
 """
@@ -29,7 +29,7 @@ class Events:
     ``twins``: regions that several members might write, compared with their bytes from before the launch.
     ``diff_nbytes``: what had changed in them.  ``conflicts``: as ``MergeResult`` has them; the program races.
     ``drops``: device buffers given up that were current elsewhere too; ``spills``: those that had to be
-    copied to the host first.  ``moves``: device buffers replaced by others of another extent.  ``waves``:
+    copied to the host first.  ``moves``: device buffers replaced by others of another range.  ``chunks``:
     launches' parts beyond the first, issued because not all fitted.  ``holds``: times that issuing stood
     still for memory.  ``mapped``: buffers used in the arena by members that can't hold them;
     ``shared``: those that found room in the memory of all members together.
@@ -47,7 +47,7 @@ class Events:
     spills: int = 0
     spilled_nbytes: int = 0
     moves: int = 0
-    waves: int = 0
+    chunks: int = 0
     holds: int = 0
     mapped: int = 0
     shared: int = 0

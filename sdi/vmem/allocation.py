@@ -16,13 +16,13 @@ from sdi.errors import ClError, DeviceFailed, Status
 from sdi.intervals import ByteRange
 from sdi.region import Region
 from sdi.vmem.accounting import Accounting
-from sdi.vmem.buffer import Extent, ImageCopy, ImageView, VirtualBuffer
-from sdi.vmem.dependencies import Hazards
+from sdi.vmem.buffer import Allocation, ImageCopy, ImageView, VirtualBuffer
+from sdi.vmem.dependencies import Dependencies
 from sdi.vmem.directory import member_memory
 from sdi.vmem.heap import Block, MemberHeap
 
 GRANULE_NBYTES = 4096
-"""Extents start and end at multiples of this: more than the alignment that any device promises."""
+"""Allocations start and end at multiples of this: more than the alignment that any device promises."""
 
 _MARGIN_SHARE = 16
 _ATTEMPTS = 4
@@ -41,7 +41,7 @@ def rounded(over: ByteRange, nbytes: int) -> ByteRange:
 
 
 class Placement:
-    """The extents of all buffers on all members.
+    """The allocations of all buffers on all members.
 
     ``spill(buffer, over)`` issues the copies that make ``over`` current on the host.  ``generation`` changes
     with every place that is given or taken.  ``spread``: the one of ``devices`` that is the memory of all
@@ -86,7 +86,7 @@ class Placement:
         ``on_host``: buffers that get it, where they are wanted whole, in the memory of the member's host; it
         stays there.
 
-        ``keeps_old``: places that are too small grow, so that what was there stays; without it, as for a wave
+        ``keeps_old``: places that are too small grow, so what was there stays; without it, as for a chunk
         of which the next one wants other bytes, they are exactly what is wanted.
         Buffers that are not wanted may lose their place: those whose bytes others hold too first, then
         those that have to be copied to the host, each least recently used first.  Raises ClError when all
@@ -97,10 +97,10 @@ class Placement:
         for attempt in range(_ATTEMPTS):
             missing: dict[int, list[tuple[VirtualBuffer, ByteRange]]] = {}
             for buffer, member, over in wanted:
-                extent = buffer.extents[member]
+                allocation = buffer.allocations[member]
                 is_inside = buffer.id not in on_host or over != buffer.whole
-                if extent is not None and extent.holds(over) and (is_inside or extent.is_on_host):
-                    extent.used = self._clock
+                if allocation is not None and allocation.holds(over) and (is_inside or allocation.is_on_host):
+                    allocation.used = self._clock
                 else:
                     missing.setdefault(member, []).append((buffer, over))
             if not missing:
@@ -140,9 +140,9 @@ class Placement:
         spread = self._spread
         if spread is None or self._together is None or self.heaps[spread].is_lost:
             return []
-        extent = buffer.extents[spread]
-        if extent is not None:
-            extent.used = self._clock + 1  # when the launch makes its places
+        allocation = buffer.allocations[spread]
+        if allocation is not None:
+            allocation.used = self._clock + 1  # when the launch makes its places
             return []
         if buffer.nbytes > self.heaps[spread].capacity:
             return []
@@ -172,9 +172,9 @@ class Placement:
         block = self.heaps[spread].take(buffer.nbytes)
         if block is not None:
             self._place(buffer, spread, block, buffer.whole)
-            extent = buffer.extents[spread]
-            assert extent is not None
-            extent.used = self._clock + 1
+            allocation = buffer.allocations[spread]
+            assert allocation is not None
+            allocation.used = self._clock + 1
             self._events.shared += 1
             for member in members:
                 self._accounting.resident(member, self._devices[member].memory_in_use())
@@ -191,7 +191,7 @@ class Placement:
         over = [
             buffer
             for buffer in self._placed[spread].values()
-            if (extent := buffer.extents[spread]) is not None and extent.used < self._clock
+            if (allocation := buffer.allocations[spread]) is not None and allocation.used < self._clock
         ]
         for buffer in over:
             self._evict(buffer, spread)
@@ -201,11 +201,11 @@ class Placement:
         waits += pending
         return bool(over or is_freed or pending)
 
-    def touch(self, extents: Iterable[Extent | ImageCopy]) -> None:
+    def touch(self, allocations: Iterable[Allocation | ImageCopy]) -> None:
         """These are in use again."""
         self._clock += 1
-        for extent in extents:
-            extent.used = self._clock
+        for allocation in allocations:
+            allocation.used = self._clock
 
     def fits(self, member: int, over: ByteRange, places: int = 2) -> bool:
         """Whether so many such places can be made on the member at a time."""
@@ -216,23 +216,23 @@ class Placement:
         for heap in self.heaps:
             heap.trim_pool()
 
-    def lose(self, member: int) -> None:
+    def drop_member(self, member: int) -> None:
         """The member is lost: what had a place there has none any more."""
-        self.heaps[member].lose()
+        self.heaps[member].drop()
         for buffer in list(self._placed[member].values()):
-            extent = buffer.extents[member]
-            assert extent is not None
-            self._give(buffer, member, extent)
+            allocation = buffer.allocations[member]
+            assert allocation is not None
+            self._give(buffer, member, allocation)
         for (_, view), buffer in list(self._images[member].items()):
             self._drop_image(buffer, member, view)
         self.generation += 1
 
     def discard(self, buffer: VirtualBuffer) -> None:
-        """The buffer is released: its extents and images go once everything issued on them is done."""
+        """The buffer is released: its allocations and images go once everything issued on them is done."""
         self.drop_images(buffer)
-        for member, extent in enumerate(buffer.extents):
-            if extent is not None:
-                self._give(buffer, member, extent)
+        for member, allocation in enumerate(buffer.allocations):
+            if allocation is not None:
+                self._give(buffer, member, allocation)
 
     def drop_images(self, buffer: VirtualBuffer) -> None:
         """The buffer's opaque copies go once everything issued on them is done."""
@@ -258,7 +258,7 @@ class Placement:
                 assert block.image is not None
                 taken = {other.number for other in buffer.images.values()}
                 number = next(n for n in range(len(taken) + 1) if n not in taken)
-                copy = ImageCopy(block.image, view, number, Hazards(buffer.nbytes))
+                copy = ImageCopy(block.image, view, number, Dependencies(buffer.nbytes))
                 buffer.images[member, view] = copy
                 self.generation += 1
                 self._images[member][buffer.id, view] = buffer
@@ -271,7 +271,9 @@ class Placement:
         self.generation += 1
         del self._images[member][buffer.id, view]
         buffer.directory.dropped_opaquely(copy.number)
-        self.heaps[member].give(Block(None, view.shape.nbytes, copy.device_image), copy.hazards.pending())
+        self.heaps[member].give(
+            Block(None, view.shape.nbytes, copy.device_image), copy.dependencies.pending()
+        )
 
     def _reserve_on_host(
         self, member: int, parts: Sequence[tuple[VirtualBuffer, ByteRange]], on_host: frozenset[int]
@@ -296,12 +298,18 @@ class Placement:
         heap = self.heaps[member]
         for buffer, over in parts:
             exact = rounded(over, buffer.nbytes)
-            extent = buffer.extents[member]
+            allocation = buffer.allocations[member]
             while True:
                 sizes = [exact]
-                if extent is not None and keeps_old and not heap.tight:
-                    both = ByteRange(min(exact.start, extent.over.start), max(exact.stop, extent.over.stop))
-                    sizes = [rounded(_ahead(extent.over, both, buffer.nbytes), buffer.nbytes), both, exact]
+                if allocation is not None and keeps_old and not heap.tight:
+                    both = ByteRange(
+                        min(exact.start, allocation.over.start), max(exact.stop, allocation.over.stop)
+                    )
+                    sizes = [
+                        rounded(_ahead(allocation.over, both, buffer.nbytes), buffer.nbytes),
+                        both,
+                        exact,
+                    ]
                 elif keeps_old and heap.has_plenty(exact.nbytes):
                     sizes = [rounded(_with_margin(exact, buffer.nbytes), buffer.nbytes), exact]
                 found = next(((b, size) for size in sizes if (b := heap.take(size.nbytes))), None)
@@ -311,52 +319,52 @@ class Placement:
                 waits = self._make_room(member, exact.nbytes, [b for b, _ in parts], wanted)
                 if waits:
                     return waits
-                extent = buffer.extents[member]
+                allocation = buffer.allocations[member]
         return []
 
     def _trim(self, member: int, wanted: Sequence[Wanted]) -> None:
         """From now on every place has the very size that is wanted; those of another size go."""
         self.heaps[member].tight = True
         for buffer, where, over in wanted:
-            extent, exact = buffer.extents[member], rounded(over, buffer.nbytes)
+            allocation, exact = buffer.allocations[member], rounded(over, buffer.nbytes)
             if (
                 where == member
-                and extent is not None
-                and not extent.is_on_host
-                and (extent.over, extent.nbytes) != (exact, exact.nbytes)
+                and allocation is not None
+                and not allocation.is_on_host
+                and (allocation.over, allocation.nbytes) != (exact, exact.nbytes)
             ):
                 self._evict(buffer, member)
 
     def _place(self, buffer: VirtualBuffer, member: int, block: Block, over: ByteRange) -> None:
         """``block`` becomes the buffer's place on the member; what the old one held moves or goes."""
         assert block.device_buffer is not None
-        new = Extent(block.device_buffer, over, block.nbytes, self._clock)
-        old = buffer.extents[member]
+        new = Allocation(block.device_buffer, over, block.nbytes, self._clock)
+        old = buffer.allocations[member]
         if old is None:
             self._placed[member][buffer.id] = buffer
         else:
             self._events.moves += 1
             self._move(buffer, member, old, new)
-        buffer.extents[member] = new
+        buffer.allocations[member] = new
         buffer.moved()
         self.generation += 1
 
-    def _move(self, buffer: VirtualBuffer, member: int, old: Extent, new: Extent) -> None:
+    def _move(self, buffer: VirtualBuffer, member: int, old: Allocation, new: Allocation) -> None:
         memory = member_memory(member)
-        hazards = buffer.hazards[memory]
+        dependencies = buffer.dependencies[memory]
         for part in _outside(old.over, new.over):
             self._bring_home(buffer, member, part)
-        pending = hazards.pending()
+        pending = dependencies.pending()
         for part in buffer.directory.current_in(memory, old.over):
             ticket = self._devices[member].copy(
                 old.device_buffer,
                 Region(part.start - old.over.start, part.nbytes),
                 new.device_buffer,
                 Region(part.start - new.over.start, part.nbytes),
-                hazards.before_read(part),
+                dependencies.before_read(part),
             )
             self._accounting.worked("move", member, part.nbytes, ticket)
-            hazards.written_by(part, ticket)
+            dependencies.written_by(part, ticket)
             pending.append(ticket)
         self._devices[member].flush()
         self.heaps[member].give(Block(old.device_buffer, old.nbytes), pending)
@@ -376,19 +384,19 @@ class Placement:
         buffer.directory.dropped(memory, over)
 
     def _evict(self, buffer: VirtualBuffer, member: int) -> None:
-        extent = buffer.extents[member]
-        assert extent is not None
-        self._bring_home(buffer, member, extent.over)
-        self._give(buffer, member, extent)
+        allocation = buffer.allocations[member]
+        assert allocation is not None
+        self._bring_home(buffer, member, allocation.over)
+        self._give(buffer, member, allocation)
 
-    def _give(self, buffer: VirtualBuffer, member: int, extent: Extent) -> None:
+    def _give(self, buffer: VirtualBuffer, member: int, allocation: Allocation) -> None:
         """Take the buffer's place on the member away."""
-        buffer.extents[member] = None
+        buffer.allocations[member] = None
         buffer.moved()
         self.generation += 1
         self._placed[member].pop(buffer.id, None)
-        pending = buffer.hazards[member_memory(member)].pending()
-        self.heaps[member].give(Block(extent.device_buffer, extent.nbytes), pending)
+        pending = buffer.dependencies[member_memory(member)].pending()
+        self.heaps[member].give(Block(allocation.device_buffer, allocation.nbytes), pending)
 
     def _make_room(
         self,
@@ -417,13 +425,13 @@ class Placement:
         others = [
             b
             for b in self._placed[member].values()
-            if id(b) not in keep and not _is_on_host(b.extents[member])
+            if id(b) not in keep and not _is_on_host(b.allocations[member])
         ]
 
         def worth(buffer: VirtualBuffer) -> tuple[bool, int]:
-            extent = buffer.extents[member]
-            assert extent is not None
-            return bool(buffer.directory.only_in(memory, extent.over)), extent.used
+            allocation = buffer.allocations[member]
+            assert allocation is not None
+            return bool(buffer.directory.only_in(memory, allocation.over)), allocation.used
 
         for victim in sorted(others, key=worth):
             if heap.obtainable >= nbytes:
@@ -431,8 +439,8 @@ class Placement:
             self._evict(victim, member)
         else:
             for buffer in (*moving, *wanted) if may_move else ():
-                extent = buffer.extents[member]
-                if heap.obtainable < nbytes and extent is not None and not extent.is_on_host:
+                allocation = buffer.allocations[member]
+                if heap.obtainable < nbytes and allocation is not None and not allocation.is_on_host:
                     self._evict(buffer, member)
         if heap.obtainable < nbytes:
             missing = nbytes - heap.obtainable
@@ -445,8 +453,8 @@ class Placement:
         return heap.pending(nbytes)
 
 
-def _is_on_host(extent: Extent | None) -> bool:
-    return extent is not None and extent.is_on_host
+def _is_on_host(allocation: Allocation | None) -> bool:
+    return allocation is not None and allocation.is_on_host
 
 
 def _ahead(old: ByteRange, new: ByteRange, nbytes: int) -> ByteRange:

@@ -10,15 +10,15 @@ from sdi.devices.base import DeviceBuffer, DeviceImage
 from sdi.devices.image import ImageShape, Slabs
 from sdi.devices.join import join
 from sdi.intervals import ByteRange, RangeSet
-from sdi.vmem.dependencies import Hazards
+from sdi.vmem.dependencies import Dependencies
 from sdi.vmem.directory import Directory
 
 
 @dataclass(slots=True, eq=False)
-class Extent:
+class Allocation:
     """Bytes ``over`` of a root buffer on one member, the first of them at the start of ``device_buffer``.
 
-    Never changes its place: what holds other bytes is another extent, so identity tells whether what was
+    Never changes its place: what holds other bytes is another allocation, so identity tells whether what was
     bound to it is still right.  ``nbytes``: of the member's memory that it takes, 0 on the member's host.
     ``used``: when a launch last wanted it.
     """
@@ -66,17 +66,17 @@ class ImageCopy:
     device_image: DeviceImage
     view: ImageView
     number: int
-    hazards: Hazards
+    dependencies: Dependencies
     used: int = 0
 
 
 @dataclass(slots=True, eq=False)
 class VirtualBuffer:
-    """``nbytes`` bytes at ``offset`` in the arena, and at most one extent per member.
+    """``nbytes`` bytes at ``offset`` in the arena, and at most one allocation per member.
 
-    A member is a holder (see ``directory``) only of bytes in its extent.  ``mapped``: the arena's own bytes
+    A member is a holder (see ``directory``) of bytes in its allocation only.  ``mapped``: the arena's bytes
     as device buffers, by member.  ``images``: opaque copies by member and view.  ``on_release``: told the
-    buffer's id when it goes.  ``places``: the cell that changes with its extents, if somebody wants one;
+    buffer's id when it goes.  ``places``: the cell that changes with its allocations, if somebody wants one;
     ``stage_cell``: then that of its ``stage``, see ``player.library``.
     """
 
@@ -84,8 +84,8 @@ class VirtualBuffer:
     nbytes: int
     offset: int
     directory: Directory
-    hazards: list[Hazards]
-    extents: list[Extent | None]
+    dependencies: list[Dependencies]
+    allocations: list[Allocation | None]
     mapped: dict[int, DeviceBuffer] = field(default_factory=dict)
     images: dict[tuple[int, ImageView], ImageCopy] = field(default_factory=dict)
     on_release: set[Callable[[int], None]] = field(default_factory=set)
@@ -98,7 +98,7 @@ class VirtualBuffer:
         self.whole = ByteRange(0, self.nbytes)
 
     def follow(self, cells: Cells, cell: int, stage_cell: int) -> None:
-        """Have ``cell`` change whenever an extent does, and ``stage_cell`` say how it is used."""
+        """Have ``cell`` change whenever an allocation does, and ``stage_cell`` say how it is used."""
         self.places = (cells, cell)
         self.stage_cell = stage_cell
         self.enter(self.stage)
@@ -115,7 +115,7 @@ class VirtualBuffer:
         self.directory.mirror(None, 0)
 
     def moved(self) -> None:
-        """One of its extents is another one now, or gone."""
+        """One of its allocations is another one now, or gone."""
         if self.places is not None:
             self.places[0].changed(self.places[1])
 
@@ -124,8 +124,8 @@ class VirtualBuffer:
 
         Also what is issued meanwhile: a member that is short of memory brings home what only it has.
         """
-        if all(hazards.is_idle() for hazards in self.hazards):
+        if all(dependencies.is_idle() for dependencies in self.dependencies):
             then()
             return
-        pending = [ticket for hazards in self.hazards for ticket in hazards.pending()]
+        pending = [ticket for dependencies in self.dependencies for ticket in dependencies.pending()]
         join(pending, lambda _error: post(lambda: self.when_idle(post, then)))

@@ -1,4 +1,4 @@
-"""Hazards: which tickets an access to bytes of one memory has to wait for (RAW, WAR and WAW edges).
+"""Dependencies: which tickets an access to bytes of one memory has to wait for (RAW, WAR and WAW edges).
 
 The bytes of a buffer are divided into *cells*, refined where accesses begin and end.  A launch that is
 repeated touches the same cells each time: ``Use`` looks them up once and again only after the division
@@ -54,7 +54,7 @@ class _Cell:
         self.writer = by
 
 
-class Hazards:
+class Dependencies:
     """Issued accesses to one root buffer's bytes in one memory.  Owned by: sdi-scheduler.
 
     ``before_*`` answers what to wait for; ``*_by`` records the ticket of the access that was issued.
@@ -63,15 +63,15 @@ class Hazards:
     the arena itself, an operation that was refused): what pends there still goes before the next write.
     ``generation`` changes with the division into cells.  Operations that are given the memory and touch no
     byte of it wait for nothing, and nothing waits for them, but it may not go before they are done.
-    ``spoilt``: bytes are poisoned, as far as was looked; kept by who knows which memories hold bytes.
+    ``poisoned``: bytes are poisoned, as far as was looked; kept by who knows which memories hold bytes.
     """
 
-    __slots__ = ("_cells", "_holders", "_limit", "_starts", "generation", "nbytes", "spoilt")
+    __slots__ = ("_cells", "_holders", "_limit", "_starts", "generation", "nbytes", "poisoned")
 
     def __init__(self, nbytes: int) -> None:
         self.nbytes = nbytes
         self.generation = 0
-        self.spoilt = False
+        self.poisoned = False
         self._starts = [0]
         self._cells = [_Cell(None, [])]
         self._limit = _CELLS
@@ -208,17 +208,26 @@ class Hazards:
 class Use:
     """What one operation reads and writes of a buffer in one memory, each time it is issued."""
 
-    __slots__ = ("_all", "_generation", "_hazards", "_is_repeated", "_read", "_reads", "_writes", "_written")
+    __slots__ = (
+        "_all",
+        "_dependencies",
+        "_generation",
+        "_is_repeated",
+        "_read",
+        "_reads",
+        "_writes",
+        "_written",
+    )
 
     def __init__(
         self,
-        hazards: Hazards,
+        dependencies: Dependencies,
         reads: Sequence[ByteRange],
         writes: Sequence[ByteRange],
         all_writes: Callable[[], Sequence[ByteRange]] | None = None,
     ) -> None:
         """``all_writes``: what is really written, where ``writes`` is one range around very many."""
-        self._hazards = hazards
+        self._dependencies = dependencies
         self._reads = reads
         self._writes = writes
         self._all = all_writes
@@ -240,29 +249,29 @@ class Use:
 
     def gather(self, found: dict[Ticket, None]) -> None:
         """Add what the operation waits for."""
-        if self._generation != self._hazards.generation:
+        if self._generation != self._dependencies.generation:
             self._look_up()
         for cell in self._read:
             writer = cell.writer
             if writer is not None and not (writer.done and writer.error is None):
                 found[writer] = None
-        is_spoilt = False
+        is_poisoned = False
         for cell in self._written:
             writer = cell.writer
             if writer is not None:
                 if not writer.done:
                     found[writer] = None
                 elif writer.error is not None:
-                    is_spoilt = True
+                    is_poisoned = True
             for reader in cell.readers:
                 if not reader.done:
                     found[reader] = None
-        if is_spoilt and self._all is not None:
+        if is_poisoned and self._all is not None:
             self._gather_between(self._writes[0], RangeSet.of(self._all()), found)
 
     def _gather_between(self, over: ByteRange, written: RangeSet, found: dict[Ticket, None]) -> None:
         """Add who failed to write what lies between the ranges that are written: it is not made whole."""
-        for part, writer in self._hazards.failures():
+        for part, writer in self._dependencies.failures():
             start, stop = max(part.start, over.start), min(part.stop, over.stop)
             if start < stop and RangeSet((ByteRange(start, stop),)).difference(written):
                 found[writer] = None
@@ -270,9 +279,9 @@ class Use:
     def by(self, ticket: Ticket) -> None:
         """Record that the operation was issued and is done when ``ticket`` is."""
         if not (self._reads or self._writes):
-            self._hazards.held_by(ticket)
+            self._dependencies.held_by(ticket)
             return
-        if self._generation != self._hazards.generation:
+        if self._generation != self._dependencies.generation:
             self._look_up()
         for cell in self._read:
             if len(cell.readers) >= cell.limit:
@@ -289,11 +298,11 @@ class Use:
         if not self._is_repeated:
             # Many operations are issued once: do not let them leave ever more cells behind.
             self._is_repeated = True
-            self._hazards.unite(self._writes)
+            self._dependencies.unite(self._writes)
 
     def _look_up(self) -> None:
-        self._read, self._written = self._hazards.divide(self._reads, self._writes)
-        self._generation = self._hazards.generation
+        self._read, self._written = self._dependencies.divide(self._reads, self._writes)
+        self._generation = self._dependencies.generation
 
 
 def _few(ranges: Sequence[ByteRange]) -> Sequence[ByteRange]:

@@ -183,7 +183,7 @@ class MemberHeap:
     def _make_buffer(self, nbytes: int) -> Block | None:
         return self._make(nbytes, lambda: Block(self._device.allocate(nbytes), nbytes))
 
-    def lose(self) -> None:
+    def drop(self) -> None:
         """The member is lost, and its driver's objects with it: nothing can be had, nothing is given back.
 
         What is spread is given back all the same: the members that are left get their parts.

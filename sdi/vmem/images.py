@@ -14,7 +14,7 @@ from sdi.devices.image import Slabs
 from sdi.devices.ticket import Ticket
 from sdi.intervals import ByteRange, RangeSet
 from sdi.vmem.buffer import ImageCopy, ImageView, VirtualBuffer
-from sdi.vmem.dependencies import Hazards
+from sdi.vmem.dependencies import Dependencies
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class LinearBytes:
 
     device_buffer: DeviceBuffer
     start: int
-    hazards: Hazards
+    dependencies: Dependencies
 
 
 def refresh(
@@ -40,10 +40,10 @@ def refresh(
             view.offset - linear.start,
             copy.device_image,
             slabs,
-            [*linear.hazards.before_read(over), *copy.hazards.before_write(over)],
+            [*linear.dependencies.before_read(over), *copy.dependencies.before_write(over)],
         )
-        linear.hazards.read_by(over, ticket)
-        copy.hazards.written_by(over, ticket)
+        linear.dependencies.read_by(over, ticket)
+        copy.dependencies.written_by(over, ticket)
         buffer.directory.copied_opaquely(copy.number, over)
         moved += over.nbytes
     return moved
@@ -59,10 +59,10 @@ def write_back(device: Device, copy: ImageCopy, linear: LinearBytes, writes: Ran
             slabs,
             linear.device_buffer,
             copy.view.offset - linear.start,
-            [*copy.hazards.before_read(over), *linear.hazards.before_write(over)],
+            [*copy.dependencies.before_read(over), *linear.dependencies.before_write(over)],
         )
-        copy.hazards.read_by(over, ticket)
-        linear.hazards.written_by(over, ticket)
+        copy.dependencies.read_by(over, ticket)
+        linear.dependencies.written_by(over, ticket)
         tickets.append(ticket)
     return tickets
 

@@ -25,8 +25,8 @@ from sdi.region import Region, alike
 from sdi.vmem.accounting import Accounting, BytesMoved
 from sdi.vmem.allocation import Placement
 from sdi.vmem.arena import Arena
-from sdi.vmem.buffer import Extent, ImageCopy, ImageView, VirtualBuffer
-from sdi.vmem.dependencies import RANGES_MAX, Hazards, Use
+from sdi.vmem.buffer import Allocation, ImageCopy, ImageView, VirtualBuffer
+from sdi.vmem.dependencies import RANGES_MAX, Dependencies, Use
 from sdi.vmem.directory import HOST, Copy, Directory, member_memory
 from sdi.vmem.host import HostWorker
 from sdi.vmem.images import LinearBytes, refresh, write_back
@@ -128,8 +128,8 @@ class VirtualMemory:
         self._host = host
         self._post = post
         self._buffers: dict[int, VirtualBuffer] = {}
-        self.has_spoilt = False
-        """Whether any bytes were spoilt so far."""
+        self.has_poisoned = False
+        """Whether any bytes were poisoned so far."""
         self.parking = Parking(self.placement, post)
 
     def create(self, buffer_id: int, nbytes: int, defined: bool) -> VirtualBuffer:
@@ -139,7 +139,7 @@ class VirtualMemory:
             nbytes,
             self.arena.allocate(nbytes),
             Directory(nbytes, defined),
-            [Hazards(nbytes) for _ in range(len(self.devices) + 1)],
+            [Dependencies(nbytes) for _ in range(len(self.devices) + 1)],
             [None] * len(self.devices),
         )
         self._buffers[buffer_id] = buffer
@@ -186,30 +186,30 @@ class VirtualMemory:
             forget(buffer_id)
         buffer.when_idle(self._post, lambda: self._free(buffer))
 
-    def spoil(self, buffer: VirtualBuffer, over: ByteRange, why: BaseException) -> None:
+    def poison(self, buffer: VirtualBuffer, over: ByteRange, why: BaseException) -> None:
         """What should have been written to ``over`` was not: whoever reads it fails, until it is written."""
         over = ByteRange(over.start, min(over.stop, buffer.nbytes))  # nobody checked what was not issued
         buffer.directory.wrote(HOST, over)
-        hazards = buffer.hazards[HOST]
-        hazards.written_by(over, completed(why))
-        hazards.spoilt = self.has_spoilt = True
+        dependencies = buffer.dependencies[HOST]
+        dependencies.written_by(over, completed(why))
+        dependencies.poisoned = self.has_poisoned = True
 
     def _forget_unheld(self, buffer: VirtualBuffer, memory: int) -> None:
         """What failed to arrive in ``memory`` does not matter where it does not count as a holder now."""
-        hazards = buffer.hazards[memory]
-        for over in hazards.failed():
+        dependencies = buffer.dependencies[memory]
+        for over in dependencies.failed():
             held = RangeSet.of(buffer.directory.current_in(memory, over))
-            hazards.forget_failures(RangeSet((over,)).difference(held).ranges)
-        hazards.spoilt = bool(hazards.failed())
+            dependencies.forget_failures(RangeSet((over,)).difference(held).ranges)
+        dependencies.poisoned = bool(dependencies.failed())
 
     def pending(self) -> list[Ticket]:
         """Tickets of everything issued on any buffer that is not done yet."""
         found = dict.fromkeys(
-            ticket for buffer in self._buffers.values() for h in buffer.hazards for ticket in h.pending()
+            ticket for buffer in self._buffers.values() for h in buffer.dependencies for ticket in h.pending()
         )
         return list(found)
 
-    def forsake(self, lost: int | None, why: BaseException) -> int:
+    def drop_member(self, lost: int | None, why: BaseException) -> int:
         """Something failed: forget copies that are not what they should be where others are; nothing pends.
 
         ``lost``: a member that is lost.  What it alone held is gone: whoever reads it fails with ``why``,
@@ -223,10 +223,14 @@ class VirtualMemory:
             if self.spread is not None:  # a part of it was there
                 memories.append(member_memory(self.spread))
         for buffer in self._buffers.values():
-            bad = [(where, over) for where, hazards in enumerate(buffer.hazards) for over in hazards.failed()]
+            bad = [
+                (where, over)
+                for where, dependencies in enumerate(buffer.dependencies)
+                for over in dependencies.failed()
+            ]
             for memory in memories if bad or lost is not None else ():
                 for over in buffer.directory.without(bad, memory):
-                    self.spoil(buffer, over, why)
+                    self.poison(buffer, over, why)
                     gone_nbytes += over.nbytes
             for where in dict(bad):
                 self._forget_unheld(buffer, where)
@@ -234,7 +238,7 @@ class VirtualMemory:
                 buffer.mapped.pop(lost, None)
         for memory in memories:
             if memory is not None:
-                self.placement.lose(memory - 1)
+                self.placement.drop_member(memory - 1)
         return gone_nbytes
 
     def is_host_idle(self) -> bool:
@@ -245,9 +249,9 @@ class VirtualMemory:
         """The arena's bytes of ``over``."""
         return self.arena.view(buffer.offset + over.start, over.nbytes)
 
-    def extent(self, buffer: VirtualBuffer, member: int) -> Extent:
+    def allocation(self, buffer: VirtualBuffer, member: int) -> Allocation:
         """The buffer's place on a member; the caller has reserved one."""
-        found = buffer.extents[member]
+        found = buffer.allocations[member]
         assert found is not None, f"buffer {buffer.id} has no place on member {member}"
         return found
 
@@ -256,17 +260,17 @@ class VirtualMemory:
         """The memory of all members together; the host's number where there is none."""
         return HOST if self.spread is None else member_memory(self.spread)
 
-    def shared_extent(self, buffer: VirtualBuffer) -> Extent | None:
+    def shared_allocation(self, buffer: VirtualBuffer) -> Allocation | None:
         """The buffer's place in the memory of all members together, if it has one."""
-        return None if self.spread is None else buffer.extents[self.spread]
+        return None if self.spread is None else buffer.allocations[self.spread]
 
     def home(self, buffer: VirtualBuffer) -> int:
         """The memory in which all members use a buffer that is larger than any of them."""
-        return HOST if self.shared_extent(buffer) is None else self.shared
+        return HOST if self.shared_allocation(buffer) is None else self.shared
 
     def mapped(self, buffer: VirtualBuffer, member: int) -> DeviceBuffer:
         """``buffer``'s bytes in its home as a device buffer of ``member``.  Raises ClError."""
-        shared = self.shared_extent(buffer)
+        shared = self.shared_allocation(buffer)
         if shared is not None:
             return SpreadDevice.view(shared.device_buffer, member)
         found = buffer.mapped.get(member)
@@ -307,12 +311,12 @@ class VirtualMemory:
 
     def _linear(self, buffer: VirtualBuffer, member: int, mapped: bool) -> LinearBytes:
         if mapped:
-            return LinearBytes(self.mapped(buffer, member), 0, buffer.hazards[self.home(buffer)])
-        extent, hazards = self.extent(buffer, member), buffer.hazards[member_memory(member)]
-        return LinearBytes(extent.device_buffer, extent.over.start, hazards)
+            return LinearBytes(self.mapped(buffer, member), 0, buffer.dependencies[self.home(buffer)])
+        allocation, dependencies = self.allocation(buffer, member), buffer.dependencies[member_memory(member)]
+        return LinearBytes(allocation.device_buffer, allocation.over.start, dependencies)
 
     def fetch_host(self, buffer: VirtualBuffer, over: ByteRange) -> None:
-        """Make ``over`` current in the arena; readers wait through the host's hazards."""
+        """Make ``over`` current in the arena; readers wait through the host's dependencies."""
         for transfer in self.plan_fetch(buffer, HOST, (over,), same_undefined=False):
             self.perform(transfer)
 
@@ -328,7 +332,7 @@ class VirtualMemory:
         ``memory``; it counts as done.
         """
         directory, choose = buffer.directory, partial(self.links.choose, memory)
-        if buffer.hazards[memory].spoilt:
+        if buffer.dependencies[memory].poisoned:
             self._forget_unheld(buffer, memory)
         direct: list[Copy] = []
         home: list[Copy] = []  # the first halves of those that are staged
@@ -366,7 +370,7 @@ class VirtualMemory:
 
     def _transfer(self, buffer: VirtualBuffer, copy: Copy, rows: Rows | None, is_staged: bool) -> Transfer:
         over = ranges_of(copy.over, rows, RANGES_MAX)
-        leave, there = buffer.hazards[copy.source].use(over, ()), buffer.hazards[copy.target]
+        leave, there = buffer.dependencies[copy.source].use(over, ()), buffer.dependencies[copy.target]
         if rows is not None and rows.count > RANGES_MAX:
             arrive = there.use_all(copy.over, partial(ranges_of, copy.over, rows, rows.count))
         else:
@@ -378,11 +382,11 @@ class VirtualMemory:
 
     def _seen(self, buffer: VirtualBuffer, memory: int, by: int, offset: int) -> tuple[DeviceBuffer, int]:
         """The buffer's place in ``memory``, as the member of memory ``by`` names it; where ``offset`` is."""
-        extent = self.extent(buffer, memory - 1)
-        found = extent.device_buffer
+        allocation = self.allocation(buffer, memory - 1)
+        found = allocation.device_buffer
         if memory != by:
             found = SpreadDevice.view(found, by - 1)
-        return found, offset - extent.over.start
+        return found, offset - allocation.over.start
 
     def perform(self, transfer: Transfer, is_repeated: bool = False) -> None:
         """Issue a copy, behind everything that conflicts with it; both places are there.
@@ -456,21 +460,21 @@ class VirtualMemory:
 
     def write_host(self, buffer: VirtualBuffer, over: ByteRange, ticket: Ticket) -> list[Ticket]:
         """``over`` is overwritten in the arena by an action that ``ticket`` stands for: what it waits for."""
-        hazards = buffer.hazards[HOST]
-        waits = hazards.before_write(over)
-        hazards.written_by(over, ticket)
+        dependencies = buffer.dependencies[HOST]
+        waits = dependencies.before_write(over)
+        dependencies.written_by(over, ticket)
         buffer.directory.wrote(HOST, over)
-        for others in buffer.hazards[HOST + 1 :]:
-            if others.spoilt:
+        for others in buffer.dependencies[HOST + 1 :]:
+            if others.poisoned:
                 others.forget_failures((over,))
         return waits
 
     def read_host(self, buffer: VirtualBuffer, over: ByteRange, ticket: Ticket) -> list[Ticket]:
         """``over`` is read in the arena by an action that ``ticket`` stands for: what it waits for."""
         self.fetch_host(buffer, over)
-        hazards = buffer.hazards[HOST]
-        waits = hazards.before_read(over)
-        hazards.read_by(over, ticket)
+        dependencies = buffer.dependencies[HOST]
+        waits = dependencies.before_read(over)
+        dependencies.read_by(over, ticket)
         return waits
 
     def merge(
@@ -494,15 +498,15 @@ class VirtualMemory:
         for member, launch in launched:
             at = self.arena.allocate(over.nbytes)
             staged.append(at)
-            hazards = buffer.hazards[member_memory(member)]
-            extent = self.extent(buffer, member)
+            dependencies = buffer.dependencies[member_memory(member)]
+            allocation = self.allocation(buffer, member)
             ticket = self.devices[member].download(
-                extent.device_buffer,
-                over.start - extent.over.start,
+                allocation.device_buffer,
+                over.start - allocation.over.start,
                 self.arena.view(at, over.nbytes),
                 launch,
             )
-            hazards.read_by(over, ticket)
+            dependencies.read_by(over, ticket)
             downloads.append(ticket)
             self.devices[member].flush()
             self.accounting.copied(member_memory(member), HOST, over.nbytes, ticket)
@@ -523,11 +527,11 @@ class VirtualMemory:
             partial(merge, start, min(start + _MERGE_TASK_NBYTES, over.nbytes))
             for start in range(0, over.nbytes, _MERGE_TASK_NBYTES)
         ]
-        hazards = buffer.hazards[HOST]  # what did not change stays as it is there, spoilt or not
-        waits = [*downloads, *hazards.before_read(over), *hazards.before_write(over)]
+        dependencies = buffer.dependencies[HOST]  # what did not change stays as it is there, poisoned or not
+        waits = [*downloads, *dependencies.before_read(over), *dependencies.before_write(over)]
         merged = self._host.submit_all(tasks, waits)
         self.accounting.worked("merge", -1, over.nbytes, merged)
-        buffer.hazards[HOST].written_by(over, merged)
+        buffer.dependencies[HOST].written_by(over, merged)
         buffer.directory.wrote(HOST, over)
         events = self.accounting.events
         events.twins += 1
@@ -568,17 +572,17 @@ class VirtualMemory:
     def fill_on_member(self, member: int, buffer: VirtualBuffer, over: ByteRange, pattern: bytes) -> Ticket:
         """Repeat ``pattern`` over a range that has a place on ``member``; only that member has it then."""
         memory = member_memory(member)
-        extent = self.extent(buffer, member)
+        allocation = self.allocation(buffer, member)
         ticket = self.devices[member].fill(
-            extent.device_buffer,
-            over.start - extent.over.start,
+            allocation.device_buffer,
+            over.start - allocation.over.start,
             over.nbytes,
             pattern,
-            buffer.hazards[memory].before_write(over),
+            buffer.dependencies[memory].before_write(over),
         )
         self.devices[member].flush()
         self.accounting.worked("fill", member, over.nbytes, ticket)
-        buffer.hazards[memory].written_by(over, ticket)
+        buffer.dependencies[memory].written_by(over, ticket)
         buffer.directory.wrote(memory, over)
         return ticket
 

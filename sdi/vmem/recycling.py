@@ -43,7 +43,7 @@ class Parking:
         buffer.when_idle(self._post, lambda: self._keep(buffer, told))
 
     def _keep(self, buffer: VirtualBuffer, told: Callable[[bool], None]) -> None:
-        if any(hazards.failed() for hazards in buffer.hazards):
+        if any(dependencies.failed() for dependencies in buffer.dependencies):
             self._placement.discard(buffer)
             told(False)
             return
@@ -56,7 +56,7 @@ class Parking:
         self._placement.drop_images(buffer)
         buffer.enter(STAGE_PARKED)
         self._since_ns.pop(buffer.id, None)
-        if any(buffer.extents):
+        if any(buffer.allocations):
             self._since_ns[buffer.id] = buffer, since_ns
 
     def take(self, buffer: VirtualBuffer) -> bool:

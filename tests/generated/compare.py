@@ -3,7 +3,7 @@
 ``python -m tests.generated.compare FIRST COUNT [--members 1,2,3,5,8] [--commands 24] [--late] [--json]
 [--ranks 3] [--devices 1,0] [--far]``
 runs each program under both protocols, with and without a limit per member that makes launches spill and go
-in waves, on one of the numbers of members after the other; ``--late``: one member of each image is slow.
+in chunks, on one of the numbers of members after the other; ``--late``: one member of each image is slow.
 ``--ranks``: members are those of a job of so many processes: of the MPI job of which this is rank 0, or of
 processes that this one starts.  ``--devices``: as SDI_DEVICES.  ``--far``: they share no memory.
 Ends with 1 when a program differs.
@@ -32,7 +32,7 @@ from tests.generated.generate import generate
 from tests.icd.wire_client import WireClient
 
 LIMITS_NBYTES = {1: 64 << 10, 2: 64 << 10, 3: 64 << 10, 5: 24 << 10, 8: 16 << 10}
-"""By members: less than programs want of each, so that launches spill and go in waves."""
+"""By members: less than programs want of each, so that launches spill and go in chunks."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,10 +38,10 @@ def test_generated_programs_read_what_one_memory_would_hold() -> None:
     for image in found:
         if image["limit_nbytes"]:
             assert image["peak_nbytes"] <= image["limit_nbytes"]
-            assert image["waves"] > 0 and image["holds"] > 0 and image["drops"] > 0, image
+            assert image["chunks"] > 0 and image["holds"] > 0 and image["drops"] > 0, image
             assert (image["spills"] > 0) == (image["coherence"] == "lazy"), image
         else:
-            assert image["waves"] == image["spills"] == image["mapped"] == 0, image
+            assert image["chunks"] == image["spills"] == image["mapped"] == 0, image
 
 
 def test_programs_are_the_same_each_time_and_use_every_kernel() -> None:

@@ -64,8 +64,8 @@ def test_program(module: str, name: str, sanitize: bool, tmp_path: Path) -> None
         env["SDI_FAKE_IMAGES"] = "0"
     if name in test_client_memory.ON_GPUS | test_client_images.ON_GPUS:
         env["SDI_FAKE_TYPE"] = "4"
-    if name in test_client_parking.SPOILT:
-        env["SDI_FAKE_PARK"] = "spoilt"
+    if name in test_client_parking.POISONED:
+        env["SDI_FAKE_PARK"] = "poisoned"
     run_program(module, name, env)
 
 

@@ -224,7 +224,7 @@ def what_names_a_buffer_ends_that(cl: Cl) -> None:
         assert not landed()
 
 
-SPOILT = frozenset({"a_buffer_that_something_failed_to_write_is_not_used_again"})
+POISONED = frozenset({"a_buffer_that_something_failed_to_write_is_not_used_again"})
 PROGRAMS = (
     a_released_buffer_is_used_again,
     a_buffer_in_use_is_not_used_again,

@@ -10,7 +10,7 @@ from sdi.cells import ROW, Cells
 from sdi.devices.ticket import Ticket
 from sdi.partition.balance import Balance, Speeds
 from sdi.partition.gain import RECONSIDER, Candidate, Rates, choose, described
-from sdi.partition.usage import Usage
+from sdi.partition.history import LaunchHistory
 
 MS = 1e6
 
@@ -103,58 +103,58 @@ def test_the_reason_names_both_times() -> None:
 
 @pytest.mark.parametrize("is_fixed", [False, True])
 def test_a_cut_is_chosen_anew_ever_more_seldom(is_fixed: bool) -> None:
-    usage, asked = Usage(Rates(False, {4: 1.0}), is_fixed), []
-    usage.decide((4, 1, 1), 4, "")
+    history, asked = LaunchHistory(Rates(False, {4: 1.0}), is_fixed), []
+    history.decide((4, 1, 1), 4, "")
     for _ in range(2000):
-        usage.launches += 1
-        if usage.is_due():
-            asked.append(usage.launches)
-            usage.decide((4, 1, 1), 4, "")
-            assert not usage.is_due()
+        history.launches += 1
+        if history.is_due():
+            asked.append(history.launches)
+            history.decide((4, 1, 1), 4, "")
+            assert not history.is_due()
     assert asked == ([] if is_fixed else [k for k in sorted(RECONSIDER) if k <= 2000])
-    assert usage.version == 1
-    usage.decide((1, 1, 1), 1, "too small")
-    assert usage.version == 2
+    assert history.version == 1
+    history.decide((1, 1, 1), 1, "too small")
+    assert history.version == 2
 
 
 def test_an_untried_way_is_looked_at_again_soon() -> None:
-    usage = Usage(Rates(False, {4: 1.0}), launches=64)
-    usage.decide((2, 1, 1), 2, "")
+    history = LaunchHistory(Rates(False, {4: 1.0}), launches=64)
+    history.decide((2, 1, 1), 2, "")
     for _ in range(4):
-        assert not usage.is_due()
-        usage.launches += 1
-    assert usage.is_due()
-    usage.rates.record(2, 10.0, 10)
-    usage.decide((2, 1, 1), 2, "")
-    assert not usage.is_due()
+        assert not history.is_due()
+        history.launches += 1
+    assert history.is_due()
+    history.rates.record(2, 10.0, 10)
+    history.decide((2, 1, 1), 2, "")
+    assert not history.is_due()
 
 
 def test_planning_is_charged_to_the_way_that_needs_it() -> None:
-    usage = Usage(Rates(True))
-    assert usage.plan_ns(2) == 0
+    history = LaunchHistory(Rates(True))
+    assert history.plan_ns(2) == 0
     for _ in range(2):  # the first ones say nothing
-        usage.planned(2, 1e9)
-        usage.planned(1, 1e9)
+        history.planned(2, 1e9)
+        history.planned(1, 1e9)
     for _ in range(10):  # a new scalar each time, and ranges that depend on it
-        usage.planned(2, 40e6)
-        usage.ran(2)
+        history.planned(2, 40e6)
+        history.ran(2)
     for _ in range(4):
-        usage.ran(1)
-    assert usage.launches == 14
-    assert usage.plan_ns(2) == 40e6 and usage.plan_ns(1) == 0
+        history.ran(1)
+    assert history.launches == 14
+    assert history.plan_ns(2) == 40e6 and history.plan_ns(1) == 0
 
 
 def test_launches_that_get_smaller_begin_where_larger_ones_ended() -> None:
-    large = Usage(Rates(True, {1: 10.0, 3: 30.0}), launches=40)
+    large = LaunchHistory(Rates(True, {1: 10.0, 3: 30.0}), launches=40)
     for _ in range(3):
         large.planned(3, 1e6)
     large.decide((1, 1, 1), 1, "too little for three")
-    smaller, larger = Usage(Rates(True)), Usage(Rates(True))
+    smaller, larger = LaunchHistory(Rates(True)), LaunchHistory(Rates(True))
     smaller.begin_like(large, is_smaller=True)
     assert (smaller.pieces, smaller.why_fewer) == (1, "too little for three") and not smaller.is_due()
     larger.begin_like(large, is_smaller=False)
     assert larger.pieces == 0 and larger.rates.measured == {1: 10.0, 3: 30.0} and larger.plan_ns(3) == 1e6
-    fixed = Usage(Rates(True), is_fixed=True)
+    fixed = LaunchHistory(Rates(True), is_fixed=True)
     fixed.begin_like(large, is_smaller=True)
     assert fixed.pieces == 0 and not fixed.rates.measured
 
@@ -165,16 +165,16 @@ def test_launches_that_get_smaller_begin_where_larger_ones_ended() -> None:
 def test_launches_that_run_whole_are_looked_at_more_seldom_the_more_there_were(
     is_shared: bool, expected: list[int]
 ) -> None:
-    usage, looks = Usage(Rates(is_shared, {1: 1.0})), []
-    usage.decide((1, 1, 1), 1, "")
+    history, looks = LaunchHistory(Rates(is_shared, {1: 1.0})), []
+    history.decide((1, 1, 1), 1, "")
     for launch in range(1, 1 << 14):
-        decided = usage.num_decided()
-        assert (decided == 0) == usage.is_due()
-        if not usage.is_routine():
+        decided = history.num_decided()
+        assert (decided == 0) == history.is_due()
+        if not history.is_routine():
             looks.append(launch)
-        usage.ran(1)
+        history.ran(1)
         if decided > 1:
-            assert usage.num_decided() == decided - 1
+            assert history.num_decided() == decided - 1
     # One more where the way is chosen anew.
     assert [sum(1 << k <= look < 2 << k for look in looks) for k in range(7, 14)] == expected
 
@@ -193,105 +193,105 @@ def watched(cells: Cells, first: int) -> bool:
 @pytest.mark.parametrize("with_shares", [False, True])
 @pytest.mark.parametrize("refill_every", [1, 7, 100])
 def test_replayed_launches_are_measured_when_others_would_be(refill_every: int, with_shares: bool) -> None:
-    usage, cells = Usage(Rates(False)), Cells()
-    usage.follow(cells)
-    usage.decide((2, 1, 1), 2, "")
-    trial = Balance(0, 2, Speeds()).current if with_shares else None
+    history, cells = LaunchHistory(Rates(False)), Cells()
+    history.follow(cells)
+    history.decide((2, 1, 1), 2, "")
+    epoch = Balance(0, 2, Speeds()).current if with_shares else None
     for launch in range(1000):
         if launch % refill_every == 0:
-            usage.refill(trial)
-        is_measured = watched(cells, usage.watch)
-        usage.ran(2)
-        counted = trial is not None and trial.count(usage.launches)
-        assert is_measured == (usage.is_sampled() or counted), launch
-    assert 5 < cells.at[usage.watch + 1] <= cells.at[usage.watch + 2] == (16 if with_shares else 256)
+            history.refill(epoch)
+        is_measured = watched(cells, history.watch)
+        history.ran(2)
+        counted = epoch is not None and epoch.count(history.launches)
+        assert is_measured == (history.is_sampled() or counted), launch
+    assert 5 < cells.at[history.watch + 1] <= cells.at[history.watch + 2] == (16 if with_shares else 256)
 
 
 def test_of_the_first_launches_another_one_is_measured_for_each_that_was_missed() -> None:
-    usage, cells, trial = Usage(Rates(False)), Cells(), Balance(0, 2, Speeds()).current
-    usage.follow(cells)
-    usage.decide((2, 1, 1), 2, "")
-    usage.refill(trial)
-    assert [watched(cells, usage.watch) for _ in range(10)] == [True] * 8 + [False] * 2
-    usage.ran(2, 5)
-    trial.issued += 5
-    usage.missed(trial)
-    assert [watched(cells, usage.watch) for _ in range(6)] == [True] * 4 + [False] * 2
-    usage.ran(2, 12)
-    trial.issued += 12
-    usage.missed(trial)
-    assert not watched(cells, usage.watch)
+    history, cells, epoch = LaunchHistory(Rates(False)), Cells(), Balance(0, 2, Speeds()).current
+    history.follow(cells)
+    history.decide((2, 1, 1), 2, "")
+    history.refill(epoch)
+    assert [watched(cells, history.watch) for _ in range(10)] == [True] * 8 + [False] * 2
+    history.ran(2, 5)
+    epoch.issued += 5
+    history.missed(epoch)
+    assert [watched(cells, history.watch) for _ in range(6)] == [True] * 4 + [False] * 2
+    history.ran(2, 12)
+    epoch.issued += 12
+    history.missed(epoch)
+    assert not watched(cells, history.watch)
 
 
 def test_what_is_never_chosen_anew_is_not_measured() -> None:
-    usage, cells = Usage(Rates(False), is_fixed=True), Cells()
-    usage.follow(cells)
-    usage.refill(None)
-    assert not any(watched(cells, usage.watch) for _ in range(1000))
+    history, cells = LaunchHistory(Rates(False), is_fixed=True), Cells()
+    history.follow(cells)
+    history.refill(None)
+    assert not any(watched(cells, history.watch) for _ in range(1000))
 
 
 def test_cells_side_by_side_are_given_back_together() -> None:
     cells = Cells()
-    usages = [Usage(Rates(False)) for _ in range(3)]
-    for usage in usages:
-        usage.follow(cells)
-    firsts = {usage.watch for usage in usages}
+    histories = [LaunchHistory(Rates(False)) for _ in range(3)]
+    for history in histories:
+        history.follow(cells)
+    firsts = {history.watch for history in histories}
     assert len(firsts) == 3 and 0 not in firsts
-    for usage in usages:
-        usage.unfollow()
-        assert usage.watch == 0
+    for history in histories:
+        history.unfollow()
+        assert history.watch == 0
     left = cells.num_left
-    for usage in usages:
-        usage.follow(cells)
-    assert {usage.watch for usage in usages} == firsts and cells.num_left == left - 3 * (2 + ROW)
+    for history in histories:
+        history.follow(cells)
+    assert {history.watch for history in histories} == firsts and cells.num_left == left - 3 * (2 + ROW)
 
 
 @pytest.mark.parametrize("is_fixed", [False, True])
 def test_a_launch_that_is_to_come_to_the_first_member_is_no_routine(is_fixed: bool) -> None:
-    usage = Usage(Rates(False, {1: 1.0, 2: 1.0}), is_fixed, launches=100)
-    usage.decide((1, 1, 1), 1, "")
-    usage.ran(1, 4)
-    usage.home_at = 1 << 40
-    assert 0 < usage.num_decided() < 1 << 32
-    usage.home_at = 120
-    assert usage.num_decided() == 15 and usage.is_routine()
-    usage.ran(1, 15)
-    assert usage.num_decided() == 0 and not usage.is_routine()
-    usage.decide((2, 1, 1), 2, "")  # then there is no one member any more
-    usage.ran(2, 5)
-    assert usage.is_routine()
+    history = LaunchHistory(Rates(False, {1: 1.0, 2: 1.0}), is_fixed, launches=100)
+    history.decide((1, 1, 1), 1, "")
+    history.ran(1, 4)
+    history.home_at = 1 << 40
+    assert 0 < history.num_decided() < 1 << 32
+    history.home_at = 120
+    assert history.num_decided() == 15 and history.is_routine()
+    history.ran(1, 15)
+    assert history.num_decided() == 0 and not history.is_routine()
+    history.decide((2, 1, 1), 2, "")  # then there is no one member any more
+    history.ran(2, 5)
+    assert history.is_routine()
 
 
 def test_launches_too_small_for_any_other_way_are_hardly_ever_looked_at() -> None:
-    usage, looks = Usage(Rates(False, {1: 1.0}), is_small=True), 0
-    usage.decide((1, 1, 1), 1, "too small")
+    history, looks = LaunchHistory(Rates(False, {1: 1.0}), is_small=True), 0
+    history.decide((1, 1, 1), 1, "too small")
     for _ in range(2048):
-        looks += not usage.is_routine()
-        if usage.is_due():
-            usage.decide((1, 1, 1), 1, "too small")
-        usage.ran(1)
+        looks += not history.is_routine()
+        if history.is_due():
+            history.decide((1, 1, 1), 1, "too small")
+        history.ran(1)
     # The first ones, when the way is chosen anew, and one in 512.
     assert looks <= 3 + len(RECONSIDER) + 4
 
 
 def test_cells_that_others_had_say_nothing_of_them() -> None:
-    cells, usage = Cells(), Usage(Rates(False))
-    usage.follow(cells)
-    usage.decide((2, 1, 1), 2, "")
-    usage.refill(Balance(0, 2, Speeds()).current)
-    assert cells.at[usage.cell] and cells.at[usage.watch + 2]
-    given = {usage.cell, usage.version_cell, usage.watch}
-    usage.unfollow()
+    cells, history = Cells(), LaunchHistory(Rates(False))
+    history.follow(cells)
+    history.decide((2, 1, 1), 2, "")
+    history.refill(Balance(0, 2, Speeds()).current)
+    assert cells.at[history.cell] and cells.at[history.watch + 2]
+    given = {history.cell, history.version_cell, history.watch}
+    history.unfollow()
     found = {cells.new(), cells.new(), row := cells.new_row()}
     assert found == given
     assert not any(cells.at[cell] for cell in (*found, row + 1, row + 2))
 
 
 def test_a_program_whose_launches_are_never_seen_to_end_is_not_timed_for_ever() -> None:
-    usage, cells = Usage(Rates(False)), Cells()
-    usage.follow(cells)
-    usage.decide((2, 1, 1), 2, "")
+    history, cells = LaunchHistory(Rates(False)), Cells()
+    history.follow(cells)
+    history.decide((2, 1, 1), 2, "")
     for _ in range(1000):
-        usage.ran(2)
-        usage.missed(None)
-    assert not watched(cells, usage.watch)
+        history.ran(2)
+        history.missed(None)
+    assert not watched(cells, history.watch)

@@ -33,8 +33,10 @@ def test_every_cut_covers_the_grid_with_disjoint_balanced_boxes(members: int) ->
             seen = [groups(box) for box in cut.boxes]
             assert sum(map(len, seen)) == grid[0] * grid[1] * grid[2] == len(set().union(*seen))
             if cut.shape != (0, 0, 0):
-                extents = [box.extent for box in cut.boxes]
-                assert all(max(e[d] for e in extents) - min(e[d] for e in extents) <= 1 for d in range(3))
+                allocations = [box.extent for box in cut.boxes]
+                assert all(
+                    max(e[d] for e in allocations) - min(e[d] for e in allocations) <= 1 for d in range(3)
+                )
 
 
 def test_primes_are_cut_along_one_dimension_only() -> None:

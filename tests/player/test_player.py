@@ -14,7 +14,7 @@ import pytest
 from sdi.cells import STAGE_IN_USE, STAGE_PARKED
 from sdi.commands import Launch
 from sdi.errors import Status
-from sdi.partition.balance import Balance, Trial
+from sdi.partition.balance import Balance, ShareEpoch
 from sdi.partition.cost import Edges
 from sdi.player.face import Player
 from sdi.player.library import NO_RECORDING, Told
@@ -575,7 +575,7 @@ def test_python_knows_what_the_player_released(serve: Serve, monkeypatch: pytest
     assert found == [(STAGE_PARKED, True, True, True), (STAGE_IN_USE, False, False, False)] * 2 + [found[0]]
     monkeypatch.setattr("sdi.vmem.recycling.KEEP_NS", 0)
     _posted(steps, parking.trim)
-    assert not any(_buffer_of(steps).extents) and not parking.has_places
+    assert not any(_buffer_of(steps).allocations) and not parking.has_places
     for number in range(5):
         steps.once(number)
     steps.renew(True)
@@ -756,8 +756,8 @@ def _evict(loop: Loop) -> None:
 
     def evict() -> None:
         placement, buffer = memory.placement, memory.buffer(loop.a)
-        for member, extent in enumerate(buffer.extents):
-            if extent is not None:
+        for member, allocation in enumerate(buffer.allocations):
+            if allocation is not None:
                 placement._evict(buffer, member)
 
     _posted(loop, evict)
@@ -766,10 +766,10 @@ def _evict(loop: Loop) -> None:
 def _new_share(loop: Loop) -> None:
     def decide() -> None:
         for kernel in loop.client.session._launcher._builds[loop.build].kernels:
-            for usage in kernel._usages.values.values():
-                assert usage.shape is not None
-                usage.decide((usage.shape[0] + 1, 1, 1), usage.pieces, "")
-                usage.decide((usage.shape[0] - 1, 1, 1), usage.pieces, "")
+            for history in kernel._histories.values.values():
+                assert history.shape is not None
+                history.decide((history.shape[0] + 1, 1, 1), history.pieces, "")
+                history.decide((history.shape[0] - 1, 1, 1), history.pieces, "")
 
     _posted(loop, decide)
 
@@ -778,8 +778,8 @@ def _measured(loop: Loop) -> None:
     def look() -> None:
         player = loop.player
         for recorded in player.recorded():
-            assert recorded.arrangement is not None
-            player.cells.at[recorded.arrangement.usage.cell] = 0
+            assert recorded.launch_plan is not None
+            player.cells.at[recorded.launch_plan.history.cell] = 0
 
     _posted(loop, look)
 
@@ -787,8 +787,8 @@ def _measured(loop: Loop) -> None:
 def _forget(loop: Loop) -> None:
     def forget() -> None:
         for kernel in loop.client.session._launcher._builds[loop.build].kernels:
-            for arrangement in list(kernel._arrangements.values.values()):
-                kernel.forget(arrangement)
+            for launch_plan in list(kernel._launch_plans.values.values()):
+                kernel.forget(launch_plan)
 
     _posted(loop, forget)
 
@@ -1078,18 +1078,18 @@ def test_launches_that_are_measured_are_replayed(serve: Serve, monkeypatch: pyte
     measured: list[list[int]] = []
 
     def record(
-        self: Balance, trial: Trial, edges: Edges, times_ns: list[int], is_first: bool = False
+        self: Balance, epoch: ShareEpoch, edges: Edges, times_ns: list[int], is_first: bool = False
     ) -> None:
         measured.append(times_ns)
 
     monkeypatch.setattr(Balance, "record", record)
     loop = Loop(serve(2, plays=True, balance=("auto", 0)))
     loop.settle()
-    recorded = next(r for r in loop.player.recorded() if r.arrangement is not None)
-    assert recorded.arrangement is not None and recorded.arrangement.trial is not None
-    trial = recorded.arrangement.trial
+    recorded = next(r for r in loop.player.recorded() if r.launch_plan is not None)
+    assert recorded.launch_plan is not None and recorded.launch_plan.epoch is not None
+    epoch = recorded.launch_plan.epoch
     loop.until_replayed(lambda _: [loop.step() for _ in range(20)], 20)
-    assert trial.issued >= 20
+    assert epoch.issued >= 20
     launches = 160
 
     def run() -> None:
@@ -1115,16 +1115,16 @@ def test_a_launch_that_is_under_way_when_python_takes_over_is_made_up_for(
     monkeypatch.setattr(Balance, "record", lambda *arguments: None)
     loop = Loop(serve(2, plays=True, balance=("auto", 0)))
     loop.settle()
-    recorded = next(r for r in loop.player.recorded() if r.arrangement is not None)
-    arrangement = recorded.arrangement
-    assert arrangement is not None and arrangement.trial is not None
-    trial, told = arrangement.trial, Told(recording=recorded.number, lanes=1, is_measured=1)
-    trial.issued = 8
+    recorded = next(r for r in loop.player.recorded() if r.launch_plan is not None)
+    launch_plan = recorded.launch_plan
+    assert launch_plan is not None and launch_plan.epoch is not None
+    epoch, told = launch_plan.epoch, Told(recording=recorded.number, lanes=1, is_measured=1)
+    epoch.issued = 8
     loop.player.missed(told)
-    assert trial.issued == 7 and loop.player.cells.at[arrangement.usage.watch] == 1
+    assert epoch.issued == 7 and loop.player.cells.at[launch_plan.history.watch] == 1
     for other in ({"lanes": 0, "is_measured": 1}, {"lanes": 1, "is_measured": 0}):
         loop.player.missed(Told(recording=recorded.number, **other))
-        assert trial.issued == 7 and loop.player.cells.at[arrangement.usage.watch] == 1
+        assert epoch.issued == 7 and loop.player.cells.at[launch_plan.history.watch] == 1
     loop.player.missed(Told(recording=NO_RECORDING, lanes=1, is_measured=1))
 
 
@@ -1135,11 +1135,11 @@ def test_a_cut_that_turns_out_uneven_is_looked_at_by_python(
     loop = Loop(serve(2, plays=True, balance=("auto", 0)))
     loop.settle()
     loop.until_replayed(lambda _: [loop.step() for _ in range(20)], 20)
-    matching = [r for r in loop.player.recorded() if r.arrangement is not None and loop.player.matches(r)]
+    matching = [r for r in loop.player.recorded() if r.launch_plan is not None and loop.player.matches(r)]
     recorded = matching[0]
-    assert recorded.arrangement is not None and recorded.arrangement.trial is not None
-    trial = recorded.arrangement.trial
-    assert loop.player.cells.at[trial.cell] > 0 and loop.player.matches(recorded)
-    trial.is_current = False  # as by a time that was measured
-    loop.player.learnt(recorded.arrangement)
-    assert loop.player.cells.at[trial.cell] == 0 and not loop.player.matches(recorded)
+    assert recorded.launch_plan is not None and recorded.launch_plan.epoch is not None
+    epoch = recorded.launch_plan.epoch
+    assert loop.player.cells.at[epoch.cell] > 0 and loop.player.matches(recorded)
+    epoch.is_current = False  # as by a time that was measured
+    loop.player.learnt(recorded.launch_plan)
+    assert loop.player.cells.at[epoch.cell] == 0 and not loop.player.matches(recorded)

@@ -112,7 +112,7 @@ def test_a_kernel_s_row_has_all_its_sums(tables: Tables) -> None:
     ]
     assert (k.merges, k.merge_ns, k.merged_nbytes, k.moved_nbytes) == (1, 50, 32, 528)
     assert (k.whole_ns, k.split_ns, k.speed_up) == (180, 100, pytest.approx(1.8))
-    assert (other.cuts, other.waves, other.failed, other.bindings) == (("2",), 2, 1, 1)
+    assert (other.cuts, other.chunks, other.failed, other.bindings) == (("2",), 2, 1, 1)
     assert other.speed_up is None and other.imbalance_percent == pytest.approx(25)
 
 

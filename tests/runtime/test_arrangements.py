@@ -10,7 +10,7 @@ import pytest
 
 from sdi.launch.kernel import Kernel
 from sdi.partition.gain import Rates
-from sdi.partition.usage import Usage
+from sdi.partition.history import LaunchHistory
 from sdi.wire.records import Op
 from tests.icd.conftest import Serve
 
@@ -42,13 +42,13 @@ def test_a_scalar_that_shapes_no_range_costs_no_new_plan(serve: Serve, members: 
     client.finish()
     kernel: Kernel = client.session._launcher._builds[build].kernels[0]
     assert len(client.session._launcher.known.values) == 39
-    assert len(kernel._arrangements.values) == 1
+    assert len(kernel._launch_plans.values) == 1
     for first in range(5):  # these change what is read and written
         add(first, 1000)
         expected[first : first + N] += 1000
     client.finish()
     # One member holds everything whatever the ranges are.
-    assert len(kernel._arrangements.values) == (1 if members == 1 else 6)
+    assert len(kernel._launch_plans.values) == (1 if members == 1 else 6)
     assert np.array_equal(np.frombuffer(client.read(a, 4 * 2 * N), np.int32), expected)
 
 
@@ -65,15 +65,15 @@ def test_a_released_buffer_takes_its_plans_along(serve: Serve, members: int) -> 
         assert np.all(np.frombuffer(client.read(a, 4 * N), np.int32) == number)
         client.send(Op.RELEASE_BUFFER, a)
         client.finish()
-    assert not client.session._launcher.known.values and not kernel._arrangements.values
+    assert not client.session._launcher.known.values and not kernel._launch_plans.values
 
 
 def test_data_of_launches_that_one_member_runs_are_gathered_there_once() -> None:
-    usage = Usage(Rates(True, {1: 1.0, 3: 1.0}))
-    usage.decide((1, 1, 1), 1, "too little")
-    assert not usage.may_gather()
+    history = LaunchHistory(Rates(True, {1: 1.0, 3: 1.0}))
+    history.decide((1, 1, 1), 1, "too little")
+    assert not history.may_gather()
     for _ in range(8):
-        usage.ran(1)
-    assert usage.may_gather()
-    usage.has_gathered = True
-    assert not usage.may_gather()
+        history.ran(1)
+    assert history.may_gather()
+    history.has_gathered = True
+    assert not history.may_gather()

@@ -7,7 +7,7 @@ from typing import cast
 
 from sdi.clc import compile_source
 from sdi.launch.arguments import BufferArgument
-from sdi.launch.plan import LaunchPlan, cost, make_plan, moved_nbytes
+from sdi.launch.plan import CutPlan, cost, make_plan, moved_nbytes
 from sdi.launch.programs.access import access_of
 from sdi.ndrange import NDRange
 from sdi.partition.table import cuts
@@ -38,7 +38,7 @@ __kernel void relax(__global const float *in, __global float *out, int n) {
 """
 
 
-def matmul_plans() -> dict[str, dict[tuple[int, int, int], LaunchPlan]]:
+def matmul_plans() -> dict[str, dict[tuple[int, int, int], CutPlan]]:
     """Plans of all cuts over four members, from bounds and from exact sets; everything is on the host."""
     compiled = compile_source(MATMUL, "")
     (model,) = compiled.kernels

@@ -12,14 +12,14 @@ from sdi.clc import compile_source
 from sdi.intervals import ByteRange
 from sdi.launch.arguments import BufferArgument
 from sdi.launch.cutting import Cutter, few_numbers, move_ns
-from sdi.launch.plan import LaunchPlan, MergedRange, make_plan, moved_nbytes
+from sdi.launch.plan import CutPlan, MergedRange, make_plan, moved_nbytes
 from sdi.launch.programs.access import access_of
 from sdi.ndrange import GroupBox, NDRange
 from sdi.partition.balance import edges_of
 from sdi.partition.budget import Budget
 from sdi.partition.gain import PIECE_NS, Rates
+from sdi.partition.history import LaunchHistory
 from sdi.partition.learnt import Learnt
-from sdi.partition.usage import Usage
 from sdi.sampling.model import Bounds, WorkEstimate
 from sdi.vmem.directory import Directory
 from sdi.vmem.links import LATENCY_NS, Links
@@ -57,24 +57,24 @@ class Launches:
         self.now_ns = 0
         self.budget = Budget(lambda: self.now_ns)
         self.cutter = Cutter(cast("object", split), [kind] * 4, self.links, budget=self.budget)  # type: ignore[arg-type]
-        self.usage = self.cutter.usage()
+        self.history = self.cutter.history()
 
-    def plan(self, boxes: tuple[GroupBox, ...], exact: bool = False) -> LaunchPlan:
+    def plan(self, boxes: tuple[GroupBox, ...], exact: bool = False) -> CutPlan:
         return make_plan(
             self.model, self.values, self.access if exact else Bounds(self.access), boxes, self.buffers
         )
 
-    def launch(self, group_ns: dict[int, float]) -> LaunchPlan:
+    def launch(self, group_ns: dict[int, float]) -> CutPlan:
         """Cut, move, run: what the launcher does, on directories only."""
-        chosen, why = self.cutter.cut(self.usage, GROUPS, self.plan)
+        chosen, why = self.cutter.cut(self.history, GROUPS, self.plan)
         assert bool(why) == (len(chosen.boxes) == 1)
         self.touch(chosen)
         pieces, groups = len(chosen.boxes), GROUPS[0] * GROUPS[1]
-        self.usage.rates.record(pieces, group_ns[pieces] * groups, groups)
-        self.usage.launches += 1
+        self.history.rates.record(pieces, group_ns[pieces] * groups, groups)
+        self.history.launches += 1
         return chosen
 
-    def touch(self, chosen: LaunchPlan) -> None:
+    def touch(self, chosen: CutPlan) -> None:
         """Say in the directories what a launch reads and writes."""
         for used in chosen.buffers:
             for k, piece in enumerate(used.pieces):
@@ -111,7 +111,7 @@ def test_cpu_members_that_share_cores_end_on_one() -> None:
 def test_always_uses_all_members_and_never_looks_again() -> None:
     launches = Launches("always")
     assert set(launches.pieces(dict.fromkeys((1, 2, 3, 4), 5.0), 300)) == {4}
-    assert launches.usage.version == 1
+    assert launches.history.version == 1
 
 
 def test_the_cut_stays_with_the_data() -> None:
@@ -153,12 +153,12 @@ def test_copies_from_one_memory_follow_each_other_and_those_from_several_do_not(
     assert move_ns(whole, links, (0,)) < move_ns(whole, links, (1,))
 
 
-def test_usages_are_alike_only_by_their_version() -> None:
-    usage = Usage(Launches().usage.rates)
-    usage.decide((1, 4, 1), 4, "")
-    version = usage.version
-    usage.decide((1, 4, 1), 4, "")
-    assert usage.version == version
+def test_histories_are_alike_only_by_their_version() -> None:
+    history = LaunchHistory(Launches().history.rates)
+    history.decide((1, 4, 1), 4, "")
+    version = history.version
+    history.decide((1, 4, 1), 4, "")
+    assert history.version == version
 
 
 def test_narrow_gaps_between_rows_are_owned_and_needed() -> None:
@@ -181,17 +181,17 @@ def test_narrow_gaps_between_rows_are_owned_and_needed() -> None:
 def test_fewer_members_run_what_more_may_not() -> None:
     launches = Launches("always")
 
-    def plan(boxes: tuple[GroupBox, ...], exact: bool) -> LaunchPlan:
+    def plan(boxes: tuple[GroupBox, ...], exact: bool) -> CutPlan:
         made = launches.plan(boxes, exact)
         mixed = len(boxes) > limit
         return replace(made, buffers=tuple(replace(used, mixed=mixed) for used in made.buffers))
 
     limit = 2
     for _ in range(3):
-        found, why = launches.cutter.cut(launches.usage, GROUPS, plan)
+        found, why = launches.cutter.cut(launches.history, GROUPS, plan)
         assert len(found.boxes) == 2 and not why
     launches, limit = Launches("always"), 1
-    found, why = launches.cutter.cut(launches.usage, GROUPS, plan)
+    found, why = launches.cutter.cut(launches.history, GROUPS, plan)
     assert len(found.boxes) == 1 and why
 
 
@@ -202,14 +202,14 @@ def balanced() -> Launches:
     return launches
 
 
-def measured(launches: Launches, costs: list[float]) -> LaunchPlan:
+def measured(launches: Launches, costs: list[float]) -> CutPlan:
     """One launch whose pieces take ``costs`` per row of work-groups, in ns."""
     chosen = launches.launch(dict.fromkeys((1, 2, 3, 4), 5.0))
-    trial = launches.cutter.trial(launches.usage, chosen)
-    assert trial is not None
+    epoch = launches.cutter.epoch(launches.history, chosen)
+    assert epoch is not None
     times = [sum(costs[box.start[1] : box.stop[1]]) for box in chosen.boxes]
-    if trial.count(launches.usage.launches):
-        trial.balance.record(trial, edges_of(chosen.boxes, GROUPS, 1), times)
+    if epoch.count(launches.history.launches):
+        epoch.balance.record(epoch, edges_of(chosen.boxes, GROUPS, 1), times)
     return chosen
 
 
@@ -238,7 +238,7 @@ def test_merges_that_other_shares_need_are_charged_to_each_launch(merges: bool) 
     even = [8] * 4
     make = launches.plan
 
-    def plan(boxes: tuple[GroupBox, ...], exact: bool = False) -> LaunchPlan:
+    def plan(boxes: tuple[GroupBox, ...], exact: bool = False) -> CutPlan:
         made = make(boxes, exact)
         if not merges or [box.extent[1] for box in boxes] == even:
             return made
@@ -256,9 +256,9 @@ def test_launches_on_other_buffers_take_the_same_shares() -> None:
     costs = [1e6 * (row + 1) for row in range(GROUPS[1])]
     for _ in range(6):
         measured(launches, costs)
-    other = launches.cutter.usage()
-    other.balances = launches.usage.balances
-    here, _ = launches.cutter.cut(launches.usage, GROUPS, launches.plan)
+    other = launches.cutter.history()
+    other.balances = launches.history.balances
+    here, _ = launches.cutter.cut(launches.history, GROUPS, launches.plan)
     there, _ = launches.cutter.cut(other, GROUPS, launches.plan)
     assert here.boxes == there.boxes != tuple(GroupBox((0, 8 * k, 0), (32, 8 * k + 8, 1)) for k in range(4))
 
@@ -266,8 +266,8 @@ def test_launches_on_other_buffers_take_the_same_shares() -> None:
 def test_balance_off_keeps_equal_shares() -> None:
     launches = Launches("always")
     chosen = launches.launch(dict.fromkeys((1, 2, 3, 4), 5.0))
-    assert launches.cutter.trial(launches.usage, chosen) is None
-    assert not launches.cutter.stay_even(launches.usage, chosen)
+    assert launches.cutter.epoch(launches.history, chosen) is None
+    assert not launches.cutter.freeze_equal(launches.history, chosen)
 
 
 def test_shares_can_be_given_up() -> None:
@@ -275,7 +275,7 @@ def test_shares_can_be_given_up() -> None:
     costs = [1e6 * (row + 1) for row in range(GROUPS[1])]
     for _ in range(6):
         chosen = measured(launches, costs)
-    assert launches.cutter.stay_even(launches.usage, chosen)
+    assert launches.cutter.freeze_equal(launches.history, chosen)
     found = [measured(launches, costs) for _ in range(20)]
     assert all([box.extent[1] for box in plan.boxes] == [8] * 4 for plan in found)
 
@@ -284,10 +284,10 @@ def test_first_launches_are_cut_by_what_loops_foretell_where_that_pays() -> None
     for accesses, is_used in ((1e12, True), (1e3, False)):
         launches = Launches("always")
         cutter = Cutter("always", ["gpu"] * 4, launches.links, "auto")
-        usage = cutter.usage()
+        history = cutter.history()
         asked: list[int] = []
 
-        def foresee(dim: int, accesses: float = accesses, asked: list[int] = asked) -> WorkEstimate:
+        def estimate(dim: int, accesses: float = accesses, asked: list[int] = asked) -> WorkEstimate:
             asked.append(dim)
             return WorkEstimate((1.0, 2.0, 3.0, 4.0), accesses)
 
@@ -295,12 +295,12 @@ def test_first_launches_are_cut_by_what_loops_foretell_where_that_pays() -> None
         for buffer in launches.buffers.values():
             for k in range(4):
                 buffer.directory.wrote(k + 1, ByteRange(k * NBYTES // 4, (k + 1) * NBYTES // 4))
-        first, _ = cutter.cut(usage, GROUPS, launches.plan, foresee)
+        first, _ = cutter.cut(history, GROUPS, launches.plan, estimate)
         rows = [box.stop[1] - box.start[1] for box in first.boxes]
         assert sum(rows) == GROUPS[1] and asked == [1]
         assert (rows[0] > rows[3] + 4) == is_used, rows
-        usage.launches += 1
-        again, _ = cutter.cut(usage, GROUPS, launches.plan, foresee)
+        history.launches += 1
+        again, _ = cutter.cut(history, GROUPS, launches.plan, estimate)
         assert asked == [1] and [box.stop[1] - box.start[1] for box in again.boxes] == rows
 
 
@@ -332,12 +332,16 @@ class Life:
         self.one_ns = self.several_ns = 0.0
 
     def launch(
-        self, usage: Usage, group_ns: dict[int, float], effort: float | None, is_measured: bool = True
+        self,
+        history: LaunchHistory,
+        group_ns: dict[int, float],
+        effort: float | None,
+        is_measured: bool = True,
     ) -> int:
         """In how many pieces."""
         launches, groups = self.launches, GROUPS[0] * GROUPS[1]
         cutter, piece_ns = launches.cutter, PIECE_NS["cpu" if launches.cutter.is_shared else "gpu"]
-        chosen, _ = cutter.cut(usage, GROUPS, launches.plan, effort=lambda: effort)
+        chosen, _ = cutter.cut(history, GROUPS, launches.plan, effort=lambda: effort)
         pieces = len(chosen.boxes)
         took = move_ns(chosen, launches.links) + pieces * piece_ns
         took += group_ns[pieces] * max(box.total_groups for box in chosen.boxes)
@@ -346,8 +350,8 @@ class Life:
         self.one_ns += piece_ns + group_ns[1] * groups
         launches.now_ns += int(took)
         if is_measured:
-            usage.rates.record(pieces, group_ns[pieces] * groups, groups)
-        usage.ran(pieces)
+            history.rates.record(pieces, group_ns[pieces] * groups, groups)
+        history.ran(pieces)
         return pieces
 
     @property
@@ -363,9 +367,9 @@ def test_finding_out_that_members_share_their_cores_stays_within_the_budget(
     life = Life("cpu")
     costs = {k: group_ns * k for k in (1, 2, 3, 4)}  # all pieces together take what one takes
     for _ in range(kernels):
-        usage = life.launches.cutter.usage()
+        history = life.launches.cutter.history()
         for _ in range(count):
-            life.launch(usage, costs, None)
+            life.launch(history, costs, None)
         # The data is home again, as after a read.
         for buffer in life.launches.buffers.values():
             buffer.directory.wrote(1, ByteRange(0, NBYTES))
@@ -375,27 +379,27 @@ def test_finding_out_that_members_share_their_cores_stays_within_the_budget(
 @pytest.mark.parametrize("kind", ["cpu", "gpu"])
 def test_launches_that_are_far_ahead_of_what_is_measured_stay_within_the_budget(kind: str) -> None:
     life = Life(kind)
-    usage = life.launches.cutter.usage()
+    history = life.launches.cutter.history()
     costs = dict.fromkeys((1, 2, 3, 4), 5.0)
-    found = [life.launch(usage, costs, None, is_measured=False) for _ in range(1000)]
+    found = [life.launch(history, costs, None, is_measured=False) for _ in range(1000)]
     assert life.is_within_budget and set(found[500:]) == {1}
     assert kind == "gpu" or set(found) == {1}
 
 
 def test_a_long_first_launch_is_split_and_takes_nothing_from_the_budget() -> None:
     life = Life("gpu")
-    assert life.launch(life.launches.cutter.usage(), dict.fromkeys((1, 2, 3, 4), 1e6), 1e9) == 4
+    assert life.launch(life.launches.cutter.history(), dict.fromkeys((1, 2, 3, 4), 1e6), 1e9) == 4
     assert life.launches.budget.spent_ns == 0
 
 
 def test_a_first_launch_that_has_little_to_do_is_not_split() -> None:
     life = Life("gpu")
-    usage = life.launches.cutter.usage()
+    history = life.launches.cutter.history()
     for buffer in life.launches.buffers.values():
         buffer.directory.wrote(1, ByteRange(0, NBYTES))
-    assert life.launch(usage, dict.fromkeys((1, 2, 3, 4), 5.0), 1e6) == 1
-    assert usage.why_fewer == "one member runs it, it takes no more than about 0.01 ms"
-    assert [life.launch(usage, dict.fromkeys((1, 2, 3, 4), 5.0), 1e6) for _ in range(50)] == [1] * 50
+    assert life.launch(history, dict.fromkeys((1, 2, 3, 4), 5.0), 1e6) == 1
+    assert history.why_fewer == "one member runs it, it takes no more than about 0.01 ms"
+    assert [life.launch(history, dict.fromkeys((1, 2, 3, 4), 5.0), 1e6) for _ in range(50)] == [1] * 50
 
 
 @pytest.mark.parametrize(("effort", "pieces"), [(1e7, 1), (1e10, 4), (None, 4)])
@@ -405,28 +409,28 @@ def test_a_first_launch_is_split_only_where_its_merges_cost_less_than_its_work(
     life = Life("gpu")
     make = life.launches.plan
 
-    def plan(boxes: tuple[GroupBox, ...], exact: bool = False) -> LaunchPlan:
+    def plan(boxes: tuple[GroupBox, ...], exact: bool = False) -> CutPlan:
         made = make(boxes, exact)
         merged = (MergedRange(ByteRange(0, NBYTES), tuple(range(len(boxes)))),) if len(boxes) > 1 else ()
         return replace(made, buffers=tuple(replace(used, merged=merged) for used in made.buffers))
 
     life.launches.plan = plan  # type: ignore[method-assign]
-    usage = life.launches.cutter.usage()
-    assert life.launch(usage, dict.fromkeys((1, 2, 3, 4), 5.0), effort) == pieces
+    history = life.launches.cutter.history()
+    assert life.launch(history, dict.fromkeys((1, 2, 3, 4), 5.0), effort) == pieces
     # What may be lost is taken from the budget until it is known.
     assert (life.launches.budget.spent_ns > 1e6) == (effort is None)
-    found = [life.launch(life.launches.cutter.usage(), {1: 5.0, 4: 5.0}, None) for _ in range(9)]
+    found = [life.launch(life.launches.cutter.history(), {1: 5.0, 4: 5.0}, None) for _ in range(9)]
     assert found[-1] == 1 and life.launches.budget.spent_ns <= 20e6
 
 
 def test_what_was_at_stake_comes_back_when_it_has_paid() -> None:
     life = Life("gpu")
-    usage = life.launches.cutter.usage()
-    assert life.launch(usage, dict.fromkeys((1, 2, 3, 4), 20_000.0), None) == 4
+    history = life.launches.cutter.history()
+    assert life.launch(history, dict.fromkeys((1, 2, 3, 4), 20_000.0), None) == 4
     assert life.launches.budget.spent_ns > 0
     for _ in range(10):
-        assert life.launch(usage, dict.fromkeys((1, 2, 3, 4), 20_000.0), None) == 4
-    assert life.launches.budget.spent_ns == 0 and usage.at_stake_ns == 0
+        assert life.launch(history, dict.fromkeys((1, 2, 3, 4), 20_000.0), None) == 4
+    assert life.launches.budget.spent_ns == 0 and history.at_stake_ns == 0
 
 
 def test_members_that_are_one_device_are_not_tried_side_by_side() -> None:
@@ -436,30 +440,30 @@ def test_members_that_are_one_device_are_not_tried_side_by_side() -> None:
         cutter = Cutter(
             "auto", ["cpu"] * 4, launches.links, nodes=nodes, units=others, budget=launches.budget
         )
-        launches.cutter, launches.usage = cutter, cutter.usage()
+        launches.cutter, launches.history = cutter, cutter.history()
         assert set(launches.pieces(dict.fromkeys((1, 2, 3, 4), 20_000.0), 30)) == found
         # From then on it is replayed, and measured now and then.
-        assert launches.usage.is_routine() or found != {1}
-        assert (launches.usage.num_decided() > 400) == (found == {1})
+        assert launches.history.is_routine() or found != {1}
+        assert (launches.history.num_decided() > 400) == (found == {1})
     launches.cutter = Cutter("auto", ["cpu"] * 4, launches.links, nodes=[0, 0, 1, 1], units=units)
-    launches.usage = launches.cutter.usage()
+    launches.history = launches.cutter.history()
     assert 4 in launches.pieces(dict.fromkeys((1, 2, 3, 4), 20_000.0), 30), "units of two machines"
 
 
 def test_first_times_of_short_kernels_that_are_far_too_long_split_nothing() -> None:
     # The host's time to launch them is in it: [M] 0.2 ms of kernels that take 15 us on an H200.
     life = Life("gpu")
-    usage = life.launches.cutter.usage()
+    history = life.launches.cutter.history()
     whole = dict.fromkeys((1, 2, 3, 4), 10.0)
     for launch in range(64):
         slow = dict.fromkeys((1, 2, 3, 4), 300.0) if launch < 2 else whole
-        assert life.launch(usage, slow, 0.0) == 1, usage
+        assert life.launch(history, slow, 0.0) == 1, history
 
 
 def test_short_kernels_whose_bytes_lie_apart_bring_them_together() -> None:
     # Each of many in a row would stay apart for the others' sake.
     life = Life("gpu")
-    usage = life.launches.cutter.usage()
+    history = life.launches.cutter.history()
     slabs = [
         GroupBox((0, k, 0), (GROUPS[0], k + GROUPS[1] // 4, 1)) for k in range(0, GROUPS[1], GROUPS[1] // 4)
     ]
@@ -468,16 +472,16 @@ def test_short_kernels_whose_bytes_lie_apart_bring_them_together() -> None:
     pieces = []
     for _ in range(20):
         life.launches.touch(apart)
-        pieces.append(life.launch(usage, costs, 0.0))
+        pieces.append(life.launch(history, costs, 0.0))
     assert set(pieces[5:]) == {1}, pieces
 
 
 def test_the_first_plans_of_a_way_do_not_keep_launches_from_it() -> None:
-    usage = Usage(Rates(False, {1: 10.0, 2: 20.0}))
-    usage.decide((1, 1, 1), 1, "")
-    usage.planned(1, 5e6)
-    usage.ran(1)
-    assert usage.plan_ns(1) == 0
+    history = LaunchHistory(Rates(False, {1: 10.0, 2: 20.0}))
+    history.decide((1, 1, 1), 1, "")
+    history.planned(1, 5e6)
+    history.ran(1)
+    assert history.plan_ns(1) == 0
 
 
 def test_one_piece_is_taken_to_have_no_more_to_do_than_several_have() -> None:
@@ -490,9 +494,9 @@ def test_a_short_kernel_that_an_earlier_run_split_stays_so_unless_measuring_cont
     is_right: bool,
 ) -> None:
     life = Life("gpu")
-    usage = life.launches.cutter.usage()
+    history = life.launches.cutter.history()
     guess = dict.fromkeys((1, 2, 3, 4), 600.0)
-    usage.begin_with(Learnt(guess, (1, 4, 1), 4, {}))
+    history.begin_with(Learnt(guess, (1, 4, 1), 4, {}))
     costs = guess if is_right else dict.fromkeys((1, 2, 3, 4), 5.0)
-    pieces = [life.launch(usage, costs, None) for _ in range(100)]
+    pieces = [life.launch(history, costs, None) for _ in range(100)]
     assert pieces[0] == 4 and set(pieces[20:]) == ({4} if is_right else {1}), pieces

@@ -23,7 +23,7 @@ class Device:
         self.full: dict[int, list[Ticket]] = {}
         self.fails: set[int] = set()
         self.keeps: set[int] = set()
-        self.spoilt: list[int] = []
+        self.poisoned: list[int] = []
         self.issued: list[int] = []
         self.work: dict[int, Ticket] = {}
         self.looked: list[str] = []
@@ -31,13 +31,13 @@ class Device:
     def pending(self) -> list[Ticket]:
         return [ticket for ticket in self.work.values() if not ticket.done]
 
-    def spoil(self, command: Command, why: Exception) -> None:
+    def poison(self, command: Command, why: Exception) -> None:
         assert isinstance(command, Fill)
-        self.spoilt.append(command.buffer)
+        self.poisoned.append(command.buffer)
         if command.buffer in self.keeps:
             raise KeyError(command.buffer)
 
-    def forsake(self, error: DeviceFailed) -> None:
+    def drop_members(self, error: DeviceFailed) -> None:
         self.looked.append(f"at all after {error}")
 
     def forget_copies(self, error: DeviceFailed) -> None:
@@ -127,7 +127,7 @@ def test_a_held_command_that_finds_no_memory_fails_alone(caplog: pytest.LogCaptu
     rig.turn()
     assert rig.device.issued == [12]
     assert rig.finished_with == {11: Status.MEM_OBJECT_ALLOCATION_FAILURE}
-    assert rig.device.spoilt == [11]
+    assert rig.device.poisoned == [11]
     assert ["nothing left" in record.getMessage() for record in caplog.records] == [True]
 
 

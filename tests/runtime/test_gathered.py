@@ -74,14 +74,14 @@ def test_data_that_others_spread_again_are_not_gathered_a_second_time(
 
     few(1)
     kernel = client.session._launcher._builds[build].kernels[2]
-    usage = kernel._last_usage[1]
-    usage.decide((1, 1, 1), 1, "one member is enough")  # as `auto` would
+    history = kernel._last_history[1]
+    history.decide((1, 1, 1), 1, "one member is enough")  # as `auto` would
     nbytes = []
     for k in [*range(2, 24), *[10, 11, 12] * 3]:  # those, too, that ran when all was brought
         client.launch(build, [(a, 0)], [N], [16], kernel_index=1)
         expected *= 3
         nbytes.append(few(k))
-    assert usage.has_gathered
+    assert history.has_gathered
     assert sum(gathered >= 4 * N // 3 for gathered in nbytes) == 1, nbytes
     assert sorted(nbytes)[-2] <= 4 * 32, nbytes
     assert np.array_equal(np.frombuffer(client.read(a, 4 * N), np.int32), expected)

@@ -52,7 +52,7 @@ def test_programs_compute_the_same_bytes_within_the_limit(
     assert arrays[0] == arrays[1]
     memory = json.loads(stats.read_text())["memory"]
     assert max(memory["peak_nbytes"]) <= LIMIT_NBYTES
-    assert memory["waves"] > 0 and memory["holds"] > 0 and memory["drops"] > 0
+    assert memory["chunks"] > 0 and memory["holds"] > 0 and memory["drops"] > 0
     assert (memory["spills"] > 0) == (coherence == "lazy")
 
 
@@ -80,7 +80,7 @@ def test_buffers_of_four_times_a_member_and_twice_all_members_together_are_worke
         memory = client.session._memory
         assert np.array_equal(np.frombuffer(client.read(buffers[0], 4 * count), np.int32), expected)
         assert max(memory.accounting.peak_nbytes) <= limit
-        assert memory.accounting.events.waves > 0 and memory.accounting.events.spills > 0
+        assert memory.accounting.events.chunks > 0 and memory.accounting.events.spills > 0
         del memory
 
 
@@ -105,7 +105,7 @@ def test_a_filled_buffer_and_a_product_of_three_members_memory_are_right(
         assert moved["member_to_host"] < 1 << 20, "results and samples"
     else:
         assert max(memory["peak_nbytes"]) <= limit_nbytes
-        assert memory["waves"] > 0 and memory["spills"] > 0
+        assert memory["chunks"] > 0 and memory["spills"] > 0
         assert memory["mapped"] > 0, "the table is used where the host has it"
 
 
@@ -122,7 +122,7 @@ def test_assembly_that_asks_for_numbers_of_work_groups_is_one_launch_whatever_fi
         client.launch(build, [(buffers[0], 0), (buffers[1], 0)], [count], [64])
         assert client.read(buffers[1], 4 * count) == (4 * expected).tobytes()
         events = client.session._memory.accounting.events
-        assert events.waves == 0 and events.mapped > 0
+        assert events.chunks == 0 and events.mapped > 0
 
 
 PARTLY = """
@@ -178,7 +178,7 @@ def test_an_argument_of_more_than_half_a_member_costs_few_plans(monkeypatch: pyt
         client.launch(build, [(every, 0), (own, 0)], [1 << 16], [64])
         assert client.read(own, 1 << 18) == np.full(1 << 16, data.sum(), np.int32).tobytes()
         events = client.session._memory.accounting.events
-        assert events.waves == 31 and events.mapped == 0  # all of the one and 4 KiB of the other at a time
+        assert events.chunks == 31 and events.mapped == 0  # all of the one and 4 KiB of the other at a time
     assert len(made) < 100  # each cut in halves, quarters ... down to single work-groups would be 1,000
 
 
@@ -203,7 +203,7 @@ def test_a_launch_for_which_a_driver_has_less_than_it_said_is_cut_anew(members: 
             assert client.wait(client.launch(build, [(buffer, 0)], [1 << 18], [64])) == 0
             assert client.read(buffer, 1 << 20) == (data + 7 * turn).tobytes()
         events = client.session._memory.accounting.events
-        assert events.waves >= 2 and events.mapped == 0
+        assert events.chunks >= 2 and events.mapped == 0
         assert max(client.session._memory.accounting.peak_nbytes) <= 1 << 18
 
 

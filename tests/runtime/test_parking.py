@@ -126,9 +126,9 @@ def test_a_buffer_that_something_failed_to_write_is_not_used_again(app: Applicat
     app.grow(a)
     app.client.finish()
     memory = app.client.session._memory
-    memory.spoil(virtual(app, a), ByteRange(0, 64), DeviceFailed("a test", "was there"))
+    memory.poison(virtual(app, a), ByteRange(0, 64), DeviceFailed("a test", "was there"))
     assert park(app, a)[0]() < 0
-    assert not any(virtual(app, a).extents), "nobody will want its places"
+    assert not any(virtual(app, a).allocations), "nobody will want its places"
     app.client.renew(a)  # no client does
     app.client.send(Op.RELEASE_BUFFER, a)
     app.client.finish()

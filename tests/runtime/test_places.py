@@ -58,7 +58,7 @@ def test_a_place_stays_while_a_launch_was_given_it_that_does_not_touch_it() -> N
         pointers = [(buffer, 0) for buffer in buffers]
         client.launch(build, pointers[:2], [N], [LOCAL])  # both members have a half of each
         client.finish()
-        extent = client.session._memory.buffer(buffers[1]).extents[1]
+        extent = client.session._memory.buffer(buffers[1]).allocations[1]
         assert extent is not None and extent.over.nbytes > LIMIT_NBYTES // 4
         late.gate = Ticket()
         client.launch(build, pointers[:2], [N], [LOCAL], kernel_index=1)

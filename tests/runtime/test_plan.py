@@ -14,7 +14,7 @@ from sdi.atomics import Update
 from sdi.clc.model import Argument, ArgumentKind, KernelModel
 from sdi.intervals import ByteRange, RangeSet
 from sdi.launch.arguments import BufferArgument
-from sdi.launch.plan import LaunchPlan, MergedRange, make_plan
+from sdi.launch.plan import CutPlan, MergedRange, make_plan
 from sdi.ndrange import GroupBox
 from sdi.sampling.model import AccessRange, Precision
 from sdi.vmem.directory import HOST, Directory, member_memory
@@ -202,7 +202,7 @@ def updating(*updates: tuple[Update, RangeSet], reads: RangeSet = EMPTY) -> Acce
     return AccessRange(0, reads, EMPTY, Precision.EXACT, updates=updates)
 
 
-def updates_plan(*pieces: AccessRange) -> LaunchPlan:
+def updates_plan(*pieces: AccessRange) -> CutPlan:
     model = KernelModel("k", (argument(0),), None, "", "", 1)
     boxes = tuple(GroupBox((k, 0, 0), (k + 1, 1, 1)) for k in range(len(pieces)))
     maps = Maps(tuple((piece,) for piece in pieces))

@@ -10,7 +10,7 @@ from sdi.clc.model import Argument, ArgumentKind, KernelModel
 from sdi.intervals import ByteRange, RangeSet
 from sdi.launch import plan_memory
 from sdi.launch.arguments import ArgumentValue, BufferArgument, LocalSize
-from sdi.launch.plan import LaunchPlan, make_plan
+from sdi.launch.plan import CutPlan, make_plan
 from sdi.launch.plan_memory import PlanKey, PlanMemory, numbered
 from sdi.ndrange import GroupBox
 from sdi.sampling.model import AccessRange, Precision
@@ -100,7 +100,7 @@ def test_other_sizes_offsets_and_ways_to_share_a_buffer_are_other_launches() -> 
 def test_what_was_used_last_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plan_memory, "LAUNCHES_MAX", 3)
     memory, buffers = PlanMemory(), buffers_of(1)
-    plan = LaunchPlan(
+    plan = CutPlan(
         BOXES, make_plan(MODEL, (BufferArgument(1, 0),) * 3, Maps(random.Random(1)), BOXES, buffers).buffers
     )
     keys = [key_of((BufferArgument(1, at),), buffers) for at in range(5)]

@@ -25,7 +25,7 @@ from sdi.intervals import ByteRange, RangeSet
 from sdi.launch.counters import Counters
 from sdi.launch.kernel import Build
 from sdi.launch.launcher import Launcher
-from sdi.launch.plan import LaunchPlan
+from sdi.launch.plan import CutPlan
 from sdi.launch.programs.builds import Target, build
 from sdi.ndrange import GroupBox, NDRange
 from sdi.runtime.virtual_device import VirtualDevice
@@ -128,7 +128,7 @@ class Machine:
 
             join(work.tickets, copy)
 
-    def launch(self, to: int, from_: int, distance: int, seed: int, scatter: int) -> LaunchPlan:
+    def launch(self, to: int, from_: int, distance: int, seed: int, scatter: int) -> CutPlan:
         pointers = b"".join(struct.pack("<IIQQQ", 1, 24, buffer, 0, 0) for buffer in (to, from_))
         numbers = b"".join(struct.pack("<IIi4x", 0, 4, value) for value in (distance, seed, scatter))
         arguments = pointers + numbers  # nothing else differs between records
@@ -141,7 +141,7 @@ class Machine:
             self.repeated += 1
         binding = self.launcher.known.find(launch.record)
         assert binding is not None
-        return binding.arrangement.plan
+        return binding.launch_plan.plan
 
     def finish(self) -> None:
         self.rig.wait(*self.pending)
@@ -151,7 +151,7 @@ class Machine:
         self.reads.clear()
 
 
-def test_a_launch_larger_than_its_members_runs_in_waves_that_fit(rig: MakeRig) -> None:
+def test_a_launch_larger_than_its_members_runs_in_chunks_that_fit(rig: MakeRig) -> None:
     made = rig(2, 2 * 8192)
     machine = Machine(made)
     to, from_ = made.buffer(noise(NBYTES, 1)), made.buffer(noise(NBYTES, 2))
@@ -160,7 +160,7 @@ def test_a_launch_larger_than_its_members_runs_in_waves_that_fit(rig: MakeRig) -
     assert made.read(to) == move(*_arrays(1, 2), 700, 0, 0).tobytes()
     machine.finish()
     events = made.memory.accounting.events
-    assert events.waves >= 3 and events.spills > 0 and events.mapped == 0
+    assert events.chunks >= 3 and events.spills > 0 and events.mapped == 0
     assert max(made.memory.accounting.peak_nbytes) <= 2 * 8192
     machine.__dict__.clear()
 
@@ -229,7 +229,7 @@ def test_a_launch_that_fails_before_its_merges_gives_their_memory_back(
     made.settle()
     assert made.memory.accounting.events.twins == 0
     for k, heap in enumerate(made.memory.placement.heaps[:2]):
-        places = sum(made.memory.extent(buffer, k).nbytes for buffer in (to, from_))
+        places = sum(made.memory.allocation(buffer, k).nbytes for buffer in (to, from_))
         assert heap.capacity - heap.available == places
     machine.__dict__.clear()
 
@@ -321,8 +321,8 @@ def test_reads_of_one_buffer_do_not_wait_for_kernels_on_others(rig: MakeRig) -> 
     machine.launch(a.id, b.id, 0, 0, 0)
     made.wait(*machine.pending)
     gate = Ticket()
-    for hazards in c.hazards:  # as if an operation that takes long used all of it
-        hazards.written_by(c.whole, gate)
+    for dependencies in c.dependencies:  # as if an operation that takes long used all of it
+        dependencies.written_by(c.whole, gate)
     machine.launch(c.id, b.id, 0, 0, 0)
     blocked = [ticket for ticket in machine.pending if not ticket.done]
     assert made.read(a) == move(*_arrays(0, 1), 0, 0, 0).tobytes()
@@ -349,8 +349,8 @@ def test_memory_in_use_is_flat_over_many_buffers(rig: MakeRig, monkeypatch: pyte
     in_use = []
     for number in range(10):
         gate = Ticket()
-        for hazards in from_.hazards:  # as if an operation that takes long wrote all of it
-            hazards.written_by(from_.whole, gate)
+        for dependencies in from_.dependencies:  # as if an operation that takes long wrote all of it
+            dependencies.written_by(from_.whole, gate)
         if number % 2:
             gate.complete()
         for _ in range(100):
@@ -540,7 +540,7 @@ def _row(over: ByteRange) -> Rectangle:
     return Rectangle(over.start, (over.nbytes, 1, 1), over.nbytes, over.nbytes)
 
 
-def _launch_moves(plan: LaunchPlan, dense: dict[int, Dense]) -> int:
+def _launch_moves(plan: CutPlan, dense: dict[int, Dense]) -> int:
     """Bytes that running ``plan`` moves when only stale bytes move, and merged ones go home."""
     moved = 0
     for used in plan.buffers:
@@ -567,6 +567,6 @@ def _launch_moves(plan: LaunchPlan, dense: dict[int, Dense]) -> int:
 def _check_places(buffer: VirtualBuffer) -> None:
     """Members hold only bytes that have a place there."""
     for part, holders in buffer.directory.holders(buffer.whole):
-        for member, extent in enumerate(buffer.extents):
+        for member, extent in enumerate(buffer.allocations):
             if holders >> member_memory(member) & 1:
                 assert extent is not None and extent.holds(part)

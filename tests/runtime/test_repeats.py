@@ -19,7 +19,7 @@ from sdi.launch.issue import Issuer
 from sdi.launch.launcher import KNOWN_MAX, Launcher
 from sdi.launch.steps import Steps
 from sdi.partition.balance import Balance as Shares
-from sdi.partition.balance import Trial
+from sdi.partition.balance import ShareEpoch
 from sdi.settings import Balance
 from sdi.wire.records import Op
 from tests.icd.wire_client import WireClient
@@ -226,7 +226,7 @@ def test_a_known_launch_is_looked_at_anew_once_there_are_other_buffers(app: Appl
     assert client.commands.recv(1) == b"", "a launch past the end of its new buffer was let in"
 
 
-@pytest.mark.parametrize("fact", ["version", "routine", "trial"])
+@pytest.mark.parametrize("fact", ["version", "routine", "epoch"])
 def test_a_launch_that_is_cut_anew_or_measured_is_not_issued_as_before(
     fact: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -238,15 +238,15 @@ def test_a_launch_that_is_cut_anew_or_measured_is_not_issued_as_before(
         app.grow(a)
         assert app.ordinary() == 0
         (binding,) = app.client.session._launcher.known.values.values()
-        usage, trial = binding.arrangement.usage, binding.arrangement.trial
-        assert trial is not None
+        history, epoch = binding.launch_plan.history, binding.launch_plan.epoch
+        assert epoch is not None
         match fact:
             case "version":
-                usage.version += 1
+                history.version += 1
             case "routine":
-                usage.home_at = 1  # it is to run elsewhere
-            case "trial":
-                trial.is_current = False
+                history.home_at = 1  # it is to run elsewhere
+            case "epoch":
+                epoch.is_current = False
         app.grow(a)
         assert app.ordinary() == 1
         app.check()
@@ -303,7 +303,7 @@ def test_of_brief_launches_that_came_together_members_are_told_all_but_the_last(
 
     monkeypatch.setattr(Gated, "launch", noted)
     monkeypatch.setattr(Shares, "record", lambda *_: None)  # nothing is learnt from these
-    monkeypatch.setattr(Trial, "is_brief", False)
+    monkeypatch.setattr(ShareEpoch, "is_brief", False)
     with serve(MemberSettings(count=3), monkeypatch, ("auto", 0)) as app:
         a = app.buffer()
         for _ in range(20):
@@ -320,7 +320,7 @@ def test_of_brief_launches_that_came_together_members_are_told_all_but_the_last(
             return list(told)
 
         assert burst() == [False] * 12, "they take longer"
-        monkeypatch.setattr(Trial, "is_brief", True)
+        monkeypatch.setattr(ShareEpoch, "is_brief", True)
         assert burst() == [True] * 9 + [False] * 3
         app.client.wait(app.grow(a))
         assert told[-3:] == [False] * 3 and not PACE.is_brief

@@ -143,9 +143,9 @@ def test_copies_of_the_next_launch_run_beside_the_kernel_before_it(stage: Stage)
     assert all(client.slot(command)[0] > 0 for command in (pending, following))
 
 
-def test_copies_of_the_next_wave_run_beside_the_kernel_of_the_one_before() -> None:
+def test_copies_of_the_next_chunk_run_beside_the_kernel_of_the_one_before() -> None:
     limit, gate = 64 << 10, Ticket()
-    count = limit // 4  # two buffers of a member's size: four waves, each of half a member
+    count = limit // 4  # two buffers of a member's size: four chunks, each of half a member
     (device,) = (Gated(each) for each in open_members(MemberSettings(count=1, memory_nbytes=limit)))
     device.gates.append(gate)
     with WireClient([device]) as client:
@@ -164,4 +164,4 @@ def test_copies_of_the_next_wave_run_beside_the_kernel_of_the_one_before() -> No
         assert client.slot(launch)[0] > 0 and not gate.done
         gate.complete()
         assert client.read(target, 4 * count) == (2 * data).tobytes()
-        assert client.session._memory.accounting.events.waves == 3
+        assert client.session._memory.accounting.events.chunks == 3

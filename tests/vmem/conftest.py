@@ -81,7 +81,7 @@ class Rig:
     def settle(self) -> None:
         """Until nothing is pending on any buffer."""
         for buffer in list(self.memory._buffers.values()):
-            self.wait(*(ticket for hazards in buffer.hazards for ticket in hazards.pending()))
+            self.wait(*(ticket for dependencies in buffer.dependencies for ticket in dependencies.pending()))
 
     def buffer(self, data: bytes | int) -> VirtualBuffer:
         """A buffer with this content, or of so many undefined bytes."""

@@ -8,15 +8,15 @@ from sdi.devices.ticket import Ticket
 from sdi.errors import DeviceFailed
 from sdi.intervals import ByteRange
 from sdi.vmem.buffer import VirtualBuffer
-from sdi.vmem.dependencies import Hazards
+from sdi.vmem.dependencies import Dependencies
 from sdi.vmem.directory import Directory
 
 NBYTES = 64
 
 
 def test_a_buffer_is_idle_when_what_was_issued_on_it_meanwhile_is_done_too() -> None:
-    hazards = [Hazards(NBYTES) for _ in range(3)]
-    buffer = VirtualBuffer(1, NBYTES, 0, Directory(NBYTES), hazards, [None, None])
+    dependencies = [Dependencies(NBYTES) for _ in range(3)]
+    buffer = VirtualBuffer(1, NBYTES, 0, Directory(NBYTES), dependencies, [None, None])
     posted: list[Callable[[], None]] = []
     calls: list[int] = []
 
@@ -27,11 +27,11 @@ def test_a_buffer_is_idle_when_what_was_issued_on_it_meanwhile_is_done_too() -> 
     buffer.when_idle(posted.append, lambda: calls.append(0))
     assert calls == [0] and not posted, "at once where nothing is pending"
     kernel, spill, holder = Ticket(), Ticket(), Ticket()
-    hazards[1].written_by(ByteRange(0, NBYTES), kernel)
-    hazards[2].held_by(holder)
+    dependencies[1].written_by(ByteRange(0, NBYTES), kernel)
+    dependencies[2].held_by(holder)
     buffer.when_idle(posted.append, lambda: calls.append(1))
-    hazards[1].read_by(ByteRange(0, NBYTES), spill)  # a member that is short of memory brings it home
-    hazards[0].written_by(ByteRange(0, NBYTES), spill)
+    dependencies[1].read_by(ByteRange(0, NBYTES), spill)  # a member that is short of memory brings it home
+    dependencies[0].written_by(ByteRange(0, NBYTES), spill)
     kernel.complete()
     holder.complete()
     turn()

@@ -1,4 +1,4 @@
-"""Hazards against a model that keeps every byte's accesses by itself."""
+"""Dependencies against a model that keeps every byte's accesses by itself."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sdi.devices.ticket import Ticket, completed
 from sdi.errors import DeviceFailed
 from sdi.intervals import ByteRange, RangeSet
-from sdi.vmem.dependencies import RANGES_MAX, Hazards, Use
+from sdi.vmem.dependencies import RANGES_MAX, Dependencies, Use
 
 NBYTES = 40
 
@@ -59,8 +59,8 @@ def range_sets(draw: st.DrawFn) -> RangeSet:
 def test_repeated_accesses_wait_for_what_they_conflict_with_and_nothing_else(
     accesses: list[tuple[RangeSet, RangeSet]], data: st.DataObject
 ) -> None:
-    hazards, model = Hazards(NBYTES), Model()
-    uses: list[Use] = [hazards.use(reads.ranges, writes.ranges) for reads, writes in accesses]
+    dependencies, model = Dependencies(NBYTES), Model()
+    uses: list[Use] = [dependencies.use(reads.ranges, writes.ranges) for reads, writes in accesses]
     pending: list[Ticket] = []
     for _ in range(data.draw(st.integers(1, 12))):
         number = data.draw(st.integers(0, len(uses) - 1))
@@ -71,87 +71,87 @@ def test_repeated_accesses_wait_for_what_they_conflict_with_and_nothing_else(
         model.by(reads, writes, ticket)
         if not ticket.done:
             pending.append(ticket)
-        hazards.check()
+        dependencies.check()
         if pending and data.draw(st.booleans()):
             done = pending.pop(data.draw(st.integers(0, len(pending) - 1)))
             done.complete(DeviceFailed("member", "failed") if data.draw(st.booleans()) else None)
     everything = RangeSet((ByteRange(0, NBYTES),))
-    assert set(hazards.before_write(everything.ranges[0])) == model.waits(RangeSet(), everything)
+    assert set(dependencies.before_write(everything.ranges[0])) == model.waits(RangeSet(), everything)
     holders = {ticket for ticket in model.holders if not ticket.done}
-    assert set(hazards.pending()) == model.waits(RangeSet(), everything) | holders
+    assert set(dependencies.pending()) == model.waits(RangeSet(), everything) | holders
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_many_small_accesses_to_one_buffer_leave_few_cells_and_lose_no_edge(seed: int) -> None:
     rng = random.Random(seed)
     nbytes = 1 << 20
-    hazards = Hazards(nbytes)
+    dependencies = Dependencies(nbytes)
     kept = ByteRange(1000, 1001)
     poison, writer, reader = Ticket(), Ticket(), Ticket()
-    hazards.written_by(ByteRange(500, 501), poison)
+    dependencies.written_by(ByteRange(500, 501), poison)
     poison.complete(DeviceFailed("member", "failed"))
-    hazards.written_by(kept, writer)
-    hazards.read_by(kept, reader)
+    dependencies.written_by(kept, writer)
+    dependencies.read_by(kept, reader)
     for _ in range(5000):
         start = rng.randrange(2000, nbytes - 64)
         ticket = Ticket()
-        hazards.written_by(ByteRange(start, start + rng.randrange(1, 64)), ticket)
+        dependencies.written_by(ByteRange(start, start + rng.randrange(1, 64)), ticket)
         ticket.complete()
-    assert hazards.num_cells <= 100
-    assert hazards.before_write(kept) == [writer, reader]
-    assert hazards.before_read(ByteRange(0, 600)) == [poison]
-    hazards.check()
+    assert dependencies.num_cells <= 100
+    assert dependencies.before_write(kept) == [writer, reader]
+    assert dependencies.before_read(ByteRange(0, 600)) == [poison]
+    dependencies.check()
 
 
 def test_an_access_to_very_many_ranges_counts_as_one_to_all_between_them() -> None:
-    hazards = Hazards(4096)
+    dependencies = Dependencies(4096)
     ticket = Ticket()
-    hazards.use((), tuple(ByteRange(8 * k, 8 * k + 4) for k in range(512))).by(ticket)
-    assert hazards.num_cells <= 2
-    assert hazards.before_read(ByteRange(4, 8)) == [ticket]  # more than needed, never less
+    dependencies.use((), tuple(ByteRange(8 * k, 8 * k + 4) for k in range(512))).by(ticket)
+    assert dependencies.num_cells <= 2
+    assert dependencies.before_read(ByteRange(4, 8)) == [ticket]  # more than needed, never less
 
 
 def test_an_operation_that_touches_no_byte_orders_nothing_but_keeps_the_memory() -> None:
-    hazards = Hazards(4096)
+    dependencies = Dependencies(4096)
     tickets = [Ticket() for _ in range(9)]
-    use = hazards.use((), ())
+    use = dependencies.use((), ())
     for ticket in tickets:
         assert not use.waits()
         use.by(ticket)
-        assert not hazards.before_write(ByteRange(0, 4096))
-    assert hazards.pending() == tickets
+        assert not dependencies.before_write(ByteRange(0, 4096))
+    assert dependencies.pending() == tickets
     for ticket in tickets[1:]:
         ticket.complete()
-    assert hazards.pending() == tickets[:1]
+    assert dependencies.pending() == tickets[:1]
     tickets[0].complete()
-    assert not hazards.pending()
+    assert not dependencies.pending()
 
 
 def test_what_lies_between_very_many_writes_stays_poisoned() -> None:
-    hazards = Hazards(1 << 12)
+    dependencies = Dependencies(1 << 12)
     failure = completed(ValueError("failed"))
-    hazards.written_by(ByteRange(0, 1 << 12), failure)
+    dependencies.written_by(ByteRange(0, 1 << 12), failure)
     for count in (RANGES_MAX, RANGES_MAX + 1):
         writes = [ByteRange(16 * k, 16 * k + 8) for k in range(count)]
-        assert (failure in hazards.use((), writes).waits()) == (count > RANGES_MAX)
+        assert (failure in dependencies.use((), writes).waits()) == (count > RANGES_MAX)
     writer = Ticket()
-    few = hazards.use((), writes[:RANGES_MAX])
+    few = dependencies.use((), writes[:RANGES_MAX])
     few.by(writer)
-    assert hazards.before_read(ByteRange(0, 8)) == [writer]
-    assert hazards.before_read(ByteRange(8, 16)) == [failure]
+    assert dependencies.before_read(ByteRange(0, 8)) == [writer]
+    assert dependencies.before_read(ByteRange(8, 16)) == [failure]
 
 
 def test_what_pends_where_something_was_written_without_waiting_goes_before_the_next_write() -> None:
-    hazards = Hazards(64)
+    dependencies = Dependencies(64)
     reader, writer, landed = Ticket(), Ticket(), completed()
-    hazards.read_by(ByteRange(23, 58), reader)
-    hazards.written_by(ByteRange(60, 62), writer)
-    hazards.written_by(ByteRange(0, 64), landed)
-    assert not hazards.before_read(ByteRange(0, 64)), "the bytes are there"
-    assert hazards.before_write(ByteRange(0, 64)) == [reader, writer]
-    assert not hazards.before_write(ByteRange(0, 23)), "nothing pends there"
+    dependencies.read_by(ByteRange(23, 58), reader)
+    dependencies.written_by(ByteRange(60, 62), writer)
+    dependencies.written_by(ByteRange(0, 64), landed)
+    assert not dependencies.before_read(ByteRange(0, 64)), "the bytes are there"
+    assert dependencies.before_write(ByteRange(0, 64)) == [reader, writer]
+    assert not dependencies.before_write(ByteRange(0, 23)), "nothing pends there"
     reader.complete()
     last = Ticket()
-    hazards.written_by(ByteRange(0, 64), last)
-    assert hazards.before_write(ByteRange(0, 64)) == [last]
-    hazards.check()
+    dependencies.written_by(ByteRange(0, 64), last)
+    assert dependencies.before_write(ByteRange(0, 64)) == [last]
+    dependencies.check()

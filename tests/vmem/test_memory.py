@@ -69,21 +69,21 @@ def test_columns_move_as_rows_at_a_time(rig: MakeRig, through_host: bool) -> Non
     assert made.memory.accounting.link_nbytes(1, 0 if through_host else 3) == rows * width
     there = bytearray(rows * pitch)
     device = made.devices[2]
-    extent = made.memory.extent(buffer, 2)
-    waits = buffer.hazards[3].before_read(buffer.whole)
-    made.wait(device.download(extent.device_buffer, 0, memoryview(there), waits))
+    allocation = made.memory.allocation(buffer, 2)
+    waits = buffer.dependencies[3].before_read(buffer.whole)
+    made.wait(device.download(allocation.device_buffer, 0, memoryview(there), waits))
     assert there == expected
     assert made.read(buffer) == expected
 
 
-def test_rows_that_arrive_on_a_member_leave_what_failed_there_between_them_spoilt(rig: MakeRig) -> None:
+def test_rows_that_arrive_on_a_member_leave_what_failed_there_between_them_poisoned(rig: MakeRig) -> None:
     made, rows, pitch = rig(1), 100, 64
     buffer = made.buffer(noise(rows * pitch))
     made.wait(made.fill(0, buffer, buffer.whole, b"\1"))
     for row in range(rows):
         made.write(buffer, row * pitch, b"\2" * 24)
     over = ByteRange(5 * pitch + 30, 5 * pitch + 40)
-    buffer.hazards[1].written_by(over, completed(DeviceFailed("a kernel", "broke")))
+    buffer.dependencies[1].written_by(over, completed(DeviceFailed("a kernel", "broke")))
     ranges = [ByteRange(row * pitch, row * pitch + 24) for row in range(rows)]
     for transfer in made.memory.plan_fetch(buffer, 1, ranges, same_undefined=False):
         assert transfer.rows is not None
@@ -109,13 +109,13 @@ def test_bytes_that_all_want_go_along_a_tree(rig: MakeRig) -> None:
     assert accounting.moved.member_to_host == 0
     for member in range(8):
         there = bytearray(1 << 20)
-        hazards = buffer.hazards[member + 1]
+        dependencies = buffer.dependencies[member + 1]
         device = made.devices[member]
         ticket = device.download(
-            made.memory.extent(buffer, member).device_buffer,
+            made.memory.allocation(buffer, member).device_buffer,
             0,
             memoryview(there),
-            hazards.before_read(buffer.whole),
+            dependencies.before_read(buffer.whole),
         )
         made.wait(ticket)
         assert there == data
@@ -143,8 +143,8 @@ def test_merges_in_several_tasks_are_one_merge(rig: MakeRig, nbytes: int) -> Non
     for member, at in ((0, 0), (1, nbytes - 1)):
         value = data[at] ^ 255
         device = made.devices[member]
-        waits = buffer.hazards[member + 1].before_write(buffer.whole)
-        there = made.memory.extent(buffer, member).device_buffer
+        waits = buffer.dependencies[member + 1].before_write(buffer.whole)
+        there = made.memory.allocation(buffer, member).device_buffer
         launched.append((member, [device.fill(there, at, 1, bytes([value]), waits)]))
         expected[at] = value
     made.wait(made.memory.merge(buffer, buffer.whole, launched, 4, 4))
@@ -170,11 +170,13 @@ def test_stores_to_one_unit_are_counted_alike_where_host_and_members_merge(
     written: list[tuple[int, list[Ticket]]] = []
     for member in members:  # as pieces of one launch that race for the last 100 units
         over = ByteRange(4096 - 4 * 100 * (3 - member), 4096)
-        device, extent = made.devices[member], made.memory.extent(buffer, member)
-        waits = buffer.hazards[member + 1].before_write(over)
+        device, allocation = made.devices[member], made.memory.allocation(buffer, member)
+        waits = buffer.dependencies[member + 1].before_write(over)
         pattern = bytes([1 + member] * 4)
-        written.append((member, [device.fill(extent.device_buffer, over.start, over.nbytes, pattern, waits)]))
-        buffer.hazards[member + 1].written_by(over, written[-1][1][0])
+        written.append(
+            (member, [device.fill(allocation.device_buffer, over.start, over.nbytes, pattern, waits)])
+        )
+        buffer.dependencies[member + 1].written_by(over, written[-1][1][0])
         expected[over.start : over.stop] = pattern * (over.nbytes // 4)
     if merge is not None:
         made.wait(made.memory.merges.run(merge, [tickets for _, tickets in written]))
@@ -207,7 +209,7 @@ def test_a_merge_that_can_not_be_issued_fails_its_launch(
         with pytest.raises(RuntimeError, match="our bug"):
             made.wait(done)
     monkeypatch.undo()
-    assert buffer.hazards[1].failed() == [buffer.whole]
+    assert buffer.dependencies[1].failed() == [buffer.whole]
 
 
 def test_where_the_peer_link_is_slow_bytes_go_through_the_arena(rig: MakeRig) -> None:
@@ -231,11 +233,11 @@ def test_bytes_come_home_only_after_those_who_still_read_the_old_ones(rig: MakeR
     made = rig(1)
     buffer = made.buffer(noise(4096))
     gate = Ticket()
-    buffer.hazards[HOST].read_by(buffer.whole, gate)  # as an upload that has not started
+    buffer.dependencies[HOST].read_by(buffer.whole, gate)  # as an upload that has not started
     made.fill(0, buffer, ByteRange(0, 100), b"\7")
     done = Ticket()
     waits = made.memory.read_host(buffer, buffer.whole, done)
-    made.wait(*buffer.hazards[1].before_read(buffer.whole))
+    made.wait(*buffer.dependencies[1].before_read(buffer.whole))
     assert made.memory.host_view(buffer, buffer.whole) == noise(4096)
     gate.complete()
     made.wait(*waits)
@@ -255,10 +257,10 @@ def test_a_copy_between_members_waits_for_those_who_still_use_the_old_bytes(
     buffer = made.buffer(noise(4096))
     made.fetch(buffer, 1, buffer.whole, same_undefined=False)
     gate = Ticket()
-    buffer.hazards[2].read_by(buffer.whole, gate)  # as a kernel that has not started
+    buffer.dependencies[2].read_by(buffer.whole, gate)  # as a kernel that has not started
     made.fill(0, buffer, buffer.whole, b"\7")
     made.fetch(buffer, 1, buffer.whole, same_undefined=False)
-    (copied,) = buffer.hazards[2].before_read(buffer.whole)
+    (copied,) = buffer.dependencies[2].before_read(buffer.whole)
     assert gate in waits and not copied.done
     gate.complete()
     made.wait(copied)
@@ -269,7 +271,7 @@ def test_memory_that_is_given_up_is_reused_only_when_nothing_uses_it(rig: MakeRi
     first, second = made.buffer(noise(8192)), made.buffer(noise(8192, 2))
     made.fetch(first, 0, first.whole, same_undefined=False)
     gate = Ticket()
-    first.hazards[1].read_by(first.whole, gate)  # as a kernel that has not started
+    first.dependencies[1].read_by(first.whole, gate)  # as a kernel that has not started
     waits = made.memory.placement.reserve([(second, 0, second.whole)])
     assert gate in waits and made.devices[0].memory_in_use() == 8192
     gate.complete()
@@ -309,11 +311,11 @@ def test_clean_bytes_go_before_dirty_ones_and_the_least_recently_used_first(rig:
         made.reserve((wanted, 0, wanted.whole))
         made.fill(0, wanted, wanted.whole, b"\2")
         made.settle()
-        assert gone.extents[0] is None
-    assert dirty.extents[0] is not None
+        assert gone.allocations[0] is None
+    assert dirty.allocations[0] is not None
     fifth = made.buffer(4096)
     made.reserve((fifth, 0, fifth.whole))
-    assert dirty.extents[0] is None and made.read(dirty) == b"\1" * 4096
+    assert dirty.allocations[0] is None and made.read(dirty) == b"\1" * 4096
     assert made.memory.accounting.events.spilled_nbytes == 4096
 
 
@@ -323,8 +325,8 @@ def test_places_grow_to_hold_both_ranges_and_some_more_and_keep_what_they_held(r
     buffer = made.buffer(data)
     made.fill(0, buffer, ByteRange(50_000, 50_010), b"\1")
     made.fill(0, buffer, ByteRange(20_000, 20_010), b"\2")
-    extent = made.memory.extent(buffer, 0)
-    assert extent.over == ByteRange(0, 53_248)
+    allocation = made.memory.allocation(buffer, 0)
+    assert allocation.over == ByteRange(0, 53_248)
     expected = bytearray(data)
     expected[50_000:50_010], expected[20_000:20_010] = b"\1" * 10, b"\2" * 10
     assert made.read(buffer) == expected
@@ -387,13 +389,13 @@ def test_places_on_a_gpu_have_room_for_the_edges_of_their_neighbours(rig: MakeRi
     nbytes = 1 << 20
     buffer = made.buffer(nbytes)
     made.reserve((buffer, 0, ByteRange(nbytes // 4, nbytes // 2)))
-    first = made.memory.extent(buffer, 0)
+    first = made.memory.allocation(buffer, 0)
     assert first.over == ByteRange(nbytes // 4 - nbytes // 64, nbytes // 2 + nbytes // 64)
     made.reserve((buffer, 0, ByteRange(nbytes // 4 - 4096, nbytes // 2 + 4096)))
-    assert made.memory.extent(buffer, 0) is first and made.memory.accounting.events.moves == 0
+    assert made.memory.allocation(buffer, 0) is first and made.memory.accounting.events.moves == 0
     large = made.buffer(_GPU_NBYTES)
     made.reserve((large, 0, ByteRange(0, _GPU_NBYTES // 4)))
-    assert made.memory.extent(large, 0).over == ByteRange(0, _GPU_NBYTES // 4), "much of it is in use"
+    assert made.memory.allocation(large, 0).over == ByteRange(0, _GPU_NBYTES // 4), "much of it is in use"
 
 
 class Misleading(ForwardingDevice):
@@ -452,7 +454,7 @@ def test_a_refused_image_takes_no_memory_from_buffers(rig: MakeRig) -> None:
     with pytest.raises(ClError, match="no image of 16384 bytes"):
         made.reserve((wanted, 0, wanted.whole), images=[image])
     assert heap.capacity == everything
-    assert other.extents[0] is None, "it made room, in case that helps"
+    assert other.allocations[0] is None, "it made room, in case that helps"
     made.fetch(other, 0, other.whole, False)
     assert made.read(other) == b"\1" * (1 << 16) and made.read(wanted) == noise(1 << 16, 0)
 
@@ -461,8 +463,8 @@ def test_a_place_on_a_member_that_was_lost_meanwhile_is_refused_as_such(rig: Mak
     made = rig(2)
     here, gone = (made.buffer(noise(256, seed)) for seed in range(2))
     made.fetch(gone, 0, gone.whole, False)
-    made.memory.placement.lose(0)
-    assert gone.extents[0] is None
+    made.memory.placement.drop_member(0)
+    assert gone.allocations[0] is None
     with pytest.raises(DeviceLost):
         made.reserve((here, 0, here.whole))
     made.fetch(here, 1, here.whole, False)

@@ -299,8 +299,8 @@ class TreeBuilder:
         if not with_body and parts and parts[-1].kind == NodeKind.COMPOUND:
             self._unused_bodies.append(self.unit.extent(parts.pop()))
         if kind is NodeKind.UNEXPOSED and len(parts) == 4:  # GNU's a ?: b names a three times
-            extents = {self.unit.extent(part) for part in parts[:3]}
-            parts = parts if len(extents) > 1 else [parts[0], parts[3]]
+            allocations = {self.unit.extent(part) for part in parts[:3]}
+            parts = parts if len(allocations) > 1 else [parts[0], parts[3]]
         children = tuple([self.node(child) for child in parts])
         node_type = self.type_of(lib.clang_getCursorType(cursor))
         if node_type.form is Form.ARRAY and self._is_decayed(kind, operator, cursor, children):

@@ -203,7 +203,7 @@ class Tree:
 
     ``text``: what the offsets count; one character per byte (latin-1).
     ``has_global_variables``: it declares variables in global memory.
-    ``unused_bodies``: extents of the bodies of functions that no kernel can call; they have no nodes.
+    ``unused_bodies``: allocations of the bodies of functions that no kernel can call; they have no nodes.
     ``target``: clang's name of the machine that it was parsed for, whose assembly it may have.
     """
 

@@ -96,11 +96,11 @@ class Verifier:
 
     def launch(self, binding: Binding, run: Callable[[], Issued]) -> list[Ticket]:
         """Issue a split launch by ``run``, and all that verifies it; it is done when the tickets are."""
-        buffers = [used.buffer for used in binding.arrangement.plan.buffers]
+        buffers = [used.buffer for used in binding.launch_plan.plan.buffers]
         compared = _written(binding, buffers)
         try:
             shadows = {b.id: self._shadow(b, written=b in compared) for b in buffers}
-            for image in binding.arrangement.plan.images:
+            for image in binding.launch_plan.plan.images:
                 views = shadows[image.buffer.id].images
                 if image.view not in views:
                     views[image.view] = self._device.create_image(image.view.shape)
@@ -117,13 +117,15 @@ class Verifier:
         downloads = self._run_whole(check, buffers, kept)
         for buffer in compared:
             self._memory.fetch_host(buffer, buffer.whole)
-        pending = [t for buffer in compared for hazards in buffer.hazards for t in hazards.pending()]
+        pending = [
+            t for buffer in compared for dependencies in buffer.dependencies for t in dependencies.pending()
+        ]
         result = self._memory.run_on_host(
             lambda: self._compare(check), [*tickets, *downloads, *kept.values(), *pending]
         )
         for buffer in compared:
-            for hazards in buffer.hazards:
-                hazards.written_by(buffer.whole, check.verified)
+            for dependencies in buffer.dependencies:
+                dependencies.written_by(buffer.whole, check.verified)
             if self._goes_on:
                 buffer.directory.wrote(HOST, buffer.whole)
         self._idle = check.over
@@ -177,7 +179,7 @@ class Verifier:
                 continue
             source = self._memory.host_array(buffer, buffer.whole)
             target = np.frombuffer(self._view(buffer, check.shadows[buffer.id].before), np.uint8)
-            host = buffer.hazards[HOST]
+            host = buffer.dependencies[HOST]
             waits = [self._idle, *host.before_read(buffer.whole)]
             kept[buffer.id] = self._memory.run_on_host(partial(np.copyto, target, source), waits)
             host.read_by(buffer.whole, kept[buffer.id])
@@ -193,7 +195,7 @@ class Verifier:
             if buffer in check.compared:
                 uploads.append(self._restore(check, buffer, [kept[buffer.id]]))
             else:
-                host = buffer.hazards[HOST]
+                host = buffer.dependencies[HOST]
                 ticket = self._device.upload(
                     self._memory.host_view(buffer, buffer.whole),
                     shadow.device_buffer,
@@ -202,7 +204,7 @@ class Verifier:
                 )
                 host.read_by(buffer.whole, ticket)
                 uploads.append(ticket)
-        whole = GroupBox((0, 0, 0), check.binding.arrangement.ndrange.num_groups)
+        whole = GroupBox((0, 0, 0), check.binding.launch_plan.ndrange.num_groups)
         launched = self._run_box(check, whole, [self._idle, *uploads])
         downloads = [
             self._device.download(
@@ -223,7 +225,7 @@ class Verifier:
 
     def _run_box(self, check: _Check, box: GroupBox, waits: list[Ticket]) -> Ticket:
         """Run some work-groups on the shadows; done when what they wrote is in the shadows' linear bytes."""
-        ndrange, images = check.binding.arrangement.ndrange, check.binding.arrangement.plan.images
+        ndrange, images = check.binding.launch_plan.ndrange, check.binding.launch_plan.plan.images
         for image in images:
             shadow, whole = check.shadows[image.buffer.id], Slabs(0, image.view.shape.num_slabs)
             pixels = shadow.images[image.view]
@@ -251,7 +253,7 @@ class Verifier:
             lambda image: check.shadows[image.buffer].images[image.view],
         )
         model = check.binding.kernel.model
-        arguments.append(pack_hidden(model, check.binding.arrangement.ndrange, box, shifts))
+        arguments.append(pack_hidden(model, check.binding.launch_plan.ndrange, box, shifts))
         silent = check.binding.build.silent
         assert silent is not None, "this member is not lost"
         return self._device.bind(silent, model.name, arguments)
@@ -297,7 +299,7 @@ class Verifier:
 
         The boxes that the members ran come first, so all runs together are about two whole ones.
         """
-        for member, box in enumerate(check.binding.arrangement.plan.boxes):
+        for member, box in enumerate(check.binding.launch_plan.plan.boxes):
             if (yield from self._writes(check, found, box)):
                 found.member, found.member_box = member, box
                 break
@@ -325,7 +327,7 @@ class Verifier:
         """Say what differs, and go on or stop."""
         assert check.difference is not None
         name = check.binding.kernel.model.name
-        text = check.difference.describe(name, len(check.binding.arrangement.plan.boxes))
+        text = check.difference.describe(name, len(check.binding.launch_plan.plan.boxes))
         if self._goes_on:
             _log.error("%s\n  the program goes on with the bytes of the whole run", text)
             check.verified.complete()

@@ -28,7 +28,7 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class LaunchShape:
-    """How launches are cut: ``members`` pieces at a time in ``waves``; ``cut``: parts per dimension."""
+    """How launches are cut: ``members`` pieces at a time in ``chunks``; ``cut``: parts per dimension."""
 
     id: int
     kernel: str
@@ -37,7 +37,7 @@ class LaunchShape:
     members: int
     cut: tuple[int, ...]
     why_whole: str
-    waves: int
+    chunks: int
     merged_nbytes: int
 
 
@@ -68,7 +68,7 @@ class PieceSpan:
     """Work-groups of a launch on one member."""
 
     command: int
-    wave: int
+    chunk: int
     member: int
     groups: int
     start_ns: int

@@ -50,7 +50,7 @@ def _expand(rows: Rows, recordings: dict[int, list[Any]], data: bytes) -> set[in
         if what != LOG_COMMAND:
             of, *operation = operations[what]
             if of == "piece":
-                operation.insert(0, 0)  # wave
+                operation.insert(0, 0)  # chunk
             rows[of].append([number, *operation, began_ns, ended_ns, 0])
             continue
         if shape:

@@ -70,7 +70,7 @@ class KernelRow:
     whole: int
     why_whole: tuple[str, ...]
     cuts: tuple[str, ...]
-    waves: int
+    chunks: int
     failed: int
     ns: int
     member_ns: tuple[int, ...]
@@ -274,7 +274,7 @@ def kernel_rows(sessions: Sequence[SessionProfile]) -> list[KernelRow]:
 def _kernel_row(name: str, sessions: Sequence[SessionProfile], members: int) -> KernelRow:
     member_ns, member_groups = [0] * members, [0] * members
     known: Counter[str] = Counter()
-    ns = split = whole = failed = waves = bind_ns = issue_ns = held_ns = 0
+    ns = split = whole = failed = chunks = bind_ns = issue_ns = held_ns = 0
     longest = mean = 0.0
     why: dict[str, None] = {}
     cuts: dict[str, None] = {}
@@ -309,7 +309,7 @@ def _kernel_row(name: str, sessions: Sequence[SessionProfile], members: int) -> 
             held_ns += launch.held_ns
             took_ns = times.get(launch.command, 0)
             ns += took_ns
-            waves += shape.waves - 1
+            chunks += shape.chunks - 1
             if is_split:
                 cuts[" x ".join(str(parts) for parts in shape.cut if parts != 1) or "1"] = None
                 longest += max(busy.values(), default=0)
@@ -341,7 +341,7 @@ def _kernel_row(name: str, sessions: Sequence[SessionProfile], members: int) -> 
         whole=whole,
         why_whole=tuple(why),
         cuts=tuple(cuts),
-        waves=waves,
+        chunks=chunks,
         failed=failed,
         ns=ns,
         member_ns=tuple(member_ns),

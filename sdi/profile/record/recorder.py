@@ -39,9 +39,9 @@ COLUMNS = {
         "command", "kernel", "shape", "known", "begin_ns", "bound_ns", "issued_ns", "held_ns",
     ),
     "shape": (
-        "id", "kernel", "num_groups", "local_size", "members", "cut", "why_whole", "waves", "merged_nbytes",
+        "id", "kernel", "num_groups", "local_size", "members", "cut", "why_whole", "chunks", "merged_nbytes",
     ),
-    "piece": ("command", "wave", "member", "groups", "start_ns", "end_ns", "status"),
+    "piece": ("command", "chunk", "member", "groups", "start_ns", "end_ns", "status"),
     "copy": ("command", "source", "target", "nbytes", "cause", "is_staged", "start_ns", "end_ns", "status"),
     "work": ("command", "what", "member", "nbytes", "cause", "start_ns", "end_ns", "status"),
     "turn": ("start_ns", "end_ns", "cpu_ns"),
@@ -113,9 +113,9 @@ class Recorder:
         self._rows.append(("shape", self._shapes, *[columns[name] for name in COLUMNS["shape"][1:]]))
         return self._shapes
 
-    def piece(self, wave: int, member: int, groups: int, ticket: Ticket) -> None:
+    def piece(self, chunk: int, member: int, groups: int, ticket: Ticket) -> None:
         """A member got ``groups`` work-groups of the launch being issued."""
-        self._rows.append(("piece", self.command, wave, member, groups, ticket))
+        self._rows.append(("piece", self.command, chunk, member, groups, ticket))
 
     def copied(
         self, source: int, target: int, nbytes: int, cause: str, is_staged: bool, ticket: Ticket

@@ -126,7 +126,7 @@ def _session_spans(session: SessionProfile, base: int) -> Iterator[_Span]:
     for piece in session.pieces:
         if piece.start_ns:
             member, name = base + _MEMBERS + piece.member, kernels.get(piece.command, "?")
-            args = {"command": piece.command, "wave": piece.wave, "groups": piece.groups}
+            args = {"command": piece.command, "chunk": piece.chunk, "groups": piece.groups}
             yield _Span(member, "kernels", name, "kernel", piece.start_ns, piece.end_ns, args, piece.command)
     for copy in session.copies:
         if copy.start_ns:

@@ -127,7 +127,7 @@ def _kernel(row: KernelRow) -> list[str]:
         f"new plans {row.new_plans}; "
         f"planning {_ms(row.bind_ns)} ms, issuing {_ms(row.issue_ns)} ms"
         + (f", waiting for memory {_ms(row.held_ns)} ms" if row.held_ns else "")
-        + (f"; {row.waves} more waves" if row.waves else "")
+        + (f"; {row.chunks} more chunks" if row.chunks else "")
     )
     for argument in row.arguments:
         lines.append(

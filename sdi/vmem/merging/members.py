@@ -126,23 +126,23 @@ class MemberMerges:
     def keep_twins(self, merge: MemberMerge) -> None:
         """All members have the same bytes now: keep them.  The launch waits, as for any reader."""
         for part in merge.parts:
-            extent = merge.buffer.extents[part.member]
-            assert extent is not None
-            hazards = merge.buffer.hazards[member_memory(part.member)]
-            offset = merge.over.start - extent.over.start
+            allocation = merge.buffer.allocations[part.member]
+            assert allocation is not None
+            dependencies = merge.buffer.dependencies[member_memory(part.member)]
+            offset = merge.over.start - allocation.over.start
             device = self._devices[part.member]
             ticket = device.copy(
-                extent.device_buffer,
+                allocation.device_buffer,
                 Region(offset, merge.over.nbytes),
                 _bytes(part.twin),
                 Region(0, merge.over.nbytes),
-                hazards.before_read(merge.over),
+                dependencies.before_read(merge.over),
             )
             self._accounting.worked("twin", part.member, merge.over.nbytes, ticket)
-            hazards.read_by(merge.over, ticket)
+            dependencies.read_by(merge.over, ticket)
             part.pending.append(ticket)
             part.comparison = Comparison(
-                extent.device_buffer,
+                allocation.device_buffer,
                 offset,
                 _bytes(part.twin),
                 0,
@@ -162,12 +162,12 @@ class MemberMerges:
             device = self._devices[part.member]
             diff = device.diff(part.comparison, _bytes(part.changes), [*part.pending, *done])
             self._accounting.worked("diff", part.member, merge.over.nbytes, diff)
-            merge.buffer.hazards[member_memory(part.member)].read_by(merge.over, diff)
+            merge.buffer.dependencies[member_memory(part.member)].read_by(merge.over, diff)
             header = device.download(_bytes(part.changes), 0, memoryview(part.header), [diff])
             device.flush()
             part.pending = [header]
         here = member_memory(first.member)
-        merge.buffer.hazards[here].written_by(merge.over, merge.done)
+        merge.buffer.dependencies[here].written_by(merge.over, merge.done)
         merge.buffer.directory.wrote(here, merge.over)
         compared = [ticket for part in merge.parts for ticket in part.pending]
         join(compared, lambda error: self._post(lambda: self._bring(merge, error)))

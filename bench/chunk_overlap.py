@@ -1,8 +1,8 @@
-"""How much of the copies of a launch in waves runs beside its kernels.
+"""How much of the copies of a launch in chunks runs beside its kernels.
 
-``python bench/wave_overlap.py [--quick]`` launches a kernel on data twice as large as all members may hold,
+``python bench/chunk_overlap.py [--quick]`` launches a kernel on data twice as large as all members may hold,
 on the CPU driver, records when each member's kernels and copies ran, and prints what share of the copies'
-time was hidden.  The first wave's copies to a member and the last one's from it can't be: counted apart.
+time was hidden.  The first chunk's copies to a member and the last one's from it can't be: counted apart.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def covered(span: Span, others: Sequence[Span]) -> int:
 
 
 def hidden(member: Recorder) -> tuple[float, float, int]:
-    """The shares of the copies' time that kernels hid, of those that they can hide and of all; and waves."""
+    """The shares of the copies' time that kernels hid, of those that they can hide and of all; and chunks."""
     kernels = spans(member.kernels)
     first, last = kernels[0][0], kernels[-1][1]
     everything = spans([*member.uploads, *member.downloads])
@@ -115,9 +115,9 @@ def main() -> int:
                 client.finish()
             found += [hidden(recorder) for recorder in recorders]
         inner, everything = (statistics.median(each[k] for each in found) for k in (0, 1))
-        waves = found[0][2]
+        chunks = found[0][2]
         shares = f"{inner:4.0%} hidden of what can be, {everything:4.0%} of all"
-        print(f"  {times:4d} steps per item, {waves} waves: {shares}")
+        print(f"  {times:4d} steps per item, {chunks} chunks: {shares}")
     return 0
 
 

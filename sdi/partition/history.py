@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from sdi.cells import Cells
 from sdi.ndrange import Int3
-from sdi.partition.balance import Balance, Trial
+from sdi.partition.balance import Balance, ShareEpoch
 from sdi.partition.gain import RECONSIDER, Rates
 from sdi.partition.learnt import Learnt
 
@@ -31,7 +31,7 @@ _SETTLED = 64
 
 
 @dataclass(slots=True)
-class Usage:
+class LaunchHistory:
     """Launches of a kernel on the same buffers, of about the same size.  Owned by: sdi-scheduler.
 
     ``shape``: parts per dimension of the cut in use, None before there is one.  ``version``: changes with it.
@@ -44,7 +44,7 @@ class Usage:
     ``recheck_at``: when to look at a way that was chosen untried.  ``planning``: by number of pieces, the
     time that new scalars cost in plans, and launches; ``plans``: how many there were.
     ``has_gathered``: see ``may_gather``.
-    ``at_stake_ns``: what trials of the cut in use were taken to cost in vain, as long as that may be so.
+    ``at_stake_ns``: what epochs of the cut in use were taken to cost in vain, as long as that may be so.
     ``untried``: how often the way in use was looked at and nothing had been measured yet.
     ``balances``: the shares by shape of the cut, the same for all of a kernel's launches of about this size.
     ``learnt``: what earlier runs found out.
@@ -110,7 +110,7 @@ class Usage:
             dues.append(max(self.home_at - 1 - launches, 0))
         return min(dues)
 
-    def refill(self, trial: Trial | None) -> None:
+    def refill(self, epoch: ShareEpoch | None) -> None:
         """Say in the cells how many launches may be replayed, and which of these are measured."""
         if self.cells is None:
             return
@@ -120,26 +120,26 @@ class Usage:
         if not self.is_fixed:
             first = self.begun_at + _WATCHED - launches
             dues.append(self._every(launches + 1))
-        if trial is not None:
-            if trial.cell:
-                at[trial.cell] = trial.num_passing()
-            first = max(first, trial.num_first())
-            dues.append(trial.every)
+        if epoch is not None:
+            if epoch.cell:
+                at[epoch.cell] = epoch.num_passing()
+            first = max(first, epoch.num_first())
+            dues.append(epoch.every)
         if self.watch and dues:
             at[self.watch] = max(first, 0)
             at[self.watch + 1] = min(due - launches % due for due in dues)
             at[self.watch + 2] = min(dues)
 
-    def missed(self, trial: Trial | None) -> None:
+    def missed(self, epoch: ShareEpoch | None) -> None:
         """A launch that was to be measured was not; of the first ones another one is."""
         if self.launches - self.begun_at <= _WATCHED and self.num_missed < _MISSED_MAX:
             self.begun_at += 1
             self.num_missed += 1
-        if trial is not None:
-            trial.missed()
-        self.refill(trial)
+        if epoch is not None:
+            epoch.missed()
+        self.refill(epoch)
 
-    def begin_like(self, other: Usage, is_smaller: bool) -> None:
+    def begin_like(self, other: LaunchHistory, is_smaller: bool) -> None:
         """Take over what was measured of other launches of the same kernel.
 
         What one member runs best stays there when it gets smaller (a loop that works on less each time).

@@ -1,6 +1,6 @@
-"""Bytes that something failed to write stay spoilt until they are written, whatever is written around them.
+"""Bytes that something failed to write stay poisoned until they are written, whatever is written around them.
 
-Who reads them fails; what was never theirs is neither spoilt by a failure nor made whole by a neighbour.
+Who reads them fails; what was never theirs is neither poisoned by a failure nor made whole by a neighbour.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ DATA = np.random.default_rng(1).integers(1, 1 << 30, NBYTES // 4, np.int32).toby
 class Application(WireClient):
     """Two members; what failed is said here."""
 
-    def spoilt(self, *ranges: tuple[int, int]) -> int:
+    def poisoned(self, *ranges: tuple[int, int]) -> int:
         """A buffer with ``DATA``, of which some ranges (start, stop) were not written."""
         buffer = self.buffer(DATA)
         self.finish()
         memory = self.session._memory
         for start, stop in ranges:
-            memory.spoil(memory.buffer(buffer), ByteRange(start, stop), DeviceFailed("a test", "was there"))
+            memory.poison(memory.buffer(buffer), ByteRange(start, stop), DeviceFailed("a test", "was there"))
         return buffer
 
     def status(self, op: Op, variable: bytes = b"", **fields: Any) -> int:
@@ -55,7 +55,7 @@ class Application(WireClient):
             return status
         return self.wait(command)
 
-    def is_spoilt(self, buffer: int, start: int, stop: int) -> bool:
+    def is_poisoned(self, buffer: int, start: int, stop: int) -> bool:
         return self.status(Op.READ, buffer=buffer, offset=start, region=[stop - start, 1, 1]) < 0
 
 
@@ -71,45 +71,45 @@ def app() -> Iterator[Application]:
 
 
 @pytest.mark.parametrize("count", [30, ROWS])
-def test_rows_that_are_written_leave_what_lies_between_them_spoilt(app: Application, count: int) -> None:
+def test_rows_that_are_written_leave_what_lies_between_them_poisoned(app: Application, count: int) -> None:
     statuses = []
     for op in (Op.WRITE, Op.FILL):
-        buffer = app.spoilt((64, 200), (PITCH * 5, PITCH * 6))
+        buffer = app.poisoned((64, 200), (PITCH * 5, PITCH * 6))
         pattern: dict[str, Any] = {"variable": b"\7" * 4, "pattern_nbytes": 4} if op is Op.FILL else {}
         statuses.append(app.status(op, buffer=buffer, **rows(count), **pattern))
-        assert app.is_spoilt(buffer, 100, 104) and app.is_spoilt(buffer, PITCH * 5 + 64, PITCH * 6)
-        assert not app.is_spoilt(buffer, PITCH * 5, PITCH * 5 + 64)
+        assert app.is_poisoned(buffer, 100, 104) and app.is_poisoned(buffer, PITCH * 5 + 64, PITCH * 6)
+        assert not app.is_poisoned(buffer, PITCH * 5, PITCH * 5 + 64)
         assert app.read(buffer, 64, PITCH * 20 + 64) == DATA[PITCH * 20 + 64 :][:64]
-    source, target = app.buffer(DATA), app.spoilt((100, 200))
+    source, target = app.buffer(DATA), app.poisoned((100, 200))
     ends = {
         f"{end}_{name}": rows(count)[name]
         for end in ("source", "target")
         for name in ("row_pitch", "slice_pitch")
     }
     statuses.append(app.status(Op.COPY, source=source, target=target, region=[64, count, 1], **ends))
-    assert app.is_spoilt(target, 100, 104)
+    assert app.is_poisoned(target, 100, 104)
     assert statuses == [0, 0, 0]
 
 
-def test_what_is_filled_or_written_as_a_whole_is_spoilt_no_more(app: Application) -> None:
-    buffer = app.spoilt((0, NBYTES))
+def test_what_is_filled_or_written_as_a_whole_is_poisoned_no_more(app: Application) -> None:
+    buffer = app.poisoned((0, NBYTES))
     assert (
         app.status(Op.FILL, b"\7" * 4, buffer=buffer, offset=256, region=[512, 1, 1], pattern_nbytes=4) == 0
     )
     assert app.read(buffer, 512, 256) == b"\7" * 512
     app.write(buffer, b"\1" * 64, 2048)
     assert app.read(buffer, 64, 2048) == b"\1" * 64
-    assert app.is_spoilt(buffer, 0, 256) and app.is_spoilt(buffer, 768, 772)
+    assert app.is_poisoned(buffer, 0, 256) and app.is_poisoned(buffer, 768, 772)
 
 
 @pytest.mark.parametrize("region", [{"region": [512, 1, 1]}, rows(ROWS)])
-def test_a_region_that_can_not_be_mapped_is_spoilt_no_more_than_it_was(
+def test_a_region_that_can_not_be_mapped_is_poisoned_no_more_than_it_was(
     app: Application, region: dict[str, Any]
 ) -> None:
-    buffer = app.spoilt((100, 200))
+    buffer = app.poisoned((100, 200))
     assert app.status(Op.MAP, buffer=buffer, flags=3, **region) < 0  # for reading and writing
     assert app.read(buffer, 64) == DATA[:64] and app.read(buffer, 64, 256) == DATA[256:320]
-    assert app.is_spoilt(buffer, 100, 104)
+    assert app.is_poisoned(buffer, 100, 104)
     assert app.status(Op.MAP, buffer=buffer, offset=100, region=[100, 1, 1], flags=4) == 0  # invalidates
     at = app.offsets[buffer] + 100
     app.arena[at : at + 100] = b"\7" * 100
@@ -117,7 +117,7 @@ def test_a_region_that_can_not_be_mapped_is_spoilt_no_more_than_it_was(
     assert app.read(buffer, 512) == DATA[:100] + b"\7" * 100 + DATA[200:512]
 
 
-def test_what_a_failed_command_was_not_to_write_is_not_spoilt(app: Application) -> None:
+def test_what_a_failed_command_was_not_to_write_is_not_poisoned(app: Application) -> None:
     memory = app.session._memory
     buffer = app.buffer(DATA)
     app.finish()
@@ -129,11 +129,11 @@ def test_what_a_failed_command_was_not_to_write_is_not_spoilt(app: Application) 
     fetch, memory.fetch_host = memory.fetch_host, refuse  # type: ignore[method-assign, assignment]
     assert app.status(Op.FILL, b"\7" * 4, buffer=buffer, pattern_nbytes=4, **rows(ROWS)) < 0
     memory.fetch_host = fetch  # type: ignore[method-assign]
-    assert app.is_spoilt(buffer, PITCH * 3, PITCH * 3 + 4)
+    assert app.is_poisoned(buffer, PITCH * 3, PITCH * 3 + 4)
     assert app.read(buffer, 64, PITCH * 3 + 64) == DATA[PITCH * 3 + 64 :][:64]
 
 
-def test_a_launch_that_finds_no_memory_spoils_what_it_was_to_write() -> None:
+def test_a_launch_that_finds_no_memory_poisons_what_it_was_to_write() -> None:
     with Application(open_members(MemberSettings(count=1, memory_nbytes=8192)), "always") as app:
         build, _, _ = app.build(SOURCE)
         from_, to = app.buffer(DATA), app.buffer(DATA)
@@ -144,7 +144,7 @@ def test_a_launch_that_finds_no_memory_spoils_what_it_was_to_write() -> None:
         app.session._memory.devices[0].adopt = refuse  # type: ignore[method-assign, assignment]
         status = app.wait(app.launch(build, [(from_, 0), (to, 0)], [NBYTES // 4], [64], PICK))
         assert status == Status.MEM_OBJECT_ALLOCATION_FAILURE
-        assert app.is_spoilt(to, 0, 4)
+        assert app.is_poisoned(to, 0, 4)
         assert app.read(from_, NBYTES) == DATA
 
 
@@ -173,7 +173,7 @@ def test_launches_on_many_ranges_succeed_again_once_what_failed_is_written(heigh
         memory = app.session._memory
         one, other = app.buffer(data.tobytes()), app.buffer(data.tobytes())
         app.finish()
-        memory.spoil(memory.buffer(one), ByteRange(0, data.nbytes), DeviceFailed("a test", "was there"))
+        memory.poison(memory.buffer(one), ByteRange(0, data.nbytes), DeviceFailed("a test", "was there"))
         assert columns(ADD, one) < 0 and columns(SET, one, other) < 0
         app.write(one, data.tobytes())
         assert columns(SET, one, other) == columns(ADD, one) == 0
