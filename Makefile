@@ -84,7 +84,7 @@ soak-memory: install
 soak-wire: install
 	@mkdir -p $(CACHES)/pocl $(CACHES)/xdg
 	@POCL_CACHE_DIR=$(CACHES)/pocl XDG_CACHE_HOME=$(CACHES)/xdg \
-		$(PY) -m tests.icd.soak $(ARGS)
+		$(PY) -m tests.service.soak $(ARGS)
 
 soak-player: install
 	@$(PY) -m tests.player.soak $(ARGS)

@@ -23,7 +23,7 @@ from sdi.devices.opencl.member import OpenCLDevice, driver_devices  # noqa: E402
 from sdi.devices.testing.forwarding import ForwardingDevice  # noqa: E402
 from sdi.devices.ticket import Ticket  # noqa: E402
 from sdi.ndrange import Int3  # noqa: E402
-from tests.icd.wire_client import WireClient  # noqa: E402
+from tests.service.wire_client import WireClient  # noqa: E402
 
 MIB = 1 << 20
 SOURCE = """

@@ -36,7 +36,7 @@ from sdi.vmem.directory import Directory
 from sdi.vmem.memory import Coherence
 from sdi.vmem.merging.host import merge_diffs
 from sdi.wire.records import Op
-from tests.icd.wire_client import WireClient
+from tests.service.wire_client import WireClient
 
 PROTOCOLS: tuple[Coherence, ...] = ("lazy", "host")
 MIB = 1 << 20

@@ -37,7 +37,7 @@ from sdi.ndrange import Int3  # noqa: E402
 from sdi.service.session import Session  # noqa: E402
 from sdi.wire.layout import layout, padded  # noqa: E402
 from sdi.wire.records import BODY, COMMAND, HEADER, Op  # noqa: E402
-from tests.icd.wire_client import WireClient  # noqa: E402
+from tests.service.wire_client import WireClient  # noqa: E402
 
 LAUNCHES, ROUNDS, SIDE = 2000, 5, 4096
 SOON_NS = 5000

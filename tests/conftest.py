@@ -27,11 +27,8 @@ MARK = "TESTS_OF_SDI"
 _CACHES = ROOT / "build" / "test-cache"
 
 
-def pytest_configure(config: pytest.Config) -> None:
+def _prepare() -> None:
     """Before anything imports a driver: set the caches, drop the user's settings."""
-    config.addinivalue_line(
-        "markers", 'logs("pattern"): log records of level WARNING that match are expected'
-    )
     os.environ.setdefault("POCL_CACHE_DIR", str(_CACHES / "pocl"))
     os.environ.setdefault("XDG_CACHE_HOME", str(_CACHES / "xdg"))
     for folder in (os.environ["POCL_CACHE_DIR"], os.environ["XDG_CACHE_HOME"]):
@@ -42,6 +39,15 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ["PYOPENCL_NO_CACHE"] = "1"
     os.environ["SDI_LEARNT"] = "off"  # what a test sees depends on no earlier one
     os.environ[MARK] = str(os.getpid())
+
+
+_prepare()  # not when pytest is configured: other folders' conftest may have been imported then
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers", 'logs("pattern"): log records of level WARNING that match are expected'
+    )
 
 
 class _Records(logging.Handler):

@@ -294,7 +294,7 @@ class Build:
     silent: DeviceProgram | None
     object: bytes
 
-    def begin_with(self, pages: Pages) -> None:
+    def begin_with(self, pages: Pages | None) -> None:
         """Its kernels begin with what earlier runs learnt."""
         for kernel in self.kernels:
-            kernel.page = pages.page(kernel.model.name)
+            kernel.page = pages.page(kernel.model.name) if pages is not None else None

@@ -522,9 +522,7 @@ class Session:
             if isinstance(result, Build):
                 self._launcher.add(build_id, result)
                 if self.learning is not None:
-                    pages = self.learning.pages(result.object, len(self._memory.members))
-                    if pages is not None:
-                        result.begin_with(pages)
+                    result.begin_with(self.learning.pages(result.object, len(self._memory.members)))
                 self._door.built(build_id, [kernel.model for kernel in result.kernels])
                 printing = frozenset(k for k, kernel in enumerate(result.kernels) if kernel.model.prints)
                 if printing and self.printed is not None:

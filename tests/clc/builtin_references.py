@@ -17,10 +17,9 @@ import numpy as np
 
 from sdi.devices.base import Device
 from sdi.devices.opencl.member import OpenCLDevice, driver_devices
+from tests.clc.builtin_programs import DTYPES, ITEMS, Case, groups, inputs_of, program
 from tests.devices import conftest
 from tests.devices.conftest import finish
-
-from .builtin_programs import DTYPES, ITEMS, Case, groups, inputs_of, program
 
 RESULTS_PER_ITEM = 96
 _AT_ONCE = 24

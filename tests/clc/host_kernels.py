@@ -11,8 +11,7 @@ import numpy as np
 
 from sdi.clc.cuda.builtins import header_part
 from sdi.clc.cuda.translate import translate
-
-from .host_cpp import host_library, host_text
+from tests.clc.host_cpp import host_library, host_text
 
 _WORDS = """
 #include <type_traits>

@@ -19,8 +19,7 @@ from sdi.devices.image import ImageShape, Sampler
 from sdi.wire.opencl import IMAGE_TYPES
 from sdi.wire.opencl import ChannelOrder as Order
 from sdi.wire.opencl import ChannelType as Type
-
-from .host_cpp import host_library, host_text
+from tests.clc.host_cpp import host_library, host_text
 
 Array = np.ndarray
 

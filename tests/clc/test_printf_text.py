@@ -14,10 +14,9 @@ from sdi.clc.cuda.builtins import PRINT_HEADER
 from sdi.clc.cuda.translate import CudaProgram, translate
 from sdi.clc.printf_text import BadFormat, literal_bytes, parse_format, records_text, specifiers
 from sdi.errors import BuildError
-
-from .host_cpp import host_library, host_text
-from .members import queue
-from .test_cuda import body_of
+from tests.clc.cuda.test_emit import body_of
+from tests.clc.host_cpp import host_library, host_text
+from tests.clc.members import queue
 
 CALLS = r"""
   char c = 'q'; uchar uc = 200; short s = -3; ushort us = 65000; int i = -7; uint u = 4000000000u;

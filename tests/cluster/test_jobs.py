@@ -9,9 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.cluster.ways import SHAPES, Way, killed
 from tests.image_runs import image_environ, plain_environ, run
-
-from .ways import SHAPES, Way, killed
 
 PROGRAMS = (
     "atomic_results",

@@ -14,9 +14,8 @@ from sdi.devices.discover import MemberSettings, all_devices
 from sdi.devices.opencl.member import DriverDevice
 from sdi.devices.testing.forwarding import ForwardingDevice
 from sdi.errors import ClError, Status
-from tests.icd.wire_client import WireClient
-
-from . import jobs
+from tests.cluster import jobs
+from tests.service.wire_client import WireClient
 
 LIMIT_NBYTES, COUNT = 64 << 10, 1 << 16
 SOURCE = """

@@ -12,10 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.cluster.test_jobs import arrays, run_programs
+from tests.cluster.ways import AS_ROOT, MPIEXEC, SDI, is_open_mpi, mpiexec
 from tests.image_runs import image_environ, plain_environ, run
-
-from .test_jobs import arrays, run_programs
-from .ways import AS_ROOT, MPIEXEC, SDI, is_open_mpi, mpiexec
 
 NAMES = ("image_chains", "jacobi", "printing", "scatter")
 TIMEOUT_S = 110.0

@@ -28,10 +28,9 @@ from sdi.devices.page_locks import SLAB_NBYTES, PageLocks
 from sdi.devices.ticket import Ticket
 from sdi.errors import DeviceFailed, DeviceLost
 from sdi.vmem.arena import PAGE_NBYTES, Arena
+from tests.cluster.jobs import local_job, open_on_nodes
+from tests.cluster.test_jobs import SDI_RUN, TIMEOUT_S, job_environ
 from tests.image_runs import run
-
-from .jobs import local_job, open_on_nodes
-from .test_jobs import SDI_RUN, TIMEOUT_S, job_environ
 
 PATIENCE_S = 60.0
 SIZES = (1, LENT_NBYTES, LENT_NBYTES + 1, CHUNK_NBYTES, 11 * CHUNK_NBYTES + 5)

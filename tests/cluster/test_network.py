@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.cluster.test_jobs import SDI_RUN, TIMEOUT_S, job_environ
 from tests.image_runs import plain_environ, run
-
-from .test_jobs import SDI_RUN, TIMEOUT_S, job_environ
 
 RANKS, SIDE, STEPS = 4, 512, 50
 ROW_NBYTES = 4 * SIDE

@@ -19,8 +19,7 @@ from sdi.devices.pace import PACE
 from sdi.devices.ticket import Ticket
 from sdi.errors import DeviceLost
 from sdi.settings import Settings
-
-from .jobs import Threads, open_on_nodes, threads
+from tests.cluster.jobs import Threads, open_on_nodes, threads
 
 SOURCE = "kernel void add(global int *a, int b) { a[get_global_id(0)] += b; }"
 N = 1024

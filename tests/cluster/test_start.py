@@ -12,8 +12,7 @@ from sdi.cluster import node
 from sdi.cluster.job import JobError
 from sdi.cluster.start import RankPlace, place, without_mpi
 from sdi.devices.opencl.member import DriverDevice
-
-from . import jobs
+from tests.cluster import jobs
 
 AHEAD_NS = 10**15
 PATIENCE_S = 60.0

@@ -9,8 +9,7 @@ from sdi.atomics import Operation, Update
 from sdi.devices.base import Comparison, Device, DeviceBuffer
 from sdi.devices.comparing import HEADER_NBYTES, RECORD_NBYTES, changes_nbytes, num_runs, values_offset
 from sdi.vmem.merging.host import Bytes, merge_diffs, merge_updates
-
-from .conftest import OpenMembers, finish
+from tests.devices.conftest import OpenMembers, finish
 
 
 def put(member: Device, data: Bytes) -> DeviceBuffer:

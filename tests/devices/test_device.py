@@ -14,8 +14,7 @@ from sdi.devices.base import BoundKernel, Device, DeviceBuffer, LocalBytes, Rows
 from sdi.devices.ticket import Ticket, completed
 from sdi.errors import BuildError, ClError, DeviceFailed, Status
 from sdi.region import Region
-
-from .conftest import PATIENCE_S, OpenMembers, finish
+from tests.devices.conftest import PATIENCE_S, OpenMembers, finish
 
 SOURCE = """
 kernel void add(global int *a, int b) { a[get_global_id(0)] += b; }

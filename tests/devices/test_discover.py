@@ -14,8 +14,7 @@ from sdi.devices.opencl.member import DriverDevice, driver_devices
 from sdi.devices.testing.faulty import FaultyDevice
 from sdi.devices.testing.late import DelayedDevice
 from sdi.errors import ClError, DeviceFailed, Status
-
-from .conftest import finish
+from tests.devices.conftest import finish
 
 
 def device(platform: str, name: str, kind: str, unit: str, memory_nbytes: int = 1000) -> DriverDevice:

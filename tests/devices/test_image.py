@@ -15,8 +15,7 @@ from sdi.intervals import ByteRange
 from sdi.wire.opencl import ChannelOrder as Order
 from sdi.wire.opencl import ChannelType as Type
 from sdi.wire.opencl import MemObjectType as Kind
-
-from .conftest import finish
+from tests.devices.conftest import finish
 
 SIZES = {
     Kind.IMAGE1D: (9, 1, 1),

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from sdi.devices.lane import Lane
 from sdi.devices.ticket import Ticket
 from sdi.errors import DeviceFailed
-
-from .conftest import finish
+from tests.devices.conftest import finish
 
 
 @dataclass

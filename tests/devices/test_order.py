@@ -13,8 +13,7 @@ from sdi.devices.base import BoundKernel, Device, DeviceBuffer
 from sdi.devices.host_copy import BESIDE_KERNELS_NBYTES
 from sdi.devices.ticket import Ticket
 from sdi.region import Region
-
-from .conftest import OpenMembers, finish
+from tests.devices.conftest import OpenMembers, finish
 
 COUNT = 256
 SOURCE = """

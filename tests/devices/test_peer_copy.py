@@ -10,8 +10,7 @@ from sdi.devices.base import Device, DeviceBuffer
 from sdi.devices.bounce import bounce_copy
 from sdi.devices.ticket import Ticket
 from sdi.errors import DeviceFailed
-
-from .conftest import OpenMembers, finish
+from tests.devices.conftest import OpenMembers, finish
 
 NBYTES = 10_000
 

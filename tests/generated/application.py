@@ -30,7 +30,7 @@ from tests.generated.generate import (
     rows_of,
 )
 from tests.generated.kernels import KINDS, SOURCE, Array
-from tests.icd.wire_client import WireClient
+from tests.service.wire_client import WireClient
 
 _INDEX = {name: number for number, name in enumerate(KINDS)}
 

@@ -29,7 +29,7 @@ from sdi.vmem.memory import Coherence
 from tests.cluster.jobs import job_of
 from tests.generated.application import Application
 from tests.generated.generate import generate
-from tests.icd.wire_client import WireClient
+from tests.service.wire_client import WireClient
 
 LIMITS_NBYTES = {1: 64 << 10, 2: 64 << 10, 3: 64 << 10, 5: 24 << 10, 8: 16 << 10}
 """By members: less than programs want of each, so that launches spill and go in chunks."""

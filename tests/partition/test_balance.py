@@ -13,7 +13,7 @@ from itertools import pairwise
 import pytest
 
 from sdi.ndrange import GroupBox
-from sdi.partition.balance import Balance, Speeds, Trial, edges_of, placed
+from sdi.partition.balance import Balance, ShareEpoch, Speeds, edges_of, placed
 from sdi.partition.table import grid
 
 GROUPS = 1024
@@ -185,19 +185,19 @@ def test_a_first_launch_counts_where_loading_code_is_nothing_beside_it() -> None
 
 def test_launches_too_short_to_learn_from_are_measured_seldom_until_one_is_long() -> None:
     balance = Balance(0, 2, Speeds())
-    trial = balance.current
+    epoch = balance.current
 
     def measured(numbers: range, took_ns: float) -> int:
-        found = [number for number in numbers if trial.count(number)]
+        found = [number for number in numbers if epoch.count(number)]
         for _ in found:
-            balance.record(trial, (0.0, 0.5, 1.0), [took_ns, took_ns])
+            balance.record(epoch, (0.0, 0.5, 1.0), [took_ns, took_ns])
         return len(found)
 
     assert measured(range(1, 9), 1e3) == 8  # the first ones
     assert measured(range(9, 1025), 1e3) == 4
     assert measured(range(1025, 1281), 1e6) == 1
     assert measured(range(1281, 1537), 1e6) == 16
-    assert trial.is_current
+    assert epoch.is_current
 
 
 def test_a_refused_move_is_asked_for_again_later_and_more_seldom() -> None:
@@ -273,12 +273,12 @@ def test_random_cuts_cover_the_grid_and_change() -> None:
     balance = Balance(1, 3, Speeds(), seed=4)
     seen = set()
     for number in range(40):
-        trial: Trial = balance.current
+        epoch: ShareEpoch = balance.current
         boxes = balance.boxes((4, 16, 1), (1, 3, 1))
         assert sum(box.total_groups for box in boxes) == 64 and isinstance(boxes[0], GroupBox)
         seen.add(boxes)
-        trial.count(number)
-        if not trial.is_current:
+        epoch.count(number)
+        if not epoch.is_current:
             proposal = balance.proposal()
             assert proposal is not None
             balance.move(proposal[0])
@@ -287,7 +287,7 @@ def test_random_cuts_cover_the_grid_and_change() -> None:
 
 def test_shares_that_loops_foretell_are_used_before_anything_is_measured() -> None:
     balance = Balance(0, 4, Speeds())
-    found = balance.foreseen([2.0 * k + 1 for k in range(10)])
+    found = balance.estimated([2.0 * k + 1 for k in range(10)])
     assert found is not None
     edges, gain = found
     assert list(edges) == pytest.approx([0.0, 0.5, 0.7071, 0.866, 1.0], abs=0.01)
@@ -297,11 +297,11 @@ def test_shares_that_loops_foretell_are_used_before_anything_is_measured() -> No
 @pytest.mark.parametrize("density", [[], [1.0, 1.05, 1.1, 1.0]])
 def test_work_that_is_nearly_even_is_cut_evenly_at_first(density: list[float]) -> None:
     balance = Balance(0, 4, Speeds())
-    assert balance.foreseen(density) is None and balance.is_foreseen
+    assert balance.estimated(density) is None and balance.is_estimated
     assert balance.current.edges is None
 
 
 def test_what_was_measured_counts_more_than_what_loops_foretell() -> None:
     balance = Balance(0, 4, Speeds())
     balance.record(balance.current, (0.0, 0.25, 0.5, 0.75, 1.0), [1e6] * 4)
-    assert balance.foreseen([1.0, 9.0]) is None
+    assert balance.estimated([1.0, 9.0]) is None

@@ -1,5 +1,5 @@
 """Sessions whose known commands are replayed."""
 
-from tests.icd.conftest import serve
+from tests.service.conftest import serve
 
 __all__ = ["serve"]

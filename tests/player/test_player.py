@@ -20,8 +20,8 @@ from sdi.player.face import Player
 from sdi.player.library import NO_RECORDING, Told
 from sdi.vmem.buffer import VirtualBuffer
 from sdi.wire.records import NoticeKind, Op
-from tests.icd.conftest import Serve
-from tests.icd.wire_client import WireClient
+from tests.service.conftest import Serve
+from tests.service.wire_client import WireClient
 
 SOURCE = """
 kernel void advance(global int *a, int factor, float shift)

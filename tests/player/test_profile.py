@@ -14,9 +14,9 @@ from sdi.profile.analyse.model import HOST, Profile, SessionProfile
 from sdi.profile.analyse.stream import read_session
 from sdi.profile.analyse.tables import make_tables
 from sdi.wire.records import Op
-from tests.icd.conftest import Serve
-from tests.icd.wire_client import QUEUE, WireClient
 from tests.player.test_player import ITEMS, Loop
+from tests.service.conftest import Serve
+from tests.service.wire_client import QUEUE, WireClient
 
 
 def session_in(folder: Path) -> SessionProfile:

@@ -1,6 +1,6 @@
-"""The rigs of ``tests/vmem`` and the sessions of ``tests/icd`` for tests of what runs on them."""
+"""The rigs of ``tests/vmem`` and the sessions of ``tests/service`` for tests of what runs on them."""
 
-from tests.icd.conftest import serve
+from tests.service.conftest import serve
 from tests.vmem.conftest import rig
 
 __all__ = ["rig", "serve"]

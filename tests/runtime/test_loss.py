@@ -18,7 +18,7 @@ from sdi.intervals import ByteRange
 from sdi.wire.arguments import IMAGE_ARGUMENT, ArgumentKind
 from sdi.wire.layout import layout
 from sdi.wire.records import NoticeKind, Op
-from tests.icd.wire_client import WireClient
+from tests.service.wire_client import WireClient
 
 SOURCE = """
 __kernel void blur(__global const int *from, __global int *to, int n) {

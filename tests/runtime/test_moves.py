@@ -7,8 +7,8 @@ import struct
 import numpy as np
 import pytest
 
-from tests.icd.conftest import Serve
-from tests.icd.wire_client import WireClient
+from tests.service.conftest import Serve
+from tests.service.wire_client import WireClient
 
 SOURCE = """
 __kernel void mm(__global float *C, __global const float *A, __global const float *B, int n) {

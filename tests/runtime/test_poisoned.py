@@ -15,7 +15,7 @@ from sdi.devices.discover import MemberSettings, open_members
 from sdi.errors import ClError, DeviceFailed, Status
 from sdi.intervals import ByteRange
 from sdi.wire.records import NoticeKind, Op
-from tests.icd.wire_client import WireClient
+from tests.service.wire_client import WireClient
 
 pytestmark = pytest.mark.logs("failed: |refused")
 

@@ -15,7 +15,7 @@ from sdi.devices.testing.forwarding import ForwardingDevice
 from sdi.devices.ticket import Ticket
 from sdi.ndrange import Int3
 from sdi.wire.records import NoticeKind, Op
-from tests.icd.wire_client import WireClient
+from tests.service.wire_client import WireClient
 
 MEMBERS, N = 3, 3 * 1024
 NBYTES = 4 * N

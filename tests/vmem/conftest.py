@@ -23,6 +23,9 @@ from sdi.vmem.allocation import Wanted, WantedImage
 from sdi.vmem.arena import Arena
 from sdi.vmem.host import HostWorker
 from sdi.vmem.memory import Coherence, VirtualBuffer, VirtualMemory
+from tests.service.conftest import serve
+
+__all__ = ["MakeRig", "Rig", "noise", "rig", "serve"]
 
 PATIENCE_S = 60.0
 

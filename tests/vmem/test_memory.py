@@ -20,8 +20,7 @@ from sdi.vmem.heap import MemberHeap
 from sdi.vmem.links import Links
 from sdi.vmem.merging.members import MergeUnits
 from sdi.wire.opencl import ChannelOrder, ChannelType, MemObjectType
-
-from .conftest import MakeRig, Rig, noise
+from tests.vmem.conftest import MakeRig, Rig, noise
 
 
 def test_bytes_that_a_member_wrote_go_to_another_without_the_host(rig: MakeRig) -> None:

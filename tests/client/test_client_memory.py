@@ -1,0 +1,548 @@
+"""Programs about reading, writing, copying, filling and mapping buffers (see test_client.py)."""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from ctypes import c_int32, c_void_p
+
+from tests.client.test_client_binding import (
+    COPY_HOST_PTR,
+    HOST_NO_ACCESS,
+    HOST_READ_ONLY,
+    HOST_WRITE_ONLY,
+    INVALIDATE,
+    PROFILING,
+    READ,
+    USE_HOST_PTR,
+    WRITE,
+    Cl,
+    handles,
+    sizes,
+)
+
+DATA = bytes(range(256)) * 16
+QUEUE_TO_END = range(0x1280, 0x1284)
+HOLD_AND_LET_GO = (
+    "kernel void hold(global uint *a, int k) { }\nkernel void let_go(global uint *a, int k) { }\n"
+)
+
+
+def reads_and_writes_are_one_record_and_one_answer(cl: Cl) -> None:
+    context = cl.context()
+    queue = cl.queue(context)
+    data = DATA * 80  # too much to come with its record
+    buffer = cl.buffer(context, len(data))
+    cl.read(queue, buffer, 1)  # so it is not the client's alone any more
+    cl.write(queue, buffer, data)
+    assert cl.read(queue, buffer, 100, 7) == DATA[7:107]
+    cl.check(cl.clFinish(queue))
+    created, queued = cl.last("CREATE_BUFFER"), cl.last("CREATE_QUEUE")
+    assert created["buffer_nbytes"] == len(data)
+    write, read = cl.last("WRITE"), cl.last("READ")
+    for record, offset, nbytes in ((write, 0, len(data)), (read, 7, 100)):
+        assert record["slot"] > 0
+        same = {"queue": queued["id"], "buffer": created["id"], "blocking": 1, "waits": [], "tail": ""}
+        shape = {"offset": offset, "region": [nbytes, 1, 1], "row_pitch": 0, "slice_pitch": 0}
+        assert {k: record[k] for k in same | shape} == same | shape
+    ids = [r["id"] for r in cl.records("TRANSFER_DONE")][1:]
+    assert ids == [write["id"], read["id"]]
+    assert [r["id"] for r in cl.records("RELEASE_EVENT")][1:3] == ids
+    order = [r["op"] for r in cl.records() if r["id"] == read["id"]]
+    assert order == ["READ", "TRANSFER_DONE", "RELEASE_EVENT"]
+
+
+def small_writes_carry_their_bytes(cl: Cl) -> None:
+    context = cl.context()
+    queue = cl.queue(context, PROFILING)
+    buffer = cl.buffer(context, 1 << 17)
+    cl.read(queue, buffer, 1)  # so it is not the client's alone any more
+    source = ctypes.create_string_buffer(DATA, len(DATA))
+    for blocking, offset in ((1, 0), (0, 4096)):
+        cl.check(cl.clEnqueueWriteBuffer(queue, buffer, blocking, offset, 4093, source, 0, None, None))
+        source.raw = bytes(4096)  # it has been read
+        source.raw = DATA
+    box = sizes([64, 2, 0]), sizes([8, 1, 0]), sizes([16, 3, 1])
+    cl.check(cl.clEnqueueWriteBufferRect(queue, buffer, 1, *box, 128, 0, 256, 0, DATA, 0, None, None))
+    expected = bytearray(1 << 17)
+    expected[:4093] = expected[4096:8189] = DATA[:4093]
+    for row in range(3):
+        expected[320 + 128 * row : 336 + 128 * row] = DATA[264 + 256 * row : 280 + 256 * row]
+    assert cl.read(queue, buffer, 8189) == expected[:8189]
+    cl.write(queue, buffer, DATA * 16)
+    event = cl.event_of("clEnqueueWriteBuffer", queue, buffer, 1, 0, 4, DATA, 0, None)
+    assert cl.status(event) == 0, "who looks at what blocked finds it complete"
+    times = [cl.number("clGetEventProfilingInfo", event, what) for what in QUEUE_TO_END]
+    assert times[0] > 0 and times == sorted(times)
+    cl.check(cl.clReleaseEvent(event))
+    assert cl.read(queue, buffer, 65536) == DATA * 16
+    cl.check(cl.clFinish(queue))
+    writes = cl.records("WRITE")
+    assert [r["carried_nbytes"] for r in writes] == [4093, 4093, 48, 65536, 4]
+    assert [r["slot"] > 0 for r in writes] == [False, False, False, False, True]
+    rows = [DATA[264 + 256 * row : 280 + 256 * row] for row in range(3)]
+    assert bytes.fromhex(writes[2]["tail"]) == b"".join(rows)
+    assert {r["id"] for r in cl.records("TRANSFER_DONE")} == {r["id"] for r in cl.records("READ")}
+
+
+def small_writes_are_not_waited_for_unless_copies_are_before_them(cl: Cl) -> None:
+    context = cl.context()
+    queue, other = cl.queue(context), cl.queue(context)
+    program = cl.program(context, HOLD_AND_LET_GO)
+    hold, go = cl.kernel(program, "hold"), cl.kernel(program, "let_go")
+    for kernel in (hold, go):
+        cl.set_args(kernel, c_void_p(cl.buffer(context, 1024)), c_int32(1))
+    buffer, large = cl.buffer(context, 64), cl.buffer(context, 1 << 20)
+    cl.read(queue, buffer, 4)
+    cl.read(queue, large, 4)
+    cl.launch(queue, hold)
+    cl.write(queue, buffer, b"held")
+    cl.launch(other, go)
+    assert cl.read(queue, buffer, 4) == b"held"
+    data = bytes(range(256)) * 4096
+    event = cl.event_of("clEnqueueWriteBuffer", queue, large, 0, 0, 1 << 20, data, 0, None)
+    cl.write(queue, buffer, b"both")
+    assert cl.status(event) == 0, "its source may go once what is behind it has returned"
+    assert cl.read(queue, large, 1 << 20) == data and cl.read(queue, buffer, 4) == b"both"
+    assert [r["carried_nbytes"] for r in cl.records("WRITE")] == [4, 0, 4]
+
+
+def writes_of_what_may_not_be_read_yet_carry_nothing(cl: Cl) -> None:
+    context = cl.context()
+    queue = cl.queue(context)
+    buffer, source = cl.buffer(context, 1 << 19), cl.buffer(context, 64, COPY_HOST_PTR, DATA)
+    cl.read(queue, buffer, 1)
+    cl.write(queue, buffer, DATA * 64 + b"!")  # too many
+    gate = cl.user_event(context)
+    cl.write(queue, buffer, b"user")
+    event = cl.event_of("clEnqueueWriteBuffer", queue, buffer, 0, 4, 4, b"wait", 1, handles([gate]))
+    cl.check(cl.clSetUserEventStatus(gate, 0))
+    assert cl.wait(event) == 0
+    mapped = cl.make("clEnqueueMapBuffer", queue, source, 0, READ, 0, 64, 0, None, None)
+    cl.check(cl.clEnqueueWriteBuffer(queue, buffer, 0, 8, 8, c_void_p(mapped), 0, None, None))
+    assert cl.read(queue, buffer, 16) == b"userwait" + DATA[:8]
+    assert [r["carried_nbytes"] for r in cl.records("WRITE")] == [0, 0, 0, 0]
+
+
+def bad_ranges_have_their_codes(cl: Cl) -> None:
+    context, other = cl.context(), cl.context()
+    queue = cl.queue(context)
+    buffer, foreign = cl.buffer(context, 64), cl.buffer(other, 64)
+    event = cl.user_event(other)
+    at = ctypes.create_string_buffer(64)
+    for name in ("clEnqueueReadBuffer", "clEnqueueWriteBuffer"):
+        call = cl.functions[name]
+        for offset, nbytes in ((0, 65), (64, 1), (65, 0), (1, 2**64 - 1), (2**64 - 1, 2), (0, 0)):
+            assert call(queue, buffer, 1, offset, nbytes, at, 0, None, None) == -30, (offset, nbytes)
+        assert call(queue, buffer, 1, 0, 4, None, 0, None, None) == -30
+        assert call(queue, foreign, 1, 0, 4, at, 0, None, None) == -34
+        assert call(queue, None, 1, 0, 4, at, 0, None, None) in (-38,)
+        assert call(queue, buffer, 1, 0, 4, at, 1, None, None) == -57
+        assert call(queue, buffer, 1, 0, 4, at, 0, handles([event]), None) == -57
+        assert call(queue, buffer, 1, 0, 4, at, 1, handles([event]), None) == -34
+    assert cl.clEnqueueCopyBuffer(queue, buffer, buffer, 0, 0, 4, 0, None, None) == -8
+    assert cl.clEnqueueCopyBuffer(queue, buffer, buffer, 0, 31, 32, 0, None, None) == -8
+    assert cl.clEnqueueCopyBuffer(queue, buffer, buffer, 32, 0, 32, 0, None, None) == 0
+    for source, target, nbytes in ((40, 0, 32), (0, 40, 32), (0, 0, 0), (0, 2**64 - 1, 4)):
+        assert cl.clEnqueueCopyBuffer(queue, buffer, buffer, source, target, nbytes, 0, None, None) == -30
+    assert cl.clEnqueueCopyBuffer(queue, buffer, foreign, 0, 0, 4, 0, None, None) == -34
+    pattern = b"abcdefgh" * 32
+    for size, offset, nbytes in (
+        (0, 0, 4),
+        (3, 0, 6),
+        (256, 0, 64),
+        (4, 2, 8),
+        (4, 4, 6),
+        (4, 64, 4),
+        (4, 0, 0),
+    ):
+        assert cl.clEnqueueFillBuffer(queue, buffer, pattern, size, offset, nbytes, 0, None, None) == -30
+    assert cl.clEnqueueFillBuffer(queue, buffer, None, 4, 0, 4, 0, None, None) == -30
+    assert cl.clEnqueueMigrateMemObjects(queue, 0, None, 0, 0, None, None) == -30
+    assert cl.clEnqueueMigrateMemObjects(queue, 1, handles([buffer]), 4, 0, None, None) == -30
+    assert cl.clEnqueueMigrateMemObjects(queue, 1, handles([queue]), 0, 0, None, None) == -38
+    cl.check(cl.clEnqueueMigrateMemObjects(queue, 1, handles([buffer]), 1, 0, None, None))
+    cl.check(cl.clFinish(queue))
+    assert not cl.records("READ", "WRITE", "FILL")
+
+
+def a_hint_to_amds_drivers_is_taken_and_other_unknown_flags_are_not(cl: Cl) -> None:
+    context, hint = cl.context(), 0x40
+    for flags in (hint, hint | 4, hint | 16):
+        buffer = cl.buffer(context, 8192, flags)
+        assert cl.number("clGetMemObjectInfo", buffer, 0x1101) == flags
+        part = cl.make("clCreateSubBuffer", buffer, 0, 0x1220, sizes([0, 64]))
+        assert cl.number("clGetMemObjectInfo", part, 0x1101) == flags & ~hint
+    for flags in (1 << 10, 1 << 12, 1 << 40):
+        assert cl.made("clCreateBuffer", context, flags, 64, None) == (None, -30)
+
+
+def the_host_keeps_off_what_it_said_it_would(cl: Cl) -> None:
+    context = cl.context()
+    queue = cl.queue(context)
+    at = ctypes.create_string_buffer(64)
+    for flags, may_read, may_write in (
+        (HOST_NO_ACCESS, False, False),
+        (HOST_READ_ONLY, True, False),
+        (HOST_WRITE_ONLY, False, True),
+    ):
+        buffer = cl.buffer(context, 64, flags)
+        assert cl.number("clGetMemObjectInfo", buffer, 0x1101) == flags
+        expected = 0 if may_read else -59
+        assert cl.clEnqueueReadBuffer(queue, buffer, 1, 0, 64, at, 0, None, None) == expected
+        mapped, status = cl.made("clEnqueueMapBuffer", queue, buffer, 1, READ, 0, 64, 0, None, None)
+        assert status == expected and bool(mapped) == may_read
+        expected = 0 if may_write else -59
+        assert cl.clEnqueueWriteBuffer(queue, buffer, 1, 0, 64, at, 0, None, None) == expected
+        for how in (WRITE, INVALIDATE):
+            mapped, status = cl.made("clEnqueueMapBuffer", queue, buffer, 1, how, 0, 64, 0, None, None)
+            assert status == expected
+            assert not mapped or cl.clEnqueueUnmapMemObject(queue, buffer, mapped, 0, None, None) == 0
+
+
+def large_transfers_become_ready_in_steps(cl: Cl) -> None:
+    context = cl.context()
+    queue = cl.queue(context)
+    nbytes = (40 << 20) + 123
+    data = bytes(range(251)) * (nbytes // 251 + 1)
+    data = data[:nbytes]
+    buffer = cl.buffer(context, nbytes + 4096)
+    cl.write(queue, buffer, data, 17)
+    assert cl.read(queue, buffer, nbytes, 17) == data
+    landed = ctypes.create_string_buffer(nbytes)
+    event = cl.event_of("clEnqueueReadBuffer", queue, buffer, 0, 17, nbytes, landed, 0, None)
+    assert cl.wait(event) == 0
+    assert landed.raw == data
+    changed = data[::-1]
+    event = cl.event_of("clEnqueueWriteBuffer", queue, buffer, 0, 0, nbytes, changed, 0, None)
+    assert cl.wait(event) == 0
+    assert cl.read(queue, buffer, nbytes) == changed
+    copied = cl.buffer(context, nbytes, COPY_HOST_PTR, changed)
+    assert cl.read(queue, copied, nbytes) == changed
+
+
+def transfers_that_do_not_block_are_landed_in_order(cl: Cl) -> None:
+    context = cl.context()
+    queue = cl.queue(context)
+    buffer = cl.buffer(context, 4096, COPY_HOST_PTR, DATA)
+    gate = cl.user_event(context)
+    at = ctypes.create_string_buffer(4096)
+    # the read lands in `at` before the write takes from it
+    cl.check(cl.clEnqueueReadBuffer(queue, buffer, 0, 0, 2048, at, 1, handles([gate]), None))
+    cl.check(cl.clEnqueueWriteBuffer(queue, buffer, 0, 2048, 2048, at, 0, None, None))
+    values = [struct.pack("<i", n) for n in range(50)]  # alive until they are written
+    events = [cl.event_of("clEnqueueWriteBuffer", queue, buffer, 0, 0, 4, v, 0, None) for v in values]
+    assert {cl.status(e) for e in events} <= {1, 2, 3}
+    cl.check(cl.clSetUserEventStatus(gate, 0))
+    cl.check(cl.clFinish(queue))
+    assert [cl.status(e) for e in events] == [0] * 50
+    assert cl.read(queue, buffer, 4096) == struct.pack("<i", 49) + DATA[4:2048] + DATA[:2048]
+    first = cl.records("READ")[0]["id"]
+    assert [r["op"] for r in cl.records() if r["id"] == first] == ["READ", "TRANSFER_DONE", "RELEASE_EVENT"]
+
+
+def a_buffer_outlives_its_release_while_commands_use_it(cl: Cl) -> None:
+    context = cl.context()
+    queue, gate = cl.queue(context), cl.user_event(context)
+    buffer = cl.buffer(context, 4096, COPY_HOST_PTR, DATA)
+    at = ctypes.create_string_buffer(4096)
+    event = cl.event_of("clEnqueueReadBuffer", queue, buffer, 0, 0, 4096, at, 1, handles([gate]))
+    cl.check(cl.clReleaseMemObject(buffer))
+    assert cl.clReleaseMemObject(buffer) == -38
+    cl.check(cl.clReleaseEvent(event))
+    cl.check(cl.clSetUserEventStatus(gate, 0))
+    cl.check(cl.clFinish(queue))
+    assert at.raw == DATA
+
+
+def rectangles_are_boxes_of_bytes(cl: Cl) -> None:
+    context = cl.context()
+    queue = cl.queue(context)
+    buffer = cl.buffer(context, 4096, COPY_HOST_PTR, DATA)
+    at = ctypes.create_string_buffer(1024)
+
+    def read(origin: list[int], there: list[int], region: list[int], *pitches: int) -> int:
+        return cl.clEnqueueReadBufferRect(
+            queue, buffer, 1, sizes(origin), sizes(there), sizes(region), *pitches, at, 0, None, None
+        )
+
+    cl.check(read([3, 2, 1], [1, 0, 0], [5, 4, 2], 16, 256, 8, 64))
+    record = cl.last("READ")
+    shape = {"offset": 256 + 32 + 3, "region": [5, 4, 2], "row_pitch": 16, "slice_pitch": 256}
+    assert {k: record[k] for k in shape} == shape
+    for z in range(2):
+        for y in range(4):
+            start = (z + 1) * 256 + (y + 2) * 16 + 3
+            assert at.raw[z * 64 + y * 8 + 1 :][:5] == DATA[start : start + 5]
+    cl.check(read([0, 0, 0], [0, 0, 0], [16, 4, 2], 0, 0, 0, 0))
+    assert cl.last("READ")["region"] == [128, 1, 1]
+    assert at.raw[:128] == DATA[:128]
+    for origin, region, pitches in (
+        ([0, 0, 0], [0, 1, 1], (0, 0, 0, 0)),
+        ([0, 0, 0], [8, 4, 1], (7, 0, 0, 0)),
+        ([0, 0, 0], [8, 4, 2], (8, 31, 0, 0)),
+        ([0, 0, 0], [8, 4, 1], (0, 0, 7, 0)),
+        ([0, 0, 0], [4097, 1, 1], (0, 0, 0, 0)),
+        ([1, 0, 0], [16, 16, 16], (0, 0, 0, 0)),
+        ([2**63, 2, 0], [1, 1, 1], (2**63, 0, 0, 0)),
+    ):
+        assert read(origin, [0, 0, 0], region, *pitches) == -30, (origin, region, pitches)
+    data = ctypes.create_string_buffer(b"0123456789" * 10)
+    cl.check(
+        cl.clEnqueueWriteBufferRect(
+            queue,
+            buffer,
+            0,
+            sizes([1, 1, 0]),
+            sizes([2, 0, 0]),
+            sizes([3, 2, 1]),
+            10,
+            0,
+            10,
+            0,
+            data,
+            0,
+            None,
+            None,
+        )
+    )
+    cl.check(cl.clFinish(queue))
+    assert cl.read(queue, buffer, 3, 11) == cl.read(queue, buffer, 3, 21) == b"234"
+    assert cl.read(queue, buffer, 1, 14) == DATA[14:15]
+
+
+def rectangles_are_copied_unless_they_overlap(cl: Cl) -> None:
+    context = cl.context()
+    queue = cl.queue(context)
+    buffer = cl.buffer(context, 4096, COPY_HOST_PTR, DATA)
+
+    def copy(source: list[int], target: list[int], region: list[int], *pitches: int) -> int:
+        return cl.clEnqueueCopyBufferRect(
+            queue, buffer, buffer, sizes(source), sizes(target), sizes(region), *pitches, 0, None, None
+        )
+
+    assert copy([0, 0, 0], [8, 0, 0], [8, 4, 1], 16, 0, 16, 0) == 0
+    record = cl.last("COPY") if cl.clFinish(queue) == 0 else {}
+    expected = {
+        "source_offset": 0,
+        "target_offset": 8,
+        "region": [8, 4, 1],
+        "source_row_pitch": 16,
+        "target_row_pitch": 16,
+        "source_slice_pitch": 64,
+        "target_slice_pitch": 64,
+    }
+    assert {k: record[k] for k in expected} == expected
+    rows = cl.read(queue, buffer, 64)
+    assert all(rows[16 * y :][:8] == rows[16 * y + 8 :][:8] == DATA[16 * y :][:8] for y in range(4))
+    # every pair of boxes in a small memory, against a set of bytes
+    for dx in range(-4, 5):
+        for dy in range(-3, 4):
+            for dz in range(-2, 3):
+                source, target = [8, 6, 4], [8 + dx, 6 + dy, 4 + dz]
+                boxes = [
+                    {
+                        (z + o[2]) * 160 + (y + o[1]) * 16 + x + o[0]
+                        for z in range(2)
+                        for y in range(3)
+                        for x in range(4)
+                    }
+                    for o in (source, target)
+                ]
+                expected_code = -8 if boxes[0] & boxes[1] else 0
+                assert copy(source, target, [4, 3, 2], 16, 160, 16, 160) == expected_code, (dx, dy, dz)
+    assert copy([0, 0, 0], [0, 20, 0], [4, 2, 2], 16, 160, 24, 200) == -30
+    assert copy([0, 0, 0], [0, 0, 13], [16, 16, 16], 16, 256, 16, 256) == -30
+
+
+def fills_repeat_their_pattern(cl: Cl) -> None:
+    context = cl.context()
+    queue = cl.queue(context)
+    buffer = cl.buffer(context, 4096, COPY_HOST_PTR, DATA)
+    cl.check(cl.clEnqueueFillBuffer(queue, buffer, b"ab", 2, 4, 8, 0, None, None))
+    assert cl.read(queue, buffer, 16) == DATA[:4] + b"ab" * 4 + DATA[12:16]
+    record = cl.last("FILL")
+    assert (record["offset"], record["region"], record["pattern_nbytes"]) == (4, [8, 1, 1], 2)
+    assert bytes.fromhex(record["tail"]) == b"ab" + bytes(6)
+    assert record["slot"] == 0
+
+
+def mapping_gives_the_bytes_themselves(cl: Cl) -> None:
+    context = cl.context()
+    queue = cl.queue(context)
+    buffer = cl.buffer(context, 4096, COPY_HOST_PTR, DATA)
+    arguments = (queue, buffer, 1, READ | WRITE, 100, 50, 0, None, None)
+    pointer = cl.make("clEnqueueMapBuffer", *arguments)
+    assert ctypes.string_at(pointer, 50) == DATA[100:150]
+    assert cl.number("clGetMemObjectInfo", buffer, 0x1104) == 1
+    ctypes.memmove(pointer, b"mapped", 6)
+    cl.check(cl.clEnqueueUnmapMemObject(queue, buffer, pointer, 0, None, None))
+    assert cl.number("clGetMemObjectInfo", buffer, 0x1104) == 0
+    assert cl.read(queue, buffer, 8, 100) == b"mapped" + DATA[106:108]
+    record = cl.last("MAP")
+    expected = {"offset": 100, "region": [50, 1, 1], "flags": 3, "transfer": 0, "blocking": 1}
+    assert {k: record[k] for k in expected} == expected
+    record = cl.last("UNMAP")
+    expected = {"offset": 100, "region": [50, 1, 1], "wrote": 1, "transfer": 0, "slot": 0}
+    assert {k: record[k] for k in expected} == expected
+    assert cl.clEnqueueUnmapMemObject(queue, buffer, pointer, 0, None, None) == -30
+    assert cl.clEnqueueUnmapMemObject(queue, buffer, None, 0, None, None) == -30
+
+
+def mappings_are_counted_and_checked(cl: Cl) -> None:
+    context = cl.context()
+    queue = cl.queue(context)
+    buffer = cl.buffer(context, 4096)
+
+    def map_(flags: int, offset: int, nbytes: int, event: object = None) -> tuple[int | None, int]:
+        return cl.made("clEnqueueMapBuffer", queue, buffer, 0, flags, offset, nbytes, 0, None, event)
+
+    for flags, offset, nbytes in (
+        (INVALIDATE | READ, 0, 4),
+        (INVALIDATE | WRITE, 0, 4),
+        (8, 0, 4),
+        (READ, 0, 0),
+        (READ, 4096, 1),
+        (READ, 1, 4096),
+        (READ, 2**64 - 4, 8),
+    ):
+        assert map_(flags, offset, nbytes) == (None, -30)
+    first, status = map_(READ, 0, 16)
+    second, _ = map_(READ, 0, 32)
+    assert first == second and status == 0
+    written, status = map_(WRITE, 64, 64)
+    assert status == 0
+    assert map_(WRITE, 100, 4) == (None, -59)
+    assert map_(INVALIDATE, 127, 4) == (None, -59)
+    assert map_(READ, 100, 4)[1] == 0
+    assert map_(WRITE, 128, 4)[1] == 0
+    assert cl.number("clGetMemObjectInfo", buffer, 0x1104) == 5
+    for _ in range(2):
+        cl.check(cl.clEnqueueUnmapMemObject(queue, buffer, first, 0, None, None))
+    assert cl.clEnqueueUnmapMemObject(queue, buffer, first, 0, None, None) == -30
+    cl.check(cl.clEnqueueUnmapMemObject(queue, buffer, written, 0, None, None))
+    event = c_void_p()
+    assert map_(WRITE, 100, 4, ctypes.byref(event))[1] == 0
+    assert event.value and cl.wait(event.value) == 0
+    assert cl.number("clGetEventInfo", event.value, 0x11D1) == 0x11FB
+
+
+def memory_of_the_application_is_used_where_it_is(cl: Cl) -> None:
+    context = cl.context()
+    queue = cl.queue(context)
+    host = ctypes.create_string_buffer(DATA, 4096)
+    address = ctypes.addressof(host)
+    buffer = cl.buffer(context, 4096, USE_HOST_PTR, host)
+    cl.check(cl.clEnqueueFillBuffer(queue, buffer, b"x", 1, 0, 128, 0, None, None))
+    pointer = cl.make("clEnqueueMapBuffer", queue, buffer, 1, READ, 64, 128, 0, None, None)
+    assert pointer == address + 64
+    assert host.raw == DATA[:64] + b"x" * 64 + DATA[128:]
+    cl.check(cl.clEnqueueUnmapMemObject(queue, buffer, pointer, 0, None, None))
+    event = c_void_p()
+    pointer = cl.make("clEnqueueMapBuffer", queue, buffer, 0, WRITE, 0, 64, 0, None, ctypes.byref(event))
+    assert event.value and cl.wait(event.value) == 0
+    assert pointer == address and host.raw[:64] == b"x" * 64
+    host[:5] = b"hello"
+    event = cl.event_of("clEnqueueUnmapMemObject", queue, buffer, pointer, 0, None)
+    assert cl.wait(event) == 0
+    assert cl.number("clGetEventInfo", event, 0x11D1) == 0x11FD
+    assert cl.read(queue, buffer, 8) == b"helloxxx"
+    pointer = cl.make("clEnqueueMapBuffer", queue, buffer, 1, INVALIDATE, 0, 64, 0, None, None)
+    cl.check(cl.clEnqueueUnmapMemObject(queue, buffer, pointer, 0, None, None))
+    cl.check(cl.clFinish(queue))
+    assert [r["transfer"] for r in cl.records("MAP")] == [1, 1, 0]
+    assert [(r["wrote"], r["transfer"]) for r in cl.records("UNMAP")] == [(0, 0), (1, 0), (1, 0)]
+
+
+def a_mapping_of_another_buffer_is_used_where_it_is(cl: Cl) -> None:
+    context = cl.context()
+    queue = cl.queue(context)
+    other = cl.buffer(context, 4096, COPY_HOST_PTR, DATA)
+    host = cl.make("clEnqueueMapBuffer", queue, other, 1, READ | WRITE, 0, 4096, 0, None, None)
+    assert host is not None
+    buffer = cl.buffer(context, 4096, USE_HOST_PTR, c_void_p(host))
+    cl.check(cl.clEnqueueFillBuffer(queue, buffer, b"x", 1, 0, 128, 0, None, None))
+    for blocking in (1, 0):
+        pointer = cl.make("clEnqueueMapBuffer", queue, buffer, blocking, READ, 64, 128, 0, None, None)
+        cl.check(cl.clFinish(queue))
+        assert pointer == host + 64 and ctypes.string_at(pointer, 128) == b"x" * 64 + DATA[128:192]
+        cl.check(cl.clEnqueueUnmapMemObject(queue, buffer, pointer, 0, None, None))
+    assert [r["transfer"] for r in cl.records("MAP")] == [0, 1, 1]
+
+
+def memory_that_is_unmapped_may_be_freed(cl: Cl) -> None:
+    context = cl.context()
+    queue, other = cl.queue(context), cl.queue(context)
+    reader = cl.buffer(context, 4096)
+    host = ctypes.create_string_buffer(DATA, 4096)
+    buffer = cl.buffer(context, 4096, USE_HOST_PTR, host)
+    pointer = cl.make("clEnqueueMapBuffer", queue, buffer, 1, INVALIDATE, 0, 4096, 0, None, None)
+    ctypes.memset(pointer, 7, 4096)
+    gate = cl.user_event(context)
+    copied = c_void_p()
+    cl.check(cl.clEnqueueUnmapMemObject(queue, buffer, pointer, 1, handles([gate]), ctypes.byref(copied)))
+    ctypes.memset(host, 0, 4096)  # what is freed may be written by others
+    cl.check(cl.clEnqueueCopyBuffer(queue, buffer, reader, 0, 0, 4096, 0, None, None))
+    cl.check(cl.clReleaseMemObject(buffer))
+    cl.check(cl.clSetUserEventStatus(gate, 0))
+    assert copied.value and cl.wait(copied.value) == 0
+    assert cl.read(queue, reader, 4096) == b"\7" * 4096
+    # A map that waits for the application: nobody has written, so that the bytes are as they were.
+    host = ctypes.create_string_buffer(DATA, 4096)
+    buffer = cl.buffer(context, 4096, USE_HOST_PTR, host)
+    gate = cl.user_event(context)
+    place = (0, 4096, 1, handles([gate]), None)
+    pointer = cl.make("clEnqueueMapBuffer", queue, buffer, 0, READ | WRITE, *place)
+    cl.check(cl.clEnqueueUnmapMemObject(queue, buffer, pointer, 0, None, None))
+    cl.check(cl.clEnqueueCopyBuffer(queue, buffer, reader, 0, 0, 4096, 0, None, None))
+    cl.check(cl.clReleaseMemObject(buffer))
+    cl.check(cl.clReleaseCommandQueue(other))
+    cl.check(cl.clSetUserEventStatus(gate, 0))
+    assert cl.read(queue, reader, 4096) == DATA
+    assert [r["transfer"] for r in cl.records("UNMAP")] == [0, 1]
+
+
+def releases_wait_for_copies_of_the_applications_memory(cl: Cl) -> None:
+    nbytes = 2 << 20  # becomes ready in two steps
+    context = cl.context()
+    for what in ("clReleaseMemObject", "clReleaseCommandQueue", "clReleaseContext"):
+        context = cl.context()
+        queue = cl.queue(context)
+        own = ctypes.create_string_buffer(nbytes)
+        buffer = cl.buffer(context, nbytes, USE_HOST_PTR, own)
+        cl.check(cl.clEnqueueFillBuffer(queue, buffer, b"x", 1, 0, nbytes, 0, None, None))
+        to = ctypes.create_string_buffer(nbytes)
+        cl.check(cl.clEnqueueReadBuffer(queue, buffer, 0, 0, nbytes, to, 0, None, None))
+        released = {"clReleaseMemObject": buffer, "clReleaseCommandQueue": queue, "clReleaseContext": context}
+        cl.check(cl.functions[what](released[what]))
+        assert to.raw == b"x" * nbytes, what
+
+
+ON_GPUS = {
+    "a_mapping_of_another_buffer_is_used_where_it_is",
+    "memory_of_the_application_is_used_where_it_is",
+    "memory_that_is_unmapped_may_be_freed",
+}
+"""Programs for an image of GPUs: CPU members are as if they used the application's memory themselves."""
+
+PROGRAMS = (
+    reads_and_writes_are_one_record_and_one_answer,
+    small_writes_carry_their_bytes,
+    small_writes_are_not_waited_for_unless_copies_are_before_them,
+    writes_of_what_may_not_be_read_yet_carry_nothing,
+    bad_ranges_have_their_codes,
+    a_hint_to_amds_drivers_is_taken_and_other_unknown_flags_are_not,
+    the_host_keeps_off_what_it_said_it_would,
+    large_transfers_become_ready_in_steps,
+    transfers_that_do_not_block_are_landed_in_order,
+    a_buffer_outlives_its_release_while_commands_use_it,
+    rectangles_are_boxes_of_bytes,
+    rectangles_are_copied_unless_they_overlap,
+    fills_repeat_their_pattern,
+    mapping_gives_the_bytes_themselves,
+    mappings_are_counted_and_checked,
+    memory_of_the_application_is_used_where_it_is,
+    a_mapping_of_another_buffer_is_used_where_it_is,
+    memory_that_is_unmapped_may_be_freed,
+    releases_wait_for_copies_of_the_applications_memory,
+)

@@ -1,0 +1,160 @@
+"""What kernels on a GPU read from images and write to them, against the specification."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from sdi.devices.base import BoundArgument, Device, DeviceImage, DeviceProgram
+from sdi.devices.cuda.gpu import cuda_devices
+from sdi.devices.cuda.member import CudaDevice
+from sdi.devices.image import Sampler, Slabs
+from tests.clc.cuda.test_images import FORMATS, INSIDE, SIZES
+from tests.clc.image_functions import (
+    DIMENSIONS,
+    RESULTS,
+    Array,
+    Pixels,
+    coordinate_width,
+    coordinates,
+    modelled,
+    pixels_of,
+    samplers,
+    suffix_of,
+)
+from tests.devices.conftest import finish
+
+ITEMS = 640
+_TYPES = {"f": "float", "i": "int", "ui": "uint"}
+_KERNELS = """
+kernel void read_SUFFIX_COORD(read_only KIND m, sampler_t s, global const COORD *at, global TYPE4 *colors) {
+  size_t i = get_global_id(0);
+  colors[i] = read_imageSUFFIX(m, s, at[i]);
+}
+"""
+_WRITES = """
+kernel void write_SUFFIX(write_only KIND m, global const INT *at, global const TYPE4 *colors) {
+  size_t i = get_global_id(0);
+  write_imageSUFFIX(m, at[i], colors[i]);
+}
+kernel void plain_SUFFIX(read_only KIND m, global const INT *at, global TYPE4 *colors) {
+  size_t i = get_global_id(0);
+  colors[i] = read_imageSUFFIX(m, at[i]);
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def gpu() -> Iterator[Device]:
+    """A member on the first GPU."""
+    found = cuda_devices()
+    if not found:
+        pytest.skip("no CUDA GPU, or pycuda or NVRTC is not installed")
+    member = CudaDevice(found[0], 0, 1 << 30)
+    yield member
+    member.close()
+    assert not [thread.name for thread in threading.enumerate() if thread.name.startswith("sdi-")]
+
+
+@pytest.fixture(scope="module", params=list(DIMENSIONS))
+def built(gpu: Device, request: pytest.FixtureRequest) -> tuple[str, DeviceProgram]:
+    """A kind of image, and kernels that read and write it."""
+    kind = request.param
+    width = str(coordinate_width(kind)).removeprefix("1")
+    text = "#pragma OPENCL EXTENSION cl_khr_3d_image_writes : enable\n"
+    for suffix, name in _TYPES.items():
+        body = "".join(_KERNELS.replace("COORD", f"{c}{width}") for c in ("int", "float")) + _WRITES
+        body = body.replace("SUFFIX", suffix).replace("KIND", kind).replace("INT", f"int{width}")
+        text += body.replace("TYPE", name)
+    return kind, gpu.build(text, [])
+
+
+def put(gpu: Device, pixels: Pixels) -> DeviceImage:
+    """An image of these pixels."""
+    linear = gpu.allocate(pixels.raw.nbytes)
+    picture = gpu.create_image(pixels.shape)
+    sent = gpu.upload(memoryview(pixels.raw), linear, 0, [])
+    finish(gpu.set_pixels(linear, 0, picture, Slabs(0, pixels.shape.num_slabs), [sent]))
+    gpu.free(linear)
+    return picture
+
+
+def taken(gpu: Device, picture: DeviceImage, pixels: Pixels) -> Pixels:
+    """What is in it now."""
+    found = Pixels(pixels.kind, pixels.shape, np.zeros_like(pixels.raw))
+    linear = gpu.allocate(pixels.raw.nbytes)
+    got = gpu.get_pixels(picture, Slabs(0, pixels.shape.num_slabs), linear, 0, [])
+    finish(gpu.download(linear, 0, memoryview(found.raw), [got]))
+    gpu.free(linear)
+    return found
+
+
+def run(gpu: Device, program: DeviceProgram, name: str, first: list[BoundArgument], *arrays: Array) -> None:
+    """Run a kernel whose last arguments are ``arrays``; the last of those comes back."""
+    buffers = [gpu.allocate(array.nbytes) for array in arrays]
+    for buffer, array in zip(buffers, arrays, strict=True):
+        finish(gpu.upload(memoryview(array).cast("B"), buffer, 0, []))
+    bound = gpu.bind(program, name, [*first, *buffers])
+    done = gpu.launch(bound, (len(arrays[0]), 1, 1), (1, 1, 1), 1, [])
+    finish(gpu.download(buffers[-1], 0, memoryview(arrays[-1]).cast("B"), [done]))
+    for buffer in buffers:
+        gpu.free(buffer)
+
+
+@pytest.mark.parametrize("form", FORMATS, ids=lambda each: "{:x}-{:x}".format(*each))
+def test_kernels_read_what_the_specification_says(
+    gpu: Device, built: tuple[str, DeviceProgram], form: tuple[int, int]
+) -> None:
+    kind, program = built
+    width = str(coordinate_width(kind)).removeprefix("1")
+    pixels = pixels_of(kind, *form, SIZES[kind])
+    picture = put(gpu, pixels)
+    suffix = suffix_of(form[1])
+    wrong = []
+    for is_float in (False, True):
+        name = f"read_{suffix}_{'float' if is_float else 'int'}{width}"
+        for sampler in samplers(suffix, is_float):
+            at = coordinates(pixels, sampler, is_float, ITEMS)
+            found = np.zeros((ITEMS, 4), RESULTS[suffix])
+            run(gpu, program, name, [picture, sampler], at, found)
+            wanted = modelled(pixels, sampler, at)
+            off = np.abs(found - wanted) > 3e-6 * np.abs(pixels.values()).max()
+            if sampler.filter == 0x1140:
+                off = found != (wanted.astype(np.float32) if suffix == "f" else wanted)
+            places = np.flatnonzero(off.any(1))
+            if places.size:
+                one = int(places[0])
+                wrong.append(f"{sampler}, {places.size}: {at[one]} gives {found[one]}, not {wanted[one]}")
+    gpu.free_image(picture)
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("form", FORMATS, ids=lambda each: "{:x}-{:x}".format(*each))
+def test_kernels_write_what_they_read(
+    gpu: Device, built: tuple[str, DeviceProgram], form: tuple[int, int]
+) -> None:
+    kind, program = built
+    source, target = (pixels_of(kind, *form, SIZES[kind], seed=seed) for seed in (3, 4))
+    pictures = [put(gpu, source), put(gpu, target)]
+    suffix = suffix_of(form[1])
+    at = coordinates(source, Sampler(False, 0x1132, 0x1140), False, ITEMS)
+    colors = np.zeros((ITEMS, 4), RESULTS[suffix])
+    run(gpu, program, f"plain_{suffix}", [pictures[0]], at, colors)
+    size = np.array(source.size)
+    inside = ((at[:, : size.size] >= 0) & (at[:, : size.size] < size)).all(1)
+    wanted = modelled(source, INSIDE, at)[inside]
+    assert (colors[inside] == (wanted.astype(np.float32) if suffix == "f" else wanted)).all()
+    run(gpu, program, f"write_{suffix}", [pictures[1]], at, colors)
+    # Places in the image have the source's pixel now, all others what they had; outside nothing is written.
+    places = np.zeros((int(inside.sum()), 3), int)
+    places[:, : size.size] = at[inside][:, : size.size]
+    expected = target.values()
+    x, y, z = places.T
+    expected[z, y, x] = source.values()[z, y, x]
+    assert inside.any() and not inside.all()
+    assert (taken(gpu, pictures[1], target).values() == expected).all()
+    for picture in pictures:
+        gpu.free_image(picture)

@@ -1,0 +1,380 @@
+"""CUDA members on a stand-in for the driver: what they ask of it, and what they do when it refuses."""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sdi.devices.base import Comparison, Rows
+from sdi.devices.cuda import context as cuda_context
+from sdi.devices.cuda import copies as cuda_copies
+from sdi.devices.cuda import driver as cuda_driver
+from sdi.devices.cuda import images as cuda_images
+from sdi.devices.cuda import links as cuda_links
+from sdi.devices.cuda import member as cuda
+from sdi.devices.cuda import printing as cuda_print
+from sdi.devices.cuda import programs as cuda_programs
+from sdi.devices.cuda import spread as cuda_spread
+from sdi.devices.cuda.gpu import CudaGpu
+from sdi.devices.cuda.info import CudaAttributes, device_info
+from sdi.devices.cuda.links import PeerRoute
+from sdi.devices.cuda.member import CudaDevice
+from sdi.devices.image import Slabs
+from sdi.devices.ticket import Ticket, completed
+from sdi.errors import ClError, DeviceFailed
+from sdi.region import Region
+from sdi.wire.opencl import MemObjectType
+from tests.devices import test_device
+from tests.devices import test_image as every_member
+from tests.devices.conftest import finish
+from tests.devices.cuda.stand_in import Error, StandIn
+
+_ATTRIBUTES = CudaAttributes(
+    "Stand-in", "CUDA 13.0", 1 << 20, 4, 10**6, 1024, (1024, 1024, 64), 48 << 10, 64 << 10, 1 << 20, True
+)
+
+
+@pytest.fixture
+def driver(monkeypatch: pytest.MonkeyPatch) -> StandIn:
+    """In place of the CUDA driver."""
+    made = StandIn(3)
+    for module in (cuda, cuda_context, cuda_copies, cuda_driver, cuda_links, cuda_print, cuda_programs):
+        monkeypatch.setattr(module, "drv", made)
+    monkeypatch.setattr(cuda_driver, "quick", lambda: made)
+    monkeypatch.setattr(cuda_copies, "copy_peer", made.copy_peer)
+    monkeypatch.setattr(cuda_copies, "copy_region", made.copy_region)
+    for module in (cuda_copies, cuda_images):
+        monkeypatch.setattr(module, "copy_pitched", made.copy_pitched)
+    monkeypatch.setattr(cuda, "use_page_locks", lambda: None)
+    kept = [cuda_context.Kept() for _ in range(made.gpus)]
+    monkeypatch.setattr(
+        cuda_context, "_primary_context", lambda ordinal: made.Device(ordinal).retain_primary_context()
+    )
+    monkeypatch.setattr(cuda_context, "_kept", lambda ordinal: kept[ordinal])
+    monkeypatch.setattr(cuda_context, "_thread", cuda_context._Thread())
+    return made
+
+
+@pytest.fixture
+def members(driver: StandIn) -> Iterator[list[CudaDevice]]:
+    """One on each GPU."""
+    gpus = [
+        CudaGpu(number, f"GPU {number}", f"pci {number}", 1 << 20, (9, 0), device_info(_ATTRIBUTES))
+        for number in range(driver.gpus)
+    ]
+    made = [CudaDevice(gpu, number, 1 << 20) for number, gpu in enumerate(gpus)]
+    yield made
+    driver.before = lambda call: None
+    for member in reversed(made):
+        member.close()
+    assert not driver.memories and not driver.stack
+
+
+def test_copies_fills_and_rows_go_to_their_places(members: list[CudaDevice]) -> None:
+    one, two = members[:2]
+    data = np.arange(4096, dtype=np.uint8)
+    a, b = one.allocate(4096), two.allocate(4096)
+    sent = one.upload(memoryview(data), a, 0, [])
+    there = two.peer_copy(one, a, 16, b, 0, 1000, [sent], [])[1]
+    filled = two.fill(b, 1024, 64, bytes(range(16)), [there])
+    rows = Rows(3, 8, 100)
+    moved = two.peer_copy_rows(one, a, 0, b, 2048, rows, [filled], [])[1]
+    found = np.zeros(4096, dtype=np.uint8)
+    finish(two.download(b, 0, memoryview(found), [moved]))
+    expected = np.zeros(4096, dtype=np.uint8)
+    expected[:1000] = data[16:1016]
+    expected[1024:1088] = np.tile(np.arange(16), 4)
+    for row in range(3):
+        expected[2048 + 100 * row : 2056 + 100 * row] = data[100 * row : 100 * row + 8]
+    assert found.tolist() == expected.tolist()
+    one.free(a)
+    two.free(b)
+
+
+@pytest.mark.parametrize(("from_", "to"), test_device.REGIONS)
+@pytest.mark.parametrize("is_within", [False, True])
+def test_regions_go_to_their_places(
+    members: list[CudaDevice], from_: Region, to: Region, is_within: bool
+) -> None:
+    member = members[0]
+    if to.bounds.stop + from_.bounds.stop > member.facts.memory_nbytes // 2:
+        from_, to = from_.part(0, 1000), to.part(0, 1000)
+    test_device.test_regions_are_copied_and_what_lies_between_stays(member, from_, to, is_within)
+
+
+@pytest.mark.parametrize(("from_", "to"), test_device.REGIONS)
+def test_the_driver_is_asked_for_as_few_copies_as_a_region_takes(
+    monkeypatch: pytest.MonkeyPatch, from_: Region, to: Region
+) -> None:
+    calls: list[str] = []
+
+    def rows(copy: Any, depth: int, src_height: int, dst_height: int) -> None:
+        for z, y in itertools.product(range(depth), range(copy.height)):
+            there = copy.src_device + (z * src_height + y) * copy.src_pitch
+            here = copy.dst_device + (z * dst_height + y) * copy.dst_pitch
+            ctypes.memmove(here, there, copy.width)
+
+    class Driver:
+        """The driver's copies, of host memory."""
+
+        def cuMemcpyAsync(self, here: int, there: int, nbytes: int, stream: int) -> int:  # noqa: N802
+            calls.append("run")
+            ctypes.memmove(here, there, nbytes)
+            return 0
+
+        def cuMemcpy2DAsync_v2(self, copy: Any, stream: int) -> int:  # noqa: N802
+            calls.append("rows")
+            rows(copy, 1, 0, 0)
+            return 0
+
+        def cuMemcpy3DAsync_v2(self, copy: Any, stream: int) -> int:  # noqa: N802
+            calls.append("box")
+            rows(copy, copy.depth, copy.src_height, copy.dst_height)
+            return 0
+
+    monkeypatch.setattr(cuda_driver, "quick", Driver)
+    sent = np.random.default_rng(8).integers(0, 256, from_.bounds.stop, np.uint8)
+    found, expected = np.zeros((2, to.bounds.stop), np.uint8)
+    for here, there in zip(from_.runs(), to.runs(), strict=True):
+        expected[there.start : there.stop] = sent[here.start : here.stop]
+    cuda_driver.copy_region(to.moved(found.ctypes.data), from_.moved(sent.ctypes.data), 0)
+    assert (found == expected).all()
+    is_box = len(to.levels) == 2 and not to.levels[1][0] % to.levels[0][0]
+    many = to.counts[-1] if len(to.levels) == 2 else 4 * 3  # of three levels with slices that begin anywhere
+    assert calls == ["rows"] if len(to.levels) == 1 else calls == ["box"] if is_box else len(calls) == many
+    assert ctypes.sizeof(cuda_driver._Copy3D) == 200  # as the driver declares it
+
+
+@pytest.mark.parametrize("kind", every_member.SIZES)
+@pytest.mark.parametrize("gap", [0, 4])
+def test_pixels_lie_without_gaps_on_the_member(members: list[CudaDevice], kind: int, gap: int) -> None:
+    every_member.test_pixels_come_back_and_bytes_between_rows_stay(members[0], kind, gap)
+
+
+def test_pixels_outside_a_buffer_are_refused(members: list[CudaDevice]) -> None:
+    member, shape = members[0], every_member.shape_of(MemObjectType.IMAGE2D)
+    picture, buffer = member.create_image(shape), member.allocate(shape.span_nbytes)
+    for offset in (-1, 1):
+        with pytest.raises(DeviceFailed, match="of a buffer of"):
+            finish(member.set_pixels(buffer, offset, picture, Slabs(0, shape.num_slabs), []))
+    finish(member.set_pixels(buffer, 0, picture, Slabs(0, shape.num_slabs), []))
+
+
+def test_what_comes_after_a_member_is_closed_leaves_nothing_for_the_next(members: list[CudaDevice]) -> None:
+    first = members[0]
+    buffer = first.allocate(64)
+    finish(first.fill(buffer, 0, 64, b"a", []))
+    first.close()
+    with pytest.raises(DeviceFailed, match="is closed"):
+        finish(first.upload(memoryview(bytes(64)), buffer, 0, []))
+    first.close()
+    second = CudaDevice(first.gpu, 9, 1 << 20)
+    finish(second.upload(memoryview(bytes(64)), second.allocate(64), 0, []))
+    assert all(channel.stream is not None for channel in second._channels.values())
+    second.close()
+
+
+def test_what_can_not_be_built_for_a_merge_fails_with_its_ticket(
+    driver: StandIn, members: list[CudaDevice], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(call: str) -> None:
+        if call == "module_from_buffer":
+            raise Error(f"{call} fails")
+
+    def refuse_too(code: bytes) -> None:
+        raise DeviceFailed("CUDA", "module_from_buffer fails")
+
+    monkeypatch.setattr(cuda_programs, "cached", lambda *_: b"")
+    monkeypatch.setattr(cuda_programs, "CudaModule", refuse_too)
+    member = members[0]
+    own, twin, changes = (member.allocate(4096) for _ in range(3))
+    comparison = Comparison(own, 0, twin, 0, 64, 4, 4)
+    driver.before = refuse
+    for operation in (member.diff, member.apply):
+        ticket = operation(comparison, changes, [])
+        with pytest.raises(DeviceFailed, match="module_from_buffer fails"):
+            finish(ticket)
+    assert not member.is_lost()
+
+
+def test_closing_goes_on_where_the_driver_refuses_to_free_a_buffer(
+    driver: StandIn, members: list[CudaDevice], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(3):
+        members[0].allocate(64)
+    streams = [members[0]._channel(kind).stream for kind in ("up", "down")]
+    for memory in driver.memories.values():
+
+        def free(free: Callable[[], None] = memory.free) -> None:
+            free()
+            raise Error("mem_free fails")
+
+        monkeypatch.setattr(memory, "free", free)
+    members[0].close()
+    assert not driver.memories and members[0].memory_in_use() == 0
+    assert members[0]._context.kept.streams == streams, "to be used again"
+
+
+def test_streams_for_other_queues_are_used_again_after_their_member(
+    driver: StandIn, members: list[CudaDevice]
+) -> None:
+    member = members[0]
+    lanes = [member.native_lane(), member.native_side(), member.native_side()]
+    assert all(lane is not None and lane.context == member._context.handle for lane in lanes)
+    sides = list(member._sides)
+    assert len(sides) == 2
+
+    def before(call: str) -> None:
+        if call == "Stream":
+            raise Error("no stream")
+
+    driver.before = before
+    assert member.native_side() is None
+    member.close()
+    kept = member._context.kept.streams
+    assert [stream for stream in kept if any(stream is side for side in sides)] == sides
+    assert len(kept) == len({id(stream) for stream in kept}) == 3
+
+
+@pytest.mark.logs("arrive damaged")
+@pytest.mark.parametrize(
+    ("fault", "way"),
+    [
+        ("", PeerRoute.DIRECT),
+        ("unlinked", PeerRoute.DRIVER),
+        ("damaged", PeerRoute.DRIVER),
+        ("broken", PeerRoute.HOST),
+    ],
+)
+def test_peer_access_is_used_only_where_a_checked_copy_arrives(
+    driver: StandIn, members: list[CudaDevice], fault: str, way: PeerRoute
+) -> None:
+    """``driver`` copies over a broken way wrongly, so right bytes came another way."""
+    one, two, three = members
+    if fault:
+        getattr(driver, fault).add((1, 0))
+    data = np.random.default_rng(5).integers(0, 256, 1 << 14, np.uint8)
+    a, b, c = (member.allocate(data.nbytes) for member in members)
+    sent = one.upload(memoryview(data), a, 0, [])
+    for device, buffer in ((two, b), (three, c)):
+        found = np.zeros_like(data)
+        whole = device.peer_copy(one, a, 0, buffer, 0, data.nbytes, [sent], [])[1]
+        rows = device.peer_copy_rows(one, a, 256, buffer, 256, Rows(4, 100, 1000), [whole], [])[1]
+        finish(device.download(buffer, 0, memoryview(found), [rows]))
+        assert np.array_equal(found, data)
+    assert two._links.way(one._links) is way and two.link(one) == (way is PeerRoute.DIRECT)
+    assert three.link(one), "other pairs have nothing to do with it"
+    assert ((1, 0) in driver.enabled) == (way is PeerRoute.DIRECT)
+
+
+@pytest.mark.logs("no direct link")
+def test_a_check_of_a_link_that_the_driver_interrupts_leaves_no_memory_behind(
+    driver: StandIn, members: list[CudaDevice]
+) -> None:
+    assert members[0].link(members[1])  # the contexts are there afterwards
+    members[0]._links._found.clear()
+    calls: list[str] = []
+    driver.before = calls.append
+    assert members[0].link(members[1])
+    for last in range(len(calls)):
+        members[0]._links._found.clear()
+        left = itertools.count()
+
+        def before(_: str, last: int = last, left: Iterator[int] = left) -> None:
+            if next(left) == last:
+                raise Error("fails")
+
+        driver.before = before
+        assert not members[0].link(members[1])
+        assert not driver.memories and not driver.stack
+
+
+@pytest.mark.parametrize("free_nbytes", [4096, 4095])
+@pytest.mark.parametrize("fails", [False, True])
+def test_memory_of_all_counts_on_each_member_while_it_is_there(
+    driver: StandIn, members: list[CudaDevice], monkeypatch: pytest.MonkeyPatch, free_nbytes: int, fails: bool
+) -> None:
+    def spread(ordinals: Sequence[int], nbytes: int) -> cuda_spread.Spread:
+        if fails:
+            raise DeviceFailed("CUDA", "cuMemCreate fails")
+        return cuda_spread.Spread(1 << 40, nbytes, tuple(ordinals), 4096)
+
+    freed: list[int] = []
+    monkeypatch.setattr(cuda_spread.Spread, "free", lambda self: freed.append(self.nbytes))
+    monkeypatch.setattr(cuda_spread, "piece_nbytes", lambda ordinals, nbytes: 4096)
+    monkeypatch.setattr(cuda_spread, "spread", spread)
+    shared = cuda_spread.spread_over(members)
+    members[2].claim((1 << 20) - free_nbytes)
+    before = [member.memory_in_use() for member in members]
+    if fails or free_nbytes < 4096:
+        with pytest.raises(ClError, match="MEM_OBJECT_ALLOCATION_FAILURE"):
+            shared.allocate(3 * 4096)
+    else:
+        buffer = shared.allocate(3 * 4096)
+        assert [member.memory_in_use() for member in members] == [nbytes + 4096 for nbytes in before]
+        shared.free(buffer)
+        assert freed == [3 * 4096]
+    assert [member.memory_in_use() for member in members] == before and shared.memory_in_use() == 0
+
+
+def _work(one: CudaDevice, two: CudaDevice) -> tuple[list[Ticket], np.ndarray]:
+    """Operations of all kinds, each behind the one before: those that were issued, and what comes back."""
+    data, found = np.arange(4096, dtype=np.uint8), np.zeros(4096, dtype=np.uint8)
+    tickets: list[Ticket] = []
+    try:
+        a, b = one.allocate(4096), two.allocate(4096)
+        tickets.append(one.upload(memoryview(data), a, 0, []))
+        tickets.append(two.peer_copy(one, a, 0, b, 0, 2048, tickets[-1:], [])[1])
+        tickets.append(two.copy(b, Region(0, 2048), b, Region(2048, 2048), tickets[-1:]))
+        tickets.append(two.fill(b, 0, 64, b"\1", tickets[-1:]))
+        tickets.append(two.download(b, 0, memoryview(found), tickets[-1:]))
+        two.free(b)
+        one.free(a)
+    except (DeviceFailed, ClError) as error:
+        tickets.append(completed(error))
+    for ticket in tickets:
+        settled = threading.Event()
+        ticket.when_done(lambda _, settled=settled: settled.set())  # type: ignore[misc]
+        assert settled.wait(30)
+    return tickets, found
+
+
+@pytest.mark.logs("no direct link")
+@pytest.mark.parametrize("is_dead", [False, True])
+def test_whatever_call_of_the_driver_fails_its_operation_fails_or_is_done_another_way(
+    driver: StandIn, members: list[CudaDevice], is_dead: bool
+) -> None:
+    _work(*members[:2])  # streams, events and links are there afterwards
+    calls: list[str] = []
+    driver.before = calls.append
+    done, good = _work(*members[:2])
+    assert all(ticket.error is None for ticket in done) and good.any()
+    assert not any(member.is_lost() for member in members)
+    for last in itertools.count():
+        seen = 0
+
+        def before(call: str, last: int = last) -> None:
+            nonlocal seen
+            seen += 1
+            if seen == last + 1 or (is_dead and seen > last):
+                driver.is_dead = is_dead
+                raise Error(f"{call} fails")
+
+        driver.before = before
+        tickets, found = _work(*members[:2])
+        errors = [ticket.error for ticket in tickets if ticket.error is not None]
+        assert all(isinstance(error, DeviceFailed | ClError) for error in errors), errors
+        if not errors:
+            assert found.tolist() == good.tolist()
+        if seen <= last:
+            assert not errors
+            break
+        assert [member.is_lost() for member in members[:2]] == [is_dead] * 2
+        driver.before, driver.is_dead = lambda call: None, False
+    assert last > len(calls) // 2

@@ -1,0 +1,87 @@
+"""Launches that run whole on a member that has everything: no ranges are asked for, and nothing is lost."""
+
+from __future__ import annotations
+
+import struct
+
+import numpy as np
+import pytest
+
+from sdi.sampling.parametric import Parametric
+from tests.service.conftest import Serve
+
+SOURCE = """
+__kernel void add(__global int *a, __global const int *b, int k) {
+    int i = get_global_id(0);
+    a[(i + k) & 255] += b[i] * k;
+}
+__kernel void halves(__global int *a) { a[get_global_id(0)] *= 3; }
+"""
+FEW = "__kernel void few(__global int *a, int k) { a[get_global_id(0) + k] += k; }"
+N = 4096
+
+
+@pytest.mark.parametrize("split", ["never", "auto", "always"])
+def test_new_scalars_and_host_writes_between_them_give_what_one_device_would(
+    split: str, serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bound: list[int] = []
+    bind = Parametric.bind
+    monkeypatch.setattr(Parametric, "bind", lambda self, *a: (bound.append(1), bind(self, *a))[1])
+    client = serve(3, split)
+    build, status, _ = client.build(SOURCE)
+    assert status == 0
+    expected = np.arange(256, dtype=np.int32)
+    weights = np.random.default_rng(5).integers(-9, 9, 256, np.int32)
+    a, b = client.buffer(expected.tobytes()), client.buffer(weights.tobytes())
+    for k in range(120):
+        client.launch(build, [(a, 0), (b, 0), struct.pack("<i", k)], [256], [16])
+        expected[(np.arange(256) + k) & 255] += weights * k
+        if k % 40 == 13:
+            piece = np.full(16, k, np.int32)
+            client.write(a, piece.tobytes(), 64)
+            expected[16:32] = piece
+        if k % 40 == 27:
+            client.launch(build, [(a, 0)], [256], [16], kernel_index=1)
+            expected *= 3
+    assert np.array_equal(np.frombuffer(client.read(a, 1024), np.int32), expected)
+    if split != "auto":  # which depends on what was measured
+        assert (len(bound) < 40) == (split == "never")
+
+
+def test_data_that_others_spread_again_are_not_gathered_a_second_time(
+    serve: Serve,
+) -> None:
+    """``few`` runs on one member, ``halves`` on all, in turn: all is brought once, then what is needed."""
+    client = serve(3)
+    build, status, _ = client.build(SOURCE + FEW)
+    assert status == 0
+    expected = np.arange(N, dtype=np.int32)
+    a = client.buffer(expected.tobytes())
+    moved = client.session._memory.accounting.moved
+
+    def total() -> int:
+        return moved.host_to_member + moved.member_to_host + moved.member_to_member
+
+    def few(k: int) -> int:
+        """Launch it; the bytes that it moved."""
+        client.finish()
+        before = total()
+        client.launch(build, [(a, 0), struct.pack("<i", k)], [32], [16], kernel_index=2)
+        client.finish()
+        expected[k : k + 32] += k
+        return total() - before
+
+    few(1)
+    kernel = client.session._launcher._builds[build].kernels[2]
+    history = kernel._last_history[1]
+    history.decide((1, 1, 1), 1, "one member is enough")  # as `auto` would
+    nbytes = []
+    for k in [*range(2, 24), *[10, 11, 12] * 3]:  # those, too, that ran when all was brought
+        client.launch(build, [(a, 0)], [N], [16], kernel_index=1)
+        expected *= 3
+        nbytes.append(few(k))
+    assert history.has_gathered
+    assert sum(gathered >= 4 * N // 3 for gathered in nbytes) == 1, nbytes
+    assert sorted(nbytes)[-2] <= 4 * 32, nbytes
+    assert np.array_equal(np.frombuffer(client.read(a, 4 * N), np.int32), expected)

@@ -1,0 +1,79 @@
+"""Launches that differ in scalars: which of them share a plan, and that each gets its own values."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from sdi.launch.kernel import Kernel
+from sdi.partition.gain import Rates
+from sdi.partition.history import LaunchHistory
+from sdi.wire.records import Op
+from tests.service.conftest import Serve
+
+SOURCE = """
+__kernel void add(__global int *a, int first, int value) {
+    a[first + get_global_id(0)] += value;
+}
+"""
+N = 256
+
+
+def i32(value: int) -> bytes:
+    return struct.pack("<i", value)
+
+
+@pytest.mark.parametrize("members", [1, 3])
+def test_a_scalar_that_shapes_no_range_costs_no_new_plan(serve: Serve, members: int) -> None:
+    client = serve(members)
+    build, status, _ = client.build(SOURCE)
+    assert status == 0
+    a = client.buffer(bytes(4 * 2 * N))
+    expected = np.zeros(2 * N, np.int32)
+    add: Callable[[int, int], None] = lambda first, value: client.launch(  # noqa: E731
+        build, [(a, 0), i32(first), i32(value)], [N], [16]
+    )
+    for value in range(1, 40):
+        add(8, value)
+        expected[8 : 8 + N] += value
+    client.finish()
+    kernel: Kernel = client.session._launcher._builds[build].kernels[0]
+    assert len(client.session._launcher.known.values) == 39
+    assert len(kernel._launch_plans.values) == 1
+    for first in range(5):  # these change what is read and written
+        add(first, 1000)
+        expected[first : first + N] += 1000
+    client.finish()
+    # One member holds everything whatever the ranges are.
+    assert len(kernel._launch_plans.values) == (1 if members == 1 else 6)
+    assert np.array_equal(np.frombuffer(client.read(a, 4 * 2 * N), np.int32), expected)
+
+
+@pytest.mark.parametrize("members", [1, 3])
+def test_a_released_buffer_takes_its_plans_along(serve: Serve, members: int) -> None:
+    client = serve(members)
+    build, status, _ = client.build(SOURCE)
+    assert status == 0
+    kernel: Kernel = client.session._launcher._builds[build].kernels[0]
+    for number in range(3):
+        a = client.buffer(bytes(4 * N))
+        client.launch(build, [(a, 0), i32(0), i32(number)], [N], [16])
+        client.finish()
+        assert np.all(np.frombuffer(client.read(a, 4 * N), np.int32) == number)
+        client.send(Op.RELEASE_BUFFER, a)
+        client.finish()
+    assert not client.session._launcher.known.values and not kernel._launch_plans.values
+
+
+def test_data_of_launches_that_one_member_runs_are_gathered_there_once() -> None:
+    history = LaunchHistory(Rates(True, {1: 1.0, 3: 1.0}))
+    history.decide((1, 1, 1), 1, "too little")
+    assert not history.may_gather()
+    for _ in range(8):
+        history.ran(1)
+    assert history.may_gather()
+    history.has_gathered = True
+    assert not history.may_gather()

@@ -1,0 +1,42 @@
+"""Sessions of the service with real members, without the C library."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from sdi.devices.discover import MemberSettings, open_members
+from sdi.launch.launcher import SplitMode
+from sdi.launch.profiling import opening
+from sdi.profile.record.recorder import Recorder
+from sdi.settings import Balance
+from sdi.vmem.memory import Coherence
+from tests.service.wire_client import WireClient
+
+Serve = Callable[..., WireClient]
+
+
+@pytest.fixture
+def serve() -> Iterator[Serve]:
+    """A function that starts a session with that many members; closed at the end of the test."""
+    with ExitStack() as stack:
+
+        def start(
+            members: int = 2,
+            split: SplitMode = "always",
+            coherence: Coherence = "lazy",
+            memory_nbytes: int | None = None,
+            plays: bool = False,
+            balance: Balance = ("off", 0),
+            profile: Path | None = None,
+        ) -> WireClient:
+            devices = open_members(MemberSettings(count=members, memory_nbytes=memory_nbytes))
+            recorder = None if profile is None else Recorder(profile, opening(devices, os.getpid(), split))
+            client = WireClient(devices, split, coherence, plays=plays, balance=balance, recorder=recorder)
+            return stack.enter_context(client)
+
+        yield start
