@@ -11,6 +11,7 @@ from sdi.clc.frontend.base_header import PTX_TARGET
 from sdi.clc.frontend.syntax import Form, Function, NodeKind, Space, SyntaxNode, Tree
 from sdi.sampling.control import Chain, has_label, leaves, roots_of, trip_count, variable_of
 from sdi.sampling.expressions import Expressions
+from sdi.sampling.induction import after_loop, at_iteration, forgotten, placeholder
 from sdi.sampling.machine import Body, GaveUp, Loop, Machine
 from sdi.sampling.terms import I64, TermOp
 from sdi.sampling.values import PointerValue, RecordValue, Value, fresh, joined
@@ -312,7 +313,7 @@ class Statements:
         changed = frozenset[int]().union(*(self._changes(n) for n in nodes)) & machine.env.keys()
         before, accesses, unknown = machine.copied(machine.env), len(machine.accesses), len(machine.unknown)
         mark = len(terms.rows)
-        heads = {name: self._placeholder(before[name]) for name in changed}
+        heads = {name: placeholder(self.terms, before[name]) for name in changed}
         number, counter = machine.counter()
         around, entered = tuple(machine.loops), tuple(machine.guards)
         machine.loops.append(number)
@@ -327,7 +328,7 @@ class Statements:
         for name in changed:
             if not ends:
                 known = len(terms.rows)
-                value = self._at_iteration(before[name], heads[name], after.get(name), mark, counter)
+                value = at_iteration(self.terms, before[name], heads[name], after.get(name), mark, counter)
                 machine.env[name] = value
                 is_lost |= isinstance(value, int) and terms.rows[value].op is TermOp.OPAQUE and value >= known
         if is_lost:
@@ -368,13 +369,13 @@ class Statements:
         for name in changed:
             start, final = starts[name], finals.get(name)
             if trips is not None:
-                before[name] = self._after(start, counter, trips)
+                before[name] = after_loop(self.terms, start, counter, trips)
             elif isinstance(start, PointerValue) and name not in tested:
                 ends_with = (final, *(env.get(name) for env in second.breaks))
                 if all(
                     isinstance(end, PointerValue) and roots_of(end) == roots_of(start) for end in ends_with
                 ):
-                    before[name] = self._placeholder(start)
+                    before[name] = placeholder(self.terms, start)
         if any(n.kind is NodeKind.RETURN for n in body.walk()):
             machine.doubt()
 
@@ -407,37 +408,6 @@ class Statements:
         del machine.accesses[accesses:], machine.unknown[unknown:]
         return False
 
-    def _after(self, value: Value, counter: int, trips: int) -> Value:
-        """A variable after the last iteration, from its value at iteration t."""
-        match value:
-            case int():
-                terms = self.terms
-                kind = terms.type(value)
-                constant, parts = terms.parts(value)
-                own = terms.convert(counter, kind)
-                times = terms.convert(trips, kind)
-                total = terms.const(constant, kind)
-                for part, factor in parts.items():
-                    row = terms.rows[part]
-                    if part == own:
-                        part = times
-                    elif row.op is TermOp.MUL and own in row.args:
-                        part = terms.mul(row.args[1] if row.args[0] == own else row.args[0], times)
-                    elif terms.mentions(part, counter):
-                        return terms.unknown(kind, data=False)
-                    total = terms.add(total, terms.scale(part, factor))
-                return total
-            case PointerValue() if len(value.choices) == 1:
-                root, offset = value.choices[0]
-                after = self._after(offset, counter, trips)
-                return PointerValue(((root, after),)) if isinstance(after, int) else None
-            case tuple():
-                return tuple(self._after(v, counter, trips) for v in value)
-            case RecordValue():
-                return RecordValue(tuple((n, self._after(v, counter, trips)) for n, v in value.fields))
-            case _:
-                return None
-
     def _once(
         self, condition: SyntaxNode | None, increment: SyntaxNode | None, body: SyntaxNode
     ) -> tuple[Body, int | None]:
@@ -467,87 +437,10 @@ class Statements:
         del machine.guards[base:]
         return frame, term
 
-    def _placeholder(self, value: Value) -> Value:
-        match value:
-            case int():
-                return self.terms.unknown(self.terms.type(value))
-            case PointerValue() if len(value.choices) == 1:
-                root, _ = value.choices[0]
-                return PointerValue(((root, self.terms.unknown(I64)),))
-            case tuple():
-                return tuple(self._placeholder(v) for v in value)
-            case RecordValue():
-                return RecordValue(tuple((n, self._placeholder(v)) for n, v in value.fields))
-            case _:
-                return None
-
-    def _at_iteration(self, start: Value, head: Value, end: Value, mark: int, counter: int) -> Value:
-        """A variable at iteration t, when an iteration makes ``end`` of ``head``."""
-        match start, head, end:
-            case int(), int(), int() if self.terms.type(start) == self.terms.type(end):
-                return self._term_at(start, head, end, mark, counter)
-            case PointerValue(), PointerValue(), PointerValue() if (
-                len(start.choices) == len(end.choices) == 1
-            ):
-                (root, first), (_, middle), (other, last) = start.choices[0], head.choices[0], end.choices[0]
-                if root != other:
-                    return None
-                return PointerValue(((root, self._term_at(first, middle, last, mark, counter)),))
-            case tuple(), tuple(), tuple() if len(start) == len(end):
-                parts = zip(start, head, end, strict=True)
-                return tuple(self._at_iteration(s, h, e, mark, counter) for s, h, e in parts)
-            case RecordValue(), RecordValue(), RecordValue():
-                found: list[tuple[str, Value]] = []
-                for name, value in start.fields:
-                    made = self._at_iteration(value, head.get(name), end.get(name), mark, counter)
-                    found.append((name, made))
-                return RecordValue(tuple(found))
-            case _:
-                return None
-
-    def _term_at(self, start: int, head: int, end: int, mark: int, counter: int) -> int:
-        terms = self.terms
-        kind = terms.type(start)
-        if end == head:
-            return start
-        is_first = terms.equal(counter, terms.const(0, I64))
-        if terms.is_older(end, mark):
-            return terms.select(is_first, start, end)
-        step = terms.sub(end, head)
-        if terms.is_older(step, mark):
-            return terms.add(start, terms.mul(step, terms.convert(counter, kind)))
-        row = terms.rows[end]
-        if row.op is TermOp.LINEAR and terms.parts(end) == (0, {head: row.payload[1][0]}):  # type: ignore[index]
-            factor = terms.const(row.payload[1][0], kind)  # type: ignore[index]
-            return terms.make(TermOp.GEOMETRIC, (start, factor, counter), kind, "*")
-        if row.op in (TermOp.FLOORDIV, TermOp.DIV) and row.args[0] == head:
-            if row.op is TermOp.FLOORDIV and isinstance(row.payload, int):
-                divisor = terms.const(row.payload, kind)
-            else:
-                divisor = row.args[1]
-            if terms.is_older(divisor, mark):
-                name = "//" if row.op is TermOp.FLOORDIV else "/"
-                return terms.make(TermOp.GEOMETRIC, (start, divisor, counter), kind, name)
-        if row.op is TermOp.MUL and head in row.args:
-            factor = row.args[1] if row.args[0] == head else row.args[0]
-            if terms.is_older(factor, mark):
-                return terms.make(TermOp.GEOMETRIC, (start, factor, counter), kind, "*")
-        return terms.unknown(kind)
-
     def _forget(self, names: frozenset[int]) -> None:
         env = self.machine.env
         for name in names & env.keys():
-            env[name] = self._forgotten(env[name])
-
-    def _forgotten(self, value: Value) -> Value:
-        """Anything of the same kind; a pointer may point anywhere."""
-        match value:
-            case PointerValue():
-                return None
-            case RecordValue():
-                return RecordValue(tuple((name, self._forgotten(part)) for name, part in value.fields))
-            case _:
-                return self._placeholder(value)
+            env[name] = forgotten(self.terms, env[name])
 
     def _changes(self, node: SyntaxNode) -> frozenset[int]:
         """Variables that a statement may assign."""

@@ -1,0 +1,116 @@
+"""What loops make of variables: at iteration t and after the last one, from what one iteration does."""
+
+from __future__ import annotations
+
+from sdi.sampling.terms import I64, TermOp, Terms
+from sdi.sampling.values import PointerValue, RecordValue, Value
+
+
+def placeholder(terms: Terms, value: Value) -> Value:
+    """Anything of the same kind; a pointer to the same root."""
+    match value:
+        case int():
+            return terms.unknown(terms.type(value))
+        case PointerValue() if len(value.choices) == 1:
+            root, _ = value.choices[0]
+            return PointerValue(((root, terms.unknown(I64)),))
+        case tuple():
+            return tuple(placeholder(terms, v) for v in value)
+        case RecordValue():
+            return RecordValue(tuple((n, placeholder(terms, v)) for n, v in value.fields))
+        case _:
+            return None
+
+
+def forgotten(terms: Terms, value: Value) -> Value:
+    """Anything of the same kind; a pointer may point anywhere."""
+    match value:
+        case PointerValue():
+            return None
+        case RecordValue():
+            return RecordValue(tuple((name, forgotten(terms, part)) for name, part in value.fields))
+        case _:
+            return placeholder(terms, value)
+
+
+def at_iteration(terms: Terms, start: Value, head: Value, end: Value, mark: int, counter: int) -> Value:
+    """A variable at iteration t, when an iteration makes ``end`` of ``head``."""
+    match start, head, end:
+        case int(), int(), int() if terms.type(start) == terms.type(end):
+            return _term_at(terms, start, head, end, mark, counter)
+        case PointerValue(), PointerValue(), PointerValue() if len(start.choices) == len(end.choices) == 1:
+            (root, first), (_, middle), (other, last) = start.choices[0], head.choices[0], end.choices[0]
+            if root != other:
+                return None
+            return PointerValue(((root, _term_at(terms, first, middle, last, mark, counter)),))
+        case tuple(), tuple(), tuple() if len(start) == len(end):
+            parts = zip(start, head, end, strict=True)
+            return tuple(at_iteration(terms, s, h, e, mark, counter) for s, h, e in parts)
+        case RecordValue(), RecordValue(), RecordValue():
+            found: list[tuple[str, Value]] = []
+            for name, value in start.fields:
+                made = at_iteration(terms, value, head.get(name), end.get(name), mark, counter)
+                found.append((name, made))
+            return RecordValue(tuple(found))
+        case _:
+            return None
+
+
+def after_loop(terms: Terms, value: Value, counter: int, trips: int) -> Value:
+    """A variable after the last iteration, from its value at iteration t."""
+    match value:
+        case int():
+            kind = terms.type(value)
+            constant, parts = terms.parts(value)
+            own = terms.convert(counter, kind)
+            times = terms.convert(trips, kind)
+            total = terms.const(constant, kind)
+            for part, factor in parts.items():
+                row = terms.rows[part]
+                if part == own:
+                    part = times
+                elif row.op is TermOp.MUL and own in row.args:
+                    part = terms.mul(row.args[1] if row.args[0] == own else row.args[0], times)
+                elif terms.mentions(part, counter):
+                    return terms.unknown(kind, data=False)
+                total = terms.add(total, terms.scale(part, factor))
+            return total
+        case PointerValue() if len(value.choices) == 1:
+            root, offset = value.choices[0]
+            after = after_loop(terms, offset, counter, trips)
+            return PointerValue(((root, after),)) if isinstance(after, int) else None
+        case tuple():
+            return tuple(after_loop(terms, v, counter, trips) for v in value)
+        case RecordValue():
+            return RecordValue(tuple((n, after_loop(terms, v, counter, trips)) for n, v in value.fields))
+        case _:
+            return None
+
+
+def _term_at(terms: Terms, start: int, head: int, end: int, mark: int, counter: int) -> int:
+    kind = terms.type(start)
+    if end == head:
+        return start
+    is_first = terms.equal(counter, terms.const(0, I64))
+    if terms.is_older(end, mark):
+        return terms.select(is_first, start, end)
+    step = terms.sub(end, head)
+    if terms.is_older(step, mark):
+        return terms.add(start, terms.mul(step, terms.convert(counter, kind)))
+    row = terms.rows[end]
+    if row.op is TermOp.LINEAR and terms.parts(end) == (0, {head: row.payload[1][0]}):  # type: ignore[index]
+        factor = terms.const(row.payload[1][0], kind)  # type: ignore[index]
+        return terms.make(TermOp.GEOMETRIC, (start, factor, counter), kind, "*")
+    if row.op in (TermOp.FLOORDIV, TermOp.DIV) and row.args[0] == head:
+        if row.op is TermOp.FLOORDIV and isinstance(row.payload, int):
+            divisor = terms.const(row.payload, kind)
+        else:
+            divisor = row.args[1]
+        if terms.is_older(divisor, mark):
+            name = "//" if row.op is TermOp.FLOORDIV else "/"
+            return terms.make(TermOp.GEOMETRIC, (start, divisor, counter), kind, name)
+    if row.op is TermOp.MUL and head in row.args:
+        factor = row.args[1] if row.args[0] == head else row.args[0]
+        if terms.is_older(factor, mark):
+            return terms.make(TermOp.GEOMETRIC, (start, factor, counter), kind, "*")
+    return terms.unknown(kind)
