@@ -64,6 +64,7 @@ def _serve(transport: Transport) -> int:
         job.meet(near_host(os.environ))
     except JobError as error:
         print(f"sdi: {error}", file=sys.stderr)
+        hub.close(_PATIENCE_S)
         return 1
     hub.begin(job)
     print(f"SDI_SERVICE={hub.path}", flush=True)

@@ -53,6 +53,8 @@ class Hub:
     def close(self, patience_s: float) -> None:
         """Take nobody any more; wait so long for the one that is served."""
         self._listener.shutdown(socket.SHUT_RDWR)
+        if self._folder is not None:  # at once: a launcher that ends its processes has little patience
+            shutil.rmtree(self._folder, ignore_errors=True)
         if self._taking is not None:
             self._taking.join()
         if self._session is not None:
@@ -60,8 +62,6 @@ class Hub:
         self._listener.close()
         if self._printed is not None:
             self._printed.close()
-        if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
 
     def _take(self) -> None:
         while True:
