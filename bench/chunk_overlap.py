@@ -17,8 +17,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from sdi.devices.base import BoundKernel, Device, DeviceBuffer, HostBytes  # noqa: E402
+from sdi.devices.base import Device  # noqa: E402
+from sdi.devices.capabilities import CPU  # noqa: E402
 from sdi.devices.discover import choose  # noqa: E402
+from sdi.devices.handles import BoundKernel, DeviceBuffer, HostBytes  # noqa: E402
 from sdi.devices.opencl.member import OpenCLDevice, driver_devices  # noqa: E402
 from sdi.devices.testing.forwarding import ForwardingDevice  # noqa: E402
 from sdi.devices.ticket import Ticket  # noqa: E402
@@ -101,7 +103,7 @@ def main() -> int:
     for times in (50, 200, 800):
         found: list[tuple[float, float, int]] = []
         for _ in range(1 if quick else 3):
-            cpus = [device for device in driver_devices() if device.kind == "cpu"]
+            cpus = [device for device in driver_devices() if device.kind is CPU]
             recorders = [
                 Recorder(OpenCLDevice(device, number, limit))
                 for number, device in enumerate(choose(cpus, members, None))

@@ -15,9 +15,9 @@ import pyopencl as cl
 from gpu_yardstick import machine
 
 from sdi.cli.copies import wait
-from sdi.devices.base import DeviceImage
 from sdi.devices.cuda.gpu import cuda_devices
 from sdi.devices.cuda.member import CudaDevice
+from sdi.devices.handles import DeviceImage
 from sdi.devices.image import ImageShape, Slabs, pixel_nbytes
 from sdi.wire.opencl import ChannelOrder as Order
 from sdi.wire.opencl import ChannelType as Type

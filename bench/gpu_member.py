@@ -290,7 +290,7 @@ def main() -> int:
     member = CudaDevice(gpu, 0, gpu.memory_nbytes)
     report: dict[str, Any] = {
         **machine(),
-        "cuda": member.facts.driver,
+        "cuda": member.capabilities.driver,
         "python": platform.python_version(),
         "repetitions": 10,
     }

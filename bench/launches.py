@@ -24,16 +24,9 @@ sys.path.insert(0, str(ROOT))
 from sdi.clc.preprocess.clang_dialect import ask  # noqa: E402
 from sdi.clc.preprocess.probe import Answers  # noqa: E402
 from sdi.commands import Launch  # noqa: E402
-from sdi.devices.base import (  # noqa: E402
-    BoundArgument,
-    BoundKernel,
-    Device,
-    DeviceBuffer,
-    DeviceFacts,
-    DeviceProgram,
-    HostBytes,
-    KernelFacts,
-)
+from sdi.devices.base import BoundArgument, Device, KernelFacts  # noqa: E402
+from sdi.devices.capabilities import GPU, Capabilities  # noqa: E402
+from sdi.devices.handles import BoundKernel, DeviceBuffer, DeviceProgram, HostBytes  # noqa: E402
 from sdi.devices.ticket import Ticket  # noqa: E402
 from sdi.launch.counters import Counters  # noqa: E402
 from sdi.launch.launcher import Launcher  # noqa: E402
@@ -93,7 +86,9 @@ class NullDevice:
     """Takes every operation; ``complete`` ends the oldest ones.  Counts what is asked for."""
 
     def __init__(self, number: int) -> None:
-        self.facts = DeviceFacts(f"null {number}", "gpu", "", "", f"null {number}", 1 << 34, 1024, _INFO)
+        self.capabilities = Capabilities(
+            f"null {number}", GPU, "", "", f"null {number}", 1 << 34, 1024, _INFO
+        )
         self.copies = self.launches = 0
         self._issued: deque[Ticket] = deque()
         self._used = 0

@@ -29,6 +29,7 @@ from bench.chunk_overlap import Recorder, spans
 from sdi.cli.copies import wait
 from sdi.devices.base import Device
 from sdi.devices.bounce import bounce_copy
+from sdi.devices.capabilities import CPU
 from sdi.devices.discover import choose
 from sdi.devices.opencl.member import OpenCLDevice, driver_devices
 from sdi.intervals import ByteRange
@@ -149,7 +150,7 @@ def merges(repetitions: int, nbytes: int) -> None:
 @contextmanager
 def members(count: int) -> Iterator[list[Device]]:
     """Members on the CPU driver."""
-    cpus = [device for device in driver_devices() if device.kind == "cpu"]
+    cpus = [device for device in driver_devices() if device.kind is CPU]
     made: list[Device] = [OpenCLDevice(d, k, 1 << 32) for k, d in enumerate(choose(cpus, count, None))]
     try:
         yield made

@@ -32,7 +32,8 @@ from launches import NullDevice  # noqa: E402
 from bench.applications import NAMES  # noqa: E402
 from bench.applications.program import Array, load  # noqa: E402
 from sdi.commands import Launch  # noqa: E402
-from sdi.devices.base import BoundKernel, Device, DeviceBuffer, HostBytes  # noqa: E402
+from sdi.devices.base import Device  # noqa: E402
+from sdi.devices.handles import BoundKernel, DeviceBuffer, HostBytes  # noqa: E402
 from sdi.devices.ticket import Ticket  # noqa: E402
 from sdi.intervals import ByteRange  # noqa: E402
 from sdi.launch.counters import Counters  # noqa: E402
@@ -55,7 +56,7 @@ class TimedDevice(NullDevice):
 
     def __init__(self, number: int, launch_ns: float) -> None:
         super().__init__(number)
-        self.facts = replace(self.facts, memory_nbytes=139 << 30)
+        self.capabilities = replace(self.capabilities, memory_nbytes=139 << 30)
         self.launch_ns = launch_ns
         self.total_groups = 1
         self._ends: deque[tuple[Ticket, int]] = deque()

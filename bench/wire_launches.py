@@ -27,10 +27,11 @@ sys.path.insert(0, str(ROOT / "bench"))
 
 from launches import SOURCE, NullDevice  # noqa: E402
 
-from sdi.devices.base import BoundKernel, Device, DeviceBuffer  # noqa: E402
+from sdi.devices.base import Device  # noqa: E402
 from sdi.devices.cuda.channel import Channel, Event  # noqa: E402
 from sdi.devices.cuda.info import CudaAttributes, device_info  # noqa: E402
 from sdi.devices.cuda.lane import CudaLane  # noqa: E402
+from sdi.devices.handles import BoundKernel, DeviceBuffer  # noqa: E402
 from sdi.devices.join import united  # noqa: E402
 from sdi.devices.ticket import Ticket, completed  # noqa: E402
 from sdi.ndrange import Int3  # noqa: E402
@@ -90,7 +91,7 @@ class LaneMember(NullDevice):
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
-        self.facts = replace(self.facts, info=device_info(_ATTRIBUTES))
+        self.capabilities = replace(self.capabilities, info=device_info(_ATTRIBUTES))
         self._lane = CudaLane(self, f"member {number}")
         self._kernels, self._copies = (
             Channel(self._lane, SoonStream(), f"sdi-gpu-{number}-{kind}") for kind in ("done", "peer-done")

@@ -15,8 +15,9 @@ import time
 from collections.abc import Callable
 
 from sdi.cli.copies import wait
-from sdi.devices.base import Device, DeviceBuffer
+from sdi.devices.base import Device
 from sdi.devices.discover import MemberSettings, open_members
+from sdi.devices.handles import DeviceBuffer
 from sdi.devices.ticket import Ticket
 
 SMALLEST_NBYTES = 1 << 16
@@ -35,7 +36,7 @@ def main() -> int:
     finally:
         for member in reversed(members):
             member.close()
-    json.dump({"devices": [member.facts.name for member in members], "seconds": found}, sys.stdout)
+    json.dump({"devices": [member.capabilities.name for member in members], "seconds": found}, sys.stdout)
     return 0
 
 

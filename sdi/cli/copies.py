@@ -17,7 +17,8 @@ from functools import partial
 
 import numpy as np
 
-from sdi.devices.base import Device, DeviceBuffer
+from sdi.devices.base import Device
+from sdi.devices.handles import DeviceBuffer
 from sdi.devices.ticket import Ticket
 from sdi.errors import ClError, DeviceFailed
 from sdi.locate import show_only_real_drivers
@@ -26,8 +27,7 @@ from sdi.vmem.arena import Arena
 
 HOST = -1
 CHECKED_NBYTES = 1 << 20
-MEASURED_NBYTES = {"cpu": 16 << 20, "gpu": 128 << 20}
-"""What a copy carries that is checked, and one that is measured too, by kind of member."""
+"""What a copy carries that is checked."""
 _TIMES = 4
 _PATIENCE_S = 60.0
 _DAMAGED = "arrives damaged"
@@ -55,7 +55,7 @@ def try_copies(
     member to the host, which brings them, is judged with the one to it.  ``nbytes``: of a copy, less where
     members have less.  ``progress(done, all)`` is told what is done.  Blocks: less than a second for each.
     """
-    nbytes = min([nbytes, *(member.facts.memory_nbytes // 4 // 4096 * 4096 for member in members)])
+    nbytes = min([nbytes, *(member.capabilities.memory_nbytes // 4 // 4096 * 4096 for member in members)])
     arena = Arena(2 * nbytes + (1 << 20), 4096)
     trial = _Trial(members, nbytes, arena)
     pairs = [(HOST, to) for to in range(len(members))]

@@ -51,7 +51,7 @@ def show_devices(changes: Mapping[str, str], measures: bool = False) -> int:
 
 def _measure(settings: Settings) -> int:
     """Print GB/s between all members; how far it is on a terminal, where it takes longer than a moment."""
-    from sdi.cli.copies import MEASURED_NBYTES, opened, try_copies
+    from sdi.cli.copies import opened, try_copies
 
     begun = time.monotonic()
 
@@ -61,7 +61,7 @@ def _measure(settings: Settings) -> int:
 
     try:
         with opened(settings) as members:
-            nbytes = min(MEASURED_NBYTES[member.facts.kind] for member in members)
+            nbytes = min(member.capabilities.kind.trial_nbytes for member in members)
             copies = try_copies(members, nbytes, progress)
     except (ClError, DeviceFailed) as error:
         print(f"sdi devices: copies can't be measured: {error}", file=sys.stderr)
@@ -95,7 +95,7 @@ def image(members: Sequence[Found], memory_nbytes: Sequence[int]) -> list[str]:
     """The members, their memory and what links them."""
     rows = [("member", "kind", "device", "driver", "memory")]
     for number, (member, nbytes) in enumerate(zip(members, memory_nbytes, strict=True)):
-        rows.append((str(number), member.kind.upper(), member.name, driver(member), size(nbytes)))
+        rows.append((str(number), member.kind.name.upper(), member.name, driver(member), size(nbytes)))
     return [*table(rows, right={4}), "", *links(members)]
 
 
@@ -107,7 +107,7 @@ def links(members: Sequence[Found]) -> list[str]:
     for number, member in enumerate(members):
         sharers.setdefault(member.unit, []).append(number)
     lines = [
-        f"links: members {spans(numbers)} share one {members[numbers[0]].kind.upper()} and its memory"
+        f"links: members {spans(numbers)} share one {members[numbers[0]].kind.name.upper()} and its memory"
         for numbers in sharers.values()
         if len(numbers) > 1
     ]
@@ -142,7 +142,9 @@ def available(devices: Sequence[Found], members: Sequence[Found]) -> list[str]:
     rows = [("SDI_DEVICES", "kind", "platform", "device", "members")]
     for index, device in enumerate(devices):
         numbers = [number for number, member in enumerate(members) if member is device]
-        rows.append((str(index), device.kind.upper(), device.platform, device.name, spans(numbers) or "-"))
+        rows.append(
+            (str(index), device.kind.name.upper(), device.platform, device.name, spans(numbers) or "-")
+        )
     return table(rows)
 
 

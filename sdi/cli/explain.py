@@ -17,6 +17,7 @@ from sdi.clc.frontend.syntax import Form, Type
 from sdi.clc.model import Argument, ArgumentKind, CompiledProgram, KernelModel
 from sdi.clc.preprocess.options import split_options
 from sdi.cli.counters import table
+from sdi.devices.capabilities import CPU
 from sdi.devices.image import ImageShape
 from sdi.errors import BuildError
 from sdi.explain.notes import KernelNote, LaunchNote, note_kernel, note_launch
@@ -27,7 +28,6 @@ from sdi.launch.launcher import choose_local_size
 from sdi.launch.plan import CutPlan, candidate_plans, image_slabs, make_plan, moved_nbytes
 from sdi.launch.programs.access import access_of, bounded
 from sdi.ndrange import GroupBox, Int3, NDRange
-from sdi.partition.gain import PIECE_NS
 from sdi.partition.table import cuts, shape_of
 from sdi.sampling import KernelAnalysis
 from sdi.sampling.model import BoundAccess, Bounds
@@ -40,7 +40,7 @@ from sdi.vmem.memory import VirtualBuffer
 from sdi.wire.opencl import IMAGE_TYPES, ChannelOrder, ChannelType, MemObjectType
 
 DEFAULT_MEMBERS = 2
-_KIND = "cpu"
+_KIND = CPU
 """The members whose times are predicted."""
 _HUGE_NBYTES = 1 << 50
 """A size no buffer has: what a kernel reaches in it is what it reaches at all."""
@@ -218,12 +218,12 @@ def _cut_note(plan: CutPlan, links: Links, chosen: bool) -> CutNote:
 
 def _beside_ns(plan: CutPlan, links: Links) -> float:
     """Predicted time beside that of the kernel."""
-    return move_ns(plan, links) + len(plan.boxes) * PIECE_NS[_KIND]
+    return move_ns(plan, links) + len(plan.boxes) * _KIND.assignment_ns
 
 
 def _pays_ns(plan: CutPlan, links: Links) -> float:
     """The time of a whole run above which the gain model says that splitting gains."""
-    return max(0.0, _beside_ns(plan, links) - PIECE_NS[_KIND]) / (1 - 1 / len(plan.boxes))
+    return max(0.0, _beside_ns(plan, links) - _KIND.assignment_ns) / (1 - 1 / len(plan.boxes))
 
 
 def _buffer(buffer_id: int, nbytes: int, members: int) -> VirtualBuffer:

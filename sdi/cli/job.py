@@ -111,10 +111,10 @@ def _described(job: Job, settings: Settings) -> list[str]:
         nodes.append((str(rank), each.hostname, str(each.pid), each.version, str(there), way))
     rows = [("member", "node", "kind", "device", "memory")]
     for number, (member, nbytes) in enumerate(zip(members, shares, strict=True)):
-        rows.append((str(number), str(member.node), member.kind.upper(), member.name, size(nbytes)))
+        rows.append((str(number), str(member.node), member.kind.name.upper(), member.name, size(nbytes)))
     known = [("SDI_DEVICES", "node", "kind", "platform", "device")]
     for index, device in enumerate(devices):
-        known.append((str(index), str(device.node), device.kind.upper(), device.platform, device.name))
+        known.append((str(index), str(device.node), device.kind.name.upper(), device.platform, device.name))
     return [*table(nodes, right={2, 4}), *job.idle_notes(), "", *table(rows, right={4}), "", *table(known)]
 
 

@@ -8,7 +8,8 @@ from typing import get_args
 
 from sdi.atomics import Operation
 from sdi.cluster.records import DamagedBatch, strings, strings_of
-from sdi.devices.base import BoundArgument, DeviceBuffer, LocalBytes
+from sdi.devices.base import BoundArgument, LocalBytes
+from sdi.devices.handles import DeviceBuffer
 from sdi.devices.image import Sampler
 from sdi.wire.arguments import LOCAL, ArgumentKind
 

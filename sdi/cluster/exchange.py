@@ -20,7 +20,8 @@ import numpy as np
 from sdi.cluster.records import IN_BATCH, DamagedBatch, NodeRecord, RecordKind, failure, failure_of, packed
 from sdi.cluster.shared import Mapped, Pool
 from sdi.cluster.transport import Room, Transport
-from sdi.devices.base import Device, DeviceBuffer, HostBytes, Rows
+from sdi.devices.base import Device, Rows
+from sdi.devices.handles import DeviceBuffer, HostBytes
 from sdi.devices.join import join
 from sdi.devices.ticket import Ticket, completed
 from sdi.errors import DeviceFailed

@@ -19,7 +19,8 @@ from sdi.cluster.remote_device import RemoteDevice
 from sdi.cluster.remote_node import ROOT, Failures, RemoteNode
 from sdi.cluster.shared import Pool
 from sdi.cluster.transport import Room, Traffic, Transport, copied
-from sdi.devices.base import Device, DeviceFacts
+from sdi.devices.base import Device
+from sdi.devices.capabilities import Capabilities, MemberKind
 from sdi.devices.discover import MemberSettings
 from sdi.devices.pace import PACE
 from sdi.errors import DeviceFailed, DeviceLost
@@ -41,7 +42,7 @@ class NodeFacts:
     host: str
     hostname: str
     pid: int
-    devices: tuple[tuple[str, str, str, str, int], ...]
+    devices: tuple[tuple[str, str, MemberKind, str, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +183,7 @@ class Job:
                 )
                 for member in self._members:
                     if member.node is node:
-                        member.facts = replace(member.facts, is_near=False)
+                        member.capabilities = replace(member.capabilities, is_near=False)
 
     def open(self, asked: dict[int, Asked]) -> list[Device]:
         """The members that nodes are asked for, by rank, in the order of their numbers.  Raises JobError."""
@@ -194,7 +195,7 @@ class Job:
         found: list[tuple[int, RemoteDevice]] = []
         for rank, members, answer in answers:
             try:
-                facts: Sequence[DeviceFacts] = pickle.loads(answer())
+                facts: Sequence[Capabilities] = pickle.loads(answer())
             except Exception as error:
                 raise JobError(f"rank {rank}: {error}") from error
             node = self.nodes[rank]

@@ -14,6 +14,7 @@ from sdi.cluster.job import Asked, Job, NodeFacts
 from sdi.cluster.node import OpenMembers
 from sdi.cluster.remote_node import ROOT
 from sdi.devices.base import Device
+from sdi.devices.capabilities import MemberKind
 from sdi.devices.discover import Found, MemberCandidate, MemberSettings, choose, memory_shares, open_chosen
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
@@ -25,7 +26,7 @@ class JobDevice:
 
     platform: str
     name: str
-    kind: str
+    kind: MemberKind
     unit: str
     memory_nbytes: int
     node: int
@@ -55,8 +56,8 @@ def opens(devices: Sequence[Found], rank: int) -> OpenMembers:
         chosen = [(devices[position], number, nbytes) for position, number, nbytes in asked.members]
         members = open_chosen(chosen, asked.settings)
         for member in members:
-            name = f"{member.facts.name} on node {rank}"
-            member.facts = replace(member.facts, name=name, node=rank, is_host_memory=False)
+            name = f"{member.capabilities.name} on node {rank}"
+            member.capabilities = replace(member.capabilities, name=name, node=rank, is_host_memory=False)
         return members
 
     return open_asked
@@ -73,12 +74,12 @@ def job_devices(job: Job, here: NodeFacts) -> list[JobDevice]:
     for rank, each in sorted(facts.items()):
         ranks_of.setdefault(each.host, []).append(rank)
         known = gpus_of.setdefault(each.host, [])
-        known += [u for _, _, kind, u, _ in each.devices if kind == "gpu" and u not in known]
+        known += [u for _, _, kind, u, _ in each.devices if not kind.is_host_processor and u not in known]
     found = []
     for rank, each in sorted(facts.items()):
         ranks, gpus = ranks_of[each.host], gpus_of[each.host]
         for position, (platform, name, kind, unit, nbytes) in enumerate(each.devices):
-            if kind == "gpu" and _owner(gpus.index(unit), unit, ranks, facts) != rank:
+            if not kind.is_host_processor and _owner(gpus.index(unit), unit, ranks, facts) != rank:
                 continue
             named = unit if each.host == here.host else f"{each.host} {unit}"
             found.append(JobDevice(platform, name, kind, named, nbytes, rank, position))

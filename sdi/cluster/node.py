@@ -38,16 +38,8 @@ from sdi.cluster.records import (
 )
 from sdi.cluster.shared import Mapped, Pool
 from sdi.cluster.transport import Room, Traffic, copied
-from sdi.devices.base import (
-    BoundKernel,
-    Comparison,
-    Device,
-    DeviceBuffer,
-    DeviceImage,
-    DeviceProgram,
-    HostBytes,
-    Rows,
-)
+from sdi.devices.base import Comparison, Device, Rows
+from sdi.devices.handles import BoundKernel, DeviceBuffer, DeviceImage, DeviceProgram, HostBytes
 from sdi.devices.image import ImageShape, Slabs
 from sdi.devices.pace import PACE
 from sdi.devices.page_locks import PAGE_LOCKS
@@ -317,7 +309,7 @@ class Node:
         self._close()
         self._before = copied(self._transport.traffic)
         self._devices = self._open_members(bytes(record.tail))
-        return pickle.dumps([device.facts for device in self._devices])
+        return pickle.dumps([device.capabilities for device in self._devices])
 
     def _traffic(self) -> dict[int, Traffic]:
         """What was sent since the session began."""

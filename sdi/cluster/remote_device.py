@@ -13,21 +13,12 @@ from sdi.cluster.arguments import UPDATES, bound
 from sdi.cluster.exchange import plain
 from sdi.cluster.records import RecordKind, packed, regions, strings
 from sdi.cluster.remote_node import ROOT, RemoteNode, RemoteTicket, ids
-from sdi.devices.base import (
-    BoundArgument,
-    BoundKernel,
-    Comparison,
-    Device,
-    DeviceBuffer,
-    DeviceFacts,
-    DeviceImage,
-    DeviceProgram,
-    HostBytes,
-    KernelFacts,
-    Rows,
-)
+from sdi.devices.base import BoundArgument, Comparison, Device, KernelFacts, Rows
+from sdi.devices.capabilities import Capabilities
+from sdi.devices.handles import BoundKernel, DeviceBuffer, DeviceImage, DeviceProgram, HostBytes
 from sdi.devices.image import ImageShape, Slabs
 from sdi.devices.join import united
+from sdi.devices.native import NativeMember
 from sdi.devices.pace import PACE
 from sdi.devices.ticket import Ticket, completed
 from sdi.errors import ClError, DeviceFailed, DeviceLost, Status, require
@@ -53,8 +44,10 @@ class RemoteDevice:
     Memory is accounted for here; what the node's driver refuses all the same fails with what uses it.
     """
 
-    def __init__(self, node: RemoteNode, number: int, facts: DeviceFacts) -> None:
-        self.facts: DeviceFacts = facts
+    native: NativeMember | None = None
+
+    def __init__(self, node: RemoteNode, number: int, facts: Capabilities) -> None:
+        self.capabilities: Capabilities = facts
         self.node: Final = node
         self._number: Final = number
         self._used_nbytes = 0
@@ -68,7 +61,7 @@ class RemoteDevice:
         return made
 
     def _loss(self) -> DeviceLost:
-        return self.node.failure or DeviceLost(self.facts.name, "it is lost")
+        return self.node.failure or DeviceLost(self.capabilities.name, "it is lost")
 
     def _issue(
         self, kind: RecordKind, fields: Sequence[int], wait: Sequence[Ticket], tail: bytes = b""
@@ -76,12 +69,11 @@ class RemoteDevice:
         return self.node.issue(kind, self._number, fields, wait, tail)
 
     def allocate(self, nbytes: int) -> DeviceBuffer:
-        available = self.facts.memory_nbytes - self._used_nbytes
-        asked = (
-            f"{self.facts.name}: {nbytes} bytes asked, {available} of {self.facts.memory_nbytes} available"
-        )
+        own = self.capabilities
+        available = own.memory_nbytes - self._used_nbytes
+        asked = f"{own.name}: {nbytes} bytes asked, {available} of {own.memory_nbytes} available"
         require(0 < nbytes <= available, Status.MEM_OBJECT_ALLOCATION_FAILURE, asked)
-        most = int.from_bytes(self.facts.info[DeviceInfo.MAX_MEM_ALLOC_SIZE], "little")
+        most = int.from_bytes(self.capabilities.info[DeviceInfo.MAX_MEM_ALLOC_SIZE], "little")
         too_large = f"{asked}; its driver gives {most} at a time"
         require(nbytes <= most, Status.MEM_OBJECT_ALLOCATION_FAILURE, too_large)
         return DeviceBuffer(self._made(RecordKind.ALLOCATE, (nbytes, 0), nbytes))
@@ -95,7 +87,7 @@ class RemoteDevice:
             return DeviceBuffer(self._made(RecordKind.ADOPT, (place, host.nbytes)))
         raise ClError(
             Status.MEM_OBJECT_ALLOCATION_FAILURE,
-            f"{self.facts.name}: {host.nbytes} bytes are in host memory that it does not reach",
+            f"{self.capabilities.name}: {host.nbytes} bytes are in host memory that it does not reach",
         )
 
     def free(self, buffer: DeviceBuffer) -> None:
@@ -177,7 +169,7 @@ class RemoteDevice:
         self, buffer: DeviceBuffer, offset: int, host: HostBytes, rows: Rows, wait: Sequence[Ticket]
     ) -> Ticket:
         if host.readonly:
-            refused = DeviceFailed(self.facts.name, "host memory that can't be written")
+            refused = DeviceFailed(self.capabilities.name, "host memory that can't be written")
             refused.__cause__ = BufferError("read-only")
             return completed(refused)
         place = self.node.place(host)
@@ -303,11 +295,11 @@ class RemoteDevice:
         return self._issue(kind, fields, wait)
 
     def create_image(self, shape: ImageShape) -> DeviceImage:
-        available = self.facts.memory_nbytes - self._used_nbytes
+        available = self.capabilities.memory_nbytes - self._used_nbytes
         require(
             shape.nbytes <= available,
             Status.MEM_OBJECT_ALLOCATION_FAILURE,
-            f"{self.facts.name}: an image of {shape.nbytes} bytes asked, {available} available",
+            f"{self.capabilities.name}: an image of {shape.nbytes} bytes asked, {available} available",
         )
         fields = (
             shape.type,

@@ -19,7 +19,7 @@ from sdi.cluster.exchange import Exchange
 from sdi.cluster.mixed import MixedTransport
 from sdi.cluster.records import GivenFailure, NodeRecord, RecordKind, failure, failure_of, packed
 from sdi.cluster.shared import offset_in
-from sdi.devices.base import HostBytes
+from sdi.devices.handles import HostBytes
 from sdi.devices.join import join
 from sdi.devices.pace import PACE
 from sdi.devices.page_locks import PAGE_LOCKS

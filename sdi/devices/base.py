@@ -14,55 +14,19 @@ What answers at once raises ``DeviceLost`` on a member that is lost.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import NewType, Protocol
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
 
 from sdi.atomics import Update
 from sdi.clc.preprocess.probe import Answers
+from sdi.devices.capabilities import Capabilities
+from sdi.devices.handles import BoundKernel, DeviceBuffer, DeviceImage, DeviceProgram, HostBytes
 from sdi.devices.image import ImageShape, Sampler, Slabs
+from sdi.devices.native import NativeMember
 from sdi.devices.ticket import Ticket
 from sdi.ndrange import Int3
 from sdi.region import Region
-
-HostBytes = memoryview
-"""Host memory: contiguous, format "B", writable where the operation writes it."""
-
-
-@dataclass(frozen=True, slots=True)
-class DeviceFacts:
-    """What a member reports once.
-
-    ``kind``: "cpu" or "gpu".  ``node``: the rank of the process that it belongs to, 0 beside the application.
-    ``is_near``: that process shares memory with rank 0, so that copies to and from there go over no network.
-    ``unit``: the physical device (members that share it share its memory).  ``info``: raw ``clGetDeviceInfo``
-    bytes by parameter number, as this machine's driver gives them, for the parameters that the image combines
-    or passes through.
-    ``memory_nbytes``: this member's share of the device's memory.
-    ``platform_vendor``: of the platform that shows the device.
-    ``compares``: it has ``diff`` and ``apply``.  ``is_host_memory``: its memory is the host's, so that short
-    rows are copied to and from there as fast as anywhere.
-    ``compiler``: all that the answers of its compiler depend on, such as its version.
-    ``formats``: the image formats that it has, (channel order, data type), each with its uses: bit
-    4 * (type - CL_MEM_OBJECT_IMAGE2D) + access, where access is 0 for CL_MEM_READ_WRITE, 1 WRITE_ONLY,
-    2 READ_ONLY, 3 KERNEL_READ_AND_WRITE.  Empty: it has no images.
-    """
-
-    name: str
-    kind: str
-    vendor: str
-    driver: str
-    unit: str
-    memory_nbytes: int
-    max_work_group_size: int
-    info: Mapping[int, bytes]
-    compares: bool = False
-    is_host_memory: bool = False
-    formats: Mapping[tuple[int, int], int] = field(default_factory=dict)
-    platform_vendor: str = ""
-    compiler: str = ""
-    node: int = 0
-    is_near: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,16 +44,6 @@ class LocalBytes:
     """A ``__local`` argument of ``nbytes``."""
 
     nbytes: int
-
-
-DeviceBuffer = NewType("DeviceBuffer", object)
-"""Bytes on one member; opaque outside it."""
-DeviceImage = NewType("DeviceImage", object)
-"""Pixels on one member, laid out as the driver likes; opaque outside it."""
-DeviceProgram = NewType("DeviceProgram", object)
-"""A program built on one member."""
-BoundKernel = NewType("BoundKernel", object)
-"""A kernel with all arguments set, ready to launch many times."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,12 +90,16 @@ BoundArgument = DeviceBuffer | DeviceImage | Sampler | bytes | LocalBytes | None
 class Device(Protocol):
     """One member.  Owned by: sdi-scheduler (issue), its own ``-done`` thread (completions)."""
 
-    facts: DeviceFacts
+    capabilities: Capabilities
+
+    @property
+    def native(self) -> NativeMember | None:
+        """What the player issues its operations by; None: it can't."""
 
     def allocate(self, nbytes: int) -> DeviceBuffer:
         """New device buffer of ``nbytes`` > 0, content undefined.
 
-        Raises ClError(MEM_OBJECT_ALLOCATION_FAILURE), also when ``facts.memory_nbytes`` would be exceeded.
+        Raises ClError(MEM_OBJECT_ALLOCATION_FAILURE), also past ``capabilities.memory_nbytes`` in all.
         """
 
     def adopt(self, host: HostBytes) -> DeviceBuffer:
@@ -230,7 +188,7 @@ class Device(Protocol):
     def diff(self, comparison: Comparison, changes: DeviceBuffer, wait: Sequence[Ticket]) -> Ticket:
         """Write to ``changes`` the units that differ from their twin, laid out as ``comparing.py`` says.
 
-        Called, as ``apply``, only where ``facts.compares``.
+        Called, as ``apply``, only where ``capabilities.compares``.
         """
 
     def apply(self, comparison: Comparison, changes: DeviceBuffer, wait: Sequence[Ticket]) -> Ticket:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol, cast
 
-from sdi.devices.base import Device, DeviceBuffer, HostBytes, Rows
+from sdi.devices.base import Device, Rows
+from sdi.devices.handles import DeviceBuffer, HostBytes
 from sdi.devices.join import join
 from sdi.devices.ticket import Ticket
 
@@ -31,7 +32,7 @@ class Sender(Protocol):
 
 
 def _sender(source_device: Device, target_device: Device) -> Sender | None:
-    is_sent = source_device.facts.node != target_device.facts.node
+    is_sent = source_device.capabilities.node != target_device.capabilities.node
     return cast(Sender, source_device) if is_sent else None
 
 

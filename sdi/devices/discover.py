@@ -12,6 +12,7 @@ from typing import Protocol, TypeVar
 
 from sdi import limits
 from sdi.devices.base import Device
+from sdi.devices.capabilities import MemberKind
 from sdi.devices.cuda.gpu import CudaGpu, cuda_devices
 from sdi.devices.opencl.context import DriverContext
 from sdi.devices.opencl.member import DriverDevice, OpenCLDevice, driver_devices
@@ -37,7 +38,7 @@ class MemberCandidate(Protocol):
     @property
     def name(self) -> str: ...
     @property
-    def kind(self) -> str: ...
+    def kind(self) -> MemberKind: ...
     @property
     def unit(self) -> str: ...
     @property
@@ -130,7 +131,9 @@ def _opened(device: Found, number: int, nbytes: int, contexts: dict[int, DriverC
 
 def spread_of(members: Sequence[Device]) -> SpreadDevice | None:
     """The memory of all members together, where they can have that: GPUs of CUDA, on one node."""
-    if len(members) < 2 or any(isinstance(member, OpenCLDevice) or member.facts.node for member in members):
+    if len(members) < 2 or any(
+        isinstance(member, OpenCLDevice) or member.capabilities.node for member in members
+    ):
         return None
     from sdi.devices.cuda.member import CudaDevice  # here: as above
     from sdi.devices.cuda.spread import spread_over
@@ -154,14 +157,14 @@ def choose(devices: Sequence[C], count: int | None, selection: str | None) -> li
         gpus: dict[str, C] = {}
         first: dict[int, C] = {}
         for device in devices:
-            if device.kind == "gpu":
-                gpus.setdefault(device.unit, device)
-            else:
+            if device.kind.is_host_processor:
                 first.setdefault(device.node, device)
+            else:
+                gpus.setdefault(device.unit, device)
         pool = list((gpus or first).values())
     else:
         pool = _select(devices, selection)
-    cpus = [device for device in pool if device.kind == "cpu"]
+    cpus = [device for device in pool if device.kind.is_host_processor]
     if count is None:
         count = max(len(pool), DEFAULT_CPU_MEMBERS) if len(cpus) == len(pool) else len(pool)
     most = len(pool)
@@ -184,10 +187,10 @@ def memory_shares(
     Of a GPU the driver needs some itself, for contexts, code and what kernels spill: 1.6 %, at least 512 MiB.
     """
     sharers = Counter(device.unit for device in chosen)
-    num_cpus = len({device.unit for device in chosen if device.kind == "cpu"})
+    num_cpus = len({device.unit for device in chosen if device.kind.is_host_processor})
     shares = [
         min(device.memory_nbytes // 2, room_nbytes // num_cpus) // sharers[device.unit]
-        if device.kind == "cpu"
+        if device.kind.is_host_processor
         else device.memory_nbytes - _driver_nbytes(device.memory_nbytes)
         for device in chosen
     ]

@@ -11,7 +11,7 @@ import time
 
 import numpy as np
 
-from sdi.devices.base import HostBytes
+from sdi.devices.handles import HostBytes
 from sdi.region import Region, Runs, alike
 
 BESIDE_KERNELS_NBYTES = 1 << 20

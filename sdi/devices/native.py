@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
-from sdi.devices.base import BoundKernel, DeviceBuffer, HostBytes
+from sdi.devices.handles import BoundKernel, DeviceBuffer, HostBytes
 from sdi.devices.ticket import Ticket
 from sdi.ndrange import Int3
 
@@ -21,11 +21,17 @@ class DriverKind(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class NativeLane:
-    """A stream or in-order queue, and the context that it is in (0: none)."""
+    """A stream or in-order queue, and the context that it is in (0: none).
+
+    ``has_events``: others of the driver wait for what is in it; else they need nothing for that.
+    ``fills_nbytes``: lengths of the patterns that it fills with, all where there are none.
+    """
 
     driver: DriverKind
     context: int
     stream: int
+    has_events: bool = False
+    fills_nbytes: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,33 +62,32 @@ class NativePlace:
     at: int
 
 
-@runtime_checkable
 class NativeMember(Protocol):
-    """A member whose operations the player can issue."""
+    """A member, as the player issues its operations."""
 
-    def native_lane(self) -> NativeLane | None:
+    def lane(self) -> NativeLane | None:
         """None: the player can't."""
 
-    def native_side(self) -> NativeLane | None:
+    def side(self) -> NativeLane | None:
         """One more stream, that nobody else uses, for what may run beside the lane.
 
         None: there is none.  Python's own operations wait for what the player gave it only through the lane,
         which waits for it first.
         """
 
-    def native_launch(
+    def launch(
         self, bound: BoundKernel, groups: Int3, local_size: Int3, work_dim: int
     ) -> NativeLaunch | None:
         """None: this one can't be issued by the player."""
 
-    def native_place(self, buffer: DeviceBuffer, offset: int) -> NativePlace | None:
+    def place(self, buffer: DeviceBuffer, offset: int) -> NativePlace | None:
         """Where these bytes are; None where the driver must be asked differently."""
 
-    def native_host(self, host: HostBytes) -> bool:
+    def host(self, host: HostBytes) -> bool:
         """Make ``host`` such that copies of it can be issued without blocking; False: that can't be."""
 
-    def native_peer(self, source: object) -> bool:
-        """Whether a copy from a buffer of the member ``source`` is one operation of the driver."""
+    def peer(self, source: NativeMember | None) -> bool:
+        """Whether a copy from a buffer of ``source`` is one operation of the driver."""
 
     def marker(self) -> Ticket:
         """Done when all that was given to the lane is."""

@@ -9,7 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, cast
 
-from sdi.devices.base import Device, DeviceBuffer, HostBytes
+from sdi.devices.base import Device
+from sdi.devices.handles import DeviceBuffer, HostBytes
 from sdi.devices.testing.forwarding import ForwardingDevice
 
 
@@ -35,10 +36,10 @@ class SpreadDevice(ForwardingDevice):
         """``share_nbytes(n)``: what of n bytes lies on each member.  May raise DeviceFailed."""
         super().__init__(members[0])
         self.share_nbytes: Final = share_nbytes
-        self.facts = replace(
-            members[0].facts,
+        self.capabilities = replace(
+            members[0].capabilities,
             name="all members together",
-            memory_nbytes=sum(member.facts.memory_nbytes for member in members),
+            memory_nbytes=sum(member.capabilities.memory_nbytes for member in members),
         )
         self._make: Final = make
         self._used_nbytes = 0

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from sdi.clc.model import ArgumentKind, KernelModel
 from sdi.commands import Launch
-from sdi.devices.base import BoundArgument, DeviceBuffer, DeviceImage, LocalBytes
+from sdi.devices.base import BoundArgument, LocalBytes
+from sdi.devices.handles import DeviceBuffer, DeviceImage
 from sdi.devices.image import ImageShape, Sampler
 from sdi.errors import ClError, Status
 from sdi.vmem.buffer import ImageView

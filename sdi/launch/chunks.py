@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from sdi.devices.base import BoundKernel
+from sdi.devices.handles import BoundKernel
 from sdi.errors import ClError, Status
 from sdi.intervals import ByteRange
 from sdi.launch.plan import BufferPlan, CutPlan

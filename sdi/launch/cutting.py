@@ -10,12 +10,13 @@ from collections.abc import Callable, Sequence
 from math import inf, prod
 from typing import Literal
 
+from sdi.devices.capabilities import MemberKind
 from sdi.launch.plan import CutPlan, candidate_plans, cheapest
 from sdi.launch.staleness import stale
 from sdi.ndrange import GroupBox, Int3
 from sdi.partition.balance import Balance, BalanceMode, ShareEpoch, Speeds
 from sdi.partition.budget import Budget
-from sdi.partition.gain import COPY_BYTES_PER_NS, PIECE_NS, Candidate, Rates, choose, described
+from sdi.partition.gain import COPY_BYTES_PER_NS, Candidate, Rates, choose, described
 from sdi.partition.history import TRIAL, LaunchHistory
 from sdi.partition.table import cuts, shape_of
 from sdi.sampling.model import WorkEstimate
@@ -66,7 +67,7 @@ class Cutter:
     def __init__(
         self,
         split: SplitMode,
-        kinds: Sequence[str],
+        kinds: Sequence[MemberKind],
         links: Links,
         balance: BalanceMode = "off",
         seed: int = 0,
@@ -85,8 +86,8 @@ class Cutter:
         self._speeds = Speeds()
         self._members = tuple(members or range(len(kinds)))
         self._links = links
-        self.is_shared = "cpu" in kinds
-        self._piece_ns = max(PIECE_NS[kind] for kind in kinds)
+        self.is_shared = any(kind.is_host_processor for kind in kinds)
+        self._piece_ns = max(kind.assignment_ns for kind in kinds)
         self._few = few_numbers(nodes or (0,) * len(kinds))
         self._is_one_device = len(set(zip(nodes, units, strict=False))) == 1
 

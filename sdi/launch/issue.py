@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sdi.clc import pack_hidden
-from sdi.devices.base import BoundKernel, DeviceBuffer, DeviceImage
+from sdi.devices.handles import BoundKernel, DeviceBuffer, DeviceImage
 from sdi.devices.join import join
 from sdi.devices.ticket import Ticket
 from sdi.errors import DeviceLost
@@ -217,7 +217,7 @@ class Issuer:
         arguments.append(pack_hidden(model, ndrange, chunk.plan.boxes[k], shifts))
         program = binding.build.programs[member]
         if program is None:  # the engine finds out now that the member is lost
-            raise DeviceLost(self._devices[member].facts.name, "was lost before its program was built")
+            raise DeviceLost(self._devices[member].capabilities.name, "was lost before its program was built")
         handle = self._devices[member].bind(program, model.name, arguments)
         placed = [used.buffer for used in chunk.plan.buffers if used.buffer.id not in chunk.mapped]
         # Where all members use one memory, it may have become another one.

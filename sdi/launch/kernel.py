@@ -11,7 +11,8 @@ from typing import Generic, TypeVar
 from sdi.cells import Cells
 from sdi.clc.model import KernelModel
 from sdi.commands import Launch
-from sdi.devices.base import BoundKernel, DeviceProgram, KernelFacts
+from sdi.devices.base import KernelFacts
+from sdi.devices.handles import BoundKernel, DeviceProgram
 from sdi.launch.arguments import ArgumentValue
 from sdi.launch.chunks import Chunk, MemberKernel
 from sdi.launch.learning import Page, Pages

@@ -15,7 +15,7 @@ from math import prod
 from typing import TYPE_CHECKING, Protocol
 
 from sdi.commands import Launch
-from sdi.devices.base import BoundKernel
+from sdi.devices.handles import BoundKernel
 from sdi.devices.image import Sampler
 from sdi.devices.join import join
 from sdi.devices.pace import PACE
@@ -97,7 +97,7 @@ class Launcher:
         """Launches run on the members that there are now."""
         memory = self._memory
         self._everyone = tuple(memory.members)
-        facts = [memory.devices[member].facts for member in memory.members]
+        facts = [memory.devices[member].capabilities for member in memory.members]
         self._is_far = not all(each.is_near for each in facts)
         kinds, nodes, units = zip(*[(each.kind, each.node, each.unit) for each in facts], strict=True)
         self._cutter = Cutter(self.split, kinds, memory.links, *self._balance, self._everyone, nodes, units)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Container, Sequence
 from typing import TypeVar
 
 from sdi import cache
-from sdi.devices.base import DeviceFacts
+from sdi.devices.capabilities import Capabilities
 from sdi.partition.history import LaunchHistory
 from sdi.partition.learnt import Book, Learnt, SizeKey, packed, unpacked
 
@@ -110,8 +110,10 @@ def _without(found: dict[_Key, _Value], others: Container[_Key]) -> dict[_Key, _
 class Learning:
     """What a session learns while it has all of its members.  Owned by: sdi-scheduler."""
 
-    def __init__(self, members: Sequence[DeviceFacts], now_ns: Callable[[], int] = time.monotonic_ns) -> None:
-        self._members = [(each.kind, each.name, each.driver, each.node) for each in members]
+    def __init__(
+        self, members: Sequence[Capabilities], now_ns: Callable[[], int] = time.monotonic_ns
+    ) -> None:
+        self._members = [(each.kind.name, each.name, each.driver, each.node) for each in members]
         self._now_ns = now_ns
         self._written_ns = now_ns()
         self._pages: dict[str, Pages] = {}

@@ -15,7 +15,9 @@ from sdi.vmem.links import Links
 
 def opening(devices: Sequence[Device], application: int, split: str) -> dict[str, object]:
     """For ``Recorder``.  ``application``: its process."""
-    members = [{"name": device.facts.name, "kind": device.facts.kind} for device in devices]
+    members = [
+        {"name": device.capabilities.name, "kind": device.capabilities.kind.name} for device in devices
+    ]
     return {"application": application, "members": members, "split": split}
 
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from sdi.devices.base import BoundKernel, Device
+from sdi.devices.base import Device
+from sdi.devices.handles import BoundKernel
 from sdi.devices.pace import PACE
 from sdi.devices.ticket import Ticket
 from sdi.ndrange import Int3

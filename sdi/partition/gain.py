@@ -10,9 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-PIECE_NS = {"cpu": 60_000.0, "gpu": 30_000.0}
-"""What one piece of a launch costs: issuing it and seeing its end.  [M] two H200s, from sources: 0.114 ms an
-iteration of Jacobi 4096 x 4096, which is two launches of 32 us and two halo copies."""
 COPY_BYTES_PER_NS = 8.0
 """Comparing with twins: what one core does."""
 RECONSIDER = frozenset({2, 5, 16, 64, 256, 1024, 4096, 16384})

@@ -9,7 +9,7 @@ from math import prod
 from typing import Protocol
 
 from sdi.cells import Cells
-from sdi.devices.native import DriverKind, NativeLane, NativeLaunch, NativeMember
+from sdi.devices.native import NativeLane, NativeLaunch, NativeMember
 from sdi.intervals import ByteRange
 from sdi.launch.kernel import LaunchPlan
 from sdi.launch.recording import Assignment, Change
@@ -24,7 +24,6 @@ from sdi.wire.records import COMMAND, HEADER
 from sdi.wire.records import Op as WireOp
 
 _PREFIX = layout(HEADER, COMMAND)
-_CUDA_FILLS_NBYTES = (1, 2, 4)
 _COPY_MAX_NBYTES = 1 << 20
 """Larger copies of members go beside their kernels."""
 
@@ -43,6 +42,9 @@ class PlayerTables(Protocol):
 
     @property
     def lanes(self) -> Sequence[NativeLane]: ...
+
+    @property
+    def members(self) -> Sequence[NativeMember]: ...
 
     def segment(self, buffer: VirtualBuffer, memory: int) -> int:
         """The number of the accesses to a buffer's bytes in one memory."""
@@ -105,8 +107,8 @@ class Builder:
         """Copies before it; False where the player can't make one of them."""
         if not all(self._transfer(transfer) for transfer in transfers):
             return False
-        is_cuda = any(lane.driver == DriverKind.CUDA for lane in self._player.lanes)
-        if is_cuda and 1 < len(transfers) <= c.BESIDE_MAX and _are_beside(transfers):
+        has_events = any(lane.has_events for lane in self._player.lanes)
+        if has_events and 1 < len(transfers) <= c.BESIDE_MAX and _are_beside(transfers):
             self.num_beside = len(transfers)
         return True
 
@@ -118,21 +120,20 @@ class Builder:
         if transfer.rows is not None or over.nbytes > _COPY_MAX_NBYTES or is_shared:
             return False
         member = (source if target == HOST else target) - 1
-        device = memory.devices[member]
-        assert isinstance(device, NativeMember)
+        native = player.members[member]
         op = c.PlayerOp(lane=member, nbytes=over.nbytes)
         places: dict[int, int] = {}
         for end in (source, target):
             if end == HOST:
                 view = memory.host_view(buffer, over)
-                if not device.native_host(view):
+                if not native.host(view):
                     return False
                 places[end] = address(view)
                 continue
-            holder = memory.devices[end - 1]
             allocation = memory.allocation(buffer, end - 1)
-            assert isinstance(holder, NativeMember)
-            place = holder.native_place(allocation.device_buffer, over.start - allocation.over.start)
+            place = player.members[end - 1].place(
+                allocation.device_buffer, over.start - allocation.over.start
+            )
             if place is None:
                 return False
             op.object = place.buffer
@@ -140,14 +141,14 @@ class Builder:
             self.keep.append(allocation.device_buffer)
         op.from_, op.to = places[source], places[target]
         if HOST not in (source, target):
-            if not device.native_peer(memory.devices[source - 1]):
+            if not native.peer(player.members[source - 1]):
                 return False
             op.kind = c.OP_COPY
             op.object, op.other = (player.lanes[end - 1].context for end in (target, source))
         else:
             op.kind = c.OP_DOWNLOAD if target == HOST else c.OP_UPLOAD
-        # No byte is brought twice.  Members of OpenCL have no events in common, and need none for that.
-        is_beside = target == HOST and player.lanes[member].driver == DriverKind.OPENCL
+        # No byte is brought twice.  Members without events in common need none for that.
+        is_beside = target == HOST and not player.lanes[member].has_events
         writes = c.WRITES_BESIDE if is_beside else 1
         accesses = [(player.segment(buffer, source), 0), (player.segment(buffer, target), writes)]
         self.uses.append((member, (transfer.leave, transfer.arrive)))
@@ -161,15 +162,14 @@ class Builder:
         ranges: tuple[ByteRange, ByteRange],
     ) -> bool:
         """A copy within one member."""
-        device = self._player.memory.devices[member]
-        assert isinstance(device, NativeMember)
+        native = self._player.members[member]
         op = c.PlayerOp(kind=c.OP_COPY, lane=member, nbytes=ranges[0].nbytes)
         places, uses, accesses = [], [], []
         for buffer, over, writes in zip(buffers, ranges, (0, 1), strict=True):
             allocation = buffer.allocations[member]
             if allocation is None or not allocation.holds(over):
                 return False
-            place = device.native_place(allocation.device_buffer, over.start - allocation.over.start)
+            place = native.place(allocation.device_buffer, over.start - allocation.over.start)
             if place is None:
                 return False
             places.append(place)
@@ -190,12 +190,12 @@ class Builder:
 
     def fill(self, buffer: VirtualBuffer, member: int, over: ByteRange, pattern_nbytes: int) -> bool:
         """Of a range that has a place on a member."""
-        device, allocation = self._player.memory.devices[member], buffer.allocations[member]
-        assert isinstance(device, NativeMember)
+        native, allocation = self._player.members[member], buffer.allocations[member]
         if allocation is None or not allocation.holds(over):
             return False
-        place = device.native_place(allocation.device_buffer, over.start - allocation.over.start)
-        if self._player.lanes[member].driver == DriverKind.CUDA and pattern_nbytes not in _CUDA_FILLS_NBYTES:
+        place = native.place(allocation.device_buffer, over.start - allocation.over.start)
+        fills = self._player.lanes[member].fills_nbytes
+        if fills and pattern_nbytes not in fills:
             return False
         if place is None or place.at % pattern_nbytes:
             return False
@@ -244,7 +244,7 @@ class Builder:
         """``told``: what a profile says of it, see ``profile.replayed``."""
         if any(segment < 0 for segment, _ in accesses):
             return False
-        if self._player.lanes[op.lane].driver == DriverKind.OPENCL:
+        if not self._player.lanes[op.lane].has_events:
             # Members have a context each: one operation can not wait for another one elsewhere.
             for segment, writes in accesses:
                 for lane, wrote in self._touched.setdefault(segment, set()):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from sdi.cells import CELL_POSTED, Cells
 from sdi.commands import Command, CopyBuffer, Fill, Map, Read, Unmap, Write
-from sdi.devices.base import BoundKernel
+from sdi.devices.handles import BoundKernel
 from sdi.devices.join import join
 from sdi.devices.native import DriverKind, NativeLane, NativeLaunch, NativeMember
 from sdi.devices.ticket import Ticket
@@ -86,14 +86,18 @@ class Player:
         ends: tuple[int, int],
         page_address: int,
         memory: VirtualMemory,
+        members: Sequence[NativeMember],
         lanes: Sequence[NativeLane],
         recorder: Recorder | None = None,
     ) -> None:
-        """``ends``: descriptors of the command and notice sockets.  ``recorder``: of a profile."""
+        """``ends``: descriptors of the command and notice sockets.  ``lanes``: of the members.
+
+        ``recorder``: of a profile.
+        """
         self._c, self._quick = loaded
         quick = self._quick
         self.memory = memory
-        self.lanes = lanes
+        self.members, self.lanes = members, lanes
         self.cells = Cells()
         self._segment_memory = ctypes.create_string_buffer(_SEGMENTS_MAX * quick.sdi_player_segment_nbytes())
         self._released = (ctypes.c_uint64 * c.NODES_MAX)()
@@ -214,8 +218,8 @@ class Player:
     def _add_streams(self) -> None:
         """Have one more stream on each member, so that another queue's launches run beside the others."""
         found: list[int] = []
-        for member in self.memory.devices[: len(self.lanes)]:  # behind them may be their memory together
-            lane = member.native_side() if isinstance(member, NativeMember) else None
+        for member in self.members:
+            lane = member.side()
             if lane is None:
                 self._streams_max = self._num_streams
                 return
@@ -303,9 +307,7 @@ class Player:
         found: dict[int, Ticket] = {}
         for lane in range(len(self.lanes)):
             if bits >> lane & 1:
-                member = self.memory.devices[lane]
-                assert isinstance(member, NativeMember)
-                found[lane] = member.marker()
+                found[lane] = self.members[lane].marker()
         # One for all lanes: in which order they wrote the same bytes is not known here any more.
         everything = Ticket()
         if len(found) == 1:
@@ -317,9 +319,8 @@ class Player:
                 for use in uses:
                     use.by(everything)
             for lane, launch in recorded.launches:
-                member = self.memory.devices[lane]
-                if lane in found and isinstance(member, NativeMember):
-                    member.launched(launch, found[lane])
+                if lane in found:
+                    self.members[lane].launched(launch, found[lane])
         return found
 
     def command_of(self, told: c.Told) -> Recorded | None:
@@ -404,10 +405,8 @@ class Player:
         if key in self._numbers or not builder.transfers(recording.transfers):
             return
         for member, assignment, bound in zip(recording.where, recording.assignments, kernels, strict=False):
-            device = self.memory.devices[member]
-            assert isinstance(device, NativeMember)
             shape = (assignment.groups, recording.local_size, recording.work_dim)
-            native = device.native_launch(bound, *shape)
+            native = self.members[member].launch(bound, *shape)
             if native is None or not builder.launch(member, native, assignment, holes, launch_plan):
                 return
         self._add(
@@ -511,7 +510,7 @@ class Player:
 
         def finish(builder: Builder) -> bool:
             # Parts of several members that have no events in common are needed elsewhere by what is Python's.
-            if len(parts) > 1 and self.lanes[0].driver == DriverKind.OPENCL:
+            if len(parts) > 1 and not self.lanes[0].has_events:
                 return False
             return all(builder.fill(buffer, member, over, len(command.pattern)) for member, over in parts)
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from sdi.devices.base import DeviceBuffer
+from sdi.devices.handles import DeviceBuffer
 from sdi.devices.host_copy import BESIDE_KERNELS_NBYTES
 from sdi.devices.ticket import Ticket
 from sdi.errors import Status, require

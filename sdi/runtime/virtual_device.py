@@ -65,7 +65,7 @@ class VirtualDevice:
         self._launcher = launcher
         self._copies = RegionCopies(memory)
         self.player: Player | None = None
-        self._is_host_only = all(device.facts.kind == "cpu" for device in memory.devices)
+        self._is_host_only = all(device.capabilities.kind.is_host_processor for device in memory.devices)
 
     def issue(self, command: Command) -> Steps[IssuedWork]:
         """Issue ``command``; never waits.  Raises ClError when it cannot be done at all."""
@@ -133,7 +133,7 @@ class VirtualDevice:
         if not lost:
             self.forget_copies(error)
             return
-        names = [memory.devices[member].facts.name for member in lost]
+        names = [memory.devices[member].capabilities.name for member in lost]
         gone_nbytes = 0
         for member, name in zip(lost, names, strict=True):
             why = DeviceLost(name, f"it is lost, and what it alone had: {error}")
@@ -338,10 +338,10 @@ class VirtualDevice:
 
     def _fills_on_members(self, nbytes: int) -> bool:
         """Whether a fill of so much is quicker there; CPU members' memory is the host's."""
-        members = [self._memory.devices[member].facts for member in self._memory.members]
+        members = [self._memory.devices[member].capabilities for member in self._memory.members]
         if not members:  # all are lost
             return False
-        is_quick = nbytes >= _FILL_NBYTES and not any(facts.is_host_memory for facts in members)
+        is_quick = nbytes >= _FILL_NBYTES and not any(each.is_host_memory for each in members)
         return len(members) == 1 or is_quick or self._launcher.split == "always"
 
     def _fill_in_arena(self, buffer: VirtualBuffer, rectangle: Rectangle, pattern: bytes) -> Ticket:

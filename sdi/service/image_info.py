@@ -91,7 +91,7 @@ def image_info(
     ``heap_nbytes``: what all buffers together can have of the memory shared with the application.
     ``vendors``: what it says of itself; by default what its members say.
     """
-    facts = [device.facts for device in devices]
+    facts = [device.capabilities for device in devices]
     known = [f.info for f in facts]
     language = image_language(devices)
 
@@ -120,7 +120,8 @@ def image_info(
     info[Info.MAX_WORK_ITEM_SIZES] = b"".join(u64(min(column)) for column in zip(*sizes, strict=True))
     units = {f.unit: _number(f.info[Info.MAX_COMPUTE_UNITS]) for f in facts}
     info[Info.MAX_COMPUTE_UNITS] = u32(sum(units.values()))
-    info[Info.TYPE] = u64(DeviceType.GPU if all(f.kind == "gpu" for f in facts) else DeviceType.CPU)
+    types = {f.kind.device_type for f in facts}
+    info[Info.TYPE] = u64(types.pop() if len(types) == 1 else DeviceType.CPU)
     said = vendors if vendors is not None else vendors_of(facts)
     info[Info.VENDOR_ID] = u32(said.device_id)
     info[FACT_PLATFORM_VENDOR] = _text(said.platform)
@@ -128,7 +129,9 @@ def image_info(
         info |= _nvidia_attributes(known)
     info[Info.ADDRESS_BITS] = u32(64)
     # What a member can't hold stays on the host, so a buffer may be as large as all memory together.
-    memories = {f.unit: _number(f.info[Info.GLOBAL_MEM_SIZE]) // (2 if f.kind == "cpu" else 1) for f in facts}
+    memories = {
+        f.unit: _number(f.info[Info.GLOBAL_MEM_SIZE]) // (2 if f.kind.is_host_processor else 1) for f in facts
+    }
     most = min(sum(memories.values()), heap_nbytes)
     info[Info.MAX_MEM_ALLOC_SIZE] = info[Info.GLOBAL_MEM_SIZE] = u64(most)
     info[Info.EXECUTION_CAPABILITIES] = u64(1)  # kernels, not native ones
@@ -170,7 +173,7 @@ def _nvidia_attributes(known: Sequence[Mapping[int, bytes]]) -> dict[int, bytes]
 
 def image_name(devices: Iterable[Device]) -> str:
     """ "SDI (4 x name)", or the kinds with their numbers where members differ."""
-    kinds = Counter(device.facts.info[Info.NAME].rstrip(b"\0").decode() for device in devices)
+    kinds = Counter(device.capabilities.info[Info.NAME].rstrip(b"\0").decode() for device in devices)
     return "SDI (" + " + ".join(f"{number} x {name}" for name, number in kinds.items()) + ")"
 
 

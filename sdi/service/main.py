@@ -168,7 +168,9 @@ def begin(
                 recorder = Recorder(settings.profile, opening(devices, peer_pid(commands), settings.split))
             except OSError as error:
                 raise SettingsError(f"SDI_PROFILE={str(settings.profile)!r}: {error.strerror}") from error
-        vendors = vendors_of([d.facts for d in devices], settings.platform_vendor, settings.device_vendor)
+        vendors = vendors_of(
+            [d.capabilities for d in devices], settings.platform_vendor, settings.device_vendor
+        )
         shared = announce(commands, devices, room_nbytes, vendors, image.share)
     except Exception as error:
         _log.debug("start", exc_info=True)

@@ -40,12 +40,15 @@ def player_of(
     recorder: Recorder | None = None,
 ) -> Player | None:
     """None where it can't be built, or members' operations can't be issued by it."""
+    members: list[NativeMember] = []
     lanes: list[NativeLane] = []
     for device in devices:
-        lane = device.native_lane() if isinstance(device, NativeMember) else None
-        if lane is None:
-            _log.info("nothing is replayed in C: %s gives no handles for it", device.facts.name)
+        native = device.native
+        lane = native.lane() if native is not None else None
+        if native is None or lane is None:
+            _log.info("nothing is replayed in C: %s gives no handles for it", device.capabilities.name)
             return None
+        members.append(native)
         lanes.append(lane)
     if len(lanes) > c.LANES_MAX or len({lane.driver for lane in lanes}) > 1:
         _log.info("nothing is replayed in C: members of several kinds, or more than %d", c.LANES_MAX)
@@ -56,7 +59,9 @@ def player_of(
         _log.warning("%s", error)
         return None
     commands, notices = ends
-    return Player(library, (commands.fileno(), notices.fileno()), page_address, memory, lanes, recorder)
+    return Player(
+        library, (commands.fileno(), notices.fileno()), page_address, memory, members, lanes, recorder
+    )
 
 
 class Turns(Protocol):
@@ -102,7 +107,6 @@ class Play:
         player: Player,
         engine: Engine,
         memory: VirtualMemory,
-        devices: Sequence[Device],
         recorder: Recorder | None = None,
     ) -> None:
         self.player = player
@@ -110,7 +114,6 @@ class Play:
         self._session = session
         self._engine = engine
         self._memory = memory
-        self._members = [device for device in devices if isinstance(device, NativeMember)]
 
     def turn(self) -> None:
         """Act on all that there is to read."""
@@ -163,7 +166,7 @@ class Play:
             _log.info("a command failed: nothing is replayed any more")
         if not self.player.is_on or self._session.is_behind or not self._engine.is_settled():
             return False
-        return all(member.is_idle() for member in self._members) and self._memory.is_host_idle()
+        return all(member.is_idle() for member in self.player.members) and self._memory.is_host_idle()
 
     def _drain(self) -> None:
         """Wait until Python has nothing in flight, so that the player may go on."""

@@ -114,7 +114,7 @@ class Session:
         self._devices = devices
         self._inbox: deque[Callable[[], None]] = deque()
         self._turn = threading.Lock()
-        self._has_pools = any(device.facts.kind == "gpu" for device in devices)
+        self._has_pools = any(device.capabilities.kind.keeps_memory for device in devices)
         self._trim_ns = 0
         self._arena, self._page = announce(commands, devices) if shared is None else shared
         self._host = HostWorker()
@@ -132,14 +132,14 @@ class Session:
             verifier = Verifier(self._memory, self.counters, self.post, self._end, verify == "warn")
         self._launcher = Launcher(self._memory, split, self.counters, verifier, recorder, balance)
         is_usual = split == "auto" and coherence == "lazy" and verifier is None and balance[0] != "random"
-        self.learning = Learning([each.facts for each in devices]) if learns and is_usual else None
+        self.learning = Learning([each.capabilities for each in devices]) if learns and is_usual else None
         virtual_device = VirtualDevice(self._memory, self._launcher)
         self._engine = Engine(SchedulerCore(), virtual_device, self, self.post, recorder)
         self._play: Play | None = None
         if plays and not (verifier or explain or coherence == "host"):
             player = player_of(devices, (commands, notices), self._arena.address, self._memory, recorder)
             if player is not None:
-                self._play = Play(self, player, self._engine, self._memory, devices, recorder)
+                self._play = Play(self, player, self._engine, self._memory, recorder)
                 self._launcher.player = virtual_device.player = player
                 player.on_drop = self._launcher.forget_kernels
                 self.counters.records = player.records
@@ -633,7 +633,7 @@ class Session:
 
 def _limits(devices: Sequence[Device]) -> Limits:
     """What the client was told of the image, as far as records are checked by it."""
-    infos = [device.facts.info for device in devices]
+    infos = [device.capabilities.info for device in devices]
     local_mem, group_size = (
         min(int.from_bytes(info.get(param, b""), "little") for info in infos)
         for param in (DeviceInfo.LOCAL_MEM_SIZE, DeviceInfo.MAX_WORK_GROUP_SIZE)

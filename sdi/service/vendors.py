@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sdi.devices.base import DeviceFacts
+from sdi.devices.capabilities import Capabilities
 from sdi.settings import DeviceVendor
 from sdi.wire.opencl import DeviceInfo
 
@@ -25,7 +25,7 @@ class Vendors:
 
 
 def vendors_of(
-    facts: Sequence[DeviceFacts], platform: str | None = None, device: DeviceVendor | None = None
+    facts: Sequence[Capabilities], platform: str | None = None, device: DeviceVendor | None = None
 ) -> Vendors:
     """The members' vendors, if all have the same ones and are of one kind, else sdi's own.
 

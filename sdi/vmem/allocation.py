@@ -125,7 +125,7 @@ class Placement:
             heap.tight = False
         total = {m: sum(rounded(o, b.nbytes).nbytes for b, k, o in wanted if k == m) for m in missing}
         asked = ", ".join(
-            f"{self._devices[m].facts.name}: {nbytes} bytes needed at a time, "
+            f"{self._devices[m].capabilities.name}: {nbytes} bytes needed at a time, "
             f"{max(0, nbytes - self.heaps[m].capacity)} of them missing of the {self.heaps[m].capacity} there"
             for m, nbytes in total.items()
         )
@@ -447,7 +447,7 @@ class Placement:
             heap.tight = False
             raise ClError(
                 Status.MEM_OBJECT_ALLOCATION_FAILURE,
-                f"{self._devices[member].facts.name}: {nbytes} bytes asked, {missing} of them missing "
+                f"{self._devices[member].capabilities.name}: {nbytes} bytes asked, {missing} of them missing "
                 f"of the {heap.capacity} that it has; {heap.refusal}",
             )
         return heap.pending(nbytes)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from sdi.cells import STAGE_IN_USE, Cells
-from sdi.devices.base import DeviceBuffer, DeviceImage
+from sdi.devices.handles import DeviceBuffer, DeviceImage
 from sdi.devices.image import ImageShape, Slabs
 from sdi.devices.join import join
 from sdi.intervals import ByteRange, RangeSet

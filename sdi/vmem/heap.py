@@ -10,7 +10,8 @@ from bisect import bisect_left, insort
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from sdi.devices.base import Device, DeviceBuffer, DeviceImage
+from sdi.devices.base import Device
+from sdi.devices.handles import DeviceBuffer, DeviceImage
 from sdi.devices.image import ImageShape
 from sdi.devices.join import join
 from sdi.devices.ticket import Ticket
@@ -75,9 +76,9 @@ class MemberHeap:
         self._by_nbytes: list[tuple[int, int]] = []  # sizes and keys of the same, sorted
         self._next_kept = 0
         self._pool_nbytes = 0
-        self._is_gpu = device.facts.kind == "gpu"
+        self._keeps_memory = device.capabilities.kind.keeps_memory
         self._leaving: list[_Leaving] = []
-        self.capacity = device.facts.memory_nbytes
+        self.capacity = device.capabilities.memory_nbytes
         self.tight = False
         """Whether blocks must have the very size asked for, because memory is that short."""
         self.is_lost = False
@@ -113,13 +114,13 @@ class MemberHeap:
             # The driver has less than it said (others use it too): count on no more from now on.
             self.capacity = in_use + nbytes - 1
         elif made is not None and in_use > self.capacity:
-            self.capacity = self._device.facts.memory_nbytes
+            self.capacity = self._device.capabilities.memory_nbytes
         return made
 
     def take_on_host(self, nbytes: int) -> Block:
         """A block in the memory of the member's host.  Raises ClError, and DeviceLost."""
         if self.is_lost:
-            raise DeviceLost(self._device.facts.name, "was lost while a command waited for memory")
+            raise DeviceLost(self._device.capabilities.name, "was lost while a command waited for memory")
         return Block(self._device.allocate_on_host(nbytes), 0)
 
     def free_pool(self) -> None:
@@ -132,7 +133,7 @@ class MemberHeap:
 
         Of members in the host's memory each byte more is one that others could have.
         """
-        return self._is_gpu and not self.tight and nbytes * _PLENTY <= self.available
+        return self._keeps_memory and not self.tight and nbytes * _PLENTY <= self.available
 
     @property
     def holds_more(self) -> bool:
@@ -160,11 +161,11 @@ class MemberHeap:
 
     def _make(self, nbytes: int, make: Callable[[], Block]) -> Block | None:
         if self.is_lost:
-            raise DeviceLost(self._device.facts.name, "was lost while a command waited for memory")
+            raise DeviceLost(self._device.capabilities.name, "was lost while a command waited for memory")
         has_room = nbytes <= self.available
         is_idle = self._device.memory_in_use() == self._pool_nbytes
         # Also more than ``capacity`` where nothing is in use: what was refused may be there by now.
-        if not has_room and not (is_idle and nbytes <= self._device.facts.memory_nbytes):
+        if not has_room and not (is_idle and nbytes <= self._device.capabilities.memory_nbytes):
             return None
         while self._pool and (not has_room or self.capacity - self._device.memory_in_use() < nbytes):
             self._free_oldest()
@@ -237,7 +238,7 @@ class MemberHeap:
             self._device.free_image(block.image)
             return
         assert block.device_buffer is not None
-        most = self.capacity // GPU_POOL_SHARE if self._is_gpu else self._lasting_nbytes
+        most = self.capacity // GPU_POOL_SHARE if self._keeps_memory else self._lasting_nbytes
         if self.tight or self._is_spread or not block.nbytes or self._pool_nbytes + block.nbytes > most:
             self._device.free(block.device_buffer)
             self._used(self._device.memory_in_use())

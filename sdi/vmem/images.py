@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sdi.devices.base import Device, DeviceBuffer
+from sdi.devices.base import Device
+from sdi.devices.handles import DeviceBuffer
 from sdi.devices.image import Slabs
 from sdi.devices.ticket import Ticket
 from sdi.intervals import ByteRange, RangeSet

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from sdi.devices.capabilities import MemberKind
 from sdi.devices.ticket import Ticket
 from sdi.vmem.directory import HOST
 
@@ -20,24 +21,20 @@ MEASURED_NBYTES = 1 << 18
 _WEIGHT = 0.2
 _KNOWN_COPIES = 10
 """After so many, a tenth of what a rate says is left of what was assumed."""
-_HOST_CPU, _HOST_GPU, _CPU, _GPU = 0.1, 0.02, 0.1, 0.0025
-"""ns per byte before anything is measured.  DESIGN: 55 GB/s to a GPU, 395 between GPUs, 11 by memcpy."""
 _NETWORK = 1.0
-"""Between nodes, host memory of rank 0 included."""
-_HOST_SHARE = 0.27
-"""How busy a copy to a GPU keeps the host's memory.  DESIGN: 205 GB/s to four GPUs at once, 55 to one."""
+"""ns per byte between nodes, host memory of rank 0 included, before anything is measured."""
 
 
 class Links:
     """Times per byte between the memories 0 (host) to N.  Owned by: sdi-scheduler; any thread measures.
 
-    ``kinds``: "cpu" or "gpu" of each member.  ``nodes``: the node of each, if they are not all on the host's;
+    ``kinds``: of each member.  ``nodes``: the node of each, if they are not all on the host's;
     ``near``: whether they share memory with it all the same.
     """
 
     def __init__(
         self,
-        kinds: Sequence[str],
+        kinds: Sequence[MemberKind],
         now_ns: Callable[[], int] = time.monotonic_ns,
         nodes: Sequence[int] = (),
         near: Sequence[bool] = (),
@@ -53,15 +50,13 @@ class Links:
         self._rates = [[0.0] * count for _ in range(count)]
         for source in range(count):
             for target in range(count):
-                ends = {kinds[m - 1] for m in (source, target) if m != HOST}
-                if HOST in (source, target):
-                    rate = _HOST_GPU if ends == {"gpu"} else _HOST_CPU
-                elif nodes[source] != nodes[target]:  # through memory that both share
-                    rate = sum(_HOST_GPU if kinds[m - 1] == "gpu" else _HOST_CPU for m in (source, target))
-                else:
-                    rate = _GPU if ends == {"gpu"} else _CPU if ends == {"cpu"} else _HOST_GPU + _HOST_CPU
+                ends = [kinds[m - 1] for m in (source, target) if m != HOST]
                 if self.crosses(source, target):
                     rate = _NETWORK
+                elif len(ends) == 2 and ends[0] == ends[1] and nodes[source] == nodes[target]:
+                    rate = ends[0].peer_ns_per_byte
+                else:  # two members: through memory that both share
+                    rate = sum(end.host_ns_per_byte for end in ends)
                 self._rates[source][target] = rate
         self._measured: Counter[tuple[int, int]] = Counter()
         self._free_ns = [0.0] * count
@@ -78,8 +73,8 @@ class Links:
 
     def occupies(self, source: int, target: int) -> float:
         """The part of such a copy's time for which ``source`` can't serve others."""
-        is_shared = source == HOST and self._kinds[target - 1] == "gpu" and not self.crosses(source, target)
-        return _HOST_SHARE if is_shared else 1.0
+        is_from_host = source == HOST and target != HOST and not self.crosses(source, target)
+        return self._kinds[target - 1].host_share if is_from_host else 1.0
 
     def rates(self) -> list[tuple[int, int, float]]:
         """Source, target, ns per byte of the links that were measured often enough to be known."""

@@ -14,7 +14,8 @@ from typing import Literal
 import numpy as np
 
 from sdi.atomics import Update
-from sdi.devices.base import Device, DeviceBuffer, Rows
+from sdi.devices.base import Device, Rows
+from sdi.devices.handles import DeviceBuffer
 from sdi.devices.join import join
 from sdi.devices.pace import PACE
 from sdi.devices.spread import SpreadDevice
@@ -77,7 +78,7 @@ class Scratch:
 
 def compares_faster(device: Device) -> bool:
     """Whether members of this kind compare and merge faster than the host does: design/0004."""
-    return device.facts.kind == "gpu"
+    return device.capabilities.kind.merges
 
 
 class VirtualMemory:
@@ -113,9 +114,9 @@ class VirtualMemory:
         self.accounting = Accounting(BytesMoved(), [0] * len(self.members))
         self.moved = self.accounting.moved
         self.links = links or Links(
-            [device.facts.kind for device in devices],
-            nodes=[device.facts.node for device in devices],
-            near=[device.facts.is_near for device in devices],
+            [device.capabilities.kind for device in devices],
+            nodes=[device.capabilities.node for device in devices],
+            near=[device.capabilities.is_near for device in devices],
         )
         self.placement = Placement(devices, self.accounting, post, self.fetch_host, spread)
         self.merges = MemberMerges(

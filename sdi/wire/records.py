@@ -215,7 +215,7 @@ ARGUMENT_ENTRY = fields(
 
 # Facts that are no answers of clGetDeviceInfo.
 FACT_IMAGE_FORMATS = 0x80000001
-"""All formats as FORMAT_ENTRY.  ``uses``: see ``DeviceFacts.formats``."""
+"""All formats as FORMAT_ENTRY.  ``uses``: see ``Capabilities.formats``."""
 FACT_PLATFORM_VENDOR = 0x80000002
 """CL_PLATFORM_VENDOR, with the zero at its end."""
 FORMAT_ENTRY = fields("u32 order; u32 data_type; u32 uses; u32 reserved")

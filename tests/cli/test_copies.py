@@ -11,8 +11,9 @@ import pytest
 from sdi.cli.copies import HOST, _Trial, try_copies
 from sdi.cli.devices import _measure, rates
 from sdi.devices import discover
-from sdi.devices.base import Device, DeviceBuffer, HostBytes
+from sdi.devices.base import Device
 from sdi.devices.discover import MemberSettings, open_members
+from sdi.devices.handles import DeviceBuffer, HostBytes
 from sdi.devices.testing.faulty import LosingDevice
 from sdi.devices.testing.forwarding import ForwardingDevice
 from sdi.devices.ticket import Ticket

@@ -21,6 +21,7 @@ from sdi.cluster.members import host_id
 from sdi.cluster.mixed import MixedTransport
 from sdi.cluster.node import Node
 from sdi.devices.base import Device
+from sdi.devices.capabilities import CPU
 from sdi.devices.discover import memory_shares
 from sdi.devices.opencl.member import DriverDevice, OpenCLDevice, driver_devices
 from tests.image_runs import plain_environ
@@ -78,7 +79,7 @@ def open_here(tail: bytes) -> Sequence[Device]:
     """What a node opens: members on the CPU device."""
     asked = pickle.loads(tail)
     assert isinstance(asked, Asked)
-    device = next(each for each in driver_devices() if each.kind == "cpu")
+    device = next(each for each in driver_devices() if each.kind is CPU)
     found: list[OpenCLDevice] = []
     for _, number, nbytes in asked.members:
         found.append(OpenCLDevice(device, number, nbytes, found[0].shared if found else None))
@@ -89,7 +90,7 @@ def open_here(tail: bytes) -> Sequence[Device]:
 def threads(nodes: int) -> Iterator[Threads]:
     """Rank 0 of a job with so many other ranks."""
     root, *others = [Spied(rank, ends) for rank, ends in enumerate(sockets(nodes + 1))]
-    facts = pickle.dumps(NodeFacts(__version__, "here", "localhost", 0, (("", "", "cpu", "cpu", 0),)))
+    facts = pickle.dumps(NodeFacts(__version__, "here", "localhost", 0, (("", "", CPU, "cpu", 0),)))
     mixed = [MixedTransport(transport) for transport in others]
     served = [Node(transport, facts, open_here, None) for transport in mixed]
     for node, transport in zip(served, mixed, strict=True):
@@ -167,7 +168,7 @@ def job_of(ranks: int, host: str | None) -> Iterator[Job]:
 def open_on_nodes(job: Job, driver: DriverDevice, count: int) -> list[Device]:
     """Members on all nodes in turn."""
     nbytes = memory_shares([driver] * count)[0]
-    cpu = {rank: [device[2] for device in facts.devices].index("cpu") for rank, facts in job.facts.items()}
+    cpu = {rank: [device[2] for device in facts.devices].index(CPU) for rank, facts in job.facts.items()}
     ranks = list(job.nodes)
     asked: dict[int, list[tuple[int, int, int]]] = {}
     for number in range(count):

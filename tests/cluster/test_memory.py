@@ -9,8 +9,8 @@ import pytest
 
 from sdi.cluster.job import Job
 from sdi.cluster.members import facts_of, open_job_members
-from sdi.devices.base import DeviceBuffer
 from sdi.devices.discover import MemberSettings, all_devices
+from sdi.devices.handles import DeviceBuffer
 from sdi.devices.opencl.member import DriverDevice
 from sdi.devices.testing.forwarding import ForwardingDevice
 from sdi.errors import ClError, Status

@@ -22,7 +22,8 @@ from sdi.cluster.near import NearError, NearListener, come
 from sdi.cluster.records import strings, strings_of
 from sdi.cluster.remote_device import RemoteDevice
 from sdi.cluster.shared import POOL_NBYTES, Mapped, Pool
-from sdi.devices.base import DeviceBuffer, Rows
+from sdi.devices.base import Rows
+from sdi.devices.handles import DeviceBuffer
 from sdi.devices.opencl.member import DriverDevice
 from sdi.devices.page_locks import SLAB_NBYTES, PageLocks
 from sdi.devices.ticket import Ticket
@@ -302,7 +303,7 @@ def test_where_no_memory_is_shared_the_job_says_so_and_sends_messages(
         assert "rank 1 is on this machine and shares no memory" in caplog.text
         caplog.clear()
         (member,) = open_on_nodes(job, driver, 1)
-        assert not member.facts.is_near
+        assert not member.capabilities.is_near
         data, back = content(1000), np.zeros(1000, np.uint8)
         buffer = cast(DeviceBuffer, member.allocate(1000))
         up = member.upload(memoryview(data), buffer, 0, [])
@@ -342,7 +343,7 @@ def test_a_process_that_cannot_map_the_memory_of_others_says_so_and_sends_messag
         assert [job.nodes[rank].is_near for rank in (1, 2, 3)] == [True, False, True]
         assert [pools_of(job.facts[rank].pid) for rank in (1, 2, 3)] == [(3, 4), (0, 0), (3, 4)]
         shared = Shared(job, driver)
-        assert [member.facts.is_near for member in shared.members] == [True, False, True]
+        assert [member.capabilities.is_near for member in shared.members] == [True, False, True]
         copied_round(shared)
         assert shared.sent()[1] > 0, "the others share memory"
         job.end_session()
@@ -393,7 +394,7 @@ def test_members_of_a_process_that_cannot_map_the_arena_are_not_near(
         shared = Shared(job, driver)
         assert "rank 2 has not the application's memory, bytes go as messages: " in caplog.text
         caplog.clear()
-        assert [member.facts.is_near for member in shared.members] == [True, False, True]
+        assert [member.capabilities.is_near for member in shared.members] == [True, False, True]
         copied_round(shared)
         job.end_session()
         shared.arena.close()

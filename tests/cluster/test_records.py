@@ -24,7 +24,8 @@ from sdi.cluster.records import (
     strings,
     strings_of,
 )
-from sdi.devices.base import DeviceBuffer, LocalBytes
+from sdi.devices.base import LocalBytes
+from sdi.devices.handles import DeviceBuffer
 from sdi.devices.image import Sampler
 from sdi.errors import BuildError, ClError, DeviceFailed, DeviceLost, Status
 

@@ -10,6 +10,7 @@ import pytest
 
 from sdi.cluster.job import Job
 from sdi.devices.base import Device
+from sdi.devices.capabilities import CPU
 from sdi.devices.discover import choose, memory_shares
 from sdi.devices.opencl.member import DriverDevice, OpenCLDevice, driver_devices
 from sdi.devices.testing.faulty import FaultyDevice
@@ -46,7 +47,7 @@ KINDS: dict[str, Callable[[Device, int], Device]] = {
 @pytest.fixture(scope="session")
 def driver() -> DriverDevice:
     """The CPU device."""
-    devices = [device for device in driver_devices() if device.kind == "cpu"]
+    devices = [device for device in driver_devices() if device.kind is CPU]
     if not devices:
         pytest.skip("no OpenCL driver offers a CPU device")
     return devices[0]

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from sdi.atomics import Operation, Update
-from sdi.devices.base import Comparison, Device, DeviceBuffer
+from sdi.devices.base import Comparison, Device
 from sdi.devices.comparing import HEADER_NBYTES, RECORD_NBYTES, changes_nbytes, num_runs, values_offset
+from sdi.devices.handles import DeviceBuffer
 from sdi.vmem.merging.host import Bytes, merge_diffs, merge_updates
 from tests.devices.conftest import OpenMembers, finish
 

@@ -10,7 +10,9 @@ import weakref
 import numpy as np
 import pytest
 
-from sdi.devices.base import BoundKernel, Device, DeviceBuffer, LocalBytes, Rows
+from sdi.devices.base import Device, LocalBytes, Rows
+from sdi.devices.capabilities import CPU
+from sdi.devices.handles import BoundKernel, DeviceBuffer
 from sdi.devices.ticket import Ticket, completed
 from sdi.errors import BuildError, ClError, DeviceFailed, Status
 from sdi.region import Region
@@ -267,23 +269,23 @@ def test_a_kernel_that_the_program_lacks_is_an_invalid_name(member: Device) -> N
 
 def test_kernel_facts_are_those_of_the_driver(member: Device) -> None:
     facts = member.kernel_facts(member.build(SOURCE, []), "sum")
-    assert 0 < facts.work_group_size <= member.facts.max_work_group_size
+    assert 0 < facts.work_group_size <= member.capabilities.max_work_group_size
     assert facts.preferred_multiple >= 1
     assert facts.local_mem_nbytes >= 0
     assert facts.private_mem_nbytes >= 0
 
 
 def test_facts_carry_the_bytes_that_the_driver_gives(member: Device) -> None:
-    info = member.facts.info
-    assert member.facts.kind == "cpu"
-    assert info[0x102B].rstrip(b"\0").decode() in member.facts.name  # CL_DEVICE_NAME
+    info = member.capabilities.info
+    assert member.capabilities.kind == CPU
+    assert info[0x102B].rstrip(b"\0").decode() in member.capabilities.name  # CL_DEVICE_NAME
     assert len(info[0x1005]) == 8 * int.from_bytes(info[0x1003], "little")  # sizes per dimension
-    assert int.from_bytes(info[0x1004], "little") == member.facts.max_work_group_size
+    assert int.from_bytes(info[0x1004], "little") == member.capabilities.max_work_group_size
     assert not {0x1031, 0x1042} & set(info), "handles mean nothing to the application"
 
 
 def test_memory_is_limited_and_given_back(member: Device) -> None:
-    limit = member.facts.memory_nbytes
+    limit = member.capabilities.memory_nbytes
     buffer = member.allocate(1 << 20)
     assert member.memory_in_use() == 1 << 20
     with pytest.raises(ClError, match=f"{limit} bytes asked, {limit - (1 << 20)} of {limit} avail") as caught:
@@ -298,8 +300,8 @@ def test_memory_is_limited_and_given_back(member: Device) -> None:
 
 
 def test_a_request_that_the_driver_refuses_is_an_allocation_failure(member: Device) -> None:
-    largest = int.from_bytes(member.facts.info[0x1010], "little")
-    if largest >= member.facts.memory_nbytes:
+    largest = int.from_bytes(member.capabilities.info[0x1010], "little")
+    if largest >= member.capabilities.memory_nbytes:
         pytest.skip("the driver allows a buffer as large as the member")
     with pytest.raises(ClError, match="available; ") as caught:
         member.allocate(largest + 1)
@@ -373,7 +375,7 @@ def test_a_failed_ticket_fails_all_that_depends_on_it_and_nothing_is_performed(
 def test_what_the_driver_refuses_fails_its_ticket_and_the_member_lives_on(member: Device) -> None:
     buffer = filled(member, 16)
     kernel = adder(member, buffer)
-    too_big = (2 * member.facts.max_work_group_size, 1, 1)
+    too_big = (2 * member.capabilities.max_work_group_size, 1, 1)
     wrong_size = member.bind(member.build(SOURCE, []), "add", [buffer, b"12345678"])
     refused = [
         member.upload(memoryview(bytes(65)), buffer, 0, []),
@@ -387,7 +389,9 @@ def test_what_the_driver_refuses_fails_its_ticket_and_the_member_lives_on(member
     for ticket in refused:
         with pytest.raises(DeviceFailed) as caught:
             finish(ticket)
-        assert member.facts.name.startswith(caught.value.device)  # of a member of a node its name there
+        assert member.capabilities.name.startswith(
+            caught.value.device
+        )  # of a member of a node its name there
         assert caught.value.__cause__ is not None
     with pytest.raises(DeviceFailed):
         finish(member.launch(kernel, (1, 1, 1), (16, 1, 1), 1, [refused[0]]))

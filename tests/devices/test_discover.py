@@ -9,6 +9,7 @@ from typing import cast
 import pyopencl as cl
 import pytest
 
+from sdi.devices import capabilities as kinds
 from sdi.devices.discover import MemberSettings, choose, memory_shares, open_members
 from sdi.devices.opencl.member import DriverDevice, driver_devices
 from sdi.devices.testing.faulty import FaultyDevice
@@ -17,14 +18,16 @@ from sdi.errors import ClError, DeviceFailed, Status
 from tests.devices.conftest import finish
 
 
-def device(platform: str, name: str, kind: str, unit: str, memory_nbytes: int = 1000) -> DriverDevice:
+def device(
+    platform: str, name: str, kind: kinds.MemberKind, unit: str, memory_nbytes: int = 1000
+) -> DriverDevice:
     return DriverDevice(platform, name, kind, unit, memory_nbytes, {}, cast(cl.Device, None))
 
 
-CPU = device("Portable", "cpu-one", "cpu", "cpu", 4000)
-OTHER_CPU = device("Vendor", "cpu-one again", "cpu", "cpu", 4000)
-GPUS = [device("NV", f"H{k}", "gpu", f"pci {k}", 1000 + k) for k in range(3)]
-SAME_GPU = device("Portable", "H0 by another driver", "gpu", "pci 0")
+CPU = device("Portable", "cpu-one", kinds.CPU, "cpu", 4000)
+OTHER_CPU = device("Vendor", "cpu-one again", kinds.CPU, "cpu", 4000)
+GPUS = [device("NV", f"H{k}", kinds.GPU, f"pci {k}", 1000 + k) for k in range(3)]
+SAME_GPU = device("Portable", "H0 by another driver", kinds.GPU, "pci 0")
 
 
 class Refused(cl.RuntimeError):
@@ -138,8 +141,8 @@ def test_settings_make_a_member_late_faulty_and_small(driver: DriverDevice) -> N
     members = open_members(settings)
     try:
         assert [type(member) for member in members][1:] == [DelayedDevice, FaultyDevice]
-        assert all(member.facts.memory_nbytes == 4096 for member in members)
-        assert len({member.facts.name for member in members}) == 3
+        assert all(member.capabilities.memory_nbytes == 4096 for member in members)
+        assert len({member.capabilities.name for member in members}) == 3
         faulty = members[2]
         program = faulty.build("kernel void broken() {} kernel void works() {}", [])
         finish(faulty.launch(faulty.bind(program, "works", []), (1, 1, 1), (1, 1, 1), 1, []))

@@ -139,7 +139,7 @@ def test_kernels_take_images_and_samplers(member: Device) -> None:
 
 
 def test_an_image_beyond_the_members_memory_is_refused(member: Device) -> None:
-    wide = member.facts.memory_nbytes // 4 + 1
+    wide = member.capabilities.memory_nbytes // 4 + 1
     shape = ImageShape(Kind.IMAGE1D_BUFFER, Order.R, Type.FLOAT, wide, 1, 1, wide * 4, wide * 4)
     with pytest.raises(ClError) as caught:
         member.create_image(shape)
@@ -147,11 +147,11 @@ def test_an_image_beyond_the_members_memory_is_refused(member: Device) -> None:
 
 
 def test_a_member_lists_its_formats_by_use(member: Device) -> None:
-    uses = member.facts.formats[Order.RGBA, Type.UNORM_INT8]
+    uses = member.capabilities.formats[Order.RGBA, Type.UNORM_INT8]
     for kind in SIZES:
         for access in range(3):
             assert uses >> (4 * (kind - Kind.IMAGE2D) + access) & 1
-    assert all(is_known_format(*key) for key in member.facts.formats)
+    assert all(is_known_format(*key) for key in member.capabilities.formats)
 
 
 def test_a_lost_member_makes_no_image(member: Device) -> None:

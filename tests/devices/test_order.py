@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from sdi.devices.base import BoundKernel, Device, DeviceBuffer
+from sdi.devices.base import Device
+from sdi.devices.handles import BoundKernel, DeviceBuffer
 from sdi.devices.host_copy import BESIDE_KERNELS_NBYTES
 from sdi.devices.ticket import Ticket
 from sdi.region import Region

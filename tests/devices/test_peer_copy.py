@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from sdi.devices import bounce
-from sdi.devices.base import Device, DeviceBuffer
+from sdi.devices.base import Device
 from sdi.devices.bounce import bounce_copy
+from sdi.devices.handles import DeviceBuffer
 from sdi.devices.ticket import Ticket
 from sdi.errors import DeviceFailed
 from tests.devices.conftest import OpenMembers, finish

@@ -10,8 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sdi.devices.base import Device, DeviceBuffer, DeviceImage, HostBytes
+from sdi.devices.base import Device
 from sdi.devices.discover import MemberSettings, open_members
+from sdi.devices.handles import DeviceBuffer, DeviceImage, HostBytes
 from sdi.devices.image import Slabs
 from sdi.devices.testing.forwarding import ForwardingDevice
 from sdi.devices.ticket import Ticket

@@ -9,6 +9,7 @@ from typing import cast
 import pytest
 
 from sdi.clc import compile_source
+from sdi.devices.capabilities import CPU, GPU, MemberKind
 from sdi.intervals import ByteRange
 from sdi.launch.arguments import BufferArgument
 from sdi.launch.cutting import Cutter, few_numbers, move_ns
@@ -17,7 +18,7 @@ from sdi.launch.programs.access import access_of
 from sdi.ndrange import GroupBox, NDRange
 from sdi.partition.balance import edges_of
 from sdi.partition.budget import Budget
-from sdi.partition.gain import PIECE_NS, Rates
+from sdi.partition.gain import Rates
 from sdi.partition.history import LaunchHistory
 from sdi.partition.learnt import Learnt
 from sdi.sampling.model import Bounds, WorkEstimate
@@ -41,7 +42,7 @@ GROUPS = (N // 16, N // 16, 1)
 class Launches:
     """A stencil's launches on four members, whose data is on the host at first."""
 
-    def __init__(self, split: str = "auto", kind: str = "gpu") -> None:
+    def __init__(self, split: str = "auto", kind: MemberKind = GPU) -> None:
         compiled = compile_source(SOURCE, "")
         self.model = compiled.kernels[0]
         self.values = (BufferArgument(1, 0), BufferArgument(2, 0), struct.pack("<i", N))
@@ -99,12 +100,12 @@ def test_short_kernels_end_on_one_member() -> None:
 
 
 def test_members_that_slow_each_other_down_are_used_as_far_as_they_help() -> None:
-    found = Launches(kind="cpu").pieces({1: 1000.0, 2: 1000.0, 3: 2000.0, 4: 3000.0}, 400)
+    found = Launches(kind=CPU).pieces({1: 1000.0, 2: 1000.0, 3: 2000.0, 4: 3000.0}, 400)
     assert set(found[300:]) == {2}
 
 
 def test_cpu_members_that_share_cores_end_on_one() -> None:
-    found = Launches(kind="cpu").pieces({k: 1000.0 * k for k in (1, 2, 3, 4)}, 300)
+    found = Launches(kind=CPU).pieces({k: 1000.0 * k for k in (1, 2, 3, 4)}, 300)
     assert set(found[64:]) == {1}
 
 
@@ -132,8 +133,8 @@ def test_the_cut_stays_with_the_data() -> None:
     assert move_ns(exact_columns, launches.links) > 0
 
 
-@pytest.mark.parametrize("kind", ["cpu", "gpu"])
-def test_copies_from_one_memory_follow_each_other_and_those_from_several_do_not(kind: str) -> None:
+@pytest.mark.parametrize("kind", [CPU, GPU])
+def test_copies_from_one_memory_follow_each_other_and_those_from_several_do_not(kind: MemberKind) -> None:
     launches = Launches(kind=kind)
     links = launches.links
     rows = launches.cutter.best(
@@ -142,8 +143,8 @@ def test_copies_from_one_memory_follow_each_other_and_those_from_several_do_not(
     from_host = move_ns(rows, links)
     needed = [sum(used.pieces[k].needs.nbytes for used in rows.buffers) for k in range(4)]
     each = [links.cost_ns(0, k + 1, n) for k, n in enumerate(needed)]
-    assert from_host >= (sum(each) if kind == "cpu" else max(each)) - 1
-    assert kind == "cpu" or from_host < 0.5 * sum(each)
+    assert from_host >= (sum(each) if kind is CPU else max(each)) - 1
+    assert kind is CPU or from_host < 0.5 * sum(each)
     halves = launches.buffers[1].directory
     halves.wrote(1, ByteRange(0, NBYTES // 2))
     halves.wrote(3, ByteRange(NBYTES // 2, NBYTES))
@@ -198,7 +199,7 @@ def test_fewer_members_run_what_more_may_not() -> None:
 def balanced() -> Launches:
     """Like ``Launches``, with shares that follow what pieces take."""
     launches = Launches("always")
-    launches.cutter = Cutter("always", ["gpu"] * 4, launches.links, "auto")
+    launches.cutter = Cutter("always", [GPU] * 4, launches.links, "auto")
     return launches
 
 
@@ -283,7 +284,7 @@ def test_shares_can_be_given_up() -> None:
 def test_first_launches_are_cut_by_what_loops_foretell_where_that_pays() -> None:
     for accesses, is_used in ((1e12, True), (1e3, False)):
         launches = Launches("always")
-        cutter = Cutter("always", ["gpu"] * 4, launches.links, "auto")
+        cutter = Cutter("always", [GPU] * 4, launches.links, "auto")
         history = cutter.history()
         asked: list[int] = []
 
@@ -327,7 +328,7 @@ class Life:
     Kernels take ``group_ns[pieces]`` per work-group, copies what is predicted, and planning no time.
     """
 
-    def __init__(self, kind: str) -> None:
+    def __init__(self, kind: MemberKind) -> None:
         self.launches = Launches(kind=kind)
         self.one_ns = self.several_ns = 0.0
 
@@ -340,7 +341,7 @@ class Life:
     ) -> int:
         """In how many pieces."""
         launches, groups = self.launches, GROUPS[0] * GROUPS[1]
-        cutter, piece_ns = launches.cutter, PIECE_NS["cpu" if launches.cutter.is_shared else "gpu"]
+        cutter, piece_ns = launches.cutter, (CPU if launches.cutter.is_shared else GPU).assignment_ns
         chosen, _ = cutter.cut(history, GROUPS, launches.plan, effort=lambda: effort)
         pieces = len(chosen.boxes)
         took = move_ns(chosen, launches.links) + pieces * piece_ns
@@ -364,7 +365,7 @@ class Life:
 def test_finding_out_that_members_share_their_cores_stays_within_the_budget(
     kernels: int, count: int, group_ns: float
 ) -> None:
-    life = Life("cpu")
+    life = Life(CPU)
     costs = {k: group_ns * k for k in (1, 2, 3, 4)}  # all pieces together take what one takes
     for _ in range(kernels):
         history = life.launches.cutter.history()
@@ -376,24 +377,24 @@ def test_finding_out_that_members_share_their_cores_stays_within_the_budget(
     assert life.is_within_budget, (life.several_ns / 1e6, life.one_ns / 1e6)
 
 
-@pytest.mark.parametrize("kind", ["cpu", "gpu"])
-def test_launches_that_are_far_ahead_of_what_is_measured_stay_within_the_budget(kind: str) -> None:
+@pytest.mark.parametrize("kind", [CPU, GPU])
+def test_launches_that_are_far_ahead_of_what_is_measured_stay_within_the_budget(kind: MemberKind) -> None:
     life = Life(kind)
     history = life.launches.cutter.history()
     costs = dict.fromkeys((1, 2, 3, 4), 5.0)
     found = [life.launch(history, costs, None, is_measured=False) for _ in range(1000)]
     assert life.is_within_budget and set(found[500:]) == {1}
-    assert kind == "gpu" or set(found) == {1}
+    assert kind is GPU or set(found) == {1}
 
 
 def test_a_long_first_launch_is_split_and_takes_nothing_from_the_budget() -> None:
-    life = Life("gpu")
+    life = Life(GPU)
     assert life.launch(life.launches.cutter.history(), dict.fromkeys((1, 2, 3, 4), 1e6), 1e9) == 4
     assert life.launches.budget.spent_ns == 0
 
 
 def test_a_first_launch_that_has_little_to_do_is_not_split() -> None:
-    life = Life("gpu")
+    life = Life(GPU)
     history = life.launches.cutter.history()
     for buffer in life.launches.buffers.values():
         buffer.directory.wrote(1, ByteRange(0, NBYTES))
@@ -406,7 +407,7 @@ def test_a_first_launch_that_has_little_to_do_is_not_split() -> None:
 def test_a_first_launch_is_split_only_where_its_merges_cost_less_than_its_work(
     effort: float | None, pieces: int
 ) -> None:
-    life = Life("gpu")
+    life = Life(GPU)
     make = life.launches.plan
 
     def plan(boxes: tuple[GroupBox, ...], exact: bool = False) -> CutPlan:
@@ -424,7 +425,7 @@ def test_a_first_launch_is_split_only_where_its_merges_cost_less_than_its_work(
 
 
 def test_what_was_at_stake_comes_back_when_it_has_paid() -> None:
-    life = Life("gpu")
+    life = Life(GPU)
     history = life.launches.cutter.history()
     assert life.launch(history, dict.fromkeys((1, 2, 3, 4), 20_000.0), None) == 4
     assert life.launches.budget.spent_ns > 0
@@ -434,25 +435,23 @@ def test_what_was_at_stake_comes_back_when_it_has_paid() -> None:
 
 
 def test_members_that_are_one_device_are_not_tried_side_by_side() -> None:
-    launches = Launches(kind="cpu")
+    launches = Launches(kind=CPU)
     nodes, units = [0] * 4, ["the processor"] * 4
     for others, found in ((units, {1}), ([*units[:3], "another one"], {1, 4})):
-        cutter = Cutter(
-            "auto", ["cpu"] * 4, launches.links, nodes=nodes, units=others, budget=launches.budget
-        )
+        cutter = Cutter("auto", [CPU] * 4, launches.links, nodes=nodes, units=others, budget=launches.budget)
         launches.cutter, launches.history = cutter, cutter.history()
         assert set(launches.pieces(dict.fromkeys((1, 2, 3, 4), 20_000.0), 30)) == found
         # From then on it is replayed, and measured now and then.
         assert launches.history.is_routine() or found != {1}
         assert (launches.history.num_decided() > 400) == (found == {1})
-    launches.cutter = Cutter("auto", ["cpu"] * 4, launches.links, nodes=[0, 0, 1, 1], units=units)
+    launches.cutter = Cutter("auto", [CPU] * 4, launches.links, nodes=[0, 0, 1, 1], units=units)
     launches.history = launches.cutter.history()
     assert 4 in launches.pieces(dict.fromkeys((1, 2, 3, 4), 20_000.0), 30), "units of two machines"
 
 
 def test_first_times_of_short_kernels_that_are_far_too_long_split_nothing() -> None:
     # The host's time to launch them is in it: [M] 0.2 ms of kernels that take 15 us on an H200.
-    life = Life("gpu")
+    life = Life(GPU)
     history = life.launches.cutter.history()
     whole = dict.fromkeys((1, 2, 3, 4), 10.0)
     for launch in range(64):
@@ -462,7 +461,7 @@ def test_first_times_of_short_kernels_that_are_far_too_long_split_nothing() -> N
 
 def test_short_kernels_whose_bytes_lie_apart_bring_them_together() -> None:
     # Each of many in a row would stay apart for the others' sake.
-    life = Life("gpu")
+    life = Life(GPU)
     history = life.launches.cutter.history()
     slabs = [
         GroupBox((0, k, 0), (GROUPS[0], k + GROUPS[1] // 4, 1)) for k in range(0, GROUPS[1], GROUPS[1] // 4)
@@ -493,7 +492,7 @@ def test_one_piece_is_taken_to_have_no_more_to_do_than_several_have() -> None:
 def test_a_short_kernel_that_an_earlier_run_split_stays_so_unless_measuring_contradicts(
     is_right: bool,
 ) -> None:
-    life = Life("gpu")
+    life = Life(GPU)
     history = life.launches.cutter.history()
     guess = dict.fromkeys((1, 2, 3, 4), 600.0)
     history.begin_with(Learnt(guess, (1, 4, 1), 4, {}))

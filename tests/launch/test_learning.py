@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from sdi import cache
-from sdi.devices.base import DeviceFacts
+from sdi.devices.capabilities import CPU, GPU, Capabilities
 from sdi.launch.kernel import Build, Kernel, LaunchHistoryKey
 from sdi.launch.learning import KIND, Learning
 from sdi.partition.balance import Speeds
@@ -19,7 +19,7 @@ from sdi.partition.gain import Rates
 from sdi.partition.history import LaunchHistory
 from sdi.partition.learnt import KERNELS_MAX, SIZES_MAX, Learnt, packed, unpacked
 
-FACTS = DeviceFacts("a GPU", "gpu", "", "1.0", "0", 1 << 34, 1024, {})
+FACTS = Capabilities("a GPU", GPU, "", "1.0", "0", 1 << 34, 1024, {})
 KEY: LaunchHistoryKey = (2, 11, (1, 2))
 EDGES = (0.0, 0.5, 0.75, 0.9, 1.0)
 ONE = Learnt({1: 100.0, 4: 120.0}, (1, 4, 1), 4, {(1, 4, 1): EDGES})
@@ -38,7 +38,7 @@ class Run:
     def __init__(
         self,
         program: bytes = b"text and options",
-        members: tuple[DeviceFacts, ...] = (FACTS,) * 4,
+        members: tuple[Capabilities, ...] = (FACTS,) * 4,
         kernel: str = "step",
         now_ns: Callable[[], int] = lambda: 0,
     ) -> None:
@@ -91,7 +91,7 @@ def test_a_second_run_begins_with_the_choice_and_the_shares_of_the_first(home: P
         lambda: Run(members=(FACTS,) * 3),
         lambda: Run(members=(FACTS, FACTS, FACTS, replace(FACTS, name="another GPU"))),
         lambda: Run(members=(replace(FACTS, driver="1.1"),) * 4),
-        lambda: Run(members=(replace(FACTS, kind="cpu"),) * 4),
+        lambda: Run(members=(replace(FACTS, kind=CPU),) * 4),
         lambda: Run(members=(FACTS, FACTS, replace(FACTS, node=1), replace(FACTS, node=1))),
         lambda: Run(kernel="other"),
     ],

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sdi.devices.base import BoundKernel, Device, DeviceBuffer
+from sdi.devices.base import Device
 from sdi.devices.discover import MemberSettings, open_members
+from sdi.devices.handles import BoundKernel, DeviceBuffer
 from sdi.devices.testing.forwarding import ForwardingDevice
 from sdi.devices.ticket import Ticket
 from sdi.ndrange import Int3

@@ -10,8 +10,8 @@ from typing import Any, cast
 
 import pytest
 
-from sdi.devices.base import BoundKernel, DeviceBuffer, HostBytes
-from sdi.devices.native import DriverKind, NativeLane, NativeLaunch, NativePlace
+from sdi.devices.handles import BoundKernel, DeviceBuffer, HostBytes
+from sdi.devices.native import DriverKind, NativeLane, NativeLaunch, NativeMember, NativePlace
 from sdi.devices.ticket import Ticket
 from sdi.ndrange import Int3
 from sdi.player import face
@@ -26,27 +26,27 @@ class Member:
         self.sides = sides
         self.given = 0
 
-    def native_lane(self) -> NativeLane | None:
+    def lane(self) -> NativeLane | None:
         return NativeLane(DriverKind.CUDA, 1, 1)
 
-    def native_side(self) -> NativeLane | None:
+    def side(self) -> NativeLane | None:
         if self.given == self.sides:
             return None
         self.given += 1
         return NativeLane(DriverKind.CUDA, 1, 1 + self.given)
 
-    def native_launch(
+    def launch(
         self, bound: BoundKernel, groups: Int3, local_size: Int3, work_dim: int
     ) -> NativeLaunch | None:
         raise NotImplementedError
 
-    def native_place(self, buffer: DeviceBuffer, offset: int) -> NativePlace | None:
+    def place(self, buffer: DeviceBuffer, offset: int) -> NativePlace | None:
         raise NotImplementedError
 
-    def native_host(self, host: HostBytes) -> bool:
+    def host(self, host: HostBytes) -> bool:
         raise NotImplementedError
 
-    def native_peer(self, source: object) -> bool:
+    def peer(self, source: NativeMember | None) -> bool:
         raise NotImplementedError
 
     def marker(self) -> Ticket:
@@ -69,9 +69,9 @@ class Players:
     def of(self, members: Sequence[Member], *others: object) -> Player:
         """One of ``members``; ``others``: devices of the memory that are no members."""
         memory = cast(Any, SimpleNamespace(devices=[*members, *others]))
-        lanes = [lane for member in members if (lane := member.native_lane()) is not None]
+        lanes = [lane for member in members if (lane := member.lane()) is not None]
         ends = (self._ends[0].fileno(), self._ends[2].fileno())
-        self._made.append(Player(loaded(), ends, 0, memory, lanes))
+        self._made.append(Player(loaded(), ends, 0, memory, members, lanes))
         return self._made[-1]
 
     def close(self) -> None:

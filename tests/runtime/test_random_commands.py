@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sdi.commands import Command, CopyBuffer, Fill, Launch, Map, Read, Rectangle, Unmap, Write
-from sdi.devices.base import DeviceBuffer
+from sdi.devices.handles import DeviceBuffer
 from sdi.devices.join import join
 from sdi.devices.ticket import Ticket
 from sdi.errors import ClError, DeviceLost, Status

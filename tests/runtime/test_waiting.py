@@ -9,8 +9,9 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pytest
 
-from sdi.devices.base import BoundKernel, Device, DeviceBuffer, HostBytes
+from sdi.devices.base import Device
 from sdi.devices.discover import MemberSettings, open_members
+from sdi.devices.handles import BoundKernel, DeviceBuffer, HostBytes
 from sdi.devices.testing.forwarding import ForwardingDevice
 from sdi.devices.ticket import Ticket
 from sdi.ndrange import Int3

@@ -7,8 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from sdi.devices.base import Device, DeviceBuffer
+from sdi.devices.base import Device
+from sdi.devices.capabilities import GPU
 from sdi.devices.discover import MemberSettings, open_members
+from sdi.devices.handles import DeviceBuffer
 from sdi.devices.testing.forwarding import ForwardingDevice
 from sdi.service import session
 from sdi.vmem import heap
@@ -45,7 +47,7 @@ class Gpu(Member):
 
     def __init__(self, device: Device) -> None:
         super().__init__(device)
-        self.facts = replace(device.facts, kind="gpu")
+        self.capabilities = replace(device.capabilities, kind=GPU)
 
 
 @pytest.fixture

@@ -10,7 +10,8 @@ from typing import cast
 
 import pytest
 
-from sdi.devices.base import Device, DeviceFacts
+from sdi.devices.base import Device
+from sdi.devices.capabilities import CPU, GPU, Capabilities
 from sdi.devices.cuda.images import image_formats
 from sdi.devices.cuda.info import VENDOR, CudaAttributes, device_info
 from sdi.service.image_info import image_info
@@ -27,20 +28,20 @@ T4 = replace(
 )
 
 
-def facts(found: CudaAttributes = H100) -> DeviceFacts:
+def facts(found: CudaAttributes = H100) -> Capabilities:
     """What a CUDA member reports."""
     info = device_info(found)
-    return DeviceFacts(
-        "gpu", "gpu", VENDOR, "", "pci", 1 << 30, 1024, info, True, image_formats(), platform_vendor=VENDOR
+    return Capabilities(
+        "gpu", GPU, VENDOR, "", "pci", 1 << 30, 1024, info, True, image_formats(), platform_vendor=VENDOR
     )
 
 
-def image(*found: DeviceFacts, vendors: Vendors | None = None) -> dict[int, bytes]:
+def image(*found: Capabilities, vendors: Vendors | None = None) -> dict[int, bytes]:
     """What an image of such members answers."""
-    return image_info([cast(Device, SimpleNamespace(facts=each)) for each in found], 1 << 40, vendors)
+    return image_info([cast(Device, SimpleNamespace(capabilities=each)) for each in found], 1 << 40, vendors)
 
 
-def with_info(param: int, value: bytes) -> DeviceFacts:
+def with_info(param: int, value: bytes) -> Capabilities:
     made = facts()
     return replace(made, info={**made.info, param: value})
 
@@ -57,13 +58,13 @@ def test_equal_members_give_their_vendor() -> None:
     "other",
     [
         replace(facts(), platform_vendor="another"),
-        replace(facts(), kind="cpu"),
+        replace(facts(), kind=CPU),
         with_info(0x102C, b"another\0"),
         with_info(0x1001, bytes(4)),
     ],
     ids=["platform", "kind", "vendor", "vendor id"],
 )
-def test_members_that_differ_give_none(other: DeviceFacts) -> None:
+def test_members_that_differ_give_none(other: Capabilities) -> None:
     assert vendors_of([facts(), other]) == Vendors("sdi", "sdi", OWN_ID)
 
 

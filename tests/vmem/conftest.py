@@ -11,8 +11,10 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 import pytest
 
-from sdi.devices.base import Device, DeviceBuffer, HostBytes
+from sdi.devices.base import Device
+from sdi.devices.capabilities import CPU
 from sdi.devices.discover import choose
+from sdi.devices.handles import DeviceBuffer, HostBytes
 from sdi.devices.join import join
 from sdi.devices.opencl.member import OpenCLDevice, driver_devices
 from sdi.devices.testing.forwarding import ForwardingDevice
@@ -179,7 +181,7 @@ def rig() -> Iterator[MakeRig]:
         compares: bool = False,
         apart: bool = False,
     ) -> Rig:
-        cpus = [device for device in driver_devices() if device.kind == "cpu"]
+        cpus = [device for device in driver_devices() if device.kind is CPU]
         if not cpus:
             pytest.skip("no OpenCL driver offers a CPU device")
         devices: list[Device] = []

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from sdi.devices.base import Device, DeviceBuffer
+from sdi.devices.base import Device
+from sdi.devices.handles import DeviceBuffer
 from sdi.devices.testing.forwarding import ForwardingDevice
 from sdi.vmem.heap import MemberHeap
 from tests.vmem.conftest import MakeRig

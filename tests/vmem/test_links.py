@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sdi.devices.capabilities import CPU, GPU
 from sdi.devices.ticket import Ticket
 from sdi.vmem.directory import HOST
 from sdi.vmem.links import Links
@@ -14,18 +15,18 @@ def frozen() -> int:
 
 
 def test_peers_of_gpus_are_preferred_to_the_host_and_cpus_ask_the_host() -> None:
-    assert Links(["gpu", "gpu"], frozen).choose(2, 0b011, MIB) == 1
-    assert Links(["cpu", "cpu"], frozen).choose(2, 0b011, MIB) == HOST
+    assert Links([GPU, GPU], frozen).choose(2, 0b011, MIB) == 1
+    assert Links([CPU, CPU], frozen).choose(2, 0b011, MIB) == HOST
 
 
 def test_a_source_that_is_busy_is_worth_less() -> None:
-    links = Links(["gpu"] * 4, frozen)
+    links = Links([GPU] * 4, frozen)
     links.planned(1, 3, MIB)
     assert links.choose(4, 0b0110, MIB) == 2
 
 
 def test_a_broadcast_takes_a_logarithmic_number_of_rounds() -> None:
-    links = Links(["gpu"] * 16, frozen)
+    links = Links([GPU] * 16, frozen)
     holders, depth, served = 0b10, {1: 0}, dict.fromkeys(range(1, 17), 0)
     for target in range(2, 17):
         source = links.choose(target, holders, 100 * MIB)
@@ -38,7 +39,7 @@ def test_a_broadcast_takes_a_logarithmic_number_of_rounds() -> None:
 
 def test_what_all_nodes_want_goes_along_a_chain() -> None:
     nodes = [0, 0, 0, 1, 2, 2, 3, 4]  # of the host's memory, and of members
-    links = Links(["cpu"] * 7, frozen, nodes=nodes[1:])
+    links = Links([CPU] * 7, frozen, nodes=nodes[1:])
     holders, sent = 1 << HOST, dict.fromkeys(nodes, 0)
     for target in range(1, len(nodes)):
         source = links.choose(target, holders, 100 * MIB)
@@ -50,7 +51,7 @@ def test_what_all_nodes_want_goes_along_a_chain() -> None:
 
 
 def test_members_of_near_nodes_get_bytes_from_the_host_at_the_same_time() -> None:
-    links = Links(["gpu"] * 4, frozen, nodes=[0, 1, 2, 3], near=[True] * 4)
+    links = Links([GPU] * 4, frozen, nodes=[0, 1, 2, 3], near=[True] * 4)
     holders = 1 << HOST
     for target in range(1, 5):
         assert links.choose(target, holders, 100 * MIB) == HOST and not links.crosses(HOST, target)
@@ -62,7 +63,7 @@ def test_members_of_near_nodes_get_bytes_from_the_host_at_the_same_time() -> Non
 
 
 def test_measured_times_change_the_choice() -> None:
-    links = Links(["gpu", "gpu"], frozen)
+    links = Links([GPU, GPU], frozen)
     for _ in range(50):
         ticket = Ticket()
         links.issued(1, 2, MIB, ticket)
@@ -71,7 +72,7 @@ def test_measured_times_change_the_choice() -> None:
 
 
 def test_copies_that_the_next_will_be_faster_than_change_nothing() -> None:
-    links = Links(["gpu", "gpu"], frozen)
+    links = Links([GPU, GPU], frozen)
     before = links.cost_ns(HOST, 1, MIB)
     for is_typical in (False, True):
         ticket = Ticket()
@@ -82,6 +83,6 @@ def test_copies_that_the_next_will_be_faster_than_change_nothing() -> None:
 
 
 def test_the_host_serves_gpus_side_by_side_and_cpus_in_turn() -> None:
-    assert 0.25 <= Links(["gpu"] * 4).occupies(HOST, 3) < 0.5
-    assert Links(["gpu"] * 4).occupies(3, HOST) == Links(["gpu"] * 4).occupies(1, 2) == 1
-    assert Links(["cpu", "gpu"]).occupies(HOST, 1) == 1
+    assert 0.25 <= Links([GPU] * 4).occupies(HOST, 3) < 0.5
+    assert Links([GPU] * 4).occupies(3, HOST) == Links([GPU] * 4).occupies(1, 2) == 1
+    assert Links([CPU, GPU]).occupies(HOST, 1) == 1

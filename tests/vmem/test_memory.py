@@ -7,7 +7,8 @@ from functools import partial
 
 import pytest
 
-from sdi.devices.base import DeviceBuffer, DeviceImage
+from sdi.devices.capabilities import CPU, GPU
+from sdi.devices.handles import DeviceBuffer, DeviceImage
 from sdi.devices.image import ImageShape
 from sdi.devices.testing.forwarding import ForwardingDevice
 from sdi.devices.ticket import Ticket, completed
@@ -93,7 +94,7 @@ def test_rows_that_arrive_on_a_member_leave_what_failed_there_between_them_poiso
 
 def test_bytes_that_all_want_go_along_a_tree(rig: MakeRig) -> None:
     made = rig(8)
-    made.memory.links = Links(["cpu"] * 8, lambda: 0)  # as if all were issued at once
+    made.memory.links = Links([CPU] * 8, lambda: 0)  # as if all were issued at once
     data = noise(1 << 20)
     buffer = made.buffer(1 << 20)
     made.write(buffer, 0, data)
@@ -340,7 +341,7 @@ def on_gpus(rig: MakeRig, members: int) -> Rig:
     made = rig(members, _GPU_NBYTES)
     for member, device in enumerate(made.devices):
         gpu = ForwardingDevice(device)
-        gpu.facts = replace(device.facts, kind="gpu")
+        gpu.capabilities = replace(device.capabilities, kind=GPU)
         used = partial(made.memory.accounting.resident, member)
         made.memory.placement.heaps[member] = MemberHeap(gpu, made.post, used)
     return made

@@ -9,8 +9,9 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
-from sdi.devices.base import Device, HostBytes
+from sdi.devices.base import Device
 from sdi.devices.discover import MemberSettings, open_members
+from sdi.devices.handles import HostBytes
 from sdi.devices.spread import SharedBytes, SpreadDevice
 from sdi.devices.testing.faulty import LosingDevice
 from sdi.errors import ClError, Status

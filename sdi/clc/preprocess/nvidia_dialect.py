@@ -34,7 +34,7 @@ def table() -> Table:
 
 @functools.cache
 def nvidia_name() -> str:
-    """See ``DeviceFacts.compiler``."""
+    """See ``Capabilities.compiler``."""
     return f"NVIDIA {hashlib.sha256(_recorded()).hexdigest()}"
 
 

@@ -16,11 +16,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final, Protocol, cast
 
-from sdi.devices.base import HostBytes
 from sdi.devices.cuda import driver as cuda_driver
 from sdi.devices.cuda.channel import Event, Stream
 from sdi.devices.cuda.driver import drv
 from sdi.devices.cuda.module import CudaModule
+from sdi.devices.handles import HostBytes
 from sdi.devices.page_locks import PAGE_LOCKS
 from sdi.errors import DeviceFailed, DeviceLost
 from sdi.wire.cuda import CU_STREAM_NON_BLOCKING

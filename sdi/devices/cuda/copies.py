@@ -10,11 +10,12 @@ import ctypes
 from collections.abc import Callable, Iterable
 from functools import partial
 
-from sdi.devices.base import HostBytes, Rows
+from sdi.devices.base import Rows
 from sdi.devices.cuda.channel import Stream
 from sdi.devices.cuda.context import CudaContext
 from sdi.devices.cuda.driver import MAX_PITCH, copy_peer, copy_pitched, copy_region, drv
 from sdi.devices.cuda.memory import CudaBuffer, Fills, blocks_of, check_range, fill_pattern
+from sdi.devices.handles import HostBytes
 from sdi.devices.page_locks import PAGE_LOCKS, SLAB_NBYTES, CopyPart
 from sdi.region import Region, alike
 

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from sdi.devices.capabilities import GPU, MemberKind
 from sdi.devices.cuda.driver import drv, why_missing
 from sdi.devices.cuda.nvrtc import NvrtcMissing, version
 from sdi.wire.opencl import PCI_BUS_INFO
@@ -26,7 +27,7 @@ class CudaGpu:
     capability: tuple[int, int]
     info: Mapping[int, bytes] = field(repr=False)
     platform: str = "CUDA"
-    kind: str = "gpu"
+    kind: MemberKind = GPU
     node: int = 0
 
 

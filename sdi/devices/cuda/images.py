@@ -26,7 +26,7 @@ _PITCH_MAX = (1 << 32) - 1
 
 
 def image_formats() -> dict[tuple[int, int], int]:
-    """See ``DeviceFacts.formats``: every kind of image takes every format, for every access.
+    """See ``Capabilities.formats``: every kind of image takes every format, for every access.
 
     Source: OpenCL 3.0 API specification, table of channel orders: which data types they go with.
     """

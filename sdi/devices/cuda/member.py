@@ -15,25 +15,14 @@ from typing import Final, cast
 
 from sdi.clc.preprocess.nvidia_dialect import nvidia_answers, nvidia_name
 from sdi.clc.preprocess.probe import Answers
-from sdi.devices.base import (
-    BoundArgument,
-    BoundKernel,
-    Comparison,
-    Device,
-    DeviceBuffer,
-    DeviceFacts,
-    DeviceImage,
-    DeviceProgram,
-    HostBytes,
-    KernelFacts,
-    Rows,
-)
+from sdi.devices.base import BoundArgument, Comparison, Device, KernelFacts, Rows
 from sdi.devices.bounce import (
     bounce_copy,
     copy_rows_one_by_one,
     download_rows_one_by_one,
     upload_rows_one_by_one,
 )
+from sdi.devices.capabilities import Capabilities
 from sdi.devices.comparing import (
     HEADER_NBYTES,
     changes_nbytes,
@@ -52,10 +41,11 @@ from sdi.devices.cuda.info import VENDOR
 from sdi.devices.cuda.lane import CudaLane
 from sdi.devices.cuda.links import CudaLinks, PeerRoute
 from sdi.devices.cuda.memory import CudaBuffer, OwnHostMemory, check_range
+from sdi.devices.cuda.native import CudaNative
 from sdi.devices.cuda.programs import CudaBoundKernel, CudaMemberProgram, CudaPrograms
+from sdi.devices.handles import BoundKernel, DeviceBuffer, DeviceImage, DeviceProgram, HostBytes
 from sdi.devices.image import ImageShape, Slabs
 from sdi.devices.join import united
-from sdi.devices.native import DriverKind, NativeLane, NativeLaunch, NativePlace
 from sdi.devices.page_locks import PAGE_LOCKS
 from sdi.devices.ticket import Ticket
 from sdi.errors import ClError, DeviceFailed, DeviceLost, Status, require
@@ -67,10 +57,6 @@ _log = logging.getLogger(__name__)
 _APPLY_ITEMS, _APPLY_GROUPS = 64, 1 << 13
 
 
-def _nothing() -> None:
-    """An operation that is done when those before it are."""
-
-
 class CudaDevice:
     """A member on a GPU.  Implements ``Device``; see there.
 
@@ -79,7 +65,7 @@ class CudaDevice:
 
     def __init__(self, gpu: CudaGpu, number: int, memory_nbytes: int) -> None:
         name = f"member {number} ({gpu.name})"
-        self.facts: DeviceFacts = DeviceFacts(
+        self.capabilities: Capabilities = Capabilities(
             name=name,
             kind=gpu.kind,
             vendor=VENDOR,
@@ -100,10 +86,12 @@ class CudaDevice:
         self._opening: Final = threading.Lock()
         self._context: Final = CudaContext(gpu.ordinal, name)
         self._channels: dict[str, Channel] = {}
-        self._sides: list[Stream] = []
         self._links: Final = CudaLinks(gpu.ordinal, self._context, name)
         self._programs: Final = CudaPrograms(self._context, gpu.capability, name)
         self._lane: Final = CudaLane(self._context, name)
+        self.native: Final = CudaNative(
+            name, self._context, self._kernels, self._lane, self._programs, self._links
+        )
         use_page_locks()
 
     def _channel(self, kind: str) -> Channel:
@@ -123,20 +111,22 @@ class CudaDevice:
                     self._channels[kind] = channel
         return channel
 
+    def _kernels(self) -> Channel:
+        return self._channel("done")
+
     # -- memory --------------------------------------------------------------------------------------
 
     def allocate(self, nbytes: int) -> DeviceBuffer:
-        available = self.facts.memory_nbytes - self._used_nbytes
-        asked = (
-            f"{self.facts.name}: {nbytes} bytes asked, {available} of {self.facts.memory_nbytes} available"
-        )
+        own = self.capabilities
+        available = own.memory_nbytes - self._used_nbytes
+        asked = f"{own.name}: {nbytes} bytes asked, {available} of {own.memory_nbytes} available"
         require(0 < nbytes <= available, Status.MEM_OBJECT_ALLOCATION_FAILURE, asked)
         try:
             with self._context.pushed():
                 memory = drv.mem_alloc(nbytes)
         except drv.Error as cause:
             if self.is_lost():
-                raise DeviceLost(self.facts.name, str(cause)) from cause
+                raise DeviceLost(self.capabilities.name, str(cause)) from cause
             raise ClError(Status.MEM_OBJECT_ALLOCATION_FAILURE, f"{asked}; {cause}") from cause
         self._used_nbytes += nbytes
         buffer = CudaBuffer(memory, int(memory), nbytes)
@@ -148,8 +138,8 @@ class CudaDevice:
 
         Raises ClError where there is not so much.
         """
-        available = self.facts.memory_nbytes - self._used_nbytes
-        asked = f"{self.facts.name}: {nbytes} bytes asked, {available} available"
+        available = self.capabilities.memory_nbytes - self._used_nbytes
+        asked = f"{self.capabilities.name}: {nbytes} bytes asked, {available} available"
         require(nbytes <= available, Status.MEM_OBJECT_ALLOCATION_FAILURE, asked)
         self._used_nbytes += nbytes
 
@@ -158,7 +148,7 @@ class CudaDevice:
         try:
             address = PAGE_LOCKS.lock(host)
         except DeviceFailed as cause:
-            what = f"{self.facts.name}: {cause}"
+            what = f"{self.capabilities.name}: {cause}"
             raise ClError(Status.MEM_OBJECT_ALLOCATION_FAILURE, what) from cause
         buffer = CudaBuffer(None, address, host.nbytes)
         self._buffers.add(buffer)
@@ -168,7 +158,7 @@ class CudaDevice:
         try:
             host = OwnHostMemory(nbytes)
         except OSError as cause:
-            what = f"{self.facts.name}: {nbytes} bytes of host memory: {cause}"
+            what = f"{self.capabilities.name}: {nbytes} bytes of host memory: {cause}"
             raise ClError(Status.MEM_OBJECT_ALLOCATION_FAILURE, what) from cause
         try:
             buffer = self.adopt(host.bytes)
@@ -191,7 +181,7 @@ class CudaDevice:
                 own.memory.free()
         except drv.Error as cause:
             # Of a lost member nothing can be freed; what is wrong otherwise shows in what comes next.
-            _log.debug("%s: a buffer is not freed: %s", self.facts.name, cause)
+            _log.debug("%s: a buffer is not freed: %s", self.capabilities.name, cause)
 
     def host_bytes(self, buffer: DeviceBuffer) -> HostBytes | None:
         return None
@@ -408,55 +398,6 @@ class CudaDevice:
             own.last = last = (groups, local_size, work_dim, start)
         return self._lane.issue(channel, last[3], wait, own, own.prints)
 
-    # -- for the player ------------------------------------------------------------------------------
-
-    def native_lane(self) -> NativeLane | None:
-        channel = self._channel("done")
-        stream: Stream | None = channel.stream  # which it may lack: see there
-        if stream is None:
-            return None
-        self._context.open()
-        return NativeLane(DriverKind.CUDA, self._context.handle, stream.handle)
-
-    def native_side(self) -> NativeLane | None:
-        try:
-            stream = self._context.new_stream()
-        except (drv.Error, DeviceFailed) as cause:
-            _log.info("%s: queues of the application share a stream: %s", self.facts.name, cause)
-            return None
-        self._sides.append(stream)
-        return NativeLane(DriverKind.CUDA, self._context.handle, stream.handle)
-
-    def native_launch(
-        self, bound: BoundKernel, groups: Int3, local_size: Int3, work_dim: int
-    ) -> NativeLaunch | None:
-        return self._programs.native_launch(cast(CudaBoundKernel, bound), groups, local_size, work_dim)
-
-    def native_place(self, buffer: DeviceBuffer, offset: int) -> NativePlace | None:
-        own = cast(CudaBuffer, buffer)
-        return NativePlace(0, own.address + offset) if own.memory is not None else None
-
-    def native_host(self, host: HostBytes) -> bool:
-        try:
-            PAGE_LOCKS.lock(host)
-        except DeviceFailed as cause:
-            _log.debug("%s: %s", self.facts.name, cause)
-            return False
-        parts = PAGE_LOCKS.parts(host)
-        return len(parts) == 1 and parts[0].is_locked
-
-    def launched(self, launch: NativeLaunch, ticket: Ticket) -> None:
-        """CUDA minds no order."""
-
-    def native_peer(self, source: object) -> bool:
-        return isinstance(source, CudaDevice) and self._links.way(source._links) is not PeerRoute.HOST
-
-    def marker(self) -> Ticket:
-        return self._lane.issue(self._channel("done"), _nothing, ())
-
-    def is_idle(self) -> bool:
-        return self._lane.is_idle()
-
     # -- the rest ------------------------------------------------------------------------------------
 
     def flush(self) -> None:
@@ -479,8 +420,8 @@ class CudaDevice:
             # A channel that was wanted after the member was closed has no stream.
             streams = [channel.stream for channel in self._channels.values()]
             self._context.kept.streams.extend(stream for stream in streams if stream is not None)
-            self._context.kept.streams.extend(self._sides)
-            self._sides.clear()
+            self._context.kept.streams.extend(self.native.sides)
+            self.native.sides.clear()
             self._channels.clear()
             self._lane.drop()
             self._programs.close()

@@ -10,10 +10,10 @@ import ctypes
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from sdi.devices.base import DeviceBuffer
 from sdi.devices.cuda.driver import check, slow
 from sdi.devices.cuda.member import CudaDevice
 from sdi.devices.cuda.memory import CudaBuffer
+from sdi.devices.handles import DeviceBuffer
 from sdi.devices.spread import SharedBytes, SpreadDevice
 from sdi.errors import ClError, DeviceFailed, Status
 from sdi.wire.cuda import (

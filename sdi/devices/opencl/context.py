@@ -34,7 +34,7 @@ class _Build:
 class DriverContext:
     """A context on one driver device.  Any thread.  Raises ``cl.Error``.
 
-    ``formats``: of images, empty where ``has_images`` is False; see ``DeviceFacts``.
+    ``formats``: of images, empty where ``has_images`` is False; see ``Capabilities``.
     """
 
     def __init__(self, device: cl.Device, has_images: bool) -> None:

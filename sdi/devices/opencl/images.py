@@ -90,7 +90,7 @@ def _descriptor(shape: ImageShape, backing: cl.Buffer | None) -> cl.ImageDescrip
 
 
 def image_formats(context: cl.Context) -> dict[tuple[int, int], int]:
-    """See ``DeviceFacts.formats``."""
+    """See ``Capabilities.formats``."""
     found: dict[tuple[int, int], int] = {}
     for image_type in range(MemObjectType.IMAGE2D, MemObjectType.IMAGE1D_BUFFER + 1):
         for access, flag in enumerate(_ACCESSES):

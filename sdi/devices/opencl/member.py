@@ -22,28 +22,19 @@ import pyopencl as cl
 from pyopencl import _cl
 
 from sdi.clc.preprocess.probe import Answers
-from sdi.devices.base import (
-    BoundArgument,
-    BoundKernel,
-    Comparison,
-    Device,
-    DeviceBuffer,
-    DeviceFacts,
-    DeviceImage,
-    DeviceProgram,
-    HostBytes,
-    KernelFacts,
-    LocalBytes,
-    Rows,
-)
+from sdi.devices.base import BoundArgument, Comparison, Device, KernelFacts, LocalBytes, Rows
 from sdi.devices.bounce import bounce_copy, copy_rows_one_by_one
+from sdi.devices.capabilities import CPU, GPU, Capabilities, MemberKind
+from sdi.devices.handles import BoundKernel, DeviceBuffer, DeviceImage, DeviceProgram, HostBytes
 from sdi.devices.host_copy import BESIDE_KERNELS_NBYTES, HostCopy
 from sdi.devices.image import ImageShape, Sampler, Slabs
 from sdi.devices.join import united
 from sdi.devices.lane import Lane
-from sdi.devices.native import DriverKind, NativeLane, NativeLaunch, NativePlace
+from sdi.devices.native import NativeMember
 from sdi.devices.opencl.context import DriverContext
 from sdi.devices.opencl.images import MemberImage, copy_pixels, new_image
+from sdi.devices.opencl.memory import OpenCLBuffer
+from sdi.devices.opencl.native import OpenCLNative
 from sdi.devices.opencl.pocl_order import POCL_ORDER, grid_width
 from sdi.devices.opencl.programs import OpenClBoundKernel, OpenClMemberProgram, OpenCLPrograms, launch
 from sdi.devices.ticket import Ticket
@@ -71,11 +62,11 @@ _PROFILING_START, _PROFILING_END = cl.profiling_info.START, cl.profiling_info.EN
 
 @dataclass(frozen=True, slots=True)
 class DriverDevice:
-    """A device of an installed driver.  ``unit``, ``compiler``: see ``DeviceFacts``."""
+    """A device of an installed driver.  ``unit``, ``compiler``: see ``Capabilities``."""
 
     platform: str
     name: str
-    kind: str
+    kind: MemberKind
     unit: str
     memory_nbytes: int
     info: Mapping[int, bytes] = field(repr=False)
@@ -106,8 +97,8 @@ def driver_devices() -> list[DriverDevice]:
             device_type = int.from_bytes(info[DeviceInfo.TYPE], "little")
             if not device_type & (DeviceType.CPU | DeviceType.GPU):
                 continue
-            kind = "gpu" if device_type & DeviceType.GPU else "cpu"
-            if kind == "cpu":
+            kind = GPU if device_type & DeviceType.GPU else CPU
+            if kind.is_host_processor:
                 unit = "cpu"  # whatever its driver, a CPU device is this host
             elif DeviceInfo.PCI_BUS_INFO_KHR in info:
                 unit = "pci " + info[DeviceInfo.PCI_BUS_INFO_KHR].hex()
@@ -134,19 +125,6 @@ def driver_devices() -> list[DriverDevice]:
     return found
 
 
-@dataclass(slots=True, eq=False)
-class _Buffer:
-    """``host``: the buffer's bytes themselves, where the device computes in host memory; else None."""
-
-    memory: cl.Buffer
-    nbytes: int
-    host: memoryview | None
-
-    def holds(self, offset: int, nbytes: int) -> bool:
-        """Whether such a copy is within the buffer; the driver refuses others."""
-        return self.host is not None and offset + nbytes <= self.host.nbytes
-
-
 class OpenCLDevice:
     """A member on a driver device.  Implements ``Device``; see there.
 
@@ -169,7 +147,7 @@ class OpenCLDevice:
             )
         except cl.Error as cause:
             raise DeviceFailed(name, str(cause)) from cause
-        self.facts: DeviceFacts = DeviceFacts(
+        self.capabilities: Capabilities = Capabilities(
             name=name,
             kind=device.kind,
             vendor=_text(info, DeviceInfo.VENDOR),
@@ -179,7 +157,7 @@ class OpenCLDevice:
             max_work_group_size=int.from_bytes(info[DeviceInfo.MAX_WORK_GROUP_SIZE], "little"),
             info=info,
             compares=True,
-            is_host_memory=device.kind == "cpu",
+            is_host_memory=device.kind.is_host_processor,
             formats=self.shared.formats,
             platform_vendor=device.platform_vendor,
             compiler=device.compiler,
@@ -191,22 +169,24 @@ class OpenCLDevice:
         self._is_pocl: Final = device.platform == "Portable Computing Language"
         self._lane: Final[Lane[cl.Event]] = Lane(self, name, _times, f"sdi-gpu-{number}-done")
         self._copies: Final[Lane[HostCopy]] = Lane(object(), name, HostCopy.times, f"sdi-gpu-{number}-copy")
+        self.native: Final[NativeMember] = OpenCLNative(
+            self._queue, self._lane, self._copies.is_idle, self._is_pocl
+        )
 
     def allocate(self, nbytes: int) -> DeviceBuffer:
-        available = self.facts.memory_nbytes - self._used_nbytes
-        asked = (
-            f"{self.facts.name}: {nbytes} bytes asked, {available} of {self.facts.memory_nbytes} available"
-        )
+        own = self.capabilities
+        available = own.memory_nbytes - self._used_nbytes
+        asked = f"{own.name}: {nbytes} bytes asked, {available} of {own.memory_nbytes} available"
         require(0 < nbytes <= available, Status.MEM_OBJECT_ALLOCATION_FAILURE, asked)
         memory, host = self._memory(nbytes, cl.mem_flags.READ_WRITE, asked)
         self._used_nbytes += nbytes
-        return DeviceBuffer(_Buffer(memory, nbytes, host))
+        return DeviceBuffer(OpenCLBuffer(memory, nbytes, host))
 
     def allocate_on_host(self, nbytes: int) -> DeviceBuffer:
-        asked = f"{self.facts.name}: {nbytes} bytes of host memory"
+        asked = f"{self.capabilities.name}: {nbytes} bytes of host memory"
         flags = cl.mem_flags.READ_WRITE | cl.mem_flags.ALLOC_HOST_PTR
         memory, host = self._memory(nbytes, flags, asked)
-        return DeviceBuffer(_Buffer(memory, 0, host))
+        return DeviceBuffer(OpenCLBuffer(memory, 0, host))
 
     def _memory(self, nbytes: int, flags: int, asked: str) -> tuple[cl.Buffer, memoryview | None]:
         """A new buffer of the driver's, and its bytes where it computes in host memory.  Raises ClError."""
@@ -220,25 +200,25 @@ class OpenCLDevice:
             raise ClError(Status.MEM_OBJECT_ALLOCATION_FAILURE, f"{asked}; {cause}") from cause
 
     def adopt(self, host: HostBytes) -> DeviceBuffer:
-        asked = f"{self.facts.name}: {host.nbytes} bytes of host memory"
+        asked = f"{self.capabilities.name}: {host.nbytes} bytes of host memory"
         # Elsewhere the driver may keep a copy of its own, which others would not see.
         require(self._is_pocl, Status.MEM_OBJECT_ALLOCATION_FAILURE, f"{asked}: the driver can't share them")
         try:
             memory = cl.Buffer(self._context, _IN_HOST_MEMORY, hostbuf=host)
         except (cl.Error, MemoryError) as cause:
             raise ClError(Status.MEM_OBJECT_ALLOCATION_FAILURE, f"{asked}; {cause}") from cause
-        return DeviceBuffer(_Buffer(memory, 0, host))
+        return DeviceBuffer(OpenCLBuffer(memory, 0, host))
 
     def free(self, buffer: DeviceBuffer) -> None:
-        own = cast(_Buffer, buffer)
+        own = cast(OpenCLBuffer, buffer)
         own.memory.release()
         self._used_nbytes -= own.nbytes
 
     def host_bytes(self, buffer: DeviceBuffer) -> HostBytes | None:
-        return cast(_Buffer, buffer).host
+        return cast(OpenCLBuffer, buffer).host
 
     def upload(self, host: HostBytes, buffer: DeviceBuffer, offset: int, wait: Sequence[Ticket]) -> Ticket:
-        own = cast(_Buffer, buffer)
+        own = cast(OpenCLBuffer, buffer)
         memory = own.memory
         if own.host is not None and own.holds(offset, host.nbytes) and host.nbytes >= BESIDE_KERNELS_NBYTES:
             there = own.host[offset : offset + host.nbytes]
@@ -247,7 +227,7 @@ class OpenCLDevice:
         return self._lane.issue(start, wait, host)
 
     def download(self, buffer: DeviceBuffer, offset: int, host: HostBytes, wait: Sequence[Ticket]) -> Ticket:
-        own = cast(_Buffer, buffer)
+        own = cast(OpenCLBuffer, buffer)
         memory = own.memory
         if own.host is not None and own.holds(offset, host.nbytes) and host.nbytes >= BESIDE_KERNELS_NBYTES:
             there = own.host[offset : offset + host.nbytes]
@@ -263,7 +243,7 @@ class OpenCLDevice:
         to: Region,
         wait: Sequence[Ticket],
     ) -> Ticket:
-        there, here = cast(_Buffer, source), cast(_Buffer, target)
+        there, here = cast(OpenCLBuffer, source), cast(OpenCLBuffer, target)
         if from_.levels and there.host is not None and here.host is not None:
             is_large = max(from_.span_nbytes, to.span_nbytes) >= BESIDE_KERNELS_NBYTES
             # PoCL takes some rows that share no byte for overlapping.
@@ -285,7 +265,7 @@ class OpenCLDevice:
         arrive: Sequence[Ticket],
     ) -> tuple[Ticket, Ticket]:
         # [M] pocl 3.1, 64 MiB: 10.7 GB/s directly, 7.0 through a bounce buffer, 5.4 through the arena.
-        host = source.host if isinstance(source, _Buffer) else None
+        host = source.host if isinstance(source, OpenCLBuffer) else None
         if host is None:
             return bounce_copy(
                 source_device, source, source_offset, self, target, target_offset, nbytes, leave, arrive
@@ -297,13 +277,13 @@ class OpenCLDevice:
     def upload_rows(
         self, host: HostBytes, buffer: DeviceBuffer, offset: int, rows: Rows, wait: Sequence[Ticket]
     ) -> Ticket:
-        start = partial(_copy_rows, self._queue, cast(_Buffer, buffer).memory, host, offset, rows)
+        start = partial(_copy_rows, self._queue, cast(OpenCLBuffer, buffer).memory, host, offset, rows)
         return self._lane.issue(start, wait, host)
 
     def download_rows(
         self, buffer: DeviceBuffer, offset: int, host: HostBytes, rows: Rows, wait: Sequence[Ticket]
     ) -> Ticket:
-        start = partial(_copy_rows, self._queue, host, cast(_Buffer, buffer).memory, offset, rows)
+        start = partial(_copy_rows, self._queue, host, cast(OpenCLBuffer, buffer).memory, offset, rows)
         return self._lane.issue(start, wait, host)
 
     def peer_copy_rows(
@@ -317,7 +297,7 @@ class OpenCLDevice:
         leave: Sequence[Ticket],
         arrive: Sequence[Ticket],
     ) -> tuple[Ticket, Ticket]:
-        host = source.host if isinstance(source, _Buffer) else None
+        host = source.host if isinstance(source, OpenCLBuffer) else None
         if host is None:
             return copy_rows_one_by_one(
                 self, source_device, source, source_offset, target, target_offset, rows, leave, arrive
@@ -340,13 +320,13 @@ class OpenCLDevice:
         self, buffer: DeviceBuffer, offset: int, nbytes: int, pattern: bytes, wait: Sequence[Ticket]
     ) -> Ticket:
         start = partial(
-            cl.enqueue_fill_buffer, self._queue, cast(_Buffer, buffer).memory, pattern, offset, nbytes
+            cl.enqueue_fill_buffer, self._queue, cast(OpenCLBuffer, buffer).memory, pattern, offset, nbytes
         )
         return self._lane.issue(start, wait)
 
     def create_image(self, shape: ImageShape) -> DeviceImage:
-        available = self.facts.memory_nbytes - self._used_nbytes
-        asked = f"{self.facts.name}: an image of {shape.nbytes} bytes asked, {available} available"
+        available = self.capabilities.memory_nbytes - self._used_nbytes
+        asked = f"{self.capabilities.name}: an image of {shape.nbytes} bytes asked, {available} available"
         require(shape.nbytes <= available, Status.MEM_OBJECT_ALLOCATION_FAILURE, asked)
         try:
             made = new_image(self._context, shape)
@@ -363,13 +343,13 @@ class OpenCLDevice:
     def set_pixels(
         self, buffer: DeviceBuffer, offset: int, image: DeviceImage, slabs: Slabs, wait: Sequence[Ticket]
     ) -> Ticket:
-        own, memory = cast(MemberImage, image), cast(_Buffer, buffer).memory
+        own, memory = cast(MemberImage, image), cast(OpenCLBuffer, buffer).memory
         return self._lane.issue(partial(copy_pixels, self._queue, own, slabs, memory, offset, True), wait)
 
     def get_pixels(
         self, image: DeviceImage, slabs: Slabs, buffer: DeviceBuffer, offset: int, wait: Sequence[Ticket]
     ) -> Ticket:
-        own, memory = cast(MemberImage, image), cast(_Buffer, buffer).memory
+        own, memory = cast(MemberImage, image), cast(OpenCLBuffer, buffer).memory
         return self._lane.issue(partial(copy_pixels, self._queue, own, slabs, memory, offset, False), wait)
 
     def build(self, text: str, options: Sequence[str]) -> DeviceProgram:
@@ -385,7 +365,7 @@ class OpenCLDevice:
         found = [
             argument
             if argument is None or isinstance(argument, _PLAIN)
-            else cast(_Buffer | MemberImage, argument).memory
+            else cast(OpenCLBuffer | MemberImage, argument).memory
             for argument in arguments
         ]
         return BoundKernel(self._programs.bind(cast(OpenClMemberProgram, program), kernel, found))
@@ -409,50 +389,6 @@ class OpenCLDevice:
         POCL_ORDER.launched(key, width, ticket)
         return ticket
 
-    # -- for the player ------------------------------------------------------------------------------
-
-    def native_lane(self) -> NativeLane | None:
-        return NativeLane(DriverKind.OPENCL, 0, self._queue.int_ptr)
-
-    def native_side(self) -> NativeLane | None:
-        return None
-
-    def native_launch(
-        self, bound: BoundKernel, groups: Int3, local_size: Int3, work_dim: int
-    ) -> NativeLaunch | None:
-        own = cast(OpenClBoundKernel, bound)
-        kernel = own.arguments.on_own_kernel(own.kernel.handle)
-        scalars = dict(zip(own.arguments.values[::2], own.arguments.values[::2], strict=True))
-        return NativeLaunch(
-            kernel.int_ptr,
-            groups,
-            local_size,
-            work_dim,
-            scalars=cast(Mapping[int, int], scalars),
-            keep=(kernel, own),
-            order=((own.key, local_size), grid_width(groups, local_size)),
-        )
-
-    def native_place(self, buffer: DeviceBuffer, offset: int) -> NativePlace | None:
-        return NativePlace(cast(_Buffer, buffer).memory.int_ptr, offset)
-
-    def native_host(self, host: HostBytes) -> bool:
-        return True
-
-    def launched(self, launch: NativeLaunch, ticket: Ticket) -> None:
-        if self._is_pocl:
-            POCL_ORDER.before(*launch.order)
-            POCL_ORDER.launched(*launch.order, ticket)
-
-    def native_peer(self, source: object) -> bool:
-        return False
-
-    def marker(self) -> Ticket:
-        return self._lane.issue(partial(cl.enqueue_marker, self._queue), ())
-
-    def is_idle(self) -> bool:
-        return self._lane.is_idle() and self._copies.is_idle()
-
     def flush(self) -> None:
         self._queue.flush()
 
@@ -468,10 +404,10 @@ class OpenCLDevice:
 
 
 def _memories(*buffers: DeviceBuffer) -> list[cl.Buffer]:
-    return [cast(_Buffer, buffer).memory for buffer in buffers]
+    return [cast(OpenCLBuffer, buffer).memory for buffer in buffers]
 
 
-def _reaches(buffer: _Buffer, region: Region) -> bool:
+def _reaches(buffer: OpenCLBuffer, region: Region) -> bool:
     return buffer.holds(region.base, region.span_nbytes)
 
 

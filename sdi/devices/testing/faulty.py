@@ -6,17 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, cast
 
-from sdi.devices.base import (
-    BoundArgument,
-    BoundKernel,
-    Device,
-    DeviceBuffer,
-    DeviceImage,
-    DeviceProgram,
-    HostBytes,
-    KernelFacts,
-    Rows,
-)
+from sdi.devices.base import BoundArgument, Device, KernelFacts, Rows
+from sdi.devices.handles import BoundKernel, DeviceBuffer, DeviceImage, DeviceProgram, HostBytes
 from sdi.devices.image import ImageShape
 from sdi.devices.join import join
 from sdi.devices.testing.forwarding import ForwardingDevice
@@ -51,7 +42,9 @@ class FaultyDevice(ForwardingDevice):
         if not isinstance(faulty, _FaultyKernel):
             return super().launch(bound, groups, local_size, work_dim, wait)
         ticket = Ticket()
-        failure = DeviceFailed(self.facts.name, f"kernel {faulty.name} fails because a test asked for it")
+        failure = DeviceFailed(
+            self.capabilities.name, f"kernel {faulty.name} fails because a test asked for it"
+        )
         join(wait, lambda error: ticket.complete(error or failure))
         return ticket
 
@@ -75,7 +68,7 @@ class LosingDevice(ForwardingDevice):
         return [*wait, completed(self._loss())] if self.is_lost() else wait
 
     def _loss(self) -> DeviceLost:
-        return DeviceLost(self.facts.name, "a test asked for it")
+        return DeviceLost(self.capabilities.name, "a test asked for it")
 
     def _alive(self) -> None:
         if self.is_lost():
@@ -147,5 +140,8 @@ class LosingDevice(ForwardingDevice):
     def _reading(self, source: Device, wait: Sequence[Ticket]) -> Sequence[Ticket]:
         """``wait``, and a failure of this member, which is not lost, if the other one is."""
         if isinstance(source, LosingDevice) and source.is_lost():
-            return [*wait, completed(DeviceFailed(self.facts.name, f"can't read {source.facts.name}"))]
+            return [
+                *wait,
+                completed(DeviceFailed(self.capabilities.name, f"can't read {source.capabilities.name}")),
+            ]
         return wait

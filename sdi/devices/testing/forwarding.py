@@ -5,20 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sdi.clc.preprocess.probe import Answers
-from sdi.devices.base import (
-    BoundArgument,
-    BoundKernel,
-    Comparison,
-    Device,
-    DeviceBuffer,
-    DeviceFacts,
-    DeviceImage,
-    DeviceProgram,
-    HostBytes,
-    KernelFacts,
-    Rows,
-)
+from sdi.devices.base import BoundArgument, Comparison, Device, KernelFacts, Rows
+from sdi.devices.capabilities import Capabilities
+from sdi.devices.handles import BoundKernel, DeviceBuffer, DeviceImage, DeviceProgram, HostBytes
 from sdi.devices.image import ImageShape, Slabs
+from sdi.devices.native import NativeMember
 from sdi.devices.ticket import Ticket
 from sdi.ndrange import Int3
 from sdi.region import Region
@@ -27,8 +18,10 @@ from sdi.region import Region
 class ForwardingDevice:
     """``device``.  Implements ``Device``; a subclass overrides what is to be different."""
 
+    native: NativeMember | None = None
+
     def __init__(self, device: Device) -> None:
-        self.facts: DeviceFacts = device.facts
+        self.capabilities: Capabilities = device.capabilities
         self._device = device
 
     def _before(self, wait: Sequence[Ticket]) -> Sequence[Ticket]:

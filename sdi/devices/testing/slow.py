@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from sdi.devices.base import BoundKernel, Device
+from sdi.devices.base import Device
+from sdi.devices.handles import BoundKernel
 from sdi.devices.testing.due import DueCalls
 from sdi.devices.testing.forwarding import ForwardingDevice
 from sdi.devices.ticket import Ticket

@@ -20,7 +20,8 @@ from sdi.clc.frontend.objects import pack_objects, unpack_objects
 from sdi.clc.model import KernelModel
 from sdi.clc.preprocess.files_seen import FilesSeen
 from sdi.clc.preprocess.probe import Dialect
-from sdi.devices.base import Device, DeviceProgram, KernelFacts
+from sdi.devices.base import Device, KernelFacts
+from sdi.devices.handles import DeviceProgram
 from sdi.errors import BuildError, ClError, DeviceLost, Status, require
 from sdi.launch.kernel import Build, Kernel
 from sdi.launch.programs.analysed import (
@@ -276,7 +277,7 @@ def on_all(devices: Sequence[Device], ask: Callable[[int], T]) -> list[T]:
     """``ask`` of each member's position: all nodes at once, the members of a node one after the other."""
     nodes: dict[int, list[int]] = {}
     for member, device in enumerate(devices):
-        nodes.setdefault(device.facts.node, []).append(member)
+        nodes.setdefault(device.capabilities.node, []).append(member)
     if len(nodes) == 1:
         return [ask(member) for member in range(len(devices))]
     with ThreadPoolExecutor(len(nodes), "sdi-build-on") as threads:

@@ -26,7 +26,8 @@ from sdi.clc.frontend.base_header import (
 from sdi.clc.preprocess.compiler import Compiler
 from sdi.clc.preprocess.dialect import common
 from sdi.clc.preprocess.probe import Answers, Dialect
-from sdi.devices.base import Device, DeviceFacts
+from sdi.devices.base import Device
+from sdi.devices.capabilities import Capabilities
 from sdi.errors import DeviceLost
 from sdi.wire.opencl import NAME_VERSION, DeviceInfo, VendorId
 
@@ -36,7 +37,7 @@ _MACHINES: dict[int, str] = {VendorId.NVIDIA: PTX_TARGET}
 
 def image_language(devices: Iterable[Device]) -> Language:
     """What all ``devices`` have, of what sdi can pass on."""
-    facts = [d.facts for d in devices]
+    facts = [d.capabilities for d in devices]
     images = bool(common_formats(facts))
     known = [set(f.info[DeviceInfo.EXTENSIONS].rstrip(b"\0").decode().split()) for f in facts]
     extensions = tuple(
@@ -55,11 +56,11 @@ def image_language(devices: Iterable[Device]) -> Language:
     return Language(extensions, tuple(features), images, _assembly(facts), tuple(withheld))
 
 
-def _assembly(facts: Iterable[DeviceFacts]) -> str:
+def _assembly(facts: Iterable[Capabilities]) -> str:
     """The machine, as clang calls it, whose inline assembly all members have."""
     found = {
         os.uname().machine
-        if f.kind == "cpu"
+        if f.kind.is_host_processor
         else _MACHINES.get(int.from_bytes(f.info.get(DeviceInfo.VENDOR_ID, b""), "little"), USUAL_TARGET)
         for f in facts
     }
@@ -70,7 +71,7 @@ def image_dialect(devices: Sequence[Device]) -> Dialect:
     """What the compilers of all ``devices`` have defined."""
     kinds: dict[str, list[Device]] = {}
     for device in devices:
-        kinds.setdefault(device.facts.compiler, []).append(device)
+        kinds.setdefault(device.capabilities.compiler, []).append(device)
     return common([Compiler(name, partial(_ask, alike)) for name, alike in kinds.items()])
 
 
@@ -79,11 +80,11 @@ def _ask(alike: Sequence[Device], questions: Sequence[str], options: Sequence[st
     for device in alike:
         with contextlib.suppress(DeviceLost):
             return device.answers(questions, options)
-    raise DeviceLost(alike[0].facts.name, "no device is left that could be asked for its macros")
+    raise DeviceLost(alike[0].capabilities.name, "no device is left that could be asked for its macros")
 
 
-def common_formats(facts: Iterable[DeviceFacts]) -> dict[tuple[int, int], int]:
-    """The image formats that all members have, with the uses that all of them allow; see ``DeviceFacts``."""
+def common_formats(facts: Iterable[Capabilities]) -> dict[tuple[int, int], int]:
+    """The image formats that all members have, with the uses that all of them allow; see ``Capabilities``."""
     first, *others = facts
     found = {
         key: uses
@@ -99,7 +100,7 @@ def _common(uses: int, others: Iterable[int]) -> int:
     return uses
 
 
-def _features(facts: DeviceFacts) -> set[str]:
+def _features(facts: Capabilities) -> set[str]:
     data = facts.info.get(DeviceInfo.OPENCL_C_FEATURES, b"")
     whole = data[: len(data) // NAME_VERSION.size * NAME_VERSION.size]
     names = (name for _, name in NAME_VERSION.iter_unpack(whole))

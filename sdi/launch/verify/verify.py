@@ -14,7 +14,7 @@ from functools import partial
 import numpy as np
 
 from sdi.clc import pack_hidden
-from sdi.devices.base import BoundKernel, DeviceBuffer, DeviceImage
+from sdi.devices.handles import BoundKernel, DeviceBuffer, DeviceImage
 from sdi.devices.image import Slabs
 from sdi.devices.join import join
 from sdi.devices.ticket import Ticket, completed

@@ -17,8 +17,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from sdi.atomics import Update
-from sdi.devices.base import Comparison, Device, DeviceBuffer
+from sdi.devices.base import Comparison, Device
 from sdi.devices.comparing import HEADER_NBYTES, RECORD_NBYTES, changes_nbytes, values_offset
+from sdi.devices.handles import DeviceBuffer
 from sdi.devices.join import join
 from sdi.devices.ticket import Ticket
 from sdi.intervals import ByteRange
@@ -88,7 +89,7 @@ class MemberMerges:
         self._heaps = heaps
         self._accounting = accounting
         self._post = post
-        self._able = [device.facts.compares and able(device) for device in devices]
+        self._able = [device.capabilities.compares and able(device) for device in devices]
 
     def begin(
         self, buffer: VirtualBuffer, over: ByteRange, members: Sequence[int], units: MergeUnits

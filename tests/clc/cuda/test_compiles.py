@@ -14,11 +14,12 @@ import pytest
 
 from sdi.clc import compile_source
 from sdi.clc.cuda.translate import CudaKernel, CudaProgram, ParameterKind, nvrtc_options, translate
-from sdi.devices.base import BoundArgument, DeviceImage, LocalBytes
+from sdi.devices.base import BoundArgument, LocalBytes
 from sdi.devices.cuda.images import CudaImage
 from sdi.devices.cuda.launch import packed, parameter_block
 from sdi.devices.cuda.memory import CudaBuffer
 from sdi.devices.cuda.nvrtc import NvrtcMissing, compile_text, version
+from sdi.devices.handles import DeviceImage
 from sdi.devices.image import ImageShape, Sampler
 from sdi.errors import BuildError
 from sdi.wire.opencl import ChannelOrder, ChannelType, MemObjectType

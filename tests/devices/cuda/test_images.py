@@ -8,9 +8,10 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from sdi.devices.base import BoundArgument, Device, DeviceImage, DeviceProgram
+from sdi.devices.base import BoundArgument, Device
 from sdi.devices.cuda.gpu import cuda_devices
 from sdi.devices.cuda.member import CudaDevice
+from sdi.devices.handles import DeviceImage, DeviceProgram
 from sdi.devices.image import Sampler, Slabs
 from tests.clc.cuda.test_images import FORMATS, INSIDE, SIZES
 from tests.clc.image_functions import (

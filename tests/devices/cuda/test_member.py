@@ -12,11 +12,13 @@ import numpy as np
 import pytest
 
 from sdi.clc import compile_source, pack_hidden
-from sdi.devices.base import Device, DeviceBuffer, LocalBytes, Rows
+from sdi.devices.base import Device, LocalBytes, Rows
+from sdi.devices.capabilities import CPU, GPU
 from sdi.devices.cuda.context import register_host, unregister_host
 from sdi.devices.cuda.gpu import CudaGpu, cuda_devices
 from sdi.devices.cuda.member import CudaDevice
 from sdi.devices.cuda.printing import CAPACITY_NBYTES
+from sdi.devices.handles import DeviceBuffer
 from sdi.devices.opencl.member import OpenCLDevice, driver_devices
 from sdi.devices.page_locks import PAGE_LOCKS, SLAB_NBYTES
 from sdi.devices.ticket import Ticket
@@ -84,7 +86,7 @@ def plain(gpu: CudaGpu) -> Iterator[Device]:
 @pytest.fixture(scope="module")
 def cpu() -> Iterator[Device]:
     """A member on the CPU driver, whose answers are the truth."""
-    devices = [device for device in driver_devices() if device.kind == "cpu"]
+    devices = [device for device in driver_devices() if device.kind is CPU]
     if not devices:
         pytest.skip("no OpenCL driver offers a CPU device")
     member = OpenCLDevice(devices[0], 99, 1 << 30)
@@ -93,11 +95,11 @@ def cpu() -> Iterator[Device]:
 
 
 def test_facts_carry_the_bytes_that_the_driver_gives(member: Device) -> None:
-    info = member.facts.info
-    assert member.facts.kind == "gpu"
-    assert info[0x102B].rstrip(b"\0").decode() in member.facts.name
+    info = member.capabilities.info
+    assert member.capabilities.kind is GPU
+    assert info[0x102B].rstrip(b"\0").decode() in member.capabilities.name
     assert len(info[0x1005]) == 24
-    assert int.from_bytes(info[0x1004], "little") == member.facts.max_work_group_size
+    assert int.from_bytes(info[0x1004], "little") == member.capabilities.max_work_group_size
 
 
 def upload(member: Device, array: np.ndarray) -> DeviceBuffer:

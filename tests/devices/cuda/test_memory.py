@@ -18,6 +18,7 @@ from sdi.devices.cuda import driver as cuda_driver
 from sdi.devices.cuda import images as cuda_images
 from sdi.devices.cuda import links as cuda_links
 from sdi.devices.cuda import member as cuda
+from sdi.devices.cuda import native as cuda_native
 from sdi.devices.cuda import printing as cuda_print
 from sdi.devices.cuda import programs as cuda_programs
 from sdi.devices.cuda import spread as cuda_spread
@@ -44,7 +45,8 @@ _ATTRIBUTES = CudaAttributes(
 def driver(monkeypatch: pytest.MonkeyPatch) -> StandIn:
     """In place of the CUDA driver."""
     made = StandIn(3)
-    for module in (cuda, cuda_context, cuda_copies, cuda_driver, cuda_links, cuda_print, cuda_programs):
+    used = (cuda_context, cuda_copies, cuda_driver, cuda_links, cuda_native, cuda_print, cuda_programs)
+    for module in (cuda, *used):
         monkeypatch.setattr(module, "drv", made)
     monkeypatch.setattr(cuda_driver, "quick", lambda: made)
     monkeypatch.setattr(cuda_copies, "copy_peer", made.copy_peer)
@@ -103,7 +105,7 @@ def test_regions_go_to_their_places(
     members: list[CudaDevice], from_: Region, to: Region, is_within: bool
 ) -> None:
     member = members[0]
-    if to.bounds.stop + from_.bounds.stop > member.facts.memory_nbytes // 2:
+    if to.bounds.stop + from_.bounds.stop > member.capabilities.memory_nbytes // 2:
         from_, to = from_.part(0, 1000), to.part(0, 1000)
     test_device.test_regions_are_copied_and_what_lies_between_stays(member, from_, to, is_within)
 
@@ -225,9 +227,9 @@ def test_streams_for_other_queues_are_used_again_after_their_member(
     driver: StandIn, members: list[CudaDevice]
 ) -> None:
     member = members[0]
-    lanes = [member.native_lane(), member.native_side(), member.native_side()]
+    lanes = [member.native.lane(), member.native.side(), member.native.side()]
     assert all(lane is not None and lane.context == member._context.handle for lane in lanes)
-    sides = list(member._sides)
+    sides = list(member.native.sides)
     assert len(sides) == 2
 
     def before(call: str) -> None:
@@ -235,7 +237,7 @@ def test_streams_for_other_queues_are_used_again_after_their_member(
             raise Error("no stream")
 
     driver.before = before
-    assert member.native_side() is None
+    assert member.native.side() is None
     member.close()
     kept = member._context.kept.streams
     assert [stream for stream in kept if any(stream is side for side in sides)] == sides

@@ -9,10 +9,11 @@ import pytest
 
 from sdi.clc import compile_source, pack_hidden
 from sdi.clc.cuda.translate import translate
-from sdi.devices.base import DeviceBuffer, LocalBytes, Rows
+from sdi.devices.base import LocalBytes, Rows
 from sdi.devices.cuda import nvrtc
 from sdi.devices.cuda.launch import packed, parameter_block, places_of
 from sdi.devices.cuda.memory import CudaBuffer, Fills, blocks_of, check_range, fill_pattern
+from sdi.devices.handles import DeviceBuffer
 from sdi.ndrange import GroupBox, NDRange
 
 

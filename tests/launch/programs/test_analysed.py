@@ -16,9 +16,9 @@ from sdi.clc import compile_source
 from sdi.clc.frontend import link
 from sdi.clc.frontend.base_header import USUAL, Language
 from sdi.clc.preprocess.files_seen import FilesSeen
-from sdi.devices.base import DeviceProgram
 from sdi.devices.cuda import translated as cuda_translated
 from sdi.devices.discover import MemberSettings, open_members
+from sdi.devices.handles import DeviceProgram
 from sdi.devices.testing.forwarding import ForwardingDevice
 from sdi.launch.programs import access, builds
 from sdi.launch.programs.analysed import (

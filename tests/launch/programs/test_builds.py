@@ -9,8 +9,9 @@ from typing import cast
 
 import pytest
 
-from sdi.devices.base import Device, DeviceProgram, KernelFacts
+from sdi.devices.base import Device, KernelFacts
 from sdi.devices.discover import MemberSettings, open_members
+from sdi.devices.handles import DeviceProgram
 from sdi.devices.testing.forwarding import ForwardingDevice
 from sdi.errors import BuildError, ClError, Status, require
 from sdi.launch.programs.builds import Compiled, Target, build, compile_only, link, on_all, rebuild

@@ -1,0 +1,16 @@
+"""What members hand out, and only they look into."""
+
+from __future__ import annotations
+
+from typing import NewType
+
+HostBytes = memoryview
+"""Host memory: contiguous, format "B", writable where an operation writes it."""
+DeviceBuffer = NewType("DeviceBuffer", object)
+"""Bytes on one member."""
+DeviceImage = NewType("DeviceImage", object)
+"""Pixels on one member, laid out as the driver likes."""
+DeviceProgram = NewType("DeviceProgram", object)
+"""A program built on one member."""
+BoundKernel = NewType("BoundKernel", object)
+"""A kernel with all arguments set, ready to launch many times."""
