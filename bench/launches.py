@@ -14,20 +14,16 @@ import struct
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from sdi.clc.preprocess.clang_dialect import ask  # noqa: E402
-from sdi.clc.preprocess.probe import Answers  # noqa: E402
 from sdi.commands import Launch  # noqa: E402
-from sdi.devices.base import BoundArgument, Device, KernelFacts  # noqa: E402
-from sdi.devices.capabilities import GPU, Capabilities  # noqa: E402
-from sdi.devices.handles import BoundKernel, DeviceBuffer, DeviceProgram, HostBytes  # noqa: E402
-from sdi.devices.ticket import Ticket  # noqa: E402
+from sdi.devices.base import Device  # noqa: E402
+from sdi.devices.testing.null import NullDevice  # noqa: E402
 from sdi.launch.counters import Counters  # noqa: E402
 from sdi.launch.launcher import Launcher  # noqa: E402
 from sdi.launch.programs.builds import Target, build  # noqa: E402
@@ -40,7 +36,6 @@ from sdi.vmem.host import HostWorker  # noqa: E402
 from sdi.vmem.memory import VirtualMemory  # noqa: E402
 
 MEMBERS = (1, 2, 4)
-_INFO = {0x1030: b"cl_khr_byte_addressable_store\0"}  # CL_DEVICE_EXTENSIONS
 IN_FLIGHT = 64
 """Operations of a member that are not complete yet."""
 
@@ -82,92 +77,12 @@ __kernel void lu(__global float *a, int n, int k)
 """
 
 
-class NullDevice:
-    """Takes every operation; ``complete`` ends the oldest ones.  Counts what is asked for."""
-
-    def __init__(self, number: int) -> None:
-        self.capabilities = Capabilities(
-            f"null {number}", GPU, "", "", f"null {number}", 1 << 34, 1024, _INFO
-        )
-        self.copies = self.launches = 0
-        self._issued: deque[Ticket] = deque()
-        self._used = 0
-
-    def complete(self, keep: int) -> None:
-        """End all operations but the last ``keep``."""
-        while len(self._issued) > keep:
-            ticket = self._issued.popleft()
-            ticket.complete(None, 1, 2)
-
-    def _issue(self) -> Ticket:
-        ticket = Ticket(self, self)
-        self._issued.append(ticket)
-        return ticket
-
-    def allocate(self, nbytes: int) -> DeviceBuffer:
-        self._used += nbytes
-        return DeviceBuffer(nbytes)
-
-    def adopt(self, host: HostBytes) -> DeviceBuffer:
-        return DeviceBuffer(host)
-
-    def free(self, buffer: DeviceBuffer) -> None:
-        pass
-
-    def upload(self, host: HostBytes, buffer: DeviceBuffer, offset: int, wait: Sequence[Ticket]) -> Ticket:
-        self.copies += 1
-        return self._issue()
-
-    def download(self, buffer: DeviceBuffer, offset: int, host: HostBytes, wait: Sequence[Ticket]) -> Ticket:
-        self.copies += 1
-        return self._issue()
-
-    def copy(self, *_: object) -> Ticket:
-        self.copies += 1
-        return self._issue()
-
-    def peer_copy(self, *_: object) -> tuple[Ticket, Ticket]:
-        self.copies += 1
-        ticket = self._issue()
-        return ticket, ticket
-
-    def fill(self, *_: object) -> Ticket:
-        return self._issue()
-
-    def build(self, text: str, options: Sequence[str]) -> DeviceProgram:
-        return DeviceProgram(text)
-
-    def answers(self, questions: Sequence[str], options: Sequence[str]) -> Answers:
-        return ask(questions, options)
-
-    def kernel_facts(self, program: DeviceProgram, kernel: str) -> KernelFacts:
-        return KernelFacts(1024, 32, 0, 0)
-
-    def bind(self, program: DeviceProgram, kernel: str, arguments: Sequence[BoundArgument]) -> BoundKernel:
-        return BoundKernel(tuple(arguments))
-
-    def launch(
-        self, bound: BoundKernel, groups: Int3, local_size: Int3, work_dim: int, wait: Sequence[Ticket]
-    ) -> Ticket:
-        self.launches += 1
-        return self._issue()
-
-    def flush(self) -> None:
-        pass
-
-    def memory_in_use(self) -> int:
-        return self._used
-
-    def close(self) -> None:
-        self.complete(0)
-
-
 class Rig:
     """The runtime of a session over null members; ``finished`` counts complete commands."""
 
     def __init__(self, members: int) -> None:
-        self.nulls = [NullDevice(number) for number in range(members)]
-        devices: list[Device] = list(self.nulls)  # type: ignore[arg-type]
+        self.nulls = [NullDevice(number, keeps=True) for number in range(members)]
+        devices: list[Device] = list(self.nulls)
         self.calls: deque[Callable[[], None]] = deque()
         self.arena = Arena(1 << 34, 1 << 20)
         self.host = HostWorker(1)

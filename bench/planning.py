@@ -17,9 +17,9 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -27,13 +27,13 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 sys.path.insert(0, str(ROOT / "bench"))
 
-from launches import NullDevice  # noqa: E402
 
 from bench.applications import NAMES  # noqa: E402
 from bench.applications.program import Array, load  # noqa: E402
 from sdi.commands import Launch  # noqa: E402
 from sdi.devices.base import Device  # noqa: E402
 from sdi.devices.handles import BoundKernel, DeviceBuffer, HostBytes  # noqa: E402
+from sdi.devices.testing.null import NullDevice  # noqa: E402
 from sdi.devices.ticket import Ticket  # noqa: E402
 from sdi.intervals import ByteRange  # noqa: E402
 from sdi.launch.counters import Counters  # noqa: E402
@@ -55,8 +55,7 @@ class TimedDevice(NullDevice):
     """A null member whose tickets took some time."""
 
     def __init__(self, number: int, launch_ns: float) -> None:
-        super().__init__(number)
-        self.capabilities = replace(self.capabilities, memory_nbytes=139 << 30)
+        super().__init__(number, memory_nbytes=139 << 30, keeps=True)
         self.launch_ns = launch_ns
         self.total_groups = 1
         self._ends: deque[tuple[Ticket, int]] = deque()
@@ -65,35 +64,22 @@ class TimedDevice(NullDevice):
         self._ends.append((ticket, max(1, int(ns))))
         return ticket
 
-    def complete(self, keep: int) -> None:
+    def complete(self, keep: int = 0) -> None:
         while len(self._ends) > keep:
             ticket, ns = self._ends.popleft()
             ticket.complete(None, 1, 1 + ns)
 
-    def _issue(self) -> Ticket:
-        return self.took(Ticket(self, self), 1)
+    def _issue(self, wait: Sequence[Ticket]) -> Ticket:
+        return self.took(Ticket(self), 1)
 
     def upload(self, host: HostBytes, buffer: DeviceBuffer, offset: int, wait: Sequence[Ticket]) -> Ticket:
-        return self.took(Ticket(self, self), len(host) * COPY_NS_PER_BYTE)
-
-    def free(self, buffer: DeviceBuffer) -> None:
-        self._used -= cast(int, buffer)
-
-    def upload_rows(self, *_: object) -> Ticket:
-        return self._issue()
-
-    def download_rows(self, *_: object) -> Ticket:
-        return self._issue()
-
-    def peer_copy_rows(self, *_: object) -> tuple[Ticket, Ticket]:
-        ticket = self._issue()
-        return ticket, ticket
+        return self.took(Ticket(self), len(host) * COPY_NS_PER_BYTE)
 
     def launch(
         self, bound: BoundKernel, groups: Int3, local_size: Int3, work_dim: int, wait: Sequence[Ticket]
     ) -> Ticket:
         share = groups[0] * groups[1] * groups[2] / self.total_groups
-        return self.took(Ticket(self, self), share * self.launch_ns)
+        return self.took(Ticket(self), share * self.launch_ns)
 
 
 class Rig:
@@ -101,7 +87,7 @@ class Rig:
 
     def __init__(self, source: str, members: int, launch_ns: float, arena_nbytes: int) -> None:
         self.devices = [TimedDevice(number, launch_ns) for number in range(members)]
-        devices: list[Device] = list(self.devices)  # type: ignore[arg-type]
+        devices: list[Device] = list(self.devices)
         self.calls: deque[Callable[[], None]] = deque()
         self.arena = Arena(arena_nbytes, 1 << 20)
         self.host = HostWorker(1)

@@ -18,14 +18,13 @@ import struct
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 sys.path.insert(0, str(ROOT / "bench"))
 
-from launches import SOURCE, NullDevice  # noqa: E402
+from launches import SOURCE  # noqa: E402
 
 from sdi.devices.base import Device  # noqa: E402
 from sdi.devices.cuda.channel import Channel, Event  # noqa: E402
@@ -33,7 +32,8 @@ from sdi.devices.cuda.info import CudaAttributes, device_info  # noqa: E402
 from sdi.devices.cuda.lane import CudaLane  # noqa: E402
 from sdi.devices.handles import BoundKernel, DeviceBuffer  # noqa: E402
 from sdi.devices.join import united  # noqa: E402
-from sdi.devices.ticket import Ticket, completed  # noqa: E402
+from sdi.devices.testing.null import NullDevice  # noqa: E402
+from sdi.devices.ticket import Ticket  # noqa: E402
 from sdi.ndrange import Int3  # noqa: E402
 from sdi.service.session import Session  # noqa: E402
 from sdi.wire.layout import layout, padded  # noqa: E402
@@ -90,8 +90,7 @@ class LaneMember(NullDevice):
     """Gives launches and copies between members to a CUDA lane, whose driver does nothing."""
 
     def __init__(self, number: int) -> None:
-        super().__init__(number)
-        self.capabilities = replace(self.capabilities, info=device_info(_ATTRIBUTES))
+        super().__init__(number, info=device_info(_ATTRIBUTES))
         self._lane = CudaLane(self, f"member {number}")
         self._kernels, self._copies = (
             Channel(self._lane, SoonStream(), f"sdi-gpu-{number}-{kind}") for kind in ("done", "peer-done")
@@ -122,9 +121,6 @@ class LaneMember(NullDevice):
         self.copies += 1
         ticket = self._lane.issue(self._copies, self.enter, united(leave, arrive))
         return ticket, ticket
-
-    def _issue(self) -> Ticket:
-        return completed()
 
     def close(self) -> None:
         self._lane.close()

@@ -97,7 +97,7 @@ def test_a_kernel_that_the_driver_does_not_find_is_none(members: list[Device]) -
 
 def test_all_nodes_are_asked_at_once_and_the_members_of_each_in_turn() -> None:
     nodes = [0, 0, 1, 2, 2, 2]
-    devices = [cast(Device, SimpleNamespace(facts=SimpleNamespace(node=node))) for node in nodes]
+    devices = [cast(Device, SimpleNamespace(capabilities=SimpleNamespace(node=node))) for node in nodes]
     first, asked = threading.Barrier(3), cast(dict[int, list[int]], {node: [] for node in nodes})
 
     def ask(member: int) -> int:

@@ -1,0 +1,196 @@
+"""A member that answers at once and computes nothing: what remains is what sdi itself does."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from sdi.clc.preprocess.clang_dialect import ask
+from sdi.clc.preprocess.probe import Answers
+from sdi.devices.base import BoundArgument, Comparison, Device, KernelFacts, Rows
+from sdi.devices.capabilities import GPU, Capabilities, MemberKind
+from sdi.devices.handles import BoundKernel, DeviceBuffer, DeviceImage, DeviceProgram, HostBytes
+from sdi.devices.image import ImageShape, Slabs
+from sdi.devices.join import join, united
+from sdi.devices.native import NativeMember
+from sdi.devices.ticket import Ticket
+from sdi.errors import Status, require
+from sdi.ndrange import Int3
+from sdi.region import Region
+from sdi.wire.opencl import DeviceInfo
+
+_INFO = {int(DeviceInfo.EXTENSIONS): b"cl_khr_byte_addressable_store\0"}
+
+
+class NullDevice:
+    """Implements ``Device``: operations are done as soon as what they wait for is, and change no byte.
+
+    ``keeps``: they are done when ``complete`` is called, whatever they wait for.  ``copies``, ``launches``:
+    how many it was asked for.  Owned by: the issuing thread.
+    """
+
+    native: NativeMember | None = None
+
+    def __init__(
+        self,
+        number: int,
+        kind: MemberKind = GPU,
+        memory_nbytes: int = 1 << 34,
+        info: Mapping[int, bytes] = _INFO,
+        keeps: bool = False,
+    ) -> None:
+        name = f"null {number}"
+        self.capabilities = Capabilities(name, kind, "", "", name, memory_nbytes, 1024, info)
+        self.copies = self.launches = 0
+        self._keeps: Final = keeps
+        self._kept: Final[deque[Ticket]] = deque()
+        self._used_nbytes = 0
+
+    def complete(self, keep: int = 0) -> None:
+        """End all operations that were kept but the last ``keep``."""
+        while len(self._kept) > keep:
+            self._kept.popleft().complete(None, 1, 2)
+
+    def _issue(self, wait: Sequence[Ticket]) -> Ticket:
+        ticket = Ticket(self)
+        if self._keeps:
+            self._kept.append(ticket)
+        else:
+            join(wait, ticket.complete)
+        return ticket
+
+    def _copy(self, wait: Sequence[Ticket]) -> Ticket:
+        self.copies += 1
+        return self._issue(wait)
+
+    def allocate(self, nbytes: int) -> DeviceBuffer:
+        available = self.capabilities.memory_nbytes - self._used_nbytes
+        what = f"{self.capabilities.name}: {nbytes} bytes asked, {available} available"
+        require(0 < nbytes <= available, Status.MEM_OBJECT_ALLOCATION_FAILURE, what)
+        self._used_nbytes += nbytes
+        return DeviceBuffer(nbytes)
+
+    def adopt(self, host: HostBytes) -> DeviceBuffer:
+        return DeviceBuffer(0)
+
+    def allocate_on_host(self, nbytes: int) -> DeviceBuffer:
+        return DeviceBuffer(0)
+
+    def free(self, buffer: DeviceBuffer) -> None:
+        assert isinstance(buffer, int)
+        self._used_nbytes -= buffer
+
+    def host_bytes(self, buffer: DeviceBuffer) -> HostBytes | None:
+        return None
+
+    def upload(self, host: HostBytes, buffer: DeviceBuffer, offset: int, wait: Sequence[Ticket]) -> Ticket:
+        return self._copy(wait)
+
+    def download(self, buffer: DeviceBuffer, offset: int, host: HostBytes, wait: Sequence[Ticket]) -> Ticket:
+        return self._copy(wait)
+
+    def copy(
+        self,
+        source: DeviceBuffer,
+        from_: Region,
+        target: DeviceBuffer,
+        to: Region,
+        wait: Sequence[Ticket],
+    ) -> Ticket:
+        return self._copy(wait)
+
+    def peer_copy(
+        self,
+        source_device: Device,
+        source: DeviceBuffer,
+        source_offset: int,
+        target: DeviceBuffer,
+        target_offset: int,
+        nbytes: int,
+        leave: Sequence[Ticket],
+        arrive: Sequence[Ticket],
+    ) -> tuple[Ticket, Ticket]:
+        ticket = self._copy(united(leave, arrive))
+        return ticket, ticket
+
+    def upload_rows(
+        self, host: HostBytes, buffer: DeviceBuffer, offset: int, rows: Rows, wait: Sequence[Ticket]
+    ) -> Ticket:
+        return self._copy(wait)
+
+    def download_rows(
+        self, buffer: DeviceBuffer, offset: int, host: HostBytes, rows: Rows, wait: Sequence[Ticket]
+    ) -> Ticket:
+        return self._copy(wait)
+
+    def peer_copy_rows(
+        self,
+        source_device: Device,
+        source: DeviceBuffer,
+        source_offset: int,
+        target: DeviceBuffer,
+        target_offset: int,
+        rows: Rows,
+        leave: Sequence[Ticket],
+        arrive: Sequence[Ticket],
+    ) -> tuple[Ticket, Ticket]:
+        ticket = self._copy(united(leave, arrive))
+        return ticket, ticket
+
+    def diff(self, comparison: Comparison, changes: DeviceBuffer, wait: Sequence[Ticket]) -> Ticket:
+        return self._issue(wait)
+
+    def apply(self, comparison: Comparison, changes: DeviceBuffer, wait: Sequence[Ticket]) -> Ticket:
+        return self._issue(wait)
+
+    def fill(
+        self, buffer: DeviceBuffer, offset: int, nbytes: int, pattern: bytes, wait: Sequence[Ticket]
+    ) -> Ticket:
+        return self._issue(wait)
+
+    def create_image(self, shape: ImageShape) -> DeviceImage:
+        return DeviceImage(self.allocate(shape.nbytes))
+
+    def free_image(self, image: DeviceImage) -> None:
+        self.free(DeviceBuffer(image))
+
+    def set_pixels(
+        self, buffer: DeviceBuffer, offset: int, image: DeviceImage, slabs: Slabs, wait: Sequence[Ticket]
+    ) -> Ticket:
+        return self._copy(wait)
+
+    def get_pixels(
+        self, image: DeviceImage, slabs: Slabs, buffer: DeviceBuffer, offset: int, wait: Sequence[Ticket]
+    ) -> Ticket:
+        return self._copy(wait)
+
+    def build(self, text: str, options: Sequence[str]) -> DeviceProgram:
+        return DeviceProgram(text)
+
+    def answers(self, questions: Sequence[str], options: Sequence[str]) -> Answers:
+        return ask(questions, options)
+
+    def kernel_facts(self, program: DeviceProgram, kernel: str) -> KernelFacts:
+        return KernelFacts(1024, 32, 0, 0)
+
+    def bind(self, program: DeviceProgram, kernel: str, arguments: Sequence[BoundArgument]) -> BoundKernel:
+        return BoundKernel(tuple(arguments))
+
+    def launch(
+        self, bound: BoundKernel, groups: Int3, local_size: Int3, work_dim: int, wait: Sequence[Ticket]
+    ) -> Ticket:
+        self.launches += 1
+        return self._issue(wait)
+
+    def flush(self) -> None:
+        """Nothing waits for that."""
+
+    def is_lost(self) -> bool:
+        return False
+
+    def memory_in_use(self) -> int:
+        return self._used_nbytes
+
+    def close(self) -> None:
+        self.complete()
