@@ -39,7 +39,7 @@ def _shape(row: Row, known: list[Shape], table: TermTable) -> Shape:
             return Shape.AFFINE
         case TermOp.OPAQUE:
             return Shape.DATA
-        case TermOp.MUL | TermOp.MUL24:
+        case TermOp.MUL:
             return worst if min(parts) is Shape.UNIFORM else max(worst, Shape.COMPUTED)
         case TermOp.LINEAR | TermOp.CONVERT:
             return worst
@@ -51,24 +51,23 @@ def _shape(row: Row, known: list[Shape], table: TermTable) -> Shape:
             return max(parts[0], parts[1], Shape.QUASI_AFFINE)
         case _ if worst is Shape.UNIFORM:
             return worst
-        case (
-            TermOp.FLOORDIV
-            | TermOp.FLOORMOD
-            | TermOp.MIN
-            | TermOp.MAX
-            | TermOp.LT
-            | TermOp.EQ
-            | TermOp.NOT
-            | TermOp.ALL
-            | TermOp.ANY
-        ):
-            return max(worst, Shape.QUASI_AFFINE)
-        case TermOp.DIV | TermOp.REM | TermOp.SHL | TermOp.SHR if parts[1] is Shape.UNIFORM:
-            return max(worst, Shape.QUASI_AFFINE)
-        case TermOp.AND | TermOp.OR | TermOp.XOR if min(parts) is Shape.UNIFORM:
+        case TermOp.FLOORDIV | TermOp.FLOORMOD | TermOp.LT | TermOp.EQ | TermOp.NOT | TermOp.ALL | TermOp.ANY:
             return max(worst, Shape.QUASI_AFFINE)
         case _:
-            return max(worst, Shape.COMPUTED)
+            return _operated(str(row.payload), parts)
+
+
+def _operated(name: str, parts: list[Shape]) -> Shape:
+    """The shape of an operation, of which an operand is not uniform."""
+    worst, is_partly_uniform = max(parts), min(parts) is Shape.UNIFORM
+    if name == "mul24" and is_partly_uniform:
+        return worst
+    is_quasi = (
+        name in ("min", "max")
+        or (name in ("/", "%", "<<", ">>") and parts[1] is Shape.UNIFORM)
+        or (name in ("&", "|", "^") and is_partly_uniform)
+    )
+    return max(worst, Shape.QUASI_AFFINE if is_quasi else Shape.COMPUTED)
 
 
 def shape_of(access: Access, analysis: KernelAnalysis, known: list[Shape]) -> Shape:

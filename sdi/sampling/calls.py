@@ -12,6 +12,7 @@ from sdi.clc.frontend.builtins import FENCES, Action, action_of
 from sdi.clc.frontend.syntax import Form, Space, SyntaxNode, Type
 from sdi.sampling.machine import GaveUp, Mode
 from sdi.sampling.operators import Evaluator
+from sdi.sampling.ops import OPERATIONS, operate
 from sdi.sampling.terms import I64, U32, U64, TermOp
 from sdi.sampling.values import PointerValue, Value, fresh, int_type, joined
 
@@ -29,7 +30,7 @@ _VECTOR_ACCESS = re.compile(r"(vload|vstore)(a)?(_half)?(2|3|4|8|16)?(?:_r(?:te|
 _CONVERT = re.compile(r"convert_[a-z]+(2|3|4|8|16)?(_sat)?(_r(te|tz|tp|tn))?\Z")
 _OUTERMOST = (("image1d_array", 1), ("image1d", 0), ("image2d_array", 2), ("image2d", 1), ("image3d", 2))
 """Which coordinate counts an image's slabs, by its type; the first that fits."""
-_PURE = frozenset({"min", "max", "clamp", "abs", "mad24", "mul24", "select"})
+_MADE_OF_OTHERS = frozenset({"clamp", "abs", "mad24", "select"})
 
 
 class Builtins:
@@ -74,7 +75,7 @@ class Builtins:
                 self.machine.touch(value, pointee.space, Mode.WRITE, pointee.nbytes, node.begin, False)
             elif name != "printf" or not isinstance(value, PointerValue) or value.choices:
                 self.run.expose(value, argument)
-        if name in _PURE:
+        if name in OPERATIONS or name in _MADE_OF_OTHERS:
             return self._pure(name, values, arguments, node.type)
         if _CONVERT.match(name) and len(values) == 1:
             if "_sat" in name:
@@ -246,13 +247,9 @@ class Builtins:
             return terms.select(is_negative, negated, positive)
         numbers = [terms.convert(v, kind) for v in numbers]
         match name:
-            case "min":
-                return terms.binary(TermOp.MIN, numbers[0], numbers[1])
-            case "max":
-                return terms.binary(TermOp.MAX, numbers[0], numbers[1])
             case "clamp":
-                return terms.binary(TermOp.MIN, terms.binary(TermOp.MAX, numbers[0], numbers[1]), numbers[2])
-            case "mul24":
-                return terms.binary(TermOp.MUL24, numbers[0], numbers[1])
+                return operate(terms, "min", operate(terms, "max", *numbers[:2]), numbers[2])
+            case "mad24":
+                return terms.add(operate(terms, "mul24", *numbers[:2]), numbers[2])
             case _:
-                return terms.add(terms.binary(TermOp.MUL24, numbers[0], numbers[1]), numbers[2])
+                return operate(terms, name, *numbers)

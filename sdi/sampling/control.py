@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sdi.clc.frontend.syntax import LOOPS, Form, NodeKind, SyntaxNode
+from sdi.sampling.ops import operate
 from sdi.sampling.terms import I64, TermOp, Terms
 from sdi.sampling.values import PointerValue, Value
 
@@ -61,7 +62,7 @@ def trip_count(terms: Terms, condition: int, counter: int) -> int | None:
     wide = kind if kind.bits == 64 else I64  # the distance may be too large for their type
     rest = terms.sub(terms.convert(large, wide), terms.convert(small, wide))
     rest = terms.add(rest, terms.const(step - is_strict, wide))
-    trips = terms.binary(TermOp.DIV, rest, terms.const(step, wide))
+    trips = operate(terms, "/", rest, terms.const(step, wide))
     return terms.select(first, trips, terms.const(0, wide))
 
 

@@ -6,7 +6,7 @@ arrays with C's integer types.  Source: the sampling run of papers/1, section 3.
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias, cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -14,16 +14,11 @@ from sdi.ndrange import GroupBox
 from sdi.sampling.boxes import MAX_RANGES, Span
 from sdi.sampling.forms import AffineContext
 from sdi.sampling.machine import Access, Loop
+from sdi.sampling.ops import OPERATIONS, Array, Undefined, quotients
 from sdi.sampling.terms import IntType, TermOp
-
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 MAX_POINTS = 1 << 17
 _IDS = (TermOp.GLOBAL_ID, TermOp.GROUP_ID, TermOp.LOCAL_ID)
-
-
-class Undefined(Exception):
-    """A value depends on what the specification leaves open."""
 
 
 def spans_of(binding: AffineContext, access: Access, box: GroupBox) -> list[Span] | None:
@@ -176,7 +171,10 @@ class Points:
                 return np.right_shift(self.value(args[0]), shift)
             case TermOp.FLOORMOD:
                 return np.bitwise_and(self.value(args[0]), self._constant(cast(int, payload) - 1, kind))
-        made: Array = self._operation(op, [self.value(a) for a in args], kind)
+        operands = [self.value(a) for a in args]
+        if op is TermOp.OPERATION:
+            return OPERATIONS[str(payload)].dense(kind, *operands)
+        made: Array = self._operation(op, operands, kind)
         return made
 
     def _operation(self, op: TermOp, values: list[Array], kind: IntType) -> Any:  # noqa: ANN401 (numpy's operators)
@@ -186,26 +184,6 @@ class Points:
                 return first & 1 if kind.bits == 1 else first
             case TermOp.MUL:
                 return first * second
-            case TermOp.MUL24:
-                low, high = (-(1 << 23), 1 << 23) if kind.signed else (0, 1 << 24)
-                if any((v < low).any() or (v >= high).any() for v in values):
-                    raise Undefined
-                return first * second
-            case TermOp.DIV | TermOp.REM:
-                return _division(op, first, second)
-            case TermOp.SHL | TermOp.SHR:
-                amount = (second & (kind.bits - 1)).astype(first.dtype)
-                return first << amount if op is TermOp.SHL else first >> amount
-            case TermOp.AND:
-                return first & second
-            case TermOp.OR:
-                return first | second
-            case TermOp.XOR:
-                return first ^ second
-            case TermOp.MIN:
-                return np.minimum(first, second)
-            case TermOp.MAX:
-                return np.maximum(first, second)
             case TermOp.SELECT:
                 return np.where(first != 0, second, values[2])
             case TermOp.LT:
@@ -241,18 +219,10 @@ class Points:
         found: list[Array] = []
         for _ in range(self.value(args[2]).shape[axis]):
             found.append(current)
-            current = current * factor if payload == "*" else _division(TermOp.DIV, current, factor)
+            current = current * factor if payload == "*" else quotients(kind, current, factor)
             if payload == "//" and (current < 0).any():
                 raise Undefined
         return np.concatenate([np.broadcast_to(f, found[-1].shape) for f in found], axis=axis)
-
-
-def _division(op: TermOp, a: Array, b: Array) -> Array:
-    """C division: towards zero.  By zero: nothing that a correct kernel uses."""
-    b = np.where(b == 0, np.ones_like(b), b)
-    quotient = a // b
-    quotient = np.where((quotient * b != a) & ((a < 0) != (b < 0)), quotient + 1, quotient)
-    return quotient if op is TermOp.DIV else a - quotient * b
 
 
 def _term(rows: tuple[Any, ...], op: TermOp, number: int) -> int:

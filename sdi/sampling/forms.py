@@ -26,7 +26,8 @@ from sdi.sampling.affine import (
     shifted,
 )
 from sdi.sampling.machine import Loop
-from sdi.sampling.terms import I32, IntType, Row, TermOp, TermTable, fold
+from sdi.sampling.ops import OPERATIONS
+from sdi.sampling.terms import I32, IntType, Row, TermOp, TermTable
 
 Scalar = tuple[int, int, IntType]
 """A number in the arguments: argument, offset in its bytes, type."""
@@ -206,20 +207,15 @@ class AffineContext:
                 inner = self.rows[args[0]].type
                 return self.form(args[0]) if kind.bits <= inner.bits else self.exact(args[0])
             case TermOp.MUL:
-                return self._product(self.form(args[0]), self.form(args[1]), term)
+                return self.product(self.form(args[0]), self.form(args[1]), term)
             case TermOp.COUNTER:
                 return self._counter(cast(int, payload))
             case TermOp.OPAQUE:
                 return self.anything(term, kind)
             case TermOp.FLOORDIV:
-                return self._floor(self.exact(args[0]), cast(int, payload), term)
+                return self.floor(self.exact(args[0]), cast(int, payload), term)
             case TermOp.FLOORMOD:
-                divisor = cast(int, payload)
-                return self._modulo(self.form(args[0]), divisor, term)
-            case TermOp.DIV | TermOp.REM:
-                return self._division(op, self.exact(args[0]), self.exact(args[1]), kind, term)
-            case TermOp.MIN | TermOp.MAX:
-                return self._extreme(op, self.exact(args[0]), self.exact(args[1]), term)
+                return self.modulo(self.form(args[0]), cast(int, payload), term)
             case TermOp.SELECT:
                 return self._select(args, term)
             case TermOp.LT | TermOp.EQ | TermOp.NOT | TermOp.ALL | TermOp.ANY:
@@ -229,10 +225,8 @@ class AffineContext:
                 return self.anything(term, kind)
             case TermOp.LOOKUP:
                 return self._looked_up(self.exact(args[0]), cast(tuple[int, ...], payload), kind, term)
-            case TermOp.MUL24:
-                return self._mul24(args, kind, term)
             case _:
-                return self._bits(op, args, kind, term)
+                return self._operated(cast(str, payload), [self.exact(a) for a in args], kind, term)
 
     def _leaf(self, op: TermOp, payload: object, kind: IntType, term: int) -> Form:
         n = self.ndrange
@@ -269,13 +263,14 @@ class AffineContext:
         found = table[int(max(lo, 0)) : int(min(hi, len(table) - 1)) + 1] or table
         return self.anything(term, kind, (min(found), max(found)))
 
-    def _product(self, a: Form, b: Form, term: int) -> Form:
+    def product(self, a: Form, b: Form, term: int) -> Form:
+        """``a * b``."""
         for (factor, none), (constant, parts) in ((a, b), (b, a)):
             if not none:
                 return (constant * factor, {v: c * factor for v, c in parts.items()} if factor else {})
         return self.atom(UnknownKind.PRODUCT, (a, b), is_data=self.opaque[term])
 
-    def _floor(self, a: Form, divisor: int, term: int) -> Form:
+    def floor(self, a: Form, divisor: int, term: int) -> Form:
         """``floor(a / divisor)`` of an exact form, ``divisor`` > 0."""
         constant, parts = a
         if divisor == 1 or not parts:
@@ -310,38 +305,25 @@ class AffineContext:
                     return made
         return parts
 
-    def _modulo(self, a: Form, divisor: int, term: int) -> Form:
-        return minus(a, scaled(self._floor(a, divisor, term), divisor))
+    def modulo(self, a: Form, divisor: int, term: int) -> Form:
+        """``a - divisor * floor(a / divisor)``, ``divisor`` > 0."""
+        return minus(a, scaled(self.floor(a, divisor, term), divisor))
 
-    def _division(self, op: TermOp, a: Form, b: Form, kind: IntType, term: int) -> Form:
-        if b[1] or b[0] == 0:
-            lo, hi = interval(a, self.ranges)
-            low, high = interval(b, self.ranges)
-            if lo >= 0 and low > 0:
-                return self.anything(term, kind, (0, hi // low if op is TermOp.DIV else min(hi, high - 1)))
-            return self.anything(term, kind)
-        divisor = b[0]
-        if not a[1]:
-            folded = fold(op, a[0], divisor, kind)
-            return (folded or 0, {})
-        lo, hi = interval(a, self.ranges)
-        if divisor > 0 and lo >= 0:
-            return self._floor(a, divisor, term) if op is TermOp.DIV else self._modulo(a, divisor, term)
-        if divisor > 0 and hi <= 0:
-            quotient = scaled(self._floor(scaled(a, -1), divisor, term), -1)
-            return quotient if op is TermOp.DIV else minus(a, scaled(quotient, divisor))
-        size = abs(divisor)
-        if op is TermOp.REM:
-            return self.anything(term, kind, (-(size - 1) if lo < 0 else 0, size - 1 if hi > 0 else 0))
-        bound = max(abs(lo), abs(hi)) // size
-        return self.anything(term, kind, (-bound, bound))
-
-    def _extreme(self, op: TermOp, a: Form, b: Form, term: int) -> Form:
+    def extreme(self, least: bool, a: Form, b: Form, term: int) -> Form:
+        """The least, or greatest, of two forms."""
         lo, hi = interval(minus(a, b), self.ranges)
         if hi <= 0 or lo >= 0:
-            return a if (op is TermOp.MIN) == (hi <= 0) else b
-        kind = UnknownKind.LEAST if op is TermOp.MIN else UnknownKind.GREATEST
+            return a if least == (hi <= 0) else b
+        kind = UnknownKind.LEAST if least else UnknownKind.GREATEST
         return self.atom(kind, (a, b), is_data=self.opaque[term])
+
+    def _operated(self, name: str, operands: list[Form], kind: IntType, term: int) -> Form:
+        operation = OPERATIONS[name]
+        if not any(parts for _, parts in operands):
+            folded = operation.fold(kind, *(constant for constant, _ in operands))
+            return self.anything(term, kind) if folded is None else (kind.wrap(folded), {})
+        found = operation.form(self, term, kind, *operands)
+        return self.anything(term, kind) if found is None else found
 
     def _select(self, args: tuple[int, ...], term: int) -> Form:
         condition, a, b = args
@@ -352,52 +334,6 @@ class AffineContext:
         if then == other:
             return then
         return self.atom(UnknownKind.EITHER, (then, other), term, is_data=self.opaque[term])
-
-    def _mul24(self, args: tuple[int, ...], kind: IntType, term: int) -> Form:
-        a, b = self.exact(args[0]), self.exact(args[1])
-        low, high = (-(1 << 23), (1 << 23) - 1) if kind.signed else (0, (1 << 24) - 1)
-        for each in (a, b):
-            lo, hi = interval(each, self.ranges)
-            if lo < low or hi > high:
-                return self.anything(term, kind)
-        return self._product(a, b, term)
-
-    def _bits(self, op: TermOp, args: tuple[int, ...], kind: IntType, term: int) -> Form:
-        """Operations on bits whose operands are not constant masks."""
-        a, b = self.exact(args[0]), self.exact(args[1])
-        if not a[1] and not b[1]:
-            folded = fold(op, a[0], b[0], kind)
-            return (kind.wrap(folded) if folded is not None else 0, {})
-        if op in (TermOp.SHL, TermOp.SHR) and not b[1]:
-            shift = b[0] & (kind.bits - 1)
-            return scaled(a, 1 << shift) if op is TermOp.SHL else self._floor(a, 1 << shift, term)
-        if op is TermOp.AND:
-            for one, (mask, none) in ((a, b), (b, a)):
-                if not none and mask >= 0 and mask & (mask + 1) == 0:
-                    return self._modulo(one, mask + 1, term)
-        (lo, hi), (low, high) = interval(a, self.ranges), interval(b, self.ranges)
-        if lo >= 0 and low >= 0:
-            top = (1 << max(hi, high).bit_length()) - 1
-            match op:
-                case TermOp.AND:
-                    return self.anything(term, kind, (0, min(hi, high)))
-                case TermOp.OR:
-                    if self._are_disjoint(a, b) or self._are_disjoint(b, a):
-                        return plus(a, b)
-                    return self.anything(term, kind, (max(lo, low), top))
-                case TermOp.XOR:
-                    return self.anything(term, kind, (0, top))
-                case TermOp.SHR:
-                    return self.anything(term, kind, (0, hi))
-                case TermOp.SHL if high < kind.bits and hi << high <= kind.hi:
-                    return self.anything(term, kind, (lo << low, hi << high))
-        return self.anything(term, kind)
-
-    def _are_disjoint(self, a: Form, b: Form) -> bool:
-        """Whether ``a`` is below a power of two that divides ``b``."""
-        _, hi = interval(a, self.ranges)
-        unit = 1 << hi.bit_length()
-        return b[0] % unit == 0 and all(c % unit == 0 for c in b[1].values())
 
     # -- truth values ----------------------------------------------------------------------------
 

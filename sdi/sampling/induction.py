@@ -101,7 +101,8 @@ def _term_at(terms: Terms, start: int, head: int, end: int, mark: int, counter: 
     if row.op is TermOp.LINEAR and terms.parts(end) == (0, {head: row.payload[1][0]}):  # type: ignore[index]
         factor = terms.const(row.payload[1][0], kind)  # type: ignore[index]
         return terms.make(TermOp.GEOMETRIC, (start, factor, counter), kind, "*")
-    if row.op in (TermOp.FLOORDIV, TermOp.DIV) and row.args[0] == head:
+    is_division = (row.op, row.payload) == (TermOp.OPERATION, "/")
+    if (row.op is TermOp.FLOORDIV or is_division) and row.args[0] == head:
         if row.op is TermOp.FLOORDIV and isinstance(row.payload, int):
             divisor = terms.const(row.payload, kind)
         else:

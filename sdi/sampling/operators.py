@@ -7,19 +7,11 @@ from typing import Protocol, cast
 from sdi.clc.frontend.syntax import Form, SyntaxNode, Tree, Type
 from sdi.sampling.layout import Layouts
 from sdi.sampling.machine import Machine
+from sdi.sampling.ops import OPERATIONS, operate
 from sdi.sampling.places import as_type, usual
-from sdi.sampling.terms import I32, TermOp, Terms
+from sdi.sampling.terms import I32, Terms
 from sdi.sampling.values import PointerValue, RecordValue, Value, fresh, int_type, is_bool
 
-_ARITHMETIC = {
-    "/": TermOp.DIV,
-    "%": TermOp.REM,
-    "&": TermOp.AND,
-    "|": TermOp.OR,
-    "^": TermOp.XOR,
-    "<<": TermOp.SHL,
-    ">>": TermOp.SHR,
-}
 _COMPARISONS = frozenset({"<", ">", "<=", ">=", "==", "!="})
 
 
@@ -103,7 +95,7 @@ class Operators:
                     found = terms.negate(terms.equal(a, b))
             return terms.convert(found, kind)
         if operator in ("<<", ">>"):
-            return terms.binary(_ARITHMETIC[operator], terms.convert(a, kind), b)
+            return operate(terms, operator, terms.convert(a, kind), b)
         a, b = terms.convert(a, kind), terms.convert(b, kind)
         match operator:
             case "+":
@@ -112,10 +104,8 @@ class Operators:
                 return terms.sub(a, b)
             case "*":
                 return terms.mul(a, b)
-            case "/" | "%" | "&" | "|" | "^":
-                return terms.binary(_ARITHMETIC[operator], a, b)
             case _:
-                return terms.unknown(kind)
+                return operate(terms, operator, a, b) if operator in OPERATIONS else terms.unknown(kind)
 
     def _vector(self, operator: str, a: Value, left: Type, b: Value, right: Type, result: Type) -> Value:
         element = result.element

@@ -8,6 +8,7 @@ from typing import cast
 
 from sdi.clc.model import Argument
 from sdi.sampling.machine import Access
+from sdi.sampling.ops import OPERATIONS
 from sdi.sampling.terms import TermOp, TermTable
 
 _LONGEST = 160
@@ -22,18 +23,6 @@ _IDS = {
     TermOp.NUM_GROUPS: "get_num_groups",
     TermOp.GLOBAL_OFFSET: "get_global_offset",
 }
-_OPERATORS = {
-    TermOp.DIV: (" / ", _PRODUCT),
-    TermOp.REM: (" % ", _PRODUCT),
-    TermOp.SHL: (" << ", 3),
-    TermOp.SHR: (" >> ", 3),
-    TermOp.AND: (" & ", 2),
-    TermOp.XOR: (" ^ ", 2),
-    TermOp.OR: (" | ", 2),
-    TermOp.LT: (" < ", 2),
-    TermOp.EQ: (" == ", 2),
-}
-_CALLS = {TermOp.MIN: "min", TermOp.MAX: "max", TermOp.MUL24: "mul24"}
 _VECTOR = re.compile(r"[a-z]+(2|3|4|8|16)\Z")
 
 
@@ -94,11 +83,6 @@ class Printer:
         if op in (TermOp.LT, TermOp.EQ) and self._rows[args[0]].op is TermOp.CONST:
             sign = " > " if op is TermOp.LT else " == "
             return self._wrapped(args[1], 3) + sign + self._wrapped(args[0], 3), 2
-        if op in _OPERATORS:
-            sign, level = _OPERATORS[op]
-            return self._wrapped(args[0], level) + sign + self._wrapped(args[1], level + 1), level
-        if op in _CALLS:
-            return f"{_CALLS[op]}({self._text(args[0])[0]}, {self._text(args[1])[0]})", _UNARY
         match op:
             case TermOp.CONST:
                 value = cast(int, payload)
@@ -116,6 +100,11 @@ class Printer:
             case TermOp.MUL:
                 ordered = sorted(args, key=lambda a: self._rows[a].op in (TermOp.SCALAR, TermOp.LOCAL_SIZE))
                 return " * ".join(self._wrapped(a, _PRODUCT) for a in ordered), _PRODUCT
+            case TermOp.LT | TermOp.EQ:
+                sign = " < " if op is TermOp.LT else " == "
+                return self._wrapped(args[0], 2) + sign + self._wrapped(args[1], 3), 2
+            case TermOp.OPERATION:
+                return self._operation(str(payload), args)
             case TermOp.FLOORDIV | TermOp.FLOORMOD:
                 sign = " / " if op is TermOp.FLOORDIV else " % "
                 return f"{self._wrapped(args[0], _PRODUCT)}{sign}{payload}", _PRODUCT
@@ -136,6 +125,13 @@ class Printer:
                 return f"{{{shown}}}[{self._text(args[0])[0]}]", _UNARY
             case _:
                 return "...", _UNARY
+
+    def _operation(self, name: str, args: tuple[int, ...]) -> tuple[str, int]:
+        operation = OPERATIONS[name]
+        if operation.is_call:
+            return f"{name}({', '.join(self._text(a)[0] for a in args)})", _UNARY
+        first, second, level = args[0], args[1], operation.level
+        return f"{self._wrapped(first, level)} {name} {self._wrapped(second, level + 1)}", level
 
     def _negated(self, term: int) -> tuple[str, int]:
         op, args, _, _ = self._rows[term]

@@ -63,27 +63,18 @@ class TermOp(IntEnum):
     OPAQUE = 11  # any value of its type; payload: (serial number, 1 when it depends on data)
     LINEAR = 12  # payload: (constant, coefficients of the arguments)
     MUL = 13
-    DIV = 14  # C division, towards zero
-    REM = 15
-    FLOORDIV = 16  # by a power of two: arithmetic shift
-    FLOORMOD = 17  # by a power of two: mask
-    SHL = 18
-    SHR = 19
-    AND = 20
-    OR = 21
-    XOR = 22
-    CONVERT = 23
-    MIN = 24
-    MAX = 25
-    SELECT = 26  # condition, then, else
-    LT = 27
-    EQ = 28
-    NOT = 29  # of a truth value, also the next ones
-    ALL = 30
-    ANY = 31
-    MUL24 = 32
-    GEOMETRIC = 33  # start, factor, iteration number; payload: "<<", ">>", "*" or "/"
-    LOOKUP = 34  # index; payload: the table's values
+    OPERATION = 14  # payload: its name in ``ops.py``
+    FLOORDIV = 15  # by a power of two: arithmetic shift; payload: the divisor
+    FLOORMOD = 16  # by a power of two: mask; likewise
+    CONVERT = 17
+    SELECT = 18  # condition, then, else
+    LT = 19
+    EQ = 20
+    NOT = 21  # of a truth value, also the next ones
+    ALL = 22
+    ANY = 23
+    GEOMETRIC = 24  # start, factor, iteration number; payload: "*", "/" or, of floor division, "//"
+    LOOKUP = 25  # index; payload: the table's values
 
 
 class Row(NamedTuple):
@@ -261,38 +252,14 @@ class Terms:
 
     # -- other arithmetic ------------------------------------------------------------------------
 
-    def binary(self, op: TermOp, a: int, b: int) -> int:
-        """DIV, REM, AND, OR, XOR, SHL, SHR, MIN, MAX or MUL24 of two terms (of one type but for shifts)."""
+    def floordiv(self, a: int, divisor: int) -> int:
+        """``a`` divided by a power of two, downwards."""
+        return a if divisor == 1 else self.make(TermOp.FLOORDIV, (a,), self.type(a), divisor)
+
+    def floormod(self, a: int, divisor: int) -> int:
+        """``a`` modulo a power of two."""
         kind = self.type(a)
-        x, y = self.value(a), self.value(b)
-        if x is not None and y is not None:
-            folded = fold(op, x, y, kind)
-            if folded is not None:
-                return self.const(folded, kind)
-        match op:
-            case TermOp.SHL | TermOp.SHR if y is not None:
-                shift = y & (kind.bits - 1)
-                if op is TermOp.SHL:
-                    return self.scale(a, 1 << shift)
-                return a if shift == 0 else self.make(TermOp.FLOORDIV, (a,), kind, 1 << shift)
-            case TermOp.AND:
-                for one, mask in ((a, y), (b, x)):
-                    if mask is not None and mask >= 0 and mask & (mask + 1) == 0:
-                        if mask == 0:
-                            return self.const(0, kind)
-                        return self.make(TermOp.FLOORMOD, (one,), kind, mask + 1)
-            case TermOp.DIV if y == 1:
-                return a
-            case TermOp.DIV | TermOp.REM if y is not None and y > 0 and y & (y - 1) == 0 and not kind.signed:
-                kept = TermOp.FLOORDIV if op is TermOp.DIV else TermOp.FLOORMOD
-                return self.make(kept, (a,), kind, y) if y > 1 else self.const(0, kind)
-            case TermOp.OR | TermOp.XOR if y == 0 or x == 0:
-                return a if y == 0 else b
-            case TermOp.MIN | TermOp.MAX if a == b:
-                return a
-        if op in (TermOp.AND, TermOp.OR, TermOp.XOR, TermOp.MIN, TermOp.MAX, TermOp.MUL24) and a > b:
-            a, b = b, a
-        return self.make(op, (a, b), kind)
+        return self.const(0, kind) if divisor == 1 else self.make(TermOp.FLOORMOD, (a,), kind, divisor)
 
     def lookup(self, index: int, values: tuple[int, ...], kind: IntType) -> int:
         """``values[index]``."""
@@ -377,35 +344,3 @@ class Terms:
         if len(kept) == 1:
             return next(iter(kept))
         return self.make(op, tuple(kept), I32)
-
-
-def fold(op: TermOp, x: int, y: int, kind: IntType) -> int | None:
-    """A binary operation on numbers of ``kind``, not yet wrapped; None where C leaves it undefined."""
-    match op:
-        case TermOp.DIV | TermOp.REM:
-            if y == 0:
-                return None
-            quotient = abs(x) // abs(y) * (1 if (x < 0) == (y < 0) else -1)
-            return quotient if op is TermOp.DIV else x - y * quotient
-        case TermOp.AND:
-            return x & y
-        case TermOp.OR:
-            return x | y
-        case TermOp.XOR:
-            return x ^ y
-        case TermOp.SHL:
-            return x << (y & (kind.bits - 1))
-        case TermOp.SHR:
-            return x >> (y & (kind.bits - 1))
-        case TermOp.MIN:
-            return min(x, y)
-        case TermOp.MAX:
-            return max(x, y)
-        case TermOp.MUL24:
-            return x * y if _is_24(x, kind) and _is_24(y, kind) else None
-        case _:
-            return None
-
-
-def _is_24(x: int, kind: IntType) -> bool:
-    return -(1 << 23) <= x < 1 << 23 if kind.signed else 0 <= x < 1 << 24

@@ -15,10 +15,11 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 
 from sdi.ndrange import GroupBox
-from sdi.sampling.dense import Points, Undefined
+from sdi.sampling.dense import Points
 from sdi.sampling.forms import AffineContext
 from sdi.sampling.machine import Access, Loop
 from sdi.sampling.model import WorkEstimate
+from sdi.sampling.ops import Undefined
 from sdi.sampling.terms import TermOp
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]

@@ -23,6 +23,7 @@ from sdi.clc.model import CompiledProgram, KernelModel
 from sdi.clc.preprocess.files_seen import FilesSeen, digest_of
 from sdi.launch.programs.access import accesses_of
 from sdi.sampling.model import KernelAccess
+from sdi.sampling.ops import OPERATIONS
 from sdi.sampling.whole import WholeAccess
 
 _PROGRAMS, _OBJECTS = "programs", "objects"
@@ -66,17 +67,21 @@ def analysed(compiled: CompiledProgram) -> Analysed:
 
 def name_of(source: str, options: str, directory: str, language: Language) -> str:
     """The name under which such a program is kept."""
-    return kept.name_of("source", source, options, directory or os.getcwd(), language)
+    return _name("source", source, options, directory or os.getcwd(), language)
 
 
 def name_of_linked(objects: Sequence[ObjectText], flags: Sequence[str], language: Language) -> str:
     """The name under which what such objects are linked to is kept."""
-    return kept.name_of("linked", tuple(objects), tuple(flags), language)
+    return _name("linked", tuple(objects), tuple(flags), language)
 
 
 def name_of_object(made: ObjectText, language: Language) -> str:
     """The name under which what is known of an object is kept."""
-    return kept.name_of("object", made, language)
+    return _name("object", made, language)
+
+
+def _name(*parts: object) -> str:
+    return kept.name_of(*parts, tuple(OPERATIONS))
 
 
 def find(name: str) -> Analysed | None:
