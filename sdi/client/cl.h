@@ -12,7 +12,7 @@ typedef int32_t cl_int;
 typedef uint32_t cl_uint;
 typedef uint64_t cl_ulong;
 
-/* Handles are pointers to our own structures (client.h); an image is a buffer with a shape. */
+/* Handles are pointers to our own structures (objects/); an image is a buffer with a shape. */
 typedef struct sdi_platform *cl_platform_id;
 typedef struct sdi_device *cl_device_id;
 typedef struct sdi_context *cl_context;

@@ -212,7 +212,7 @@ def _timed_table() -> Iterator[str]:
 
 def dispatch_source() -> str:
     """``sdi_dispatch.c``."""
-    lines = ['#include "client.h"', ""]
+    lines = ['#include "objects/memory.h"', ""]
     lines += ["static cl_int stub_reserved(void)", "{", "    return CL_INVALID_OPERATION;", "}", ""]
     for entry in ENTRIES:
         if entry.error:

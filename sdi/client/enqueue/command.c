@@ -1,5 +1,6 @@
 /* Enqueueing: a command is one record, built on the caller's stack and sent by one send(). */
-#include "client.h"
+#include "enqueue/enqueue.h"
+#include "threads/threads.h"
 
 cl_int sdi_check_waits(cl_context context, struct sdi_waits waits)
 {
@@ -68,7 +69,7 @@ static cl_int send_command(struct sdi_record *record, struct sdi_command *comman
     cl_event event = NULL;
     if (!sdi_session.running || sdi_session_dead())
         return CL_OUT_OF_RESOURCES;
-    if (command->transfer && sdi_lander_start() != CL_SUCCESS)
+    if (command->transfer && sdi_completion_start() != CL_SUCCESS)
         return CL_OUT_OF_HOST_MEMORY;
     command->slot = 0;
     command->gate = SDI_MAX(record->gate, command->queue->gate);
@@ -128,7 +129,7 @@ static cl_int send_command(struct sdi_record *record, struct sdi_command *comman
             sdi_hold(event);
         sdi_hold(transfer->queue);
         sdi_hold(transfer->root);
-        sdi_lander_add(transfer);
+        sdi_pending_add(transfer);
     }
     cl_int status = sdi_send(record->at, nbytes);
     if (!status) {
@@ -149,16 +150,14 @@ static cl_int send_command(struct sdi_record *record, struct sdi_command *comman
         return CL_SUCCESS;
     }
     if (transfer) {
-        sdi_lander_remove(transfer);
+        sdi_pending_remove(transfer);
         sdi_unhold(transfer->root);
         sdi_unhold(transfer->queue);
         if (event)
             sdi_unhold(event);
     }
     if (event) {
-        event->object.refs = 0;
-        sdi_hold(event);
-        sdi_unhold(event);
+        sdi_discard(event);
     } else if (command->slot) {
         sdi_slot_release(command->slot);
     }
@@ -205,6 +204,16 @@ cl_int sdi_enqueue_using(struct sdi_record *record, cl_command_queue queue, cl_u
 cl_int sdi_enqueue_simple(struct sdi_record *record, cl_command_queue queue, cl_uint type, cl_event *event)
 {
     return sdi_enqueue_using(record, queue, type, NULL, event);
+}
+
+void sdi_queue_reached(cl_command_queue queue, uint64_t id)
+{
+    if (queue->properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE)
+        return;
+    if (id >= queue->shows_id)
+        queue->shows_id = 0;
+    if (id == queue->last_id)
+        queue->quiet = true;
 }
 
 cl_int sdi_finish_blocking(struct sdi_command *command, cl_int status, cl_event *event)

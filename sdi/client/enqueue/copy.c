@@ -1,54 +1,5 @@
-/* Commands that the service does alone: copies and fills; and boxes of bytes. */
-#include "client.h"
-
-/* ---- boxes ---------------------------------------------------------------------------------------------------- */
-
-bool sdi_box_make(struct sdi_box *box, const size_t *origin, const size_t *region, size_t row, size_t slice)
-{
-    size_t least, z, y, last;
-    if (!origin || !region || !region[0] || !region[1] || !region[2])
-        return false;
-    row = row ? row : region[0];
-    if (row < region[0] || __builtin_mul_overflow(region[1], row, &least))
-        return false;
-    slice = slice ? slice : least;
-    if (slice < least || __builtin_mul_overflow(origin[2], slice, &z) || __builtin_mul_overflow(origin[1], row, &y)
-        || __builtin_add_overflow(z, y, &box->offset) || __builtin_add_overflow(box->offset, origin[0], &box->offset)
-        || __builtin_mul_overflow(region[2] - 1, slice, &last)
-        || __builtin_add_overflow(last, (region[1] - 1) * row + region[0], &last)
-        || __builtin_add_overflow(box->offset, last, &box->end))
-        return false;
-    memcpy(box->region, region, sizeof box->region);
-    box->row = row;
-    box->slice = slice;
-    return true;
-}
-
-bool sdi_box_is_dense(const struct sdi_box *box)
-{
-    return (box->region[1] == 1 || box->row == box->region[0])
-           && (box->region[2] == 1 || box->slice == box->region[0] * box->region[1]);
-}
-
-bool sdi_boxes_meet(const struct sdi_box *a, const struct sdi_box *b, size_t origin)
-{
-    const struct sdi_box *boxes[2] = {a, b};
-    size_t from[2][3];
-    if (a->end <= b->offset || b->end <= a->offset)
-        return false;
-    if (!a->row)
-        return true;
-    for (int i = 0; i < 2; i++) {
-        size_t offset = boxes[i]->offset - origin;
-        from[i][2] = offset / a->slice;
-        from[i][1] = offset % a->slice / a->row;
-        from[i][0] = offset % a->slice % a->row;
-    }
-    for (int d = 0; d < 3; d++)
-        if (from[0][d] + a->region[d] <= from[1][d] || from[1][d] + b->region[d] <= from[0][d])
-            return false;
-    return true;
-}
+/* Commands that the service does alone: copies and fills. */
+#include "enqueue/enqueue.h"
 
 /* Whether two boxes of the same region in one memory, `distance` bytes apart, with the same pitches, share a byte:
  * the distance must be x + y * row + z * slice with |x|, |y|, |z| less than the region. */
@@ -68,8 +19,6 @@ static bool boxes_meet(const struct sdi_box *box, size_t distance)
     }
     return false;
 }
-
-/* ---- entry points ------------------------------------------------------------------------------------------------ */
 
 static cl_int check_pair(cl_command_queue queue, cl_mem source, cl_mem target)
 {

@@ -1,7 +1,7 @@
 /* Mapping: a buffer's bytes are in the arena already, so the pointer is known at once; only buffers that use
  * memory of the application have their bytes copied there and back.  Back in the call that unmaps: afterwards the
  * application may free its memory. */
-#include "client.h"
+#include "enqueue/enqueue.h"
 
 #define FOR_WRITING (CL_MAP_WRITE | CL_MAP_WRITE_INVALIDATE_REGION)
 
@@ -78,13 +78,6 @@ static cl_int add_mapping(cl_mem buffer, char *pointer, cl_ulong flags, const st
     if (status)
         free(mapping);
     return status;
-}
-
-void sdi_mapping_free(struct sdi_mapping *mapping)
-{
-    if (mapping->mapped)
-        sdi_unhold(mapping->mapped);
-    free(mapping);
 }
 
 static void forget_mapping(struct sdi_mapping *mapping)

@@ -1,5 +1,6 @@
 /* Launches: checked in the specification's order, then one record with a copy of the kernel's arguments. */
-#include "client.h"
+#include "enqueue/enqueue.h"
+#include "threads/threads.h"
 
 #define OPENCL_2_1 ((2u << 22) | (1u << 12))
 
@@ -128,7 +129,7 @@ static cl_int launch(cl_command_queue queue, cl_kernel kernel, cl_uint type, cl_
         return enqueue_nothing(queue, type, waits, event);
     if (kernel->table->prints) {
         sdi_lock();
-        status = sdi_lander_start();
+        status = sdi_completion_start();
         sdi_unlock();
         if (status)
             return status;

@@ -1,5 +1,5 @@
 /* Commands on images: their pixels are rows of bytes in a buffer of the service, so each is a command on boxes. */
-#include "client.h"
+#include "enqueue/enqueue.h"
 
 /* ---- checks ------------------------------------------------------------------------------------------------------ */
 

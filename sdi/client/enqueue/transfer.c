@@ -1,28 +1,6 @@
-/* Reads and writes: the thread that waits for them or the lander copies the bytes between the arena and the
+/* Reads and writes: the thread that waits for them or the completion thread copies the bytes between the arena and the
  * application's memory, as far as the service says that they are ready. */
-#include "client.h"
-
-int sdi_transfer_step(struct sdi_transfer *transfer)
-{
-    int status = sdi_slot_status(transfer->slot);
-    if (status < 0)
-        return status;
-    const struct sdi_wire_slot *slot = &sdi_session.slots[transfer->slot];
-    size_t ready = __atomic_load_n(&slot->ready_nbytes, __ATOMIC_ACQUIRE);
-    ready = SDI_MIN(ready, transfer->total);
-    if (ready && slot->packed_at) {
-        sdi_copy_packed(transfer, sdi_session.arena + slot->packed_at);
-        transfer->copied = transfer->total;
-    } else if (transfer->region[1] == 1 && transfer->region[2] == 1 && !sdi_copy_overlaps(transfer)) {
-        sdi_copy_run(transfer->root, transfer->offset + transfer->copied, transfer->host + transfer->copied,
-                     ready - transfer->copied, transfer->to_arena);
-        transfer->copied = ready;
-    } else if (ready == transfer->total) {
-        sdi_copy_box(transfer);
-        transfer->copied = ready;
-    }
-    return transfer->copied == transfer->total;
-}
+#include "enqueue/enqueue.h"
 
 /* ---- the protocol ---------------------------------------------------------------------------------------------- */
 
@@ -37,22 +15,10 @@ static int follow(struct sdi_transfer *transfer, const struct sdi_command *comma
             break;
         sdi_epoch_wait(seen);
     }
-    struct {
-        struct sdi_rec_transfer_done done;
-        struct sdi_rec_release_event release;
-    } records = {
-        .done = {.nbytes = sizeof records.done, .op = SDI_OP_TRANSFER_DONE, .id = command->id},
-        .release = {.nbytes = sizeof records.release, .op = SDI_OP_RELEASE_EVENT, .id = command->id},
-    };
-    cl_int sent = CL_SUCCESS;
     sdi_lock();
-    if (done > 0)
-        sent = sdi_send(&records, command->event ? sizeof records.done : sizeof records);
-    else if (!command->event)
-        sdi_send(&records.release, sizeof records.release);
+    sdi_transfer_end(command->id, done, command->event != NULL);
     sdi_unlock();
-    (void)sent; /* the bytes are where they belong, whatever became of the service */
-    return done > 0 ? CL_SUCCESS : done;
+    return done > 0 ? CL_SUCCESS : done; /* the bytes are where they belong, whatever became of the service */
 }
 
 /* Whether the bytes of a write may be read before anybody is told: they are there.  Those of a mapping (in the arena)
@@ -64,7 +30,7 @@ static bool may_read(const struct sdi_record *record, const struct sdi_transfer 
         || (uintptr_t)transfer->host - (uintptr_t)sdi_session.arena < sdi_session.arena_nbytes)
         return false;
     sdi_lock(); /* what is to be written may itself have to be read first, or be made by the application until then */
-    bool is_there = !sdi_lander_writes() && !sdi_events_unset();
+    bool is_there = !sdi_pending_reads() && !sdi_events_unset();
     sdi_unlock();
     return is_there;
 }
@@ -105,7 +71,7 @@ static cl_int carry(struct sdi_record *record, struct sdi_command *command, cons
         sdi_copy_packed(transfer, (char *)record->tail);
     sdi_named(transfer->root);
     sdi_lock();
-    bool is_awaited = blocking && (sdi_lander_is_busy() || sdi_host_is_used() || command->queue->shows_id);
+    bool is_awaited = blocking && (sdi_pending_any() || sdi_host_is_used() || command->queue->shows_id);
     sdi_unlock();
     cl_int status = sdi_enqueue_alone(record, command, is_awaited, event);
     if (!status && event && !is_awaited)
@@ -113,7 +79,7 @@ static cl_int carry(struct sdi_record *record, struct sdi_command *command, cons
     return status;
 }
 
-/* By the calling thread, or by the lander. */
+/* By the calling thread, or by the completion thread. */
 static cl_int enqueue(struct sdi_record *record, struct sdi_command *command, const struct sdi_transfer *transfer,
                       bool blocking, cl_event *event)
 {

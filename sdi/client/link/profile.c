@@ -4,7 +4,7 @@
  * Without the setting objects get the ordinary dispatch table and nothing here runs.  With it they get a second one
  * (generated), whose functions call the ordinary ones between sdi_call_begin and sdi_call_end.  sdi/wire/profile.py has
  * the file's layout. */
-#include "client.h"
+#include "objects/object.h"
 
 #include <errno.h>
 #include <fcntl.h>

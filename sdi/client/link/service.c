@@ -3,7 +3,7 @@
  * It must not be a child that the application's wait(-1) could see.  A middle process (no exit signal: reaped with
  * __WCLONE only) starts the service and leaves at once, so the service belongs to nobody here.  Both are made with
  * CLONE_VM | CLONE_VFORK: nothing is copied, whatever the size of the application, and no fork handler runs. */
-#include "client.h"
+#include "link/link.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -207,19 +207,6 @@ static int make_pair(int ends[2])
         ends[i] = moved;
     }
     return 0;
-}
-
-uint64_t sdi_room(uint64_t most)
-{
-    uint64_t fits = 0;
-    for (uint64_t step = most; fits < most && step >= SDI_PIECE_NBYTES; step /= 2) {
-        void *at = mmap(NULL, fits + step, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-        if (at == MAP_FAILED)
-            continue;
-        munmap(at, fits + step);
-        fits += step;
-    }
-    return fits;
 }
 
 int sdi_service_start(int sockets[2])

@@ -1,5 +1,5 @@
 /* The event status page: slots of the arena, handed out by the client, and waiting for their status. */
-#include "client.h"
+#include "link/link.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -15,18 +15,13 @@ static uint32_t next_of[SDI_NUM_SLOTS];
 static uint32_t oldest, newest;
 static uint32_t num_used = 1; /* slot 0 is nobody's */
 
-void sdi_slot_forget(void)
+static void forget(void)
 {
     oldest = newest = 0;
     num_used = 1;
 }
 
-uint64_t sdi_now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
-}
+SDI_AT_FORK(forget)
 
 static int status_of(uint32_t slot)
 {

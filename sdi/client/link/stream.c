@@ -2,7 +2,7 @@
  *
  * Several threads may wait for replies (a long build, a new buffer).  One of them reads the socket and hands each
  * reply to the thread it belongs to; when it has its own, another takes over. */
-#include "client.h"
+#include "link/link.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -25,13 +25,15 @@ static pthread_cond_t reply_arrived = PTHREAD_COND_INITIALIZER;
 static struct waiter *waiters;
 static bool reading;
 
-void sdi_stream_forget(void)
+static void forget(void)
 {
     reply_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
     reply_arrived = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
     waiters = NULL;
     reading = false;
 }
+
+SDI_AT_FORK(forget)
 
 cl_int sdi_send(const void *records, size_t nbytes)
 {

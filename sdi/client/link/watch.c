@@ -1,6 +1,6 @@
 /* For the service, not for applications: it ends when its client has ended, whatever its threads do (sdi/service/watch.py).
  * In C, as a driver that never returns may keep Python from running anything at all. */
-#include "client.h"
+#include "link/link.h"
 
 #include <errno.h>
 #include <poll.h>

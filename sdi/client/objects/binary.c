@@ -1,7 +1,7 @@
 /* Program binaries: a container of our own that holds what the program is made from.
  *
  * Any image, whatever its members, can build or link it.  Layout: struct container, options, object. */
-#include "client.h"
+#include "objects/program.h"
 
 static const char MAGIC[8] = "sdi-prg";
 

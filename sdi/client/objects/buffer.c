@@ -1,5 +1,6 @@
 /* Buffers and parts of buffers. */
-#include "client.h"
+#include "objects/memory.h"
+#include "threads/threads.h"
 
 #define ACCESS_FLAGS (CL_MEM_READ_WRITE | CL_MEM_WRITE_ONLY | CL_MEM_READ_ONLY)
 #define HOST_FLAGS (CL_MEM_HOST_WRITE_ONLY | CL_MEM_HOST_READ_ONLY | CL_MEM_HOST_NO_ACCESS)
@@ -22,12 +23,10 @@ bool sdi_mem_flags_valid(cl_ulong flags)
 
 /* ---- creation ------------------------------------------------------------------------------------------------- */
 
-void sdi_discard_memory(cl_mem buffer)
+static void discard(cl_mem buffer)
 {
     sdi_lock();
-    buffer->object.refs = 0;
-    sdi_hold(buffer);
-    sdi_unhold(buffer);
+    sdi_discard(buffer);
     sdi_unlock();
 }
 
@@ -64,14 +63,14 @@ static cl_int ask_for_place(cl_mem buffer)
 static cl_int place(cl_mem buffer)
 {
     sdi_lock();
-    bool is_parked = sdi_unpark(buffer);
+    bool is_reused = sdi_reuse(buffer);
     sdi_unlock();
-    if (is_parked)
+    if (is_reused)
         return CL_SUCCESS;
     cl_int status = ask_for_place(buffer);
     if (status == CL_MEM_OBJECT_ALLOCATION_FAILURE) {
         sdi_lock();
-        bool may_help = sdi_parked_give_up();
+        bool may_help = sdi_recycled_give_up();
         sdi_unlock();
         if (may_help)
             status = ask_for_place(buffer);
@@ -95,19 +94,15 @@ cl_mem sdi_new_memory(cl_context context, cl_ulong flags, size_t nbytes, void *h
     if (!buffer)
         return sdi_fail(errcode_ret, CL_OUT_OF_HOST_MEMORY);
     cl_int status = place(buffer);
-    if (status) {
-        sdi_discard_memory(buffer);
-        return sdi_fail(errcode_ret, status);
-    }
-    if (buffer->host_ptr)
+    if (!status && buffer->host_ptr)
         status = sdi_host_new(buffer);
     if (status) {
-        sdi_discard_memory(buffer);
+        discard(buffer);
         return sdi_fail(errcode_ret, status);
     }
     buffer->fresh = !buffer->hosted;
     if (host_ptr && !buffer->hosted)
-        sdi_copy_to_arena(buffer, 0, host_ptr, nbytes);
+        sdi_copy_run(buffer, 0, host_ptr, nbytes, true);
     sdi_succeed(errcode_ret);
     return buffer;
 }
@@ -217,13 +212,21 @@ cl_int sdi_clReleaseMemObject(cl_mem buffer)
     return sdi_release(buffer, SDI_BUFFER, CL_INVALID_MEM_OBJECT);
 }
 
-void sdi_drop_buffer(cl_mem buffer)
+void sdi_mapping_free(struct sdi_mapping *mapping)
 {
+    if (mapping->mapped)
+        sdi_unhold(mapping->mapped);
+    free(mapping);
+}
+
+static void drop(void *object)
+{
+    cl_mem buffer = object;
     if (buffer->hosted)
         sdi_host_drop(buffer);
     if (buffer->root != buffer)
         sdi_unhold(buffer->root);
-    else if (buffer->bytes && !buffer->mappings && sdi_park(buffer))
+    else if (buffer->bytes && !buffer->mappings && sdi_recycle(buffer))
         buffer->touched = NULL;
     else if (buffer->bytes)
         sdi_send_bare(SDI_OP_RELEASE_BUFFER, buffer->object.id);
@@ -240,13 +243,20 @@ void sdi_drop_buffer(cl_mem buffer)
     sdi_unhold(buffer->context);
 }
 
+SDI_AT_DROP(SDI_BUFFER, drop)
+
+static void run_destructor(struct sdi_call *call)
+{
+    call->function.buffer(call->object, call->data);
+}
+
 cl_int sdi_clSetMemObjectDestructorCallback(cl_mem buffer, void (*notify)(cl_mem, void *), void *data)
 {
     if (!sdi_is_mem(buffer))
         return CL_INVALID_MEM_OBJECT;
     if (!notify)
         return CL_INVALID_VALUE;
-    struct sdi_call call = {.what = SDI_CALL_BUFFER, .function.buffer = notify, .object = buffer, .data = data};
+    struct sdi_call call = {.run = run_destructor, .function.buffer = notify, .object = buffer, .data = data};
     return sdi_destructor_add(&buffer->destructors, call);
 }
 

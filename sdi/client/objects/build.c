@@ -1,5 +1,5 @@
 /* Building, compiling and linking: one round trip each, in the calling thread or in one of its own. */
-#include "client.h"
+#include "objects/program.h"
 
 #include <unistd.h>
 

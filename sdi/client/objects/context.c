@@ -1,10 +1,11 @@
 /* Contexts: known to the client only. */
-#include "client.h"
+#include "objects/event.h"
+#include "threads/threads.h"
 
 /* Contexts with a callback for errors; client lock. */
 static cl_context listening;
 
-void sdi_context_forget(void)
+static void forget(void)
 {
     listening = NULL;
 }
@@ -104,8 +105,9 @@ cl_int sdi_clReleaseContext(cl_context context)
     return sdi_release(context, SDI_CONTEXT, CL_INVALID_CONTEXT);
 }
 
-void sdi_drop_context(cl_context context)
+static void drop(void *object)
 {
+    cl_context context = object;
     cl_context *at = &listening;
     while (*at && *at != context)
         at = &(*at)->next_listening;
@@ -134,9 +136,18 @@ cl_int sdi_clGetContextInfo(cl_context context, cl_uint param, size_t size, void
     }
 }
 
+static void run_error(struct sdi_call *call)
+{
+    call->function.error(call->text, NULL, 0, call->data);
+    free(call->text);
+    sdi_lock();
+    sdi_unhold(call->object);
+    sdi_unlock();
+}
+
 /* Only errors that no call's code tells reach the callback: commands that fail when they run, and the end of the
- * service.  It runs in the caller thread, as all callbacks do; there is no binary data to log. */
-void sdi_context_failed(uint64_t id, const char *text, size_t nbytes)
+ * service.  It runs in the callback thread, as all callbacks do; there is no binary data to log. */
+static void tell(uint64_t id, const char *text, size_t nbytes)
 {
     sdi_lock();
     for (cl_context context = listening; context; context = context->next_listening) {
@@ -151,12 +162,36 @@ void sdi_context_failed(uint64_t id, const char *text, size_t nbytes)
         }
         memcpy(copy, text, nbytes);
         copy[nbytes] = 0;
-        *call = (struct sdi_call){.what = SDI_CALL_ERROR, .object = context, .data = context->notify_data, .text = copy};
+        *call = (struct sdi_call){.run = run_error, .object = context, .data = context->notify_data, .text = copy};
         call->function.error = context->notify;
         sdi_hold(context);
-        sdi_caller_post(call);
+        sdi_callback_post(call);
     }
     sdi_unlock();
+}
+
+static bool on_failure(const struct sdi_rec_notice *notice, const char *text)
+{
+    tell(notice->id, text, notice->text_nbytes);
+    return true;
+}
+
+static void on_end(void)
+{
+    static const char text[] = "sdi: the service has ended";
+    tell(0, text, sizeof text - 1);
+}
+
+SDI_AT_LOAD void register_all(void)
+{
+    sdi_register_fork(forget);
+    sdi_register_drop(SDI_CONTEXT, drop);
+    sdi_register_notice(SDI_NOTICE_FAILED, on_failure, on_end);
+}
+
+static void run_destructor(struct sdi_call *call)
+{
+    call->function.context(call->object, call->data);
 }
 
 cl_int sdi_clSetContextDestructorCallback(cl_context context, void (*notify)(cl_context, void *), void *data)
@@ -165,6 +200,6 @@ cl_int sdi_clSetContextDestructorCallback(cl_context context, void (*notify)(cl_
         return CL_INVALID_CONTEXT;
     if (!notify)
         return CL_INVALID_VALUE;
-    struct sdi_call call = {.what = SDI_CALL_CONTEXT, .function.context = notify, .object = context, .data = data};
+    struct sdi_call call = {.run = run_destructor, .function.context = notify, .object = context, .data = data};
     return sdi_destructor_add(&context->destructors, call);
 }

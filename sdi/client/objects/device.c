@@ -1,5 +1,27 @@
 /* The one device: what it is comes from the service's facts. */
-#include "client.h"
+#include "objects/event.h"
+
+static cl_device_id device; /* client lock */
+
+static void forget(void)
+{
+    device = NULL;
+}
+
+SDI_AT_FORK(forget)
+
+/* NULL: there is no image, or no memory. */
+static cl_device_id find(void)
+{
+    if (!sdi_session_start())
+        return NULL;
+    sdi_lock();
+    if (!device)
+        device = sdi_new(SDI_DEVICE);
+    cl_device_id found = device;
+    sdi_unlock();
+    return found;
+}
 
 cl_int sdi_clGetDeviceIDs(cl_platform_id platform, cl_ulong type, cl_uint num_entries, cl_device_id *devices,
                           cl_uint *num_devices)
@@ -12,11 +34,11 @@ cl_int sdi_clGetDeviceIDs(cl_platform_id platform, cl_ulong type, cl_uint num_en
         return CL_INVALID_VALUE;
     if (num_devices)
         *num_devices = 0;
-    cl_device_id device = sdi_session_device();
-    if (!device || !(type & (sdi_session.limits.type | CL_DEVICE_TYPE_DEFAULT)))
+    cl_device_id found = find();
+    if (!found || !(type & (sdi_session.limits.type | CL_DEVICE_TYPE_DEFAULT)))
         return CL_DEVICE_NOT_FOUND;
     if (devices)
-        devices[0] = device;
+        devices[0] = found;
     if (num_devices)
         *num_devices = 1;
     return CL_SUCCESS;

@@ -11,7 +11,8 @@
  * by the first command after the use.
  *
  * design/0001 says why. */
-#include "client.h"
+#include "objects/memory.h"
+#include "threads/threads.h"
 
 #include <pthread.h>
 #include <sys/mman.h>
@@ -46,20 +47,22 @@ struct sdi_hosted {
 };
 
 /* Held while bytes are taken or shown, also while READs of this file are awaited, which nothing holds up but commands
- * that are issued: these end without the application.  Before the client lock; never taken by the lander. */
+ * that are issued: these end without the application.  Before the client lock; never taken by the completion thread. */
 static pthread_mutex_t busy = PTHREAD_MUTEX_INITIALIZER;
 static cl_mem used;        /* roots that are listed, held; changed under the client lock, cut under both */
 static size_t num_used;    /* atomic */
 static uint64_t queue;     /* id of the queue of this file, without order; 0: none yet */
 static uint64_t compared_nbytes, copied_nbytes; /* atomic: the service has not been told of */
 
-void sdi_host_forget(void)
+static void forget(void)
 {
     busy = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
     used = NULL;
     num_used = 0;
     queue = compared_nbytes = copied_nbytes = 0;
 }
+
+SDI_AT_FORK(forget)
 
 /* ---- pieces ---------------------------------------------------------------------------------------------------- */
 
@@ -115,7 +118,7 @@ cl_int sdi_host_new(cl_mem root)
     root->hosted = hosted;
     struct span all = {root, 0, root->nbytes};
     sdi_copy_pieces(copy_to_snapshot, &all, num_pieces(&all));
-    sdi_copy_to_arena(root, 0, snapshot, root->nbytes);
+    sdi_copy_run(root, 0, snapshot, root->nbytes, true);
     return CL_SUCCESS;
 }
 

@@ -1,5 +1,5 @@
 /* Images: buffers of the service whose shape only the client knows; it goes with each launch that uses them. */
-#include "client.h"
+#include "objects/memory.h"
 
 /* cl_image_desc and cl_image_format, as the application has them. */
 struct descriptor {

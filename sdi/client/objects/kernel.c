@@ -1,6 +1,6 @@
 /* Kernels and their arguments.  A kernel keeps its arguments in the form in which an NDRANGE record has them:
  * setting one is a check and a copy of a few bytes. */
-#include "client.h"
+#include "objects/memory.h"
 
 /* ---- creation ---------------------------------------------------------------------------------------------------- */
 
@@ -61,14 +61,6 @@ cl_kernel sdi_clCreateKernel(cl_program program, const char *name, cl_int *errco
     return kernel;
 }
 
-/* Client lock held. */
-static void discard(cl_kernel kernel)
-{
-    kernel->object.refs = 0;
-    sdi_hold(kernel);
-    sdi_unhold(kernel);
-}
-
 cl_int sdi_clCreateKernelsInProgram(cl_program program, cl_uint num, cl_kernel *kernels, cl_uint *num_ret)
 {
     if (!sdi_is_program(program))
@@ -86,7 +78,7 @@ cl_int sdi_clCreateKernelsInProgram(cl_program program, cl_uint num, cl_kernel *
             continue;
         status = CL_OUT_OF_HOST_MEMORY;
         while (i--)
-            discard(kernels[i]);
+            sdi_discard(kernels[i]);
         break;
     }
     if (!status && num_ret)
@@ -122,13 +114,16 @@ cl_int sdi_clReleaseKernel(cl_kernel kernel)
     return sdi_release(kernel, SDI_KERNEL, CL_INVALID_KERNEL);
 }
 
-void sdi_drop_kernel(cl_kernel kernel)
+static void drop(void *object)
 {
+    cl_kernel kernel = object;
     free(kernel->payload);
     free(kernel->bound);
     kernel->program->num_kernels--;
     sdi_unhold(kernel->program);
 }
+
+SDI_AT_DROP(SDI_KERNEL, drop)
 
 /* ---- arguments ----------------------------------------------------------------------------------------------------- */
 

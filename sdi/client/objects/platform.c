@@ -1,7 +1,5 @@
 /* The platform: known without a service (but its vendor), valid in every process. */
-#include "client.h"
-
-#include <sys/auxv.h>
+#include "objects/event.h"
 
 #define EXTENSIONS "cl_khr_icd"
 #define UNKNOWN_VENDOR "sdi"
@@ -13,12 +11,6 @@ struct name_version {
     cl_uint version;
     char name[64];
 };
-
-bool sdi_hidden(void)
-{
-    const char *mark = getenv("SDI_IN_SERVICE");
-    return getauxval(AT_SECURE) != 0 || (mark && mark[0]);
-}
 
 cl_int sdi_clGetPlatformIDs(cl_uint num_entries, cl_platform_id *platforms, cl_uint *num_platforms)
 {
@@ -38,7 +30,7 @@ cl_int sdi_clGetPlatformIDs(cl_uint num_entries, cl_platform_id *platforms, cl_u
 static cl_int vendor(size_t size, void *value, size_t *size_ret)
 {
     size_t nbytes;
-    const void *found = !sdi_hidden() && sdi_session_device() ? sdi_fact(SDI_FACT_PLATFORM_VENDOR, &nbytes) : NULL;
+    const void *found = !sdi_hidden() && sdi_session_start() ? sdi_fact(SDI_FACT_PLATFORM_VENDOR, &nbytes) : NULL;
     return found ? sdi_answer(found, nbytes, size, value, size_ret)
                  : sdi_answer_text(UNKNOWN_VENDOR, size, value, size_ret);
 }

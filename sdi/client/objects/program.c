@@ -1,5 +1,6 @@
 /* Programs: how they are made, and what is known of them. */
-#include "client.h"
+#include "objects/event.h"
+#include "objects/program.h"
 
 #include <stdio.h>
 
@@ -113,8 +114,9 @@ cl_int sdi_clReleaseProgram(cl_program program)
     return sdi_release(program, SDI_PROGRAM, CL_INVALID_PROGRAM);
 }
 
-void sdi_drop_program(cl_program program)
+static void drop(void *object)
 {
+    cl_program program = object;
     if (program->build)
         sdi_send_bare(SDI_OP_RELEASE_BUILD, program->build);
     free(program->source);
@@ -124,6 +126,8 @@ void sdi_drop_program(cl_program program)
     sdi_free_tables(program->tables, program->num_tables);
     sdi_unhold(program->context);
 }
+
+SDI_AT_DROP(SDI_PROGRAM, drop)
 
 /* ---- information -------------------------------------------------------------------------------------------------- */
 

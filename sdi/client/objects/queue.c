@@ -1,5 +1,6 @@
 /* Command queues. */
-#include "client.h"
+#include "objects/event.h"
+#include "threads/threads.h"
 
 static cl_command_queue create(cl_context context, cl_device_id device, cl_ulong properties, cl_ulong *list,
                                size_t num_list, cl_int *errcode_ret)
@@ -26,17 +27,15 @@ static cl_command_queue create(cl_context context, cl_device_id device, cl_ulong
             sdi_hold(context);
             queue->properties = properties;
             queue->quiet = true;
-            if (context->notify) /* only the lander hears of failures */
-                status = sdi_lander_start();
+            if (context->notify) /* only the completion thread hears of failures */
+                status = sdi_completion_start();
             if (!status)
                 status = sdi_send(&record, sizeof record);
             if (!status) {
                 queue->property_list = list;
                 queue->num_property_list = num_list;
             } else {
-                queue->object.refs = 0;
-                sdi_hold(queue);
-                sdi_unhold(queue);
+                sdi_discard(queue);
             }
         } else {
             status = CL_OUT_OF_HOST_MEMORY;
@@ -99,12 +98,15 @@ cl_int sdi_clReleaseCommandQueue(cl_command_queue queue)
     return sdi_release(queue, SDI_QUEUE, CL_INVALID_COMMAND_QUEUE);
 }
 
-void sdi_drop_queue(cl_command_queue queue)
+static void drop(void *object)
 {
+    cl_command_queue queue = object;
     sdi_send_bare(SDI_OP_RELEASE_QUEUE, queue->object.id);
     free(queue->property_list);
     sdi_unhold(queue->context);
 }
+
+SDI_AT_DROP(SDI_QUEUE, drop)
 
 cl_int sdi_clGetCommandQueueInfo(cl_command_queue queue, cl_uint param, size_t size, void *value, size_t *size_ret)
 {
@@ -137,37 +139,4 @@ cl_int sdi_clFlush(cl_command_queue queue)
     if (!sdi_is_command_queue(queue))
         return CL_INVALID_COMMAND_QUEUE;
     return sdi_session_dead() ? CL_OUT_OF_RESOURCES : CL_SUCCESS;
-}
-
-cl_int sdi_clFinish(cl_command_queue queue)
-{
-    if (!sdi_is_command_queue(queue))
-        return CL_INVALID_COMMAND_QUEUE;
-    struct sdi_record record;
-    if (!sdi_record_open(&record, SDI_OP_MARKER, sizeof(struct sdi_rec_marker), (struct sdi_waits){0, NULL}, true, 0))
-        return CL_OUT_OF_HOST_MEMORY;
-    struct sdi_command command = {.queue = queue, .type = CL_COMMAND_MARKER, .wants_slot = true, .forget = true};
-    cl_int status = sdi_enqueue(&record, &command);
-    if (status)
-        return status;
-    status = sdi_slot_wait(command.slot);
-    sdi_lock();
-    sdi_slot_release(command.slot);
-    if (status >= 0 && queue->shows_id < command.id)
-        queue->shows_id = 0;
-    if (status >= 0 && queue->last_id == command.id)
-        queue->quiet = true;
-    sdi_unlock();
-    sdi_host_show();
-    return status < 0 ? CL_OUT_OF_RESOURCES : CL_SUCCESS;
-}
-
-void sdi_queue_reached(cl_command_queue queue, uint64_t id)
-{
-    if (queue->properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE)
-        return;
-    if (id >= queue->shows_id)
-        queue->shows_id = 0;
-    if (id == queue->last_id)
-        queue->quiet = true;
 }

@@ -1,49 +1,51 @@
 /* Buffers that the application has released and the service keeps, for the next of that size: programs make the same
  * buffers anew for each problem.  One that is used again keeps its id, its place in the arena and all that the service
  * ever planned for it, and nobody waits for the service.  All under the client lock. */
-#include "client.h"
+#include "objects/memory.h"
 
-enum { NUM_PARKED = 128, NUM_ALIKE = 16 };
+enum { NUM_RECYCLED = 128, NUM_ALIKE = 16 };
 static const size_t EACH_MAX_NBYTES = 256 << 20, ALL_MAX_NBYTES = 1 << 30, ALIKE_MIN_NBYTES = 64 << 10;
 
-static struct parked {
+static struct recycled {
     uint64_t id;
     size_t nbytes;
     char *bytes;
     uint8_t *touched;
     uint32_t slot;
-} parked[NUM_PARKED]; /* the one that was released first is the first */
-static size_t num_parked, parked_nbytes;
+} recycled[NUM_RECYCLED]; /* the one that was released first is the first */
+static size_t num_recycled, recycled_nbytes;
 
-void sdi_parked_forget(void)
+static void forget(void)
 {
-    num_parked = parked_nbytes = 0;
+    num_recycled = recycled_nbytes = 0;
 }
 
-static struct parked take(size_t at)
+SDI_AT_FORK(forget)
+
+static struct recycled take(size_t at)
 {
-    struct parked taken = parked[at];
-    parked_nbytes -= taken.nbytes;
-    memmove(parked + at, parked + at + 1, (--num_parked - at) * sizeof *parked);
+    struct recycled taken = recycled[at];
+    recycled_nbytes -= taken.nbytes;
+    memmove(recycled + at, recycled + at + 1, (--num_recycled - at) * sizeof *recycled);
     return taken;
 }
 
-static void give_up(struct parked one)
+static void give_up(struct recycled one)
 {
     sdi_send_bare(SDI_OP_RELEASE_BUFFER, one.id);
     sdi_slot_release(one.slot);
     free(one.touched);
 }
 
-static void put(struct parked one)
+static void put(struct recycled one)
 {
-    while (num_parked == NUM_PARKED || parked_nbytes + one.nbytes > ALL_MAX_NBYTES)
+    while (num_recycled == NUM_RECYCLED || recycled_nbytes + one.nbytes > ALL_MAX_NBYTES)
         give_up(take(0));
-    parked[num_parked++] = one;
-    parked_nbytes += one.nbytes;
+    recycled[num_recycled++] = one;
+    recycled_nbytes += one.nbytes;
 }
 
-bool sdi_park(cl_mem buffer)
+bool sdi_recycle(cl_mem buffer)
 {
     struct sdi_rec_park_buffer record = {.nbytes = sizeof record, .op = SDI_OP_PARK_BUFFER, .id = buffer->object.id};
     if (buffer->nbytes > EACH_MAX_NBYTES || sdi_session_dead())
@@ -55,25 +57,25 @@ bool sdi_park(cl_mem buffer)
         sdi_slot_release(record.slot);
         return false;
     }
-    put((struct parked){buffer->object.id, buffer->nbytes, buffer->bytes, buffer->touched, record.slot});
+    put((struct recycled){buffer->object.id, buffer->nbytes, buffer->bytes, buffer->touched, record.slot});
     return true;
 }
 
-bool sdi_parked_give_up(void)
+bool sdi_recycled_give_up(void)
 {
-    bool some = num_parked != 0;
-    while (num_parked)
+    bool some = num_recycled != 0;
+    while (num_recycled)
         give_up(take(0));
     return some;
 }
 
-/* The index of the one of this size with the lowest id above `id`, num_parked if there is none: the same program asks
+/* The index of the one of this size with the lowest id above `id`, num_recycled if there is none: the same program asks
  * in the same order and gets the same buffers. */
 static size_t next_of(size_t nbytes, uint64_t id)
 {
-    size_t best = num_parked;
-    for (size_t i = 0; i < num_parked; i++)
-        if (parked[i].nbytes == nbytes && parked[i].id > id && (best == num_parked || parked[i].id < parked[best].id))
+    size_t best = num_recycled;
+    for (size_t i = 0; i < num_recycled; i++)
+        if (recycled[i].nbytes == nbytes && recycled[i].id > id && (best == num_recycled || recycled[i].id < recycled[best].id))
             best = i;
     return best;
 }
@@ -82,9 +84,9 @@ static size_t next_of(size_t nbytes, uint64_t id)
  * differ each time, and pages that were touched before are cheaper than new ones. */
 static void give_up_alike(size_t nbytes)
 {
-    size_t count = 0, first = num_parked;
-    for (size_t i = num_parked; nbytes >= ALIKE_MIN_NBYTES && i-- > 0;)
-        if (parked[i].nbytes <= nbytes + nbytes / 8 && nbytes <= parked[i].nbytes + parked[i].nbytes / 8) {
+    size_t count = 0, first = num_recycled;
+    for (size_t i = num_recycled; nbytes >= ALIKE_MIN_NBYTES && i-- > 0;)
+        if (recycled[i].nbytes <= nbytes + nbytes / 8 && nbytes <= recycled[i].nbytes + recycled[i].nbytes / 8) {
             count++;
             first = i;
         }
@@ -92,17 +94,17 @@ static void give_up_alike(size_t nbytes)
         give_up(take(first));
 }
 
-bool sdi_unpark(cl_mem buffer)
+bool sdi_reuse(cl_mem buffer)
 {
     uint64_t id = 0;
     for (;;) {
         size_t at = next_of(buffer->nbytes, id);
-        if (at == num_parked) {
+        if (at == num_recycled) {
             if (!id)
                 give_up_alike(buffer->nbytes);
             return false;
         }
-        struct parked one = take(at);
+        struct recycled one = take(at);
         id = one.id;
         int status;
         for (;;) { /* until the service has looked: as long as it would take to answer anything else */
@@ -114,7 +116,7 @@ bool sdi_unpark(cl_mem buffer)
             sdi_epoch_wait(seen);
             sdi_lock();
         }
-        if (status > 0) { /* something uses it yet; meanwhile others may have been parked */
+        if (status > 0) { /* something uses it yet; meanwhile others may have been recycled */
             put(one);
             continue;
         }

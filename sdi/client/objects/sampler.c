@@ -1,5 +1,5 @@
 /* Samplers: known to the client only; a kernel's argument is a copy of their modes. */
-#include "client.h"
+#include "objects/event.h"
 
 static bool modes_valid(cl_ulong normalized, cl_ulong addressing, cl_ulong filter)
 {
@@ -69,10 +69,13 @@ cl_int sdi_clReleaseSampler(cl_sampler sampler)
     return sdi_release(sampler, SDI_SAMPLER, CL_INVALID_SAMPLER);
 }
 
-void sdi_drop_sampler(cl_sampler sampler)
+static void drop(void *object)
 {
+    cl_sampler sampler = object;
     sdi_unhold(sampler->context);
 }
+
+SDI_AT_DROP(SDI_SAMPLER, drop)
 
 cl_int sdi_clGetSamplerInfo(cl_sampler sampler, cl_uint param, size_t size, void *value, size_t *size_ret)
 {

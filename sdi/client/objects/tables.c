@@ -1,5 +1,5 @@
 /* What a build tells about its kernels: read once from the reply, every length checked. */
-#include "client.h"
+#include "objects/program.h"
 
 struct reader {
     const unsigned char *at;

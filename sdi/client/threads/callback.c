@@ -1,69 +1,31 @@
-/* The caller thread: runs callbacks, which may call any OpenCL function; started when first needed. */
-#include "client.h"
+/* The callback thread: runs callbacks, which may call any OpenCL function; started when first needed. */
+#include "threads/threads.h"
 
 #include <pthread.h>
-#include <signal.h>
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t posted = PTHREAD_COND_INITIALIZER;
 static struct sdi_call *first, **end = &first;
 static bool started;
+static struct sdi_call *deferred, **deferred_end = &deferred; /* client lock */
 
-void sdi_caller_forget(void)
+static void forget(void)
 {
     lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
     posted = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
     first = NULL;
     end = &first;
     started = false;
+    deferred = NULL;
+    deferred_end = &deferred;
 }
 
-int sdi_start_thread(void *(*run)(void *), void *argument)
-{
-    sigset_t all, before;
-    pthread_attr_t attributes;
-    pthread_t thread;
-    if (pthread_attr_init(&attributes) != 0)
-        return -1;
-    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-    sigfillset(&all);
-    sigdelset(&all, SIGSEGV); /* memory of the application that its own handler makes accessible */
-    sigdelset(&all, SIGBUS);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int error = pthread_create(&thread, &attributes, run, argument);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    pthread_attr_destroy(&attributes);
-    return error ? -1 : 0;
-}
-
-void sdi_run_calls(struct sdi_call *calls)
+static void run_calls(struct sdi_call *calls)
 {
     while (calls) {
         struct sdi_call *call = calls;
         calls = call->next;
-        switch (call->what) {
-        case SDI_CALL_EVENT:
-            if (call->status <= 0)
-                sdi_host_show();
-            call->function.event(call->object, call->status, call->data);
-            sdi_lock();
-            sdi_unhold(call->object);
-            sdi_unlock();
-            break;
-        case SDI_CALL_ERROR:
-            call->function.error(call->text, NULL, 0, call->data);
-            free(call->text);
-            sdi_lock();
-            sdi_unhold(call->object);
-            sdi_unlock();
-            break;
-        case SDI_CALL_BUFFER:
-            call->function.buffer(call->object, call->data);
-            break;
-        case SDI_CALL_CONTEXT:
-            call->function.context(call->object, call->data);
-            break;
-        }
+        call->run(call);
         free(call);
     }
 }
@@ -71,7 +33,7 @@ void sdi_run_calls(struct sdi_call *calls)
 static void *run(void *argument)
 {
     (void)argument;
-    pthread_setname_np(pthread_self(), "sdi-caller");
+    pthread_setname_np(pthread_self(), "sdi-callback");
     for (;;) {
         pthread_mutex_lock(&lock);
         while (!first)
@@ -80,12 +42,12 @@ static void *run(void *argument)
         first = NULL;
         end = &first;
         pthread_mutex_unlock(&lock);
-        sdi_run_calls(calls);
+        run_calls(calls);
     }
     return NULL;
 }
 
-cl_int sdi_caller_start(void)
+cl_int sdi_callback_start(void)
 {
     pthread_mutex_lock(&lock);
     if (!started)
@@ -95,13 +57,57 @@ cl_int sdi_caller_start(void)
     return ok ? CL_SUCCESS : CL_OUT_OF_HOST_MEMORY;
 }
 
-void sdi_caller_post(struct sdi_call *calls)
+void sdi_callback_post(struct sdi_call *calls)
 {
-    sdi_caller_start();
+    sdi_callback_start();
     pthread_mutex_lock(&lock);
     *end = calls;
     while (*end)
         end = &(*end)->next;
     pthread_cond_signal(&posted);
     pthread_mutex_unlock(&lock);
+}
+
+/* ---- destructor callbacks ------------------------------------------------------------------------------------- */
+
+cl_int sdi_destructor_add(struct sdi_call **destructors, struct sdi_call given)
+{
+    struct sdi_call *call = malloc(sizeof *call);
+    if (!call)
+        return CL_OUT_OF_HOST_MEMORY;
+    *call = given;
+    sdi_lock();
+    call->next = *destructors;
+    *destructors = call;
+    sdi_unlock();
+    return CL_SUCCESS;
+}
+
+void sdi_defer(struct sdi_call *calls)
+{
+    *deferred_end = calls;
+    while (*deferred_end)
+        deferred_end = &(*deferred_end)->next;
+}
+
+static struct sdi_call *take_deferred(void)
+{
+    struct sdi_call *due = deferred;
+    deferred = NULL;
+    deferred_end = &deferred;
+    return due;
+}
+
+static void run_deferred(struct sdi_call *due)
+{
+    if (sdi_on_completion_thread())
+        sdi_callback_post(due);
+    else
+        run_calls(due);
+}
+
+SDI_AT_LOAD void register_all(void)
+{
+    sdi_register_fork(forget);
+    sdi_register_unlock(take_deferred, run_deferred);
 }

@@ -1,13 +1,13 @@
-/* The copying threads: what many bytes take is divided among them and the thread that has the work.
+/* The copy pool: threads with which what many bytes take is divided.
  *
  * Made when first needed, never ended; they work for one thread at a time. */
-#include "client.h"
+#include "threads/threads.h"
 
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
 
-enum { MAX_COPIERS = 7 };
+enum { MAX_HELPERS = 7 };
 
 /* Pieces of one thread's work; on its stack. */
 struct job {
@@ -15,24 +15,26 @@ struct job {
     const void *work;
     size_t num_pieces;
     size_t next;         /* atomic: the first piece that nobody has taken */
-    unsigned places;     /* how many more copiers may come */
-    unsigned num_inside; /* copiers that have come and not left */
+    unsigned places;     /* how many more helpers may come */
+    unsigned num_inside; /* helpers that have come and not left */
 };
 
 static pthread_mutex_t busy = PTHREAD_MUTEX_INITIALIZER; /* whose work it is holds it; nobody waits for it */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* for what follows, and places and num_inside of jobs */
 static pthread_cond_t posted = PTHREAD_COND_INITIALIZER;
 static pthread_cond_t left = PTHREAD_COND_INITIALIZER;
-static struct job *current; /* NULL: none that a copier may come to */
-static unsigned num_copiers;
+static struct job *current; /* NULL: none that a thread of the pool may come to */
+static unsigned num_helpers;
 
-void sdi_copier_forget(void)
+static void forget(void)
 {
     busy = lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
     posted = left = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
     current = NULL;
-    num_copiers = 0;
+    num_helpers = 0;
 }
+
+SDI_AT_FORK(forget)
 
 /* Copies pieces until all are taken. */
 static void take_pieces(struct job *job)
@@ -71,15 +73,15 @@ static void *run(void *argument)
 
 /* How many may help the calling thread: none where it has one CPU, and at most as many as leave half of its CPUs to
  * others.  The busy lock is held. */
-static unsigned find_copiers(void)
+static unsigned find_helpers(void)
 {
     cpu_set_t cpus;
-    unsigned wanted = MAX_COPIERS;
+    unsigned wanted = MAX_HELPERS;
     if (sched_getaffinity(0, sizeof cpus, &cpus) == 0) /* otherwise: more CPUs than a set has room for */
         wanted = SDI_MIN(wanted, (unsigned)CPU_COUNT(&cpus) / 2);
-    while (num_copiers < wanted && sdi_start_thread(run, (void *)(uintptr_t)(num_copiers + 1)) == 0)
-        num_copiers++;
-    return SDI_MIN(wanted, num_copiers);
+    while (num_helpers < wanted && sdi_start_thread(run, (void *)(uintptr_t)(num_helpers + 1)) == 0)
+        num_helpers++;
+    return SDI_MIN(wanted, num_helpers);
 }
 
 void sdi_copy_pieces(void (*copy)(const void *work, size_t piece), const void *work, size_t num_pieces)
@@ -91,7 +93,7 @@ void sdi_copy_pieces(void (*copy)(const void *work, size_t piece), const void *w
         return;
     }
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancellation);
-    job.places = (unsigned)SDI_MIN((size_t)find_copiers(), num_pieces - 1);
+    job.places = (unsigned)SDI_MIN((size_t)find_helpers(), num_pieces - 1);
     pthread_mutex_lock(&lock);
     if (job.places) {
         current = &job;

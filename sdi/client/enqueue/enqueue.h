@@ -1,0 +1,144 @@
+/* Commands: records under construction, transfers between the arena and the application's memory, boxes of bytes. */
+#ifndef SDI_ENQUEUE_H
+#define SDI_ENQUEUE_H
+
+#include "objects/memory.h"
+
+/* ---- command.c: enqueueing ----------------------------------------------------------------------------- */
+
+struct sdi_waits {
+    cl_uint num;
+    const cl_event *events;
+};
+
+/* CL_SUCCESS, CL_INVALID_EVENT_WAIT_LIST or CL_INVALID_CONTEXT. */
+cl_int sdi_check_waits(cl_context context, struct sdi_waits waits);
+
+/* One command's record under construction; on the caller's stack. */
+struct sdi_record {
+    unsigned char *at;
+    size_t nbytes;
+    unsigned char *tail; /* the variable part */
+    uint64_t gate, bar;  /* of what it waits for, the newest gate */
+    uint64_t small[252];
+};
+
+/* The fixed part (zeroed, header and waits filled), or NULL: no memory.  Complete events are left out of the wait
+ * list unless `keep` (where an empty list means "everything before"). */
+void *sdi_record_open(struct sdi_record *record, uint32_t op, size_t fixed_nbytes, struct sdi_waits waits, bool keep,
+                      size_t tail_nbytes);
+/* Does without the variable part. */
+void sdi_record_cut(struct sdi_record *record);
+void sdi_record_close(struct sdi_record *record);
+
+struct sdi_command {
+    cl_command_queue queue;
+    cl_uint type;
+    bool wants_event;              /* the application asked for its event */
+    bool wants_slot;               /* without an event: the client itself waits */
+    bool forget;                   /* without an event: the service may forget the id when it is complete */
+    bool shows;                    /* it brings bytes to where the application looks, by itself */
+    uint64_t landed_ns;            /* the bytes are in the arena since then; 0: no such write */
+    struct sdi_use *uses;          /* of the application's memory, taken over; they need an event */
+    uint64_t gate, bar;            /* out: see sdi_is_gated, sdi_is_barred */
+    struct sdi_transfer *transfer; /* to be done by the completion thread */
+    cl_mem holds;                  /* a blocking transfer's root, until sdi_finish_blocking; or NULL */
+    uint64_t id;                   /* out: this and the following */
+    uint32_t slot;
+    cl_event event;
+};
+/* No lock held.  Sends the record (and closes it); makes slot and event. */
+cl_int sdi_enqueue(struct sdi_record *record, struct sdi_command *command);
+/* The same for one that the service does alone; `is_awaited`: returns when it is over. */
+cl_int sdi_enqueue_alone(struct sdi_record *record, struct sdi_command *command, bool is_awaited, cl_event *event);
+/* The same for commands that nobody waits for and that have no transfer. */
+cl_int sdi_enqueue_simple(struct sdi_record *record, cl_command_queue queue, cl_uint type, cl_event *event);
+/* The same for one that uses memory of the application. */
+cl_int sdi_enqueue_using(struct sdi_record *record, cl_command_queue queue, cl_uint type, struct sdi_use *uses,
+                         cl_event *event);
+/* No lock held.  After a blocking command: waits as far as the application may see it. */
+cl_int sdi_finish_blocking(struct sdi_command *command, cl_int status, cl_event *event);
+
+/* Client lock held.  A command of an ordered queue is complete: so is all before it. */
+void sdi_queue_reached(cl_command_queue queue, uint64_t id);
+
+/* ---- pending.c: transfers ---------------------------------------------------------------------------------- */
+
+/* Bytes to be copied between a buffer's place in the arena and memory of the application. */
+struct sdi_transfer {
+    struct sdi_transfer *next; /* in the table */
+    uint64_t id;
+    uint32_t slot;
+    cl_event event; /* held; or NULL: the slot is the transfer's own */
+    cl_mem root;    /* held */
+    cl_command_queue queue; /* held */
+    uint64_t gate;          /* see sdi_is_gated */
+    bool to_arena;
+    bool busy; /* the completion thread copies: only it may free this */
+    char *host;
+    size_t offset; /* in root */
+    size_t region[3], arena_row, arena_slice, host_row, host_slice;
+    size_t copied, total;
+};
+/* No lock held.  Copies what is ready; 1: all is copied, 0: more to come, negative: the command failed. */
+int sdi_transfer_step(struct sdi_transfer *transfer);
+/* Client lock held.  Says to the service that it is over, as the last step said; without an event also that nobody
+ * asks for it any more. */
+void sdi_transfer_end(uint64_t id, int step, bool has_event);
+/* No lock held.  In the completion thread: copies what is ready of the transfer `id`, if that is one. */
+void sdi_pending_ready(uint64_t id);
+/* Client lock held.  The completion thread does it from now on, or does not; it has the command's references. */
+void sdi_pending_add(struct sdi_transfer *transfer);
+void sdi_pending_remove(struct sdi_transfer *transfer);
+/* Client lock held.  Whether there are any; whether any is to write to the application's memory. */
+bool sdi_pending_any(void);
+bool sdi_pending_reads(void);
+
+/* ---- transfer.c ------------------------------------------------------------------------------------------- */
+
+/* No lock held.  Enqueues the record's command with this transfer, blocking or by the completion thread. */
+cl_int sdi_transfer_enqueue(struct sdi_record *record, struct sdi_command *command,
+                            const struct sdi_transfer *transfer, bool blocking, cl_event *event);
+cl_int sdi_host_access(cl_mem buffer, bool reads, bool writes);
+
+/* What `sdi_transfer_box` takes: from or to the box `inside` of a buffer and the box `outside`, of the same region, of
+ * the application's memory at `host`; in one run where neither has gaps. */
+struct sdi_transfer sdi_transfer_shape(const struct sdi_box *inside, const struct sdi_box *outside, char *host,
+                                       bool to_arena);
+/* The same for a box: enqueues a read or write of `shape`, whose offset counts from the first byte of `buffer`. */
+cl_int sdi_transfer_box(cl_command_queue queue, cl_mem buffer, cl_uint type, bool blocking,
+                        struct sdi_transfer *shape, struct sdi_waits waits, cl_event *event);
+
+/* ---- boxes.c ---------------------------------------------------------------------------------------------- */
+
+/* False when the box is empty, its pitches are too small, or a number overflows. */
+bool sdi_box_make(struct sdi_box *box, const size_t *origin, const size_t *region, size_t row, size_t slice);
+/* Whether it has no gaps. */
+bool sdi_box_is_dense(const struct sdi_box *box);
+/* Whether two boxes share a byte that have the same pitches and the same origin (where their rows begin to count). */
+bool sdi_boxes_meet(const struct sdi_box *a, const struct sdi_box *b, size_t origin);
+
+/* Between the arena and the application's memory, at once. */
+void sdi_copy_box(const struct sdi_transfer *transfer);
+/* The same, where the rows follow one another in the arena from `packed` on. */
+void sdi_copy_packed(const struct sdi_transfer *transfer, char *packed);
+/* Whether the two share memory: the application may pass what it got by mapping a buffer. */
+bool sdi_copy_overlaps(const struct sdi_transfer *transfer);
+
+/* ---- mapping.c ------------------------------------------------------------------------------------------- */
+
+/* Maps a box of `buffer` (counted from its first byte) after the caller has checked all but its flags. */
+void *sdi_map(cl_command_queue queue, cl_mem buffer, cl_uint type, bool blocking, cl_ulong flags, struct sdi_box box,
+              struct sdi_waits waits, cl_event *event, cl_int *errcode_ret);
+cl_int sdi_check_map(cl_command_queue queue, cl_mem buffer, cl_ulong flags, struct sdi_waits waits);
+
+/* ---- copy.c ---------------------------------------------------------------------------------------------- */
+
+/* Enqueues a copy between boxes, whose offsets count from the first bytes of the objects. */
+cl_int sdi_copy(cl_command_queue queue, cl_uint type, cl_mem source, const struct sdi_box *from, cl_mem target,
+                const struct sdi_box *to, struct sdi_waits waits, cl_event *event);
+/* Sends the record of a fill of these bytes, counted from the object's first. */
+cl_int sdi_enqueue_fill(struct sdi_record *record, cl_command_queue queue, cl_uint type, cl_mem buffer, size_t offset,
+                        size_t nbytes, cl_event *event);
+
+#endif

@@ -1,0 +1,138 @@
+/* The process, its service, and what goes between them. */
+#ifndef SDI_LINK_H
+#define SDI_LINK_H
+
+#include "client.h"
+#include "sdi_api.h"
+
+/* ---- process.c: any thread, any lock ------------------------------------------------------------------- */
+
+/* Has `forget` run in the child of a fork, where nobody else runs: it forgets what the parent had. */
+void sdi_register_fork(void (*forget)(void));
+#define SDI_AT_FORK(forget) \
+    SDI_AT_LOAD void register_fork(void) { sdi_register_fork(forget); }
+/* Whether all that were registered will run. */
+bool sdi_forks_are_known(void);
+/* Whether this process may know nothing of the image, and start nothing: in the service itself, which would find
+ * itself; and where the program has more rights than who started it (AT_SECURE: setuid, setgid, file capabilities),
+ * since the environment says what the service is. */
+bool sdi_hidden(void);
+void sdi_log(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void sdi_complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* The absolute path of this library as the loader knows it, remembered at the first call. */
+const char *sdi_library_path(void);
+/* How much address space could be reserved at once now, at most `most`. */
+uint64_t sdi_room(uint64_t most);
+uint64_t sdi_now_ns(void);
+/* Detached, with all signals blocked but those of faults; 0, or -1: no thread can be had. */
+int sdi_start_thread(void *(*run)(void *), void *argument);
+
+/* ---- lock.c: the client lock ----------------------------------------------------------------------------- */
+
+void sdi_lock(void);
+/* Runs the destructor callbacks that became due, after unlocking. */
+void sdi_unlock(void);
+/* What runs when the client lock is given back: `take`, before, says what; `run`, after, unless that was NULL. */
+struct sdi_call;
+void sdi_register_unlock(struct sdi_call *(*take)(void), void (*run)(struct sdi_call *calls));
+/* Client lock held, and let go of meanwhile: until somebody tells of a change, or for no reason. */
+void sdi_await_change(void);
+void sdi_tell_change(void);
+/* Client lock held. */
+uint64_t sdi_next_id(void);
+
+/* ---- session.c: the service of this process ------------------------------------------------------------ */
+
+/* Values of the facts that calls are validated against. */
+struct sdi_limits {
+    cl_ulong type, max_alloc_nbytes, local_mem_nbytes, queue_properties;
+    size_t base_align_nbytes;
+    size_t max_work_group_size, max_work_item_sizes[3];
+    cl_uint work_dimensions, version;
+    bool non_uniform;
+    bool images;
+    size_t image2d[2], image3d[3], image_layers, image_buffer;
+};
+
+struct sdi_session {
+    int commands, notices; /* sockets; -1 before the start */
+    bool running; /* atomic */
+    bool dead; /* atomic: the service is gone; nothing will happen any more */
+    char *arena;
+    size_t arena_nbytes;
+    struct sdi_wire_arena_header *header;
+    struct sdi_wire_slot *slots;
+    struct sdi_limits limits;
+};
+
+extern struct sdi_session sdi_session;
+
+/* Any thread, any lock: no more answers come from the service, or none that make sense; it is left. */
+void sdi_session_died(void);
+static inline bool sdi_session_dead(void) { return __atomic_load_n(&sdi_session.dead, __ATOMIC_ACQUIRE); }
+/* Looks whether the service has hung up; whether it is dead. */
+bool sdi_session_check(void);
+
+/* ---- start.c, service.c ---------------------------------------------------------------------------------- */
+
+/* No lock held.  Starts the service if this process has none yet; whether it has one. */
+bool sdi_session_start(void);
+const void *sdi_fact(cl_uint param, size_t *nbytes);
+
+/* Starts the service process; 0 and its two sockets (ours), or -1 after one line on stderr. */
+int sdi_service_start(int sockets[2]);
+/* All descriptors that a start has open at the moment, for the child of a fork to close; -1: none. */
+extern int sdi_service_descriptors[4];
+
+/* ---- stream.c: records --------------------------------------------------------------------------------- */
+
+/* Client lock held.  Sends whole records; CL_OUT_OF_RESOURCES when the service is dead. */
+cl_int sdi_send(const void *records, size_t nbytes);
+/* Client lock held.  A record without wait list whose body is nothing, or a status. */
+void sdi_send_bare(uint32_t op, uint64_t id);
+cl_int sdi_send_status(uint32_t op, uint64_t id, cl_int status);
+
+/* Whether more comes of a record of which something has come, from the service's `end`: its rest is on its way, or the
+ * service is stuck. */
+bool sdi_rest_comes(int end);
+
+struct sdi_reply {
+    cl_int status;
+    uint64_t value;
+    unsigned char *payload; /* to be freed; NULL when empty */
+    size_t payload_nbytes;
+};
+/* No lock held.  Sends a record and waits for its reply. */
+struct sdi_reply sdi_ask(const void *record, size_t nbytes);
+
+static inline size_t sdi_padded(size_t nbytes) { return (nbytes + 7) & ~(size_t)7; }
+
+/* ---- slot.c: the event status page ------------------------------------------------------------------- */
+
+/* Client lock held.  0: none left. */
+uint32_t sdi_slot_new(int status);
+void sdi_slot_release(uint32_t slot);
+/* Status of a slot; a pending one of a dead service counts as failed. */
+int sdi_slot_status(uint32_t slot);
+uint32_t sdi_epoch(void);
+/* Waits until the epoch is no longer `seen`, at most 100 ms; then looks whether the service lives. */
+void sdi_epoch_wait(uint32_t seen);
+void sdi_epoch_wake(void);
+int sdi_slot_wait(uint32_t slot);
+/* The slot of a command that is complete although the service does not know it: done by the client since then. */
+void sdi_slot_is_over(uint32_t slot, uint64_t start_ns);
+
+/* ---- profile.c: calls timed for SDI_PROFILE --------------------------------------------------------------- */
+
+/* The table that objects get: sdi_dispatch, or the timed one; chosen when the library is loaded. */
+extern const sdi_function *sdi_table;
+
+struct sdi_timed_call {
+    uint32_t function; /* its slot */
+    uint64_t start_ns; /* 0: not recorded */
+    uint64_t *end_ns;  /* in the file; NULL: no room for the span */
+};
+struct sdi_timed_call sdi_call_begin(uint32_t function);
+void sdi_call_end(const struct sdi_timed_call *call, bool failed);
+
+#endif

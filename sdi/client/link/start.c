@@ -1,0 +1,243 @@
+/* The start of the service of this process, at the first use, once; and the facts that it begins with. */
+#include "link/link.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static pthread_mutex_t start_lock = PTHREAD_MUTEX_INITIALIZER;
+static bool start_failed;
+static unsigned char *facts; /* the FACTS record's variable part */
+static uint32_t num_facts;
+
+static void forget(void)
+{
+    for (int i = 0; i < 4; i++)
+        if (sdi_service_descriptors[i] >= 0)
+            close(sdi_service_descriptors[i]);
+    memset(sdi_service_descriptors, -1, sizeof sdi_service_descriptors);
+    start_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+    start_failed = false;
+    facts = NULL;
+    num_facts = 0;
+}
+
+SDI_AT_FORK(forget)
+
+/* ---- facts ----------------------------------------------------------------------------------------------- */
+
+const void *sdi_fact(cl_uint param, size_t *nbytes)
+{
+    const unsigned char *at = facts;
+    for (uint32_t i = 0; i < num_facts; i++) {
+        struct sdi_wire_info_entry entry;
+        memcpy(&entry, at, sizeof entry);
+        at += sizeof entry;
+        if (entry.param == param) {
+            *nbytes = entry.nbytes;
+            return at;
+        }
+        at += sdi_padded(entry.nbytes);
+    }
+    *nbytes = 0;
+    return NULL;
+}
+
+static uint64_t number(cl_uint param, uint64_t otherwise)
+{
+    size_t nbytes;
+    const void *data = sdi_fact(param, &nbytes);
+    uint64_t value = 0;
+    if (!data || (nbytes != 4 && nbytes != 8))
+        return otherwise;
+    memcpy(&value, data, nbytes);
+    return value;
+}
+
+static void read_limits(struct sdi_limits *limits)
+{
+    limits->type = number(CL_DEVICE_TYPE, CL_DEVICE_TYPE_GPU);
+    limits->max_alloc_nbytes = number(CL_DEVICE_MAX_MEM_ALLOC_SIZE, UINT64_MAX);
+    limits->local_mem_nbytes = number(CL_DEVICE_LOCAL_MEM_SIZE, UINT64_MAX);
+    limits->queue_properties = number(CL_DEVICE_QUEUE_ON_HOST_PROPERTIES, CL_QUEUE_PROFILING_ENABLE);
+    limits->base_align_nbytes = number(CL_DEVICE_MEM_BASE_ADDR_ALIGN, 1024) / 8;
+    if (limits->base_align_nbytes == 0)
+        limits->base_align_nbytes = 1;
+    limits->max_work_group_size = number(CL_DEVICE_MAX_WORK_GROUP_SIZE, SIZE_MAX);
+    limits->work_dimensions = SDI_MIN((cl_uint)number(CL_DEVICE_MAX_WORK_ITEM_DIMENSIONS, 3), 3u);
+    limits->version = (cl_uint)number(CL_DEVICE_NUMERIC_VERSION, 0);
+    limits->non_uniform = number(CL_DEVICE_NON_UNIFORM_WORK_GROUP_SUPPORT, 0) != 0;
+    limits->images = number(CL_DEVICE_IMAGE_SUPPORT, 0) != 0;
+    for (cl_uint i = 0; i < 2; i++)
+        limits->image2d[i] = number(CL_DEVICE_IMAGE2D_MAX_WIDTH + i, 0);
+    for (cl_uint i = 0; i < 3; i++)
+        limits->image3d[i] = number(CL_DEVICE_IMAGE3D_MAX_WIDTH + i, 0);
+    limits->image_layers = number(CL_DEVICE_IMAGE_MAX_ARRAY_SIZE, 0);
+    limits->image_buffer = number(CL_DEVICE_IMAGE_MAX_BUFFER_SIZE, 0);
+    size_t nbytes;
+    const void *sizes = sdi_fact(CL_DEVICE_MAX_WORK_ITEM_SIZES, &nbytes);
+    for (int i = 0; i < 3; i++)
+        limits->max_work_item_sizes[i] = SIZE_MAX;
+    if (sizes)
+        memcpy(limits->max_work_item_sizes, sizes, SDI_MIN(nbytes, sizeof limits->max_work_item_sizes));
+}
+
+/* Receives all of `nbytes`; in the first piece also a descriptor.  False: end of stream. */
+static bool receive(int fd, void *data, size_t nbytes, int *passed)
+{
+    char *at = data;
+    for (bool begun = *passed >= 0; nbytes; begun = true) { /* the descriptor comes with the first byte */
+        if (begun && !sdi_rest_comes(fd))
+            return false;
+        char control[CMSG_SPACE(sizeof(int))];
+        struct iovec piece = {.iov_base = at, .iov_len = nbytes};
+        struct msghdr message = {.msg_iov = &piece, .msg_iovlen = 1};
+        message.msg_control = control;
+        message.msg_controllen = sizeof control;
+        ssize_t n = recvmsg(fd, &message, MSG_CMSG_CLOEXEC);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return false;
+        for (struct cmsghdr *c = CMSG_FIRSTHDR(&message); c; c = CMSG_NXTHDR(&message, c))
+            if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS) {
+                int received;
+                memcpy(&received, CMSG_DATA(c), sizeof received);
+                if (*passed >= 0)
+                    close(*passed);
+                *passed = received;
+            }
+        at += n;
+        nbytes -= (size_t)n;
+    }
+    return true;
+}
+
+static bool facts_well_formed(const unsigned char *at, size_t nbytes, uint32_t num)
+{
+    for (uint32_t i = 0; i < num; i++) {
+        struct sdi_wire_info_entry entry;
+        if (nbytes < sizeof entry)
+            return false;
+        memcpy(&entry, at, sizeof entry);
+        size_t whole = sizeof entry + sdi_padded(entry.nbytes);
+        if (nbytes < whole)
+            return false;
+        at += whole;
+        nbytes -= whole;
+    }
+    return nbytes == 0;
+}
+
+static bool map_arena(int fd, uint64_t nbytes)
+{
+    if (fd < 0) {
+        errno = EMFILE; /* it came, and there was no number left for it */
+        return false;
+    }
+    struct stat file;
+    if (nbytes < SDI_HEAP_OFFSET || fstat(fd, &file) != 0 || (uint64_t)file.st_size < nbytes) {
+        errno = EINVAL;
+        return false;
+    }
+    void *at = mmap(NULL, nbytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+    if (at == MAP_FAILED)
+        return false;
+    madvise(at, nbytes, MADV_DONTFORK);
+    madvise(at, nbytes, MADV_DONTDUMP);
+    sdi_session.arena = at;
+    sdi_session.arena_nbytes = nbytes;
+    sdi_session.header = at;
+    sdi_session.slots = (struct sdi_wire_slot *)(sdi_session.arena + SDI_SLOTS_OFFSET);
+    return sdi_session.header->magic == SDI_MAGIC;
+}
+
+/* Reads the FACTS record; false after one line on stderr. */
+static bool read_facts(int fd)
+{
+    struct sdi_rec_facts record;
+    int memory = -1;
+    bool ok = false;
+    if (!receive(fd, &record, sizeof record, &memory)) {
+        sdi_complain("the service ended before it was ready");
+        goto out;
+    }
+    if (record.op != SDI_OP_FACTS || record.nbytes < sizeof record || record.nbytes > SDI_MAX_RECORD_NBYTES
+        || record.version != SDI_PROTOCOL_VERSION) {
+        sdi_complain("the service speaks another version of the protocol than this library (%d)",
+                     SDI_PROTOCOL_VERSION);
+        goto out;
+    }
+    size_t nbytes = record.nbytes - sizeof record;
+    facts = malloc(nbytes + 1);
+    if (!facts || !receive(fd, facts, nbytes, &memory)) {
+        sdi_complain("the service ended before it was ready");
+        goto out;
+    }
+    if (record.status != 0) {
+        int length = (int)SDI_MIN(SDI_MIN((size_t)record.message_nbytes, nbytes), (size_t)960);
+        sdi_complain("%.*s", length, (const char *)facts);
+        goto out;
+    }
+    if (!facts_well_formed(facts, nbytes, record.num_facts)) {
+        sdi_complain("the service described its device in a way that this library does not understand");
+        goto out;
+    }
+    if (!map_arena(memory, record.arena_nbytes)) {
+        sdi_complain("cannot map the memory shared with the service: %s", strerror(errno));
+        goto out;
+    }
+    num_facts = record.num_facts;
+    read_limits(&sdi_session.limits);
+    ok = true;
+out:
+    if (memory >= 0)
+        close(memory);
+    if (!ok) {
+        free(facts);
+        facts = NULL;
+    }
+    return ok;
+}
+
+/* ---- start ----------------------------------------------------------------------------------------------- */
+
+static bool start(void)
+{
+    int sockets[2];
+    if (!sdi_forks_are_known()) {
+        sdi_complain("no memory");
+        return false;
+    }
+    if (sdi_service_start(sockets) != 0)
+        return false;
+    sdi_session.commands = sockets[0];
+    sdi_session.notices = sockets[1];
+    memset(sdi_service_descriptors, -1, sizeof sdi_service_descriptors);
+    if (read_facts(sdi_session.commands))
+        return true;
+    close(sdi_session.commands);
+    close(sdi_session.notices);
+    sdi_session.commands = sdi_session.notices = -1;
+    return false;
+}
+
+bool sdi_session_start(void)
+{
+    if (__atomic_load_n(&sdi_session.running, __ATOMIC_ACQUIRE))
+        return true;
+    if (sdi_hidden())
+        return false;
+    pthread_mutex_lock(&start_lock);
+    if (!sdi_session.running && !start_failed) {
+        start_failed = !start();
+        __atomic_store_n(&sdi_session.running, !start_failed, __ATOMIC_RELEASE);
+    }
+    bool is_running = sdi_session.running;
+    pthread_mutex_unlock(&start_lock);
+    return is_running;
+}

@@ -1,0 +1,75 @@
+/* Devices, contexts, queues, samplers and events. */
+#ifndef SDI_EVENT_H
+#define SDI_EVENT_H
+
+#include "objects/object.h"
+
+struct sdi_device {
+    struct sdi_object object;
+};
+
+struct sdi_context {
+    struct sdi_object object;
+    cl_device_id device;
+    intptr_t *properties; /* as given, with the final 0; or NULL */
+    size_t num_properties;
+    struct sdi_call *destructors;
+    void (*notify)(const char *, const void *, size_t, void *); /* hears of commands that fail; or NULL */
+    void *notify_data;
+    cl_context next_listening;
+};
+SDI_FITS(struct sdi_context);
+
+struct sdi_queue {
+    struct sdi_object object;
+    cl_context context;
+    cl_ulong properties;
+    cl_ulong *property_list; /* as given, with the final 0; or NULL */
+    size_t num_property_list;
+    uint64_t last_id; /* of the command enqueued last, but for writes that landed while `quiet` */
+    uint64_t gate;    /* of the last command that had one */
+    uint64_t bar;     /* the same */
+    bool quiet;       /* all that was enqueued is known to be complete */
+    uint64_t shows_id; /* the last command that brings bytes to where the application looks, untold; 0: none under way */
+};
+SDI_FITS(struct sdi_queue);
+
+struct sdi_sampler {
+    struct sdi_object object;
+    cl_context context;
+    cl_uint normalized, addressing, filter;
+    cl_ulong properties[7]; /* as given, with the final 0 */
+    size_t num_properties;
+};
+SDI_FITS(struct sdi_sampler);
+
+struct sdi_event {
+    struct sdi_object object;
+    cl_context context;
+    cl_command_queue queue; /* NULL: user event */
+    cl_uint type;
+    uint32_t slot;
+    int user_status;
+    uint64_t gate, bar; /* see sdi_is_gated, sdi_is_barred */
+    cl_event next_unset;
+    bool profiling;
+    bool is_awaited; /* its call blocked, if not to the end: who looks at it finds it complete */
+    struct sdi_call *callbacks;
+    cl_event next_watched;
+};
+SDI_FITS(struct sdi_event);
+
+int sdi_event_status(cl_event event);
+/* Client lock held.  Whether there are user events that the application has not set. */
+bool sdi_events_unset(void);
+/* Client lock held.  A new user event is not set; now it is. */
+void sdi_event_unset(cl_event event);
+void sdi_event_set(cl_event event);
+/* Any lock.  Whether a command, by the gate that it got, may yet wait for user events that are not set: all in an
+ * ordered queue after one that does, and so in other queues. */
+bool sdi_is_gated(uint64_t gate);
+/* Client lock held.  Whether a command, by the bar that it got (0: none), is known to wait for a user event that is not
+ * set; false does not say that it waits for none. */
+bool sdi_is_barred(uint64_t bar);
+
+#endif

@@ -1,0 +1,117 @@
+/* Memory objects: buffers, parts of buffers, images; and the application's memory that they use. */
+#ifndef SDI_MEMORY_H
+#define SDI_MEMORY_H
+
+#include "objects/event.h"
+#include "objects/program.h"
+
+/* Rows of bytes in a memory. */
+struct sdi_box {
+    size_t offset, end; /* of its first byte, past its last */
+    size_t region[3], row, slice;
+};
+
+struct sdi_mapping {
+    struct sdi_mapping *next;
+    char *pointer;
+    struct sdi_box box; /* in the root buffer */
+    cl_ulong flags;
+    cl_event mapped; /* held: of a map for writing of the application's memory that did not block; or NULL */
+};
+
+/* How the bytes of an image lie.  `region`: pixels in a row, rows in a plane, planes, each at least 1; the layers
+ * of a 1D array are rows, those of a 2D array planes.  The rest: what clGetImageInfo answers. */
+struct sdi_image {
+    cl_uint type, order, data_type;
+    size_t pixel_nbytes;
+    size_t region[3], row, plane; /* bytes from row to row, from plane to plane */
+    size_t width, height, depth, layers, row_pitch, slice_pitch;
+    cl_mem source; /* the buffer it was made from, held; or NULL */
+};
+
+/* A buffer, or a part of one (`root` is another object), or an image: a buffer that holds its pixels row by row, or
+ * a view of one. */
+struct sdi_buffer {
+    struct sdi_object object;
+    cl_context context;
+    cl_mem root;
+    size_t origin, nbytes;
+    cl_ulong flags;
+    char *host_ptr;                /* of this object: USE_HOST_PTR; or NULL */
+    char *bytes;                   /* root: first byte in the arena */
+    uint8_t *touched;              /* root: one per piece whose pages exist in this process; or NULL */
+    bool fresh;                    /* root: atomic; no command but writes that landed has named it */
+    struct sdi_mapping *mappings;
+    uint32_t num_mappings;
+    struct sdi_call *destructors;
+    size_t num_properties; /* given: only the final 0, or nothing */
+    struct sdi_image *image; /* NULL: a buffer */
+    struct sdi_hosted *hosted; /* root: see host_pointer.c; or NULL */
+};
+SDI_FITS(struct sdi_buffer);
+
+static inline bool sdi_is_buffer(cl_mem m) { return sdi_is_mem(m) && !m->image; }
+static inline bool sdi_is_image(cl_mem m) { return sdi_is_mem(m) && m->image; }
+
+/* ---- buffer.c, image.c ----------------------------------------------------------------------------------- */
+
+bool sdi_mem_flags_valid(cl_ulong flags);
+/* The flags of a part or image of a buffer: what is not given comes from the whole.  False: contradictory. */
+bool sdi_part_flags(cl_ulong whole, cl_ulong flags, cl_ulong *result);
+/* A memory object of `nbytes` of its own, filled from `host_ptr` where flags say so; NULL and the code. */
+cl_mem sdi_new_memory(cl_context context, cl_ulong flags, size_t nbytes, void *host_ptr, cl_int *errcode_ret);
+/* A view of `nbytes` of a buffer; NULL: no memory. */
+cl_mem sdi_new_view(cl_mem whole, cl_ulong flags, size_t origin, size_t nbytes);
+/* A command names it: its bytes are not the client's alone any more. */
+static inline void sdi_named(cl_mem buffer) { __atomic_store_n(&buffer->root->fresh, false, __ATOMIC_RELAXED); }
+/* Client lock held. */
+void sdi_mapping_free(struct sdi_mapping *mapping);
+
+/* Whether an image may be bound to a kernel's argument: its type, and what the kernel may do with it. */
+bool sdi_image_fits(cl_mem image, const struct sdi_argument *argument);
+
+/* ---- bytes.c ---------------------------------------------------------------------------------------------- */
+
+/* From here on threads share a copy, and nothing is kept in caches. */
+#define SDI_LARGE_NBYTES ((size_t)4 << 20)
+/* No lock held.  Copies between a root's bytes in the arena and the application's memory, at once. */
+void sdi_copy_run(cl_mem root, size_t offset, char *host, size_t nbytes, bool to_arena);
+
+/* ---- recycled.c: released buffers to be used again.  Client lock held, but see sdi_reuse --------------------- */
+
+/* Keeps the place of a root buffer that goes; false: it can't be kept. */
+bool sdi_recycle(cl_mem buffer);
+/* Gives a new root buffer a recycled one's id and place; false: there is none.  Lets go of the lock meanwhile. */
+bool sdi_reuse(cl_mem buffer);
+/* Releases all; whether there were any. */
+bool sdi_recycled_give_up(void);
+
+/* ---- host_pointer.c: memory of the application that is to be as if members used it ------------------------ */
+
+/* No lock held.  Begins with a new root buffer that uses the application's memory, where the image does that. */
+cl_int sdi_host_new(cl_mem root);
+/* Client lock held: a root goes. */
+void sdi_host_drop(cl_mem root);
+/* No lock held, before a command is sent that names these bytes, counted from the object's first: takes what the
+ * application changed there.  Does nothing for other buffers. */
+void sdi_host_take(cl_mem buffer, size_t offset, size_t nbytes);
+/* The same for commands whose results have to be shown (`writes`), or during which nothing may be taken: adds to
+ * `*uses`, which go with the command or are given back. */
+struct sdi_use;
+cl_int sdi_host_use(struct sdi_use **uses, cl_mem buffer, size_t offset, size_t nbytes, bool writes);
+void sdi_host_unuse(struct sdi_use *uses);
+/* Client lock held.  The command was sent; takes the uses over. */
+void sdi_host_used(struct sdi_use *uses, cl_event event);
+/* No lock held, and before the application is told that any command is complete: shows it what such commands wrote. */
+void sdi_host_show(void);
+/* No lock held.  Its last reference was given up, it is held: waits for its uses, but those behind user events, and
+ * shows. */
+void sdi_host_released(cl_mem root);
+/* No lock held, before a user event is set: takes what the application changed since it enqueued what waits for that;
+ * where it is true, sdi_host_gate_end follows. */
+bool sdi_host_gate(void);
+void sdi_host_gate_end(void);
+/* Whether commands use memory of the application of which it was not told that they are complete. */
+bool sdi_host_is_used(void);
+
+#endif
