@@ -9,22 +9,6 @@ static unsigned lane_of(const struct sdi_player *p, const struct op *op, unsigne
     return op->lane + p->queues[queue].stream * p->num_members;
 }
 
-void needs_raise(uint64_t *needs, const uint64_t *numbers, unsigned lanes)
-{
-    for (unsigned l = 0; l < lanes; l++)
-        if (numbers[l] > needs[l])
-            needs[l] = numbers[l];
-}
-
-/* Whether each lane has done so many operations. */
-bool lanes_reached(const struct sdi_player *p, const uint64_t *numbers)
-{
-    for (unsigned l = 0; l < p->num_lanes; l++)
-        if (numbers[l] > p->lanes[l].reached)
-            return false;
-    return true;
-}
-
 /* What an access has to follow. */
 static void need(uint64_t *needs, const struct segment *s, bool writes, bool is_launch, unsigned lanes)
 {
@@ -62,14 +46,6 @@ static bool waits_elsewhere(const struct sdi_player *p, const struct segment *s,
     need(needs, s, writes, op->kind == OP_LAUNCH, p->num_lanes);
     needs[op->lane] = 0; /* the member's only one: its queues have it in common */
     return !lanes_reached(p, needs);
-}
-
-/* Whether nothing that was issued has yet to be done at these bytes before a copy reads or `writes` them. */
-bool segment_is_free(const struct sdi_player *p, const struct segment *s, bool writes)
-{
-    uint64_t needs[LANES_MAX] = {0};
-    need(needs, s, writes, false, p->num_lanes);
-    return lanes_reached(p, needs);
 }
 
 /* Whether the application writes a buffer's bytes in the arena by it, or has them written there. */
@@ -157,13 +133,6 @@ static bool is_watched(struct sdi_player *p, uint32_t watch)
         *left = *every;
     }
     return found;
-}
-
-/* Whether a command's times are those of an operation: a launch's are its kernels', other commands' are those of all that
- * they come to. */
-bool op_counts(const struct recording *r, const struct op *op)
-{
-    return op->kind == OP_LAUNCH || r->op != SDI_OP_NDRANGE;
 }
 
 /* What an operation has to follow, by lane: what the wait list waits for, what its queue did, and what the bytes do. */

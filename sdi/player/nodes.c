@@ -46,6 +46,14 @@ static bool notify(struct sdi_player *p, uint32_t kind, uint64_t id)
 
 /* ---- nodes --------------------------------------------------------------------------------------------- */
 
+int queue_find(const struct sdi_player *p, uint64_t id)
+{
+    for (unsigned n = 0; n < p->num_queues; n++)
+        if (p->queues[n].id == id)
+            return (int)n;
+    return -1;
+}
+
 struct node *node_new(struct sdi_player *p, int queue, uint64_t id, uint32_t slot, uint32_t recording)
 {
     uint32_t number = p->free_nodes;

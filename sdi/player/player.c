@@ -25,13 +25,6 @@ enum {
     WANTED_MOST = 16, /* less than what programs launch between two waits */
 };
 
-uint64_t sdi_player_now(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
-}
-
 /* ---- making ------------------------------------------------------------------------------------------- */
 
 API struct sdi_player *sdi_player_new(int commands, int notices, void *arena, uint32_t *cells, struct segment *segments,
@@ -105,14 +98,6 @@ API int sdi_player_streams(struct sdi_player *p, void *const *streams)
     }
     p->num_streams++;
     return 0;
-}
-
-int queue_find(const struct sdi_player *p, uint64_t id)
-{
-    for (unsigned n = 0; n < p->num_queues; n++)
-        if (p->queues[n].id == id)
-            return (int)n;
-    return -1;
 }
 
 /* The stream that the fewest queues use; the first one of these. */

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <time.h>
 
 #include "sdi_numbers.h"
 #include "sdi_wire.h"
@@ -322,7 +323,43 @@ struct sdi_player {
     uint64_t records[OPS_COUNT * WHY_COUNT];
 };
 
-uint64_t sdi_player_now(void);
+static inline uint64_t sdi_player_now(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
+}
+
+static inline void needs_raise(uint64_t *needs, const uint64_t *numbers, unsigned lanes)
+{
+    for (unsigned l = 0; l < lanes; l++)
+        if (numbers[l] > needs[l])
+            needs[l] = numbers[l];
+}
+
+/* Whether each lane has done so many operations. */
+static inline bool lanes_reached(const struct sdi_player *p, const uint64_t *numbers)
+{
+    for (unsigned l = 0; l < p->num_lanes; l++)
+        if (numbers[l] > p->lanes[l].reached)
+            return false;
+    return true;
+}
+
+/* Whether nothing that was issued has yet to be done at these bytes before a copy reads or `writes` them. */
+static inline bool segment_is_free(const struct sdi_player *p, const struct segment *s, bool writes)
+{
+    return s->writer <= p->lanes[s->writer_lane].reached && lanes_reached(p, s->launch_writers)
+           && (!writes || (lanes_reached(p, s->readers) && lanes_reached(p, s->launch_readers)));
+}
+
+/* Whether a command's times are those of an operation: a launch's are its kernels', other commands' are those of all that
+ * they come to. */
+static inline bool op_counts(const struct recording *r, const struct op *op)
+{
+    return op->kind == OP_LAUNCH || r->op != SDI_OP_NDRANGE;
+}
+
 int lane_wait(struct sdi_player *, unsigned lane, unsigned other, uint64_t number);
 int lane_perform(struct sdi_player *, unsigned lane, const struct recording *, const struct op *, const char *record,
                  uint32_t node);
@@ -353,19 +390,15 @@ void page_say(struct sdi_player *p, uint32_t slot, int32_t status);
 void node_free(struct sdi_player *p, struct node *node);
 void node_told_of(struct sdi_player *p, struct node *node);
 struct node *node_new(struct sdi_player *p, int queue, uint64_t id, uint32_t slot, uint32_t recording);
-bool lanes_reached(const struct sdi_player *p, const uint64_t *numbers);
 bool node_is_over(const struct sdi_player *p, const struct node *node);
 void node_finish(struct sdi_player *p, struct queue *q, int32_t status);
 const struct recording *node_client_read(const struct sdi_player *p, const struct node *node);
 void nodes_complete(struct sdi_player *p);
 bool nodes_await_client(struct sdi_player *p);
-void needs_raise(uint64_t *needs, const uint64_t *numbers, unsigned lanes);
 bool recording_writes_host(const struct recording *r);
 bool recording_awaits_copies(const struct sdi_player *p, const struct recording *r);
 bool recording_awaits_client(const struct sdi_player *p, const struct recording *r);
 bool recording_may_execute(struct sdi_player *p, const struct recording *r);
-bool segment_is_free(const struct sdi_player *p, const struct segment *s, bool writes);
-bool op_counts(const struct recording *r, const struct op *op);
 int recording_execute(struct sdi_player *p, struct recording *r, struct node *node, const char *record);
 int player_look(struct sdi_player *p);
 enum taken record_take(struct sdi_player *p, uint32_t op, uint64_t id, const char *record, size_t nbytes);
