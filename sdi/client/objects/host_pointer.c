@@ -10,7 +10,7 @@
  * only bytes that commands changed are written to its memory, if it did not change them too, and the others are taken
  * by the first command after the use.
  *
- * design/0001 says why. */
+ * design/0017 says why. */
 #include "objects/memory.h"
 #include "threads/threads.h"
 
