@@ -21,6 +21,7 @@ from sdi.devices.base import Device  # noqa: E402
 from sdi.devices.capabilities import CPU  # noqa: E402
 from sdi.devices.discover import choose  # noqa: E402
 from sdi.devices.handles import BoundKernel, DeviceBuffer, HostBytes  # noqa: E402
+from sdi.devices.issue import MEASURED, Timing  # noqa: E402
 from sdi.devices.opencl.member import OpenCLDevice, driver_devices  # noqa: E402
 from sdi.devices.testing.forwarding import ForwardingDevice  # noqa: E402
 from sdi.devices.ticket import Ticket  # noqa: E402
@@ -55,17 +56,37 @@ class Recorder(ForwardingDevice):
         self.downloads: list[Ticket] = []
 
     def launch(
-        self, bound: BoundKernel, groups: Int3, local_size: Int3, work_dim: int, wait: Sequence[Ticket]
+        self,
+        bound: BoundKernel,
+        groups: Int3,
+        local_size: Int3,
+        work_dim: int,
+        wait: Sequence[Ticket],
+        timing: Timing = MEASURED,
     ) -> Ticket:
-        self.kernels.append(super().launch(bound, groups, local_size, work_dim, wait))
+        self.kernels.append(super().launch(bound, groups, local_size, work_dim, wait, timing))
         return self.kernels[-1]
 
-    def upload(self, host: HostBytes, buffer: DeviceBuffer, offset: int, wait: Sequence[Ticket]) -> Ticket:
-        self.uploads.append(super().upload(host, buffer, offset, wait))
+    def upload(
+        self,
+        host: HostBytes,
+        buffer: DeviceBuffer,
+        offset: int,
+        wait: Sequence[Ticket],
+        timing: Timing = MEASURED,
+    ) -> Ticket:
+        self.uploads.append(super().upload(host, buffer, offset, wait, timing))
         return self.uploads[-1]
 
-    def download(self, buffer: DeviceBuffer, offset: int, host: HostBytes, wait: Sequence[Ticket]) -> Ticket:
-        self.downloads.append(super().download(buffer, offset, host, wait))
+    def download(
+        self,
+        buffer: DeviceBuffer,
+        offset: int,
+        host: HostBytes,
+        wait: Sequence[Ticket],
+        timing: Timing = MEASURED,
+    ) -> Ticket:
+        self.downloads.append(super().download(buffer, offset, host, wait, timing))
         return self.downloads[-1]
 
 

@@ -67,28 +67,30 @@ def on_members(count: int) -> Costs:
     """On CUDA members without a service, as it would call them: one launch on each, after the last there."""
     from sdi.devices.cuda.gpu import cuda_devices
     from sdi.devices.cuda.member import CudaDevice
-    from sdi.devices.pace import PACE
+    from sdi.devices.issue import SEEN
+    from sdi.devices.polling import Polling
     from sdi.devices.ticket import Ticket
 
     sys.setswitchinterval(1e-5)  # as the service does
-    members = [CudaDevice(gpu, k, 1 << 30) for k, gpu in enumerate(cuda_devices()[:count])]
+    polling = Polling()
+    members = [CudaDevice(gpu, k, 1 << 30, polling) for k, gpu in enumerate(cuda_devices()[:count])]
     bound = [
         m.bind(m.build(SOURCE, []), "touch", [m.allocate(4 * GROUPS * LOCAL), b"\7\0\0\0"]) for m in members
     ]
     last: list[list[Ticket]] = [[] for _ in members]
-    PACE.is_busy, PACE.wants_times = True, False
+    polling.is_busy = True
     launches = 0
 
     def launch() -> None:
         nonlocal launches
         for k, member in enumerate(members):
-            last[k] = [member.launch(bound[k], (GROUPS // count, 1, 1), (LOCAL, 1, 1), 1, last[k])]
+            last[k] = [member.launch(bound[k], (GROUPS // count, 1, 1), (LOCAL, 1, 1), 1, last[k], SEEN)]
         launches += 1
         if launches % 16 == 0:
-            PACE.poll()
+            polling.poll()
 
     def finish() -> None:
-        while PACE.poll():
+        while polling.poll():
             pass
 
     found = costs(launch, finish)

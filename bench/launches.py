@@ -23,6 +23,7 @@ sys.path.insert(0, str(ROOT))
 
 from sdi.commands import Launch  # noqa: E402
 from sdi.devices.base import Device  # noqa: E402
+from sdi.devices.issue import Issue  # noqa: E402
 from sdi.devices.testing.null import NullDevice  # noqa: E402
 from sdi.launch.counters import Counters  # noqa: E402
 from sdi.launch.launcher import Launcher  # noqa: E402
@@ -227,7 +228,7 @@ def measure_hits(case: Case, members: int, launches: int) -> float:
             commands = [case.launch(step) for step in range(50)]
             start = time.thread_time_ns()
             for command in commands:
-                waits = next(rig.launcher.issue(command), None)
+                waits = next(rig.launcher.issue(command, Issue("launch")), None)
                 assert waits is None, "a launch is held back for memory"
             best = min(best, (time.thread_time_ns() - start) / len(commands) / 1000)
             rig.settle(0)

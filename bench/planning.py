@@ -33,6 +33,7 @@ from bench.applications.program import Array, load  # noqa: E402
 from sdi.commands import Launch  # noqa: E402
 from sdi.devices.base import Device  # noqa: E402
 from sdi.devices.handles import BoundKernel, DeviceBuffer, HostBytes  # noqa: E402
+from sdi.devices.issue import MEASURED, Timing  # noqa: E402
 from sdi.devices.testing.null import NullDevice  # noqa: E402
 from sdi.devices.ticket import Ticket  # noqa: E402
 from sdi.intervals import ByteRange  # noqa: E402
@@ -72,11 +73,24 @@ class TimedDevice(NullDevice):
     def _issue(self, wait: Sequence[Ticket]) -> Ticket:
         return self.took(Ticket(self), 1)
 
-    def upload(self, host: HostBytes, buffer: DeviceBuffer, offset: int, wait: Sequence[Ticket]) -> Ticket:
+    def upload(
+        self,
+        host: HostBytes,
+        buffer: DeviceBuffer,
+        offset: int,
+        wait: Sequence[Ticket],
+        timing: Timing = MEASURED,
+    ) -> Ticket:
         return self.took(Ticket(self), len(host) * COPY_NS_PER_BYTE)
 
     def launch(
-        self, bound: BoundKernel, groups: Int3, local_size: Int3, work_dim: int, wait: Sequence[Ticket]
+        self,
+        bound: BoundKernel,
+        groups: Int3,
+        local_size: Int3,
+        work_dim: int,
+        wait: Sequence[Ticket],
+        timing: Timing = MEASURED,
     ) -> Ticket:
         share = groups[0] * groups[1] * groups[2] / self.total_groups
         return self.took(Ticket(self), share * self.launch_ns)

@@ -31,7 +31,9 @@ from sdi.devices.cuda.channel import Channel, Event  # noqa: E402
 from sdi.devices.cuda.info import CudaAttributes, device_info  # noqa: E402
 from sdi.devices.cuda.lane import CudaLane  # noqa: E402
 from sdi.devices.handles import BoundKernel, DeviceBuffer  # noqa: E402
+from sdi.devices.issue import MEASURED, Timing  # noqa: E402
 from sdi.devices.join import united  # noqa: E402
+from sdi.devices.polling import Polling  # noqa: E402
 from sdi.devices.testing.null import NullDevice  # noqa: E402
 from sdi.devices.ticket import Ticket  # noqa: E402
 from sdi.ndrange import Int3  # noqa: E402
@@ -89,9 +91,9 @@ class SoonStream:
 class LaneMember(NullDevice):
     """Gives launches and copies between members to a CUDA lane, whose driver does nothing."""
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int, polling: Polling) -> None:
         super().__init__(number, info=device_info(_ATTRIBUTES))
-        self._lane = CudaLane(self, f"member {number}")
+        self._lane = CudaLane(self, f"member {number}", polling)
         self._kernels, self._copies = (
             Channel(self._lane, SoonStream(), f"sdi-gpu-{number}-{kind}") for kind in ("done", "peer-done")
         )
@@ -102,10 +104,16 @@ class LaneMember(NullDevice):
         return SoonEvent()
 
     def launch(
-        self, bound: BoundKernel, groups: Int3, local_size: Int3, work_dim: int, wait: Sequence[Ticket]
+        self,
+        bound: BoundKernel,
+        groups: Int3,
+        local_size: Int3,
+        work_dim: int,
+        wait: Sequence[Ticket],
+        timing: Timing = MEASURED,
     ) -> Ticket:
         self.launches += 1
-        return self._lane.issue(self._kernels, self.enter, wait, bound)
+        return self._lane.issue(self._kernels, self.enter, wait, timing, bound)
 
     def peer_copy(
         self,
@@ -117,31 +125,34 @@ class LaneMember(NullDevice):
         nbytes: int,
         leave: Sequence[Ticket],
         arrive: Sequence[Ticket],
+        timing: Timing = MEASURED,
     ) -> tuple[Ticket, Ticket]:
         self.copies += 1
-        ticket = self._lane.issue(self._copies, self.enter, united(leave, arrive))
+        ticket = self._lane.issue(self._copies, self.enter, united(leave, arrive), timing)
         return ticket, ticket
 
     def close(self) -> None:
         self._lane.close()
 
 
-def on_gpus(members: int) -> list[Device]:
+def on_gpus(members: int, polling: Polling) -> list[Device]:
     """CUDA members."""
     from sdi.devices.cuda.gpu import cuda_devices
     from sdi.devices.cuda.member import CudaDevice
 
     gpus = cuda_devices()
-    return [CudaDevice(gpus[number % len(gpus)], number, 1 << 32) for number in range(members)]
+    return [CudaDevice(gpus[number % len(gpus)], number, 1 << 32, polling) for number in range(members)]
 
 
-def measure(members: Sequence[Device], case: str, profile: cProfile.Profile | None) -> tuple[float, str]:
+def measure(
+    members: Sequence[Device], polling: Polling, case: str, profile: cProfile.Profile | None
+) -> tuple[float, str]:
     """us of processor time per launch; calls of the driver."""
     Calls.records = Calls.questions = Calls.waits = 0
     if profile is not None:
         run = Session.run
         Session.run = lambda self: profile.runcall(run, self)  # type: ignore[method-assign]
-    with WireClient(members, balance=("auto", 0)) as client:
+    with WireClient(members, balance=("auto", 0), polling=polling) as client:
         clock = time.pthread_getcpuclockid(client._thread.ident or 0)
         build, status, _ = client.build(SOURCE)
         assert status == 0
@@ -204,8 +215,11 @@ def main() -> None:
         row = []
         for count in options.members:
             profile = cProfile.Profile() if options.profile else None
-            members = on_gpus(count) if options.gpus else [LaneMember(k) for k in range(count)]
-            row.append(measure(members, case, profile))
+            polling = Polling()
+            members = (
+                on_gpus(count, polling) if options.gpus else [LaneMember(k, polling) for k in range(count)]
+            )
+            row.append(measure(members, polling, case, profile))
             if profile is not None:
                 pstats.Stats(profile).sort_stats("tottime").print_stats(45)
         print(f"| {case} | " + " | ".join(f"{us:.1f} ({calls})" for us, calls in row) + " |")

@@ -121,7 +121,7 @@ class Hub:
             members = open_job_members(settings, self._job, self._devices, facts_of(self._devices))
         except JobError as error:
             raise ClError(Status.DEVICE_NOT_AVAILABLE, str(error)) from error
-        return Image(members, spread_of(members), self._printed, self._job.share)
+        return Image(members, spread_of(members), self._printed, self._job.polling, self._job.share)
 
 
 def _is_over(handed: Handed) -> bool:

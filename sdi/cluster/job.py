@@ -22,7 +22,7 @@ from sdi.cluster.transport import Room, Traffic, Transport, copied
 from sdi.devices.base import Device
 from sdi.devices.capabilities import Capabilities, MemberKind
 from sdi.devices.discover import MemberSettings
-from sdi.devices.pace import PACE
+from sdi.devices.polling import Polling
 from sdi.errors import DeviceFailed, DeviceLost
 from sdi.vmem.arena import Arena
 
@@ -71,19 +71,21 @@ class Job:
         self.exchange: Final = Exchange(self._transport)
         self._controls: dict[int, socket.socket] = {}
         self.printed: Callable[[bytes], None] = lambda text: None
+        self.polling: Final = Polling()
+        """Of the session, one at a time, that has members of the job."""
         failures = Failures()
         self.nodes: Final = {
-            rank: RemoteNode(rank, self._transport, self.exchange, failures, self._print)
+            rank: RemoteNode(rank, self._transport, self.exchange, failures, self._print, self.polling)
             for rank in range(transport.size)
             if rank != ROOT
         }
         self.facts: dict[int, NodeFacts] = {}
         self._before: dict[int, Traffic] = {}
         self._members: list[RemoteDevice] = []
-        self._transport.pace(lambda: PACE.is_busy, None)
-        PACE.add(self)
+        self._transport.pace(lambda: self.polling.is_busy, None)
+        self.polling.add(self)
         for node in self.nodes.values():
-            PACE.add(node)
+            self.polling.add(node)
         self._transport.start(self)
 
     def _print(self, text: bytes) -> None:
@@ -240,9 +242,9 @@ class Job:
         for rank, node in self.nodes.items():
             if node.failure is None:
                 self._transport.send(rank, packed(RecordKind.LEAVE, 0, 0))
-        PACE.remove(self)
+        self.polling.remove(self)
         for node in self.nodes.values():
-            PACE.remove(node)
+            self.polling.remove(node)
         self._transport.close()
         self.exchange.close()
         for control in self._controls.values():
@@ -251,14 +253,14 @@ class Job:
     # -- Pollable: what has come over sockets is received by who issues, while it is busy -------------------
 
     def ask(self) -> None:
-        """See ``settle``."""
+        """See ``complete``."""
 
-    def settle(self) -> bool:
+    def complete(self) -> bool:
         """Act on what nodes of this machine have told; whether anything is left that they will tell."""
         self._transport.poll()
         return self.is_busy()
 
-    def watch(self) -> None:
+    def arm(self) -> None:
         """Have a thread wait for what they tell."""
         self._transport.watch()
 

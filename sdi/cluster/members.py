@@ -16,6 +16,7 @@ from sdi.cluster.remote_node import ROOT
 from sdi.devices.base import Device
 from sdi.devices.capabilities import MemberKind
 from sdi.devices.discover import Found, MemberCandidate, MemberSettings, choose, memory_shares, open_chosen
+from sdi.devices.polling import Polling
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
@@ -50,11 +51,11 @@ def facts_of(devices: Sequence[Found]) -> NodeFacts:
 def opens(devices: Sequence[Found], rank: int) -> OpenMembers:
     """How a node opens what rank 0 asks for."""
 
-    def open_asked(tail: bytes) -> Sequence[Device]:
+    def open_asked(tail: bytes, polling: Polling) -> Sequence[Device]:
         asked = pickle.loads(tail)
         assert isinstance(asked, Asked)
         chosen = [(devices[position], number, nbytes) for position, number, nbytes in asked.members]
-        members = open_chosen(chosen, asked.settings)
+        members = open_chosen(chosen, asked.settings, polling)
         for member in members:
             name = f"{member.capabilities.name} on node {rank}"
             member.capabilities = replace(member.capabilities, name=name, node=rank, is_host_memory=False)
@@ -106,7 +107,8 @@ def open_job_members(
     for number, (device, nbytes) in enumerate(zip(chosen, shares, strict=True)):
         asked.setdefault(device.node, []).append((device.position, number, nbytes))
     own = asked.pop(ROOT, [])
-    members = open_chosen([(devices[position], number, nbytes) for position, number, nbytes in own], settings)
+    here_too = [(devices[position], number, nbytes) for position, number, nbytes in own]
+    members = open_chosen(here_too, settings, job.polling)
     try:
         return [*members, *job.open({rank: Asked(tuple(each), settings) for rank, each in asked.items()})]
     except BaseException:

@@ -41,8 +41,8 @@ from sdi.cluster.transport import Room, Traffic, copied
 from sdi.devices.base import Comparison, Device, Rows
 from sdi.devices.handles import BoundKernel, DeviceBuffer, DeviceImage, DeviceProgram, HostBytes
 from sdi.devices.image import ImageShape, Slabs
-from sdi.devices.pace import PACE
 from sdi.devices.page_locks import PAGE_LOCKS
+from sdi.devices.polling import Polling
 from sdi.devices.ticket import Ticket
 from sdi.errors import DeviceFailed
 from sdi.service.kernel_output import Printed
@@ -53,7 +53,7 @@ _LINGER_NS = 100_000
 ROOT = 0
 """The rank beside which the application runs."""
 
-OpenMembers = Callable[[bytes], Sequence[Device]]
+OpenMembers = Callable[[bytes, Polling], Sequence[Device]]
 """Opens the members that an OPEN record's tail asks for."""
 
 
@@ -89,6 +89,7 @@ class Node:
         self._builder: Final = ThreadPoolExecutor(1, "sdi-build")
         self._builder.submit(int)  # its thread is there from the start
         self._look_until_ns = 0
+        self._polling: Final = Polling()
         transport.pace(None, self._look)
         self.left: Final = threading.Event()
         """Set when rank 0 has gone."""
@@ -99,7 +100,7 @@ class Node:
         room = None
         touched: set[int] = set()
         if source in self._transport.near:
-            PACE.is_busy, self._look_until_ns = True, time.monotonic_ns() + _LINGER_NS
+            self._polling.is_busy, self._look_until_ns = True, time.monotonic_ns() + _LINGER_NS
         for record in records(batch):
             if record.kind in (RecordKind.DATA, RecordKind.RETURN):
                 room = self._exchange.received(source, record)
@@ -115,10 +116,10 @@ class Node:
 
     def _look(self) -> bool:
         """Complete what is done on members, as long as more is soon; then their threads do.  On sdi-near."""
-        if PACE.is_busy:
-            if PACE.poll() and time.monotonic_ns() < self._look_until_ns:
+        if self._polling.is_busy:
+            if self._polling.poll() and time.monotonic_ns() < self._look_until_ns:
                 return True
-            PACE.rest()
+            self._polling.idle()
         return False
 
     def lost(self, rank: int, why: str) -> None:
@@ -308,7 +309,7 @@ class Node:
             return self._found
         self._close()
         self._before = copied(self._transport.traffic)
-        self._devices = self._open_members(bytes(record.tail))
+        self._devices = self._open_members(bytes(record.tail), self._polling)
         return pickle.dumps([device.capabilities for device in self._devices])
 
     def _traffic(self) -> dict[int, Traffic]:

@@ -17,9 +17,9 @@ from sdi.devices.base import BoundArgument, Comparison, Device, KernelFacts, Row
 from sdi.devices.capabilities import Capabilities
 from sdi.devices.handles import BoundKernel, DeviceBuffer, DeviceImage, DeviceProgram, HostBytes
 from sdi.devices.image import ImageShape, Slabs
+from sdi.devices.issue import MEASURED, Timing
 from sdi.devices.join import united
 from sdi.devices.native import NativeMember
-from sdi.devices.pace import PACE
 from sdi.devices.ticket import Ticket, completed
 from sdi.errors import ClError, DeviceFailed, DeviceLost, Status, require
 from sdi.ndrange import Int3
@@ -98,7 +98,14 @@ class RemoteDevice:
     def host_bytes(self, buffer: DeviceBuffer) -> HostBytes | None:
         return None
 
-    def upload(self, host: HostBytes, buffer: DeviceBuffer, offset: int, wait: Sequence[Ticket]) -> Ticket:
+    def upload(
+        self,
+        host: HostBytes,
+        buffer: DeviceBuffer,
+        offset: int,
+        wait: Sequence[Ticket],
+        timing: Timing = MEASURED,
+    ) -> Ticket:
         return self._upload(host, buffer, offset, plain(host.nbytes), wait)
 
     def upload_rows(
@@ -108,6 +115,7 @@ class RemoteDevice:
         offset: int,
         rows: Rows,
         wait: Sequence[Ticket],
+        timing: Timing = MEASURED,
     ) -> Ticket:
         return self._upload(host, buffer, offset, rows, wait)
 
@@ -152,7 +160,14 @@ class RemoteDevice:
         fields = (to, offset, rows.count, rows.nbytes, rows.pitch, source, key)
         return self._issue(RecordKind.RECEIVE, fields, wait)
 
-    def download(self, buffer: DeviceBuffer, offset: int, host: HostBytes, wait: Sequence[Ticket]) -> Ticket:
+    def download(
+        self,
+        buffer: DeviceBuffer,
+        offset: int,
+        host: HostBytes,
+        wait: Sequence[Ticket],
+        timing: Timing = MEASURED,
+    ) -> Ticket:
         return self._download(buffer, offset, host, plain(host.nbytes), wait)
 
     def download_rows(
@@ -162,6 +177,7 @@ class RemoteDevice:
         host: HostBytes,
         rows: Rows,
         wait: Sequence[Ticket],
+        timing: Timing = MEASURED,
     ) -> Ticket:
         return self._download(buffer, offset, host, rows, wait)
 
@@ -187,6 +203,7 @@ class RemoteDevice:
         target: DeviceBuffer,
         to: Region,
         wait: Sequence[Ticket],
+        timing: Timing = MEASURED,
     ) -> Ticket:
         ends = cast(_Made, source).name, cast(_Made, target).name
         return self._issue(RecordKind.COPY, ends, wait, regions(from_, to))
@@ -201,6 +218,7 @@ class RemoteDevice:
         nbytes: int,
         leave: Sequence[Ticket],
         arrive: Sequence[Ticket],
+        timing: Timing = MEASURED,
     ) -> tuple[Ticket, Ticket]:
         return self._peer_copy(
             source_device, source, source_offset, target, target_offset, plain(nbytes), leave, arrive
@@ -216,6 +234,7 @@ class RemoteDevice:
         rows: Rows,
         leave: Sequence[Ticket],
         arrive: Sequence[Ticket],
+        timing: Timing = MEASURED,
     ) -> tuple[Ticket, Ticket]:
         return self._peer_copy(
             source_device, source, source_offset, target, target_offset, rows, leave, arrive
@@ -265,14 +284,24 @@ class RemoteDevice:
         return left, node.exchange.receive(target_device, target, target_offset, rows, arrive, node.rank, key)
 
     def fill(
-        self, buffer: DeviceBuffer, offset: int, nbytes: int, pattern: bytes, wait: Sequence[Ticket]
+        self,
+        buffer: DeviceBuffer,
+        offset: int,
+        nbytes: int,
+        pattern: bytes,
+        wait: Sequence[Ticket],
+        timing: Timing = MEASURED,
     ) -> Ticket:
         return self._issue(RecordKind.FILL, (cast(_Made, buffer).name, offset, nbytes), wait, pattern)
 
-    def diff(self, comparison: Comparison, changes: DeviceBuffer, wait: Sequence[Ticket]) -> Ticket:
+    def diff(
+        self, comparison: Comparison, changes: DeviceBuffer, wait: Sequence[Ticket], timing: Timing = MEASURED
+    ) -> Ticket:
         return self._compare(RecordKind.DIFF, comparison, changes, wait)
 
-    def apply(self, comparison: Comparison, changes: DeviceBuffer, wait: Sequence[Ticket]) -> Ticket:
+    def apply(
+        self, comparison: Comparison, changes: DeviceBuffer, wait: Sequence[Ticket], timing: Timing = MEASURED
+    ) -> Ticket:
         return self._compare(RecordKind.APPLY, comparison, changes, wait)
 
     def _compare(
@@ -319,13 +348,25 @@ class RemoteDevice:
         self.node.say(packed(RecordKind.FREE_IMAGE, self._number, own.name))
 
     def set_pixels(
-        self, buffer: DeviceBuffer, offset: int, image: DeviceImage, slabs: Slabs, wait: Sequence[Ticket]
+        self,
+        buffer: DeviceBuffer,
+        offset: int,
+        image: DeviceImage,
+        slabs: Slabs,
+        wait: Sequence[Ticket],
+        timing: Timing = MEASURED,
     ) -> Ticket:
         fields = (cast(_Made, image).name, cast(_Made, buffer).name, offset, slabs.start, slabs.stop)
         return self._issue(RecordKind.SET_PIXELS, fields, wait)
 
     def get_pixels(
-        self, image: DeviceImage, slabs: Slabs, buffer: DeviceBuffer, offset: int, wait: Sequence[Ticket]
+        self,
+        image: DeviceImage,
+        slabs: Slabs,
+        buffer: DeviceBuffer,
+        offset: int,
+        wait: Sequence[Ticket],
+        timing: Timing = MEASURED,
     ) -> Ticket:
         fields = (cast(_Made, image).name, cast(_Made, buffer).name, offset, slabs.start, slabs.stop)
         return self._issue(RecordKind.GET_PIXELS, fields, wait)
@@ -361,14 +402,20 @@ class RemoteDevice:
         return BoundKernel(self._kept(self._made(RecordKind.BIND, (cast(_Made, program).name,), tail=tail)))
 
     def launch(
-        self, bound: BoundKernel, groups: Int3, local_size: Int3, work_dim: int, wait: Sequence[Ticket]
+        self,
+        bound: BoundKernel,
+        groups: Int3,
+        local_size: Int3,
+        work_dim: int,
+        wait: Sequence[Ticket],
+        timing: Timing = MEASURED,
     ) -> Ticket:
         fields = (cast(_Made, bound).name, *groups, *local_size, work_dim)
         return self._issue(RecordKind.LAUNCH, fields, wait)
 
     def flush(self) -> None:
         self.node.flush()
-        if PACE.is_busy:
+        if self.node.polling.is_busy:
             self.node.hear()
 
     def is_lost(self) -> bool:

@@ -21,8 +21,8 @@ from sdi.cluster.records import GivenFailure, NodeRecord, RecordKind, failure, f
 from sdi.cluster.shared import offset_in
 from sdi.devices.handles import HostBytes
 from sdi.devices.join import join
-from sdi.devices.pace import PACE
 from sdi.devices.page_locks import PAGE_LOCKS
+from sdi.devices.polling import Polling
 from sdi.devices.ticket import Ticket
 from sdi.errors import DeviceFailed, DeviceLost
 from sdi.vmem.arena import Arena
@@ -76,7 +76,8 @@ class Failures:
 class RemoteNode:
     """Rank ``rank`` of the job.  Any thread issues; sdi-net tells what was received.
 
-    ``printed`` is told what kernels printed there.  ``is_near``: it is on this machine and shares memory.
+    ``printed`` is told what kernels printed there.  ``polling``: of the job's session.  ``is_near``: it is on
+    this machine and shares memory.
     """
 
     def __init__(
@@ -86,12 +87,14 @@ class RemoteNode:
         exchange: Exchange,
         failures: Failures,
         printed: Callable[[bytes], None],
+        polling: Polling,
     ) -> None:
         self.rank: Final = rank
         self._failures: Final = failures
         self.exchange: Final = exchange
         self._transport: Final = transport
         self._printed: Final = printed
+        self.polling: Final = polling
         self._lock: Final = threading.RLock()
         self._batch: list[bytes] = []
         self._tickets: dict[int, RemoteTicket] = {}
@@ -208,9 +211,9 @@ class RemoteNode:
 
     def _send_soon(self) -> None:
         """Send what was said, unless who issues now will see to it."""
-        if PACE.gathers:
-            PACE.later(self.flush)
-        elif not PACE.is_busy:
+        if self.polling.gathers:
+            self.polling.later(self.flush)
+        elif not self.polling.is_busy:
             self.flush()
 
     def _name(self, ticket: Ticket, foreign: list[tuple[Ticket, int]], on_host: bool) -> int:
@@ -247,11 +250,11 @@ class RemoteNode:
         """Nothing has to be asked, see ``Pollable``: what was said goes out."""
         self.flush()
 
-    def settle(self) -> bool:
+    def complete(self) -> bool:
         """Nothing is left: sdi-net says what is done."""
         return False
 
-    def watch(self) -> None:
+    def arm(self) -> None:
         """See ``ask``."""
         self.flush()
 

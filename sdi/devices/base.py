@@ -23,6 +23,7 @@ from sdi.clc.preprocess.probe import Answers
 from sdi.devices.capabilities import Capabilities
 from sdi.devices.handles import BoundKernel, DeviceBuffer, DeviceImage, DeviceProgram, HostBytes
 from sdi.devices.image import ImageShape, Sampler, Slabs
+from sdi.devices.issue import MEASURED, Timing
 from sdi.devices.native import NativeMember
 from sdi.devices.ticket import Ticket
 from sdi.ndrange import Int3
@@ -126,10 +127,24 @@ class Device(Protocol):
         Whoever uses them orders all access to them and to the buffer, and ends it before that is freed.
         """
 
-    def upload(self, host: HostBytes, buffer: DeviceBuffer, offset: int, wait: Sequence[Ticket]) -> Ticket:
+    def upload(
+        self,
+        host: HostBytes,
+        buffer: DeviceBuffer,
+        offset: int,
+        wait: Sequence[Ticket],
+        timing: Timing = MEASURED,
+    ) -> Ticket:
         """Copy all of ``host`` to ``buffer`` at ``offset``."""
 
-    def download(self, buffer: DeviceBuffer, offset: int, host: HostBytes, wait: Sequence[Ticket]) -> Ticket:
+    def download(
+        self,
+        buffer: DeviceBuffer,
+        offset: int,
+        host: HostBytes,
+        wait: Sequence[Ticket],
+        timing: Timing = MEASURED,
+    ) -> Ticket:
         """Fill all of ``host`` from ``buffer`` at ``offset``."""
 
     def copy(
@@ -139,6 +154,7 @@ class Device(Protocol):
         target: DeviceBuffer,
         to: Region,
         wait: Sequence[Ticket],
+        timing: Timing = MEASURED,
     ) -> Ticket:
         """Copy between two device buffers of this member, or within one.
 
@@ -155,6 +171,7 @@ class Device(Protocol):
         nbytes: int,
         leave: Sequence[Ticket],
         arrive: Sequence[Ticket],
+        timing: Timing = MEASURED,
     ) -> tuple[Ticket, Ticket]:
         """Copy from another member's buffer to one of this member.
 
@@ -163,12 +180,24 @@ class Device(Protocol):
         """
 
     def upload_rows(
-        self, host: HostBytes, buffer: DeviceBuffer, offset: int, rows: Rows, wait: Sequence[Ticket]
+        self,
+        host: HostBytes,
+        buffer: DeviceBuffer,
+        offset: int,
+        rows: Rows,
+        wait: Sequence[Ticket],
+        timing: Timing = MEASURED,
     ) -> Ticket:
         """Copy ``rows`` of ``host``, the first at its start, to ``buffer``, the first at ``offset``."""
 
     def download_rows(
-        self, buffer: DeviceBuffer, offset: int, host: HostBytes, rows: Rows, wait: Sequence[Ticket]
+        self,
+        buffer: DeviceBuffer,
+        offset: int,
+        host: HostBytes,
+        rows: Rows,
+        wait: Sequence[Ticket],
+        timing: Timing = MEASURED,
     ) -> Ticket:
         """The other way; nothing between the rows changes."""
 
@@ -182,16 +211,21 @@ class Device(Protocol):
         rows: Rows,
         leave: Sequence[Ticket],
         arrive: Sequence[Ticket],
+        timing: Timing = MEASURED,
     ) -> tuple[Ticket, Ticket]:
         """Like ``peer_copy``, for rows of the same pitch on both members."""
 
-    def diff(self, comparison: Comparison, changes: DeviceBuffer, wait: Sequence[Ticket]) -> Ticket:
+    def diff(
+        self, comparison: Comparison, changes: DeviceBuffer, wait: Sequence[Ticket], timing: Timing = MEASURED
+    ) -> Ticket:
         """Write to ``changes`` the units that differ from their twin, laid out as ``comparing.py`` says.
 
         Called, as ``apply``, only where ``capabilities.compares``.
         """
 
-    def apply(self, comparison: Comparison, changes: DeviceBuffer, wait: Sequence[Ticket]) -> Ticket:
+    def apply(
+        self, comparison: Comparison, changes: DeviceBuffer, wait: Sequence[Ticket], timing: Timing = MEASURED
+    ) -> Ticket:
         """Take what another member changed into ``comparison.buffer``, beside what this one changed.
 
         Without an update each unit of ``changes`` is taken; one that this member changed too is a conflict,
@@ -200,7 +234,13 @@ class Device(Protocol):
         """
 
     def fill(
-        self, buffer: DeviceBuffer, offset: int, nbytes: int, pattern: bytes, wait: Sequence[Ticket]
+        self,
+        buffer: DeviceBuffer,
+        offset: int,
+        nbytes: int,
+        pattern: bytes,
+        wait: Sequence[Ticket],
+        timing: Timing = MEASURED,
     ) -> Ticket:
         """Repeat ``pattern`` (1 to 128 bytes, a power of two) over ``nbytes`` (a multiple of it)."""
 
@@ -214,12 +254,24 @@ class Device(Protocol):
         """Give ``image`` back; every operation that uses it must be done."""
 
     def set_pixels(
-        self, buffer: DeviceBuffer, offset: int, image: DeviceImage, slabs: Slabs, wait: Sequence[Ticket]
+        self,
+        buffer: DeviceBuffer,
+        offset: int,
+        image: DeviceImage,
+        slabs: Slabs,
+        wait: Sequence[Ticket],
+        timing: Timing = MEASURED,
     ) -> Ticket:
         """Copy ``slabs`` from linear bytes; ``offset``: of the image's first pixel, perhaps outside."""
 
     def get_pixels(
-        self, image: DeviceImage, slabs: Slabs, buffer: DeviceBuffer, offset: int, wait: Sequence[Ticket]
+        self,
+        image: DeviceImage,
+        slabs: Slabs,
+        buffer: DeviceBuffer,
+        offset: int,
+        wait: Sequence[Ticket],
+        timing: Timing = MEASURED,
     ) -> Ticket:
         """Copy ``slabs`` to linear bytes; bytes between rows keep their values."""
 
@@ -239,7 +291,13 @@ class Device(Protocol):
         """Set all arguments once.  The result is launched any number of times, from sdi-scheduler."""
 
     def launch(
-        self, bound: BoundKernel, groups: Int3, local_size: Int3, work_dim: int, wait: Sequence[Ticket]
+        self,
+        bound: BoundKernel,
+        groups: Int3,
+        local_size: Int3,
+        work_dim: int,
+        wait: Sequence[Ticket],
+        timing: Timing = MEASURED,
     ) -> Ticket:
         """Run ``groups`` work-groups of ``local_size`` work-items."""
 

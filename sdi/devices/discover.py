@@ -16,6 +16,7 @@ from sdi.devices.capabilities import MemberKind
 from sdi.devices.cuda.gpu import CudaGpu, cuda_devices
 from sdi.devices.opencl.context import DriverContext
 from sdi.devices.opencl.member import DriverDevice, OpenCLDevice, driver_devices
+from sdi.devices.polling import Polling
 from sdi.devices.spread import SpreadDevice
 from sdi.errors import Status, require
 
@@ -76,25 +77,29 @@ def all_devices() -> list[Found]:
     return [*cuda_devices(), *driver_devices()]
 
 
-def open_members(settings: MemberSettings) -> list[Device]:
-    """Open the members in order.  Raises ClError when there is no device or not enough of them."""
+def open_members(settings: MemberSettings, polling: Polling | None = None) -> list[Device]:
+    """Open the members in order; ``polling``: of the session that polls them, if one does.
+
+    Raises ClError when there is no device or not enough of them."""
     chosen = choose(all_devices(), settings.count, settings.devices)
     shares = memory_shares(chosen, settings.memory_nbytes, limits.room(MEMORY_NBYTES))
     return open_chosen(
-        [(device, *each) for device, each in zip(chosen, enumerate(shares), strict=True)], settings
+        [(device, *each) for device, each in zip(chosen, enumerate(shares), strict=True)], settings, polling
     )
 
 
-def open_chosen(chosen: Sequence[tuple[Found, int, int]], settings: MemberSettings) -> list[Device]:
+def open_chosen(
+    chosen: Sequence[tuple[Found, int, int]], settings: MemberSettings, polling: Polling | None = None
+) -> list[Device]:
     """Open members on devices, each with its number and the bytes of memory it gets.  Raises ClError.
 
-    Of ``settings`` only what is for tests matters.
+    Of ``settings`` only what is for tests matters.  ``polling``: of the session that polls them, if one does.
     """
     members: list[Device] = []
     contexts: dict[int, DriverContext] = {}  # by the identity of the driver's device
     try:
         for device, number, nbytes in chosen:
-            member = _opened(device, number, nbytes, contexts)
+            member = _opened(device, number, nbytes, contexts, polling)
             if settings.faulty is not None and settings.faulty[0] == number:
                 from sdi.devices.testing.faulty import FaultyDevice
 
@@ -119,11 +124,13 @@ def open_chosen(chosen: Sequence[tuple[Found, int, int]], settings: MemberSettin
     return members
 
 
-def _opened(device: Found, number: int, nbytes: int, contexts: dict[int, DriverContext]) -> Device:
+def _opened(
+    device: Found, number: int, nbytes: int, contexts: dict[int, DriverContext], polling: Polling | None
+) -> Device:
     if isinstance(device, CudaGpu):
         from sdi.devices.cuda.member import CudaDevice  # here: services without GPUs start without it
 
-        return CudaDevice(device, number, nbytes)
+        return CudaDevice(device, number, nbytes, polling)
     member = OpenCLDevice(device, number, nbytes, contexts.get(id(device)))
     contexts[id(device)] = member.shared
     return member

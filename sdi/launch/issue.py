@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from sdi.clc import pack_hidden
 from sdi.devices.handles import BoundKernel, DeviceBuffer, DeviceImage
+from sdi.devices.issue import Issue
 from sdi.devices.join import join
 from sdi.devices.ticket import Ticket
 from sdi.errors import DeviceLost
@@ -48,7 +49,9 @@ class Issuer:
         self._memory = memory
         self._devices = memory.devices
 
-    def issue(self, binding: Binding, number: int, where: tuple[int, ...], is_usual: bool) -> Issued:
+    def issue(
+        self, binding: Binding, number: int, where: tuple[int, ...], is_usual: bool, issue: Issue
+    ) -> Issued:
         """Issue chunk ``number`` of a launch whose box k is member ``where[k]``'s.  Raises ClError.
 
         ``is_usual``: it runs there whenever it finds its buffers as they are now.
@@ -58,10 +61,10 @@ class Issuer:
         known = chunk.find()
         if known is not None and known.where == where:
             kernels = self.kernels(binding, number, where)
-            return Issued(known.replay(memory, kernels), known, kernels)
+            return Issued(known.replay(memory, kernels, issue, issue.timing), known, kernels)
         is_kept = is_usual and chunk.is_repeatable and memory.coherence == "lazy" and launch_plan.launches > 1
         before = chunk.states() if is_kept else (None,)
-        recording, kernels, tickets = self._issue_planned(binding, number, where)
+        recording, kernels, tickets = self._issue_planned(binding, number, where, issue)
         after = chunk.states() if None not in before else before
         if None in after:
             return Issued(tickets)
@@ -79,7 +82,7 @@ class Issuer:
         return [bound.kernel for bound in self._bounds(binding, number, where)]
 
     def _issue_planned(
-        self, binding: Binding, number: int, where: tuple[int, ...]
+        self, binding: Binding, number: int, where: tuple[int, ...], issue: Issue
     ) -> tuple[Recording, list[BoundKernel], list[Ticket]]:
         """Plan a chunk, issue it; what it came to, with which kernels, and the tickets that ``Issued`` has.
 
@@ -93,10 +96,12 @@ class Issuer:
             self._begin_merges(chunk, members, merges)
             transfers = self._plan(chunk, members, merges)
             for transfer in transfers:
-                memory.perform(transfer)
-            for merge in merges.values():
-                memory.merges.keep_twins(merge)
-            self._refresh_images(chunk, members)
+                memory.perform(transfer, issue)
+            for used in plan.buffers:
+                for merged in used.merged:
+                    if merge := merges.get((used.buffer.id, merged)):
+                        memory.merges.keep_twins(merge, issue.because(used.cause))
+            self._refresh_images(chunk, members, issue)
             bounds = self._bounds(binding, number, where)
         except Exception:
             for merge in merges.values():
@@ -108,23 +113,25 @@ class Issuer:
         ]
         recording = Recording(where, assignments, transfers, ndrange.local_size, ndrange.work_dim)
         kernels = [bound.kernel for bound in bounds]
-        tickets = recording.start(kernels)
-        done = self._write_images_back(chunk, members, tickets) if plan.images else [[t] for t in tickets]
+        tickets = recording.start(kernels, issue.timing)
+        done = (
+            self._write_images_back(chunk, members, tickets, issue) if plan.images else [[t] for t in tickets]
+        )
         if chunk.mapped:
             self._record_mapped(chunk, bounds, done)
-        written = self._written(chunk, members, done, merges)
+        written = self._written(chunk, members, done, merges, issue)
         self._images_are_current(chunk, members)
         return recording, kernels, tickets + [ticket for several in done for ticket in several[1:]] + written
 
-    def _refresh_images(self, chunk: Chunk, members: list[int]) -> None:
+    def _refresh_images(self, chunk: Chunk, members: list[int], issue: Issue) -> None:
         """Have the images show the members' linear bytes."""
         for image in chunk.plan.images:
             is_mapped = image.buffer.id in chunk.mapped
             for member, needs in zip(members, image.needs, strict=True):
-                self._memory.refresh_image(image.buffer, member, image.view, needs, is_mapped)
+                self._memory.refresh_image(image.buffer, member, image.view, needs, is_mapped, issue)
 
     def _write_images_back(
-        self, chunk: Chunk, members: list[int], launches: list[Ticket]
+        self, chunk: Chunk, members: list[int], launches: list[Ticket], issue: Issue
     ) -> list[list[Ticket]]:
         """Bring what the pieces wrote to images to the linear bytes.
 
@@ -135,7 +142,7 @@ class Issuer:
             is_mapped = image.buffer.id in chunk.mapped
             for k, member in enumerate(members):
                 done[k] += self._memory.write_image_back(
-                    image.buffer, member, image.view, image.writes[k], is_mapped
+                    image.buffer, member, image.view, image.writes[k], is_mapped, issue
                 )
         return done
 
@@ -164,8 +171,7 @@ class Issuer:
         def fetch(
             used: BufferPlan, where: int, ranges: Sequence[ByteRange], same_undefined: bool = False
         ) -> None:
-            memory.accounting.cause = used.cause
-            found.extend(memory.plan_fetch(used.buffer, where, ranges, same_undefined))
+            found.extend(memory.plan_fetch(used.buffer, where, ranges, same_undefined, used.cause))
 
         for used in plan.buffers:
             for merged in used.merged:
@@ -263,14 +269,19 @@ class Issuer:
                 use.by(everyone)
 
     def _written(
-        self, chunk: Chunk, members: list[int], done: list[list[Ticket]], merges: Merges
+        self,
+        chunk: Chunk,
+        members: list[int],
+        done: list[list[Ticket]],
+        merges: Merges,
+        issue: Issue,
     ) -> list[Ticket]:
         """Have the directories know what was written.  Returns the tickets of merges."""
         memory = self._memory
         tickets: list[Ticket] = []
         for used in chunk.plan.buffers:
             directory = used.buffer.directory
-            memory.accounting.cause = used.cause
+            of_buffer = issue.because(used.cause)
             if used.buffer.id in chunk.mapped:
                 for k in range(len(members)):
                     for part in used.written(k):
@@ -282,12 +293,14 @@ class Issuer:
             for merged in used.merged:
                 merge = merges.get((used.buffer.id, merged))
                 if merge is not None:
-                    tickets.append(memory.merges.run(merge, [done[k] for k in merged.pieces]))
+                    tickets.append(memory.merges.run(merge, [done[k] for k in merged.pieces], of_buffer))
                     continue
                 launched = [(members[k], done[k]) for k in merged.pieces]
                 units = (used.unit_nbytes, used.smallest_nbytes)
-                tickets.append(memory.merge(used.buffer, merged.over, launched, *units, merged.update))
-            memory.after_kernel(used.buffer, members)
+                tickets.append(
+                    memory.merge(used.buffer, merged.over, launched, *units, merged.update, of_buffer)
+                )
+            memory.after_kernel(used.buffer, members, of_buffer)
         return tickets
 
 

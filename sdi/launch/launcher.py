@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Protocol
 from sdi.commands import Launch
 from sdi.devices.handles import BoundKernel
 from sdi.devices.image import Sampler
+from sdi.devices.issue import MEASURED, SEEN, TOGETHER, Issue
 from sdi.devices.join import join
-from sdi.devices.pace import PACE
 from sdi.devices.ticket import Ticket
 from sdi.errors import ClError, DeviceFailed, Status, require
 from sdi.intervals import ByteRange, RangeSet
@@ -159,12 +159,12 @@ class Launcher:
                     stop = value.offset + value.reach(buffer.nbytes)
                     self._memory.poison(buffer, ByteRange(value.offset, stop), why)
 
-    def repeat(self, launch: Launch) -> list[Ticket] | None:
+    def repeat(self, launch: Launch, issue: Issue) -> list[Ticket] | None:
         """Issue ``launch`` as it was before; None, and nothing done, where that would not be right."""
         binding = self.known.find(launch.record)
-        return None if binding is None else self._replay(binding)
+        return None if binding is None else self._replay(binding, issue)
 
-    def _replay(self, binding: Binding) -> list[Ticket] | None:
+    def _replay(self, binding: Binding, issue: Issue) -> list[Ticket] | None:
         """Issue a launch as one that differs from it at most in scalars was; None as for ``repeat``."""
         launch_plan, memory = binding.launch_plan, self._memory
         recording, generation = launch_plan.chunks[0].find(), memory.placement.generation
@@ -181,8 +181,10 @@ class Launcher:
         memory.placement.touch(recording.allocations)
         epoch = launch_plan.epoch
         # Not where copies come between: they wait for the launch before, which has an event then anyway.
-        is_brief = PACE.has_more and epoch is not None and epoch.is_brief and not recording.transfers
-        tickets = recording.replay(memory, kernels, is_brief)
+        timing = issue.timing
+        if issue.has_more and timing is SEEN and epoch is not None and epoch.is_brief:
+            timing = TOGETHER if not recording.transfers else SEEN
+        tickets = recording.replay(memory, kernels, issue, timing)
         recording.tally.launches += 1
         if self.player is not None:
             launch_plan.history.refill(launch_plan.epoch)
@@ -197,7 +199,7 @@ class Launcher:
         if self.player is not None:
             self.player.keep_launch(binding, recording, kernels)
 
-    def issue(self, launch: Launch) -> Steps[list[Ticket]]:
+    def issue(self, launch: Launch, issue: Issue) -> Steps[list[Ticket]]:
         """Issue all pieces; the launch is done when the returned tickets are."""
         build = self._builds.get(launch.build)
         if build is None or not launch.kernel_index < len(build.kernels):
@@ -219,7 +221,7 @@ class Launcher:
             self._counters.planned(kernel, binding, time.perf_counter_ns() - start_ns)
             if launch.record:
                 self.known.keep(launch.record, binding, binding.launch_plan.buffers)
-            if recorder is None and (tickets := self._replay(binding)) is not None:
+            if recorder is None and (tickets := self._replay(binding, issue)) is not None:
                 return tickets
         launch_plan = binding.launch_plan
         launch_plan.launches += 1
@@ -230,11 +232,12 @@ class Launcher:
             where, is_usual = self._best_member(launch_plan)
         bound_ns = time.monotonic_ns() if recorder is not None else 0
         placement = self._memory.placement
-        history, wants_times = launch_plan.history, PACE.wants_times
+        history, asked = launch_plan.history, issue
         is_measured, epoch = not history.is_fixed and history.is_sampled(), launch_plan.epoch
         if epoch is not None and epoch.count(history.launches):
             is_measured = True
-        PACE.wants_times = wants_times or is_measured
+        if is_measured and issue.timing is not MEASURED:
+            issue = issue.timed()
         tickets = []
         made: Issued | None = None
         for number, chunk in enumerate(launch_plan.chunks):
@@ -243,13 +246,12 @@ class Launcher:
                 wanted, images = chunk.places(where), chunk.images(where)
                 is_one = len(launch_plan.chunks) == 1
                 try:
-                    while waits := self._shared(chunk, wanted) or placement.reserve(
-                        wanted, images, is_one, chunk.on_host
+                    while waits := self._shared(chunk, wanted, issue) or placement.reserve(
+                        wanted, issue, images, is_one, chunk.on_host
                     ):
                         before_ns = time.monotonic_ns()
                         yield waits
                         held_ns += time.monotonic_ns() - before_ns
-                        PACE.wants_times = wants_times or is_measured
                         if not set(where) <= set(self._memory.members):
                             raise DeviceFailed(kernel.model.name, "a member was lost while the launch waited")
                 except ClError:
@@ -257,15 +259,15 @@ class Launcher:
                         raise
                     kernel.forget(launch_plan)  # its chunks were cut for memory that a driver has not got
                     self.known.clear()
-                    return (yield from self.issue(launch))
+                    return (yield from self.issue(launch, asked))
             else:
                 placement.touch(recording.allocations)
             generation = placement.generation
             if self._verifier is not None and is_split and len(launch_plan.chunks) == 1:
-                issue = partial(self._issuer.issue, binding, number, where, is_usual)
-                issued = self._verifier.launch(binding, issue)
+                run = partial(self._issuer.issue, binding, number, where, is_usual, issue)
+                issued = self._verifier.launch(binding, run, issue)
             else:
-                made = self._issuer.issue(binding, number, where, is_usual)
+                made = self._issuer.issue(binding, number, where, is_usual, issue)
                 issued = made.tickets
                 if (recording := made.recording) is not None and recording.placed != generation:
                     recording.allocations, recording.placed = chunk.allocations(where), generation
@@ -273,9 +275,8 @@ class Launcher:
                     self._measure(kernel, launch_plan, chunk, issued)
             if recorder is not None:
                 for k, box, ticket in zip(chunk.members, chunk.plan.boxes, issued, strict=False):
-                    recorder.piece(number, where[k], box.total_groups, ticket)
+                    recorder.piece(issue.command, number, where[k], box.total_groups, ticket)
             tickets = tickets + issued if tickets else issued
-        PACE.wants_times = wants_times
         self._memory.accounting.events.chunks += len(launch_plan.chunks) - 1
         self._counters.ran(kernel, binding, where)
         if self._verifier is None and (recorder is not None or kernel.note is None):
@@ -288,16 +289,17 @@ class Launcher:
         if recorder is not None:
             known = known or ("plan" if launch_plan.launches > 1 else "")
             number = shape_number(recorder, kernel.model.name, launch_plan)
-            recorder.launched(kernel.model.name, number, known, begin_ns, bound_ns, held_ns)
+            name = kernel.model.name
+            recorder.launched(issue.command, name, number, known, begin_ns, bound_ns, held_ns)
         return tickets
 
-    def _shared(self, chunk: Chunk, wanted: list[Wanted]) -> list[Ticket]:
+    def _shared(self, chunk: Chunk, wanted: list[Wanted], issue: Issue) -> list[Ticket]:
         """Give what is larger than a member a place in the memory of all together, if that can be."""
         if not chunk.mapped or self._memory.coherence == "host":
             return []
         for used in chunk.plan.buffers:
             if used.buffer.id in chunk.mapped:
-                waits = self._memory.placement.share(used.buffer, wanted, self._everyone)
+                waits = self._memory.placement.share(used.buffer, wanted, self._everyone, issue)
                 if waits:
                     return waits
         return []

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from sdi.devices.base import Device
 from sdi.devices.handles import BoundKernel
-from sdi.devices.pace import PACE
+from sdi.devices.issue import Issue, Timing
 from sdi.devices.ticket import Ticket
 from sdi.ndrange import Int3
 from sdi.vmem.buffer import Allocation, ImageCopy
@@ -19,7 +19,7 @@ from sdi.vmem.dependencies import Use
 from sdi.vmem.directory import Directory, State
 from sdi.vmem.memory import Transfer, VirtualMemory
 
-IssueKernel = Callable[[BoundKernel, Int3, Int3, int, Sequence[Ticket]], Ticket]
+IssueKernel = Callable[[BoundKernel, Int3, Int3, int, Sequence[Ticket], Timing], Ticket]
 """``Device.launch``."""
 
 
@@ -109,24 +109,20 @@ class Recording:
         return all(change.directory.state() is change.before for change in self.changes)
 
     def replay(
-        self, memory: VirtualMemory, kernels: Sequence[BoundKernel], is_brief: bool = False
+        self, memory: VirtualMemory, kernels: Sequence[BoundKernel], issue: Issue, timing: Timing
     ) -> list[Ticket]:
         """Carry out all of it once more, with ``kernels``, one for each assignment; the kernels' tickets.
 
-        ``is_brief``: see ``Pace``.
+        ``timing``: of the kernels.
         """
         for transfer in self.transfers:
-            memory.perform(transfer, is_repeated=True)
-        PACE.is_brief = is_brief
-        try:
-            tickets = self.start(kernels)
-        finally:
-            PACE.is_brief = False
+            memory.perform(transfer, issue, is_repeated=True)
+        tickets = self.start(kernels, timing)
         for change in self.changes:
             change.directory.enter(change.after)
         return tickets
 
-    def start(self, kernels: Sequence[BoundKernel]) -> list[Ticket]:
+    def start(self, kernels: Sequence[BoundKernel], timing: Timing) -> list[Ticket]:
         """Launch what the members run, once its copies are issued.  Nothing raises."""
         local_size, work_dim = self.local_size, self.work_dim
         tickets: list[Ticket] = []
@@ -134,7 +130,7 @@ class Recording:
             found: dict[Ticket, None] = {}
             for use in assignment.uses:
                 use.gather(found)
-            ticket = assignment.issue(kernel, assignment.groups, local_size, work_dim, list(found))
+            ticket = assignment.issue(kernel, assignment.groups, local_size, work_dim, list(found), timing)
             assignment.flush()
             tickets.append(ticket)
             for use in assignment.leaves:

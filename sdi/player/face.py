@@ -280,8 +280,8 @@ class Player:
         for change in recorded.changes:
             change.directory.follow()
         for transfer in recorded.transfers:
-            accounting.cause = transfer.cause
-            accounting.repeated(transfer.copy.source, transfer.copy.target, transfer.nbytes, runs)
+            copy = transfer.copy
+            accounting.repeated(copy.source, copy.target, transfer.nbytes, transfer.cause, runs)
         launch_plan, recording = recorded.launch_plan, recorded.recording
         if launch_plan is not None and recording is not None and recording.tally is not None:
             recording.tally.launches += runs

@@ -103,7 +103,7 @@ class CommandNode:
         self.watches: list[int] = []
 
 
-class Issue:
+class IssueCommand:
     """Start the work of ``node`` and report ``issued``, then ``work_done``."""
 
     __slots__ = ("node",)
@@ -130,7 +130,7 @@ class Publish:
         self.node = node
 
 
-Action = Issue | StartTransfer | Publish
+Action = IssueCommand | StartTransfer | Publish
 
 
 @dataclass(slots=True, eq=False)
@@ -369,7 +369,7 @@ class SchedulerCore:
                 self._after_issue(node)
                 self._work_done(node, actions)
             else:
-                actions.append(Issue(node))
+                actions.append(IssueCommand(node))
 
     def _after_issue(self, node: CommandNode) -> None:
         self._unissued.pop(node.sequence, None)

@@ -12,16 +12,28 @@ from collections.abc import Callable, Iterable
 from typing import Protocol, assert_never, cast
 
 from sdi.commands import Command, Launch, Write, described
+from sdi.devices.issue import MEASURED, SEEN, Issue
 from sdi.devices.join import join
-from sdi.devices.pace import PACE
 from sdi.devices.ticket import Ticket
 from sdi.errors import ClError, DeviceFailed, Status
 from sdi.launch.steps import Steps
 from sdi.profile.record.recorder import Recorder
-from sdi.runtime.command_graph import Action, CommandNode, Issue, Publish, SchedulerCore, Stage, StartTransfer
+from sdi.runtime.command_graph import (
+    Action,
+    CommandNode,
+    IssueCommand,
+    Publish,
+    SchedulerCore,
+    Stage,
+    StartTransfer,
+)
 from sdi.runtime.virtual_device import IssuedWork, VirtualDevice
 
 _log = logging.getLogger("sdi.engine")
+_KNOWN_LAUNCH = {
+    timing: (Issue("launch", 0, timing), Issue("launch", 0, timing, has_more=True))
+    for timing in (SEEN, MEASURED)
+}
 _SETTLED_MAX = 64
 """So many errors are remembered that were looked into."""
 
@@ -65,14 +77,20 @@ class Engine:
         self._behind: deque[CommandNode] = deque()
 
     def enqueue(
-        self, queue: int, command_id: int, slot: int, command: Command, waits: tuple[int, ...]
+        self,
+        queue: int,
+        command_id: int,
+        slot: int,
+        command: Command,
+        waits: tuple[int, ...],
+        has_more: bool = False,
     ) -> None:
-        """A command arrived from the application."""
+        """A command arrived from the application; ``has_more``: others are there."""
         now_ns = _begun_ns(command)
         actions = self.core.enqueue(queue, command_id, slot, command, waits, now_ns)
         if self._recorder is not None:
             self._recorder.arrived(command_id, queue, *described(command), now_ns)
-        self.run(actions)
+        self.run(actions, has_more)
 
     def is_settled(self) -> bool:
         """Whether nothing is under way, and nothing is held back."""
@@ -115,8 +133,8 @@ class Engine:
         ticket.complete(error, node.start_ns, node.end_ns)
         self.run(self.core.transfer_done(node, status))
 
-    def run(self, actions: Iterable[Action]) -> None:
-        """Carry out ``actions`` and all that follow from them.
+    def run(self, actions: Iterable[Action], has_more: bool = False) -> None:
+        """Carry out ``actions`` and all that follow from them.  ``has_more``: see ``Issue``.
 
         While a command is held back for memory, or a failure is looked into, commands that become ready queue
         up behind it; everything else goes on.
@@ -125,11 +143,11 @@ class Engine:
         while True:
             for action in todo:  # which gets longer meanwhile
                 match action:
-                    case Issue():
+                    case IssueCommand():
                         if self._held is not None or self._behind or self._failure is not None:
                             self._behind.append(action.node)
                         else:
-                            todo += self._issue(action.node)
+                            todo += self._issue(action.node, has_more)
                     case StartTransfer():
                         if not isinstance(action.node.command, Launch):
                             action.node.start_ns = time.monotonic_ns()
@@ -140,23 +158,24 @@ class Engine:
                         assert_never(action)
             if not self._behind or self._held is not None or self._failure is not None:
                 break
-            todo = self._issue(self._behind.popleft())
+            todo = self._issue(self._behind.popleft(), has_more)
         while self._deferred and self.core.oldest_unissued >= self._deferred[0][0]:
             self._deferred.popleft()[1]()
 
-    def _issue(self, node: CommandNode) -> list[Action]:
+    def _issue(self, node: CommandNode, has_more: bool) -> list[Action]:
         assert node.command is not None
         node.submitted_ns = _begun_ns(node.command)
         self._sink.submitted(node)
+        timing = MEASURED if node.is_profiled or self._recorder is not None else SEEN
         if self._recorder is None and isinstance(node.command, Launch):
-            PACE.wants_times = node.is_profiled
             try:
-                tickets = self._device.repeat(node.command)
+                tickets = self._device.repeat(node.command, _KNOWN_LAUNCH[timing][has_more])
             except Exception as error:
                 return self._refused(node, error)
             if tickets is not None:
                 return self._issued(node, tickets)
-        return self._advance(node, self._device.issue(node.command))
+        issue = Issue(type(node.command).__name__.lower(), node.id, timing, has_more)
+        return self._advance(node, self._device.issue(node.command, issue))
 
     def _resume(self, node: CommandNode, steps: Steps[IssuedWork]) -> None:
         self._held = None
@@ -164,9 +183,6 @@ class Engine:
 
     def _advance(self, node: CommandNode, steps: Steps[IssuedWork]) -> list[Action]:
         """Issue ``node``'s work up to its end, or to where it has to wait for memory."""
-        if self._recorder is not None:
-            self._recorder.command = node.id
-        PACE.wants_times = node.is_profiled or self._recorder is not None
         try:
             waits = next(steps)
         except StopIteration as end:

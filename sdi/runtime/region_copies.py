@@ -12,6 +12,7 @@ from itertools import islice
 
 from sdi.devices.handles import DeviceBuffer
 from sdi.devices.host_copy import BESIDE_KERNELS_NBYTES
+from sdi.devices.issue import Issue
 from sdi.devices.ticket import Ticket
 from sdi.errors import Status, require
 from sdi.intervals import ByteRange
@@ -128,10 +129,11 @@ def _fitting(region: Region, stop: int) -> int:
 
 
 class RegionCopies:
-    """Copies regions of one session's buffers."""
+    """Copies regions of buffers for one command."""
 
-    def __init__(self, memory: VirtualMemory) -> None:
+    def __init__(self, memory: VirtualMemory, issue: Issue) -> None:
         self._memory = memory
+        self._for = issue
 
     def copy(
         self, source: VirtualBuffer, from_: Region, target: VirtualBuffer, to: Region
@@ -172,7 +174,7 @@ class RegionCopies:
         for memory, piece, inside in found:
             to = _End(HOST, _Where(packed.bytes, inside), [], waits.append)
             if self._carry(self._reading(buffer, memory, piece), to) is None:
-                self._memory.fetch_host(buffer, piece.bounds)
+                self._memory.fetch_host(buffer, piece.bounds, self._for)
                 self._carry(self._reading(buffer, HOST, piece), to)
         return Packed(packed.offset, waits, packed.give)
 
@@ -194,7 +196,7 @@ class RegionCopies:
         for memory, piece, inside in found:
             from_ = _End(HOST, _Where(packed.bytes, inside), [transfer], taken.append)
             if self._carry(from_, self._written(buffer, memory, piece)) is None:
-                self._memory.fetch_host(buffer, piece.bounds)
+                self._memory.fetch_host(buffer, piece.bounds, self._for)
                 self._carry(from_, self._written(buffer, HOST, piece))
                 memory = HOST
             buffer.directory.wrote(memory, piece.bounds)
@@ -220,12 +222,12 @@ class RegionCopies:
             if scratch is None:
                 return None  # what was filled is filled again
             device, nbytes = memory.devices[member - 1], piece.total_nbytes
-            filled = device.fill(DeviceBuffer(scratch.bytes), 0, nbytes, pattern, [])
+            filled = device.fill(DeviceBuffer(scratch.bytes), 0, nbytes, pattern, [], self._for.timing)
             target = self._written(buffer, member, piece)
             source = _Where(scratch.bytes, packed_like(piece))
             ticket = self._local(member, source, target.place, [filled, *target.waits])
             target.by(ticket)
-            memory.accounting.worked("fill", member - 1, nbytes, filled)
+            memory.accounting.worked("fill", member - 1, nbytes, filled, self._for)
             scratch.give([filled, ticket])
             buffer.directory.wrote(member, piece.bounds)
             tickets.append(ticket)
@@ -252,7 +254,8 @@ class RegionCopies:
             ends = self._ends(source, from_, target, to)
             if ends is None:
                 break
-            waits = self._memory.placement.reserve(self._wanted(source, from_, target, to, ends))
+            wanted = self._wanted(source, from_, target, to, ends)
+            waits = self._memory.placement.reserve(wanted, self._for)
             if not waits:
                 ticket = self._issue(source, from_, target, to, ends)
                 if ticket is None:
@@ -357,9 +360,10 @@ class RegionCopies:
 
     def _account(self, source: int, target: int, nbytes: int, ticket: Ticket) -> None:
         if source == target:
-            self._memory.accounting.worked("copy", source - 1, nbytes, ticket)
+            self._memory.accounting.worked("copy", source - 1, nbytes, ticket, self._for)
         else:
-            self._memory.accounting.copied(source, target, nbytes, ticket)
+            cause, command = self._for.cause, self._for.command
+            self._memory.accounting.copied(source, target, nbytes, ticket, cause, command)
 
     def _seen(self, end: _End) -> memoryview | None:
         """The bytes of an end, if the host can copy them."""
@@ -375,7 +379,8 @@ class RegionCopies:
             ticket = self._memory.copy_on_host(source.bytes, from_, target.bytes, to, waits)
         else:
             device = self._memory.devices[memory - 1]
-            ticket = device.copy(DeviceBuffer(source.bytes), from_, DeviceBuffer(target.bytes), to, waits)
+            here, there = DeviceBuffer(source.bytes), DeviceBuffer(target.bytes)
+            ticket = device.copy(here, from_, there, to, waits, self._for.timing)
             device.flush()
         self._account(memory, memory, to.total_nbytes, ticket)
         return ticket
@@ -430,28 +435,28 @@ class RegionCopies:
         A ticket for each end, see ``Device.peer_copy``.
         """
         (there, at), (here, to) = (first.bytes, first.over.base), (last.bytes, last.over.base)
-        devices = self._memory.devices
+        devices, timing = self._memory.devices, self._for.timing
         if isinstance(there, memoryview):
             device = devices[target - 1]
             run = there[at : at + nbytes]
-            left = ticket = device.upload(run, DeviceBuffer(here), to, [*leave, *arrive])
+            left = ticket = device.upload(run, DeviceBuffer(here), to, [*leave, *arrive], timing)
         elif isinstance(here, memoryview):
             device = devices[source - 1]
-            left = ticket = device.download(there, at, here[to : to + nbytes], [*leave, *arrive])
+            left = ticket = device.download(there, at, here[to : to + nbytes], [*leave, *arrive], timing)
         else:
             device = devices[target - 1]
             other = devices[source - 1]
-            left, ticket = device.peer_copy(other, there, at, here, to, nbytes, leave, arrive)
+            left, ticket = device.peer_copy(other, there, at, here, to, nbytes, leave, arrive, timing)
         device.flush()
-        self._memory.accounting.copied(source, target, nbytes, ticket)
+        self._account(source, target, nbytes, ticket)
         return left, ticket
 
     def _in_arena(self, source: VirtualBuffer, from_: Region, target: VirtualBuffer, to: Region) -> Ticket:
         """Bring what is needed to the arena and copy there."""
         memory = self._memory
-        memory.fetch_host(source, from_.bounds)
+        memory.fetch_host(source, from_.bounds, self._for)
         waits = source.dependencies[HOST].before_read(from_.bounds)
-        parts, more = overwritten(memory, target, to)
+        parts, more = overwritten(memory, target, to, self._for)
         waits += more
         for part in parts:
             waits += target.dependencies[HOST].before_write(part)
@@ -464,7 +469,7 @@ class RegionCopies:
 
 
 def overwritten(
-    memory: VirtualMemory, buffer: VirtualBuffer, over: Region
+    memory: VirtualMemory, buffer: VirtualBuffer, over: Region, issue: Issue
 ) -> tuple[list[ByteRange], list[Ticket]]:
     """What counts as written when ``over`` is, in the arena, and what to wait for besides.
 
@@ -481,7 +486,7 @@ def overwritten(
         what = f"buffer {buffer.id}: {over.num_runs} rows among bytes that a failed command was to write"
         require(over.num_runs <= POISONED_RUNS_MAX, Status.OUT_OF_RESOURCES, what)
         return list(over.runs()), []
-    memory.fetch_host(buffer, bounds)
+    memory.fetch_host(buffer, bounds, issue)
     return [bounds], buffer.dependencies[HOST].before_read(bounds)
 
 

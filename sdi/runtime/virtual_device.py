@@ -14,6 +14,7 @@ from typing import assert_never
 import numpy as np
 
 from sdi.commands import Command, CopyBuffer, Fill, Launch, Map, Marker, Read, Rectangle, Unmap, Write
+from sdi.devices.issue import Issue
 from sdi.devices.join import join
 from sdi.devices.ticket import Ticket
 from sdi.errors import ClError, DeviceFailed, DeviceLost, Status, require
@@ -63,38 +64,35 @@ class VirtualDevice:
     def __init__(self, memory: VirtualMemory, launcher: Launcher) -> None:
         self._memory = memory
         self._launcher = launcher
-        self._copies = RegionCopies(memory)
         self.player: Player | None = None
         self._is_host_only = all(device.capabilities.kind.is_host_processor for device in memory.devices)
 
-    def issue(self, command: Command) -> Steps[IssuedWork]:
+    def issue(self, command: Command, issue: Issue) -> Steps[IssuedWork]:
         """Issue ``command``; never waits.  Raises ClError when it cannot be done at all."""
-        self._memory.accounting.cause = type(command).__name__.lower()
         match command:
             case Launch():
-                tickets = yield from self._launcher.issue(command)
+                tickets = yield from self._launcher.issue(command, issue)
                 return IssuedWork(tickets, Ticket() if command.prints else None)
             case Read():
-                return self._read(command)
+                return self._read(command, issue)
             case Write():
-                return self._write(command)
+                return self._write(command, issue)
             case CopyBuffer():
-                return IssuedWork((yield from self._copy(command)))
+                return IssuedWork((yield from self._copy(command, issue)))
             case Fill():
-                return IssuedWork((yield from self._fill(command)))
+                return IssuedWork((yield from self._fill(command, issue)))
             case Map():
-                return self._map(command)
+                return self._map(command, issue)
             case Unmap():
-                return self._unmap(command)
+                return self._unmap(command, issue)
             case Marker():
                 return IssuedWork([])
             case _:
                 assert_never(command)
 
-    def repeat(self, launch: Launch) -> list[Ticket] | None:
+    def repeat(self, launch: Launch, issue: Issue) -> list[Ticket] | None:
         """Issue a launch just as the last time; None where ``issue`` has to.  Raises what that does."""
-        self._memory.accounting.cause = "launch"
-        return self._launcher.repeat(launch)
+        return self._launcher.repeat(launch, issue)
 
     def pending(self) -> list[Ticket]:
         """Everything issued that is not done yet."""
@@ -159,7 +157,7 @@ class VirtualDevice:
         )
         return buffer
 
-    def _read(self, command: Read) -> IssuedWork:
+    def _read(self, command: Read, issue: Issue) -> IssuedWork:
         over = command.rectangle.bounds
         buffer = self._buffer(command.buffer, over)
         if command.into:
@@ -168,14 +166,14 @@ class VirtualDevice:
         transfer = Ticket()
         if not command.unasked:
             self._memory.moved.application += command.rectangle.nbytes
-            packed = self._copies.gather(buffer, command.rectangle.strided)
+            packed = RegionCopies(self._memory, issue).gather(buffer, command.rectangle.strided)
             if packed is not None:
                 packed.give([transfer])
                 return IssuedWork(packed.waits, transfer, packed.offset)
         if self.player is not None and command.rectangle.contiguous and over.nbytes <= READ_MAX_NBYTES:
-            self._fetch_recorded(self.player, command, buffer, over)
+            self._fetch_recorded(self.player, command, buffer, over, issue)
         else:
-            self._memory.fetch_host(buffer, over)
+            self._memory.fetch_host(buffer, over, issue)
         dependencies = buffer.dependencies[HOST]
         waits = dependencies.before_read(over)
         if shown is not None:
@@ -186,31 +184,35 @@ class VirtualDevice:
         # The buffer may be released, and not be known by its number any more, before the service copies.
         return IssuedWork(waits, transfer, buffer.offset + over.start if shown is not None else 0)
 
-    def _fetch_recorded(self, player: Player, command: Read, buffer: VirtualBuffer, over: ByteRange) -> None:
+    def _fetch_recorded(
+        self, player: Player, command: Read, buffer: VirtualBuffer, over: ByteRange, issue: Issue
+    ) -> None:
         before = buffer.directory.state()
-        transfers = self._fetch(buffer, over)
+        transfers = self._fetch(buffer, over, issue)
         change = _change(buffer, before)
         if change is not None:
             player.keep_read(command, buffer, tuple(transfers), change)
 
-    def _fetch(self, buffer: VirtualBuffer, over: ByteRange) -> list[Transfer]:
+    def _fetch(self, buffer: VirtualBuffer, over: ByteRange, issue: Issue) -> list[Transfer]:
         """Make ``over`` current in the arena, by these."""
-        transfers = self._memory.plan_fetch(buffer, HOST, (over,), same_undefined=False)
+        transfers = self._memory.plan_fetch(buffer, HOST, (over,), False, issue.cause)
         for transfer in transfers:
-            self._memory.perform(transfer)
+            self._memory.perform(transfer, issue)
         return transfers
 
-    def _at_once(self, task: Callable[[], None], waits: list[Ticket], what: str, nbytes: int) -> Ticket:
+    def _at_once(
+        self, task: Callable[[], None], waits: list[Ticket], issue: Issue, what: str, nbytes: int
+    ) -> Ticket:
         """Have ``task`` done on the host: now where it waits for nothing and is short."""
         if waits or nbytes > CARRIED_MAX_NBYTES:
-            return self._memory.run_on_host(task, waits, what, nbytes)
+            return self._memory.run_on_host(task, waits, issue, what, nbytes)
         ticket, begin_ns = Ticket(), time.monotonic_ns()
         task()
         ticket.complete(None, begin_ns, time.monotonic_ns())
-        self._memory.accounting.worked(what, -1, nbytes, ticket)
+        self._memory.accounting.worked(what, -1, nbytes, ticket, issue)
         return ticket
 
-    def _write(self, command: Write) -> IssuedWork:
+    def _write(self, command: Write, issue: Issue) -> IssuedWork:
         rectangle = command.rectangle
         buffer = self._buffer(command.buffer, rectangle.bounds)
         transfer = Ticket()
@@ -220,7 +222,7 @@ class VirtualDevice:
             now_ns = time.monotonic_ns()
             transfer.complete(None, min(command.landed_ns, now_ns), now_ns)
         elif not command.unasked:
-            packed_at = self._copies.scatter(buffer, rectangle.strided, transfer)
+            packed_at = RegionCopies(self._memory, issue).scatter(buffer, rectangle.strided, transfer)
             if packed_at is not None and command.data:
                 begin_ns = time.monotonic_ns()
                 self._memory.arena.view(packed_at, rectangle.nbytes)[:] = command.data
@@ -229,10 +231,10 @@ class VirtualDevice:
             if packed_at is not None:
                 return IssuedWork([], transfer, packed_at)
         if command.data:
-            return IssuedWork([self._write_carried(command, buffer)])
+            return IssuedWork([self._write_carried(command, buffer, issue)])
         player = self.player if command.landed_ns and rectangle.contiguous else None
         before = buffer.directory.state() if player is not None else None
-        parts, waits = overwritten(self._memory, buffer, rectangle.strided)
+        parts, waits = overwritten(self._memory, buffer, rectangle.strided, issue)
         for part in parts:
             waits += [t for t in self._memory.write_host(buffer, part, transfer) if t is not transfer]
         waits = list(dict.fromkeys(waits))
@@ -241,17 +243,17 @@ class VirtualDevice:
             player.keep_write(command, buffer, rectangle.bounds, 0, change)
         return IssuedWork([*waits, transfer]) if command.landed_ns else IssuedWork(waits, transfer)
 
-    def _write_carried(self, command: Write, buffer: VirtualBuffer) -> Ticket:
+    def _write_carried(self, command: Write, buffer: VirtualBuffer, issue: Issue) -> Ticket:
         """The bytes came with the record: at once where nobody is at those of the arena."""
         memory, over, data = self._memory, command.rectangle.strided, memoryview(command.data)
         player = self.player if command.rectangle.contiguous else None
         before = buffer.directory.state() if player is not None else None
-        parts, waits = overwritten(memory, buffer, over)
+        parts, waits = overwritten(memory, buffer, over, issue)
         from_, to = alike(packed_like(over), over.at(0))
         target, source = to.of(memory.host_view(buffer, over.bounds)), from_.of(data)
         for part in parts:
             waits += buffer.dependencies[HOST].before_write(part)
-        ticket = self._at_once(partial(np.copyto, target, source), waits, "write", data.nbytes)
+        ticket = self._at_once(partial(np.copyto, target, source), waits, issue, "write", data.nbytes)
         hull = self._beside(buffer, over.bounds) if player is not None and player.is_on else None
         for part in parts:
             memory.write_host(buffer, part, ticket)
@@ -277,16 +279,20 @@ class VirtualDevice:
                 return None if buffer.dependencies[HOST].before_read(run) else run
         return None
 
-    def _copy(self, command: CopyBuffer) -> Steps[list[Ticket]]:
+    def _copy(self, command: CopyBuffer, issue: Issue) -> Steps[list[Ticket]]:
         here, there = command.source_rectangle, command.target_rectangle
         source = self._buffer(command.source, here.bounds)
         target = self._buffer(command.target, there.bounds)
         player = self.player
         if player is None or source is target or not (here.contiguous and there.contiguous):
-            return (yield from self._copies.copy(source, here.strided, target, there.strided))
+            return (
+                yield from RegionCopies(self._memory, issue).copy(source, here.strided, target, there.strided)
+            )
         before = source.directory.state(), target.directory.state()
         held = list(source.directory.holders(here.bounds))
-        tickets = yield from self._copies.copy(source, here.strided, target, there.strided)
+        tickets = yield from RegionCopies(self._memory, issue).copy(
+            source, here.strided, target, there.strided
+        )
         after = source.directory.state(), target.directory.state()
         made = list(target.directory.holders(there.bounds))
         changes = tuple(
@@ -301,12 +307,12 @@ class VirtualDevice:
             player.keep_copy(command, (source, target), parts, changes)
         return tickets
 
-    def _fill(self, command: Fill) -> Steps[list[Ticket]]:
+    def _fill(self, command: Fill, issue: Issue) -> Steps[list[Ticket]]:
         """On the members that have the bytes or are to have them, else in the arena."""
         rectangle, pattern = command.rectangle, command.pattern
         over = rectangle.bounds
         buffer, memory = self._buffer(command.buffer, over), self._memory
-        filled = self._copies.fill(buffer, rectangle.strided, pattern)
+        filled = RegionCopies(self._memory, issue).fill(buffer, rectangle.strided, pattern)
         if filled is not None:
             return filled
         parts = [(HOST, over)]
@@ -321,12 +327,12 @@ class VirtualDevice:
             if where == HOST or not memory.placement.fits(member, part, places=1):
                 row = Rectangle(part.start, (part.nbytes, 1, 1), part.nbytes, part.nbytes)
                 tickets.append(
-                    self._fill_in_arena(buffer, row if rectangle.contiguous else rectangle, pattern)
+                    self._fill_in_arena(buffer, row if rectangle.contiguous else rectangle, pattern, issue)
                 )
                 continue
-            while waits := memory.placement.reserve([(buffer, member, part)]):
+            while waits := memory.placement.reserve([(buffer, member, part)], issue):
                 yield waits
-            tickets.append(memory.fill_on_member(member, buffer, part, pattern))
+            tickets.append(memory.fill_on_member(member, buffer, part, pattern, issue))
             filled_by.append((member, part))
         change = _change(buffer, before)
         if player is not None and change is not None:
@@ -344,20 +350,22 @@ class VirtualDevice:
         is_quick = nbytes >= _FILL_NBYTES and not any(each.is_host_memory for each in members)
         return len(members) == 1 or is_quick or self._launcher.split == "always"
 
-    def _fill_in_arena(self, buffer: VirtualBuffer, rectangle: Rectangle, pattern: bytes) -> Ticket:
+    def _fill_in_arena(
+        self, buffer: VirtualBuffer, rectangle: Rectangle, pattern: bytes, issue: Issue
+    ) -> Ticket:
         memory, over = self._memory, rectangle.bounds
-        parts, waits = overwritten(self._memory, buffer, rectangle.strided)
+        parts, waits = overwritten(self._memory, buffer, rectangle.strided, issue)
         target = rectangle.strided.at(0).of(memory.host_view(buffer, over), len(pattern))
         value = np.frombuffer(pattern, target.dtype)
 
         for part in parts:
             waits += buffer.dependencies[HOST].before_write(part)
-        ticket = self._at_once(partial(np.copyto, target, value), waits, "fill", rectangle.nbytes)
+        ticket = self._at_once(partial(np.copyto, target, value), waits, issue, "fill", rectangle.nbytes)
         for part in parts:
             memory.write_host(buffer, part, ticket)
         return ticket
 
-    def _map(self, command: Map) -> IssuedWork:
+    def _map(self, command: Map, issue: Issue) -> IssuedWork:
         over = command.rectangle.bounds
         buffer = self._buffer(command.buffer, over)
         mapped = Ticket()
@@ -366,13 +374,13 @@ class VirtualDevice:
         before = buffer.directory.state() if player is not None else None
         transfers: list[Transfer] = []
         if command.fetch or not command.rectangle.contiguous:
-            transfers += self._fetch(buffer, over)
+            transfers += self._fetch(buffer, over, issue)
             waits += buffer.dependencies[HOST].before_read(over)
             buffer.dependencies[HOST].read_by(over, mapped)
             if command.for_writing:  # it is written when it is unmapped: a map that fails changes nothing
                 waits += [t for t in buffer.dependencies[HOST].before_write(over) if t is not mapped]
             if not command.transfer:
-                waits += self._show_beside(buffer, over, transfers)
+                waits += self._show_beside(buffer, over, transfers, issue)
         elif command.for_writing:
             waits += self._memory.write_host(buffer, over, mapped)
         change = _change(buffer, before)
@@ -381,7 +389,9 @@ class VirtualDevice:
             player.keep_on_host(command, kind, buffer, tuple(transfers), change)
         return _host_work(mapped, waits, command.transfer)
 
-    def _show_beside(self, buffer: VirtualBuffer, over: ByteRange, transfers: list[Transfer]) -> list[Ticket]:
+    def _show_beside(
+        self, buffer: VirtualBuffer, over: ByteRange, transfers: list[Transfer], issue: Issue
+    ) -> list[Ticket]:
         """Fetch what lies beside a mapped region too, where that is as good as free: programs look there.
 
         Drivers give a pointer into the whole buffer.  What fails there is not the map's failure.  What does
@@ -393,7 +403,7 @@ class VirtualDevice:
             shown = buffer.whole
         waits: list[Ticket] = []
         for beside in RangeSet((shown,)).difference(RangeSet((over,))).ranges:
-            transfers += self._fetch(buffer, beside)
+            transfers += self._fetch(buffer, beside, issue)
             waits += buffer.dependencies[HOST].before_read(beside)
         if not waits:
             return []
@@ -401,7 +411,7 @@ class VirtualDevice:
         join(waits, lambda _error: settled.complete(None))
         return [settled]
 
-    def _unmap(self, command: Unmap) -> IssuedWork:
+    def _unmap(self, command: Unmap, issue: Issue) -> IssuedWork:
         player = self.player if command.rectangle.contiguous and not command.transfer else None
         if not command.wrote:
             if player is not None:
@@ -416,11 +426,13 @@ class VirtualDevice:
         has_many_rows = not rectangle.contiguous and rectangle.region[1] * rectangle.region[2] > RANGES_MAX
         rows = rectangle.strided.at(0).of(memory.host_view(buffer, rectangle.bounds))
         kept = rows.copy() if has_many_rows and not command.transfer else None
-        parts, waits = overwritten(memory, buffer, rectangle.strided)
+        parts, waits = overwritten(memory, buffer, rectangle.strided, issue)
         if kept is not None:
             for part in parts:
                 waits += buffer.dependencies[HOST].before_write(part)
-            unmapped = memory.run_on_host(partial(np.copyto, rows, kept), waits, "unmap", rectangle.nbytes)
+            unmapped = memory.run_on_host(
+                partial(np.copyto, rows, kept), waits, issue, "unmap", rectangle.nbytes
+            )
             waits = []
         for part in parts:
             waits += [t for t in memory.write_host(buffer, part, unmapped) if t is not unmapped]

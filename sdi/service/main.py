@@ -29,6 +29,7 @@ from sdi.settings import Settings, SettingsError
 if TYPE_CHECKING:
     from sdi.devices.base import Device
     from sdi.devices.discover import MemberSettings
+    from sdi.devices.polling import Polling
     from sdi.devices.spread import SpreadDevice
     from sdi.explain.last_launch import Explained
     from sdi.launch.counters import Counters
@@ -108,12 +109,14 @@ def main(arguments: list[str]) -> int:
 @dataclass(frozen=True, slots=True)
 class Image:
     """What a session works with.  ``spread``: the memory of all members together, if they have that.
-    ``share``: gives the arena to other processes that have members, if there are any.
+    ``polling``: what the members were opened with.  ``share``: gives the arena to other processes that have
+    members, if there are any.
     """
 
     devices: list[Device]
     spread: SpreadDevice | None
     printed: Printed
+    polling: Polling
     share: Callable[[Arena], None] | None = None
 
 
@@ -124,10 +127,12 @@ OpenImage = Callable[["MemberSettings"], Image]
 def _image(settings: MemberSettings) -> Image:
     """The members on this machine."""
     from sdi.devices.discover import open_members, spread_of
+    from sdi.devices.polling import Polling
     from sdi.service.kernel_output import Printed
 
-    devices = open_members(settings)
-    return Image(devices, spread_of(devices), Printed())
+    polling = Polling()
+    devices = open_members(settings, polling)
+    return Image(devices, spread_of(devices), Printed(), polling)
 
 
 def begin(
@@ -196,6 +201,7 @@ def begin(
             shared,
             settings.plays,
             settings.learns,
+            image.polling,
         )
     except Exception:
         _log.exception("the session could not start")

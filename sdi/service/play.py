@@ -13,7 +13,7 @@ from sdi.commands import Command, Marker, Read
 from sdi.devices.base import Device
 from sdi.devices.cuda.context import forget_current
 from sdi.devices.native import NativeLane, NativeMember
-from sdi.devices.pace import PACE
+from sdi.devices.polling import Polling
 from sdi.devices.ticket import Ticket, completed
 from sdi.errors import DeviceFailed
 from sdi.player import library as c
@@ -77,6 +77,11 @@ class Turns(Protocol):
         """Whether something was posted, or has to be sent to the client."""
         ...
 
+    @property
+    def polling(self) -> Polling:
+        """Who asks members what is complete."""
+        ...
+
     def take(self, record: bytes, has_more: bool) -> None:
         """Act on a record."""
         ...
@@ -134,7 +139,7 @@ class Play:
                     session.take(*player.record())
                     count += 1
                     if not count % _LOOK_AFTER:
-                        PACE.poll()
+                        self._session.polling.poll()
                         session.drain()
                 case c.IDLE:
                     return
@@ -177,7 +182,7 @@ class Play:
                 break
             if waited_ns > _SPIN_NS:
                 time.sleep(_NAP_S)
-            PACE.poll()
+            self._session.polling.poll()
             self._session.drain()
         self.player.waited(not may_play)
 

@@ -25,7 +25,7 @@ from sdi.cells import STAGE_IN_USE, STAGE_PARKED
 from sdi.commands import Launch, Map, Read, Unmap, Write
 from sdi.devices.base import Device
 from sdi.devices.join import join
-from sdi.devices.pace import PACE
+from sdi.devices.polling import Polling
 from sdi.devices.spread import SpreadDevice
 from sdi.errors import BadRecord, BuildError, ClError, Status
 from sdi.launch.counters import Counters
@@ -107,11 +107,16 @@ class Session:
         shared: tuple[Arena, StatusPage] | None = None,
         plays: bool = False,
         learns: bool = False,
+        polling: Polling | None = None,
     ) -> None:
-        """``plays``: known commands are executed by the player, if it can.  ``learns``: see ``Learning``."""
+        """``plays``: known commands are executed by the player, if it can.  ``learns``: see ``Learning``.
+
+        ``polling``: what the members were opened with.
+        """
         self._commands = commands
         self._notices = Notices(notices, self.post)
         self._devices = devices
+        self._polling = polling or Polling()
         self._inbox: deque[Callable[[], None]] = deque()
         self._turn = threading.Lock()
         self._has_pools = any(device.capabilities.kind.keeps_memory for device in devices)
@@ -173,11 +178,11 @@ class Session:
         try:
             while self._open:
                 ready = self._ready()
-                PACE.is_busy = True
+                self._polling.is_busy = True
                 self._turn_with(ready)
                 self._take_turns()
         finally:
-            PACE.rest()
+            self._polling.idle()
 
     def _turn_with(self, ready: list[tuple[selectors.SelectorKey, int]]) -> None:
         """A turn that begins with what there is to read."""
@@ -205,7 +210,7 @@ class Session:
                 return ready
             if time.monotonic_ns() > limit_ns:
                 break
-        PACE.rest()
+        self._polling.idle()
         while not (ready := self._selector.select(_IDLE_S if self._keeps_memory() else None)):
             self._trim(time.monotonic_ns())
         return ready
@@ -222,7 +227,7 @@ class Session:
     def _look(self) -> bool:
         """Complete what is done on members; whether anything is left there."""
         with self._turn:
-            is_left = PACE.poll()
+            is_left = self._polling.poll()
             self._drain()
         self._take_turns()
         return is_left
@@ -265,10 +270,10 @@ class Session:
         """Run what was posted, then let the application's threads look.  The caller has the turn."""
         inbox = self._inbox
         if inbox:
-            PACE.gathers = True
+            self._polling.gathers = True
             while inbox:
                 self._guarded(inbox.popleft())
-            PACE.send()
+            self._polling.send()
         self._page.wake()
 
     def _receive(self) -> None:
@@ -294,13 +299,10 @@ class Session:
         nbytes, number, record_id = _HEADER.unpack_from(record)
         try:
             check_header(number, nbytes)
-            PACE.has_more = has_more
-            self._record(number, record_id, record)
+            self._record(number, record_id, record, has_more)
             self.num_records += 1
         except BadRecord as error:
             self._damaged(number, record_id, error)
-        finally:
-            PACE.has_more = False
 
     def _damaged(self, number: int, record_id: int, error: BadRecord) -> None:
         _log.error("the command stream is damaged: %s %d: %s", name_of(number), record_id, str(error))
@@ -315,6 +317,11 @@ class Session:
     def player(self) -> Player | None:
         """What executes known commands, if anything does."""
         return None if self._play is None else self._play.player
+
+    @property
+    def polling(self) -> Polling:
+        """Who asks members what is complete."""
+        return self._polling
 
     @property
     def is_open(self) -> bool:
@@ -341,18 +348,16 @@ class Session:
                 if end - at < nbytes:
                     self._needed = nbytes
                     break
-                PACE.has_more = end - at >= 2 * nbytes  # a release may be all that follows
-                self._record(number, record_id, data[at : at + nbytes])
+                has_more = end - at >= 2 * nbytes  # a release may be all that follows
+                self._record(number, record_id, data[at : at + nbytes], has_more)
                 at += nbytes
                 count += 1
                 self.num_records += 1
                 if not count % _LOOK_AFTER:
-                    PACE.poll()
+                    self._polling.poll()
                     self._drain()
         except BadRecord as error:
             self._damaged(number, record_id, error)
-        finally:
-            PACE.has_more = False
         return at
 
     def _end(self) -> None:
@@ -368,9 +373,11 @@ class Session:
 
     # -- records --------------------------------------------------------------------------------------
 
-    def _record(self, number: int, record_id: int, record: bytes) -> None:
-        """Act on one record.  What the application brought about is answered or logged and never ends the
-        session; raises BadRecord for what it can't.
+    def _record(self, number: int, record_id: int, record: bytes, has_more: bool) -> None:
+        """Act on one record; ``has_more``: others are there.
+
+        What the application brought about is answered or logged and never ends the session; raises BadRecord
+        for what it can't.
         """
         try:
             if number == _NDRANGE and len(record) >= _PREFIX.size:
@@ -382,7 +389,7 @@ class Session:
                     and slot < NUM_SLOTS
                     and self._engine.core.node(record_id) is None
                 ):
-                    self._engine.enqueue(queue, record_id, slot, known.launch, ())
+                    self._engine.enqueue(queue, record_id, slot, known.launch, (), has_more)
                     return
             elif number == _RELEASE_EVENT:  # there is one for each launch of most programs
                 self._engine.core.release_event(record_id)
@@ -390,7 +397,7 @@ class Session:
             entry = self._door.check(record)
             self._door.admit(entry)
             if entry.command is not None:
-                self._command(entry)
+                self._command(entry, has_more)
             else:
                 self._other(entry)
         except BadRecord:
@@ -418,7 +425,7 @@ class Session:
         """The client copies what ``read`` reads."""
         self._transfer_nbytes[command_id] = (read.rectangle.nbytes, read.blocking)
 
-    def _command(self, entry: RecordEntry) -> None:
+    def _command(self, entry: RecordEntry, has_more: bool) -> None:
         command, (queue, slot) = entry.command, entry.fields[3:5]
         assert command is not None
         if (isinstance(command, Read) and not command.into) or (
@@ -436,7 +443,7 @@ class Session:
             known = self._launcher.known.values.get(command.record)
             if known is not None:
                 command, known.checked = known.launch, self._num_created
-        self._engine.enqueue(queue, entry.id, slot, command, entry.waits)
+        self._engine.enqueue(queue, entry.id, slot, command, entry.waits, has_more)
 
     def _other(self, entry: RecordEntry) -> None:
         engine, memory = self._engine, self._memory

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
 
+from sdi.devices.issue import Issue
 from sdi.devices.ticket import Ticket
 from sdi.profile.record.recorder import Recorder
 from sdi.vmem.directory import HOST
@@ -71,7 +72,6 @@ class _Sum:
 class Accounting:
     """All counts of one session.
 
-    ``cause``: what the copies issued from now on are for: "kernel: argument", or a command's name.
     ``peak_nbytes``: the most that was allocated on each member at a time.
     ``recorder``: of a session that is profiled.
     """
@@ -79,21 +79,29 @@ class Accounting:
     moved: BytesMoved
     peak_nbytes: list[int]
     events: Events = field(default_factory=Events)
-    cause: str = ""
     recorder: Recorder | None = None
     _links: dict[tuple[int, int], _Sum] = field(default_factory=dict)
     _causes: dict[tuple[str, int, int], _Sum] = field(default_factory=dict)
 
-    def copied(self, source: int, target: int, nbytes: int, ticket: Ticket, is_staged: bool = False) -> None:
+    def copied(
+        self,
+        source: int,
+        target: int,
+        nbytes: int,
+        ticket: Ticket,
+        cause: str,
+        command: int,
+        is_staged: bool = False,
+    ) -> None:
         """``nbytes`` go from memory ``source`` to memory ``target``; ``ticket``: the copy's.
 
-        ``is_staged``: on their way between two members.
+        ``cause``, ``command``: see ``Issue``.  ``is_staged``: on their way between two members.
         """
         if self.recorder is not None:
-            self.recorder.copied(source, target, nbytes, self.cause, is_staged, ticket)
-        self.repeated(source, target, nbytes, 1)
+            self.recorder.copied(command, source, target, nbytes, cause, is_staged, ticket)
+        self.repeated(source, target, nbytes, cause, 1)
 
-    def repeated(self, source: int, target: int, nbytes: int, times: int) -> None:
+    def repeated(self, source: int, target: int, nbytes: int, cause: str, times: int) -> None:
         """``copied`` so many times; a profile is told otherwise."""
         total_nbytes = nbytes * times
         moved = self.moved
@@ -109,27 +117,17 @@ class Accounting:
             total = self._links[ends] = _Sum()
         total.copies += times
         total.nbytes += total_nbytes
-        key = (self.cause, source, target)
+        key = (cause, source, target)
         total = self._causes.get(key)
         if total is None:
             total = self._causes[key] = _Sum()
         total.copies += times
         total.nbytes += total_nbytes
 
-    def attribution(self) -> tuple[str, int]:
-        """What is being issued now, for ``attribute``."""
-        return self.cause, self.recorder.command if self.recorder is not None else 0
-
-    def attribute(self, to: tuple[str, int]) -> None:
-        """What is issued from now on is for what was issued when ``to`` was asked for."""
-        self.cause = to[0]
-        if self.recorder is not None:
-            self.recorder.command = to[1]
-
-    def worked(self, what: str, member: int, nbytes: int, ticket: Ticket) -> None:
+    def worked(self, what: str, member: int, nbytes: int, ticket: Ticket, issue: Issue) -> None:
         """Something else was issued on a member, or on the host (-1); see ``Recorder.worked``."""
         if self.recorder is not None:
-            self.recorder.worked(what, member, nbytes, self.cause, ticket)
+            self.recorder.worked(issue.command, what, member, nbytes, issue.cause, ticket)
 
     def resident(self, member: int, nbytes: int) -> None:
         """So many bytes are allocated on a member from now on."""

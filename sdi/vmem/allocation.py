@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
 from sdi.devices.base import Device
+from sdi.devices.issue import Issue
 from sdi.devices.spread import SpreadDevice
 from sdi.devices.ticket import Ticket
 from sdi.errors import ClError, DeviceFailed, Status
@@ -43,9 +44,9 @@ def rounded(over: ByteRange, nbytes: int) -> ByteRange:
 class Placement:
     """The allocations of all buffers on all members.
 
-    ``spill(buffer, over)`` issues the copies that make ``over`` current on the host.  ``generation`` changes
-    with every place that is given or taken.  ``spread``: the one of ``devices`` that is the memory of all
-    others together.
+    ``spill(buffer, over, issue)`` issues the copies that make ``over`` current on the host.  ``generation``
+    changes with every place that is given or taken.  ``spread``: the one of ``devices`` that is the memory
+    of all others together.
     """
 
     def __init__(
@@ -53,7 +54,7 @@ class Placement:
         devices: Sequence[Device],
         accounting: Accounting,
         post: Callable[[Callable[[], None]], None],
-        spill: Callable[[VirtualBuffer, ByteRange], None],
+        spill: Callable[[VirtualBuffer, ByteRange, Issue], None],
         spread: SpreadDevice | None = None,
     ) -> None:
         self._devices = devices
@@ -77,6 +78,7 @@ class Placement:
     def reserve(
         self,
         wanted: Sequence[Wanted],
+        issue: Issue,
         images: Sequence[WantedImage] = (),
         keeps_old: bool = True,
         on_host: frozenset[int] = frozenset(),
@@ -106,17 +108,17 @@ class Placement:
             if not missing:
                 for heap in self.heaps:
                     heap.tight = False
-                return self._reserve_images(wanted, images)
+                return self._reserve_images(wanted, images, issue)
             waits: list[Ticket] = []
             for member, parts in missing.items():
                 if attempt and not self.heaps[member].tight:
-                    self._trim(member, wanted)
+                    self._trim(member, wanted, issue)
                 others = [w[0] for w in wanted if w[1] == member]
                 try:
-                    inside = self._reserve_on_host(member, parts, on_host)
-                    waits += self._reserve_on(member, inside, others, keeps_old)
+                    inside = self._reserve_on_host(member, parts, on_host, issue)
+                    waits += self._reserve_on(member, inside, others, keeps_old, issue)
                 except ClError:
-                    if not self._unshare(waits):
+                    if not self._unshare(waits, issue):
                         raise
             if waits:
                 self._events.holds += 1
@@ -131,7 +133,9 @@ class Placement:
         )
         raise ClError(Status.MEM_OBJECT_ALLOCATION_FAILURE, asked)
 
-    def share(self, buffer: VirtualBuffer, wanted: Sequence[Wanted], members: Sequence[int]) -> list[Ticket]:
+    def share(
+        self, buffer: VirtualBuffer, wanted: Sequence[Wanted], members: Sequence[int], issue: Issue
+    ) -> list[Ticket]:
         """Give ``buffer`` a place in the memory of all ``members`` together, if there is one and it has room.
 
         ``wanted``: what the members need beside it.  Empty: it has one, or will have none now; else ask again
@@ -161,7 +165,7 @@ class Placement:
                 self.heaps[member].free_pool()
                 if self.heaps[member].available < each:
                     keep = [b for b, where, _ in wanted if where == member]
-                    waits += self._make_room(member, each, [], keep)
+                    waits += self._make_room(member, each, [], keep, issue)
         except ClError:
             return []
         if waits:
@@ -171,7 +175,7 @@ class Placement:
             self.heaps[member].free_pool()
         block = self.heaps[spread].take(buffer.nbytes)
         if block is not None:
-            self._place(buffer, spread, block, buffer.whole)
+            self._place(buffer, spread, block, buffer.whole, issue)
             allocation = buffer.allocations[spread]
             assert allocation is not None
             allocation.used = self._clock + 1
@@ -180,7 +184,7 @@ class Placement:
                 self._accounting.resident(member, self._devices[member].memory_in_use())
         return []
 
-    def _unshare(self, waits: list[Ticket]) -> bool:
+    def _unshare(self, waits: list[Ticket], issue: Issue) -> bool:
         """Take the places in the memory of all members together away that are not in use now, if any are.
 
         Adds to ``waits`` what to wait for until they are free.
@@ -194,7 +198,7 @@ class Placement:
             if (allocation := buffer.allocations[spread]) is not None and allocation.used < self._clock
         ]
         for buffer in over:
-            self._evict(buffer, spread)
+            self._evict(buffer, spread, issue)
         heap = self.heaps[spread]
         is_freed = heap.reap()  # what was waited for is done, but that may not have been said to the heap yet
         pending = heap.pending(heap.capacity)
@@ -239,7 +243,9 @@ class Placement:
         for member, view in list(buffer.images):
             self._drop_image(buffer, member, view)
 
-    def _reserve_images(self, wanted: Sequence[Wanted], images: Sequence[WantedImage]) -> list[Ticket]:
+    def _reserve_images(
+        self, wanted: Sequence[Wanted], images: Sequence[WantedImage], issue: Issue
+    ) -> list[Ticket]:
         """Make the opaque copies that are missing; the wanted buffers keep their places."""
         for buffer, member, view in images:
             copy = buffer.images.get((member, view))
@@ -250,7 +256,7 @@ class Placement:
                     keep = [b for b, where, _ in wanted if where == member]
                     # If it was refused although there seemed to be room, it may help that less is in use.
                     room = max(view.shape.nbytes, heap.available + 1)
-                    waits = self._make_room(member, room, [], keep, may_move=False)
+                    waits = self._make_room(member, room, [], keep, issue, may_move=False)
                     if waits:
                         self._events.holds += 1
                         return waits
@@ -276,13 +282,17 @@ class Placement:
         )
 
     def _reserve_on_host(
-        self, member: int, parts: Sequence[tuple[VirtualBuffer, ByteRange]], on_host: frozenset[int]
+        self,
+        member: int,
+        parts: Sequence[tuple[VirtualBuffer, ByteRange]],
+        on_host: frozenset[int],
+        issue: Issue,
     ) -> list[tuple[VirtualBuffer, ByteRange]]:
         """Give those of ``parts`` a place that get it in the host's memory; the others."""
         others: list[tuple[VirtualBuffer, ByteRange]] = []
         for buffer, over in parts:
             if buffer.id in on_host and over == buffer.whole:
-                self._place(buffer, member, self.heaps[member].take_on_host(buffer.nbytes), over)
+                self._place(buffer, member, self.heaps[member].take_on_host(buffer.nbytes), over, issue)
                 self._events.mapped += 1
             else:
                 others.append((buffer, over))
@@ -294,6 +304,7 @@ class Placement:
         parts: Sequence[tuple[VirtualBuffer, ByteRange]],
         wanted: Sequence[VirtualBuffer],
         keeps_old: bool,
+        issue: Issue,
     ) -> list[Ticket]:
         heap = self.heaps[member]
         for buffer, over in parts:
@@ -314,15 +325,15 @@ class Placement:
                     sizes = [rounded(_with_margin(exact, buffer.nbytes), buffer.nbytes), exact]
                 found = next(((b, size) for size in sizes if (b := heap.take(size.nbytes))), None)
                 if found is not None:
-                    self._place(buffer, member, *found)
+                    self._place(buffer, member, *found, issue)
                     break
-                waits = self._make_room(member, exact.nbytes, [b for b, _ in parts], wanted)
+                waits = self._make_room(member, exact.nbytes, [b for b, _ in parts], wanted, issue)
                 if waits:
                     return waits
                 allocation = buffer.allocations[member]
         return []
 
-    def _trim(self, member: int, wanted: Sequence[Wanted]) -> None:
+    def _trim(self, member: int, wanted: Sequence[Wanted], issue: Issue) -> None:
         """From now on every place has the very size that is wanted; those of another size go."""
         self.heaps[member].tight = True
         for buffer, where, over in wanted:
@@ -333,9 +344,9 @@ class Placement:
                 and not allocation.is_on_host
                 and (allocation.over, allocation.nbytes) != (exact, exact.nbytes)
             ):
-                self._evict(buffer, member)
+                self._evict(buffer, member, issue)
 
-    def _place(self, buffer: VirtualBuffer, member: int, block: Block, over: ByteRange) -> None:
+    def _place(self, buffer: VirtualBuffer, member: int, block: Block, over: ByteRange, issue: Issue) -> None:
         """``block`` becomes the buffer's place on the member; what the old one held moves or goes."""
         assert block.device_buffer is not None
         new = Allocation(block.device_buffer, over, block.nbytes, self._clock)
@@ -344,16 +355,18 @@ class Placement:
             self._placed[member][buffer.id] = buffer
         else:
             self._events.moves += 1
-            self._move(buffer, member, old, new)
+            self._move(buffer, member, old, new, issue)
         buffer.allocations[member] = new
         buffer.moved()
         self.generation += 1
 
-    def _move(self, buffer: VirtualBuffer, member: int, old: Allocation, new: Allocation) -> None:
+    def _move(
+        self, buffer: VirtualBuffer, member: int, old: Allocation, new: Allocation, issue: Issue
+    ) -> None:
         memory = member_memory(member)
         dependencies = buffer.dependencies[memory]
         for part in _outside(old.over, new.over):
-            self._bring_home(buffer, member, part)
+            self._bring_home(buffer, member, part, issue)
         pending = dependencies.pending()
         for part in buffer.directory.current_in(memory, old.over):
             ticket = self._devices[member].copy(
@@ -362,19 +375,20 @@ class Placement:
                 new.device_buffer,
                 Region(part.start - new.over.start, part.nbytes),
                 dependencies.before_read(part),
+                issue.timing,
             )
-            self._accounting.worked("move", member, part.nbytes, ticket)
+            self._accounting.worked("move", member, part.nbytes, ticket, issue)
             dependencies.written_by(part, ticket)
             pending.append(ticket)
         self._devices[member].flush()
         self.heaps[member].give(Block(old.device_buffer, old.nbytes), pending)
 
-    def _bring_home(self, buffer: VirtualBuffer, member: int, over: ByteRange) -> None:
+    def _bring_home(self, buffer: VirtualBuffer, member: int, over: ByteRange, issue: Issue) -> None:
         """The member gives up ``over``; what nobody else holds goes to the host."""
         memory = member_memory(member)
         dirty = buffer.directory.only_in(memory, over)
         for part in dirty:
-            self._spill(buffer, part)
+            self._spill(buffer, part, issue)
         if dirty:
             self._events.spills += 1
             self._events.spilled_nbytes += sum(part.nbytes for part in dirty)
@@ -383,10 +397,10 @@ class Placement:
             self._events.dropped_nbytes += over.nbytes
         buffer.directory.dropped(memory, over)
 
-    def _evict(self, buffer: VirtualBuffer, member: int) -> None:
+    def _evict(self, buffer: VirtualBuffer, member: int, issue: Issue) -> None:
         allocation = buffer.allocations[member]
         assert allocation is not None
-        self._bring_home(buffer, member, allocation.over)
+        self._bring_home(buffer, member, allocation.over, issue)
         self._give(buffer, member, allocation)
 
     def _give(self, buffer: VirtualBuffer, member: int, allocation: Allocation) -> None:
@@ -404,6 +418,7 @@ class Placement:
         nbytes: int,
         moving: Sequence[VirtualBuffer],
         wanted: Sequence[VirtualBuffer],
+        issue: Issue,
         may_move: bool = True,
     ) -> list[Ticket]:
         """Take places away until ``nbytes`` can be had; what to wait for until they are free.
@@ -436,12 +451,12 @@ class Placement:
         for victim in sorted(others, key=worth):
             if heap.obtainable >= nbytes:
                 break
-            self._evict(victim, member)
+            self._evict(victim, member, issue)
         else:
             for buffer in (*moving, *wanted) if may_move else ():
                 allocation = buffer.allocations[member]
                 if heap.obtainable < nbytes and allocation is not None and not allocation.is_on_host:
-                    self._evict(buffer, member)
+                    self._evict(buffer, member, issue)
         if heap.obtainable < nbytes:
             missing = nbytes - heap.obtainable
             heap.tight = False

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from sdi.devices.base import Device
 from sdi.devices.handles import DeviceBuffer
 from sdi.devices.image import Slabs
+from sdi.devices.issue import Timing
 from sdi.devices.ticket import Ticket
 from sdi.intervals import ByteRange, RangeSet
 from sdi.vmem.buffer import ImageCopy, ImageView, VirtualBuffer
@@ -28,7 +29,12 @@ class LinearBytes:
 
 
 def refresh(
-    device: Device, buffer: VirtualBuffer, copy: ImageCopy, linear: LinearBytes, needs: RangeSet
+    device: Device,
+    buffer: VirtualBuffer,
+    copy: ImageCopy,
+    linear: LinearBytes,
+    needs: RangeSet,
+    timing: Timing,
 ) -> int:
     """Set the pixels in ``needs`` (current in the linear bytes, whole slabs) that are old; how many bytes."""
     view = copy.view
@@ -42,6 +48,7 @@ def refresh(
             copy.device_image,
             slabs,
             [*linear.dependencies.before_read(over), *copy.dependencies.before_write(over)],
+            timing,
         )
         linear.dependencies.read_by(over, ticket)
         copy.dependencies.written_by(over, ticket)
@@ -50,7 +57,9 @@ def refresh(
     return moved
 
 
-def write_back(device: Device, copy: ImageCopy, linear: LinearBytes, writes: RangeSet) -> list[Ticket]:
+def write_back(
+    device: Device, copy: ImageCopy, linear: LinearBytes, writes: RangeSet, timing: Timing
+) -> list[Ticket]:
     """A kernel that was issued on ``copy`` may have written ``writes``: bring these to the linear bytes."""
     tickets = []
     for slabs in _slabs(copy.view, writes.ranges):
@@ -61,6 +70,7 @@ def write_back(device: Device, copy: ImageCopy, linear: LinearBytes, writes: Ran
             linear.device_buffer,
             copy.view.offset - linear.start,
             [*copy.dependencies.before_read(over), *linear.dependencies.before_write(over)],
+            timing,
         )
         copy.dependencies.read_by(over, ticket)
         linear.dependencies.written_by(over, ticket)

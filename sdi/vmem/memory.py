@@ -16,8 +16,8 @@ import numpy as np
 from sdi.atomics import Update
 from sdi.devices.base import Device, Rows
 from sdi.devices.handles import DeviceBuffer
+from sdi.devices.issue import MEASURED, Issue
 from sdi.devices.join import join
-from sdi.devices.pace import PACE
 from sdi.devices.spread import SpreadDevice
 from sdi.devices.ticket import Ticket, completed
 from sdi.errors import ClError, Status
@@ -285,21 +285,27 @@ class VirtualMemory:
         return buffer.images[member, view]
 
     def refresh_image(
-        self, buffer: VirtualBuffer, member: int, view: ImageView, needs: RangeSet, mapped: bool
+        self, buffer: VirtualBuffer, member: int, view: ImageView, needs: RangeSet, mapped: bool, issue: Issue
     ) -> None:
         """Make the pixels in ``needs``, whose linear bytes are current there, current in the opaque copy."""
         copy, linear = self.image(buffer, member, view), self._linear(buffer, member, mapped)
         self.accounting.events.image_refreshed_nbytes += refresh(
-            self.devices[member], buffer, copy, linear, needs
+            self.devices[member], buffer, copy, linear, needs, issue.timing
         )
 
     def write_image_back(
-        self, buffer: VirtualBuffer, member: int, view: ImageView, writes: RangeSet, mapped: bool
+        self,
+        buffer: VirtualBuffer,
+        member: int,
+        view: ImageView,
+        writes: RangeSet,
+        mapped: bool,
+        issue: Issue,
     ) -> list[Ticket]:
         """Bring what a kernel may have written to the opaque copy to the linear bytes."""
         copy, linear = self.image(buffer, member, view), self._linear(buffer, member, mapped)
         self.accounting.events.image_written_nbytes += writes.nbytes
-        tickets = write_back(self.devices[member], copy, linear, writes)
+        tickets = write_back(self.devices[member], copy, linear, writes, issue.timing)
         self.devices[member].flush()
         return tickets
 
@@ -316,18 +322,18 @@ class VirtualMemory:
         allocation, dependencies = self.allocation(buffer, member), buffer.dependencies[member_memory(member)]
         return LinearBytes(allocation.device_buffer, allocation.over.start, dependencies)
 
-    def fetch_host(self, buffer: VirtualBuffer, over: ByteRange) -> None:
+    def fetch_host(self, buffer: VirtualBuffer, over: ByteRange, issue: Issue) -> None:
         """Make ``over`` current in the arena; readers wait through the host's dependencies."""
-        for transfer in self.plan_fetch(buffer, HOST, (over,), same_undefined=False):
-            self.perform(transfer)
-
-    def fetch(self, buffer: VirtualBuffer, member: int, over: ByteRange, same_undefined: bool) -> None:
-        """Make ``over``, which has a place on ``member``, current there, from wherever it comes soonest."""
-        for transfer in self.plan_fetch(buffer, member_memory(member), (over,), same_undefined):
-            self.perform(transfer)
+        for transfer in self.plan_fetch(buffer, HOST, (over,), False, issue.cause):
+            self.perform(transfer, issue)
 
     def plan_fetch(
-        self, buffer: VirtualBuffer, memory: int, ranges: Sequence[ByteRange], same_undefined: bool
+        self,
+        buffer: VirtualBuffer,
+        memory: int,
+        ranges: Sequence[ByteRange],
+        same_undefined: bool,
+        cause: str,
     ) -> list[Transfer]:
         """What has to be performed, in order, to make ``ranges``, which are disjoint and in order, current in
         ``memory``; it counts as done.
@@ -351,8 +357,11 @@ class VirtualMemory:
             return []
         out = [Copy(HOST, memory, over) for over in coalesce(copy.over for copy in home)]
         return [
-            *(self._transfer(buffer, copy, rows, True) for copy, rows in (*in_rows(home), *in_rows(out))),
-            *(self._transfer(buffer, copy, rows, False) for copy, rows in self._in_pieces(direct)),
+            *(
+                self._transfer(buffer, copy, rows, cause, True)
+                for copy, rows in (*in_rows(home), *in_rows(out))
+            ),
+            *(self._transfer(buffer, copy, rows, cause, False) for copy, rows in self._in_pieces(direct)),
         ]
 
     def _in_pieces(self, copies: list[Copy]) -> Iterable[tuple[Copy, Rows | None]]:
@@ -369,7 +378,9 @@ class VirtualMemory:
             for start in range(over.start, over.stop, each):
                 yield Copy(copy.source, copy.target, ByteRange(start, min(start + each, over.stop))), None
 
-    def _transfer(self, buffer: VirtualBuffer, copy: Copy, rows: Rows | None, is_staged: bool) -> Transfer:
+    def _transfer(
+        self, buffer: VirtualBuffer, copy: Copy, rows: Rows | None, cause: str, is_staged: bool
+    ) -> Transfer:
         over = ranges_of(copy.over, rows, RANGES_MAX)
         leave, there = buffer.dependencies[copy.source].use(over, ()), buffer.dependencies[copy.target]
         if rows is not None and rows.count > RANGES_MAX:
@@ -379,7 +390,7 @@ class VirtualMemory:
         nbytes = copy.over.nbytes if rows is None else rows.count * rows.nbytes
         # Who is asked next for the same bytes should know that this source is busy.
         self.links.planned(copy.source, copy.target, nbytes)
-        return Transfer(buffer, copy, nbytes, leave, arrive, self.accounting.cause, is_staged, rows)
+        return Transfer(buffer, copy, nbytes, leave, arrive, cause, is_staged, rows)
 
     def _seen(self, buffer: VirtualBuffer, memory: int, by: int, offset: int) -> tuple[DeviceBuffer, int]:
         """The buffer's place in ``memory``, as the member of memory ``by`` names it; where ``offset`` is."""
@@ -389,7 +400,7 @@ class VirtualMemory:
             found = SpreadDevice.view(found, by - 1)
         return found, offset - allocation.over.start
 
-    def perform(self, transfer: Transfer, is_repeated: bool = False) -> None:
+    def perform(self, transfer: Transfer, issue: Issue, is_repeated: bool = False) -> None:
         """Issue a copy, behind everything that conflicts with it; both places are there.
 
         ``is_repeated``: it was planned for an earlier launch.
@@ -398,8 +409,7 @@ class VirtualMemory:
         source, target, over = copy.source, copy.target, copy.over
         rows = transfer.rows
         nbytes = transfer.nbytes
-        wants_times = PACE.wants_times
-        PACE.wants_times = wants_times or nbytes >= MEASURED_NBYTES
+        timing = MEASURED if nbytes >= MEASURED_NBYTES else issue.timing
         from_, to = source, target  # or, for the memory of all together, the member that copies
         if self.spread is not None and self.shared in (source, target):
             ends = (target, source, member_memory(self.members[0]))
@@ -414,18 +424,18 @@ class VirtualMemory:
             device, host = self.devices[from_ - 1], self.host_view(buffer, over)
             there, start = self._seen(buffer, source, from_, over.start)
             if rows is None:
-                ticket = device.download(there, start, host, waits)
+                ticket = device.download(there, start, host, waits, timing)
             else:
-                ticket = device.download_rows(there, start, host, rows, waits)
+                ticket = device.download_rows(there, start, host, rows, waits, timing)
             left = ticket
             device.flush()
         elif source == HOST:
             device, host = self.devices[to - 1], self.host_view(buffer, over)
             here, start = self._seen(buffer, target, to, over.start)
             if rows is None:
-                ticket = device.upload(host, here, start, waits)
+                ticket = device.upload(host, here, start, waits, timing)
             else:
-                ticket = device.upload_rows(host, here, start, rows, waits)
+                ticket = device.upload_rows(host, here, start, rows, waits, timing)
             left = ticket
         else:
             device, other = self.devices[to - 1], self.devices[from_ - 1]
@@ -438,24 +448,25 @@ class VirtualMemory:
             leave, arrive = list(before), list(behind)
             if rows is None:
                 left, ticket = device.peer_copy(
-                    other, there, first, here, start, over.stop - over.start, leave, arrive
+                    other, there, first, here, start, over.stop - over.start, leave, arrive, timing
                 )
             else:
-                left, ticket = device.peer_copy_rows(other, there, first, here, start, rows, leave, arrive)
-        PACE.wants_times = wants_times
+                left, ticket = device.peer_copy_rows(
+                    other, there, first, here, start, rows, leave, arrive, timing
+                )
         transfer.leave.by(left)
         transfer.arrive.by(ticket)
-        self.accounting.cause = transfer.cause
-        self.accounting.copied(from_, to, nbytes, ticket, transfer.is_staged)
+        cause, is_staged = transfer.cause, transfer.is_staged
+        self.accounting.copied(from_, to, nbytes, ticket, cause, issue.command, is_staged)
         if nbytes >= MEASURED_NBYTES:
             if is_repeated:
                 self.links.planned(source, target, nbytes)
             self.links.issued(source, target, nbytes, ticket)
 
-    def after_kernel(self, buffer: VirtualBuffer, members: Sequence[int]) -> None:
+    def after_kernel(self, buffer: VirtualBuffer, members: Sequence[int], issue: Issue) -> None:
         """A kernel that used ``buffer`` was issued on ``members``, and the directory knows what it wrote."""
         if self.coherence == "host":
-            self.fetch_host(buffer, buffer.whole)
+            self.fetch_host(buffer, buffer.whole, issue)
             for member in members:
                 buffer.directory.dropped(member_memory(member))
 
@@ -470,14 +481,6 @@ class VirtualMemory:
                 others.forget_failures((over,))
         return waits
 
-    def read_host(self, buffer: VirtualBuffer, over: ByteRange, ticket: Ticket) -> list[Ticket]:
-        """``over`` is read in the arena by an action that ``ticket`` stands for: what it waits for."""
-        self.fetch_host(buffer, over)
-        dependencies = buffer.dependencies[HOST]
-        waits = dependencies.before_read(over)
-        dependencies.read_by(over, ticket)
-        return waits
-
     def merge(
         self,
         buffer: VirtualBuffer,
@@ -485,7 +488,8 @@ class VirtualMemory:
         launched: Sequence[tuple[int, Sequence[Ticket]]],
         unit_nbytes: int,
         smallest_nbytes: int,
-        update: Update | None = None,
+        update: Update | None,
+        issue: Issue,
     ) -> Ticket:
         """Bring home what several members wrote to ``over`` in one launch.
 
@@ -506,11 +510,14 @@ class VirtualMemory:
                 over.start - allocation.over.start,
                 self.arena.view(at, over.nbytes),
                 launch,
+                issue.timing,
             )
             dependencies.read_by(over, ticket)
             downloads.append(ticket)
             self.devices[member].flush()
-            self.accounting.copied(member_memory(member), HOST, over.nbytes, ticket)
+            self.accounting.copied(
+                member_memory(member), HOST, over.nbytes, ticket, issue.cause, issue.command
+            )
             self.links.planned(member_memory(member), HOST, over.nbytes)
             self.links.issued(member_memory(member), HOST, over.nbytes, ticket)
         target = self.host_array(buffer, over)
@@ -531,7 +538,7 @@ class VirtualMemory:
         dependencies = buffer.dependencies[HOST]  # what did not change stays as it is there, poisoned or not
         waits = [*downloads, *dependencies.before_read(over), *dependencies.before_write(over)]
         merged = self._host.submit_all(tasks, waits)
-        self.accounting.worked("merge", -1, over.nbytes, merged)
+        self.accounting.worked("merge", -1, over.nbytes, merged, issue)
         buffer.dependencies[HOST].written_by(over, merged)
         buffer.directory.wrote(HOST, over)
         events = self.accounting.events
@@ -570,7 +577,9 @@ class VirtualMemory:
         assert block.device_buffer is not None
         return Scratch(block.device_buffer, partial(heap.give, block))
 
-    def fill_on_member(self, member: int, buffer: VirtualBuffer, over: ByteRange, pattern: bytes) -> Ticket:
+    def fill_on_member(
+        self, member: int, buffer: VirtualBuffer, over: ByteRange, pattern: bytes, issue: Issue
+    ) -> Ticket:
         """Repeat ``pattern`` over a range that has a place on ``member``; only that member has it then."""
         memory = member_memory(member)
         allocation = self.allocation(buffer, member)
@@ -580,19 +589,25 @@ class VirtualMemory:
             over.nbytes,
             pattern,
             buffer.dependencies[memory].before_write(over),
+            issue.timing,
         )
         self.devices[member].flush()
-        self.accounting.worked("fill", member, over.nbytes, ticket)
+        self.accounting.worked("fill", member, over.nbytes, ticket, issue)
         buffer.dependencies[memory].written_by(over, ticket)
         buffer.directory.wrote(memory, over)
         return ticket
 
     def run_on_host(
-        self, task: Callable[[], None], wait: Sequence[Ticket], what: str = "task", nbytes: int = 0
+        self,
+        task: Callable[[], None],
+        wait: Sequence[Ticket],
+        issue: Issue,
+        what: str = "task",
+        nbytes: int = 0,
     ) -> Ticket:
         """Run ``task``, which works on arena bytes, after ``wait``; the profile calls it ``what``."""
         ticket = self._host.submit(task, wait)
-        self.accounting.worked(what, -1, nbytes, ticket)
+        self.accounting.worked(what, -1, nbytes, ticket, issue)
         return ticket
 
     def copy_on_host(

@@ -14,6 +14,7 @@ from sdi.devices import discover
 from sdi.devices.base import Device
 from sdi.devices.discover import MemberSettings, open_members
 from sdi.devices.handles import DeviceBuffer, HostBytes
+from sdi.devices.issue import MEASURED, Timing
 from sdi.devices.testing.faulty import LosingDevice
 from sdi.devices.testing.forwarding import ForwardingDevice
 from sdi.devices.ticket import Ticket
@@ -37,17 +38,25 @@ class Damaging(ForwardingDevice):
         nbytes: int,
         leave: Sequence[Ticket],
         arrive: Sequence[Ticket],
+        timing: Timing = MEASURED,
     ) -> tuple[Ticket, Ticket]:
         return super().peer_copy(
-            source_device, source, source_offset, target, target_offset, nbytes - 1, leave, arrive
+            source_device, source, source_offset, target, target_offset, nbytes - 1, leave, arrive, timing
         )
 
 
 class Forgetful(ForwardingDevice):
     """A member whose uploads end early."""
 
-    def upload(self, host: HostBytes, buffer: DeviceBuffer, offset: int, wait: Sequence[Ticket]) -> Ticket:
-        return super().upload(host[:-1], buffer, offset, wait)
+    def upload(
+        self,
+        host: HostBytes,
+        buffer: DeviceBuffer,
+        offset: int,
+        wait: Sequence[Ticket],
+        timing: Timing = MEASURED,
+    ) -> Ticket:
+        return super().upload(host[:-1], buffer, offset, wait, timing)
 
 
 @pytest.fixture

@@ -24,6 +24,7 @@ from sdi.devices.base import Device
 from sdi.devices.capabilities import CPU
 from sdi.devices.discover import memory_shares
 from sdi.devices.opencl.member import DriverDevice, OpenCLDevice, driver_devices
+from sdi.devices.polling import Polling
 from tests.image_runs import plain_environ
 
 
@@ -75,7 +76,7 @@ class Threads:
     nodes: list[Node]
 
 
-def open_here(tail: bytes) -> Sequence[Device]:
+def open_here(tail: bytes, _polling: Polling) -> Sequence[Device]:
     """What a node opens: members on the CPU device."""
     asked = pickle.loads(tail)
     assert isinstance(asked, Asked)

@@ -15,7 +15,6 @@ from sdi.cluster.records import RecordKind, records
 from sdi.cluster.remote_device import RemoteDevice
 from sdi.devices.base import Device, Rows
 from sdi.devices.opencl.member import DriverDevice, OpenCLDevice
-from sdi.devices.pace import PACE
 from sdi.devices.ticket import Ticket
 from sdi.errors import DeviceLost
 from sdi.settings import Settings
@@ -130,14 +129,14 @@ def test_what_is_gathered_goes_out_together_and_in_order(made: Threads, driver: 
     first, second, _ = open_on_nodes(made.job, driver, 3)
     buffers = [filled(first, 1), filled(second, 0)]
     before = len(made.root.sent)
-    PACE.gathers = True
+    made.job.polling.gathers = True
     try:
         one = first.fill(buffers[0], 0, 4 * N, b"\1\0\0\0", [])
         left, arrived = second.peer_copy(first, buffers[0], 0, buffers[1], 0, 4 * N, [one], [])
         two = first.fill(buffers[0], 0, 4 * N, b"\2\0\0\0", [left])
         assert len(made.root.sent) == before
     finally:
-        PACE.send()
+        made.job.polling.send()
     sent = [(to, [record.kind for record in records(memoryview(b))]) for to, b in made.root.sent[before:]]
     wanted = [(1, [RecordKind.FILL, RecordKind.SEND, RecordKind.FILL]), (2, [RecordKind.RECEIVE])]
     assert [(to, [k for k in kinds if k is not RecordKind.SEEN]) for to, kinds in sent] == wanted

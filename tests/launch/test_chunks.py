@@ -14,6 +14,7 @@ from sdi.devices.base import Device
 from sdi.devices.discover import MemberSettings, open_members
 from sdi.devices.handles import DeviceBuffer, DeviceImage, HostBytes
 from sdi.devices.image import Slabs
+from sdi.devices.issue import MEASURED, Timing
 from sdi.devices.testing.forwarding import ForwardingDevice
 from sdi.devices.ticket import Ticket
 from sdi.errors import ClError, Status
@@ -216,12 +217,25 @@ class Painted(ForwardingDevice):
         self.gate = Ticket()
 
     def get_pixels(
-        self, image: DeviceImage, slabs: Slabs, buffer: DeviceBuffer, offset: int, wait: Sequence[Ticket]
+        self,
+        image: DeviceImage,
+        slabs: Slabs,
+        buffer: DeviceBuffer,
+        offset: int,
+        wait: Sequence[Ticket],
+        timing: Timing = MEASURED,
     ) -> Ticket:
-        return super().get_pixels(image, slabs, buffer, offset, [*wait, self.gate])
+        return super().get_pixels(image, slabs, buffer, offset, [*wait, self.gate], timing)
 
-    def download(self, buffer: DeviceBuffer, offset: int, host: HostBytes, wait: Sequence[Ticket]) -> Ticket:
-        ticket = super().download(buffer, offset, host, wait)
+    def download(
+        self,
+        buffer: DeviceBuffer,
+        offset: int,
+        host: HostBytes,
+        wait: Sequence[Ticket],
+        timing: Timing = MEASURED,
+    ) -> Ticket:
+        ticket = super().download(buffer, offset, host, wait, timing)
         if not self.gate.done:
             self.gate.complete()
         return ticket

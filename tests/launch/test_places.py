@@ -9,6 +9,7 @@ import numpy as np
 from sdi.devices.base import Device
 from sdi.devices.discover import MemberSettings, open_members
 from sdi.devices.handles import BoundKernel, DeviceBuffer
+from sdi.devices.issue import MEASURED, Timing
 from sdi.devices.testing.forwarding import ForwardingDevice
 from sdi.devices.ticket import Ticket
 from sdi.ndrange import Int3
@@ -39,9 +40,15 @@ class LateDevice(ForwardingDevice):
         self.freed: list[DeviceBuffer] = []
 
     def launch(
-        self, bound: BoundKernel, groups: Int3, local_size: Int3, work_dim: int, wait: Sequence[Ticket]
+        self,
+        bound: BoundKernel,
+        groups: Int3,
+        local_size: Int3,
+        work_dim: int,
+        wait: Sequence[Ticket],
+        timing: Timing = MEASURED,
     ) -> Ticket:
-        return super().launch(bound, groups, local_size, work_dim, [*wait, self.gate])
+        return super().launch(bound, groups, local_size, work_dim, [*wait, self.gate], timing)
 
     def free(self, buffer: DeviceBuffer) -> None:
         self.freed.append(buffer)

@@ -11,7 +11,7 @@ import pytest
 
 from sdi.commands import Launch
 from sdi.devices.discover import MemberSettings, open_members
-from sdi.devices.pace import PACE
+from sdi.devices.issue import TOGETHER, Issue
 from sdi.devices.ticket import Ticket
 from sdi.errors import Status
 from sdi.explain.notes import KernelNote
@@ -93,9 +93,9 @@ def serve(
     issues: list[Launch] = []
     issue = Launcher.issue
 
-    def noted(self: Launcher, launch: Launch) -> Steps[object]:
+    def noted(self: Launcher, launch: Launch, why: Issue) -> Steps[object]:
         issues.append(launch)
-        return issue(self, launch)
+        return issue(self, launch, why)
 
     monkeypatch.setattr(Launcher, "issue", noted)
     with ExitStack() as stack:
@@ -298,7 +298,7 @@ def test_of_brief_launches_that_came_together_members_are_told_all_but_the_last(
     launch = Gated.launch
 
     def noted(self: Gated, *more: object) -> Ticket:
-        told.append(PACE.is_brief)
+        told.append(more[-1] is TOGETHER)
         return launch(self, *more)
 
     monkeypatch.setattr(Gated, "launch", noted)
@@ -323,7 +323,7 @@ def test_of_brief_launches_that_came_together_members_are_told_all_but_the_last(
         monkeypatch.setattr(ShareEpoch, "is_brief", True)
         assert burst() == [True] * 9 + [False] * 3
         app.client.wait(app.grow(a))
-        assert told[-3:] == [False] * 3 and not PACE.is_brief
+        assert told[-3:] == [False] * 3
         app.check()
 
 

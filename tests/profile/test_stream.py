@@ -23,9 +23,8 @@ def recorded(folder: Path) -> Path:
     recorder = Recorder(folder, OPENING)
     done, failed, pending = Ticket(), Ticket(), Ticket()
     recorder.arrived(1, 2, "write", 64, 100)
-    recorder.command = 1
     for ticket, nbytes in ((done, 64), (failed, 65), (pending, 66)):
-        recorder.copied(0, 1, nbytes, "write", False, ticket)
+        recorder.copied(1, 0, 1, nbytes, "write", False, ticket)
     done.complete(None, 110, 120)
     failed.complete(ValueError("no"), 0, 0)
     recorder.finished(1, 101, 110, 120, 0)

@@ -11,7 +11,7 @@ import pytest
 from sdi.commands import Command, Fill, Marker, Read, Rectangle
 from sdi.errors import ClError, Status
 from sdi.runtime import command_graph
-from sdi.runtime.command_graph import Action, CommandNode, Issue, Publish, SchedulerCore, StartTransfer
+from sdi.runtime.command_graph import Action, CommandNode, IssueCommand, Publish, SchedulerCore, StartTransfer
 
 FILL = Fill(1, Rectangle(0, (4, 1, 1), 4, 4), b"\0")
 READ = Read(1, Rectangle(0, (4, 1, 1), 0, 0), blocking=False)
@@ -32,7 +32,7 @@ class Shell:
     def do(self, actions: list[Action]) -> None:
         for action in actions:
             match action:
-                case Issue(node=node):
+                case IssueCommand(node=node):
                     self.to_issue.append(node)
                 case StartTransfer(node=node):
                     self.copying.append(node)

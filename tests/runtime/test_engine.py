@@ -8,6 +8,7 @@ from typing import cast
 import pytest
 
 from sdi.commands import Command, Fill, Rectangle
+from sdi.devices.issue import Issue
 from sdi.devices.ticket import Ticket
 from sdi.errors import ClError, DeviceFailed, Status
 from sdi.launch.steps import Steps
@@ -43,7 +44,7 @@ class Device:
     def forget_copies(self, error: DeviceFailed) -> None:
         self.looked.append(f"at copies after {error}")
 
-    def issue(self, command: Command) -> Steps[IssuedWork]:
+    def issue(self, command: Command, _issue: Issue) -> Steps[IssuedWork]:
         assert isinstance(command, Fill)
         for ticket in self.full.get(command.buffer, []):
             yield [ticket]

@@ -33,7 +33,7 @@ from sdi.sampling.model import AccessRange, Precision
 from sdi.vmem.buffer import VirtualBuffer
 from sdi.vmem.directory import HOST, member_memory
 from sdi.vmem.memory import Coherence
-from tests.vmem.conftest import MakeRig, Rig, noise
+from tests.vmem.conftest import FOR, MakeRig, Rig, noise
 
 GROUP = 512
 GROUPS = 40
@@ -107,7 +107,7 @@ class Machine:
 
     def run(self, command: Command, then: Callable[[int], None] = lambda _packed_at: None) -> None:
         """Issue; ``then`` is the application's copy, see ``Work.packed_at``."""
-        steps = self.device.issue(command)
+        steps = self.device.issue(command, FOR)
         while True:
             try:
                 waits = next(steps)
@@ -133,7 +133,7 @@ class Machine:
         numbers = b"".join(struct.pack("<IIi4x", 0, 4, value) for value in (distance, seed, scatter))
         arguments = pointers + numbers  # nothing else differs between records
         launch = Launch(1, 0, 1, (0, 0, 0), (NBYTES, 1, 1), (GROUP, 1, 1), arguments, 5, record=arguments)
-        tickets = self.device.repeat(launch)
+        tickets = self.device.repeat(launch, FOR)
         if tickets is None:
             self.run(launch)
         else:

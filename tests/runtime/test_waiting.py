@@ -12,6 +12,7 @@ import pytest
 from sdi.devices.base import Device
 from sdi.devices.discover import MemberSettings, open_members
 from sdi.devices.handles import BoundKernel, DeviceBuffer, HostBytes
+from sdi.devices.issue import MEASURED, Timing
 from sdi.devices.testing.forwarding import ForwardingDevice
 from sdi.devices.ticket import Ticket
 from sdi.ndrange import Int3
@@ -37,13 +38,26 @@ class Gated(ForwardingDevice):
         self.uploads: list[Ticket] = []
 
     def launch(
-        self, bound: BoundKernel, groups: Int3, local_size: Int3, work_dim: int, wait: Sequence[Ticket]
+        self,
+        bound: BoundKernel,
+        groups: Int3,
+        local_size: Int3,
+        work_dim: int,
+        wait: Sequence[Ticket],
+        timing: Timing = MEASURED,
     ) -> Ticket:
         gate = [self.gates.popleft()] if self.gates else []
-        return super().launch(bound, groups, local_size, work_dim, [*wait, *gate])
+        return super().launch(bound, groups, local_size, work_dim, [*wait, *gate], timing)
 
-    def upload(self, host: HostBytes, buffer: DeviceBuffer, offset: int, wait: Sequence[Ticket]) -> Ticket:
-        self.uploads.append(super().upload(host, buffer, offset, wait))
+    def upload(
+        self,
+        host: HostBytes,
+        buffer: DeviceBuffer,
+        offset: int,
+        wait: Sequence[Ticket],
+        timing: Timing = MEASURED,
+    ) -> Ticket:
+        self.uploads.append(super().upload(host, buffer, offset, wait, timing))
         return self.uploads[-1]
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from sdi.devices.discover import MemberSettings, open_members
+from sdi.devices.polling import Polling
 from sdi.launch.launcher import SplitMode
 from sdi.launch.profiling import opening
 from sdi.profile.record.recorder import Recorder
@@ -34,9 +35,18 @@ def serve() -> Iterator[Serve]:
             balance: Balance = ("off", 0),
             profile: Path | None = None,
         ) -> WireClient:
-            devices = open_members(MemberSettings(count=members, memory_nbytes=memory_nbytes))
+            polling = Polling()
+            devices = open_members(MemberSettings(count=members, memory_nbytes=memory_nbytes), polling)
             recorder = None if profile is None else Recorder(profile, opening(devices, os.getpid(), split))
-            client = WireClient(devices, split, coherence, plays=plays, balance=balance, recorder=recorder)
+            client = WireClient(
+                devices,
+                split,
+                coherence,
+                plays=plays,
+                balance=balance,
+                recorder=recorder,
+                polling=polling,
+            )
             return stack.enter_context(client)
 
         yield start

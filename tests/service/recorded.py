@@ -152,9 +152,9 @@ def _record(arguments: list[str]) -> int:
     file = Path(os.environ[FOLDER], f"{os.getpid()}.records").open("wb")  # noqa: SIM115
     came, built = session.Session._record, Door.built
 
-    def note(self: Any, number: int, record_id: int, record: bytes) -> None:
+    def note(self: Any, number: int, record_id: int, record: bytes, has_more: bool) -> None:
         pickle.dump(record, file)
-        came(self, number, record_id, record)
+        came(self, number, record_id, record, has_more)
 
     def note_built(self: Any, build: int, kernels: Sequence[KernelModel]) -> None:
         pickle.dump(Built(build, tuple(kernels)), file)

@@ -44,7 +44,7 @@ from sdi.service import session
 
 say = ctypes.PyDLL(None).write  # which lets nobody else run meanwhile
 
-def stuck(self, number, record_id, record):
+def stuck(self, number, record_id, record, has_more):
     say(2, b"stuck\\n", 6)
 {body}
 

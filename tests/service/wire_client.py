@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import Self
 
 from sdi.devices.base import Device
+from sdi.devices.polling import Polling
 from sdi.devices.spread import SpreadDevice
 from sdi.launch.launcher import SplitMode
 from sdi.profile.record.recorder import Recorder
@@ -66,6 +67,7 @@ class WireClient:
         share: Callable[[Arena], None] | None = None,
         plays: bool = True,
         recorder: Recorder | None = None,
+        polling: Polling | None = None,
     ) -> None:
         self.commands, commands = socket.socketpair()
         self.notices, notices = socket.socketpair()
@@ -84,6 +86,7 @@ class WireClient:
             shared=shared,
             plays=plays,
             recorder=recorder,
+            polling=polling,
         )
         self._thread = threading.Thread(target=self.session.run, name="sdi-scheduler")
         self._thread.start()

@@ -15,6 +15,7 @@ from sdi.devices.base import Device
 from sdi.devices.capabilities import CPU
 from sdi.devices.discover import choose
 from sdi.devices.handles import DeviceBuffer, HostBytes
+from sdi.devices.issue import Issue
 from sdi.devices.join import join
 from sdi.devices.opencl.member import OpenCLDevice, driver_devices
 from sdi.devices.testing.forwarding import ForwardingDevice
@@ -23,6 +24,7 @@ from sdi.devices.ticket import Ticket
 from sdi.intervals import ByteRange
 from sdi.vmem.allocation import Wanted, WantedImage
 from sdi.vmem.arena import Arena
+from sdi.vmem.directory import HOST, member_memory
 from sdi.vmem.host import HostWorker
 from sdi.vmem.memory import Coherence, VirtualBuffer, VirtualMemory
 from tests.service.conftest import serve
@@ -30,6 +32,8 @@ from tests.service.conftest import serve
 __all__ = ["MakeRig", "Rig", "noise", "rig", "serve"]
 
 PATIENCE_S = 60.0
+FOR = Issue("k: a")
+"""What everything is issued for."""
 
 
 class Rig:
@@ -101,10 +105,17 @@ class Rig:
         over = over or buffer.whole
         done = Ticket()
         try:
-            self.wait(*self.memory.read_host(buffer, over, done))
+            self.wait(*self.read_behind(buffer, over, done))
             return bytes(self.memory.host_view(buffer, over))
         finally:
             done.complete()
+
+    def read_behind(self, buffer: VirtualBuffer, over: ByteRange, done: Ticket) -> list[Ticket]:
+        """The application reads until ``done``: what that waits for."""
+        self.memory.fetch_host(buffer, over, FOR)
+        waits = buffer.dependencies[HOST].before_read(over)
+        buffer.dependencies[HOST].read_by(over, done)
+        return waits
 
     def write(self, buffer: VirtualBuffer, start: int, data: bytes) -> None:
         """What the application writes."""
@@ -116,18 +127,20 @@ class Rig:
 
     def reserve(self, *wanted: Wanted, images: Sequence[WantedImage] = ()) -> None:
         """Make room, and wait for it where that takes time."""
-        while waits := self.memory.placement.reserve(wanted, images):
+        while waits := self.memory.placement.reserve(wanted, FOR, images):
             self.wait(_over(waits))
 
     def fill(self, member: int, buffer: VirtualBuffer, over: ByteRange, pattern: bytes) -> Ticket:
         """Write on a member, as a kernel would."""
         self.reserve((buffer, member, over))
-        return self.memory.fill_on_member(member, buffer, over, pattern)
+        return self.memory.fill_on_member(member, buffer, over, pattern, FOR)
 
     def fetch(self, buffer: VirtualBuffer, member: int, over: ByteRange, same_undefined: bool) -> None:
         """Make a range current on a member."""
         self.reserve((buffer, member, over))
-        self.memory.fetch(buffer, member, over, same_undefined)
+        there = member_memory(member)
+        for transfer in self.memory.plan_fetch(buffer, there, (over,), same_undefined, FOR.cause):
+            self.memory.perform(transfer, FOR)
 
     def moved(self) -> int:
         """Bytes moved over all links so far."""

@@ -21,14 +21,13 @@ from sdi.vmem.heap import MemberHeap
 from sdi.vmem.links import Links
 from sdi.vmem.merging.members import MergeUnits
 from sdi.wire.opencl import ChannelOrder, ChannelType, MemObjectType
-from tests.vmem.conftest import MakeRig, Rig, noise
+from tests.vmem.conftest import FOR, MakeRig, Rig, noise
 
 
 def test_bytes_that_a_member_wrote_go_to_another_without_the_host(rig: MakeRig) -> None:
     made = rig(2)
     buffer = made.buffer(noise(4096))
     made.wait(made.fill(0, buffer, ByteRange(100, 200), b"\7"))
-    made.memory.accounting.cause = "k: a"
     made.fetch(buffer, 1, ByteRange(150, 250), same_undefined=False)
     assert made.memory.moved.member_to_member == 50
     assert made.memory.moved.host_to_member == 50  # the bytes that only the host has
@@ -85,9 +84,9 @@ def test_rows_that_arrive_on_a_member_leave_what_failed_there_between_them_poiso
     over = ByteRange(5 * pitch + 30, 5 * pitch + 40)
     buffer.dependencies[1].written_by(over, completed(DeviceFailed("a kernel", "broke")))
     ranges = [ByteRange(row * pitch, row * pitch + 24) for row in range(rows)]
-    for transfer in made.memory.plan_fetch(buffer, 1, ranges, same_undefined=False):
+    for transfer in made.memory.plan_fetch(buffer, 1, ranges, False, FOR.cause):
         assert transfer.rows is not None
-        made.memory.perform(transfer)
+        made.memory.perform(transfer, FOR)
     with pytest.raises(DeviceFailed, match="broke"):
         made.read(buffer, over)
 
@@ -126,7 +125,7 @@ def test_in_the_host_protocol_a_kernel_leaves_its_bytes_on_the_host_only(rig: Ma
     buffer = made.buffer(noise(64))
     made.fetch(buffer, 0, buffer.whole, same_undefined=False)
     buffer.directory.wrote(1, ByteRange(0, 32))
-    made.memory.after_kernel(buffer, [0, 1])
+    made.memory.after_kernel(buffer, [0, 1], FOR)
     assert list(buffer.directory.holders(buffer.whole)) == [(buffer.whole, 1 << HOST)]
     assert made.memory.moved.member_to_host == 32
 
@@ -147,7 +146,7 @@ def test_merges_in_several_tasks_are_one_merge(rig: MakeRig, nbytes: int) -> Non
         there = made.memory.allocation(buffer, member).device_buffer
         launched.append((member, [device.fill(there, at, 1, bytes([value]), waits)]))
         expected[at] = value
-    made.wait(made.memory.merge(buffer, buffer.whole, launched, 4, 4))
+    made.wait(made.memory.merge(buffer, buffer.whole, launched, 4, 4, None, FOR))
     assert made.read(buffer) == expected
     events = made.memory.accounting.events
     assert (events.twins, events.twin_nbytes) == (1, nbytes)
@@ -166,7 +165,7 @@ def test_stores_to_one_unit_are_counted_alike_where_host_and_members_merge(
     merge = made.memory.merges.begin(buffer, whole, members, MergeUnits(4, 4))
     assert (merge is not None) == on_members
     if merge is not None:
-        made.memory.merges.keep_twins(merge)
+        made.memory.merges.keep_twins(merge, FOR)
     written: list[tuple[int, list[Ticket]]] = []
     for member in members:  # as pieces of one launch that race for the last 100 units
         over = ByteRange(4096 - 4 * 100 * (3 - member), 4096)
@@ -179,9 +178,9 @@ def test_stores_to_one_unit_are_counted_alike_where_host_and_members_merge(
         buffer.dependencies[member + 1].written_by(over, written[-1][1][0])
         expected[over.start : over.stop] = pattern * (over.nbytes // 4)
     if merge is not None:
-        made.wait(made.memory.merges.run(merge, [tickets for _, tickets in written]))
+        made.wait(made.memory.merges.run(merge, [tickets for _, tickets in written], FOR))
     else:
-        made.wait(made.memory.merge(buffer, whole, written, 4, 4))
+        made.wait(made.memory.merge(buffer, whole, written, 4, 4, None, FOR))
     assert made.read(buffer) == expected
     made.turn()
     assert made.memory.accounting.events.conflicts == 100 + 2 * 100  # of two members, and of all three
@@ -197,13 +196,13 @@ def test_a_merge_that_can_not_be_issued_fails_its_launch(
         made.fetch(buffer, member, buffer.whole, same_undefined=True)
     merge = made.memory.merges.begin(buffer, buffer.whole, [0, 1], MergeUnits(4, 4))
     assert merge is not None
-    made.memory.merges.keep_twins(merge)
+    made.memory.merges.keep_twins(merge, FOR)
     written = [[made.fill(member, buffer, ByteRange(64 * member, 4096), b"\1")] for member in (0, 1)]
 
     def refuse(*_: object) -> None:
         raise RuntimeError("our bug")
 
-    done = made.memory.merges.run(merge, written)
+    done = made.memory.merges.run(merge, written, FOR)
     monkeypatch.setattr(made.devices[0], method, refuse)
     for _ in range(2):  # once in the turn that issues it, and once from its ticket
         with pytest.raises(RuntimeError, match="our bug"):
@@ -236,7 +235,7 @@ def test_bytes_come_home_only_after_those_who_still_read_the_old_ones(rig: MakeR
     buffer.dependencies[HOST].read_by(buffer.whole, gate)  # as an upload that has not started
     made.fill(0, buffer, ByteRange(0, 100), b"\7")
     done = Ticket()
-    waits = made.memory.read_host(buffer, buffer.whole, done)
+    waits = made.read_behind(buffer, buffer.whole, done)
     made.wait(*buffer.dependencies[1].before_read(buffer.whole))
     assert made.memory.host_view(buffer, buffer.whole) == noise(4096)
     gate.complete()
@@ -252,7 +251,7 @@ def test_a_copy_between_members_waits_for_those_who_still_use_the_old_bytes(
     waits: list[Ticket] = []
     peer_copy = made.devices[1].peer_copy
     monkeypatch.setattr(
-        made.devices[1], "peer_copy", lambda *args: waits.extend((*args[-2], *args[-1])) or peer_copy(*args)
+        made.devices[1], "peer_copy", lambda *args: waits.extend((*args[-3], *args[-2])) or peer_copy(*args)
     )
     buffer = made.buffer(noise(4096))
     made.fetch(buffer, 1, buffer.whole, same_undefined=False)
@@ -272,11 +271,11 @@ def test_memory_that_is_given_up_is_reused_only_when_nothing_uses_it(rig: MakeRi
     made.fetch(first, 0, first.whole, same_undefined=False)
     gate = Ticket()
     first.dependencies[1].read_by(first.whole, gate)  # as a kernel that has not started
-    waits = made.memory.placement.reserve([(second, 0, second.whole)])
+    waits = made.memory.placement.reserve([(second, 0, second.whole)], FOR)
     assert gate in waits and made.devices[0].memory_in_use() == 8192
     gate.complete()
     made.wait(*waits)
-    assert made.memory.placement.reserve([(second, 0, second.whole)]) == []
+    assert made.memory.placement.reserve([(second, 0, second.whole)], FOR) == []
     events = made.memory.accounting.events
     assert (events.drops, events.spills, events.holds) == (1, 0, 1)
     assert made.memory.accounting.peak_nbytes == [8192]

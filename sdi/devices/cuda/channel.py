@@ -1,10 +1,10 @@
 """One stream of a CUDA member: what was given to it, and how far it has come.
 
 Behind each operation lies an event.  What is complete is found out by whoever has time: the issuing thread
-between two commands, or, when it rests, a thread per stream that waits in the driver (``pace``).  One answer
-completes all operations of the stream up to that event.  Brief operations that the issuing thread gives a
-stream in a row have one event together: behind the last when that thread looks, before anything longer comes,
-or as soon as somebody has to wait for one of them.
+between two commands, or, when it is idle, a thread per stream that waits in the driver (``polling``).  One
+answer completes all operations of the stream up to that event.  Brief operations that the issuing thread
+gives a stream in a row have one event together: behind the last when that thread looks, before anything
+longer comes, or as soon as somebody has to wait for one of them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from queue import SimpleQueue
 from typing import Final, Protocol
 
 from sdi.devices.join import join
-from sdi.devices.pace import PACE
+from sdi.devices.polling import Polling
 from sdi.devices.ticket import Ticket
 from sdi.errors import DeviceFailed
 
@@ -60,6 +60,8 @@ class ChannelOwner(Protocol):
     def name(self) -> str: ...
     @property
     def driver(self) -> Driver: ...
+    @property
+    def polling(self) -> Polling: ...
     @property
     def channels(self) -> list[Channel]: ...
     @property
@@ -159,6 +161,7 @@ class Channel:
         self._orders: Final[SimpleQueue[CudaTicket | bool]] = SimpleQueue()
         self._turn: Final = threading.Lock()
         self._lane: Final[ChannelOwner] = lane
+        self._polling: Final = lane.polling
         self._anchor: tuple[Event, int, CudaTicket] | None = None
         self._last_ns = 0
         self._running_ns = 0  # when the oldest operation was last seen not to be complete
@@ -174,10 +177,10 @@ class Channel:
 
     def look_after(self) -> None:
         """Something was issued: have the thread wait for it, unless the issuing thread will ask."""
-        if not (PACE.is_busy or self._is_watched):
-            self.watch()
+        if not (self._polling.is_busy or self._is_watched):
+            self.arm()
 
-    def watch(self) -> None:
+    def arm(self) -> None:
         """Have the thread complete what is pending."""
         if self.pending and not self._is_watched:
             self._is_watched = True
@@ -194,7 +197,7 @@ class Channel:
     def poll(self) -> bool:
         """Complete what is done; whether anything is left."""
         self.ask()
-        return self.settle()
+        return self.complete()
 
     def ask(self) -> None:
         """Find out how far the stream has come.  Keeps the GIL: to get it back costs more."""
@@ -220,7 +223,7 @@ class Channel:
         except IndexError:  # there is none, or another thread completed it
             return
 
-    def settle(self) -> bool:
+    def complete(self) -> bool:
         """Complete what is known to be done; whether anything is left."""
         if self.unmarked is not None:
             self.mark()
@@ -345,10 +348,10 @@ class Channel:
         pending = self.pending
         self._is_watched = True
         while self._orders.empty():
-            if not pending or PACE.is_busy:
+            if not pending or self._polling.is_busy:
                 self._is_watched = False
                 # What was issued since may have counted on this thread.
-                if not pending or PACE.is_busy:
+                if not pending or self._polling.is_busy:
                     return
                 self._is_watched = True
             if len(pending) > 1 and time.monotonic_ns() - self._waited_ns < _GATHER_NS:

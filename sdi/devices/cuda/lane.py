@@ -15,7 +15,8 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from sdi.devices.cuda.channel import Channel, CudaTicket, Driver, Event, Failed, failure
-from sdi.devices.pace import PACE
+from sdi.devices.issue import MEASURED, TOGETHER, Timing
+from sdi.devices.polling import Polling
 from sdi.devices.ticket import Ticket
 from sdi.errors import DeviceFailed
 
@@ -26,9 +27,10 @@ _order = threading.Lock()
 class CudaLane:
     """Owned by: the issuing thread; threads that complete foreign tickets issue what these held back."""
 
-    def __init__(self, driver: Driver, name: str) -> None:
+    def __init__(self, driver: Driver, name: str, polling: Polling) -> None:
         self.driver: Final = driver
         self.name: Final = name
+        self.polling: Final = polling
         self.channels: Final[list[Channel]] = []
         self._timed: Final[list[Event]] = []
         self.untimed: Final[list[Event]] = []
@@ -36,13 +38,14 @@ class CudaLane:
         self._idle: Final = threading.Condition(_order)
         self._starting = 0
         self.is_closed = False
-        PACE.add(self)
+        polling.add(self)
 
     def issue(
         self,
         channel: Channel,
         start: Callable[[], object],
         wait: Sequence[Ticket],
+        timing: Timing,
         keep: object = None,
         is_blocking: bool = False,
     ) -> Ticket:
@@ -56,7 +59,7 @@ class CudaLane:
                 may_start = may_start and _is_issued(other)
             elif other.error is not None:
                 waits.append(other)
-        ticket = CudaTicket(self, channel, start, waits, keep, is_blocking, PACE.wants_times)
+        ticket = CudaTicket(self, channel, start, waits, keep, is_blocking, timing is MEASURED)
         if self.is_closed:
             ticket.complete(DeviceFailed(self.name, "is closed"))
             return ticket
@@ -65,7 +68,7 @@ class CudaLane:
         elif is_blocking:
             channel.put(ticket)
         else:
-            self.perform(ticket, PACE.is_brief and not ticket.is_timed and not channel.is_behind)
+            self.perform(ticket, timing is TOGETHER and not channel.is_behind)
             channel.look_after()
         return ticket
 
@@ -79,18 +82,18 @@ class CudaLane:
             if channel.pending:
                 channel.ask()
 
-    def settle(self) -> bool:
+    def complete(self) -> bool:
         """See ``Pollable``."""
         is_left = False
         for channel in self.channels:
             if channel.pending:
-                is_left |= channel.settle()
+                is_left |= channel.complete()
         return is_left
 
-    def watch(self) -> None:
+    def arm(self) -> None:
         """Have the channels' threads complete what is left."""
         for channel in self.channels:
-            channel.watch()
+            channel.arm()
 
     def close(self) -> None:
         """Fail what is still held back, wait for everything that the driver has, join the threads."""
@@ -108,7 +111,7 @@ class CudaLane:
             release_followers(ticket)
         for channel in self.channels:
             channel.close()
-        PACE.remove(self)
+        self.polling.remove(self)
 
     def drop(self) -> None:
         """Let go of the driver's objects; the lane is closed."""

@@ -45,8 +45,10 @@ from sdi.devices.cuda.native import CudaNative
 from sdi.devices.cuda.programs import CudaBoundKernel, CudaMemberProgram, CudaPrograms
 from sdi.devices.handles import BoundKernel, DeviceBuffer, DeviceImage, DeviceProgram, HostBytes
 from sdi.devices.image import ImageShape, Slabs
+from sdi.devices.issue import MEASURED, Timing
 from sdi.devices.join import united
 from sdi.devices.page_locks import PAGE_LOCKS
+from sdi.devices.polling import Polling
 from sdi.devices.ticket import Ticket
 from sdi.errors import ClError, DeviceFailed, DeviceLost, Status, require
 from sdi.ndrange import Int3
@@ -60,10 +62,11 @@ _APPLY_ITEMS, _APPLY_GROUPS = 64, 1 << 13
 class CudaDevice:
     """A member on a GPU.  Implements ``Device``; see there.
 
-    ``memory_nbytes``: its share of the GPU's memory; ``allocate`` never goes beyond.
+    ``memory_nbytes``: its share of the GPU's memory; ``allocate`` never goes beyond.  ``polling``: the
+    session's; none: nobody polls, its threads complete operations.
     """
 
-    def __init__(self, gpu: CudaGpu, number: int, memory_nbytes: int) -> None:
+    def __init__(self, gpu: CudaGpu, number: int, memory_nbytes: int, polling: Polling | None = None) -> None:
         name = f"member {number} ({gpu.name})"
         self.capabilities: Capabilities = Capabilities(
             name=name,
@@ -88,7 +91,7 @@ class CudaDevice:
         self._channels: dict[str, Channel] = {}
         self._links: Final = CudaLinks(gpu.ordinal, self._context, name)
         self._programs: Final = CudaPrograms(self._context, gpu.capability, name)
-        self._lane: Final = CudaLane(self._context, name)
+        self._lane: Final = CudaLane(self._context, name, polling or Polling())
         self.native: Final = CudaNative(
             name, self._context, self._kernels, self._lane, self._programs, self._links
         )
@@ -186,14 +189,28 @@ class CudaDevice:
     def host_bytes(self, buffer: DeviceBuffer) -> HostBytes | None:
         return None
 
-    def upload(self, host: HostBytes, buffer: DeviceBuffer, offset: int, wait: Sequence[Ticket]) -> Ticket:
+    def upload(
+        self,
+        host: HostBytes,
+        buffer: DeviceBuffer,
+        offset: int,
+        wait: Sequence[Ticket],
+        timing: Timing = MEASURED,
+    ) -> Ticket:
         # Of so few bytes the driver takes a copy at once: those of the moment, so nothing may be missing.
         is_small = host.nbytes <= cuda_copies.COPIED_AT_ONCE_NBYTES and all(other.done for other in wait)
         is_small = is_small and PAGE_LOCKS.is_within_slab(host)
-        return self._copy_host(self._channel("up"), host, buffer, offset, wait, True, is_small)
+        return self._copy_host(self._channel("up"), host, buffer, offset, wait, timing, True, is_small)
 
-    def download(self, buffer: DeviceBuffer, offset: int, host: HostBytes, wait: Sequence[Ticket]) -> Ticket:
-        return self._copy_host(self._channel("down"), host, buffer, offset, wait, False, False)
+    def download(
+        self,
+        buffer: DeviceBuffer,
+        offset: int,
+        host: HostBytes,
+        wait: Sequence[Ticket],
+        timing: Timing = MEASURED,
+    ) -> Ticket:
+        return self._copy_host(self._channel("down"), host, buffer, offset, wait, timing, False, False)
 
     def _copy_host(
         self,
@@ -202,12 +219,13 @@ class CudaDevice:
         buffer: DeviceBuffer,
         offset: int,
         wait: Sequence[Ticket],
+        timing: Timing,
         to_device: bool,
         is_at_once: bool,
     ) -> Ticket:
         place = (cast(CudaBuffer, buffer), offset)
         start, blocks = cuda_copies.host_copy(host, place, channel.stream, to_device, is_at_once)
-        ticket = self._lane.issue(channel, start, wait, host, is_blocking=blocks)
+        ticket = self._lane.issue(channel, start, wait, timing, host, is_blocking=blocks)
         ticket.is_typical = not blocks
         return ticket
 
@@ -218,10 +236,11 @@ class CudaDevice:
         target: DeviceBuffer,
         to: Region,
         wait: Sequence[Ticket],
+        timing: Timing = MEASURED,
     ) -> Ticket:
         channel = self._channel("done")
         places = (cast(CudaBuffer, source), from_), (cast(CudaBuffer, target), to)
-        return self._lane.issue(channel, cuda_copies.own_copy(*places, channel.stream), wait)
+        return self._lane.issue(channel, cuda_copies.own_copy(*places, channel.stream), wait, timing)
 
     def peer_copy(
         self,
@@ -233,6 +252,7 @@ class CudaDevice:
         nbytes: int,
         leave: Sequence[Ticket],
         arrive: Sequence[Ticket],
+        timing: Timing = MEASURED,
     ) -> tuple[Ticket, Ticket]:
         """Copy from a buffer of another member to one of this member, on this member's peer stream.
 
@@ -250,7 +270,7 @@ class CudaDevice:
         places = (cast(CudaBuffer, source), source_offset), (cast(CudaBuffer, target), target_offset)
         contexts = source_device._context, self._context
         start = cuda_copies.peer_copy(*places, nbytes, contexts, channel.stream)
-        ticket = self._lane.issue(channel, start, united(leave, arrive))
+        ticket = self._lane.issue(channel, start, united(leave, arrive), timing)
         return ticket, ticket
 
     def link(self, other: CudaDevice) -> bool:
@@ -258,22 +278,34 @@ class CudaDevice:
         return self._links.way(other._links) is PeerRoute.DIRECT
 
     def upload_rows(
-        self, host: HostBytes, buffer: DeviceBuffer, offset: int, rows: Rows, wait: Sequence[Ticket]
+        self,
+        host: HostBytes,
+        buffer: DeviceBuffer,
+        offset: int,
+        rows: Rows,
+        wait: Sequence[Ticket],
+        timing: Timing = MEASURED,
     ) -> Ticket:
         channel, place = self._channel("up"), (cast(CudaBuffer, buffer), offset)
         start = cuda_copies.host_rows(host, place, rows, channel.stream, to_device=True)
         if start is None:
             return upload_rows_one_by_one(self, host, buffer, offset, rows, wait)
-        return self._lane.issue(channel, start, wait, host)
+        return self._lane.issue(channel, start, wait, timing, host)
 
     def download_rows(
-        self, buffer: DeviceBuffer, offset: int, host: HostBytes, rows: Rows, wait: Sequence[Ticket]
+        self,
+        buffer: DeviceBuffer,
+        offset: int,
+        host: HostBytes,
+        rows: Rows,
+        wait: Sequence[Ticket],
+        timing: Timing = MEASURED,
     ) -> Ticket:
         channel, place = self._channel("down"), (cast(CudaBuffer, buffer), offset)
         start = cuda_copies.host_rows(host, place, rows, channel.stream, to_device=False)
         if start is None:
             return download_rows_one_by_one(self, buffer, offset, host, rows, wait)
-        return self._lane.issue(channel, start, wait, host)
+        return self._lane.issue(channel, start, wait, timing, host)
 
     def peer_copy_rows(
         self,
@@ -285,6 +317,7 @@ class CudaDevice:
         rows: Rows,
         leave: Sequence[Ticket],
         arrive: Sequence[Ticket],
+        timing: Timing = MEASURED,
     ) -> tuple[Ticket, Ticket]:
         is_near = isinstance(source_device, CudaDevice) and self.link(source_device)
         if not is_near or rows.pitch > MAX_PITCH:
@@ -294,10 +327,12 @@ class CudaDevice:
         channel = self._channel("peer")
         places = (cast(CudaBuffer, source), source_offset), (cast(CudaBuffer, target), target_offset)
         start = cuda_copies.peer_rows(*places, rows, channel.stream)
-        ticket = self._lane.issue(channel, start, united(leave, arrive))
+        ticket = self._lane.issue(channel, start, united(leave, arrive), timing)
         return ticket, ticket
 
-    def diff(self, comparison: Comparison, changes: DeviceBuffer, wait: Sequence[Ticket]) -> Ticket:
+    def diff(
+        self, comparison: Comparison, changes: DeviceBuffer, wait: Sequence[Ticket], timing: Timing = MEASURED
+    ) -> Ticket:
         channel = self._channel("done")
         own, twin = cast(CudaBuffer, comparison.buffer), cast(CudaBuffer, comparison.twin)
         found = cast(CudaBuffer, changes)
@@ -311,9 +346,11 @@ class CudaDevice:
             drv.memset_d32_async(found.address, 0, HEADER_NBYTES // 4, channel.stream)
             function._launch_kernel((groups, 1, 1), (GROUP_ITEMS, 1, 1), parameters, 0, channel.stream)
 
-        return self._lane.issue(channel, start, wait)
+        return self._lane.issue(channel, start, wait, timing)
 
-    def apply(self, comparison: Comparison, changes: DeviceBuffer, wait: Sequence[Ticket]) -> Ticket:
+    def apply(
+        self, comparison: Comparison, changes: DeviceBuffer, wait: Sequence[Ticket], timing: Timing = MEASURED
+    ) -> Ticket:
         channel = self._channel("done")
         arguments: list[BoundArgument] = [
             comparison.buffer,
@@ -332,13 +369,21 @@ class CudaDevice:
             bound = self._programs.bind(self._programs.applier(), kernel, arguments)
             self._programs.start_of(bound, channel.stream, (groups, 1, 1), (_APPLY_ITEMS, 1, 1), 1)()
 
-        return self._lane.issue(channel, start, wait)
+        return self._lane.issue(channel, start, wait, timing)
 
     def fill(
-        self, buffer: DeviceBuffer, offset: int, nbytes: int, pattern: bytes, wait: Sequence[Ticket]
+        self,
+        buffer: DeviceBuffer,
+        offset: int,
+        nbytes: int,
+        pattern: bytes,
+        wait: Sequence[Ticket],
+        timing: Timing = MEASURED,
     ) -> Ticket:
         channel, place = self._channel("done"), (cast(CudaBuffer, buffer), offset)
-        return self._lane.issue(channel, cuda_copies.fill(place, nbytes, pattern, channel.stream), wait)
+        return self._lane.issue(
+            channel, cuda_copies.fill(place, nbytes, pattern, channel.stream), wait, timing
+        )
 
     # -- programs ------------------------------------------------------------------------------------
 
@@ -349,14 +394,26 @@ class CudaDevice:
         self.free(DeviceBuffer(cast(CudaImage, image).buffer))
 
     def set_pixels(
-        self, buffer: DeviceBuffer, offset: int, image: DeviceImage, slabs: Slabs, wait: Sequence[Ticket]
+        self,
+        buffer: DeviceBuffer,
+        offset: int,
+        image: DeviceImage,
+        slabs: Slabs,
+        wait: Sequence[Ticket],
+        timing: Timing = MEASURED,
     ) -> Ticket:
-        return self._copy_pixels(image, slabs, buffer, offset, wait, to_image=True)
+        return self._copy_pixels(image, slabs, buffer, offset, wait, timing, to_image=True)
 
     def get_pixels(
-        self, image: DeviceImage, slabs: Slabs, buffer: DeviceBuffer, offset: int, wait: Sequence[Ticket]
+        self,
+        image: DeviceImage,
+        slabs: Slabs,
+        buffer: DeviceBuffer,
+        offset: int,
+        wait: Sequence[Ticket],
+        timing: Timing = MEASURED,
     ) -> Ticket:
-        return self._copy_pixels(image, slabs, buffer, offset, wait, to_image=False)
+        return self._copy_pixels(image, slabs, buffer, offset, wait, timing, to_image=False)
 
     def _copy_pixels(
         self,
@@ -365,6 +422,7 @@ class CudaDevice:
         buffer: DeviceBuffer,
         offset: int,
         wait: Sequence[Ticket],
+        timing: Timing,
         to_image: bool,
     ) -> Ticket:
         channel = self._channel("done")
@@ -373,7 +431,7 @@ class CudaDevice:
         def start() -> None:
             copy_pixels(own, slabs, linear, offset, channel.stream.handle, to_image)
 
-        return self._lane.issue(channel, start, wait)
+        return self._lane.issue(channel, start, wait, timing)
 
     def build(self, text: str, options: Sequence[str]) -> DeviceProgram:
         return DeviceProgram(self._programs.build(text, options))
@@ -388,7 +446,13 @@ class CudaDevice:
         return BoundKernel(self._programs.bind(cast(CudaMemberProgram, program), kernel, arguments))
 
     def launch(
-        self, bound: BoundKernel, groups: Int3, local_size: Int3, work_dim: int, wait: Sequence[Ticket]
+        self,
+        bound: BoundKernel,
+        groups: Int3,
+        local_size: Int3,
+        work_dim: int,
+        wait: Sequence[Ticket],
+        timing: Timing = MEASURED,
     ) -> Ticket:
         own = cast(CudaBoundKernel, bound)
         channel = self._channels.get("done") or self._channel("done")
@@ -396,7 +460,7 @@ class CudaDevice:
         if last is None or last[0] != groups or last[1] != local_size or last[2] != work_dim:
             start = self._programs.start_of(own, channel.stream, groups, local_size, work_dim)
             own.last = last = (groups, local_size, work_dim, start)
-        return self._lane.issue(channel, last[3], wait, own, own.prints)
+        return self._lane.issue(channel, last[3], wait, timing, own, own.prints)
 
     # -- the rest ------------------------------------------------------------------------------------
 

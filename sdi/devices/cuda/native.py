@@ -14,6 +14,7 @@ from sdi.devices.cuda.links import CudaLinks, PeerRoute
 from sdi.devices.cuda.memory import CudaBuffer
 from sdi.devices.cuda.programs import CudaBoundKernel, CudaPrograms
 from sdi.devices.handles import BoundKernel, DeviceBuffer, HostBytes
+from sdi.devices.issue import MEASURED
 from sdi.devices.native import DriverKind, NativeLane, NativeLaunch, NativeMember, NativePlace
 from sdi.devices.page_locks import PAGE_LOCKS
 from sdi.devices.ticket import Ticket
@@ -89,7 +90,7 @@ class CudaNative:
         return isinstance(source, CudaNative) and self._links.way(source._links) is not PeerRoute.HOST
 
     def marker(self) -> Ticket:
-        return self._lane.issue(self._channel(), _nothing, ())
+        return self._lane.issue(self._channel(), _nothing, (), MEASURED)
 
     def launched(self, launch: NativeLaunch, ticket: Ticket) -> None:
         """CUDA minds no order."""

@@ -28,6 +28,7 @@ from sdi.devices.capabilities import CPU, GPU, Capabilities, MemberKind
 from sdi.devices.handles import BoundKernel, DeviceBuffer, DeviceImage, DeviceProgram, HostBytes
 from sdi.devices.host_copy import BESIDE_KERNELS_NBYTES, HostCopy
 from sdi.devices.image import ImageShape, Sampler, Slabs
+from sdi.devices.issue import MEASURED, Timing
 from sdi.devices.join import united
 from sdi.devices.lane import Lane
 from sdi.devices.native import NativeMember
@@ -217,7 +218,14 @@ class OpenCLDevice:
     def host_bytes(self, buffer: DeviceBuffer) -> HostBytes | None:
         return cast(OpenCLBuffer, buffer).host
 
-    def upload(self, host: HostBytes, buffer: DeviceBuffer, offset: int, wait: Sequence[Ticket]) -> Ticket:
+    def upload(
+        self,
+        host: HostBytes,
+        buffer: DeviceBuffer,
+        offset: int,
+        wait: Sequence[Ticket],
+        timing: Timing = MEASURED,
+    ) -> Ticket:
         own = cast(OpenCLBuffer, buffer)
         memory = own.memory
         if own.host is not None and own.holds(offset, host.nbytes) and host.nbytes >= BESIDE_KERNELS_NBYTES:
@@ -226,7 +234,14 @@ class OpenCLDevice:
         start = partial(cl.enqueue_copy, self._queue, memory, host, dst_offset=offset, is_blocking=False)
         return self._lane.issue(start, wait, host)
 
-    def download(self, buffer: DeviceBuffer, offset: int, host: HostBytes, wait: Sequence[Ticket]) -> Ticket:
+    def download(
+        self,
+        buffer: DeviceBuffer,
+        offset: int,
+        host: HostBytes,
+        wait: Sequence[Ticket],
+        timing: Timing = MEASURED,
+    ) -> Ticket:
         own = cast(OpenCLBuffer, buffer)
         memory = own.memory
         if own.host is not None and own.holds(offset, host.nbytes) and host.nbytes >= BESIDE_KERNELS_NBYTES:
@@ -242,6 +257,7 @@ class OpenCLDevice:
         target: DeviceBuffer,
         to: Region,
         wait: Sequence[Ticket],
+        timing: Timing = MEASURED,
     ) -> Ticket:
         there, here = cast(OpenCLBuffer, source), cast(OpenCLBuffer, target)
         if from_.levels and there.host is not None and here.host is not None:
@@ -263,6 +279,7 @@ class OpenCLDevice:
         nbytes: int,
         leave: Sequence[Ticket],
         arrive: Sequence[Ticket],
+        timing: Timing = MEASURED,
     ) -> tuple[Ticket, Ticket]:
         # [M] pocl 3.1, 64 MiB: 10.7 GB/s directly, 7.0 through a bounce buffer, 5.4 through the arena.
         host = source.host if isinstance(source, OpenCLBuffer) else None
@@ -275,13 +292,25 @@ class OpenCLDevice:
         return ticket, ticket
 
     def upload_rows(
-        self, host: HostBytes, buffer: DeviceBuffer, offset: int, rows: Rows, wait: Sequence[Ticket]
+        self,
+        host: HostBytes,
+        buffer: DeviceBuffer,
+        offset: int,
+        rows: Rows,
+        wait: Sequence[Ticket],
+        timing: Timing = MEASURED,
     ) -> Ticket:
         start = partial(_copy_rows, self._queue, cast(OpenCLBuffer, buffer).memory, host, offset, rows)
         return self._lane.issue(start, wait, host)
 
     def download_rows(
-        self, buffer: DeviceBuffer, offset: int, host: HostBytes, rows: Rows, wait: Sequence[Ticket]
+        self,
+        buffer: DeviceBuffer,
+        offset: int,
+        host: HostBytes,
+        rows: Rows,
+        wait: Sequence[Ticket],
+        timing: Timing = MEASURED,
     ) -> Ticket:
         start = partial(_copy_rows, self._queue, host, cast(OpenCLBuffer, buffer).memory, offset, rows)
         return self._lane.issue(start, wait, host)
@@ -296,6 +325,7 @@ class OpenCLDevice:
         rows: Rows,
         leave: Sequence[Ticket],
         arrive: Sequence[Ticket],
+        timing: Timing = MEASURED,
     ) -> tuple[Ticket, Ticket]:
         host = source.host if isinstance(source, OpenCLBuffer) else None
         if host is None:
@@ -306,18 +336,28 @@ class OpenCLDevice:
         ticket = self.upload_rows(there, target, target_offset, rows, united(leave, arrive))
         return ticket, ticket
 
-    def diff(self, comparison: Comparison, changes: DeviceBuffer, wait: Sequence[Ticket]) -> Ticket:
+    def diff(
+        self, comparison: Comparison, changes: DeviceBuffer, wait: Sequence[Ticket], timing: Timing = MEASURED
+    ) -> Ticket:
         own, twin, found = _memories(comparison.buffer, comparison.twin, changes)
         start = partial(self._comparer.diff, self._queue, comparison, own, twin, found)
         return self._run(start, self._comparer.key("diff", comparison), self._comparer.width, wait)
 
-    def apply(self, comparison: Comparison, changes: DeviceBuffer, wait: Sequence[Ticket]) -> Ticket:
+    def apply(
+        self, comparison: Comparison, changes: DeviceBuffer, wait: Sequence[Ticket], timing: Timing = MEASURED
+    ) -> Ticket:
         own, twin, found = _memories(comparison.buffer, comparison.twin, changes)
         start = partial(self._comparer.apply, self._queue, comparison, own, twin, found)
         return self._run(start, self._comparer.key("apply", comparison), self._comparer.width, wait)
 
     def fill(
-        self, buffer: DeviceBuffer, offset: int, nbytes: int, pattern: bytes, wait: Sequence[Ticket]
+        self,
+        buffer: DeviceBuffer,
+        offset: int,
+        nbytes: int,
+        pattern: bytes,
+        wait: Sequence[Ticket],
+        timing: Timing = MEASURED,
     ) -> Ticket:
         start = partial(
             cl.enqueue_fill_buffer, self._queue, cast(OpenCLBuffer, buffer).memory, pattern, offset, nbytes
@@ -341,13 +381,25 @@ class OpenCLDevice:
         self._used_nbytes -= own.shape.nbytes
 
     def set_pixels(
-        self, buffer: DeviceBuffer, offset: int, image: DeviceImage, slabs: Slabs, wait: Sequence[Ticket]
+        self,
+        buffer: DeviceBuffer,
+        offset: int,
+        image: DeviceImage,
+        slabs: Slabs,
+        wait: Sequence[Ticket],
+        timing: Timing = MEASURED,
     ) -> Ticket:
         own, memory = cast(MemberImage, image), cast(OpenCLBuffer, buffer).memory
         return self._lane.issue(partial(copy_pixels, self._queue, own, slabs, memory, offset, True), wait)
 
     def get_pixels(
-        self, image: DeviceImage, slabs: Slabs, buffer: DeviceBuffer, offset: int, wait: Sequence[Ticket]
+        self,
+        image: DeviceImage,
+        slabs: Slabs,
+        buffer: DeviceBuffer,
+        offset: int,
+        wait: Sequence[Ticket],
+        timing: Timing = MEASURED,
     ) -> Ticket:
         own, memory = cast(MemberImage, image), cast(OpenCLBuffer, buffer).memory
         return self._lane.issue(partial(copy_pixels, self._queue, own, slabs, memory, offset, False), wait)
@@ -371,7 +423,13 @@ class OpenCLDevice:
         return BoundKernel(self._programs.bind(cast(OpenClMemberProgram, program), kernel, found))
 
     def launch(
-        self, bound: BoundKernel, groups: Int3, local_size: Int3, work_dim: int, wait: Sequence[Ticket]
+        self,
+        bound: BoundKernel,
+        groups: Int3,
+        local_size: Int3,
+        work_dim: int,
+        wait: Sequence[Ticket],
+        timing: Timing = MEASURED,
     ) -> Ticket:
         own = cast(OpenClBoundKernel, bound)
         start = partial(launch, self._queue, own, groups[:work_dim], local_size[:work_dim])

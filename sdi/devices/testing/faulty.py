@@ -9,6 +9,7 @@ from typing import Final, cast
 from sdi.devices.base import BoundArgument, Device, KernelFacts, Rows
 from sdi.devices.handles import BoundKernel, DeviceBuffer, DeviceImage, DeviceProgram, HostBytes
 from sdi.devices.image import ImageShape
+from sdi.devices.issue import MEASURED, Timing
 from sdi.devices.join import join
 from sdi.devices.testing.forwarding import ForwardingDevice
 from sdi.devices.ticket import Ticket, completed
@@ -36,11 +37,17 @@ class FaultyDevice(ForwardingDevice):
         return super().bind(program, kernel, arguments)
 
     def launch(
-        self, bound: BoundKernel, groups: Int3, local_size: Int3, work_dim: int, wait: Sequence[Ticket]
+        self,
+        bound: BoundKernel,
+        groups: Int3,
+        local_size: Int3,
+        work_dim: int,
+        wait: Sequence[Ticket],
+        timing: Timing = MEASURED,
     ) -> Ticket:
         faulty = cast(object, bound)
         if not isinstance(faulty, _FaultyKernel):
-            return super().launch(bound, groups, local_size, work_dim, wait)
+            return super().launch(bound, groups, local_size, work_dim, wait, timing)
         ticket = Ticket()
         failure = DeviceFailed(
             self.capabilities.name, f"kernel {faulty.name} fails because a test asked for it"
@@ -115,10 +122,11 @@ class LosingDevice(ForwardingDevice):
         nbytes: int,
         leave: Sequence[Ticket],
         arrive: Sequence[Ticket],
+        timing: Timing = MEASURED,
     ) -> tuple[Ticket, Ticket]:
         waits = self._reading(source_device, leave)
         return super().peer_copy(
-            source_device, source, source_offset, target, target_offset, nbytes, waits, arrive
+            source_device, source, source_offset, target, target_offset, nbytes, waits, arrive, timing
         )
 
     def peer_copy_rows(
@@ -131,10 +139,11 @@ class LosingDevice(ForwardingDevice):
         rows: Rows,
         leave: Sequence[Ticket],
         arrive: Sequence[Ticket],
+        timing: Timing = MEASURED,
     ) -> tuple[Ticket, Ticket]:
         waits = self._reading(source_device, leave)
         return super().peer_copy_rows(
-            source_device, source, source_offset, target, target_offset, rows, waits, arrive
+            source_device, source, source_offset, target, target_offset, rows, waits, arrive, timing
         )
 
     def _reading(self, source: Device, wait: Sequence[Ticket]) -> Sequence[Ticket]:

@@ -9,6 +9,7 @@ from sdi.devices.base import BoundArgument, Comparison, Device, KernelFacts, Row
 from sdi.devices.capabilities import Capabilities
 from sdi.devices.handles import BoundKernel, DeviceBuffer, DeviceImage, DeviceProgram, HostBytes
 from sdi.devices.image import ImageShape, Slabs
+from sdi.devices.issue import MEASURED, Timing
 from sdi.devices.native import NativeMember
 from sdi.devices.ticket import Ticket
 from sdi.ndrange import Int3
@@ -43,11 +44,25 @@ class ForwardingDevice:
     def host_bytes(self, buffer: DeviceBuffer) -> HostBytes | None:
         return self._device.host_bytes(buffer)
 
-    def upload(self, host: HostBytes, buffer: DeviceBuffer, offset: int, wait: Sequence[Ticket]) -> Ticket:
-        return self._device.upload(host, buffer, offset, self._before(wait))
+    def upload(
+        self,
+        host: HostBytes,
+        buffer: DeviceBuffer,
+        offset: int,
+        wait: Sequence[Ticket],
+        timing: Timing = MEASURED,
+    ) -> Ticket:
+        return self._device.upload(host, buffer, offset, self._before(wait), timing)
 
-    def download(self, buffer: DeviceBuffer, offset: int, host: HostBytes, wait: Sequence[Ticket]) -> Ticket:
-        return self._device.download(buffer, offset, host, self._before(wait))
+    def download(
+        self,
+        buffer: DeviceBuffer,
+        offset: int,
+        host: HostBytes,
+        wait: Sequence[Ticket],
+        timing: Timing = MEASURED,
+    ) -> Ticket:
+        return self._device.download(buffer, offset, host, self._before(wait), timing)
 
     def copy(
         self,
@@ -56,8 +71,9 @@ class ForwardingDevice:
         target: DeviceBuffer,
         to: Region,
         wait: Sequence[Ticket],
+        timing: Timing = MEASURED,
     ) -> Ticket:
-        return self._device.copy(source, from_, target, to, self._before(wait))
+        return self._device.copy(source, from_, target, to, self._before(wait), timing)
 
     def peer_copy(
         self,
@@ -69,6 +85,7 @@ class ForwardingDevice:
         nbytes: int,
         leave: Sequence[Ticket],
         arrive: Sequence[Ticket],
+        timing: Timing = MEASURED,
     ) -> tuple[Ticket, Ticket]:
         return self._device.peer_copy(
             source_device,
@@ -79,17 +96,30 @@ class ForwardingDevice:
             nbytes,
             leave,
             self._before(arrive),
+            timing,
         )
 
     def upload_rows(
-        self, host: HostBytes, buffer: DeviceBuffer, offset: int, rows: Rows, wait: Sequence[Ticket]
+        self,
+        host: HostBytes,
+        buffer: DeviceBuffer,
+        offset: int,
+        rows: Rows,
+        wait: Sequence[Ticket],
+        timing: Timing = MEASURED,
     ) -> Ticket:
-        return self._device.upload_rows(host, buffer, offset, rows, self._before(wait))
+        return self._device.upload_rows(host, buffer, offset, rows, self._before(wait), timing)
 
     def download_rows(
-        self, buffer: DeviceBuffer, offset: int, host: HostBytes, rows: Rows, wait: Sequence[Ticket]
+        self,
+        buffer: DeviceBuffer,
+        offset: int,
+        host: HostBytes,
+        rows: Rows,
+        wait: Sequence[Ticket],
+        timing: Timing = MEASURED,
     ) -> Ticket:
-        return self._device.download_rows(buffer, offset, host, rows, self._before(wait))
+        return self._device.download_rows(buffer, offset, host, rows, self._before(wait), timing)
 
     def peer_copy_rows(
         self,
@@ -101,6 +131,7 @@ class ForwardingDevice:
         rows: Rows,
         leave: Sequence[Ticket],
         arrive: Sequence[Ticket],
+        timing: Timing = MEASURED,
     ) -> tuple[Ticket, Ticket]:
         return self._device.peer_copy_rows(
             source_device,
@@ -111,18 +142,29 @@ class ForwardingDevice:
             rows,
             leave,
             self._before(arrive),
+            timing,
         )
 
     def fill(
-        self, buffer: DeviceBuffer, offset: int, nbytes: int, pattern: bytes, wait: Sequence[Ticket]
+        self,
+        buffer: DeviceBuffer,
+        offset: int,
+        nbytes: int,
+        pattern: bytes,
+        wait: Sequence[Ticket],
+        timing: Timing = MEASURED,
     ) -> Ticket:
-        return self._device.fill(buffer, offset, nbytes, pattern, self._before(wait))
+        return self._device.fill(buffer, offset, nbytes, pattern, self._before(wait), timing)
 
-    def diff(self, comparison: Comparison, changes: DeviceBuffer, wait: Sequence[Ticket]) -> Ticket:
-        return self._device.diff(comparison, changes, self._before(wait))
+    def diff(
+        self, comparison: Comparison, changes: DeviceBuffer, wait: Sequence[Ticket], timing: Timing = MEASURED
+    ) -> Ticket:
+        return self._device.diff(comparison, changes, self._before(wait), timing)
 
-    def apply(self, comparison: Comparison, changes: DeviceBuffer, wait: Sequence[Ticket]) -> Ticket:
-        return self._device.apply(comparison, changes, self._before(wait))
+    def apply(
+        self, comparison: Comparison, changes: DeviceBuffer, wait: Sequence[Ticket], timing: Timing = MEASURED
+    ) -> Ticket:
+        return self._device.apply(comparison, changes, self._before(wait), timing)
 
     def create_image(self, shape: ImageShape) -> DeviceImage:
         return self._device.create_image(shape)
@@ -131,14 +173,26 @@ class ForwardingDevice:
         self._device.free_image(image)
 
     def set_pixels(
-        self, buffer: DeviceBuffer, offset: int, image: DeviceImage, slabs: Slabs, wait: Sequence[Ticket]
+        self,
+        buffer: DeviceBuffer,
+        offset: int,
+        image: DeviceImage,
+        slabs: Slabs,
+        wait: Sequence[Ticket],
+        timing: Timing = MEASURED,
     ) -> Ticket:
-        return self._device.set_pixels(buffer, offset, image, slabs, self._before(wait))
+        return self._device.set_pixels(buffer, offset, image, slabs, self._before(wait), timing)
 
     def get_pixels(
-        self, image: DeviceImage, slabs: Slabs, buffer: DeviceBuffer, offset: int, wait: Sequence[Ticket]
+        self,
+        image: DeviceImage,
+        slabs: Slabs,
+        buffer: DeviceBuffer,
+        offset: int,
+        wait: Sequence[Ticket],
+        timing: Timing = MEASURED,
     ) -> Ticket:
-        return self._device.get_pixels(image, slabs, buffer, offset, self._before(wait))
+        return self._device.get_pixels(image, slabs, buffer, offset, self._before(wait), timing)
 
     def build(self, text: str, options: Sequence[str]) -> DeviceProgram:
         return self._device.build(text, options)
@@ -153,9 +207,15 @@ class ForwardingDevice:
         return self._device.bind(program, kernel, arguments)
 
     def launch(
-        self, bound: BoundKernel, groups: Int3, local_size: Int3, work_dim: int, wait: Sequence[Ticket]
+        self,
+        bound: BoundKernel,
+        groups: Int3,
+        local_size: Int3,
+        work_dim: int,
+        wait: Sequence[Ticket],
+        timing: Timing = MEASURED,
     ) -> Ticket:
-        return self._device.launch(bound, groups, local_size, work_dim, self._before(wait))
+        return self._device.launch(bound, groups, local_size, work_dim, self._before(wait), timing)
 
     def flush(self) -> None:
         self._device.flush()

@@ -12,6 +12,7 @@ from sdi.devices.base import BoundArgument, Comparison, Device, KernelFacts, Row
 from sdi.devices.capabilities import GPU, Capabilities, MemberKind
 from sdi.devices.handles import BoundKernel, DeviceBuffer, DeviceImage, DeviceProgram, HostBytes
 from sdi.devices.image import ImageShape, Slabs
+from sdi.devices.issue import MEASURED, Timing
 from sdi.devices.join import join, united
 from sdi.devices.native import NativeMember
 from sdi.devices.ticket import Ticket
@@ -84,10 +85,24 @@ class NullDevice:
     def host_bytes(self, buffer: DeviceBuffer) -> HostBytes | None:
         return None
 
-    def upload(self, host: HostBytes, buffer: DeviceBuffer, offset: int, wait: Sequence[Ticket]) -> Ticket:
+    def upload(
+        self,
+        host: HostBytes,
+        buffer: DeviceBuffer,
+        offset: int,
+        wait: Sequence[Ticket],
+        timing: Timing = MEASURED,
+    ) -> Ticket:
         return self._copy(wait)
 
-    def download(self, buffer: DeviceBuffer, offset: int, host: HostBytes, wait: Sequence[Ticket]) -> Ticket:
+    def download(
+        self,
+        buffer: DeviceBuffer,
+        offset: int,
+        host: HostBytes,
+        wait: Sequence[Ticket],
+        timing: Timing = MEASURED,
+    ) -> Ticket:
         return self._copy(wait)
 
     def copy(
@@ -97,6 +112,7 @@ class NullDevice:
         target: DeviceBuffer,
         to: Region,
         wait: Sequence[Ticket],
+        timing: Timing = MEASURED,
     ) -> Ticket:
         return self._copy(wait)
 
@@ -110,17 +126,30 @@ class NullDevice:
         nbytes: int,
         leave: Sequence[Ticket],
         arrive: Sequence[Ticket],
+        timing: Timing = MEASURED,
     ) -> tuple[Ticket, Ticket]:
         ticket = self._copy(united(leave, arrive))
         return ticket, ticket
 
     def upload_rows(
-        self, host: HostBytes, buffer: DeviceBuffer, offset: int, rows: Rows, wait: Sequence[Ticket]
+        self,
+        host: HostBytes,
+        buffer: DeviceBuffer,
+        offset: int,
+        rows: Rows,
+        wait: Sequence[Ticket],
+        timing: Timing = MEASURED,
     ) -> Ticket:
         return self._copy(wait)
 
     def download_rows(
-        self, buffer: DeviceBuffer, offset: int, host: HostBytes, rows: Rows, wait: Sequence[Ticket]
+        self,
+        buffer: DeviceBuffer,
+        offset: int,
+        host: HostBytes,
+        rows: Rows,
+        wait: Sequence[Ticket],
+        timing: Timing = MEASURED,
     ) -> Ticket:
         return self._copy(wait)
 
@@ -134,18 +163,29 @@ class NullDevice:
         rows: Rows,
         leave: Sequence[Ticket],
         arrive: Sequence[Ticket],
+        timing: Timing = MEASURED,
     ) -> tuple[Ticket, Ticket]:
         ticket = self._copy(united(leave, arrive))
         return ticket, ticket
 
-    def diff(self, comparison: Comparison, changes: DeviceBuffer, wait: Sequence[Ticket]) -> Ticket:
+    def diff(
+        self, comparison: Comparison, changes: DeviceBuffer, wait: Sequence[Ticket], timing: Timing = MEASURED
+    ) -> Ticket:
         return self._issue(wait)
 
-    def apply(self, comparison: Comparison, changes: DeviceBuffer, wait: Sequence[Ticket]) -> Ticket:
+    def apply(
+        self, comparison: Comparison, changes: DeviceBuffer, wait: Sequence[Ticket], timing: Timing = MEASURED
+    ) -> Ticket:
         return self._issue(wait)
 
     def fill(
-        self, buffer: DeviceBuffer, offset: int, nbytes: int, pattern: bytes, wait: Sequence[Ticket]
+        self,
+        buffer: DeviceBuffer,
+        offset: int,
+        nbytes: int,
+        pattern: bytes,
+        wait: Sequence[Ticket],
+        timing: Timing = MEASURED,
     ) -> Ticket:
         return self._issue(wait)
 
@@ -156,12 +196,24 @@ class NullDevice:
         self.free(DeviceBuffer(image))
 
     def set_pixels(
-        self, buffer: DeviceBuffer, offset: int, image: DeviceImage, slabs: Slabs, wait: Sequence[Ticket]
+        self,
+        buffer: DeviceBuffer,
+        offset: int,
+        image: DeviceImage,
+        slabs: Slabs,
+        wait: Sequence[Ticket],
+        timing: Timing = MEASURED,
     ) -> Ticket:
         return self._copy(wait)
 
     def get_pixels(
-        self, image: DeviceImage, slabs: Slabs, buffer: DeviceBuffer, offset: int, wait: Sequence[Ticket]
+        self,
+        image: DeviceImage,
+        slabs: Slabs,
+        buffer: DeviceBuffer,
+        offset: int,
+        wait: Sequence[Ticket],
+        timing: Timing = MEASURED,
     ) -> Ticket:
         return self._copy(wait)
 
@@ -178,7 +230,13 @@ class NullDevice:
         return BoundKernel(tuple(arguments))
 
     def launch(
-        self, bound: BoundKernel, groups: Int3, local_size: Int3, work_dim: int, wait: Sequence[Ticket]
+        self,
+        bound: BoundKernel,
+        groups: Int3,
+        local_size: Int3,
+        work_dim: int,
+        wait: Sequence[Ticket],
+        timing: Timing = MEASURED,
     ) -> Ticket:
         self.launches += 1
         return self._issue(wait)

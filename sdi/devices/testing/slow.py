@@ -7,6 +7,7 @@ from typing import Final
 
 from sdi.devices.base import Device
 from sdi.devices.handles import BoundKernel
+from sdi.devices.issue import MEASURED, Timing
 from sdi.devices.testing.due import DueCalls
 from sdi.devices.testing.forwarding import ForwardingDevice
 from sdi.devices.ticket import Ticket
@@ -29,7 +30,13 @@ class SlowedDevice(ForwardingDevice):
         self._due.close()
 
     def launch(
-        self, bound: BoundKernel, groups: Int3, local_size: Int3, work_dim: int, wait: Sequence[Ticket]
+        self,
+        bound: BoundKernel,
+        groups: Int3,
+        local_size: Int3,
+        work_dim: int,
+        wait: Sequence[Ticket],
+        timing: Timing = MEASURED,
     ) -> Ticket:
         late = Ticket()
 
@@ -38,6 +45,6 @@ class SlowedDevice(ForwardingDevice):
             end_ns = due_ns if done.error is None else done.end_ns
             self._due.at(due_ns, lambda: late.complete(done.error, done.start_ns, end_ns))
 
-        super().launch(bound, groups, local_size, work_dim, wait).when_done(ended)
+        super().launch(bound, groups, local_size, work_dim, wait, MEASURED).when_done(ended)
         self.flush()  # others may wait for the ticket, which no driver knows
         return late

@@ -16,6 +16,7 @@ import numpy as np
 from sdi.clc import pack_hidden
 from sdi.devices.handles import BoundKernel, DeviceBuffer, DeviceImage
 from sdi.devices.image import Slabs
+from sdi.devices.issue import Issue
 from sdi.devices.join import join
 from sdi.devices.ticket import Ticket, completed
 from sdi.errors import ClError, DeviceFailed, Status
@@ -94,7 +95,7 @@ class Verifier:
         self._shadows: dict[int, _Shadow] = {}
         self._idle = completed()
 
-    def launch(self, binding: Binding, run: Callable[[], Issued]) -> list[Ticket]:
+    def launch(self, binding: Binding, run: Callable[[], Issued], issue: Issue) -> list[Ticket]:
         """Issue a split launch by ``run``, and all that verifies it; it is done when the tickets are."""
         buffers = [used.buffer for used in binding.launch_plan.plan.buffers]
         compared = _written(binding, buffers)
@@ -108,7 +109,7 @@ class Verifier:
             _log.warning("kernel '%s' is not verified: %s", binding.kernel.model.name, error)
             return run().tickets
         check = _Check(binding, shadows, compared)
-        kept = self._keep(check, buffers)
+        kept = self._keep(check, buffers, issue)
         try:
             tickets = run().tickets
         except (ClError, DeviceFailed):
@@ -116,12 +117,12 @@ class Verifier:
             raise
         downloads = self._run_whole(check, buffers, kept)
         for buffer in compared:
-            self._memory.fetch_host(buffer, buffer.whole)
+            self._memory.fetch_host(buffer, buffer.whole, issue)
         pending = [
             t for buffer in compared for dependencies in buffer.dependencies for t in dependencies.pending()
         ]
         result = self._memory.run_on_host(
-            lambda: self._compare(check), [*tickets, *downloads, *kept.values(), *pending]
+            lambda: self._compare(check), [*tickets, *downloads, *kept.values(), *pending], issue
         )
         for buffer in compared:
             for dependencies in buffer.dependencies:
@@ -166,7 +167,7 @@ class Verifier:
         assert offset is not None
         return self._memory.arena.view(offset, buffer.nbytes)
 
-    def _keep(self, check: _Check, buffers: list[VirtualBuffer]) -> dict[int, Ticket]:
+    def _keep(self, check: _Check, buffers: list[VirtualBuffer], issue: Issue) -> dict[int, Ticket]:
         """Bring all buffers home and copy the bytes that the launch may change; the copies' tickets.
 
         Undefined bytes get one value for both runs: whatever the arena holds.
@@ -174,14 +175,14 @@ class Verifier:
         kept = {}
         for buffer in buffers:
             buffer.directory.define()
-            self._memory.fetch_host(buffer, buffer.whole)
+            self._memory.fetch_host(buffer, buffer.whole, issue)
             if buffer not in check.compared:
                 continue
             source = self._memory.host_array(buffer, buffer.whole)
             target = np.frombuffer(self._view(buffer, check.shadows[buffer.id].before), np.uint8)
             host = buffer.dependencies[HOST]
             waits = [self._idle, *host.before_read(buffer.whole)]
-            kept[buffer.id] = self._memory.run_on_host(partial(np.copyto, target, source), waits)
+            kept[buffer.id] = self._memory.run_on_host(partial(np.copyto, target, source), waits, issue)
             host.read_by(buffer.whole, kept[buffer.id])
         return kept
 

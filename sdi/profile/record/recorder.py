@@ -59,7 +59,7 @@ Of commands that the player executed there are ``recording`` and ``replayed``, s
 class Recorder:
     """Records one session.  Any thread may record; ``close`` ends it.
 
-    ``command``: the command that is being issued, to which pieces and copies belong.
+    ``command``, of pieces, copies and other work: the command that they were issued for.
     """
 
     def __init__(self, folder: Path, opening: dict[str, object]) -> None:
@@ -67,7 +67,6 @@ class Recorder:
         folder.mkdir(parents=True, exist_ok=True)
         descriptor = whole_file.open_new(folder / f"service-{os.getpid()}.jsonl")
         self._file = os.fdopen(descriptor, "w", encoding="utf-8")
-        self.command = 0
         self._rows: deque[tuple[object, ...]] = deque()
         self._open: dict[int, tuple[int, str, int, int]] = {}
         self._unfinished: list[tuple[object, ...]] = []
@@ -99,13 +98,13 @@ class Recorder:
             self._rows.append(("command", command, *came, submitted_ns, start_ns, end_ns, status))
 
     def launched(
-        self, kernel: str, shape: int, known: str, begin_ns: int, bound_ns: int, held_ns: int
+        self, command: int, kernel: str, shape: int, known: str, begin_ns: int, bound_ns: int, held_ns: int
     ) -> None:
-        """The command being issued launched ``kernel`` as ``shape`` says.  It was begun at ``begin_ns``, had
+        """A command launched ``kernel`` as ``shape`` says.  It was begun at ``begin_ns``, had
         its plan at ``bound_ns`` and is issued now; for ``held_ns`` of that it waited for memory.
         """
         now_ns = time.monotonic_ns()
-        self._rows.append(("launch", self.command, kernel, shape, known, begin_ns, bound_ns, now_ns, held_ns))
+        self._rows.append(("launch", command, kernel, shape, known, begin_ns, bound_ns, now_ns, held_ns))
 
     def shape(self, **columns: object) -> int:
         """How launches are cut that refer to the number returned (see ``COLUMNS``)."""
@@ -113,19 +112,26 @@ class Recorder:
         self._rows.append(("shape", self._shapes, *[columns[name] for name in COLUMNS["shape"][1:]]))
         return self._shapes
 
-    def piece(self, chunk: int, member: int, groups: int, ticket: Ticket) -> None:
-        """A member got ``groups`` work-groups of the launch being issued."""
-        self._rows.append(("piece", self.command, chunk, member, groups, ticket))
+    def piece(self, command: int, chunk: int, member: int, groups: int, ticket: Ticket) -> None:
+        """A member got ``groups`` work-groups of a launch."""
+        self._rows.append(("piece", command, chunk, member, groups, ticket))
 
     def copied(
-        self, source: int, target: int, nbytes: int, cause: str, is_staged: bool, ticket: Ticket
+        self,
+        command: int,
+        source: int,
+        target: int,
+        nbytes: int,
+        cause: str,
+        is_staged: bool,
+        ticket: Ticket,
     ) -> None:
         """A copy between two memories was issued."""
-        self._rows.append(("copy", self.command, source, target, nbytes, cause, is_staged, ticket))
+        self._rows.append(("copy", command, source, target, nbytes, cause, is_staged, ticket))
 
-    def worked(self, what: str, member: int, nbytes: int, cause: str, ticket: Ticket) -> None:
+    def worked(self, command: int, what: str, member: int, nbytes: int, cause: str, ticket: Ticket) -> None:
         """Something else was issued on a member, or on the host (-1); see ``Work``."""
-        self._rows.append(("work", self.command, what, member, nbytes, cause, ticket))
+        self._rows.append(("work", command, what, member, nbytes, cause, ticket))
 
     def resident(self, member: int, nbytes: int) -> None:
         """So many bytes are allocated on a member from now on."""

@@ -20,6 +20,7 @@ from sdi.atomics import Update
 from sdi.devices.base import Comparison, Device
 from sdi.devices.comparing import HEADER_NBYTES, RECORD_NBYTES, changes_nbytes, values_offset
 from sdi.devices.handles import DeviceBuffer
+from sdi.devices.issue import Issue
 from sdi.devices.join import join
 from sdi.devices.ticket import Ticket
 from sdi.intervals import ByteRange
@@ -70,7 +71,6 @@ class MemberMerge:
     over: ByteRange
     units: MergeUnits
     parts: list[_Part]
-    attribution: tuple[str, int] = ("", 0)
     done: Ticket = field(default_factory=Ticket)
 
 
@@ -124,7 +124,7 @@ class MemberMerges:
             self._heaps[part.member].give(part.twin, until)
             self._heaps[part.member].give(part.changes, until)
 
-    def keep_twins(self, merge: MemberMerge) -> None:
+    def keep_twins(self, merge: MemberMerge, issue: Issue) -> None:
         """All members have the same bytes now: keep them.  The launch waits, as for any reader."""
         for part in merge.parts:
             allocation = merge.buffer.allocations[part.member]
@@ -138,8 +138,9 @@ class MemberMerges:
                 _bytes(part.twin),
                 Region(0, merge.over.nbytes),
                 dependencies.before_read(merge.over),
+                issue.timing,
             )
-            self._accounting.worked("twin", part.member, merge.over.nbytes, ticket)
+            self._accounting.worked("twin", part.member, merge.over.nbytes, ticket, issue)
             dependencies.read_by(merge.over, ticket)
             part.pending.append(ticket)
             part.comparison = Comparison(
@@ -153,43 +154,43 @@ class MemberMerges:
                 merge.units.update,
             )
 
-    def run(self, merge: MemberMerge, launched: Sequence[Sequence[Ticket]]) -> Ticket:
+    def run(self, merge: MemberMerge, launched: Sequence[Sequence[Ticket]], issue: Issue) -> Ticket:
         """Compare once each member's tickets are done, and bring the changes together."""
-        merge.attribution = self._accounting.attribution()
         first, others = merge.parts[0], merge.parts[1:]
         first.pending += launched[0]
         for part, done in zip(others, launched[1:], strict=True):
             assert part.comparison is not None
             device = self._devices[part.member]
-            diff = device.diff(part.comparison, _bytes(part.changes), [*part.pending, *done])
-            self._accounting.worked("diff", part.member, merge.over.nbytes, diff)
+            diff = device.diff(part.comparison, _bytes(part.changes), [*part.pending, *done], issue.timing)
+            self._accounting.worked("diff", part.member, merge.over.nbytes, diff, issue)
             merge.buffer.dependencies[member_memory(part.member)].read_by(merge.over, diff)
-            header = device.download(_bytes(part.changes), 0, memoryview(part.header), [diff])
+            room = memoryview(part.header)
+            header = device.download(_bytes(part.changes), 0, room, [diff], issue.timing)
             device.flush()
             part.pending = [header]
         here = member_memory(first.member)
         merge.buffer.dependencies[here].written_by(merge.over, merge.done)
         merge.buffer.directory.wrote(here, merge.over)
         compared = [ticket for part in merge.parts for ticket in part.pending]
-        join(compared, lambda error: self._post(lambda: self._bring(merge, error)))
+        join(compared, lambda error: self._post(lambda: self._bring(merge, issue, error)))
         self.give_up(merge, [merge.done])
         return merge.done
 
-    def _bring(self, merge: MemberMerge, error: BaseException | None) -> None:
+    def _bring(self, merge: MemberMerge, issue: Issue, error: BaseException | None) -> None:
         """All have compared: copy the changes to the first member and apply them there."""
         if error is not None:
             self._finish(merge, error, [])
             return
         issued: list[Ticket] = []
         try:
-            headers = self._apply(merge, issued)
+            headers = self._apply(merge, issue, issued)
         except Exception as cause:  # or nobody would ever hear of the launch again
             failure = cause
             join(issued, lambda _error: self._finish(merge, failure, []))
             raise
         join(issued, lambda error: self._finish(merge, error, headers))
 
-    def _apply(self, merge: MemberMerge, issued: list[Ticket]) -> list[bytearray]:
+    def _apply(self, merge: MemberMerge, issue: Issue, issued: list[Ticket]) -> list[bytearray]:
         """Copy and apply the changes one member after the other; what then tells of conflicts.
 
         Adds to ``issued`` the tickets of all that.
@@ -200,7 +201,6 @@ class MemberMerges:
         last: list[Ticket] = []
         headers: list[bytearray] = []
         events, accounting = self._accounting.events, self._accounting
-        accounting.attribute(merge.attribution)
         for part in merge.parts[1:]:
             records, values = np.frombuffer(part.header, np.uint32)[:2].tolist()
             if not records:
@@ -218,15 +218,18 @@ class MemberMerges:
                     nbytes,
                     (),
                     last,
+                    issue.timing,
                 )
                 copies.append(ticket)
                 issued += [left, ticket]
-                accounting.copied(member_memory(part.member), here, nbytes, ticket)
+                there = member_memory(part.member)
+                accounting.copied(there, here, nbytes, ticket, issue.cause, issue.command)
             events.diff_nbytes += values * unit
-            applied = device.apply(first.comparison, _bytes(first.changes), copies)
-            accounting.worked("merge", first.member, values * unit, applied)
+            applied = device.apply(first.comparison, _bytes(first.changes), copies, issue.timing)
+            accounting.worked("merge", first.member, values * unit, applied, issue)
             headers.append(bytearray(HEADER_NBYTES))
-            counted = device.download(_bytes(first.changes), 0, memoryview(headers[-1]), [applied])
+            room = memoryview(headers[-1])
+            counted = device.download(_bytes(first.changes), 0, room, [applied], issue.timing)
             issued += (applied, counted)
             last = [counted]
         device.flush()

@@ -10,7 +10,8 @@ import pytest
 
 from sdi.devices.cuda.channel import Channel, CudaTicket, Event
 from sdi.devices.cuda.lane import CudaLane
-from sdi.devices.pace import PACE
+from sdi.devices.issue import MEASURED
+from sdi.devices.polling import Polling
 from sdi.devices.ticket import Ticket, completed
 from sdi.errors import DeviceFailed
 from tests.devices.conftest import PATIENCE_S, finish
@@ -59,22 +60,22 @@ class Member:
     """A lane with a stream for kernels and one for copies; remembers what ran."""
 
     def __init__(self, number: int) -> None:
-        self.lane = CudaLane(FakeDriver(), f"member {number}")
+        self.lane = CudaLane(FakeDriver(), f"member {number}", Polling())
         self.kernels = Channel(self.lane, FakeStream(), f"sdi-gpu-{number}-done")
         self.copies = Channel(self.lane, FakeStream(), f"sdi-gpu-{number}-up-done")
         self.ran: list[str] = []
 
     def launch(self, name: str, *wait: Ticket) -> Ticket:
-        return self.lane.issue(self.kernels, lambda: self.ran.append(name), wait)
+        return self.lane.issue(self.kernels, lambda: self.ran.append(name), wait, MEASURED)
 
     def copy(self, name: str, *wait: Ticket) -> Ticket:
-        return self.lane.issue(self.copies, lambda: self.ran.append(name), wait, is_blocking=True)
+        return self.lane.issue(self.copies, lambda: self.ran.append(name), wait, MEASURED, is_blocking=True)
 
     def fail(self, *wait: Ticket) -> Ticket:
         def start() -> None:
             raise ValueError("refused")
 
-        return self.lane.issue(self.kernels, start, wait)
+        return self.lane.issue(self.kernels, start, wait, MEASURED)
 
     def close(self) -> None:
         self.lane.close()
@@ -227,10 +228,9 @@ def test_an_event_that_a_thread_waits_for_is_used_again_when_its_times_are_known
         def new_event(self, is_timed: bool) -> Event:
             return SlowEvent()
 
-    monkeypatch.setattr(PACE, "wants_times", True)
-    lane = CudaLane(SlowDriver(), "member")
+    lane = CudaLane(SlowDriver(), "member", Polling())
     channel = Channel(lane, FakeStream(), "sdi-gpu-0-done")
-    ticket = lane.issue(channel, lambda: None, ())
+    ticket = lane.issue(channel, lambda: None, (), MEASURED)
     assert isinstance(ticket, CudaTicket) and isinstance(ticket.end, SlowEvent)
     assert waiting.wait(PATIENCE_S)
     poll, end = channel.poll, ticket.end

@@ -2,8 +2,8 @@
 
 A thread that is woken for every completion takes the GIL from the one that issues, each time; with a thread
 per stream of four GPUs that was most of what a launch cost.  So a session that has commands to issue asks
-the members in between what is complete (``poll``); only when it has nothing more to do are threads told to
-wait in the driver (``rest``).  Members without threads of that kind are no part of this.
+its members in between what is complete (``poll``); only when it has nothing more to do are threads told to
+wait in the driver (``idle``).  Members without threads of that kind are no part of this.
 """
 
 from __future__ import annotations
@@ -18,29 +18,25 @@ class Pollable(Protocol):
     def ask(self) -> None:
         """Find out what is done, without blocking; complete nothing yet."""
 
-    def settle(self) -> bool:
+    def complete(self) -> bool:
         """Complete what ``ask`` found to be done; whether anything is left."""
 
-    def watch(self) -> None:
+    def arm(self) -> None:
         """Have threads complete what is left."""
 
 
-class Pace:
-    """Of the sessions of this process.
+class Polling:
+    """Of one session and the members that it opened; each member has it from when it was made.
 
-    ``is_busy``: the issuing thread will call ``poll`` or ``rest`` soon.  ``wants_times``: operations issued
-    now have to know when they began and ended; else the times when that was seen are enough.  ``has_more``:
-    the issuing thread has more to issue before it calls either; ``is_brief``: and operations issued now take
-    so little that it may be known of several together that they are complete.  ``gathers``: what is said to
-    other processes goes out together, when the issuing thread calls ``send``.  Nobody else says so: members
-    that are used without a session complete operations by their threads, with times.
+    ``is_busy``: the issuing thread will call ``poll`` or ``idle`` soon.  ``gathers``: what is said to other
+    processes goes out together, when the issuing thread calls ``send``.  Only the session says so: members
+    that are used without one complete operations by their threads.
     """
+
+    __slots__ = ("_members", "_unsent", "gathers", "is_busy")
 
     def __init__(self) -> None:
         self.is_busy = False
-        self.wants_times = True
-        self.has_more = False
-        self.is_brief = False
         self.gathers = False
         self._unsent: list[Callable[[], None]] = []
         self._members: tuple[Pollable, ...] = ()
@@ -73,14 +69,11 @@ class Pace:
             member.ask()
         is_left = False
         for member in self._members:
-            is_left |= member.settle()
+            is_left |= member.complete()
         return is_left
 
-    def rest(self) -> None:
+    def idle(self) -> None:
         """The issuing thread has nothing to do: threads complete what is left, and what others issue."""
         self.is_busy = False
         for member in self._members:
-            member.watch()
-
-
-PACE = Pace()
+            member.arm()
