@@ -1,12 +1,17 @@
 """Every instant of every member is in one class, also when everything overlaps."""
 
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sdi.profile.analyse.losses import CLASSES, losses
+from sdi.profile.analyse.classes import CLASSES, LossClass, register
+from sdi.profile.analyse.figures import figures
+from sdi.profile.analyse.losses import losses
 from sdi.profile.analyse.model import (
     Call,
     Command,
@@ -15,10 +20,13 @@ from sdi.profile.analyse.model import (
     LaunchSpan,
     Member,
     PieceSpan,
+    Profile,
     SessionProfile,
     Turn,
     WorkSpan,
 )
+from sdi.profile.analyse.tables import make_tables
+from sdi.profile.show.text import table_text, tables_csv
 
 MEMBERS = (Member("a", "cpu"), Member("b", "cpu"))
 EMPTY = SessionProfile(1, 1, MEMBERS, 1000, 2000, True)
@@ -74,7 +82,7 @@ def test_a_member_waits_for_the_launch_that_others_compute_or_that_it_has_a_part
     session = launched(EMPTY, 1, {0: (1080, 1090), 1: (1190, 1200)})
     session = launched(session, 2, slow)
     session = replace(session, launches=(session.launches[0], replace(session.launches[1], kernel="slow")))
-    found = losses(session).member_ns
+    found = Counter(losses(session).member_ns)
     # Member 0 was through with "k" early: but for 10 ns after "slow" it waits for that.
     assert found["slow", "tail"] + found["slow", "imbalance"] == 80
     assert found["k", "tail"] + found["k", "imbalance"] == 10
@@ -131,27 +139,89 @@ def test_time_in_calls_with_nothing_to_do_is_scheduling() -> None:
 spans = st.tuples(st.integers(900, 2100), st.integers(0, 400)).map(lambda one: (one[0], one[0] + one[1]))
 
 
-@settings(max_examples=200, deadline=None)
-@given(
-    st.lists(st.dictionaries(st.integers(0, 1), spans, min_size=1), max_size=6),
-    st.lists(spans, max_size=5),
-    st.lists(spans, max_size=5),
-    st.lists(spans, max_size=5),
-)
-def test_the_classes_add_up_whatever_overlaps(
+def drawn(
     launches: list[dict[int, tuple[int, int]]],
     copies: list[tuple[int, int]],
     turns: list[tuple[int, int]],
-    calls: list[tuple[int, int]],
-) -> None:
+    waits: list[tuple[int, int]],
+) -> SessionProfile:
+    """A session in which anything may overlap.  ``waits``: commands queued and submitted."""
     session = EMPTY
     for command, pieces in enumerate(launches, 1):
         session = launched(session, command, pieces)
-    session = replace(
+    late = [Command(100 + n, 1, "fill", 8, *span, span[1], span[1], 0) for n, span in enumerate(waits)]
+    return replace(
         session,
         copies=tuple(CopySpan(1, 0, 1, 8, "k: x", False, *span, 0) for span in copies),
         turns=tuple(Turn(*span, 0) for span in turns),
+        commands=(*session.commands, *late),
     )
+
+
+sessions = st.builds(
+    drawn,
+    st.lists(st.dictionaries(st.integers(0, 1), spans, min_size=1), max_size=6),
+    st.lists(spans, max_size=5),
+    st.lists(spans, max_size=5),
+    st.lists(spans, max_size=3),
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(sessions, st.lists(spans, max_size=5))
+def test_the_classes_add_up_whatever_overlaps(session: SessionProfile, calls: list[tuple[int, int]]) -> None:
+    add_up(session, calls)
+
+
+@settings(max_examples=100, deadline=None)
+@given(sessions, st.lists(spans, max_size=5), st.sampled_from([*CLASSES, ""]))
+def test_the_classes_add_up_with_one_from_outside_wherever_it_is_tried(
+    session: SessionProfile, calls: list[tuple[int, int]], before: str
+) -> None:
+    with registered(WAITING, before):
+        add_up(session, calls)
+
+
+def add_up(session: SessionProfile, calls: list[tuple[int, int]]) -> None:
     found = losses(session, [Call("clFinish", 1, *span) for span in calls])
     found.check()
     assert sum(found.of_class(name) for name in CLASSES) == pytest.approx(1000)
+
+
+WAITING = LossClass(
+    "waiting",
+    "commands wait for each other, or for events of the application",
+    "#5a7d2a",
+    lambda instant: next(iter(instant.now.waiting.values()), None) if not instant.now.outstanding else None,
+)
+
+
+@contextmanager
+def registered(loss: LossClass, before: str = "") -> Iterator[None]:
+    """A class that the package does not have."""
+    register(loss, before)
+    yield
+    del CLASSES[loss.name]
+
+
+def test_a_class_from_outside_is_in_tables_files_figures_and_charts() -> None:
+    """It takes its time from those behind it, and one call makes it known to all that shows losses."""
+    held = Command(1, 1, "fill", 64, 1100, 1300, 1300, 1400, 0)
+    session = replace(EMPTY, commands=(held,))
+    assert of(session) == {"unexplained": 200, "application": 1800}
+    with registered(WAITING, before="application"):
+        assert of(session) == {"waiting": 400, "unexplained": 200, "application": 1400}
+        tables = make_tables(Profile((session,)))
+        assert figures(tables)["waiting_percent"] == pytest.approx(20)
+        assert " waiting " in table_text(tables) and "waiting_ns" in tables_csv(tables)["losses.csv"]
+        page = pytest.importorskip("sdi.profile.show.page", reason="plotly is not installed")
+        bars = {bar["name"]: bar for bar in page.idle_chart(tables)["data"]}
+        assert bars["waiting"]["marker"]["color"] == WAITING.colour and WAITING.says in page.page(
+            Profile((session,)), tables
+        )
+    assert "waiting" not in CLASSES and of(session) == {"unexplained": 200, "application": 1800}
+
+
+def test_two_classes_of_one_name_are_refused() -> None:
+    with pytest.raises(AssertionError, match="'tail' is there already"):
+        register(replace(WAITING, name="tail"))

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from sdi.profile.analyse.losses import CLASSES
+from sdi.profile.analyse.classes import CLASSES
 from sdi.profile.analyse.model import HOST, SessionProfile
 from sdi.profile.analyse.stream import read_profile
 from sdi.profile.analyse.tables import make_tables

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from sdi.profile.analyse.losses import CLASSES
+from sdi.profile.analyse.classes import CLASSES
 from sdi.profile.analyse.tables import KernelRow, Tables
 
 _LINKS = ("host to device", "device to host", "peer", "host-staged")

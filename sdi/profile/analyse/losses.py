@@ -1,24 +1,7 @@
 """Where the time of a run went: every member is in one class at every instant, so the classes add up.
 
 A sweep over all spans of a session, in the order of their ends and begins.  Between two of them nothing
-changes; that time counts, for each member, in the first class that fits:
-
-=============  =========================================================================================
-computing      a piece of a kernel runs on the member
-copies         bytes go to or from the member; or nothing computes and bytes move anywhere (also the
-               application's own reads and writes)
-consistency    what several members wrote is being merged
-tail           the member has ended its part of a launch that others still compute: chance, the last groups
-imbalance      likewise, as far as it ends earlier in every launch of this shape: its part is too small
-whole          another member computes a launch that was not given to this one
-analysis       nothing runs; a program is built or a launch is planned
-scheduling     nothing runs; the service decides or issues, or the application is in a call of OpenCL
-               though nothing is asked of the image
-driver         nothing runs; the service is idle, and a driver has not started yet what it was given: here,
-               or on the members that this one waits for
-application    nothing is asked of the image
-unexplained    a command is unfinished and nothing of the above goes on
-=============  =========================================================================================
+changes; that time counts, for each member, in the first of ``CLASSES`` that fits.
 
 Source: papers/1, figures 11 to 13 (transfers, consistency, kernel time per device), carried on to all time.
 """
@@ -27,30 +10,17 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import count
 from operator import itemgetter
 
+from sdi.profile.analyse.classes import CLASSES, NO_KERNEL, Instant, RunningLaunch, Situation, classify
 from sdi.profile.analyse.model import HOST, Call, SessionProfile
 
-CLASSES = (
-    "computing",
-    "copies",
-    "consistency",
-    "imbalance",
-    "tail",
-    "whole",
-    "analysis",
-    "scheduling",
-    "driver",
-    "application",
-    "unexplained",
-)
 APPLICATION_COPIES = frozenset({"read", "write"})
 """Commands whose own time is a copy that the application makes."""
 CONSISTENCY = frozenset({"twin", "diff", "merge"})
 """Work on what several members wrote."""
-NO_KERNEL = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,38 +55,6 @@ class Losses:
         assert all(sum(classes.values()) == self.wall_ns for classes in self.by_member)
 
 
-@dataclass(slots=True)
-class _Running:
-    """A launch of which some pieces run, or have run and others will: when each member is through with it.
-
-    ``computing``: how many of its pieces run now; the sweep changes it.
-    """
-
-    kernel: str
-    shape: int
-    start_ns: int
-    end_ns: int
-    last_ns: dict[int, int]
-    computing: int = 0
-
-
-@dataclass(slots=True)
-class _State:
-    """What goes on at an instant; the sweep changes it."""
-
-    computing: list[dict[int, str]]
-    copying: list[dict[int, str]]
-    running: dict[int, _Running] = field(default_factory=dict)
-    merging: dict[int, str] = field(default_factory=dict)
-    moving: dict[int, str] = field(default_factory=dict)
-    preparing: dict[int, str] = field(default_factory=dict)
-    starting: dict[int, str] = field(default_factory=dict)
-    waiting: dict[int, str] = field(default_factory=dict)
-    outstanding: dict[int, str] = field(default_factory=dict)
-    turns: dict[int, str] = field(default_factory=dict)
-    calls: dict[int, str] = field(default_factory=dict)
-
-
 def losses(session: SessionProfile, calls: Iterable[Call] = ()) -> Losses:
     """Classify the time of ``session``.  ``calls``: of its application, where they were recorded.
 
@@ -128,13 +66,13 @@ def losses(session: SessionProfile, calls: Iterable[Call] = ()) -> Losses:
     spare_ns = _repeated_gaps(session, running)
     found: defaultdict[tuple[str, str], int] = defaultdict(int)
     by_member = [dict.fromkeys(CLASSES, 0) for _ in range(members)]
-    state = _State([{} for _ in range(members)], [{} for _ in range(members)])
+    state = Situation([{} for _ in range(members)], [{} for _ in range(members)])
     last_ns = session.opened_ns
     for at_ns, change in sorted(_changes(session, kernels, running, calls), key=itemgetter(0)):
         at_ns = min(max(at_ns, session.opened_ns), session.closed_ns)
         if at_ns > last_ns:
             for member in range(members):
-                for kernel, name, ns in _classify(state, member, last_ns, at_ns, spare_ns):
+                for kernel, name, ns in classify(Instant(state, member, last_ns, at_ns, spare_ns)):
                     found[kernel, name] += ns
                     by_member[member][name] += ns
             last_ns = at_ns
@@ -148,66 +86,16 @@ def losses(session: SessionProfile, calls: Iterable[Call] = ()) -> Losses:
     return result
 
 
-def _classify(
-    state: _State, member: int, start_ns: int, end_ns: int, spare_ns: dict[tuple[int, int], int]
-) -> list[tuple[str, str, int]]:
-    """Kernel, class and time of one member between two changes."""
-    ns = end_ns - start_ns
-    for here, name in ((state.computing[member], "computing"), (state.copying[member], "copies")):
-        if here:
-            return [(next(iter(here.values())), name, ns)]
-    if state.merging:
-        return [(next(iter(state.merging.values())), "consistency", ns)]
-    if state.running:
-        command, launch = _waited_for(state.running, member, start_ns)
-        if member not in launch.last_ns:
-            return [(launch.kernel, "whole", ns)]
-        if launch.last_ns[member] > start_ns:
-            return [(launch.kernel, "scheduling" if state.turns else "driver", ns)]
-        if not launch.computing:  # what holds up the others holds up this one too
-            why = "copies" if state.moving else "scheduling" if state.turns else "driver"
-            return [(launch.kernel, why, ns)]
-        part = min(ns, spare_ns.get((command, member), 0))
-        spare_ns[command, member] = spare_ns.get((command, member), 0) - part
-        return [(launch.kernel, "imbalance", part), (launch.kernel, "tail", ns - part)]
-    if state.moving:
-        return [(next(iter(state.moving.values())), "copies", ns)]
-    if state.preparing:
-        return [(next(iter(state.preparing.values())), "analysis", ns)]
-    if state.starting:
-        return [(next(iter(state.starting.values())), "scheduling" if state.turns else "driver", ns)]
-    kernel = next(iter(state.outstanding.values()), NO_KERNEL)
-    if state.turns and (state.waiting or state.calls):
-        return [(kernel, "scheduling", ns)]
-    if state.outstanding:
-        return [(kernel, "unexplained", ns)]
-    return [(NO_KERNEL, "scheduling" if state.calls else "application", ns)]
-
-
-def _waited_for(running: dict[int, _Running], member: int, now_ns: int) -> tuple[int, _Running]:
-    """Of the launches under way the one that an idle member waits for: the first that it has a part of left
-    to do, else the first that others compute now.  (Launches that need nothing of each other overlap.)
-    """
-    if len(running) > 1:
-        for found in running.items():
-            if found[1].last_ns.get(member, 0) > now_ns:
-                return found
-        for found in running.items():
-            if found[1].computing:
-                return found
-    return next(iter(running.items()))
-
-
-def _launches(session: SessionProfile, kernels: dict[int, str]) -> dict[int, _Running]:
+def _launches(session: SessionProfile, kernels: dict[int, str]) -> dict[int, RunningLaunch]:
     """The launches that ran, by command."""
     shapes = {launch.command: launch.shape for launch in session.launches}
-    found: dict[int, _Running] = {}
+    found: dict[int, RunningLaunch] = {}
     for piece in session.pieces:
         if not piece.end_ns:
             continue
         launch = found.get(piece.command)
         if launch is None:
-            launch = found[piece.command] = _Running(
+            launch = found[piece.command] = RunningLaunch(
                 kernels.get(piece.command, NO_KERNEL),
                 shapes.get(piece.command, 0),
                 piece.start_ns,
@@ -220,7 +108,7 @@ def _launches(session: SessionProfile, kernels: dict[int, str]) -> dict[int, _Ru
     return found
 
 
-def _repeated_gaps(session: SessionProfile, running: dict[int, _Running]) -> dict[tuple[int, int], int]:
+def _repeated_gaps(session: SessionProfile, running: dict[int, RunningLaunch]) -> dict[tuple[int, int], int]:
     """(command, member) -> ns that the member is idle at the end of the launch because its part is too small:
     by how much its parts of launches of this shape take less than the longest ones, in the mean.
     """
@@ -239,18 +127,18 @@ def _repeated_gaps(session: SessionProfile, running: dict[int, _Running]) -> dic
     }
 
 
-_Change = tuple[int, Callable[[_State], None]]
-_Where = Callable[[_State], dict[int, str]]
+_Change = tuple[int, Callable[[Situation], None]]
+_Where = Callable[[Situation], dict[int, str]]
 
 
 def _changes(
-    session: SessionProfile, kernels: dict[int, str], running: dict[int, _Running], calls: Iterable[Call]
+    session: SessionProfile, kernels: dict[int, str], running: dict[int, RunningLaunch], calls: Iterable[Call]
 ) -> Iterator[_Change]:
     """Begin and end of every span; ends that never came are left out with their begins."""
     keys = count()
 
     def during(
-        start_ns: int, end_ns: int, where: Callable[[_State], dict[int, str]], kernel: str
+        start_ns: int, end_ns: int, where: Callable[[Situation], dict[int, str]], kernel: str
     ) -> list[_Change]:
         if not start_ns or end_ns <= start_ns:
             return []
@@ -306,7 +194,7 @@ def _computing(member: int) -> _Where:
     return lambda state: state.computing[member]
 
 
-def _counting(launch: _Running, start_ns: int, end_ns: int) -> list[_Change]:
+def _counting(launch: RunningLaunch, start_ns: int, end_ns: int) -> list[_Change]:
     def count(by: int) -> None:
         launch.computing += by
 
@@ -317,7 +205,7 @@ def _copying(member: int) -> _Where:
     return lambda state: state.copying[member]
 
 
-def _spanning(command: int, launch: _Running) -> list[_Change]:
+def _spanning(command: int, launch: RunningLaunch) -> list[_Change]:
     return [
         (launch.start_ns, lambda state: state.running.__setitem__(command, launch)),
         (launch.end_ns, lambda state: state.running.__delitem__(command)),

@@ -9,7 +9,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from sdi.profile.analyse.losses import CLASSES, CONSISTENCY, NO_KERNEL, Losses, losses
+from sdi.profile.analyse.classes import CLASSES, NO_KERNEL
+from sdi.profile.analyse.losses import CONSISTENCY, Losses, losses
 from sdi.profile.analyse.model import (
     HOST,
     Call,

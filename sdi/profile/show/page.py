@@ -12,7 +12,7 @@ from typing import Any
 
 from plotly.offline import get_plotlyjs
 
-from sdi.profile.analyse.losses import CLASSES, NO_KERNEL
+from sdi.profile.analyse.classes import CLASSES, NO_KERNEL
 from sdi.profile.analyse.model import HOST, PieceSpan, Profile, SessionProfile, memory_name
 from sdi.profile.analyse.tables import KernelRow, Tables
 from sdi.profile.show.text import FUNCTION_COLUMNS, functions, table_text, title
@@ -20,19 +20,6 @@ from sdi.sizes import size
 
 SPANS_MAX = 4000
 """Spans drawn per track of the timeline; of more, the longest."""
-_COLOURS = {
-    "computing": "#2e9e5b",
-    "copies": "#3b7dd8",
-    "consistency": "#8a5cd0",
-    "imbalance": "#e0a100",
-    "tail": "#e7c65b",
-    "whole": "#d9793d",
-    "analysis": "#c94f7c",
-    "scheduling": "#b03a3a",
-    "driver": "#d98c8c",
-    "application": "#9aa0a6",
-    "unexplained": "#444b54",
-}
 _KERNELS = ("#2e9e5b", "#e0a100", "#c94f7c", "#1aa6a6", "#d9793d", "#6f8f2f", "#b03a3a", "#7a6a58")
 """For few kernels; for more ``_kernel_colours`` makes them."""
 
@@ -95,6 +82,7 @@ def page(profile: Profile, tables: Tables) -> str:
             f"<h1>{title(tables)}</h1>",
             "" if tables.is_complete else _INCOMPLETE,
             *sections,
+            _classes(),
             _worst(profile, tables),
             _function_table("Host API calls", tables, "calls"),
             _function_table("Device commands", tables, "commands"),
@@ -131,13 +119,18 @@ def _classes_chart(names: Sequence[str], rows: Sequence[Mapping[str, float]]) ->
             "name": name,
             "y": names,
             "x": [row[name] / 1e6 for row in rows],
-            "marker": {"color": _COLOURS[name]},
+            "marker": {"color": loss.colour},
             "hovertemplate": f"%{{y}}: {name} %{{x:.3f}} ms<extra></extra>",
         }
-        for name in CLASSES
+        for name, loss in CLASSES.items()
         if any(row[name] for row in rows)
     ]
     return {"data": data, "layout": _layout("ms", len(rows), barmode="stack")}
+
+
+def _colour(name: str) -> str:
+    loss = CLASSES.get(name)
+    return "#888888" if loss is None else loss.colour
 
 
 def _kernel_colours(names: Sequence[str]) -> dict[str, str]:
@@ -191,7 +184,7 @@ def timeline_chart(profile: Profile) -> Chart:
             "name": name,
             **bar,
             "width": 0.8,
-            "marker": {"color": colours.get(name, _COLOURS.get(name, "#888888")), "line": {"width": 0}},
+            "marker": {"color": colours.get(name) or _colour(name), "line": {"width": 0}},
             "hovertemplate": f"{html.escape(name)} from %{{base:.3f}} ms, %{{x:.3f}} ms<extra></extra>",
         }
         for name, bar in bars.items()
@@ -303,6 +296,11 @@ def _worst(profile: Profile, tables: Tables) -> str:
         f"<h2>Most is lost around kernel {html.escape(worst.name)}</h2>"
         f'<p id="advice">{html.escape(advice)}</p><pre>{text}</pre>'
     )
+
+
+def _classes() -> str:
+    rows = "".join(f"<dt>{html.escape(c.name)}</dt><dd>{html.escape(c.says)}</dd>" for c in CLASSES.values())
+    return f'<h2>What the time is called</h2><dl id="classes">{rows}</dl>'
 
 
 def _function_table(title: str, tables: Tables, which: str) -> str:

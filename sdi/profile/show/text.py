@@ -8,7 +8,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from sdi.profile.analyse.losses import CLASSES
+from sdi.profile.analyse.classes import CLASSES
 from sdi.profile.analyse.tables import FunctionRow, KernelRow, Tables
 from sdi.sizes import size
 
