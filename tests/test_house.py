@@ -189,8 +189,19 @@ def test_the_libraries_are_compiled_anew_when_a_source_of_theirs_changes() -> No
     assert {path for path in needed - watched if path.name != "__init__.py"} == set()
 
 
-@pytest.mark.parametrize("page", ["design/README.md", "README.md"])
+@cache
+def files() -> tuple[str, ...]:
+    folders = ("sdi", "tests", "bench", "design", "tools", "demo")
+    return tuple(
+        [f"/{path.relative_to(ROOT)}" for folder in folders for path in (ROOT / folder).rglob("*.*")]
+    )
+
+
+@pytest.mark.parametrize(
+    "page", ["README.md", *[f"design/{path.name}" for path in sorted((ROOT / "design").glob("*.md"))]]
+)
 def test_files_that_a_page_names_exist(page: str) -> None:
+    """By their whole path, or by its end where the page says before what it is about."""
     text = (ROOT / page).read_text(encoding="utf-8")
-    named = set(re.findall(r"`((?:sdi|tests|bench|design|tools|demo)/[\w/.-]*\w\.(?:py|c|h|md|sh))`", text))
-    assert {name for name in named if not (ROOT / name).is_file()} == set()
+    named = set(re.findall(r"`([\w/.-]*\w\.(?:py|c|h|md|sh|txt|json))`", text))
+    assert {name for name in named if not any(path.endswith(f"/{name}") for path in files())} == set()
