@@ -64,7 +64,7 @@ def player_of(
     )
 
 
-class Turns(Protocol):
+class PlayedSession(Protocol):
     """The session, as far as its player needs it."""
 
     @property
@@ -108,7 +108,7 @@ class Play:
 
     def __init__(
         self,
-        session: Turns,
+        session: PlayedSession,
         player: Player,
         engine: Engine,
         memory: VirtualMemory,

@@ -13,6 +13,7 @@ import pytest
 
 from sdi.cells import STAGE_IN_USE, STAGE_PARKED
 from sdi.commands import Launch
+from sdi.devices.issue import Issue
 from sdi.errors import Status
 from sdi.partition.balance import Balance, ShareEpoch
 from sdi.partition.cost import Edges
@@ -557,7 +558,7 @@ def test_python_knows_what_the_player_released(serve: Serve, monkeypatch: pytest
     steps = Steps(serve(2, plays=True))
     steps.settle()
     session = steps.client.session
-    door, parking = session._door, session._memory.parking
+    door, parking = session._dispatcher.door, session._memory.parking
     found: list[tuple[object, ...]] = []
 
     def look() -> None:
@@ -758,7 +759,7 @@ def _evict(loop: Loop) -> None:
         placement, buffer = memory.placement, memory.buffer(loop.a)
         for member, allocation in enumerate(buffer.allocations):
             if allocation is not None:
-                placement._evict(buffer, member)
+                placement._evict(buffer, member, Issue("a test"))
 
     _posted(loop, evict)
 

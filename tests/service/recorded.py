@@ -146,11 +146,11 @@ WANTED = frozenset(
 
 def _record(arguments: list[str]) -> int:
     """Be the service, and write down what it is told."""
+    from sdi.service import dispatch
     from sdi.service import main as server
-    from sdi.service import session
 
     file = Path(os.environ[FOLDER], f"{os.getpid()}.records").open("wb")  # noqa: SIM115
-    came, built = session.Session._record, Door.built
+    came, built = dispatch.Dispatcher.act, Door.built
 
     def note(self: Any, number: int, record_id: int, record: bytes, has_more: bool) -> None:
         pickle.dump(record, file)
@@ -160,7 +160,7 @@ def _record(arguments: list[str]) -> int:
         pickle.dump(Built(build, tuple(kernels)), file)
         built(self, build, kernels)
 
-    session.Session._record = note  # type: ignore[method-assign]
+    dispatch.Dispatcher.act = note  # type: ignore[method-assign]
     Door.built = note_built  # type: ignore[method-assign]
     try:
         return server.main(arguments)

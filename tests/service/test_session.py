@@ -297,7 +297,7 @@ def refused(client: WireClient, records: list[bytes]) -> list[str]:
     said = []
     for record in records:
         with pytest.raises(BadRecord) as caught:
-            client.session._door.check(record)
+            client.session._dispatcher.door.check(record)
         said.append(str(caught.value))
     return said
 
@@ -557,7 +557,7 @@ def test_notices_that_do_not_fit_are_sent_when_there_is_room_whoever_sent_the_fi
 
     def tell() -> None:
         for number in range(count):
-            client.session._notice(NoticeKind.EVENT_STATUS, number, 0)
+            client.session._outbox.notice(NoticeKind.EVENT_STATUS, number, 0)
 
     for _ in range(3):
         client.finish()  # the session's thread waits for records, or will soon
@@ -567,5 +567,5 @@ def test_notices_that_do_not_fit_are_sent_when_there_is_room_whoever_sent_the_fi
 
 def test_a_session_ends_although_nobody_reads_its_notices() -> None:
     with WireClient(open_members(MemberSettings(count=1))) as client:
-        client.session.post(lambda: client.session._notice(NoticeKind.PRINTED, 1, 0, bytes(1 << 20)))
+        client.session.post(lambda: client.session._outbox.notice(NoticeKind.PRINTED, 1, 0, bytes(1 << 20)))
     assert "sdi-notices" not in {thread.name for thread in threading.enumerate()}

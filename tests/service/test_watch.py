@@ -22,7 +22,7 @@ STUCK = {
     "in a walk over very many rows": "for _ in range(1 << 62): pass",
     "in a driver": "ctypes.CDLL(None).sleep(1000)",
     "in a driver that lets no Python run": "ctypes.PyDLL(None).sleep(1000)",
-    "writing a reply that nobody reads": "self._reply(1, 0, 0, bytes(1 << 26))",
+    "writing a reply that nobody reads": "self._outbox.reply(1, 0, 0, bytes(1 << 26))",
     "in a member's turn": """
         held = threading.Event()
         def turn():
@@ -40,7 +40,7 @@ STUCK = {
 SERVICE = """
 import ctypes, os, sys, threading
 from sdi.service import main as server
-from sdi.service import session
+from sdi.service import dispatch
 
 say = ctypes.PyDLL(None).write  # which lets nobody else run meanwhile
 
@@ -48,7 +48,7 @@ def stuck(self, number, record_id, record, has_more):
     say(2, b"stuck\\n", 6)
 {body}
 
-session.Session._record = stuck
+dispatch.Dispatcher.act = stuck
 status = server.main(sys.argv[1:])
 os._exit(status)
 """

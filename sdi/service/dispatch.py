@@ -1,0 +1,267 @@
+"""What a session does about each record of its application."""
+
+from __future__ import annotations
+
+import logging
+import struct
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
+
+from sdi import limits
+from sdi.cells import STAGE_IN_USE, STAGE_PARKED
+from sdi.commands import Launch, Map, Read, Unmap, Write
+from sdi.devices.base import Device
+from sdi.errors import BadRecord, BuildError, ClError, Status
+from sdi.launch.kernel import Build
+from sdi.launch.launcher import Launcher
+from sdi.launch.learning import Learning
+from sdi.launch.programs.builds import Compiled, Target
+from sdi.player.face import Player
+from sdi.player.library import Recycled
+from sdi.profile.record.recorder import Recorder
+from sdi.runtime.engine import Engine
+from sdi.service.door import Door, Limits, RecordEntry
+from sdi.service.outbox import Outbox
+from sdi.service.replies import build_payload
+from sdi.vmem.memory import VirtualMemory
+from sdi.wire.layout import layout
+from sdi.wire.opencl import DeviceInfo, MemFlags, QueueProperties
+from sdi.wire.records import COMMAND, COMMANDS, HEADER, NUM_SLOTS, REPLIED, NoticeKind, Op
+
+_log = logging.getLogger("sdi.session")
+
+_PREFIX = layout(HEADER, COMMAND)
+_NDRANGE, _RELEASE_EVENT = Op.NDRANGE.value, Op.RELEASE_EVENT.value
+_OUT_OF_ORDER = QueueProperties.OUT_OF_ORDER_EXEC_MODE_ENABLE.value
+_PROFILING = QueueProperties.PROFILING_ENABLE.value
+_COPY_OR_USE_HOST_PTR = MemFlags.COPY_HOST_PTR | MemFlags.USE_HOST_PTR
+
+
+class Dispatcher:
+    """Acts on records.  Owned by: whoever has the turn; builds run on a thread of their own.
+
+    ``prints``: what kernels print is taken.  ``post``: runs a call in a turn, from any thread.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        memory: VirtualMemory,
+        launcher: Launcher,
+        outbox: Outbox,
+        target: Target,
+        post: Callable[[Callable[[], None]], None],
+        prints: bool,
+        player: Player | None,
+        recorder: Recorder | None,
+        learning: Learning | None,
+    ) -> None:
+        self._engine = engine
+        self._memory = memory
+        self._launcher = launcher
+        self._outbox = outbox
+        self._target = target
+        self._post = post
+        self._prints = prints
+        self._player = player
+        self._recorder = recorder
+        self._learning = learning
+        self._builder = ThreadPoolExecutor(1, "sdi-build")
+        self._printing: dict[int, frozenset[int]] = {}
+        self._num_created = 0
+        self.door = Door(_limits(target.devices), lambda event: engine.core.node(event) is not None)
+
+    def close(self) -> None:
+        """Build nothing more; waits for the build under way."""
+        self._builder.shutdown(cancel_futures=True)
+
+    def act(self, number: int, record_id: int, record: bytes, has_more: bool) -> None:
+        """Act on one record; ``has_more``: others are there.
+
+        What the application brought about is answered or logged and never ends the session; raises BadRecord
+        for what it can't.
+        """
+        try:
+            if number == _NDRANGE and len(record) >= _PREFIX.size:
+                _, _, _, queue, slot, num_waits = _PREFIX.unpack_from(record)
+                known = self._launcher.known.values.get(record[_PREFIX.size :]) if not num_waits else None
+                if (
+                    known is not None
+                    and known.checked == self._num_created
+                    and slot < NUM_SLOTS
+                    and self._engine.core.node(record_id) is None
+                ):
+                    self._engine.enqueue(queue, record_id, slot, known.launch, (), has_more)
+                    return
+            elif number == _RELEASE_EVENT:  # there is one for each launch of most programs
+                self._engine.core.release_event(record_id)
+                return
+            entry = self.door.check(record)
+            self.door.admit(entry)
+            if entry.command is not None:
+                self._command(entry, has_more)
+            else:
+                self._other(entry)
+        except BadRecord:
+            raise
+        except Exception as error:
+            expected = isinstance(error, ClError | ValueError | struct.error)  # what it says is wrong
+            _log.log(
+                logging.INFO if expected else logging.ERROR,
+                "record op %d, id %d: %s",
+                number,
+                record_id,
+                error,
+                exc_info=not expected,
+            )
+            status = error.status if isinstance(error, ClError) else Status.OUT_OF_RESOURCES
+            self.door.forget(record_id)
+            if number in REPLIED:
+                self._outbox.reply(record_id, status, 0, b"")
+            elif number in COMMANDS and len(record) >= 32:
+                slot = int.from_bytes(record[24:28], "little")
+                if 0 < slot < NUM_SLOTS:
+                    self._outbox.page.finished(slot, status, 0, 0, 0)
+
+    def _command(self, entry: RecordEntry, has_more: bool) -> None:
+        command, (queue, slot) = entry.command, entry.fields[3:5]
+        assert command is not None
+        if (isinstance(command, Read) and not command.into) or (
+            isinstance(command, Write) and command.is_transfer
+        ):
+            self._outbox.expect_transfer(entry.id, command.rectangle.nbytes, command.blocking)
+        elif isinstance(command, Map | Unmap) and command.transfer:
+            blocking = isinstance(command, Map) and command.blocking
+            self._outbox.expect_transfer(entry.id, command.rectangle.nbytes, blocking)
+        elif isinstance(command, Launch) and command.kernel_index in self._printing.get(command.build, ()):
+            command = replace(command, prints=True)
+        if isinstance(command, Launch):
+            known = self._launcher.known.values.get(command.record)
+            if known is not None:
+                command, known.checked = known.launch, self._num_created
+        self._engine.enqueue(queue, entry.id, slot, command, entry.waits, has_more)
+
+    def _other(self, entry: RecordEntry) -> None:
+        engine, memory = self._engine, self._memory
+        record_id, fields = entry.id, entry.fields
+        match entry.op:
+            case Op.CREATE_BUFFER:
+                self._num_created += 1  # launches were checked against the buffers that there were
+                buffer = memory.create(record_id, fields[4], bool(fields[3] & _COPY_OR_USE_HOST_PTR))
+                self._outbox.reply(record_id, Status.SUCCESS, buffer.offset, b"")
+            case Op.RELEASE_BUFFER:
+                engine.after_issued(lambda: memory.release(record_id))
+            case Op.PARK_BUFFER:
+                self._park(record_id, fields[3])
+            case Op.RENEW_BUFFER:
+                memory.renew(record_id, bool(fields[3] & _COPY_OR_USE_HOST_PTR))
+            case Op.HOST_POINTERS:
+                events = memory.accounting.events
+                events.host_compared_nbytes += fields[3]
+                events.host_copied_nbytes += fields[4]
+            case Op.BUILD | Op.COMPILE | Op.LINK:
+                self._build(entry)
+            case Op.RELEASE_BUILD:
+                engine.after_issued(lambda: self._launcher.remove(record_id))
+                self._printing.pop(record_id, None)
+            case Op.CREATE_QUEUE:
+                is_ordered, is_profiled = not fields[3] & _OUT_OF_ORDER, bool(fields[3] & _PROFILING)
+                engine.core.create_queue(record_id, is_ordered, listener=fields[4], is_profiled=is_profiled)
+                if self._player is not None:
+                    self._player.queue(record_id, is_ordered, is_profiled)
+            case Op.RELEASE_QUEUE:
+                engine.core.release_queue(record_id)
+                if self._player is not None:
+                    self._player.queue(record_id, False)
+            case Op.CREATE_USER_EVENT:
+                engine.core.create_user_event(record_id, fields[3])
+            case Op.SET_USER_EVENT:
+                engine.run(engine.core.set_user_event(record_id, fields[3]))
+            case Op.WATCH:
+                self._watch(record_id, fields[3])
+            case Op.TRANSFER_DONE:
+                engine.transfer_done(record_id, fields[3])
+            case _:
+                raise AssertionError(f"the door let {entry.op.name} in")
+
+    def _park(self, buffer_id: int, slot: int) -> None:
+        """Tell the client when it may use a released buffer again, and that it may not yet."""
+        page, memory = self._outbox.page, self._memory
+        page.busy(slot)
+
+        def told(is_clean: bool) -> None:
+            page.finished(slot, Status.SUCCESS if is_clean else Status.OUT_OF_RESOURCES, 0, 0, 0)
+
+        self._engine.after_issued(lambda: memory.park(buffer_id, told))
+
+    def recycled(self, told: Recycled) -> None:
+        """The player parked or renewed a buffer."""
+        self.door.recycled(told.id, told.stage != STAGE_IN_USE)
+        parking, buffer = self._memory.parking, self._memory.buffer(told.id)
+        if told.stage == STAGE_PARKED:
+            parking.keep(buffer, told.parked_ns)
+            return
+        parking.take(buffer)
+        if told.slot:
+            self._park(told.id, told.slot)
+
+    def _build(self, entry: RecordEntry) -> None:
+        """Has the build thread build, compile or link."""
+        build_id, work = entry.id, entry.work
+        assert work is not None
+        if self._recorder is not None:
+            work = self._recorder.built(work)
+        future = self._builder.submit(work, self._target)
+        future.add_done_callback(lambda done: self._post(lambda: self._built(build_id, done)))
+
+    def _built(self, build_id: int, done: Future[Build | Compiled]) -> None:
+        if done.cancelled():
+            return  # the application has gone
+        error = done.exception()
+        if error is not None or not isinstance(done.result(), Build):
+            self.door.forget(build_id)
+        if error is None:
+            result = done.result()
+            if isinstance(result, Build):
+                self._launcher.add(build_id, result)
+                if self._learning is not None:
+                    result.begin_with(self._learning.pages(result.object, len(self._memory.members)))
+                self.door.built(build_id, [kernel.model for kernel in result.kernels])
+                printing = frozenset(k for k, kernel in enumerate(result.kernels) if kernel.model.prints)
+                if printing and self._prints:
+                    self._printing[build_id] = printing
+            self._outbox.reply(build_id, Status.SUCCESS, 0, build_payload(result))
+        elif isinstance(error, ClError):
+            log = error.log if isinstance(error, BuildError) else f"error: {error.what}\n"
+            self._outbox.reply(build_id, error.status, 0, build_payload(Compiled(b"", log)))
+        elif isinstance(error, MemoryError | OSError):
+            is_memory = isinstance(error, MemoryError)
+            log = f"error: the service {'has no memory left' if is_memory else f'failed: {error}'}"
+            log += limits.described() + "\n"
+            _log.error("build %d: %s", build_id, log.rstrip())
+            status = Status.OUT_OF_HOST_MEMORY if is_memory else Status.OUT_OF_RESOURCES
+            self._outbox.reply(build_id, status, 0, build_payload(Compiled(b"", log)))
+        else:
+            _log.error("build %d", build_id, exc_info=error)
+            log = f"sdi: internal error: {error!r}\n"
+            self._outbox.reply(build_id, Status.BUILD_PROGRAM_FAILURE, 0, build_payload(Compiled(b"", log)))
+
+    def _watch(self, event: int, status: int) -> None:
+        node = self._engine.core.node(event)
+        if node is None or node.stage.value >= 4:
+            self._outbox.notice(NoticeKind.EVENT_STATUS, event, node.status if node else 0)
+        else:
+            node.watches.append(status)
+            if status >= 2 and node.submitted_ns:
+                self._outbox.notice(NoticeKind.EVENT_STATUS, event, 2)
+
+
+def _limits(devices: Sequence[Device]) -> Limits:
+    """What the client was told of the image, as far as records are checked by it."""
+    infos = [device.capabilities.info for device in devices]
+    local_mem, group_size = (
+        min(int.from_bytes(info.get(param, b""), "little") for info in infos)
+        for param in (DeviceInfo.LOCAL_MEM_SIZE, DeviceInfo.MAX_WORK_GROUP_SIZE)
+    )
+    return Limits(local_mem, group_size)
