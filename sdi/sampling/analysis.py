@@ -237,7 +237,7 @@ class BoundKernel:
             closed = True
             for condition in loop.conditions:
                 found = binding.alternatives(condition)
-                if len(found) > 1 or any(f[1].get(variable, 0) > 0 for each in found for f in each):
+                if any(f[1].get(variable, 0) > 0 for each in found for f in each):
                     closed = False
             closed = closed and not binding.is_overapproximate
             binding.is_overapproximate = saved

@@ -405,9 +405,9 @@ class AffineContext:
         return found
 
     def _kept(self, lists: list[list[Form]]) -> list[list[Form]]:
-        """Without what always holds; without lists that never hold."""
+        """Without what always holds; without lists that never hold; least and greatest of two taken apart."""
         found: list[list[Form]] = []
-        for each in lists:
+        for each in [part for one in lists for part in self._without_extremes(one)]:
             kept: list[Form] = []
             for one in each:
                 lo, hi = interval(one, self.ranges)
@@ -420,6 +420,29 @@ class AffineContext:
                     return [[]]
                 found.append(kept)
         return found
+
+    def _without_extremes(self, forms: list[Form]) -> list[list[Form]]:
+        """Lists of forms: all of ``forms`` are >= 0 where all of one list are."""
+        found: list[list[Form]] = [[]]
+        for form in forms:
+            parts = self._taken_apart(form)
+            if len(found) * len(parts) > _MAX_ALTERNATIVES:
+                parts = [[form]]
+            found = [[*one, *part] for one in found for part in parts]
+        return found
+
+    def _taken_apart(self, form: Form) -> list[list[Form]]:
+        """Likewise of one form: the least of two makes two conditions, the greatest a choice; or so."""
+        for variable, factor in form[1].items():
+            atom = self.atoms[variable - BASES] if variable >= BASES else None
+            if atom is None or atom.kind not in (UnknownKind.LEAST, UnknownKind.GREATEST):
+                continue
+            rest = form[0], {v: c for v, c in form[1].items() if v != variable}
+            one, other = (self._taken_apart(plus(rest, scaled(each, factor))) for each in atom.forms)
+            if (atom.kind is UnknownKind.LEAST) == (factor > 0):
+                return [[*a, *b] for a in one for b in other]
+            return [*one, *other]
+        return [[form]]
 
     # -- loops -----------------------------------------------------------------------------------
 
@@ -469,12 +492,13 @@ class AffineContext:
         self._assumed += assume
         found = self.alternatives(term)
         self._assumed -= assume
-        if len(found) > 1:
-            return self._unequal(found, variable)
-        if not found:
-            return -1
+        best = max([self._last_in(each, variable) for each in found], default=-1)
+        return self._unequal(found, variable) if best == INFINITY else best
+
+    def _last_in(self, forms: list[Form], variable: int) -> int:
+        """The last iteration for which all forms can be >= 0."""
         best = INFINITY
-        for constant, parts in found[0]:
+        for constant, parts in forms:
             slope = parts.get(variable, 0)
             if slope < 0:
                 _, hi = interval((constant, {v: c for v, c in parts.items() if v != variable}), self.ranges)
@@ -484,10 +508,9 @@ class AffineContext:
 
     def _unequal(self, found: list[list[Form]], variable: int) -> int:
         """The last iteration of a loop that runs until two values are equal, one unit nearer each time."""
-        for each in found:
-            if len(each) != 1:
-                return INFINITY
-            constant, parts = each[0]
+        if [len(each) for each in found] != [1, 1] or plus(found[0][0], found[1][0]) != (-2, {}):
+            return INFINITY
+        for ((constant, parts),) in found:
             rest = shifted((constant, {v: c for v, c in parts.items() if v != variable}), 1)
             lo, hi = interval(rest, self.ranges)
             if parts.get(variable) == -1 and lo >= 0 and is_finite(hi):

@@ -359,3 +359,53 @@ __kernel void structure_in_switch(__global int *a, __global int *b, int n)
     }
     c.p[x] = 1;
 }
+
+__kernel void band(__global int *a, int n, int b)
+{
+    int y = get_global_id(0);
+    int first = max(0, y - b), last = min(n - 1, y + b);
+    for (int x = first; x <= last; x++)
+        a[y * n + x] = 1;
+}
+
+__kernel void block_of_each(__global int *a, int n, int c)
+{
+    int first = get_global_id(0) * c;
+    int stop = min(n, first + c);
+    for (int i = first; i < stop; i++)
+        a[i] = 1;
+}
+
+__kernel void up_to_the_greatest(__global int *a, int n, int c)
+{
+    int x = get_global_id(0);
+    for (int i = 0; i < max(n, x - c); i++)
+        a[16 * x + i] = 1;
+}
+
+__kernel void clamped_guards(__global int *a, int n, int m)
+{
+    int x = get_global_id(0);
+    if (min(x, n) > m)
+        a[x] = 1;
+    if (max(x, n) < m)
+        a[x + 16] = 1;
+    if (clamp(x, m, n) == x)
+        a[x + 32] = 1;
+    if (max(min(x, n - x), 3) > m)
+        a[x + 48] = 1;
+}
+
+__kernel void either_bound(__global int *a, int n, int c)
+{
+    int x = get_global_id(0);
+    for (int i = 0; i < n || i + c < x; i++)
+        a[16 * x + i] = 1;
+}
+
+__kernel void until_equal_or_less(__global int *a, int n, int c)
+{
+    int x = get_global_id(0);
+    for (int i = 0; i != n || i < c; i++)
+        a[16 * x + i] = 1;
+}
