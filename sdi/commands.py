@@ -63,7 +63,7 @@ class Read:
 class Write:
     """Copy the application's memory to a region of ``buffer``; the client does the copy when told.
 
-    ``landed_ns``: 0, or when it began with that, untold, since nobody else knew the buffer: it is done.
+    ``written_ns``: 0, or when it began with that, untold, since nobody else knew the buffer: it is done.
     ``data``: the bytes, row by row, where they came with the record: the client has nothing to do.
     ``unasked``, ``record``: see ``Read``.
     """
@@ -71,7 +71,7 @@ class Write:
     buffer: int
     rectangle: Rectangle
     blocking: bool
-    landed_ns: int = 0
+    written_ns: int = 0
     unasked: bool = False
     data: bytes = b""
     record: bytes = field(default=b"", compare=False)
@@ -79,7 +79,7 @@ class Write:
     @property
     def is_transfer(self) -> bool:
         """Whether the client has yet to copy."""
-        return not (self.landed_ns or self.data)
+        return not (self.written_ns or self.data)
 
 
 @dataclass(frozen=True, slots=True)

@@ -241,8 +241,8 @@ _COMMANDS = {
     "UNMAP": "unmaps",
     "MARKER": "markers",
     "BARRIER": "barriers",
-    "PARK_BUFFER": "buffers released",
-    "RENEW_BUFFER": "buffers used again",
+    "RECYCLE_BUFFER": "buffers released",
+    "REUSE_BUFFER": "buffers used again",
 }
 
 

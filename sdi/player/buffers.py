@@ -1,4 +1,4 @@
-"""Cells of buffers, and what the player knows of each: so it can park and renew them without Python."""
+"""Cells of buffers, and what the player knows of each: so it can recycle and reuse them without Python."""
 
 from __future__ import annotations
 
@@ -87,9 +87,9 @@ class Buffers:
         self._free.clear()
 
     def recycled(self) -> list[c.Recycled]:
-        """Those that the player parked or renewed, the first that was parked first; directories say so."""
+        """Those that the player recycled or reused, the first that was recycled first; directories say so."""
         count = self._quick.sdi_player_recycled(self._handle, self._told)
-        found = sorted(self._told[:count], key=lambda told: told.parked_ns)
+        found = sorted(self._told[:count], key=lambda told: told.recycled_ns)
         for told in found:
             self._followed[told.id].directory.follow(is_new=True)
         return found

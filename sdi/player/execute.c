@@ -52,7 +52,7 @@ static bool waits_elsewhere(const struct sdi_player *p, const struct segment *s,
 bool recording_writes_host(const struct recording *r)
 {
     return r->client == CLIENT_WRITES || r->client == CLIENT_FILLS || r->client == CLIENT_TAKES
-           || r->client == CLIENT_LANDED;
+           || r->client == CLIENT_WRITTEN;
 }
 
 /* Whether bytes that it uses have yet to be copied here, to or from the arena: that ends by itself. */
@@ -233,8 +233,8 @@ int recording_execute(struct sdi_player *p, struct recording *r, struct node *no
     } else if (r->client == CLIENT_FILLS) {
         const struct sdi_rec_fill *fill = (const void *)record;
         repeat((char *)(uintptr_t)r->client_at, r->client_nbytes, (const char *)(fill + 1), fill->pattern_nbytes);
-    } else if (r->client == CLIENT_LANDED) {
-        const uint64_t since = ((const struct sdi_rec_write *)(const void *)record)->landed_ns;
+    } else if (r->client == CLIENT_WRITTEN) {
+        const uint64_t since = ((const struct sdi_rec_write *)(const void *)record)->written_ns;
         node->ended_ns = node->submitted_ns;
         node->submitted_ns = since < node->submitted_ns ? since : node->submitted_ns;
     } else if (r->client != CLIENT_NONE) {

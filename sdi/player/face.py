@@ -48,7 +48,7 @@ _CELLS_SPARE = 1 << 8
 
 def _write_mask() -> bytes:
     """Which bits of a write's record count, behind its command fields: not where, how much, and when."""
-    shape, free = layout(BODY[WireOp.WRITE]), {"offset", "region", "landed_ns", "carried_nbytes"}
+    shape, free = layout(BODY[WireOp.WRITE]), {"offset", "region", "written_ns", "carried_nbytes"}
     values: list[int] = []
     for each in BODY[WireOp.WRITE]:
         ones = (1 << (64 if each.kind == "u64" else 32)) - 1
@@ -487,14 +487,14 @@ class Player:
     def keep_write(
         self, command: Write, buffer: VirtualBuffer, over: ByteRange, slack: int, change: Change
     ) -> None:
-        """Likewise a write whose bytes come with its record, or have landed.
+        """Likewise a write whose bytes come with its record, or were written early.
 
         ``over``: what counts as written; that is so of any other that comes within ``slack`` of its ends.
         """
 
         def finish(builder: Builder) -> bool:
             builder.span = (over.start, over.stop, slack)
-            return builder.on_host(c.CLIENT_LANDED if command.landed_ns else c.CLIENT_WRITES, buffer, over)
+            return builder.on_host(c.CLIENT_WRITTEN if command.written_ns else c.CLIENT_WRITES, buffer, over)
 
         known = replace(command, data=b"")  # those of the next are others
         self._keep_transfer(WireOp.WRITE, known, (buffer,), (change,), (), finish, _WRITE_MASK, over)
@@ -589,7 +589,7 @@ class Player:
 
 def _copied_nbytes(command: Command) -> int:
     """What the client copies of a command each time; what comes with records is counted by the player."""
-    if isinstance(command, Read) or (isinstance(command, Write) and command.landed_ns):
+    if isinstance(command, Read) or (isinstance(command, Write) and command.written_ns):
         return 0 if command.unasked else command.rectangle.nbytes
     return 0
 

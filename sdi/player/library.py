@@ -17,7 +17,7 @@ RECORD, IDLE, END, POSTED, FAILED, WANTED, MEASURED = 1, 2, 3, 4, 5, 6, 7
 OP_LAUNCH, OP_UPLOAD, OP_DOWNLOAD, OP_COPY, OP_FILL = 0, 1, 2, 3, 4
 WRITES_BESIDE, BESIDE_MAX = 2, 32
 CLIENT_NONE, CLIENT_READS, CLIENT_WRITES, CLIENT_FILLS, CLIENT_LOOKS, CLIENT_TAKES = range(6)
-CLIENT_SHOWN, CLIENT_LANDED = 6, 7
+CLIENT_SHOWN, CLIENT_WRITTEN = 6, 7
 WHYS = ("played", "busy", "kind", "queue", "waits", "unknown", "guards", "lanes")
 """As ``enum why``: what became of a record.  "played": executed by the player; else it was left to Python:
 
@@ -146,9 +146,9 @@ class PlayerReport(ctypes.Structure):
 
 
 class Recycled(ctypes.Structure):
-    """``struct recycled``: a buffer that was parked or renewed; ``slot``: nobody said yet when it may be."""
+    """``struct recycled``: a buffer that was recycled or reused; ``slot``: nobody said yet when it may be."""
 
-    _fields_ = [("id", _u64), ("parked_ns", _u64), ("slot", _u32), ("stage", _u32)]
+    _fields_ = [("id", _u64), ("recycled_ns", _u64), ("slot", _u32), ("stage", _u32)]
 
 
 _STRUCTURES: dict[str, type[ctypes.Structure]] = {

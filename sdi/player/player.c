@@ -276,7 +276,7 @@ static int play(struct sdi_player *p, bool may_play)
                 p->passes = false;
                 p->why = WHY_BUSY;
             } else if (op != SDI_OP_RELEASE_EVENT && op != SDI_OP_TRANSFER_DONE && op != SDI_OP_MARKER
-                       && op != SDI_OP_BARRIER && op != SDI_OP_PARK_BUFFER && op != SDI_OP_RENEW_BUFFER) {
+                       && op != SDI_OP_BARRIER && op != SDI_OP_RECYCLE_BUFFER && op != SDI_OP_REUSE_BUFFER) {
                 p->streak = 0;
             }
             p->head += nbytes;

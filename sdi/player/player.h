@@ -33,7 +33,7 @@ enum op_kind { OP_LAUNCH = 0, OP_UPLOAD = 1, OP_DOWNLOAD = 2, OP_COPY = 3, OP_FI
 /* What a command is to a buffer's bytes in the arena, besides its operations.  READS: the application copies them when it
  * is told.  WRITES, FILLS: they, or a pattern, came with the record.  LOOKS: the application looks at them when the
  * command is complete.  TAKES: and may write them then, or has.  SHOWN: they are copied to other bytes of the arena.
- * LANDED: the application has written them. */
+ * WRITTEN: the application has written them, early. */
 enum client_kind {
     CLIENT_NONE = 0,
     CLIENT_READS = 1,
@@ -42,7 +42,7 @@ enum client_kind {
     CLIENT_LOOKS = 4,
     CLIENT_TAKES = 5,
     CLIENT_SHOWN = 6,
-    CLIENT_LANDED = 7,
+    CLIENT_WRITTEN = 7,
 };
 
 /* Entry points of the drivers, looked up by Python; those of a driver that is not there are NULL. */
@@ -245,19 +245,19 @@ struct report {
 /* A buffer of the application that has cells: of its residency, and of its stage.  `slot`: the application waits there
  * until it may use the buffer again; 0: it does not, or was told.  `is_listed`: Python has to hear of it. */
 struct buffer {
-    uint64_t id, parked_ns;
+    uint64_t id, recycled_ns;
     uint32_t state, stage, fresh[2];
     uint32_t segments[LANES_MAX + 1], num_segments;
     uint32_t slot, next; /* next: of the same bucket, or of those without cells */
     bool is_listed;
 };
 
-/* Of a buffer; in PARKING only whoever began that knows when it ends. */
-enum { STAGE_PARKING = 0, STAGE_IN_USE = 1, STAGE_PARKED = 2 };
+/* Of a buffer; in RECYCLING only whoever began that knows when it ends. */
+enum { STAGE_RECYCLING = 0, STAGE_IN_USE = 1, STAGE_RECYCLED = 2 };
 
-/* What Python is told of a buffer that was parked or renewed. */
+/* What Python is told of a buffer that was recycled or reused. */
 struct recycled {
-    uint64_t id, parked_ns;
+    uint64_t id, recycled_ns;
     uint32_t slot, stage;
 };
 
@@ -308,7 +308,7 @@ struct sdi_player {
     struct buffer buffers[BUFFERS_MAX];
     uint32_t buffer_buckets[BUFFERS_MAX], num_buffers, free_buffers;
     uint32_t recycled[BUFFERS_MAX], num_recycled; /* since Python last asked */
-    uint32_t parked[BUFFERS_MAX], num_parked;     /* that the application may not use yet */
+    uint32_t unready[BUFFERS_MAX], num_unready;   /* that the application may not use yet */
     struct logged *log; /* NULL: no profile is recorded; else all queues are timed */
     uint32_t num_logged, log_soon;
     uint64_t log_since_ns, turn_ns;
@@ -403,8 +403,8 @@ int recording_execute(struct sdi_player *p, struct recording *r, struct node *no
 int player_look(struct sdi_player *p);
 enum taken record_take(struct sdi_player *p, uint32_t op, uint64_t id, const char *record, size_t nbytes);
 bool record_is_known(struct sdi_player *p, uint32_t op, const char *record, size_t nbytes);
-enum why buffer_park(struct sdi_player *p, uint64_t id, const char *record, size_t nbytes);
-enum why buffer_renew(struct sdi_player *p, uint64_t id, const char *record, size_t nbytes);
+enum why buffer_recycle(struct sdi_player *p, uint64_t id, const char *record, size_t nbytes);
+enum why buffer_reuse(struct sdi_player *p, uint64_t id, const char *record, size_t nbytes);
 void buffers_complete(struct sdi_player *p);
 bool player_is_posted(const struct sdi_player *p);
 void record_count(struct sdi_player *p, uint32_t op, enum why why);

@@ -34,12 +34,12 @@ static bool equal(const char *data, const struct recording *r)
 /* Whether a write is of the bytes whose state its recording tells: it begins and ends near their ends. */
 static bool fits(const struct recording *r, const char *record)
 {
-    if (r->client != CLIENT_WRITES && r->client != CLIENT_LANDED)
+    if (r->client != CLIENT_WRITES && r->client != CLIENT_WRITTEN)
         return true;
     const struct sdi_rec_write *write = (const void *)record;
-    if ((write->landed_ns != 0) != (r->client == CLIENT_LANDED))
+    if ((write->written_ns != 0) != (r->client == CLIENT_WRITTEN))
         return false;
-    if (r->client == CLIENT_LANDED)
+    if (r->client == CLIENT_WRITTEN)
         return write->offset == r->client_from && write->region[0] == r->client_stop - r->client_from;
     uint64_t nbytes = write->carried_nbytes; /* too few to get around the end of numbers */
     return write->offset - r->client_from <= r->client_slack

@@ -98,7 +98,7 @@ static bool cut(uint32_t op, const char *record, size_t *nbytes)
     if (op == SDI_OP_WRITE) {
         const struct sdi_rec_write *write = (const void *)record;
         rest = write->carried_nbytes;
-        if (write->landed_ns)
+        if (write->written_ns)
             return !rest;
         rest = rest > SDI_CARRIED_MAX_NBYTES ? 0 : rest;
     } else {
@@ -228,9 +228,9 @@ enum taken record_take(struct sdi_player *p, uint32_t op, uint64_t id, const cha
         return take_command(p, op, id, record, nbytes);
     case SDI_OP_RELEASE_EVENT:
         return take_release(p, id);
-    case SDI_OP_PARK_BUFFER:
-    case SDI_OP_RENEW_BUFFER: {
-        enum why why = (op == SDI_OP_PARK_BUFFER ? buffer_park : buffer_renew)(p, id, record, nbytes);
+    case SDI_OP_RECYCLE_BUFFER:
+    case SDI_OP_REUSE_BUFFER: {
+        enum why why = (op == SDI_OP_RECYCLE_BUFFER ? buffer_recycle : buffer_reuse)(p, id, record, nbytes);
         return why == PLAYED ? TAKEN : not_mine(p, why);
     }
     case SDI_OP_TRANSFER_DONE: {

@@ -1,4 +1,4 @@
-/* Buffers that the application releases ("parks") and uses again ("renews"): see sdi/wire/records.py.  Their id, place and
+/* Buffers that the application releases and uses again: see sdi/wire/records.py.  Their id, place and
  * all that was recorded for them stay; nothing in them is current any more. */
 #include "player.h"
 
@@ -58,17 +58,17 @@ API void sdi_player_buffer_segment(struct sdi_player *p, uint64_t id, uint32_t s
         sdi_player_no_buffer(p, id);
 }
 
-/* What became of buffers since the last call.  `slot`: that one was parked is not said yet; Python does it. */
+/* What became of buffers since the last call.  `slot`: that one was recycled is not said yet; Python does it. */
 API uint32_t sdi_player_recycled(struct sdi_player *p, struct recycled *told)
 {
     uint32_t count = p->num_recycled;
     for (uint32_t n = 0; n < count; n++) {
         struct buffer *b = &p->buffers[p->recycled[n]];
-        told[n] = (struct recycled){b->id, b->parked_ns, b->slot, p->cells[b->stage]};
+        told[n] = (struct recycled){b->id, b->recycled_ns, b->slot, p->cells[b->stage]};
         b->slot = 0;
         b->is_listed = false;
     }
-    p->num_recycled = p->num_parked = 0;
+    p->num_recycled = p->num_unready = 0;
     return count;
 }
 
@@ -95,13 +95,13 @@ static bool is_at_rest(const struct sdi_player *p, const struct buffer *b)
     return true;
 }
 
-static bool say_parked(struct sdi_player *p, struct buffer *b)
+static bool say_recycled(struct sdi_player *p, struct buffer *b)
 {
     if (!is_at_rest(p, b))
         return false;
     page_say(p, b->slot, 0);
     b->slot = 0;
-    p->cells[b->stage] = STAGE_PARKED;
+    p->cells[b->stage] = STAGE_RECYCLED;
     return true;
 }
 
@@ -109,42 +109,42 @@ static bool say_parked(struct sdi_player *p, struct buffer *b)
 void buffers_complete(struct sdi_player *p)
 {
     uint32_t left = 0;
-    for (uint32_t n = 0; n < p->num_parked; n++)
-        if (!say_parked(p, &p->buffers[p->parked[n]]))
-            p->parked[left++] = p->parked[n];
-    p->num_parked = left;
+    for (uint32_t n = 0; n < p->num_unready; n++)
+        if (!say_recycled(p, &p->buffers[p->unready[n]]))
+            p->unready[left++] = p->unready[n];
+    p->num_unready = left;
 }
 
-enum why buffer_park(struct sdi_player *p, uint64_t id, const char *record, size_t nbytes)
+enum why buffer_recycle(struct sdi_player *p, uint64_t id, const char *record, size_t nbytes)
 {
-    const struct sdi_rec_park_buffer *park = (const void *)record;
+    const struct sdi_rec_recycle_buffer *recycle = (const void *)record;
     struct buffer *b = buffer_find(p, id);
-    if (nbytes != sizeof *park || !park->slot || park->slot >= SDI_NUM_SLOTS)
+    if (nbytes != sizeof *recycle || !recycle->slot || recycle->slot >= SDI_NUM_SLOTS)
         return WHY_KIND;
     if (!b)
         return WHY_UNKNOWN;
     if (p->cells[b->stage] != STAGE_IN_USE)
         return WHY_GUARDS;
-    becomes(p, b, STAGE_PARKING, b->fresh[0]);
-    b->slot = park->slot;
-    b->parked_ns = sdi_player_now();
-    if (!say_parked(p, b)) {
+    becomes(p, b, STAGE_RECYCLING, b->fresh[0]);
+    b->slot = recycle->slot;
+    b->recycled_ns = sdi_player_now();
+    if (!say_recycled(p, b)) {
         page_say(p, b->slot, CL_SUBMITTED);
-        p->parked[p->num_parked++] = (uint32_t)(b - p->buffers);
+        p->unready[p->num_unready++] = (uint32_t)(b - p->buffers);
     }
     return PLAYED;
 }
 
-enum why buffer_renew(struct sdi_player *p, uint64_t id, const char *record, size_t nbytes)
+enum why buffer_reuse(struct sdi_player *p, uint64_t id, const char *record, size_t nbytes)
 {
-    const struct sdi_rec_renew_buffer *renew = (const void *)record;
+    const struct sdi_rec_reuse_buffer *reuse = (const void *)record;
     struct buffer *b = buffer_find(p, id);
-    if (nbytes != sizeof *renew)
+    if (nbytes != sizeof *reuse)
         return WHY_KIND;
     if (!b)
         return WHY_UNKNOWN;
-    if (p->cells[b->stage] != STAGE_PARKED)
+    if (p->cells[b->stage] != STAGE_RECYCLED)
         return WHY_GUARDS;
-    becomes(p, b, STAGE_IN_USE, b->fresh[(renew->flags & (CL_MEM_COPY_HOST_PTR | CL_MEM_USE_HOST_PTR)) != 0]);
+    becomes(p, b, STAGE_IN_USE, b->fresh[(reuse->flags & (CL_MEM_COPY_HOST_PTR | CL_MEM_USE_HOST_PTR)) != 0]);
     return PLAYED;
 }

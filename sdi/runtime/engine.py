@@ -329,7 +329,7 @@ class _Completion:
 def _begun_ns(command: Command) -> int:
     """Now, or when the client began with what it did of ``command`` before it sent it."""
     now_ns = time.monotonic_ns()
-    return min(now_ns, command.landed_ns) if isinstance(command, Write) and command.landed_ns else now_ns
+    return min(now_ns, command.written_ns) if isinstance(command, Write) and command.written_ns else now_ns
 
 
 def _pending(tickets: list[Ticket], left: int) -> int:

@@ -218,9 +218,9 @@ class VirtualDevice:
         transfer = Ticket()
         if not command.unasked:
             self._memory.moved.application += rectangle.nbytes
-        if command.landed_ns:
+        if command.written_ns:
             now_ns = time.monotonic_ns()
-            transfer.complete(None, min(command.landed_ns, now_ns), now_ns)
+            transfer.complete(None, min(command.written_ns, now_ns), now_ns)
         elif not command.unasked:
             packed_at = RegionCopies(self._memory, issue).scatter(buffer, rectangle.strided, transfer)
             if packed_at is not None and command.data:
@@ -232,7 +232,7 @@ class VirtualDevice:
                 return IssuedWork([], transfer, packed_at)
         if command.data:
             return IssuedWork([self._write_carried(command, buffer, issue)])
-        player = self.player if command.landed_ns and rectangle.contiguous else None
+        player = self.player if command.written_ns and rectangle.contiguous else None
         before = buffer.directory.state() if player is not None else None
         parts, waits = overwritten(self._memory, buffer, rectangle.strided, issue)
         for part in parts:
@@ -241,7 +241,7 @@ class VirtualDevice:
         change = _change(buffer, before)
         if player is not None and change is not None:
             player.keep_write(command, buffer, rectangle.bounds, 0, change)
-        return IssuedWork([*waits, transfer]) if command.landed_ns else IssuedWork(waits, transfer)
+        return IssuedWork([*waits, transfer]) if command.written_ns else IssuedWork(waits, transfer)
 
     def _write_carried(self, command: Write, buffer: VirtualBuffer, issue: Issue) -> Ticket:
         """The bytes came with the record: at once where nobody is at those of the arena."""

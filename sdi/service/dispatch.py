@@ -9,7 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 
 from sdi import limits
-from sdi.cells import STAGE_IN_USE, STAGE_PARKED
+from sdi.cells import STAGE_IN_USE, STAGE_RECYCLED
 from sdi.commands import Launch, Map, Read, Unmap, Write
 from sdi.devices.base import Device
 from sdi.errors import BadRecord, BuildError, ClError, Status
@@ -152,10 +152,10 @@ class Dispatcher:
                 self._outbox.reply(record_id, Status.SUCCESS, buffer.offset, b"")
             case Op.RELEASE_BUFFER:
                 engine.after_issued(lambda: memory.release(record_id))
-            case Op.PARK_BUFFER:
-                self._park(record_id, fields[3])
-            case Op.RENEW_BUFFER:
-                memory.renew(record_id, bool(fields[3] & _COPY_OR_USE_HOST_PTR))
+            case Op.RECYCLE_BUFFER:
+                self._recycle(record_id, fields[3])
+            case Op.REUSE_BUFFER:
+                memory.reuse(record_id, bool(fields[3] & _COPY_OR_USE_HOST_PTR))
             case Op.HOST_POINTERS:
                 events = memory.accounting.events
                 events.host_compared_nbytes += fields[3]
@@ -185,7 +185,7 @@ class Dispatcher:
             case _:
                 raise AssertionError(f"the door let {entry.op.name} in")
 
-    def _park(self, buffer_id: int, slot: int) -> None:
+    def _recycle(self, buffer_id: int, slot: int) -> None:
         """Tell the client when it may use a released buffer again, and that it may not yet."""
         page, memory = self._outbox.page, self._memory
         page.busy(slot)
@@ -193,18 +193,18 @@ class Dispatcher:
         def told(is_clean: bool) -> None:
             page.finished(slot, Status.SUCCESS if is_clean else Status.OUT_OF_RESOURCES, 0, 0, 0)
 
-        self._engine.after_issued(lambda: memory.park(buffer_id, told))
+        self._engine.after_issued(lambda: memory.recycle(buffer_id, told))
 
     def recycled(self, told: Recycled) -> None:
-        """The player parked or renewed a buffer."""
+        """The player recycled or reused a buffer."""
         self.door.recycled(told.id, told.stage != STAGE_IN_USE)
-        parking, buffer = self._memory.parking, self._memory.buffer(told.id)
-        if told.stage == STAGE_PARKED:
-            parking.keep(buffer, told.parked_ns)
+        recycling, buffer = self._memory.recycling, self._memory.buffer(told.id)
+        if told.stage == STAGE_RECYCLED:
+            recycling.keep(buffer, told.recycled_ns)
             return
-        parking.take(buffer)
+        recycling.take(buffer)
         if told.slot:
-            self._park(told.id, told.slot)
+            self._recycle(told.id, told.slot)
 
     def _build(self, entry: RecordEntry) -> None:
         """Has the build thread build, compile or link."""

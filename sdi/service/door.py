@@ -136,7 +136,7 @@ class Door:
         self._limits = limits
         self._is_event = is_event
         self._buffers: dict[int, int] = {}
-        self._parked: set[int] = set()
+        self._recycled: set[int] = set()
         self._queues: set[int] = set()
         self._builds: dict[int, tuple[ArgumentBlock, ...]] = {}
 
@@ -213,13 +213,13 @@ class Door:
             case Op.CREATE_USER_EVENT:
                 self._new(record_id)
                 _check_slot(fields[3])
-            case Op.PARK_BUFFER:
+            case Op.RECYCLE_BUFFER:
                 insist(record_id in self._buffers, "id", f"{record_id} is no buffer")
-                insist(record_id not in self._parked, "id", f"buffer {record_id} is parked")
+                insist(record_id not in self._recycled, "id", f"buffer {record_id} is recycled")
                 insist(fields[3], "slot", "0")
                 _check_slot(fields[3])
-            case Op.RENEW_BUFFER:
-                insist(record_id in self._parked, "id", f"{record_id} is no parked buffer")
+            case Op.REUSE_BUFFER:
+                insist(record_id in self._recycled, "id", f"{record_id} is no recycled buffer")
             case Op.RELEASE_BUFFER:
                 self._buffer("id", record_id)
             case Op.RELEASE_QUEUE if record_id not in self._queues:
@@ -267,11 +267,11 @@ class Door:
                 self._buffers[entry.id] = entry.fields[4]
             case Op.RELEASE_BUFFER:
                 self._buffers.pop(entry.id, None)
-                self._parked.discard(entry.id)
-            case Op.PARK_BUFFER:
-                self._parked.add(entry.id)
-            case Op.RENEW_BUFFER:
-                self._parked.discard(entry.id)
+                self._recycled.discard(entry.id)
+            case Op.RECYCLE_BUFFER:
+                self._recycled.add(entry.id)
+            case Op.REUSE_BUFFER:
+                self._recycled.discard(entry.id)
             case Op.CREATE_QUEUE:
                 self._queues.add(entry.id)
             case Op.RELEASE_QUEUE:
@@ -281,9 +281,9 @@ class Door:
             case Op.RELEASE_BUILD:
                 self._builds.pop(entry.id, None)
 
-    def recycled(self, buffer: int, is_parked: bool) -> None:
-        """A buffer was parked or renewed, without Python."""
-        (self._parked.add if is_parked else self._parked.discard)(buffer)
+    def recycled(self, buffer: int, is_recycled: bool) -> None:
+        """A buffer was recycled or reused, without Python."""
+        (self._recycled.add if is_recycled else self._recycled.discard)(buffer)
 
     def forget(self, number: int) -> None:
         """What a record with this id was to make could not be made, or has no kernels."""

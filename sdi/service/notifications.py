@@ -1,4 +1,4 @@
-"""What the service tells the client's lander without being asked."""
+"""What the service tells the client's completion thread without being asked."""
 
 from __future__ import annotations
 

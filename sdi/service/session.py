@@ -177,7 +177,7 @@ class Session:
 
     def _keeps_memory(self) -> bool:
         """Whether members may have memory that nobody uses."""
-        return self._has_pools or self._memory.parking.has_places
+        return self._has_pools or self._memory.recycling.has_places
 
     def _trim(self, now_ns: int) -> None:
         """Have members give back memory that they did not use for long: other processes may want it."""

@@ -34,7 +34,7 @@ from sdi.vmem.images import LinearBytes, refresh, write_back
 from sdi.vmem.links import MEASURED_NBYTES, Links
 from sdi.vmem.merging.host import Bytes, MergeResult, merge_diffs, merge_updates
 from sdi.vmem.merging.members import MemberMerges
-from sdi.vmem.recycling import Parking
+from sdi.vmem.recycling import Recycling
 from sdi.vmem.rows import in_rows, ranges_of
 
 Coherence = Literal["lazy", "host"]
@@ -131,7 +131,7 @@ class VirtualMemory:
         self._buffers: dict[int, VirtualBuffer] = {}
         self.has_poisoned = False
         """Whether any bytes were poisoned so far."""
-        self.parking = Parking(self.placement, post)
+        self.recycling = Recycling(self.placement, post)
 
     def create(self, buffer_id: int, nbytes: int, defined: bool) -> VirtualBuffer:
         """A new root buffer; nothing is allocated on members.  ``defined``: the client fills it first."""
@@ -161,20 +161,20 @@ class VirtualMemory:
                 return buffer, ByteRange(start, start + nbytes)
         raise ClError(Status.INVALID_VALUE, f"no buffer has byte {offset} of the arena")
 
-    def park(self, buffer_id: int, told: Callable[[bool], None]) -> None:
-        """Keep a released buffer for ``renew``, see ``Parking.park``.  Raises ClError."""
-        self.parking.park(self.buffer(buffer_id), told)
+    def recycle(self, buffer_id: int, told: Callable[[bool], None]) -> None:
+        """Keep a released buffer for ``reuse``, see ``Recycling.recycle``.  Raises ClError."""
+        self.recycling.recycle(self.buffer(buffer_id), told)
 
-    def renew(self, buffer_id: int, defined: bool) -> None:
-        """A parked buffer is as if it were just created.  Raises ClError where it is not parked."""
+    def reuse(self, buffer_id: int, defined: bool) -> None:
+        """A recycled buffer is as if it were just created.  Raises ClError where it is not recycled."""
         buffer = self.buffer(buffer_id)
-        if not self.parking.take(buffer):
+        if not self.recycling.take(buffer):
             raise ClError(Status.INVALID_MEM_OBJECT, f"buffer {buffer_id} is in use")
         buffer.directory.reset(defined)
 
     def trim(self) -> None:
         """Give back memory of members that is kept for reuse and was not used for long."""
-        self.parking.trim()
+        self.recycling.trim()
         self.placement.trim()
 
     def release(self, buffer_id: int) -> None:
@@ -182,7 +182,7 @@ class VirtualMemory:
         buffer = self._buffers.pop(buffer_id, None)
         if buffer is None:
             return
-        self.parking.take(buffer)
+        self.recycling.take(buffer)
         for forget in buffer.on_release:
             forget(buffer_id)
         buffer.when_idle(self._post, lambda: self._free(buffer))

@@ -1,6 +1,6 @@
 """Released buffers that the application may want again: they keep their places on members, but no bytes.
 
-Programs make the same buffers anew for each problem.  One that gets a parked buffer of the size it asks for
+Programs make the same buffers anew for each problem.  One that gets a recycled buffer of the size it asks for
 finds everything that was ever planned, bound or placed for the old one: its next launch is a repeated one.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from sdi.cells import STAGE_IN_USE, STAGE_PARKED, STAGE_PARKING
+from sdi.cells import STAGE_IN_USE, STAGE_RECYCLED, STAGE_RECYCLING
 from sdi.vmem.allocation import Placement
 from sdi.vmem.buffer import VirtualBuffer
 
@@ -17,10 +17,10 @@ KEEP_NS = 10_000_000_000
 """What was not wanted for so long gives its places back: others may want them."""
 
 
-class Parking:
-    """The parked buffers of a session.  Which is used again, and how many there are, the client says.
+class Recycling:
+    """The recycled buffers of a session.  Which is used again, and how many there are, the client says.
 
-    ``post`` runs a call on sdi-scheduler.  Members that are short of memory take places of parked buffers as
+    ``post`` runs a call on sdi-scheduler.  Members that are short of memory take places of these buffers as
     they take others': there is nothing to save.  Owned by: sdi-scheduler.
     """
 
@@ -34,12 +34,12 @@ class Parking:
         """Whether there is anything to trim."""
         return bool(self._since_ns)
 
-    def park(self, buffer: VirtualBuffer, told: Callable[[bool], None]) -> None:
+    def recycle(self, buffer: VirtualBuffer, told: Callable[[bool], None]) -> None:
         """Once all that was issued on ``buffer`` is done, its bytes are undefined, and ``told`` is called.
 
         With False where that can't be, because something failed to write them: it can only be released.
         """
-        buffer.enter(STAGE_PARKING)
+        buffer.enter(STAGE_RECYCLING)
         buffer.when_idle(self._post, lambda: self._keep(buffer, told))
 
     def _keep(self, buffer: VirtualBuffer, told: Callable[[bool], None]) -> None:
@@ -52,17 +52,17 @@ class Parking:
         told(True)
 
     def keep(self, buffer: VirtualBuffer, since_ns: int) -> None:
-        """``buffer``, of which nothing is current, is parked since then."""
+        """``buffer``, of which nothing is current, is recycled since then."""
         self._placement.drop_images(buffer)
-        buffer.enter(STAGE_PARKED)
+        buffer.enter(STAGE_RECYCLED)
         self._since_ns.pop(buffer.id, None)
         if any(buffer.allocations):
             self._since_ns[buffer.id] = buffer, since_ns
 
     def take(self, buffer: VirtualBuffer) -> bool:
-        """``buffer`` is in use again, or released; whether it was parked."""
+        """``buffer`` is in use again, or released; whether it was recycled."""
         self._since_ns.pop(buffer.id, None)
-        if buffer.stage != STAGE_PARKED:
+        if buffer.stage != STAGE_RECYCLED:
             return False
         buffer.enter(STAGE_IN_USE)
         return True

@@ -7,27 +7,27 @@ Two stream sockets and one memfd arena join an application to its service.
   and padding included, and is a multiple of 8.  All integers are little-endian, in C layout (each field
   is aligned to its size).  After the fixed fields of a command come its wait list (``num_waits`` ids of
   8 bytes), then its variable part, padded with zeros to 8 bytes.
-* **notices** (service → client: ``NOTICE`` records; never anything else): read by the lander thread.  Those
-  of kind PRINTED and FAILED have a variable part, all others none.
+* **notices** (service → client: ``NOTICE`` records; never anything else): read by the completion thread.
+  Those of kind PRINTED and FAILED have a variable part, all others none.
 * **arena**: page 0 is ``ArenaHeader``; the event status page follows at ``SLOTS_OFFSET``; virtual buffers
   and staging memory, handed out by the service, start at ``HEAP_OFFSET``.
 
-Ids are chosen by the client from one counter that starts at 1 and are never reused, but by RENEW_BUFFER; a
+Ids are chosen by the client from one counter that starts at 1 and are never reused, but by REUSE_BUFFER; a
 command's id is its event's id.  0 is "none".
 
 Transfers.  READ, WRITE (and MAP, UNMAP with ``transfer`` = 1) copy between the arena and the application's
 memory.  The copy is done by the client: the service stores in the command's slot how many bytes may be
 copied (``ready_nbytes``, growing up to the total), bumps ``epoch`` and, when ``blocking`` is 0, sends a
-notice; the calling thread (blocking) or the lander (not blocking) copies and answers TRANSFER_DONE.  The
-service publishes COMPLETE after that.  A rectangle becomes ready as a whole, in the buffer's memory or, for
-READ and WRITE, packed elsewhere in the arena (``packed_at``).  Two kinds of WRITE are no transfers: nothing
-more is said about them.  One to a buffer that no command but such writes has named since it was created or
-renewed has *landed* when its record is sent: the client has copied.  One of few bytes, which could be read
-when it was enqueued, *carries* them in its record.
+notice; the calling thread (blocking) or the completion thread (not blocking) copies and answers
+TRANSFER_DONE.  The service publishes COMPLETE after that.  A rectangle becomes ready as a whole, in the
+buffer's memory or, for READ and WRITE, packed elsewhere in the arena (``packed_at``).  Two kinds of WRITE are
+no transfers: nothing more is said about them.  Bytes for a buffer that no command but such writes has named
+since it was created or reused are *written early*: the client has copied when the record is sent.  A WRITE of
+few bytes, which could be read when it was enqueued, *carries* them in its record.
 
 Output.  Launches of kernels whose table says PRINTS end like transfers: the service sends a PRINTED notice
-with everything that kernels have printed so far, the lander writes it to the application's ``stdout`` and
-answers TRANSFER_DONE.  Where nothing was printed there is no notice.
+with everything that kernels have printed so far, the completion thread writes it to the application's
+``stdout`` and answers TRANSFER_DONE.  Where nothing was printed there is no notice.
 
 Publication.  Times and ``ready_nbytes``, and ``packed_at`` before that, are stored before ``status``; after a
 batch of stores the service increments ``epoch`` and wakes all its futex waiters.  Who is about to sleep there
@@ -84,8 +84,8 @@ class Op(IntEnum):
     TRANSFER_DONE = 20
     COMPILE = 21
     LINK = 22
-    PARK_BUFFER = 23
-    RENEW_BUFFER = 24
+    RECYCLE_BUFFER = 23
+    REUSE_BUFFER = 24
     HOST_POINTERS = 25
     NDRANGE = 30
     READ = 31
@@ -131,10 +131,10 @@ BODY: dict[Op, Fields] = {
     # the application released the buffer, the client may want one of that size again: once everything issued
     # on it is done its bytes are undefined and ``slot`` gets status 0, or a negative one: it can only be
     # released.  Until then the slot says SUBMITTED.
-    Op.PARK_BUFFER: fields("u32 slot; u32 reserved"),
-    # a parked buffer, whose slot said 0, is in use again, under its old id and at its old place; flags as of
+    Op.RECYCLE_BUFFER: fields("u32 slot; u32 reserved"),
+    # a recycled buffer, whose slot said 0, is in use again, with its old id and its old place; flags as of
     # CREATE_BUFFER
-    Op.RENEW_BUFFER: fields("u64 flags"),
+    Op.REUSE_BUFFER: fields("u64 flags"),
     # variable part: options, working directory, source (not terminated, not padded between)
     # id: a new build id; reply payload: BUILD_REPLY, log bytes padded to 8, then KERNEL_ENTRY ... each,
     # then an object, from which the program can be made again by LINK
@@ -172,11 +172,11 @@ BODY: dict[Op, Fields] = {
         "u64 buffer; u64 offset; u64 region[3]; u64 row_pitch; u64 slice_pitch; u32 blocking; u32 unasked;"
         " u64 into; u64 unused"
     ),
-    # landed_ns: 0, or when the client began to copy: nobody else knew the buffer yet, and the bytes are there
+    # written_ns: 0, or when the client began to write early: nobody else knew the buffer, the bytes are there
     # carried_nbytes: 0, or all of the region: then that many bytes are the variable part, row by row
     Op.WRITE: fields(
         "u64 buffer; u64 offset; u64 region[3]; u64 row_pitch; u64 slice_pitch; u32 blocking; u32 unasked;"
-        " u64 landed_ns; u64 carried_nbytes"
+        " u64 written_ns; u64 carried_nbytes"
     ),
     Op.COPY: fields(
         "u64 source; u64 target; u64 source_offset; u64 target_offset; u64 region[3]; u64 source_row_pitch;"

@@ -23,7 +23,7 @@ from tests.client import (
     test_client_links,
     test_client_memory,
     test_client_objects,
-    test_client_parking,
+    test_client_recycling,
     test_client_session,
     test_client_wrong,
 )
@@ -33,7 +33,7 @@ MODULES = (
     test_client_objects,
     test_client_memory,
     test_client_copies,
-    test_client_parking,
+    test_client_recycling,
     test_client_host_pointers,
     test_client_images,
     test_client_door,
@@ -64,8 +64,8 @@ def test_program(module: str, name: str, sanitize: bool, tmp_path: Path) -> None
         env["SDI_FAKE_IMAGES"] = "0"
     if name in test_client_memory.ON_GPUS | test_client_images.ON_GPUS:
         env["SDI_FAKE_TYPE"] = "4"
-    if name in test_client_parking.POISONED:
-        env["SDI_FAKE_PARK"] = "poisoned"
+    if name in test_client_recycling.POISONED:
+        env["SDI_FAKE_RECYCLING"] = "poisoned"
     run_program(module, name, env)
 
 

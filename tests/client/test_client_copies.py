@@ -22,16 +22,16 @@ def arena(cl: Cl, queue: int, buffer: int, flags: int = READ) -> int:
     return cl.make("clEnqueueMapBuffer", queue, buffer, 1, flags, 0, BUFFER, 0, None, None)
 
 
-def copiers() -> list[str]:
+def pool_threads() -> list[str]:
     """The copying threads of this process, by name."""
     names = [(task / "comm").read_text().strip() for task in Path("/proc/self/task").iterdir()]
     return sorted(name for name in names if name.startswith("sdi-copy"))
 
 
-def await_copiers() -> None:
+def await_pool() -> None:
     """Wait until they are as many as the process' CPUs allow and have their names."""
     number = min(7, len(os.sched_getaffinity(0)) // 2)
-    until(lambda: copiers() == [f"sdi-copy-{k + 1}" for k in range(number)])
+    until(lambda: pool_threads() == [f"sdi-copy-{k + 1}" for k in range(number)])
 
 
 def ranges() -> Iterator[tuple[int, int]]:
@@ -169,25 +169,25 @@ def a_thread_with_one_cpu_copies_alone(cl: Cl) -> None:
     all_cpus = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {min(all_cpus)})
     copy_something(cl)
-    assert not copiers()
+    assert not pool_threads()
     os.sched_setaffinity(0, all_cpus)
     copy_something(cl)
-    await_copiers()
+    await_pool()
 
 
 def children_have_copying_threads_of_their_own(cl: Cl) -> None:
     copy_something(cl)
-    await_copiers()
+    await_pool()
 
     def child() -> None:
-        assert not copiers()
+        assert not pool_threads()
         copy_something(cl)
-        await_copiers()
+        await_pool()
         in_child(copy_something, cl)
 
     in_child(child)
     copy_something(cl)
-    await_copiers()
+    await_pool()
 
 
 def forks_may_come_while_copies_go_on(cl: Cl) -> None:

@@ -523,10 +523,10 @@ def an_image_keeps_the_buffer_it_is_made_from(cl: Cl) -> None:
     box = sizes([3, 0, 0]), sizes([2, 1, 1])
     cl.check(cl.clEnqueueReadImage(queue, view, 1, *box, 0, 0, at, 0, None, None))
     assert at.raw == DATA[1036:1044]
-    assert cl.records("PARK_BUFFER") == []
+    assert cl.records("RECYCLE_BUFFER") == []
     cl.check(cl.clReleaseMemObject(view))
     cl.check(cl.clFinish(queue))
-    assert len(cl.records("PARK_BUFFER")) == 1
+    assert len(cl.records("RECYCLE_BUFFER")) == 1
 
 
 ON_GPUS = {"mapped_pixels_are_the_bytes_themselves"}

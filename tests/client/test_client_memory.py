@@ -221,7 +221,7 @@ def large_transfers_become_ready_in_steps(cl: Cl) -> None:
     assert cl.read(queue, copied, nbytes) == changed
 
 
-def transfers_that_do_not_block_are_landed_in_order(cl: Cl) -> None:
+def transfers_that_do_not_block_are_done_in_order(cl: Cl) -> None:
     context = cl.context()
     queue = cl.queue(context)
     buffer = cl.buffer(context, 4096, COPY_HOST_PTR, DATA)
@@ -534,7 +534,7 @@ PROGRAMS = (
     a_hint_to_amds_drivers_is_taken_and_other_unknown_flags_are_not,
     the_host_keeps_off_what_it_said_it_would,
     large_transfers_become_ready_in_steps,
-    transfers_that_do_not_block_are_landed_in_order,
+    transfers_that_do_not_block_are_done_in_order,
     a_buffer_outlives_its_release_while_commands_use_it,
     rectangles_are_boxes_of_bytes,
     rectangles_are_copied_unless_they_overlap,

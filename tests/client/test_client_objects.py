@@ -291,10 +291,10 @@ def parts_of_buffers_are_views(cl: Cl) -> None:
     record = cl.last("NDRANGE")
     root = cl.records("CREATE_BUFFER")[-1]["id"]
     assert bytes.fromhex(record["tail"])[:32] == struct.pack("<IIQQQ", 1, 24, root, 1024, 512)
-    assert not cl.records("PARK_BUFFER")
+    assert not cl.records("RECYCLE_BUFFER")
     cl.check(cl.clReleaseMemObject(part))
     cl.check(cl.clFinish(queue))
-    assert [r["id"] for r in cl.records("PARK_BUFFER")] == [root]
+    assert [r["id"] for r in cl.records("RECYCLE_BUFFER")] == [root]
 
 
 def destructor_callbacks_run_in_reverse_order(cl: Cl) -> None:

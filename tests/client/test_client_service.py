@@ -233,7 +233,7 @@ class Service:
         layout(ARENA_HEADER).pack_into(self.arena, 0, MAGIC, PROTOCOL_VERSION, 0, ARENA_NBYTES, 0, 0)
         self.heap = HEAP_OFFSET
         self.buffers: dict[int, int] = {}
-        self.parked: list[int] = []
+        self.recycled: list[int] = []
         self.kernels: dict[int, list[str]] = {}
         self.out_of_order: dict[int, bool] = {}
         self.listeners: dict[int, int] = {}
@@ -311,20 +311,20 @@ class Service:
         self.epoch.value += 1
         ctypes.CDLL(None).syscall(202, ctypes.byref(self.epoch), 1, 0x7FFFFFFF, None, None, 0)
 
-    def settle_parked(self) -> None:
-        """While nothing is pending, parked buffers are clean; with SDI_FAKE_PARK set they can't be."""
+    def settle_recycled(self) -> None:
+        """While nothing is pending, recycled buffers are clean; with SDI_FAKE_RECYCLING set they can't be."""
         if not self.pending:
-            for slot in self.parked:
-                status = -5 if "SDI_FAKE_PARK" in os.environ else 0
+            for slot in self.recycled:
+                status = -5 if "SDI_FAKE_RECYCLING" in os.environ else 0
                 self.statuses[(SLOTS_OFFSET + SLOT_NBYTES * slot) // 4] = status
-            self.parked.clear()
+            self.recycled.clear()
 
     # -- events ----------------------------------------------------------------------------------------
 
     def finish(self, node: Node, status: int) -> None:
         """Publish a status and let go what waited for it."""
         del self.pending[node.id]
-        self.settle_parked()
+        self.settle_recycled()
         self.results[node.id] = status
         if node.slot:
             now = time.monotonic_ns()
@@ -387,10 +387,10 @@ class Service:
                     self.buffers[r["id"]] = self.heap
                     self.commands.sendall(self.reply(r["id"], 0, self.heap))
                     self.heap += nbytes
-            case Op.PARK_BUFFER:
-                self.parked.append(r["slot"])
+            case Op.RECYCLE_BUFFER:
+                self.recycled.append(r["slot"])
                 self.statuses[(SLOTS_OFFSET + SLOT_NBYTES * r["slot"]) // 4] = 2
-                self.settle_parked()
+                self.settle_recycled()
                 self.bump()
             case Op.BUILD | Op.COMPILE:
                 a, b = r["options_nbytes"], r["options_nbytes"] + r["directory_nbytes"]
@@ -463,7 +463,7 @@ class Service:
         """What a ready command does."""
         arena = self.arena
         match op:
-            case Op.WRITE if r["landed_ns"]:
+            case Op.WRITE if r["written_ns"]:
                 return 0
             case Op.WRITE if r["carried_nbytes"]:
                 n = r["region"][0]

@@ -33,7 +33,7 @@ def test_streams_of_records_are_played_as_the_model_says(tmp_path: Path) -> None
         "notices": 150,
     }
     least |= {"notices_late": 300, "full": 5, "taken_over": 5000, "wanted": 300, "posted": 150}
-    least |= {"parked": 1000, "parked_by_python": 80, "renewed": 1000}
+    least |= {"recycled": 1000, "recycled_by_python": 80, "reused": 1000}
     least |= {
         "timed": 2000,
         "measured": 1800,

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from sdi.cells import STAGE_IN_USE, STAGE_PARKED
+from sdi.cells import STAGE_IN_USE, STAGE_RECYCLED
 from sdi.commands import Launch
 from sdi.devices.issue import Issue
 from sdi.errors import Status
@@ -84,7 +84,7 @@ class Loop:
         at = self.client.offsets[self.a] + 4 * first
         self.client.arena[at : at + values.nbytes] = values.tobytes()
         where = {"offset": 4 * first, "region": [values.nbytes, 1, 1]}
-        return self.client.command(Op.WRITE, buffer=self.a, landed_ns=time.monotonic_ns(), **where)
+        return self.client.command(Op.WRITE, buffer=self.a, written_ns=time.monotonic_ns(), **where)
 
     def fill(self, value: int, first: int = 20, count: int = 100) -> int:
         """One fill of the first buffer."""
@@ -309,7 +309,7 @@ def test_writes_of_other_bytes_are_the_same_where_the_host_has_what_is_beside_th
 
 
 @pytest.mark.parametrize("members", [1, 2])
-def test_writes_that_have_landed_are_replayed(serve: Serve, members: int) -> None:
+def test_early_writes_are_replayed(serve: Serve, members: int) -> None:
     loop = Loop(serve(members, plays=True))
     loop.rounds(6)
 
@@ -442,19 +442,19 @@ class Steps(Loop):
 
     def __init__(self, client: WireClient) -> None:
         super().__init__(client)
-        self.parked: Callable[[], int] | None = None
+        self.recycled: Callable[[], int] | None = None
 
     def release(self) -> None:
         """The first buffer."""
-        self.parked = self.client.park(self.a)
+        self.recycled = self.client.recycle(self.a)
 
-    def renew(self, defined: bool = False) -> None:
+    def reuse(self, defined: bool = False) -> None:
         """It again; its bytes are others."""
-        parked = self.parked
-        assert parked is not None
-        assert _over(parked) == 0
+        recycled = self.recycled
+        assert recycled is not None
+        assert _over(recycled) == 0
         self.truth[0] = np.full(ITEMS, 7, np.int32)
-        self.client.renew(self.a, self.truth[0].tobytes() if defined else b"")
+        self.client.reuse(self.a, self.truth[0].tobytes() if defined else b"")
 
     def once(self, number: int, defined: bool = False) -> None:
         """One step, with no buffer before and behind it."""
@@ -463,7 +463,7 @@ class Steps(Loop):
 
     def use(self, number: int, defined: bool = False) -> None:
         """All of it but the end."""
-        self.renew(defined)
+        self.reuse(defined)
         if not defined:
             self.land(np.arange(number, number + ITEMS, dtype=np.int32))
         self.step(number)
@@ -508,7 +508,7 @@ class Steps(Loop):
 
 
 @pytest.mark.parametrize("members", [1, 2, 3])
-@pytest.mark.parametrize("defined", [False, True], ids=["landed", "defined"])
+@pytest.mark.parametrize("defined", [False, True], ids=["early", "defined"])
 def test_buffers_are_released_and_used_again_without_python(
     serve: Serve, members: int, defined: bool
 ) -> None:
@@ -517,8 +517,8 @@ def test_buffers_are_released_and_used_again_without_python(
     for number in range(10):
         steps.once(number, defined)
     left = steps.left(lambda: [steps.once(number, defined) for number in range(50)])
-    assert sum(left.values()) <= 5 and not {"PARK_BUFFER", "RENEW_BUFFER"} & left.keys(), left
-    steps.renew(True)
+    assert sum(left.values()) <= 5 and not {"RECYCLE_BUFFER", "REUSE_BUFFER"} & left.keys(), left
+    steps.reuse(True)
     steps.check()
 
 
@@ -542,7 +542,7 @@ def test_no_old_bytes_are_seen_in_a_buffer_that_the_player_gives_again(serve: Se
     steps = Steps(serve(2, plays=True))
     steps.settle()
     for number in range(5):
-        steps.renew(True)  # whose bytes the host has, and members had those of before
+        steps.reuse(True)  # whose bytes the host has, and members had those of before
         steps.mix()
         steps.step(number)
         assert steps.shown(steps.a) == steps.truth[0].tobytes()
@@ -558,28 +558,28 @@ def test_python_knows_what_the_player_released(serve: Serve, monkeypatch: pytest
     steps = Steps(serve(2, plays=True))
     steps.settle()
     session = steps.client.session
-    door, parking = session._dispatcher.door, session._memory.parking
+    door, recycling = session._dispatcher.door, session._memory.recycling
     found: list[tuple[object, ...]] = []
 
     def look() -> None:
         buffer = _buffer_of(steps)
-        is_known = buffer.id in door._parked
+        is_known = buffer.id in door._recycled
         is_new = buffer.directory.state() is buffer.directory.fresh()
-        found.append((buffer.stage, is_known, is_new, buffer.id in parking._since_ns))
+        found.append((buffer.stage, is_known, is_new, buffer.id in recycling._since_ns))
 
     for _ in range(2):
         _posted(steps, look)
         assert not steps.left(lambda: steps.use(3))
         _posted(steps, look)
-        assert not steps.left(lambda: (steps.release(), _over(steps.parked or int)))
+        assert not steps.left(lambda: (steps.release(), _over(steps.recycled or int)))
     _posted(steps, look)
-    assert found == [(STAGE_PARKED, True, True, True), (STAGE_IN_USE, False, False, False)] * 2 + [found[0]]
+    assert found == [(STAGE_RECYCLED, True, True, True), (STAGE_IN_USE, False, False, False)] * 2 + [found[0]]
     monkeypatch.setattr("sdi.vmem.recycling.KEEP_NS", 0)
-    _posted(steps, parking.trim)
-    assert not any(_buffer_of(steps).allocations) and not parking.has_places
+    _posted(steps, recycling.trim)
+    assert not any(_buffer_of(steps).allocations) and not recycling.has_places
     for number in range(5):
         steps.once(number)
-    steps.renew(True)
+    steps.reuse(True)
     steps.check()
 
 
@@ -587,7 +587,7 @@ def test_python_knows_what_the_player_released(serve: Serve, monkeypatch: pytest
 def test_members_hold_nothing_of_what_the_player_gives_again(serve: Serve, defined: bool) -> None:
     steps = Steps(serve(2, plays=True))
     steps.settle()
-    steps.renew(defined)
+    steps.reuse(defined)
     states: list[bool] = []
 
     def look() -> None:
@@ -606,15 +606,15 @@ def test_what_is_under_way_when_python_takes_over_ends_before_its_buffer_is_give
     assert status == 0
     steps.settle()
     for _ in range(12):
-        steps.renew(True)
-        before = steps.player.records().get("PARK_BUFFER", {}).get("played", 0)
+        steps.reuse(True)
+        before = steps.player.records().get("RECYCLE_BUFFER", {}).get("played", 0)
         with client.at_once():
             launch = client.launch(slow, [(steps.a, 0)], [1], [1])
             steps.release()
             client.send(Op.CREATE_QUEUE, client.new_id())  # which is Python's
-        assert steps.parked is not None and client.wait(launch) == 0
-    assert steps.player.records()["PARK_BUFFER"]["played"] == before + 1
-    steps.renew(True)
+        assert steps.recycled is not None and client.wait(launch) == 0
+    assert steps.player.records()["RECYCLE_BUFFER"]["played"] == before + 1
+    steps.reuse(True)
     steps.check()
 
 
@@ -624,7 +624,7 @@ def test_a_buffer_that_the_player_released_can_be_released_for_good(serve: Serve
     steps.client.send(Op.RELEASE_BUFFER, steps.a)
     steps.client.finish()
     assert steps.a not in steps.client.session._memory._buffers
-    assert not steps.client.session._memory.parking.has_places
+    assert not steps.client.session._memory.recycling.has_places
 
 
 @pytest.mark.logs("is no buffer")
@@ -636,10 +636,10 @@ def test_a_buffer_that_is_gone_is_not_known_to_the_player(serve: Serve) -> None:
     steps.a = client.buffer(steps.truth[0].tobytes())
     steps.rounds(6)  # it has the cells of the one that is gone
     assert steps.replayed(steps.step) == 1
-    client.park(gone)
+    client.recycle(gone)
     while client.session.is_open:
         os.sched_yield()
-    assert steps.player.records()["PARK_BUFFER"]["unknown"] == 1
+    assert steps.player.records()["RECYCLE_BUFFER"]["unknown"] == 1
 
 
 def test_waits_for_events_that_are_over_or_under_way_do_not_matter(serve: Serve) -> None:

@@ -64,10 +64,10 @@ def buffers(ctx: cl.Context, queue: cl.CommandQueue, program: cl.Program) -> Non
     queue.finish()
     cl.Buffer(ctx, flags.READ_WRITE, (256 << 20) + 4096).release()  # too large to be kept for another
     for _ in range(3):
-        parked = cl.Buffer(ctx, flags.READ_WRITE, 8192)
-        cl.enqueue_fill_buffer(queue, parked, np.int32(1), 0, 8192)
+        recycled = cl.Buffer(ctx, flags.READ_WRITE, 8192)
+        cl.enqueue_fill_buffer(queue, recycled, np.int32(1), 0, 8192)
         queue.finish()
-        parked.release()
+        recycled.release()
 
 
 def memory(ctx: cl.Context, queue: cl.CommandQueue, program: cl.Program) -> None:

@@ -13,8 +13,7 @@ from sdi.devices.discover import MemberSettings, open_members
 from sdi.devices.handles import DeviceBuffer
 from sdi.devices.testing.forwarding import ForwardingDevice
 from sdi.service import session
-from sdi.vmem import heap
-from sdi.vmem import recycling as parking
+from sdi.vmem import heap, recycling
 from sdi.wire.records import Op
 from tests.service.wire_client import WireClient
 
@@ -106,12 +105,12 @@ def test_places_of_buffers_that_may_be_used_again_are_given_back_too(
         buffer = client.buffer(1 << 16)
         client.launch(build, [(buffer, 0)], [1 << 14], [64])
         assert client.read(buffer, 4) == b"\7\0\0\0"
-        client.park(buffer)
+        client.recycle(buffer)
         client.finish()
         assert not any(member.freed.is_set() for member in members), "it was used just now"
-        monkeypatch.setattr(parking, "KEEP_NS", 0)
+        monkeypatch.setattr(recycling, "KEEP_NS", 0)
         for member in members:
             assert member.freed.wait(PATIENCE_S), "nobody gives the memory back"
-        client.renew(buffer)
+        client.reuse(buffer)
         client.launch(build, [(buffer, 0)], [1 << 14], [64])
         assert client.read(buffer, 4) == b"\7\0\0\0"

@@ -84,7 +84,9 @@ def test_a_read_is_not_disturbed_by_a_later_launch(serve: Serve) -> None:
     assert client.read(a, 128) == bytes(128)
 
 
-def test_a_read_is_not_disturbed_by_what_follows_bytes_that_landed_around_it(serve: Serve) -> None:
+def test_a_read_is_not_disturbed_by_bytes_that_are_written_early_around_it(
+    serve: Serve,
+) -> None:
     client = serve(2, "never")
     old, other, third = bytes(range(64)), client.new_id(), client.new_id()
     for queue in (other, third):
@@ -94,7 +96,7 @@ def test_a_read_is_not_disturbed_by_what_follows_bytes_that_landed_around_it(ser
     assert client.notice()[:2] == (NoticeKind.TRANSFER_READY, read)
     at = client.offsets[a]
     client.arena[at] = 100  # a page of memory that the application shares: in it this byte was changed
-    client.command(Op.WRITE, queue=other, buffer=a, region=[64, 1, 1], landed_ns=1)
+    client.command(Op.WRITE, queue=other, buffer=a, region=[64, 1, 1], written_ns=1)
     fill = client.command(Op.FILL, b"\5", queue=other, buffer=a, region=(64, 1, 1), pattern_nbytes=1)
     for _ in range(100):  # it had time
         assert client.wait(client.command(Op.MARKER, queue=third)) == 0 and client.slot(fill)[0] > 0
@@ -340,9 +342,9 @@ def test_records_that_break_a_rule_are_refused_by_the_name_of_the_field(serve: S
         client.send(Op.CREATE_BUFFER, 0, buffer_nbytes=64)
         client.send(Op.CREATE_BUFFER, 900, buffer_nbytes=0)
         client.send(Op.CREATE_USER_EVENT, 901, slot=1 << 20)
-        client.send(Op.PARK_BUFFER, a, slot=0)
-        client.send(Op.PARK_BUFFER, 902, slot=5)
-        client.send(Op.RENEW_BUFFER, a)
+        client.send(Op.RECYCLE_BUFFER, a, slot=0)
+        client.send(Op.RECYCLE_BUFFER, 902, slot=5)
+        client.send(Op.REUSE_BUFFER, a)
         client.send(Op.RELEASE_BUFFER, build)
         client.send(Op.BUILD, 903, b"abc", options_nbytes=4, directory_nbytes=4, source_nbytes=4)
         client.send(Op.BUILD, 904, b"a\0c", options_nbytes=3)
@@ -468,7 +470,7 @@ def test_a_context_that_listens_hears_what_went_wrong_with_its_commands() -> Non
         assert client.notice()[:2] == (
             NoticeKind.EVENT_STATUS,
             bad,
-        )  # for the lander, which may hold a transfer
+        )  # for the completion thread, which may hold a transfer
         assert client.notice()[:2] == (NoticeKind.FAILED, 4711)
         assert client.text.startswith(f"read {bad} failed: ".encode())
         assert client.wait(waiting) == Status.EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST

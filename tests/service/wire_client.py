@@ -235,18 +235,18 @@ class WireClient:
             self.arena[offset : offset + nbytes] = data
         return buffer
 
-    def park(self, buffer: int) -> Callable[[], int]:
-        """Release a buffer that may be renewed; asks for the status in its slot."""
+    def recycle(self, buffer: int) -> Callable[[], int]:
+        """Release a buffer that may be reused; asks for the status in its slot."""
         slot = self._next_slot
         self._next_slot += 1
         at = SLOTS_OFFSET + slot * SLOT_NBYTES
         _SLOT.pack_into(self.arena, at, 3, 0, 0, 0, 0, 0, 0, 0, 0)
-        self.send(Op.PARK_BUFFER, buffer, slot=slot)
+        self.send(Op.RECYCLE_BUFFER, buffer, slot=slot)
         return lambda: int(_SLOT.unpack_from(self.arena, at)[0])
 
-    def renew(self, buffer: int, data: bytes = b"") -> None:
-        """Use a parked buffer again, with this content or any."""
-        self.send(Op.RENEW_BUFFER, buffer, flags=1 | (1 << 5 if data else 0))
+    def reuse(self, buffer: int, data: bytes = b"") -> None:
+        """Use a recycled buffer again, with this content or any."""
+        self.send(Op.REUSE_BUFFER, buffer, flags=1 | (1 << 5 if data else 0))
         offset = self.offsets[buffer]
         self.arena[offset : offset + len(data)] = data
 

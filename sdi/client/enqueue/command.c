@@ -95,8 +95,8 @@ static cl_int send_command(struct sdi_record *record, struct sdi_command *comman
         event->gate = command->gate;
         event->bar = command->bar;
         event->profiling = (command->queue->properties & CL_QUEUE_PROFILING_ENABLE) != 0;
-        if (command->landed_ns)
-            sdi_session.slots[command->slot].queued_ns = command->landed_ns;
+        if (command->written_ns)
+            sdi_session.slots[command->slot].queued_ns = command->written_ns;
         sdi_hold(event->context);
         sdi_hold(event->queue);
         command->id = event->object.id;
@@ -106,7 +106,7 @@ static cl_int send_command(struct sdi_record *record, struct sdi_command *comman
     command->event = event;
     head->id = command->id;
     head->queue = command->queue->object.id;
-    bool is_over = command->landed_ns && command->queue->quiet;
+    bool is_over = command->written_ns && command->queue->quiet;
     head->slot = is_over ? 0 : command->slot;
     size_t nbytes = record->nbytes;
     if (command->forget && command->slot && !event) {
@@ -136,7 +136,7 @@ static cl_int send_command(struct sdi_record *record, struct sdi_command *comman
         if (command->holds)
             sdi_hold(command->holds);
         if (is_over && command->slot) {
-            sdi_slot_is_over(command->slot, command->landed_ns);
+            sdi_slot_is_over(command->slot, command->written_ns);
         } else if (!is_over) {
             command->queue->quiet = false;
             if (command->shows)

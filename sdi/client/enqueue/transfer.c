@@ -36,9 +36,9 @@ static bool may_read(const struct sdi_record *record, const struct sdi_transfer 
 }
 
 /* Whether nobody else looks where they go. */
-static bool is_fresh(const struct sdi_transfer *transfer)
+static bool is_unnamed(const struct sdi_transfer *transfer)
 {
-    return __atomic_load_n(&transfer->root->fresh, __ATOMIC_RELAXED);
+    return __atomic_load_n(&transfer->root->is_unnamed, __ATOMIC_RELAXED);
 }
 
 /* Whether the bytes that are read go to memory of the arena, in a row: to what is mapped, most often. */
@@ -50,11 +50,11 @@ static bool goes_to_arena(const struct sdi_record *record, const struct sdi_tran
            && transfer->total <= sdi_session.arena_nbytes - at && !sdi_copy_overlaps(transfer);
 }
 
-static cl_int land(struct sdi_record *record, struct sdi_command *command, const struct sdi_transfer *transfer,
+static cl_int write_early(struct sdi_record *record, struct sdi_command *command, const struct sdi_transfer *transfer,
                    bool blocking, cl_event *event)
 {
     struct sdi_rec_write *body = (struct sdi_rec_write *)record->at;
-    body->landed_ns = command->landed_ns = sdi_now_ns();
+    body->written_ns = command->written_ns = sdi_now_ns();
     sdi_copy_box(transfer);
     return sdi_enqueue_alone(record, command, blocking, event);
 }
@@ -106,10 +106,10 @@ static cl_int enqueue(struct sdi_record *record, struct sdi_command *command, co
         return CL_OUT_OF_HOST_MEMORY;
     }
     *command->transfer = *transfer;
-    struct sdi_transfer *landed = command->transfer;
+    struct sdi_transfer *own = command->transfer;
     cl_int status = sdi_enqueue(record, command);
     if (status)
-        free(landed);
+        free(own);
     else if (event)
         *event = command->event;
     return status;
@@ -119,11 +119,11 @@ cl_int sdi_transfer_enqueue(struct sdi_record *record, struct sdi_command *comma
                             const struct sdi_transfer *transfer, bool blocking, cl_event *event)
 {
     bool has_room = (size_t)(record->tail - record->at) < record->nbytes, is_there = may_read(record, transfer);
-    if (is_there && has_room && !is_fresh(transfer))
+    if (is_there && has_room && !is_unnamed(transfer))
         return carry(record, command, transfer, blocking, event);
     sdi_record_cut(record);
-    if (is_there && is_fresh(transfer))
-        return land(record, command, transfer, blocking, event);
+    if (is_there && is_unnamed(transfer))
+        return write_early(record, command, transfer, blocking, event);
     size_t span = (transfer->region[1] - 1) * transfer->arena_row + (transfer->region[2] - 1) * transfer->arena_slice
                   + transfer->region[0];
     sdi_named(transfer->root);

@@ -66,10 +66,10 @@ uint32_t sdi_slot_new(int status)
         slot = reuse(SDI_NUM_SLOTS);
     if (!slot)
         return 0;
-    struct sdi_wire_slot *fresh = &sdi_session.slots[slot];
-    fresh->ready_nbytes = 0;
-    fresh->queued_ns = sdi_now_ns();
-    __atomic_store_n(&fresh->status, status, __ATOMIC_RELEASE);
+    struct sdi_wire_slot *made = &sdi_session.slots[slot];
+    made->ready_nbytes = 0;
+    made->queued_ns = sdi_now_ns();
+    __atomic_store_n(&made->status, status, __ATOMIC_RELEASE);
     return slot;
 }
 

@@ -100,7 +100,7 @@ cl_mem sdi_new_memory(cl_context context, cl_ulong flags, size_t nbytes, void *h
         discard(buffer);
         return sdi_fail(errcode_ret, status);
     }
-    buffer->fresh = !buffer->hosted;
+    buffer->is_unnamed = !buffer->hosted;
     if (host_ptr && !buffer->hosted)
         sdi_copy_run(buffer, 0, host_ptr, nbytes, true);
     sdi_succeed(errcode_ret);

@@ -26,7 +26,7 @@ struct sdi_queue {
     cl_ulong properties;
     cl_ulong *property_list; /* as given, with the final 0; or NULL */
     size_t num_property_list;
-    uint64_t last_id; /* of the command enqueued last, but for writes that landed while `quiet` */
+    uint64_t last_id; /* of the command enqueued last, but for early writes while `quiet` */
     uint64_t gate;    /* of the last command that had one */
     uint64_t bar;     /* the same */
     bool quiet;       /* all that was enqueued is known to be complete */

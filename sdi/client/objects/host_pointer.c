@@ -218,7 +218,7 @@ static bool have_queue(void)
 }
 
 /* Client lock held.  Tells the service that bytes in the arena are new. */
-static void send_landed(const struct span *span, uint64_t since_ns)
+static void send_written_early(const struct span *span, uint64_t since_ns)
 {
     struct sdi_rec_write record = {
         .nbytes = sizeof record,
@@ -229,7 +229,7 @@ static void send_landed(const struct span *span, uint64_t since_ns)
         .offset = span->begin,
         .region = {span->end - span->begin, 1, 1},
         .unasked = 1,
-        .landed_ns = since_ns,
+        .written_ns = since_ns,
     };
     sdi_send(&record, sizeof record);
 }
@@ -256,7 +256,7 @@ static void take_span(const struct span *span)
                 .begin = SDI_MAX(at * PAGE_NBYTES, span->begin),
                 .end = SDI_MIN(stop * PAGE_NBYTES, span->end),
             };
-            send_landed(&run, since_ns);
+            send_written_early(&run, since_ns);
         }
     sdi_unlock();
     if (num)

@@ -40,7 +40,7 @@ struct sdi_buffer {
     char *host_ptr;                /* of this object: USE_HOST_PTR; or NULL */
     char *bytes;                   /* root: first byte in the arena */
     uint8_t *touched;              /* root: one per piece whose pages exist in this process; or NULL */
-    bool fresh;                    /* root: atomic; no command but writes that landed has named it */
+    bool is_unnamed;               /* root: atomic; no command but early writes has named it: more may be written early */
     struct sdi_mapping *mappings;
     uint32_t num_mappings;
     struct sdi_call *destructors;
@@ -63,7 +63,7 @@ cl_mem sdi_new_memory(cl_context context, cl_ulong flags, size_t nbytes, void *h
 /* A view of `nbytes` of a buffer; NULL: no memory. */
 cl_mem sdi_new_view(cl_mem whole, cl_ulong flags, size_t origin, size_t nbytes);
 /* A command names it: its bytes are not the client's alone any more. */
-static inline void sdi_named(cl_mem buffer) { __atomic_store_n(&buffer->root->fresh, false, __ATOMIC_RELAXED); }
+static inline void sdi_named(cl_mem buffer) { __atomic_store_n(&buffer->root->is_unnamed, false, __ATOMIC_RELAXED); }
 /* Client lock held. */
 void sdi_mapping_free(struct sdi_mapping *mapping);
 

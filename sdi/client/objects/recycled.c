@@ -47,7 +47,7 @@ static void put(struct recycled one)
 
 bool sdi_recycle(cl_mem buffer)
 {
-    struct sdi_rec_park_buffer record = {.nbytes = sizeof record, .op = SDI_OP_PARK_BUFFER, .id = buffer->object.id};
+    struct sdi_rec_recycle_buffer record = {.nbytes = sizeof record, .op = SDI_OP_RECYCLE_BUFFER, .id = buffer->object.id};
     if (buffer->nbytes > EACH_MAX_NBYTES || sdi_session_dead())
         return false;
     record.slot = sdi_slot_new(CL_QUEUED);
@@ -120,9 +120,9 @@ bool sdi_reuse(cl_mem buffer)
             put(one);
             continue;
         }
-        struct sdi_rec_renew_buffer record = {
+        struct sdi_rec_reuse_buffer record = {
             .nbytes = sizeof record,
-            .op = SDI_OP_RENEW_BUFFER,
+            .op = SDI_OP_REUSE_BUFFER,
             .id = one.id,
             .flags = buffer->flags,
         };

@@ -95,10 +95,10 @@ static void make_kind(struct kind *kind, unsigned number)
     kind->slack = below(4);
     kind->takes = one_in(2);
     kind->on_member = one_in(2);
-    kind->lands = kind->op == SDI_OP_WRITE && one_in(4);
-    if (kind->op == SDI_OP_WRITE) { /* where it is, how much, and when it landed does not count */
+    kind->is_early_write = kind->op == SDI_OP_WRITE && one_in(4);
+    if (kind->op == SDI_OP_WRITE) { /* where it is, how much, and since when it is written does not count */
         memset(kind->mask + offsetof(struct sdi_rec_write, offset) - PREFIX, 0, 16);
-        memset(kind->mask + offsetof(struct sdi_rec_write, landed_ns) - PREFIX, 0, 16);
+        memset(kind->mask + offsetof(struct sdi_rec_write, written_ns) - PREFIX, 0, 16);
         kind->key[0] = (uint8_t)number;
     }
     if (kind->op == SDI_OP_FILL) {
@@ -143,13 +143,13 @@ static void choose_waits(struct command *c)
     }
 }
 
-/* `since`: when a write landed; 0: its bytes come along. */
+/* `since`: when the client began with an early write; 0: its bytes come along. */
 static void say_where(char *record, uint64_t at, uint64_t nbytes, uint64_t since)
 {
     uint64_t carried = since ? 0 : nbytes;
     memcpy(record + offsetof(struct sdi_rec_write, offset), &at, sizeof at);
     memcpy(record + offsetof(struct sdi_rec_write, region), &nbytes, sizeof nbytes);
-    memcpy(record + offsetof(struct sdi_rec_write, landed_ns), &since, sizeof since);
+    memcpy(record + offsetof(struct sdi_rec_write, written_ns), &since, sizeof since);
     memcpy(record + offsetof(struct sdi_rec_write, carried_nbytes), &carried, sizeof carried);
 }
 
@@ -175,7 +175,7 @@ static void add_command(uint64_t id, int *last)
     choose_waits(c);
     size_t fixed = fixed_of(c->op), waits = 8 * c->num_waits;
     c->nbytes = (c->kind ? c->kind->nbytes + PREFIX : fixed) + waits;
-    if (c->op == SDI_OP_WRITE && !c->kind->lands) {
+    if (c->op == SDI_OP_WRITE && !c->kind->is_early_write) {
         c->at = c->kind->from + below(c->kind->slack + 1);
         c->carried = c->kind->stop - c->at - below(c->kind->slack + 1);
         c->nbytes += (c->carried + 7) / 8 * 8;
@@ -199,8 +199,8 @@ static void add_command(uint64_t id, int *last)
     if (c->op == SDI_OP_NDRANGE)
         memcpy(record + fixed + waits, key + fixed - PREFIX, c->kind->nbytes + PREFIX - fixed);
     if (c->op == SDI_OP_WRITE)
-        say_where(record, c->kind->lands ? c->kind->from : c->at,
-                  c->kind->lands ? c->kind->stop - c->kind->from : c->carried, c->kind->lands ? one_in(4) ? UINT64_MAX / 2 : 1 + below(9) : 0);
+        say_where(record, c->kind->is_early_write ? c->kind->from : c->at,
+                  c->kind->is_early_write ? c->kind->stop - c->kind->from : c->carried, c->kind->is_early_write ? one_in(4) ? UINT64_MAX / 2 : 1 + below(9) : 0);
     for (size_t n = fixed + waits; n < c->nbytes && (c->op == SDI_OP_WRITE || c->op == SDI_OP_FILL); n++)
         record[n] = (char)random_bits();
 }
@@ -219,25 +219,25 @@ static void add_another(uint64_t id)
 {
     unsigned what = below(8);
     if (what > 5) { /* to release a buffer, or use it again, as nobody says it */
-        bool is_park = what == 6;
-        size_t nbytes = sizeof(struct sdi_rec_park_buffer) + 8 * one_in(is_park ? 3 : 1);
+        bool recycles = what == 6;
+        size_t nbytes = sizeof(struct sdi_rec_recycle_buffer) + 8 * one_in(recycles ? 3 : 1);
         id = w.buffers[below(BUFFERS)].id;
-        char *record = (char *)script(ANOTHER, NULL, is_park ? SDI_OP_PARK_BUFFER : SDI_OP_RENEW_BUFFER, id, nbytes)->record;
-        uint32_t slot = nbytes > sizeof(struct sdi_rec_park_buffer) ? SLOTS - 1 : one_in(2) ? 0 : SDI_NUM_SLOTS + below(9);
-        memcpy(record + offsetof(struct sdi_rec_park_buffer, slot), &slot, sizeof slot);
+        char *record = (char *)script(ANOTHER, NULL, recycles ? SDI_OP_RECYCLE_BUFFER : SDI_OP_REUSE_BUFFER, id, nbytes)->record;
+        uint32_t slot = nbytes > sizeof(struct sdi_rec_recycle_buffer) ? SLOTS - 1 : one_in(2) ? 0 : SDI_NUM_SLOTS + below(9);
+        memcpy(record + offsetof(struct sdi_rec_recycle_buffer, slot), &slot, sizeof slot);
         return;
     }
     uint32_t op = what == 0 ? SDI_OP_WATCH : what == 1 ? SDI_OP_NDRANGE : what < 4 ? SDI_OP_MARKER : SDI_OP_WRITE;
     const struct kind *kind = &w.kinds[below(w.num_kinds)];
     for (unsigned tries = 9; tries && what == 5 && kind->op != SDI_OP_WRITE; tries--)
         kind = &w.kinds[below(w.num_kinds)];
-    /* Of other bytes than are recorded, or with fewer than it says; or it landed, or brings them, unlike what is recorded. */
+    /* Of other bytes than are recorded, or with fewer than it says; or it was written early, or brings them, unlike what is recorded. */
     bool is_write = what == 5 && kind->op == SDI_OP_WRITE;
-    unsigned how = below(kind->lands ? 6 : 7);
+    unsigned how = below(kind->is_early_write ? 6 : 7);
     uint64_t at = kind->from + (how == 0 ? kind->slack + 1 : how == 1 ? -(uint64_t)1 : 0);
     uint64_t carried = kind->stop - at - (how == 2 ? kind->slack + 1 : how == 3 ? -(uint64_t)1 : 0);
     uint64_t since = how == 6 ? 5 : 0;
-    if (kind->lands) {
+    if (kind->is_early_write) {
         since = how == 0 ? 0 : 5;
         at = kind->from + (how == 1);
         carried = kind->stop - kind->from - (how == 2);
@@ -248,7 +248,7 @@ static void add_another(uint64_t id)
     if (is_write) {
         memcpy(record + PREFIX, kind->key, kind->nbytes);
         say_where(record, at, carried, since);
-        if (kind->lands && how == 3)
+        if (kind->is_early_write && how == 3)
             memset(record + offsetof(struct sdi_rec_write, carried_nbytes), 8, 1);
         if (how == 5)
             memset(record + offsetof(struct sdi_rec_write, region), 1, 8);

@@ -17,7 +17,7 @@ struct world w;
 uint64_t counted[NUM_COUNTED];
 static const char *const names[] = {
     "commands", "replayed", "writes", "shown", "by_python", "operations", "aside", "at_once", "apart", "lane_waits", "naps",
-    "timed", "measured", "reports", "reports_known", "parked", "parked_by_python", "renewed",
+    "timed", "measured", "reports", "reports_known", "recycled", "recycled_by_python", "reused",
     "notices", "notices_late", "full", "taken_over", "wanted", "posted", "failures",
     "logged", "log_full", "turns",
 };

@@ -90,7 +90,7 @@ struct kind {
     uint32_t device[3], host; /* segments */
     uint32_t from, stop, slack; /* of writes and fills: bytes of the segment; writes are of some of them */
     uint32_t pattern_nbytes;    /* of fills */
-    bool on_member, takes, lands; /* fills; maps and unmaps; writes */
+    bool on_member, takes, is_early_write; /* fills; maps and unmaps; writes */
     bool blocking, is_playable, is_shown; /* the player copies what is read */
 };
 
@@ -155,7 +155,7 @@ struct shared {
     uint32_t slot;               /* where the application was last told that it may use it */
     uint32_t acted;              /* likewise, as far as somebody has acted on it */
     uint64_t command;            /* the first one that is sent after it was released */
-    bool is_released, may_renew; /* to the application */
+    bool is_released, may_reuse; /* to the application */
     bool is_undecided;           /* it wants to use it before it may */
     bool is_passed;              /* somebody has acted on its release */
     bool is_players, is_pythons; /* who has yet to say that it may be used */
@@ -163,7 +163,7 @@ struct shared {
     uint64_t over[LANES];        /* then these operations are complete */
 };
 
-enum what { A_COMMAND, A_RELEASE, AN_ANSWER, A_PARK, A_RENEW, ANOTHER, DAMAGED };
+enum what { A_COMMAND, A_RELEASE, AN_ANSWER, A_RECYCLE, A_REUSE, ANOTHER, DAMAGED };
 
 /* A record on the wire; it ends at byte `end` of the stream. */
 struct sent {
@@ -215,7 +215,7 @@ struct world {
     struct command *told[COMMANDS];
     unsigned num_told, num_open;
     struct shared buffers[BUFFERS];
-    uint32_t num_parked;
+    uint32_t num_recycled;
     bool has_left, posts, was_posted, is_patient; /* it sends nothing while it waits for a read */
     /* model and Python */
     unsigned passed; /* records that the player is behind */
@@ -241,7 +241,7 @@ extern struct world w;
 /* Of all streams: so the caller sees that what it means to test came to pass. */
 enum counted {
     COMMANDS_SENT, RECORDS_PLAYED, WRITES_PLAYED, SHOWN, RECORDS_LEFT, OPERATIONS, ASIDE, AT_ONCE_USES, APART, LANE_WAITS, NAPS,
-    TIMED, MEASURED, REPORTS, REPORTS_KNOWN, PARKED, PARKED_BY_PYTHON, RENEWED,
+    TIMED, MEASURED, REPORTS, REPORTS_KNOWN, RECYCLED, RECYCLED_BY_PYTHON, REUSED,
     NOTICES, NOTICES_LATE, FULL_TIMES, TAKEN_OVER, WANTED_TIMES, POSTED_TIMES, FAILURES,
     LOGGED, LOG_FULL, TURNS, NUM_COUNTED
 };

@@ -48,7 +48,7 @@ void model_write(const struct command *c)
 {
     const struct kind *kind = c->kind;
     uint8_t *in_order = w.in_order[kind->host - (SEGMENTS - HOST_SEGMENTS)];
-    if (c->op == SDI_OP_WRITE && !kind->lands)
+    if (c->op == SDI_OP_WRITE && !kind->is_early_write)
         memcpy(in_order + c->at, carried_by(c), c->carried);
     for (unsigned n = kind->from; c->op == SDI_OP_FILL && !kind->on_member && n < kind->stop; n++)
         in_order[n] = carried_by(c)[(n - kind->from) % kind->pattern_nbytes];
@@ -70,7 +70,7 @@ static bool reads(const struct recorded *r)
 static void read_by_client(struct command *c)
 {
     uint32_t client = c->as ? c->as->given.client : CLIENT_NONE;
-    const bool takes = client == CLIENT_TAKES || client == CLIENT_LANDED;
+    const bool takes = client == CLIENT_TAKES || client == CLIENT_WRITTEN;
     if (client == CLIENT_READS || client == CLIENT_SHOWN || client == CLIENT_LOOKS || takes)
         merge(c->over, w.wrote[COPIES][c->as->given.client_segment]);
     if (takes)

@@ -176,7 +176,7 @@ static void record(struct kind *kind)
         g->blocking = kind->blocking;
     }
     if (kind->op == SDI_OP_WRITE || (kind->op == SDI_OP_FILL && !kind->on_member)) {
-        g->client = kind->lands ? CLIENT_LANDED : kind->op == SDI_OP_WRITE ? CLIENT_WRITES : CLIENT_FILLS;
+        g->client = kind->is_early_write ? CLIENT_WRITTEN : kind->op == SDI_OP_WRITE ? CLIENT_WRITES : CLIENT_FILLS;
         g->client_at = (uintptr_t)&w.memory[kind->host - (SEGMENTS - HOST_SEGMENTS)][kind->from];
         g->client_nbytes = kind->stop - kind->from;
         g->client_from = kind->from;
@@ -398,8 +398,8 @@ static bool act(struct sent *s, bool was_busy, uint32_t num_nodes)
         c->status = done->status;
         break;
     }
-    case A_PARK:
-    case A_RENEW:
+    case A_RECYCLE:
+    case A_REUSE:
         shared_act(s, was_busy);
         break;
     case ANOTHER:

@@ -31,52 +31,52 @@ void shared_begin(void)
     shared_known(false);
 }
 
-static void send_park(struct shared *b)
+static void send_recycle(struct shared *b)
 {
-    b->slot = SLOTS - 2 - w.num_parked++;
+    b->slot = SLOTS - 2 - w.num_recycled++;
     *slot_at(b->slot) = (struct sdi_wire_slot){.status = 3};
     b->is_released = true;
-    b->is_passed = b->may_renew = false;
+    b->is_passed = b->may_reuse = false;
     b->command = w.num_commands;
     for (unsigned n = 0; n < w.num_commands && b->command == w.num_commands; n++)
         if (!w.all[n].is_sent)
             b->command = n;
-    struct sdi_rec_park_buffer park = {sizeof park, SDI_OP_PARK_BUFFER, b->id, b->slot, 0};
-    char *record = client_put(sizeof park);
-    memcpy(record, &park, sizeof park);
-    client_append(&(struct sent){.what = A_PARK, .buffer = b, .record = record, .nbytes = sizeof park});
+    struct sdi_rec_recycle_buffer recycle = {sizeof recycle, SDI_OP_RECYCLE_BUFFER, b->id, b->slot, 0};
+    char *record = client_put(sizeof recycle);
+    memcpy(record, &recycle, sizeof recycle);
+    client_append(&(struct sent){.what = A_RECYCLE, .buffer = b, .record = record, .nbytes = sizeof recycle});
 }
 
-static void send_renew(struct shared *b)
+static void send_reuse(struct shared *b)
 {
     uint64_t flags = one_in(2) ? 1 : 1 | (one_in(2) ? 1 << 5 : 1 << 3);
-    struct sdi_rec_renew_buffer renew = {sizeof renew, SDI_OP_RENEW_BUFFER, b->id, flags};
-    char *record = client_put(sizeof renew);
-    memcpy(record, &renew, sizeof renew);
-    b->is_undecided = !b->may_renew;
+    struct sdi_rec_reuse_buffer reuse = {sizeof reuse, SDI_OP_REUSE_BUFFER, b->id, flags};
+    char *record = client_put(sizeof reuse);
+    memcpy(record, &reuse, sizeof reuse);
+    b->is_undecided = !b->may_reuse;
     b->is_released = b->is_undecided;
-    client_append(&(struct sent){.what = A_RENEW, .buffer = b, .is_early = b->is_undecided, .record = record, .nbytes = sizeof renew});
+    client_append(&(struct sent){.what = A_REUSE, .buffer = b, .is_early = b->is_undecided, .record = record, .nbytes = sizeof reuse});
 }
 
 /* What is released can't be released, and ends the session. */
 static void send_damaged(struct shared *b)
 {
-    struct sdi_rec_park_buffer park = {sizeof park, SDI_OP_PARK_BUFFER, b->id, SLOTS - 1, 0};
-    char *record = client_put(sizeof park);
-    memcpy(record, &park, sizeof park);
-    client_append(&(struct sent){.what = DAMAGED, .record = record, .nbytes = sizeof park});
+    struct sdi_rec_recycle_buffer recycle = {sizeof recycle, SDI_OP_RECYCLE_BUFFER, b->id, SLOTS - 1, 0};
+    char *record = client_put(sizeof recycle);
+    memcpy(record, &recycle, sizeof recycle);
+    client_append(&(struct sent){.what = DAMAGED, .record = record, .nbytes = sizeof recycle});
 }
 
 /* What the application may use again: nothing that used it before it was released is under way. */
 void shared_look(void)
 {
     for (struct shared *b = w.buffers; b < w.buffers + BUFFERS; b++) {
-        if (!b->slot || b->may_renew || __atomic_load_n(&slot_at(b->slot)->status, __ATOMIC_ACQUIRE) > 0)
+        if (!b->slot || b->may_reuse || __atomic_load_n(&slot_at(b->slot)->status, __ATOMIC_ACQUIRE) > 0)
             continue;
         model_until(&b->is_passed);
         if (!b->is_passed)
             broken("buffer %lu may be used, and nobody read that it was released", (unsigned long)b->id);
-        b->may_renew = true;
+        b->may_reuse = true;
         w.idle = 0;
         __atomic_store_n(&slot_at(b->slot)->status, SEEN, __ATOMIC_RELAXED);
         if (w.has_failed)
@@ -105,19 +105,19 @@ void shared_step(void)
     struct shared *b = &w.buffers[below(BUFFERS)];
     if (!one_in(w.is_long ? 40 : 6) || b->is_undecided || w.at_script == w.num_script)
         return;
-    if (!b->is_released && w.num_parked < SLOTS - 2 - COMMANDS)
-        send_park(b);
-    else if (b->is_released && (b->may_renew || one_in(20)))
-        send_renew(b);
+    if (!b->is_released && w.num_recycled < SLOTS - 2 - COMMANDS)
+        send_recycle(b);
+    else if (b->is_released && (b->may_reuse || one_in(20)))
+        send_reuse(b);
     else if (b->is_released && one_in(200))
         send_damaged(b);
 }
 
 /* ---- the model ------------------------------------------------------------------------------------------ */
 
-static void renew(struct shared *b, const struct sent *s)
+static void reuse(struct shared *b, const struct sent *s)
 {
-    const struct sdi_rec_renew_buffer *record = (const void *)s->record;
+    const struct sdi_rec_reuse_buffer *record = (const void *)s->record;
     w.truth[b->stage] = STAGE_IN_USE;
     w.truth[b->state] = b->fresh[(record->flags & (1 << 5 | 1 << 3)) != 0];
     if (s->is_early)
@@ -131,21 +131,21 @@ void shared_pass(const struct sent *s)
     if (!b->is_known)
         broken("buffer %lu is none of the player's", (unsigned long)b->id);
     b->is_listed = true;
-    if (s->what == A_RENEW) {
+    if (s->what == A_REUSE) {
         if (b->is_players && is_open(b->acted))
             broken("buffer %lu is used again before it may be", (unsigned long)b->id);
-        if (!b->is_players && w.truth[b->stage] != STAGE_PARKED)
+        if (!b->is_players && w.truth[b->stage] != STAGE_RECYCLED)
             broken("buffer %lu is used again, which is in use", (unsigned long)b->id);
         b->is_players = false;
-        counted[RENEWED]++;
-        renew(b, s);
+        counted[REUSED]++;
+        reuse(b, s);
         return;
     }
     if (w.truth[b->stage] != STAGE_IN_USE)
         broken("buffer %lu is released, which is not in use", (unsigned long)b->id);
     b->is_passed = b->is_players = true;
-    b->acted = ((const struct sdi_rec_park_buffer *)(const void *)s->record)->slot;
-    w.truth[b->stage] = STAGE_PARKING;
+    b->acted = ((const struct sdi_rec_recycle_buffer *)(const void *)s->record)->slot;
+    w.truth[b->stage] = STAGE_RECYCLING;
     w.truth[b->state] = b->fresh[0];
     memset(b->over, 0, sizeof b->over);
     for (uint32_t n = 0; n < b->num_segments; n++)
@@ -191,13 +191,13 @@ void shared_take_over(uint32_t num_nodes)
         listed += b->is_listed;
         bool is_late = b->is_players && is_open(b->acted);
         if (b->is_players && !is_late)
-            w.truth[b->stage] = STAGE_PARKED;
+            w.truth[b->stage] = STAGE_RECYCLED;
         for (uint32_t n = 0; n < count; n++)
             if (told[n].id == b->id
                 && (!b->is_listed || told[n].slot != (is_late ? b->acted : 0) || told[n].stage != w.truth[b->stage]))
                 broken("buffer %lu is told otherwise", (unsigned long)b->id);
         if (b->is_players)
-            counted[is_late ? PARKED_BY_PYTHON : PARKED]++;
+            counted[is_late ? RECYCLED_BY_PYTHON : RECYCLED]++;
         if (is_late && (!num_nodes || slot_at(b->acted)->status == 3) && !w.has_failed)
             broken("nobody says that buffer %lu may be used, or that it was released", (unsigned long)b->id);
         b->is_pythons |= is_late;
@@ -210,21 +210,21 @@ void shared_take_over(uint32_t num_nodes)
 void shared_act(const struct sent *s, bool was_busy)
 {
     struct shared *b = s->buffer;
-    const bool is_park = s->what == A_PARK, fits = w.truth[b->stage] == (is_park ? STAGE_IN_USE : STAGE_PARKED);
+    const bool recycles = s->what == A_RECYCLE, fits = w.truth[b->stage] == (recycles ? STAGE_IN_USE : STAGE_RECYCLED);
     const enum why why = w.player->why;
     bool may_change = false; /* while times are waited for */
     for (unsigned q = 0; q < w.num_queues; q++)
         may_change |= w.is_timed[q] && s->is_early;
     if (why == WHY_BUSY ? !was_busy : why == WHY_UNKNOWN ? b->is_known : why != WHY_GUARDS || (fits && !may_change))
         broken("buffer %lu was left for no reason", (unsigned long)b->id);
-    if (is_park) {
+    if (recycles) {
         b->is_passed = b->is_pythons = true;
-        b->acted = ((const struct sdi_rec_park_buffer *)(const void *)s->record)->slot;
-        w.truth[b->stage] = w.cells[b->stage] = STAGE_PARKING;
+        b->acted = ((const struct sdi_rec_recycle_buffer *)(const void *)s->record)->slot;
+        w.truth[b->stage] = w.cells[b->stage] = STAGE_RECYCLING;
         return;
     }
     if (fits)
-        renew(b, s);
+        reuse(b, s);
     if (s->is_early)
         b->is_undecided = false;
     w.cells[b->stage] = w.truth[b->stage];
@@ -238,7 +238,7 @@ void shared_go_on(void)
         if (!b->is_pythons)
             continue;
         b->is_pythons = false;
-        w.truth[b->stage] = w.cells[b->stage] = STAGE_PARKED;
+        w.truth[b->stage] = w.cells[b->stage] = STAGE_RECYCLED;
         w.truth[b->state] = w.cells[b->state] = b->fresh[0];
         __atomic_store_n(&slot_at(b->acted)->status, 0, __ATOMIC_RELEASE);
     }

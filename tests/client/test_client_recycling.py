@@ -25,7 +25,7 @@ def a_released_buffer_is_used_again(cl: Cl) -> None:
     again = [cl.buffer(context, nbytes) for nbytes in (4096, 4096, 8192)]
     cl.check(cl.clFinish(queue))
     assert len(cl.records("CREATE_BUFFER")) == 3
-    assert [r["id"] for r in cl.records("RENEW_BUFFER")] == [ids[0], ids[2], ids[1]], (
+    assert [r["id"] for r in cl.records("REUSE_BUFFER")] == [ids[0], ids[2], ids[1]], (
         "the oldest of its size first"
     )
     assert not cl.records("RELEASE_BUFFER")
@@ -49,13 +49,13 @@ def a_buffer_in_use_is_not_used_again(cl: Cl) -> None:
     cl.launch(queue, hold)
     cl.check(cl.clReleaseMemObject(buffer))
     assert cl.buffer(context, 4096)
-    assert len(cl.records("CREATE_BUFFER")) == 3 and not cl.records("RENEW_BUFFER")
+    assert len(cl.records("CREATE_BUFFER")) == 3 and not cl.records("REUSE_BUFFER")
     cl.launch(other, go)
     cl.check(cl.clFinish(queue))
     cl.buffer(context, 4096)
     cl.check(cl.clFinish(queue))
     assert len(cl.records("CREATE_BUFFER")) == 3
-    assert cl.last("RENEW_BUFFER")["id"] == cl.records("CREATE_BUFFER")[0]["id"]
+    assert cl.last("REUSE_BUFFER")["id"] == cl.records("CREATE_BUFFER")[0]["id"]
 
 
 def a_buffer_that_something_failed_to_write_is_not_used_again(cl: Cl) -> None:
@@ -65,7 +65,7 @@ def a_buffer_that_something_failed_to_write_is_not_used_again(cl: Cl) -> None:
     cl.buffer(context, 4096)
     cl.check(cl.clFinish(queue))
     first, second = cl.records("CREATE_BUFFER")
-    assert first["id"] != second["id"] and not cl.records("RENEW_BUFFER")
+    assert first["id"] != second["id"] and not cl.records("REUSE_BUFFER")
     assert [r["id"] for r in cl.records("RELEASE_BUFFER")] == [first["id"]]
 
 
@@ -78,7 +78,7 @@ def too_much_is_not_kept(cl: Cl) -> None:
         cl.check(cl.clReleaseMemObject(buffer))
     cl.check(cl.clFinish(queue))
     assert [r["id"] for r in cl.records("RELEASE_BUFFER")] == ids[:2]
-    assert [r["id"] for r in cl.records("PARK_BUFFER")] == ids
+    assert [r["id"] for r in cl.records("RECYCLE_BUFFER")] == ids
 
 
 def of_sizes_that_differ_each_time_few_are_kept(cl: Cl) -> None:
@@ -97,7 +97,7 @@ def of_sizes_that_differ_each_time_few_are_kept(cl: Cl) -> None:
     assert len(created) == 100 and len(gone) == 44
     cl.buffer(context, (1 << 16) + 64 * 59)
     cl.check(cl.clFinish(queue))
-    assert cl.last("RENEW_BUFFER")["id"] == created[59]
+    assert cl.last("REUSE_BUFFER")["id"] == created[59]
 
 
 def what_is_kept_goes_where_memory_is_wanted(cl: Cl) -> None:
@@ -136,10 +136,10 @@ def writes_to_new_buffers_are_done_at_once(cl: Cl) -> None:
     assert cl.read(queue, buffer, 4096) == expected
     cl.check(cl.clFinish(queue))
     writes = cl.records("WRITE")
-    assert len(writes) == 3 and all(r["landed_ns"] and r["slot"] == 0 for r in writes)
+    assert len(writes) == 3 and all(r["written_ns"] and r["slot"] == 0 for r in writes)
     assert [r["id"] for r in cl.records("TRANSFER_DONE")] == [cl.last("READ")["id"]]
     cl.write(queue, buffer, b"told")  # it was read: another thread might be at it
-    assert cl.read(queue, buffer, 4) == b"told" and not cl.last("WRITE")["landed_ns"]
+    assert cl.read(queue, buffer, 4) == b"told" and not cl.last("WRITE")["written_ns"]
 
 
 def writes_behind_others_complete_in_order(cl: Cl) -> None:
@@ -157,7 +157,7 @@ def writes_behind_others_complete_in_order(cl: Cl) -> None:
     other = cl.queue(context)
     cl.launch(other, go)
     cl.check(cl.clFinish(other))
-    assert cl.last("WRITE")["landed_ns"] and cl.last("WRITE")["slot"]
+    assert cl.last("WRITE")["written_ns"] and cl.last("WRITE")["slot"]
     assert cl.wait(event) == 0
     assert cl.read(queue, buffer, 4096) == DATA
     next_event = cl.event_of("clEnqueueWriteBuffer", queue, cl.buffer(context, 64), 0, 0, 64, DATA, 0, None)
@@ -172,7 +172,7 @@ def sources_that_are_not_there_yet_are_waited_for(cl: Cl) -> None:
     source, target = cl.buffer(context, 64), cl.buffer(context, 64)
     cl.check(cl.clEnqueueWriteBuffer(queue, source, 1, 0, 64, DATA, 0, None, None))
     cl.check(cl.clFinish(queue))
-    assert not cl.last("WRITE")["landed_ns"], "a user event may stand for what the application makes yet"
+    assert not cl.last("WRITE")["written_ns"], "a user event may stand for what the application makes yet"
     middle = ctypes.create_string_buffer(64)
     read = cl.event_of("clEnqueueReadBuffer", queue, source, 0, 0, 64, middle, 1, handles([gate]))
     cl.check(cl.clSetUserEventStatus(gate, 0))
@@ -183,7 +183,7 @@ def sources_that_are_not_there_yet_are_waited_for(cl: Cl) -> None:
     copy = cl.buffer(context, 128)
     cl.check(cl.clEnqueueWriteBuffer(queue, copy, 0, 0, 64, c_void_p(mapped), 0, None, None))
     assert cl.read(queue, copy, 64) == DATA[:64]
-    assert not cl.last("WRITE")["landed_ns"], "the map may not be done yet"
+    assert not cl.last("WRITE")["written_ns"], "the map may not be done yet"
 
 
 def what_names_a_buffer_ends_that(cl: Cl) -> None:
@@ -192,9 +192,9 @@ def what_names_a_buffer_ends_that(cl: Cl) -> None:
     kernel = cl.kernel(cl.program(context, ADD), "add")
     fill = struct.pack("<I", 5)
 
-    def landed() -> bool:
+    def is_early() -> bool:
         cl.check(cl.clFinish(queue))
-        return bool(cl.last("WRITE")["landed_ns"])
+        return bool(cl.last("WRITE")["written_ns"])
 
     def launched(buffer: int) -> None:
         cl.set_args(kernel, c_void_p(buffer), c_int32(7))
@@ -218,10 +218,10 @@ def what_names_a_buffer_ends_that(cl: Cl) -> None:
     ):
         buffer = cl.buffer(context, 4096)
         cl.write(queue, buffer, DATA)
-        assert landed()
+        assert is_early()
         name(buffer)
         cl.write(queue, buffer, DATA)
-        assert not landed()
+        assert not is_early()
 
 
 POISONED = frozenset({"a_buffer_that_something_failed_to_write_is_not_used_again"})
