@@ -22,15 +22,16 @@ from sdi.devices.image import ImageShape
 from sdi.errors import BuildError
 from sdi.explain.notes import KernelNote, LaunchNote, note_kernel, note_launch
 from sdi.explain.text import by, kernel_lines, member_lines
+from sdi.launch.access_plans import AccessPlans
 from sdi.launch.arguments import ArgumentValue, BufferArgument, ImageArgument, LocalSize
 from sdi.launch.cutting import move_ns, order
 from sdi.launch.launcher import choose_local_size
-from sdi.launch.plan import CutPlan, candidate_plans, image_slabs, make_plan, moved_nbytes
+from sdi.launch.plan import CutPlan, candidate_plans, image_slabs, moved_nbytes
 from sdi.launch.programs.access import access_of, bounded
 from sdi.ndrange import GroupBox, Int3, NDRange
 from sdi.partition.table import cuts, shape_of
 from sdi.sampling import KernelAnalysis
-from sdi.sampling.model import BoundAccess, Bounds
+from sdi.sampling.model import BoundAccess
 from sdi.sizes import size
 from sdi.vmem.buffer import ImageView
 from sdi.vmem.dependencies import Dependencies
@@ -180,17 +181,15 @@ def _explained(
     if isinstance(access, KernelAnalysis) and access.images is not None:
         images = access.images.bind(ndrange, packed, image_slabs(model, values))
 
-    def plan(boxes: tuple[GroupBox, ...], exact: bool) -> CutPlan:
-        return make_plan(model, values, bound if exact else Bounds(bound), boxes, buffers, images)
-
+    choice = AccessPlans(model, values, buffers, lambda: bound, images)
     links = Links([_KIND] * members)
-    whole = plan((GroupBox((0, 0, 0), ndrange.num_groups),), False)
+    whole = choice.plan((GroupBox((0, 0, 0), ndrange.num_groups),), False)
     why_whole = model.why_whole or _too_small(ndrange, members)
     if why_whole:
         launch = note_launch(model, ndrange, values, whole, bound, why_whole)
         return Explanation(kernel, launch, (_cut_note(whole, links, True),), sizes)
     plans = candidate_plans(
-        [cut.boxes for cut in cuts(ndrange.num_groups, members)], plan, lambda each: order(each, links)
+        [cut.boxes for cut in cuts(ndrange.num_groups, members)], choice, lambda each: order(each, links)
     )
     best = min(plans, key=lambda each: order(each, links))
     if best.why_whole:

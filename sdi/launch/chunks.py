@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from sdi.devices.handles import BoundKernel
 from sdi.errors import ClError, Status
 from sdi.intervals import ByteRange
-from sdi.launch.plan import BufferPlan, CutPlan
+from sdi.launch.plan import BufferPlan, CutPlan, CutPlans, candidate_plans, cheapest
 from sdi.launch.recording import Recording
 from sdi.ndrange import GroupBox, Int3
 from sdi.partition.slabs import cut
@@ -22,8 +22,6 @@ from sdi.vmem.dependencies import Use
 from sdi.vmem.directory import State
 
 WAVES_MAX = 1024
-
-MakePlan = Callable[[tuple[GroupBox, ...]], CutPlan]
 
 
 @dataclass(slots=True, eq=False)
@@ -137,7 +135,8 @@ class Outside:
 
 
 def make_chunks(
-    make_plan: MakePlan,
+    plans: CutPlans,
+    order: Callable[[CutPlan], tuple[float, ...]],
     plan: CutPlan,
     capacities: Sequence[int],
     is_guarded: bool = False,
@@ -146,6 +145,7 @@ def make_chunks(
     """The launch ``plan`` cut so that each chunk fits; ``capacities[k]``: what the member of box k can hold
     beside the images.
 
+    ``order``: see ``candidate_plans``.
     ``is_guarded``: the access ranges are in doubt, so members get places for whole buffers, in which a wrong
     range does no harm that can't be seen.
     Raises ClError where not even images fit.
@@ -154,6 +154,10 @@ def make_chunks(
     work-group wants most is used in the arena; or, where members are on other machines (``is_far``), in the
     memory of each member's host.
     """
+
+    def best(boxes: tuple[GroupBox, ...]) -> CutPlan:
+        return cheapest(candidate_plans([boxes], plans, order), order)
+
     outside: set[int] = set()
     members = tuple(range(len(plan.boxes)))
     if is_guarded:
@@ -168,13 +172,13 @@ def make_chunks(
             return (whole,)
         finest = [whole]
         for count in _counts(plan.boxes):
-            finest, fits = _cut(make_plan, plan.boxes, count, which, capacities, 1)
+            finest, fits = _cut(best, plan.boxes, count, which, capacities, 1)
             if not fits:
                 continue
             for more in (count, 2 * count, 4 * count):
                 if more > WAVES_MAX:
                     break
-                half, fits = _cut(make_plan, plan.boxes, more, which, capacities, 2)
+                half, fits = _cut(best, plan.boxes, more, which, capacities, 2)
                 if fits:
                     return tuple(half)
             return tuple(finest)
@@ -214,7 +218,7 @@ def _counts(boxes: Sequence[GroupBox]) -> Iterator[int]:
 
 
 def _cut(
-    make_plan: MakePlan,
+    best: Callable[[tuple[GroupBox, ...]], CutPlan],
     boxes: Sequence[GroupBox],
     count: int,
     outside: Outside,
@@ -229,7 +233,7 @@ def _cut(
     chunks: list[Chunk] = []
     for number in range(max(len(part) for part in parts)):
         members = tuple(k for k, part in enumerate(parts) if number < len(part))
-        chunks.append(_chunk(make_plan(tuple(parts[k][number] for k in members)), members, outside))
+        chunks.append(_chunk(best(tuple(parts[k][number] for k in members)), members, outside))
         if not _fits(chunks[-1], capacities, share):
             return chunks, False
     return chunks, True

@@ -6,12 +6,12 @@ Source: papers/1 section 3.4, constraint 3: the least predicted time, given wher
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from math import inf, prod
 from typing import Literal
 
 from sdi.devices.capabilities import MemberKind
-from sdi.launch.plan import CutPlan, candidate_plans, cheapest
+from sdi.launch.plan import CutPlan, CutPlans, candidate_plans, cheapest
 from sdi.launch.staleness import stale
 from sdi.ndrange import GroupBox, Int3
 from sdi.partition.balance import Balance, BalanceMode, ShareEpoch, Speeds
@@ -19,16 +19,10 @@ from sdi.partition.budget import Budget
 from sdi.partition.gain import COPY_BYTES_PER_NS, Candidate, Rates, choose, described
 from sdi.partition.history import TRIAL, LaunchHistory
 from sdi.partition.table import cuts, shape_of
-from sdi.sampling.model import WorkEstimate
 from sdi.vmem.directory import HOST, member_memory
 from sdi.vmem.links import Links
 
 SplitMode = Literal["auto", "always", "never"]
-MakePlan = Callable[[tuple[GroupBox, ...], bool], CutPlan]
-Foresee = Callable[[int], WorkEstimate | None]
-"""What work-groups have to do along a dimension; see ``BoundAccess.work``."""
-Effort = Callable[[], float | None]
-"""Accesses of a launch, None where nothing is known; see ``BoundAccess.effort``."""
 
 _RANGE_NS, _ROW_NS = 40_000.0, 300.0
 """What one more range costs: a copy of its own, or a row more of one.  [M] CPU members, two busy cores."""
@@ -95,35 +89,28 @@ class Cutter:
         """For launches of a kind that was not seen before."""
         return LaunchHistory(Rates(self.is_shared), is_fixed=self._split != "auto")
 
-    def cut(
-        self,
-        history: LaunchHistory,
-        num_groups: Int3,
-        plan: MakePlan,
-        estimate: Foresee = lambda dim: None,
-        effort: Effort = lambda: None,
-    ) -> tuple[CutPlan, str]:
+    def cut(self, history: LaunchHistory, num_groups: Int3, plans: CutPlans) -> tuple[CutPlan, str]:
         """The cheapest plan, and why it is whole, if it is."""
         is_due = history.shape is None or history.is_due()
         if not is_due and history.pieces == 1:
-            return self._whole(num_groups, plan), history.why_fewer
+            return self._whole(num_groups, plans), history.why_fewer
         most = min(len(self._members), num_groups[0] * num_groups[1] * num_groups[2])
         if not is_due:
             alike = self._boxes(history, num_groups, history.pieces, history.shape)
-            found = self.best(alike or self._boxes(history, num_groups, min(history.pieces, most)), plan)
+            found = self.best(alike or self._boxes(history, num_groups, min(history.pieces, most)), plans)
         elif history.is_fixed:
-            found = self._most_that_may(history, num_groups, most, plan)
+            found = self._most_that_may(history, num_groups, most, plans)
             history.decide(shape_of(found.boxes), len(found.boxes), "")
         elif history.rates.group_ns(most) is None:
-            found = self._untried(history, num_groups, most, plan, effort)
+            found = self._untried(history, num_groups, most, plans)
         else:
-            found = self._reconsidered(history, num_groups, most, plan)
+            found = self._reconsidered(history, num_groups, most, plans)
         if found.why_whole:
-            return self._whole(num_groups, plan), found.why_whole
+            return self._whole(num_groups, plans), found.why_whole
         if len(found.boxes) == 1:
             return found, history.why_fewer
-        found = self._estimated(history, num_groups, found, plan, estimate)
-        return self._balanced(history, num_groups, found, plan), history.why_fewer
+        found = self._estimated(history, num_groups, found, plans)
+        return self._balanced(history, num_groups, found, plans), history.why_fewer
 
     def epoch(self, history: LaunchHistory, plan: CutPlan) -> ShareEpoch | None:
         """What the shares of ``plan`` are measured by; None where they stay as they are."""
@@ -166,19 +153,19 @@ class Cutter:
         return found
 
     def _estimated(
-        self, history: LaunchHistory, num_groups: Int3, found: CutPlan, plan: MakePlan, estimate: Foresee
+        self, history: LaunchHistory, num_groups: Int3, found: CutPlan, plans: CutPlans
     ) -> CutPlan:
         """``found``, or for first launches a plan with shares by what loops say, if that pays at once."""
         shape = shape_of(found.boxes)
         balance = self._balance_of(history, shape)
         if balance is None or balance.is_estimated:
             return found
-        work = estimate(balance.dim)
+        work = plans.work(balance.dim)
         better = balance.estimated(() if work is None else work.density)
         if work is None or better is None:
             return found
         edges, gain = better
-        moved = self.best([balance.boxes_at(edges, num_groups, shape)], plan)
+        moved = self.best([balance.boxes_at(edges, num_groups, shape)], plans)
         once_ns = move_ns(moved, self._links) - move_ns(found, self._links)
         access_ns = _ACCESS_NS["cpu" if self.is_shared else "gpu"]
         if moved.boxes == found.boxes or moved.why_whole or gain * work.accesses * access_ns <= once_ns:
@@ -186,7 +173,7 @@ class Cutter:
         balance.move(edges)
         return moved
 
-    def _balanced(self, history: LaunchHistory, num_groups: Int3, found: CutPlan, plan: MakePlan) -> CutPlan:
+    def _balanced(self, history: LaunchHistory, num_groups: Int3, found: CutPlan, plans: CutPlans) -> CutPlan:
         """``found``, or a plan with other shares if some were measured to be uneven and a move pays."""
         shape = shape_of(found.boxes)
         balance = self._balance_of(history, shape)
@@ -198,7 +185,7 @@ class Cutter:
             balance.stay()
             return found
         edges, gain_ns = proposal
-        moved = self.best([balance.boxes_at(edges, num_groups, shape)], plan)
+        moved = self.best([balance.boxes_at(edges, num_groups, shape)], plans)
         if moved.boxes == found.boxes or moved.why_whole:
             balance.stay()
             return found
@@ -212,9 +199,9 @@ class Cutter:
         balance.move(edges)
         return moved
 
-    def best(self, candidates: Sequence[tuple[GroupBox, ...]], plan: MakePlan) -> CutPlan:
+    def best(self, candidates: Sequence[tuple[GroupBox, ...]], plans: CutPlans) -> CutPlan:
         """The plan of the cut that costs least."""
-        return cheapest(candidate_plans(candidates, plan, self.order), self.order)
+        return cheapest(candidate_plans(candidates, plans, self.order), self.order)
 
     def order(self, plan: CutPlan) -> tuple[int, ...]:
         """Order of cuts: those that may run; time to move, in µs; bytes needed; bytes that several write;
@@ -222,38 +209,36 @@ class Cutter:
         """
         return order(plan, self._links, self._members)
 
-    def _whole(self, num_groups: Int3, plan: MakePlan) -> CutPlan:
-        return plan((GroupBox((0, 0, 0), num_groups),), False)
+    def _whole(self, num_groups: Int3, plans: CutPlans) -> CutPlan:
+        return plans.plan((GroupBox((0, 0, 0), num_groups),), False)
 
-    def _most_that_may(self, history: LaunchHistory, num_groups: Int3, most: int, plan: MakePlan) -> CutPlan:
+    def _most_that_may(self, history: LaunchHistory, num_groups: Int3, most: int, plans: CutPlans) -> CutPlan:
         """The best plan of ``most`` pieces, or of fewer where only they may run on several members."""
-        first = found = self.best(self._boxes(history, num_groups, most), plan)
+        first = found = self.best(self._boxes(history, num_groups, most), plans)
         for pieces in reversed([number for number in self._few if 1 < number < most]):
             if not found.why_whole:
                 return found
-            found = self.best(self._boxes(history, num_groups, pieces), plan)
+            found = self.best(self._boxes(history, num_groups, pieces), plans)
         return first if found.why_whole else found
 
-    def _untried(
-        self, history: LaunchHistory, num_groups: Int3, most: int, plan: MakePlan, effort: Effort
-    ) -> CutPlan:
+    def _untried(self, history: LaunchHistory, num_groups: Int3, most: int, plans: CutPlans) -> CutPlan:
         """Before anything was measured: split only where what that costs is sure to be saved, or where more
         could be saved and what is at stake may be spent on finding out.
 
         Members that share a machine's cores save nothing that is known beforehand.
         """
         start_ns = self.budget.now_ns()
-        whole = self._whole(num_groups, plan)
+        whole = self._whole(num_groups, plans)
         if self._is_one_device:
             return self._stays_for_good(history, whole)
         if history.pieces > 1:
-            found = self.best(self._boxes(history, num_groups, history.pieces), plan)
+            found = self.best(self._boxes(history, num_groups, history.pieces), plans)
             if self._goes_on(history, found):
                 history.decide(shape_of(found.boxes), len(found.boxes), "")
                 return found
         if self.is_shared or most == 1 or history.pieces:
             return self._stays_whole(history, whole, "until it is known how long that takes")
-        accesses = effort()
+        accesses = plans.effort()
         least_ns = (accesses or 0.0) * _ACCESS_NS["gpu"]
         most_ns = inf if accesses is None else _SLACK * least_ns
         moving = self._move_ns(whole)
@@ -261,7 +246,7 @@ class Cutter:
             return self._stays_whole(history, whole, f"it takes no more than about {most_ns / 1e6:.2f} ms")
         if self.budget.left_ns() <= 0 and self._saved_ns(least_ns, most) + moving <= 0:
             return self._stays_whole(history, whole, "until it is known how long that takes")
-        found = self._most_that_may(history, num_groups, most, plan)
+        found = self._most_that_may(history, num_groups, most, plans)
         self.budget.spend(self.budget.now_ns() - start_ns)
         pieces = len(found.boxes)
         if pieces == 1 or found.why_whole:
@@ -310,28 +295,30 @@ class Cutter:
         alone = [(member,) for member in self._members] if len(plan.boxes) == 1 else [self._members]
         return min(move_ns(plan, self._links, where) for where in alone)
 
-    def _reconsidered(self, history: LaunchHistory, num_groups: Int3, most: int, plan: MakePlan) -> CutPlan:
+    def _reconsidered(self, history: LaunchHistory, num_groups: Int3, most: int, plans: CutPlans) -> CutPlan:
         start_ns = self.budget.now_ns()
-        plans = {1: self._whole(num_groups, plan)}
+        found_for = {1: self._whole(num_groups, plans)}
         run_ns = history.rates.group_ns(1)
         assert run_ns is not None, "something was measured"
         run_ns *= prod(num_groups)
         if self._is_one_device and history.pieces <= 1:
-            return self._stays_for_good(history, plans[1])
+            return self._stays_for_good(history, found_for[1])
         if self._is_unsure(history, run_ns):
-            return self._stays_whole(history, plans[1], "until it is sure how long that takes")
-        saved, moving = self._saved_ns(run_ns, most), self._move_ns(plans[1])
+            return self._stays_whole(history, found_for[1], "until it is sure how long that takes")
+        saved, moving = self._saved_ns(run_ns, most), self._move_ns(found_for[1])
         history.is_small = self._saved_ns(2 * run_ns, most) + moving <= 0
         # What is short first runs where it can't lose: then its bytes are together for the others, too.
         if most > 1 and saved <= 0 and (history.launches < _SETTLED or saved + moving <= 0):
             history.decide((1, 1, 1), 1, f"it takes {run_ns / 1e6:.2f} ms on one member")
-            return plans[1]
+            return found_for[1]
         several = [number for number in self._few if 1 < number < most] + [most] * (most > 1)
-        plans |= {number: self.best(self._boxes(history, num_groups, number), plan) for number in several}
-        if all(plans[number].why_whole for number in several):
+        found_for |= {
+            number: self.best(self._boxes(history, num_groups, number), plans) for number in several
+        }
+        if all(found_for[number].why_whole for number in several):
             history.decided_at = history.launches
-            return plans[most]
-        ways = [self._way(history, found) for found in plans.values() if not found.why_whole]
+            return found_for[most]
+        ways = [self._way(history, found) for found in found_for.values() if not found.why_whole]
         for way in ways:
             if way.pieces == history.pieces:
                 history.steady_ns[way.pieces] = way.move_ns
@@ -352,7 +339,7 @@ class Cutter:
         if chosen.pieces == history.pieces > 1 and chosen.pieces in history.rates.measured:
             self.budget.spend(-history.at_stake_ns)  # it has paid
             history.at_stake_ns = 0.0
-        found = plans[chosen.pieces]
+        found = found_for[chosen.pieces]
         if chosen.pieces == 1:
             why_fewer = why_fewer or described(chosen, ways[-1], ahead)
         history.decide(shape_of(found.boxes), chosen.pieces, why_fewer)

@@ -22,13 +22,14 @@ from sdi.devices.join import join
 from sdi.devices.ticket import Ticket
 from sdi.errors import ClError, DeviceFailed, Status, require
 from sdi.intervals import ByteRange, RangeSet
+from sdi.launch.access_plans import AccessPlans
 from sdi.launch.arguments import ArgumentValue, BufferArgument, ImageArgument, decode_arguments
 from sdi.launch.chunks import RECORDINGS_MAX, Chunk, make_chunks
 from sdi.launch.counters import Counters
 from sdi.launch.cutting import Cutter, SplitMode
 from sdi.launch.issue import Issued, Issuer
 from sdi.launch.kernel import Binding, Build, Kernel, LaunchPlan, Recent
-from sdi.launch.plan import CutPlan, image_slabs, make_plan
+from sdi.launch.plan import CutPlan, image_slabs
 from sdi.launch.plan_memory import PlanKey, numbered
 from sdi.launch.profiling import shape_number
 from sdi.launch.recording import Recording
@@ -37,7 +38,7 @@ from sdi.ndrange import GroupBox, Int3, NDRange
 from sdi.partition.balance import BalanceMode
 from sdi.partition.history import LaunchHistory
 from sdi.profile.record.recorder import Recorder
-from sdi.sampling.model import BoundAccess, Bounds, KernelAccess, WorkEstimate
+from sdi.sampling.model import BoundAccess, KernelAccess
 from sdi.sampling.whole import WholeAccess
 from sdi.vmem.allocation import GRANULE_NBYTES, Wanted
 from sdi.vmem.directory import member_memory
@@ -383,8 +384,6 @@ class Launcher:
         """
         model = kernel.model
         capacities = [nbytes - image_nbytes for nbytes in self._capacities()]
-        access: BoundAccess | None = None
-
         images = None
         if kernel.images is not None:
             images = kernel.images.bind(
@@ -392,57 +391,33 @@ class Launcher:
                 tuple(value if isinstance(value, bytes) else None for value in values),
                 image_slabs(model, values),
             )
-
-        in_order = list(buffers.values())
-
-        def bound() -> BoundAccess:
-            nonlocal access
-            if access is None:
-                access = _bound(maps, ndrange, values, buffers)
-            return access
-
-        def estimate(dim: int) -> WorkEstimate | None:
-            return bound().work(dim)
-
-        def effort() -> float | None:
-            return kernel.effort(ndrange) or bound().effort()
-
-        def plan(boxes: tuple[GroupBox, ...], exact: bool) -> CutPlan:
-            if plan_key is not None:
-                known = kernel.plans.find(plan_key, boxes, exact, in_order)
-                if known is not None:
-                    return known
-            maps_here = bound()
-            made = make_plan(model, values, maps_here if exact else Bounds(maps_here), boxes, buffers, images)
-            if plan_key is not None:
-                kernel.plans.keep(plan_key, exact, made)
-            return made
-
+        bind = partial(_bound, maps, ndrange, values, buffers)
+        accesses = kernel.effort(ndrange)
+        plans = AccessPlans(model, values, buffers, bind, images, accesses, kernel.plans, plan_key)
         why_whole = self._never_split(kernel, ndrange)
         whole = (GroupBox((0, 0, 0), ndrange.num_groups),)
         if why_whole:
-            chosen = plan(whole, exact=self._memory.has_poisoned and _are_poisoned(in_order))
+            is_exact = self._memory.has_poisoned and _are_poisoned(buffers.values())
+            chosen = plans.plan(whole, is_exact)
             history.decide((1, 1, 1), 1, why_whole)
             history.is_fixed = True
         else:
-            chosen, why_whole = self._cutter.cut(history, ndrange.num_groups, plan, estimate, effort)
+            chosen, why_whole = self._cutter.cut(history, ndrange.num_groups, plans)
         for buffer in buffers.values():
             buffer.on_release.update((kernel.forget_buffer, self.known.drop_buffer))
-
-        def plan_chunk(boxes: tuple[GroupBox, ...]) -> CutPlan:
-            return self._cutter.best([boxes], plan)
 
         def chunks_of(chosen: CutPlan) -> tuple[Chunk, ...]:
             # Of one box, the member is chosen at launch.
             room = capacities if len(chosen.boxes) > 1 else [min(capacities)]
-            return make_chunks(plan_chunk, chosen, room, self._verifier is not None, self._is_far)
+            is_guarded = self._verifier is not None
+            return make_chunks(plans, self._cutter.order, chosen, room, is_guarded, self._is_far)
 
         chunks = chunks_of(chosen)
         if len(chunks) > 1 and self._cutter.freeze_equal(history, chosen):
-            chosen, why_whole = self._cutter.cut(history, ndrange.num_groups, plan)
+            chosen, why_whole = self._cutter.cut(history, ndrange.num_groups, plans)
             chunks = chunks_of(chosen)
         if len(chosen.boxes) > 1 and (why_whole := _unsafe(chunks)):
-            chosen = plan(whole, exact=False)
+            chosen = plans.plan(whole, False)
             chunks = chunks_of(chosen)
         groups = tuple(box.total_groups for box in chosen.boxes)
         made = LaunchPlan(

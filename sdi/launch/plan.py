@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Protocol
 
 from sdi.atomics import Update
 from sdi.clc.model import Argument, KernelModel
 from sdi.intervals import ByteRange, RangeSet
 from sdi.launch.arguments import ArgumentValue, BufferArgument, ImageArgument
 from sdi.ndrange import GroupBox
-from sdi.sampling.model import AccessRange, BoundAccess, Precision
+from sdi.sampling.model import AccessRange, BoundAccess, Precision, WorkEstimate
 from sdi.vmem.buffer import ImageView
 from sdi.vmem.directory import member_memory
 from sdi.vmem.memory import VirtualBuffer
@@ -138,6 +139,22 @@ class CutPlan:
             if plan.buffer.id in buffer_ids
             for merged in plan.merged
         )
+
+
+class CutPlans(Protocol):
+    """What there is to choose from for one launch, and what it would have to do."""
+
+    def plan(self, boxes: tuple[GroupBox, ...], exact: bool) -> CutPlan:
+        """From the ranges, or, sooner, from bounds of them."""
+        ...
+
+    def work(self, dim: int) -> WorkEstimate | None:
+        """What work-groups have to do along a dimension; see ``BoundAccess.work``."""
+        ...
+
+    def effort(self) -> float | None:
+        """Accesses of the launch, None where nothing is known; see ``BoundAccess.effort``."""
+        ...
 
 
 @dataclass(slots=True)
@@ -274,18 +291,18 @@ def _image_plans(
 
 def candidate_plans(
     cuts: Sequence[tuple[GroupBox, ...]],
-    plan: Callable[[tuple[GroupBox, ...], bool], CutPlan],
+    plans: CutPlans,
     order: Callable[[CutPlan], tuple[float, ...]],
 ) -> list[CutPlan]:
     """A plan for each cut, of which the launch runs the first in ``order``.
 
-    ``plan(boxes, exact)`` makes them, from bounds of the access ranges; if the best of these has to merge,
-    also from the exact ranges: bounds of several pieces overlap, their bytes may not.
+    From bounds of the access ranges; if the best of these has to merge, also from the exact ranges: bounds of
+    several pieces overlap, their bytes may not.
     """
-    found = [plan(boxes, False) for boxes in cuts[:_CANDIDATES_MAX]]
+    found = [plans.plan(boxes, False) for boxes in cuts[:_CANDIDATES_MAX]]
     best = cheapest(found, order)
     if best.merged_nbytes or best.why_whole:
-        exact = [plan(boxes, True) for boxes in cuts[:_CANDIDATES_MAX]]
+        exact = [plans.plan(boxes, True) for boxes in cuts[:_CANDIDATES_MAX]]
         found = [min(pair, key=order) for pair in zip(found, exact, strict=True)]
     return found
 

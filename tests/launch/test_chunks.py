@@ -18,7 +18,7 @@ from sdi.devices.issue import MEASURED, Timing
 from sdi.devices.testing.forwarding import ForwardingDevice
 from sdi.devices.ticket import Ticket
 from sdi.errors import ClError, Status
-from sdi.launch import launcher
+from sdi.launch import access_plans
 from sdi.launch.plan import make_plan
 from sdi.vmem.memory import Coherence
 from sdi.wire.arguments import IMAGE_ARGUMENT, ArgumentKind
@@ -171,7 +171,7 @@ __kernel void product(__global const int *all, __global int *own) {
 
 def test_an_argument_of_more_than_half_a_member_costs_few_plans(monkeypatch: pytest.MonkeyPatch) -> None:
     made = []
-    monkeypatch.setattr(launcher, "make_plan", lambda *given: made.append(given) or make_plan(*given))
+    monkeypatch.setattr(access_plans, "make_plan", lambda *given: made.append(given) or make_plan(*given))
     with WireClient(open_members(MemberSettings(count=2, memory_nbytes=4 * 4096)), "always") as client:
         build, status, _ = client.build(PRODUCT)
         assert status == 0

@@ -55,6 +55,7 @@ class Launches:
             ndrange, (None, None, self.values[2]), (NBYTES, NBYTES, None)
         )
         self.links = Links([kind] * 4)
+        self.accesses: float | None = None
         self.now_ns = 0
         self.budget = Budget(lambda: self.now_ns)
         self.cutter = Cutter(cast("object", split), [kind] * 4, self.links, budget=self.budget)  # type: ignore[arg-type]
@@ -65,9 +66,15 @@ class Launches:
             self.model, self.values, self.access if exact else Bounds(self.access), boxes, self.buffers
         )
 
+    def work(self, dim: int) -> WorkEstimate | None:
+        return None
+
+    def effort(self) -> float | None:
+        return self.accesses
+
     def launch(self, group_ns: dict[int, float]) -> CutPlan:
         """Cut, move, run: what the launcher does, on directories only."""
-        chosen, why = self.cutter.cut(self.history, GROUPS, self.plan)
+        chosen, why = self.cutter.cut(self.history, GROUPS, self)
         assert bool(why) == (len(chosen.boxes) == 1)
         self.touch(chosen)
         pieces, groups = len(chosen.boxes), GROUPS[0] * GROUPS[1]
@@ -138,7 +145,7 @@ def test_copies_from_one_memory_follow_each_other_and_those_from_several_do_not(
     launches = Launches(kind=kind)
     links = launches.links
     rows = launches.cutter.best(
-        [tuple(GroupBox((0, 8 * k, 0), (32, 8 * k + 8, 1)) for k in range(4))], launches.plan
+        [tuple(GroupBox((0, 8 * k, 0), (32, 8 * k + 8, 1)) for k in range(4))], launches
     )
     from_host = move_ns(rows, links)
     needed = [sum(used.pieces[k].needs.nbytes for used in rows.buffers) for k in range(4)]
@@ -183,16 +190,18 @@ def test_fewer_members_run_what_more_may_not() -> None:
     launches = Launches("always")
 
     def plan(boxes: tuple[GroupBox, ...], exact: bool) -> CutPlan:
-        made = launches.plan(boxes, exact)
+        made = Launches.plan(launches, boxes, exact)
         mixed = len(boxes) > limit
         return replace(made, buffers=tuple(replace(used, mixed=mixed) for used in made.buffers))
 
     limit = 2
+    launches.plan = plan  # type: ignore[method-assign]
     for _ in range(3):
-        found, why = launches.cutter.cut(launches.history, GROUPS, plan)
+        found, why = launches.cutter.cut(launches.history, GROUPS, launches)
         assert len(found.boxes) == 2 and not why
     launches, limit = Launches("always"), 1
-    found, why = launches.cutter.cut(launches.history, GROUPS, plan)
+    launches.plan = plan  # type: ignore[method-assign]
+    found, why = launches.cutter.cut(launches.history, GROUPS, launches)
     assert len(found.boxes) == 1 and why
 
 
@@ -259,8 +268,8 @@ def test_launches_on_other_buffers_take_the_same_shares() -> None:
         measured(launches, costs)
     other = launches.cutter.history()
     other.balances = launches.history.balances
-    here, _ = launches.cutter.cut(launches.history, GROUPS, launches.plan)
-    there, _ = launches.cutter.cut(other, GROUPS, launches.plan)
+    here, _ = launches.cutter.cut(launches.history, GROUPS, launches)
+    there, _ = launches.cutter.cut(other, GROUPS, launches)
     assert here.boxes == there.boxes != tuple(GroupBox((0, 8 * k, 0), (32, 8 * k + 8, 1)) for k in range(4))
 
 
@@ -296,12 +305,13 @@ def test_first_launches_are_cut_by_what_loops_foretell_where_that_pays() -> None
         for buffer in launches.buffers.values():
             for k in range(4):
                 buffer.directory.wrote(k + 1, ByteRange(k * NBYTES // 4, (k + 1) * NBYTES // 4))
-        first, _ = cutter.cut(history, GROUPS, launches.plan, estimate)
+        launches.work = estimate  # type: ignore[method-assign]
+        first, _ = cutter.cut(history, GROUPS, launches)
         rows = [box.stop[1] - box.start[1] for box in first.boxes]
         assert sum(rows) == GROUPS[1] and asked == [1]
         assert (rows[0] > rows[3] + 4) == is_used, rows
         history.launches += 1
-        again, _ = cutter.cut(history, GROUPS, launches.plan, estimate)
+        again, _ = cutter.cut(history, GROUPS, launches)
         assert asked == [1] and [box.stop[1] - box.start[1] for box in again.boxes] == rows
 
 
@@ -342,7 +352,8 @@ class Life:
         """In how many pieces."""
         launches, groups = self.launches, GROUPS[0] * GROUPS[1]
         cutter, piece_ns = launches.cutter, (CPU if launches.cutter.is_shared else GPU).assignment_ns
-        chosen, _ = cutter.cut(history, GROUPS, launches.plan, effort=lambda: effort)
+        launches.accesses = effort
+        chosen, _ = cutter.cut(history, GROUPS, launches)
         pieces = len(chosen.boxes)
         took = move_ns(chosen, launches.links) + pieces * piece_ns
         took += group_ns[pieces] * max(box.total_groups for box in chosen.boxes)
