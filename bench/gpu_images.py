@@ -17,7 +17,7 @@ from gpu_yardstick import machine
 from sdi.cli.copies import wait
 from sdi.devices.cuda.gpu import cuda_devices
 from sdi.devices.cuda.member import CudaDevice
-from sdi.devices.handles import DeviceImage
+from sdi.devices.handles import DeviceBuffer
 from sdi.devices.image import ImageShape, Slabs, pixel_nbytes
 from sdi.wire.opencl import ChannelOrder as Order
 from sdi.wire.opencl import ChannelType as Type
@@ -59,7 +59,7 @@ def on_the_member(
 ) -> dict[str, tuple[float, np.ndarray]]:
     """Milliseconds and result of each kernel."""
     linear = member.allocate(shape.nbytes)
-    pictures: list[DeviceImage] = [member.create_image(shape) for _ in range(2)]
+    pictures: list[DeviceBuffer] = [member.allocate(shape) for _ in range(2)]
     everything = Slabs(0, shape.num_slabs)
     wait(member.upload(memoryview(pixels).cast("B"), linear, 0, []))
     wait(member.set_pixels(linear, 0, pictures[0], everything, []))
@@ -77,7 +77,7 @@ def on_the_member(
         wait(member.download(linear, 0, memoryview(result).cast("B"), [got]))
         found[name] = (min(t.end_ns - t.start_ns for t in tickets) / 1e6, result)
     for picture in pictures:
-        member.free_image(picture)
+        member.free(picture)
     member.free(linear)
     return found
 

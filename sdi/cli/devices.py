@@ -20,7 +20,7 @@ from sdi.wire.opencl import DeviceInfo
 
 if TYPE_CHECKING:
     from sdi.cli.copies import Copied
-    from sdi.devices.discover import Found
+    from sdi.devices.kinds import Found
 
 
 def show_devices(changes: Mapping[str, str], measures: bool = False) -> int:
@@ -116,16 +116,12 @@ def links(members: Sequence[Found]) -> list[str]:
 
 def _connections(members: Sequence[Found]) -> list[str]:
     """What connects members on different devices, each kind of connection with the pairs that have it."""
-    from sdi.devices.cuda.gpu import CudaGpu
-    from sdi.devices.cuda.topology import connection
+    from sdi.devices.discover import connection
 
     pairs: dict[str, list[tuple[int, int]]] = {}
     for (a, one), (b, other) in itertools.combinations(enumerate(members), 2):
         if one.unit != other.unit:
-            kind = ""
-            if isinstance(one, CudaGpu) and isinstance(other, CudaGpu):
-                kind = connection(one, other)
-            pairs.setdefault(kind, []).append((a, b))
+            pairs.setdefault(connection(one, other), []).append((a, b))
     total = sum(map(len, pairs.values()))
     lines = []
     for kind, found in pairs.items():

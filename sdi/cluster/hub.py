@@ -15,7 +15,8 @@ from typing import Final
 
 from sdi.cluster.job import Job, JobError
 from sdi.cluster.members import facts_of, open_job_members
-from sdi.devices.discover import Found, MemberSettings, all_devices, spread_of
+from sdi.devices.discover import MemberSettings, all_devices, pool_of
+from sdi.devices.kinds import Found
 from sdi.errors import ClError, Status
 from sdi.service.handover import Handed, HandoverError, listen, take_over
 from sdi.service.kernel_output import Printed
@@ -121,7 +122,7 @@ class Hub:
             members = open_job_members(settings, self._job, self._devices, facts_of(self._devices))
         except JobError as error:
             raise ClError(Status.DEVICE_NOT_AVAILABLE, str(error)) from error
-        return Image(members, spread_of(members), self._printed, self._job.polling, self._job.share)
+        return Image(members, pool_of(members), self._printed, self._job.polling, self._job.share)
 
 
 def _is_over(handed: Handed) -> bool:

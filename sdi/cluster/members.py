@@ -15,7 +15,8 @@ from sdi.cluster.node import OpenMembers
 from sdi.cluster.remote_node import ROOT
 from sdi.devices.base import Device
 from sdi.devices.capabilities import MemberKind
-from sdi.devices.discover import Found, MemberCandidate, MemberSettings, choose, memory_shares, open_chosen
+from sdi.devices.discover import MemberSettings, choose, memory_shares, open_chosen
+from sdi.devices.kinds import Found, MemberCandidate
 from sdi.devices.polling import Polling
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")

@@ -39,7 +39,7 @@ from sdi.cluster.records import (
 from sdi.cluster.shared import Mapped, Pool
 from sdi.cluster.transport import Room, Traffic, copied
 from sdi.devices.base import Comparison, Device, Rows
-from sdi.devices.handles import BoundKernel, DeviceBuffer, DeviceImage, DeviceProgram, HostBytes
+from sdi.devices.handles import BoundKernel, DeviceBuffer, DeviceProgram, HostBytes
 from sdi.devices.image import ImageShape, Slabs
 from sdi.devices.page_locks import PAGE_LOCKS
 from sdi.devices.polling import Polling
@@ -255,7 +255,7 @@ class Node:
                 self._builder.submit(self._answered, record, self._facts)
             case RecordKind.ALLOCATE | RecordKind.ADOPT | RecordKind.CREATE_IMAGE | RecordKind.BIND:
                 self._make(record)
-            case RecordKind.FREE | RecordKind.FREE_IMAGE:
+            case RecordKind.FREE:
                 self._free(record)
             case RecordKind.DROP:
                 self._objects.pop(record.ticket, None)
@@ -349,11 +349,11 @@ class Node:
             made: object
             if record.kind is RecordKind.ALLOCATE:
                 nbytes, is_on_host = record.fields
-                made = device.allocate_on_host(nbytes) if is_on_host else device.allocate(nbytes)
+                made = device.allocate(nbytes, bool(is_on_host))
             elif record.kind is RecordKind.ADOPT:
-                made = device.adopt(self._shared(*record.fields))
+                made = device.map_host(self._shared(*record.fields))
             elif record.kind is RecordKind.CREATE_IMAGE:
-                made = device.create_image(ImageShape(*record.fields))
+                made = device.allocate(ImageShape(*record.fields))
             else:
                 name, arguments = arguments_of(record.tail, self._objects)
                 program = cast(DeviceProgram, self._objects[record.fields[0]])
@@ -366,11 +366,7 @@ class Node:
         found = self._objects.pop(record.ticket, None)
         if found is None or isinstance(found, Exception):
             return
-        device = self._devices[record.member]
-        if record.kind is RecordKind.FREE:
-            device.free(cast(DeviceBuffer, found))
-        else:
-            device.free_image(cast(DeviceImage, found))
+        self._devices[record.member].free(cast(DeviceBuffer, found))
 
     def _operate(self, record: NodeRecord) -> None:
         """Issue an operation."""
@@ -442,7 +438,7 @@ class Node:
                 return work(comparison, changes, wait)
             case RecordKind.SET_PIXELS | RecordKind.GET_PIXELS:
                 image, buffer, offset, start, stop = fields
-                pixels, linear = cast(DeviceImage, self._object(image)), self._buffer(buffer)
+                pixels, linear = cast(DeviceBuffer, self._object(image)), self._buffer(buffer)
                 if record.kind is RecordKind.SET_PIXELS:
                     return device.set_pixels(linear, offset, pixels, Slabs(start, stop), wait)
                 return device.get_pixels(pixels, Slabs(start, stop), linear, offset, wait)

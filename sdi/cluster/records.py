@@ -27,7 +27,6 @@ class RecordKind(IntEnum):
     ALLOCATE = 1
     FREE = 2
     CREATE_IMAGE = 3
-    FREE_IMAGE = 4
     SEND = 5
     RECEIVE = 6
     PEER_COPY = 7
@@ -71,7 +70,6 @@ _FIELDS: dict[RecordKind, str] = {
     RecordKind.ALLOCATE: "2Q",  # nbytes, whether in host memory
     RecordKind.FREE: "",
     RecordKind.CREATE_IMAGE: "8Q",  # an ImageShape
-    RecordKind.FREE_IMAGE: "",
     RecordKind.SEND: "6Q",  # buffer, offset, rows' count, nbytes and pitch, to whom
     RecordKind.RECEIVE: "7Q",  # buffer, offset, rows' count, nbytes and pitch, from whom, the copy's key
     RecordKind.PEER_COPY: "8Q",  # its member, source, offset, target, offset, rows' count, nbytes and pitch

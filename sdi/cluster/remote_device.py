@@ -15,7 +15,7 @@ from sdi.cluster.records import RecordKind, packed, regions, strings
 from sdi.cluster.remote_node import ROOT, RemoteNode, RemoteTicket, ids
 from sdi.devices.base import BoundArgument, Comparison, Device, KernelFacts, Rows
 from sdi.devices.capabilities import Capabilities
-from sdi.devices.handles import BoundKernel, DeviceBuffer, DeviceImage, DeviceProgram, HostBytes
+from sdi.devices.handles import BoundKernel, DeviceBuffer, DeviceProgram, HostBytes
 from sdi.devices.image import ImageShape, Slabs
 from sdi.devices.issue import MEASURED, Timing
 from sdi.devices.join import united
@@ -68,20 +68,26 @@ class RemoteDevice:
     ) -> Ticket:
         return self.node.issue(kind, self._number, fields, wait, tail)
 
-    def allocate(self, nbytes: int) -> DeviceBuffer:
+    def allocate(self, wanted: int | ImageShape, on_host: bool = False) -> DeviceBuffer:
+        if isinstance(wanted, int) and on_host:
+            return DeviceBuffer(self._made(RecordKind.ALLOCATE, (wanted, 1)))
+        nbytes = wanted if isinstance(wanted, int) else wanted.nbytes
         own = self.capabilities
         available = own.memory_nbytes - self._used_nbytes
         asked = f"{own.name}: {nbytes} bytes asked, {available} of {own.memory_nbytes} available"
         require(0 < nbytes <= available, Status.MEM_OBJECT_ALLOCATION_FAILURE, asked)
+        if not isinstance(wanted, int):
+            fields = (
+                *(wanted.type, wanted.order, wanted.data_type, wanted.width, wanted.rows, wanted.planes),
+                *(wanted.row_pitch, wanted.plane_pitch),
+            )
+            return DeviceBuffer(self._made(RecordKind.CREATE_IMAGE, fields, nbytes))
         most = int.from_bytes(self.capabilities.info[DeviceInfo.MAX_MEM_ALLOC_SIZE], "little")
         too_large = f"{asked}; its driver gives {most} at a time"
         require(nbytes <= most, Status.MEM_OBJECT_ALLOCATION_FAILURE, too_large)
         return DeviceBuffer(self._made(RecordKind.ALLOCATE, (nbytes, 0), nbytes))
 
-    def allocate_on_host(self, nbytes: int) -> DeviceBuffer:
-        return DeviceBuffer(self._made(RecordKind.ALLOCATE, (nbytes, 1)))
-
-    def adopt(self, host: HostBytes) -> DeviceBuffer:
+    def map_host(self, host: HostBytes) -> DeviceBuffer:
         place = self.node.place(host)
         if place is not None:
             return DeviceBuffer(self._made(RecordKind.ADOPT, (place, host.nbytes)))
@@ -323,35 +329,11 @@ class RemoteDevice:
         )
         return self._issue(kind, fields, wait)
 
-    def create_image(self, shape: ImageShape) -> DeviceImage:
-        available = self.capabilities.memory_nbytes - self._used_nbytes
-        require(
-            shape.nbytes <= available,
-            Status.MEM_OBJECT_ALLOCATION_FAILURE,
-            f"{self.capabilities.name}: an image of {shape.nbytes} bytes asked, {available} available",
-        )
-        fields = (
-            shape.type,
-            shape.order,
-            shape.data_type,
-            shape.width,
-            shape.rows,
-            shape.planes,
-            shape.row_pitch,
-            shape.plane_pitch,
-        )
-        return DeviceImage(self._made(RecordKind.CREATE_IMAGE, fields, shape.nbytes))
-
-    def free_image(self, image: DeviceImage) -> None:
-        own = cast(_Made, image)
-        self._used_nbytes -= own.nbytes
-        self.node.say(packed(RecordKind.FREE_IMAGE, self._number, own.name))
-
     def set_pixels(
         self,
         buffer: DeviceBuffer,
         offset: int,
-        image: DeviceImage,
+        image: DeviceBuffer,
         slabs: Slabs,
         wait: Sequence[Ticket],
         timing: Timing = MEASURED,
@@ -361,7 +343,7 @@ class RemoteDevice:
 
     def get_pixels(
         self,
-        image: DeviceImage,
+        image: DeviceBuffer,
         slabs: Slabs,
         buffer: DeviceBuffer,
         offset: int,

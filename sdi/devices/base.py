@@ -21,7 +21,7 @@ from typing import Protocol
 from sdi.atomics import Update
 from sdi.clc.preprocess.probe import Answers
 from sdi.devices.capabilities import Capabilities
-from sdi.devices.handles import BoundKernel, DeviceBuffer, DeviceImage, DeviceProgram, HostBytes
+from sdi.devices.handles import BoundKernel, DeviceBuffer, DeviceProgram, HostBytes
 from sdi.devices.image import ImageShape, Sampler, Slabs
 from sdi.devices.issue import MEASURED, Timing
 from sdi.devices.native import NativeMember
@@ -83,7 +83,7 @@ class Comparison:
     update: Update | None = None
 
 
-BoundArgument = DeviceBuffer | DeviceImage | Sampler | bytes | LocalBytes | None
+BoundArgument = DeviceBuffer | Sampler | bytes | LocalBytes | None
 """One kernel argument: a device buffer or image, a sampler, a value's bytes, a ``__local`` size, or None
 (NULL pointer)."""
 
@@ -97,13 +97,15 @@ class Device(Protocol):
     def native(self) -> NativeMember | None:
         """What the player issues its operations by; None: it can't."""
 
-    def allocate(self, nbytes: int) -> DeviceBuffer:
-        """New device buffer of ``nbytes`` > 0, content undefined.
+    def allocate(self, wanted: int | ImageShape, on_host: bool = False) -> DeviceBuffer:
+        """New bytes, so many, > 0, or a new image; the content is undefined.
 
         Raises ClError(MEM_OBJECT_ALLOCATION_FAILURE), also past ``capabilities.memory_nbytes`` in all.
+        ``on_host``: bytes in the memory of the host that the member is on, which count as none of its own and
+        which kernels reach as what is mapped: for what is larger than the member.
         """
 
-    def adopt(self, host: HostBytes) -> DeviceBuffer:
+    def map_host(self, host: HostBytes) -> DeviceBuffer:
         """A device buffer whose bytes are ``host`` itself: nothing is copied, nothing counts as allocated.
 
         For what is larger than the member.  ``host`` starts at a page and outlives the buffer, and whoever
@@ -111,15 +113,8 @@ class Device(Protocol):
         member can't.
         """
 
-    def allocate_on_host(self, nbytes: int) -> DeviceBuffer:
-        """A new device buffer in the memory of the host that the member is on, content undefined.
-
-        For what is larger than the member: it does not count as allocated.  Kernels reach it as what is
-        adopted.  Raises ClError(MEM_OBJECT_ALLOCATION_FAILURE).
-        """
-
     def free(self, buffer: DeviceBuffer) -> None:
-        """Give ``buffer`` back; every operation that uses it must be done."""
+        """Give bytes or an image back; every operation that uses them must be done."""
 
     def host_bytes(self, buffer: DeviceBuffer) -> HostBytes | None:
         """``buffer``'s bytes themselves, where the member computes in the host's memory; else None.
@@ -244,20 +239,11 @@ class Device(Protocol):
     ) -> Ticket:
         """Repeat ``pattern`` (1 to 128 bytes, a power of two) over ``nbytes`` (a multiple of it)."""
 
-    def create_image(self, shape: ImageShape) -> DeviceImage:
-        """A new image, its pixels undefined.
-
-        Raises ClError(MEM_OBJECT_ALLOCATION_FAILURE) as ``allocate`` does, for ``shape.nbytes``.
-        """
-
-    def free_image(self, image: DeviceImage) -> None:
-        """Give ``image`` back; every operation that uses it must be done."""
-
     def set_pixels(
         self,
         buffer: DeviceBuffer,
         offset: int,
-        image: DeviceImage,
+        image: DeviceBuffer,
         slabs: Slabs,
         wait: Sequence[Ticket],
         timing: Timing = MEASURED,
@@ -266,7 +252,7 @@ class Device(Protocol):
 
     def get_pixels(
         self,
-        image: DeviceImage,
+        image: DeviceBuffer,
         slabs: Slabs,
         buffer: DeviceBuffer,
         offset: int,

@@ -19,6 +19,7 @@ class MemberKind:
     on the machine could have it.
     ``merges``: it compares and merges what members wrote faster than the host does, if it can: design/0004.
     ``assignment_ns``: what an assignment costs: issuing it and seeing its end.
+    ``access_ns``: what an access of the inner loops takes at least, over a whole device.
     ``host_ns_per_byte``: of copies between the host's memory and it; ``peer_ns_per_byte``: between two of
     this kind in one process.  ``host_share``: how busy a copy to it keeps the host's memory, 1.0: all the
     time.
@@ -31,6 +32,7 @@ class MemberKind:
     keeps_memory: bool
     merges: bool
     assignment_ns: float
+    access_ns: float
     host_ns_per_byte: float
     peer_ns_per_byte: float
     host_share: float
@@ -44,6 +46,7 @@ CPU = MemberKind(
     keeps_memory=False,
     merges=False,
     assignment_ns=60_000.0,
+    access_ns=0.3,
     host_ns_per_byte=0.1,
     peer_ns_per_byte=0.1,
     host_share=1.0,
@@ -57,6 +60,7 @@ GPU = MemberKind(
     keeps_memory=True,
     merges=True,
     assignment_ns=30_000.0,
+    access_ns=0.001,
     host_ns_per_byte=0.02,
     peer_ns_per_byte=0.0025,
     host_share=0.27,

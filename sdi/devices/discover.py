@@ -8,45 +8,20 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from sdi import limits
 from sdi.devices.base import Device
-from sdi.devices.capabilities import MemberKind
-from sdi.devices.cuda.gpu import CudaGpu, cuda_devices
-from sdi.devices.opencl.context import DriverContext
-from sdi.devices.opencl.member import DriverDevice, OpenCLDevice, driver_devices
+from sdi.devices.cuda.source import CudaSource
+from sdi.devices.kinds import Found, MemberCandidate, MemberSource
+from sdi.devices.opencl.source import OpenCLSource
 from sdi.devices.polling import Polling
-from sdi.devices.spread import SpreadDevice
+from sdi.devices.pooled import PooledMemory
 from sdi.errors import Status, require
 
 DEFAULT_CPU_MEMBERS = 2
 MEMORY_NBYTES = 1 << 40
 """More than hosts have."""
-
-Found = DriverDevice | CudaGpu
-"""A device of this process that can become a member."""
-
-
-class MemberCandidate(Protocol):
-    """What is known of a device that can become a member, of whatever process.
-
-    ``unit``: the physical device; processes on one machine have the same names for them.
-    """
-
-    @property
-    def platform(self) -> str: ...
-    @property
-    def name(self) -> str: ...
-    @property
-    def kind(self) -> MemberKind: ...
-    @property
-    def unit(self) -> str: ...
-    @property
-    def memory_nbytes(self) -> int: ...
-    @property
-    def node(self) -> int: ...
-
 
 C = TypeVar("C", bound=MemberCandidate)
 
@@ -72,9 +47,46 @@ class MemberSettings:
     lost: tuple[int, int] | None = None
 
 
+_SOURCES: list[MemberSource] = [
+    CudaSource(),  # before the same GPUs of other drivers
+    OpenCLSource(),
+]
+
+
+def register(source: MemberSource) -> None:
+    """Members may be of this kind, too; its devices come last."""
+    _SOURCES.append(source)
+
+
+def unregister(source: MemberSource) -> None:
+    """The contrary."""
+    _SOURCES.remove(source)
+
+
 def all_devices() -> list[Found]:
-    """All that can become members; GPUs that CUDA shows come before the same ones of other drivers."""
-    return [*cuda_devices(), *driver_devices()]
+    """All that can become members."""
+    return [found for source in _SOURCES for found in source.find()]
+
+
+def open_member(
+    found: Found, number: int, nbytes: int, beside: Sequence[Device], polling: Polling | None
+) -> Device:
+    """See ``MemberSource.open``."""
+    made = (source.open(found, number, nbytes, beside, polling) for source in _SOURCES)
+    member = next((each for each in made if each is not None), None)
+    assert member is not None, f"nothing opens {found}"
+    return member
+
+
+def connection(one: Found, other: Found) -> str:
+    """See ``MemberSource.connection``."""
+    return next(filter(None, (source.connection(one, other) for source in _SOURCES)), "")
+
+
+def pool_of(members: Sequence[Device]) -> PooledMemory | None:
+    """The memory of all members together, where they can have that."""
+    pools = (source.pool(members) for source in _SOURCES if len(members) > 1)
+    return next((pool for pool in pools if pool is not None), None)
 
 
 def open_members(settings: MemberSettings, polling: Polling | None = None) -> list[Device]:
@@ -96,10 +108,11 @@ def open_chosen(
     Of ``settings`` only what is for tests matters.  ``polling``: of the session that polls them, if one does.
     """
     members: list[Device] = []
-    contexts: dict[int, DriverContext] = {}  # by the identity of the driver's device
+    plain: list[Device] = []
     try:
         for device, number, nbytes in chosen:
-            member = _opened(device, number, nbytes, contexts, polling)
+            member = open_member(device, number, nbytes, plain, polling)
+            plain.append(member)
             if settings.faulty is not None and settings.faulty[0] == number:
                 from sdi.devices.testing.faulty import FaultyDevice
 
@@ -122,33 +135,6 @@ def open_chosen(
             member.close()
         raise
     return members
-
-
-def _opened(
-    device: Found, number: int, nbytes: int, contexts: dict[int, DriverContext], polling: Polling | None
-) -> Device:
-    if isinstance(device, CudaGpu):
-        from sdi.devices.cuda.member import CudaDevice  # here: services without GPUs start without it
-
-        return CudaDevice(device, number, nbytes, polling)
-    member = OpenCLDevice(device, number, nbytes, contexts.get(id(device)))
-    contexts[id(device)] = member.shared
-    return member
-
-
-def spread_of(members: Sequence[Device]) -> SpreadDevice | None:
-    """The memory of all members together, where they can have that: GPUs of CUDA, on one node."""
-    if len(members) < 2 or any(
-        isinstance(member, OpenCLDevice) or member.capabilities.node for member in members
-    ):
-        return None
-    from sdi.devices.cuda.member import CudaDevice  # here: as above
-    from sdi.devices.cuda.spread import spread_over
-
-    gpus = [member for member in members if isinstance(member, CudaDevice)]
-    if len(gpus) < len(members):
-        return None
-    return spread_over(gpus)
 
 
 def choose(devices: Sequence[C], count: int | None, selection: str | None) -> list[C]:

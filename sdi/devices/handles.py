@@ -7,9 +7,7 @@ from typing import NewType
 HostBytes = memoryview
 """Host memory: contiguous, format "B", writable where an operation writes it."""
 DeviceBuffer = NewType("DeviceBuffer", object)
-"""Bytes on one member."""
-DeviceImage = NewType("DeviceImage", object)
-"""Pixels on one member, laid out as the driver likes."""
+"""Bytes on one member, or the pixels of an image there, laid out as its driver likes."""
 DeviceProgram = NewType("DeviceProgram", object)
 """A program built on one member."""
 BoundKernel = NewType("BoundKernel", object)

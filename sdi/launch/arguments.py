@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from sdi.clc.model import ArgumentKind, KernelModel
 from sdi.commands import Launch
 from sdi.devices.base import BoundArgument, LocalBytes
-from sdi.devices.handles import DeviceBuffer, DeviceImage
+from sdi.devices.handles import DeviceBuffer
 from sdi.devices.image import ImageShape, Sampler
 from sdi.errors import ClError, Status
 from sdi.vmem.buffer import ImageView
@@ -60,7 +60,7 @@ ArgumentValue = bytes | BufferArgument | LocalSize | ImageArgument | Sampler
 def on_member(
     values: Sequence[ArgumentValue],
     place: Callable[[BufferArgument], tuple[DeviceBuffer, int]],
-    image: Callable[[ImageArgument], DeviceImage],
+    image: Callable[[ImageArgument], DeviceBuffer],
 ) -> tuple[list[BoundArgument], list[int]]:
     """The arguments as a member binds them, and each pointer's shift: see ``pack_hidden``.
 

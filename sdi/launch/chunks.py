@@ -42,14 +42,14 @@ class MemberKernel:
     generation: int
     shared: tuple[tuple[VirtualBuffer, Allocation | None], ...] = ()
 
-    def is_right_on(self, member: int, spread: int | None) -> bool:
+    def is_right_on(self, member: int, pooled: int | None) -> bool:
         """Whether what the arguments name is still the buffers' own."""
         return (
             all(buffer.allocations[member] is allocation for buffer, allocation in self.allocations)
             and all(buffer.images.get((member, copy.view)) is copy for buffer, copy in self.images)
             and (
-                spread is None
-                or all(buffer.allocations[spread] is allocation for buffer, allocation in self.shared)
+                pooled is None
+                or all(buffer.allocations[pooled] is allocation for buffer, allocation in self.shared)
             )
         )
 

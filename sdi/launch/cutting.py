@@ -26,8 +26,6 @@ SplitMode = Literal["auto", "always", "never"]
 
 _RANGE_NS, _ROW_NS = 40_000.0, 300.0
 """What one more range costs: a copy of its own, or a row more of one.  [M] CPU members, two busy cores."""
-_ACCESS_NS = {"cpu": 0.3, "gpu": 0.001}
-"""What an access of the inner loops takes at least, over a whole device."""
 _SLACK = 8.0
 """A launch may take so many times as long as its accesses do at least."""
 _SURE_NS, _MEASURED_LEAST = 1e6, 3
@@ -82,6 +80,7 @@ class Cutter:
         self._links = links
         self.is_shared = any(kind.is_host_processor for kind in kinds)
         self._piece_ns = max(kind.assignment_ns for kind in kinds)
+        self._access_ns = max(kind.access_ns for kind in kinds)
         self._few = few_numbers(nodes or (0,) * len(kinds))
         self._is_one_device = len(set(zip(nodes, units, strict=False))) == 1
 
@@ -167,8 +166,8 @@ class Cutter:
         edges, gain = better
         moved = self.best([balance.boxes_at(edges, num_groups, shape)], plans)
         once_ns = move_ns(moved, self._links) - move_ns(found, self._links)
-        access_ns = _ACCESS_NS["cpu" if self.is_shared else "gpu"]
-        if moved.boxes == found.boxes or moved.why_whole or gain * work.accesses * access_ns <= once_ns:
+        least_ns = gain * work.accesses * self._access_ns
+        if moved.boxes == found.boxes or moved.why_whole or least_ns <= once_ns:
             return found
         balance.move(edges)
         return moved
@@ -239,7 +238,7 @@ class Cutter:
         if self.is_shared or most == 1 or history.pieces:
             return self._stays_whole(history, whole, "until it is known how long that takes")
         accesses = plans.effort()
-        least_ns = (accesses or 0.0) * _ACCESS_NS["gpu"]
+        least_ns = (accesses or 0.0) * self._access_ns
         most_ns = inf if accesses is None else _SLACK * least_ns
         moving = self._move_ns(whole)
         if self._saved_ns(most_ns, most) + moving <= 0:

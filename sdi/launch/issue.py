@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sdi.clc import pack_hidden
-from sdi.devices.handles import BoundKernel, DeviceBuffer, DeviceImage
+from sdi.devices.handles import BoundKernel, DeviceBuffer
 from sdi.devices.issue import Issue
 from sdi.devices.join import join
 from sdi.devices.ticket import Ticket
@@ -197,7 +197,7 @@ class Issuer:
             member = where[of]
             bound = known.get(member)
             if bound is None or (
-                bound.generation != generation and not bound.is_right_on(member, self._memory.spread)
+                bound.generation != generation and not bound.is_right_on(member, self._memory.pooled)
             ):
                 bound = known[member] = self._bind(binding, chunk, k, member)
             bound.generation = generation
@@ -215,7 +215,7 @@ class Issuer:
             allocation = memory.allocation(buffer, member)
             return allocation.device_buffer, allocation.over.start
 
-        def image(of: ImageArgument) -> DeviceImage:
+        def image(of: ImageArgument) -> DeviceBuffer:
             return memory.image(memory.buffer(of.buffer), member, of.view).device_image
 
         arguments, shifts = on_member(binding.values, place, image)
@@ -241,7 +241,7 @@ class Issuer:
             memory.placement.generation,
             tuple(
                 [
-                    (used.buffer, memory.shared_allocation(used.buffer))
+                    (used.buffer, memory.pooled_allocation(used.buffer))
                     for used in chunk.plan.buffers
                     if used.buffer.id in chunk.mapped
                 ]

@@ -116,8 +116,8 @@ class Builder:
         player = self._player
         memory, copy, buffer = player.memory, transfer.copy, transfer.buffer
         source, target, over = copy.source, copy.target, copy.over
-        is_shared = memory.spread is not None and memory.shared in (source, target)
-        if transfer.rows is not None or over.nbytes > _COPY_MAX_NBYTES or is_shared:
+        is_pooled = memory.pooled is not None and memory.pooled_memory in (source, target)
+        if transfer.rows is not None or over.nbytes > _COPY_MAX_NBYTES or is_pooled:
             return False
         member = (source if target == HOST else target) - 1
         native = player.members[member]

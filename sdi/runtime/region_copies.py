@@ -241,8 +241,8 @@ class RegionCopies:
         if any(dependencies.failed() for dependencies in buffer.dependencies):
             return None
         parts = parts_of(buffer.directory, over.bounds)
-        is_shared = memory.spread is not None and any(
-            part.holders >> memory.shared & 1 for part in parts or ()
+        is_shared = memory.pooled is not None and any(
+            part.holders >> memory.pooled_memory & 1 for part in parts or ()
         )
         return None if is_shared else parts
 
@@ -280,7 +280,7 @@ class RegionCopies:
             both = readers & there[0].holders
             writer = _member_first(both or there[0].holders)
             ends = Ends(writer if both else _member_first(readers), writer)
-        if memory.spread is not None and memory.shared in (ends.source, ends.target):
+        if memory.pooled is not None and memory.pooled_memory in (ends.source, ends.target):
             return None
         for buffer, member, over in self._wanted(source, from_, target, to, ends):
             extent = buffer.allocations[member]

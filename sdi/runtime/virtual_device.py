@@ -317,7 +317,7 @@ class VirtualDevice:
             return filled
         parts = [(HOST, over)]
         if rectangle.contiguous and memory.coherence == "lazy" and self._fills_on_members(over.nbytes):
-            parts = _fill_places(buffer, over, len(pattern), memory.members, memory.shared)
+            parts = _fill_places(buffer, over, len(pattern), memory.members, memory.pooled_memory)
         player = self.player if rectangle.contiguous and over.nbytes <= CARRIED_MAX_NBYTES else None
         before = buffer.directory.state() if player is not None else None
         filled_by: list[tuple[int, ByteRange]] = []

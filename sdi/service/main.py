@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from sdi.devices.base import Device
     from sdi.devices.discover import MemberSettings
     from sdi.devices.polling import Polling
-    from sdi.devices.spread import SpreadDevice
+    from sdi.devices.pooled import PooledMemory
     from sdi.explain.last_launch import Explained
     from sdi.launch.counters import Counters
     from sdi.service.kernel_output import Printed
@@ -108,13 +108,13 @@ def main(arguments: list[str]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """What a session works with.  ``spread``: the memory of all members together, if they have that.
+    """What a session works with.  ``pooled``: the memory of all members together, if they have that.
     ``polling``: what the members were opened with.  ``share``: gives the arena to other processes that have
     members, if there are any.
     """
 
     devices: list[Device]
-    spread: SpreadDevice | None
+    pooled: PooledMemory | None
     printed: Printed
     polling: Polling
     share: Callable[[Arena], None] | None = None
@@ -126,13 +126,13 @@ OpenImage = Callable[["MemberSettings"], Image]
 
 def _image(settings: MemberSettings) -> Image:
     """The members on this machine."""
-    from sdi.devices.discover import open_members, spread_of
+    from sdi.devices.discover import open_members, pool_of
     from sdi.devices.polling import Polling
     from sdi.service.kernel_output import Printed
 
     polling = Polling()
     devices = open_members(settings, polling)
-    return Image(devices, spread_of(devices), Printed(), polling)
+    return Image(devices, pool_of(devices), Printed(), polling)
 
 
 def begin(
@@ -197,7 +197,7 @@ def begin(
             image.printed,
             recorder,
             settings.balance,
-            image.spread,
+            image.pooled,
             shared,
             settings.plays,
             settings.learns,

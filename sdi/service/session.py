@@ -12,7 +12,7 @@ from contextlib import suppress
 from sdi.commands import Read
 from sdi.devices.base import Device
 from sdi.devices.polling import Polling
-from sdi.devices.spread import SpreadDevice
+from sdi.devices.pooled import PooledMemory
 from sdi.errors import BadRecord
 from sdi.launch.counters import Counters
 from sdi.launch.launcher import Launcher, SplitMode
@@ -72,7 +72,7 @@ class Session:
         printed: Printed | None = None,
         recorder: Recorder | None = None,
         balance: Balance = ("off", 0),
-        spread: SpreadDevice | None = None,
+        pooled: PooledMemory | None = None,
         shared: tuple[Arena, StatusPage] | None = None,
         plays: bool = False,
         learns: bool = False,
@@ -92,7 +92,7 @@ class Session:
         self._has_pools = any(device.capabilities.kind.keeps_memory for device in devices)
         self._trim_ns = 0
         self._host = HostWorker()
-        self._memory = VirtualMemory(self._arena, devices, self._host, post, coherence, spread=spread)
+        self._memory = VirtualMemory(self._arena, devices, self._host, post, coherence, pooled=pooled)
         self._memory.accounting.recorder = self._recorder = recorder
         self.counters = Counters(len(devices), self._memory.accounting)
         note: Note | None = None

@@ -11,7 +11,7 @@ from functools import partial
 
 from sdi.devices.base import Device
 from sdi.devices.issue import Issue
-from sdi.devices.spread import SpreadDevice
+from sdi.devices.pooled import PooledMemory
 from sdi.devices.ticket import Ticket
 from sdi.errors import ClError, DeviceFailed, Status
 from sdi.intervals import ByteRange
@@ -45,8 +45,8 @@ class Placement:
     """The allocations of all buffers on all members.
 
     ``spill(buffer, over, issue)`` issues the copies that make ``over`` current on the host.  ``generation``
-    changes with every place that is given or taken.  ``spread``: the one of ``devices`` that is the memory
-    of all others together.
+    changes with every place that is given or taken.  ``pooled``: the memory of all of them
+    together, the last place then.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class Placement:
         accounting: Accounting,
         post: Callable[[Callable[[], None]], None],
         spill: Callable[[VirtualBuffer, ByteRange, Issue], None],
-        spread: SpreadDevice | None = None,
+        pooled: PooledMemory | None = None,
     ) -> None:
         self._devices = devices
         self._accounting = accounting
@@ -63,17 +63,17 @@ class Placement:
         self._spill = spill
         self.generation = 0
         self._clock = 0
-        self._placed: list[dict[int, VirtualBuffer]] = [{} for _ in devices]
-        self._images: list[dict[tuple[int, ImageView], VirtualBuffer]] = [{} for _ in devices]
         self._kept_images: frozenset[tuple[int, ImageView]] = frozenset()
         self.heaps = [
             MemberHeap(device, post, partial(accounting.resident, member))
-            if device is not spread
-            else MemberHeap(device, post, lambda nbytes: None, is_spread=True)  # it is the members' memory
             for member, device in enumerate(devices)
         ]
-        self._together = spread
-        self._spread = None if spread is None else list(devices).index(spread)
+        self._pool = pooled
+        self._pooled = None if pooled is None else len(devices)
+        if pooled is not None:  # it is the members' memory
+            self.heaps.append(MemberHeap(pooled, post, lambda nbytes: None, is_pooled=True))
+        self._placed: list[dict[int, VirtualBuffer]] = [{} for _ in self.heaps]
+        self._images: list[dict[tuple[int, ImageView], VirtualBuffer]] = [{} for _ in self.heaps]
 
     def reserve(
         self,
@@ -141,17 +141,17 @@ class Placement:
         ``wanted``: what the members need beside it.  Empty: it has one, or will have none now; else ask again
         once the tickets are done.
         """
-        spread = self._spread
-        if spread is None or self._together is None or self.heaps[spread].is_lost:
+        pooled = self._pooled
+        if pooled is None or self._pool is None or self.heaps[pooled].is_lost:
             return []
-        allocation = buffer.allocations[spread]
+        allocation = buffer.allocations[pooled]
         if allocation is not None:
             allocation.used = self._clock + 1  # when the launch makes its places
             return []
-        if buffer.nbytes > self.heaps[spread].capacity:
+        if buffer.nbytes > self.heaps[pooled].capacity:
             return []
         try:
-            each = self._together.share_nbytes(buffer.nbytes)
+            each = self._pool.share_nbytes(buffer.nbytes)
         except DeviceFailed:
             return []
         beside = {
@@ -173,10 +173,10 @@ class Placement:
             return waits
         for member in members:
             self.heaps[member].free_pool()
-        block = self.heaps[spread].take(buffer.nbytes)
+        block = self.heaps[pooled].take(buffer.nbytes)
         if block is not None:
-            self._place(buffer, spread, block, buffer.whole, issue)
-            allocation = buffer.allocations[spread]
+            self._place(buffer, pooled, block, buffer.whole, issue)
+            allocation = buffer.allocations[pooled]
             assert allocation is not None
             allocation.used = self._clock + 1
             self._events.shared += 1
@@ -189,17 +189,17 @@ class Placement:
 
         Adds to ``waits`` what to wait for until they are free.
         """
-        spread = self._spread
-        if spread is None:
+        pooled = self._pooled
+        if pooled is None:
             return False
         over = [
             buffer
-            for buffer in self._placed[spread].values()
-            if (allocation := buffer.allocations[spread]) is not None and allocation.used < self._clock
+            for buffer in self._placed[pooled].values()
+            if (allocation := buffer.allocations[pooled]) is not None and allocation.used < self._clock
         ]
         for buffer in over:
-            self._evict(buffer, spread, issue)
-        heap = self.heaps[spread]
+            self._evict(buffer, pooled, issue)
+        heap = self.heaps[pooled]
         is_freed = heap.reap()  # what was waited for is done, but that may not have been said to the heap yet
         pending = heap.pending(heap.capacity)
         waits += pending

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from sdi.cells import STAGE_IN_USE, Cells
-from sdi.devices.handles import DeviceBuffer, DeviceImage
+from sdi.devices.handles import DeviceBuffer
 from sdi.devices.image import ImageShape, Slabs
 from sdi.devices.join import join
 from sdi.intervals import ByteRange, RangeSet
@@ -63,7 +63,7 @@ class ImageCopy:
     ``used``: when a launch last wanted it.
     """
 
-    device_image: DeviceImage
+    device_image: DeviceBuffer
     view: ImageView
     number: int
     dependencies: Dependencies

@@ -9,9 +9,10 @@ import time
 from bisect import bisect_left, insort
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
-from sdi.devices.base import Device
-from sdi.devices.handles import DeviceBuffer, DeviceImage
+from sdi.devices.capabilities import Capabilities
+from sdi.devices.handles import DeviceBuffer
 from sdi.devices.image import ImageShape
 from sdi.devices.join import join
 from sdi.devices.ticket import Ticket
@@ -34,7 +35,7 @@ class Block:
 
     device_buffer: DeviceBuffer | None
     nbytes: int
-    image: DeviceImage | None = None
+    image: DeviceBuffer | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,6 +54,18 @@ class _Leaving:
     pending: list[Ticket]
 
 
+class HeapMemory(Protocol):
+    """A member, or the memory of several together; see ``Device``."""
+
+    capabilities: Capabilities
+
+    def allocate(self, wanted: int | ImageShape, on_host: bool = False) -> DeviceBuffer: ...
+
+    def free(self, buffer: DeviceBuffer) -> None: ...
+
+    def memory_in_use(self) -> int: ...
+
+
 class MemberHeap:
     """Blocks of one member.  ``post`` runs a call on sdi-scheduler; ``used`` is told the bytes allocated.
 
@@ -62,13 +75,13 @@ class MemberHeap:
 
     def __init__(
         self,
-        device: Device,
+        device: HeapMemory,
         post: Callable[[Callable[[], None]], None],
         used: Callable[[int], None],
-        is_spread: bool = False,
+        is_pooled: bool = False,
     ) -> None:
-        """``is_spread``: the member is the memory of several together, of which each has a part."""
-        self._is_spread = is_spread
+        """``is_pooled``: the member is the memory of several together, of which each has a part."""
+        self._is_pooled = is_pooled
         self._device = device
         self._post = post
         self._used = used
@@ -121,7 +134,7 @@ class MemberHeap:
         """A block in the memory of the member's host.  Raises ClError, and DeviceLost."""
         if self.is_lost:
             raise DeviceLost(self._device.capabilities.name, "was lost while a command waited for memory")
-        return Block(self._device.allocate_on_host(nbytes), 0)
+        return Block(self._device.allocate(nbytes, on_host=True), 0)
 
     def free_pool(self) -> None:
         """Give all that is kept for reuse back to the driver."""
@@ -157,7 +170,7 @@ class MemberHeap:
         """
         self.reap()
         nbytes = shape.nbytes
-        return self._make(nbytes, lambda: Block(None, nbytes, self._device.create_image(shape)))
+        return self._make(nbytes, lambda: Block(None, nbytes, self._device.allocate(shape)))
 
     def _make(self, nbytes: int, make: Callable[[], Block]) -> Block | None:
         if self.is_lost:
@@ -187,11 +200,11 @@ class MemberHeap:
     def drop(self) -> None:
         """The member is lost, and its driver's objects with it: nothing can be had, nothing is given back.
 
-        What is spread is given back all the same: the members that are left get their parts.
+        What is pooled is given back all the same: the members that are left get their parts.
         """
         self.is_lost = True
         self.capacity = 0
-        if self._is_spread:
+        if self._is_pooled:
             return
         self._pool.clear()
         self._by_nbytes.clear()
@@ -201,7 +214,7 @@ class MemberHeap:
 
     def give(self, block: Block, pending: Sequence[Ticket]) -> None:
         """``block`` is not wanted any more, but until ``pending`` is done it is in use."""
-        if self.is_lost and not self._is_spread:
+        if self.is_lost and not self._is_pooled:
             return
         waits = [ticket for ticket in pending if not ticket.done]
         if waits:
@@ -235,11 +248,11 @@ class MemberHeap:
 
     def _keep(self, block: Block) -> None:
         if block.image is not None:
-            self._device.free_image(block.image)
+            self._device.free(block.image)
             return
         assert block.device_buffer is not None
         most = self.capacity // GPU_POOL_SHARE if self._keeps_memory else self._lasting_nbytes
-        if self.tight or self._is_spread or not block.nbytes or self._pool_nbytes + block.nbytes > most:
+        if self.tight or self._is_pooled or not block.nbytes or self._pool_nbytes + block.nbytes > most:
             self._device.free(block.device_buffer)
             self._used(self._device.memory_in_use())
         else:

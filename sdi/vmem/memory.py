@@ -18,7 +18,7 @@ from sdi.devices.base import Device, Rows
 from sdi.devices.handles import DeviceBuffer
 from sdi.devices.issue import MEASURED, Issue
 from sdi.devices.join import join
-from sdi.devices.spread import SpreadDevice
+from sdi.devices.pooled import PooledMemory
 from sdi.devices.ticket import Ticket, completed
 from sdi.errors import ClError, Status
 from sdi.intervals import ByteRange, RangeSet, coalesce
@@ -93,32 +93,32 @@ class VirtualMemory:
         coherence: Coherence = "lazy",
         links: Links | None = None,
         compares: Callable[[Device], bool] = compares_faster,
-        spread: SpreadDevice | None = None,
+        pooled: PooledMemory | None = None,
     ) -> None:
         """``post`` runs a call on sdi-scheduler, from any thread.
 
         ``compares(member)``: whether that member, if it can, compares and merges what it and others wrote.
 
-        ``spread``: the memory of all members together, if they have that.
+        ``pooled``: the memory of all members together, if they have that.
         ``coherence``: "lazy", or "host" for the protocol of papers/1 to the letter: results go to the host
         after every kernel, and members get the ranges that they access from there before the next.
         """
         self.arena = arena
-        self.spread: int | None = None
+        self.pooled: int | None = None if pooled is None else len(devices)
         self.members = list(range(len(devices)))  # those that are not lost
-        if spread is not None:
-            self.spread = len(devices)
-            devices = [*devices, spread]
         self.devices = devices
+        known = [device.capabilities for device in devices]
+        if pooled is not None:
+            known.append(pooled.capabilities)
         self.coherence = coherence
         self.accounting = Accounting(BytesMoved(), [0] * len(self.members))
         self.moved = self.accounting.moved
         self.links = links or Links(
-            [device.capabilities.kind for device in devices],
-            nodes=[device.capabilities.node for device in devices],
-            near=[device.capabilities.is_near for device in devices],
+            [each.kind for each in known],
+            nodes=[each.node for each in known],
+            near=[each.is_near for each in known],
         )
-        self.placement = Placement(devices, self.accounting, post, self.fetch_host, spread)
+        self.placement = Placement(devices, self.accounting, post, self.fetch_host, pooled)
         self.merges = MemberMerges(
             devices,
             self.placement.heaps,
@@ -140,8 +140,8 @@ class VirtualMemory:
             nbytes,
             self.arena.allocate(nbytes),
             Directory(nbytes, defined),
-            [Dependencies(nbytes) for _ in range(len(self.devices) + 1)],
-            [None] * len(self.devices),
+            [Dependencies(nbytes) for _ in range(len(self.placement.heaps) + 1)],
+            [None] * len(self.placement.heaps),
         )
         self._buffers[buffer_id] = buffer
         return buffer
@@ -221,8 +221,8 @@ class VirtualMemory:
         if lost is not None:
             self.members.remove(lost)
             memories = [member_memory(lost)]
-            if self.spread is not None:  # a part of it was there
-                memories.append(member_memory(self.spread))
+            if self.pooled is not None:  # a part of it was there
+                memories.append(member_memory(self.pooled))
         for buffer in self._buffers.values():
             bad = [
                 (where, over)
@@ -257,26 +257,28 @@ class VirtualMemory:
         return found
 
     @property
-    def shared(self) -> int:
+    def pooled_memory(self) -> int:
         """The memory of all members together; the host's number where there is none."""
-        return HOST if self.spread is None else member_memory(self.spread)
+        return HOST if self.pooled is None else member_memory(self.pooled)
 
-    def shared_allocation(self, buffer: VirtualBuffer) -> Allocation | None:
+    def pooled_allocation(self, buffer: VirtualBuffer) -> Allocation | None:
         """The buffer's place in the memory of all members together, if it has one."""
-        return None if self.spread is None else buffer.allocations[self.spread]
+        return None if self.pooled is None else buffer.allocations[self.pooled]
 
     def home(self, buffer: VirtualBuffer) -> int:
         """The memory in which all members use a buffer that is larger than any of them."""
-        return HOST if self.shared_allocation(buffer) is None else self.shared
+        return HOST if self.pooled_allocation(buffer) is None else self.pooled_memory
 
     def mapped(self, buffer: VirtualBuffer, member: int) -> DeviceBuffer:
         """``buffer``'s bytes in its home as a device buffer of ``member``.  Raises ClError."""
-        shared = self.shared_allocation(buffer)
-        if shared is not None:
-            return SpreadDevice.view(shared.device_buffer, member)
+        pooled = self.pooled_allocation(buffer)
+        if pooled is not None:
+            return PooledMemory.view(pooled.device_buffer, member)
         found = buffer.mapped.get(member)
         if found is None:
-            found = buffer.mapped[member] = self.devices[member].adopt(self.host_view(buffer, buffer.whole))
+            found = buffer.mapped[member] = self.devices[member].map_host(
+                self.host_view(buffer, buffer.whole)
+            )
             self.accounting.events.mapped += 1
         return found
 
@@ -397,7 +399,7 @@ class VirtualMemory:
         allocation = self.allocation(buffer, memory - 1)
         found = allocation.device_buffer
         if memory != by:
-            found = SpreadDevice.view(found, by - 1)
+            found = PooledMemory.view(found, by - 1)
         return found, offset - allocation.over.start
 
     def perform(self, transfer: Transfer, issue: Issue, is_repeated: bool = False) -> None:
@@ -411,10 +413,10 @@ class VirtualMemory:
         nbytes = transfer.nbytes
         timing = MEASURED if nbytes >= MEASURED_NBYTES else issue.timing
         from_, to = source, target  # or, for the memory of all together, the member that copies
-        if self.spread is not None and self.shared in (source, target):
+        if self.pooled is not None and self.pooled_memory in (source, target):
             ends = (target, source, member_memory(self.members[0]))
-            by = next(memory for memory in ends if memory not in (HOST, self.shared))
-            from_, to = (by if memory == self.shared else memory for memory in (source, target))
+            by = next(memory for memory in ends if memory not in (HOST, self.pooled_memory))
+            from_, to = (by if memory == self.pooled_memory else memory for memory in (source, target))
         if HOST in (source, target):
             found: dict[Ticket, None] = {}
             transfer.leave.gather(found)

@@ -93,7 +93,7 @@ def test_pixels_come_back_and_bytes_between_rows_stay(member: Device, kind: int,
     random = np.random.default_rng(kind)
     first, second = random.integers(0, 256, (2, nbytes + 64), np.uint8)
     source, target = member.allocate(nbytes + 64), member.allocate(nbytes + 64)
-    picture = member.create_image(shape)
+    picture = member.allocate(shape)
     before = member.memory_in_use()
     waits = [
         member.upload(memoryview(first), source, 0, []),
@@ -110,7 +110,7 @@ def test_pixels_come_back_and_bytes_between_rows_stay(member: Device, kind: int,
     for at in offsets_of(shape, slabs):
         expected[at - skipped + 16] = first[at + 32]
     assert (found == expected).all()
-    member.free_image(picture)
+    member.free(picture)
     assert member.memory_in_use() == before - shape.nbytes
 
 
@@ -125,7 +125,7 @@ def test_kernels_take_images_and_samplers(member: Device) -> None:
     shape = ImageShape(Kind.IMAGE2D, Order.R, Type.FLOAT, 4, 2, 1, 16, 32)
     pixels = np.arange(8, dtype=np.float32) + 1
     buffer, result = member.allocate(32), member.allocate(8 * 16)
-    picture = member.create_image(shape)
+    picture = member.allocate(shape)
     ready = member.set_pixels(
         buffer, 0, picture, Slabs(0, 2), [member.upload(memoryview(pixels).cast("B"), buffer, 0, [])]
     )
@@ -142,7 +142,7 @@ def test_an_image_beyond_the_members_memory_is_refused(member: Device) -> None:
     wide = member.capabilities.memory_nbytes // 4 + 1
     shape = ImageShape(Kind.IMAGE1D_BUFFER, Order.R, Type.FLOAT, wide, 1, 1, wide * 4, wide * 4)
     with pytest.raises(ClError) as caught:
-        member.create_image(shape)
+        member.allocate(shape)
     assert caught.value.status == Status.MEM_OBJECT_ALLOCATION_FAILURE
 
 
@@ -160,5 +160,5 @@ def test_a_lost_member_makes_no_image(member: Device) -> None:
     with pytest.raises(DeviceLost):
         finish(losing.fill(buffer, 0, 64, b"a", []))
     with pytest.raises(DeviceLost):
-        losing.create_image(shape_of(Kind.IMAGE2D))
+        losing.allocate(shape_of(Kind.IMAGE2D))
     member.free(buffer)

@@ -12,8 +12,8 @@ import pytest
 
 from sdi.devices.base import Device
 from sdi.devices.discover import MemberSettings, open_members
-from sdi.devices.handles import DeviceBuffer, DeviceImage, HostBytes
-from sdi.devices.image import Slabs
+from sdi.devices.handles import DeviceBuffer, HostBytes
+from sdi.devices.image import ImageShape, Slabs
 from sdi.devices.issue import MEASURED, Timing
 from sdi.devices.testing.forwarding import ForwardingDevice
 from sdi.devices.ticket import Ticket
@@ -187,10 +187,10 @@ def test_an_argument_of_more_than_half_a_member_costs_few_plans(monkeypatch: pyt
 class Short(ForwardingDevice):
     """A member whose driver has less than it says, since others use the device too."""
 
-    def allocate(self, nbytes: int) -> DeviceBuffer:
-        if self.memory_in_use() + nbytes > 1 << 18:
+    def allocate(self, wanted: int | ImageShape, on_host: bool = False) -> DeviceBuffer:
+        if isinstance(wanted, int) and self.memory_in_use() + wanted > 1 << 18:
             raise ClError(Status.MEM_OBJECT_ALLOCATION_FAILURE, "the driver has no more")
-        return super().allocate(nbytes)
+        return super().allocate(wanted, on_host)
 
 
 @pytest.mark.parametrize("members", [1, 2])
@@ -218,7 +218,7 @@ class Painted(ForwardingDevice):
 
     def get_pixels(
         self,
-        image: DeviceImage,
+        image: DeviceBuffer,
         slabs: Slabs,
         buffer: DeviceBuffer,
         offset: int,

@@ -141,7 +141,7 @@ def test_a_launch_that_finds_no_memory_poisons_what_it_was_to_write() -> None:
         def refuse(_: memoryview) -> None:
             raise ClError(Status.MEM_OBJECT_ALLOCATION_FAILURE, "refused")
 
-        app.session._memory.devices[0].adopt = refuse  # type: ignore[method-assign, assignment]
+        app.session._memory.devices[0].map_host = refuse  # type: ignore[method-assign, assignment]
         status = app.wait(app.launch(build, [(from_, 0), (to, 0)], [NBYTES // 4], [64], PICK))
         assert status == Status.MEM_OBJECT_ALLOCATION_FAILURE
         assert app.is_poisoned(to, 0, 4)
@@ -191,7 +191,7 @@ def test_what_follows_a_refused_launch_waits_for_what_was_under_way() -> None:
         def refuse(_: memoryview) -> None:
             raise ClError(Status.MEM_OBJECT_ALLOCATION_FAILURE, "refused")
 
-        app.session._memory.devices[0].adopt = refuse  # type: ignore[method-assign, assignment]
+        app.session._memory.devices[0].map_host = refuse  # type: ignore[method-assign, assignment]
         write = app.command(Op.WRITE, buffer=to, offset=0, region=[NBYTES, 1, 1])
         assert app.notice()[:2] == (NoticeKind.TRANSFER_READY, write)
         launch = app.launch(build, [(from_, 0), (to, 0)], [NBYTES // 4], [64], PICK)

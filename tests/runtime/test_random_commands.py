@@ -202,7 +202,7 @@ def test_what_no_memory_can_hold_fails_and_says_how_much_is_missing(
     def refuse(host: memoryview) -> DeviceBuffer:
         raise ClError(Status.MEM_OBJECT_ALLOCATION_FAILURE, f"{host.nbytes} bytes of host memory: refused")
 
-    monkeypatch.setattr(made.devices[0], "adopt", refuse)
+    monkeypatch.setattr(made.devices[0], "map_host", refuse)
     machine = Machine(made)
     to, from_ = made.buffer(noise(NBYTES, 1)), made.buffer(noise(NBYTES, 2))
     with pytest.raises(ClError, match=f"{NBYTES} bytes of host memory: refused"):

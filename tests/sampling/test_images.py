@@ -87,7 +87,7 @@ def test_boxes_change_the_rows_that_the_maps_name(name: str, member: Device) -> 
     program = member.build(compiled.text, compiled.member_options)
     data = np.array([3, 1, 4, 1, 5, 2, 6, 9], np.int32)
     table, linear = member.allocate(32), member.allocate(shape.span_nbytes)
-    picture, whole = member.create_image(shape), Slabs(0, shape.num_slabs)
+    picture, whole = member.allocate(shape), Slabs(0, shape.num_slabs)
     ready = member.upload(memoryview(data).cast("B"), table, 0, [])
     pixels = np.zeros(shape.span_nbytes // 4, np.uint32)
     predicted: dict[GroupBox, RangeSet] = {}

@@ -14,7 +14,7 @@ from typing import Self
 
 from sdi.devices.base import Device
 from sdi.devices.polling import Polling
-from sdi.devices.spread import SpreadDevice
+from sdi.devices.pooled import PooledMemory
 from sdi.launch.launcher import SplitMode
 from sdi.profile.record.recorder import Recorder
 from sdi.service.facts import announce
@@ -62,7 +62,7 @@ class WireClient:
         devices: Sequence[Device],
         split: SplitMode = "always",
         coherence: Coherence = "lazy",
-        spread: SpreadDevice | None = None,
+        pooled: PooledMemory | None = None,
         balance: Balance = ("off", 0),
         share: Callable[[Arena], None] | None = None,
         plays: bool = True,
@@ -81,7 +81,7 @@ class WireClient:
             devices,
             split,
             coherence=coherence,
-            spread=spread,
+            pooled=pooled,
             balance=balance,
             shared=shared,
             plays=plays,

@@ -6,6 +6,7 @@ import pytest
 
 from sdi.devices.base import Device
 from sdi.devices.handles import DeviceBuffer
+from sdi.devices.image import ImageShape
 from sdi.devices.testing.forwarding import ForwardingDevice
 from sdi.vmem.heap import MemberHeap
 from tests.vmem.conftest import MakeRig
@@ -18,9 +19,10 @@ class Counting(ForwardingDevice):
         super().__init__(device)
         self.asked: list[int] = []
 
-    def allocate(self, nbytes: int) -> DeviceBuffer:
-        self.asked.append(nbytes)
-        return super().allocate(nbytes)
+    def allocate(self, wanted: int | ImageShape, on_host: bool = False) -> DeviceBuffer:
+        assert isinstance(wanted, int)
+        self.asked.append(wanted)
+        return super().allocate(wanted, on_host)
 
 
 @pytest.mark.parametrize("nbytes", [1 << 16, 1 << 20, 3 << 20])

@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 
 from sdi.devices.capabilities import CPU, GPU
-from sdi.devices.handles import DeviceBuffer, DeviceImage
+from sdi.devices.handles import DeviceBuffer
 from sdi.devices.image import ImageShape
 from sdi.devices.testing.forwarding import ForwardingDevice
 from sdi.devices.ticket import Ticket, completed
@@ -402,13 +402,12 @@ class Misleading(ForwardingDevice):
 
     has = 3 << 16
 
-    def create_image(self, shape: ImageShape) -> DeviceImage:
-        raise ClError(Status.MEM_OBJECT_ALLOCATION_FAILURE, f"no image of {shape.nbytes} bytes")
-
-    def allocate(self, nbytes: int) -> DeviceBuffer:
-        if self.memory_in_use() + nbytes > self.has:
+    def allocate(self, wanted: int | ImageShape, on_host: bool = False) -> DeviceBuffer:
+        if not isinstance(wanted, int):
+            raise ClError(Status.MEM_OBJECT_ALLOCATION_FAILURE, f"no image of {wanted.nbytes} bytes")
+        if self.memory_in_use() + wanted > self.has:
             raise ClError(Status.MEM_OBJECT_ALLOCATION_FAILURE, "the driver has no more")
-        return super().allocate(nbytes)
+        return super().allocate(wanted, on_host)
 
 
 def test_a_driver_that_has_less_than_it_says_is_not_asked_for_it_again(rig: MakeRig) -> None:

@@ -12,7 +12,7 @@ import pytest
 from sdi.devices.base import Device
 from sdi.devices.discover import MemberSettings, open_members
 from sdi.devices.handles import HostBytes
-from sdi.devices.spread import SharedBytes, SpreadDevice
+from sdi.devices.pooled import PooledBytes, PooledMemory
 from sdi.devices.testing.faulty import LosingDevice
 from sdi.errors import ClError, Status
 from sdi.vmem.accounting import Events
@@ -35,32 +35,38 @@ LIMIT_NBYTES = 2 << 20
 COUNT, LOCAL, PICKED = 3 << 18, 64, 1 << 14
 
 
-def spread_of(members: Sequence[Device]) -> SpreadDevice:
-    """Host memory that all members adopt, with as much taken from each as if a part lay there."""
+def pool_of(members: Sequence[Device]) -> PooledMemory:
+    """Host memory that all members map, with as much taken from each as if a part lay there."""
 
     def share(nbytes: int) -> int:
         return -(-nbytes // len(members) // 4096) * 4096
 
-    def make(nbytes: int) -> SharedBytes:
+    def make(nbytes: int) -> PooledBytes:
         taken = [member.allocate(share(nbytes)) for member in members]
         host: HostBytes = memoryview(mmap.mmap(-1, nbytes)).cast("B")
-        views = tuple(member.adopt(host) for member in members)
+        views = tuple(member.map_host(host) for member in members)
 
         def free() -> None:
             for member, view, part in zip(members, views, taken, strict=True):
                 member.free(view)
                 member.free(part)
 
-        return SharedBytes(views, nbytes, free)
+        return PooledBytes(views, nbytes, free)
 
-    return SpreadDevice(members, make, share)
+    return PooledMemory(members, make, share)
 
 
 @contextmanager
-def image(is_spread: bool = True, lost: tuple[int, int] | None = None) -> Iterator[WireClient]:
+def image(is_pooled: bool = True, lost: tuple[int, int] | None = None) -> Iterator[WireClient]:
     members = open_members(MemberSettings(count=3, memory_nbytes=LIMIT_NBYTES, lost=lost))
-    with WireClient(members, "always", spread=spread_of(members) if is_spread else None) as client:
+    with WireClient(members, "always", pooled=pool_of(members) if is_pooled else None) as client:
         yield client
+
+
+def pool_of_session(client: WireClient) -> PooledMemory:
+    pool = client.session._memory.placement._pool
+    assert pool is not None
+    return pool
 
 
 def events(client: WireClient) -> Events:
@@ -76,9 +82,9 @@ def read(client: WireClient, buffer: int, count: int) -> np.ndarray:
     return np.frombuffer(client.read(buffer, 4 * count), np.int32)
 
 
-@pytest.mark.parametrize("is_spread", [True, False])
-def test_a_table_above_a_members_memory_is_read_and_written_by_all(is_spread: bool) -> None:
-    with image(is_spread) as client:
+@pytest.mark.parametrize("is_pooled", [True, False])
+def test_a_table_above_a_members_memory_is_read_and_written_by_all(is_pooled: bool) -> None:
+    with image(is_pooled) as client:
         build, status, _ = client.build(SOURCE)
         assert status == 0
         rng = np.random.default_rng(1)
@@ -98,7 +104,7 @@ def test_a_table_above_a_members_memory_is_read_and_written_by_all(is_spread: bo
         assert np.array_equal(read(client, tables, COUNT), table)
         kernels = {name: client.session.counters.kernel(name) for name in ("pick", "grow")}
         assert all(kernel.launches_split == 3 for kernel in kernels.values())
-        assert (events(client).shared > 0) == is_spread and (events(client).mapped > 0) != is_spread
+        assert (events(client).shared > 0) == is_pooled and (events(client).mapped > 0) != is_pooled
         assert max(client.session._memory.accounting.peak_nbytes) <= LIMIT_NBYTES
 
 
@@ -120,18 +126,18 @@ def test_what_all_share_goes_where_members_need_the_room(is_told_late: bool) -> 
         assert events(client).shared == 3 and events(client).mapped == 0
         client.send(Op.RELEASE_BUFFER, tables)
         client.finish()
-        assert client.session._memory.devices[3].memory_in_use() == 0
+        assert pool_of_session(client).memory_in_use() == 0
 
 
 def test_memory_of_all_that_is_refused_is_not_asked_for_again_and_takes_no_places_away() -> None:
     members = open_members(MemberSettings(count=3, memory_nbytes=LIMIT_NBYTES))
     asked: list[int] = []
 
-    def refuse(nbytes: int) -> SharedBytes:
+    def refuse(nbytes: int) -> PooledBytes:
         asked.append(nbytes)
         raise ClError(Status.MEM_OBJECT_ALLOCATION_FAILURE, "the members do not reach each other")
 
-    with WireClient(members, "always", spread=SpreadDevice(members, refuse, lambda n: n // 3)) as client:
+    with WireClient(members, "always", pooled=PooledMemory(members, refuse, lambda n: n // 3)) as client:
         build, _, _ = client.build(SOURCE)
         table = np.random.default_rng(4).integers(0, 1 << 30, COUNT, np.int32)
         small = np.arange(1 << 18, dtype=np.int32)
@@ -161,4 +167,4 @@ def test_with_a_member_the_memory_of_all_together_is_lost(lasts: int) -> None:
         assert np.array_equal(read(client, out, PICKED), picked(table))
         assert isinstance(memory.devices[1], LosingDevice) and memory.devices[1].is_lost()
         assert memory.members == [0, 2]
-        assert memory.devices[3].memory_in_use() == 0, "the others have their parts back"
+        assert pool_of_session(client).memory_in_use() == 0, "the others have their parts back"

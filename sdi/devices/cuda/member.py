@@ -43,7 +43,7 @@ from sdi.devices.cuda.links import CudaLinks, PeerRoute
 from sdi.devices.cuda.memory import CudaBuffer, OwnHostMemory, check_range
 from sdi.devices.cuda.native import CudaNative
 from sdi.devices.cuda.programs import CudaBoundKernel, CudaMemberProgram, CudaPrograms
-from sdi.devices.handles import BoundKernel, DeviceBuffer, DeviceImage, DeviceProgram, HostBytes
+from sdi.devices.handles import BoundKernel, DeviceBuffer, DeviceProgram, HostBytes
 from sdi.devices.image import ImageShape, Slabs
 from sdi.devices.issue import MEASURED, Timing
 from sdi.devices.join import united
@@ -119,7 +119,12 @@ class CudaDevice:
 
     # -- memory --------------------------------------------------------------------------------------
 
-    def allocate(self, nbytes: int) -> DeviceBuffer:
+    def allocate(self, wanted: int | ImageShape, on_host: bool = False) -> DeviceBuffer:
+        if not isinstance(wanted, int):
+            return DeviceBuffer(CudaImage(self._allocate(wanted.nbytes), wanted))
+        return self._allocate_on_host(wanted) if on_host else DeviceBuffer(self._allocate(wanted))
+
+    def _allocate(self, nbytes: int) -> CudaBuffer:
         own = self.capabilities
         available = own.memory_nbytes - self._used_nbytes
         asked = f"{own.name}: {nbytes} bytes asked, {available} of {own.memory_nbytes} available"
@@ -134,7 +139,7 @@ class CudaDevice:
         self._used_nbytes += nbytes
         buffer = CudaBuffer(memory, int(memory), nbytes)
         self._buffers.add(buffer)
-        return DeviceBuffer(buffer)
+        return buffer
 
     def claim(self, nbytes: int) -> None:
         """Count so much as allocated that lies on the GPU and was made elsewhere; negative: no more.
@@ -146,7 +151,7 @@ class CudaDevice:
         require(nbytes <= available, Status.MEM_OBJECT_ALLOCATION_FAILURE, asked)
         self._used_nbytes += nbytes
 
-    def adopt(self, host: HostBytes) -> DeviceBuffer:
+    def map_host(self, host: HostBytes) -> DeviceBuffer:
         """``host`` page-locked, wherever it is; kernels reach it over the host link."""
         try:
             address = PAGE_LOCKS.lock(host)
@@ -157,14 +162,14 @@ class CudaDevice:
         self._buffers.add(buffer)
         return DeviceBuffer(buffer)
 
-    def allocate_on_host(self, nbytes: int) -> DeviceBuffer:
+    def _allocate_on_host(self, nbytes: int) -> DeviceBuffer:
         try:
             host = OwnHostMemory(nbytes)
         except OSError as cause:
             what = f"{self.capabilities.name}: {nbytes} bytes of host memory: {cause}"
             raise ClError(Status.MEM_OBJECT_ALLOCATION_FAILURE, what) from cause
         try:
-            buffer = self.adopt(host.bytes)
+            buffer = self.map_host(host.bytes)
         except ClError:
             host.free()
             raise
@@ -172,7 +177,8 @@ class CudaDevice:
         return buffer
 
     def free(self, buffer: DeviceBuffer) -> None:
-        own = cast(CudaBuffer, buffer)
+        made = cast(CudaBuffer | CudaImage, buffer)
+        own = made.buffer if isinstance(made, CudaImage) else made
         self._buffers.remove(own)
         if own.host is not None:
             own.host.free()
@@ -387,17 +393,11 @@ class CudaDevice:
 
     # -- programs ------------------------------------------------------------------------------------
 
-    def create_image(self, shape: ImageShape) -> DeviceImage:
-        return DeviceImage(CudaImage(cast(CudaBuffer, self.allocate(shape.nbytes)), shape))
-
-    def free_image(self, image: DeviceImage) -> None:
-        self.free(DeviceBuffer(cast(CudaImage, image).buffer))
-
     def set_pixels(
         self,
         buffer: DeviceBuffer,
         offset: int,
-        image: DeviceImage,
+        image: DeviceBuffer,
         slabs: Slabs,
         wait: Sequence[Ticket],
         timing: Timing = MEASURED,
@@ -406,7 +406,7 @@ class CudaDevice:
 
     def get_pixels(
         self,
-        image: DeviceImage,
+        image: DeviceBuffer,
         slabs: Slabs,
         buffer: DeviceBuffer,
         offset: int,
@@ -417,7 +417,7 @@ class CudaDevice:
 
     def _copy_pixels(
         self,
-        image: DeviceImage,
+        image: DeviceBuffer,
         slabs: Slabs,
         buffer: DeviceBuffer,
         offset: int,

@@ -38,6 +38,7 @@ class DriverContext:
     """
 
     def __init__(self, device: cl.Device, has_images: bool) -> None:
+        self.device: Final = device
         self.handle: Final = cl.Context([device])
         self.formats: Final = image_formats(self.handle) if has_images else {}
         self.comparer: Final = Comparer(self.handle)

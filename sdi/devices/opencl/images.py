@@ -25,6 +25,11 @@ class MemberImage:
     shape: ImageShape
     backing: cl.Buffer | None
 
+    @property
+    def nbytes(self) -> int:
+        """Of the member's memory."""
+        return self.shape.nbytes
+
     def release(self) -> None:
         """Give the driver's objects back."""
         self.memory.release()

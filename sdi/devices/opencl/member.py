@@ -25,7 +25,7 @@ from sdi.clc.preprocess.probe import Answers
 from sdi.devices.base import BoundArgument, Comparison, Device, KernelFacts, LocalBytes, Rows
 from sdi.devices.bounce import bounce_copy, copy_rows_one_by_one
 from sdi.devices.capabilities import CPU, GPU, Capabilities, MemberKind
-from sdi.devices.handles import BoundKernel, DeviceBuffer, DeviceImage, DeviceProgram, HostBytes
+from sdi.devices.handles import BoundKernel, DeviceBuffer, DeviceProgram, HostBytes
 from sdi.devices.host_copy import BESIDE_KERNELS_NBYTES, HostCopy
 from sdi.devices.image import ImageShape, Sampler, Slabs
 from sdi.devices.issue import MEASURED, Timing
@@ -174,20 +174,29 @@ class OpenCLDevice:
             self._queue, self._lane, self._copies.is_idle, self._is_pocl
         )
 
-    def allocate(self, nbytes: int) -> DeviceBuffer:
+    def allocate(self, wanted: int | ImageShape, on_host: bool = False) -> DeviceBuffer:
         own = self.capabilities
+        if isinstance(wanted, int) and on_host:
+            flags = cl.mem_flags.READ_WRITE | cl.mem_flags.ALLOC_HOST_PTR
+            memory, host = self._memory(wanted, flags, f"{own.name}: {wanted} bytes of host memory")
+            return DeviceBuffer(OpenCLBuffer(memory, host))
+        nbytes = wanted if isinstance(wanted, int) else wanted.nbytes
         available = own.memory_nbytes - self._used_nbytes
         asked = f"{own.name}: {nbytes} bytes asked, {available} of {own.memory_nbytes} available"
         require(0 < nbytes <= available, Status.MEM_OBJECT_ALLOCATION_FAILURE, asked)
-        memory, host = self._memory(nbytes, cl.mem_flags.READ_WRITE, asked)
+        made: OpenCLBuffer | MemberImage
+        if isinstance(wanted, int):
+            made = OpenCLBuffer(*self._memory(nbytes, cl.mem_flags.READ_WRITE, asked), nbytes)
+        else:
+            made = self._image(wanted, asked)
         self._used_nbytes += nbytes
-        return DeviceBuffer(OpenCLBuffer(memory, nbytes, host))
+        return DeviceBuffer(made)
 
-    def allocate_on_host(self, nbytes: int) -> DeviceBuffer:
-        asked = f"{self.capabilities.name}: {nbytes} bytes of host memory"
-        flags = cl.mem_flags.READ_WRITE | cl.mem_flags.ALLOC_HOST_PTR
-        memory, host = self._memory(nbytes, flags, asked)
-        return DeviceBuffer(OpenCLBuffer(memory, 0, host))
+    def _image(self, shape: ImageShape, asked: str) -> MemberImage:
+        try:
+            return new_image(self._context, shape)
+        except (cl.Error, MemoryError) as cause:
+            raise ClError(Status.MEM_OBJECT_ALLOCATION_FAILURE, f"{asked}; {cause}") from cause
 
     def _memory(self, nbytes: int, flags: int, asked: str) -> tuple[cl.Buffer, memoryview | None]:
         """A new buffer of the driver's, and its bytes where it computes in host memory.  Raises ClError."""
@@ -200,7 +209,7 @@ class OpenCLDevice:
         except (cl.Error, MemoryError, OSError) as cause:
             raise ClError(Status.MEM_OBJECT_ALLOCATION_FAILURE, f"{asked}; {cause}") from cause
 
-    def adopt(self, host: HostBytes) -> DeviceBuffer:
+    def map_host(self, host: HostBytes) -> DeviceBuffer:
         asked = f"{self.capabilities.name}: {host.nbytes} bytes of host memory"
         # Elsewhere the driver may keep a copy of its own, which others would not see.
         require(self._is_pocl, Status.MEM_OBJECT_ALLOCATION_FAILURE, f"{asked}: the driver can't share them")
@@ -208,11 +217,11 @@ class OpenCLDevice:
             memory = cl.Buffer(self._context, _IN_HOST_MEMORY, hostbuf=host)
         except (cl.Error, MemoryError) as cause:
             raise ClError(Status.MEM_OBJECT_ALLOCATION_FAILURE, f"{asked}; {cause}") from cause
-        return DeviceBuffer(OpenCLBuffer(memory, 0, host))
+        return DeviceBuffer(OpenCLBuffer(memory, host))
 
     def free(self, buffer: DeviceBuffer) -> None:
-        own = cast(OpenCLBuffer, buffer)
-        own.memory.release()
+        own = cast(OpenCLBuffer | MemberImage, buffer)
+        own.release()
         self._used_nbytes -= own.nbytes
 
     def host_bytes(self, buffer: DeviceBuffer) -> HostBytes | None:
@@ -364,27 +373,11 @@ class OpenCLDevice:
         )
         return self._lane.issue(start, wait)
 
-    def create_image(self, shape: ImageShape) -> DeviceImage:
-        available = self.capabilities.memory_nbytes - self._used_nbytes
-        asked = f"{self.capabilities.name}: an image of {shape.nbytes} bytes asked, {available} available"
-        require(shape.nbytes <= available, Status.MEM_OBJECT_ALLOCATION_FAILURE, asked)
-        try:
-            made = new_image(self._context, shape)
-        except (cl.Error, MemoryError) as cause:
-            raise ClError(Status.MEM_OBJECT_ALLOCATION_FAILURE, f"{asked}; {cause}") from cause
-        self._used_nbytes += shape.nbytes
-        return DeviceImage(made)
-
-    def free_image(self, image: DeviceImage) -> None:
-        own = cast(MemberImage, image)
-        own.release()
-        self._used_nbytes -= own.shape.nbytes
-
     def set_pixels(
         self,
         buffer: DeviceBuffer,
         offset: int,
-        image: DeviceImage,
+        image: DeviceBuffer,
         slabs: Slabs,
         wait: Sequence[Ticket],
         timing: Timing = MEASURED,
@@ -394,7 +387,7 @@ class OpenCLDevice:
 
     def get_pixels(
         self,
-        image: DeviceImage,
+        image: DeviceBuffer,
         slabs: Slabs,
         buffer: DeviceBuffer,
         offset: int,

@@ -9,11 +9,18 @@ import pyopencl as cl
 
 @dataclass(slots=True, eq=False)
 class OpenCLBuffer:
-    """``host``: the buffer's bytes themselves, where the device computes in host memory; else None."""
+    """``host``: the buffer's bytes themselves, where the device computes in host memory; else None.
+
+    ``nbytes``: of the member's own memory.
+    """
 
     memory: cl.Buffer
-    nbytes: int
     host: memoryview | None
+    nbytes: int = 0
+
+    def release(self) -> None:
+        """Give the driver's object back."""
+        self.memory.release()
 
     def holds(self, offset: int, nbytes: int) -> bool:
         """Whether such a copy is within the buffer; the driver refuses others."""

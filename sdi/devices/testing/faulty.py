@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final, cast
 
 from sdi.devices.base import BoundArgument, Device, KernelFacts, Rows
-from sdi.devices.handles import BoundKernel, DeviceBuffer, DeviceImage, DeviceProgram, HostBytes
+from sdi.devices.handles import BoundKernel, DeviceBuffer, DeviceProgram, HostBytes
 from sdi.devices.image import ImageShape
 from sdi.devices.issue import MEASURED, Timing
 from sdi.devices.join import join
@@ -81,24 +81,16 @@ class LosingDevice(ForwardingDevice):
         if self.is_lost():
             raise self._loss()
 
-    def allocate(self, nbytes: int) -> DeviceBuffer:
+    def allocate(self, wanted: int | ImageShape, on_host: bool = False) -> DeviceBuffer:
         self._alive()
-        return super().allocate(nbytes)
+        return super().allocate(wanted, on_host)
 
-    def adopt(self, host: HostBytes) -> DeviceBuffer:
+    def map_host(self, host: HostBytes) -> DeviceBuffer:
         self._alive()
-        return super().adopt(host)
+        return super().map_host(host)
 
     def host_bytes(self, buffer: DeviceBuffer) -> HostBytes | None:
         return None if self.is_lost() else super().host_bytes(buffer)
-
-    def allocate_on_host(self, nbytes: int) -> DeviceBuffer:
-        self._alive()
-        return super().allocate_on_host(nbytes)
-
-    def create_image(self, shape: ImageShape) -> DeviceImage:
-        self._alive()
-        return super().create_image(shape)
 
     def build(self, text: str, options: Sequence[str]) -> DeviceProgram:
         self._alive()

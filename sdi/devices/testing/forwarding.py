@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from sdi.clc.preprocess.probe import Answers
 from sdi.devices.base import BoundArgument, Comparison, Device, KernelFacts, Rows
 from sdi.devices.capabilities import Capabilities
-from sdi.devices.handles import BoundKernel, DeviceBuffer, DeviceImage, DeviceProgram, HostBytes
+from sdi.devices.handles import BoundKernel, DeviceBuffer, DeviceProgram, HostBytes
 from sdi.devices.image import ImageShape, Slabs
 from sdi.devices.issue import MEASURED, Timing
 from sdi.devices.native import NativeMember
@@ -29,14 +29,11 @@ class ForwardingDevice:
         """What an operation waits for that was asked to wait for ``wait``."""
         return wait
 
-    def allocate(self, nbytes: int) -> DeviceBuffer:
-        return self._device.allocate(nbytes)
+    def allocate(self, wanted: int | ImageShape, on_host: bool = False) -> DeviceBuffer:
+        return self._device.allocate(wanted, on_host)
 
-    def adopt(self, host: HostBytes) -> DeviceBuffer:
-        return self._device.adopt(host)
-
-    def allocate_on_host(self, nbytes: int) -> DeviceBuffer:
-        return self._device.allocate_on_host(nbytes)
+    def map_host(self, host: HostBytes) -> DeviceBuffer:
+        return self._device.map_host(host)
 
     def free(self, buffer: DeviceBuffer) -> None:
         self._device.free(buffer)
@@ -166,17 +163,11 @@ class ForwardingDevice:
     ) -> Ticket:
         return self._device.apply(comparison, changes, self._before(wait), timing)
 
-    def create_image(self, shape: ImageShape) -> DeviceImage:
-        return self._device.create_image(shape)
-
-    def free_image(self, image: DeviceImage) -> None:
-        self._device.free_image(image)
-
     def set_pixels(
         self,
         buffer: DeviceBuffer,
         offset: int,
-        image: DeviceImage,
+        image: DeviceBuffer,
         slabs: Slabs,
         wait: Sequence[Ticket],
         timing: Timing = MEASURED,
@@ -185,7 +176,7 @@ class ForwardingDevice:
 
     def get_pixels(
         self,
-        image: DeviceImage,
+        image: DeviceBuffer,
         slabs: Slabs,
         buffer: DeviceBuffer,
         offset: int,

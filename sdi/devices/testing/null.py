@@ -10,7 +10,7 @@ from sdi.clc.preprocess.clang_dialect import ask
 from sdi.clc.preprocess.probe import Answers
 from sdi.devices.base import BoundArgument, Comparison, Device, KernelFacts, Rows
 from sdi.devices.capabilities import GPU, Capabilities, MemberKind
-from sdi.devices.handles import BoundKernel, DeviceBuffer, DeviceImage, DeviceProgram, HostBytes
+from sdi.devices.handles import BoundKernel, DeviceBuffer, DeviceProgram, HostBytes
 from sdi.devices.image import ImageShape, Slabs
 from sdi.devices.issue import MEASURED, Timing
 from sdi.devices.join import join, united
@@ -65,17 +65,17 @@ class NullDevice:
         self.copies += 1
         return self._issue(wait)
 
-    def allocate(self, nbytes: int) -> DeviceBuffer:
+    def allocate(self, wanted: int | ImageShape, on_host: bool = False) -> DeviceBuffer:
+        nbytes = wanted if isinstance(wanted, int) else wanted.nbytes
+        if on_host:
+            return DeviceBuffer(0)
         available = self.capabilities.memory_nbytes - self._used_nbytes
         what = f"{self.capabilities.name}: {nbytes} bytes asked, {available} available"
         require(0 < nbytes <= available, Status.MEM_OBJECT_ALLOCATION_FAILURE, what)
         self._used_nbytes += nbytes
         return DeviceBuffer(nbytes)
 
-    def adopt(self, host: HostBytes) -> DeviceBuffer:
-        return DeviceBuffer(0)
-
-    def allocate_on_host(self, nbytes: int) -> DeviceBuffer:
+    def map_host(self, host: HostBytes) -> DeviceBuffer:
         return DeviceBuffer(0)
 
     def free(self, buffer: DeviceBuffer) -> None:
@@ -189,17 +189,11 @@ class NullDevice:
     ) -> Ticket:
         return self._issue(wait)
 
-    def create_image(self, shape: ImageShape) -> DeviceImage:
-        return DeviceImage(self.allocate(shape.nbytes))
-
-    def free_image(self, image: DeviceImage) -> None:
-        self.free(DeviceBuffer(image))
-
     def set_pixels(
         self,
         buffer: DeviceBuffer,
         offset: int,
-        image: DeviceImage,
+        image: DeviceBuffer,
         slabs: Slabs,
         wait: Sequence[Ticket],
         timing: Timing = MEASURED,
@@ -208,7 +202,7 @@ class NullDevice:
 
     def get_pixels(
         self,
-        image: DeviceImage,
+        image: DeviceBuffer,
         slabs: Slabs,
         buffer: DeviceBuffer,
         offset: int,

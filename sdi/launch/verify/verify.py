@@ -14,7 +14,7 @@ from functools import partial
 import numpy as np
 
 from sdi.clc import pack_hidden
-from sdi.devices.handles import BoundKernel, DeviceBuffer, DeviceImage
+from sdi.devices.handles import BoundKernel, DeviceBuffer
 from sdi.devices.image import Slabs
 from sdi.devices.issue import Issue
 from sdi.devices.join import join
@@ -49,7 +49,7 @@ class _Shadow:
     """
 
     device_buffer: DeviceBuffer
-    images: dict[ImageView, DeviceImage] = field(default_factory=dict)
+    images: dict[ImageView, DeviceBuffer] = field(default_factory=dict)
     before: int | None = None
     after: int | None = None
 
@@ -104,7 +104,7 @@ class Verifier:
             for image in binding.launch_plan.plan.images:
                 views = shadows[image.buffer.id].images
                 if image.view not in views:
-                    views[image.view] = self._device.create_image(image.view.shape)
+                    views[image.view] = self._device.allocate(image.view.shape)
         except ClError as error:
             _log.warning("kernel '%s' is not verified: %s", binding.kernel.model.name, error)
             return run().tickets
@@ -156,7 +156,7 @@ class Verifier:
         def free() -> None:
             self._device.free(shadow.device_buffer)
             for image in shadow.images.values():
-                self._device.free_image(image)
+                self._device.free(image)
             for offset in (shadow.before, shadow.after):
                 if offset is not None:
                     self._memory.arena.free(offset)

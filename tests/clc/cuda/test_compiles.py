@@ -19,7 +19,7 @@ from sdi.devices.cuda.images import CudaImage
 from sdi.devices.cuda.launch import packed, parameter_block
 from sdi.devices.cuda.memory import CudaBuffer
 from sdi.devices.cuda.nvrtc import NvrtcMissing, compile_text, version
-from sdi.devices.handles import DeviceImage
+from sdi.devices.handles import DeviceBuffer
 from sdi.devices.image import ImageShape, Sampler
 from sdi.errors import BuildError
 from sdi.wire.opencl import ChannelOrder, ChannelType, MemObjectType
@@ -93,7 +93,7 @@ def marked_block(kernel: CudaKernel) -> bytes:
             case ParameterKind.POINTER:
                 arguments.append(None)
             case ParameterKind.IMAGE:
-                arguments.append(DeviceImage(CudaImage(CudaBuffer(None, 0, LINE.nbytes), LINE)))
+                arguments.append(DeviceBuffer(CudaImage(CudaBuffer(None, 0, LINE.nbytes), LINE)))
             case ParameterKind.SAMPLER:
                 arguments.append(Sampler(False, 0x1130, 0x1140))
     block, _ = parameter_block(kernel, arguments)

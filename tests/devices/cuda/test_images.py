@@ -11,7 +11,7 @@ import pytest
 from sdi.devices.base import BoundArgument, Device
 from sdi.devices.cuda.gpu import cuda_devices
 from sdi.devices.cuda.member import CudaDevice
-from sdi.devices.handles import DeviceImage, DeviceProgram
+from sdi.devices.handles import DeviceBuffer, DeviceProgram
 from sdi.devices.image import Sampler, Slabs
 from tests.clc.cuda.test_images import FORMATS, INSIDE, SIZES
 from tests.clc.image_functions import (
@@ -73,17 +73,17 @@ def built(gpu: Device, request: pytest.FixtureRequest) -> tuple[str, DeviceProgr
     return kind, gpu.build(text, [])
 
 
-def put(gpu: Device, pixels: Pixels) -> DeviceImage:
+def put(gpu: Device, pixels: Pixels) -> DeviceBuffer:
     """An image of these pixels."""
     linear = gpu.allocate(pixels.raw.nbytes)
-    picture = gpu.create_image(pixels.shape)
+    picture = gpu.allocate(pixels.shape)
     sent = gpu.upload(memoryview(pixels.raw), linear, 0, [])
     finish(gpu.set_pixels(linear, 0, picture, Slabs(0, pixels.shape.num_slabs), [sent]))
     gpu.free(linear)
     return picture
 
 
-def taken(gpu: Device, picture: DeviceImage, pixels: Pixels) -> Pixels:
+def taken(gpu: Device, picture: DeviceBuffer, pixels: Pixels) -> Pixels:
     """What is in it now."""
     found = Pixels(pixels.kind, pixels.shape, np.zeros_like(pixels.raw))
     linear = gpu.allocate(pixels.raw.nbytes)
@@ -129,7 +129,7 @@ def test_kernels_read_what_the_specification_says(
             if places.size:
                 one = int(places[0])
                 wrong.append(f"{sampler}, {places.size}: {at[one]} gives {found[one]}, not {wanted[one]}")
-    gpu.free_image(picture)
+    gpu.free(picture)
     assert not wrong, "\n".join(wrong)
 
 
@@ -158,4 +158,4 @@ def test_kernels_write_what_they_read(
     assert inside.any() and not inside.all()
     assert (taken(gpu, pictures[1], target).values() == expected).all()
     for picture in pictures:
-        gpu.free_image(picture)
+        gpu.free(picture)

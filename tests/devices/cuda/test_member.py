@@ -276,7 +276,7 @@ def test_kernels_work_on_host_memory_that_a_member_adopted(member: Device) -> No
         values = np.frombuffer(arena.view(at, 4 * items), np.int32)
         values[:] = np.arange(items)
         used = member.memory_in_use()
-        buffer = member.adopt(arena.view(at, 4 * items))
+        buffer = member.map_host(arena.view(at, 4 * items))
         assert member.memory_in_use() == used
         source = "kernel void k(global int *a) { a[get_global_id(0)] *= 3; }"
         kernel = member.bind(member.build(source, []), "k", [buffer])
@@ -284,7 +284,7 @@ def test_kernels_work_on_host_memory_that_a_member_adopted(member: Device) -> No
         assert (values == 3 * np.arange(items)).all()
         member.free(buffer)
         with pytest.raises(ClError, match="can't be page-locked"):
-            member.adopt(memoryview(bytearray(4096)))
+            member.map_host(memoryview(bytearray(4096)))
     finally:
         arena.close()
 

@@ -19,9 +19,9 @@ from sdi.devices.cuda import images as cuda_images
 from sdi.devices.cuda import links as cuda_links
 from sdi.devices.cuda import member as cuda
 from sdi.devices.cuda import native as cuda_native
+from sdi.devices.cuda import pooled as cuda_pooled
 from sdi.devices.cuda import printing as cuda_print
 from sdi.devices.cuda import programs as cuda_programs
-from sdi.devices.cuda import spread as cuda_spread
 from sdi.devices.cuda.gpu import CudaGpu
 from sdi.devices.cuda.info import CudaAttributes, device_info
 from sdi.devices.cuda.links import PeerRoute
@@ -161,7 +161,7 @@ def test_pixels_lie_without_gaps_on_the_member(members: list[CudaDevice], kind: 
 
 def test_pixels_outside_a_buffer_are_refused(members: list[CudaDevice]) -> None:
     member, shape = members[0], every_member.shape_of(MemObjectType.IMAGE2D)
-    picture, buffer = member.create_image(shape), member.allocate(shape.span_nbytes)
+    picture, buffer = member.allocate(shape), member.allocate(shape.span_nbytes)
     for offset in (-1, 1):
         with pytest.raises(DeviceFailed, match="of a buffer of"):
             finish(member.set_pixels(buffer, offset, picture, Slabs(0, shape.num_slabs), []))
@@ -302,16 +302,16 @@ def test_a_check_of_a_link_that_the_driver_interrupts_leaves_no_memory_behind(
 def test_memory_of_all_counts_on_each_member_while_it_is_there(
     driver: StandIn, members: list[CudaDevice], monkeypatch: pytest.MonkeyPatch, free_nbytes: int, fails: bool
 ) -> None:
-    def spread(ordinals: Sequence[int], nbytes: int) -> cuda_spread.Spread:
+    def spread(ordinals: Sequence[int], nbytes: int) -> cuda_pooled.Spread:
         if fails:
             raise DeviceFailed("CUDA", "cuMemCreate fails")
-        return cuda_spread.Spread(1 << 40, nbytes, tuple(ordinals), 4096)
+        return cuda_pooled.Spread(1 << 40, nbytes, tuple(ordinals), 4096)
 
     freed: list[int] = []
-    monkeypatch.setattr(cuda_spread.Spread, "free", lambda self: freed.append(self.nbytes))
-    monkeypatch.setattr(cuda_spread, "piece_nbytes", lambda ordinals, nbytes: 4096)
-    monkeypatch.setattr(cuda_spread, "spread", spread)
-    shared = cuda_spread.spread_over(members)
+    monkeypatch.setattr(cuda_pooled.Spread, "free", lambda self: freed.append(self.nbytes))
+    monkeypatch.setattr(cuda_pooled, "piece_nbytes", lambda ordinals, nbytes: 4096)
+    monkeypatch.setattr(cuda_pooled, "spread", spread)
+    shared = cuda_pooled.pool_over(members)
     members[2].claim((1 << 20) - free_nbytes)
     before = [member.memory_in_use() for member in members]
     if fails or free_nbytes < 4096:

@@ -14,7 +14,7 @@ from sdi.devices.cuda.driver import check, slow
 from sdi.devices.cuda.member import CudaDevice
 from sdi.devices.cuda.memory import CudaBuffer
 from sdi.devices.handles import DeviceBuffer
-from sdi.devices.spread import SharedBytes, SpreadDevice
+from sdi.devices.pooled import PooledBytes, PooledMemory
 from sdi.errors import ClError, DeviceFailed, Status
 from sdi.wire.cuda import (
     CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
@@ -118,10 +118,10 @@ def _place(ordinal: int) -> _Location:
     return _Location(CU_MEM_LOCATION_TYPE_DEVICE, ordinal)
 
 
-def spread_over(members: Sequence[CudaDevice]) -> SpreadDevice:
+def pool_over(members: Sequence[CudaDevice]) -> PooledMemory:
     """The memory of members on different GPUs together.  It has room where all reach each other directly."""
 
-    def make(nbytes: int) -> SharedBytes:
+    def make(nbytes: int) -> PooledBytes:
         if not all(one.link(other) for one in members for other in members if one is not other):
             raise ClError(Status.MEM_OBJECT_ALLOCATION_FAILURE, "the GPUs do not reach each other's memory")
         ordinals = [member.gpu.ordinal for member in members]
@@ -136,6 +136,6 @@ def spread_over(members: Sequence[CudaDevice]) -> SpreadDevice:
                 raise ClError(Status.MEM_OBJECT_ALLOCATION_FAILURE, str(cause)) from cause
             undo.callback(made.free)
             view = DeviceBuffer(CudaBuffer(None, made.address, nbytes))
-            return SharedBytes((view,) * len(members), nbytes, undo.pop_all().close)
+            return PooledBytes((view,) * len(members), nbytes, undo.pop_all().close)
 
-    return SpreadDevice(members, make, lambda n: piece_nbytes([m.gpu.ordinal for m in members], n))
+    return PooledMemory(members, make, lambda n: piece_nbytes([m.gpu.ordinal for m in members], n))

@@ -10,12 +10,13 @@ from dataclasses import dataclass, replace
 from typing import Final, cast
 
 from sdi.devices.base import Device
-from sdi.devices.handles import DeviceBuffer, HostBytes
-from sdi.devices.testing.forwarding import ForwardingDevice
+from sdi.devices.capabilities import Capabilities
+from sdi.devices.handles import DeviceBuffer
+from sdi.devices.image import ImageShape
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class SharedBytes:
+class PooledBytes:
     """The same bytes as each of the members names them, and what gives them back."""
 
     views: tuple[DeviceBuffer, ...]
@@ -23,20 +24,17 @@ class SharedBytes:
     free: Callable[[], None]
 
 
-Make = Callable[[int], SharedBytes]
+Make = Callable[[int], PooledBytes]
 """New bytes of that number, their content undefined.  Raises ClError(MEM_OBJECT_ALLOCATION_FAILURE)."""
 
 
-class SpreadDevice(ForwardingDevice):
-    """The memory of ``members`` together, as one more place for buffers.  It runs nothing and copies nothing:
-    members do, each through its ``view``.
-    """
+class PooledMemory:
+    """The memory of ``members`` together.  It is no member: they use it, each through its ``view``."""
 
     def __init__(self, members: Sequence[Device], make: Make, share_nbytes: Callable[[int], int]) -> None:
         """``share_nbytes(n)``: what of n bytes lies on each member.  May raise DeviceFailed."""
-        super().__init__(members[0])
         self.share_nbytes: Final = share_nbytes
-        self.capabilities = replace(
+        self.capabilities: Capabilities = replace(
             members[0].capabilities,
             name="all members together",
             memory_nbytes=sum(member.capabilities.memory_nbytes for member in members),
@@ -47,23 +45,21 @@ class SpreadDevice(ForwardingDevice):
     @staticmethod
     def view(buffer: DeviceBuffer, member: int) -> DeviceBuffer:
         """``buffer`` as ``member`` names it."""
-        return cast(SharedBytes, buffer).views[member]
+        return cast(PooledBytes, buffer).views[member]
 
-    def allocate(self, nbytes: int) -> DeviceBuffer:
-        made = self._make(nbytes)
-        self._used_nbytes += nbytes
+    def allocate(self, wanted: int | ImageShape, on_host: bool = False) -> DeviceBuffer:
+        """See ``Device``; it has no images."""
+        assert isinstance(wanted, int) and not on_host
+        made = self._make(wanted)
+        self._used_nbytes += wanted
         return DeviceBuffer(made)
 
-    def host_bytes(self, buffer: DeviceBuffer) -> HostBytes | None:
-        return None
-
     def free(self, buffer: DeviceBuffer) -> None:
-        own = cast(SharedBytes, buffer)
+        """See ``Device``."""
+        own = cast(PooledBytes, buffer)
         self._used_nbytes -= own.nbytes
         own.free()
 
     def memory_in_use(self) -> int:
+        """Bytes allocated now."""
         return self._used_nbytes
-
-    def close(self) -> None:
-        """The members are closed by who opened them."""
