@@ -169,9 +169,32 @@ def described(command: Command) -> tuple[str, int]:
     match command:
         case Read(unasked=True) | Write(unasked=True):
             return f"host pointer {kind}", command.rectangle.nbytes
-        case Read() | Write() | Fill() | Map() | Unmap():
-            return kind, command.rectangle.nbytes
         case CopyBuffer():
             return "copy", command.source_rectangle.nbytes
         case Launch() | Marker():
             return kind, 0
+        case _:
+            return kind, command.rectangle.nbytes
+
+
+def regions(command: Command) -> tuple[tuple[str, int, ByteRange], ...]:
+    """The bytes of buffers that a command names itself: the record's field, the buffer, and around what."""
+    match command:
+        case CopyBuffer():
+            source, target = command.source_rectangle.bounds, command.target_rectangle.bounds
+            return (("source", command.source, source), ("target", command.target, target))
+        case Launch() | Marker():
+            return ()
+        case _:
+            return (("buffer", command.buffer, command.rectangle.bounds),)
+
+
+def overwrites(command: Command) -> tuple[int, Rectangle] | None:
+    """What the device itself writes of a buffer, but for launches: poisoned if it can't be issued."""
+    match command:
+        case CopyBuffer():
+            return command.target, command.target_rectangle
+        case Fill():
+            return command.buffer, command.rectangle
+        case _:
+            return None  # it only reads, or the application's copy is all that it writes

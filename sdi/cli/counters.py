@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sdi.sizes import size
+from sdi.wire.records import COMMANDS
 
 _SUMS = ("conflicts", "members_lost", "lost_nbytes", "host_compared_nbytes", "host_copied_nbytes")
 
@@ -231,19 +232,9 @@ def table(rows: Sequence[Sequence[str]], right: set[int] | None = None) -> list[
     return lines
 
 
-_COMMANDS = {
-    "NDRANGE": "launches",
-    "READ": "reads",
-    "WRITE": "writes",
-    "COPY": "copies",
-    "FILL": "fills",
-    "MAP": "maps",
-    "UNMAP": "unmaps",
-    "MARKER": "markers",
-    "BARRIER": "barriers",
-    "RECYCLE_BUFFER": "buffers released",
-    "REUSE_BUFFER": "buffers used again",
-}
+_CALLED = {"NDRANGE": "launches", "COPY": "copies"}
+_RECYCLED = {"RECYCLE_BUFFER": "buffers released", "REUSE_BUFFER": "buffers used again"}
+_COMMANDS = _RECYCLED | {op.name: _CALLED.get(op.name, f"{op.name.lower()}s") for op in COMMANDS}
 
 
 def _replayed(records: Mapping[str, Mapping[str, int]]) -> str:

@@ -193,7 +193,7 @@ enum why {
     WHY_GUARDS,
     WHY_LANES,
     WHY_COUNT,
-    OPS_COUNT = 40
+    OPS_COUNT = SDI_OPS_COUNT
 };
 
 enum stage { STAGE_ISSUED = 0, STAGE_COPYING = 1 };

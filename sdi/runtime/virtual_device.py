@@ -13,7 +13,19 @@ from typing import assert_never
 
 import numpy as np
 
-from sdi.commands import Command, CopyBuffer, Fill, Launch, Map, Marker, Read, Rectangle, Unmap, Write
+from sdi.commands import (
+    Command,
+    CopyBuffer,
+    Fill,
+    Launch,
+    Map,
+    Marker,
+    Read,
+    Rectangle,
+    Unmap,
+    Write,
+    overwrites,
+)
 from sdi.devices.issue import Issue
 from sdi.devices.join import join
 from sdi.devices.ticket import Ticket
@@ -100,22 +112,17 @@ class VirtualDevice:
 
     def poison(self, command: Command, why: Exception) -> None:
         """``command`` could not be issued: whoever reads what it was to write fails too."""
-        match command:
-            case Launch():
-                self._launcher.poison(command, why)
-            case CopyBuffer():
-                self._poison_rows(command.target, command.target_rectangle, why)
-            case Fill():
-                self._poison_rows(command.buffer, command.rectangle, why)
-            case _:
-                pass  # it only reads, or the application's copy is all that it writes
-
-    def _poison_rows(self, buffer_id: int, rectangle: Rectangle, why: Exception) -> None:
-        """With what lies between the rows, where there are very many."""
+        if isinstance(command, Launch):
+            self._launcher.poison(command, why)
+        written = overwrites(command)
+        if written is None:
+            return
+        buffer_id, rectangle = written
         try:
             buffer = self._memory.buffer(buffer_id)
         except ClError:
             return  # what is gone is read by nobody
+        # With what lies between the rows, where there are very many.
         num_rows = rectangle.region[1] * rectangle.region[2]
         is_one = rectangle.contiguous or num_rows > POISONED_RUNS_MAX
         for row in [rectangle] if is_one else _row_rectangles(rectangle):

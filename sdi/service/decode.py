@@ -9,8 +9,10 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 from functools import partial
+from math import prod
+from typing import cast, get_args, get_type_hints
 
-from sdi.commands import Command, CopyBuffer, Fill, Launch, Map, Marker, Read, Rectangle, Unmap, Write
+from sdi.commands import Command, Fill, Launch, Map, Marker, Rectangle, Unmap, Write
 from sdi.devices.image import is_known_format
 from sdi.errors import BadRecord, insist
 from sdi.launch.kernel import Build
@@ -20,88 +22,214 @@ from sdi.ndrange import Int3
 from sdi.service.pixel import COLOR_NBYTES, pixel_of
 from sdi.wire.layout import layout
 from sdi.wire.opencl import MapFlags
-from sdi.wire.records import CARRIED_MAX_NBYTES, COMMAND, HEADER, HEADER_ENTRY, PATTERN_MAX_NBYTES, Op
+from sdi.wire.records import (
+    CARRIED_MAX_NBYTES,
+    COMMAND,
+    COMMANDS,
+    HEADER,
+    HEADER_ENTRY,
+    PATTERN_MAX_NBYTES,
+    Op,
+    record_fields,
+)
 
 _HEADER_ENTRY = layout(HEADER_ENTRY)
 _PREFIX_NBYTES = layout(HEADER, COMMAND).size
-_WITH_VARIABLE = frozenset({Op.NDRANGE, Op.WRITE, Op.FILL})
+_AT = {op: record_fields(op) for op in Op}
+QUEUE, SLOT, NUM_WAITS = (_AT[Op.MARKER][name] for name in ("queue", "slot", "num_waits"))
+"""Where all commands have these fields."""
 _INVALIDATES = MapFlags.WRITE_INVALIDATE_REGION.value
 _WRITES = MapFlags.WRITE | MapFlags.WRITE_INVALIDATE_REGION
 
 
-def command_of(
-    op: Op, body: tuple[int, ...], num_waits: int, record: bytes, fixed_nbytes: int
-) -> tuple[Command, tuple[int, ...]]:
-    """The command of a record and the ids of its wait list.
+class CommandRecord:
+    """A command's record.  ``fields``: all of the table's; ``variable``: what is behind the wait list.
 
-    ``body``: the fields after the command prefix.
+    ``bare``: what is between the fields that all commands have and the wait list.
     """
+
+    __slots__ = ("_at", "bare", "fields", "op", "variable")
+
+    def __init__(
+        self, op: Op, at: dict[str, int], fields: tuple[int, ...], variable: bytes, bare: bytes
+    ) -> None:
+        self.op = op
+        self._at = at
+        self.fields = fields
+        self.variable = variable
+        self.bare = bare
+
+    def __getitem__(self, name: str) -> int:
+        """A field, or the first element of one."""
+        return self.fields[self._at[name]]
+
+    def three(self, name: str) -> Int3:
+        """A field of three elements."""
+        at = self._at[name]
+        return self.fields[at], self.fields[at + 1], self.fields[at + 2]
+
+
+def command_of(
+    op: Op, fields: tuple[int, ...], record: bytes, fixed_nbytes: int
+) -> tuple[Command, tuple[int, ...]]:
+    """The command of a record and the ids of its wait list.  ``fields``: all of the table's."""
+    num_waits = fields[NUM_WAITS]
     rest = fixed_nbytes + 8 * num_waits
     if rest > len(record):
         raise BadRecord("num_waits", f"{num_waits} in a record of {len(record)} bytes")
     waits = struct.unpack_from(f"<{num_waits}Q", record, fixed_nbytes) if num_waits else ()
-    if op not in _WITH_VARIABLE and rest != len(record):
+    decoder = _DECODERS[op]
+    if not decoder.has_variable and rest != len(record):
         raise BadRecord("nbytes", f"{len(record)} with {num_waits} waits")
-    return _command(op, body, record[rest:], record[_PREFIX_NBYTES:fixed_nbytes]), waits
+    return decoder.made(fields, record[rest:], record[_PREFIX_NBYTES:fixed_nbytes]), waits
 
 
-def _command(op: Op, body: tuple[int, ...], variable: bytes, bare: bytes) -> Command:
-    """``bare``: the record between the command fields and the wait list."""
-    match op:
-        case Op.NDRANGE:
-            return _launch(body, variable, bare + variable)
-        case Op.READ:
-            return Read(
-                body[0],
-                _rectangle(body[1], body[2:5], body[5], body[6]),
-                bool(body[7]),
-                bool(body[8]),
-                body[9],
-                bare,
-            )
-        case Op.WRITE:
-            rectangle = _rectangle(body[1], body[2:5], body[5], body[6])
-            return Write(
-                body[0],
-                rectangle,
-                bool(body[7]),
-                body[9],
-                bool(body[8]),
-                _carried(body[10], rectangle, variable),
-                bare if body[9] or body[10] else b"",  # the bytes of the next one like it are others
-            )
-        case Op.COPY:
-            source, target, source_offset, target_offset = body[:4]
-            region, pitches = body[4:7], body[7:11]
-            return CopyBuffer(
-                source,
-                target,
-                _rectangle(source_offset, region, pitches[0], pitches[1]),
-                _rectangle(target_offset, region, pitches[2], pitches[3]),
-                bare,
-            )
-        case Op.FILL:
-            return _fill(body, variable, bare)
-        case Op.MAP:
-            flags, transfer, blocking = body[7:]
-            return Map(
-                body[0],
-                _rectangle(body[1], body[2:5], body[5], body[6]),
-                fetch=not flags & _INVALIDATES,
-                for_writing=bool(flags & _WRITES),
-                transfer=bool(transfer),
-                blocking=bool(blocking),
-                record=bare,
-            )
-        case Op.UNMAP:
-            wrote, transfer = body[7:]
-            rectangle = _rectangle(body[1], body[2:5], body[5], body[6])
-            return Unmap(body[0], rectangle, bool(wrote), bool(transfer and wrote), bare)
-        case Op.MARKER | Op.BARRIER:
-            return Marker(barrier=op is Op.BARRIER)
-        case _:
-            raise BadRecord("op", f"{op.name} is no command")
+def field_of(op: Op, fields: tuple[int, ...], name: str) -> int:
+    """One of the fields of a record."""
+    return fields[_AT[op][name]]
 
+
+def _carried(record: CommandRecord) -> bytes:
+    """The bytes of a write that come with its record."""
+    nbytes, variable = record["carried_nbytes"], record.variable
+    exact = nbytes <= len(variable) < nbytes + 8
+    insist(exact, "carried_nbytes", f"{nbytes} with {len(variable)} bytes behind")
+    insist(nbytes <= CARRIED_MAX_NBYTES, "carried_nbytes", f"{nbytes}")
+    if nbytes:
+        whole = prod(record.three("region"))
+        insist(nbytes == whole, "carried_nbytes", f"{nbytes} of {whole}")
+    return variable[:nbytes]
+
+
+def _pattern(record: CommandRecord) -> bytes:
+    size, order, data_type = record["pattern_nbytes"], record["order"], record["data_type"]
+    exact = size <= len(record.variable) < size + 8
+    insist(exact, "pattern_nbytes", f"{size} with {len(record.variable)} bytes behind")
+    pattern = record.variable[:size]
+    if data_type:
+        insist(size == COLOR_NBYTES, "pattern_nbytes", f"{size} for a color")
+        insist(is_known_format(order, data_type), "data_type", f"{data_type:#x} with order {order:#x}")
+        pattern = pixel_of(pattern, order, data_type)
+    row_nbytes = record["region"]
+    insist(0 < len(pattern) <= PATTERN_MAX_NBYTES, "pattern_nbytes", f"{len(pattern)}")
+    insist(row_nbytes % len(pattern) == 0, "region", f"rows of {row_nbytes} bytes in units of {len(pattern)}")
+    return pattern
+
+
+def _arguments(record: CommandRecord) -> bytes:
+    nbytes, variable = record["args_nbytes"], record.variable
+    if not nbytes <= len(variable) < nbytes + 8:
+        raise BadRecord("args_nbytes", f"{nbytes} with {len(variable)} bytes behind")
+    return variable[:nbytes]
+
+
+def _local_size(record: CommandRecord) -> Int3 | None:
+    """None where the application left it open; all of the geometry is looked at."""
+    work_dim, local = record["work_dim"], record.three("local_size")
+    if not 1 <= work_dim <= 3:
+        raise BadRecord("work_dim", f"{work_dim}")
+    sizes = zip(record.three("offset"), record.three("global_size"), strict=True)
+    for dim, (offset, size) in enumerate(sizes):
+        is_used = dim < work_dim
+        if not (size > 0 and offset + size < 1 << 64 if is_used else (offset, size) == (0, 1)):
+            raise BadRecord("global_size", f"{size} from {offset} on in dimension {dim} of {work_dim}")
+        if not (local[dim] > 0 if is_used else local[dim] == 1) and local != (0, 0, 0):
+            raise BadRecord("local_size", f"{local} in {work_dim} dimensions")
+    return None if local == (0, 0, 0) else local
+
+
+def _rectangle(
+    fields: tuple[int, ...], offset: int, region: int, row_pitch: int, slice_pitch: int
+) -> Rectangle:
+    """From the fields with these numbers.
+
+    Rows never overlap: so there are at most as many as the bytes of the buffer in which they are found.
+    """
+    row, rows, slices = shape = fields[region], fields[region + 1], fields[region + 2]
+    pitch, high = fields[row_pitch], fields[slice_pitch]
+    if not (row and rows and slices):
+        raise BadRecord("region", f"{shape}")
+    if rows > 1 and pitch < row:
+        raise BadRecord("row_pitch", f"{pitch} for rows of {row} bytes")
+    if slices > 1 and high < (rows - 1) * pitch + row:
+        raise BadRecord("slice_pitch", f"{high} for {rows} rows at {pitch} bytes")
+    return Rectangle(fields[offset], shape, pitch, high)
+
+
+_Part = Callable[[CommandRecord], object]
+_DERIVED: dict[type, dict[str, _Part]] = {
+    Write: {
+        "data": _carried,
+        # of what was written early or carried; the bytes of the next one like others are others
+        "record": lambda r: r.bare if r["written_ns"] or r["carried_nbytes"] else b"",
+    },
+    Fill: {"pattern": _pattern, "record": lambda r: b"" if r["data_type"] else r.bare},
+    Map: {
+        "fetch": lambda r: not r["flags"] & _INVALIDATES,
+        "for_writing": lambda r: bool(r["flags"] & _WRITES),
+    },
+    Unmap: {"transfer": lambda r: bool(r["transfer"] and r["wrote"])},
+    Launch: {
+        "local_size": _local_size,
+        "arguments": _arguments,
+        "prints": lambda _: False,
+        "record": lambda r: r.bare + r.variable,
+    },
+    Marker: {"barrier": lambda r: r.op is Op.BARRIER},
+}
+"""What of a command is no field of its record."""
+
+
+class _Decoder:
+    """Makes commands of one class: what its fields are called and typed says where in the record they are.
+
+    A number or ``Int3``: the field of that name; ``source_rectangle``: ``source_offset``, ``region`` and its
+    pitches; ``record``: the bare one; a tuple of numbers: behind the wait list, ``num_`` of that name.
+    """
+
+    def __init__(self, op: Op) -> None:
+        self._op, self._at = op, _AT[op]
+        made: type = _BY_NAME[_CLASS_NAMES.get(op, op.name)]
+        types, derived = get_type_hints(made), _DERIVED.get(made, {})
+        self._made = cast(Callable[..., Command], made)
+        self._parts = [derived.get(name) or _part(op, name, of) for name, of in types.items()]
+        self.has_variable = op in _WITH_VARIABLE or tuple[int, ...] in types.values()
+
+    def made(self, fields: tuple[int, ...], variable: bytes, bare: bytes) -> Command:
+        """The command of a record."""
+        record = CommandRecord(self._op, self._at, fields, variable, bare)
+        return self._made(*[part(record) for part in self._parts])
+
+
+def _part(op: Op, name: str, of: object) -> _Part:
+    """How one field of a command is found."""
+    at = _AT[op]
+    if name == "record":
+        return lambda r: r.bare
+    if of is Rectangle:
+        prefix = name.removesuffix("rectangle")
+        names = (f"{prefix}offset", "region", f"{prefix}row_pitch", f"{prefix}slice_pitch")
+        offset, region, row_pitch, slice_pitch = (at[each] for each in names)
+        return lambda r: _rectangle(r.fields, offset, region, row_pitch, slice_pitch)
+    if of == tuple[int, ...]:
+        return lambda r: _numbers(r, f"num_{name}")
+    number = at[name]
+    if of == Int3:
+        return lambda r: r.fields[number : number + 3]
+    return (lambda r: bool(r.fields[number])) if of is bool else (lambda r: r.fields[number])
+
+
+def _numbers(record: CommandRecord, count: str) -> tuple[int, ...]:
+    num = record[count]
+    insist(8 * num == len(record.variable), count, f"{num} with {len(record.variable)} bytes behind")
+    return struct.unpack(f"<{num}Q", record.variable)
+
+
+_WITH_VARIABLE = frozenset({Op.NDRANGE, Op.WRITE, Op.FILL})
+_CLASS_NAMES = {Op.NDRANGE: "LAUNCH", Op.COPY: "COPYBUFFER", Op.BARRIER: "MARKER"}
+"""Of commands whose classes are called otherwise."""
+_BY_NAME: dict[str, type] = {each.__name__.upper(): each for each in get_args(Command)}
+_DECODERS = {op: _Decoder(op) for op in COMMANDS}
 
 _NO_FOLDER = "/dev/null"
 """The working directory of an application that has none, since it was removed: nothing is found there."""
@@ -110,41 +238,42 @@ BuildWork = Callable[[Target], Build | Compiled]
 """Blocks."""
 
 
-def build_work(op: Op, body: tuple[int, ...], record: bytes, fixed_nbytes: int) -> BuildWork:
-    """What a BUILD, COMPILE or LINK record asks for."""
+def build_work(op: Op, fields: tuple[int, ...], record: bytes, fixed_nbytes: int) -> BuildWork:
+    """What a BUILD, COMPILE or LINK record asks for.  ``fields``: all of the table's."""
+    asked = partial(field_of, op, fields)
     take = _Taker(record, fixed_nbytes)
     match op:
         case Op.BUILD:
-            options, directory, source = _texts(take, body)
+            options, directory, source = _texts(take, asked)
             take.end()
             return partial(builds.build, source, options, directory or _NO_FOLDER)
         case Op.COMPILE:
-            options, directory, source = _texts(take, body)
+            options, directory, source = _texts(take, asked)
             headers: dict[str, str] = {}
-            for _ in range(body[3]):
+            for _ in range(asked("num_headers")):
                 name_nbytes, text_nbytes = _HEADER_ENTRY.unpack(take.bytes("num_headers", _HEADER_ENTRY.size))
                 name = take.string("name_nbytes", name_nbytes)
                 headers.setdefault(name, take.text("text_nbytes", text_nbytes))
             take.end()
             return partial(builds.compile_only, source, options, directory or _NO_FOLDER, headers)
         case _:
-            options_nbytes, num_objects, again = body[:3]
+            num_objects = asked("num_objects")
             sizes = [int.from_bytes(take.bytes("num_objects", 8), "little") for _ in range(num_objects)]
-            options = take.string("options_nbytes", options_nbytes)
+            options = take.string("options_nbytes", asked("options_nbytes"))
             objects = [take.bytes("an object's size", nbytes) for nbytes in sizes]
             take.end()
-            if again:
+            if asked("rebuild"):
                 insist(num_objects == 1, "rebuild", f"of {num_objects} objects")
                 return partial(builds.rebuild, b"".join(objects))
             return partial(builds.link, objects, options)
 
 
-def _texts(take: _Taker, body: tuple[int, ...]) -> tuple[str, str, str]:
+def _texts(take: _Taker, asked: Callable[[str], int]) -> tuple[str, str, str]:
     """Options, working directory and source of a BUILD or COMPILE."""
-    options = take.string("options_nbytes", body[0])
-    directory = take.string("directory_nbytes", body[1])
-    insist(directory[:1] in ("", "/"), "directory_nbytes", f"{body[1]} of {directory[:64]!r}")
-    return options, directory, take.text("source_nbytes", body[2])
+    options = take.string("options_nbytes", asked("options_nbytes"))
+    directory = take.string("directory_nbytes", asked("directory_nbytes"))
+    insist(directory[:1] in ("", "/"), "directory_nbytes", f"{len(directory)} of {directory[:64]!r}")
+    return options, directory, take.text("source_nbytes", asked("source_nbytes"))
 
 
 class _Taker:
@@ -174,68 +303,3 @@ class _Taker:
         """Nothing but padding is left."""
         left = len(self._record) - self._at
         insist(left < 8, "nbytes", f"{left} bytes too many")
-
-
-def _rectangle(offset: int, region: tuple[int, ...], row_pitch: int, slice_pitch: int) -> Rectangle:
-    """Rows never overlap: so there are at most as many as the bytes of the buffer in which they are found."""
-    row, rows, slices = region
-    if not (row and rows and slices):
-        raise BadRecord("region", f"{region}")
-    if rows > 1 and row_pitch < row:
-        raise BadRecord("row_pitch", f"{row_pitch} for rows of {row} bytes")
-    if slices > 1 and slice_pitch < (rows - 1) * row_pitch + row:
-        raise BadRecord("slice_pitch", f"{slice_pitch} for {rows} rows at {row_pitch} bytes")
-    return Rectangle(offset, (row, rows, slices), row_pitch, slice_pitch)
-
-
-def _carried(nbytes: int, rectangle: Rectangle, variable: bytes) -> bytes:
-    """The bytes of a write that come with its record."""
-    exact = nbytes <= len(variable) < nbytes + 8
-    insist(exact, "carried_nbytes", f"{nbytes} with {len(variable)} bytes behind")
-    insist(nbytes <= CARRIED_MAX_NBYTES, "carried_nbytes", f"{nbytes}")
-    insist(nbytes in (0, rectangle.nbytes), "carried_nbytes", f"{nbytes} of {rectangle.nbytes}")
-    return variable[:nbytes]
-
-
-def _fill(body: tuple[int, ...], variable: bytes, bare: bytes) -> Fill:
-    rectangle = _rectangle(body[1], body[2:5], body[5], body[6])
-    size, order, data_type = body[7:10]
-    exact = size <= len(variable) < size + 8
-    insist(exact, "pattern_nbytes", f"{size} with {len(variable)} bytes behind")
-    pattern = variable[:size]
-    if data_type:
-        insist(size == COLOR_NBYTES, "pattern_nbytes", f"{size} for a color")
-        insist(is_known_format(order, data_type), "data_type", f"{data_type:#x} with order {order:#x}")
-        pattern = pixel_of(pattern, order, data_type)
-    row_nbytes = rectangle.region[0]
-    insist(0 < len(pattern) <= PATTERN_MAX_NBYTES, "pattern_nbytes", f"{len(pattern)}")
-    insist(row_nbytes % len(pattern) == 0, "region", f"rows of {row_nbytes} bytes in units of {len(pattern)}")
-    return Fill(body[0], rectangle, pattern, b"" if data_type else bare)
-
-
-def _launch(body: tuple[int, ...], variable: bytes, bare: bytes) -> Launch:
-    build, _, index, work_dim = body[:4]
-    local: Int3 = (body[10], body[11], body[12])
-    num_args, args_nbytes = body[13:15]
-    if not args_nbytes <= len(variable) < args_nbytes + 8:
-        raise BadRecord("args_nbytes", f"{args_nbytes} with {len(variable)} bytes behind")
-    if not 1 <= work_dim <= 3:
-        raise BadRecord("work_dim", f"{work_dim}")
-    for dim in range(3):
-        offset, size = body[4 + dim], body[7 + dim]
-        is_used = dim < work_dim
-        if not (size > 0 and offset + size < 1 << 64 if is_used else (offset, size) == (0, 1)):
-            raise BadRecord("global_size", f"{size} from {offset} on in dimension {dim} of {work_dim}")
-        if not (local[dim] > 0 if is_used else local[dim] == 1) and local != (0, 0, 0):
-            raise BadRecord("local_size", f"{local} in {work_dim} dimensions")
-    return Launch(
-        build,
-        index,
-        work_dim,
-        (body[4], body[5], body[6]),
-        (body[7], body[8], body[9]),
-        None if local == (0, 0, 0) else local,
-        variable[:args_nbytes],
-        num_args,
-        record=bare,
-    )

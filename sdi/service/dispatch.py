@@ -21,6 +21,7 @@ from sdi.player.face import Player
 from sdi.player.library import Recycled
 from sdi.profile.record.recorder import Recorder
 from sdi.runtime.engine import Engine
+from sdi.service.decode import QUEUE, SLOT
 from sdi.service.door import Door, Limits, RecordEntry
 from sdi.service.outbox import Outbox
 from sdi.service.replies import build_payload
@@ -125,7 +126,7 @@ class Dispatcher:
                     self._outbox.page.finished(slot, status, 0, 0, 0)
 
     def _command(self, entry: RecordEntry, has_more: bool) -> None:
-        command, (queue, slot) = entry.command, entry.fields[3:5]
+        command, queue, slot = entry.command, entry.fields[QUEUE], entry.fields[SLOT]
         assert command is not None
         if (isinstance(command, Read) and not command.into) or (
             isinstance(command, Write) and command.is_transfer
@@ -144,30 +145,32 @@ class Dispatcher:
 
     def _other(self, entry: RecordEntry) -> None:
         engine, memory = self._engine, self._memory
-        record_id, fields = entry.id, entry.fields
+        record_id, asked = entry.id, entry.get
         match entry.op:
             case Op.CREATE_BUFFER:
                 self._num_created += 1  # launches were checked against the buffers that there were
-                buffer = memory.create(record_id, fields[4], bool(fields[3] & _COPY_OR_USE_HOST_PTR))
+                has_bytes = bool(asked("flags") & _COPY_OR_USE_HOST_PTR)
+                buffer = memory.create(record_id, asked("buffer_nbytes"), has_bytes)
                 self._outbox.reply(record_id, Status.SUCCESS, buffer.offset, b"")
             case Op.RELEASE_BUFFER:
                 engine.after_issued(lambda: memory.release(record_id))
             case Op.RECYCLE_BUFFER:
-                self._recycle(record_id, fields[3])
+                self._recycle(record_id, asked("slot"))
             case Op.REUSE_BUFFER:
-                memory.reuse(record_id, bool(fields[3] & _COPY_OR_USE_HOST_PTR))
+                memory.reuse(record_id, bool(asked("flags") & _COPY_OR_USE_HOST_PTR))
             case Op.HOST_POINTERS:
                 events = memory.accounting.events
-                events.host_compared_nbytes += fields[3]
-                events.host_copied_nbytes += fields[4]
+                events.host_compared_nbytes += asked("compared_nbytes")
+                events.host_copied_nbytes += asked("copied_nbytes")
             case Op.BUILD | Op.COMPILE | Op.LINK:
                 self._build(entry)
             case Op.RELEASE_BUILD:
                 engine.after_issued(lambda: self._launcher.remove(record_id))
                 self._printing.pop(record_id, None)
             case Op.CREATE_QUEUE:
-                is_ordered, is_profiled = not fields[3] & _OUT_OF_ORDER, bool(fields[3] & _PROFILING)
-                engine.core.create_queue(record_id, is_ordered, listener=fields[4], is_profiled=is_profiled)
+                properties, listener = asked("properties"), asked("listener")
+                is_ordered, is_profiled = not properties & _OUT_OF_ORDER, bool(properties & _PROFILING)
+                engine.core.create_queue(record_id, is_ordered, listener, is_profiled)
                 if self._player is not None:
                     self._player.queue(record_id, is_ordered, is_profiled)
             case Op.RELEASE_QUEUE:
@@ -175,13 +178,13 @@ class Dispatcher:
                 if self._player is not None:
                     self._player.queue(record_id, False)
             case Op.CREATE_USER_EVENT:
-                engine.core.create_user_event(record_id, fields[3])
+                engine.core.create_user_event(record_id, asked("slot"))
             case Op.SET_USER_EVENT:
-                engine.run(engine.core.set_user_event(record_id, fields[3]))
+                engine.run(engine.core.set_user_event(record_id, asked("status")))
             case Op.WATCH:
-                self._watch(record_id, fields[3])
+                self._watch(record_id, asked("status"))
             case Op.TRANSFER_DONE:
-                engine.transfer_done(record_id, fields[3])
+                engine.transfer_done(record_id, asked("status"))
             case _:
                 raise AssertionError(f"the door let {entry.op.name} in")
 

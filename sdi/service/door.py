@@ -14,10 +14,10 @@ from struct import Struct
 from typing import NamedTuple
 
 from sdi.clc.model import ArgumentKind, KernelModel
-from sdi.commands import Command, CopyBuffer, Fill, Launch, Map, Read, Rectangle, Unmap, Write
+from sdi.commands import Command, Launch, regions
 from sdi.errors import BadRecord, ClError, insist
 from sdi.launch.arguments import ImageArgument, decode_arguments
-from sdi.service.decode import BuildWork, build_work, command_of
+from sdi.service.decode import QUEUE, SLOT, BuildWork, build_work, command_of, field_of
 from sdi.wire.arguments import ENTRY, LAYOUTS, LOCAL, POINTER
 from sdi.wire.layout import layout
 from sdi.wire.records import COMMANDS, HEADER, MAX_RECORD_NBYTES, NUM_SLOTS, Op, record_layout
@@ -31,7 +31,7 @@ _HEADER = layout(HEADER)
 
 
 class RecordEntry(NamedTuple):
-    """A record that may come in.  ``fields``: all of the table's, header first.
+    """A record that may come in.  ``fields``: all of the table's, header first; ``get`` has them by name.
 
     ``command``, ``waits``: of a command, and the ids of its wait list.  ``work``: of a build.
     """
@@ -42,6 +42,10 @@ class RecordEntry(NamedTuple):
     command: Command | None = None
     waits: tuple[int, ...] = ()
     work: BuildWork | None = None
+
+    def get(self, name: str) -> int:
+        """A field, or the first element of one."""
+        return field_of(self.op, self.fields, name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,37 +163,28 @@ class Door:
             return self._command(op, record_id, fields, record)
         if op in _BUILDS:
             self._new(record_id)
-            return RecordEntry(
-                op, record_id, fields, work=build_work(op, fields[3:], record, _LAYOUTS[op].size)
-            )
-        self._other(op, record_id, fields)
-        return RecordEntry(op, record_id, fields)
+            return RecordEntry(op, record_id, fields, work=build_work(op, fields, record, _LAYOUTS[op].size))
+        entry = RecordEntry(op, record_id, fields)
+        self._other(entry)
+        return entry
 
     def _command(self, op: Op, command_id: int, fields: tuple[int, ...], record: bytes) -> RecordEntry:
-        queue, slot, num_waits = fields[3:6]
+        queue, slot = fields[QUEUE], fields[SLOT]
         self._new(command_id)
         _check_slot(slot)
         if queue not in self._queues:
             self._no_other("queue", queue, "a queue")
-        command, waits = command_of(op, fields[6:], num_waits, record, _LAYOUTS[op].size)
+        command, waits = command_of(op, fields, record, _LAYOUTS[op].size)
         for event in waits:
             if not self._is_event(event):
                 self._no_other("wait list", event, "an event")
-        match command:
-            case Read() | Write() | Fill() | Map() | Unmap():
-                self._within(command.buffer, command.rectangle, "buffer")
-            case CopyBuffer():
-                self._within(command.source, command.source_rectangle, "source")
-                self._within(command.target, command.target_rectangle, "target")
-            case Launch():
-                self._launch(command)
+        for field, buffer, over in regions(command):
+            total = self._buffer(field, buffer)
+            if total is not None and over.stop > total:
+                raise BadRecord("region", f"[{over.start}, {over.stop}) of buffer {buffer}'s {total} bytes")
+        if isinstance(command, Launch):
+            self._launch(command)
         return RecordEntry(op, command_id, fields, command, waits)
-
-    def _within(self, buffer_id: int, rectangle: Rectangle, field: str) -> None:
-        total, over = self._buffer(field, buffer_id), rectangle.bounds
-        if total is not None and over.stop > total:
-            what = f"[{over.start}, {over.stop}) of buffer {buffer_id}'s {total} bytes"
-            raise BadRecord("region", what)
 
     def _launch(self, launch: Launch) -> None:
         local = launch.local_size
@@ -203,21 +198,22 @@ class Door:
             raise BadRecord("kernel_index", f"{launch.kernel_index} of {len(blocks)}")
         blocks[launch.kernel_index].check(launch, self._limits, self._buffer)
 
-    def _other(self, op: Op, record_id: int, fields: tuple[int, ...]) -> None:
-        match op:
+    def _other(self, entry: RecordEntry) -> None:
+        record_id = entry.id
+        match entry.op:
             case Op.CREATE_BUFFER:
                 self._new(record_id)
-                insist(fields[4] > 0, "buffer_nbytes", "0")
+                insist(entry.get("buffer_nbytes") > 0, "buffer_nbytes", "0")
             case Op.CREATE_QUEUE:
                 self._new(record_id)
             case Op.CREATE_USER_EVENT:
                 self._new(record_id)
-                _check_slot(fields[3])
+                _check_slot(entry.get("slot"))
             case Op.RECYCLE_BUFFER:
                 insist(record_id in self._buffers, "id", f"{record_id} is no buffer")
                 insist(record_id not in self._recycled, "id", f"buffer {record_id} is recycled")
-                insist(fields[3], "slot", "0")
-                _check_slot(fields[3])
+                insist(entry.get("slot"), "slot", "0")
+                _check_slot(entry.get("slot"))
             case Op.REUSE_BUFFER:
                 insist(record_id in self._recycled, "id", f"{record_id} is no recycled buffer")
             case Op.RELEASE_BUFFER:
@@ -264,7 +260,7 @@ class Door:
         """A record that was checked comes in."""
         match entry.op:
             case Op.CREATE_BUFFER:
-                self._buffers[entry.id] = entry.fields[4]
+                self._buffers[entry.id] = entry.get("buffer_nbytes")
             case Op.RELEASE_BUFFER:
                 self._buffers.pop(entry.id, None)
                 self._recycled.discard(entry.id)

@@ -93,7 +93,7 @@ def wire_header() -> str:
     for enum, prefix in ((records.Op, "OP"), (records.NoticeKind, "NOTICE"), (ArgumentKind, "ARG")):
         lines.append("")
         lines += [f"#define SDI_{prefix}_{member.name} {member.value}" for member in enum]
-    lines.append("")
+    lines += [f"#define SDI_OPS_COUNT {max(records.Op) + 1}", ""]
     for name, fields in records.STRUCTS.items():
         lines += _structure(f"sdi_wire_{name}", fields)
     for name, fields in profile.STRUCTS.items():

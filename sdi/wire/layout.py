@@ -59,6 +59,15 @@ def declarations(group: Fields, types: Mapping[str, str]) -> str:
     )
 
 
+def numbered(*groups: Fields) -> dict[str, int]:
+    """Where each field, or its first element, is among what ``layout`` of the same unpacks."""
+    found, at = {}, 0
+    for field in (f for group in groups for f in group):
+        found[field.name] = at
+        at += max(1, field.count)
+    return found
+
+
 def offset_of(group: Fields, name: str) -> int:
     """Where a field begins."""
     at = 0

@@ -47,7 +47,7 @@ from sdi.wire.arguments import (
     POINTER_ARGUMENT,
     SAMPLER_ARGUMENT,
 )
-from sdi.wire.layout import Fields, fields, layout
+from sdi.wire.layout import Fields, fields, layout, numbered
 
 PROTOCOL_VERSION = 7
 MAGIC = 0x53444941_52454E41
@@ -99,9 +99,7 @@ class Op(IntEnum):
 
 
 REPLIED = frozenset({Op.CREATE_BUFFER, Op.BUILD, Op.COMPILE, Op.LINK})
-COMMANDS = frozenset(
-    {Op.NDRANGE, Op.READ, Op.WRITE, Op.COPY, Op.FILL, Op.MAP, Op.UNMAP, Op.MARKER, Op.BARRIER}
-)
+COMMANDS = frozenset(op for op in Op if op >= Op.NDRANGE)
 
 
 class NoticeKind(IntEnum):
@@ -251,4 +249,13 @@ STRUCTS: dict[str, Fields] = {
 
 def record_layout(op: Op) -> struct.Struct:
     """Layout of a whole fixed record: header, command fields where ``op`` is a command, body."""
-    return layout(HEADER, COMMAND, BODY[op]) if op in COMMANDS else layout(HEADER, BODY[op])
+    return layout(*_groups(op))
+
+
+def record_fields(op: Op) -> dict[str, int]:
+    """Where each field is among what that layout unpacks."""
+    return numbered(*_groups(op))
+
+
+def _groups(op: Op) -> tuple[Fields, ...]:
+    return (HEADER, COMMAND, BODY[op]) if op in COMMANDS else (HEADER, BODY[op])
