@@ -150,6 +150,7 @@ def writes_behind_others_complete_in_order(cl: Cl) -> None:
     for kernel in (hold, go):
         cl.set_args(kernel, c_void_p(cl.buffer(context, 1024)), c_int32(1))
     cl.launch(queue, hold)
+    cl.write(queue, cl.buffer(context, 4096), DATA)  # one that blocks does not wait for what is before it
     buffer = cl.buffer(context, 4096)
     event = cl.event_of("clEnqueueWriteBuffer", queue, buffer, 0, 0, 4096, DATA, 0, None)
     cl.check(cl.clFlush(queue))
@@ -157,7 +158,8 @@ def writes_behind_others_complete_in_order(cl: Cl) -> None:
     other = cl.queue(context)
     cl.launch(other, go)
     cl.check(cl.clFinish(other))
-    assert cl.last("WRITE")["written_ns"] and cl.last("WRITE")["slot"]
+    writes = cl.records("WRITE")
+    assert all(r["written_ns"] for r in writes) and [bool(r["slot"]) for r in writes] == [False, True]
     assert cl.wait(event) == 0
     assert cl.read(queue, buffer, 4096) == DATA
     next_event = cl.event_of("clEnqueueWriteBuffer", queue, cl.buffer(context, 64), 0, 0, 64, DATA, 0, None)

@@ -106,7 +106,7 @@ static cl_int send_command(struct sdi_record *record, struct sdi_command *comman
     command->event = event;
     head->id = command->id;
     head->queue = command->queue->object.id;
-    bool is_over = command->written_ns && command->queue->quiet;
+    bool is_over = command->written_ns && command->queue->is_idle;
     head->slot = is_over ? 0 : command->slot;
     size_t nbytes = record->nbytes;
     if (command->forget && command->slot && !event) {
@@ -138,7 +138,7 @@ static cl_int send_command(struct sdi_record *record, struct sdi_command *comman
         if (is_over && command->slot) {
             sdi_slot_is_over(command->slot, command->written_ns);
         } else if (!is_over) {
-            command->queue->quiet = false;
+            command->queue->is_idle = false;
             if (command->shows)
                 command->queue->shows_id = command->id;
             command->queue->last_id = command->id;
@@ -156,11 +156,10 @@ static cl_int send_command(struct sdi_record *record, struct sdi_command *comman
         if (event)
             sdi_unhold(event);
     }
-    if (event) {
+    if (event)
         sdi_discard(event);
-    } else if (command->slot) {
+    else if (command->slot)
         sdi_slot_release(command->slot);
-    }
     return status;
 }
 
@@ -213,7 +212,7 @@ void sdi_queue_reached(cl_command_queue queue, uint64_t id)
     if (id >= queue->shows_id)
         queue->shows_id = 0;
     if (id == queue->last_id)
-        queue->quiet = true;
+        queue->is_idle = true;
 }
 
 cl_int sdi_finish_blocking(struct sdi_command *command, cl_int status, cl_event *event)

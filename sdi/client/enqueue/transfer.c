@@ -35,12 +35,6 @@ static bool may_read(const struct sdi_record *record, const struct sdi_transfer 
     return is_there;
 }
 
-/* Whether nobody else looks where they go. */
-static bool is_unnamed(const struct sdi_transfer *transfer)
-{
-    return __atomic_load_n(&transfer->root->is_unnamed, __ATOMIC_RELAXED);
-}
-
 /* Whether the bytes that are read go to memory of the arena, in a row: to what is mapped, most often. */
 static bool goes_to_arena(const struct sdi_record *record, const struct sdi_transfer *transfer)
 {
@@ -50,26 +44,21 @@ static bool goes_to_arena(const struct sdi_record *record, const struct sdi_tran
            && transfer->total <= sdi_session.arena_nbytes - at && !sdi_copy_overlaps(transfer);
 }
 
-static cl_int write_early(struct sdi_record *record, struct sdi_command *command, const struct sdi_transfer *transfer,
-                   bool blocking, cl_event *event)
+/* The bytes are in the arena before the record is sent (`early`: nobody else looks there), or go with it.  A write that blocks
+ * promises only that they have been read, but applications take it for the end of what is before it in its queue too:
+ * where that copies from or to their memory, it is waited for. */
+static cl_int write_now(struct sdi_record *record, struct sdi_command *command, const struct sdi_transfer *transfer,
+                        bool early, bool blocking, cl_event *event)
 {
     struct sdi_rec_write *body = (struct sdi_rec_write *)record->at;
-    body->written_ns = command->written_ns = sdi_now_ns();
-    sdi_copy_box(transfer);
-    return sdi_enqueue_alone(record, command, blocking, event);
-}
-
-/* The bytes go with the record.  One that blocks promises only that they have been read, but applications take it for
- * the end of what is before it in its queue too: where that copies from or to their memory, it is waited for. */
-static cl_int carry(struct sdi_record *record, struct sdi_command *command, const struct sdi_transfer *transfer,
-                    bool blocking, cl_event *event)
-{
-    ((struct sdi_rec_write *)record->at)->carried_nbytes = transfer->total;
-    if (transfer->total == transfer->region[0])
-        memcpy(record->tail, transfer->host, transfer->total);
-    else
+    if (early) {
+        sdi_record_cut(record);
+        body->written_ns = command->written_ns = sdi_now_ns();
+        sdi_copy_box(transfer);
+    } else {
+        body->carried_nbytes = transfer->total;
         sdi_copy_packed(transfer, (char *)record->tail);
-    sdi_named(transfer->root);
+    }
     sdi_lock();
     bool is_awaited = blocking && (sdi_pending_any() || sdi_host_is_used() || command->queue->shows_id);
     sdi_unlock();
@@ -118,12 +107,11 @@ static cl_int enqueue(struct sdi_record *record, struct sdi_command *command, co
 cl_int sdi_transfer_enqueue(struct sdi_record *record, struct sdi_command *command,
                             const struct sdi_transfer *transfer, bool blocking, cl_event *event)
 {
-    bool has_room = (size_t)(record->tail - record->at) < record->nbytes, is_there = may_read(record, transfer);
-    if (is_there && has_room && !is_unnamed(transfer))
-        return carry(record, command, transfer, blocking, event);
+    bool has_room = (size_t)(record->tail - record->at) < record->nbytes;
+    bool early = __atomic_load_n(&transfer->root->is_unnamed, __ATOMIC_RELAXED);
+    if ((has_room || early) && may_read(record, transfer))
+        return write_now(record, command, transfer, early, blocking, event);
     sdi_record_cut(record);
-    if (is_there && is_unnamed(transfer))
-        return write_early(record, command, transfer, blocking, event);
     size_t span = (transfer->region[1] - 1) * transfer->arena_row + (transfer->region[2] - 1) * transfer->arena_slice
                   + transfer->region[0];
     sdi_named(transfer->root);

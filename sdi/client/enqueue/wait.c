@@ -125,7 +125,7 @@ cl_int sdi_clFinish(cl_command_queue queue)
     if (status >= 0 && queue->shows_id < command.id)
         queue->shows_id = 0;
     if (status >= 0 && queue->last_id == command.id)
-        queue->quiet = true;
+        queue->is_idle = true;
     sdi_unlock();
     sdi_host_show();
     return status < 0 ? CL_OUT_OF_RESOURCES : CL_SUCCESS;

@@ -26,10 +26,10 @@ struct sdi_queue {
     cl_ulong properties;
     cl_ulong *property_list; /* as given, with the final 0; or NULL */
     size_t num_property_list;
-    uint64_t last_id; /* of the command enqueued last, but for early writes while `quiet` */
+    uint64_t last_id; /* of the command enqueued last, but for early writes while `is_idle` */
     uint64_t gate;    /* of the last command that had one */
     uint64_t bar;     /* the same */
-    bool quiet;       /* all that was enqueued is known to be complete */
+    bool is_idle;     /* all that was enqueued is known to be complete */
     uint64_t shows_id; /* the last command that brings bytes to where the application looks, untold; 0: none under way */
 };
 SDI_FITS(struct sdi_queue);

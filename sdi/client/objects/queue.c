@@ -26,7 +26,7 @@ static cl_command_queue create(cl_context context, cl_device_id device, cl_ulong
             queue->context = context;
             sdi_hold(context);
             queue->properties = properties;
-            queue->quiet = true;
+            queue->is_idle = true;
             if (context->notify) /* only the completion thread hears of failures */
                 status = sdi_completion_start();
             if (!status)
