@@ -200,11 +200,6 @@ cl_int sdi_enqueue_using(struct sdi_record *record, cl_command_queue queue, cl_u
     return status;
 }
 
-cl_int sdi_enqueue_simple(struct sdi_record *record, cl_command_queue queue, cl_uint type, cl_event *event)
-{
-    return sdi_enqueue_using(record, queue, type, NULL, event);
-}
-
 void sdi_queue_reached(cl_command_queue queue, uint64_t id)
 {
     if (queue->properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE)
@@ -247,7 +242,7 @@ static cl_int mark(cl_command_queue queue, uint32_t op, cl_uint type, struct sdi
     _Static_assert(sizeof(struct sdi_rec_marker) == sizeof(struct sdi_rec_barrier), "markers and barriers");
     if (!sdi_record_open(&record, op, sizeof(struct sdi_rec_marker), waits, keep, 0))
         return CL_OUT_OF_HOST_MEMORY;
-    return sdi_enqueue_simple(&record, queue, type, event);
+    return sdi_enqueue_using(&record, queue, type, NULL, event);
 }
 
 static cl_int check_and_mark(cl_command_queue queue, uint32_t op, cl_uint type, struct sdi_waits waits,

@@ -13,6 +13,13 @@ struct sdi_waits {
 
 /* CL_SUCCESS, CL_INVALID_EVENT_WAIT_LIST or CL_INVALID_CONTEXT. */
 cl_int sdi_check_waits(cl_context context, struct sdi_waits waits);
+/* CL_SUCCESS, or the code for a queue and a memory object that don't belong together; `fits`: it is of the right kind. */
+static inline cl_int sdi_check_queue(cl_command_queue queue, cl_mem memory, bool fits)
+{
+    if (!sdi_is_command_queue(queue))
+        return CL_INVALID_COMMAND_QUEUE;
+    return !fits ? CL_INVALID_MEM_OBJECT : memory->context != queue->context ? CL_INVALID_CONTEXT : CL_SUCCESS;
+}
 
 /* One command's record under construction; on the caller's stack. */
 struct sdi_record {
@@ -51,9 +58,7 @@ struct sdi_command {
 cl_int sdi_enqueue(struct sdi_record *record, struct sdi_command *command);
 /* The same for one that the service does alone; `is_awaited`: returns when it is over. */
 cl_int sdi_enqueue_alone(struct sdi_record *record, struct sdi_command *command, bool is_awaited, cl_event *event);
-/* The same for commands that nobody waits for and that have no transfer. */
-cl_int sdi_enqueue_simple(struct sdi_record *record, cl_command_queue queue, cl_uint type, cl_event *event);
-/* The same for one that uses memory of the application. */
+/* The same for one that nobody waits for and that has no transfer; `uses`: of the application's memory, or NULL. */
 cl_int sdi_enqueue_using(struct sdi_record *record, cl_command_queue queue, cl_uint type, struct sdi_use *uses,
                          cl_event *event);
 /* No lock held.  After a blocking command: waits as far as the application may see it. */

@@ -17,18 +17,11 @@ static bool mapped_for_writing(cl_mem buffer, const struct sdi_box *box)
 /* The transfer between a box of the root's arena bytes and the application's memory, which is laid out alike. */
 static struct sdi_transfer alike(cl_mem root, char *host, const struct sdi_box *box, bool to_arena)
 {
-    struct sdi_transfer transfer = {
-        .root = root,
-        .to_arena = to_arena,
-        .host = host,
-        .offset = box->offset,
-        .region = {box->region[0], box->region[1], box->region[2]},
-        .arena_row = box->row,
-        .arena_slice = box->slice,
-        .host_row = box->row,
-        .host_slice = box->slice,
-        .total = box->region[0] * box->region[1] * box->region[2],
-    };
+    struct sdi_box outside = *box;
+    outside.offset = 0;
+    struct sdi_transfer transfer = sdi_transfer_shape(box, &outside, host, to_arena);
+    transfer.root = root;
+    transfer.total = box->region[0] * box->region[1] * box->region[2];
     return transfer;
 }
 
@@ -46,12 +39,9 @@ cl_int sdi_check_map(cl_command_queue queue, cl_mem buffer, cl_ulong flags, stru
 static cl_int check_map_buffer(cl_command_queue queue, cl_mem buffer, cl_ulong flags, size_t offset, size_t nbytes,
                                struct sdi_waits waits)
 {
-    if (!sdi_is_command_queue(queue))
-        return CL_INVALID_COMMAND_QUEUE;
-    if (!sdi_is_buffer(buffer))
-        return CL_INVALID_MEM_OBJECT;
-    if (buffer->context != queue->context)
-        return CL_INVALID_CONTEXT;
+    cl_int status = sdi_check_queue(queue, buffer, sdi_is_buffer(buffer));
+    if (status)
+        return status;
     if (nbytes == 0 || offset > buffer->nbytes || nbytes > buffer->nbytes - offset)
         return CL_INVALID_VALUE;
     return sdi_check_map(queue, buffer, flags, waits);
@@ -176,13 +166,9 @@ cl_int sdi_clEnqueueUnmapMemObject(cl_command_queue queue, cl_mem buffer, void *
                                    const cl_event *list, cl_event *event)
 {
     struct sdi_waits waits = {num, list};
-    if (!sdi_is_command_queue(queue))
-        return CL_INVALID_COMMAND_QUEUE;
-    if (!sdi_is_mem(buffer))
-        return CL_INVALID_MEM_OBJECT;
-    if (buffer->context != queue->context)
-        return CL_INVALID_CONTEXT;
-    cl_int status = sdi_check_waits(queue->context, waits);
+    cl_int status = sdi_check_queue(queue, buffer, sdi_is_mem(buffer));
+    if (!status)
+        status = sdi_check_waits(queue->context, waits);
     if (status)
         return status;
     struct sdi_record record;
@@ -214,7 +200,7 @@ cl_int sdi_clEnqueueUnmapMemObject(cl_command_queue queue, cl_mem buffer, void *
         struct sdi_command command = {.queue = queue, .type = CL_COMMAND_UNMAP_MEM_OBJECT};
         status = sdi_transfer_enqueue(&record, &command, &transfer, false, event);
     } else {
-        status = sdi_enqueue_simple(&record, queue, CL_COMMAND_UNMAP_MEM_OBJECT, event);
+        status = sdi_enqueue_using(&record, queue, CL_COMMAND_UNMAP_MEM_OBJECT, NULL, event);
     }
     forget_mapping(mapping);
     return status;

@@ -87,7 +87,7 @@ static cl_int enqueue_nothing(cl_command_queue queue, cl_uint type, struct sdi_w
     struct sdi_record record;
     if (!sdi_record_open(&record, SDI_OP_MARKER, sizeof(struct sdi_rec_marker), waits, true, 0))
         return CL_OUT_OF_HOST_MEMORY;
-    return sdi_enqueue_simple(&record, queue, type, event);
+    return sdi_enqueue_using(&record, queue, type, NULL, event);
 }
 
 static bool may_write(const struct sdi_argument *argument, cl_mem buffer)

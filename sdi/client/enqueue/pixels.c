@@ -3,15 +3,6 @@
 
 /* ---- checks ------------------------------------------------------------------------------------------------------ */
 
-static cl_int check_image(cl_command_queue queue, cl_mem image)
-{
-    if (!sdi_is_command_queue(queue))
-        return CL_INVALID_COMMAND_QUEUE;
-    if (!sdi_is_image(image))
-        return CL_INVALID_MEM_OBJECT;
-    return image->context == queue->context ? CL_SUCCESS : CL_INVALID_CONTEXT;
-}
-
 /* The box of a region given in pixels; false when it is not inside the image. */
 static bool make_box(struct sdi_box *box, const struct sdi_image *image, const size_t *origin, const size_t *region)
 {
@@ -53,7 +44,7 @@ static cl_int transfer(cl_command_queue queue, cl_mem image, bool to_arena, bool
                        struct sdi_waits waits, cl_event *event)
 {
     struct sdi_box inside, outside;
-    cl_int status = check_image(queue, image);
+    cl_int status = sdi_check_queue(queue, image, sdi_is_image(image));
     if (status)
         return status;
     if (!place.host || !make_box(&inside, image->image, place.origin, place.region)
@@ -88,7 +79,7 @@ void *sdi_clEnqueueMapImage(cl_command_queue queue, cl_mem image, cl_uint blocki
 {
     struct sdi_waits waits = {num, list};
     struct sdi_box box;
-    cl_int status = check_image(queue, image);
+    cl_int status = sdi_check_queue(queue, image, sdi_is_image(image));
     if (status)
         return sdi_fail(errcode_ret, status);
     size_t image_slice = image->image->slice_pitch;
@@ -149,7 +140,7 @@ static cl_int copy_run(cl_command_queue queue, cl_mem image, cl_mem buffer, bool
                        const size_t *region, size_t offset, struct sdi_waits waits, cl_event *event)
 {
     struct sdi_box pixels, run;
-    cl_int status = check_image(queue, image);
+    cl_int status = sdi_check_queue(queue, image, sdi_is_image(image));
     if (status)
         return status;
     if (!sdi_is_buffer(buffer) || image->image->source == buffer)
@@ -190,7 +181,7 @@ cl_int sdi_clEnqueueFillImage(cl_command_queue queue, cl_mem image, const void *
     enum { COLOR_NBYTES = 16 };
     struct sdi_waits waits = {num, list};
     struct sdi_box box;
-    cl_int status = check_image(queue, image);
+    cl_int status = sdi_check_queue(queue, image, sdi_is_image(image));
     if (status)
         return status;
     if (!color || !make_box(&box, image->image, origin, region))

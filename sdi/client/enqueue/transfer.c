@@ -174,12 +174,9 @@ cl_int sdi_transfer_box(cl_command_queue queue, cl_mem buffer, cl_uint type, boo
 static cl_int transfer_range(cl_command_queue queue, cl_mem buffer, bool to_arena, bool blocking, size_t offset,
                              size_t nbytes, char *host, struct sdi_waits waits, cl_event *event)
 {
-    if (!sdi_is_command_queue(queue))
-        return CL_INVALID_COMMAND_QUEUE;
-    if (!sdi_is_buffer(buffer))
-        return CL_INVALID_MEM_OBJECT;
-    if (buffer->context != queue->context)
-        return CL_INVALID_CONTEXT;
+    cl_int status = sdi_check_queue(queue, buffer, sdi_is_buffer(buffer));
+    if (status)
+        return status;
     if (!host || nbytes == 0 || offset > buffer->nbytes || nbytes > buffer->nbytes - offset)
         return CL_INVALID_VALUE;
     struct sdi_transfer shape = {.to_arena = to_arena, .host = host, .offset = offset, .region = {nbytes, 1, 1}};
@@ -229,12 +226,9 @@ struct rectangle {
 static cl_int transfer_rectangle(cl_command_queue queue, cl_mem buffer, bool to_arena, bool blocking,
                                  struct rectangle given, char *host, struct sdi_waits waits, cl_event *event)
 {
-    if (!sdi_is_command_queue(queue))
-        return CL_INVALID_COMMAND_QUEUE;
-    if (!sdi_is_buffer(buffer))
-        return CL_INVALID_MEM_OBJECT;
-    if (buffer->context != queue->context)
-        return CL_INVALID_CONTEXT;
+    cl_int status = sdi_check_queue(queue, buffer, sdi_is_buffer(buffer));
+    if (status)
+        return status;
     struct sdi_box inside, outside;
     if (!host || !sdi_box_make(&inside, given.buffer_origin, given.region, given.buffer_row, given.buffer_slice)
         || !sdi_box_make(&outside, given.host_origin, given.region, given.host_row, given.host_slice)

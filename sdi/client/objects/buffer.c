@@ -202,15 +202,7 @@ cl_mem sdi_clCreateSubBuffer(cl_mem whole, cl_ulong flags, cl_uint type, const v
 
 /* ---- life -------------------------------------------------------------------------------------------------------- */
 
-cl_int sdi_clRetainMemObject(cl_mem buffer)
-{
-    return sdi_retain(buffer, SDI_BUFFER, CL_INVALID_MEM_OBJECT);
-}
-
-cl_int sdi_clReleaseMemObject(cl_mem buffer)
-{
-    return sdi_release(buffer, SDI_BUFFER, CL_INVALID_MEM_OBJECT);
-}
+SDI_COUNTED(MemObject, cl_mem, SDI_BUFFER, CL_INVALID_MEM_OBJECT)
 
 void sdi_mapping_free(struct sdi_mapping *mapping)
 {

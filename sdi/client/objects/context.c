@@ -95,15 +95,7 @@ cl_context sdi_clCreateContextFromType(const intptr_t *properties, cl_ulong type
     return status ? sdi_fail(errcode_ret, status) : create(properties, num, device, notify, data, errcode_ret);
 }
 
-cl_int sdi_clRetainContext(cl_context context)
-{
-    return sdi_retain(context, SDI_CONTEXT, CL_INVALID_CONTEXT);
-}
-
-cl_int sdi_clReleaseContext(cl_context context)
-{
-    return sdi_release(context, SDI_CONTEXT, CL_INVALID_CONTEXT);
-}
+SDI_COUNTED(Context, cl_context, SDI_CONTEXT, CL_INVALID_CONTEXT)
 
 static void drop(void *object)
 {

@@ -75,12 +75,4 @@ SDI_AT_LOAD void register_all(void)
     sdi_register_drop(SDI_EVENT, drop);
 }
 
-cl_int sdi_clRetainEvent(cl_event event)
-{
-    return sdi_retain(event, SDI_EVENT, CL_INVALID_EVENT);
-}
-
-cl_int sdi_clReleaseEvent(cl_event event)
-{
-    return sdi_release(event, SDI_EVENT, CL_INVALID_EVENT);
-}
+SDI_COUNTED(Event, cl_event, SDI_EVENT, CL_INVALID_EVENT)

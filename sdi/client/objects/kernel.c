@@ -104,15 +104,7 @@ cl_kernel sdi_clCloneKernel(cl_kernel source, cl_int *errcode_ret)
     return kernel;
 }
 
-cl_int sdi_clRetainKernel(cl_kernel kernel)
-{
-    return sdi_retain(kernel, SDI_KERNEL, CL_INVALID_KERNEL);
-}
-
-cl_int sdi_clReleaseKernel(cl_kernel kernel)
-{
-    return sdi_release(kernel, SDI_KERNEL, CL_INVALID_KERNEL);
-}
+SDI_COUNTED(Kernel, cl_kernel, SDI_KERNEL, CL_INVALID_KERNEL)
 
 static void drop(void *object)
 {

@@ -69,6 +69,10 @@ void sdi_unhold(void *object);
 /* Client lock not held. */
 cl_int sdi_retain(void *handle, enum sdi_kind kind, cl_int invalid);
 cl_int sdi_release(void *handle, enum sdi_kind kind, cl_int invalid);
+/* clRetain... and clRelease... of a kind. */
+#define SDI_COUNTED(name, type, kind, invalid) \
+    cl_int sdi_clRetain##name(type object) { return sdi_retain(object, kind, invalid); } \
+    cl_int sdi_clRelease##name(type object) { return sdi_release(object, kind, invalid); }
 
 /* ---- answers ------------------------------------------------------------------------------------------ */
 

@@ -104,15 +104,7 @@ cl_program sdi_clCreateProgramWithBinary(cl_context context, cl_uint num_devices
     return program;
 }
 
-cl_int sdi_clRetainProgram(cl_program program)
-{
-    return sdi_retain(program, SDI_PROGRAM, CL_INVALID_PROGRAM);
-}
-
-cl_int sdi_clReleaseProgram(cl_program program)
-{
-    return sdi_release(program, SDI_PROGRAM, CL_INVALID_PROGRAM);
-}
+SDI_COUNTED(Program, cl_program, SDI_PROGRAM, CL_INVALID_PROGRAM)
 
 static void drop(void *object)
 {

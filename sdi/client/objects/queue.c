@@ -88,15 +88,7 @@ cl_command_queue sdi_clCreateCommandQueueWithProperties(cl_context context, cl_d
     return create(context, device, properties, copy, copy ? num + 1 : 0, errcode_ret);
 }
 
-cl_int sdi_clRetainCommandQueue(cl_command_queue queue)
-{
-    return sdi_retain(queue, SDI_QUEUE, CL_INVALID_COMMAND_QUEUE);
-}
-
-cl_int sdi_clReleaseCommandQueue(cl_command_queue queue)
-{
-    return sdi_release(queue, SDI_QUEUE, CL_INVALID_COMMAND_QUEUE);
-}
+SDI_COUNTED(CommandQueue, cl_command_queue, SDI_QUEUE, CL_INVALID_COMMAND_QUEUE)
 
 static void drop(void *object)
 {

@@ -59,15 +59,7 @@ cl_sampler sdi_clCreateSamplerWithProperties(cl_context context, const cl_ulong 
     return create(context, modes, properties, properties ? num + 1 : 0, errcode_ret);
 }
 
-cl_int sdi_clRetainSampler(cl_sampler sampler)
-{
-    return sdi_retain(sampler, SDI_SAMPLER, CL_INVALID_SAMPLER);
-}
-
-cl_int sdi_clReleaseSampler(cl_sampler sampler)
-{
-    return sdi_release(sampler, SDI_SAMPLER, CL_INVALID_SAMPLER);
-}
+SDI_COUNTED(Sampler, cl_sampler, SDI_SAMPLER, CL_INVALID_SAMPLER)
 
 static void drop(void *object)
 {
