@@ -223,12 +223,12 @@ def measure_hits(case: Case, members: int, launches: int) -> float:
     try:
         for number, nbytes in enumerate(case.nbytes, 1):
             rig.memory.create(number, nbytes, True)
-        best = float("inf")
+        best, issue = float("inf"), Issue("launch")
         for _ in range(launches // 50 + 2):
             commands = [case.launch(step) for step in range(50)]
             start = time.thread_time_ns()
             for command in commands:
-                waits = next(rig.launcher.issue(command, Issue("launch")), None)
+                waits = next(rig.launcher.issue(command, issue), None)
                 assert waits is None, "a launch is held back for memory"
             best = min(best, (time.thread_time_ns() - start) / len(commands) / 1000)
             rig.settle(0)

@@ -23,8 +23,9 @@ from sdi.launch.plan import BufferPlan, MergedRange
 from sdi.launch.recording import Assignment, Change, Recording
 from sdi.vmem.dependencies import Use
 from sdi.vmem.directory import HOST, member_memory
-from sdi.vmem.memory import Transfer, VirtualMemory
+from sdi.vmem.memory import VirtualMemory
 from sdi.vmem.merging.members import MemberMerge, MergeUnits
+from sdi.vmem.transfers import Transfer
 
 Merges = dict[tuple[int, MergedRange], MemberMerge]
 """Merges that members make, by buffer and range."""
@@ -96,7 +97,7 @@ class Issuer:
             self._begin_merges(chunk, members, merges)
             transfers = self._plan(chunk, members, merges)
             for transfer in transfers:
-                memory.perform(transfer, issue)
+                memory.transfers.perform(transfer, issue)
             for used in plan.buffers:
                 for merged in used.merged:
                     if merge := merges.get((used.buffer.id, merged)):
@@ -128,7 +129,7 @@ class Issuer:
         for image in chunk.plan.images:
             is_mapped = image.buffer.id in chunk.mapped
             for member, needs in zip(members, image.needs, strict=True):
-                self._memory.refresh_image(image.buffer, member, image.view, needs, is_mapped, issue)
+                self._memory.images.refresh(image.buffer, member, image.view, needs, is_mapped, issue)
 
     def _write_images_back(
         self, chunk: Chunk, members: list[int], launches: list[Ticket], issue: Issue
@@ -141,7 +142,7 @@ class Issuer:
         for image in chunk.plan.images:
             is_mapped = image.buffer.id in chunk.mapped
             for k, member in enumerate(members):
-                done[k] += self._memory.write_image_back(
+                done[k] += self._memory.images.write_back(
                     image.buffer, member, image.view, image.writes[k], is_mapped, issue
                 )
         return done
@@ -150,7 +151,7 @@ class Issuer:
         """What a piece wrote to an image and nobody changed since need not be set there again."""
         for image in chunk.plan.images:
             for member, writes in zip(members, image.writes, strict=True):
-                self._memory.image_is_current(image.buffer, member, image.view, writes)
+                self._memory.images.is_current(image.buffer, member, image.view, writes)
 
     def _begin_merges(self, chunk: Chunk, members: list[int], found: Merges) -> None:
         """Add the merges that members can make; the host makes the others."""
@@ -171,7 +172,7 @@ class Issuer:
         def fetch(
             used: BufferPlan, where: int, ranges: Sequence[ByteRange], same_undefined: bool = False
         ) -> None:
-            found.extend(memory.plan_fetch(used.buffer, where, ranges, same_undefined, used.cause))
+            found.extend(memory.transfers.plan(used.buffer, where, ranges, same_undefined, used.cause))
 
         for used in plan.buffers:
             for merged in used.merged:
@@ -186,7 +187,7 @@ class Issuer:
                         if k in merged.pieces:
                             fetch(used, here, (merged.over,), same_undefined=True)
                 if needs := used.pieces[k].needs.ranges:
-                    fetch(used, memory.home(used.buffer) if is_mapped else here, needs)
+                    fetch(used, memory.memories.home(used.buffer) if is_mapped else here, needs)
         return found
 
     def _bounds(self, binding: Binding, number: int, where: tuple[int, ...]) -> list[MemberKernel]:
@@ -197,7 +198,7 @@ class Issuer:
             member = where[of]
             bound = known.get(member)
             if bound is None or (
-                bound.generation != generation and not bound.is_right_on(member, self._memory.pooled)
+                bound.generation != generation and not bound.is_right_on(member, self._memory.memories.pooled)
             ):
                 bound = known[member] = self._bind(binding, chunk, k, member)
             bound.generation = generation
@@ -211,12 +212,12 @@ class Issuer:
         def place(pointer: BufferArgument) -> tuple[DeviceBuffer, int]:
             buffer = memory.buffer(pointer.buffer)
             if pointer.buffer in chunk.mapped:
-                return memory.mapped(buffer, member), 0
-            allocation = memory.allocation(buffer, member)
+                return memory.memories.mapped(buffer, member), 0
+            allocation = memory.memories.allocation(buffer, member)
             return allocation.device_buffer, allocation.over.start
 
         def image(of: ImageArgument) -> DeviceBuffer:
-            return memory.image(memory.buffer(of.buffer), member, of.view).device_image
+            return memory.buffer(of.buffer).images[member, of.view].device_image
 
         arguments, shifts = on_member(binding.values, place, image)
         ndrange = binding.launch_plan.ndrange
@@ -231,17 +232,17 @@ class Issuer:
         if uses is None:
             uses = tuple([self._use(chunk, used, k, member) for used in chunk.plan.buffers])
             chunk.uses[member] = uses
-        images = [(i, memory.image(i.buffer, member, i.view)) for i in chunk.plan.images]
+        images = [(i, i.buffer.images[member, i.view]) for i in chunk.plan.images]
         return MemberKernel(
             handle,
-            tuple([(buffer, memory.allocation(buffer, member)) for buffer in placed]),
+            tuple([(buffer, memory.memories.allocation(buffer, member)) for buffer in placed]),
             tuple([(image.buffer, copy) for image, copy in images]),
             uses,
             tuple([copy.dependencies.use(i.needs[k].ranges, i.writes[k].ranges) for i, copy in images]),
             memory.placement.generation,
             tuple(
                 [
-                    (used.buffer, memory.pooled_allocation(used.buffer))
+                    (used.buffer, memory.memories.pooled_allocation(used.buffer))
                     for used in chunk.plan.buffers
                     if used.buffer.id in chunk.mapped
                 ]
@@ -250,7 +251,7 @@ class Issuer:
 
     def _use(self, chunk: Chunk, used: BufferPlan, k: int, member: int) -> Use:
         is_mapped = used.buffer.id in chunk.mapped
-        where = self._memory.home(used.buffer) if is_mapped else member_memory(member)
+        where = self._memory.memories.home(used.buffer) if is_mapped else member_memory(member)
         reads, writes = used.pieces[k].needs.ranges, used.written(k)
         if len(reads) > 1:
             over = ByteRange(reads[0].start, reads[-1].stop)
@@ -285,7 +286,7 @@ class Issuer:
             if used.buffer.id in chunk.mapped:
                 for k in range(len(members)):
                     for part in used.written(k):
-                        directory.wrote(memory.home(used.buffer), part)
+                        directory.wrote(memory.memories.home(used.buffer), part)
                 continue
             for member, piece in zip(members, used.pieces, strict=True):
                 for part in piece.owns.ranges:
@@ -298,7 +299,9 @@ class Issuer:
                 launched = [(members[k], done[k]) for k in merged.pieces]
                 units = (used.unit_nbytes, used.smallest_nbytes)
                 tickets.append(
-                    memory.merge(used.buffer, merged.over, launched, *units, merged.update, of_buffer)
+                    memory.host_merges.merge(
+                        used.buffer, merged.over, launched, *units, merged.update, of_buffer
+                    )
                 )
             memory.after_kernel(used.buffer, members, of_buffer)
         return tickets

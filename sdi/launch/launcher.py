@@ -101,7 +101,9 @@ class Launcher:
         facts = [memory.devices[member].capabilities for member in memory.members]
         self._is_far = not all(each.is_near for each in facts)
         kinds, nodes, units = zip(*[(each.kind, each.node, each.unit) for each in facts], strict=True)
-        self._cutter = Cutter(self.split, kinds, memory.links, *self._balance, self._everyone, nodes, units)
+        self._cutter = Cutter(
+            self.split, kinds, memory.transfers.links, *self._balance, self._everyone, nodes, units
+        )
 
     def drop_member(self, member: int, why: DeviceFailed) -> None:
         """The member is lost: what is launched from now on runs on the others."""
@@ -154,11 +156,11 @@ class Launcher:
                 continue
             with suppress(ClError):  # what is gone is read by nobody
                 if isinstance(value, ImageArgument):
-                    self._memory.poison(self._memory.buffer(value.buffer), value.view.over, why)
+                    self._memory.recovery.poison(self._memory.buffer(value.buffer), value.view.over, why)
                 elif isinstance(value, BufferArgument) and value.buffer:
                     buffer = self._memory.buffer(value.buffer)
                     stop = value.offset + value.reach(buffer.nbytes)
-                    self._memory.poison(buffer, ByteRange(value.offset, stop), why)
+                    self._memory.recovery.poison(buffer, ByteRange(value.offset, stop), why)
 
     def repeat(self, launch: Launch, issue: Issue) -> list[Ticket] | None:
         """Issue ``launch`` as it was before; None, and nothing done, where that would not be right."""
@@ -330,7 +332,7 @@ class Launcher:
         # only by who reads it.
         capacity = min(self._capacities())
         needed = sum(buffer.nbytes + GRANULE_NBYTES for buffer in buffers.values()) + image_nbytes
-        is_poisoned = self._memory.has_poisoned and _are_poisoned(buffers.values())
+        is_poisoned = self._memory.recovery.has_poisoned and _are_poisoned(buffers.values())
         is_trivial = (needed <= capacity and not is_poisoned) and (
             len(self._everyone) == 1
             or (
@@ -397,7 +399,7 @@ class Launcher:
         why_whole = self._never_split(kernel, ndrange)
         whole = (GroupBox((0, 0, 0), ndrange.num_groups),)
         if why_whole:
-            is_exact = self._memory.has_poisoned and _are_poisoned(buffers.values())
+            is_exact = self._memory.recovery.has_poisoned and _are_poisoned(buffers.values())
             chosen = plans.plan(whole, is_exact)
             history.decide((1, 1, 1), 1, why_whole)
             history.is_fixed = True

@@ -17,7 +17,8 @@ from sdi.ndrange import Int3
 from sdi.vmem.buffer import Allocation, ImageCopy
 from sdi.vmem.dependencies import Use
 from sdi.vmem.directory import Directory, State
-from sdi.vmem.memory import Transfer, VirtualMemory
+from sdi.vmem.memory import VirtualMemory
+from sdi.vmem.transfers import Transfer
 
 IssueKernel = Callable[[BoundKernel, Int3, Int3, int, Sequence[Ticket], Timing], Ticket]
 """``Device.launch``."""
@@ -116,7 +117,7 @@ class Recording:
         ``timing``: of the kernels.
         """
         for transfer in self.transfers:
-            memory.perform(transfer, issue, is_repeated=True)
+            memory.transfers.perform(transfer, issue, is_repeated=True)
         tickets = self.start(kernels, timing)
         for change in self.changes:
             change.directory.enter(change.after)

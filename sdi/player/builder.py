@@ -18,7 +18,8 @@ from sdi.player.buffers import Buffers
 from sdi.vmem.buffer import VirtualBuffer
 from sdi.vmem.dependencies import Use
 from sdi.vmem.directory import HOST
-from sdi.vmem.memory import Transfer, VirtualMemory
+from sdi.vmem.memory import VirtualMemory
+from sdi.vmem.transfers import Transfer
 from sdi.wire.layout import layout
 from sdi.wire.records import COMMAND, HEADER
 from sdi.wire.records import Op as WireOp
@@ -116,7 +117,7 @@ class Builder:
         player = self._player
         memory, copy, buffer = player.memory, transfer.copy, transfer.buffer
         source, target, over = copy.source, copy.target, copy.over
-        is_pooled = memory.pooled is not None and memory.pooled_memory in (source, target)
+        is_pooled = memory.memories.pooled is not None and memory.memories.pooled_memory in (source, target)
         if transfer.rows is not None or over.nbytes > _COPY_MAX_NBYTES or is_pooled:
             return False
         member = (source if target == HOST else target) - 1
@@ -125,12 +126,12 @@ class Builder:
         places: dict[int, int] = {}
         for end in (source, target):
             if end == HOST:
-                view = memory.host_view(buffer, over)
+                view = memory.memories.host_view(buffer, over)
                 if not native.host(view):
                     return False
                 places[end] = address(view)
                 continue
-            allocation = memory.allocation(buffer, end - 1)
+            allocation = memory.memories.allocation(buffer, end - 1)
             place = player.members[end - 1].place(
                 allocation.device_buffer, over.start - allocation.over.start
             )
@@ -184,7 +185,8 @@ class Builder:
 
     def on_host(self, kind: int, buffer: VirtualBuffer, over: ByteRange) -> bool:
         """What is done in the arena besides."""
-        segment, view = self._player.segment(buffer, HOST), self._player.memory.host_view(buffer, over)
+        segment = self._player.segment(buffer, HOST)
+        view = self._player.memory.memories.host_view(buffer, over)
         self.client = (kind, segment, view.nbytes, 0, address(view), 0)
         return segment >= 0
 

@@ -27,7 +27,8 @@ from sdi.profile.record.recorder import Recorder
 from sdi.vmem.buffer import VirtualBuffer
 from sdi.vmem.dependencies import Use
 from sdi.vmem.directory import HOST
-from sdi.vmem.memory import Transfer, VirtualMemory
+from sdi.vmem.memory import VirtualMemory
+from sdi.vmem.transfers import Transfer
 from sdi.wire.arguments import ArgumentKind, entries
 from sdi.wire.layout import layout
 from sdi.wire.records import BODY
@@ -455,7 +456,7 @@ class Player:
             over, blocking = command.rectangle.bounds, int(command.blocking)
             builder.client = (c.CLIENT_READS, segment, over.nbytes, blocking, 0, 0)
             if command.into:
-                at = address(memory.host_view(buffer, over))
+                at = address(memory.memories.host_view(buffer, over))
                 to = address(memory.arena.view(command.into, over.nbytes))
                 builder.client = (c.CLIENT_SHOWN, segment, over.nbytes, blocking, at, to)
                 target, _ = memory.holding(command.into, over.nbytes)

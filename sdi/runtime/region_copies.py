@@ -167,14 +167,14 @@ class RegionCopies:
         if parts is None or 2 * over.total_nbytes > over.span_nbytes:
             return None
         found = _packed_pieces(over, parts)
-        packed = self._memory.scratch(HOST, over.total_nbytes) if _is_on_members(found) else None
+        packed = self._memory.scratch.take(HOST, over.total_nbytes) if _is_on_members(found) else None
         if packed is None:
             return None
         waits: list[Ticket] = []
         for memory, piece, inside in found:
             to = _End(HOST, _Where(packed.bytes, inside), [], waits.append)
             if self._carry(self._reading(buffer, memory, piece), to) is None:
-                self._memory.fetch_host(buffer, piece.bounds, self._for)
+                self._memory.transfers.fetch_host(buffer, piece.bounds, self._for)
                 self._carry(self._reading(buffer, HOST, piece), to)
         return Packed(packed.offset, waits, packed.give)
 
@@ -189,14 +189,14 @@ class RegionCopies:
         if parts is None or over.num_runs <= RANGES_MAX:
             return None
         found = _packed_pieces(over, parts)
-        packed = self._memory.scratch(HOST, over.total_nbytes) if _is_on_members(found) else None
+        packed = self._memory.scratch.take(HOST, over.total_nbytes) if _is_on_members(found) else None
         if packed is None:
             return None
         taken: list[Ticket] = [transfer]
         for memory, piece, inside in found:
             from_ = _End(HOST, _Where(packed.bytes, inside), [transfer], taken.append)
             if self._carry(from_, self._written(buffer, memory, piece)) is None:
-                self._memory.fetch_host(buffer, piece.bounds, self._for)
+                self._memory.transfers.fetch_host(buffer, piece.bounds, self._for)
                 self._carry(from_, self._written(buffer, HOST, piece))
                 memory = HOST
             buffer.directory.wrote(memory, piece.bounds)
@@ -218,7 +218,7 @@ class RegionCopies:
         memory = self._memory
         tickets: list[Ticket] = []
         for piece, member in found:
-            scratch = memory.scratch(member, piece.total_nbytes)
+            scratch = memory.scratch.take(member, piece.total_nbytes)
             if scratch is None:
                 return None  # what was filled is filled again
             device, nbytes = memory.devices[member - 1], piece.total_nbytes
@@ -241,8 +241,8 @@ class RegionCopies:
         if any(dependencies.failed() for dependencies in buffer.dependencies):
             return None
         parts = parts_of(buffer.directory, over.bounds)
-        is_shared = memory.pooled is not None and any(
-            part.holders >> memory.pooled_memory & 1 for part in parts or ()
+        is_shared = memory.memories.pooled is not None and any(
+            part.holders >> memory.memories.pooled_memory & 1 for part in parts or ()
         )
         return None if is_shared else parts
 
@@ -280,7 +280,7 @@ class RegionCopies:
             both = readers & there[0].holders
             writer = _member_first(both or there[0].holders)
             ends = Ends(writer if both else _member_first(readers), writer)
-        if memory.pooled is not None and memory.pooled_memory in (ends.source, ends.target):
+        if memory.memories.pooled is not None and memory.memories.pooled_memory in (ends.source, ends.target):
             return None
         for buffer, member, over in self._wanted(source, from_, target, to, ends):
             extent = buffer.allocations[member]
@@ -325,8 +325,8 @@ class RegionCopies:
 
     def _place(self, buffer: VirtualBuffer, memory: int, over: Region) -> _Where:
         if memory == HOST:
-            return _Where(self._memory.host_view(buffer, over.bounds), over.at(0))
-        extent = self._memory.allocation(buffer, memory - 1)
+            return _Where(self._memory.memories.host_view(buffer, over.bounds), over.at(0))
+        extent = self._memory.memories.allocation(buffer, memory - 1)
         return _Where(extent.device_buffer, over.moved(-extent.over.start))
 
     def _carry(self, source: _End, target: _End) -> Ticket | None:
@@ -354,7 +354,7 @@ class RegionCopies:
         there, here = self._seen(source), self._seen(target)
         assert there is not None and here is not None
         from_, to, waits = source.place.over, target.place.over, [*source.waits, *target.waits]
-        ticket = self._memory.copy_on_host(there, from_, here, to, waits)
+        ticket = self._memory.host.copy(there, from_, here, to, waits)
         self._account(source.memory, target.memory, to.total_nbytes, ticket)
         return ticket
 
@@ -376,7 +376,7 @@ class RegionCopies:
         """Copy within one memory."""
         from_, to = alike(source.over, target.over)
         if isinstance(source.bytes, memoryview) and isinstance(target.bytes, memoryview):
-            ticket = self._memory.copy_on_host(source.bytes, from_, target.bytes, to, waits)
+            ticket = self._memory.host.copy(source.bytes, from_, target.bytes, to, waits)
         else:
             device = self._memory.devices[memory - 1]
             here, there = DeviceBuffer(source.bytes), DeviceBuffer(target.bytes)
@@ -392,7 +392,7 @@ class RegionCopies:
         """
         nbytes, like = source.place.over.total_nbytes, packed_like(source.place.over)
         in_rows = [end for end in (source, target) if not end.place.over.is_dense]
-        rooms = [self._memory.scratch(end.memory, nbytes) for end in in_rows]
+        rooms = [self._memory.scratch.take(end.memory, nbytes) for end in in_rows]
         if None in rooms:
             for room in rooms:
                 if room is not None:
@@ -454,7 +454,7 @@ class RegionCopies:
     def _in_arena(self, source: VirtualBuffer, from_: Region, target: VirtualBuffer, to: Region) -> Ticket:
         """Bring what is needed to the arena and copy there."""
         memory = self._memory
-        memory.fetch_host(source, from_.bounds, self._for)
+        memory.transfers.fetch_host(source, from_.bounds, self._for)
         waits = source.dependencies[HOST].before_read(from_.bounds)
         parts, more = overwritten(memory, target, to, self._for)
         waits += more
@@ -486,7 +486,7 @@ def overwritten(
         what = f"buffer {buffer.id}: {over.num_runs} rows among bytes that a failed command was to write"
         require(over.num_runs <= POISONED_RUNS_MAX, Status.OUT_OF_RESOURCES, what)
         return list(over.runs()), []
-    memory.fetch_host(buffer, bounds, issue)
+    memory.transfers.fetch_host(buffer, bounds, issue)
     return [bounds], buffer.dependencies[HOST].before_read(bounds)
 
 

@@ -42,7 +42,8 @@ from sdi.vmem.allocation import GRANULE_NBYTES
 from sdi.vmem.buffer import VirtualBuffer
 from sdi.vmem.dependencies import RANGES_MAX
 from sdi.vmem.directory import HOST, State, member_memory
-from sdi.vmem.memory import Transfer, VirtualMemory
+from sdi.vmem.memory import VirtualMemory
+from sdi.vmem.transfers import Transfer
 from sdi.wire.records import CARRIED_MAX_NBYTES
 
 _log = logging.getLogger("sdi.members")
@@ -108,7 +109,7 @@ class VirtualDevice:
 
     def pending(self) -> list[Ticket]:
         """Everything issued that is not done yet."""
-        return self._memory.pending()
+        return self._memory.recovery.pending()
 
     def poison(self, command: Command, why: Exception) -> None:
         """``command`` could not be issued: whoever reads what it was to write fails too."""
@@ -126,7 +127,7 @@ class VirtualDevice:
         num_rows = rectangle.region[1] * rectangle.region[2]
         is_one = rectangle.contiguous or num_rows > POISONED_RUNS_MAX
         for row in [rectangle] if is_one else _row_rectangles(rectangle):
-            self._memory.poison(buffer, row.bounds, why)
+            self._memory.recovery.poison(buffer, row.bounds, why)
 
     def drop_members(self, error: DeviceFailed) -> None:
         """``error`` made a command fail; nothing that was issued is pending any more.
@@ -142,7 +143,7 @@ class VirtualDevice:
         gone_nbytes = 0
         for member, name in zip(lost, names, strict=True):
             why = DeviceLost(name, f"it is lost, and what it alone had: {error}")
-            gone_nbytes += memory.drop_member(member, why)
+            gone_nbytes += memory.recovery.drop_member(member, why)
             self._launcher.drop_member(member, why)
         memory.accounting.events.members_lost += len(lost)
         memory.accounting.events.lost_nbytes += gone_nbytes
@@ -153,7 +154,7 @@ class VirtualDevice:
 
     def forget_copies(self, error: DeviceFailed) -> None:
         """Copies that did not come about, because of ``error`` or another, count no more where others are."""
-        self._memory.drop_member(None, error)
+        self._memory.recovery.drop_member(None, error)
 
     def _buffer(self, buffer_id: int, over: ByteRange) -> VirtualBuffer:
         buffer = self._memory.buffer(buffer_id)
@@ -180,7 +181,7 @@ class VirtualDevice:
         if self.player is not None and command.rectangle.contiguous and over.nbytes <= READ_MAX_NBYTES:
             self._fetch_recorded(self.player, command, buffer, over, issue)
         else:
-            self._memory.fetch_host(buffer, over, issue)
+            self._memory.transfers.fetch_host(buffer, over, issue)
         dependencies = buffer.dependencies[HOST]
         waits = dependencies.before_read(over)
         if shown is not None:
@@ -202,9 +203,9 @@ class VirtualDevice:
 
     def _fetch(self, buffer: VirtualBuffer, over: ByteRange, issue: Issue) -> list[Transfer]:
         """Make ``over`` current in the arena, by these."""
-        transfers = self._memory.plan_fetch(buffer, HOST, (over,), False, issue.cause)
+        transfers = self._memory.transfers.plan(buffer, HOST, (over,), False, issue.cause)
         for transfer in transfers:
-            self._memory.perform(transfer, issue)
+            self._memory.transfers.perform(transfer, issue)
         return transfers
 
     def _at_once(
@@ -257,7 +258,7 @@ class VirtualDevice:
         before = buffer.directory.state() if player is not None else None
         parts, waits = overwritten(memory, buffer, over, issue)
         from_, to = alike(packed_like(over), over.at(0))
-        target, source = to.of(memory.host_view(buffer, over.bounds)), from_.of(data)
+        target, source = to.of(memory.memories.host_view(buffer, over.bounds)), from_.of(data)
         for part in parts:
             waits += buffer.dependencies[HOST].before_write(part)
         ticket = self._at_once(partial(np.copyto, target, source), waits, issue, "write", data.nbytes)
@@ -324,7 +325,7 @@ class VirtualDevice:
             return filled
         parts = [(HOST, over)]
         if rectangle.contiguous and memory.coherence == "lazy" and self._fills_on_members(over.nbytes):
-            parts = _fill_places(buffer, over, len(pattern), memory.members, memory.pooled_memory)
+            parts = _fill_places(buffer, over, len(pattern), memory.members, memory.memories.pooled_memory)
         player = self.player if rectangle.contiguous and over.nbytes <= CARRIED_MAX_NBYTES else None
         before = buffer.directory.state() if player is not None else None
         filled_by: list[tuple[int, ByteRange]] = []
@@ -362,7 +363,7 @@ class VirtualDevice:
     ) -> Ticket:
         memory, over = self._memory, rectangle.bounds
         parts, waits = overwritten(self._memory, buffer, rectangle.strided, issue)
-        target = rectangle.strided.at(0).of(memory.host_view(buffer, over), len(pattern))
+        target = rectangle.strided.at(0).of(memory.memories.host_view(buffer, over), len(pattern))
         value = np.frombuffer(pattern, target.dtype)
 
         for part in parts:
@@ -431,7 +432,7 @@ class VirtualDevice:
         # A kernel may have written what lies between the rows since the region was mapped.  Where that is
         # brought to the arena the rows may come with it, as they were: they are put back.
         has_many_rows = not rectangle.contiguous and rectangle.region[1] * rectangle.region[2] > RANGES_MAX
-        rows = rectangle.strided.at(0).of(memory.host_view(buffer, rectangle.bounds))
+        rows = rectangle.strided.at(0).of(memory.memories.host_view(buffer, rectangle.bounds))
         kept = rows.copy() if has_many_rows and not command.transfer else None
         parts, waits = overwritten(memory, buffer, rectangle.strided, issue)
         if kept is not None:

@@ -84,7 +84,7 @@ class Outbox:
             target[:] = source
             done(None)
         else:
-            join([memory.copy_on_host(source, Region(0, nbytes), target, Region(0, nbytes), ())], done)
+            join([memory.host.copy(source, Region(0, nbytes), target, Region(0, nbytes), ())], done)
 
     def _print(self, launch: int) -> None:
         """Have the client put out what was printed; the launch is complete when it has."""

@@ -171,7 +171,7 @@ class Play:
             _log.info("a command failed: nothing is replayed any more")
         if not self.player.is_on or self._session.is_behind or not self._engine.is_settled():
             return False
-        return all(member.is_idle() for member in self.player.members) and self._memory.is_host_idle()
+        return all(member.is_idle() for member in self.player.members) and self._memory.host.is_idle()
 
     def _drain(self) -> None:
         """Wait until Python has nothing in flight, so that the player may go on."""

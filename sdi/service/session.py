@@ -204,7 +204,7 @@ class Session:
             from sdi.explain.last_launch import explained, for_profile
 
             notes = {name: for_profile(each) for name, each in explained(self.counters).items()}
-            self._recorder.close(closing(notes, self._memory.links, self._memory.accounting))
+            self._recorder.close(closing(notes, self._memory.transfers.links, self._memory.accounting))
 
     def _receive(self) -> None:
         if self._play is not None:

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import os
 import threading
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from queue import SimpleQueue
+
+import numpy as np
 
 from sdi.devices.join import join
 from sdi.devices.ticket import Ticket
+from sdi.region import Region, alike
 
 _log = logging.getLogger("sdi.host")
 
 THREADS_MAX = 4
 """More add nothing: a few cores saturate the host's memory."""
+_COPY_TASK_NBYTES = 2 << 20
 
 
 class HostWorker:
@@ -60,6 +66,18 @@ class HostWorker:
             join(parts, finished)
         join(wait, ready)
         return ticket
+
+    def copy(
+        self, source: memoryview, from_: Region, target: memoryview, to: Region, wait: Sequence[Ticket]
+    ) -> Ticket:
+        """Copy between bytes that the host sees, by several threads where it is worth it."""
+        from_, to = alike(from_, to)
+        most = max(from_.span_nbytes, to.span_nbytes) // _COPY_TASK_NBYTES
+        num = max(1, min(self.threads, most, to.counts[-1] if to.levels else 1))
+        cuts = [to.counts[-1] * number // num for number in range(num + 1)] if num > 1 else []
+        parts = [(from_.part(a, b), to.part(a, b)) for a, b in itertools.pairwise(cuts)] or [(from_, to)]
+        tasks = [partial(np.copyto, there.of(target), here.of(source)) for here, there in parts]
+        return self.submit_all(tasks, wait)
 
     def is_idle(self) -> bool:
         """Whether all that was given is done."""

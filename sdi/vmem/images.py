@@ -12,11 +12,14 @@ from dataclasses import dataclass
 from sdi.devices.base import Device
 from sdi.devices.handles import DeviceBuffer
 from sdi.devices.image import Slabs
-from sdi.devices.issue import Timing
+from sdi.devices.issue import Issue, Timing
 from sdi.devices.ticket import Ticket
 from sdi.intervals import ByteRange, RangeSet
+from sdi.vmem.accounting import Accounting
 from sdi.vmem.buffer import ImageCopy, ImageView, VirtualBuffer
 from sdi.vmem.dependencies import Dependencies
+from sdi.vmem.directory import member_memory
+from sdi.vmem.memories import Memories
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +31,58 @@ class LinearBytes:
     dependencies: Dependencies
 
 
-def refresh(
+class Images:
+    """The opaque copies of a session.  The caller has reserved those that it names."""
+
+    def __init__(self, memories: Memories, accounting: Accounting) -> None:
+        self._memories = memories
+        self._accounting = accounting
+
+    def refresh(
+        self, buffer: VirtualBuffer, member: int, view: ImageView, needs: RangeSet, mapped: bool, issue: Issue
+    ) -> None:
+        """Make the pixels in ``needs``, whose linear bytes are current there, current in the opaque copy."""
+        copy, linear = buffer.images[member, view], self._linear(buffer, member, mapped)
+        self._accounting.events.image_refreshed_nbytes += _refresh(
+            self._memories.devices[member], buffer, copy, linear, needs, issue.timing
+        )
+
+    def write_back(
+        self,
+        buffer: VirtualBuffer,
+        member: int,
+        view: ImageView,
+        writes: RangeSet,
+        mapped: bool,
+        issue: Issue,
+    ) -> list[Ticket]:
+        """Bring what a kernel may have written to the opaque copy to the linear bytes."""
+        copy, linear = buffer.images[member, view], self._linear(buffer, member, mapped)
+        self._accounting.events.image_written_nbytes += writes.nbytes
+        tickets = _write_back(self._memories.devices[member], copy, linear, writes, issue.timing)
+        self._memories.devices[member].flush()
+        return tickets
+
+    def is_current(self, buffer: VirtualBuffer, member: int, view: ImageView, writes: RangeSet) -> None:
+        """The linear bytes ``writes`` have their last values from this opaque copy."""
+        memory = member_memory(member)
+        for over in writes.ranges:
+            if buffer.directory.is_current(memory, over):
+                buffer.directory.copied_opaquely(buffer.images[member, view].number, over)
+
+    def _linear(self, buffer: VirtualBuffer, member: int, mapped: bool) -> LinearBytes:
+        if mapped:
+            return LinearBytes(
+                self._memories.mapped(buffer, member), 0, buffer.dependencies[self._memories.home(buffer)]
+            )
+        allocation, dependencies = (
+            self._memories.allocation(buffer, member),
+            buffer.dependencies[member_memory(member)],
+        )
+        return LinearBytes(allocation.device_buffer, allocation.over.start, dependencies)
+
+
+def _refresh(
     device: Device,
     buffer: VirtualBuffer,
     copy: ImageCopy,
@@ -57,7 +111,7 @@ def refresh(
     return moved
 
 
-def write_back(
+def _write_back(
     device: Device, copy: ImageCopy, linear: LinearBytes, writes: RangeSet, timing: Timing
 ) -> list[Ticket]:
     """A kernel that was issued on ``copy`` may have written ``writes``: bring these to the linear bytes."""

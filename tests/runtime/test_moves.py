@@ -186,7 +186,7 @@ def test_what_each_member_alone_wrote_is_read_there_without_a_copy(serve: Serve)
 
 def test_what_one_member_wrote_and_all_read_goes_along_a_tree(serve: Serve) -> None:
     session, members, n = Session(serve(8)), 8, 1 << 16
-    links = session.client.session._memory.links
+    links = session.client.session._memory.transfers.links
     links._now_ns = lambda: 0  # as if no copy were over before the last one is planned
     source, sums = session.client.buffer(4 * n), session.client.buffer(4 * 256)
     session.launch(START, [source, i32(n)], [16], [16])  # one work-group: one member

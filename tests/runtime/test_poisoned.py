@@ -42,7 +42,9 @@ class Application(WireClient):
         self.finish()
         memory = self.session._memory
         for start, stop in ranges:
-            memory.poison(memory.buffer(buffer), ByteRange(start, stop), DeviceFailed("a test", "was there"))
+            memory.recovery.poison(
+                memory.buffer(buffer), ByteRange(start, stop), DeviceFailed("a test", "was there")
+            )
         return buffer
 
     def status(self, op: Op, variable: bytes = b"", **fields: Any) -> int:
@@ -126,9 +128,9 @@ def test_what_a_failed_command_was_not_to_write_is_not_poisoned(app: Application
     def refuse(*_: object, **__: object) -> None:
         raise raised
 
-    fetch, memory.fetch_host = memory.fetch_host, refuse  # type: ignore[method-assign, assignment]
+    fetch, memory.transfers.fetch_host = memory.transfers.fetch_host, refuse  # type: ignore[method-assign, assignment]
     assert app.status(Op.FILL, b"\7" * 4, buffer=buffer, pattern_nbytes=4, **rows(ROWS)) < 0
-    memory.fetch_host = fetch  # type: ignore[method-assign]
+    memory.transfers.fetch_host = fetch  # type: ignore[method-assign]
     assert app.is_poisoned(buffer, PITCH * 3, PITCH * 3 + 4)
     assert app.read(buffer, 64, PITCH * 3 + 64) == DATA[PITCH * 3 + 64 :][:64]
 
@@ -173,7 +175,9 @@ def test_launches_on_many_ranges_succeed_again_once_what_failed_is_written(heigh
         memory = app.session._memory
         one, other = app.buffer(data.tobytes()), app.buffer(data.tobytes())
         app.finish()
-        memory.poison(memory.buffer(one), ByteRange(0, data.nbytes), DeviceFailed("a test", "was there"))
+        memory.recovery.poison(
+            memory.buffer(one), ByteRange(0, data.nbytes), DeviceFailed("a test", "was there")
+        )
         assert columns(ADD, one) < 0 and columns(SET, one, other) < 0
         app.write(one, data.tobytes())
         assert columns(SET, one, other) == columns(ADD, one) == 0

@@ -229,7 +229,7 @@ def test_a_launch_that_fails_before_its_merges_gives_their_memory_back(
     made.settle()
     assert made.memory.accounting.events.twins == 0
     for k, heap in enumerate(made.memory.placement.heaps[:2]):
-        places = sum(made.memory.allocation(buffer, k).nbytes for buffer in (to, from_))
+        places = sum(made.memory.memories.allocation(buffer, k).nbytes for buffer in (to, from_))
         assert heap.capacity - heap.available == places
     machine.__dict__.clear()
 
@@ -478,7 +478,7 @@ def test_random_commands_leave_what_one_device_would_and_move_only_what_is_stale
         elif kind == "read":
             into = bytearray(over.nbytes)
             expected = truth[a][over.start : over.stop].tobytes()
-            view = memory.host_view(buffers[a], over)
+            view = memory.memories.host_view(buffers[a], over)
             machine.run(
                 Read(buffers[a].id, _row(over), False),
                 lambda _, into=into, view=view: into.__setitem__(slice(None), view),  # type: ignore[misc]
@@ -487,7 +487,7 @@ def test_random_commands_leave_what_one_device_would_and_move_only_what_is_stale
             expected_moves = dense[a].read(HOST, over)
         elif kind == "write":
             data = choose.randbytes(over.nbytes)
-            view = memory.host_view(buffers[a], over)
+            view = memory.memories.host_view(buffers[a], over)
             machine.run(
                 Write(buffers[a].id, _row(over), False),
                 lambda _, data=data, view=view: view.__setitem__(slice(None), data),  # type: ignore[misc]
@@ -515,7 +515,7 @@ def test_random_commands_leave_what_one_device_would_and_move_only_what_is_stale
             rig.wait(*machine.pending)
             expected_moves = dense[a].read(HOST, ByteRange(0, NBYTES))  # what lies beside is shown too
             data = choose.randbytes(over.nbytes)
-            memory.host_view(buffers[a], over)[:] = data
+            memory.memories.host_view(buffers[a], over)[:] = data
             machine.run(Unmap(buffers[a].id, _row(over), True, False))
             truth[a][over.start : over.stop] = np.frombuffer(data, np.uint8)
             dense[a].wrote(HOST, over)

@@ -148,7 +148,7 @@ class Bytes:
         memory = self.machine.memory
         if packed_at:
             return packed_like(box.strided).moved(packed_at).of(memory.arena.bytes)
-        return box.strided.of(memory.host_view(self.buffers[of], self.buffers[of].whole))
+        return box.strided.of(memory.memories.host_view(self.buffers[of], self.buffers[of].whole))
 
     def step(self, kind: str) -> None:
         choose, machine = self.choose, self.machine

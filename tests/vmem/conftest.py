@@ -97,7 +97,7 @@ class Rig:
         nbytes = data if isinstance(data, int) else len(data)
         made = self.memory.create(next(self._ids), nbytes, not isinstance(data, int))
         if not isinstance(data, int):
-            self.memory.host_view(made, made.whole)[:] = data
+            self.memory.memories.host_view(made, made.whole)[:] = data
         return made
 
     def read(self, buffer: VirtualBuffer, over: ByteRange | None = None) -> bytes:
@@ -106,13 +106,13 @@ class Rig:
         done = Ticket()
         try:
             self.wait(*self.read_behind(buffer, over, done))
-            return bytes(self.memory.host_view(buffer, over))
+            return bytes(self.memory.memories.host_view(buffer, over))
         finally:
             done.complete()
 
     def read_behind(self, buffer: VirtualBuffer, over: ByteRange, done: Ticket) -> list[Ticket]:
         """The application reads until ``done``: what that waits for."""
-        self.memory.fetch_host(buffer, over, FOR)
+        self.memory.transfers.fetch_host(buffer, over, FOR)
         waits = buffer.dependencies[HOST].before_read(over)
         buffer.dependencies[HOST].read_by(over, done)
         return waits
@@ -122,7 +122,7 @@ class Rig:
         done = Ticket()
         over = ByteRange(start, start + len(data))
         self.wait(*self.memory.write_host(buffer, over, done))
-        self.memory.host_view(buffer, over)[:] = data
+        self.memory.memories.host_view(buffer, over)[:] = data
         done.complete()
 
     def reserve(self, *wanted: Wanted, images: Sequence[WantedImage] = ()) -> None:
@@ -139,8 +139,8 @@ class Rig:
         """Make a range current on a member."""
         self.reserve((buffer, member, over))
         there = member_memory(member)
-        for transfer in self.memory.plan_fetch(buffer, there, (over,), same_undefined, FOR.cause):
-            self.memory.perform(transfer, FOR)
+        for transfer in self.memory.transfers.plan(buffer, there, (over,), same_undefined, FOR.cause):
+            self.memory.transfers.perform(transfer, FOR)
 
     def moved(self) -> int:
         """Bytes moved over all links so far."""

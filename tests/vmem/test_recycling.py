@@ -126,7 +126,7 @@ def test_a_buffer_that_something_failed_to_write_is_not_used_again(app: Applicat
     app.grow(a)
     app.client.finish()
     memory = app.client.session._memory
-    memory.poison(virtual(app, a), ByteRange(0, 64), DeviceFailed("a test", "was there"))
+    memory.recovery.poison(virtual(app, a), ByteRange(0, 64), DeviceFailed("a test", "was there"))
     assert recycle(app, a)[0]() < 0
     assert not any(virtual(app, a).allocations), "nobody will want its places"
     app.client.reuse(a)  # no client does

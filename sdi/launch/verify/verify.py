@@ -117,7 +117,7 @@ class Verifier:
             raise
         downloads = self._run_whole(check, buffers, kept)
         for buffer in compared:
-            self._memory.fetch_host(buffer, buffer.whole, issue)
+            self._memory.transfers.fetch_host(buffer, buffer.whole, issue)
         pending = [
             t for buffer in compared for dependencies in buffer.dependencies for t in dependencies.pending()
         ]
@@ -175,10 +175,10 @@ class Verifier:
         kept = {}
         for buffer in buffers:
             buffer.directory.define()
-            self._memory.fetch_host(buffer, buffer.whole, issue)
+            self._memory.transfers.fetch_host(buffer, buffer.whole, issue)
             if buffer not in check.compared:
                 continue
-            source = self._memory.host_array(buffer, buffer.whole)
+            source = self._memory.memories.host_array(buffer, buffer.whole)
             target = np.frombuffer(self._view(buffer, check.shadows[buffer.id].before), np.uint8)
             host = buffer.dependencies[HOST]
             waits = [self._idle, *host.before_read(buffer.whole)]
@@ -198,7 +198,7 @@ class Verifier:
             else:
                 host = buffer.dependencies[HOST]
                 ticket = self._device.upload(
-                    self._memory.host_view(buffer, buffer.whole),
+                    self._memory.memories.host_view(buffer, buffer.whole),
                     shadow.device_buffer,
                     0,
                     [self._idle, *host.before_read(buffer.whole)],
@@ -267,7 +267,7 @@ class Verifier:
         for buffer in sorted(
             check.compared, key=lambda b: next(k for k, v in enumerate(values) if _names(v, b.id))
         ):
-            split = self._memory.host_array(buffer, buffer.whole)
+            split = self._memory.memories.host_array(buffer, buffer.whole)
             whole = np.frombuffer(self._view(buffer, check.shadows[buffer.id].after), np.uint8)
             found = first_difference(split, whole)
             if found is None:

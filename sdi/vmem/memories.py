@@ -1,0 +1,73 @@
+"""Where a buffer's bytes are in each memory: the arena's, a member's, that of all members together.
+
+Owned by: sdi-scheduler.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from sdi.devices.base import Device
+from sdi.devices.handles import DeviceBuffer
+from sdi.devices.pooled import PooledMemory
+from sdi.intervals import ByteRange
+from sdi.vmem.accounting import Accounting
+from sdi.vmem.arena import Arena
+from sdi.vmem.buffer import Allocation, VirtualBuffer
+from sdi.vmem.directory import HOST, member_memory
+from sdi.vmem.merging.host import Bytes
+
+
+class Memories:
+    """``members``: those that are not lost.  ``pooled``: the number of what is pooled, if anything is."""
+
+    def __init__(
+        self, arena: Arena, devices: Sequence[Device], pooled: int | None, accounting: Accounting
+    ) -> None:
+        self.arena = arena
+        self.devices = devices
+        self.pooled = pooled
+        self.members = list(range(len(devices)))
+        self._accounting = accounting
+
+    def host_view(self, buffer: VirtualBuffer, over: ByteRange) -> memoryview:
+        """The arena's bytes of ``over``."""
+        return self.arena.view(buffer.offset + over.start, over.nbytes)
+
+    def allocation(self, buffer: VirtualBuffer, member: int) -> Allocation:
+        """The buffer's place on a member; the caller has reserved one."""
+        found = buffer.allocations[member]
+        assert found is not None, f"buffer {buffer.id} has no place on member {member}"
+        return found
+
+    @property
+    def pooled_memory(self) -> int:
+        """The memory of all members together; the host's number where there is none."""
+        return HOST if self.pooled is None else member_memory(self.pooled)
+
+    def pooled_allocation(self, buffer: VirtualBuffer) -> Allocation | None:
+        """The buffer's place in the memory of all members together, if it has one."""
+        return None if self.pooled is None else buffer.allocations[self.pooled]
+
+    def home(self, buffer: VirtualBuffer) -> int:
+        """The memory in which all members use a buffer that is larger than any of them."""
+        return HOST if self.pooled_allocation(buffer) is None else self.pooled_memory
+
+    def mapped(self, buffer: VirtualBuffer, member: int) -> DeviceBuffer:
+        """``buffer``'s bytes in its home as a device buffer of ``member``.  Raises ClError."""
+        pooled = self.pooled_allocation(buffer)
+        if pooled is not None:
+            return PooledMemory.view(pooled.device_buffer, member)
+        found = buffer.mapped.get(member)
+        if found is None:
+            found = buffer.mapped[member] = self.devices[member].map_host(
+                self.host_view(buffer, buffer.whole)
+            )
+            self._accounting.events.mapped += 1
+        return found
+
+    def host_array(self, buffer: VirtualBuffer, over: ByteRange) -> Bytes:
+        """``host_view`` as uint8, shape ``(over.nbytes,)``."""
+        return np.frombuffer(self.host_view(buffer, over), np.uint8)

@@ -1,0 +1,79 @@
+"""What becomes of bytes that were not written as they should have been, or are lost with a member.
+
+Owned by: sdi-scheduler.
+"""
+
+from __future__ import annotations
+
+from sdi.devices.ticket import Ticket, completed
+from sdi.intervals import ByteRange, RangeSet
+from sdi.vmem.allocation import Placement
+from sdi.vmem.buffer import VirtualBuffer
+from sdi.vmem.directory import HOST, member_memory
+from sdi.vmem.memories import Memories
+
+
+class Recovery:
+    """Of all ``buffers`` of a session.  ``has_poisoned``: whether any bytes were poisoned so far."""
+
+    def __init__(self, buffers: dict[int, VirtualBuffer], memories: Memories, placement: Placement) -> None:
+        self._buffers = buffers
+        self._memories = memories
+        self._placement = placement
+        self.has_poisoned = False
+
+    def poison(self, buffer: VirtualBuffer, over: ByteRange, why: BaseException) -> None:
+        """What should have been written to ``over`` was not: whoever reads it fails, until it is written."""
+        over = ByteRange(over.start, min(over.stop, buffer.nbytes))  # nobody checked what was not issued
+        buffer.directory.wrote(HOST, over)
+        dependencies = buffer.dependencies[HOST]
+        dependencies.written_by(over, completed(why))
+        dependencies.poisoned = self.has_poisoned = True
+
+    def pending(self) -> list[Ticket]:
+        """Tickets of everything issued on any buffer that is not done yet."""
+        found = dict.fromkeys(
+            ticket for buffer in self._buffers.values() for h in buffer.dependencies for ticket in h.pending()
+        )
+        return list(found)
+
+    def drop_member(self, lost: int | None, why: BaseException) -> int:
+        """Something failed: forget copies that are not what they should be where others are; nothing pends.
+
+        ``lost``: a member that is lost.  What it alone held is gone: whoever reads it fails with ``why``,
+        until it is written again.  Returns the bytes of that.
+        """
+        gone_nbytes = 0
+        memories: list[int | None] = [None]
+        if lost is not None:
+            self._memories.members.remove(lost)
+            memories = [member_memory(lost)]
+            if self._memories.pooled is not None:  # a part of it was there
+                memories.append(member_memory(self._memories.pooled))
+        for buffer in self._buffers.values():
+            bad = [
+                (where, over)
+                for where, dependencies in enumerate(buffer.dependencies)
+                for over in dependencies.failed()
+            ]
+            for memory in memories if bad or lost is not None else ():
+                for over in buffer.directory.without(bad, memory):
+                    self.poison(buffer, over, why)
+                    gone_nbytes += over.nbytes
+            for where in dict(bad):
+                forget_unheld(buffer, where)
+            if lost is not None:
+                buffer.mapped.pop(lost, None)
+        for memory in memories:
+            if memory is not None:
+                self._placement.drop_member(memory - 1)
+        return gone_nbytes
+
+
+def forget_unheld(buffer: VirtualBuffer, memory: int) -> None:
+    """What failed to arrive in ``memory`` does not matter where it does not count as a holder now."""
+    dependencies = buffer.dependencies[memory]
+    for over in dependencies.failed():
+        held = RangeSet.of(buffer.directory.current_in(memory, over))
+        dependencies.forget_failures(RangeSet((over,)).difference(held).ranges)
+    dependencies.poisoned = bool(dependencies.failed())

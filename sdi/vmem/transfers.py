@@ -1,0 +1,197 @@
+"""Copies of buffers' bytes between memories: planned from the directory, performed now or again.
+
+Source: papers/1 section 3.6.  Owned by: sdi-scheduler.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from sdi.devices.base import Rows
+from sdi.devices.handles import DeviceBuffer
+from sdi.devices.issue import MEASURED, Issue
+from sdi.devices.pooled import PooledMemory
+from sdi.devices.ticket import Ticket
+from sdi.intervals import ByteRange, coalesce
+from sdi.vmem.accounting import Accounting
+from sdi.vmem.buffer import VirtualBuffer
+from sdi.vmem.dependencies import RANGES_MAX, Use
+from sdi.vmem.directory import HOST, Copy, member_memory
+from sdi.vmem.links import MEASURED_NBYTES, Links
+from sdi.vmem.memories import Memories
+from sdi.vmem.recovery import forget_unheld
+from sdi.vmem.rows import in_rows, ranges_of
+
+_PIECE_NBYTES = 4 << 20
+_PIECES_MAX = 64
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Transfer:
+    """A copy of bytes of ``buffer`` between two memories, which can be made any number of times.
+
+    ``copy.over``: all of it, or from the first to the last of ``rows``; ``nbytes``: what is moved of that.
+    ``leave``, ``arrive``: what it reads and writes there.  ``cause``: see ``Accounting``.  ``is_staged``: one
+    of two that together bring bytes from a member to another through the host.
+    """
+
+    buffer: VirtualBuffer
+    copy: Copy
+    nbytes: int
+    leave: Use
+    arrive: Use
+    cause: str
+    is_staged: bool = False
+    rows: Rows | None = None
+
+
+class Transfers:
+    """Plans and performs them."""
+
+    def __init__(self, memories: Memories, links: Links, accounting: Accounting) -> None:
+        self._memories = memories
+        self.links = links
+        self._accounting = accounting
+
+    def fetch_host(self, buffer: VirtualBuffer, over: ByteRange, issue: Issue) -> None:
+        """Make ``over`` current in the arena; readers wait through the host's dependencies."""
+        for transfer in self.plan(buffer, HOST, (over,), False, issue.cause):
+            self.perform(transfer, issue)
+
+    def plan(
+        self,
+        buffer: VirtualBuffer,
+        memory: int,
+        ranges: Sequence[ByteRange],
+        same_undefined: bool,
+        cause: str,
+    ) -> list[Transfer]:
+        """What has to be performed, in order, to make ``ranges``, which are disjoint and in order, current in
+        ``memory``; it counts as done.
+        """
+        directory, choose = buffer.directory, partial(self.links.choose, memory)
+        if buffer.dependencies[memory].poisoned:
+            forget_unheld(buffer, memory)
+        direct: list[Copy] = []
+        home: list[Copy] = []  # the first halves of those that are staged
+        for over in ranges:
+            if directory.is_current(memory, over):
+                continue
+            for copy in directory.read(memory, over, same_undefined, choose):
+                source, part = copy.source, copy.over
+                if HOST not in (source, memory) and self.links.through_host(source, memory, part.nbytes):
+                    directory.copied(HOST, part)
+                    home.append(Copy(source, HOST, part))
+                else:
+                    direct.append(copy)
+        if not direct and not home:
+            return []
+        out = [Copy(HOST, memory, over) for over in coalesce(copy.over for copy in home)]
+        return [
+            *(
+                self._transfer(buffer, copy, rows, cause, True)
+                for copy, rows in (*in_rows(home), *in_rows(out))
+            ),
+            *(self._transfer(buffer, copy, rows, cause, False) for copy, rows in self._in_pieces(direct)),
+        ]
+
+    def _in_pieces(self, copies: list[Copy]) -> Iterable[tuple[Copy, Rows | None]]:
+        """``copies`` in rows, large ones between nodes in pieces: the next is sent one while others come."""
+        return self._pieces(in_rows(copies)) if self.links.is_far else in_rows(copies)
+
+    def _pieces(self, copies: Iterable[tuple[Copy, Rows | None]]) -> Iterator[tuple[Copy, Rows | None]]:
+        for copy, rows in copies:
+            if rows is not None or not self.links.crosses(copy.source, copy.target):
+                yield copy, rows
+                continue
+            over = copy.over
+            each = max(_PIECE_NBYTES, -(-over.nbytes // (_PIECES_MAX * _PIECE_NBYTES)) * _PIECE_NBYTES)
+            for start in range(over.start, over.stop, each):
+                yield Copy(copy.source, copy.target, ByteRange(start, min(start + each, over.stop))), None
+
+    def _transfer(
+        self, buffer: VirtualBuffer, copy: Copy, rows: Rows | None, cause: str, is_staged: bool
+    ) -> Transfer:
+        over = ranges_of(copy.over, rows, RANGES_MAX)
+        leave, there = buffer.dependencies[copy.source].use(over, ()), buffer.dependencies[copy.target]
+        if rows is not None and rows.count > RANGES_MAX:
+            arrive = there.use_all(copy.over, partial(ranges_of, copy.over, rows, rows.count))
+        else:
+            arrive = there.use((), over)
+        nbytes = copy.over.nbytes if rows is None else rows.count * rows.nbytes
+        # Who is asked next for the same bytes should know that this source is busy.
+        self.links.planned(copy.source, copy.target, nbytes)
+        return Transfer(buffer, copy, nbytes, leave, arrive, cause, is_staged, rows)
+
+    def _seen(self, buffer: VirtualBuffer, memory: int, by: int, offset: int) -> tuple[DeviceBuffer, int]:
+        """The buffer's place in ``memory``, as the member of memory ``by`` names it; where ``offset`` is."""
+        allocation = self._memories.allocation(buffer, memory - 1)
+        found = allocation.device_buffer
+        if memory != by:
+            found = PooledMemory.view(found, by - 1)
+        return found, offset - allocation.over.start
+
+    def perform(self, transfer: Transfer, issue: Issue, is_repeated: bool = False) -> None:
+        """Issue a copy, behind everything that conflicts with it; both places are there.
+
+        ``is_repeated``: it was planned for an earlier launch.
+        """
+        memories, buffer, copy = self._memories, transfer.buffer, transfer.copy
+        source, target, over = copy.source, copy.target, copy.over
+        rows = transfer.rows
+        nbytes = transfer.nbytes
+        timing = MEASURED if nbytes >= MEASURED_NBYTES else issue.timing
+        from_, to = source, target  # or, for the memory of all together, the member that copies
+        if memories.pooled is not None and memories.pooled_memory in (source, target):
+            ends = (target, source, member_memory(memories.members[0]))
+            by = next(memory for memory in ends if memory not in (HOST, memories.pooled_memory))
+            from_, to = (by if memory == memories.pooled_memory else memory for memory in (source, target))
+        if HOST in (source, target):
+            found: dict[Ticket, None] = {}
+            transfer.leave.gather(found)
+            transfer.arrive.gather(found)
+            waits = list(found)
+        if target == HOST:
+            device, host = memories.devices[from_ - 1], memories.host_view(buffer, over)
+            there, start = self._seen(buffer, source, from_, over.start)
+            if rows is None:
+                ticket = device.download(there, start, host, waits, timing)
+            else:
+                ticket = device.download_rows(there, start, host, rows, waits, timing)
+            left = ticket
+            device.flush()
+        elif source == HOST:
+            device, host = memories.devices[to - 1], memories.host_view(buffer, over)
+            here, start = self._seen(buffer, target, to, over.start)
+            if rows is None:
+                ticket = device.upload(host, here, start, waits, timing)
+            else:
+                ticket = device.upload_rows(host, here, start, rows, waits, timing)
+            left = ticket
+        else:
+            device, other = memories.devices[to - 1], memories.devices[from_ - 1]
+            there, first = self._seen(buffer, source, from_, over.start)
+            here, start = self._seen(buffer, target, to, over.start)
+            before: dict[Ticket, None] = {}
+            behind: dict[Ticket, None] = {}
+            transfer.leave.gather(before)
+            transfer.arrive.gather(behind)
+            leave, arrive = list(before), list(behind)
+            if rows is None:
+                left, ticket = device.peer_copy(
+                    other, there, first, here, start, over.stop - over.start, leave, arrive, timing
+                )
+            else:
+                left, ticket = device.peer_copy_rows(
+                    other, there, first, here, start, rows, leave, arrive, timing
+                )
+        transfer.leave.by(left)
+        transfer.arrive.by(ticket)
+        cause, is_staged = transfer.cause, transfer.is_staged
+        self._accounting.copied(from_, to, nbytes, ticket, cause, issue.command, is_staged)
+        if nbytes >= MEASURED_NBYTES:
+            if is_repeated:
+                self.links.planned(source, target, nbytes)
+            self.links.issued(source, target, nbytes, ticket)

@@ -1,0 +1,56 @@
+"""Opaque copies of images on members: what is set from linear bytes, what is brought back, and when."""
+
+from __future__ import annotations
+
+from sdi.devices.image import ImageShape, Slabs
+from sdi.devices.ticket import Ticket
+from sdi.intervals import ByteRange, RangeSet
+from sdi.vmem.buffer import ImageView
+from sdi.vmem.directory import HOST
+from sdi.wire.opencl import ChannelOrder, ChannelType, MemObjectType
+from tests.vmem.conftest import FOR, MakeRig, noise
+
+ROW = 256
+SHAPE = ImageShape(MemObjectType.IMAGE2D, ChannelOrder.RGBA, ChannelType.UNORM_INT8, 64, 64, 1, ROW, 64 * ROW)
+VIEW = ImageView(0, SHAPE)
+WHOLE = RangeSet((ByteRange(0, 64 * ROW),))
+
+
+def test_only_what_is_old_in_a_copy_is_set_and_what_was_written_there_comes_back(rig: MakeRig) -> None:
+    made = rig(2)
+    data = noise(64 * ROW)
+    buffer, memory = made.buffer(data), made.memory
+    events, images = memory.accounting.events, memory.images
+    made.reserve((buffer, 0, buffer.whole), images=[(buffer, 0, VIEW)])
+    made.fetch(buffer, 0, buffer.whole, same_undefined=False)
+    images.refresh(buffer, 0, VIEW, WHOLE, False, FOR)
+    images.refresh(buffer, 0, VIEW, WHOLE, False, FOR)
+    assert events.image_refreshed_nbytes == 64 * ROW, "the second time nothing is old"
+    made.write(buffer, 10 * ROW, b"\1" * ROW)
+    made.fetch(buffer, 0, buffer.whole, same_undefined=False)
+    images.refresh(buffer, 0, VIEW, WHOLE, False, FOR)
+    assert events.image_refreshed_nbytes == 65 * ROW
+
+    # As a kernel that writes two rows of the opaque copy.
+    device, copy = made.devices[0], buffer.images[0, VIEW]
+    pixels = made.buffer(b"\7" * (64 * ROW))
+    made.fetch(pixels, 0, pixels.whole, same_undefined=False)
+    waits = [*copy.dependencies.before_write(VIEW.over), *pixels.dependencies[1].before_read(pixels.whole)]
+    there = memory.memories.allocation(pixels, 0).device_buffer
+    made.wait(device.set_pixels(there, 0, copy.device_image, Slabs(20, 22), waits))
+    written = RangeSet((ByteRange(20 * ROW, 22 * ROW),))
+    tickets: list[Ticket] = images.write_back(buffer, 0, VIEW, written, False, FOR)
+    buffer.directory.wrote(1, written.ranges[0])
+    images.is_current(buffer, 0, VIEW, written)
+    made.wait(*tickets)
+    assert events.image_written_nbytes == 2 * ROW
+    expected = bytearray(data)
+    expected[10 * ROW : 11 * ROW] = b"\1" * ROW
+    expected[20 * ROW : 22 * ROW] = b"\7" * (2 * ROW)
+    assert made.read(buffer) == expected
+    images.refresh(buffer, 0, VIEW, WHOLE, False, FOR)
+    assert events.image_refreshed_nbytes == 65 * ROW, "what it wrote itself need not be set"
+    buffer.directory.wrote(HOST, ByteRange(20 * ROW, 21 * ROW))
+    made.fetch(buffer, 0, buffer.whole, same_undefined=False)
+    images.refresh(buffer, 0, VIEW, WHOLE, False, FOR)
+    assert events.image_refreshed_nbytes == 66 * ROW
