@@ -17,7 +17,7 @@ class MemberKind:
     members may be on it.
     ``keeps_memory``: what is given back is kept for a while, since getting it anew takes long and nobody else
     on the machine could have it.
-    ``merges``: it compares and merges what members wrote faster than the host does, if it can: design/0004.
+    ``merges``: it compares and merges what members wrote faster than the host does, if it can: design/0019.
     ``assignment_ns``: what an assignment costs: issuing it and seeing its end.
     ``access_ns``: what an access of the inner loops takes at least, over a whole device.
     ``host_ns_per_byte``: of copies between the host's memory and it; ``peer_ns_per_byte``: between two of

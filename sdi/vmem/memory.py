@@ -35,7 +35,7 @@ Coherence = Literal["lazy", "host"]
 
 
 def compares_faster(device: Device) -> bool:
-    """Whether members of this kind compare and merge faster than the host does: design/0004."""
+    """Whether members of this kind compare and merge faster than the host does: design/0019."""
     return device.capabilities.kind.merges
 
 
