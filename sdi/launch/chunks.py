@@ -16,10 +16,10 @@ from sdi.launch.plan import BufferPlan, CutPlan, CutPlans, candidate_plans, chea
 from sdi.launch.recording import Recording
 from sdi.ndrange import GroupBox, Int3
 from sdi.partition.slabs import cut
-from sdi.vmem.allocation import GRANULE_NBYTES, Wanted, WantedImage, rounded
 from sdi.vmem.buffer import Allocation, ImageCopy, VirtualBuffer
 from sdi.vmem.dependencies import Use
 from sdi.vmem.directory import State
+from sdi.vmem.placed import GRANULE_NBYTES, Wanted, WantedImage, rounded
 
 WAVES_MAX = 1024
 

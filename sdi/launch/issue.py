@@ -193,7 +193,7 @@ class Issuer:
     def _bounds(self, binding: Binding, number: int, where: tuple[int, ...]) -> list[MemberKernel]:
         """The pieces of chunk ``number``, ready to launch."""
         chunk, known = binding.launch_plan.chunks[number], binding.bounds[number]
-        found, generation = [], self._memory.placement.generation
+        found, generation = [], self._memory.placed.generation
         for k, of in enumerate(chunk.members):
             member = where[of]
             bound = known.get(member)
@@ -239,7 +239,7 @@ class Issuer:
             tuple([(image.buffer, copy) for image, copy in images]),
             uses,
             tuple([copy.dependencies.use(i.needs[k].ranges, i.writes[k].ranges) for i, copy in images]),
-            memory.placement.generation,
+            memory.placed.generation,
             tuple(
                 [
                     (used.buffer, memory.memories.pooled_allocation(used.buffer))

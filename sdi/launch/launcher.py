@@ -40,9 +40,9 @@ from sdi.partition.history import LaunchHistory
 from sdi.profile.record.recorder import Recorder
 from sdi.sampling.model import BoundAccess, KernelAccess
 from sdi.sampling.whole import WholeAccess
-from sdi.vmem.allocation import GRANULE_NBYTES, Wanted
 from sdi.vmem.directory import member_memory
 from sdi.vmem.memory import VirtualBuffer, VirtualMemory
+from sdi.vmem.placed import GRANULE_NBYTES, Wanted, WantedImage
 
 if TYPE_CHECKING:
     from sdi.launch.verify.verify import Verifier
@@ -170,7 +170,7 @@ class Launcher:
     def _replay(self, binding: Binding, issue: Issue) -> list[Ticket] | None:
         """Issue a launch as one that differs from it at most in scalars was; None as for ``repeat``."""
         launch_plan, memory = binding.launch_plan, self._memory
-        recording, generation = launch_plan.chunks[0].find(), memory.placement.generation
+        recording, generation = launch_plan.chunks[0].find(), memory.placed.generation
         if recording is None or recording.tally is None or recording.placed != generation:
             return None
         kernels = binding.kernels.get(recording) if binding.placed == generation else None
@@ -181,7 +181,7 @@ class Launcher:
             return None
         launch_plan.launches += 1
         launch_plan.history.ran(len(kernels))
-        memory.placement.touch(recording.allocations)
+        memory.placed.touch(recording.allocations)
         epoch = launch_plan.epoch
         # Not where copies come between: they wait for the launch before, which has an event then anyway.
         timing = issue.timing
@@ -234,7 +234,7 @@ class Launcher:
         if not (is_split or len(where) == 1 or kernel.has_variables):
             where, is_usual = self._best_member(launch_plan)
         bound_ns = time.monotonic_ns() if recorder is not None else 0
-        placement = self._memory.placement
+        placement, placed = self._memory.placement, self._memory.placed
         history, asked = launch_plan.history, issue
         is_measured, epoch = not history.is_fixed and history.is_sampled(), launch_plan.epoch
         if epoch is not None and epoch.count(history.launches):
@@ -245,11 +245,11 @@ class Launcher:
         made: Issued | None = None
         for number, chunk in enumerate(launch_plan.chunks):
             recording = chunk.find()
-            if recording is None or (recording.where, recording.placed) != (where, placement.generation):
+            if recording is None or (recording.where, recording.placed) != (where, placed.generation):
                 wanted, images = chunk.places(where), chunk.images(where)
                 is_one = len(launch_plan.chunks) == 1
                 try:
-                    while waits := self._shared(chunk, wanted, issue) or placement.reserve(
+                    while waits := self._shared(chunk, wanted, images, issue) or placement.reserve(
                         wanted, issue, images, is_one, chunk.on_host
                     ):
                         before_ns = time.monotonic_ns()
@@ -264,8 +264,8 @@ class Launcher:
                     self.known.clear()
                     return (yield from self.issue(launch, asked))
             else:
-                placement.touch(recording.allocations)
-            generation = placement.generation
+                placed.touch(recording.allocations)
+            generation = placed.generation
             if self._verifier is not None and is_split and len(launch_plan.chunks) == 1:
                 run = partial(self._issuer.issue, binding, number, where, is_usual, issue)
                 issued = self._verifier.launch(binding, run, issue)
@@ -296,13 +296,15 @@ class Launcher:
             recorder.launched(issue.command, name, number, known, begin_ns, bound_ns, held_ns)
         return tickets
 
-    def _shared(self, chunk: Chunk, wanted: list[Wanted], issue: Issue) -> list[Ticket]:
+    def _shared(
+        self, chunk: Chunk, wanted: list[Wanted], images: list[WantedImage], issue: Issue
+    ) -> list[Ticket]:
         """Give what is larger than a member a place in the memory of all together, if that can be."""
         if not chunk.mapped or self._memory.coherence == "host":
             return []
         for used in chunk.plan.buffers:
             if used.buffer.id in chunk.mapped:
-                waits = self._memory.placement.share(used.buffer, wanted, self._everyone, issue)
+                waits = self._memory.placement.share(used.buffer, wanted, images, self._everyone, issue)
                 if waits:
                     return waits
         return []

@@ -290,7 +290,7 @@ class Player:
             launch_plan.history.ran(len(launch_plan.plan.boxes), runs)
             if launch_plan.epoch is not None:
                 launch_plan.epoch.issued += runs
-            self.memory.placement.touch(recording.allocations)
+            self.memory.placed.touch(recording.allocations)
             launch_plan.history.refill(launch_plan.epoch)
         else:
             self.memory.moved.application += _copied_nbytes(recorded.command) * runs

@@ -18,11 +18,11 @@ from sdi.errors import Status, require
 from sdi.intervals import ByteRange
 from sdi.launch.steps import Steps
 from sdi.region import Region, alike
-from sdi.vmem.allocation import Wanted
 from sdi.vmem.buffer import VirtualBuffer
 from sdi.vmem.dependencies import RANGES_MAX, Use
 from sdi.vmem.directory import HOST, Directory
 from sdi.vmem.memory import VirtualMemory
+from sdi.vmem.placed import Wanted
 
 _PARTS_MAX = 64
 """Bytes that are scattered over memories more than that are copied in the arena."""

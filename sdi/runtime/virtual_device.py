@@ -38,11 +38,11 @@ from sdi.player.face import READ_MAX_NBYTES, WRITE_GRANULE_NBYTES, Player
 from sdi.player.library import CLIENT_FILLS, CLIENT_LOOKS, CLIENT_TAKES
 from sdi.region import alike
 from sdi.runtime.region_copies import POISONED_RUNS_MAX, RegionCopies, overwritten, packed_like
-from sdi.vmem.allocation import GRANULE_NBYTES
 from sdi.vmem.buffer import VirtualBuffer
 from sdi.vmem.dependencies import RANGES_MAX
 from sdi.vmem.directory import HOST, State, member_memory
 from sdi.vmem.memory import VirtualMemory
+from sdi.vmem.placed import GRANULE_NBYTES
 from sdi.vmem.transfers import Transfer
 from sdi.wire.records import CARRIED_MAX_NBYTES
 

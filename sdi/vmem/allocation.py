@@ -1,4 +1,4 @@
-"""Which bytes of which buffers have a place on the members, and what goes when a member is full.
+"""Giving bytes of buffers a place on the members.
 
 Nothing here waits: where memory can be had only later, the answer is what to wait for.
 Owned by: sdi-scheduler.
@@ -6,7 +6,7 @@ Owned by: sdi-scheduler.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from sdi.devices.base import Device
@@ -17,36 +17,22 @@ from sdi.errors import ClError, DeviceFailed, Status
 from sdi.intervals import ByteRange
 from sdi.region import Region
 from sdi.vmem.accounting import Accounting
-from sdi.vmem.buffer import Allocation, ImageCopy, ImageView, VirtualBuffer
+from sdi.vmem.buffer import Allocation, ImageCopy, VirtualBuffer
 from sdi.vmem.dependencies import Dependencies
 from sdi.vmem.directory import member_memory
+from sdi.vmem.eviction import Eviction
 from sdi.vmem.heap import Block, MemberHeap
-
-GRANULE_NBYTES = 4096
-"""Allocations start and end at multiples of this: more than the alignment that any device promises."""
+from sdi.vmem.placed import GRANULE_NBYTES, KeptImages, Placed, Wanted, WantedImage, rounded
 
 _MARGIN_SHARE = 16
 _ATTEMPTS = 4
 """What is wanted together may push each other out so often; then it is too much."""
 
-Wanted = tuple[VirtualBuffer, int, ByteRange]
-"""A buffer, a member, and the bytes that must have a place there."""
-WantedImage = tuple[VirtualBuffer, int, ImageView]
-"""A buffer, a member, and the view of which there must be an opaque copy."""
-
-
-def rounded(over: ByteRange, nbytes: int) -> ByteRange:
-    """``over`` widened to granules, within a buffer of ``nbytes``."""
-    stop = -(-over.stop // GRANULE_NBYTES) * GRANULE_NBYTES
-    return ByteRange(over.start // GRANULE_NBYTES * GRANULE_NBYTES, min(stop, nbytes))
-
 
 class Placement:
     """The allocations of all buffers on all members.
 
-    ``spill(buffer, over, issue)`` issues the copies that make ``over`` current on the host.  ``generation``
-    changes with every place that is given or taken.  ``pooled``: the memory of all of them
-    together, the last place then.
+    ``spill``: see ``Eviction``.  ``pooled``: the memory of all of them together, the last place then.
     """
 
     def __init__(
@@ -60,10 +46,6 @@ class Placement:
         self._devices = devices
         self._accounting = accounting
         self._events = accounting.events
-        self._spill = spill
-        self.generation = 0
-        self._clock = 0
-        self._kept_images: frozenset[tuple[int, ImageView]] = frozenset()
         self.heaps = [
             MemberHeap(device, post, partial(accounting.resident, member))
             for member, device in enumerate(devices)
@@ -72,8 +54,8 @@ class Placement:
         self._pooled = None if pooled is None else len(devices)
         if pooled is not None:  # it is the members' memory
             self.heaps.append(MemberHeap(pooled, post, lambda nbytes: None, is_pooled=True))
-        self._placed: list[dict[int, VirtualBuffer]] = [{} for _ in self.heaps]
-        self._images: list[dict[tuple[int, ImageView], VirtualBuffer]] = [{} for _ in self.heaps]
+        self.placed = Placed(self.heaps)
+        self._eviction = Eviction(self.placed, devices, accounting.events, spill)
 
     def reserve(
         self,
@@ -94,29 +76,29 @@ class Placement:
         those that have to be copied to the host, each least recently used first.  Raises ClError when all
         that is wanted on a member at a time is more than it can hold.
         """
-        self._clock += 1
-        self._kept_images = frozenset((buffer.id, view) for buffer, _, view in images)
+        self.placed.clock += 1
+        kept = _kept(images)
         for attempt in range(_ATTEMPTS):
             missing: dict[int, list[tuple[VirtualBuffer, ByteRange]]] = {}
             for buffer, member, over in wanted:
                 allocation = buffer.allocations[member]
                 is_inside = buffer.id not in on_host or over != buffer.whole
                 if allocation is not None and allocation.holds(over) and (is_inside or allocation.is_on_host):
-                    allocation.used = self._clock
+                    allocation.used = self.placed.clock
                 else:
                     missing.setdefault(member, []).append((buffer, over))
             if not missing:
                 for heap in self.heaps:
                     heap.tight = False
-                return self._reserve_images(wanted, images, issue)
+                return self._reserve_images(wanted, images, kept, issue)
             waits: list[Ticket] = []
             for member, parts in missing.items():
                 if attempt and not self.heaps[member].tight:
-                    self._trim(member, wanted, issue)
+                    self._eviction.trim(member, wanted, issue)
                 others = [w[0] for w in wanted if w[1] == member]
                 try:
                     inside = self._reserve_on_host(member, parts, on_host, issue)
-                    waits += self._reserve_on(member, inside, others, keeps_old, issue)
+                    waits += self._reserve_on(member, inside, others, keeps_old, kept, issue)
                 except ClError:
                     if not self._unshare(waits, issue):
                         raise
@@ -134,19 +116,24 @@ class Placement:
         raise ClError(Status.MEM_OBJECT_ALLOCATION_FAILURE, asked)
 
     def share(
-        self, buffer: VirtualBuffer, wanted: Sequence[Wanted], members: Sequence[int], issue: Issue
+        self,
+        buffer: VirtualBuffer,
+        wanted: Sequence[Wanted],
+        images: Sequence[WantedImage],
+        members: Sequence[int],
+        issue: Issue,
     ) -> list[Ticket]:
         """Give ``buffer`` a place in the memory of all ``members`` together, if there is one and it has room.
 
-        ``wanted``: what the members need beside it.  Empty: it has one, or will have none now; else ask again
-        once the tickets are done.
+        ``wanted``, ``images``: what the members need beside it.  Empty: it has one, or will have none now;
+        else ask again once the tickets are done.
         """
         pooled = self._pooled
         if pooled is None or self._pool is None or self.heaps[pooled].is_lost:
             return []
         allocation = buffer.allocations[pooled]
         if allocation is not None:
-            allocation.used = self._clock + 1  # when the launch makes its places
+            allocation.used = self.placed.clock + 1  # when the launch makes its places
             return []
         if buffer.nbytes > self.heaps[pooled].capacity:
             return []
@@ -160,12 +147,13 @@ class Placement:
         if any(each + beside[m] > self.heaps[m].capacity for m in members):
             return []
         waits: list[Ticket] = []
+        kept = _kept(images)
         try:
             for member in members:
                 self.heaps[member].free_pool()
                 if self.heaps[member].available < each:
                     keep = [b for b, where, _ in wanted if where == member]
-                    waits += self._make_room(member, each, [], keep, issue)
+                    waits += self._eviction.make_room(member, each, [], keep, kept, issue)
         except ClError:
             return []
         if waits:
@@ -178,7 +166,7 @@ class Placement:
             self._place(buffer, pooled, block, buffer.whole, issue)
             allocation = buffer.allocations[pooled]
             assert allocation is not None
-            allocation.used = self._clock + 1
+            allocation.used = self.placed.clock + 1
             self._events.shared += 1
             for member in members:
                 self._accounting.resident(member, self._devices[member].memory_in_use())
@@ -194,22 +182,16 @@ class Placement:
             return False
         over = [
             buffer
-            for buffer in self._placed[pooled].values()
-            if (allocation := buffer.allocations[pooled]) is not None and allocation.used < self._clock
+            for buffer in self.placed.buffers[pooled].values()
+            if (allocation := buffer.allocations[pooled]) is not None and allocation.used < self.placed.clock
         ]
         for buffer in over:
-            self._evict(buffer, pooled, issue)
+            self._eviction.evict(buffer, pooled, issue)
         heap = self.heaps[pooled]
         is_freed = heap.reap()  # what was waited for is done, but that may not have been said to the heap yet
         pending = heap.pending(heap.capacity)
         waits += pending
         return bool(over or is_freed or pending)
-
-    def touch(self, allocations: Iterable[Allocation | ImageCopy]) -> None:
-        """These are in use again."""
-        self._clock += 1
-        for allocation in allocations:
-            allocation.used = self._clock
 
     def fits(self, member: int, over: ByteRange, places: int = 2) -> bool:
         """Whether so many such places can be made on the member at a time."""
@@ -223,28 +205,28 @@ class Placement:
     def drop_member(self, member: int) -> None:
         """The member is lost: what had a place there has none any more."""
         self.heaps[member].drop()
-        for buffer in list(self._placed[member].values()):
+        for buffer in list(self.placed.buffers[member].values()):
             allocation = buffer.allocations[member]
             assert allocation is not None
-            self._give(buffer, member, allocation)
-        for (_, view), buffer in list(self._images[member].items()):
-            self._drop_image(buffer, member, view)
-        self.generation += 1
+            self.placed.give(buffer, member, allocation)
+        for (_, view), buffer in list(self.placed.images[member].items()):
+            self.placed.drop_image(buffer, member, view)
+        self.placed.generation += 1
 
     def discard(self, buffer: VirtualBuffer) -> None:
         """The buffer is released: its allocations and images go once everything issued on them is done."""
         self.drop_images(buffer)
         for member, allocation in enumerate(buffer.allocations):
             if allocation is not None:
-                self._give(buffer, member, allocation)
+                self.placed.give(buffer, member, allocation)
 
     def drop_images(self, buffer: VirtualBuffer) -> None:
         """The buffer's opaque copies go once everything issued on them is done."""
         for member, view in list(buffer.images):
-            self._drop_image(buffer, member, view)
+            self.placed.drop_image(buffer, member, view)
 
     def _reserve_images(
-        self, wanted: Sequence[Wanted], images: Sequence[WantedImage], issue: Issue
+        self, wanted: Sequence[Wanted], images: Sequence[WantedImage], kept: KeptImages, issue: Issue
     ) -> list[Ticket]:
         """Make the opaque copies that are missing; the wanted buffers keep their places."""
         for buffer, member, view in images:
@@ -256,7 +238,7 @@ class Placement:
                     keep = [b for b, where, _ in wanted if where == member]
                     # If it was refused although there seemed to be room, it may help that less is in use.
                     room = max(view.shape.nbytes, heap.available + 1)
-                    waits = self._make_room(member, room, [], keep, issue, may_move=False)
+                    waits = self._eviction.make_room(member, room, [], keep, kept, issue, may_move=False)
                     if waits:
                         self._events.holds += 1
                         return waits
@@ -265,21 +247,9 @@ class Placement:
                 taken = {other.number for other in buffer.images.values()}
                 number = next(n for n in range(len(taken) + 1) if n not in taken)
                 copy = ImageCopy(block.image, view, number, Dependencies(buffer.nbytes))
-                buffer.images[member, view] = copy
-                self.generation += 1
-                self._images[member][buffer.id, view] = buffer
-            copy.used = self._clock
+                self.placed.put_image(buffer, member, copy)
+            copy.used = self.placed.clock
         return []
-
-    def _drop_image(self, buffer: VirtualBuffer, member: int, view: ImageView) -> None:
-        """An opaque copy goes once everything issued on it is done; the linear bytes have all it holds."""
-        copy = buffer.images.pop((member, view))
-        self.generation += 1
-        del self._images[member][buffer.id, view]
-        buffer.directory.dropped_opaquely(copy.number)
-        self.heaps[member].give(
-            Block(None, view.shape.nbytes, copy.device_image), copy.dependencies.pending()
-        )
 
     def _reserve_on_host(
         self,
@@ -304,6 +274,7 @@ class Placement:
         parts: Sequence[tuple[VirtualBuffer, ByteRange]],
         wanted: Sequence[VirtualBuffer],
         keeps_old: bool,
+        kept: KeptImages,
         issue: Issue,
     ) -> list[Ticket]:
         heap = self.heaps[member]
@@ -327,38 +298,23 @@ class Placement:
                 if found is not None:
                     self._place(buffer, member, *found, issue)
                     break
-                waits = self._make_room(member, exact.nbytes, [b for b, _ in parts], wanted, issue)
+                waits = self._eviction.make_room(
+                    member, exact.nbytes, [b for b, _ in parts], wanted, kept, issue
+                )
                 if waits:
                     return waits
                 allocation = buffer.allocations[member]
         return []
 
-    def _trim(self, member: int, wanted: Sequence[Wanted], issue: Issue) -> None:
-        """From now on every place has the very size that is wanted; those of another size go."""
-        self.heaps[member].tight = True
-        for buffer, where, over in wanted:
-            allocation, exact = buffer.allocations[member], rounded(over, buffer.nbytes)
-            if (
-                where == member
-                and allocation is not None
-                and not allocation.is_on_host
-                and (allocation.over, allocation.nbytes) != (exact, exact.nbytes)
-            ):
-                self._evict(buffer, member, issue)
-
     def _place(self, buffer: VirtualBuffer, member: int, block: Block, over: ByteRange, issue: Issue) -> None:
         """``block`` becomes the buffer's place on the member; what the old one held moves or goes."""
         assert block.device_buffer is not None
-        new = Allocation(block.device_buffer, over, block.nbytes, self._clock)
+        new = Allocation(block.device_buffer, over, block.nbytes, self.placed.clock)
         old = buffer.allocations[member]
-        if old is None:
-            self._placed[member][buffer.id] = buffer
-        else:
+        if old is not None:
             self._events.moves += 1
             self._move(buffer, member, old, new, issue)
-        buffer.allocations[member] = new
-        buffer.moved()
-        self.generation += 1
+        self.placed.put(buffer, member, new)
 
     def _move(
         self, buffer: VirtualBuffer, member: int, old: Allocation, new: Allocation, issue: Issue
@@ -366,7 +322,7 @@ class Placement:
         memory = member_memory(member)
         dependencies = buffer.dependencies[memory]
         for part in _outside(old.over, new.over):
-            self._bring_home(buffer, member, part, issue)
+            self._eviction.bring_home(buffer, member, part, issue)
         pending = dependencies.pending()
         for part in buffer.directory.current_in(memory, old.over):
             ticket = self._devices[member].copy(
@@ -383,93 +339,9 @@ class Placement:
         self._devices[member].flush()
         self.heaps[member].give(Block(old.device_buffer, old.nbytes), pending)
 
-    def _bring_home(self, buffer: VirtualBuffer, member: int, over: ByteRange, issue: Issue) -> None:
-        """The member gives up ``over``; what nobody else holds goes to the host."""
-        memory = member_memory(member)
-        dirty = buffer.directory.only_in(memory, over)
-        for part in dirty:
-            self._spill(buffer, part, issue)
-        if dirty:
-            self._events.spills += 1
-            self._events.spilled_nbytes += sum(part.nbytes for part in dirty)
-        else:
-            self._events.drops += 1
-            self._events.dropped_nbytes += over.nbytes
-        buffer.directory.dropped(memory, over)
 
-    def _evict(self, buffer: VirtualBuffer, member: int, issue: Issue) -> None:
-        allocation = buffer.allocations[member]
-        assert allocation is not None
-        self._bring_home(buffer, member, allocation.over, issue)
-        self._give(buffer, member, allocation)
-
-    def _give(self, buffer: VirtualBuffer, member: int, allocation: Allocation) -> None:
-        """Take the buffer's place on the member away."""
-        buffer.allocations[member] = None
-        buffer.moved()
-        self.generation += 1
-        self._placed[member].pop(buffer.id, None)
-        pending = buffer.dependencies[member_memory(member)].pending()
-        self.heaps[member].give(Block(allocation.device_buffer, allocation.nbytes), pending)
-
-    def _make_room(
-        self,
-        member: int,
-        nbytes: int,
-        moving: Sequence[VirtualBuffer],
-        wanted: Sequence[VirtualBuffer],
-        issue: Issue,
-        may_move: bool = True,
-    ) -> list[Ticket]:
-        """Take places away until ``nbytes`` can be had; what to wait for until they are free.
-
-        First images that are not wanted, then places of buffers that are not ``wanted``, then those of
-        ``moving``, which get new ones anyway, at last (if they ``may_move``) those that are larger than
-        wanted.  Raises ClError when even that is not enough.
-        """
-        heap, memory = self.heaps[member], member_memory(member)
-        keep = {id(buffer) for buffer in wanted}
-        idle = [
-            (b.images[member, v].used, b, v)
-            for (i, v), b in self._images[member].items()
-            if (i, v) not in self._kept_images
-        ]
-        for _, buffer, view in sorted(idle, key=lambda item: item[0]):
-            if heap.obtainable < nbytes:
-                self._drop_image(buffer, member, view)
-        others = [
-            b
-            for b in self._placed[member].values()
-            if id(b) not in keep and not _is_on_host(b.allocations[member])
-        ]
-
-        def worth(buffer: VirtualBuffer) -> tuple[bool, int]:
-            allocation = buffer.allocations[member]
-            assert allocation is not None
-            return bool(buffer.directory.only_in(memory, allocation.over)), allocation.used
-
-        for victim in sorted(others, key=worth):
-            if heap.obtainable >= nbytes:
-                break
-            self._evict(victim, member, issue)
-        else:
-            for buffer in (*moving, *wanted) if may_move else ():
-                allocation = buffer.allocations[member]
-                if heap.obtainable < nbytes and allocation is not None and not allocation.is_on_host:
-                    self._evict(buffer, member, issue)
-        if heap.obtainable < nbytes:
-            missing = nbytes - heap.obtainable
-            heap.tight = False
-            raise ClError(
-                Status.MEM_OBJECT_ALLOCATION_FAILURE,
-                f"{self._devices[member].capabilities.name}: {nbytes} bytes asked, {missing} of them missing "
-                f"of the {heap.capacity} that it has; {heap.refusal}",
-            )
-        return heap.pending(nbytes)
-
-
-def _is_on_host(allocation: Allocation | None) -> bool:
-    return allocation is not None and allocation.is_on_host
+def _kept(images: Sequence[WantedImage]) -> KeptImages:
+    return frozenset((buffer.id, view) for buffer, _, view in images)
 
 
 def _ahead(old: ByteRange, new: ByteRange, nbytes: int) -> ByteRange:

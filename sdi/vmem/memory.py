@@ -79,6 +79,7 @@ class VirtualMemory:
         self.members = self.memories.members
         self.transfers = Transfers(self.memories, links, self.accounting)
         self.placement = Placement(devices, self.accounting, post, self.transfers.fetch_host, pooled)
+        self.placed = self.placement.placed
         self.images = Images(self.memories, self.accounting)
         self.merges = MemberMerges(
             devices,

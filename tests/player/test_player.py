@@ -759,7 +759,7 @@ def _evict(loop: Loop) -> None:
         placement, buffer = memory.placement, memory.buffer(loop.a)
         for member, allocation in enumerate(buffer.allocations):
             if allocation is not None:
-                placement._evict(buffer, member, Issue("a test"))
+                placement._eviction.evict(buffer, member, Issue("a test"))
 
     _posted(loop, evict)
 

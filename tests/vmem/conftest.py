@@ -22,11 +22,11 @@ from sdi.devices.testing.forwarding import ForwardingDevice
 from sdi.devices.testing.late import DelayedDevice
 from sdi.devices.ticket import Ticket
 from sdi.intervals import ByteRange
-from sdi.vmem.allocation import Wanted, WantedImage
 from sdi.vmem.arena import Arena
 from sdi.vmem.directory import HOST, member_memory
 from sdi.vmem.host import HostWorker
 from sdi.vmem.memory import Coherence, VirtualBuffer, VirtualMemory
+from sdi.vmem.placed import Wanted, WantedImage
 from tests.service.conftest import serve
 
 __all__ = ["MakeRig", "Rig", "noise", "rig", "serve"]
