@@ -184,7 +184,7 @@ class _Decoder:
     """Makes commands of one class: what its fields are called and typed says where in the record they are.
 
     A number or ``Int3``: the field of that name; ``source_rectangle``: ``source_offset``, ``region`` and its
-    pitches; ``record``: the bare one; a tuple of numbers: behind the wait list, ``num_`` of that name.
+    pitches; ``record``: the bare one; a tuple of ``Int3``: behind the wait list, ``num_`` of that name.
     """
 
     def __init__(self, op: Op) -> None:
@@ -193,7 +193,7 @@ class _Decoder:
         types, derived = get_type_hints(made), _DERIVED.get(made, {})
         self._made = cast(Callable[..., Command], made)
         self._parts = [derived.get(name) or _part(op, name, of) for name, of in types.items()]
-        self.has_variable = op in _WITH_VARIABLE or tuple[int, ...] in types.values()
+        self.has_variable = op in _WITH_VARIABLE or tuple[Int3, ...] in types.values()
 
     def made(self, fields: tuple[int, ...], variable: bytes, bare: bytes) -> Command:
         """The command of a record."""
@@ -211,18 +211,18 @@ def _part(op: Op, name: str, of: object) -> _Part:
         names = (f"{prefix}offset", "region", f"{prefix}row_pitch", f"{prefix}slice_pitch")
         offset, region, row_pitch, slice_pitch = (at[each] for each in names)
         return lambda r: _rectangle(r.fields, offset, region, row_pitch, slice_pitch)
-    if of == tuple[int, ...]:
-        return lambda r: _numbers(r, f"num_{name}")
+    if of == tuple[Int3, ...]:
+        return lambda r: _threes(r, f"num_{name}")
     number = at[name]
     if of == Int3:
         return lambda r: r.fields[number : number + 3]
     return (lambda r: bool(r.fields[number])) if of is bool else (lambda r: r.fields[number])
 
 
-def _numbers(record: CommandRecord, count: str) -> tuple[int, ...]:
-    num = record[count]
-    insist(8 * num == len(record.variable), count, f"{num} with {len(record.variable)} bytes behind")
-    return struct.unpack(f"<{num}Q", record.variable)
+def _threes(record: CommandRecord, count: str) -> tuple[Int3, ...]:
+    num, variable = record[count], record.variable
+    insist(24 * num == len(variable), count, f"{num} with {len(variable)} bytes behind")
+    return tuple(struct.iter_unpack("<3Q", variable))
 
 
 _WITH_VARIABLE = frozenset({Op.NDRANGE, Op.WRITE, Op.FILL})
