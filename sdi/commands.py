@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from sdi.errors import insist
 from sdi.intervals import ByteRange
 from sdi.ndrange import Int3
 from sdi.region import Region, region
@@ -160,7 +161,17 @@ class Marker:
     barrier: bool
 
 
-Command = Read | Write | CopyBuffer | Fill | Map | Unmap | Launch | Marker
+@dataclass(frozen=True, slots=True)
+class Migrate:
+    """Bring bytes to the host before somebody asks.  ``places``: buffer, first byte, number of bytes."""
+
+    places: tuple[Int3, ...]
+
+    def __post_init__(self) -> None:
+        insist(all(nbytes for _, _, nbytes in self.places), "num_places", "an empty one")
+
+
+Command = Read | Write | CopyBuffer | Fill | Map | Unmap | Launch | Marker | Migrate
 
 
 def described(command: Command) -> tuple[str, int]:
@@ -173,6 +184,8 @@ def described(command: Command) -> tuple[str, int]:
             return "copy", command.source_rectangle.nbytes
         case Launch() | Marker():
             return kind, 0
+        case Migrate():
+            return kind, sum(nbytes for _, _, nbytes in command.places)
         case _:
             return kind, command.rectangle.nbytes
 
@@ -185,6 +198,8 @@ def regions(command: Command) -> tuple[tuple[str, int, ByteRange], ...]:
             return (("source", command.source, source), ("target", command.target, target))
         case Launch() | Marker():
             return ()
+        case Migrate():
+            return tuple(("places", n, ByteRange(at, at + nbytes)) for n, at, nbytes in command.places)
         case _:
             return (("buffer", command.buffer, command.rectangle.bounds),)
 

@@ -20,6 +20,7 @@ from sdi.commands import (
     Launch,
     Map,
     Marker,
+    Migrate,
     Read,
     Rectangle,
     Unmap,
@@ -98,6 +99,8 @@ class VirtualDevice:
                 return self._map(command, issue)
             case Unmap():
                 return self._unmap(command, issue)
+            case Migrate():
+                return self._migrate(command, issue)
             case Marker():
                 return IssuedWork([])
             case _:
@@ -418,6 +421,15 @@ class VirtualDevice:
         settled = Ticket()
         join(waits, lambda _error: settled.complete(None))
         return [settled]
+
+    def _migrate(self, command: Migrate, issue: Issue) -> IssuedWork:
+        waits: list[Ticket] = []
+        for buffer_id, start, nbytes in command.places:
+            over = ByteRange(start, start + nbytes)
+            buffer = self._buffer(buffer_id, over)
+            self._memory.transfers.fetch_host(buffer, over, issue)
+            waits += buffer.dependencies[HOST].before_read(over)
+        return IssuedWork(list(dict.fromkeys(waits)))
 
     def _unmap(self, command: Unmap, issue: Issue) -> IssuedWork:
         player = self.player if command.rectangle.contiguous and not command.transfer else None

@@ -115,9 +115,9 @@ class MapFlags(IntEnum):
 
 
 class MigrationFlags(IntEnum):
-    """Bits: those that there are."""
+    """Bits; ``KNOWN``: all that there are."""
 
-    KNOWN = 3
+    HOST, CONTENT_UNDEFINED, KNOWN = 1, 2, 3
 
 
 class MemObjectType(IntEnum):

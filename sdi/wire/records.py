@@ -49,7 +49,7 @@ from sdi.wire.arguments import (
 )
 from sdi.wire.layout import Fields, fields, layout, numbered
 
-PROTOCOL_VERSION = 7
+PROTOCOL_VERSION = 8
 MAGIC = 0x53444941_52454E41
 
 ARENA_NBYTES = 1 << 40
@@ -96,6 +96,7 @@ class Op(IntEnum):
     UNMAP = 36
     MARKER = 37
     BARRIER = 38
+    MIGRATE = 39
 
 
 REPLIED = frozenset({Op.CREATE_BUFFER, Op.BUILD, Op.COMPILE, Op.LINK})
@@ -195,6 +196,8 @@ BODY: dict[Op, Fields] = {
     ),
     Op.MARKER: (),
     Op.BARRIER: (),
+    # to the host; variable part: num_places times three u64: buffer, first byte, number of bytes
+    Op.MIGRATE: fields("u32 num_places; u32 reserved"),
 }
 
 INFO_ENTRY = fields("u32 param; u32 nbytes")

@@ -92,6 +92,7 @@ def events_say_what_they_are(cl: Cl) -> None:
         (0x1203, "clEnqueueCopyBufferRect", (queue, buffer, other, *box)),
         (0x1205, "clEnqueueBarrierWithWaitList", (queue,)),
         (0x1206, "clEnqueueMigrateMemObjects", (queue, 1, handles([buffer]), 0)),
+        (0x1206, "clEnqueueMigrateMemObjects", (queue, 1, handles([buffer]), 1)),
         (0x1207, "clEnqueueFillBuffer", (queue, buffer, b"abcd", 4, 0, 8)),
     ):
         event = cl.event_of(name, *arguments, 0, None)

@@ -166,6 +166,26 @@ def bad_ranges_have_their_codes(cl: Cl) -> None:
     assert not cl.records("READ", "WRITE", "FILL")
 
 
+def a_migration_to_the_host_says_which_bytes_and_any_other_is_a_marker(cl: Cl) -> None:
+    context = cl.context()
+    queue, gate = cl.queue(context), cl.user_event(context)
+    buffer = cl.buffer(context, 4096)
+    part = cl.make("clCreateSubBuffer", buffer, 0, 0x1220, struct.pack("<QQ", 1024, 512))
+    event = cl.event_of(
+        "clEnqueueMigrateMemObjects", queue, 2, handles([buffer, part]), 1, 1, handles([gate])
+    )
+    cl.check(cl.clSetUserEventStatus(gate, 0))
+    assert cl.wait(event) == 0
+    for flags in (0, 2, 3):
+        cl.check(cl.clEnqueueMigrateMemObjects(queue, 1, handles([buffer]), flags, 0, None, None))
+    cl.check(cl.clFinish(queue))
+    (found,) = cl.records("MIGRATE")
+    places = list(struct.iter_unpack("<3Q", bytes.fromhex(found["tail"])))
+    assert found["num_places"] == 2 and len(found["waits"]) == 1
+    assert [each[1:] for each in places] == [(0, 4096), (1024, 512)] and places[0][0] == places[1][0]
+    assert len(cl.records("MARKER")) >= 3
+
+
 def a_hint_to_amds_drivers_is_taken_and_other_unknown_flags_are_not(cl: Cl) -> None:
     context, hint = cl.context(), 0x40
     for flags in (hint, hint | 4, hint | 16):
@@ -531,6 +551,7 @@ PROGRAMS = (
     small_writes_are_not_waited_for_unless_copies_are_before_them,
     writes_of_what_may_not_be_read_yet_carry_nothing,
     bad_ranges_have_their_codes,
+    a_migration_to_the_host_says_which_bytes_and_any_other_is_a_marker,
     a_hint_to_amds_drivers_is_taken_and_other_unknown_flags_are_not,
     the_host_keeps_off_what_it_said_it_would,
     large_transfers_become_ready_in_steps,

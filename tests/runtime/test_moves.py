@@ -7,6 +7,7 @@ import struct
 import numpy as np
 import pytest
 
+from sdi.wire.records import Op
 from tests.service.conftest import Serve
 from tests.service.wire_client import WireClient
 
@@ -182,6 +183,32 @@ def test_what_each_member_alone_wrote_is_read_there_without_a_copy(serve: Serve)
     session.launch(TWICE, [buffers[2], buffers[0]], [n], [64])
     assert session.moved() == {}
     assert session.client.read(buffers[0], 4 * n) == (8 * np.arange(n, dtype=np.int32)).tobytes()
+
+
+def test_a_migration_brings_to_the_host_what_is_read_there_later(serve: Serve) -> None:
+    session, nbytes = Session(serve(2)), 4 * 1024
+    data = np.arange(1024, dtype=np.int32)
+    source, target = session.client.buffer(data.tobytes()), session.client.buffer(bytes(nbytes))
+    session.launch(TWICE, [source, target], [1024], [64])
+    session.moved()
+    places = struct.pack("<6Q", target, 1024, 2048, source, 0, nbytes)
+    migrated = session.client.command(Op.MIGRATE, places, num_places=2)
+    assert session.client.wait(migrated) == 0
+    assert session.moved() == {(1, 0): (1, 1024), (2, 0): (1, 1024)}
+    assert session.client.read(target, 2048, 1024) == (2 * data).tobytes()[1024:3072]
+    assert session.moved() == {}
+    assert session.client.read(target, nbytes) == (2 * data).tobytes()
+    session.launch(TWICE, [target, source], [1024], [64])
+    assert session.client.read(source, nbytes) == (4 * data).tobytes()
+
+
+def test_a_migration_of_a_buffer_that_is_gone_fails(serve: Serve) -> None:
+    client = serve(2)
+    buffer, other = client.buffer(bytes(64)), client.buffer(bytes(64))
+    places = struct.pack("<6Q", other, 0, 64, buffer, 0, 64)
+    client.send(Op.RELEASE_BUFFER, buffer)
+    assert client.wait(client.command(Op.MIGRATE, places, num_places=2)) < 0
+    assert client.wait(client.command(Op.MIGRATE, places[:24], num_places=1)) == 0
 
 
 def test_what_one_member_wrote_and_all_read_goes_along_a_tree(serve: Serve) -> None:

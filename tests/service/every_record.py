@@ -57,6 +57,7 @@ def buffers(ctx: cl.Context, queue: cl.CommandQueue, program: cl.Program) -> Non
     mapped, _ = cl.enqueue_map_buffer(queue, a, cl.map_flags.READ | cl.map_flags.WRITE, 0, (8,), np.int32)
     mapped[:] = 5
     mapped.base.release(queue)
+    cl.enqueue_migrate_mem_objects(queue, [a, b], cl.mem_migration_flags.HOST)
     cl.enqueue_marker(queue, wait_for=[waiting])
     cl.enqueue_barrier(queue)
     say = cl.Kernel(program, "say")

@@ -292,7 +292,26 @@ cl_int sdi_clEnqueueWaitForEvents(cl_command_queue queue, cl_uint num, const cl_
     return mark(queue, SDI_OP_BARRIER, CL_COMMAND_BARRIER, (struct sdi_waits){num, list}, true, NULL);
 }
 
-/* Data moves when it is needed: a migration only takes its place in the order of commands. */
+static cl_int migrate_to_host(cl_command_queue queue, cl_uint num_objects, const cl_mem *objects,
+                              struct sdi_waits waits, cl_event *event)
+{
+    struct sdi_record record;
+    size_t nbytes = 3 * sizeof(uint64_t) * (size_t)num_objects;
+    struct sdi_rec_migrate *body = sdi_record_open(&record, SDI_OP_MIGRATE, sizeof *body, waits, false, nbytes);
+    if (!body)
+        return CL_OUT_OF_HOST_MEMORY;
+    body->num_places = num_objects;
+    uint64_t *place = (uint64_t *)record.tail;
+    for (cl_uint i = 0; i < num_objects; i++) {
+        sdi_named(objects[i]);
+        *place++ = objects[i]->root->object.id;
+        *place++ = objects[i]->origin;
+        *place++ = objects[i]->nbytes;
+    }
+    return sdi_enqueue_using(&record, queue, CL_COMMAND_MIGRATE_MEM_OBJECTS, NULL, event);
+}
+
+/* To the host data moves now, to the members when they need it: then it only takes its place in the order. */
 cl_int sdi_clEnqueueMigrateMemObjects(cl_command_queue queue, cl_uint num_objects, const cl_mem *objects,
                                       cl_ulong flags, cl_uint num, const cl_event *list, cl_event *event)
 {
@@ -308,5 +327,7 @@ cl_int sdi_clEnqueueMigrateMemObjects(cl_command_queue queue, cl_uint num_object
             return CL_INVALID_CONTEXT;
     }
     cl_int status = sdi_check_waits(queue->context, waits);
+    if (!status && flags == CL_MIGRATE_MEM_OBJECT_HOST)
+        return migrate_to_host(queue, num_objects, objects, waits, event);
     return status ? status : mark(queue, SDI_OP_MARKER, CL_COMMAND_MIGRATE_MEM_OBJECTS, waits, true, event);
 }
