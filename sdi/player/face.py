@@ -4,78 +4,35 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
 
 from sdi.cells import CELL_POSTED, Cells
-from sdi.commands import Command, CopyBuffer, Fill, Map, Read, Unmap, Write
-from sdi.devices.handles import BoundKernel
+from sdi.commands import Command, Read, Write
 from sdi.devices.join import join
-from sdi.devices.native import DriverKind, NativeLane, NativeLaunch, NativeMember
+from sdi.devices.native import DriverKind, NativeLane, NativeMember
 from sdi.devices.ticket import Ticket
-from sdi.intervals import ByteRange
-from sdi.launch.kernel import Binding, Kernel, LaunchPlan
-from sdi.launch.recording import Change, Recording
-from sdi.partition.balance import ShareEpoch
+from sdi.launch.kernel import LaunchPlan
 from sdi.partition.gain import Ran
-from sdi.partition.history import LaunchHistory
 from sdi.player import library as c
 from sdi.player.buffers import Buffers
-from sdi.player.builder import Builder, address
+from sdi.player.builder import Builder
 from sdi.player.drivers import cuda_table, opencl_table
+from sdi.player.keeper import CellOwner, Keeper
 from sdi.player.profiled import Profiled
+from sdi.player.recorded import Recorded
 from sdi.profile.record.recorder import Recorder
 from sdi.vmem.buffer import VirtualBuffer
-from sdi.vmem.dependencies import Use
-from sdi.vmem.directory import HOST
 from sdi.vmem.memory import VirtualMemory
-from sdi.vmem.transfers import Transfer
-from sdi.wire.arguments import ArgumentKind, entries
 from sdi.wire.layout import layout
 from sdi.wire.records import BODY
 from sdi.wire.records import Op as WireOp
 
 _NDRANGE = layout(BODY[WireOp.NDRANGE])
-_ON_HOST = {Fill: WireOp.FILL, Map: WireOp.MAP, Unmap: WireOp.UNMAP}
-READ_MAX_NBYTES = 64 << 10
-WRITE_GRANULE_NBYTES = 16 << 10
-"""What lies beside a small write up to multiples of this counts as written too, where the host has it."""
 _SEGMENTS_MAX = 1 << 14
 _RECORDINGS_MAX = 1 << 12
 _SEGMENTS_SPARE = 1 << 10
 """More than one recording has."""
 _CELLS_SPARE = 1 << 8
 """More than one recording is guarded by."""
-
-
-def _write_mask() -> bytes:
-    """Which bits of a write's record count, behind its command fields: not where, how much, and when."""
-    shape, free = layout(BODY[WireOp.WRITE]), {"offset", "region", "written_ns", "carried_nbytes"}
-    values: list[int] = []
-    for each in BODY[WireOp.WRITE]:
-        ones = (1 << (64 if each.kind == "u64" else 32)) - 1
-        # Of a region the bytes in a row, of which there is one.
-        values += [0 if each.name in free else ones, *[ones] * (each.count - 1)]
-    return shape.pack(*values)
-
-
-_WRITE_MASK = _write_mask()
-
-
-@dataclass(slots=True, eq=False)
-class Recorded:
-    """What Python keeps of a recording: to count its runs, and to take over what is in flight."""
-
-    number: int
-    key: tuple[object, ...]
-    command: Command
-    transfers: tuple[Transfer, ...]
-    changes: Sequence[Change]
-    uses: list[tuple[int, tuple[Use, ...]]]
-    launch_plan: LaunchPlan | None
-    recording: Recording | None
-    keep: list[object]
-    launches: list[tuple[int, NativeLaunch]] = field(default_factory=list)
-    guards: list[tuple[int, int]] = field(default_factory=list)
 
 
 class Player:
@@ -134,11 +91,12 @@ class Player:
         self._numbers: dict[tuple[object, ...], int] = {}
         self._recent: dict[int, Recorded] = {}
         self.buffers = Buffers(quick, self._handle, self.cells, self._segments)
-        self._with_cells: list[Kernel | LaunchHistory | ShareEpoch] = []
+        self._with_cells: list[CellOwner] = []
         self._replayed = self._carried_nbytes = 0
         self.is_on = True
         self.is_running = False
         self.on_drop: Callable[[], None] = lambda: None
+        self.keeper = Keeper(self)
 
     def close(self) -> None:
         """Nothing is in flight."""
@@ -355,7 +313,7 @@ class Player:
         self.buffers.forget_all()
         self.on_drop()
 
-    def _make_room(self) -> None:
+    def make_room(self) -> None:
         """Forget everything before a table is full; nothing is in flight."""
         if (
             len(self._recorded) >= _RECORDINGS_MAX // 2
@@ -364,6 +322,20 @@ class Player:
         ):
             self._drop_all()
             self._segments.clear()
+
+    def guard(self) -> tuple[int, int]:
+        """See ``RecordingTable``."""
+        return self._epoch, self.cells.at[self._epoch]
+
+    def follow(self, owner: CellOwner) -> None:
+        """See ``RecordingTable``."""
+        owner.follow(self.cells)
+        if owner.cell:
+            self._with_cells.append(owner)
+
+    def has(self, key: tuple[object, ...]) -> bool:
+        """See ``RecordingTable``."""
+        return key in self._numbers
 
     def segment(self, buffer: VirtualBuffer, memory: int) -> int:
         """-1: there is no room for more."""
@@ -376,193 +348,7 @@ class Player:
             self.buffers.has_segment(buffer, found)
         return found
 
-    def keep_launch(self, binding: Binding, recording: Recording, kernels: Sequence[BoundKernel]) -> None:
-        """Record a launch as it was issued if the player can issue it; ``LaunchHistory.refill`` follows."""
-        launch, kernel, launch_plan = binding.launch, binding.kernel, binding.launch_plan
-        if not launch.record or not self.is_on:
-            return
-        self._make_room()
-        record = launch.record
-        # Without ranges on the only member all scalars are free: whole buffers are there.
-        has_ranges = len(self.memory.members) > 1 or not launch_plan.is_trivial
-        holes = _scalars(kernel, record, has_ranges)
-        mask = bytearray(b"\xff" * len(record))
-        for _, at, nbytes in holes:
-            mask[at : at + nbytes] = bytes(nbytes)
-        masked = _masked(record, mask)
-        history, epoch = launch_plan.history, launch_plan.epoch
-        if not self._have_cells(kernel, history, epoch):
-            return
-        guards = [(self._epoch, self.cells.at[self._epoch]), (kernel.cell, self.cells.at[kernel.cell])]
-        guards.append((history.version_cell, launch_plan.version))
-        budgets = [history.cell] + ([epoch.cell] if epoch is not None else [])
-        is_watched = epoch is not None or not history.is_fixed
-        builder = Builder(self, guards, budgets, history.watch if is_watched else 0)
-        for used in launch_plan.plan.buffers:
-            builder.guard_layout(used.buffer)
-        if not builder.states(launch_plan, recording.changes):
-            return
-        key = (masked, tuple(builder.guards), recording.where)
-        if key in self._numbers or not builder.transfers(recording.transfers):
-            return
-        for member, assignment, bound in zip(recording.where, recording.assignments, kernels, strict=False):
-            shape = (assignment.groups, recording.local_size, recording.work_dim)
-            native = self.members[member].launch(bound, *shape)
-            if native is None or not builder.launch(member, native, assignment, holes, launch_plan):
-                return
-        self._add(
-            builder,
-            WireOp.NDRANGE,
-            key,
-            masked,
-            bytes(mask),
-            Recorded(
-                0,
-                key,
-                launch,
-                recording.transfers,
-                recording.changes,
-                builder.uses,
-                launch_plan,
-                recording,
-                builder.keep,
-            ),
-            kernel.model.name,
-        )
-
-    def _have_cells(self, kernel: Kernel, history: LaunchHistory, epoch: ShareEpoch | None) -> bool:
-        """Whether each of them has cells, or gets them now."""
-        owners: list[Kernel | LaunchHistory | ShareEpoch] = [kernel, history]
-        if epoch is not None:
-            owners.append(epoch)
-        for owner in owners:
-            if not owner.cell:
-                owner.follow(self.cells)
-                self._with_cells += [owner] if owner.cell else []
-        return all(owner.cell for owner in owners) and history.version_cell != 0 and history.watch != 0
-
-    def keep_read(
-        self,
-        command: Read,
-        buffer: VirtualBuffer,
-        transfers: tuple[Transfer, ...],
-        change: Change,
-    ) -> None:
-        """Likewise a read of few bytes."""
-        memory = self.memory
-
-        def finish(builder: Builder) -> bool:
-            segment = self.segment(buffer, HOST)
-            over, blocking = command.rectangle.bounds, int(command.blocking)
-            builder.client = (c.CLIENT_READS, segment, over.nbytes, blocking, 0, 0)
-            if command.into:
-                at = address(memory.memories.host_view(buffer, over))
-                to = address(memory.arena.view(command.into, over.nbytes))
-                builder.client = (c.CLIENT_SHOWN, segment, over.nbytes, blocking, at, to)
-                target, _ = memory.holding(command.into, over.nbytes)
-                builder.shown = self.segment(target, HOST) + 1
-                if not builder.shown or not builder.guard_layout(target):
-                    return False
-            return segment >= 0 and builder.transfers(transfers)
-
-        self._keep_transfer(WireOp.READ, command, (buffer,), (change,), transfers, finish)
-
-    def keep_on_host(
-        self,
-        command: Fill | Map | Unmap,
-        kind: int,
-        buffer: VirtualBuffer,
-        transfers: tuple[Transfer, ...],
-        change: Change,
-    ) -> None:
-        """Likewise what is done at a buffer's bytes in the arena, or waits for who is there.
-
-        ``kind``: ``library.CLIENT_...``.
-        """
-
-        def finish(builder: Builder) -> bool:
-            return builder.on_host(kind, buffer, command.rectangle.bounds) and builder.transfers(transfers)
-
-        self._keep_transfer(_ON_HOST[type(command)], command, (buffer,), (change,), transfers, finish)
-
-    def keep_write(
-        self, command: Write, buffer: VirtualBuffer, over: ByteRange, slack: int, change: Change
-    ) -> None:
-        """Likewise a write whose bytes come with its record, or were written early.
-
-        ``over``: what counts as written; that is so of any other that comes within ``slack`` of its ends.
-        """
-
-        def finish(builder: Builder) -> bool:
-            builder.span = (over.start, over.stop, slack)
-            return builder.on_host(c.CLIENT_WRITTEN if command.written_ns else c.CLIENT_WRITES, buffer, over)
-
-        known = replace(command, data=b"")  # those of the next are others
-        self._keep_transfer(WireOp.WRITE, known, (buffer,), (change,), (), finish, _WRITE_MASK, over)
-
-    def keep_unmap(self, command: Unmap) -> None:
-        """Likewise the end of a mapping that was only read."""
-        self._keep_transfer(WireOp.UNMAP, command, (), (), (), lambda builder: True)
-
-    def keep_fill(
-        self, command: Fill, buffer: VirtualBuffer, parts: Sequence[tuple[int, ByteRange]], change: Change
-    ) -> None:
-        """Likewise a fill; ``parts``: of which member what."""
-
-        def finish(builder: Builder) -> bool:
-            # Parts of several members that have no events in common are needed elsewhere by what is Python's.
-            if len(parts) > 1 and not self.lanes[0].has_events:
-                return False
-            return all(builder.fill(buffer, member, over, len(command.pattern)) for member, over in parts)
-
-        self._keep_transfer(WireOp.FILL, command, (buffer,), (change,), (), finish)
-
-    def keep_copy(
-        self,
-        command: CopyBuffer,
-        buffers: tuple[VirtualBuffer, VirtualBuffer],
-        parts: Sequence[tuple[int, ByteRange, ByteRange]],
-        changes: tuple[Change, ...],
-    ) -> None:
-        """Likewise a copy between two buffers; ``parts``: which member copies what, and where to."""
-
-        def finish(builder: Builder) -> bool:
-            return all(builder.copy(buffers, member, (here, there)) for member, here, there in parts)
-
-        self._keep_transfer(WireOp.COPY, command, buffers, changes, (), finish)
-
-    def _keep_transfer(
-        self,
-        op: WireOp,
-        command: Read | Write | CopyBuffer | Fill | Map | Unmap,
-        buffers: Sequence[VirtualBuffer],
-        changes: tuple[Change, ...],
-        transfers: tuple[Transfer, ...],
-        finish: Callable[[Builder], bool],
-        mask: bytes | None = None,
-        over: ByteRange | None = None,
-    ) -> None:
-        """Record a command that is no launch; ``finish`` adds its operations, or can't.
-
-        ``mask``: which bits of its record count, or all.  ``over``: what tells it from others like it.
-        """
-        if not command.record or not self.is_on:
-            return
-        self._make_room()
-        mask = mask or b"\xff" * len(command.record)
-        record = _masked(command.record, mask)
-        builder = Builder(self, [(self._epoch, self.cells.at[self._epoch])], [])
-        for buffer, change in zip(buffers, changes, strict=True):
-            if not builder.guard_layout(buffer) or not builder.change(buffer, change):
-                return
-        # Where the bytes are, and so who copies, follows from the states.
-        key = (record, tuple(builder.guards), over)
-        if key in self._numbers or not finish(builder):
-            return
-        recorded = Recorded(0, key, command, transfers, changes, builder.uses, None, None, builder.keep)
-        self._add(builder, op, key, record, mask, recorded)
-
-    def _add(
+    def add(
         self,
         builder: Builder,
         op: WireOp,
@@ -572,6 +358,7 @@ class Player:
         recorded: Recorded,
         kernel: str = "",
     ) -> None:
+        """See ``RecordingTable``."""
         build = index = 0
         if op is WireOp.NDRANGE:
             body = _NDRANGE.unpack_from(masked)
@@ -593,19 +380,3 @@ def _copied_nbytes(command: Command) -> int:
     if isinstance(command, Read) or (isinstance(command, Write) and command.written_ns):
         return 0 if command.unasked else command.rectangle.nbytes
     return 0
-
-
-def _scalars(kernel: Kernel, record: bytes, has_ranges: bool) -> list[tuple[int, int, int]]:
-    """Arguments on which no access range depends: (number, offset of the value in the record, bytes)."""
-    return [
-        (number, at, nbytes)
-        for number, (kind, at, nbytes) in enumerate(
-            entries(record, _NDRANGE.size, len(kernel.model.arguments))
-        )
-        if kind == ArgumentKind.VALUE and not (has_ranges and number in kernel.shaping)
-    ]
-
-
-def _masked(record: bytes, mask: bytes | bytearray) -> bytes:
-    found = int.from_bytes(record, "little") & int.from_bytes(mask, "little")
-    return found.to_bytes(len(record), "little")

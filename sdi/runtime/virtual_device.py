@@ -35,7 +35,7 @@ from sdi.intervals import ByteRange, RangeSet
 from sdi.launch.launcher import Launcher
 from sdi.launch.recording import Change
 from sdi.launch.steps import Steps
-from sdi.player.face import READ_MAX_NBYTES, WRITE_GRANULE_NBYTES, Player
+from sdi.player.keeper import READ_MAX_NBYTES, WRITE_GRANULE_NBYTES, Keeper
 from sdi.player.library import CLIENT_FILLS, CLIENT_LOOKS, CLIENT_TAKES
 from sdi.region import alike
 from sdi.runtime.region_copies import POISONED_RUNS_MAX, RegionCopies, overwritten, packed_like
@@ -78,7 +78,7 @@ class VirtualDevice:
     def __init__(self, memory: VirtualMemory, launcher: Launcher) -> None:
         self._memory = memory
         self._launcher = launcher
-        self.player: Player | None = None
+        self.player: Keeper | None = None
         self._is_host_only = all(device.capabilities.kind.is_host_processor for device in memory.devices)
 
     def issue(self, command: Command, issue: Issue) -> Steps[IssuedWork]:
@@ -196,7 +196,7 @@ class VirtualDevice:
         return IssuedWork(waits, transfer, buffer.offset + over.start if shown is not None else 0)
 
     def _fetch_recorded(
-        self, player: Player, command: Read, buffer: VirtualBuffer, over: ByteRange, issue: Issue
+        self, player: Keeper, command: Read, buffer: VirtualBuffer, over: ByteRange, issue: Issue
     ) -> None:
         before = buffer.directory.state()
         transfers = self._fetch(buffer, over, issue)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from sdi.commands import Launch, Read
 from sdi.devices.join import join
 from sdi.errors import Status
-from sdi.player.face import READ_MAX_NBYTES
+from sdi.player.keeper import READ_MAX_NBYTES
 from sdi.region import Region
 from sdi.runtime.command_graph import CommandNode
 from sdi.service.kernel_output import Printed

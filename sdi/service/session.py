@@ -130,7 +130,7 @@ class Session:
         self._play: Play | None = None
         if self.player is not None:
             self._play = Play(self, self.player, self._engine, self._memory, recorder)
-            self._launcher.player = virtual_device.player = self.player
+            self._launcher.player = virtual_device.player = self.player.keeper
             self.player.on_drop = self._launcher.forget_kernels
             self.counters.records = self.player.records
             self._turns.poke = self.player.poke

@@ -1,0 +1,304 @@
+"""Keeps what was issued as recordings, where the player can issue it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Protocol
+
+from sdi.commands import CopyBuffer, Fill, Map, Read, Unmap, Write
+from sdi.devices.handles import BoundKernel
+from sdi.intervals import ByteRange
+from sdi.launch.kernel import Binding, Kernel
+from sdi.launch.recording import Change, Recording
+from sdi.partition.balance import ShareEpoch
+from sdi.partition.history import LaunchHistory
+from sdi.player import library as c
+from sdi.player.builder import Builder, PlayerTables, address
+from sdi.player.recorded import Recorded
+from sdi.vmem.buffer import VirtualBuffer
+from sdi.vmem.directory import HOST
+from sdi.vmem.transfers import Transfer
+from sdi.wire.arguments import ArgumentKind, entries
+from sdi.wire.layout import layout
+from sdi.wire.records import BODY
+from sdi.wire.records import Op as WireOp
+
+_NDRANGE = layout(BODY[WireOp.NDRANGE])
+_ON_HOST = {Fill: WireOp.FILL, Map: WireOp.MAP, Unmap: WireOp.UNMAP}
+READ_MAX_NBYTES = 64 << 10
+WRITE_GRANULE_NBYTES = 16 << 10
+"""What lies beside a small write up to multiples of this counts as written too, where the host has it."""
+
+
+def _write_mask() -> bytes:
+    """Which bits of a write's record count, behind its command fields: not where, how much, and when."""
+    shape, free = layout(BODY[WireOp.WRITE]), {"offset", "region", "written_ns", "carried_nbytes"}
+    values: list[int] = []
+    for each in BODY[WireOp.WRITE]:
+        ones = (1 << (64 if each.kind == "u64" else 32)) - 1
+        # Of a region the bytes in a row, of which there is one.
+        values += [0 if each.name in free else ones, *[ones] * (each.count - 1)]
+    return shape.pack(*values)
+
+
+_WRITE_MASK = _write_mask()
+
+CellOwner = Kernel | LaunchHistory | ShareEpoch
+"""What guards look at."""
+
+
+class RecordingTable(PlayerTables, Protocol):
+    """The player, as far as recordings are kept there."""
+
+    is_on: bool
+
+    def guard(self) -> tuple[int, int]:
+        """That members are still the same."""
+        ...
+
+    def make_room(self) -> None:
+        """Before a table is full; nothing is in flight."""
+        ...
+
+    def follow(self, owner: CellOwner) -> None:
+        """Give ``owner`` cells, if there are some, until all is dropped."""
+        ...
+
+    def has(self, key: tuple[object, ...]) -> bool:
+        """Whether there is such a recording."""
+        ...
+
+    def add(
+        self,
+        builder: Builder,
+        op: WireOp,
+        key: tuple[object, ...],
+        masked: bytes,
+        mask: bytes,
+        recorded: Recorded,
+        kernel: str = "",
+    ) -> None:
+        """Execute it from now on."""
+        ...
+
+    def changed(self) -> None:
+        """Nothing that was recorded is right any more."""
+        ...
+
+
+class Keeper:
+    """Implements ``Replayer``.  Owned by: whoever has the turn."""
+
+    def __init__(self, table: RecordingTable) -> None:
+        self._table = table
+
+    @property
+    def is_on(self) -> bool:
+        """Whether anything is replayed."""
+        return self._table.is_on
+
+    def changed(self) -> None:
+        """What many recordings rest on is no more as it was."""
+        self._table.changed()
+
+    def keep_launch(self, binding: Binding, recording: Recording, kernels: Sequence[BoundKernel]) -> None:
+        """Record a launch as it was issued if the player can issue it; ``LaunchHistory.refill`` follows."""
+        launch, kernel, launch_plan = binding.launch, binding.kernel, binding.launch_plan
+        if not launch.record or not self._table.is_on:
+            return
+        self._table.make_room()
+        record = launch.record
+        # Without ranges on the only member all scalars are free: whole buffers are there.
+        has_ranges = len(self._table.memory.members) > 1 or not launch_plan.is_trivial
+        holes = _scalars(kernel, record, has_ranges)
+        mask = bytearray(b"\xff" * len(record))
+        for _, at, nbytes in holes:
+            mask[at : at + nbytes] = bytes(nbytes)
+        masked = _masked(record, mask)
+        history, epoch = launch_plan.history, launch_plan.epoch
+        if not self._have_cells(kernel, history, epoch):
+            return
+        guards = [self._table.guard(), (kernel.cell, self._table.cells.at[kernel.cell])]
+        guards.append((history.version_cell, launch_plan.version))
+        budgets = [history.cell] + ([epoch.cell] if epoch is not None else [])
+        is_watched = epoch is not None or not history.is_fixed
+        builder = Builder(self._table, guards, budgets, history.watch if is_watched else 0)
+        for used in launch_plan.plan.buffers:
+            builder.guard_layout(used.buffer)
+        if not builder.states(launch_plan, recording.changes):
+            return
+        key = (masked, tuple(builder.guards), recording.where)
+        if self._table.has(key) or not builder.transfers(recording.transfers):
+            return
+        for member, assignment, bound in zip(recording.where, recording.assignments, kernels, strict=False):
+            shape = (assignment.groups, recording.local_size, recording.work_dim)
+            native = self._table.members[member].launch(bound, *shape)
+            if native is None or not builder.launch(member, native, assignment, holes, launch_plan):
+                return
+        self._table.add(
+            builder,
+            WireOp.NDRANGE,
+            key,
+            masked,
+            bytes(mask),
+            Recorded(
+                0,
+                key,
+                launch,
+                recording.transfers,
+                recording.changes,
+                builder.uses,
+                launch_plan,
+                recording,
+                builder.keep,
+            ),
+            kernel.model.name,
+        )
+
+    def _have_cells(self, kernel: Kernel, history: LaunchHistory, epoch: ShareEpoch | None) -> bool:
+        """Whether each of them has cells, or gets them now."""
+        owners: list[CellOwner] = [kernel, history]
+        if epoch is not None:
+            owners.append(epoch)
+        for owner in owners:
+            if not owner.cell:
+                self._table.follow(owner)
+        return all(owner.cell for owner in owners) and history.version_cell != 0 and history.watch != 0
+
+    def keep_read(
+        self,
+        command: Read,
+        buffer: VirtualBuffer,
+        transfers: tuple[Transfer, ...],
+        change: Change,
+    ) -> None:
+        """Likewise a read of few bytes."""
+        memory = self._table.memory
+
+        def finish(builder: Builder) -> bool:
+            segment = self._table.segment(buffer, HOST)
+            over, blocking = command.rectangle.bounds, int(command.blocking)
+            builder.client = (c.CLIENT_READS, segment, over.nbytes, blocking, 0, 0)
+            if command.into:
+                at = address(memory.memories.host_view(buffer, over))
+                to = address(memory.arena.view(command.into, over.nbytes))
+                builder.client = (c.CLIENT_SHOWN, segment, over.nbytes, blocking, at, to)
+                target, _ = memory.holding(command.into, over.nbytes)
+                builder.shown = self._table.segment(target, HOST) + 1
+                if not builder.shown or not builder.guard_layout(target):
+                    return False
+            return segment >= 0 and builder.transfers(transfers)
+
+        self._keep_transfer(WireOp.READ, command, (buffer,), (change,), transfers, finish)
+
+    def keep_on_host(
+        self,
+        command: Fill | Map | Unmap,
+        kind: int,
+        buffer: VirtualBuffer,
+        transfers: tuple[Transfer, ...],
+        change: Change,
+    ) -> None:
+        """Likewise what is done at a buffer's bytes in the arena, or waits for who is there.
+
+        ``kind``: ``library.CLIENT_...``.
+        """
+
+        def finish(builder: Builder) -> bool:
+            return builder.on_host(kind, buffer, command.rectangle.bounds) and builder.transfers(transfers)
+
+        self._keep_transfer(_ON_HOST[type(command)], command, (buffer,), (change,), transfers, finish)
+
+    def keep_write(
+        self, command: Write, buffer: VirtualBuffer, over: ByteRange, slack: int, change: Change
+    ) -> None:
+        """Likewise a write whose bytes come with its record, or were written early.
+
+        ``over``: what counts as written; that is so of any other that comes within ``slack`` of its ends.
+        """
+
+        def finish(builder: Builder) -> bool:
+            builder.span = (over.start, over.stop, slack)
+            return builder.on_host(c.CLIENT_WRITTEN if command.written_ns else c.CLIENT_WRITES, buffer, over)
+
+        known = replace(command, data=b"")  # those of the next are others
+        self._keep_transfer(WireOp.WRITE, known, (buffer,), (change,), (), finish, _WRITE_MASK, over)
+
+    def keep_unmap(self, command: Unmap) -> None:
+        """Likewise the end of a mapping that was only read."""
+        self._keep_transfer(WireOp.UNMAP, command, (), (), (), lambda builder: True)
+
+    def keep_fill(
+        self, command: Fill, buffer: VirtualBuffer, parts: Sequence[tuple[int, ByteRange]], change: Change
+    ) -> None:
+        """Likewise a fill; ``parts``: of which member what."""
+
+        def finish(builder: Builder) -> bool:
+            # Parts of several members that have no events in common are needed elsewhere by what is Python's.
+            if len(parts) > 1 and not self._table.lanes[0].has_events:
+                return False
+            return all(builder.fill(buffer, member, over, len(command.pattern)) for member, over in parts)
+
+        self._keep_transfer(WireOp.FILL, command, (buffer,), (change,), (), finish)
+
+    def keep_copy(
+        self,
+        command: CopyBuffer,
+        buffers: tuple[VirtualBuffer, VirtualBuffer],
+        parts: Sequence[tuple[int, ByteRange, ByteRange]],
+        changes: tuple[Change, ...],
+    ) -> None:
+        """Likewise a copy between two buffers; ``parts``: which member copies what, and where to."""
+
+        def finish(builder: Builder) -> bool:
+            return all(builder.copy(buffers, member, (here, there)) for member, here, there in parts)
+
+        self._keep_transfer(WireOp.COPY, command, buffers, changes, (), finish)
+
+    def _keep_transfer(
+        self,
+        op: WireOp,
+        command: Read | Write | CopyBuffer | Fill | Map | Unmap,
+        buffers: Sequence[VirtualBuffer],
+        changes: tuple[Change, ...],
+        transfers: tuple[Transfer, ...],
+        finish: Callable[[Builder], bool],
+        mask: bytes | None = None,
+        over: ByteRange | None = None,
+    ) -> None:
+        """Record a command that is no launch; ``finish`` adds its operations, or can't.
+
+        ``mask``: which bits of its record count, or all.  ``over``: what tells it from others like it.
+        """
+        if not command.record or not self._table.is_on:
+            return
+        self._table.make_room()
+        mask = mask or b"\xff" * len(command.record)
+        record = _masked(command.record, mask)
+        builder = Builder(self._table, [self._table.guard()], [])
+        for buffer, change in zip(buffers, changes, strict=True):
+            if not builder.guard_layout(buffer) or not builder.change(buffer, change):
+                return
+        # Where the bytes are, and so who copies, follows from the states.
+        key = (record, tuple(builder.guards), over)
+        if self._table.has(key) or not finish(builder):
+            return
+        recorded = Recorded(0, key, command, transfers, changes, builder.uses, None, None, builder.keep)
+        self._table.add(builder, op, key, record, mask, recorded)
+
+
+def _scalars(kernel: Kernel, record: bytes, has_ranges: bool) -> list[tuple[int, int, int]]:
+    """Arguments on which no access range depends: (number, offset of the value in the record, bytes)."""
+    return [
+        (number, at, nbytes)
+        for number, (kind, at, nbytes) in enumerate(
+            entries(record, _NDRANGE.size, len(kernel.model.arguments))
+        )
+        if kind == ArgumentKind.VALUE and not (has_ranges and number in kernel.shaping)
+    ]
+
+
+def _masked(record: bytes, mask: bytes | bytearray) -> bytes:
+    found = int.from_bytes(record, "little") & int.from_bytes(mask, "little")
+    return found.to_bytes(len(record), "little")
