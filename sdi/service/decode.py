@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from math import prod
 from typing import cast, get_args, get_type_hints
@@ -42,31 +43,34 @@ _INVALIDATES = MapFlags.WRITE_INVALIDATE_REGION.value
 _WRITES = MapFlags.WRITE | MapFlags.WRITE_INVALIDATE_REGION
 
 
+@dataclass(slots=True)
 class CommandRecord:
     """A command's record.  ``fields``: all of the table's; ``variable``: what is behind the wait list.
 
     ``bare``: what is between the fields that all commands have and the wait list.
     """
 
-    __slots__ = ("_at", "bare", "fields", "op", "variable")
-
-    def __init__(
-        self, op: Op, at: dict[str, int], fields: tuple[int, ...], variable: bytes, bare: bytes
-    ) -> None:
-        self.op = op
-        self._at = at
-        self.fields = fields
-        self.variable = variable
-        self.bare = bare
+    op: Op
+    at: dict[str, int]
+    fields: tuple[int, ...]
+    variable: bytes
+    bare: bytes
 
     def __getitem__(self, name: str) -> int:
         """A field, or the first element of one."""
-        return self.fields[self._at[name]]
+        return self.fields[self.at[name]]
 
     def three(self, name: str) -> Int3:
         """A field of three elements."""
-        at = self._at[name]
+        at = self.at[name]
         return self.fields[at], self.fields[at + 1], self.fields[at + 2]
+
+    def behind(self, count: str) -> bytes:
+        """The variable part, of so many bytes, without what it is padded with."""
+        nbytes, found = self[count], self.variable
+        if not nbytes <= len(found) < nbytes + 8:
+            raise BadRecord(count, f"{nbytes} with {len(found)} bytes behind")
+        return found[:nbytes]
 
 
 def command_of(
@@ -91,36 +95,24 @@ def field_of(op: Op, fields: tuple[int, ...], name: str) -> int:
 
 def _carried(record: CommandRecord) -> bytes:
     """The bytes of a write that come with its record."""
-    nbytes, variable = record["carried_nbytes"], record.variable
-    exact = nbytes <= len(variable) < nbytes + 8
-    insist(exact, "carried_nbytes", f"{nbytes} with {len(variable)} bytes behind")
-    insist(nbytes <= CARRIED_MAX_NBYTES, "carried_nbytes", f"{nbytes}")
-    if nbytes:
+    found = record.behind("carried_nbytes")
+    insist(len(found) <= CARRIED_MAX_NBYTES, "carried_nbytes", f"{len(found)}")
+    if found:
         whole = prod(record.three("region"))
-        insist(nbytes == whole, "carried_nbytes", f"{nbytes} of {whole}")
-    return variable[:nbytes]
+        insist(len(found) == whole, "carried_nbytes", f"{len(found)} of {whole}")
+    return found
 
 
 def _pattern(record: CommandRecord) -> bytes:
-    size, order, data_type = record["pattern_nbytes"], record["order"], record["data_type"]
-    exact = size <= len(record.variable) < size + 8
-    insist(exact, "pattern_nbytes", f"{size} with {len(record.variable)} bytes behind")
-    pattern = record.variable[:size]
+    pattern, order, data_type = record.behind("pattern_nbytes"), record["order"], record["data_type"]
     if data_type:
-        insist(size == COLOR_NBYTES, "pattern_nbytes", f"{size} for a color")
+        insist(len(pattern) == COLOR_NBYTES, "pattern_nbytes", f"{len(pattern)} for a color")
         insist(is_known_format(order, data_type), "data_type", f"{data_type:#x} with order {order:#x}")
         pattern = pixel_of(pattern, order, data_type)
     row_nbytes = record["region"]
     insist(0 < len(pattern) <= PATTERN_MAX_NBYTES, "pattern_nbytes", f"{len(pattern)}")
     insist(row_nbytes % len(pattern) == 0, "region", f"rows of {row_nbytes} bytes in units of {len(pattern)}")
     return pattern
-
-
-def _arguments(record: CommandRecord) -> bytes:
-    nbytes, variable = record["args_nbytes"], record.variable
-    if not nbytes <= len(variable) < nbytes + 8:
-        raise BadRecord("args_nbytes", f"{nbytes} with {len(variable)} bytes behind")
-    return variable[:nbytes]
 
 
 def _local_size(record: CommandRecord) -> Int3 | None:
@@ -171,7 +163,7 @@ _DERIVED: dict[type, dict[str, _Part]] = {
     Unmap: {"transfer": lambda r: bool(r["transfer"] and r["wrote"])},
     Launch: {
         "local_size": _local_size,
-        "arguments": _arguments,
+        "arguments": lambda r: r.behind("args_nbytes"),
         "prints": lambda _: False,
         "record": lambda r: r.bare + r.variable,
     },
