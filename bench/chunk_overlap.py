@@ -17,15 +17,16 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from sdi.devices.base import Device  # noqa: E402
+from sdi.devices.base import Device, Place  # noqa: E402
 from sdi.devices.capabilities import CPU  # noqa: E402
 from sdi.devices.discover import choose  # noqa: E402
-from sdi.devices.handles import BoundKernel, DeviceBuffer, HostBytes  # noqa: E402
+from sdi.devices.handles import BoundKernel  # noqa: E402
 from sdi.devices.issue import MEASURED, Timing  # noqa: E402
 from sdi.devices.opencl.member import OpenCLDevice, driver_devices  # noqa: E402
 from sdi.devices.testing.forwarding import ForwardingDevice  # noqa: E402
 from sdi.devices.ticket import Ticket  # noqa: E402
 from sdi.ndrange import Int3  # noqa: E402
+from sdi.region import Region  # noqa: E402
 from tests.service.wire_client import WireClient  # noqa: E402
 
 MIB = 1 << 20
@@ -67,27 +68,21 @@ class Recorder(ForwardingDevice):
         self.kernels.append(super().launch(bound, groups, local_size, work_dim, wait, timing))
         return self.kernels[-1]
 
-    def upload(
+    def copy(
         self,
-        host: HostBytes,
-        buffer: DeviceBuffer,
-        offset: int,
-        wait: Sequence[Ticket],
+        source: Place,
+        target: Place,
+        region: Region,
+        source_waits: Sequence[Ticket],
+        target_waits: Sequence[Ticket],
         timing: Timing = MEASURED,
-    ) -> Ticket:
-        self.uploads.append(super().upload(host, buffer, offset, wait, timing))
-        return self.uploads[-1]
-
-    def download(
-        self,
-        buffer: DeviceBuffer,
-        offset: int,
-        host: HostBytes,
-        wait: Sequence[Ticket],
-        timing: Timing = MEASURED,
-    ) -> Ticket:
-        self.downloads.append(super().download(buffer, offset, host, wait, timing))
-        return self.downloads[-1]
+    ) -> tuple[Ticket, Ticket]:
+        left, ticket = super().copy(source, target, region, source_waits, target_waits, timing)
+        if source.device is None:
+            self.uploads.append(ticket)
+        elif target.device is None:
+            self.downloads.append(ticket)
+        return left, ticket
 
 
 def spans(tickets: Sequence[Ticket]) -> list[Span]:

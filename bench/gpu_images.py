@@ -15,6 +15,7 @@ import pyopencl as cl
 from gpu_yardstick import machine
 
 from sdi.cli.copies import wait
+from sdi.devices import copying
 from sdi.devices.cuda.gpu import cuda_devices
 from sdi.devices.cuda.member import CudaDevice
 from sdi.devices.handles import DeviceBuffer
@@ -61,8 +62,8 @@ def on_the_member(
     linear = member.allocate(shape.nbytes)
     pictures: list[DeviceBuffer] = [member.allocate(shape) for _ in range(2)]
     everything = Slabs(0, shape.num_slabs)
-    wait(member.upload(memoryview(pixels).cast("B"), linear, 0, []))
-    wait(member.set_pixels(linear, 0, pictures[0], everything, []))
+    wait(copying.upload(member, memoryview(pixels).cast("B"), linear, 0, []))
+    wait(copying.to_image(member, linear, 0, pictures[0], shape, everything, []))
     program = member.build(SOURCE, [])
     groups = (SIZE // GROUP[0], SIZE // GROUP[1], 1)
     found = {}
@@ -73,8 +74,8 @@ def on_the_member(
             tickets.append(member.launch(bound, groups, (*GROUP, 1), 2, []))
             wait(tickets[-1])
         result = np.empty_like(pixels)
-        got = member.get_pixels(pictures[1], everything, linear, 0, [])
-        wait(member.download(linear, 0, memoryview(result).cast("B"), [got]))
+        got = copying.from_image(member, pictures[1], shape, everything, linear, 0, [])
+        wait(copying.download(member, linear, 0, memoryview(result).cast("B"), [got]))
         found[name] = (min(t.end_ns - t.start_ns for t in tickets) / 1e6, result)
     for picture in pictures:
         member.free(picture)

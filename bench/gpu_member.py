@@ -22,6 +22,7 @@ from gpu_yardstick import machine
 
 from sdi.clc import compile_source, pack_hidden
 from sdi.cli.copies import wait
+from sdi.devices import copying
 from sdi.devices.base import LocalBytes
 from sdi.devices.cuda.context import register_host, unregister_host
 from sdi.devices.cuda.gpu import cuda_devices
@@ -136,7 +137,7 @@ def on_cuda(
     for each in arguments:
         if isinstance(each, np.ndarray):
             buffers.append((member.allocate(each.nbytes), each))
-            wait(member.upload(memoryview(each).cast("B"), buffers[-1][0], 0, []))
+            wait(copying.upload(member, memoryview(each).cast("B"), buffers[-1][0], 0, []))
             bound.append(buffers[-1][0])
             shifts.append(0)
         else:
@@ -152,7 +153,7 @@ def on_cuda(
         if turn == 0:
             for buffer, array in buffers:
                 found = np.empty_like(array)
-                wait(member.download(buffer, 0, memoryview(found).cast("B"), []))
+                wait(copying.download(member, buffer, 0, memoryview(found).cast("B"), []))
                 first.append(found)
     for buffer, _ in buffers:
         member.free(buffer)
@@ -244,20 +245,22 @@ def copies(member: CudaDevice) -> dict[str, float]:
             start = time.perf_counter()
             register_host(view)
             found["register_s_per_gib"] = time.perf_counter() - start
-        found[f"upload_{label}_gb_s"] = rate(lambda: member.upload(view, buffer, 0, []))
-        found[f"download_{label}_gb_s"] = rate(lambda: member.download(buffer, 0, view, []))
+        found[f"upload_{label}_gb_s"] = rate(lambda: copying.upload(member, view, buffer, 0, []))
+        found[f"download_{label}_gb_s"] = rate(lambda: copying.download(member, buffer, 0, view, []))
     unregister_host(view)
     found["fill_gb_s"] = rate(lambda: member.fill(buffer, 0, nbytes, b"\1\2\3\4", []))
     found["fill_16_byte_pattern_gb_s"] = rate(lambda: member.fill(buffer, 0, nbytes, bytes(range(16)), []))
     halves = Region(0, nbytes // 2), Region(nbytes // 2, nbytes // 2)
-    found["copy_on_device_gb_s"] = rate(lambda: member.copy(buffer, halves[0], buffer, halves[1], [])) / 2
+    found["copy_on_device_gb_s"] = (
+        rate(lambda: copying.within(member, buffer, halves[0], buffer, halves[1], [])) / 2
+    )
     member.free(buffer)
     small = member.allocate(4096)
     host = memoryview(bytearray(4096))
     times = []
     for _ in range(200):
         start = time.perf_counter()
-        wait(member.upload(host, small, 0, []))
+        wait(copying.upload(member, host, small, 0, []))
         times.append((time.perf_counter() - start) * 1e6)
     found["upload_4_kib_pageable_us"] = float(np.median(times))
     member.free(small)

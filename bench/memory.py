@@ -27,12 +27,14 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from bench.chunk_overlap import Recorder, spans
 from sdi.cli.copies import wait
-from sdi.devices.base import Device
-from sdi.devices.bounce import bounce_copy
+from sdi.devices import copying
+from sdi.devices.base import Device, Place
 from sdi.devices.capabilities import CPU
+from sdi.devices.copying import bounce as bounce_copy
 from sdi.devices.discover import choose
 from sdi.devices.opencl.member import OpenCLDevice, driver_devices
 from sdi.intervals import ByteRange
+from sdi.region import Region
 from sdi.vmem.directory import Directory
 from sdi.vmem.memory import Coherence
 from sdi.vmem.merging.host import merge_diffs
@@ -167,13 +169,14 @@ def links(repetitions: int, nbytes: int) -> None:
         source, target = first.allocate(nbytes), second.allocate(nbytes)
 
         def peer() -> None:
-            wait(second.peer_copy(first, source, 0, target, 0, nbytes, [], [])[1])
+            wait(copying.across(second, first, source, 0, target, 0, nbytes, [], [])[1])
 
         def bounce() -> None:
-            wait(bounce_copy(first, source, 0, second, target, 0, nbytes, []))
+            there, here = Place(source, 0, first), Place(target, 0, second)
+            wait(bounce_copy(there, here, Region(0, nbytes), [], [])[1])
 
         def arena() -> None:
-            wait(second.upload(host, target, 0, [first.download(source, 0, host, [])]))
+            wait(copying.upload(second, host, target, 0, [copying.download(first, source, 0, host, [])]))
 
         for what, call in (("directly", peer), ("bounce buffer", bounce), ("through the arena", arena)):
             row(what, f"{nbytes / median_s(repetitions, call) / 1e9:.1f}")

@@ -31,8 +31,8 @@ sys.path.insert(0, str(ROOT / "bench"))
 from bench.applications import NAMES  # noqa: E402
 from bench.applications.program import Array, load  # noqa: E402
 from sdi.commands import Launch  # noqa: E402
-from sdi.devices.base import Device  # noqa: E402
-from sdi.devices.handles import BoundKernel, DeviceBuffer, HostBytes  # noqa: E402
+from sdi.devices.base import Device, Place  # noqa: E402
+from sdi.devices.handles import BoundKernel  # noqa: E402
 from sdi.devices.issue import MEASURED, Timing  # noqa: E402
 from sdi.devices.testing.null import NullDevice  # noqa: E402
 from sdi.devices.ticket import Ticket  # noqa: E402
@@ -41,6 +41,7 @@ from sdi.launch.counters import Counters  # noqa: E402
 from sdi.launch.launcher import Launcher  # noqa: E402
 from sdi.launch.programs.builds import Target, build  # noqa: E402
 from sdi.ndrange import Int3  # noqa: E402
+from sdi.region import Region  # noqa: E402
 from sdi.runtime.command_graph import CommandNode, SchedulerCore  # noqa: E402
 from sdi.runtime.engine import Engine  # noqa: E402
 from sdi.runtime.virtual_device import VirtualDevice  # noqa: E402
@@ -73,15 +74,18 @@ class TimedDevice(NullDevice):
     def _issue(self, wait: Sequence[Ticket]) -> Ticket:
         return self.took(Ticket(self), 1)
 
-    def upload(
+    def copy(
         self,
-        host: HostBytes,
-        buffer: DeviceBuffer,
-        offset: int,
-        wait: Sequence[Ticket],
+        source: Place,
+        target: Place,
+        region: Region,
+        source_waits: Sequence[Ticket],
+        target_waits: Sequence[Ticket],
         timing: Timing = MEASURED,
-    ) -> Ticket:
-        return self.took(Ticket(self), len(host) * COPY_NS_PER_BYTE)
+    ) -> tuple[Ticket, Ticket]:
+        ns = region.total_nbytes * COPY_NS_PER_BYTE if source.device is None else 1
+        ticket = self.took(Ticket(self), ns)
+        return ticket, ticket
 
     def launch(
         self,

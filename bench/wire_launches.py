@@ -26,17 +26,18 @@ sys.path.insert(0, str(ROOT / "bench"))
 
 from launches import SOURCE  # noqa: E402
 
-from sdi.devices.base import Device  # noqa: E402
+from sdi.devices.base import Device, Place  # noqa: E402
 from sdi.devices.cuda.channel import Channel, Event  # noqa: E402
 from sdi.devices.cuda.info import CudaAttributes, device_info  # noqa: E402
 from sdi.devices.cuda.lane import CudaLane  # noqa: E402
-from sdi.devices.handles import BoundKernel, DeviceBuffer  # noqa: E402
+from sdi.devices.handles import BoundKernel  # noqa: E402
 from sdi.devices.issue import MEASURED, Timing  # noqa: E402
 from sdi.devices.join import united  # noqa: E402
 from sdi.devices.polling import Polling  # noqa: E402
 from sdi.devices.testing.null import NullDevice  # noqa: E402
 from sdi.devices.ticket import Ticket  # noqa: E402
 from sdi.ndrange import Int3  # noqa: E402
+from sdi.region import Region  # noqa: E402
 from sdi.service.session import Session  # noqa: E402
 from sdi.wire.layout import layout, padded  # noqa: E402
 from sdi.wire.records import BODY, COMMAND, HEADER, Op  # noqa: E402
@@ -115,20 +116,19 @@ class LaneMember(NullDevice):
         self.launches += 1
         return self._lane.issue(self._kernels, self.enter, wait, timing, bound)
 
-    def peer_copy(
+    def copy(
         self,
-        source_device: Device,
-        source: DeviceBuffer,
-        source_offset: int,
-        target: DeviceBuffer,
-        target_offset: int,
-        nbytes: int,
-        leave: Sequence[Ticket],
-        arrive: Sequence[Ticket],
+        source: Place,
+        target: Place,
+        region: Region,
+        source_waits: Sequence[Ticket],
+        target_waits: Sequence[Ticket],
         timing: Timing = MEASURED,
     ) -> tuple[Ticket, Ticket]:
+        if source.device is None or target.device is None:
+            return super().copy(source, target, region, source_waits, target_waits, timing)
         self.copies += 1
-        ticket = self._lane.issue(self._copies, self.enter, united(leave, arrive), timing)
+        ticket = self._lane.issue(self._copies, self.enter, united(source_waits, target_waits), timing)
         return ticket, ticket
 
     def close(self) -> None:

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable
 
 from sdi.cli.copies import wait
+from sdi.devices import copying
 from sdi.devices.base import Device
 from sdi.devices.discover import MemberSettings, open_members
 from sdi.devices.handles import DeviceBuffer
@@ -67,14 +68,16 @@ def ways(
     """How to issue a copy of all bytes over each link."""
     one, at_one = members[0], buffers[0]
     found: dict[str, Callable[[], Ticket]] = {
-        "host to member": lambda: one.upload(host, at_one, 0, []),
-        "member to host": lambda: one.download(at_one, 0, host, []),
+        "host to member": lambda: copying.upload(one, host, at_one, 0, []),
+        "member to host": lambda: copying.download(one, at_one, 0, host, []),
     }
     if len(members) > 1:
         two, at_two = members[1], buffers[1]
-        found["member to member"] = lambda: two.peer_copy(one, at_one, 0, at_two, 0, host.nbytes, [], [])[1]
-        found["member to member, through the host"] = lambda: two.upload(
-            host, at_two, 0, [one.download(at_one, 0, host, [])]
+        found["member to member"] = lambda: copying.across(
+            two, one, at_one, 0, at_two, 0, host.nbytes, [], []
+        )[1]
+        found["member to member, through the host"] = lambda: copying.upload(
+            two, host, at_two, 0, [copying.download(one, at_one, 0, host, [])]
         )
     return found
 

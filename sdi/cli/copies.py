@@ -18,6 +18,7 @@ from functools import partial
 import numpy as np
 
 from sdi.devices.base import Device
+from sdi.devices.copying import across, download, upload
 from sdi.devices.handles import DeviceBuffer
 from sdi.devices.ticket import Ticket
 from sdi.errors import ClError, DeviceFailed
@@ -93,9 +94,9 @@ class _Trial:
         sent[:] = self._data(to)
         try:
             buffer = self._buffer(to)
-            upload = partial(member.upload, sent, buffer, 0)
-            download = partial(member.download, buffer, 0, self._host[1])
-            rates = self._rate(upload), self._rate(download)
+            up = partial(upload, member, sent, buffer, 0)
+            down = partial(download, member, buffer, 0, self._host[1])
+            rates = self._rate(up), self._rate(down)
             failure = "" if self._is_found(to) else _DAMAGED
             self._sources[to] = buffer
         except (ClError, DeviceFailed) as error:
@@ -112,7 +113,7 @@ class _Trial:
             try:
                 wait(target.fill(buffer, 0, self._nbytes, b"\0", []))
                 rate = self._rate(partial(self._peer_copy, source, self._sources[from_], target, buffer))
-                wait(target.download(buffer, 0, self._host[1], []))
+                wait(download(target, buffer, 0, self._host[1], []))
             finally:
                 self._buffers.pop()
                 target.free(buffer)
@@ -128,7 +129,7 @@ class _Trial:
         to: DeviceBuffer,
         wait: Sequence[Ticket],
     ) -> Ticket:
-        return target.peer_copy(source, from_, 0, to, 0, self._nbytes, wait, wait)[1]
+        return across(target, source, from_, 0, to, 0, self._nbytes, wait, wait)[1]
 
     def _buffer(self, member: int) -> DeviceBuffer:
         buffer = self._members[member].allocate(self._nbytes)

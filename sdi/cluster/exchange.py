@@ -20,11 +20,13 @@ import numpy as np
 from sdi.cluster.records import IN_BATCH, DamagedBatch, NodeRecord, RecordKind, failure, failure_of, packed
 from sdi.cluster.shared import Mapped, Pool
 from sdi.cluster.transport import Room, Transport
-from sdi.devices.base import Device, Rows
+from sdi.devices.base import Device
+from sdi.devices.copying import download, upload
 from sdi.devices.handles import DeviceBuffer, HostBytes
 from sdi.devices.join import join
 from sdi.devices.ticket import Ticket, completed
 from sdi.errors import DeviceFailed
+from sdi.region import Region
 
 CHUNK_NBYTES = 4 << 20
 """Chunks of a copy are read, sent and written at the same time."""
@@ -35,6 +37,29 @@ _WINDOW = 8
 """So many chunks of a copy are lent at a time."""
 _KEPT_NBYTES = 64 << 20
 _PAGE_NBYTES = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """``count`` rows of ``nbytes``, each ``pitch`` bytes after the one before; they never overlap."""
+
+    count: int
+    nbytes: int
+    pitch: int
+
+    def __post_init__(self) -> None:
+        if not (self.count >= 1 and 1 <= self.nbytes <= self.pitch):
+            raise ValueError(f"no such rows: {self}")
+
+    @property
+    def extent(self) -> int:
+        """Bytes from the first to the last one."""
+        return (self.count - 1) * self.pitch + self.nbytes
+
+    @property
+    def region(self) -> Region:
+        """The same, from offset 0 on."""
+        return Region(0, self.nbytes, ((self.pitch, self.count),) if self.count > 1 else ())
 
 
 def chunks(rows: Rows) -> Iterator[tuple[int, Rows]]:
@@ -52,9 +77,10 @@ def chunks(rows: Rows) -> Iterator[tuple[int, Rows]]:
         yield first * rows.nbytes, Rows(min(each, rows.count - first), rows.nbytes, rows.pitch)
 
 
-def plain(nbytes: int) -> Rows:
-    """``nbytes`` without gaps."""
-    return Rows(1, nbytes, nbytes)
+def rows_of(region: Region) -> Rows:
+    """Of a region of no more than one level."""
+    pitch, count = region.levels[0] if region.levels else (region.nbytes, 1)
+    return Rows(count, region.nbytes, pitch)
 
 
 class Staging:
@@ -181,12 +207,9 @@ class Exchange:
                 is_last = number + len(ring) >= lent
                 loan = _Loan(to, whole[: part.count * part.nbytes], whole, is_last, Ticket())
                 loans.append(loan)
-            if part.count == 1:
-                memory = self._staging.take(part.nbytes) if loan is None else loan.memory
-                ticket = device.download(buffer, start, memory, before)
-            else:
-                memory = self._staging.take(part.extent)
-                ticket = device.download_rows(buffer, start, memory, part, before)
+            is_lent = part.count == 1 and loan is not None
+            memory = loan.memory if loan is not None and is_lent else self._staging.take(part.extent)
+            ticket = download(device, buffer, start, memory, before, part.region)
             start += part.nbytes if rows.count == 1 else part.count * part.pitch
             reads.append(ticket)
             ticket.when_done(partial(self._read, to, key, at, part, memory, loan))
@@ -310,7 +333,7 @@ class Exchange:
             if may_be_lent:
                 ticket = self._receive_lent(device, buffer, start, part, wait, chunk, used)
             elif part.count == 1:
-                ticket = device.upload(chunk.bytes, buffer, start, [*wait, chunk.arrived])
+                ticket = upload(device, chunk.bytes, buffer, start, [*wait, chunk.arrived])
                 # Where it failed its bytes may still be on their way into that memory.
                 join([ticket, chunk.arrived], used)
             else:
@@ -344,19 +367,19 @@ class Exchange:
                 if rows.count > 1:
                     memory = self._staging.take(rows.extent)
                     np.copyto(_grid(memory, rows, rows.pitch), _grid(chunk.bytes, rows, rows.nbytes))
-                    upload = device.upload_rows(memory, buffer, offset, rows, wait)
+                    written_there = upload(device, memory, buffer, offset, wait, rows.region)
                 else:
-                    upload = device.upload(memory, buffer, offset, wait)
+                    written_there = upload(device, memory, buffer, offset, wait)
                 device.flush()
             except Exception as error:
-                upload = completed(error)
-            upload.when_done(partial(finished, memory))
+                written_there = completed(error)
+            written_there.when_done(partial(finished, memory))
 
-        def finished(memory: memoryview, upload: Ticket) -> None:
+        def finished(memory: memoryview, ended: Ticket) -> None:
             if rows.count > 1:
                 self._staging.give(memory)
-            used(upload.error)
-            written.complete(upload.error, upload.start_ns, upload.end_ns)
+            used(ended.error)
+            written.complete(ended.error, ended.start_ns, ended.end_ns)
 
         chunk.arrived.when_done(arrived)
         return written
@@ -386,7 +409,7 @@ class Exchange:
             spread.complete(ticket.error)
 
         chunk.arrived.when_done(arrived)
-        ticket = device.upload_rows(memory, buffer, offset, rows, [*wait, spread])
+        ticket = upload(device, memory, buffer, offset, [*wait, spread], rows.region)
         whole = Ticket()
 
         def written(error: BaseException | None) -> None:
@@ -569,4 +592,4 @@ def _grid(memory: memoryview, rows: Rows, pitch: int) -> np.ndarray[tuple[int, i
     return np.lib.stride_tricks.as_strided(flat, (rows.count, rows.nbytes), (pitch, 1))
 
 
-__all__ = ["CHUNK_NBYTES", "Exchange", "Staging", "chunks", "plain"]
+__all__ = ["CHUNK_NBYTES", "Exchange", "Staging", "chunks", "rows_of"]

@@ -21,7 +21,7 @@ from typing import Final, cast
 
 from sdi.atomics import Update
 from sdi.cluster.arguments import UPDATES, arguments_of
-from sdi.cluster.exchange import Exchange
+from sdi.cluster.exchange import Exchange, Rows
 from sdi.cluster.mixed import MixedTransport
 from sdi.cluster.near import NearError, come, received_descriptor
 from sdi.cluster.records import (
@@ -38,9 +38,10 @@ from sdi.cluster.records import (
 )
 from sdi.cluster.shared import Mapped, Pool
 from sdi.cluster.transport import Room, Traffic, copied
-from sdi.devices.base import Comparison, Device, Rows
+from sdi.devices.base import Comparison, Device, MergeStep, Place
+from sdi.devices.copying import across, download, upload, within
 from sdi.devices.handles import BoundKernel, DeviceBuffer, DeviceProgram, HostBytes
-from sdi.devices.image import ImageShape, Slabs
+from sdi.devices.image import ImageShape
 from sdi.devices.page_locks import PAGE_LOCKS
 from sdi.devices.polling import Polling
 from sdi.devices.ticket import Ticket
@@ -340,7 +341,7 @@ class Node:
             return self._found
         program = cast(DeviceProgram, self._objects[record.fields[0]])
         name = bytes(record.tail).decode()
-        return pickle.dumps(self._devices[record.member].kernel_facts(program, name))
+        return pickle.dumps(self._devices[record.member].kernel_info(program, name))
 
     def _make(self, record: NodeRecord) -> None:
         """Make an object; who uses it after that failed fails too."""
@@ -415,18 +416,17 @@ class Node:
                 buffer, offset, count, nbytes, pitch, source, key = fields
                 rows = Rows(count, nbytes, pitch)
                 return self._exchange.receive(device, self._buffer(buffer), offset, rows, wait, source, key)
-            case RecordKind.UPLOAD:
-                buffer, offset, count, nbytes, pitch, place = fields
-                rows = Rows(count, nbytes, pitch)
-                host = self._shared(place, rows.extent)
-                if count == 1:
-                    return device.upload(host, self._buffer(buffer), offset, wait)
-                return device.upload_rows(host, self._buffer(buffer), offset, rows, wait)
-            case RecordKind.DOWNLOAD:
-                return self._download(device, record, wait)
+            case RecordKind.UPLOAD | RecordKind.DOWNLOAD:
+                return self._copy_host(device, record, wait)
             case RecordKind.COPY:
                 here, there = regions_of(record.tail)
-                return device.copy(self._buffer(fields[0]), here, self._buffer(fields[1]), there, wait)
+                from_, to = fields
+                return within(device, self._buffer(from_), here, self._buffer(to), there, wait)
+            case RecordKind.COPY_PIXELS:
+                from_, to, start, offset = fields
+                region, _ = regions_of(record.tail)
+                places = Place(self._buffer(from_), start, device), Place(self._buffer(to), offset, device)
+                return device.copy(*places, region, wait, ())[1]
             case RecordKind.PEER_COPY:
                 return self._peer_copy(device, record, wait)
             case RecordKind.FILL:
@@ -434,34 +434,26 @@ class Node:
                 return device.fill(self._buffer(buffer), offset, nbytes, bytes(record.tail), wait)
             case RecordKind.DIFF | RecordKind.APPLY:
                 comparison, changes = self._comparison(record)
-                work = device.diff if record.kind is RecordKind.DIFF else device.apply
-                return work(comparison, changes, wait)
-            case RecordKind.SET_PIXELS | RecordKind.GET_PIXELS:
-                image, buffer, offset, start, stop = fields
-                pixels, linear = cast(DeviceBuffer, self._object(image)), self._buffer(buffer)
-                if record.kind is RecordKind.SET_PIXELS:
-                    return device.set_pixels(linear, offset, pixels, Slabs(start, stop), wait)
-                return device.get_pixels(pixels, Slabs(start, stop), linear, offset, wait)
+                step = MergeStep.DIFF if record.kind is RecordKind.DIFF else MergeStep.APPLY
+                return device.merge(step, comparison, changes, wait)
             case _:
                 raise DamagedBatch(f"a node is not asked for {record.kind.name}")
 
-    def _download(self, device: Device, record: NodeRecord, wait: list[Ticket]) -> Ticket:
+    def _copy_host(self, device: Device, record: NodeRecord, wait: list[Ticket]) -> Ticket:
+        """Between a member and the arena that rank 0 has, too."""
         buffer, offset, count, nbytes, pitch, place = record.fields
         rows = Rows(count, nbytes, pitch)
         host = self._shared(place, rows.extent)
+        if record.kind is RecordKind.UPLOAD:
+            return upload(device, host, self._buffer(buffer), offset, wait, rows.region)
         self._transport.traffic[ROOT].shared_nbytes += count * nbytes
-        if count == 1:
-            return device.download(self._buffer(buffer), offset, host, wait)
-        return device.download_rows(self._buffer(buffer), offset, host, rows, wait)
+        return download(device, self._buffer(buffer), offset, host, wait, rows.region)
 
     def _peer_copy(self, device: Device, record: NodeRecord, wait: list[Ticket]) -> Ticket:
         member, source, start, target, offset, count, nbytes, pitch = record.fields
-        from_, to = self._buffer(source), self._buffer(target)
-        other = self._devices[member]
-        if count == 1:
-            return device.peer_copy(other, from_, start, to, offset, nbytes, wait, ())[1]
-        rows = Rows(count, nbytes, pitch)
-        return device.peer_copy_rows(other, from_, start, to, offset, rows, wait, ())[1]
+        there, here = self._buffer(source), self._buffer(target)
+        region = Rows(count, nbytes, pitch).region
+        return across(device, self._devices[member], there, start, here, offset, region, wait, ())[1]
 
     def _comparison(self, record: NodeRecord) -> tuple[Comparison, DeviceBuffer]:
         buffer, offset, twin, twin_offset, nbytes, unit, smallest, changes, operation, width, signed = (

@@ -34,8 +34,7 @@ class RecordKind(IntEnum):
     FILL = 8
     DIFF = 9
     APPLY = 10
-    SET_PIXELS = 11
-    GET_PIXELS = 12
+    COPY_PIXELS = 11
     BUILD = 13
     FACTS = 14
     BIND = 15
@@ -77,8 +76,7 @@ _FIELDS: dict[RecordKind, str] = {
     RecordKind.FILL: "3Q",  # buffer, offset, nbytes; tail: the pattern
     RecordKind.DIFF: "11Q",  # a Comparison, the changes, and the update's operation, nbytes and sign
     RecordKind.APPLY: "11Q",
-    RecordKind.SET_PIXELS: "2Qq2Q",  # image, buffer, offset, slabs
-    RecordKind.GET_PIXELS: "2Qq2Q",
+    RecordKind.COPY_PIXELS: "2Q2q",  # source, target, offset in each; tail: region, twice
     RecordKind.BUILD: "",  # tail: text and options
     RecordKind.FACTS: "Q",  # program; tail: the kernel's name
     RecordKind.BIND: "Q",  # program; tail: name and arguments

@@ -10,13 +10,14 @@ from typing import Final, cast
 
 from sdi.clc.preprocess.probe import Answers
 from sdi.cluster.arguments import UPDATES, bound
-from sdi.cluster.exchange import plain
+from sdi.cluster.exchange import Rows, rows_of
 from sdi.cluster.records import RecordKind, packed, regions, strings
 from sdi.cluster.remote_node import ROOT, RemoteNode, RemoteTicket, ids
-from sdi.devices.base import BoundArgument, Comparison, Device, KernelFacts, Rows
+from sdi.devices.base import BoundArgument, Comparison, KernelFacts, MergeStep, Place
 from sdi.devices.capabilities import Capabilities
+from sdi.devices.copying import by, in_parts, is_rows
 from sdi.devices.handles import BoundKernel, DeviceBuffer, DeviceProgram, HostBytes
-from sdi.devices.image import ImageShape, Slabs
+from sdi.devices.image import ImageShape
 from sdi.devices.issue import MEASURED, Timing
 from sdi.devices.join import united
 from sdi.devices.native import NativeMember
@@ -30,9 +31,10 @@ from sdi.wire.opencl import DeviceInfo
 class _Made:
     """Something on a member of a node.  ``nbytes``: what it takes of the member's memory."""
 
-    __slots__ = ("__weakref__", "device", "name", "nbytes")
+    __slots__ = ("__weakref__", "device", "is_image", "name", "nbytes")
 
     def __init__(self, device: RemoteDevice, name: int, nbytes: int = 0) -> None:
+        self.is_image = False
         self.device = device
         self.name = name
         self.nbytes = nbytes
@@ -81,7 +83,9 @@ class RemoteDevice:
                 *(wanted.type, wanted.order, wanted.data_type, wanted.width, wanted.rows, wanted.planes),
                 *(wanted.row_pitch, wanted.plane_pitch),
             )
-            return DeviceBuffer(self._made(RecordKind.CREATE_IMAGE, fields, nbytes))
+            image = self._made(RecordKind.CREATE_IMAGE, fields, nbytes)
+            image.is_image = True
+            return DeviceBuffer(image)
         most = int.from_bytes(self.capabilities.info[DeviceInfo.MAX_MEM_ALLOC_SIZE], "little")
         too_large = f"{asked}; its driver gives {most} at a time"
         require(nbytes <= most, Status.MEM_OBJECT_ALLOCATION_FAILURE, too_large)
@@ -104,26 +108,38 @@ class RemoteDevice:
     def host_bytes(self, buffer: DeviceBuffer) -> HostBytes | None:
         return None
 
-    def upload(
+    def copy(
         self,
-        host: HostBytes,
-        buffer: DeviceBuffer,
-        offset: int,
-        wait: Sequence[Ticket],
+        source: Place,
+        target: Place,
+        region: Region,
+        source_waits: Sequence[Ticket],
+        target_waits: Sequence[Ticket],
         timing: Timing = MEASURED,
-    ) -> Ticket:
-        return self._upload(host, buffer, offset, plain(host.nbytes), wait)
+    ) -> tuple[Ticket, Ticket]:
+        wait = united(source_waits, target_waits)
+        if source.device is target.device:
+            ticket = self._copy_within(source, target, region, wait)
+            return ticket, ticket
+        if not is_rows(source, target, region):
+            return in_parts(by(self, source_waits, target_waits, timing), source, target, region)
+        if source.device is not None and target.device is not None:
+            return self._copy_peer(source, target, region, source_waits, target_waits)
+        outside, inside = (source, target) if source.device is None else (target, source)
+        host = outside.host(region.span_nbytes, outside.offset + region.base)
+        rows, offset = rows_of(region), inside.offset + region.base
+        work = self._upload if source.device is None else self._download
+        ticket = work(host, cast(DeviceBuffer, inside.memory), offset, rows, wait)
+        return ticket, ticket
 
-    def upload_rows(
-        self,
-        host: HostBytes,
-        buffer: DeviceBuffer,
-        offset: int,
-        rows: Rows,
-        wait: Sequence[Ticket],
-        timing: Timing = MEASURED,
-    ) -> Ticket:
-        return self._upload(host, buffer, offset, rows, wait)
+    def _copy_within(self, source: Place, target: Place, region: Region, wait: Sequence[Ticket]) -> Ticket:
+        there, here = cast(_Made, source.memory), cast(_Made, target.memory)
+        names = there.name, here.name
+        if here.is_image or there.is_image:
+            offsets = source.offset, target.offset
+            return self._issue(RecordKind.COPY_PIXELS, (*names, *offsets), wait, regions(region, region))
+        places = regions(source.here(region), target.here(region))
+        return self._issue(RecordKind.COPY, names, wait, places)
 
     def _upload(
         self, host: HostBytes, buffer: DeviceBuffer, offset: int, rows: Rows, wait: Sequence[Ticket]
@@ -140,6 +156,21 @@ class RemoteDevice:
         node.exchange.send_host(host, rows, before, node.rank, key)
         return ticket
 
+    def _download(
+        self, host: HostBytes, buffer: DeviceBuffer, offset: int, rows: Rows, wait: Sequence[Ticket]
+    ) -> Ticket:
+        if host.readonly:
+            refused = DeviceFailed(self.capabilities.name, "host memory that can't be written")
+            refused.__cause__ = BufferError("read-only")
+            return completed(refused)
+        place = self.node.place(host)
+        if place is not None:
+            return self._copy_host(RecordKind.DOWNLOAD, buffer, offset, rows, place, wait)
+        node, key = self.node, next(ids)
+        landed = node.exchange.receive_host(host, rows, node.rank, key)
+        fields = (cast(_Made, buffer).name, offset, rows.count, rows.nbytes, rows.pitch, ROOT)
+        return node.issue(RecordKind.SEND, self._number, fields, wait, name=key, lands=landed, on_host=True)
+
     def _copy_host(
         self,
         kind: RecordKind,
@@ -154,140 +185,60 @@ class RemoteDevice:
         return self.node.issue(kind, self._number, fields, wait, on_host=True)
 
     def _receive(
-        self,
-        buffer: DeviceBuffer,
-        offset: int,
-        rows: Rows,
-        wait: Sequence[Ticket],
-        source: int,
-        key: int,
+        self, buffer: DeviceBuffer, offset: int, rows: Rows, wait: Sequence[Ticket], source: int, key: int
     ) -> Ticket:
         to = cast(_Made, buffer).name
         fields = (to, offset, rows.count, rows.nbytes, rows.pitch, source, key)
         return self._issue(RecordKind.RECEIVE, fields, wait)
 
-    def download(
+    def _copy_peer(
         self,
-        buffer: DeviceBuffer,
-        offset: int,
-        host: HostBytes,
-        wait: Sequence[Ticket],
-        timing: Timing = MEASURED,
-    ) -> Ticket:
-        return self._download(buffer, offset, host, plain(host.nbytes), wait)
-
-    def download_rows(
-        self,
-        buffer: DeviceBuffer,
-        offset: int,
-        host: HostBytes,
-        rows: Rows,
-        wait: Sequence[Ticket],
-        timing: Timing = MEASURED,
-    ) -> Ticket:
-        return self._download(buffer, offset, host, rows, wait)
-
-    def _download(
-        self, buffer: DeviceBuffer, offset: int, host: HostBytes, rows: Rows, wait: Sequence[Ticket]
-    ) -> Ticket:
-        if host.readonly:
-            refused = DeviceFailed(self.capabilities.name, "host memory that can't be written")
-            refused.__cause__ = BufferError("read-only")
-            return completed(refused)
-        place = self.node.place(host)
-        if place is not None:
-            return self._copy_host(RecordKind.DOWNLOAD, buffer, offset, rows, place, wait)
-        node, key = self.node, next(ids)
-        landed = node.exchange.receive_host(host, rows, node.rank, key)
-        fields = (cast(_Made, buffer).name, offset, rows.count, rows.nbytes, rows.pitch, ROOT)
-        return node.issue(RecordKind.SEND, self._number, fields, wait, name=key, lands=landed, on_host=True)
-
-    def copy(
-        self,
-        source: DeviceBuffer,
-        from_: Region,
-        target: DeviceBuffer,
-        to: Region,
-        wait: Sequence[Ticket],
-        timing: Timing = MEASURED,
-    ) -> Ticket:
-        ends = cast(_Made, source).name, cast(_Made, target).name
-        return self._issue(RecordKind.COPY, ends, wait, regions(from_, to))
-
-    def peer_copy(
-        self,
-        source_device: Device,
-        source: DeviceBuffer,
-        source_offset: int,
-        target: DeviceBuffer,
-        target_offset: int,
-        nbytes: int,
-        leave: Sequence[Ticket],
-        arrive: Sequence[Ticket],
-        timing: Timing = MEASURED,
-    ) -> tuple[Ticket, Ticket]:
-        return self._peer_copy(
-            source_device, source, source_offset, target, target_offset, plain(nbytes), leave, arrive
-        )
-
-    def peer_copy_rows(
-        self,
-        source_device: Device,
-        source: DeviceBuffer,
-        source_offset: int,
-        target: DeviceBuffer,
-        target_offset: int,
-        rows: Rows,
-        leave: Sequence[Ticket],
-        arrive: Sequence[Ticket],
-        timing: Timing = MEASURED,
-    ) -> tuple[Ticket, Ticket]:
-        return self._peer_copy(
-            source_device, source, source_offset, target, target_offset, rows, leave, arrive
-        )
-
-    def _peer_copy(
-        self,
-        source_device: Device,
-        source: DeviceBuffer,
-        source_offset: int,
-        target: DeviceBuffer,
-        target_offset: int,
-        rows: Rows,
+        source: Place,
+        target: Place,
+        region: Region,
         leave: Sequence[Ticket],
         arrive: Sequence[Ticket],
     ) -> tuple[Ticket, Ticket]:
         node, key = self.node, next(ids)
-        if not isinstance(source_device, RemoteDevice):
-            left = node.exchange.send(source_device, source, source_offset, rows, leave, node.rank, key)
-            return left, self._receive(target, target_offset, rows, arrive, ROOT, key)
-        other = source_device.node
+        rows, start, offset = rows_of(region), source.offset + region.base, target.offset + region.base
+        from_, to = cast(DeviceBuffer, source.memory), cast(DeviceBuffer, target.memory)
+        device = source.device
+        assert device is not None
+        if not isinstance(device, RemoteDevice):
+            left = node.exchange.send(device, from_, start, rows, leave, node.rank, key)
+            return left, self._receive(to, offset, rows, arrive, ROOT, key)
+        other, name = device.node, cast(_Made, from_).name
         if other is node:
-            from_, to = cast(_Made, source).name, cast(_Made, target).name
-            places = (source_device._number, from_, source_offset, to, target_offset)
+            places = (device._number, name, start, cast(_Made, to).name, offset)
             both = (*places, rows.count, rows.nbytes, rows.pitch)
             ticket = self._issue(RecordKind.PEER_COPY, both, united(leave, arrive))
             return ticket, ticket
-        fields = (cast(_Made, source).name, source_offset, rows.count, rows.nbytes, rows.pitch, node.rank)
-        left = other.issue(RecordKind.SEND, source_device._number, fields, leave, name=key)
-        return left, self._receive(target, target_offset, rows, arrive, other.rank, key)
+        fields = (name, start, rows.count, rows.nbytes, rows.pitch, node.rank)
+        left = other.issue(RecordKind.SEND, device._number, fields, leave, name=key)
+        return left, self._receive(to, offset, rows, arrive, other.rank, key)
 
     def send_to(
         self,
-        target_device: Device,
-        source: DeviceBuffer,
-        source_offset: int,
-        target: DeviceBuffer,
-        target_offset: int,
-        rows: Rows,
+        source: Place,
+        target: Place,
+        region: Region,
         leave: Sequence[Ticket],
         arrive: Sequence[Ticket],
     ) -> tuple[Ticket, Ticket]:
         """Copy to a member of this process."""
-        node, key = self.node, next(ids)
-        fields = (cast(_Made, source).name, source_offset, rows.count, rows.nbytes, rows.pitch, ROOT)
+        if not is_rows(source, target, region):
+
+            def copy(there: Place, here: Place, part: Region) -> tuple[Ticket, Ticket]:
+                return self.send_to(there, here, part, leave, arrive)
+
+            return in_parts(copy, source, target, region)
+        node, key, rows = self.node, next(ids), rows_of(region)
+        start, offset = source.offset + region.base, target.offset + region.base
+        fields = (cast(_Made, source.memory).name, start, rows.count, rows.nbytes, rows.pitch, ROOT)
         left = node.issue(RecordKind.SEND, self._number, fields, leave, name=key)
-        return left, node.exchange.receive(target_device, target, target_offset, rows, arrive, node.rank, key)
+        to = cast(DeviceBuffer, target.memory)
+        assert target.device is not None
+        return left, node.exchange.receive(target.device, to, offset, rows, arrive, node.rank, key)
 
     def fill(
         self,
@@ -300,18 +251,13 @@ class RemoteDevice:
     ) -> Ticket:
         return self._issue(RecordKind.FILL, (cast(_Made, buffer).name, offset, nbytes), wait, pattern)
 
-    def diff(
-        self, comparison: Comparison, changes: DeviceBuffer, wait: Sequence[Ticket], timing: Timing = MEASURED
-    ) -> Ticket:
-        return self._compare(RecordKind.DIFF, comparison, changes, wait)
-
-    def apply(
-        self, comparison: Comparison, changes: DeviceBuffer, wait: Sequence[Ticket], timing: Timing = MEASURED
-    ) -> Ticket:
-        return self._compare(RecordKind.APPLY, comparison, changes, wait)
-
-    def _compare(
-        self, kind: RecordKind, comparison: Comparison, changes: DeviceBuffer, wait: Sequence[Ticket]
+    def merge(
+        self,
+        step: MergeStep,
+        comparison: Comparison,
+        changes: DeviceBuffer,
+        wait: Sequence[Ticket],
+        timing: Timing = MEASURED,
     ) -> Ticket:
         update = comparison.update
         fields = (
@@ -327,31 +273,8 @@ class RemoteDevice:
             0 if update is None else update.nbytes,
             0 if update is None else int(update.signed),
         )
+        kind = RecordKind.DIFF if step is MergeStep.DIFF else RecordKind.APPLY
         return self._issue(kind, fields, wait)
-
-    def set_pixels(
-        self,
-        buffer: DeviceBuffer,
-        offset: int,
-        image: DeviceBuffer,
-        slabs: Slabs,
-        wait: Sequence[Ticket],
-        timing: Timing = MEASURED,
-    ) -> Ticket:
-        fields = (cast(_Made, image).name, cast(_Made, buffer).name, offset, slabs.start, slabs.stop)
-        return self._issue(RecordKind.SET_PIXELS, fields, wait)
-
-    def get_pixels(
-        self,
-        image: DeviceBuffer,
-        slabs: Slabs,
-        buffer: DeviceBuffer,
-        offset: int,
-        wait: Sequence[Ticket],
-        timing: Timing = MEASURED,
-    ) -> Ticket:
-        fields = (cast(_Made, image).name, cast(_Made, buffer).name, offset, slabs.start, slabs.stop)
-        return self._issue(RecordKind.GET_PIXELS, fields, wait)
 
     def build(self, text: str, options: Sequence[str]) -> DeviceProgram:
         if self.is_lost():
@@ -373,7 +296,7 @@ class RemoteDevice:
         found: Answers = pickle.loads(self.node.question(RecordKind.ASK_COMPILER, self._number, tail=asked)())
         return found
 
-    def kernel_facts(self, program: DeviceProgram, kernel: str) -> KernelFacts:
+    def kernel_info(self, program: DeviceProgram, kernel: str) -> KernelFacts:
         name = cast(_Made, program).name
         found = pickle.loads(self.node.question(RecordKind.FACTS, self._number, (name,), kernel.encode())())
         assert isinstance(found, KernelFacts)

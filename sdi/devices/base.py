@@ -1,6 +1,7 @@
 """The ``Device`` protocol: what a member of the image can do.
 
-Implemented by ``opencl.py`` (any installed OpenCL driver), ``cuda.py`` and ``sdi/cluster/remote_device.py``.
+Implemented in ``opencl`` (any installed OpenCL driver), ``cuda``, ``testing`` and ``cluster``.
+What differs between kinds of members is a value of their ``capabilities``.
 
 Contract.  Every operation but ``build`` and ``memory_in_use`` returns at once with a ``Ticket``; it starts
 when all tickets in ``wait`` are done (tickets may belong to other members or be completed by hand).  If
@@ -16,18 +17,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from enum import Enum
+from typing import NamedTuple, Protocol, cast
 
 from sdi.atomics import Update
 from sdi.clc.preprocess.probe import Answers
 from sdi.devices.capabilities import Capabilities
 from sdi.devices.handles import BoundKernel, DeviceBuffer, DeviceProgram, HostBytes
-from sdi.devices.image import ImageShape, Sampler, Slabs
+from sdi.devices.image import ImageShape, Sampler
 from sdi.devices.issue import MEASURED, Timing
 from sdi.devices.native import NativeMember
 from sdi.devices.ticket import Ticket
 from sdi.ndrange import Int3
-from sdi.region import Region
+from sdi.region import Levels, Region
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,22 +49,40 @@ class LocalBytes:
     nbytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class Rows:
-    """``count`` rows of ``nbytes``, each ``pitch`` bytes after the one before; they never overlap."""
+class Place(NamedTuple):
+    """Where bytes are: in the host's ``memory``, or in that of ``device``.
 
-    count: int
-    nbytes: int
-    pitch: int
+    ``offset``: where a region's offset 0 is.  ``levels``: how a region's runs lie here, where that is not
+    as the region says.  Of an image offsets are those of linear bytes, laid out as its shape says.
+    """
 
-    def __post_init__(self) -> None:
-        if not (self.count >= 1 and 1 <= self.nbytes <= self.pitch):
-            raise ValueError(f"no such rows: {self}")
+    memory: HostBytes | DeviceBuffer
+    offset: int = 0
+    device: Device | None = None
+    levels: Levels | None = None
 
-    @property
-    def extent(self) -> int:
-        """Bytes from the first to the last one."""
-        return (self.count - 1) * self.pitch + self.nbytes
+    def here(self, region: Region) -> Region:
+        """The bytes here that a region means."""
+        levels = region.levels if self.levels is None else self.levels
+        return Region(self.offset + region.base, region.nbytes, levels)
+
+    def at(self, offset: int, levels: Levels | None = None) -> Place:
+        """The same memory from another offset on."""
+        return Place(self.memory, offset, self.device, levels)
+
+    def host(self, nbytes: int, start: int) -> HostBytes:
+        """So many bytes of host memory from ``start`` on.  Raises ValueError past its end."""
+        memory = cast(HostBytes, self.memory)
+        if start + nbytes > memory.nbytes:
+            raise ValueError(f"{nbytes} bytes at {start} of {memory.nbytes}")
+        return memory if nbytes == memory.nbytes else memory[start : start + nbytes]
+
+
+class MergeStep(Enum):
+    """What of a merge is done, see ``Device.merge``."""
+
+    DIFF = 0
+    APPLY = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,107 +142,36 @@ class Device(Protocol):
         Whoever uses them orders all access to them and to the buffer, and ends it before that is freed.
         """
 
-    def upload(
-        self,
-        host: HostBytes,
-        buffer: DeviceBuffer,
-        offset: int,
-        wait: Sequence[Ticket],
-        timing: Timing = MEASURED,
-    ) -> Ticket:
-        """Copy all of ``host`` to ``buffer`` at ``offset``."""
-
-    def download(
-        self,
-        buffer: DeviceBuffer,
-        offset: int,
-        host: HostBytes,
-        wait: Sequence[Ticket],
-        timing: Timing = MEASURED,
-    ) -> Ticket:
-        """Fill all of ``host`` from ``buffer`` at ``offset``."""
-
     def copy(
         self,
-        source: DeviceBuffer,
-        from_: Region,
-        target: DeviceBuffer,
-        to: Region,
-        wait: Sequence[Ticket],
-        timing: Timing = MEASURED,
-    ) -> Ticket:
-        """Copy between two device buffers of this member, or within one.
-
-        The regions are ``alike``, or the ticket fails, and share no byte.
-        """
-
-    def peer_copy(
-        self,
-        source_device: Device,
-        source: DeviceBuffer,
-        source_offset: int,
-        target: DeviceBuffer,
-        target_offset: int,
-        nbytes: int,
-        leave: Sequence[Ticket],
-        arrive: Sequence[Ticket],
+        source: Place,
+        target: Place,
+        region: Region,
+        source_waits: Sequence[Ticket],
+        target_waits: Sequence[Ticket],
         timing: Timing = MEASURED,
     ) -> tuple[Ticket, Ticket]:
-        """Copy from another member's buffer to one of this member.
+        """Copy the bytes of ``region``, which share none with those that are written.
 
-        The source is read behind ``leave``, the target written behind ``arrive``.  The first ticket says that
-        the source was read, the second that the target was written; they may be one.
+        The target is this member's, or the host's and the source this member's.  An image's other end are
+        bytes of its own member, and ``region`` is what its shape calls the ``pixels`` of some slabs.
+        The source is read behind ``source_waits``, the target written behind ``target_waits``.  The first
+        ticket says that the source was read, the second that the target was written; they may be one.
+        Where the runs do not lie ``alike`` at both ends, or past the end of a buffer, the tickets fail.
         """
 
-    def upload_rows(
+    def merge(
         self,
-        host: HostBytes,
-        buffer: DeviceBuffer,
-        offset: int,
-        rows: Rows,
+        step: MergeStep,
+        comparison: Comparison,
+        changes: DeviceBuffer,
         wait: Sequence[Ticket],
         timing: Timing = MEASURED,
     ) -> Ticket:
-        """Copy ``rows`` of ``host``, the first at its start, to ``buffer``, the first at ``offset``."""
+        """Bring what several members wrote together; only where ``capabilities.compares``.
 
-    def download_rows(
-        self,
-        buffer: DeviceBuffer,
-        offset: int,
-        host: HostBytes,
-        rows: Rows,
-        wait: Sequence[Ticket],
-        timing: Timing = MEASURED,
-    ) -> Ticket:
-        """The other way; nothing between the rows changes."""
-
-    def peer_copy_rows(
-        self,
-        source_device: Device,
-        source: DeviceBuffer,
-        source_offset: int,
-        target: DeviceBuffer,
-        target_offset: int,
-        rows: Rows,
-        leave: Sequence[Ticket],
-        arrive: Sequence[Ticket],
-        timing: Timing = MEASURED,
-    ) -> tuple[Ticket, Ticket]:
-        """Like ``peer_copy``, for rows of the same pitch on both members."""
-
-    def diff(
-        self, comparison: Comparison, changes: DeviceBuffer, wait: Sequence[Ticket], timing: Timing = MEASURED
-    ) -> Ticket:
-        """Write to ``changes`` the units that differ from their twin, laid out as ``comparing.py`` says.
-
-        Called, as ``apply``, only where ``capabilities.compares``.
-        """
-
-    def apply(
-        self, comparison: Comparison, changes: DeviceBuffer, wait: Sequence[Ticket], timing: Timing = MEASURED
-    ) -> Ticket:
-        """Take what another member changed into ``comparison.buffer``, beside what this one changed.
-
+        DIFF: write to ``changes`` the units that differ from their twin, laid out as ``comparing.py`` says.
+        APPLY: take what another member changed into ``comparison.buffer``, beside what this one changed.
         Without an update each unit of ``changes`` is taken; one that this member changed too is a conflict,
         counted in the header of ``changes``, unless the two changed different scalars of the smallest size,
         which are both kept.  With an update the unit becomes what it were had both updated it.
@@ -239,28 +188,6 @@ class Device(Protocol):
     ) -> Ticket:
         """Repeat ``pattern`` (1 to 128 bytes, a power of two) over ``nbytes`` (a multiple of it)."""
 
-    def set_pixels(
-        self,
-        buffer: DeviceBuffer,
-        offset: int,
-        image: DeviceBuffer,
-        slabs: Slabs,
-        wait: Sequence[Ticket],
-        timing: Timing = MEASURED,
-    ) -> Ticket:
-        """Copy ``slabs`` from linear bytes; ``offset``: of the image's first pixel, perhaps outside."""
-
-    def get_pixels(
-        self,
-        image: DeviceBuffer,
-        slabs: Slabs,
-        buffer: DeviceBuffer,
-        offset: int,
-        wait: Sequence[Ticket],
-        timing: Timing = MEASURED,
-    ) -> Ticket:
-        """Copy ``slabs`` to linear bytes; bytes between rows keep their values."""
-
     def build(self, text: str, options: Sequence[str]) -> DeviceProgram:
         """Compile OpenCL C for this member.  Blocks; called from a build thread.  Raises BuildError."""
 
@@ -270,7 +197,7 @@ class Device(Protocol):
         Blocks; called from a build thread.  Raises BuildError when the compiler refuses.
         """
 
-    def kernel_facts(self, program: DeviceProgram, kernel: str) -> KernelFacts:
+    def kernel_info(self, program: DeviceProgram, kernel: str) -> KernelFacts:
         """Work-group info of ``kernel``.  May block; called from a build thread."""
 
     def bind(self, program: DeviceProgram, kernel: str, arguments: Sequence[BoundArgument]) -> BoundKernel:

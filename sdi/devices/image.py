@@ -10,6 +10,7 @@ from typing import Self
 
 from sdi.intervals import ByteRange
 from sdi.ndrange import Int3
+from sdi.region import Region, region
 from sdi.wire.arguments import SAMPLER
 from sdi.wire.opencl import Addressing, ChannelOrder, ChannelType, Filter, MemObjectType
 
@@ -135,12 +136,18 @@ class ImageShape:
         behind = self.num_slabs - slabs.stop
         return ByteRange(slabs.start * self.slab_pitch, self.span_nbytes - behind * self.slab_pitch)
 
+    def pixels(self, slabs: Slabs) -> Region:
+        """The bytes of the pixels of ``slabs``, counted from the first pixel."""
+        (x, y, z), (width, rows, planes) = self.region_of(slabs)
+        base = x * self.pixel_nbytes + y * self.row_pitch + z * self.plane_pitch
+        return region(base, (width * self.pixel_nbytes, rows, planes), (self.row_pitch, self.plane_pitch))
+
     def region_of(self, slabs: Slabs) -> tuple[Int3, Int3]:
         """Origin and region of ``slabs`` in pixels, as the API counts them."""
-        origin, region = [0, 0, 0], [self.width, self.rows, self.planes]
+        origin, counts = [0, 0, 0], [self.width, self.rows, self.planes]
         origin[self.axis] = slabs.start
-        region[self.axis] = slabs.stop - slabs.start
-        return (origin[0], origin[1], origin[2]), (region[0], region[1], region[2])
+        counts[self.axis] = slabs.stop - slabs.start
+        return (origin[0], origin[1], origin[2]), (counts[0], counts[1], counts[2])
 
 
 @dataclass(frozen=True, slots=True)

@@ -118,7 +118,7 @@ class Builder:
         memory, copy, buffer = player.memory, transfer.copy, transfer.buffer
         source, target, over = copy.source, copy.target, copy.over
         is_pooled = memory.memories.pooled is not None and memory.memories.pooled_memory in (source, target)
-        if transfer.rows is not None or over.nbytes > _COPY_MAX_NBYTES or is_pooled:
+        if transfer.region.levels or over.nbytes > _COPY_MAX_NBYTES or is_pooled:
             return False
         member = (source if target == HOST else target) - 1
         native = player.members[member]

@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
+from sdi.devices.base import Place
+from sdi.devices.copying import within
 from sdi.devices.handles import DeviceBuffer
 from sdi.devices.host_copy import BESIDE_KERNELS_NBYTES
 from sdi.devices.issue import Issue
@@ -380,7 +382,7 @@ class RegionCopies:
         else:
             device = self._memory.devices[memory - 1]
             here, there = DeviceBuffer(source.bytes), DeviceBuffer(target.bytes)
-            ticket = device.copy(here, from_, there, to, waits, self._for.timing)
+            ticket = within(device, here, from_, there, to, waits, self._for.timing)
             device.flush()
         self._account(memory, memory, to.total_nbytes, ticket)
         return ticket
@@ -432,21 +434,15 @@ class RegionCopies:
     ) -> tuple[Ticket, Ticket]:
         """Copy ``nbytes`` in one run from ``first`` in ``source`` to ``last`` in ``target``, elsewhere.
 
-        A ticket for each end, see ``Device.peer_copy``.
+        A ticket for each end, see ``Device.copy``.
         """
-        (there, at), (here, to) = (first.bytes, first.over.base), (last.bytes, last.over.base)
-        devices, timing = self._memory.devices, self._for.timing
-        if isinstance(there, memoryview):
-            device = devices[target - 1]
-            run = there[at : at + nbytes]
-            left = ticket = device.upload(run, DeviceBuffer(here), to, [*leave, *arrive], timing)
-        elif isinstance(here, memoryview):
-            device = devices[source - 1]
-            left = ticket = device.download(there, at, here[to : to + nbytes], [*leave, *arrive], timing)
-        else:
-            device = devices[target - 1]
-            other = devices[source - 1]
-            left, ticket = device.peer_copy(other, there, at, here, to, nbytes, leave, arrive, timing)
+        devices = self._memory.devices
+        device = devices[(source if target == HOST else target) - 1]
+        there, here = (
+            Place(where.bytes, where.over.base, None if memory == HOST else devices[memory - 1])
+            for memory, where in ((source, first), (target, last))
+        )
+        left, ticket = device.copy(there, here, Region(0, nbytes), leave, arrive, self._for.timing)
         device.flush()
         self._account(source, target, nbytes, ticket)
         return left, ticket

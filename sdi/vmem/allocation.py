@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from sdi.devices.base import Device
+from sdi.devices.base import Device, Place
+from sdi.devices.copying import within
 from sdi.devices.issue import Issue
 from sdi.devices.pooled import PooledMemory
 from sdi.devices.ticket import Ticket
@@ -309,7 +310,10 @@ class Placement:
     def _place(self, buffer: VirtualBuffer, member: int, block: Block, over: ByteRange, issue: Issue) -> None:
         """``block`` becomes the buffer's place on the member; what the old one held moves or goes."""
         assert block.device_buffer is not None
-        new = Allocation(block.device_buffer, over, block.nbytes, self.placed.clock)
+        place = None
+        if member != self._pooled:
+            place = Place(block.device_buffer, -over.start, self._devices[member])
+        new = Allocation(block.device_buffer, over, block.nbytes, self.placed.clock, place)
         old = buffer.allocations[member]
         if old is not None:
             self._events.moves += 1
@@ -325,7 +329,8 @@ class Placement:
             self._eviction.bring_home(buffer, member, part, issue)
         pending = dependencies.pending()
         for part in buffer.directory.current_in(memory, old.over):
-            ticket = self._devices[member].copy(
+            ticket = within(
+                self._devices[member],
                 old.device_buffer,
                 Region(part.start - old.over.start, part.nbytes),
                 new.device_buffer,

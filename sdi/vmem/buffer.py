@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from sdi.cells import STAGE_IN_USE, Cells
+from sdi.devices.base import Place
 from sdi.devices.handles import DeviceBuffer
 from sdi.devices.image import ImageShape, Slabs
 from sdi.devices.join import join
@@ -20,13 +21,15 @@ class Allocation:
 
     Never changes its place: what holds other bytes is another allocation, so identity tells whether what was
     bound to it is still right.  ``nbytes``: of the member's memory that it takes, 0 on the member's host.
-    ``used``: when a launch last wanted it.
+    ``used``: when a launch last wanted it.  ``place``: of the root buffer, as far as its bytes are here; None
+    in the memory of several members, which name it each in its own way.
     """
 
     device_buffer: DeviceBuffer
     over: ByteRange
     nbytes: int
     used: int = 0
+    place: Place | None = None
 
     @property
     def is_on_host(self) -> bool:

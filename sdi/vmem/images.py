@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sdi.devices.base import Device
+from sdi.devices.copying import from_image, to_image
 from sdi.devices.handles import DeviceBuffer
 from sdi.devices.image import Slabs
 from sdi.devices.issue import Issue, Timing
@@ -96,10 +97,12 @@ def _refresh(
     moved = 0
     for slabs in _slabs(view, old):
         over = _bytes(view, slabs)
-        ticket = device.set_pixels(
+        ticket = to_image(
+            device,
             linear.device_buffer,
             view.offset - linear.start,
             copy.device_image,
+            view.shape,
             slabs,
             [*linear.dependencies.before_read(over), *copy.dependencies.before_write(over)],
             timing,
@@ -118,8 +121,10 @@ def _write_back(
     tickets = []
     for slabs in _slabs(copy.view, writes.ranges):
         over = _bytes(copy.view, slabs)
-        ticket = device.get_pixels(
+        ticket = from_image(
+            device,
             copy.device_image,
+            copy.view.shape,
             slabs,
             linear.device_buffer,
             copy.view.offset - linear.start,

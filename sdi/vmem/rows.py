@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sdi.devices.base import Rows
 from sdi.intervals import ByteRange
+from sdi.region import Region
 from sdi.vmem.directory import Copy
 
 ROWS_MIN = 3
@@ -31,23 +31,23 @@ class _RowsRun:
         self.copies.append(copy)
         return True
 
-    def planned(self) -> list[tuple[Copy, Rows | None]]:
+    def planned(self) -> list[tuple[Copy, Region]]:
         first, last = self.copies[0], self.copies[-1]
         if len(self.copies) < ROWS_MIN:
-            return [(copy, None) for copy in self.copies]
-        rows = Rows(len(self.copies), first.over.nbytes, self.pitch)
+            return [_plain(copy) for copy in self.copies]
+        rows = Region(first.over.start, first.over.nbytes, ((self.pitch, len(self.copies)),))
         return [(Copy(first.source, first.target, ByteRange(first.over.start, last.over.stop)), rows)]
 
 
-def in_rows(copies: Sequence[Copy]) -> list[tuple[Copy, Rows | None]]:
+def in_rows(copies: Sequence[Copy]) -> list[tuple[Copy, Region]]:
     """The same copies, which are disjoint and in order, with runs of ``ROWS_MIN`` or more as one.
 
-    Of such, ``over`` is from the first row to the last.
+    Each with its region; of rows ``over`` is from the first one to the last.
     """
     if len(copies) < ROWS_MIN:
-        return [(copy, None) for copy in copies]
+        return [_plain(copy) for copy in copies]
     running: dict[int, _RowsRun] = {}
-    found: list[tuple[Copy, Rows | None]] = []
+    found: list[tuple[Copy, Region]] = []
     for copy in copies:
         run = running.get(copy.source)
         if run is None or not run.takes(copy):
@@ -59,9 +59,12 @@ def in_rows(copies: Sequence[Copy]) -> list[tuple[Copy, Rows | None]]:
     return found
 
 
-def ranges_of(over: ByteRange, rows: Rows | None, most: int) -> tuple[ByteRange, ...]:
+def _plain(copy: Copy) -> tuple[Copy, Region]:
+    return copy, Region(copy.over.start, copy.over.nbytes)
+
+
+def ranges_of(over: ByteRange, region: Region, most: int) -> tuple[ByteRange, ...]:
     """The ranges that such a copy touches, or ``over`` if there are more than ``most``."""
-    if rows is None or rows.count > most:
+    if not region.levels or region.num_runs > most:
         return (over,)
-    starts = range(over.start, over.stop, rows.pitch)
-    return tuple([ByteRange(start, start + rows.nbytes) for start in starts])
+    return tuple(region.runs())

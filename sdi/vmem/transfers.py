@@ -9,12 +9,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from sdi.devices.base import Rows
-from sdi.devices.handles import DeviceBuffer
+from sdi.devices.base import Place
 from sdi.devices.issue import MEASURED, Issue
 from sdi.devices.pooled import PooledMemory
 from sdi.devices.ticket import Ticket
 from sdi.intervals import ByteRange, coalesce
+from sdi.region import Region
 from sdi.vmem.accounting import Accounting
 from sdi.vmem.buffer import VirtualBuffer
 from sdi.vmem.dependencies import RANGES_MAX, Use
@@ -32,7 +32,7 @@ _PIECES_MAX = 64
 class Transfer:
     """A copy of bytes of ``buffer`` between two memories, which can be made any number of times.
 
-    ``copy.over``: all of it, or from the first to the last of ``rows``; ``nbytes``: what is moved of that.
+    ``copy.over``: from its first to its last byte; ``region``: what is copied of that, ``nbytes`` in all.
     ``leave``, ``arrive``: what it reads and writes there.  ``cause``: see ``Accounting``.  ``is_staged``: one
     of two that together bring bytes from a member to another through the host.
     """
@@ -43,8 +43,8 @@ class Transfer:
     leave: Use
     arrive: Use
     cause: str
-    is_staged: bool = False
-    rows: Rows | None = None
+    is_staged: bool
+    region: Region
 
 
 class Transfers:
@@ -91,47 +91,53 @@ class Transfers:
         out = [Copy(HOST, memory, over) for over in coalesce(copy.over for copy in home)]
         return [
             *(
-                self._transfer(buffer, copy, rows, cause, True)
-                for copy, rows in (*in_rows(home), *in_rows(out))
+                self._transfer(buffer, copy, region, cause, True)
+                for copy, region in (*in_rows(home), *in_rows(out))
             ),
-            *(self._transfer(buffer, copy, rows, cause, False) for copy, rows in self._in_pieces(direct)),
+            *(self._transfer(buffer, *each, cause, False) for each in self._in_pieces(direct)),
         ]
 
-    def _in_pieces(self, copies: list[Copy]) -> Iterable[tuple[Copy, Rows | None]]:
+    def _in_pieces(self, copies: list[Copy]) -> Iterable[tuple[Copy, Region]]:
         """``copies`` in rows, large ones between nodes in pieces: the next is sent one while others come."""
         return self._pieces(in_rows(copies)) if self.links.is_far else in_rows(copies)
 
-    def _pieces(self, copies: Iterable[tuple[Copy, Rows | None]]) -> Iterator[tuple[Copy, Rows | None]]:
-        for copy, rows in copies:
-            if rows is not None or not self.links.crosses(copy.source, copy.target):
-                yield copy, rows
+    def _pieces(self, copies: Iterable[tuple[Copy, Region]]) -> Iterator[tuple[Copy, Region]]:
+        for copy, region in copies:
+            if region.levels or not self.links.crosses(copy.source, copy.target):
+                yield copy, region
                 continue
             over = copy.over
             each = max(_PIECE_NBYTES, -(-over.nbytes // (_PIECES_MAX * _PIECE_NBYTES)) * _PIECE_NBYTES)
             for start in range(over.start, over.stop, each):
-                yield Copy(copy.source, copy.target, ByteRange(start, min(start + each, over.stop))), None
+                stop = min(start + each, over.stop)
+                yield Copy(copy.source, copy.target, ByteRange(start, stop)), Region(start, stop - start)
 
     def _transfer(
-        self, buffer: VirtualBuffer, copy: Copy, rows: Rows | None, cause: str, is_staged: bool
+        self, buffer: VirtualBuffer, copy: Copy, region: Region, cause: str, is_staged: bool
     ) -> Transfer:
-        over = ranges_of(copy.over, rows, RANGES_MAX)
+        over = ranges_of(copy.over, region, RANGES_MAX)
         leave, there = buffer.dependencies[copy.source].use(over, ()), buffer.dependencies[copy.target]
-        if rows is not None and rows.count > RANGES_MAX:
-            arrive = there.use_all(copy.over, partial(ranges_of, copy.over, rows, rows.count))
+        if region.num_runs > RANGES_MAX:
+            arrive = there.use_all(copy.over, partial(ranges_of, copy.over, region, region.num_runs))
         else:
             arrive = there.use((), over)
-        nbytes = copy.over.nbytes if rows is None else rows.count * rows.nbytes
+        nbytes = region.total_nbytes
         # Who is asked next for the same bytes should know that this source is busy.
         self.links.planned(copy.source, copy.target, nbytes)
-        return Transfer(buffer, copy, nbytes, leave, arrive, cause, is_staged, rows)
+        return Transfer(buffer, copy, nbytes, leave, arrive, cause, is_staged, region)
 
-    def _seen(self, buffer: VirtualBuffer, memory: int, by: int, offset: int) -> tuple[DeviceBuffer, int]:
-        """The buffer's place in ``memory``, as the member of memory ``by`` names it; where ``offset`` is."""
-        allocation = self._memories.allocation(buffer, memory - 1)
-        found = allocation.device_buffer
-        if memory != by:
-            found = PooledMemory.view(found, by - 1)
-        return found, offset - allocation.over.start
+    def _place(self, buffer: VirtualBuffer, memory: int, by: int, over: ByteRange) -> Place:
+        """The buffer's bytes in ``memory``, those of ``over`` at least, as the member of memory ``by`` names
+        them.
+        """
+        if memory == HOST:
+            return Place(self._memories.host_view(buffer, over), -over.start)
+        allocation = buffer.allocations[memory - 1]
+        assert allocation is not None, f"buffer {buffer.id} has no place on member {memory - 1}"
+        if allocation.place is not None:
+            return allocation.place
+        view = PooledMemory.view(allocation.device_buffer, by - 1)
+        return Place(view, -allocation.over.start, self._memories.devices[by - 1])
 
     def perform(self, transfer: Transfer, issue: Issue, is_repeated: bool = False) -> None:
         """Issue a copy, behind everything that conflicts with it; both places are there.
@@ -140,7 +146,6 @@ class Transfers:
         """
         memories, buffer, copy = self._memories, transfer.buffer, transfer.copy
         source, target, over = copy.source, copy.target, copy.over
-        rows = transfer.rows
         nbytes = transfer.nbytes
         timing = MEASURED if nbytes >= MEASURED_NBYTES else issue.timing
         from_, to = source, target  # or, for the memory of all together, the member that copies
@@ -148,45 +153,19 @@ class Transfers:
             ends = (target, source, member_memory(memories.members[0]))
             by = next(memory for memory in ends if memory not in (HOST, memories.pooled_memory))
             from_, to = (by if memory == memories.pooled_memory else memory for memory in (source, target))
-        if HOST in (source, target):
-            found: dict[Ticket, None] = {}
-            transfer.leave.gather(found)
-            transfer.arrive.gather(found)
-            waits = list(found)
-        if target == HOST:
-            device, host = memories.devices[from_ - 1], memories.host_view(buffer, over)
-            there, start = self._seen(buffer, source, from_, over.start)
-            if rows is None:
-                ticket = device.download(there, start, host, waits, timing)
-            else:
-                ticket = device.download_rows(there, start, host, rows, waits, timing)
-            left = ticket
-            device.flush()
-        elif source == HOST:
-            device, host = memories.devices[to - 1], memories.host_view(buffer, over)
-            here, start = self._seen(buffer, target, to, over.start)
-            if rows is None:
-                ticket = device.upload(host, here, start, waits, timing)
-            else:
-                ticket = device.upload_rows(host, here, start, rows, waits, timing)
-            left = ticket
+        device = memories.devices[(to or from_) - 1]
+        there, here = self._place(buffer, source, from_, over), self._place(buffer, target, to, over)
+        before: dict[Ticket, None] = {}
+        transfer.leave.gather(before)
+        if HOST in (from_, to) or from_ == to:  # one operation
+            transfer.arrive.gather(before)
+            left, ticket = device.copy(there, here, transfer.region, list(before), (), timing)
         else:
-            device, other = memories.devices[to - 1], memories.devices[from_ - 1]
-            there, first = self._seen(buffer, source, from_, over.start)
-            here, start = self._seen(buffer, target, to, over.start)
-            before: dict[Ticket, None] = {}
             behind: dict[Ticket, None] = {}
-            transfer.leave.gather(before)
             transfer.arrive.gather(behind)
-            leave, arrive = list(before), list(behind)
-            if rows is None:
-                left, ticket = device.peer_copy(
-                    other, there, first, here, start, over.stop - over.start, leave, arrive, timing
-                )
-            else:
-                left, ticket = device.peer_copy_rows(
-                    other, there, first, here, start, rows, leave, arrive, timing
-                )
+            left, ticket = device.copy(there, here, transfer.region, list(before), list(behind), timing)
+        if target == HOST:
+            device.flush()
         transfer.leave.by(left)
         transfer.arrive.by(ticket)
         cause, is_staged = transfer.cause, transfer.is_staged

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
+from sdi.devices import copying
 from sdi.devices.base import Device
 from sdi.devices.opencl.member import OpenCLDevice, driver_devices
 from tests.clc.builtin_programs import DTYPES, ITEMS, Case, groups, inputs_of, program
@@ -44,10 +45,10 @@ def results(member: Device, cases: Sequence[Case]) -> list[np.ndarray]:
         arrays = [*inputs_of(case), result]
         buffers = [member.allocate(array.nbytes) for array in arrays]
         for buffer, array in zip(buffers, arrays, strict=True):
-            finish(member.upload(memoryview(array).cast("B"), buffer, 0, []))
+            finish(copying.upload(member, memoryview(array).cast("B"), buffer, 0, []))
         bound = member.bind(built, f"k{number}", buffers)
         ticket = member.launch(bound, (ITEMS, 1, 1), (1, 1, 1), 1, [])
-        finish(member.download(buffers[-1], 0, memoryview(result).cast("B"), [ticket]))
+        finish(copying.download(member, buffers[-1], 0, memoryview(result).cast("B"), [ticket]))
         for buffer in buffers:
             member.free(buffer)
         found.append(result)

@@ -11,14 +11,14 @@ import pytest
 from sdi.cli.copies import HOST, _Trial, try_copies
 from sdi.cli.devices import _measure, rates
 from sdi.devices import discover
-from sdi.devices.base import Device
+from sdi.devices.base import Device, Place
 from sdi.devices.discover import MemberSettings, open_members
-from sdi.devices.handles import DeviceBuffer, HostBytes
 from sdi.devices.issue import MEASURED, Timing
 from sdi.devices.testing.faulty import LosingDevice
 from sdi.devices.testing.forwarding import ForwardingDevice
 from sdi.devices.ticket import Ticket
 from sdi.errors import ClError, DeviceFailed, Status
+from sdi.region import Region
 from sdi.settings import MAX_MEMBERS, Settings
 from sdi.vmem.arena import Arena
 
@@ -28,35 +28,34 @@ NBYTES = 1 << 16
 class Damaging(ForwardingDevice):
     """A member to which other members' copies arrive with one byte too few."""
 
-    def peer_copy(
+    def copy(
         self,
-        source_device: Device,
-        source: DeviceBuffer,
-        source_offset: int,
-        target: DeviceBuffer,
-        target_offset: int,
-        nbytes: int,
-        leave: Sequence[Ticket],
-        arrive: Sequence[Ticket],
+        source: Place,
+        target: Place,
+        region: Region,
+        source_waits: Sequence[Ticket],
+        target_waits: Sequence[Ticket],
         timing: Timing = MEASURED,
     ) -> tuple[Ticket, Ticket]:
-        return super().peer_copy(
-            source_device, source, source_offset, target, target_offset, nbytes - 1, leave, arrive, timing
-        )
+        is_peer = None not in (source.device, target.device)
+        less = Region(region.base, region.nbytes - 1, region.levels) if is_peer else region
+        return super().copy(source, target, less, source_waits, target_waits, timing)
 
 
 class Forgetful(ForwardingDevice):
     """A member whose uploads end early."""
 
-    def upload(
+    def copy(
         self,
-        host: HostBytes,
-        buffer: DeviceBuffer,
-        offset: int,
-        wait: Sequence[Ticket],
+        source: Place,
+        target: Place,
+        region: Region,
+        source_waits: Sequence[Ticket],
+        target_waits: Sequence[Ticket],
         timing: Timing = MEASURED,
-    ) -> Ticket:
-        return super().upload(host[:-1], buffer, offset, wait, timing)
+    ) -> tuple[Ticket, Ticket]:
+        less = Region(region.base, region.nbytes - 1) if source.device is None else region
+        return super().copy(source, target, less, source_waits, target_waits, timing)
 
 
 @pytest.fixture

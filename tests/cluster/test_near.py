@@ -22,12 +22,13 @@ from sdi.cluster.near import NearError, NearListener, come
 from sdi.cluster.records import strings, strings_of
 from sdi.cluster.remote_device import RemoteDevice
 from sdi.cluster.shared import POOL_NBYTES, Mapped, Pool
-from sdi.devices.base import Rows
+from sdi.devices import copying
 from sdi.devices.handles import DeviceBuffer
 from sdi.devices.opencl.member import DriverDevice
 from sdi.devices.page_locks import SLAB_NBYTES, PageLocks
 from sdi.devices.ticket import Ticket
 from sdi.errors import DeviceFailed, DeviceLost
+from sdi.region import Region
 from sdi.vmem.arena import PAGE_NBYTES, Arena
 from tests.cluster.jobs import local_job, open_on_nodes
 from tests.cluster.test_jobs import SDI_RUN, TIMEOUT_S, job_environ
@@ -91,8 +92,8 @@ def test_uploads_and_downloads_of_the_arena_send_no_byte(shared: Shared) -> None
             buffer = member.allocate(nbytes + 7)
             there = shared.bytes(data)
             back = shared.bytes(np.zeros(nbytes, np.uint8))
-            up = member.upload(there, buffer, 7, [])
-            down = member.download(buffer, 7, back, [up])
+            up = copying.upload(member, there, buffer, 7, [])
+            down = copying.download(member, buffer, 7, back, [up])
             assert finish(down).error is None and bytes(back) == data.tobytes()
             member.free(buffer)
     in_messages, in_memory = shared.sent()
@@ -100,15 +101,15 @@ def test_uploads_and_downloads_of_the_arena_send_no_byte(shared: Shared) -> None
 
 
 def test_rows_of_the_arena_keep_what_lies_between_them(shared: Shared) -> None:
-    member, rows = shared.members[0], Rows(100, 24, 1000)
-    data, kept = content(rows.extent), content(rows.extent, 2)
-    buffer = member.allocate(rows.extent)
-    finish(member.upload(shared.bytes(kept), buffer, 0, []))
+    member, rows = shared.members[0], Region(0, 24, ((1000, 100),))
+    data, kept = content(rows.span_nbytes), content(rows.span_nbytes, 2)
+    buffer = member.allocate(rows.span_nbytes)
+    finish(copying.upload(member, shared.bytes(kept), buffer, 0, []))
     back = shared.bytes(kept[::-1].copy())
-    up = member.upload_rows(shared.bytes(data), buffer, 0, rows, [])
-    assert finish(member.download_rows(buffer, 0, back, rows, [up])).error is None
+    up = copying.upload(member, shared.bytes(data), buffer, 0, [], rows)
+    assert finish(copying.download(member, buffer, 0, back, [up], rows)).error is None
     wanted = kept[::-1].copy()
-    for start in range(0, rows.extent, rows.pitch):
+    for start in range(0, rows.span_nbytes, rows.levels[0][0]):
         wanted[start : start + rows.nbytes] = data[start : start + rows.nbytes]
     assert bytes(back) == wanted.tobytes()
     assert shared.sent()[0] == 0
@@ -119,14 +120,22 @@ def test_copies_between_processes_are_lent(shared: Shared, nbytes: int) -> None:
     first, second, third = shared.members
     data = content(nbytes)
     buffers = [member.allocate(nbytes) for member in shared.members]
-    ticket = finish(first.upload(shared.bytes(data), buffers[0], 0, []))
+    ticket = finish(copying.upload(first, shared.bytes(data), buffers[0], 0, []))
     for source, target in ((0, 1), (1, 2), (2, 0)):
         members = (first, second, third)
-        _, ticket = members[target].peer_copy(
-            members[source], buffers[source], 0, buffers[target], 0, nbytes, [ticket], [ticket]
+        _, ticket = copying.across(
+            members[target],
+            members[source],
+            buffers[source],
+            0,
+            buffers[target],
+            0,
+            nbytes,
+            [ticket],
+            [ticket],
         )
     back = shared.bytes(np.zeros(nbytes, np.uint8))
-    assert finish(first.download(buffers[0], 0, back, [ticket])).error is None
+    assert finish(copying.download(first, buffers[0], 0, back, [ticket])).error is None
     assert bytes(back) == data.tobytes()
     lent = nbytes - nbytes % CHUNK_NBYTES if nbytes > CHUNK_NBYTES else nbytes * (nbytes > LENT_NBYTES)
     assert shared.sent() == (3 * (nbytes - lent), 3 * lent + 2 * nbytes)
@@ -134,23 +143,23 @@ def test_copies_between_processes_are_lent(shared: Shared, nbytes: int) -> None:
 
 def test_rows_between_processes_are_lent(shared: Shared) -> None:
     first, second, _ = shared.members
-    rows = Rows(3000, 1000, 5000)
-    data, kept = content(rows.extent), content(rows.extent, 2)
-    buffers = [first.allocate(rows.extent), second.allocate(rows.extent)]
+    rows = Region(0, 1000, ((5000, 3000),))
+    data, kept = content(rows.span_nbytes), content(rows.span_nbytes, 2)
+    buffers = [first.allocate(rows.span_nbytes), second.allocate(rows.span_nbytes)]
     ups = [
-        first.upload(shared.bytes(data), buffers[0], 0, []),
-        second.upload(shared.bytes(kept), buffers[1], 0, []),
+        copying.upload(first, shared.bytes(data), buffers[0], 0, []),
+        copying.upload(second, shared.bytes(kept), buffers[1], 0, []),
     ]
     before = shared.sent()
-    _, ticket = second.peer_copy_rows(first, buffers[0], 0, buffers[1], 0, rows, [ups[0]], [ups[1]])
-    back = shared.bytes(np.zeros(rows.extent, np.uint8))
-    assert finish(second.download(buffers[1], 0, back, [ticket])).error is None
+    _, ticket = copying.across(second, first, buffers[0], 0, buffers[1], 0, rows, [ups[0]], [ups[1]])
+    back = shared.bytes(np.zeros(rows.span_nbytes, np.uint8))
+    assert finish(copying.download(second, buffers[1], 0, back, [ticket])).error is None
     wanted = kept.copy()
-    for start in range(0, rows.extent, rows.pitch):
+    for start in range(0, rows.span_nbytes, rows.levels[0][0]):
         wanted[start : start + rows.nbytes] = data[start : start + rows.nbytes]
     assert bytes(back) == wanted.tobytes()
     after = shared.sent()
-    assert after[0] == before[0] and after[1] - before[1] == rows.count * rows.nbytes + rows.extent
+    assert after[0] == before[0] and after[1] - before[1] == rows.total_nbytes + rows.span_nbytes
 
 
 def test_a_local_member_lends_and_borrows_as_others_do(shared: Shared, driver: DriverDevice) -> None:
@@ -161,12 +170,12 @@ def test_a_local_member_lends_and_borrows_as_others_do(shared: Shared, driver: D
     buffer, there = here.allocate(nbytes), shared.members[0].allocate(nbytes)
     back = np.zeros(nbytes, np.uint8)
     try:
-        up = here.upload(memoryview(data), buffer, 0, [])
-        _, out = shared.members[0].peer_copy(here, buffer, 0, there, 0, nbytes, [up], [])
+        up = copying.upload(here, memoryview(data), buffer, 0, [])
+        _, out = copying.across(shared.members[0], here, buffer, 0, there, 0, nbytes, [up], [])
         finish(out)
         cleared = here.fill(buffer, 0, nbytes, b"\0", [up])
-        bounced = here.peer_copy(shared.members[0], there, 0, buffer, 0, nbytes, [out], [cleared])[1]
-        assert finish(here.download(buffer, 0, memoryview(back), [bounced])).error is None
+        bounced = copying.across(here, shared.members[0], there, 0, buffer, 0, nbytes, [out], [cleared])[1]
+        assert finish(copying.download(here, buffer, 0, memoryview(back), [bounced])).error is None
         assert (back == data).all()
     finally:
         here.close()
@@ -190,16 +199,16 @@ def test_what_fails_at_one_end_fails_at_the_other_and_is_returned(shared: Shared
     for end in range(2):
         gate = Ticket()
         ends: tuple[list[Ticket], list[Ticket]] = ([gate], []) if end == 0 else ([], [gate])
-        left, arrived = second.peer_copy(first, buffers[0], 0, buffers[1], 0, nbytes, *ends)
+        left, arrived = copying.across(second, first, buffers[0], 0, buffers[1], 0, nbytes, *ends)
         gate.complete(DeviceFailed("nobody", "on purpose"))
         assert isinstance(finish(arrived).error, DeviceFailed)
         assert (finish(left).error is None) == (end == 1)
     data = content(nbytes)
-    up = first.upload(shared.bytes(data), buffers[0], 0, [])
+    up = copying.upload(first, shared.bytes(data), buffers[0], 0, [])
     back = shared.bytes(np.zeros(nbytes, np.uint8))
     for _ in range(40):  # more than would fit if anything was kept
-        up = second.peer_copy(first, buffers[0], 0, buffers[1], 0, nbytes, [up], [up])[1]
-    assert finish(second.download(buffers[1], 0, back, [up])).error is None
+        up = copying.across(second, first, buffers[0], 0, buffers[1], 0, nbytes, [up], [up])[1]
+    assert finish(copying.download(second, buffers[1], 0, back, [up])).error is None
     assert bytes(back) == data.tobytes()
 
 
@@ -212,17 +221,17 @@ def test_processes_that_are_killed_while_they_copy_shared_memory_cost_what_was_o
         shared = Shared(job, driver)
         there = shared.bytes(data)
         buffers = [member.allocate(nbytes) for member in shared.members]
-        ups = [m.upload(there, b, 0, []) for m, b in zip(shared.members, buffers, strict=True)]
+        ups = [copying.upload(m, there, b, 0, []) for m, b in zip(shared.members, buffers, strict=True)]
         last = shared.members[2]
         for victim in range(2):
             member, buffer = shared.members[victim], buffers[victim]
             assert isinstance(member, RemoteDevice) and not member.is_lost()
             back = shared.arena.view(shared.arena.allocate(nbytes), nbytes)
             tickets = [
-                member.upload(there, buffer, 0, [ups[victim]]),
-                member.download(buffer, 0, back, [ups[victim]]),
-                *last.peer_copy(member, buffer, 0, buffers[2], 0, nbytes, [ups[victim]], [ups[2]]),
-                *member.peer_copy(last, buffers[2], 0, buffer, 0, nbytes, [ups[2]], [ups[victim]]),
+                copying.upload(member, there, buffer, 0, [ups[victim]]),
+                copying.download(member, buffer, 0, back, [ups[victim]]),
+                *copying.across(last, member, buffer, 0, buffers[2], 0, nbytes, [ups[victim]], [ups[2]]),
+                *copying.across(member, last, buffers[2], 0, buffer, 0, nbytes, [ups[2]], [ups[victim]]),
             ]
             if victim:  # in the midst of it, not before
                 finish(ups[victim])
@@ -232,9 +241,9 @@ def test_processes_that_are_killed_while_they_copy_shared_memory_cost_what_was_o
             assert isinstance(finish(member.fill(buffer, 0, 4, b"\0", [])).error, DeviceLost)
             assert tickets[4].error is None, "the other end of the copy is as good as ever"
             assert not last.is_lost()
-            ups[2] = last.upload(there, buffers[2], 0, [])
+            ups[2] = copying.upload(last, there, buffers[2], 0, [])
         back = shared.bytes(np.zeros(nbytes, np.uint8))
-        assert finish(last.download(buffers[2], 0, back, [ups[2]])).error is None
+        assert finish(copying.download(last, buffers[2], 0, back, [ups[2]])).error is None
         assert bytes(back) == data.tobytes() == bytes(there)
         job.end_session()
         shared.arena.close()
@@ -306,8 +315,8 @@ def test_where_no_memory_is_shared_the_job_says_so_and_sends_messages(
         assert not member.capabilities.is_near
         data, back = content(1000), np.zeros(1000, np.uint8)
         buffer = cast(DeviceBuffer, member.allocate(1000))
-        up = member.upload(memoryview(data), buffer, 0, [])
-        assert finish(member.download(buffer, 0, memoryview(back), [up])).error is None
+        up = copying.upload(member, memoryview(data), buffer, 0, [])
+        assert finish(copying.download(member, buffer, 0, memoryview(back), [up])).error is None
         assert (back == data).all()
         job.end_session()
 
@@ -324,12 +333,12 @@ def copied_round(shared: Shared) -> None:
     nbytes = CHUNK_NBYTES + LENT_NBYTES + 5
     data = content(nbytes)
     buffers = [member.allocate(nbytes) for member in shared.members]
-    ticket = shared.members[0].upload(shared.bytes(data), buffers[0], 0, [])
+    ticket = copying.upload(shared.members[0], shared.bytes(data), buffers[0], 0, [])
     for at in range(1, 3):
         source, target = shared.members[at - 1 : at + 1]
-        ticket = target.peer_copy(source, buffers[at - 1], 0, buffers[at], 0, nbytes, [ticket], [])[1]
+        ticket = copying.across(target, source, buffers[at - 1], 0, buffers[at], 0, nbytes, [ticket], [])[1]
     back = shared.bytes(np.zeros(nbytes, np.uint8))
-    assert finish(shared.members[2].download(buffers[2], 0, back, [ticket])).error is None
+    assert finish(copying.download(shared.members[2], buffers[2], 0, back, [ticket])).error is None
     assert bytes(back) == data.tobytes()
 
 

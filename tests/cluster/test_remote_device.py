@@ -13,10 +13,12 @@ from sdi.cli.job import _described
 from sdi.cluster.job import Job
 from sdi.cluster.records import RecordKind, records
 from sdi.cluster.remote_device import RemoteDevice
-from sdi.devices.base import Device, Rows
+from sdi.devices import copying
+from sdi.devices.base import Device
 from sdi.devices.opencl.member import DriverDevice, OpenCLDevice
 from sdi.devices.ticket import Ticket
 from sdi.errors import DeviceLost
+from sdi.region import Region
 from sdi.settings import Settings
 from tests.cluster.jobs import Threads, open_on_nodes, threads
 
@@ -46,7 +48,7 @@ def filled(member: Device, value: int) -> object:
 
 def content(member: Device, buffer: object) -> np.ndarray:
     found = np.zeros(N, np.int32)
-    assert finish(member.download(buffer, 0, memoryview(found).cast("B"), [])).error is None
+    assert finish(copying.download(member, buffer, 0, memoryview(found).cast("B"), [])).error is None
     return found
 
 
@@ -67,7 +69,7 @@ def test_a_copy_between_nodes_lets_its_source_go_on_before_the_target_has_it(
     first, second, _ = open_on_nodes(made.job, driver, 3)
     source, target = filled(first, 5), filled(second, 9)
     made.others[0].hold(2)  # what node 1 sends to node 2 is on its way for a while
-    left, arrived = second.peer_copy(first, source, 0, target, 0, 4 * N, [], [])
+    left, arrived = copying.across(second, first, source, 0, target, 0, 4 * N, [], [])
     finish(left)
     written = first.fill(source, 0, 4 * N, b"\7\0\0\0", [left])
     assert finish(written).error is None and not arrived.done
@@ -80,7 +82,7 @@ def test_each_end_of_a_copy_waits_for_its_own(made: Threads, driver: DriverDevic
     first, second, _ = open_on_nodes(made.job, driver, 3)
     source, target = filled(first, 5), filled(second, 9)
     leave, arrive = Ticket(), Ticket()
-    left, arrived = second.peer_copy(first, source, 0, target, 0, 4 * N, [leave], [arrive])
+    left, arrived = copying.across(second, first, source, 0, target, 0, 4 * N, [leave], [arrive])
     leave.complete()
     assert finish(left).error is None and not arrived.done
     arrive.complete()
@@ -94,8 +96,8 @@ def test_bytes_between_nodes_do_not_pass_rank_0(made: Threads, driver: DriverDev
     bulk = [sum(each.bulk_nbytes for each in t.traffic.values()) for t in (made.root, *made.others)]
     for source, target in ((0, 1), (1, 2)):
         members = (first, second, third)
-        copy = members[target].peer_copy(
-            members[source], buffers[source], 0, buffers[target], 0, 4 * N, [], []
+        copy = copying.across(
+            members[target], members[source], buffers[source], 0, buffers[target], 0, 4 * N, [], []
         )
         assert finish(copy[1]).error is None
     after = [sum(each.bulk_nbytes for each in t.traffic.values()) for t in (made.root, *made.others)]
@@ -114,7 +116,7 @@ def test_operations_are_sent_at_once_and_in_order_whatever_they_wait_for(
     foreign = second.fill(other, 0, 4 * N, b"\1\0\0\0", [gate])
     behind = first.fill(buffer, 0, 4 * N, b"\2\0\0\0", [held, foreign])
     host = np.full(N, 3, np.int32)
-    last = first.upload(memoryview(host).cast("B"), buffer, 0, [behind])
+    last = copying.upload(first, memoryview(host).cast("B"), buffer, 0, [behind])
     operations = [kind for kind in since() if kind not in (RecordKind.BIND, RecordKind.SEEN, RecordKind.DROP)]
     assert operations == [RecordKind.LAUNCH, RecordKind.FILL, RecordKind.RECEIVE, RecordKind.DATA]
     assert not (held.done or behind.done or last.done)
@@ -132,7 +134,7 @@ def test_what_is_gathered_goes_out_together_and_in_order(made: Threads, driver: 
     made.job.polling.gathers = True
     try:
         one = first.fill(buffers[0], 0, 4 * N, b"\1\0\0\0", [])
-        left, arrived = second.peer_copy(first, buffers[0], 0, buffers[1], 0, 4 * N, [one], [])
+        left, arrived = copying.across(second, first, buffers[0], 0, buffers[1], 0, 4 * N, [one], [])
         two = first.fill(buffers[0], 0, 4 * N, b"\2\0\0\0", [left])
         assert len(made.root.sent) == before
     finally:
@@ -149,8 +151,8 @@ def test_a_copy_to_a_member_of_rank_0_has_two_ends_too(made: Threads, driver: Dr
     here = OpenCLDevice(driver, 7, 1 << 20)
     try:
         source, target = filled(first, 5), filled(here, 9)
-        rows, gate, since = Rows(16, 8, 256), Ticket(), sent_kinds(made, 1)
-        left, arrived = here.peer_copy_rows(first, source, 0, target, 0, rows, [], [gate])
+        rows, gate, since = Region(0, 8, ((256, 16),)), Ticket(), sent_kinds(made, 1)
+        left, arrived = copying.across(here, first, source, 0, target, 0, rows, [], [gate])
         written = first.fill(source, 0, 4 * N, b"\7\0\0\0", [left])
         assert finish(written).error is None and not arrived.done
         gate.complete()
@@ -170,8 +172,8 @@ def test_bytes_for_the_same_host_memory_are_not_sent_before_the_earlier_ones_are
     buffers = [filled(member, value) for value in (5, 6)]
     host, since = np.zeros(N, np.int32), sent_kinds(made, 1)
     made.others[0].hold(0)  # what node 1 sends to rank 0 is on its way for a while
-    first = member.download(buffers[0], 0, memoryview(host).cast("B"), [])
-    second = member.download(buffers[1], 0, memoryview(host).cast("B"), [first])
+    first = copying.download(member, buffers[0], 0, memoryview(host).cast("B"), [])
+    second = copying.download(member, buffers[1], 0, memoryview(host).cast("B"), [first])
     assert RecordKind.RESOLVE not in since()
     made.others[0].let_go(0)
     assert finish(second).error is None and first.done
@@ -205,7 +207,7 @@ def test_a_node_that_is_lost_fails_what_needs_it_and_nothing_else(
     gate = Ticket()
     pending = first.fill(buffers[0], 0, 4 * N, b"\2\0\0\0", [gate])
     made.others[0].hold(2)
-    left, arrived = second.peer_copy(first, buffers[0], 0, buffers[1], 0, 4 * N, [], [])
+    left, arrived = copying.across(second, first, buffers[0], 0, buffers[1], 0, 4 * N, [], [])
     finish(left)
     made.others[0].cut()
     for ticket in (pending, arrived):
@@ -215,7 +217,7 @@ def test_a_node_that_is_lost_fails_what_needs_it_and_nothing_else(
     with pytest.raises(DeviceLost):
         first.allocate(4)
     assert isinstance(finish(first.fill(buffers[0], 0, 4, b"\0\0\0\0", [])).error, DeviceLost)
-    _, arrived = third.peer_copy(second, buffers[1], 0, buffers[2], 0, 4 * N, [], [])
+    _, arrived = copying.across(third, second, buffers[1], 0, buffers[2], 0, 4 * N, [], [])
     assert finish(arrived).error is None
     gate.complete()
 
@@ -223,9 +225,9 @@ def test_a_node_that_is_lost_fails_what_needs_it_and_nothing_else(
 def test_rows_travel_without_what_lies_between_them(made: Threads, driver: DriverDevice) -> None:
     first, second, _ = open_on_nodes(made.job, driver, 3)
     source, target = filled(first, 5), filled(second, 9)
-    rows = Rows(16, 8, 256)
+    rows = Region(0, 8, ((256, 16),))
     before = made.others[0].traffic[2].bulk_nbytes
-    _, arrived = second.peer_copy_rows(first, source, 0, target, 0, rows, [], [])
+    _, arrived = copying.across(second, first, source, 0, target, 0, rows, [], [])
     assert finish(arrived).error is None
     assert made.others[0].traffic[2].bulk_nbytes - before == 16 * 8
     grid = content(second, target).reshape(16, 64)

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from sdi.atomics import Operation, Update
-from sdi.devices.base import Comparison, Device
+from sdi.devices import copying
+from sdi.devices.base import Comparison, Device, MergeStep
 from sdi.devices.comparing import HEADER_NBYTES, RECORD_NBYTES, changes_nbytes, num_runs, values_offset
 from sdi.devices.handles import DeviceBuffer
 from sdi.vmem.merging.host import Bytes, merge_diffs, merge_updates
@@ -15,13 +16,13 @@ from tests.devices.conftest import OpenMembers, finish
 
 def put(member: Device, data: Bytes) -> DeviceBuffer:
     buffer = member.allocate(data.nbytes)
-    finish(member.upload(memoryview(data), buffer, 0, []))
+    finish(copying.upload(member, memoryview(data), buffer, 0, []))
     return buffer
 
 
 def get(member: Device, buffer: DeviceBuffer, nbytes: int) -> Bytes:
     found = np.zeros(nbytes, np.uint8)
-    finish(member.download(buffer, 0, memoryview(found), []))
+    finish(copying.download(member, buffer, 0, memoryview(found), []))
     return found
 
 
@@ -42,7 +43,7 @@ def merge_on(
     for member, copy in zip(members[1:], copies[1:], strict=True):
         own = Comparison(put(member, copy), offset, put(member, twin), offset, nbytes, *units, update=update)
         changes = member.allocate(changes_nbytes(own.nbytes, units[0]))
-        ticket = member.diff(own, changes, [])
+        ticket = member.merge(MergeStep.DIFF, own, changes, [])
         finish(ticket)
         there = members[0].allocate(changes_nbytes(own.nbytes, units[0]))
         records, values, *_ = get(member, changes, HEADER_NBYTES).view(np.uint32).tolist()
@@ -52,11 +53,11 @@ def merge_on(
             (values_offset(own.nbytes, units[0]), values * units[0]),
         ]
         copied = [
-            members[0].peer_copy(member, changes, at, there, at, size, [ticket], [])[1]
+            copying.across(members[0], member, changes, at, there, at, size, [ticket], [])[1]
             for at, size in parts
             if size
         ]
-        finish(members[0].apply(target, there, copied))
+        finish(members[0].merge(MergeStep.APPLY, target, there, copied))
         changed += values
         conflicts += int(get(members[0], there, HEADER_NBYTES).view(np.uint32)[2])
     return get(members[0], target.buffer, twin.nbytes), changed, conflicts

@@ -10,7 +10,8 @@ import weakref
 import numpy as np
 import pytest
 
-from sdi.devices.base import Device, LocalBytes, Rows
+from sdi.devices import copying
+from sdi.devices.base import Device, LocalBytes
 from sdi.devices.capabilities import CPU
 from sdi.devices.handles import BoundKernel, DeviceBuffer
 from sdi.devices.ticket import Ticket, completed
@@ -48,7 +49,7 @@ def host(array: np.ndarray) -> memoryview:
 
 def contents(member: Device, buffer: DeviceBuffer, count: int, *wait: Ticket) -> np.ndarray:
     found = np.zeros(count, np.int32)
-    finish(member.download(buffer, 0, host(found), wait))
+    finish(copying.download(member, buffer, 0, host(found), wait))
     return found
 
 
@@ -65,28 +66,28 @@ def adder(member: Device, buffer: DeviceBuffer, value: int = 1) -> BoundKernel:
 def test_bytes_come_back_as_they_were_sent(member: Device) -> None:
     sent = np.arange(1000, dtype=np.int32)
     buffer = member.allocate(sent.nbytes)
-    ticket = member.upload(host(sent), buffer, 0, [])
+    ticket = copying.upload(member, host(sent), buffer, 0, [])
     assert (contents(member, buffer, 1000, ticket) == sent).all()
 
 
 def test_copies_take_offsets_in_bytes(member: Device) -> None:
     buffer = filled(member, 8)
-    ticket = member.upload(memoryview(b"\1\2\3"), buffer, 5, [])
+    ticket = copying.upload(member, memoryview(b"\1\2\3"), buffer, 5, [])
     found = bytearray(4)
-    finish(member.download(buffer, 4, memoryview(found), [ticket]))
+    finish(copying.download(member, buffer, 4, memoryview(found), [ticket]))
     assert found == b"\0\1\2\3"
 
 
 def test_a_copy_on_the_member_moves_the_range_and_nothing_else(member: Device) -> None:
     source, target = filled(member, 8, 5), filled(member, 8, 9)
-    ticket = member.copy(source, Region(8, 12), target, Region(4, 12), [])
+    ticket = copying.within(member, source, Region(8, 12), target, Region(4, 12), [])
     assert contents(member, target, 8, ticket).tolist() == [9, 5, 5, 5, 9, 9, 9, 9]
 
 
 def test_a_copy_within_one_buffer_moves_the_range(member: Device) -> None:
     buffer = filled(member, 4)
-    finish(member.upload(host(np.array([1, 2, 3, 4], np.int32)), buffer, 0, []))
-    ticket = member.copy(buffer, Region(0, 8), buffer, Region(8, 8), [])
+    finish(copying.upload(member, host(np.array([1, 2, 3, 4], np.int32)), buffer, 0, []))
+    ticket = copying.within(member, buffer, Region(0, 8), buffer, Region(8, 8), [])
     assert contents(member, buffer, 4, ticket).tolist() == [1, 2, 1, 2]
 
 
@@ -110,7 +111,7 @@ def test_regions_are_copied_and_what_lies_between_stays(
         to = to.moved(from_.bounds.stop)
     sent = np.random.default_rng(7).integers(0, 256, nbytes, np.uint8)
     source = member.allocate(nbytes)
-    uploaded = [member.upload(memoryview(sent), source, 0, [])]
+    uploaded = [copying.upload(member, memoryview(sent), source, 0, [])]
     target, expected = source, sent.copy()
     if not is_within:
         target, expected = member.allocate(nbytes), np.full(nbytes, 9, np.uint8)
@@ -118,8 +119,8 @@ def test_regions_are_copied_and_what_lies_between_stays(
     for here, there in zip(from_.runs(), to.runs(), strict=True):
         expected[there.start : there.stop] = sent[here.start : here.stop]
     found = np.zeros(nbytes, np.uint8)
-    copied = member.copy(source, from_, target, to, uploaded)
-    finish(member.download(target, 0, memoryview(found), [copied]))
+    copied = copying.within(member, source, from_, target, to, uploaded)
+    finish(copying.download(member, target, 0, memoryview(found), [copied]))
     assert (found == expected).all()
     for buffer in {id(one): one for one in (source, target)}.values():
         member.free(buffer)
@@ -146,9 +147,9 @@ def test_boxes_in_one_buffer_are_copied_whatever_the_driver_thinks_of_overlaps(
     for here, there in zip(from_.runs(), to.runs(), strict=True):
         expected[there.start : there.stop] = sent[here.start : here.stop]
     buffer = member.allocate(sent.nbytes)
-    uploaded = member.upload(memoryview(sent), buffer, 0, [])
-    copied = member.copy(buffer, from_, buffer, to, [uploaded])
-    finish(member.download(buffer, 0, memoryview(found), [copied]))
+    uploaded = copying.upload(member, memoryview(sent), buffer, 0, [])
+    copied = copying.within(member, buffer, from_, buffer, to, [uploaded])
+    finish(copying.download(member, buffer, 0, memoryview(found), [copied]))
     assert (found == expected).all()
     member.free(buffer)
 
@@ -158,11 +159,11 @@ def test_regions_that_are_not_alike_or_past_the_end_fail(member: Device, wrong: 
     buffer = member.allocate(256)
     from_ = Region(0, 4, ((8, 3),)) if wrong.levels else Region(0, 4)
     with pytest.raises(DeviceFailed):
-        finish(member.copy(buffer, from_, buffer, wrong, []))
+        finish(copying.within(member, buffer, from_, buffer, wrong, []))
     member.free(buffer)
 
 
-ROWS = Rows(5, 24, 40)
+ROWS = Region(0, 24, ((40, 5),))
 
 
 def _rows(offset: int) -> np.ndarray:
@@ -173,13 +174,13 @@ def _rows(offset: int) -> np.ndarray:
 @pytest.mark.parametrize("offset", [0, 8, 72])
 def test_rows_go_up_and_down_and_leave_what_is_between(member: Device, offset: int) -> None:
     buffer = filled(member, 100, 7)
-    sent = np.arange(ROWS.extent, dtype=np.uint8)
-    uploaded = member.upload_rows(memoryview(sent), buffer, offset, ROWS, [])
+    sent = np.arange(ROWS.span_nbytes, dtype=np.uint8)
+    uploaded = copying.upload(member, memoryview(sent), buffer, offset, [], ROWS)
     expected = np.full(100, 7, np.int32).view(np.uint8)
     expected[_rows(offset)] = sent[_rows(0)]
     assert (contents(member, buffer, 100, uploaded).view(np.uint8) == expected).all()
-    found, wanted = np.full(ROWS.extent, 9, np.uint8), np.full(ROWS.extent, 9, np.uint8)
-    finish(member.download_rows(buffer, offset, memoryview(found), ROWS, [uploaded]))
+    found, wanted = np.full(ROWS.span_nbytes, 9, np.uint8), np.full(ROWS.span_nbytes, 9, np.uint8)
+    finish(copying.download(member, buffer, offset, memoryview(found), [uploaded], ROWS))
     wanted[_rows(0)] = sent[_rows(0)]
     assert (found == wanted).all()
 
@@ -188,8 +189,8 @@ def test_rows_go_from_member_to_member(open_members: OpenMembers) -> None:
     first, second = open_members(2)
     source, target = filled(first, 100, 1), filled(second, 100, 2)
     sent = np.arange(200, dtype=np.uint8)
-    uploaded = first.upload(memoryview(sent), source, 16, [])
-    copied = second.peer_copy_rows(first, source, 16, target, 32, ROWS, [uploaded], [])[1]
+    uploaded = copying.upload(first, memoryview(sent), source, 16, [])
+    copied = copying.across(second, first, source, 16, target, 32, ROWS, [uploaded], [])[1]
     expected = np.full(100, 2, np.int32).view(np.uint8)
     expected[_rows(32)] = sent[_rows(0)]
     assert (contents(second, target, 100, copied).view(np.uint8) == expected).all()
@@ -261,14 +262,14 @@ def test_a_kernel_that_the_program_lacks_is_an_invalid_name(member: Device) -> N
     def run() -> None:  # a member of another process says so when it is launched
         finish(member.launch(member.bind(program, "nothing", []), (1, 1, 1), (1, 1, 1), 1, []))
 
-    for ask in (lambda: member.kernel_facts(program, "nothing"), run):
+    for ask in (lambda: member.kernel_info(program, "nothing"), run):
         with pytest.raises(ClError) as caught:
             ask()
         assert caught.value.status == Status.INVALID_KERNEL_NAME
 
 
 def test_kernel_facts_are_those_of_the_driver(member: Device) -> None:
-    facts = member.kernel_facts(member.build(SOURCE, []), "sum")
+    facts = member.kernel_info(member.build(SOURCE, []), "sum")
     assert 0 < facts.work_group_size <= member.capabilities.max_work_group_size
     assert facts.preferred_multiple >= 1
     assert facts.local_mem_nbytes >= 0
@@ -322,9 +323,9 @@ def test_issuing_does_not_wait(member: Device) -> None:
     buffer, gate = filled(member, 16), Ticket()
     kernel = adder(member, buffer)
     found = np.zeros(16, np.int32)
-    tickets = [member.upload(host(np.full(16, 7, np.int32)), buffer, 0, [gate])]
+    tickets = [copying.upload(member, host(np.full(16, 7, np.int32)), buffer, 0, [gate])]
     tickets.append(member.launch(kernel, (1, 1, 1), (16, 1, 1), 1, tickets))
-    tickets.append(member.download(buffer, 0, host(found), tickets))
+    tickets.append(copying.download(member, buffer, 0, host(found), tickets))
     member.flush()
     assert not any(ticket.done for ticket in tickets)
     gate.complete()
@@ -335,7 +336,7 @@ def test_issuing_does_not_wait(member: Device) -> None:
 def test_a_blocked_operation_lets_others_pass(member: Device) -> None:
     first, second = filled(member, 16), filled(member, 16)
     gate = Ticket()
-    blocked = member.upload(host(np.ones(16, np.int32)), first, 0, [gate])
+    blocked = copying.upload(member, host(np.ones(16, np.int32)), first, 0, [gate])
     finish(member.launch(adder(member, second, 4), (1, 1, 1), (16, 1, 1), 1, []))
     assert (contents(member, second, 16) == 4).all()
     assert not blocked.done
@@ -355,9 +356,13 @@ def test_a_failed_ticket_fails_all_that_depends_on_it_and_nothing_is_performed(
     tickets.append(first.launch(kernels[0], (1, 1, 1), (16, 1, 1), 1, [gate]))
     tickets.append(second.launch(kernels[1], (1, 1, 1), (16, 1, 1), 1, [tickets[-1]]))
     tickets.append(second.fill(buffers[1], 0, 64, int32(5), [tickets[-1]]))
-    tickets.append(first.upload(host(np.zeros(16, np.int32)), buffers[0], 0, [completed(), tickets[-1]]))
-    tickets.append(first.copy(buffers[0], Region(0, 32), buffers[0], Region(32, 32), [tickets[-1]]))
-    tickets.append(first.download(buffers[0], 0, host(found), [tickets[-1]]))
+    tickets.append(
+        copying.upload(first, host(np.zeros(16, np.int32)), buffers[0], 0, [completed(), tickets[-1]])
+    )
+    tickets.append(
+        copying.within(first, buffers[0], Region(0, 32), buffers[0], Region(32, 32), [tickets[-1]])
+    )
+    tickets.append(copying.download(first, buffers[0], 0, host(found), [tickets[-1]]))
     gate.complete(failure)
     for ticket in tickets[1:]:
         with pytest.raises(ValueError, match="by hand"):
@@ -378,11 +383,11 @@ def test_what_the_driver_refuses_fails_its_ticket_and_the_member_lives_on(member
     too_big = (2 * member.capabilities.max_work_group_size, 1, 1)
     wrong_size = member.bind(member.build(SOURCE, []), "add", [buffer, b"12345678"])
     refused = [
-        member.upload(memoryview(bytes(65)), buffer, 0, []),
-        member.download(buffer, 60, memoryview(bytearray(5)), []),
-        member.download(buffer, 0, memoryview(bytes(4)), []),
+        copying.upload(member, memoryview(bytes(65)), buffer, 0, []),
+        copying.download(member, buffer, 60, memoryview(bytearray(5)), []),
+        copying.download(member, buffer, 0, memoryview(bytes(4)), []),
         member.fill(buffer, 0, 64, b"123", []),
-        member.copy(buffer, Region(0, 64), buffer, Region(32, 64), []),
+        copying.within(member, buffer, Region(0, 64), buffer, Region(32, 64), []),
         member.launch(kernel, (1, 1, 1), too_big, 1, []),
         member.launch(wrong_size, (1, 1, 1), (16, 1, 1), 1, []),
     ]
@@ -405,8 +410,8 @@ def test_host_memory_lives_until_its_copy_is_done_and_no_longer(member: Device) 
     released = [threading.Event(), threading.Event()]
     weakref.finalize(sent, released[0].set)
     weakref.finalize(found, released[1].set)
-    tickets = [member.upload(host(sent), buffer, 0, [gate])]
-    tickets.append(member.download(buffer, 0, host(found), tickets))
+    tickets = [copying.upload(member, host(sent), buffer, 0, [gate])]
+    tickets.append(copying.download(member, buffer, 0, host(found), tickets))
     del sent, found
     gc.collect()
     assert not any(event.is_set() for event in released)
@@ -420,11 +425,11 @@ def test_uploads_of_memory_dropped_right_after_the_call_are_right(member: Device
     buffer = member.allocate(64 * 4096)
     tickets = []
     for number in range(64):
-        tickets.append(member.upload(memoryview(bytes([number]) * 4096), buffer, number * 4096, []))
+        tickets.append(copying.upload(member, memoryview(bytes([number]) * 4096), buffer, number * 4096, []))
         junk = bytearray(b"\xff" * 4096)
         del junk
     found = bytearray(64 * 4096)
-    finish(member.download(buffer, 0, memoryview(found), tickets))
+    finish(copying.download(member, buffer, 0, memoryview(found), tickets))
     assert found == b"".join(bytes([number]) * 4096 for number in range(64))
 
 
@@ -450,7 +455,7 @@ def test_closing_with_work_pending_completes_every_ticket(open_members: OpenMemb
     held.append(member.launch(kernel, (1, 1, 1), (16, 1, 1), 1, held))
     running = [member.launch(kernel, (1, 1, 1), (16, 1, 1), 1, []) for _ in range(1000)]
     found = np.zeros(16, np.int32)
-    running.append(member.download(buffer, 0, host(found), running))
+    running.append(copying.download(member, buffer, 0, host(found), running))
     member.close()
     assert all(ticket.done and ticket.error is None for ticket in running)
     assert (found == 1000).all()

@@ -7,6 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
+from sdi.devices import copying
 from sdi.devices.base import Device
 from sdi.devices.image import ImageShape, Sampler, Slabs, is_known_format, pixel_nbytes
 from sdi.devices.testing.faulty import LosingDevice
@@ -96,16 +97,16 @@ def test_pixels_come_back_and_bytes_between_rows_stay(member: Device, kind: int,
     picture = member.allocate(shape)
     before = member.memory_in_use()
     waits = [
-        member.upload(memoryview(first), source, 0, []),
-        member.upload(memoryview(second), target, 0, []),
+        copying.upload(member, memoryview(first), source, 0, []),
+        copying.upload(member, memoryview(second), target, 0, []),
     ]
-    waits = [member.set_pixels(source, 32, picture, Slabs(0, shape.num_slabs), waits)]
+    waits = [copying.to_image(member, source, 32, picture, shape, Slabs(0, shape.num_slabs), waits)]
     slabs = Slabs(shape.num_slabs // 2, shape.num_slabs)
     # The bytes begin in the middle of the image: the first pixel would lie before the buffer.
     skipped = shape.bytes_of(slabs).start
-    waits = [member.get_pixels(picture, slabs, target, 16 - skipped, waits)]
+    waits = [copying.from_image(member, picture, shape, slabs, target, 16 - skipped, waits)]
     found = np.zeros_like(second)
-    finish(member.download(target, 0, memoryview(found), waits))
+    finish(copying.download(member, target, 0, memoryview(found), waits))
     expected = second.copy()
     for at in offsets_of(shape, slabs):
         expected[at - skipped + 16] = first[at + 32]
@@ -126,15 +127,21 @@ def test_kernels_take_images_and_samplers(member: Device) -> None:
     pixels = np.arange(8, dtype=np.float32) + 1
     buffer, result = member.allocate(32), member.allocate(8 * 16)
     picture = member.allocate(shape)
-    ready = member.set_pixels(
-        buffer, 0, picture, Slabs(0, 2), [member.upload(memoryview(pixels).cast("B"), buffer, 0, [])]
+    ready = copying.to_image(
+        member,
+        buffer,
+        0,
+        picture,
+        shape,
+        Slabs(0, 2),
+        [copying.upload(member, memoryview(pixels).cast("B"), buffer, 0, [])],
     )
     program = member.build(READ, [])
     found = np.zeros((8, 4), np.float32)
     for addressing, edges in ((0x1131, (1, 4)), (0x1132, (0, 0))):
         bound = member.bind(program, "look", [picture, Sampler(False, addressing, 0x1140), result])
         done = member.launch(bound, (8, 1, 1), (1, 1, 1), 1, [ready])
-        finish(member.download(result, 0, memoryview(found).cast("B"), [done]))
+        finish(copying.download(member, result, 0, memoryview(found).cast("B"), [done]))
         assert list(found[:, 0]) == [edges[0], edges[0], 1, 2, 3, 4, edges[1], edges[1]]
 
 

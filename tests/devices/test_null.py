@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from sdi.devices import copying
 from sdi.devices.testing.null import NullDevice
 from sdi.devices.ticket import Ticket, completed
 from sdi.errors import ClError, DeviceFailed
@@ -12,8 +13,8 @@ from sdi.errors import ClError, DeviceFailed
 def test_it_is_done_as_soon_as_what_it_waits_for_is_and_fails_with_it() -> None:
     member, before, host = NullDevice(0), Ticket(), memoryview(bytearray(b"kept"))
     buffer = member.allocate(4)
-    at_once = member.upload(host, buffer, 0, [])
-    held = member.download(buffer, 0, host, [before])
+    at_once = copying.upload(member, host, buffer, 0, [])
+    held = copying.download(member, buffer, 0, host, [before])
     assert at_once.done and not held.done
     before.complete()
     failure = DeviceFailed("another", "it failed")

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
+from sdi.devices import copying
 from sdi.devices.base import Device
 from sdi.devices.handles import BoundKernel, DeviceBuffer
 from sdi.devices.host_copy import BESIDE_KERNELS_NBYTES
@@ -108,17 +109,19 @@ def test_random_programs_on_three_members_give_what_the_model_gives(
         host = memoryview(memory).cast("B")
         match what:
             case "upload":
-                ticket = member.upload(host, buffer, 0, [*_waits([area], [here]), *extra])
+                ticket = copying.upload(member, host, buffer, 0, [*_waits([area], [here]), *extra])
                 here.model = area.model.copy()
                 _touch(ticket, [area], [here])
             case "download":
-                ticket = member.download(buffer, 0, host, [*_waits([here], [area]), *extra])
+                ticket = copying.download(member, buffer, 0, host, [*_waits([here], [area]), *extra])
                 area.model = here.model.copy()
                 _touch(ticket, [here], [area])
             case "copy":
                 at, start = 4 * numbers.randrange(COUNT // 2), 4 * numbers.randrange(COUNT // 2)
                 waits = [*_waits([there], [here]), *extra]
-                ticket = member.copy(other, Region(start, 2 * COUNT), buffer, Region(at, 2 * COUNT), waits)
+                ticket = copying.within(
+                    member, other, Region(start, 2 * COUNT), buffer, Region(at, 2 * COUNT), waits
+                )
                 here.model = here.model.copy()
                 here.model[at // 4 :][: COUNT // 2] = there.model[start // 4 :][: COUNT // 2]
                 _touch(ticket, [there], [here])
@@ -139,11 +142,11 @@ def test_random_programs_on_three_members_give_what_the_model_gives(
                 _touch(ticket, [there], [here])
             case "hop":
                 goal = numbers.choice(sides)
-                ticket = member.download(buffer, 0, host, [*_waits([here], [area]), *extra])
+                ticket = copying.download(member, buffer, 0, host, [*_waits([here], [area]), *extra])
                 area.model = here.model.copy()
                 _touch(ticket, [here], [area])
                 aim = goal.places[1]
-                ticket = goal.member.upload(host, goal.buffers[1], 0, _waits([area], [aim]))
+                ticket = copying.upload(goal.member, host, goal.buffers[1], 0, _waits([area], [aim]))
                 aim.model = area.model.copy()
                 _touch(ticket, [area], [aim])
     for gate in gates:
@@ -151,7 +154,7 @@ def test_random_programs_on_three_members_give_what_the_model_gives(
     for side in sides:
         for buffer, place in zip(side.buffers, side.places, strict=True):
             found = np.zeros(COUNT, np.uint32)
-            finish(side.member.download(buffer, 0, memoryview(found).cast("B"), _waits([place], [])))
+            finish(copying.download(side.member, buffer, 0, memoryview(found).cast("B"), _waits([place], [])))
             assert (found == place.model).all()
     for memory, area in staging:
         for ticket in _waits([area], [area]):
@@ -188,11 +191,11 @@ def test_large_copies_keep_their_order_with_kernels_and_short_ones(open_members:
     ]
     for number in range(3):
         sent += number
-        uploaded = first.upload(memoryview(sent.copy()).cast("B"), source, 0, [])
+        uploaded = copying.upload(first, memoryview(sent.copy()).cast("B"), source, 0, [])
         added = first.launch(kernels[0], (count // 64, 1, 1), (64, 1, 1), 1, [uploaded])
-        copied = second.peer_copy(first, source, 0, target, 0, 4 * count, [added], [])[1]
+        copied = copying.across(second, first, source, 0, target, 0, 4 * count, [added], [])[1]
         again = second.launch(kernels[1], (count // 64, 1, 1), (64, 1, 1), 1, [copied])
-        whole = second.download(target, 0, memoryview(found).cast("B"), [again])
-        finish(second.download(target, 64, memoryview(short).cast("B"), [again]))
+        whole = copying.download(second, target, 0, memoryview(found).cast("B"), [again])
+        finish(copying.download(second, target, 64, memoryview(short).cast("B"), [again]))
         finish(whole)
         assert (found == sent + 2).all() and (short == sent[16:32] + 2).all()

@@ -10,16 +10,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sdi.devices.base import Device
+from sdi.devices.base import Device, Place
 from sdi.devices.discover import MemberSettings, open_members
-from sdi.devices.handles import DeviceBuffer, HostBytes
-from sdi.devices.image import ImageShape, Slabs
+from sdi.devices.handles import DeviceBuffer
+from sdi.devices.image import ImageShape
 from sdi.devices.issue import MEASURED, Timing
+from sdi.devices.opencl.images import MemberImage
 from sdi.devices.testing.forwarding import ForwardingDevice
 from sdi.devices.ticket import Ticket
 from sdi.errors import ClError, Status
 from sdi.launch import access_plans
 from sdi.launch.plan import make_plan
+from sdi.region import Region
 from sdi.vmem.memory import Coherence
 from sdi.wire.arguments import IMAGE_ARGUMENT, ArgumentKind
 from sdi.wire.layout import layout
@@ -216,29 +218,23 @@ class Painted(ForwardingDevice):
         super().__init__(device)
         self.gate = Ticket()
 
-    def get_pixels(
+    def copy(
         self,
-        image: DeviceBuffer,
-        slabs: Slabs,
-        buffer: DeviceBuffer,
-        offset: int,
-        wait: Sequence[Ticket],
+        source: Place,
+        target: Place,
+        region: Region,
+        source_waits: Sequence[Ticket],
+        target_waits: Sequence[Ticket],
         timing: Timing = MEASURED,
-    ) -> Ticket:
-        return super().get_pixels(image, slabs, buffer, offset, [*wait, self.gate], timing)
-
-    def download(
-        self,
-        buffer: DeviceBuffer,
-        offset: int,
-        host: HostBytes,
-        wait: Sequence[Ticket],
-        timing: Timing = MEASURED,
-    ) -> Ticket:
-        ticket = super().download(buffer, offset, host, wait, timing)
-        if not self.gate.done:
-            self.gate.complete()
-        return ticket
+    ) -> tuple[Ticket, Ticket]:
+        if target.device is None:
+            ends = super().copy(source, target, region, source_waits, target_waits, timing)
+            if not self.gate.done:
+                self.gate.complete()
+            return ends
+        is_from_image = isinstance(source.memory, MemberImage)
+        waits = [*source_waits, self.gate] if is_from_image else source_waits
+        return super().copy(source, target, region, waits, target_waits, timing)
 
 
 PAINT = """

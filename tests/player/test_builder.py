@@ -10,7 +10,7 @@ import pytest
 from sdi.intervals import ByteRange
 from sdi.player.builder import _are_beside
 from sdi.vmem.directory import HOST, Copy
-from sdi.vmem.memory import Transfer
+from sdi.vmem.transfers import Transfer
 
 A, B = object(), object()
 ONE, TWO, THREE = 1, 2, 3

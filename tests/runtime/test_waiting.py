@@ -9,13 +9,14 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pytest
 
-from sdi.devices.base import Device
+from sdi.devices.base import Device, Place
 from sdi.devices.discover import MemberSettings, open_members
-from sdi.devices.handles import BoundKernel, DeviceBuffer, HostBytes
+from sdi.devices.handles import BoundKernel
 from sdi.devices.issue import MEASURED, Timing
 from sdi.devices.testing.forwarding import ForwardingDevice
 from sdi.devices.ticket import Ticket
 from sdi.ndrange import Int3
+from sdi.region import Region
 from sdi.wire.records import NoticeKind, Op
 from tests.service.wire_client import WireClient
 
@@ -49,16 +50,19 @@ class Gated(ForwardingDevice):
         gate = [self.gates.popleft()] if self.gates else []
         return super().launch(bound, groups, local_size, work_dim, [*wait, *gate], timing)
 
-    def upload(
+    def copy(
         self,
-        host: HostBytes,
-        buffer: DeviceBuffer,
-        offset: int,
-        wait: Sequence[Ticket],
+        source: Place,
+        target: Place,
+        region: Region,
+        source_waits: Sequence[Ticket],
+        target_waits: Sequence[Ticket],
         timing: Timing = MEASURED,
-    ) -> Ticket:
-        self.uploads.append(super().upload(host, buffer, offset, wait, timing))
-        return self.uploads[-1]
+    ) -> tuple[Ticket, Ticket]:
+        left, ticket = super().copy(source, target, region, source_waits, target_waits, timing)
+        if source.device is None:
+            self.uploads.append(ticket)
+        return left, ticket
 
 
 class Stage:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from sdi.clc import compile_source, pack_hidden
+from sdi.devices import copying
 from sdi.devices.base import Device
 from sdi.devices.discover import MemberSettings, open_members
 from sdi.devices.image import ImageShape, Slabs
@@ -88,17 +89,17 @@ def test_boxes_change_the_rows_that_the_maps_name(name: str, member: Device) -> 
     data = np.array([3, 1, 4, 1, 5, 2, 6, 9], np.int32)
     table, linear = member.allocate(32), member.allocate(shape.span_nbytes)
     picture, whole = member.allocate(shape), Slabs(0, shape.num_slabs)
-    ready = member.upload(memoryview(data).cast("B"), table, 0, [])
+    ready = copying.upload(member, memoryview(data).cast("B"), table, 0, [])
     pixels = np.zeros(shape.span_nbytes // 4, np.uint32)
     predicted: dict[GroupBox, RangeSet] = {}
     rows_of_groups = [GroupBox((0, k, 0), (4, k + 1, 1)) for k in range(4)]
     for box in (*boxes(ndrange.num_groups), *rows_of_groups):
         cleared = member.fill(linear, 0, shape.span_nbytes, bytes(4), [ready])
-        cleared = member.set_pixels(linear, 0, picture, whole, [cleared])
+        cleared = copying.to_image(member, linear, 0, picture, shape, whole, [cleared])
         kernel = member.bind(program, "one", [picture, table, number, pack_hidden(model, ndrange, box, [0])])
         done = member.launch(kernel, box.extent, ndrange.local_size, 2, [cleared])
-        done = member.get_pixels(picture, whole, linear, 0, [done])
-        ready = member.download(linear, 0, memoryview(pixels).cast("B"), [done])
+        done = copying.from_image(member, picture, shape, whole, linear, 0, [done])
+        ready = copying.download(member, linear, 0, memoryview(pixels).cast("B"), [done])
         finish(ready)
         changed = {int(at) * 4 // shape.slab_pitch for at in np.flatnonzero(pixels)}
         (found,) = bound.bounds(box)

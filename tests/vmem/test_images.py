@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sdi.devices import copying
 from sdi.devices.image import ImageShape, Slabs
 from sdi.devices.ticket import Ticket
 from sdi.intervals import ByteRange, RangeSet
@@ -37,7 +38,7 @@ def test_only_what_is_old_in_a_copy_is_set_and_what_was_written_there_comes_back
     made.fetch(pixels, 0, pixels.whole, same_undefined=False)
     waits = [*copy.dependencies.before_write(VIEW.over), *pixels.dependencies[1].before_read(pixels.whole)]
     there = memory.memories.allocation(pixels, 0).device_buffer
-    made.wait(device.set_pixels(there, 0, copy.device_image, Slabs(20, 22), waits))
+    made.wait(copying.to_image(device, there, 0, copy.device_image, SHAPE, Slabs(20, 22), waits))
     written = RangeSet((ByteRange(20 * ROW, 22 * ROW),))
     tickets: list[Ticket] = images.write_back(buffer, 0, VIEW, written, False, FOR)
     buffer.directory.wrote(1, written.ranges[0])

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sdi.intervals import ByteRange
+from sdi.region import Region
 from sdi.vmem.directory import Copy
 from sdi.vmem.rows import in_rows, ranges_of
 
@@ -37,9 +38,9 @@ def test_the_columns_of_two_members_are_two_copies() -> None:
             start = row * pitch + (member - 1) * pitch // 2
             copies.append(Copy(member, 0, ByteRange(start, start + pitch // 2)))
     found = in_rows(copies)
-    assert [(copy.source, made.count, made.pitch) for copy, made in found if made is not None] == [
-        (1, rows, pitch),
-        (2, rows, pitch),
+    assert [(copy.source, made.base, made.levels) for copy, made in found] == [
+        (1, 0, ((pitch, rows),)),
+        (2, pitch // 2, ((pitch, rows),)),
     ]
     assert len(found) == 2
     assert ranges_of(found[0][0].over, found[0][1], 64) == (found[0][0].over,)
@@ -47,6 +48,6 @@ def test_the_columns_of_two_members_are_two_copies() -> None:
 
 def test_few_or_uneven_ranges_stay_single_copies() -> None:
     uneven = [Copy(1, 0, ByteRange(start, start + 4)) for start in (0, 10, 30, 31 + 4)]
-    assert in_rows(uneven) == [(copy, None) for copy in uneven]
+    assert in_rows(uneven) == [(copy, Region(copy.over.start, 4)) for copy in uneven]
     two = [Copy(1, 0, ByteRange(start, start + 4)) for start in (0, 10)]
-    assert in_rows(two) == [(copy, None) for copy in two]
+    assert in_rows(two) == [(copy, Region(copy.over.start, 4)) for copy in two]

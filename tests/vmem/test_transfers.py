@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from sdi.devices import copying
 from sdi.devices.capabilities import CPU
 from sdi.devices.ticket import Ticket, completed
 from sdi.errors import DeviceFailed
@@ -59,7 +60,7 @@ def test_columns_move_as_rows_at_a_time(rig: MakeRig, through_host: bool) -> Non
     device = made.devices[2]
     allocation = made.memory.memories.allocation(buffer, 2)
     waits = buffer.dependencies[3].before_read(buffer.whole)
-    made.wait(device.download(allocation.device_buffer, 0, memoryview(there), waits))
+    made.wait(copying.download(device, allocation.device_buffer, 0, memoryview(there), waits))
     assert there == expected
     assert made.read(buffer) == expected
 
@@ -74,7 +75,7 @@ def test_rows_that_arrive_on_a_member_leave_what_failed_there_between_them_poiso
     buffer.dependencies[1].written_by(over, completed(DeviceFailed("a kernel", "broke")))
     ranges = [ByteRange(row * pitch, row * pitch + 24) for row in range(rows)]
     for transfer in made.memory.transfers.plan(buffer, 1, ranges, False, FOR.cause):
-        assert transfer.rows is not None
+        assert transfer.region.levels
         made.memory.transfers.perform(transfer, FOR)
     with pytest.raises(DeviceFailed, match="broke"):
         made.read(buffer, over)
@@ -99,7 +100,8 @@ def test_bytes_that_all_want_go_along_a_tree(rig: MakeRig) -> None:
         there = bytearray(1 << 20)
         dependencies = buffer.dependencies[member + 1]
         device = made.devices[member]
-        ticket = device.download(
+        ticket = copying.download(
+            device,
             made.memory.memories.allocation(buffer, member).device_buffer,
             0,
             memoryview(there),
@@ -147,9 +149,9 @@ def test_a_copy_between_members_waits_for_those_who_still_use_the_old_bytes(
 ) -> None:
     made = rig(2)
     waits: list[Ticket] = []
-    peer_copy = made.devices[1].peer_copy
+    copy = made.devices[1].copy
     monkeypatch.setattr(
-        made.devices[1], "peer_copy", lambda *args: waits.extend((*args[-3], *args[-2])) or peer_copy(*args)
+        made.devices[1], "copy", lambda *args: waits.extend((*args[-3], *args[-2])) or copy(*args)
     )
     buffer = made.buffer(noise(4096))
     made.fetch(buffer, 1, buffer.whole, same_undefined=False)

@@ -9,18 +9,20 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Iterable
 from functools import partial
+from typing import cast
 
-from sdi.devices.base import Rows
+from sdi.devices.base import Place
 from sdi.devices.cuda.channel import Stream
 from sdi.devices.cuda.context import CudaContext
 from sdi.devices.cuda.driver import MAX_PITCH, copy_peer, copy_pitched, copy_region, drv
+from sdi.devices.cuda.images import CudaImage, copy_pixels
 from sdi.devices.cuda.memory import CudaBuffer, Fills, blocks_of, check_range, fill_pattern
 from sdi.devices.handles import HostBytes
 from sdi.devices.page_locks import PAGE_LOCKS, SLAB_NBYTES, CopyPart
 from sdi.region import Region, alike
 
 Start = Callable[[], None]
-Place = tuple[CudaBuffer, int]
+At = tuple[CudaBuffer, int]
 """A buffer and the offset there."""
 
 COPIED_AT_ONCE_NBYTES = 64 << 10
@@ -28,7 +30,7 @@ COPIED_AT_ONCE_NBYTES = 64 << 10
 
 
 def host_copy(
-    host: HostBytes, place: Place, stream: Stream, to_device: bool, is_at_once: bool
+    host: HostBytes, place: At, stream: Stream, to_device: bool, is_at_once: bool
 ) -> tuple[Start, bool]:
     """(start, whether it blocks): copies of locked memory are given to the driver, others block meanwhile.
 
@@ -56,21 +58,22 @@ def host_copy(
     return copy_pageable, True
 
 
-def host_rows(host: HostBytes, place: Place, rows: Rows, stream: Stream, to_device: bool) -> Start | None:
+def host_rows(host: HostBytes, place: At, rows: Region, stream: Stream, to_device: bool) -> Start | None:
     """Rows of page-locked memory; None where they have to be copied one by one."""
-    parts = PAGE_LOCKS.parts(host[: rows.extent])
-    if not all(part.is_locked for part in parts) or rows.nbytes > SLAB_NBYTES or rows.pitch > MAX_PITCH:
+    parts = PAGE_LOCKS.parts(host)
+    pitch = rows.levels[0][0]
+    if not all(part.is_locked for part in parts) or rows.nbytes > SLAB_NBYTES or pitch > MAX_PITCH:
         return None
     buffer, offset = place
     address = ctypes.addressof(ctypes.c_char.from_buffer(host))
     blocks = blocks_of(rows, [part.stop for part in parts])
 
     def start() -> None:
-        check_range(rows.extent, offset, buffer.nbytes)
-        for at, block in blocks:
-            device, here = (buffer.address + offset + at, block.pitch), (address + at, block.pitch)
+        check_range(rows.span_nbytes, offset, buffer.nbytes)
+        for at, nbytes, count in blocks:
+            device, here = (buffer.address + offset + at, pitch), (address + at, pitch)
             to, from_ = (device, here) if to_device else (here, device)
-            copy_pitched(to, from_, block.nbytes, block.count, stream.handle)
+            copy_pitched(to, from_, nbytes, count, stream.handle)
 
     return start
 
@@ -95,7 +98,7 @@ def own_copy(source: tuple[CudaBuffer, Region], target: tuple[CudaBuffer, Region
 
 
 def peer_copy(
-    source: Place, target: Place, nbytes: int, contexts: tuple[CudaContext, CudaContext], stream: Stream
+    source: At, target: At, nbytes: int, contexts: tuple[CudaContext, CudaContext], stream: Stream
 ) -> Start:
     """From one member to another; ``contexts``: of source and target."""
     (from_, source_offset), (to, target_offset) = source, target
@@ -114,20 +117,34 @@ def peer_copy(
     return start
 
 
-def peer_rows(source: Place, target: Place, rows: Rows, stream: Stream) -> Start:
+def peer_rows(source: At, target: At, rows: Region, stream: Stream) -> Start:
     """Rows of another member whose memory this one reads directly."""
     (from_, source_offset), (to, target_offset) = source, target
 
     def start() -> None:
-        check_range(rows.extent, source_offset, from_.nbytes)
-        check_range(rows.extent, target_offset, to.nbytes)
-        there, here = (from_.address + source_offset, rows.pitch), (to.address + target_offset, rows.pitch)
-        copy_pitched(here, there, rows.nbytes, rows.count, stream.handle)
+        check_range(rows.span_nbytes, source_offset, from_.nbytes)
+        check_range(rows.span_nbytes, target_offset, to.nbytes)
+        pitch, count = rows.levels[0]
+        there, here = (from_.address + source_offset, pitch), (to.address + target_offset, pitch)
+        copy_pitched(here, there, rows.nbytes, count, stream.handle)
 
     return start
 
 
-def fill(place: Place, nbytes: int, pattern: bytes, stream: Stream) -> Start:
+def pixels(source: Place, target: Place, region: Region, stream: Stream) -> Start:
+    """Between an image and linear bytes of its member."""
+    to_image = isinstance(target.memory, CudaImage)
+    picture, linear = (target, source) if to_image else (source, target)
+    image, buffer = cast(CudaImage, picture.memory), cast(CudaBuffer, linear.memory)
+    slabs = image.shape.slabs_of(region.bounds)
+
+    def start() -> None:
+        copy_pixels(image, slabs, buffer, linear.offset, stream.handle, to_image)
+
+    return start
+
+
+def fill(place: At, nbytes: int, pattern: bytes, stream: Stream) -> Start:
     """Repeat ``pattern``."""
     buffer, offset = place
 

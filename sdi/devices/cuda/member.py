@@ -15,13 +15,7 @@ from typing import Final, cast
 
 from sdi.clc.preprocess.nvidia_dialect import nvidia_answers, nvidia_name
 from sdi.clc.preprocess.probe import Answers
-from sdi.devices.base import BoundArgument, Comparison, Device, KernelFacts, Rows
-from sdi.devices.bounce import (
-    bounce_copy,
-    copy_rows_one_by_one,
-    download_rows_one_by_one,
-    upload_rows_one_by_one,
-)
+from sdi.devices.base import BoundArgument, Comparison, KernelFacts, MergeStep, Place
 from sdi.devices.capabilities import Capabilities
 from sdi.devices.comparing import (
     HEADER_NBYTES,
@@ -30,13 +24,14 @@ from sdi.devices.comparing import (
     operation_number,
     values_offset,
 )
+from sdi.devices.copying import bounce, by, in_parts, is_rows, run_by_run
 from sdi.devices.cuda import copies as cuda_copies
 from sdi.devices.cuda.channel import Channel, Stream
 from sdi.devices.cuda.compare import GROUP_ITEMS, diff_launch
 from sdi.devices.cuda.context import CudaContext, use_page_locks
 from sdi.devices.cuda.driver import MAX_PITCH, drv
 from sdi.devices.cuda.gpu import CudaGpu
-from sdi.devices.cuda.images import CudaImage, copy_pixels, image_formats
+from sdi.devices.cuda.images import CudaImage, image_formats
 from sdi.devices.cuda.info import VENDOR
 from sdi.devices.cuda.lane import CudaLane
 from sdi.devices.cuda.links import CudaLinks, PeerRoute
@@ -44,7 +39,7 @@ from sdi.devices.cuda.memory import CudaBuffer, OwnHostMemory, check_range
 from sdi.devices.cuda.native import CudaNative
 from sdi.devices.cuda.programs import CudaBoundKernel, CudaMemberProgram, CudaPrograms
 from sdi.devices.handles import BoundKernel, DeviceBuffer, DeviceProgram, HostBytes
-from sdi.devices.image import ImageShape, Slabs
+from sdi.devices.image import ImageShape
 from sdi.devices.issue import MEASURED, Timing
 from sdi.devices.join import united
 from sdi.devices.page_locks import PAGE_LOCKS
@@ -195,87 +190,92 @@ class CudaDevice:
     def host_bytes(self, buffer: DeviceBuffer) -> HostBytes | None:
         return None
 
-    def upload(
+    def copy(
         self,
-        host: HostBytes,
-        buffer: DeviceBuffer,
-        offset: int,
-        wait: Sequence[Ticket],
+        source: Place,
+        target: Place,
+        region: Region,
+        source_waits: Sequence[Ticket],
+        target_waits: Sequence[Ticket],
         timing: Timing = MEASURED,
-    ) -> Ticket:
-        # Of so few bytes the driver takes a copy at once: those of the moment, so nothing may be missing.
-        is_small = host.nbytes <= cuda_copies.COPIED_AT_ONCE_NBYTES and all(other.done for other in wait)
-        is_small = is_small and PAGE_LOCKS.is_within_slab(host)
-        return self._copy_host(self._channel("up"), host, buffer, offset, wait, timing, True, is_small)
-
-    def download(
-        self,
-        buffer: DeviceBuffer,
-        offset: int,
-        host: HostBytes,
-        wait: Sequence[Ticket],
-        timing: Timing = MEASURED,
-    ) -> Ticket:
-        return self._copy_host(self._channel("down"), host, buffer, offset, wait, timing, False, False)
+    ) -> tuple[Ticket, Ticket]:
+        if source.device is not None and target.device is not None and source.device is not target.device:
+            return self._copy_peer(source, target, region, source_waits, target_waits, timing)
+        wait = united(source_waits, target_waits)
+        if target.device is None:
+            return self._copy_host(target, source, region, wait, timing, to_device=False)
+        if source.device is None:
+            return self._copy_host(source, target, region, wait, timing, to_device=True)
+        channel = self._channel("done")
+        there, here = source.memory, target.memory
+        if isinstance(here, CudaImage) or isinstance(there, CudaImage):
+            start = cuda_copies.pixels(source, target, region, channel.stream)
+        else:
+            assert isinstance(there, CudaBuffer) and isinstance(here, CudaBuffer)
+            places = (there, source.here(region)), (here, target.here(region))
+            start = cuda_copies.own_copy(*places, channel.stream)
+        ticket = self._lane.issue(channel, start, wait, timing)
+        return ticket, ticket
 
     def _copy_host(
         self,
-        channel: Channel,
-        host: HostBytes,
-        buffer: DeviceBuffer,
-        offset: int,
+        outside: Place,
+        inside: Place,
+        region: Region,
         wait: Sequence[Ticket],
         timing: Timing,
         to_device: bool,
-        is_at_once: bool,
-    ) -> Ticket:
-        place = (cast(CudaBuffer, buffer), offset)
+    ) -> tuple[Ticket, Ticket]:
+        """Between host memory and a buffer of this member."""
+        ends = (outside, inside) if to_device else (inside, outside)
+        if not is_rows(outside, inside, region):
+            return in_parts(by(self, wait, (), timing), *ends, region)
+        host = outside.host(region.span_nbytes, outside.offset + region.base)
+        channel = self._channel("up" if to_device else "down")
+        place = (cast(CudaBuffer, inside.memory), inside.offset + region.base)
+        if region.levels:
+            start = cuda_copies.host_rows(host, place, region.at(0), channel.stream, to_device)
+            if start is None:
+                return run_by_run(by(self, wait, (), timing), *ends, region)
+            ticket = self._lane.issue(channel, start, wait, timing, host)
+            return ticket, ticket
+        # Of so few bytes the driver takes a copy at once: those of the moment, so nothing may be missing.
+        is_small = to_device and host.nbytes <= cuda_copies.COPIED_AT_ONCE_NBYTES
+        is_at_once = is_small and all(other.done for other in wait) and PAGE_LOCKS.is_within_slab(host)
         start, blocks = cuda_copies.host_copy(host, place, channel.stream, to_device, is_at_once)
         ticket = self._lane.issue(channel, start, wait, timing, host, is_blocking=blocks)
         ticket.is_typical = not blocks
-        return ticket
+        return ticket, ticket
 
-    def copy(
+    def _copy_peer(
         self,
-        source: DeviceBuffer,
-        from_: Region,
-        target: DeviceBuffer,
-        to: Region,
-        wait: Sequence[Ticket],
-        timing: Timing = MEASURED,
-    ) -> Ticket:
-        channel = self._channel("done")
-        places = (cast(CudaBuffer, source), from_), (cast(CudaBuffer, target), to)
-        return self._lane.issue(channel, cuda_copies.own_copy(*places, channel.stream), wait, timing)
-
-    def peer_copy(
-        self,
-        source_device: Device,
-        source: DeviceBuffer,
-        source_offset: int,
-        target: DeviceBuffer,
-        target_offset: int,
-        nbytes: int,
+        source: Place,
+        target: Place,
+        region: Region,
         leave: Sequence[Ticket],
         arrive: Sequence[Ticket],
-        timing: Timing = MEASURED,
+        timing: Timing,
     ) -> tuple[Ticket, Ticket]:
         """Copy from a buffer of another member to one of this member, on this member's peer stream.
 
         Between CUDA members over the direct link where a checked copy proved that it works, else through the
         host by the driver, if that was proved; otherwise, as from members of other drivers, by us.
         """
-        if (
-            not isinstance(source_device, CudaDevice)
-            or self._links.way(source_device._links) is PeerRoute.HOST
-        ):
-            return bounce_copy(
-                source_device, source, source_offset, self, target, target_offset, nbytes, leave, arrive
-            )
+        other = source.device
+        if not isinstance(other, CudaDevice) or self._links.way(other._links) is PeerRoute.HOST:
+            return bounce(source, target, region, leave, arrive)
+        if not is_rows(source, target, region):
+            return in_parts(by(self, leave, arrive, timing), source, target, region)
+        if region.levels and not (self.link(other) and region.levels[0][0] <= MAX_PITCH):
+            return run_by_run(by(self, leave, arrive, timing), source, target, region)
         channel = self._channel("peer")
-        places = (cast(CudaBuffer, source), source_offset), (cast(CudaBuffer, target), target_offset)
-        contexts = source_device._context, self._context
-        start = cuda_copies.peer_copy(*places, nbytes, contexts, channel.stream)
+        there = cast(CudaBuffer, source.memory), source.offset + region.base
+        here = cast(CudaBuffer, target.memory), target.offset + region.base
+        if region.levels:
+            start = cuda_copies.peer_rows(there, here, region, channel.stream)
+        else:
+            contexts = other._context, self._context
+            start = cuda_copies.peer_copy(there, here, region.nbytes, contexts, channel.stream)
         ticket = self._lane.issue(channel, start, united(leave, arrive), timing)
         return ticket, ticket
 
@@ -283,61 +283,20 @@ class CudaDevice:
         """Whether this member reads ``other``'s memory directly; tried once per pair, with a checked copy."""
         return self._links.way(other._links) is PeerRoute.DIRECT
 
-    def upload_rows(
+    def merge(
         self,
-        host: HostBytes,
-        buffer: DeviceBuffer,
-        offset: int,
-        rows: Rows,
+        step: MergeStep,
+        comparison: Comparison,
+        changes: DeviceBuffer,
         wait: Sequence[Ticket],
         timing: Timing = MEASURED,
     ) -> Ticket:
-        channel, place = self._channel("up"), (cast(CudaBuffer, buffer), offset)
-        start = cuda_copies.host_rows(host, place, rows, channel.stream, to_device=True)
-        if start is None:
-            return upload_rows_one_by_one(self, host, buffer, offset, rows, wait)
-        return self._lane.issue(channel, start, wait, timing, host)
+        if step is MergeStep.DIFF:
+            return self._diff(comparison, changes, wait, timing)
+        return self._apply(comparison, changes, wait, timing)
 
-    def download_rows(
-        self,
-        buffer: DeviceBuffer,
-        offset: int,
-        host: HostBytes,
-        rows: Rows,
-        wait: Sequence[Ticket],
-        timing: Timing = MEASURED,
-    ) -> Ticket:
-        channel, place = self._channel("down"), (cast(CudaBuffer, buffer), offset)
-        start = cuda_copies.host_rows(host, place, rows, channel.stream, to_device=False)
-        if start is None:
-            return download_rows_one_by_one(self, buffer, offset, host, rows, wait)
-        return self._lane.issue(channel, start, wait, timing, host)
-
-    def peer_copy_rows(
-        self,
-        source_device: Device,
-        source: DeviceBuffer,
-        source_offset: int,
-        target: DeviceBuffer,
-        target_offset: int,
-        rows: Rows,
-        leave: Sequence[Ticket],
-        arrive: Sequence[Ticket],
-        timing: Timing = MEASURED,
-    ) -> tuple[Ticket, Ticket]:
-        is_near = isinstance(source_device, CudaDevice) and self.link(source_device)
-        if not is_near or rows.pitch > MAX_PITCH:
-            return copy_rows_one_by_one(
-                self, source_device, source, source_offset, target, target_offset, rows, leave, arrive
-            )
-        channel = self._channel("peer")
-        places = (cast(CudaBuffer, source), source_offset), (cast(CudaBuffer, target), target_offset)
-        start = cuda_copies.peer_rows(*places, rows, channel.stream)
-        ticket = self._lane.issue(channel, start, united(leave, arrive), timing)
-        return ticket, ticket
-
-    def diff(
-        self, comparison: Comparison, changes: DeviceBuffer, wait: Sequence[Ticket], timing: Timing = MEASURED
+    def _diff(
+        self, comparison: Comparison, changes: DeviceBuffer, wait: Sequence[Ticket], timing: Timing
     ) -> Ticket:
         channel = self._channel("done")
         own, twin = cast(CudaBuffer, comparison.buffer), cast(CudaBuffer, comparison.twin)
@@ -354,8 +313,8 @@ class CudaDevice:
 
         return self._lane.issue(channel, start, wait, timing)
 
-    def apply(
-        self, comparison: Comparison, changes: DeviceBuffer, wait: Sequence[Ticket], timing: Timing = MEASURED
+    def _apply(
+        self, comparison: Comparison, changes: DeviceBuffer, wait: Sequence[Ticket], timing: Timing
     ) -> Ticket:
         channel = self._channel("done")
         arguments: list[BoundArgument] = [
@@ -393,53 +352,13 @@ class CudaDevice:
 
     # -- programs ------------------------------------------------------------------------------------
 
-    def set_pixels(
-        self,
-        buffer: DeviceBuffer,
-        offset: int,
-        image: DeviceBuffer,
-        slabs: Slabs,
-        wait: Sequence[Ticket],
-        timing: Timing = MEASURED,
-    ) -> Ticket:
-        return self._copy_pixels(image, slabs, buffer, offset, wait, timing, to_image=True)
-
-    def get_pixels(
-        self,
-        image: DeviceBuffer,
-        slabs: Slabs,
-        buffer: DeviceBuffer,
-        offset: int,
-        wait: Sequence[Ticket],
-        timing: Timing = MEASURED,
-    ) -> Ticket:
-        return self._copy_pixels(image, slabs, buffer, offset, wait, timing, to_image=False)
-
-    def _copy_pixels(
-        self,
-        image: DeviceBuffer,
-        slabs: Slabs,
-        buffer: DeviceBuffer,
-        offset: int,
-        wait: Sequence[Ticket],
-        timing: Timing,
-        to_image: bool,
-    ) -> Ticket:
-        channel = self._channel("done")
-        own, linear = cast(CudaImage, image), cast(CudaBuffer, buffer)
-
-        def start() -> None:
-            copy_pixels(own, slabs, linear, offset, channel.stream.handle, to_image)
-
-        return self._lane.issue(channel, start, wait, timing)
-
     def build(self, text: str, options: Sequence[str]) -> DeviceProgram:
         return DeviceProgram(self._programs.build(text, options))
 
     def answers(self, questions: Sequence[str], options: Sequence[str]) -> Answers:
         return nvidia_answers(questions, options)
 
-    def kernel_facts(self, program: DeviceProgram, kernel: str) -> KernelFacts:
+    def kernel_info(self, program: DeviceProgram, kernel: str) -> KernelFacts:
         return self._programs.kernel_facts(cast(CudaMemberProgram, program), kernel)
 
     def bind(self, program: DeviceProgram, kernel: str, arguments: Sequence[BoundArgument]) -> BoundKernel:

@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from sdi.devices.base import Rows
 from sdi.devices.page_locks import PAGE_LOCKS, SLAB_NBYTES
+from sdi.region import Region
 
 _SPREAD_NBYTES = 1 << 16
 
@@ -59,23 +59,24 @@ def fill_pattern(fills: Fills, address: int, nbytes: int, pattern: bytes) -> Non
         done += count
 
 
-def blocks_of(rows: Rows, stops: Sequence[int]) -> list[tuple[int, Rows]]:
-    """``rows`` in blocks of rows, (offset of the first one, block), none of which goes past one of ``stops``.
+def blocks_of(rows: Region, stops: Sequence[int]) -> list[tuple[int, int, int]]:
+    """``rows`` in blocks, (offset of the first row, bytes, rows), none of which goes past one of ``stops``.
 
     ``stops``: offsets from the first row's begin, rising.  A row that one of them cuts becomes two blocks.
     """
-    blocks: list[tuple[int, Rows]] = []
+    blocks: list[tuple[int, int, int]] = []
+    nbytes, (pitch, count) = rows.nbytes, rows.levels[0]
     row = 0
     for stop in stops:
-        whole = min(rows.count, (stop - rows.nbytes) // rows.pitch + 1)
+        whole = min(count, (stop - nbytes) // pitch + 1)
         if whole > row:
-            blocks.append((row * rows.pitch, Rows(whole - row, rows.nbytes, rows.pitch)))
+            blocks.append((row * pitch, nbytes, whole - row))
             row = whole
-        begin = row * rows.pitch
-        if row < rows.count and begin < stop:
-            head, tail = stop - begin, rows.nbytes - (stop - begin)
-            blocks.append((begin, Rows(1, head, rows.pitch)))
-            blocks.append((stop, Rows(1, tail, rows.pitch)))
+        begin = row * pitch
+        if row < count and begin < stop:
+            head = stop - begin
+            blocks.append((begin, head, 1))
+            blocks.append((stop, nbytes - head, 1))
             row += 1
     return blocks
 

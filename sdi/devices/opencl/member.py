@@ -22,17 +22,18 @@ import pyopencl as cl
 from pyopencl import _cl
 
 from sdi.clc.preprocess.probe import Answers
-from sdi.devices.base import BoundArgument, Comparison, Device, KernelFacts, LocalBytes, Rows
-from sdi.devices.bounce import bounce_copy, copy_rows_one_by_one
+from sdi.devices.base import BoundArgument, Comparison, KernelFacts, LocalBytes, MergeStep, Place
 from sdi.devices.capabilities import CPU, GPU, Capabilities, MemberKind
+from sdi.devices.copying import bounce, by, in_parts, is_rows
 from sdi.devices.handles import BoundKernel, DeviceBuffer, DeviceProgram, HostBytes
 from sdi.devices.host_copy import BESIDE_KERNELS_NBYTES, HostCopy
-from sdi.devices.image import ImageShape, Sampler, Slabs
+from sdi.devices.image import ImageShape, Sampler
 from sdi.devices.issue import MEASURED, Timing
 from sdi.devices.join import united
 from sdi.devices.lane import Lane
 from sdi.devices.native import NativeMember
 from sdi.devices.opencl.context import DriverContext
+from sdi.devices.opencl.copies import copy_bytes, copy_region, copy_rows
 from sdi.devices.opencl.images import MemberImage, copy_pixels, new_image
 from sdi.devices.opencl.memory import OpenCLBuffer
 from sdi.devices.opencl.native import OpenCLNative
@@ -41,7 +42,7 @@ from sdi.devices.opencl.programs import OpenClBoundKernel, OpenClMemberProgram, 
 from sdi.devices.ticket import Ticket
 from sdi.errors import ClError, DeviceFailed, Status, require
 from sdi.ndrange import Int3
-from sdi.region import Region, alike
+from sdi.region import Region
 from sdi.wire.opencl import DeviceInfo, DeviceType
 
 _log = logging.getLogger(__name__)
@@ -227,137 +228,92 @@ class OpenCLDevice:
     def host_bytes(self, buffer: DeviceBuffer) -> HostBytes | None:
         return cast(OpenCLBuffer, buffer).host
 
-    def upload(
-        self,
-        host: HostBytes,
-        buffer: DeviceBuffer,
-        offset: int,
-        wait: Sequence[Ticket],
-        timing: Timing = MEASURED,
-    ) -> Ticket:
-        own = cast(OpenCLBuffer, buffer)
-        memory = own.memory
-        if own.host is not None and own.holds(offset, host.nbytes) and host.nbytes >= BESIDE_KERNELS_NBYTES:
-            there = own.host[offset : offset + host.nbytes]
-            return self._copies.issue(partial(HostCopy, there, host), wait, own)
-        start = partial(cl.enqueue_copy, self._queue, memory, host, dst_offset=offset, is_blocking=False)
-        return self._lane.issue(start, wait, host)
-
-    def download(
-        self,
-        buffer: DeviceBuffer,
-        offset: int,
-        host: HostBytes,
-        wait: Sequence[Ticket],
-        timing: Timing = MEASURED,
-    ) -> Ticket:
-        own = cast(OpenCLBuffer, buffer)
-        memory = own.memory
-        if own.host is not None and own.holds(offset, host.nbytes) and host.nbytes >= BESIDE_KERNELS_NBYTES:
-            there = own.host[offset : offset + host.nbytes]
-            return self._copies.issue(partial(HostCopy, host, there), wait, own)
-        start = partial(cl.enqueue_copy, self._queue, host, memory, src_offset=offset, is_blocking=False)
-        return self._lane.issue(start, wait, host)
-
     def copy(
         self,
-        source: DeviceBuffer,
-        from_: Region,
-        target: DeviceBuffer,
-        to: Region,
-        wait: Sequence[Ticket],
+        source: Place,
+        target: Place,
+        region: Region,
+        source_waits: Sequence[Ticket],
+        target_waits: Sequence[Ticket],
         timing: Timing = MEASURED,
-    ) -> Ticket:
-        there, here = cast(OpenCLBuffer, source), cast(OpenCLBuffer, target)
-        if from_.levels and there.host is not None and here.host is not None:
+    ) -> tuple[Ticket, Ticket]:
+        wait = united(source_waits, target_waits)
+        if source.device is target.device:
+            ticket = self._copy_within(source, target, region, wait)
+        elif target.device is None:
+            return self._copy_host(target, source, region, wait, to_device=False)
+        elif source.device is None:
+            return self._copy_host(source, target, region, wait, to_device=True)
+        else:
+            # [M] pocl 3.1, 64 MiB: 10.7 GB/s directly, 7.0 through a bounce buffer, 5.4 through the arena.
+            host = source.memory.host if isinstance(source.memory, OpenCLBuffer) else None
+            if host is None:
+                return bounce(source, target, region, source_waits, target_waits)
+            there = Place(host, source.offset, None, source.levels)
+            return self._copy_host(there, target, region, wait, to_device=True)
+        return ticket, ticket
+
+    def _copy_host(
+        self, outside: Place, inside: Place, region: Region, wait: Sequence[Ticket], to_device: bool
+    ) -> tuple[Ticket, Ticket]:
+        """Between host memory and a buffer of this member."""
+        if not is_rows(outside, inside, region):
+            ends = (outside, inside) if to_device else (inside, outside)
+            return in_parts(by(self, wait, ()), *ends, region)
+        own, host = cast(OpenCLBuffer, inside.memory), cast(HostBytes, outside.memory)
+        at, start, nbytes = inside.offset + region.base, outside.offset + region.base, region.nbytes
+        if region.levels:
+            ticket = self._lane.issue(
+                partial(copy_rows, self._queue, own.memory, at, host, start, region, to_device), wait, host
+            )
+        elif own.host is not None and self._is_beside(own, at, host, start, nbytes):
+            here, there = own.host[at : at + nbytes], outside.host(nbytes, start)
+            to, from_ = (here, there) if to_device else (there, here)
+            ticket = self._copies.issue(partial(HostCopy, to, from_), wait, own)
+        else:
+            start_copy = partial(copy_bytes, self._queue, own.memory, at, outside, start, nbytes, to_device)
+            ticket = self._lane.issue(start_copy, wait, host)
+        return ticket, ticket
+
+    @staticmethod
+    def _is_beside(own: OpenCLBuffer, at: int, host: HostBytes, start: int, nbytes: int) -> bool:
+        """Whether a copy is made beside kernels; what goes past an end the driver refuses."""
+        return nbytes >= BESIDE_KERNELS_NBYTES and own.holds(at, nbytes) and start + nbytes <= host.nbytes
+
+    def _copy_within(self, source: Place, target: Place, region: Region, wait: Sequence[Ticket]) -> Ticket:
+        there, here = source.memory, target.memory
+        if isinstance(here, MemberImage) or isinstance(there, MemberImage):
+            return self._copy_pixels(source, target, region, wait)
+        assert isinstance(there, OpenCLBuffer) and isinstance(here, OpenCLBuffer)
+        from_, to = source.here(region), target.here(region)
+        if region.levels and there.host is not None and here.host is not None:
             is_large = max(from_.span_nbytes, to.span_nbytes) >= BESIDE_KERNELS_NBYTES
             # PoCL takes some rows that share no byte for overlapping.
             if (is_large or there is here) and _reaches(there, from_) and _reaches(here, to):
                 copy = partial(HostCopy, here.host, there.host, (to, from_))
                 return self._copies.issue(copy, wait, (there, here))
-        start = partial(_copy_region, self._queue, here.memory, there.memory, to, from_)
+        return self._lane.issue(partial(copy_region, self._queue, here.memory, there.memory, to, from_), wait)
+
+    def _copy_pixels(self, source: Place, target: Place, region: Region, wait: Sequence[Ticket]) -> Ticket:
+        to_image = isinstance(target.memory, MemberImage)
+        picture, linear = (target, source) if to_image else (source, target)
+        image, memory = cast(MemberImage, picture.memory), cast(OpenCLBuffer, linear.memory).memory
+        slabs = image.shape.slabs_of(region.bounds)
+        start = partial(copy_pixels, self._queue, image, slabs, memory, linear.offset, to_image)
         return self._lane.issue(start, wait)
 
-    def peer_copy(
+    def merge(
         self,
-        source_device: Device,
-        source: DeviceBuffer,
-        source_offset: int,
-        target: DeviceBuffer,
-        target_offset: int,
-        nbytes: int,
-        leave: Sequence[Ticket],
-        arrive: Sequence[Ticket],
-        timing: Timing = MEASURED,
-    ) -> tuple[Ticket, Ticket]:
-        # [M] pocl 3.1, 64 MiB: 10.7 GB/s directly, 7.0 through a bounce buffer, 5.4 through the arena.
-        host = source.host if isinstance(source, OpenCLBuffer) else None
-        if host is None:
-            return bounce_copy(
-                source_device, source, source_offset, self, target, target_offset, nbytes, leave, arrive
-            )
-        wait = united(leave, arrive)
-        ticket = self.upload(host[source_offset : source_offset + nbytes], target, target_offset, wait)
-        return ticket, ticket
-
-    def upload_rows(
-        self,
-        host: HostBytes,
-        buffer: DeviceBuffer,
-        offset: int,
-        rows: Rows,
+        step: MergeStep,
+        comparison: Comparison,
+        changes: DeviceBuffer,
         wait: Sequence[Ticket],
         timing: Timing = MEASURED,
     ) -> Ticket:
-        start = partial(_copy_rows, self._queue, cast(OpenCLBuffer, buffer).memory, host, offset, rows)
-        return self._lane.issue(start, wait, host)
-
-    def download_rows(
-        self,
-        buffer: DeviceBuffer,
-        offset: int,
-        host: HostBytes,
-        rows: Rows,
-        wait: Sequence[Ticket],
-        timing: Timing = MEASURED,
-    ) -> Ticket:
-        start = partial(_copy_rows, self._queue, host, cast(OpenCLBuffer, buffer).memory, offset, rows)
-        return self._lane.issue(start, wait, host)
-
-    def peer_copy_rows(
-        self,
-        source_device: Device,
-        source: DeviceBuffer,
-        source_offset: int,
-        target: DeviceBuffer,
-        target_offset: int,
-        rows: Rows,
-        leave: Sequence[Ticket],
-        arrive: Sequence[Ticket],
-        timing: Timing = MEASURED,
-    ) -> tuple[Ticket, Ticket]:
-        host = source.host if isinstance(source, OpenCLBuffer) else None
-        if host is None:
-            return copy_rows_one_by_one(
-                self, source_device, source, source_offset, target, target_offset, rows, leave, arrive
-            )
-        there = host[source_offset : source_offset + rows.extent]
-        ticket = self.upload_rows(there, target, target_offset, rows, united(leave, arrive))
-        return ticket, ticket
-
-    def diff(
-        self, comparison: Comparison, changes: DeviceBuffer, wait: Sequence[Ticket], timing: Timing = MEASURED
-    ) -> Ticket:
+        work = self._comparer.diff if step is MergeStep.DIFF else self._comparer.apply
         own, twin, found = _memories(comparison.buffer, comparison.twin, changes)
-        start = partial(self._comparer.diff, self._queue, comparison, own, twin, found)
-        return self._run(start, self._comparer.key("diff", comparison), self._comparer.width, wait)
-
-    def apply(
-        self, comparison: Comparison, changes: DeviceBuffer, wait: Sequence[Ticket], timing: Timing = MEASURED
-    ) -> Ticket:
-        own, twin, found = _memories(comparison.buffer, comparison.twin, changes)
-        start = partial(self._comparer.apply, self._queue, comparison, own, twin, found)
-        return self._run(start, self._comparer.key("apply", comparison), self._comparer.width, wait)
+        start = partial(work, self._queue, comparison, own, twin, found)
+        return self._run(start, self._comparer.key(step.name, comparison), self._comparer.width, wait)
 
     def fill(
         self,
@@ -373,37 +329,13 @@ class OpenCLDevice:
         )
         return self._lane.issue(start, wait)
 
-    def set_pixels(
-        self,
-        buffer: DeviceBuffer,
-        offset: int,
-        image: DeviceBuffer,
-        slabs: Slabs,
-        wait: Sequence[Ticket],
-        timing: Timing = MEASURED,
-    ) -> Ticket:
-        own, memory = cast(MemberImage, image), cast(OpenCLBuffer, buffer).memory
-        return self._lane.issue(partial(copy_pixels, self._queue, own, slabs, memory, offset, True), wait)
-
-    def get_pixels(
-        self,
-        image: DeviceBuffer,
-        slabs: Slabs,
-        buffer: DeviceBuffer,
-        offset: int,
-        wait: Sequence[Ticket],
-        timing: Timing = MEASURED,
-    ) -> Ticket:
-        own, memory = cast(MemberImage, image), cast(OpenCLBuffer, buffer).memory
-        return self._lane.issue(partial(copy_pixels, self._queue, own, slabs, memory, offset, False), wait)
-
     def build(self, text: str, options: Sequence[str]) -> DeviceProgram:
         return DeviceProgram(self._programs.build(text, options))
 
     def answers(self, questions: Sequence[str], options: Sequence[str]) -> Answers:
         return self._programs.answers(questions, options)
 
-    def kernel_facts(self, program: DeviceProgram, kernel: str) -> KernelFacts:
+    def kernel_info(self, program: DeviceProgram, kernel: str) -> KernelFacts:
         return self._programs.kernel_facts(cast(OpenClMemberProgram, program), kernel)
 
     def bind(self, program: DeviceProgram, kernel: str, arguments: Sequence[BoundArgument]) -> BoundKernel:
@@ -460,75 +392,6 @@ def _memories(*buffers: DeviceBuffer) -> list[cl.Buffer]:
 
 def _reaches(buffer: OpenCLBuffer, region: Region) -> bool:
     return buffer.holds(region.base, region.span_nbytes)
-
-
-def _origin(box: Region) -> Int3:
-    """Where a region of one or two levels begins, in bytes, rows and slices."""
-    pitch, far = box.levels[0][0], box.levels[1][0] if len(box.levels) > 1 else 0
-    within = box.base % far if far else box.base
-    return within % pitch, within // pitch, box.base // far if far else 0
-
-
-def _is_inside(box: Region) -> bool:
-    """Whether its rows do not go on in the next ones, nor its slices."""
-    (pitch, count), (x, y, _) = box.levels[0], _origin(box)
-    return x + box.nbytes <= pitch and (len(box.levels) < 2 or y + count <= box.levels[1][0] // pitch)
-
-
-def _copy_region(
-    queue: cl.CommandQueue, target: cl.Buffer, source: cl.Buffer, to: Region, from_: Region
-) -> cl.Event:
-    """Between buffers.  Raises ValueError."""
-    from_, to = alike(from_, to)
-    if not from_.levels:
-        return cl.enqueue_copy(
-            queue, target, source, src_offset=from_.base, dst_offset=to.base, byte_count=from_.nbytes
-        )
-    (here, count), (there, _) = from_.levels[0], to.levels[0]
-    slices, far_here, far_there = 1, 0, 0
-    if len(from_.levels) > 1:
-        (far_here, slices), (far_there, _) = from_.levels[1], to.levels[1]
-    is_box = len(from_.levels) <= 2 and far_here % here == far_there % there == 0
-    origins = (from_.base, 0, 0), (to.base, 0, 0)
-    if source is target and is_box:  # the driver looks for overlaps by these
-        origins = _origin(from_), _origin(to)
-        is_box = (here, far_here) == (there, far_there) and _is_inside(from_) and _is_inside(to)
-    if not is_box:  # OpenCL has no such copy: those of its parts are made in this order
-        parts = [(from_.part(at, at + 1), to.part(at, at + 1)) for at in range(from_.counts[-1])]
-        return [_copy_region(queue, target, source, to_part, part) for part, to_part in parts][-1]
-    copy = cast(Callable[..., cl.Event], cl.enqueue_copy)  # whose stub lacks what follows
-    return copy(
-        queue,
-        target,
-        source,
-        src_origin=origins[0],
-        dst_origin=origins[1],
-        region=(from_.nbytes, count, slices),
-        src_pitches=(here, far_here),
-        dst_pitches=(there, far_there),
-    )
-
-
-def _copy_rows(
-    queue: cl.CommandQueue,
-    target: cl.Buffer | HostBytes,
-    source: cl.Buffer | HostBytes,
-    offset: int,
-    rows: Rows,
-) -> cl.Event:
-    """Between host memory, from its start, and a buffer, from ``offset``."""
-    copy = cast(Callable[..., cl.Event], cl.enqueue_copy)  # whose stub lacks what follows
-    return copy(
-        queue,
-        target,
-        source,
-        buffer_origin=(offset, 0, 0),
-        host_origin=(0, 0, 0),
-        region=(rows.nbytes, rows.count, 1),
-        buffer_pitches=(rows.pitch, 0),
-        host_pitches=(rows.pitch, 0),
-        is_blocking=False,
-    )
 
 
 def _times(event: cl.Event) -> tuple[int, int]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, cast
 
-from sdi.devices.base import BoundArgument, Device, KernelFacts, Rows
+from sdi.devices.base import BoundArgument, Device, KernelFacts, Place
 from sdi.devices.handles import BoundKernel, DeviceBuffer, DeviceProgram, HostBytes
 from sdi.devices.image import ImageShape
 from sdi.devices.issue import MEASURED, Timing
@@ -15,6 +15,7 @@ from sdi.devices.testing.forwarding import ForwardingDevice
 from sdi.devices.ticket import Ticket, completed
 from sdi.errors import DeviceFailed, DeviceLost
 from sdi.ndrange import Int3
+from sdi.region import Region
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,53 +97,30 @@ class LosingDevice(ForwardingDevice):
         self._alive()
         return super().build(text, options)
 
-    def kernel_facts(self, program: DeviceProgram, kernel: str) -> KernelFacts:
+    def kernel_info(self, program: DeviceProgram, kernel: str) -> KernelFacts:
         self._alive()
-        return super().kernel_facts(program, kernel)
+        return super().kernel_info(program, kernel)
 
     def bind(self, program: DeviceProgram, kernel: str, arguments: Sequence[BoundArgument]) -> BoundKernel:
         self._alive()
         return super().bind(program, kernel, arguments)
 
-    def peer_copy(
+    def copy(
         self,
-        source_device: Device,
-        source: DeviceBuffer,
-        source_offset: int,
-        target: DeviceBuffer,
-        target_offset: int,
-        nbytes: int,
-        leave: Sequence[Ticket],
-        arrive: Sequence[Ticket],
+        source: Place,
+        target: Place,
+        region: Region,
+        source_waits: Sequence[Ticket],
+        target_waits: Sequence[Ticket],
         timing: Timing = MEASURED,
     ) -> tuple[Ticket, Ticket]:
-        waits = self._reading(source_device, leave)
-        return super().peer_copy(
-            source_device, source, source_offset, target, target_offset, nbytes, waits, arrive, timing
-        )
+        waits = self._reading(source, source_waits)
+        return super().copy(source, target, region, waits, target_waits, timing)
 
-    def peer_copy_rows(
-        self,
-        source_device: Device,
-        source: DeviceBuffer,
-        source_offset: int,
-        target: DeviceBuffer,
-        target_offset: int,
-        rows: Rows,
-        leave: Sequence[Ticket],
-        arrive: Sequence[Ticket],
-        timing: Timing = MEASURED,
-    ) -> tuple[Ticket, Ticket]:
-        waits = self._reading(source_device, leave)
-        return super().peer_copy_rows(
-            source_device, source, source_offset, target, target_offset, rows, waits, arrive, timing
-        )
-
-    def _reading(self, source: Device, wait: Sequence[Ticket]) -> Sequence[Ticket]:
+    def _reading(self, source: Place, wait: Sequence[Ticket]) -> Sequence[Ticket]:
         """``wait``, and a failure of this member, which is not lost, if the other one is."""
-        if isinstance(source, LosingDevice) and source.is_lost():
-            return [
-                *wait,
-                completed(DeviceFailed(self.capabilities.name, f"can't read {source.capabilities.name}")),
-            ]
+        other = source.device
+        if isinstance(other, LosingDevice) and other is not self and other.is_lost():
+            what = f"can't read {other.capabilities.name}"
+            return [*wait, completed(DeviceFailed(self.capabilities.name, what))]
         return wait

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sdi.clc.preprocess.probe import Answers
-from sdi.devices.base import BoundArgument, Comparison, Device, KernelFacts, Rows
+from sdi.devices.base import BoundArgument, Comparison, Device, KernelFacts, MergeStep, Place
 from sdi.devices.capabilities import Capabilities
 from sdi.devices.handles import BoundKernel, DeviceBuffer, DeviceProgram, HostBytes
-from sdi.devices.image import ImageShape, Slabs
+from sdi.devices.image import ImageShape
 from sdi.devices.issue import MEASURED, Timing
 from sdi.devices.native import NativeMember
 from sdi.devices.ticket import Ticket
@@ -41,106 +41,33 @@ class ForwardingDevice:
     def host_bytes(self, buffer: DeviceBuffer) -> HostBytes | None:
         return self._device.host_bytes(buffer)
 
-    def upload(
-        self,
-        host: HostBytes,
-        buffer: DeviceBuffer,
-        offset: int,
-        wait: Sequence[Ticket],
-        timing: Timing = MEASURED,
-    ) -> Ticket:
-        return self._device.upload(host, buffer, offset, self._before(wait), timing)
-
-    def download(
-        self,
-        buffer: DeviceBuffer,
-        offset: int,
-        host: HostBytes,
-        wait: Sequence[Ticket],
-        timing: Timing = MEASURED,
-    ) -> Ticket:
-        return self._device.download(buffer, offset, host, self._before(wait), timing)
-
     def copy(
         self,
-        source: DeviceBuffer,
-        from_: Region,
-        target: DeviceBuffer,
-        to: Region,
-        wait: Sequence[Ticket],
-        timing: Timing = MEASURED,
-    ) -> Ticket:
-        return self._device.copy(source, from_, target, to, self._before(wait), timing)
-
-    def peer_copy(
-        self,
-        source_device: Device,
-        source: DeviceBuffer,
-        source_offset: int,
-        target: DeviceBuffer,
-        target_offset: int,
-        nbytes: int,
-        leave: Sequence[Ticket],
-        arrive: Sequence[Ticket],
+        source: Place,
+        target: Place,
+        region: Region,
+        source_waits: Sequence[Ticket],
+        target_waits: Sequence[Ticket],
         timing: Timing = MEASURED,
     ) -> tuple[Ticket, Ticket]:
-        return self._device.peer_copy(
-            source_device,
-            source,
-            source_offset,
-            target,
-            target_offset,
-            nbytes,
-            leave,
-            self._before(arrive),
-            timing,
+        waits = self._before(target_waits)
+        return self._device.copy(
+            self._inside(source), self._inside(target), region, source_waits, waits, timing
         )
 
-    def upload_rows(
+    def _inside(self, place: Place) -> Place:
+        """``place`` as ``device`` knows it."""
+        return place._replace(device=self._device) if place.device is self else place
+
+    def merge(
         self,
-        host: HostBytes,
-        buffer: DeviceBuffer,
-        offset: int,
-        rows: Rows,
+        step: MergeStep,
+        comparison: Comparison,
+        changes: DeviceBuffer,
         wait: Sequence[Ticket],
         timing: Timing = MEASURED,
     ) -> Ticket:
-        return self._device.upload_rows(host, buffer, offset, rows, self._before(wait), timing)
-
-    def download_rows(
-        self,
-        buffer: DeviceBuffer,
-        offset: int,
-        host: HostBytes,
-        rows: Rows,
-        wait: Sequence[Ticket],
-        timing: Timing = MEASURED,
-    ) -> Ticket:
-        return self._device.download_rows(buffer, offset, host, rows, self._before(wait), timing)
-
-    def peer_copy_rows(
-        self,
-        source_device: Device,
-        source: DeviceBuffer,
-        source_offset: int,
-        target: DeviceBuffer,
-        target_offset: int,
-        rows: Rows,
-        leave: Sequence[Ticket],
-        arrive: Sequence[Ticket],
-        timing: Timing = MEASURED,
-    ) -> tuple[Ticket, Ticket]:
-        return self._device.peer_copy_rows(
-            source_device,
-            source,
-            source_offset,
-            target,
-            target_offset,
-            rows,
-            leave,
-            self._before(arrive),
-            timing,
-        )
+        return self._device.merge(step, comparison, changes, self._before(wait), timing)
 
     def fill(
         self,
@@ -153,46 +80,14 @@ class ForwardingDevice:
     ) -> Ticket:
         return self._device.fill(buffer, offset, nbytes, pattern, self._before(wait), timing)
 
-    def diff(
-        self, comparison: Comparison, changes: DeviceBuffer, wait: Sequence[Ticket], timing: Timing = MEASURED
-    ) -> Ticket:
-        return self._device.diff(comparison, changes, self._before(wait), timing)
-
-    def apply(
-        self, comparison: Comparison, changes: DeviceBuffer, wait: Sequence[Ticket], timing: Timing = MEASURED
-    ) -> Ticket:
-        return self._device.apply(comparison, changes, self._before(wait), timing)
-
-    def set_pixels(
-        self,
-        buffer: DeviceBuffer,
-        offset: int,
-        image: DeviceBuffer,
-        slabs: Slabs,
-        wait: Sequence[Ticket],
-        timing: Timing = MEASURED,
-    ) -> Ticket:
-        return self._device.set_pixels(buffer, offset, image, slabs, self._before(wait), timing)
-
-    def get_pixels(
-        self,
-        image: DeviceBuffer,
-        slabs: Slabs,
-        buffer: DeviceBuffer,
-        offset: int,
-        wait: Sequence[Ticket],
-        timing: Timing = MEASURED,
-    ) -> Ticket:
-        return self._device.get_pixels(image, slabs, buffer, offset, self._before(wait), timing)
-
     def build(self, text: str, options: Sequence[str]) -> DeviceProgram:
         return self._device.build(text, options)
 
     def answers(self, questions: Sequence[str], options: Sequence[str]) -> Answers:
         return self._device.answers(questions, options)
 
-    def kernel_facts(self, program: DeviceProgram, kernel: str) -> KernelFacts:
-        return self._device.kernel_facts(program, kernel)
+    def kernel_info(self, program: DeviceProgram, kernel: str) -> KernelFacts:
+        return self._device.kernel_info(program, kernel)
 
     def bind(self, program: DeviceProgram, kernel: str, arguments: Sequence[BoundArgument]) -> BoundKernel:
         return self._device.bind(program, kernel, arguments)

@@ -8,10 +8,10 @@ from typing import Final
 
 from sdi.clc.preprocess.clang_dialect import ask
 from sdi.clc.preprocess.probe import Answers
-from sdi.devices.base import BoundArgument, Comparison, Device, KernelFacts, Rows
+from sdi.devices.base import BoundArgument, Comparison, KernelFacts, MergeStep, Place
 from sdi.devices.capabilities import GPU, Capabilities, MemberKind
 from sdi.devices.handles import BoundKernel, DeviceBuffer, DeviceProgram, HostBytes
-from sdi.devices.image import ImageShape, Slabs
+from sdi.devices.image import ImageShape
 from sdi.devices.issue import MEASURED, Timing
 from sdi.devices.join import join, united
 from sdi.devices.native import NativeMember
@@ -61,7 +61,7 @@ class NullDevice:
             join(wait, ticket.complete)
         return ticket
 
-    def _copy(self, wait: Sequence[Ticket]) -> Ticket:
+    def _copy(self, region: Region, wait: Sequence[Ticket]) -> Ticket:
         self.copies += 1
         return self._issue(wait)
 
@@ -85,96 +85,25 @@ class NullDevice:
     def host_bytes(self, buffer: DeviceBuffer) -> HostBytes | None:
         return None
 
-    def upload(
-        self,
-        host: HostBytes,
-        buffer: DeviceBuffer,
-        offset: int,
-        wait: Sequence[Ticket],
-        timing: Timing = MEASURED,
-    ) -> Ticket:
-        return self._copy(wait)
-
-    def download(
-        self,
-        buffer: DeviceBuffer,
-        offset: int,
-        host: HostBytes,
-        wait: Sequence[Ticket],
-        timing: Timing = MEASURED,
-    ) -> Ticket:
-        return self._copy(wait)
-
     def copy(
         self,
-        source: DeviceBuffer,
-        from_: Region,
-        target: DeviceBuffer,
-        to: Region,
-        wait: Sequence[Ticket],
-        timing: Timing = MEASURED,
-    ) -> Ticket:
-        return self._copy(wait)
-
-    def peer_copy(
-        self,
-        source_device: Device,
-        source: DeviceBuffer,
-        source_offset: int,
-        target: DeviceBuffer,
-        target_offset: int,
-        nbytes: int,
-        leave: Sequence[Ticket],
-        arrive: Sequence[Ticket],
+        source: Place,
+        target: Place,
+        region: Region,
+        source_waits: Sequence[Ticket],
+        target_waits: Sequence[Ticket],
         timing: Timing = MEASURED,
     ) -> tuple[Ticket, Ticket]:
-        ticket = self._copy(united(leave, arrive))
+        ticket = self._copy(region, united(source_waits, target_waits))
         return ticket, ticket
 
-    def upload_rows(
+    def merge(
         self,
-        host: HostBytes,
-        buffer: DeviceBuffer,
-        offset: int,
-        rows: Rows,
+        step: MergeStep,
+        comparison: Comparison,
+        changes: DeviceBuffer,
         wait: Sequence[Ticket],
         timing: Timing = MEASURED,
-    ) -> Ticket:
-        return self._copy(wait)
-
-    def download_rows(
-        self,
-        buffer: DeviceBuffer,
-        offset: int,
-        host: HostBytes,
-        rows: Rows,
-        wait: Sequence[Ticket],
-        timing: Timing = MEASURED,
-    ) -> Ticket:
-        return self._copy(wait)
-
-    def peer_copy_rows(
-        self,
-        source_device: Device,
-        source: DeviceBuffer,
-        source_offset: int,
-        target: DeviceBuffer,
-        target_offset: int,
-        rows: Rows,
-        leave: Sequence[Ticket],
-        arrive: Sequence[Ticket],
-        timing: Timing = MEASURED,
-    ) -> tuple[Ticket, Ticket]:
-        ticket = self._copy(united(leave, arrive))
-        return ticket, ticket
-
-    def diff(
-        self, comparison: Comparison, changes: DeviceBuffer, wait: Sequence[Ticket], timing: Timing = MEASURED
-    ) -> Ticket:
-        return self._issue(wait)
-
-    def apply(
-        self, comparison: Comparison, changes: DeviceBuffer, wait: Sequence[Ticket], timing: Timing = MEASURED
     ) -> Ticket:
         return self._issue(wait)
 
@@ -189,35 +118,13 @@ class NullDevice:
     ) -> Ticket:
         return self._issue(wait)
 
-    def set_pixels(
-        self,
-        buffer: DeviceBuffer,
-        offset: int,
-        image: DeviceBuffer,
-        slabs: Slabs,
-        wait: Sequence[Ticket],
-        timing: Timing = MEASURED,
-    ) -> Ticket:
-        return self._copy(wait)
-
-    def get_pixels(
-        self,
-        image: DeviceBuffer,
-        slabs: Slabs,
-        buffer: DeviceBuffer,
-        offset: int,
-        wait: Sequence[Ticket],
-        timing: Timing = MEASURED,
-    ) -> Ticket:
-        return self._copy(wait)
-
     def build(self, text: str, options: Sequence[str]) -> DeviceProgram:
         return DeviceProgram(text)
 
     def answers(self, questions: Sequence[str], options: Sequence[str]) -> Answers:
         return ask(questions, options)
 
-    def kernel_facts(self, program: DeviceProgram, kernel: str) -> KernelFacts:
+    def kernel_info(self, program: DeviceProgram, kernel: str) -> KernelFacts:
         return KernelFacts(1024, 32, 0, 0)
 
     def bind(self, program: DeviceProgram, kernel: str, arguments: Sequence[BoundArgument]) -> BoundKernel:

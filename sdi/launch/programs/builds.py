@@ -263,7 +263,7 @@ def _facts_of(
     found: list[KernelFacts | ClError | None] = []
     for kernel in kernels:
         try:
-            found.append(device.kernel_facts(program, kernel) if program else None)
+            found.append(device.kernel_info(program, kernel) if program else None)
         except DeviceLost:
             found.append(None)
         except ClError as error:

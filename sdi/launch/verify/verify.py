@@ -14,6 +14,7 @@ from functools import partial
 import numpy as np
 
 from sdi.clc import pack_hidden
+from sdi.devices.copying import download, from_image, to_image, upload
 from sdi.devices.handles import BoundKernel, DeviceBuffer
 from sdi.devices.image import Slabs
 from sdi.devices.issue import Issue
@@ -197,7 +198,8 @@ class Verifier:
                 uploads.append(self._restore(check, buffer, [kept[buffer.id]]))
             else:
                 host = buffer.dependencies[HOST]
-                ticket = self._device.upload(
+                ticket = upload(
+                    self._device,
                     self._memory.memories.host_view(buffer, buffer.whole),
                     shadow.device_buffer,
                     0,
@@ -208,7 +210,8 @@ class Verifier:
         whole = GroupBox((0, 0, 0), check.binding.launch_plan.ndrange.num_groups)
         launched = self._run_box(check, whole, [self._idle, *uploads])
         downloads = [
-            self._device.download(
+            download(
+                self._device,
                 check.shadows[buffer.id].device_buffer,
                 0,
                 self._view(buffer, check.shadows[buffer.id].after),
@@ -222,27 +225,29 @@ class Verifier:
     def _restore(self, check: _Check, buffer: VirtualBuffer, waits: list[Ticket]) -> Ticket:
         """Give a shadow the bytes from before the launch."""
         shadow = check.shadows[buffer.id]
-        return self._device.upload(self._view(buffer, shadow.before), shadow.device_buffer, 0, waits)
+        return upload(self._device, self._view(buffer, shadow.before), shadow.device_buffer, 0, waits)
 
     def _run_box(self, check: _Check, box: GroupBox, waits: list[Ticket]) -> Ticket:
         """Run some work-groups on the shadows; done when what they wrote is in the shadows' linear bytes."""
         ndrange, images = check.binding.launch_plan.ndrange, check.binding.launch_plan.plan.images
         for image in images:
-            shadow, whole = check.shadows[image.buffer.id], Slabs(0, image.view.shape.num_slabs)
+            shadow, view = check.shadows[image.buffer.id], image.view
+            whole = Slabs(0, view.shape.num_slabs)
             pixels = shadow.images[image.view]
             waits = [
                 *waits,
-                self._device.set_pixels(shadow.device_buffer, image.view.offset, pixels, whole, waits),
+                to_image(self._device, shadow.device_buffer, view.offset, pixels, view.shape, whole, waits),
             ]
         ticket = self._device.launch(
             self._bind(check, box), box.extent, ndrange.local_size, ndrange.work_dim, waits
         )
         for image in images:
-            shadow, whole = check.shadows[image.buffer.id], Slabs(0, image.view.shape.num_slabs)
+            shadow, view = check.shadows[image.buffer.id], image.view
+            whole = Slabs(0, view.shape.num_slabs)
             if image.writes[0]:
                 pixels = shadow.images[image.view]
-                ticket = self._device.get_pixels(
-                    pixels, whole, shadow.device_buffer, image.view.offset, [ticket]
+                ticket = from_image(
+                    self._device, pixels, view.shape, whole, shadow.device_buffer, view.offset, [ticket]
                 )
         self._device.flush()
         return ticket
@@ -318,7 +323,7 @@ class Verifier:
         shadow = check.shadows[found.buffer.id]
         over = ByteRange(found.offset, found.offset + len(found.whole))
         after = self._view(found.buffer, shadow.after)[over.start : over.stop]
-        ticket = self._device.download(shadow.device_buffer, over.start, after, [launched])
+        ticket = download(self._device, shadow.device_buffer, over.start, after, [launched])
         self._device.flush()
         yield ticket
         before = self._view(found.buffer, shadow.before)[over.start : over.stop]

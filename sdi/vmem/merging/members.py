@@ -17,8 +17,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from sdi.atomics import Update
-from sdi.devices.base import Comparison, Device
+from sdi.devices.base import Comparison, Device, MergeStep
 from sdi.devices.comparing import HEADER_NBYTES, RECORD_NBYTES, changes_nbytes, values_offset
+from sdi.devices.copying import across, download, within
 from sdi.devices.handles import DeviceBuffer
 from sdi.devices.issue import Issue
 from sdi.devices.join import join
@@ -132,7 +133,8 @@ class MemberMerges:
             dependencies = merge.buffer.dependencies[member_memory(part.member)]
             offset = merge.over.start - allocation.over.start
             device = self._devices[part.member]
-            ticket = device.copy(
+            ticket = within(
+                device,
                 allocation.device_buffer,
                 Region(offset, merge.over.nbytes),
                 _bytes(part.twin),
@@ -161,11 +163,12 @@ class MemberMerges:
         for part, done in zip(others, launched[1:], strict=True):
             assert part.comparison is not None
             device = self._devices[part.member]
-            diff = device.diff(part.comparison, _bytes(part.changes), [*part.pending, *done], issue.timing)
+            waits, changes = [*part.pending, *done], _bytes(part.changes)
+            diff = device.merge(MergeStep.DIFF, part.comparison, changes, waits, issue.timing)
             self._accounting.worked("diff", part.member, merge.over.nbytes, diff, issue)
             merge.buffer.dependencies[member_memory(part.member)].read_by(merge.over, diff)
             room = memoryview(part.header)
-            header = device.download(_bytes(part.changes), 0, room, [diff], issue.timing)
+            header = download(device, changes, 0, room, [diff], timing=issue.timing)
             device.flush()
             part.pending = [header]
         here = member_memory(first.member)
@@ -209,7 +212,8 @@ class MemberMerges:
             copies: list[Ticket] = []
             sizes = ((0, HEADER_NBYTES + records * RECORD_NBYTES), (self._values(merge), values * unit))
             for at, nbytes in sizes:
-                left, ticket = device.peer_copy(
+                left, ticket = across(
+                    device,
                     self._devices[part.member],
                     _bytes(part.changes),
                     at,
@@ -225,11 +229,12 @@ class MemberMerges:
                 there = member_memory(part.member)
                 accounting.copied(there, here, nbytes, ticket, issue.cause, issue.command)
             events.diff_nbytes += values * unit
-            applied = device.apply(first.comparison, _bytes(first.changes), copies, issue.timing)
+            changes = _bytes(first.changes)
+            applied = device.merge(MergeStep.APPLY, first.comparison, changes, copies, issue.timing)
             accounting.worked("merge", first.member, values * unit, applied, issue)
             headers.append(bytearray(HEADER_NBYTES))
             room = memoryview(headers[-1])
-            counted = device.download(_bytes(first.changes), 0, room, [applied], issue.timing)
+            counted = download(device, changes, 0, room, [applied], timing=issue.timing)
             issued += (applied, counted)
             last = [counted]
         device.flush()

@@ -11,6 +11,7 @@ from functools import partial
 import numpy as np
 
 from sdi.atomics import Update
+from sdi.devices.copying import download
 from sdi.devices.issue import Issue
 from sdi.devices.ticket import Ticket
 from sdi.intervals import ByteRange
@@ -67,12 +68,13 @@ class HostMerges:
             staged.append(at)
             dependencies = buffer.dependencies[member_memory(member)]
             allocation = self._memories.allocation(buffer, member)
-            ticket = self._memories.devices[member].download(
+            ticket = download(
+                self._memories.devices[member],
                 allocation.device_buffer,
                 over.start - allocation.over.start,
                 self._memories.arena.view(at, over.nbytes),
                 launch,
-                issue.timing,
+                timing=issue.timing,
             )
             dependencies.read_by(over, ticket)
             downloads.append(ticket)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
+from sdi.devices import copying
 from sdi.devices.base import BoundArgument, Device
 from sdi.devices.cuda.gpu import cuda_devices
 from sdi.devices.cuda.member import CudaDevice
@@ -77,8 +78,8 @@ def put(gpu: Device, pixels: Pixels) -> DeviceBuffer:
     """An image of these pixels."""
     linear = gpu.allocate(pixels.raw.nbytes)
     picture = gpu.allocate(pixels.shape)
-    sent = gpu.upload(memoryview(pixels.raw), linear, 0, [])
-    finish(gpu.set_pixels(linear, 0, picture, Slabs(0, pixels.shape.num_slabs), [sent]))
+    sent = copying.upload(gpu, memoryview(pixels.raw), linear, 0, [])
+    finish(copying.to_image(gpu, linear, 0, picture, pixels.shape, Slabs(0, pixels.shape.num_slabs), [sent]))
     gpu.free(linear)
     return picture
 
@@ -87,8 +88,8 @@ def taken(gpu: Device, picture: DeviceBuffer, pixels: Pixels) -> Pixels:
     """What is in it now."""
     found = Pixels(pixels.kind, pixels.shape, np.zeros_like(pixels.raw))
     linear = gpu.allocate(pixels.raw.nbytes)
-    got = gpu.get_pixels(picture, Slabs(0, pixels.shape.num_slabs), linear, 0, [])
-    finish(gpu.download(linear, 0, memoryview(found.raw), [got]))
+    got = copying.from_image(gpu, picture, pixels.shape, Slabs(0, pixels.shape.num_slabs), linear, 0, [])
+    finish(copying.download(gpu, linear, 0, memoryview(found.raw), [got]))
     gpu.free(linear)
     return found
 
@@ -97,10 +98,10 @@ def run(gpu: Device, program: DeviceProgram, name: str, first: list[BoundArgumen
     """Run a kernel whose last arguments are ``arrays``; the last of those comes back."""
     buffers = [gpu.allocate(array.nbytes) for array in arrays]
     for buffer, array in zip(buffers, arrays, strict=True):
-        finish(gpu.upload(memoryview(array).cast("B"), buffer, 0, []))
+        finish(copying.upload(gpu, memoryview(array).cast("B"), buffer, 0, []))
     bound = gpu.bind(program, name, [*first, *buffers])
     done = gpu.launch(bound, (len(arrays[0]), 1, 1), (1, 1, 1), 1, [])
-    finish(gpu.download(buffers[-1], 0, memoryview(arrays[-1]).cast("B"), [done]))
+    finish(copying.download(gpu, buffers[-1], 0, memoryview(arrays[-1]).cast("B"), [done]))
     for buffer in buffers:
         gpu.free(buffer)
 

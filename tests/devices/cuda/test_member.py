@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from sdi.clc import compile_source, pack_hidden
-from sdi.devices.base import Device, LocalBytes, Rows
+from sdi.devices import copying
+from sdi.devices.base import Device, LocalBytes
 from sdi.devices.capabilities import CPU, GPU
 from sdi.devices.cuda.context import register_host, unregister_host
 from sdi.devices.cuda.gpu import CudaGpu, cuda_devices
@@ -24,6 +25,7 @@ from sdi.devices.page_locks import PAGE_LOCKS, SLAB_NBYTES
 from sdi.devices.ticket import Ticket
 from sdi.errors import ClError
 from sdi.ndrange import GroupBox, NDRange
+from sdi.region import Region
 from sdi.vmem.arena import Arena
 from tests.clc.cuda.cases import INEXACT, ITEMS, LOCAL_ITEMS, LOCAL_NBYTES, PER_ITEM, SOURCES
 from tests.devices import test_comparing, test_image, test_peer_copy
@@ -104,13 +106,13 @@ def test_facts_carry_the_bytes_that_the_driver_gives(member: Device) -> None:
 
 def upload(member: Device, array: np.ndarray) -> DeviceBuffer:
     buffer = member.allocate(array.nbytes)
-    finish(member.upload(host(array), buffer, 0, []))
+    finish(copying.upload(member, host(array), buffer, 0, []))
     return buffer
 
 
 def download(member: Device, buffer: DeviceBuffer, like: np.ndarray, *wait: Ticket) -> np.ndarray:
     found = np.empty_like(like)
-    finish(member.download(buffer, 0, host(found), wait))
+    finish(copying.download(member, buffer, 0, host(found), wait))
     return found
 
 
@@ -194,7 +196,7 @@ def test_members_copy_from_each_other(open_members: OpenMembers) -> None:
     source, target = upload(first, data), upload(second, np.zeros(1000, np.int32))
     gate = Ticket()
     changed = first.fill(source, 0, 400, b"\7\0\0\0", [gate])
-    copied = second.peer_copy(first, source, 40, target, 80, 2000, [changed], [])[1]
+    copied = copying.across(second, first, source, 40, target, 80, 2000, [changed], [])[1]
     gate.complete()
     found = download(second, target, data, copied)
     expected = np.zeros(1000, np.int32)
@@ -226,8 +228,8 @@ def test_registered_memory_is_copied_without_blocking(member: Device) -> None:
         try:
             view[:4096] = bytes(range(256)) * 16
             buffer = member.allocate(nbytes)
-            up = member.upload(view[: nbytes // 2], buffer, 0, [])
-            down = member.download(buffer, 0, view[nbytes // 2 :], [up])
+            up = copying.upload(member, view[: nbytes // 2], buffer, 0, [])
+            down = copying.download(member, buffer, 0, view[nbytes // 2 :], [up])
             finish(down)
             assert bytes(view[nbytes // 2 :][:4096]) == bytes(range(256)) * 16
             member.free(buffer)
@@ -246,18 +248,18 @@ def test_the_arena_is_registered_by_slab_as_it_is_copied(member: Device) -> None
         np.frombuffer(data, np.uint64)[:] = np.arange(nbytes // 8)
         buffer = member.allocate(nbytes)
         for turn in range(3):
-            up = member.upload(data, buffer, 0, [])
+            up = copying.upload(member, data, buffer, 0, [])
             assert up.is_typical == (turn > 0)
-            finish(member.download(buffer, 0, found, [up]))
+            finish(copying.download(member, buffer, 0, found, [up]))
             assert data == found
             np.frombuffer(data, np.uint64)[:] += np.uint64(1)
         assert PAGE_LOCKS.holds(data) and PAGE_LOCKS.holds(found)
         # A small one behind a large one, of memory that is not locked.
         small = bytearray(b"later" * 100)
-        large = member.upload(data, buffer, 0, [])
-        finish(member.upload(memoryview(small), buffer, 8, [large]))
-        finish(member.upload(memoryview(small), buffer, 800, []))
-        finish(member.download(buffer, 0, found, []))
+        large = copying.upload(member, data, buffer, 0, [])
+        finish(copying.upload(member, memoryview(small), buffer, 8, [large]))
+        finish(copying.upload(member, memoryview(small), buffer, 800, []))
+        finish(copying.download(member, buffer, 0, found, []))
         assert found[8:508] == found[800:1300] == small
         assert found[1304:] == data[1304:]
         member.free(buffer)
@@ -291,7 +293,7 @@ def test_kernels_work_on_host_memory_that_a_member_adopted(member: Device) -> No
 
 def test_rows_are_copied_at_a_time(open_members: OpenMembers) -> None:
     first, second = open_members(2)
-    rows = Rows(count=37, nbytes=1000, pitch=4096)
+    rows = Region(0, 1000, ((4096, 37),))
     arena = Arena(1 << 33, 1 << 16)
     try:
         at = arena.allocate(1 << 20)
@@ -301,10 +303,10 @@ def test_rows_are_copied_at_a_time(open_members: OpenMembers) -> None:
         for turn in range(2):  # the first time the arena is not registered yet
             for member, buffer in zip((first, second), buffers, strict=True):
                 finish(member.fill(buffer, 0, 1 << 19, bytes([turn]), []))
-            up = first.upload_rows(host[100:], buffers[0], 100, rows, [])
-            across = second.peer_copy_rows(first, buffers[0], 100, buffers[1], 300, rows, [up], [])[1]
+            up = copying.upload(first, host[100:], buffers[0], 100, [], rows)
+            across = copying.across(second, first, buffers[0], 100, buffers[1], 300, rows, [up], [])[1]
             np.frombuffer(found, np.uint8)[:] = 9
-            finish(second.download_rows(buffers[1], 300, found[200:], rows, [across]))
+            finish(copying.download(second, buffers[1], 300, found[200:], [across], rows))
             wanted = np.full(1 << 19, 9, np.uint8)
             whole = np.full(1 << 19, turn, np.uint8)
             for row in range(37):
@@ -313,7 +315,7 @@ def test_rows_are_copied_at_a_time(open_members: OpenMembers) -> None:
                 whole[300 + row * 4096 :][:1000] = sent
             assert (np.frombuffer(found, np.uint8) == wanted).all()
             assert (download(second, buffers[1], whole) == whole).all()
-            finish(first.upload(host, buffers[0], 0, []))
+            finish(copying.upload(first, host, buffers[0], 0, []))
         del host, found
     finally:
         arena.close()

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sdi.devices.base import Comparison, Rows
+from sdi.devices import copying
+from sdi.devices.base import Comparison, MergeStep
 from sdi.devices.cuda import context as cuda_context
 from sdi.devices.cuda import copies as cuda_copies
 from sdi.devices.cuda import driver as cuda_driver
@@ -82,13 +83,13 @@ def test_copies_fills_and_rows_go_to_their_places(members: list[CudaDevice]) -> 
     one, two = members[:2]
     data = np.arange(4096, dtype=np.uint8)
     a, b = one.allocate(4096), two.allocate(4096)
-    sent = one.upload(memoryview(data), a, 0, [])
-    there = two.peer_copy(one, a, 16, b, 0, 1000, [sent], [])[1]
+    sent = copying.upload(one, memoryview(data), a, 0, [])
+    there = copying.across(two, one, a, 16, b, 0, 1000, [sent], [])[1]
     filled = two.fill(b, 1024, 64, bytes(range(16)), [there])
-    rows = Rows(3, 8, 100)
-    moved = two.peer_copy_rows(one, a, 0, b, 2048, rows, [filled], [])[1]
+    rows = Region(0, 8, ((100, 3),))
+    moved = copying.across(two, one, a, 0, b, 2048, rows, [filled], [])[1]
     found = np.zeros(4096, dtype=np.uint8)
-    finish(two.download(b, 0, memoryview(found), [moved]))
+    finish(copying.download(two, b, 0, memoryview(found), [moved]))
     expected = np.zeros(4096, dtype=np.uint8)
     expected[:1000] = data[16:1016]
     expected[1024:1088] = np.tile(np.arange(16), 4)
@@ -164,8 +165,8 @@ def test_pixels_outside_a_buffer_are_refused(members: list[CudaDevice]) -> None:
     picture, buffer = member.allocate(shape), member.allocate(shape.span_nbytes)
     for offset in (-1, 1):
         with pytest.raises(DeviceFailed, match="of a buffer of"):
-            finish(member.set_pixels(buffer, offset, picture, Slabs(0, shape.num_slabs), []))
-    finish(member.set_pixels(buffer, 0, picture, Slabs(0, shape.num_slabs), []))
+            finish(copying.to_image(member, buffer, offset, picture, shape, Slabs(0, shape.num_slabs), []))
+    finish(copying.to_image(member, buffer, 0, picture, shape, Slabs(0, shape.num_slabs), []))
 
 
 def test_what_comes_after_a_member_is_closed_leaves_nothing_for_the_next(members: list[CudaDevice]) -> None:
@@ -174,10 +175,10 @@ def test_what_comes_after_a_member_is_closed_leaves_nothing_for_the_next(members
     finish(first.fill(buffer, 0, 64, b"a", []))
     first.close()
     with pytest.raises(DeviceFailed, match="is closed"):
-        finish(first.upload(memoryview(bytes(64)), buffer, 0, []))
+        finish(copying.upload(first, memoryview(bytes(64)), buffer, 0, []))
     first.close()
     second = CudaDevice(first.gpu, 9, 1 << 20)
-    finish(second.upload(memoryview(bytes(64)), second.allocate(64), 0, []))
+    finish(copying.upload(second, memoryview(bytes(64)), second.allocate(64), 0, []))
     assert all(channel.stream is not None for channel in second._channels.values())
     second.close()
 
@@ -198,8 +199,8 @@ def test_what_can_not_be_built_for_a_merge_fails_with_its_ticket(
     own, twin, changes = (member.allocate(4096) for _ in range(3))
     comparison = Comparison(own, 0, twin, 0, 64, 4, 4)
     driver.before = refuse
-    for operation in (member.diff, member.apply):
-        ticket = operation(comparison, changes, [])
+    for step in MergeStep:
+        ticket = member.merge(step, comparison, changes, [])
         with pytest.raises(DeviceFailed, match="module_from_buffer fails"):
             finish(ticket)
     assert not member.is_lost()
@@ -263,12 +264,12 @@ def test_peer_access_is_used_only_where_a_checked_copy_arrives(
         getattr(driver, fault).add((1, 0))
     data = np.random.default_rng(5).integers(0, 256, 1 << 14, np.uint8)
     a, b, c = (member.allocate(data.nbytes) for member in members)
-    sent = one.upload(memoryview(data), a, 0, [])
+    sent = copying.upload(one, memoryview(data), a, 0, [])
     for device, buffer in ((two, b), (three, c)):
         found = np.zeros_like(data)
-        whole = device.peer_copy(one, a, 0, buffer, 0, data.nbytes, [sent], [])[1]
-        rows = device.peer_copy_rows(one, a, 256, buffer, 256, Rows(4, 100, 1000), [whole], [])[1]
-        finish(device.download(buffer, 0, memoryview(found), [rows]))
+        whole = copying.across(device, one, a, 0, buffer, 0, data.nbytes, [sent], [])[1]
+        rows = copying.across(device, one, a, 256, buffer, 256, Region(0, 100, ((1000, 4),)), [whole], [])[1]
+        finish(copying.download(device, buffer, 0, memoryview(found), [rows]))
         assert np.array_equal(found, data)
     assert two._links.way(one._links) is way and two.link(one) == (way is PeerRoute.DIRECT)
     assert three.link(one), "other pairs have nothing to do with it"
@@ -331,11 +332,11 @@ def _work(one: CudaDevice, two: CudaDevice) -> tuple[list[Ticket], np.ndarray]:
     tickets: list[Ticket] = []
     try:
         a, b = one.allocate(4096), two.allocate(4096)
-        tickets.append(one.upload(memoryview(data), a, 0, []))
-        tickets.append(two.peer_copy(one, a, 0, b, 0, 2048, tickets[-1:], [])[1])
-        tickets.append(two.copy(b, Region(0, 2048), b, Region(2048, 2048), tickets[-1:]))
+        tickets.append(copying.upload(one, memoryview(data), a, 0, []))
+        tickets.append(copying.across(two, one, a, 0, b, 0, 2048, tickets[-1:], [])[1])
+        tickets.append(copying.within(two, b, Region(0, 2048), b, Region(2048, 2048), tickets[-1:]))
         tickets.append(two.fill(b, 0, 64, b"\1", tickets[-1:]))
-        tickets.append(two.download(b, 0, memoryview(found), tickets[-1:]))
+        tickets.append(copying.download(two, b, 0, memoryview(found), tickets[-1:]))
         two.free(b)
         one.free(a)
     except (DeviceFailed, ClError) as error:

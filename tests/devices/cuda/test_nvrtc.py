@@ -9,12 +9,13 @@ import pytest
 
 from sdi.clc import compile_source, pack_hidden
 from sdi.clc.cuda.translate import translate
-from sdi.devices.base import LocalBytes, Rows
+from sdi.devices.base import LocalBytes
 from sdi.devices.cuda import nvrtc
 from sdi.devices.cuda.launch import packed, parameter_block, places_of
 from sdi.devices.cuda.memory import CudaBuffer, Fills, blocks_of, check_range, fill_pattern
 from sdi.devices.handles import DeviceBuffer
 from sdi.ndrange import GroupBox, NDRange
+from sdi.region import Region
 
 
 def test_compiled_code_is_kept_by_all_that_it_depends_on(
@@ -87,14 +88,12 @@ def test_patterns_and_ranges_out_of_bounds_are_refused() -> None:
 
 @pytest.mark.parametrize("stops", [[400], [64, 400], [65, 400], [70, 100, 130, 400], [5, 33, 399, 400]])
 def test_blocks_of_rows_are_the_rows_and_never_pass_a_stop(stops: list[int]) -> None:
-    rows = Rows(count=12, nbytes=20, pitch=32)
+    rows = Region(0, 20, ((32, 12),))
     covered = []
-    for at, block in blocks_of(rows, [min(stop, rows.extent) for stop in stops]):
-        end = at + block.extent
+    for at, nbytes, count in blocks_of(rows, [min(stop, rows.span_nbytes) for stop in stops]):
+        end = at + (count - 1) * 32 + nbytes
         assert not [stop for stop in stops if at < stop < end]
-        covered += [
-            at + row * block.pitch + byte for row in range(block.count) for byte in range(block.nbytes)
-        ]
+        covered += [at + row * 32 + byte for row in range(count) for byte in range(nbytes)]
     assert sorted(covered) == [32 * row + byte for row in range(12) for byte in range(20)]
 
 

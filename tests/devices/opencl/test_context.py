@@ -8,6 +8,7 @@ from typing import cast
 import numpy as np
 import pytest
 
+from sdi.devices import copying
 from sdi.devices.discover import MemberSettings, open_members
 from sdi.devices.opencl.member import DriverDevice, OpenCLDevice
 from sdi.devices.opencl.programs import OpenCLPrograms
@@ -72,12 +73,12 @@ def test_shared_programs_run_on_each_member_with_its_own_arguments(members: list
     buffers, launches = [], []
     for position, (member, program) in enumerate(zip(members, programs, strict=True)):
         buffer = member.allocate(SIXTEEN)
-        ready = member.upload(memoryview(np.full(16, position, np.int32)).cast("B"), buffer, 0, [])
+        ready = copying.upload(member, memoryview(np.full(16, position, np.int32)).cast("B"), buffer, 0, [])
         bound = member.bind(program, "k", [buffer])
         buffers.append(buffer)
         launches.append(member.launch(bound, (4, 1, 1), (4, 1, 1), 1, [ready]))
     for position, (member, buffer) in enumerate(zip(members, buffers, strict=True)):
         found = np.zeros(16, np.int32)
-        finish(member.download(buffer, 0, memoryview(found).cast("B"), [launches[position]]))
+        finish(copying.download(member, buffer, 0, memoryview(found).cast("B"), [launches[position]]))
         assert found.tolist() == [position + 3] * 16
         member.free(buffer)

@@ -26,7 +26,7 @@ class OtherLimits(ForwardingDevice):
         super().__init__(device)
         self._own = facts
 
-    def kernel_facts(self, program: DeviceProgram, kernel: str) -> KernelFacts:
+    def kernel_info(self, program: DeviceProgram, kernel: str) -> KernelFacts:
         """The same for all kernels."""
         return self._own
 
@@ -82,10 +82,10 @@ def test_one_bad_part_fails_the_step_that_meets_it(members: list[Device]) -> Non
 class NoSteps(ForwardingDevice):
     """A member whose driver calls kernels named ``step`` something else, as pocl does."""
 
-    def kernel_facts(self, program: DeviceProgram, kernel: str) -> KernelFacts:
+    def kernel_info(self, program: DeviceProgram, kernel: str) -> KernelFacts:
         """Those of all others."""
         require(kernel != "step", Status.INVALID_KERNEL_NAME, "kernel 'step': no such kernel")
-        return super().kernel_facts(program, kernel)
+        return super().kernel_info(program, kernel)
 
 
 def test_a_kernel_that_the_driver_does_not_find_is_none(members: list[Device]) -> None:

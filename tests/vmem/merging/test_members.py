@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from sdi.devices.base import Place
 from sdi.devices.ticket import Ticket
 from sdi.intervals import ByteRange
 from sdi.vmem.merging.members import MergeUnits
@@ -44,9 +47,9 @@ def test_stores_to_one_unit_are_counted_alike_where_host_and_members_merge(
     assert made.memory.accounting.events.conflicts == 100 + 2 * 100  # of two members, and of all three
 
 
-@pytest.mark.parametrize("method", ["peer_copy", "apply", "download"])
+@pytest.mark.parametrize("what", ["peer copy", "apply", "download"])
 def test_a_merge_that_can_not_be_issued_fails_its_launch(
-    rig: MakeRig, monkeypatch: pytest.MonkeyPatch, method: str
+    rig: MakeRig, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
     made = rig(2, compares=True)
     buffer = made.buffer(noise(4096))
@@ -57,11 +60,20 @@ def test_a_merge_that_can_not_be_issued_fails_its_launch(
     made.memory.merges.keep_twins(merge, FOR)
     written = [[made.fill(member, buffer, ByteRange(64 * member, 4096), b"\1")] for member in (0, 1)]
 
+    device = made.devices[0]
+    copy = device.copy
+
     def refuse(*_: object) -> None:
         raise RuntimeError("our bug")
 
+    def refuse_copy(source: Place, target: Place, *given: Any) -> tuple[Ticket, Ticket]:
+        if (target.device is None) == (what == "download"):
+            refuse()
+        return copy(source, target, *given)
+
     done = made.memory.merges.run(merge, written, FOR)
-    monkeypatch.setattr(made.devices[0], method, refuse)
+    method, refuse_it = ("merge", refuse) if what == "apply" else ("copy", refuse_copy)
+    monkeypatch.setattr(device, method, refuse_it)
     for _ in range(2):  # once in the turn that issues it, and once from its ticket
         with pytest.raises(RuntimeError, match="our bug"):
             made.wait(done)
