@@ -42,7 +42,7 @@ class MemberKernel:
     generation: int
     shared: tuple[tuple[VirtualBuffer, Allocation | None], ...] = ()
 
-    def is_right_on(self, member: int, pooled: int | None) -> bool:
+    def is_valid_on(self, member: int, pooled: int | None) -> bool:
         """Whether what the arguments name is still the buffers' own."""
         return (
             all(buffer.allocations[member] is allocation for buffer, allocation in self.allocations)

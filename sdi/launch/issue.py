@@ -187,7 +187,7 @@ class Issuer:
                         if k in merged.pieces:
                             fetch(used, here, (merged.over,), same_undefined=True)
                 if needs := used.pieces[k].needs.ranges:
-                    fetch(used, memory.memories.home(used.buffer) if is_mapped else here, needs)
+                    fetch(used, memory.memories.backing(used.buffer) if is_mapped else here, needs)
         return found
 
     def _bounds(self, binding: Binding, number: int, where: tuple[int, ...]) -> list[MemberKernel]:
@@ -198,7 +198,7 @@ class Issuer:
             member = where[of]
             bound = known.get(member)
             if bound is None or (
-                bound.generation != generation and not bound.is_right_on(member, self._memory.memories.pooled)
+                bound.generation != generation and not bound.is_valid_on(member, self._memory.memories.pooled)
             ):
                 bound = known[member] = self._bind(binding, chunk, k, member)
             bound.generation = generation
@@ -251,7 +251,7 @@ class Issuer:
 
     def _use(self, chunk: Chunk, used: BufferPlan, k: int, member: int) -> Use:
         is_mapped = used.buffer.id in chunk.mapped
-        where = self._memory.memories.home(used.buffer) if is_mapped else member_memory(member)
+        where = self._memory.memories.backing(used.buffer) if is_mapped else member_memory(member)
         reads, writes = used.pieces[k].needs.ranges, used.written(k)
         if len(reads) > 1:
             over = ByteRange(reads[0].start, reads[-1].stop)
@@ -286,7 +286,7 @@ class Issuer:
             if used.buffer.id in chunk.mapped:
                 for k in range(len(members)):
                     for part in used.written(k):
-                        directory.wrote(memory.memories.home(used.buffer), part)
+                        directory.wrote(memory.memories.backing(used.buffer), part)
                 continue
             for member, piece in zip(members, used.pieces, strict=True):
                 for part in piece.owns.ranges:

@@ -74,7 +74,7 @@ class Images:
     def _linear(self, buffer: VirtualBuffer, member: int, mapped: bool) -> LinearBytes:
         if mapped:
             return LinearBytes(
-                self._memories.mapped(buffer, member), 0, buffer.dependencies[self._memories.home(buffer)]
+                self._memories.mapped(buffer, member), 0, buffer.dependencies[self._memories.backing(buffer)]
             )
         allocation, dependencies = (
             self._memories.allocation(buffer, member),

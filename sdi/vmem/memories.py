@@ -51,12 +51,12 @@ class Memories:
         """The buffer's place in the memory of all members together, if it has one."""
         return None if self.pooled is None else buffer.allocations[self.pooled]
 
-    def home(self, buffer: VirtualBuffer) -> int:
+    def backing(self, buffer: VirtualBuffer) -> int:
         """The memory in which all members use a buffer that is larger than any of them."""
         return HOST if self.pooled_allocation(buffer) is None else self.pooled_memory
 
     def mapped(self, buffer: VirtualBuffer, member: int) -> DeviceBuffer:
-        """``buffer``'s bytes in its home as a device buffer of ``member``.  Raises ClError."""
+        """``buffer``'s bytes in its backing memory as a device buffer of ``member``.  Raises ClError."""
         pooled = self.pooled_allocation(buffer)
         if pooled is not None:
             return PooledMemory.view(pooled.device_buffer, member)

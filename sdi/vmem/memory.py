@@ -124,9 +124,9 @@ class VirtualMemory:
                 return buffer, ByteRange(start, start + nbytes)
         raise ClError(Status.INVALID_VALUE, f"no buffer has byte {offset} of the arena")
 
-    def recycle(self, buffer_id: int, told: Callable[[bool], None]) -> None:
+    def recycle(self, buffer_id: int, on_idle: Callable[[bool], None]) -> None:
         """Keep a released buffer for ``reuse``, see ``Recycling.recycle``.  Raises ClError."""
-        self.recycling.recycle(self.buffer(buffer_id), told)
+        self.recycling.recycle(self.buffer(buffer_id), on_idle)
 
     def reuse(self, buffer_id: int, defined: bool) -> None:
         """A recycled buffer is as if it were just created.  Raises ClError where it is not recycled."""

@@ -34,22 +34,22 @@ class Recycling:
         """Whether there is anything to trim."""
         return bool(self._since_ns)
 
-    def recycle(self, buffer: VirtualBuffer, told: Callable[[bool], None]) -> None:
-        """Once all that was issued on ``buffer`` is done, its bytes are undefined, and ``told`` is called.
+    def recycle(self, buffer: VirtualBuffer, on_idle: Callable[[bool], None]) -> None:
+        """Once all that was issued on ``buffer`` is done, its bytes are undefined, and ``on_idle`` is called.
 
         With False where that can't be, because something failed to write them: it can only be released.
         """
         buffer.enter(STAGE_RECYCLING)
-        buffer.when_idle(self._post, lambda: self._keep(buffer, told))
+        buffer.when_idle(self._post, lambda: self._keep(buffer, on_idle))
 
-    def _keep(self, buffer: VirtualBuffer, told: Callable[[bool], None]) -> None:
+    def _keep(self, buffer: VirtualBuffer, on_idle: Callable[[bool], None]) -> None:
         if any(dependencies.failed() for dependencies in buffer.dependencies):
             self._placement.discard(buffer)
-            told(False)
+            on_idle(False)
             return
         buffer.directory.reset()
         self.keep(buffer, time.monotonic_ns())
-        told(True)
+        on_idle(True)
 
     def keep(self, buffer: VirtualBuffer, since_ns: int) -> None:
         """``buffer``, of which nothing is current, is recycled since then."""
