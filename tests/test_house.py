@@ -155,6 +155,13 @@ def test_a_class_name_stands_once_in_the_package() -> None:
     assert {name: paths for name, paths in where.items() if len(paths) > 1} == {}
 
 
+def test_no_file_of_code_has_more_than_six_hundred_lines() -> None:
+    files = [path for path in PACKAGE.rglob("*") if path.suffix in (".py", ".c", ".h")]
+    lengths = {str(path.relative_to(PACKAGE)): path.read_text().count("\n") for path in files}
+    assert len(lengths) > 300
+    assert not {name: lines for name, lines in lengths.items() if lines > 600}, "a noun is missing"
+
+
 def test_what_is_kept_of_programs_depends_on_all_that_makes_it() -> None:
     """Sources that are imported to analyse, translate and keep programs are among those whose text counts."""
     files = {module_of(path, PACKAGE): path.relative_to(PACKAGE) for path in PACKAGE.rglob("*.py")}
