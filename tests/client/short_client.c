@@ -11,10 +11,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { AT_ONCE = 48, LIMIT_S = 60, WRONG = 99 };
+enum { AT_ONCE = 48, LIMIT_S = 60, WRONG = 99, INTERRUPTS_PER_S = 3 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t told = PTHREAD_COND_INITIALIZER;
@@ -100,12 +101,31 @@ static cl_int all_that_is_said(void)
     return linked && final == CL_OUT_OF_RESOURCES ? 0 : WRONG;
 }
 
+/* Handles a signal so that calls of the kernel end early, now and then. */
+static void interrupt(int number)
+{
+    static int times;
+    if (++times == LIMIT_S * INTERRUPTS_PER_S)
+        signal(number, SIG_DFL); /* it hangs */
+}
+
+static void be_interrupted(void)
+{
+    const struct sigaction early = {.sa_handler = interrupt};
+    const struct timeval often = {.tv_usec = 1000000 / INTERRUPTS_PER_S};
+    sigaction(SIGALRM, &early, NULL);
+    setitimer(ITIMER_REAL, &(struct itimerval){often, often}, NULL);
+}
+
 static void try_once(const char *trial)
 {
     setenv("SDI_FAKE_SHORT", trial, 1);
     if (!freopen("/dev/null", "w", stdout) || !freopen("/dev/null", "w", stderr))
         _exit(WRONG);
-    alarm(LIMIT_S);
+    if (strstr(trial, " late"))
+        be_interrupted();
+    else
+        alarm(LIMIT_S);
     _exit(-all_that_is_said());
 }
 

@@ -73,8 +73,10 @@ static void say(const char *what, uint64_t id, uint64_t value)
     reply->id = id;
     if (reply->op == SDI_OP_REPLY && value)
         reply->value = value;
+    if (strcmp(what, kind) == 0 && strcmp(how, "late") == 0)
+        poll(NULL, 0, (int)length);
     bool is_notice = reply->op == SDI_OP_NOTICE;
-    bool is_short = strcmp(what, kind) == 0 && length < nbytes;
+    bool is_short = strcmp(what, kind) == 0 && length < nbytes && strcmp(how, "late") != 0;
     if (is_short && strcmp(how, "says so") == 0 && length >= 4)
         reply->nbytes = length;
     if (is_short && strcmp(how, "damaged") == 0) {

@@ -95,15 +95,18 @@ def test_no_more_than_three_files_call_each_other_in_a_circle(which: str) -> Non
     assert [each for each in circles(edges) if len(each) > MOST] == []
 
 
-def test_the_client_calls_down_only_from_folder_to_folder() -> None:
-    order = ["link", "threads", "objects", "enqueue"]
-    found = {
-        (name, other)
-        for name, others in calls(files(CLIENT)).items()
-        for other in others
-        if order.index(other.partition("/")[0]) > order.index(name.partition("/")[0])
-    }
-    assert found == set()
+def test_the_client_includes_and_calls_down_only_from_folder_to_folder() -> None:
+    order = ["", "link", "threads", "objects", "enqueue"]  # "": what all share
+    sources = files(CLIENT)
+    uses = {name: set(re.findall(r'#include "(\w+/\w+\.h)"', text)) for name, text in sources.items()}
+    assert sum(map(len, uses.values())) > len(order)
+    for name, others in calls(sources).items():
+        uses[name] |= others
+
+    def floor(name: str) -> int:
+        return order.index(name.rpartition("/")[0])
+
+    assert [(a, b) for a, others in uses.items() for b in others if floor(b) > floor(a)] == []
 
 
 def ring(number: int, close: str) -> dict[str, str]:

@@ -130,6 +130,13 @@ def test_what_a_service_says_whole_is_understood(program: tuple[Path, dict[str, 
     assert outcomes(program, list(whole)) == whole
 
 
+def test_a_reply_may_take_long_while_signals_interrupt_who_waits_for_it(
+    program: tuple[Path, dict[str, str]],
+) -> None:
+    late = [f"{kind} {7 * STALL_MS} late" for kind in ("FACTS", "CREATE_BUFFER", "BUILD", "LINK")]
+    assert outcomes(program, late) == dict.fromkeys(late, "0")
+
+
 @pytest.mark.timeout(LIMIT_S)
 def test_what_a_service_says_cut_short_is_an_error(program: tuple[Path, dict[str, str]]) -> None:
     tried = trials(said())

@@ -95,6 +95,9 @@ cl_int sdi_send_status(uint32_t op, uint64_t id, cl_int status);
 /* Whether more comes of a record of which something has come, from the service's `end`: its rest is on its way, or the
  * service is stuck. */
 bool sdi_rest_comes(int end);
+/* Receives all of `nbytes`; `begun`: something of the record has come before.  A descriptor that comes along replaces
+ * `*passed`, if that is asked for.  False: end of stream. */
+bool sdi_receive(int end, void *data, size_t nbytes, bool begun, int *passed);
 
 struct sdi_reply {
     cl_int status;
@@ -124,8 +127,12 @@ void sdi_slot_is_over(uint32_t slot, uint64_t start_ns);
 
 /* ---- profile.c: calls timed for SDI_PROFILE --------------------------------------------------------------- */
 
-/* The table that objects get: sdi_dispatch, or the timed one; chosen when the library is loaded. */
+/* The table that the platform and objects get: sdi_dispatch, or the timed one; chosen when the library is loaded. */
 extern const sdi_function *sdi_table;
+struct sdi_platform {
+    const sdi_function *dispatch;
+};
+extern struct sdi_platform sdi_platform;
 
 struct sdi_timed_call {
     uint32_t function; /* its slot */

@@ -4,7 +4,7 @@
  * Without the setting objects get the ordinary dispatch table and nothing here runs.  With it they get a second one
  * (generated), whose functions call the ordinary ones between sdi_call_begin and sdi_call_end.  sdi/wire/profile.py has
  * the file's layout. */
-#include "objects/object.h"
+#include "link/link.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -25,6 +25,7 @@ struct calls_file {
 };
 
 const sdi_function *sdi_table = sdi_dispatch;
+struct sdi_platform sdi_platform = {sdi_dispatch};
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct calls_file *file; /* of this process; NULL before its first call */

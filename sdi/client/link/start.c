@@ -86,37 +86,6 @@ static void read_limits(struct sdi_limits *limits)
         memcpy(limits->max_work_item_sizes, sizes, SDI_MIN(nbytes, sizeof limits->max_work_item_sizes));
 }
 
-/* Receives all of `nbytes`; in the first piece also a descriptor.  False: end of stream. */
-static bool receive(int fd, void *data, size_t nbytes, int *passed)
-{
-    char *at = data;
-    for (bool begun = *passed >= 0; nbytes; begun = true) { /* the descriptor comes with the first byte */
-        if (begun && !sdi_rest_comes(fd))
-            return false;
-        char control[CMSG_SPACE(sizeof(int))];
-        struct iovec piece = {.iov_base = at, .iov_len = nbytes};
-        struct msghdr message = {.msg_iov = &piece, .msg_iovlen = 1};
-        message.msg_control = control;
-        message.msg_controllen = sizeof control;
-        ssize_t n = recvmsg(fd, &message, MSG_CMSG_CLOEXEC);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return false;
-        for (struct cmsghdr *c = CMSG_FIRSTHDR(&message); c; c = CMSG_NXTHDR(&message, c))
-            if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS) {
-                int received;
-                memcpy(&received, CMSG_DATA(c), sizeof received);
-                if (*passed >= 0)
-                    close(*passed);
-                *passed = received;
-            }
-        at += n;
-        nbytes -= (size_t)n;
-    }
-    return true;
-}
-
 static bool facts_well_formed(const unsigned char *at, size_t nbytes, uint32_t num)
 {
     for (uint32_t i = 0; i < num; i++) {
@@ -162,7 +131,7 @@ static bool read_facts(int fd)
     struct sdi_rec_facts record;
     int memory = -1;
     bool ok = false;
-    if (!receive(fd, &record, sizeof record, &memory)) {
+    if (!sdi_receive(fd, &record, sizeof record, false, &memory)) {
         sdi_complain("the service ended before it was ready");
         goto out;
     }
@@ -174,7 +143,7 @@ static bool read_facts(int fd)
     }
     size_t nbytes = record.nbytes - sizeof record;
     facts = malloc(nbytes + 1);
-    if (!facts || !receive(fd, facts, nbytes, &memory)) {
+    if (!facts || !sdi_receive(fd, facts, nbytes, true, &memory)) {
         sdi_complain("the service ended before it was ready");
         goto out;
     }

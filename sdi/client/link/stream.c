@@ -8,6 +8,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #ifndef SDI_STALL_MS /* tests have less patience */
 #define SDI_STALL_MS 10000
@@ -79,20 +80,33 @@ bool sdi_rest_comes(int end)
     return ready > 0;
 }
 
-/* `begun`: something of the record has come before. */
-static bool receive(void *data, size_t nbytes, bool begun)
+bool sdi_receive(int end, void *data, size_t nbytes, bool begun, int *passed)
 {
     char *at = data;
-    for (; nbytes; begun = true) {
-        if (begun && !sdi_rest_comes(sdi_session.commands))
+    while (nbytes) {
+        if (begun && !sdi_rest_comes(end))
             return false;
-        ssize_t n = recv(sdi_session.commands, at, nbytes, 0);
+        char control[CMSG_SPACE(sizeof(int))];
+        struct iovec piece = {.iov_base = at, .iov_len = nbytes};
+        struct msghdr message = {.msg_iov = &piece, .msg_iovlen = 1};
+        message.msg_control = passed ? control : NULL;
+        message.msg_controllen = passed ? sizeof control : 0;
+        ssize_t n = recvmsg(end, &message, MSG_CMSG_CLOEXEC);
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0)
             return false;
+        for (struct cmsghdr *c = CMSG_FIRSTHDR(&message); c; c = CMSG_NXTHDR(&message, c))
+            if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS) {
+                int received;
+                memcpy(&received, CMSG_DATA(c), sizeof received);
+                if (*passed >= 0)
+                    close(*passed);
+                *passed = received;
+            }
         at += n;
         nbytes -= (size_t)n;
+        begun = true;
     }
     return true;
 }
@@ -102,14 +116,14 @@ static bool read_reply(uint64_t *id, struct sdi_reply *reply)
 {
     struct sdi_rec_reply record;
     *reply = (struct sdi_reply){.status = CL_OUT_OF_RESOURCES};
-    if (!receive(&record, sizeof record, false) || record.op != SDI_OP_REPLY || record.status > 0
-        || record.nbytes > SDI_MAX_RECORD_NBYTES || record.payload_nbytes > SDI_MAX_RECORD_NBYTES
+    if (!sdi_receive(sdi_session.commands, &record, sizeof record, false, NULL) || record.op != SDI_OP_REPLY
+        || record.status > 0 || record.nbytes > SDI_MAX_RECORD_NBYTES || record.payload_nbytes > SDI_MAX_RECORD_NBYTES
         || record.nbytes != sizeof record + sdi_padded(record.payload_nbytes))
         return false;
     size_t rest = record.nbytes - sizeof record;
     if (rest) {
         reply->payload = malloc(rest);
-        if (!reply->payload || !receive(reply->payload, rest, true)) {
+        if (!reply->payload || !sdi_receive(sdi_session.commands, reply->payload, rest, true, NULL)) {
             free(reply->payload);
             reply->payload = NULL;
             return false;

@@ -18,7 +18,6 @@ union slot {
     char bytes[SLOT_NBYTES];
 };
 
-struct sdi_platform sdi_platform = {sdi_dispatch};
 uint32_t sdi_generation = 1;
 
 static char *slab;

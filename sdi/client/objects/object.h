@@ -31,11 +31,6 @@ struct sdi_object {
 enum { SDI_OBJECT_NBYTES = 256 };
 #define SDI_FITS(type) _Static_assert(sizeof(type) <= SDI_OBJECT_NBYTES, "an object does not fit its slot")
 
-struct sdi_platform {
-    const sdi_function *dispatch;
-};
-
-extern struct sdi_platform sdi_platform;
 extern uint32_t sdi_generation;
 
 /* What is done when the last count of an object of this kind went: it releases what it owns and tells the service.
