@@ -1,0 +1,187 @@
+"""Maps of regions against a dense model: one value per byte."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sdi.grid import Grid
+from sdi.region import Region
+from sdi.regions import ENTRIES_MAX, RegionMap, RegionSet
+
+NBYTES = 240
+STRIDES = (3, 4, 6, 12, 24, 48, 60, 120)
+
+
+def listed(over: Region) -> list[int]:
+    return [byte for run in over.runs() for byte in range(run.start, run.stop)]
+
+
+@st.composite
+def regions(draw: st.DrawFn, nbytes: int = NBYTES) -> Region:
+    """Runs, rows, columns, planes: some with strides that are no multiples of each other."""
+    run = draw(st.integers(1, 30))
+    span, levels = run, []
+    for stride in sorted(draw(st.sets(st.sampled_from(STRIDES), max_size=2))):
+        most = (nbytes - span) // stride + 1
+        if stride >= span and most >= 2:
+            count = draw(st.integers(2, min(most, 12)))
+            levels.append((stride, count))
+            span += (count - 1) * stride
+    return Region(draw(st.integers(0, nbytes - span)), run, tuple(levels))
+
+
+@settings(max_examples=300)
+@given(
+    st.integers(NBYTES - 7, NBYTES),
+    st.lists(st.tuples(regions(NBYTES - 7), st.integers(0, 2)), max_size=8),
+    st.data(),
+)
+def test_a_map_has_what_one_value_per_byte_has(
+    nbytes: int, changes: list[tuple[Region, int]], data: st.DataObject
+) -> None:
+    found, model = RegionMap(nbytes, 0), [0] * nbytes
+    whole = Region(0, nbytes)
+    for over, value in changes:
+        if data.draw(st.booleans()):
+            found.assign(over, value)
+            for byte in listed(over):
+                model[byte] = value
+        else:
+            found.update(over, lambda old, value=value: (old + value) % 3)  # type: ignore[misc]
+            for byte in listed(over):
+                model[byte] = (model[byte] + value) % 3
+        found.check()
+        asked = data.draw(regions(nbytes))
+        items = found.copy().items(asked)
+        bytes_of = [byte for part, _ in items for byte in listed(part)]
+        assert sorted(bytes_of) == listed(asked)
+        assert all(model[byte] == value for part, value in items for byte in listed(part))
+        assert set(found.values(asked)) == {model[byte] for byte in listed(asked)}
+    again = [0] * nbytes
+    for part, value in found.items(whole):
+        for byte in listed(part):
+            again[byte] = value
+    assert again == model
+    assert found.whole() == (model[0] if len(set(model)) == 1 else None)
+
+
+@given(st.lists(st.tuples(regions(), st.integers(0, 1)), max_size=5), st.permutations(range(5)))
+def test_maps_of_equal_values_on_a_grid_have_equal_keys(
+    changes: list[tuple[Region, int]], order: list[int]
+) -> None:
+    """However they came about: what is assigned last, in another order."""
+    grid, last = Grid((12, 60)), {}
+    first = RegionMap(NBYTES, 0, grid)
+    for over, value in changes:
+        for run in over.runs():
+            part = Region(run.start, run.nbytes)
+            first.assign(part, value)
+            last.update(dict.fromkeys(listed(part), value))
+    second = RegionMap(NBYTES, 0, grid)
+    for byte in sorted(last, key=lambda byte: (order[byte % 5], byte)):
+        second.assign(Region(byte, 1), last[byte])
+    assert first.key() == second.key() and first.grid == second.grid
+
+
+def slabs(kind: str, members: int, side: int = 1024, record: int = 16) -> list[Region]:
+    """What each of the members has of a square matrix of records."""
+    pitch = side * record
+    share = side // members
+    return [
+        {
+            "rows": Region(m * share * pitch, share * pitch),
+            "columns": Region(m * share * record, share * record, ((pitch, side),)),
+            "fields": Region(m * record // members, record // members, ((record, side * side),)),
+            "planes": Region(m * share // 4 * 4 * pitch, pitch * 4, ((share * pitch, 2),))
+            if False
+            else Region(m * pitch, pitch, ((members * pitch, side // members),)),
+        }[kind]
+        for m in range(members)
+    ]
+
+
+def test_ways_to_share_a_matrix_in_turn_leave_few_entries() -> None:
+    members = 8
+    found = RegionMap(1024 * 1024 * 16, 0)
+    for number in range(60):
+        kind = ("rows", "columns", "fields", "planes")[number % 4]
+        for member, over in enumerate(slabs(kind, members)):
+            found.assign(over, member)
+            assert len(found) < 8 * members**2
+        assert [found.values(over) for over in slabs(kind, members)] == [[m] for m in range(members)]
+
+
+def test_a_triangle_has_an_entry_per_row() -> None:
+    side = 100
+    found = RegionMap(side * side, 0)
+    found.assign(Region(0, 1, ((side, side),)), 1)
+    for row in range(side):
+        found.assign(Region(row * side, row + 1), 2)
+    assert len(found) <= ENTRIES_MAX or not found.grid.strides
+    assert [len(listed(part)) for part, value in found.items(Region(0, side * side)) if value == 2] != []
+    assert sum(len(listed(part)) for part, value in found.items(Region(0, side * side)) if value == 2) == 5050
+
+
+SETS = st.lists(regions(), max_size=5).map(RegionSet.of)
+
+
+def members_of(found: RegionSet) -> set[int]:
+    every = [byte for each in found.regions for byte in listed(each)]
+    assert len(every) == len(set(every)) == found.nbytes
+    assert [each.base for each in found.regions] == sorted(each.base for each in found.regions)
+    return set(every)
+
+
+@given(st.lists(regions(), max_size=5))
+def test_a_set_has_the_bytes_of_its_regions(given: list[Region]) -> None:
+    found = RegionSet.of(given)
+    assert members_of(found) == {byte for each in given for byte in listed(each)}
+    assert {byte for run in found.ranges().ranges for byte in range(run.start, run.stop)} == members_of(found)
+    bounds = found.bounds
+    assert bounds is None or (bounds.start, bounds.stop) == (
+        min(members_of(found)),
+        max(members_of(found)) + 1,
+    )
+
+
+@settings(max_examples=200)
+@given(SETS, SETS)
+def test_unions_intersections_and_differences_are_those_of_sets(one: RegionSet, other: RegionSet) -> None:
+    left, right = members_of(one), members_of(other)
+    assert members_of(one.union(other)) == left | right
+    assert members_of(one.intersection(other)) == left & right
+    assert members_of(one.difference(other)) == left - right
+    assert one.overlaps(other) == bool(left & right)
+    assert (one == other) == (left == right)
+
+
+@given(SETS)
+def test_equal_sets_compare_equal_however_they_came_about(found: RegionSet) -> None:
+    runs = RegionSet.of(Region(run.start, run.nbytes) for run in found.ranges().ranges)
+    single = RegionSet.of(Region(byte, 1) for byte in members_of(found))
+    assert found == runs == single and hash(found) == hash(runs) == hash(single)
+
+
+@given(SETS, st.integers(0, 12))
+def test_gaps_are_filled_and_no_others(found: RegionSet, gap: int) -> None:
+    before, after = members_of(found), members_of(found.filled(gap))
+    assert before <= after
+    edges = sorted(before)
+    small = {
+        byte for left, right in pairwise(edges) if right - left - 1 <= gap for byte in range(left + 1, right)
+    }
+    assert after <= before | small
+
+
+def test_regions_of_a_set_are_as_few_as_they_can_be() -> None:
+    rows = [Region(row * 64, 16) for row in range(100)]
+    assert RegionSet.of(rows).regions == (Region(0, 16, ((64, 100),)),)
+    halves = [Region(0, 8, ((64, 100),)), Region(8, 8, ((64, 100),))]
+    assert RegionSet.of(halves).regions == (Region(0, 16, ((64, 100),)),)
+    assert RegionSet.of([Region(0, 64), Region(64, 64), Region(128, 1)]).regions == (Region(0, 129),)
+    assert RegionSet.of(rows).filled(48).regions == (Region(0, 99 * 64 + 16),)
+    checkers = [Region(row * 64 + row % 2 * 4, 4, ((8, 8),)) for row in range(100)]
+    assert len(RegionSet.of(checkers).regions) <= 2
