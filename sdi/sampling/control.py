@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sdi.clc.frontend.syntax import LOOPS, Form, NodeKind, SyntaxNode
+from sdi.clc.frontend.syntax import LOOPS, Form, NodeKind, Space, SyntaxNode, Type
 from sdi.sampling.ops import operate
 from sdi.sampling.terms import I64, TermOp, Terms
 from sdi.sampling.values import PointerValue, Value
@@ -71,6 +71,29 @@ def roots_of(value: Value) -> list[int]:
     return [root for root, _ in value.choices] if isinstance(value, PointerValue) else []
 
 
+def _undecayed(node: SyntaxNode) -> SyntaxNode:
+    """An array before it became a pointer to its first item."""
+    while node.kind in (NodeKind.PAREN, NodeKind.UNEXPOSED) and len(node.children) == 1:
+        if node.type.form is not Form.POINTER and node.type.form is not Form.ARRAY:
+            break
+        node = node.children[0]
+    return node
+
+
+def is_item(node: SyntaxNode) -> bool:
+    """Whether an lvalue is a variable or an item of an array: no part of a vector or a record."""
+    while node.kind is not NodeKind.DECL_REF:
+        if node.kind is NodeKind.ARRAY_SUBSCRIPT and _undecayed(node.children[0]).type.form is not Form.ARRAY:
+            return False
+        if (
+            node.kind not in (NodeKind.ARRAY_SUBSCRIPT, NodeKind.PAREN, NodeKind.UNEXPOSED)
+            or not node.children
+        ):
+            return False
+        node = node.children[0]
+    return True
+
+
 def variable_of(node: SyntaxNode) -> int:
     """The variable that an lvalue is, or is a part of; 0 for what a pointer points to."""
     while node.kind is not NodeKind.DECL_REF:
@@ -78,9 +101,51 @@ def variable_of(node: SyntaxNode) -> int:
         is_part = (
             (node.kind in (NodeKind.PAREN, NodeKind.UNEXPOSED) and len(node.children) == 1)
             or (node.kind is NodeKind.MEMBER_REF and inner.type.form is not Form.POINTER)
-            or (node.kind is NodeKind.ARRAY_SUBSCRIPT and inner.type.form is Form.VECTOR)
+            or (
+                node.kind is NodeKind.ARRAY_SUBSCRIPT
+                and _undecayed(inner).type.form in (Form.VECTOR, Form.ARRAY)
+            )
         )
         if not is_part or inner is node:
             return 0
         node = inner
     return node.declaration
+
+
+NOT_PRIVATE = (Space.GLOBAL, Space.LOCAL, Space.CONSTANT)
+"""Where private memory is not."""
+_STEPPING = ("++", "--", "x++", "x--")
+
+
+class Assigned:
+    """What statements may assign, found once for each.  Owned by: the thread of the build."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[frozenset[int], bool]] = {}
+
+    def by(self, node: SyntaxNode) -> tuple[frozenset[int], bool]:
+        """Variables that a statement assigns by name, and whether it may assign others through pointers."""
+        known = self._known.get(id(node))
+        if known is None:
+            found: set[int] = set()
+            is_through = False
+            for each in node.walk():
+                is_assignment = each.kind is NodeKind.COMPOUND_ASSIGNMENT or (
+                    each.kind is NodeKind.BINARY_OPERATOR and each.operator == "="
+                )
+                if is_assignment or (each.kind is NodeKind.UNARY_OPERATOR and each.operator in _STEPPING):
+                    name = variable_of(each.children[0])
+                    found.add(name)
+                    is_through |= not name and each.children[0].type.space not in NOT_PRIVATE
+                elif each.kind is NodeKind.ASM:
+                    found |= {variable_of(child) for child in each.children}
+                elif each.kind is NodeKind.CALL:
+                    is_through |= any(_may_point_to_private(argument.type) for argument in each.children[1:])
+            known = self._known[id(node)] = frozenset(found - {0}), is_through
+        return known
+
+
+def _may_point_to_private(of: Type) -> bool:
+    if of.form in (Form.POINTER, Form.ARRAY) and of.element is not None:
+        return of.element.space not in NOT_PRIVATE or of.element.holds_pointer
+    return of.holds_pointer

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from sdi.clc.frontend.syntax import Form, Function, NodeKind, Space, SyntaxNode, Tree, Type, callee_of
 from sdi.sampling.calls import Builtins
@@ -24,7 +24,20 @@ from sdi.sampling.places import (
     with_part,
 )
 from sdi.sampling.terms import I32, U64, IntType, TermOp
-from sdi.sampling.values import HARMLESS, PointerValue, RecordValue, Value, fresh, int_type, joined
+from sdi.sampling.values import (
+    HARMLESS,
+    PRIVATE_MEMORY,
+    ArrayValue,
+    PointerValue,
+    RecordValue,
+    Value,
+    declaration_of,
+    fresh,
+    int_type,
+    joined,
+    root_of,
+    unset,
+)
 
 Inliner = Callable[[Function, list[Value], SyntaxNode], Value]
 
@@ -166,8 +179,7 @@ class Expressions:
             case "*":
                 return self.load(self.place(node), node.type, node)
             case "&":
-                place = self.place(child)
-                return place.pointer if isinstance(place, Memory) else HARMLESS
+                return self._address(self.place(child))
             case "++" | "--" | "x++" | "x--":
                 place = self.place(child)
                 old = self.load(place, child.type, child)
@@ -182,6 +194,19 @@ class Expressions:
             case _:
                 self.value(child)
                 return fresh(self.terms, node.type)
+
+    def _address(self, place: Place) -> Value:
+        match place:
+            case Memory():
+                return place.pointer
+            case Variable():
+                own = PointerValue(((root_of(place.declaration), self.machine.zero),))
+                return self.machine.indexed(own, None, 1) if place.path else own
+            case Swizzle():
+                base = self._address(place.base)
+                return self.machine.indexed(base, None, 1) if isinstance(base, PointerValue) else None
+            case Temporary():
+                return HARMLESS
 
     def _binary(self, node: SyntaxNode) -> Value:
         left, right = node.children
@@ -294,9 +319,28 @@ class Expressions:
                 return RecordValue(
                     tuple((n, self.operators.converted(v, o.type, f.type)) for (n, f), o, v in pairs)
                 )
+        if node.type.form is Form.ARRAY and "=" not in self.tree.source(node):
+            return self._items(node.type, operands, values)
         if len(values) == 1 and node.type.form in (Form.INTEGER, Form.POINTER):
             return self.operators.converted(values[0], operands[0].type, node.type)
         return fresh(self.terms, node.type)
+
+    def _items(self, of: Type, operands: Sequence[SyntaxNode], values: list[Value]) -> Value:
+        """The array that a list in braces makes, zero where that ends early; None if it is not followed."""
+        empty = unset(of)
+        if empty is None or of.element is None:
+            return None
+        items: list[Value] = []
+        for operand, value in zip(operands, values, strict=True):
+            if isinstance(value, ArrayValue):
+                items += value.items
+            elif int_type(of.element) == empty.kind and operand.kind is not NodeKind.INIT_LIST:
+                items.append(self.operators.converted(value, operand.type, of.element))
+            else:
+                return None  # braces left out, or a text
+        rest = len(empty.items) - len(items)
+        zero = self.terms.const(0, empty.kind)
+        return ArrayValue(empty.kind, (*items, *(zero,) * rest)) if rest >= 0 else None
 
     # -- calls -----------------------------------------------------------------------------------
 
@@ -348,8 +392,10 @@ class Expressions:
     def _named(self, node: SyntaxNode) -> Place:
         name = node.declaration
         if name in self.machine.env:
-            if node.type.form is Form.ARRAY or node.type.space is Space.LOCAL:
+            if node.type.space is Space.LOCAL:
                 return Memory(HARMLESS, node.type.space)
+            if node.type.form is Form.ARRAY:
+                return Memory(PointerValue(((root_of(name), self.machine.zero),)), node.type.space)
             return Variable(name, ())
         known = self._constants.value(name)
         if known is not None:
@@ -432,6 +478,9 @@ class Expressions:
             case Memory():
                 if of.form is Form.ARRAY:
                     return place.pointer
+                private = self._private(place.pointer)
+                if private is not None:
+                    return self._followed(*private, of)
                 if of.form is not Form.FUNCTION:
                     self.machine.touch(place.pointer, place.space, Mode.READ, of.nbytes, node.begin)
                 return fresh(terms, of)
@@ -457,6 +506,41 @@ class Expressions:
                     return fresh(terms, of)
                 found = tuple(whole[i] for i in place.indices)
                 return found if of.form is Form.VECTOR else self._typed(found[0], of)
+
+    def _private(self, pointer: Value) -> tuple[int, int] | None:
+        """The private variable that ``pointer`` points to, and where in it, as a term."""
+        if not isinstance(pointer, PointerValue) or len(pointer.choices) != 1:
+            return None
+        root, offset = pointer.choices[0]
+        return (declaration_of(root), offset) if root < PRIVATE_MEMORY else None
+
+    def _followed(self, declaration: int, offset: int, of: Type) -> Value:
+        """What is known of a part of a private variable that a pointer points to."""
+        value, at = self.machine.env.get(declaration), self.terms.value(offset)
+        if declaration in self.machine.sticky or at is None:
+            return fresh(self.terms, of)
+        match value:
+            case ArrayValue() if int_type(of) == value.kind and (number := value.at(at)) is not None:
+                return self._typed(value.items[number], of)
+            case int() if at == 0:
+                return self._typed(value, of)
+            case _:
+                return fresh(self.terms, of)
+
+    def _follow(self, declaration: int, offset: int, of: Type, value: Value) -> None:
+        """Note what is stored through a pointer to a private variable."""
+        env, at = self.machine.env, self.terms.value(offset)
+        if declaration not in env:
+            return
+        old = env[declaration]
+        match old:
+            case ArrayValue() if at is not None and int_type(of) == old.kind:
+                number = old.at(at)
+                env[declaration] = None if number is None else old.replaced(number, self._typed(value, of))
+            case int() if at == 0 and int_type(of) == self.terms.type(old):
+                env[declaration] = self._typed(value, of)
+            case _:
+                env[declaration] = None
 
     def _typed(self, value: Value, of: Type) -> Value:
         """A known value, or a fresh one of the right type."""
@@ -484,6 +568,8 @@ class Expressions:
     def store(self, place: Place, of: Type, value: Value, node: SyntaxNode) -> None:
         """Put a value at a place."""
         match place:
+            case Memory() if (private := self._private(place.pointer)) is not None:
+                self._follow(*private, of, value)
             case Memory():
                 dense = self.layouts.is_dense(of)
                 self.machine.touch(place.pointer, place.space, Mode.WRITE, of.nbytes, node.begin, dense)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sdi.sampling.terms import I64, TermOp, Terms
-from sdi.sampling.values import PointerValue, RecordValue, Value
+from sdi.sampling.values import ArrayValue, PointerValue, RecordValue, Value
 
 
 def placeholder(terms: Terms, value: Value) -> Value:
@@ -18,6 +18,8 @@ def placeholder(terms: Terms, value: Value) -> Value:
             return tuple(placeholder(terms, v) for v in value)
         case RecordValue():
             return RecordValue(tuple((n, placeholder(terms, v)) for n, v in value.fields))
+        case ArrayValue():
+            return ArrayValue(value.kind, tuple(placeholder(terms, v) for v in value.items))
         case _:
             return None
 
@@ -29,6 +31,8 @@ def forgotten(terms: Terms, value: Value) -> Value:
             return None
         case RecordValue():
             return RecordValue(tuple((name, forgotten(terms, part)) for name, part in value.fields))
+        case ArrayValue():
+            return ArrayValue(value.kind, tuple(forgotten(terms, part) for part in value.items))
         case _:
             return placeholder(terms, value)
 
@@ -46,6 +50,10 @@ def at_iteration(terms: Terms, start: Value, head: Value, end: Value, mark: int,
         case tuple(), tuple(), tuple() if len(start) == len(end):
             parts = zip(start, head, end, strict=True)
             return tuple(at_iteration(terms, s, h, e, mark, counter) for s, h, e in parts)
+        case ArrayValue(), ArrayValue(), ArrayValue() if len(start.items) == len(end.items):
+            parts = zip(start.items, head.items, end.items, strict=True)
+            items = tuple(at_iteration(terms, s, h, e, mark, counter) for s, h, e in parts)
+            return ArrayValue(start.kind, items)
         case RecordValue(), RecordValue(), RecordValue():
             found: list[tuple[str, Value]] = []
             for name, value in start.fields:
@@ -83,6 +91,8 @@ def after_loop(terms: Terms, value: Value, counter: int, trips: int) -> Value:
             return tuple(after_loop(terms, v, counter, trips) for v in value)
         case RecordValue():
             return RecordValue(tuple((n, after_loop(terms, v, counter, trips)) for n, v in value.fields))
+        case ArrayValue():
+            return ArrayValue(value.kind, tuple(after_loop(terms, v, counter, trips) for v in value.items))
         case _:
             return None
 

@@ -9,7 +9,7 @@ from enum import Enum
 from sdi.atomics import Update
 from sdi.clc.frontend.syntax import Space, SyntaxNode
 from sdi.sampling.terms import I32, I64, TermOp, Terms
-from sdi.sampling.values import PRIVATE_MEMORY, PointerValue, Value, joined
+from sdi.sampling.values import PRIVATE_MEMORY, PointerValue, Value, declaration_of, joined
 
 MAX_OPERATIONS = 1_000_000
 """The run of a larger kernel ends.  By count, so that the answer is the same on every machine."""
@@ -110,7 +110,8 @@ class Machine:
         self.terms = Terms()
         self.zero = self.terms.const(0, I64)  # term 0: the offset of HARMLESS
         self.env: dict[int, Value] = {}
-        self.sticky: set[int] = set()  # variables that pointers may change
+        self.sticky: set[int] = set()  # variables that are never followed, as parts of them overlap
+        self.exposed: set[int] = set()  # variables that pointers may point to
         self.guards: list[int] = []
         self.loops: list[int] = []
         self.accesses: list[Access] = []
@@ -182,19 +183,34 @@ class Machine:
         update: Update | None = None,
     ) -> None:
         """Note an access of ``nbytes`` at ``pointer``."""
-        if self.dead or space in (Space.LOCAL, Space.PRIVATE):
+        if self.dead:
+            return
+        if mode is Mode.WRITE and space not in (Space.LOCAL, Space.GLOBAL, Space.CONSTANT):
+            self.overwrite(pointer)
+        if space in (Space.LOCAL, Space.PRIVATE):
             return
         if not isinstance(pointer, PointerValue):
             self.unknown.append(Unknown(space, mode, at))
             return
         is_definite = is_definite and len(pointer.choices) == 1
         for root, offset in pointer.choices:
-            if root != PRIVATE_MEMORY:
+            if root >= 0:
                 guards, loops = tuple(self.guards), tuple(self.loops)
                 self.terms.operations += len(guards)
                 self.accesses.append(
                     Access(root, mode, offset, nbytes, guards, loops, is_definite, at, update)
                 )
+
+    def overwrite(self, pointer: Value) -> None:
+        """Nothing is known any more of the private variables that ``pointer`` may point to."""
+        roots = (
+            [root for root, _ in pointer.choices] if isinstance(pointer, PointerValue) else [PRIVATE_MEMORY]
+        )
+        names = (
+            self.exposed if PRIVATE_MEMORY in roots else {declaration_of(root) for root in roots if root < 0}
+        )
+        for name in names & self.env.keys():
+            self.env[name] = None
 
     def moved(self, pointer: PointerValue, nbytes: int) -> PointerValue:
         """The pointer plus a constant number of bytes."""

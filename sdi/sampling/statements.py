@@ -9,17 +9,35 @@ from __future__ import annotations
 from sdi.clc.frontend import assembly
 from sdi.clc.frontend.base_header import PTX_TARGET
 from sdi.clc.frontend.syntax import Form, Function, NodeKind, Space, SyntaxNode, Tree
-from sdi.sampling.control import Chain, has_label, leaves, roots_of, trip_count, variable_of
+from sdi.sampling.control import (
+    NOT_PRIVATE,
+    Assigned,
+    Chain,
+    has_label,
+    is_item,
+    leaves,
+    roots_of,
+    trip_count,
+    variable_of,
+)
 from sdi.sampling.expressions import Expressions
 from sdi.sampling.induction import after_loop, at_iteration, forgotten, placeholder
 from sdi.sampling.machine import Body, GaveUp, Loop, Machine
 from sdi.sampling.terms import I64, TermOp
-from sdi.sampling.values import PointerValue, RecordValue, Value, fresh, joined
+from sdi.sampling.values import (
+    ArrayValue,
+    PointerValue,
+    RecordValue,
+    Value,
+    fresh,
+    joined,
+    unset,
+)
 
 _MAX_INLINED = 40
 _MAX_UNROLLED = 16
+_MAX_UNROLLED_OVER_ARRAYS = 32
 _MAX_UNROLLED_IN_ALL = 500
-_STEPPING = ("++", "--", "x++", "x--")
 
 
 class Statements:
@@ -31,7 +49,7 @@ class Statements:
         self.terms = machine.terms
         self.expressions = Expressions(tree, machine, self.inline)
         self._active: list[int] = []
-        self._changed: dict[int, frozenset[int]] = {}
+        self._assigned = Assigned()
         self._scanned: set[int] = set()
         self._unrolled_iterations = 0
 
@@ -58,6 +76,8 @@ class Statements:
         self._active.append(function.declaration)
         self.run(body)
         self._active.pop()
+        if not self._ends_once(frame) and self._changes_through_pointers(body):
+            machine.overwrite(None)  # what it left where it returned early is not put together
         machine.bodies = bodies
         machine.functions.pop()
         result: Value = None
@@ -75,6 +95,10 @@ class Statements:
             return result if known else fresh(self.terms, at.type)
         return result
 
+    def _ends_once(self, frame: Body) -> bool:
+        """Whether all that ran in a function reached the same end."""
+        return not frame.returns or (len(frame.returns) == 1 and self.machine.dead)
+
     def _look_for_addresses(self, declaration: int, body: SyntaxNode) -> None:
         """Variables whose address is taken may change behind the analysis' back."""
         if declaration in self._scanned:
@@ -84,9 +108,11 @@ class Statements:
             if node.kind in (NodeKind.GOTO, NodeKind.INDIRECT_GOTO, NodeKind.LABEL):
                 raise GaveUp("uses goto", node.begin)
             if node.kind is NodeKind.UNARY_OPERATOR and node.operator == "&":
-                name = variable_of(node.children[0])
+                name, of = variable_of(node.children[0]), node.children[0].type
                 if name:
-                    self.machine.sticky.add(name)
+                    self.machine.exposed.add(name)
+                    if of.form is not Form.INTEGER or not is_item(node.children[0]):
+                        self.machine.sticky.add(name)
 
     # -- statements ------------------------------------------------------------------------------
 
@@ -149,9 +175,13 @@ class Statements:
         initial = [c for c in node.operands if NodeKind.UNEXPOSED <= c.kind < NodeKind.UNEXPOSED_ATTRIBUTE]
         of = node.type
         if of.form is Form.ARRAY or of.space is Space.LOCAL or node.is_static_storage:
-            for child in initial:
-                self.expressions.value(child)
+            values = [self.expressions.value(child) for child in initial]
+            self.machine.exposed.add(node.declaration)
             self.machine.env[node.declaration] = None
+            if of.form is Form.ARRAY and not (of.space is Space.LOCAL or node.is_static_storage):
+                # Its size stands before what it begins with.
+                is_set = bool(initial) and initial[-1].kind is NodeKind.INIT_LIST
+                self.machine.env[node.declaration] = values[-1] if is_set else unset(of)
             return
         if initial:
             value = self.expressions.operators.converted(
@@ -331,10 +361,13 @@ class Statements:
                 value = at_iteration(self.terms, before[name], heads[name], after.get(name), mark, counter)
                 machine.env[name] = value
                 is_lost |= isinstance(value, int) and terms.rows[value].op is TermOp.OPAQUE and value >= known
-        if is_lost:
+        most = (
+            _MAX_UNROLLED_OVER_ARRAYS if self._uses_arrays(body, before) else _MAX_UNROLLED if is_lost else 0
+        )
+        if most:
             machine.loops.pop()
             solved, machine.env = machine.env, machine.copied(before)
-            if self._unrolled(condition, increment, body):
+            if self._unrolled(condition, increment, body, most):
                 return
             machine.env = solved
             machine.loops.append(number)
@@ -388,14 +421,27 @@ class Statements:
             machine.env = env
             del machine.guards[guards:]
 
-    def _unrolled(self, condition: SyntaxNode | None, increment: SyntaxNode | None, body: SyntaxNode) -> bool:
-        """Run a loop with a small constant number of iterations one by one; False when it has none."""
+    def _uses_arrays(self, body: SyntaxNode, env: dict[int, Value]) -> bool:
+        """Whether items of private arrays that are followed may be another's in each iteration."""
+        if not any(isinstance(value, ArrayValue) for value in env.values()):
+            return False
+        return any(
+            node.kind is NodeKind.ARRAY_SUBSCRIPT
+            and node.type.form is Form.INTEGER
+            and node.type.space not in NOT_PRIVATE
+            for node in body.walk()
+        ) or self._changes_through_pointers(body)
+
+    def _unrolled(
+        self, condition: SyntaxNode | None, increment: SyntaxNode | None, body: SyntaxNode, most: int
+    ) -> bool:
+        """Run a loop of at most so many iterations one by one; False when it has more, or nobody knows."""
         leaves = (NodeKind.BREAK, NodeKind.CONTINUE, NodeKind.RETURN)
         if condition is None or any(n.kind in leaves for n in body.walk()):
             return False
         machine, terms = self.machine, self.terms
         accesses, unknown = len(machine.accesses), len(machine.unknown)
-        for _ in range(_MAX_UNROLLED + 1):
+        for _ in range(most + 1):
             known = terms.value(self.expressions.condition(condition))
             if known is None:
                 break
@@ -444,19 +490,12 @@ class Statements:
 
     def _changes(self, node: SyntaxNode) -> frozenset[int]:
         """Variables that a statement may assign."""
-        known = self._changed.get(id(node))
-        if known is None:
-            found: set[int] = set()
-            for each in node.walk():
-                is_assignment = each.kind is NodeKind.COMPOUND_ASSIGNMENT or (
-                    each.kind is NodeKind.BINARY_OPERATOR and each.operator == "="
-                )
-                if is_assignment or (each.kind is NodeKind.UNARY_OPERATOR and each.operator in _STEPPING):
-                    found.add(variable_of(each.children[0]))
-                elif each.kind is NodeKind.ASM:
-                    found |= {variable_of(child) for child in each.children}
-            known = self._changed[id(node)] = frozenset(found - {0})
-        return known
+        found, is_through = self._assigned.by(node)
+        return found | self.machine.exposed if is_through else found
+
+    def _changes_through_pointers(self, node: SyntaxNode) -> bool:
+        """Whether a statement may assign what private pointers point to."""
+        return self._assigned.by(node)[1]
 
     # -- switch ----------------------------------------------------------------------------------
 

@@ -1,7 +1,7 @@
 """What a variable of a kernel may hold, as far as index expressions need it.
 
-``int``: a term; ``PointerValue``; ``tuple``: components of a vector; ``RecordValue``; None: not known (also
-every floating-point value).
+``int``: a term; ``PointerValue``; ``tuple``: components of a vector; ``RecordValue``; ``ArrayValue``;
+None: not known (also every floating-point value).
 """
 
 from __future__ import annotations
@@ -11,14 +11,17 @@ from dataclasses import dataclass
 from sdi.clc.frontend.syntax import Form, Type
 from sdi.sampling.terms import IntType, Terms
 
-PRIVATE_MEMORY = -1  # root of memory that no other work-group sees
+PRIVATE_MEMORY = -1
+"""Root of memory that no other work-group sees; roots below it are private variables, see ``root_of``."""
+ITEMS_MAX = 64
+"""Of an array whose items are followed one by one."""
 
 
 @dataclass(frozen=True, slots=True)
 class PointerValue:
     """An address: ``offset`` bytes (a 64-bit term) after the start of what ``root`` names.
 
-    ``root``: number of the kernel's argument, or PRIVATE_MEMORY.
+    ``root``: number of the kernel's argument, ``root_of`` a private variable, or PRIVATE_MEMORY.
     ``choices``: where it may point; empty for NULL.
     """
 
@@ -40,8 +43,50 @@ class RecordValue:
         return RecordValue((*((n, v) for n, v in self.fields if n != name), (name, value)))
 
 
-Value = int | PointerValue | tuple["Value", ...] | RecordValue | None
-HARMLESS = PointerValue(((PRIVATE_MEMORY, 0),))
+@dataclass(frozen=True, slots=True)
+class ArrayValue:
+    """A private array of integers of one type, in one or more dimensions: its items as they lie in memory."""
+
+    kind: IntType
+    items: tuple[Value, ...]
+
+    def at(self, nbytes: int) -> int | None:
+        """The number of the item so many bytes from the start; None where none begins."""
+        number, rest = divmod(nbytes, self.kind.bits // 8)
+        return number if not rest and 0 <= number < len(self.items) else None
+
+    def replaced(self, number: int, value: Value) -> ArrayValue:
+        """The array with another item."""
+        return ArrayValue(self.kind, (*self.items[:number], value, *self.items[number + 1 :]))
+
+
+Value = int | PointerValue | tuple["Value", ...] | RecordValue | ArrayValue | None
+
+
+def unset(of: Type) -> ArrayValue | None:
+    """An array of a type before anything was stored in it; None where its items are not followed."""
+    item = of
+    while item.form is Form.ARRAY and item.element is not None:
+        item = item.element
+    kind = int_type(item)
+    if of.form is not Form.ARRAY or kind is None or kind.bits < 8 or not item.nbytes <= of.nbytes:
+        return None
+    count = of.nbytes // item.nbytes
+    return ArrayValue(kind, (None,) * count) if count <= ITEMS_MAX else None
+
+
+def root_of(declaration: int) -> int:
+    """What pointers to a private variable have as root; 0: to private memory that nothing is known of."""
+    return PRIVATE_MEMORY - 1 - declaration
+
+
+def declaration_of(root: int) -> int:
+    """The variable of ``root_of``."""
+    return PRIVATE_MEMORY - 1 - root
+
+
+HARMLESS = PointerValue(((root_of(0), 0),))
+"""To memory that no other work-group sees, and that holds no variable whose value is followed."""
 
 
 def int_type(of: Type) -> IntType | None:
@@ -91,5 +136,8 @@ def joined(terms: Terms, condition: int, a: Value, b: Value) -> Value:
             return tuple(joined(terms, condition, x, y) for x, y in zip(a, b, strict=True))
         case RecordValue(), RecordValue():
             return RecordValue(tuple((n, joined(terms, condition, v, b.get(n))) for n, v in a.fields))
+        case ArrayValue(), ArrayValue() if a.kind == b.kind and len(a.items) == len(b.items):
+            pairs = zip(a.items, b.items, strict=True)
+            return ArrayValue(a.kind, tuple(joined(terms, condition, x, y) for x, y in pairs))
         case _:
             return None

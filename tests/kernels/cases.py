@@ -63,6 +63,23 @@ def launch(size: object, local: object, arguments: object, offset: object = None
 
 
 LAUNCHES: dict[str, dict[str, list[Launch]]] = {
+    "arrays": {
+        "neighbours": [launch(16, 4, [B(80)])],
+        "offsets": [launch(16, 4, [B(80)])],
+        "two_dimensions": [launch(16, 4, [B(128), I(n)]) for n in (16, 100)],
+        "item_by_data": [launch(16, 4, [B(80), B(16)])],
+        "item_by_scalar": [launch(16, 4, [B(80), I(n)]) for n in (0, 1)],
+        "items_by_branch": [launch(16, 4, [B(80), I(n)]) for n in (0, 6, 16)],
+        "through_pointers": [launch(16, 4, [B(128)])],
+        "one_of_two": [launch(16, 4, [B(80), I(n)]) for n in (0, 6, 16)],
+        "returned_early": [launch(16, 4, [B(80)])],
+        "other_types": [launch(16, 4, [B(80)])],
+        "changed_in_loop": [launch(16, 4, [B(128), I(n)]) for n in (0, 1, 2, 5)],
+        "pointer_in_loop": [launch(16, 4, [B(80), I(n)]) for n in (0, 1, 4)],
+        "by_builtins": [launch(16, 4, [B(80), B(16)])],
+        "swapped_each_time": [launch(16, 4, [B(80)])],
+        "compound": [launch(16, 4, [B(80), I(n)]) for n in (0, 16)],
+    },
     "affine": {
         "copy": [launch(64, 8, [B(64), B(64)]), launch(40, 4, [B(80), B(80)], 16)],
         "copy_guarded": [launch(64, 8, [B(64), B(64), I(n)]) for n in (0, 1, 45, 64)],
