@@ -8,6 +8,7 @@ from math import gcd
 
 from sdi.intervals import ByteRange, RangeSet
 from sdi.ndrange import GroupBox
+from sdi.region import Region
 from sdi.sampling.affine import INFINITY, Form, Range, interval, is_finite, plus
 from sdi.sampling.forms import BASES, GLOBAL, GROUP, LOCAL, AffineContext, Atom, atom_range
 from sdi.sampling.rows import spans_by_rows
@@ -153,6 +154,23 @@ def _along(offset: Form, constraint: Form, nbytes: int) -> Range | None:
     if up > 0:
         return (base - constant * down // up, INFINITY)
     return (-INFINITY, base + constant * down // -up)
+
+
+def nested(start: int, strides: Iterable[tuple[int, int]], nbytes: int) -> Region | None:
+    """What ``image`` answers as one region; None where one stride's multiples fall between another's."""
+    levels: list[tuple[int, int]] = []
+    span = nbytes
+    for stride, count in strides:
+        if count == 1 or stride == 0:
+            continue
+        if not levels and stride <= nbytes:
+            nbytes = span = nbytes + stride * (count - 1)
+        elif stride >= span:
+            levels.append((stride, count))
+            span += stride * (count - 1)
+        else:
+            return None
+    return Region(start, nbytes, tuple(levels)) if start >= 0 else None
 
 
 def image(

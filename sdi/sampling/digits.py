@@ -1,7 +1,8 @@
 """Exact bytes of an access whose index takes ids apart with / and %: bricks, tiles, rows of a flat range.
 
 Where ids are divided by constants that divide each other, an id is written with digits, as a number with
-mixed bases: ``id = d0 + 8 * d1 + 64 * d2``.  Quotients and remainders are affine in the digits.  A box of
+mixed bases: ``id = d0 + 8 * d1 + 64 * d2``.  Quotients and remainders are affine in the digits; where a
+neighbour's digit wraps, ``(d1 + 1) % 8``, in the part before that and in the one behind.  A box of
 work-groups is cut into parts in which each digit takes a whole interval, independently of the others; there
 the bytes have a closed form, however many work-items there are.  Anything else has no answer here.
 """
@@ -12,8 +13,10 @@ from itertools import pairwise, product
 from math import gcd
 
 from sdi.ndrange import GroupBox
+from sdi.region import Region
+from sdi.regions import RegionSet
 from sdi.sampling.affine import Form, Range, interval, plus
-from sdi.sampling.boxes import Span, base_ranges, image, merged
+from sdi.sampling.boxes import MAX_RANGES, Span, base_ranges, image, merged, nested
 from sdi.sampling.forms import BASES, GLOBAL, GROUP, LOCAL, AffineContext, UnknownKind
 from sdi.sampling.machine import Access
 
@@ -25,6 +28,14 @@ Digit = tuple[int, int, int]
 
 class _NoAnswer(Exception):
     """The bytes have no closed form of this kind."""
+
+
+class _Wraps(Exception):
+    """A quotient of digit number ``variable`` is another one from value ``at`` on."""
+
+    def __init__(self, variable: int, at: int) -> None:
+        super().__init__()
+        self.variable, self.at = variable, at
 
 
 def spans_of(binding: AffineContext, access: Access, box: GroupBox) -> list[Span] | None:
@@ -77,13 +88,22 @@ class _Boxes:
             atom = self._binding.atoms[variable - BASES]
             if atom.kind not in (UnknownKind.FLOOR, UnknownKind.WRAPPED):
                 raise _NoAnswer
-            (below,) = atom.forms
-            for inner, factor in below[1].items():
+            for inner, factor in self._unwrapped(atom.forms[0])[1].items():
                 by = atom.number // gcd(factor, atom.number) if atom.kind is UnknownKind.FLOOR else 1
                 for base, divisors in self._divisors((0, {inner: 1})).items():
                     found.setdefault(base, set()).update(divisor * by for divisor in divisors)
         for base, divisors in found.items():
             self._weights.setdefault(base, {1}).update(divisors)
+        return found
+
+    def _unwrapped(self, form: Form) -> Form:
+        """With what is wrapped to a type as if it were not."""
+        found: Form = (form[0], {})
+        for variable, factor in form[1].items():
+            atom = self._binding.atoms[variable - BASES] if variable >= BASES else None
+            is_wrapped = atom is not None and atom.kind is UnknownKind.WRAPPED
+            part = self._unwrapped(atom.forms[0]) if atom is not None and is_wrapped else (0, {variable: 1})
+            found = plus(found, part, factor)
         return found
 
     def spans(self, nbytes: int) -> list[Span]:
@@ -102,22 +122,49 @@ class _Boxes:
             count *= len(choices[-1])
         if count > _PARTS_MAX:
             raise _NoAnswer
-        found: list[Span] = []
-        for chosen in product(*choices):
-            found += self._part(dict(zip(bases, chosen, strict=True)), nbytes)
-        return found
+        spans: list[Span] = []
+        strided: list[Region] = []
+        parts = [dict(zip(bases, chosen, strict=True)) for chosen in product(*choices)]
+        for part in parts:  # more come while they are gone through
+            if len(parts) > 2 * _PARTS_MAX:
+                raise _NoAnswer
+            where: list[tuple[int, int]] = []
+            try:
+                found = self._part(part, nbytes, where)
+            except _Wraps as wraps:
+                base, place = where[wraps.variable]
+                weight, first, values = part[base][place]
+                for half in ((weight, first, wraps.at), (weight, first + wraps.at, values - wraps.at)):
+                    own = [*part[base][:place], half, *part[base][place + 1 :]]
+                    parts.append({**part, base: own})
+                continue
+            if isinstance(found, Region):
+                strided.append(found)
+            else:
+                spans += found
+        if _num_runs(strided) > MAX_RANGES:  # in all parts they may be whole rows
+            strided = list(RegionSet.of(strided).regions)
+            if _num_runs(strided) > MAX_RANGES:
+                raise _NoAnswer
+        return spans + [(run.start, run.stop) for region in strided for run in region.runs()]
 
-    def _part(self, digits: dict[int, list[Digit]], nbytes: int) -> list[Span]:
-        """The bytes where each digit takes its whole interval."""
+    def _part(
+        self, digits: dict[int, list[Digit]], nbytes: int, where: list[tuple[int, int]]
+    ) -> Region | list[Span]:
+        """The bytes where each digit takes its whole interval.
+
+        ``where``: takes which digit of which id each variable is.  Raises _Wraps, _NoAnswer.
+        """
         ranges: list[Range] = []
         known: dict[int, Form] = {}
         for base, own in digits.items():
             constant, parts = 0, {}
-            for weight, first, count in own:
+            for place, (weight, first, count) in enumerate(own):
                 constant += weight * first
                 if count > 1:
                     parts[len(ranges)] = weight
                     ranges.append((0, count - 1))
+                    where.append((base, place))
             known[base] = (constant, parts)
         for variable, form in self._global.items():
             known[variable] = _substituted(form, known)
@@ -143,7 +190,8 @@ class _Boxes:
             ranges[variable] = (first, last)
         start, _ = interval(offset, ranges)
         strides = sorted((abs(c), ranges[v][1] - ranges[v][0] + 1) for v, c in offset[1].items())
-        found = image(start, strides, nbytes)
+        region = nested(start, strides, nbytes)
+        found = region if region is not None and region.levels else image(start, strides, nbytes)
         if found is None:
             raise _NoAnswer
         return found
@@ -162,6 +210,10 @@ class _Boxes:
                     raise _NoAnswer
                 known[variable] = below
         return _substituted(form, known)
+
+
+def _num_runs(regions: list[Region]) -> int:
+    return sum([region.num_runs for region in regions])
 
 
 def parts_of(low: int, stop: int, weights: list[int]) -> list[list[Digit]]:
@@ -225,7 +277,12 @@ def _quotient(form: Form, divisor: int, ranges: list[Range]) -> Form:
     rest: Form = (constant, {v: c for v, c in parts.items() if c % divisor})
     low, high = interval(rest, ranges)
     if low // divisor != high // divisor:
-        raise _NoAnswer
+        if len(rest[1]) != 1:
+            raise _NoAnswer
+        ((variable, factor),) = rest[1].items()
+        # The first value with another quotient than the value 0 has.
+        beyond = divisor - constant % divisor if factor > 0 else constant % divisor + 1
+        raise _Wraps(variable, -(-beyond // abs(factor)))
     return (low // divisor, out)
 
 
