@@ -81,7 +81,7 @@ class Capabilities:
     or passes through.
     ``memory_nbytes``: this member's share of the device's memory.
     ``platform_vendor``: of the platform that shows the device.
-    ``compares``: it has ``diff`` and ``apply``.  ``is_host_memory``: its memory is the host's, so that short
+    ``compares``: it has ``merge``.  ``is_host_memory``: its memory is the host's, so that short
     rows are copied to and from there as fast as anywhere.
     ``compiler``: all that the answers of its compiler depend on, such as its version.
     ``formats``: the image formats that it has, (channel order, data type), each with its uses: bit

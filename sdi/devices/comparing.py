@@ -1,6 +1,6 @@
 """What several members wrote to copies of the same bytes, compared and brought together on the members.
 
-``Device.diff`` finds the units that a member changed, ``Device.apply`` takes another member's into account.
+A ``Device.merge`` finds the units that a member changed, or takes another member's into account.
 In between the *changes* may go to another member: all kinds of members lay them out alike.
 
     header    4 x uint32: number of records, number of values, conflicts found by ``apply``, 0

@@ -1,4 +1,4 @@
-"""The kernel of ``Device.diff`` for CUDA members; see ``comparing.py`` for what it writes.
+"""The kernel that finds what a member changed, for CUDA members; see ``comparing.py`` for what it writes.
 
 A warp compares runs of 32 units, one unit each lane, so that memory is read in whole lines and a ballot is
 the run's bit set.  It takes four runs at a time: the two counters are shared by all, and each four runs

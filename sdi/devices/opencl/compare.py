@@ -1,4 +1,4 @@
-"""``Device.diff`` and ``Device.apply`` on an OpenCL driver's device."""
+"""``Device.merge`` on an OpenCL driver's device."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Comparer:
         twin: cl.Buffer,
         found: cl.Buffer,
     ) -> cl.Event:
-        """Enqueue ``Device.diff``."""
+        """Enqueue the DIFF of ``Device.merge``."""
         with self._lock:
             kernel = self._kernel(f"sdi_diff_{comparison.unit_nbytes}")
             cl.enqueue_fill_buffer(queue, found, b"\0", 0, HEADER_NBYTES)
@@ -67,7 +67,7 @@ class Comparer:
         twin: cl.Buffer,
         found: cl.Buffer,
     ) -> cl.Event:
-        """Enqueue ``Device.apply``."""
+        """Enqueue its APPLY."""
         with self._lock:
             kernel = self._kernel(f"sdi_apply_{comparison.unit_nbytes}")
             kernel.set_args(

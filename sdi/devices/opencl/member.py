@@ -1,7 +1,7 @@
-"""Members on any installed OpenCL driver: the only file that knows pyopencl.
+"""Members on any installed OpenCL driver: only this folder knows pyopencl.
 
 One in-order queue per member; members that share a driver device share its context and programs too.  Nothing
-here waits for the device except ``build``, ``kernel_facts`` and ``close``.
+here waits for the device except ``build``, ``kernel_info`` and ``close``.
 """
 
 from __future__ import annotations
