@@ -25,14 +25,15 @@ STUCK = {
     "writing a reply that nobody reads": "self._outbox.reply(1, 0, 0, bytes(1 << 26))",
     "in a member's turn": """
         held = threading.Event()
+        lock = self._post.__self__._turn
         def turn():
-            with self._turn:
+            with lock:
                 held.set()
                 threading.Event().wait()
-        self._turn.release()
+        lock.release()
         threading.Thread(target=turn, daemon=True).start()
         held.wait()
-        self._turn.acquire()
+        lock.acquire()
         """,
 }
 """What the scheduler does when it gets the record: it never comes back by itself."""
