@@ -285,6 +285,12 @@ class BoundKernel:
                     if spans is not None:
                         done.add(id(piece.access))
                         found = Footprint(spans, True)
+                    elif (covered := self._covered(piece.access, box)) is not None:
+                        done.add(id(piece.access))
+                        known = (reads if piece.mode is Mode.READ else possible)[piece.argument]
+                        if known is not None:
+                            known += covered
+                        continue
                 if found is not None and piece.is_unbounded and not found.is_exact:
                     (lo, hi), nbytes = found.spans[0], self._nbytes[piece.argument]
                     if lo <= 0 and hi >= nbytes:
@@ -328,6 +334,14 @@ class BoundKernel:
         if found is None and access.mode is Mode.WRITE:
             found = dense.spans_of(self._binding, access, box)
         return found
+
+    def _covered(self, access: Access, box: GroupBox) -> list[tuple[int, int]] | None:
+        """What an access reaches at most whose address data don't decide, only whether it happens."""
+        if access.update is not None or not access.is_definite:
+            return None
+        from sdi.sampling import digits
+
+        return digits.spans_of(self._binding, access, box, covers=True)
 
     def _answer(
         self,

@@ -9,6 +9,8 @@ the bytes have a closed form, however many work-items there are.  Anything else 
 
 from __future__ import annotations
 
+from collections import OrderedDict
+from collections.abc import Sequence
 from itertools import pairwise, product
 from math import gcd
 
@@ -17,10 +19,16 @@ from sdi.region import Region
 from sdi.regions import RegionSet
 from sdi.sampling.affine import Form, Range, interval, plus
 from sdi.sampling.boxes import MAX_RANGES, Span, base_ranges, image, merged, nested
-from sdi.sampling.forms import BASES, GLOBAL, GROUP, LOCAL, AffineContext, UnknownKind
+from sdi.sampling.forms import BASES, GLOBAL, GROUP, LOCAL, AffineContext, Atom, UnknownKind
 from sdi.sampling.machine import Access
+from sdi.sampling.terms import TermOp
 
+_KNOWN_MAX = 4096
+_known: OrderedDict[object, list[Span] | None] = OrderedDict()
+"""Answers by what they follow from, the least recently used first.  Any thread."""
 _PARTS_MAX = 256
+_FEW_RUNS = 32
+"""Of a region: so many are listed as fast as regions are put together."""
 
 Digit = tuple[int, int, int]
 """Weight, first value, number of values."""
@@ -38,23 +46,71 @@ class _Wraps(Exception):
         self.variable, self.at = variable, at
 
 
-def spans_of(binding: AffineContext, access: Access, box: GroupBox) -> list[Span] | None:
-    """Exactly the bytes of a definite access outside of loops; None where ids are taken apart otherwise."""
-    if access.loops or any(binding.opaque[t] for t in (access.offset, *access.guards)):
+def spans_of(
+    binding: AffineContext, access: Access, box: GroupBox, covers: bool = False
+) -> list[Span] | None:
+    """Exactly the bytes of a definite access outside of loops; None where ids are taken apart otherwise.
+
+    ``covers``: the bytes if all that data decide were decided for it.
+    """
+    guards: list[int] = []
+    for guard in access.guards:
+        row = binding.rows[guard]
+        parts = row.args if covers and row.op is TermOp.ALL else (guard,)
+        guards += [part for part in parts if not binding.opaque[part]]
+        if binding.opaque[guard] and not covers:
+            return None
+    if access.loops or binding.opaque[access.offset]:
         return None
     saved, binding.is_overapproximate = binding.is_overapproximate, False
     offset = binding.exact(access.offset)
-    alternatives = binding.conjunction([binding.alternatives(guard) for guard in access.guards])
+    alternatives = binding.conjunction([binding.alternatives(guard) for guard in guards])
     is_overapproximate, binding.is_overapproximate = binding.is_overapproximate, saved
     if is_overapproximate:
         return None
-    found: list[Span] = []
+    # Launches that differ in a scalar often ask the same again: of a step's number only the parity may count.
+    n, described = binding.ndrange, Described(binding.atoms)
+    forms = tuple([tuple([described.of(form) for form in (offset, *each)]) for each in alternatives])
+    key = forms, access.nbytes, box, n.offset, n.local_size
+    if key in _known:
+        _known.move_to_end(key)
+        return _known[key]
+    spans: list[Span] = []
+    found: list[Span] | None = spans
     try:
         for constraints in alternatives:
-            found += _Boxes(binding, [offset, *constraints], box).spans(access.nbytes)
+            spans += _Boxes(binding, [offset, *constraints], box).spans(access.nbytes)
+        found = merged(spans)
     except _NoAnswer:
-        return None
-    return merged(found)
+        found = None
+    _known[key] = found
+    if len(_known) > _KNOWN_MAX:
+        _known.popitem(last=False)
+    return found
+
+
+class Described:
+    """Forms of one launch as values that are equal where the forms say the same."""
+
+    def __init__(self, atoms: Sequence[Atom]) -> None:
+        self._atoms = atoms
+        self._known: dict[int, object] = {}
+
+    def of(self, form: Form) -> object:
+        """``form`` by what its unknowns are, not by their numbers."""
+        constant, parts = form
+        return constant, frozenset([(self._variable(v), factor) for v, factor in parts.items()])
+
+    def _variable(self, variable: int) -> object:
+        if variable < BASES:
+            return variable
+        known = self._known.get(variable)
+        if known is None:
+            atom = self._atoms[variable - BASES]
+            forms = tuple([self.of(form) for form in atom.forms])
+            own = variable if atom.kind in (UnknownKind.ANY, UnknownKind.COUNTER) else atom.number
+            known = self._known[variable] = (atom.kind, forms, own, atom.type)
+        return known
 
 
 class _Boxes:
@@ -69,14 +125,23 @@ class _Boxes:
             self._divisors(form)
         n = binding.ndrange
         self._global: dict[int, Form] = {}
+        self._local_sizes: dict[int, int] = {}
         for dim in range(3):
             used = [v for v in (GROUP + dim, LOCAL + dim) if v in self._weights]
-            if GLOBAL + dim in self._weights and used:
-                if len(self._weights.pop(GLOBAL + dim)) > 1:
+            if GLOBAL + dim not in self._weights or not used:
+                continue
+            local = n.local_size[dim]
+            if len(self._weights[GLOBAL + dim]) > 1:
+                if n.offset[dim]:
                     raise _NoAnswer  # its quotients are none of the group's and the item's digits
-                for variable in (GROUP + dim, LOCAL + dim):
-                    self._weights.setdefault(variable, {1})
-                self._global[GLOBAL + dim] = (n.offset[dim], {GROUP + dim: n.local_size[dim], LOCAL + dim: 1})
+                by_group = {local * weight for weight in self._weights.pop(GROUP + dim, {1})}
+                self._weights[GLOBAL + dim] |= by_group | self._weights.pop(LOCAL + dim, {1})
+                self._local_sizes[GLOBAL + dim] = local
+                continue
+            del self._weights[GLOBAL + dim]
+            for variable in (GROUP + dim, LOCAL + dim):
+                self._weights.setdefault(variable, {1})
+            self._global[GLOBAL + dim] = (n.offset[dim], {GROUP + dim: local, LOCAL + dim: 1})
 
     def _divisors(self, form: Form) -> dict[int, set[int]]:
         """By what each id in a form is divided; all of it is noted."""
@@ -142,7 +207,7 @@ class _Boxes:
                 strided.append(found)
             else:
                 spans += found
-        if _num_runs(strided) > MAX_RANGES:  # in all parts they may be whole rows
+        if _num_runs(strided) > min(MAX_RANGES, _FEW_RUNS * len(strided)):  # together, they may be whole rows
             strided = list(RegionSet.of(strided).regions)
             if _num_runs(strided) > MAX_RANGES:
                 raise _NoAnswer
@@ -166,6 +231,13 @@ class _Boxes:
                     ranges.append((0, count - 1))
                     where.append((base, place))
             known[base] = (constant, parts)
+            local = self._local_sizes.get(base)
+            if local is not None:  # the digits from the local size on are the group's, the others the item's
+                low = sum([weight * first for weight, first, _ in own if weight < local])
+                below = {v: weight for v, weight in parts.items() if weight < local}
+                above = {v: weight // local for v, weight in parts.items() if weight >= local}
+                known[base - GLOBAL + GROUP] = ((constant - low) // local, above)
+                known[base - GLOBAL + LOCAL] = (low, below)
         for variable, form in self._global.items():
             known[variable] = _substituted(form, known)
         forms = [self._valued(form, known, ranges) for form in self._forms]
