@@ -214,7 +214,8 @@ def _part(op: Op, name: str, of: object) -> _Part:
 def _threes(record: CommandRecord, count: str) -> tuple[Int3, ...]:
     num, variable = record[count], record.variable
     insist(24 * num == len(variable), count, f"{num} with {len(variable)} bytes behind")
-    return tuple(struct.iter_unpack("<3Q", variable))
+    numbers = memoryview(variable).cast("Q")
+    return tuple([(numbers[at], numbers[at + 1], numbers[at + 2]) for at in range(0, 3 * num, 3)])
 
 
 _WITH_VARIABLE = frozenset({Op.NDRANGE, Op.WRITE, Op.FILL})

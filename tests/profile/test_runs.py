@@ -626,7 +626,11 @@ def test_replays_are_in_the_profile_like_other_launches_and_explain_the_time(
     assert len(spans_of(tmp_path, "kernel")) == members * LOOPS
 
 
-VARIED = ("black_scholes", "game_of_life", "bitonic_sort", "histogram", "matmul", "several_kernels")
+VARIED = (
+    *("black_scholes", "game_of_life", "bitonic_sort", "histogram", "matmul", "several_kernels"),
+    "conjugate_gradient",
+)
+"""The last one launches again and again what the player replays."""
 
 
 def test_hardly_any_time_of_varied_programs_is_unexplained(tmp_path: Path) -> None:
