@@ -162,7 +162,7 @@ class RegionMap(Generic[V]):
         if stop > self.nbytes:
             raise ValueError(f"{over} goes past the {self.nbytes} bytes")
         units = self._grid.units
-        if over.levels and not all(stride in units for stride, _ in over.levels):
+        if over.levels and not all(stride in self._grid.strides for stride, _ in over.levels):
             for run in over.runs():
                 yield from self._boxes_of(Region(run.start, run.nbytes), is_padded)
             return

@@ -5,7 +5,7 @@
  * Locks, in the order in which they may be taken:
  *   start lock (link/start.c)   one thread starts the service
  *   busy lock (objects/host_pointer.c)   bytes are taken from the application's memory or shown there
- *   client lock (objects/handle.c)   handles, ids, slots, the command stream, all fields of objects that change
+ *   client lock (link/lock.c)   handles, ids, slots, the command stream, all fields of objects that change
  *   reply lock (link/stream.c)    threads that wait for replies
  *   callback lock (threads/callback.c)   callbacks to run
  * No lock but the busy lock is held while a callback of the application runs, while a reply or an event is awaited,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sdi.clc.frontend.syntax import LOOPS, Form, NodeKind, Space, SyntaxNode, Type
+from sdi.clc.frontend.syntax import LOOPS, Form, NodeKind, Space, SyntaxNode, Tree, Type, callee_of
 from sdi.sampling.ops import operate
 from sdi.sampling.terms import I64, TermOp, Terms
 from sdi.sampling.values import PointerValue, Value
@@ -120,7 +120,8 @@ _STEPPING = ("++", "--", "x++", "x--")
 class Assigned:
     """What statements may assign, found once for each.  Owned by: the thread of the build."""
 
-    def __init__(self) -> None:
+    def __init__(self, tree: Tree) -> None:
+        self._tree = tree
         self._known: dict[int, tuple[frozenset[int], bool]] = {}
 
     def by(self, node: SyntaxNode) -> tuple[frozenset[int], bool]:
@@ -129,6 +130,7 @@ class Assigned:
         if known is None:
             found: set[int] = set()
             is_through = False
+            self._known[id(node)] = frozenset(), True  # for a function that calls itself
             for each in node.walk():
                 is_assignment = each.kind is NodeKind.COMPOUND_ASSIGNMENT or (
                     each.kind is NodeKind.BINARY_OPERATOR and each.operator == "="
@@ -139,8 +141,13 @@ class Assigned:
                     is_through |= not name and each.children[0].type.space not in NOT_PRIVATE
                 elif each.kind is NodeKind.ASM:
                     found |= {variable_of(child) for child in each.children}
+                    is_through |= 0 in found
                 elif each.kind is NodeKind.CALL:
                     is_through |= any(_may_point_to_private(argument.type) for argument in each.children[1:])
+                    called = callee_of(each)
+                    function = self._tree.functions.get(called.declaration) if called is not None else None
+                    if function is not None and function.body is not None:
+                        is_through |= self.by(function.body)[1]
             known = self._known[id(node)] = frozenset(found - {0}), is_through
         return known
 

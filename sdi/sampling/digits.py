@@ -9,7 +9,6 @@ the bytes have a closed form, however many work-items there are.  Anything else 
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Sequence
 from itertools import pairwise, product
 from math import gcd
@@ -24,8 +23,8 @@ from sdi.sampling.machine import Access
 from sdi.sampling.terms import TermOp
 
 _KNOWN_MAX = 4096
-_known: OrderedDict[object, list[Span] | None] = OrderedDict()
-"""Answers by what they follow from, the least recently used first.  Any thread."""
+_known: dict[object, list[Span] | None] = {}
+"""Answers by what they follow from.  Any thread."""
 _PARTS_MAX = 256
 _FEW_RUNS = 32
 """Of a region: so many are listed as fast as regions are put together."""
@@ -72,9 +71,9 @@ def spans_of(
     n, described = binding.ndrange, Described(binding.atoms)
     forms = tuple([tuple([described.of(form) for form in (offset, *each)]) for each in alternatives])
     key = forms, access.nbytes, box, n.offset, n.local_size
-    if key in _known:
-        _known.move_to_end(key)
-        return _known[key]
+    known = _known.get(key, key)  # a key is no answer
+    if not isinstance(known, tuple):
+        return known
     spans: list[Span] = []
     found: list[Span] | None = spans
     try:
@@ -83,9 +82,9 @@ def spans_of(
         found = merged(spans)
     except _NoAnswer:
         found = None
+    if len(_known) >= _KNOWN_MAX:
+        _known.clear()
     _known[key] = found
-    if len(_known) > _KNOWN_MAX:
-        _known.popitem(last=False)
     return found
 
 

@@ -41,6 +41,7 @@ from sdi.sampling.values import (
 
 Inliner = Callable[[Function, list[Value], SyntaxNode], Value]
 
+_DESIGNATED = re.compile(r"=|[{,]\s*\[")  # in a list: an item that stands at another place
 _INTEGER = re.compile(r"(0[xX][0-9a-fA-F]+|0[bB][01]+|\d+)([uUlL]*)\Z")
 
 
@@ -201,11 +202,11 @@ class Expressions:
                 return place.pointer
             case Variable():
                 own = PointerValue(((root_of(place.declaration), self.machine.zero),))
-                return self.machine.indexed(own, None, 1) if place.path else own
+                return own if not place.path else self.machine.indexed(own, None, 1)
             case Swizzle():
                 base = self._address(place.base)
                 return self.machine.indexed(base, None, 1) if isinstance(base, PointerValue) else None
-            case Temporary():
+            case _:
                 return HARMLESS
 
     def _binary(self, node: SyntaxNode) -> Value:
@@ -319,7 +320,7 @@ class Expressions:
                 return RecordValue(
                     tuple((n, self.operators.converted(v, o.type, f.type)) for (n, f), o, v in pairs)
                 )
-        if node.type.form is Form.ARRAY and "=" not in self.tree.source(node):
+        if node.type.form is Form.ARRAY and not _DESIGNATED.search(self.tree.source(node)):
             return self._items(node.type, operands, values)
         if len(values) == 1 and node.type.form in (Form.INTEGER, Form.POINTER):
             return self.operators.converted(values[0], operands[0].type, node.type)
@@ -334,13 +335,13 @@ class Expressions:
         for operand, value in zip(operands, values, strict=True):
             if isinstance(value, ArrayValue):
                 items += value.items
-            elif int_type(of.element) == empty.kind and operand.kind is not NodeKind.INIT_LIST:
+            elif int_type(of.element) == empty.kind and operand.type.form is Form.INTEGER:
                 items.append(self.operators.converted(value, operand.type, of.element))
             else:
-                return None  # braces left out, or a text
+                return None  # braces left out, a text, or no integer
         rest = len(empty.items) - len(items)
-        zero = self.terms.const(0, empty.kind)
-        return ArrayValue(empty.kind, (*items, *(zero,) * rest)) if rest >= 0 else None
+        items += (self.terms.const(0, empty.kind),) * rest
+        return ArrayValue(empty.kind, tuple(items)) if rest >= 0 else None
 
     # -- calls -----------------------------------------------------------------------------------
 
@@ -392,10 +393,9 @@ class Expressions:
     def _named(self, node: SyntaxNode) -> Place:
         name = node.declaration
         if name in self.machine.env:
-            if node.type.space is Space.LOCAL:
-                return Memory(HARMLESS, node.type.space)
-            if node.type.form is Form.ARRAY:
-                return Memory(PointerValue(((root_of(name), self.machine.zero),)), node.type.space)
+            if node.type.form is Form.ARRAY or node.type.space is Space.LOCAL:
+                own = root_of(0 if node.type.space is Space.LOCAL else name)
+                return Memory(PointerValue(((own, self.machine.zero),)), node.type.space)
             return Variable(name, ())
         known = self._constants.value(name)
         if known is not None:
@@ -461,6 +461,7 @@ class Expressions:
                 if record is None or not self.layouts.is_disjoint(record):
                     self.machine.sticky.add(base.declaration)  # one member's bytes are another's
                 if node.type.form is Form.ARRAY:
+                    self.machine.sticky.add(base.declaration)  # a pointer to it may be made one to all of it
                     return Memory(HARMLESS, Space.PRIVATE)
                 return Variable(base.declaration, (*base.path, node.name))
             case Temporary():

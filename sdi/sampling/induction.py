@@ -24,6 +24,25 @@ def placeholder(terms: Terms, value: Value) -> Value:
             return None
 
 
+def loosened(head: Value, end: Value) -> Value:
+    """``head`` with pointers that an iteration has point elsewhere, or nobody knows where, as unknown."""
+    match head, end:
+        case PointerValue(), PointerValue() if [r for r, _ in head.choices] == [r for r, _ in end.choices]:
+            return head
+        case PointerValue(), _:
+            return None
+        case RecordValue(), _:
+            ends = end if isinstance(end, RecordValue) else RecordValue(())
+            return RecordValue(tuple((n, loosened(v, ends.get(n))) for n, v in head.fields))
+        case _:
+            return head
+
+
+def is_steady(head: Value, end: Value) -> bool:
+    """Whether all pointers of a variable still point to what they pointed to."""
+    return loosened(head, end) == head
+
+
 def forgotten(terms: Terms, value: Value) -> Value:
     """Anything of the same kind; a pointer may point anywhere."""
     match value:

@@ -21,7 +21,7 @@ from sdi.sampling.control import (
     variable_of,
 )
 from sdi.sampling.expressions import Expressions
-from sdi.sampling.induction import after_loop, at_iteration, forgotten, placeholder
+from sdi.sampling.induction import after_loop, at_iteration, forgotten, is_steady, loosened, placeholder
 from sdi.sampling.machine import Body, GaveUp, Loop, Machine
 from sdi.sampling.terms import I64, TermOp
 from sdi.sampling.values import (
@@ -49,7 +49,7 @@ class Statements:
         self.terms = machine.terms
         self.expressions = Expressions(tree, machine, self.inline)
         self._active: list[int] = []
-        self._assigned = Assigned()
+        self._assigned = Assigned(tree)
         self._scanned: set[int] = set()
         self._unrolled_iterations = 0
 
@@ -347,13 +347,22 @@ class Statements:
         number, counter = machine.counter()
         around, entered = tuple(machine.loops), tuple(machine.guards)
         machine.loops.append(number)
-        machine.env.update(heads)
-        first, _ = self._once(condition, increment, body)
-        after = machine.env
-        ends = not first.is_broken and machine.dead
-        del machine.accesses[accesses:], machine.unknown[unknown:]
-        machine.dead = False
-        machine.env = machine.copied(before)
+        while True:
+            machine.env.update(heads)
+            first, _ = self._once(condition, increment, body)
+            after = machine.env
+            ends = not first.is_broken and machine.dead
+            del machine.accesses[accesses:], machine.unknown[unknown:]
+            machine.dead = False
+            machine.env = machine.copied(before)
+            # What was found where pointers point to their first root holds only if they stay there.
+            steady = {name: ends or is_steady(head, after.get(name)) for name, head in heads.items()}
+            if all(steady.values()):
+                break
+            heads = {
+                name: head if steady[name] else loosened(head, after.get(name))
+                for name, head in heads.items()
+            }
         is_lost = False
         for name in changed:
             if not ends:

@@ -198,3 +198,104 @@ __kernel void compound(__global int *a, int n)
     a[x + at[0]] = 1;
     a[x + at[k]] = 1;
 }
+
+__kernel void turns(__global int *a, int n)
+{
+    int x = get_global_id(0);
+    int cur[2] = {0, 0}, nxt[2] = {0, 0};
+    int *one = cur, *other = nxt;
+    for (int t = 0; t < n; t++) {
+        for (int j = 0; j < 2; j++)
+            other[j] = one[j] + 1;
+        int *kept = one;
+        one = other;
+        other = kept;
+    }
+    a[x * 8 + cur[0]] = 1;
+}
+
+__kernel void moved_pointer(__global int *a, int n)
+{
+    int x = get_global_id(0), one = 0, other = 0;
+    int *to = &one;
+    for (int i = 0; i < n; i++) {
+        a[x * 8 + other] = 1;
+        *to = 7;
+        to = &other;
+    }
+    a[x * 8 + other] = 1;
+}
+
+__kernel void moved_twice(__global int *a, int n)
+{
+    int x = get_global_id(0), one = 0, other = 0;
+    int *to = &other, *after = &other;
+    for (int i = 0; i < n; i++) {
+        a[x * 8 + one] = 1;
+        *after = 5;
+        after = to;
+        to = &one;
+    }
+}
+
+typedef struct {
+    int *to;
+    int *after;
+} Two;
+
+__kernel void moved_in_structure(__global int *a, int n)
+{
+    int x = get_global_id(0), one = 0, other = 0;
+    Two two = {&one, &other};
+    for (int i = 0; i < n; i++) {
+        a[x * 8 + other] = 1;
+        *two.to = 3;
+        two.to = two.after;
+    }
+}
+
+__kernel void text_in_braces(__global int *a)
+{
+    char text[4] = {"abc"};
+    a[text[1] % 8 + 8 * get_global_id(0)] = 1;
+}
+
+__kernel void designated(__global int *a)
+{
+    int at[4] = {[2] = 5}, old[4] = {[2] 5};
+    a[at[2] + 8 * get_global_id(0)] = 1;
+    a[old[2] + 8 * get_global_id(0) + 1] = 1;
+}
+
+void by_number(ulong where)
+{
+    *(int *)where = 3;
+}
+
+__kernel void address_as_number(__global int *a, int n)
+{
+    int x = get_global_id(0), to = 0;
+    ulong where = (ulong)&to;
+    for (int i = 0; i < n; i++) {
+        a[x * 8 + to] = 1;
+        by_number(where);
+    }
+}
+
+typedef struct {
+    int first[1];
+    int n;
+} Whole;
+
+void by_member(int *first)
+{
+    ((Whole *)first)->n = 5;
+}
+
+__kernel void whole_by_member(__global int *a)
+{
+    Whole whole;
+    whole.n = 0;
+    by_member(whole.first);
+    a[8 * get_global_id(0) + whole.n] = 1;
+}

@@ -409,3 +409,26 @@ __kernel void until_equal_or_less(__global int *a, int n, int c)
     for (int i = 0; i != n || i < c; i++)
         a[16 * x + i] = 1;
 }
+
+__kernel void pointer_behind_pointer(__global int *a, __global int *b, int n)
+{
+    int x = get_global_id(0);
+    __global int *to = a, *after = a;
+    for (int i = 0; i < n; i++) {
+        after[x] = 1;
+        after = to;
+        to = b;
+    }
+}
+
+__kernel void read_behind_pointer(__global int *a, __global int *b, __global int *c, int n)
+{
+    int x = get_global_id(0), sum = 0;
+    __global int *from = b, *after = b;
+    for (int i = 0; i < n; i++) {
+        sum += after[x];
+        after = from;
+        from = c;
+    }
+    a[x] = sum;
+}

@@ -24,7 +24,7 @@ int both(int *one, int *other) { *one = *other + 1; return *other; }
 
 
 class Writer:
-    """Writes a kernel: arrays p and q, variables s and t with an address, and a pointer r."""
+    """Writes a kernel: arrays p and q, variables s and t with an address, and two pointers."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
@@ -38,7 +38,7 @@ class Writer:
             case 2:
                 return self.random.choice(("x", "n"))
             case 3 | 4:
-                return self.random.choice(("s", "t", "*r"))
+                return self.random.choice(("s", "t", "*r", "*w"))
             case 5 | 6:
                 return f"{self.random.choice('pq')}[{self.random.randrange(4)}]"
             case 7:
@@ -56,17 +56,19 @@ class Writer:
 
     def place(self) -> str:
         index = str(self.random.randrange(4)) if self.random.random() < 0.7 else f"{self.value(1)} & 3"
-        return self.random.choice((f"p[{index}]", f"q[{index}]", "s", "t", "*r"))
+        return self.random.choice((f"p[{index}]", f"q[{index}]", "s", "t", "*r", "*w"))
 
     def address(self) -> str:
-        return self.random.choice(("&s", "&t", "p", "q", "&p[2]", "q + 1", "r", f"later(p, {self.value(1)})"))
+        return self.random.choice(
+            ("&s", "&t", "p", "q", "&p[2]", "q + 1", "r", "w", f"later(p, {self.value(1)})")
+        )
 
     def statement(self, depth: int = 0) -> str:
         match self.random.randrange(14 if depth < 2 else 7):
             case 0 | 1 | 2:
                 return f"{self.place()} {self.random.choice(('=', '=', '+='))} {self.value()};"
             case 3:
-                return f"r = {self.address()};"
+                return f"{self.random.choice('rw')} = {self.address()};"
             case 4:
                 other = f"{self.test(1)} ? {self.address()} : {self.address()}"
                 return self.random.choice((f"r = {other};", f"fill({self.value(1)}, p);", "fill(x, q);"))
@@ -115,7 +117,7 @@ __kernel void k(__global int *a, __global const int *b, int n)
 {{
     int x = get_global_id(0);
     int p[4] = {{0, 1, 2, 3}}, q[4], s = 4, t = x;
-    int *r = &s;
+    int *r = &s, *w = &s;
     fill(7, q);
     {body}
 }}

@@ -12,13 +12,14 @@ import numpy as np
 
 from sdi.atomics import Update
 from sdi.devices.copying import download
-from sdi.devices.issue import Issue
+from sdi.devices.issue import MEASURED, Issue
 from sdi.devices.ticket import Ticket
 from sdi.intervals import ByteRange
 from sdi.vmem.accounting import Accounting
 from sdi.vmem.buffer import VirtualBuffer
 from sdi.vmem.directory import HOST, member_memory
 from sdi.vmem.host import HostWorker
+from sdi.vmem.links import MEASURED_NBYTES
 from sdi.vmem.memories import Memories
 from sdi.vmem.merging.host import MergeResult, merge_diffs, merge_updates
 from sdi.vmem.transfers import Transfers
@@ -74,7 +75,7 @@ class HostMerges:
                 over.start - allocation.over.start,
                 self._memories.arena.view(at, over.nbytes),
                 launch,
-                timing=issue.timing,
+                timing=MEASURED if over.nbytes >= MEASURED_NBYTES else issue.timing,
             )
             dependencies.read_by(over, ticket)
             downloads.append(ticket)
