@@ -11,7 +11,7 @@ import runpy
 import sys
 from dataclasses import replace
 
-from sdi.devices import discover
+from sdi.devices.cuda.source import CudaSource
 
 
 def main() -> None:
@@ -19,10 +19,10 @@ def main() -> None:
     if limit := os.environ.get("STACKS_AFTER_S"):
         faulthandler.dump_traceback_later(float(limit))
     times = int(os.environ.get("GPU_STANDS_FOR", "1"))
-    find = discover.cuda_devices
-    discover.cuda_devices = lambda: [
+    find = CudaSource.find
+    CudaSource.find = lambda self: [
         replace(gpu, unit=f"{gpu.unit} {part}", memory_nbytes=gpu.memory_nbytes // times)
-        for gpu in find()
+        for gpu in find(self)
         for part in range(times)
     ]
     module = sys.argv[2]

@@ -212,3 +212,74 @@ def test_files_that_a_page_names_exist(page: str) -> None:
     text = (ROOT / page).read_text(encoding="utf-8")
     named = set(re.findall(r"`([\w/.-]*\w\.(?:py|c|h|md|sh|txt|json))`", text))
     assert {name for name in named if not any(path.endswith(f"/{name}") for path in files())} == set()
+
+
+@pytest.mark.parametrize("script", sorted(path.name for path in (ROOT / "bench").glob("*.sh")))
+def test_files_that_a_script_names_exist(script: str) -> None:
+    text = (ROOT / "bench" / script).read_text(encoding="utf-8").replace("$PWD/", "")
+    named = set(re.findall(r"(?<![\w/.$-])(?:bench|tests|tools|sdi)/[\w/.{},*-]*\.(?:py|c|sh)\b", text))
+    plain = {f"{head}{each}{tail}" for name in named for head, each, tail in braces(name)}
+    assert {name for name in plain if not any(ROOT.glob(name))} == set()
+
+
+def braces(name: str) -> list[tuple[str, str, str]]:
+    """What a name with at most one list in braces stands for, in parts."""
+    head, _, rest = name.partition("{")
+    inner, _, tail = rest.partition("}")
+    return [(head, each, tail) for each in inner.split(",")]
+
+
+@cache
+def names_of(module: str) -> frozenset[str] | None:
+    """What a module of the package, or a package, has at its top; None: there is no such module."""
+    path = ROOT.joinpath(*module.split("."))
+    beside = {each.stem for each in path.iterdir()} if path.is_dir() else set()
+    path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    if not path.is_file():
+        return frozenset(beside) if beside else None
+    found = set(beside)
+    for node in ast.walk(tree(path)):
+        match node:
+            case ast.FunctionDef(name=name) | ast.ClassDef(name=name) | ast.Name(id=name, ctx=ast.Store()):
+                found.add(name)
+            case ast.Import(names=names) | ast.ImportFrom(names=names):
+                found |= {each.asname or each.name.split(".")[0] for each in names}
+    return frozenset(found)
+
+
+def stale_names(text: str) -> Iterator[str]:
+    """What a script imports from the package, or uses of a module that it imports, and is not there."""
+    whole = ast.parse(text)
+    modules: dict[str, str] = {}
+    for node in ast.walk(whole):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "sdi":
+            assert node.module is not None
+            for each in node.names:
+                if each.name not in (names_of(node.module) or ()):
+                    yield f"{node.module}.{each.name}"
+                elif names_of(f"{node.module}.{each.name}") is not None:
+                    modules[each.asname or each.name] = f"{node.module}.{each.name}"
+    for node in ast.walk(whole):  # names that stand for something else, too, are left out
+        match node:
+            case ast.Name(id=name, ctx=ast.Store()) | ast.arg(arg=name):
+                modules.pop(name, None)
+    for node in ast.walk(whole):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in modules:
+            module = modules[node.value.id]
+            if node.attr not in (names_of(module) or ()) and not node.attr.startswith("__"):
+                yield f"{module}.{node.attr}"
+
+
+SCRIPTS = [path for folder in ("bench", "demo", "tools", "tests") for path in (ROOT / folder).rglob("*.py")]
+
+
+def test_scripts_use_what_the_package_has() -> None:
+    """Also those that only run on other machines."""
+    stale = {str(path.relative_to(ROOT)): list(stale_names(path.read_text())) for path in SCRIPTS}
+    assert len(stale) > 200
+    assert {path: names for path, names in stale.items() if names} == {}
+
+
+def test_stale_names_of_scripts_are_found() -> None:
+    text = "from sdi.devices import copying, gone\nfrom sdi.lost import x\ncopying.upload\ncopying.up"
+    assert list(stale_names(text)) == ["sdi.devices.gone", "sdi.lost.x", "sdi.devices.copying.up"]

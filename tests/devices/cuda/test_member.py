@@ -323,6 +323,7 @@ def test_rows_are_copied_at_a_time(open_members: OpenMembers) -> None:
 
 _BREAKS = """
 import threading
+from sdi.devices import copying
 from sdi.devices.cuda.member import CudaDevice
 from sdi.devices.cuda.gpu import cuda_devices
 from sdi.errors import ClError, DeviceFailed
@@ -338,7 +339,10 @@ source = "kernel void k(global int *a, ulong at) { *(global int *)at = *a; }"
 buffer, host = member.allocate(1 << 20), memoryview(bytearray(1 << 20))
 bound = member.bind(member.build(source, []), "k", [buffer, (64).to_bytes(8, "little")])
 broken = member.launch(bound, (1, 1, 1), (1, 1, 1), 1, [])
-after = [member.launch(bound, (1, 1, 1), (1, 1, 1), 1, [broken]), member.download(buffer, 0, host, [broken])]
+after = [
+    member.launch(bound, (1, 1, 1), (1, 1, 1), 1, [broken]),
+    copying.download(member, buffer, 0, host, [broken]),
+]
 for ticket in (broken, *after):
     assert isinstance(wait(ticket), DeviceFailed), wait(ticket)
 assert isinstance(wait(member.fill(buffer, 0, 4, b"1234", [])), DeviceFailed)
