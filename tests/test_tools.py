@@ -91,5 +91,5 @@ def test_times_of_pyopencl_s_events_are_those_of_the_profile(tmp_path: Path) -> 
     (row,) = [row for row in make_tables(read_profile(tmp_path / "profile")).kernels if row.name == "work"]
     assert row.launches == row.split == 8
     assert row.ns == pytest.approx(told, rel=0.05)
-    # The members' own spans lie within these, and fill them but for what is lost between pieces.
+    # The members' own spans lie within these, and fill them but for what is lost between assignments.
     assert all(ns <= 1.05 * told for ns in row.member_ns) and max(row.member_ns) >= 0.3 * told

@@ -35,12 +35,12 @@ def _within(session: SessionProfile, start_ns: int, stop_ns: int) -> dict[str, A
         return covered_ns((max(a, start_ns), min(b, stop_ns)) for a, b in spans if a and b > start_ns)
 
     plans = [(each.begin_ns, each.bound_ns) for each in session.launches]
-    work = [(each.start_ns, each.end_ns) for each in (*session.pieces, *session.copies)]
+    work = [(each.start_ns, each.end_ns) for each in (*session.assignments, *session.copies)]
     return {
         "plan_ns": covered(plans),
         "plan_idle_ns": covered([*plans, *work]) - covered(work),
         "kernel_ns": [
-            covered((p.start_ns, p.end_ns) for p in session.pieces if p.member == member)
+            covered((p.start_ns, p.end_ns) for p in session.assignments if p.member == member)
             for member in range(len(session.members))
         ],
         "copy_ns": covered((c.start_ns, c.end_ns) for c in session.copies),

@@ -52,7 +52,7 @@ def wall(measured: Measured, setup: Setup) -> Times | None:
 
 
 def kernels(measured: Measured, setup: Setup) -> Times | None:
-    """Time of all launches, from each one's first piece to the end of its last one and of its merges."""
+    """Time of all launches, from each one's first assignment to the end of its last one and of its merges."""
     return _times(measured, setup, lambda run: sum(run["kernel_ns"].values()))
 
 

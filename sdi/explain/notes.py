@@ -241,9 +241,9 @@ def _buffer_notes(
                 for argument, value in zip(model.arguments, values, strict=True)
                 if isinstance(value, BufferArgument | ImageArgument) and value.buffer == used.buffer.id
             ),
-            _ranges(used.pieces[k].needs),
-            _ranges(used.pieces[k].owns),
-            _ranges(RangeSet.of(merged.over for merged in used.merged if k in merged.pieces)),
+            _ranges(used.assignments[k].needs),
+            _ranges(used.assignments[k].owns),
+            _ranges(RangeSet.of(merged.over for merged in used.merged if k in merged.assignments)),
         )
         for used in plan.buffers
     )

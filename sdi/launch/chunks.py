@@ -111,9 +111,9 @@ class Chunk:
     def places(self, members: Sequence[int]) -> list[Wanted]:
         """``wanted``, box k's on member ``members[k]``."""
         found: list[Wanted] = []
-        for k, piece in zip(self.members, self.wanted, strict=True):
+        for k, assignment in zip(self.members, self.wanted, strict=True):
             member = members[k]
-            for buffer, over in piece:
+            for buffer, over in assignment:
                 if over is None:  # a part of the place that there is, which may be too large to stay
                     allocation = buffer.allocations[member]
                     start = allocation.over.start if allocation else 0
@@ -184,7 +184,7 @@ def make_chunks(
             return tuple(finest)
         sizes: dict[int, int] = {}
         for chunk in finest:
-            for buffer, over in (place for piece in chunk.wanted for place in piece):
+            for buffer, over in (place for assignment in chunk.wanted for place in assignment):
                 if buffer.id in outside:
                     continue
                 sizes[buffer.id] = max(sizes.get(buffer.id, 0), over.nbytes if over is not None else 0)
@@ -201,11 +201,11 @@ def _fits(chunk: Chunk, capacities: Sequence[int], share: int) -> bool:
     return all(
         sum(
             rounded(over, buffer.nbytes).nbytes if over else GRANULE_NBYTES
-            for buffer, over in piece
+            for buffer, over in assignment
             if over is None or buffer.id not in chunk.on_host
         )
         <= capacities[member] // share
-        for member, piece in zip(chunk.members, chunk.wanted, strict=True)
+        for member, assignment in zip(chunk.members, chunk.wanted, strict=True)
     )
 
 
@@ -258,19 +258,19 @@ def _chunk(plan: CutPlan, members: tuple[int, ...], outside: Outside) -> Chunk:
     )
     if on_host:
         wanted = tuple(
-            tuple((b, b.whole if over is not None and b.id in on_host else over) for b, over in piece)
-            for piece in wanted
+            tuple((b, b.whole if over is not None and b.id in on_host else over) for b, over in assignment)
+            for assignment in wanted
         )
     return Chunk(plan, members, wanted, mapped, on_host)
 
 
 def _hull(used: BufferPlan, k: int) -> ByteRange | None:
     """The smallest range that holds all that box k touches of a buffer; None if it touches nothing."""
-    piece = used.pieces[k]
-    starts = [ranges.ranges[0].start for ranges in (piece.needs, piece.owns) if ranges]
-    stops = [ranges.ranges[-1].stop for ranges in (piece.needs, piece.owns) if ranges]
+    assignment = used.assignments[k]
+    starts = [ranges.ranges[0].start for ranges in (assignment.needs, assignment.owns) if ranges]
+    stops = [ranges.ranges[-1].stop for ranges in (assignment.needs, assignment.owns) if ranges]
     for merged in used.merged:
-        if k in merged.pieces:
+        if k in merged.assignments:
             starts.append(merged.over.start)
             stops.append(merged.over.stop)
     return ByteRange(min(starts), max(stops)) if starts else None

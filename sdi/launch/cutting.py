@@ -1,4 +1,4 @@
-"""The cut of a launch: of all in the partition table, in one piece to as many as there are members.
+"""The cut of a launch: of all in the partition table, from one assignment to as many as there are members.
 
 Source: papers/1 section 3.4, constraint 3: the least predicted time, given where the data is now.
 """
@@ -79,7 +79,7 @@ class Cutter:
         self._members = tuple(members or range(len(kinds)))
         self._links = links
         self.is_shared = any(kind.is_host_processor for kind in kinds)
-        self._piece_ns = max(kind.assignment_ns for kind in kinds)
+        self._assignment_ns = max(kind.assignment_ns for kind in kinds)
         self._access_ns = max(kind.access_ns for kind in kinds)
         self._few = few_numbers(nodes or (0,) * len(kinds))
         self._is_one_device = len(set(zip(nodes, units, strict=False))) == 1
@@ -91,12 +91,13 @@ class Cutter:
     def cut(self, history: LaunchHistory, num_groups: Int3, plans: CutPlans) -> tuple[CutPlan, str]:
         """The cheapest plan, and why it is whole, if it is."""
         is_due = history.shape is None or history.is_due()
-        if not is_due and history.pieces == 1:
+        if not is_due and history.assignments == 1:
             return self._whole(num_groups, plans), history.why_fewer
         most = min(len(self._members), num_groups[0] * num_groups[1] * num_groups[2])
         if not is_due:
-            alike = self._boxes(history, num_groups, history.pieces, history.shape)
-            found = self.best(alike or self._boxes(history, num_groups, min(history.pieces, most)), plans)
+            alike = self._boxes(history, num_groups, history.assignments, history.shape)
+            boxes = alike or self._boxes(history, num_groups, min(history.assignments, most))
+            found = self.best(boxes, plans)
         elif history.is_fixed:
             found = self._most_that_may(history, num_groups, most, plans)
             history.decide(shape_of(found.boxes), len(found.boxes), "")
@@ -141,11 +142,11 @@ class Cutter:
         return found
 
     def _boxes(
-        self, history: LaunchHistory, num_groups: Int3, pieces: int, shape: Int3 | None = None
+        self, history: LaunchHistory, num_groups: Int3, assignments: int, shape: Int3 | None = None
     ) -> list[tuple[GroupBox, ...]]:
         """The cuts of the table with the shares that are known for them; ``shape``: these only."""
         found = []
-        for cut in cuts(num_groups, pieces):
+        for cut in cuts(num_groups, assignments):
             if shape in (None, cut.shape):
                 balance = self._balance_of(history, cut.shape)
                 found.append(cut.boxes if balance is None else balance.boxes(num_groups, cut.shape))
@@ -204,7 +205,7 @@ class Cutter:
 
     def order(self, plan: CutPlan) -> tuple[int, ...]:
         """Order of cuts: those that may run; time to move, in µs; bytes needed; bytes that several write;
-        contiguous pieces.
+        contiguous ranges.
         """
         return order(plan, self._links, self._members)
 
@@ -212,12 +213,12 @@ class Cutter:
         return plans.plan((GroupBox((0, 0, 0), num_groups),), False)
 
     def _most_that_may(self, history: LaunchHistory, num_groups: Int3, most: int, plans: CutPlans) -> CutPlan:
-        """The best plan of ``most`` pieces, or of fewer where only they may run on several members."""
+        """The best plan of ``most`` assignments, or of fewer where only they may run on several members."""
         first = found = self.best(self._boxes(history, num_groups, most), plans)
-        for pieces in reversed([number for number in self._few if 1 < number < most]):
+        for assignments in reversed([number for number in self._few if 1 < number < most]):
             if not found.why_whole:
                 return found
-            found = self.best(self._boxes(history, num_groups, pieces), plans)
+            found = self.best(self._boxes(history, num_groups, assignments), plans)
         return first if found.why_whole else found
 
     def _untried(self, history: LaunchHistory, num_groups: Int3, most: int, plans: CutPlans) -> CutPlan:
@@ -230,12 +231,12 @@ class Cutter:
         whole = self._whole(num_groups, plans)
         if self._is_one_device:
             return self._stays_for_good(history, whole)
-        if history.pieces > 1:
-            found = self.best(self._boxes(history, num_groups, history.pieces), plans)
+        if history.assignments > 1:
+            found = self.best(self._boxes(history, num_groups, history.assignments), plans)
             if self._goes_on(history, found):
                 history.decide(shape_of(found.boxes), len(found.boxes), "")
                 return found
-        if self.is_shared or most == 1 or history.pieces:
+        if self.is_shared or most == 1 or history.assignments:
             return self._stays_whole(history, whole, "until it is known how long that takes")
         accesses = plans.effort()
         least_ns = (accesses or 0.0) * self._access_ns
@@ -247,28 +248,28 @@ class Cutter:
             return self._stays_whole(history, whole, "until it is known how long that takes")
         found = self._most_that_may(history, num_groups, most, plans)
         self.budget.spend(self.budget.now_ns() - start_ns)
-        pieces = len(found.boxes)
-        if pieces == 1 or found.why_whole:
-            history.decide(shape_of(found.boxes), pieces, "")
+        assignments = len(found.boxes)
+        if assignments == 1 or found.why_whole:
+            history.decide(shape_of(found.boxes), assignments, "")
             return found
-        issue = self._piece_ns * (pieces - 1)
+        issue = self._assignment_ns * (assignments - 1)
         costs = max(0.0, self._move_ns(found) - moving) + issue
-        saved = 1 - 1 / pieces
+        saved = 1 - 1 / assignments
         if costs > least_ns * saved:
             risk = costs + (merge_ns(found, self._links) + issue) * (TRIAL - 1)
             if costs > most_ns * saved or not self.budget.affords(risk):
-                why = f"in {pieces} pieces {costs / 1e6:.2f} ms would go into issuing and copies"
+                why = f"in {assignments} assignments {costs / 1e6:.2f} ms would go into issuing and copies"
                 return self._stays_whole(history, whole, why)
             self.budget.spend(risk)
             history.at_stake_ns = risk
-        history.decide(shape_of(found.boxes), pieces, "")
+        history.decide(shape_of(found.boxes), assignments, "")
         return found
 
     def _goes_on(self, history: LaunchHistory, found: CutPlan) -> bool:
         """Whether launches may go on like ``found`` although none of them was measured yet."""
         if not history.at_stake_ns:
             return True
-        each_ns = self._piece_ns * (len(found.boxes) - 1) + self._move_ns(found)
+        each_ns = self._assignment_ns * (len(found.boxes) - 1) + self._move_ns(found)
         more_ns = each_ns * (TRIAL << history.untried)
         if more_ns > self.budget.left_ns():
             return False
@@ -286,8 +287,8 @@ class Cutter:
 
     def _saved_ns(self, run_ns: float, most: int) -> float:
         """The most that could be saved of ``run_ns`` on one member: no copies, and all members as fast."""
-        pieces = [number for number in self._few if 1 < number < most] + [most]
-        return max(run_ns * (1 - 1 / k) - (k - 1) * self._piece_ns for k in pieces)
+        assignments = [number for number in self._few if 1 < number < most] + [most]
+        return max(run_ns * (1 - 1 / k) - (k - 1) * self._assignment_ns for k in assignments)
 
     def _move_ns(self, plan: CutPlan) -> float:
         """See ``move_ns``; what runs whole runs where that is least."""
@@ -300,7 +301,7 @@ class Cutter:
         run_ns = history.rates.group_ns(1)
         assert run_ns is not None, "something was measured"
         run_ns *= prod(num_groups)
-        if self._is_one_device and history.pieces <= 1:
+        if self._is_one_device and history.assignments <= 1:
             return self._stays_for_good(history, found_for[1])
         if self._is_unsure(history, run_ns):
             return self._stays_whole(history, found_for[1], "until it is sure how long that takes")
@@ -319,29 +320,29 @@ class Cutter:
             return found_for[most]
         ways = [self._way(history, found) for found in found_for.values() if not found.why_whole]
         for way in ways:
-            if way.pieces == history.pieces:
-                history.steady_ns[way.pieces] = way.move_ns
+            if way.assignments == history.assignments:
+                history.steady_ns[way.assignments] = way.move_ns
         ahead = max(history.launches, 1)
         self.budget.spend(self.budget.now_ns() - start_ns)
-        chosen, why_fewer = choose(ways, history.pieces, ahead), ""
+        chosen, why_fewer = choose(ways, history.assignments, ahead), ""
         risk = self._risk_ns(history, chosen, ways[0])
         if risk and self.budget.affords(risk):
             self.budget.spend(risk)
             history.at_stake_ns += risk
         elif risk:
-            why_fewer = f"one member runs it, until more is known of {chosen.pieces} pieces"
+            why_fewer = f"one member runs it, until more is known of {chosen.assignments} assignments"
             if risk < inf:
-                why_fewer = f"to try {chosen.pieces} pieces could cost {risk / 1e6:.2f} ms"
+                why_fewer = f"to try {chosen.assignments} assignments could cost {risk / 1e6:.2f} ms"
             chosen = choose(
-                [way for way in ways if not self._risk_ns(history, way, ways[0])], history.pieces, ahead
+                [way for way in ways if not self._risk_ns(history, way, ways[0])], history.assignments, ahead
             )
-        if chosen.pieces == history.pieces > 1 and chosen.pieces in history.rates.measured:
+        if chosen.assignments == history.assignments > 1 and chosen.assignments in history.rates.measured:
             self.budget.spend(-history.at_stake_ns)  # it has paid
             history.at_stake_ns = 0.0
-        found = found_for[chosen.pieces]
-        if chosen.pieces == 1:
+        found = found_for[chosen.assignments]
+        if chosen.assignments == 1:
             why_fewer = why_fewer or described(chosen, ways[-1], ahead)
-        history.decide(shape_of(found.boxes), chosen.pieces, why_fewer)
+        history.decide(shape_of(found.boxes), chosen.assignments, why_fewer)
         return found
 
     def _is_unsure(self, history: LaunchHistory, run_ns: float) -> bool:
@@ -350,15 +351,16 @@ class Cutter:
         """
         if self.is_shared or run_ns >= _SURE_NS or history.launches >= _SURE_AFTER:
             return False
-        if history.learnt is not None and history.pieces > 1 and history.pieces in history.rates.guessed:
+        number, rates = history.assignments, history.rates
+        if history.learnt is not None and number > 1 and number in rates.guessed:
             return False  # an earlier run was sure, and nothing contradicts it
-        return history.rates.times.get(history.pieces, 0) < _MEASURED_LEAST
+        return rates.times.get(number, 0) < _MEASURED_LEAST
 
     def _risk_ns(self, history: LaunchHistory, way: Candidate, whole: Candidate) -> float:
         """What it may cost in vain to try a way: 0 if it was measured, or is the one that can't lose."""
-        if way.pieces == 1 or way.pieces in history.rates.known:
+        if way.assignments == 1 or way.assignments in history.rates.known:
             return 0.0
-        if way.pieces == history.pieces and self.is_shared:
+        if way.assignments == history.assignments and self.is_shared:
             return inf  # none of its launches was measured yet: the application is far ahead
         each = way.issue_ns - whole.issue_ns + way.steady_ns
         if not self.is_shared:
@@ -366,38 +368,38 @@ class Cutter:
         return max(0.0, max(0.0, way.move_ns - way.steady_ns - whole.move_ns) + each * TRIAL)
 
     def _way(self, history: LaunchHistory, plan: CutPlan) -> Candidate:
-        pieces = len(plan.boxes)
-        group_ns = history.rates.group_ns(pieces)
+        number = len(plan.boxes)
+        group_ns = history.rates.group_ns(number)
         assert group_ns is not None, "something was measured"
         moving = self._move_ns(plan)
-        steady = history.steady_ns.get(pieces, merge_ns(plan, self._links))
-        if pieces == history.pieces:
+        steady = history.steady_ns.get(number, merge_ns(plan, self._links))
+        if number == history.assignments:
             steady = moving
         groups = [box.total_groups for box in plan.boxes]
         epoch = self.epoch(history, plan)
         share = None if epoch is None else epoch.share
         run = group_ns * (max(groups) if share is None else share * sum(groups))
-        return Candidate(pieces, run, pieces * self._piece_ns + history.plan_ns(pieces), moving, steady)
+        return Candidate(number, run, number * self._assignment_ns + history.plan_ns(number), moving, steady)
 
 
 def order(plan: CutPlan, links: Links, members: Sequence[int] = ()) -> tuple[int, ...]:
     """See ``Cutter.order``."""
-    needed = pieces = 0
+    needed = num_ranges = 0
     for buffer in plan.buffers:
-        for piece in buffer.pieces:
-            needed += piece.needs.nbytes
-            pieces += len(piece.needs.ranges) + len(piece.owns.ranges)
+        for assignment in buffer.assignments:
+            needed += assignment.needs.nbytes
+            num_ranges += len(assignment.needs.ranges) + len(assignment.owns.ranges)
     return (
         bool(plan.why_whole),
         int(move_ns(plan, links, members) / 1e3),
         needed,
         plan.merged_nbytes,
-        pieces,
+        num_ranges,
     )
 
 
 def move_ns(plan: CutPlan, links: Links, members: Sequence[int] = ()) -> float:
-    """Predicted time to make current what the pieces need, where it is stale, and to merge what they share.
+    """Predicted time to make current what assignments need, where it is stale, and to merge what they share.
 
     Box k runs on member ``members[k]``, or k without that.  Each memory sends, and receives, one copy after
     the other, but the host serves several GPUs; different memories do at once.
@@ -405,9 +407,9 @@ def move_ns(plan: CutPlan, links: Links, members: Sequence[int] = ()) -> float:
     sent: dict[int, float] = {}
     received: dict[int, float] = {}
     for used in plan.buffers:
-        for k, piece in enumerate(used.pieces):
+        for k, assignment in enumerate(used.assignments):
             memory = member_memory(members[k] if members else k)
-            for holders, runs, nbytes, rows in stale(used.buffer.directory, memory, piece.needs):
+            for holders, runs, nbytes, rows in stale(used.buffer.directory, memory, assignment.needs):
                 source = links.nearest(memory, holders)
                 cost = links.cost_ns(source, memory, nbytes)
                 cost += rows * _ROW_NS + (runs - 1 - rows) * _RANGE_NS
@@ -418,14 +420,14 @@ def move_ns(plan: CutPlan, links: Links, members: Sequence[int] = ()) -> float:
 
 
 def merge_ns(plan: CutPlan, links: Links) -> float:
-    """Predicted time to bring home what several pieces write, to compare it, and to send it out again."""
+    """Predicted time to bring home what several assignments write, to compare it and to send it out again."""
     total = 0.0
     for used in plan.buffers:
         for merged in used.merged:
             nbytes = merged.over.nbytes
-            for piece in merged.pieces:
-                total += links.cost_ns(member_memory(piece), HOST, nbytes) + nbytes / COPY_BYTES_PER_NS
-                total += links.cost_ns(HOST, member_memory(piece), nbytes)
+            for k in merged.assignments:
+                total += links.cost_ns(member_memory(k), HOST, nbytes) + nbytes / COPY_BYTES_PER_NS
+                total += links.cost_ns(HOST, member_memory(k), nbytes)
     return total
 
 

@@ -1,4 +1,4 @@
-"""Issuing one chunk of a launch: bring in what is stale, launch the pieces, merge what several wrote.
+"""Issuing one chunk of a launch: bring in what is stale, launch the assignments, merge what several wrote.
 
 What can be known from a launch's binding and from where its buffers' bytes are is found once (``Recording``,
 ``MemberKernel``) and looked up afterwards.
@@ -134,9 +134,9 @@ class Issuer:
     def _write_images_back(
         self, chunk: Chunk, members: list[int], launches: list[Ticket], issue: Issue
     ) -> list[list[Ticket]]:
-        """Bring what the pieces wrote to images to the linear bytes.
+        """Bring what the assignments wrote to images to the linear bytes.
 
-        Per piece: its launch, and what brought its pixels home.
+        Per assignment: its launch, and what brought its pixels home.
         """
         done = [[launch] for launch in launches]
         for image in chunk.plan.images:
@@ -148,7 +148,7 @@ class Issuer:
         return done
 
     def _images_are_current(self, chunk: Chunk, members: list[int]) -> None:
-        """What a piece wrote to an image and nobody changed since need not be set there again."""
+        """What an assignment wrote to an image and nobody changed since need not be set there again."""
         for image in chunk.plan.images:
             for member, writes in zip(members, image.writes, strict=True):
                 self._memory.images.is_current(image.buffer, member, image.view, writes)
@@ -158,7 +158,7 @@ class Issuer:
         for used in chunk.plan.buffers:
             for merged in used.merged if used.buffer.id not in chunk.mapped else ():
                 units = MergeUnits(used.unit_nbytes, used.smallest_nbytes, merged.update)
-                where = [members[k] for k in merged.pieces]
+                where = [members[k] for k in merged.assignments]
                 if len(where) > 1 and (
                     merge := self._memory.merges.begin(used.buffer, merged.over, where, units)
                 ):
@@ -184,14 +184,14 @@ class Issuer:
                 is_mapped = used.buffer.id in chunk.mapped
                 if not is_mapped:
                     for merged in used.merged:
-                        if k in merged.pieces:
+                        if k in merged.assignments:
                             fetch(used, here, (merged.over,), same_undefined=True)
-                if needs := used.pieces[k].needs.ranges:
+                if needs := used.assignments[k].needs.ranges:
                     fetch(used, memory.memories.backing(used.buffer) if is_mapped else here, needs)
         return found
 
     def _bounds(self, binding: Binding, number: int, where: tuple[int, ...]) -> list[MemberKernel]:
-        """The pieces of chunk ``number``, ready to launch."""
+        """The assignments of chunk ``number``, ready to launch."""
         chunk, known = binding.launch_plan.chunks[number], binding.bounds[number]
         found, generation = [], self._memory.placed.generation
         for k, of in enumerate(chunk.members):
@@ -206,7 +206,7 @@ class Issuer:
         return found
 
     def _bind(self, binding: Binding, chunk: Chunk, k: int, member: int) -> MemberKernel:
-        """Set the arguments of one piece on one member."""
+        """Set the arguments of one assignment on one member."""
         memory, model = self._memory, binding.kernel.model
 
         def place(pointer: BufferArgument) -> tuple[DeviceBuffer, int]:
@@ -252,7 +252,7 @@ class Issuer:
     def _use(self, chunk: Chunk, used: BufferPlan, k: int, member: int) -> Use:
         is_mapped = used.buffer.id in chunk.mapped
         where = self._memory.memories.backing(used.buffer) if is_mapped else member_memory(member)
-        reads, writes = used.pieces[k].needs.ranges, used.written(k)
+        reads, writes = used.assignments[k].needs.ranges, used.written(k)
         if len(reads) > 1:
             over = ByteRange(reads[0].start, reads[-1].stop)
             if any(part.start <= over.start and over.stop <= part.stop for part in writes):
@@ -260,7 +260,7 @@ class Issuer:
         return used.buffer.dependencies[where].use(reads, writes)
 
     def _record_mapped(self, chunk: Chunk, bounds: Sequence[MemberKernel], done: list[list[Ticket]]) -> None:
-        """Some pieces work on the arena's bytes of one buffer: they do not wait for each other, and what
+        """Some assignments work on the arena's bytes of one buffer: they do not wait for each other, and what
         comes next waits for all of them.
         """
         everyone = Ticket()
@@ -288,15 +288,15 @@ class Issuer:
                     for part in used.written(k):
                         directory.wrote(memory.memories.backing(used.buffer), part)
                 continue
-            for member, piece in zip(members, used.pieces, strict=True):
-                for part in piece.owns.ranges:
+            for member, assignment in zip(members, used.assignments, strict=True):
+                for part in assignment.owns.ranges:
                     directory.wrote(member_memory(member), part)
             for merged in used.merged:
                 merge = merges.get((used.buffer.id, merged))
                 if merge is not None:
-                    tickets.append(memory.merges.run(merge, [done[k] for k in merged.pieces], of_buffer))
+                    tickets.append(memory.merges.run(merge, [done[k] for k in merged.assignments], of_buffer))
                     continue
-                launched = [(members[k], done[k]) for k in merged.pieces]
+                launched = [(members[k], done[k]) for k in merged.assignments]
                 units = (used.unit_nbytes, used.smallest_nbytes)
                 tickets.append(
                     memory.host_merges.merge(
@@ -314,7 +314,7 @@ def _all_uses(chunk: Chunk, bound: MemberKernel) -> tuple[tuple[Use, ...], tuple
 
 
 def _uses(chunk: Chunk, bound: MemberKernel, is_mapped: bool) -> list[Use]:
-    """What a piece does to the buffers that all members use in one memory, or to the others."""
+    """What an assignment does to the buffers that all members use in one memory, or to the others."""
     return [
         use
         for used, use in zip(chunk.plan.buffers, bound.uses, strict=True)

@@ -70,7 +70,7 @@ class LaunchPlan:
         return self.version == self.history.version and not self.history.is_due()
 
     def measured(self, boxes: Sequence[GroupBox], ran: Sequence[Span], is_first: bool = False) -> None:
-        """Learn from when the pieces of a launch, or of a part of it, ran.  Any thread.
+        """Learn from when the assignments of a launch, or of a part of it, ran.  Any thread.
 
         ``is_first``: drivers may have loaded the kernel's code in that time.
         """

@@ -1,7 +1,8 @@
-"""Launches: from an NDRange command to pieces on members.
+"""Launches: from an NDRange command to assignments on members.
 
-Every member gets the bytes that its piece may read, or may leave unwritten where it may write; bytes that
-only one piece may write stay there, the others are brought together with twins and diffs (papers/1, 3.6).
+Every member gets the bytes that its assignment may read, or may leave unwritten where it may write; bytes
+that only one assignment may write stay there, the others are brought together with twins and diffs (papers/1,
+3.6).
 """
 
 from __future__ import annotations
@@ -203,7 +204,7 @@ class Launcher:
             self.player.keep_launch(binding, recording, kernels)
 
     def issue(self, launch: Launch, issue: Issue) -> Steps[list[Ticket]]:
-        """Issue all pieces; the launch is done when the returned tickets are."""
+        """Issue all assignments; the launch is done when the returned tickets are."""
         build = self._builds.get(launch.build)
         if build is None or not launch.kernel_index < len(build.kernels):
             what = f"build {launch.build}, kernel {launch.kernel_index}"
@@ -278,7 +279,7 @@ class Launcher:
                     self._measure(kernel, launch_plan, chunk, issued)
             if recorder is not None:
                 for k, box, ticket in zip(chunk.members, chunk.plan.boxes, issued, strict=False):
-                    recorder.piece(issue.command, number, where[k], box.total_groups, ticket)
+                    recorder.assignment(issue.command, number, where[k], box.total_groups, ticket)
             tickets = tickets + issued if tickets else issued
         self._memory.accounting.events.chunks += len(launch_plan.chunks) - 1
         self._counters.ran(kernel, binding, where)
@@ -338,7 +339,7 @@ class Launcher:
         is_trivial = (needed <= capacity and not is_poisoned) and (
             len(self._everyone) == 1
             or (
-                history.pieces == 1
+                history.assignments == 1
                 and not history.is_due()
                 and (history.may_gather() or self._are_gathered(buffers.values()))
             )
@@ -382,7 +383,7 @@ class Launcher:
         image_nbytes: int,
         plan_key: PlanKey | None,
     ) -> LaunchPlan:
-        """Cut the NDRange, find what each piece needs.  ``image_nbytes``: see ``_image_nbytes``.
+        """Cut the NDRange, find what each assignment needs.  ``image_nbytes``: see ``_image_nbytes``.
 
         ``plan_key``: by which plans are remembered, if they are.
         """
@@ -491,7 +492,7 @@ class Launcher:
 
     def _missing(self, launch_plan: LaunchPlan) -> list[int]:
         """Bytes that each member lacks for a launch that one member runs."""
-        needs = [(used.buffer.directory, used.pieces[0].needs) for used in launch_plan.plan.buffers]
+        needs = [(used.buffer.directory, used.assignments[0].needs) for used in launch_plan.plan.buffers]
         return [sum(d.stale_nbytes(member_memory(m), over) for d, over in needs) for m in self._everyone]
 
     def _measure(self, kernel: Kernel, launch_plan: LaunchPlan, chunk: Chunk, issued: list[Ticket]) -> None:

@@ -80,7 +80,7 @@ class Pages:
         if self._book is None:
             self._book = self._read()
         found = self._book.get(kernel, {}).get(size)
-        return found if found is not None and found.pieces <= self._members else None
+        return found if found is not None and found.assignments <= self._members else None
 
     def write(self) -> None:
         """Keep what is known now, beside what other processes have written meanwhile."""

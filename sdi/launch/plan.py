@@ -1,4 +1,4 @@
-"""Plans: the cut of one launch, and what each piece of it needs and writes, buffer by buffer.
+"""Plans: the cut of one launch, and what each assignment of it needs and writes, buffer by buffer.
 
 Offsets are bytes of root buffers.  Source: papers/1 sections 3.2-3.4 and 3.6; DESIGN "Splitting or not".
 """
@@ -31,11 +31,11 @@ _MERGED_RANGES_MAX = 256
 
 
 @dataclass(frozen=True, slots=True)
-class PieceAccess:
-    """One piece of a launch on one root buffer.
+class AssignmentAccess:
+    """One assignment of a launch on one root buffer.
 
-    ``needs``: must be current on the member before the launch.  ``owns``: written by this piece alone, whole
-    or in bytes that were current before: the member is its only holder afterwards.
+    ``needs``: must be current on the member before the launch.  ``owns``: written by this assignment alone,
+    whole or in bytes that were current before: the member is its only holder afterwards.
     """
 
     needs: RangeSet
@@ -44,19 +44,19 @@ class PieceAccess:
 
 @dataclass(frozen=True, slots=True)
 class MergedRange:
-    """Bytes that the pieces ``pieces`` may all write: brought together with twins and diffs.
+    """Bytes that the assignments ``assignments`` may all write: brought together with twins and diffs.
 
-    ``update``: how, where they are atomically updated; each piece does so on a copy of its own.
+    ``update``: how, where they are atomically updated; each assignment does so on a copy of its own.
     """
 
     over: ByteRange
-    pieces: tuple[int, ...]
+    assignments: tuple[int, ...]
     update: Update | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class BufferPlan:
-    """What a cut does to one root buffer: ``pieces[k]`` belongs to box k.
+    """What a cut does to one root buffer: ``assignments[k]`` belongs to box k.
 
     ``merged``: disjoint, in order; compared in units between ``smallest_nbytes`` and ``unit_nbytes``.
     ``cause``: the kernel and the arguments that name the buffer, for accounting.
@@ -65,7 +65,7 @@ class BufferPlan:
     """
 
     buffer: VirtualBuffer
-    pieces: tuple[PieceAccess, ...]
+    assignments: tuple[AssignmentAccess, ...]
     merged: tuple[MergedRange, ...]
     unit_nbytes: int
     smallest_nbytes: int
@@ -73,10 +73,10 @@ class BufferPlan:
     mixed: bool = False
 
     def written(self, k: int) -> list[ByteRange]:
-        """All that piece k may write: disjoint, in order."""
-        found = list(self.pieces[k].owns.ranges)
+        """All that assignment k may write: disjoint, in order."""
+        found = list(self.assignments[k].owns.ranges)
         if self.merged:
-            found = sorted([*found, *(merged.over for merged in self.merged if k in merged.pieces)])
+            found = sorted([*found, *(merged.over for merged in self.merged if k in merged.assignments)])
         return found
 
 
@@ -97,7 +97,7 @@ class ImagePlan:
 
     @property
     def is_shared(self) -> bool:
-        """Whether several pieces may write one pixel, or one slab as far as is known."""
+        """Whether several assignments may write one pixel, or one slab as far as is known."""
         seen = _EMPTY
         for written in self.writes:
             if seen.overlaps(written):
@@ -117,11 +117,11 @@ class CutPlan:
     @property
     def merged_nbytes(self) -> int:
         """Bytes that go through twins and diffs, over all writers."""
-        return sum(merged.over.nbytes * len(merged.pieces) for plan in self.buffers for merged in plan.merged)
+        return sum(one.over.nbytes * len(one.assignments) for plan in self.buffers for one in plan.merged)
 
     @property
     def why_whole(self) -> str:
-        """What forbids to run the pieces on several members, for the user; empty when nothing does."""
+        """What forbids to run the assignments on several members, for the user; empty when nothing does."""
         for plan in self.buffers:
             if plan.mixed:
                 names = plan.cause.partition(": ")[2]
@@ -159,7 +159,7 @@ class CutPlans(Protocol):
 
 @dataclass(slots=True)
 class _Gathered:
-    """All that one piece does to one root buffer, over all arguments that name it.
+    """All that one assignment does to one root buffer, over all arguments that name it.
 
     ``updates``: the bytes that it updates atomically, by kind; they count as neither read nor written.
     """
@@ -190,7 +190,7 @@ def make_plan(
     buffers: dict[int, VirtualBuffer],
     image_access: BoundAccess | None = None,
 ) -> CutPlan:
-    """What the pieces ``boxes`` of a launch need and write.  Pure but for the access maps' own caches.
+    """What the assignments ``boxes`` of a launch need and write.  Pure but for the access maps' own caches.
 
     ``image_access``: which slabs of images are written (``image_slabs``); None: that is not known.
     """
@@ -202,7 +202,7 @@ def make_plan(
     gathered: list[dict[int, _Gathered]] = []
     for box in boxes:
         by_argument = {item.argument: item for item in access.over(box)}
-        piece: dict[int, _Gathered] = {}
+        by_buffer: dict[int, _Gathered] = {}
         for index, pointer in pointers:
             item = by_argument[index]
             is_exact = item.precision is Precision.EXACT
@@ -216,15 +216,15 @@ def make_plan(
                 _count_updates(
                     one, model.arguments[index], item, pointer.offset, buffers[pointer.buffer].nbytes
                 )
-            other = piece.get(pointer.buffer)
-            piece[pointer.buffer] = one if other is None else other.union(one)
-        gathered.append(piece)
+            other = by_buffer.get(pointer.buffer)
+            by_buffer[pointer.buffer] = one if other is None else other.union(one)
+        gathered.append(by_buffer)
     images = _image_plans(model, values, boxes, buffers, image_access)
     for image in images:
-        for piece, needs, writes in zip(gathered, image.needs, image.writes, strict=True):
+        for by_buffer, needs, writes in zip(gathered, image.needs, image.writes, strict=True):
             one = _Gathered(needs, _EMPTY, writes)
-            other = piece.get(image.buffer.id)
-            piece[image.buffer.id] = one if other is None else other.union(one)
+            other = by_buffer.get(image.buffer.id)
+            by_buffer[image.buffer.id] = one if other is None else other.union(one)
     named = [
         *((index, pointer.buffer) for index, pointer in pointers),
         *((index, value.buffer) for index, value in enumerate(values) if isinstance(value, ImageArgument)),
@@ -232,7 +232,7 @@ def make_plan(
     return CutPlan(
         boxes,
         tuple(
-            _buffer_plan(model, named, buffer, [piece[buffer_id] for piece in gathered])
+            _buffer_plan(model, named, buffer, [by_buffer[buffer_id] for by_buffer in gathered])
             for buffer_id, buffer in buffers.items()
         ),
         images,
@@ -257,7 +257,7 @@ def _image_plans(
     buffers: dict[int, VirtualBuffer],
     access: BoundAccess | None,
 ) -> tuple[ImagePlan, ...]:
-    """Images that are read go to all pieces; of those that are written a piece needs what it may write."""
+    """Images that are read go to all assignments; of those that are written one needs what it may write."""
     known = [{item.argument: item.writes for item in access.bounds(box)} if access else {} for box in boxes]
     slabs = image_slabs(model, values)
     named: dict[tuple[int, ImageView], list[int]] = {}
@@ -270,11 +270,11 @@ def _image_plans(
         arguments = [(i, model.arguments[i]) for i in indices]
         writes = [
             _union(
-                view.bytes_of(piece[i]) if slabs[i] is not None and i in piece else whole
+                view.bytes_of(writes[i]) if slabs[i] is not None and i in writes else whole
                 for i, argument in arguments
                 if argument.writes
             )
-            for piece in known
+            for writes in known
         ]
         reads = any(argument.reads for _, argument in arguments)
         plans.append(
@@ -297,7 +297,7 @@ def candidate_plans(
     """A plan for each cut, of which the launch runs the first in ``order``.
 
     From bounds of the access ranges; if the best of these has to merge, also from the exact ranges: bounds of
-    several pieces overlap, their bytes may not.
+    several assignments overlap, their bytes may not.
     """
     found = [plans.plan(boxes, False) for boxes in cuts[:_CANDIDATES_MAX]]
     best = cheapest(found, order)
@@ -315,21 +315,21 @@ def cheapest(plans: Sequence[CutPlan], order: Callable[[CutPlan], tuple[float, .
 def moved_nbytes(plan: CutPlan) -> int:
     """Bytes that running ``plan`` moves now: stale ones there, and merged ones home and back again."""
     stale = sum(
-        used.buffer.directory.stale_nbytes(member_memory(k), piece.needs)
+        used.buffer.directory.stale_nbytes(member_memory(k), assignment.needs)
         for used in plan.buffers
-        for k, piece in enumerate(used.pieces)
+        for k, assignment in enumerate(used.assignments)
     )
     return stale + 2 * plan.merged_nbytes
 
 
 def cost(plan: CutPlan) -> tuple[bool, int, int, int]:
-    """Order of cuts by bytes: those that may run; to move now and after; all needed; contiguous pieces."""
-    needed = pieces = 0
+    """Order of cuts by bytes: those that may run; to move now and after; all needed; contiguous ranges."""
+    needed = num_ranges = 0
     for buffer in plan.buffers:
-        for piece in buffer.pieces:
-            needed += piece.needs.nbytes
-            pieces += len(piece.needs.ranges) + len(piece.owns.ranges)
-    return (bool(plan.why_whole), moved_nbytes(plan), needed, pieces)
+        for assignment in buffer.assignments:
+            needed += assignment.needs.nbytes
+            num_ranges += len(assignment.needs.ranges) + len(assignment.owns.ranges)
+    return (bool(plan.why_whole), moved_nbytes(plan), needed, num_ranges)
 
 
 def _moved(ranges: RangeSet, offset: int) -> RangeSet:
@@ -343,23 +343,23 @@ def _buffer_plan(
     model: KernelModel,
     named: Sequence[tuple[int, int]],
     buffer: VirtualBuffer,
-    pieces: Sequence[_Gathered],
+    gathered: Sequence[_Gathered],
 ) -> BufferPlan:
-    writes = [piece.exact.union(piece.may) for piece in pieces]
+    writes = [one.exact.union(one.may) for one in gathered]
     arguments = [model.arguments[index] for index, buffer_id in named if buffer_id == buffer.id]
     cause = f"{model.name}: {', '.join([argument.name for argument in arguments])}"
     shared = _shared(writes)
     combined: tuple[MergedRange, ...] = ()
     updated: Sequence[RangeSet] = ()
     mixed = False
-    if any(piece.updates for piece in pieces):
-        updated = [_union((piece.updates or {}).values()) for piece in pieces]
-        combined = _combined(pieces)
-        mixed = len(pieces) > 1 and _is_mixed(pieces)
+    if any(one.updates for one in gathered):
+        updated = [_union((one.updates or {}).values()) for one in gathered]
+        combined = _combined(gathered)
+        mixed = len(gathered) > 1 and _is_mixed(gathered)
     elif not shared:
         found = [
-            PieceAccess(_filled(_union((piece.reads, piece.may, own.difference(written)))), own)
-            for piece, written, own in zip(pieces, writes, _owned(writes), strict=True)
+            AssignmentAccess(_filled(_union((one.reads, one.may, own.difference(written)))), own)
+            for one, written, own in zip(gathered, writes, _owned(writes), strict=True)
         ]
         return BufferPlan(buffer, tuple(found), (), 1, 1, cause)
     shared = _aligned(shared, buffer.nbytes)
@@ -375,9 +375,9 @@ def _buffer_plan(
     return BufferPlan(
         buffer,
         tuple(
-            PieceAccess(_union((piece.reads, piece.may, own, more)), written.union(more).difference(common))
-            for piece, written, own, more in zip(
-                pieces, writes, compared, updated or [_EMPTY] * len(pieces), strict=True
+            AssignmentAccess(_union((one.reads, one.may, own, more)), written.union(more).difference(common))
+            for one, written, own, more in zip(
+                gathered, writes, compared, updated or [_EMPTY] * len(gathered), strict=True
             )
         ),
         tuple(sorted((*_merged(compared), *combined), key=lambda merged: merged.over)),
@@ -389,7 +389,7 @@ def _buffer_plan(
 
 
 def _count_updates(into: _Gathered, argument: Argument, item: AccessRange, offset: int, nbytes: int) -> None:
-    """Add what a piece updates through ``argument``: ``nbytes`` of a root buffer in all, from ``offset``."""
+    """Add what is updated through ``argument``: ``nbytes`` of a root buffer in all, from ``offset``."""
     updates = item.updates
     if item.precision is Precision.WHOLE:
         # What is not known may be any of the updates that the kernel makes through this pointer.
@@ -428,29 +428,29 @@ def _filled(ranges: RangeSet) -> RangeSet:
     return RangeSet(tuple([ByteRange(start, stop) for start, stop in found]))
 
 
-def _is_mixed(pieces: Sequence[_Gathered]) -> bool:
-    """Whether bytes that are atomically updated may be accessed in another way too, by whatever piece."""
-    seen = _union(part for piece in pieces for part in (piece.reads, piece.exact, piece.may))
-    for update in _kinds(pieces):
-        updated = _union((piece.updates or {}).get(update, _EMPTY) for piece in pieces)
+def _is_mixed(gathered: Sequence[_Gathered]) -> bool:
+    """Whether bytes that are atomically updated may be accessed in another way too, by anyone."""
+    seen = _union(part for one in gathered for part in (one.reads, one.exact, one.may))
+    for update in _kinds(gathered):
+        updated = _union((one.updates or {}).get(update, _EMPTY) for one in gathered)
         if updated.overlaps(seen):
             return True
         seen = seen.union(updated)
     return False
 
 
-def _combined(pieces: Sequence[_Gathered]) -> tuple[MergedRange, ...]:
-    """The bytes that several pieces update, by kind of update."""
+def _combined(gathered: Sequence[_Gathered]) -> tuple[MergedRange, ...]:
+    """The bytes that several assignments update, by kind of update."""
     found: list[MergedRange] = []
-    for update in _kinds(pieces):
-        updated = [(piece.updates or {}).get(update, _EMPTY) for piece in pieces]
+    for update in _kinds(gathered):
+        updated = [(one.updates or {}).get(update, _EMPTY) for one in gathered]
         shared = _shared(updated)
         found += _merged([ranges.intersection(shared) for ranges in updated], update)
     return tuple(found)
 
 
-def _kinds(pieces: Sequence[_Gathered]) -> list[Update]:
-    return sorted({update for piece in pieces for update in piece.updates or ()})
+def _kinds(gathered: Sequence[_Gathered]) -> list[Update]:
+    return sorted({update for one in gathered for update in one.updates or ()})
 
 
 def _union(sets: Iterable[RangeSet]) -> RangeSet:
@@ -476,17 +476,17 @@ def _merged(compared: Sequence[RangeSet], update: Update | None = None) -> tuple
     """The bytes of all sets, cut where the sets that hold them change."""
     edges = sorted(
         edge
-        for piece, ranges in enumerate(compared)
+        for k, ranges in enumerate(compared)
         for part in ranges.ranges
-        for edge in ((part.start, piece), (part.stop, piece))
+        for edge in ((part.start, k), (part.stop, k))
     )
     found: list[MergedRange] = []
     inside: set[int] = set()
     start = 0
-    for offset, piece in edges:
+    for offset, k in edges:
         if inside and offset > start:
             found.append(MergedRange(ByteRange(start, offset), tuple(sorted(inside)), update))
-        inside ^= {piece}
+        inside ^= {k}
         start = offset
     return tuple(found)
 

@@ -10,7 +10,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 
 from sdi.launch.arguments import ArgumentValue, BufferArgument, ImageArgument
-from sdi.launch.plan import BufferPlan, CutPlan, MergedRange, PieceAccess
+from sdi.launch.plan import AssignmentAccess, BufferPlan, CutPlan, MergedRange
 from sdi.ndrange import GroupBox, Int3
 from sdi.vmem.memory import VirtualBuffer
 
@@ -21,7 +21,7 @@ RANGES_MAX = 100_000
 
 PlanKey = tuple[int, Int3, Int3, Int3 | None, tuple[object, ...], tuple[int, ...], bool]
 """Like a launch plan's key, with numbers for the buffers, in the order of arguments, and their sizes."""
-_Touched = tuple[tuple[PieceAccess, ...], tuple[MergedRange, ...], int, int, str, bool]
+_Touched = tuple[tuple[AssignmentAccess, ...], tuple[MergedRange, ...], int, int, str, bool]
 """All that a ``BufferPlan`` says but of which buffer."""
 _Plans = dict[tuple[tuple[GroupBox, ...], bool], tuple[_Touched, ...]]
 
@@ -56,10 +56,11 @@ class PlanMemory:
             plans = self._known[key] = {}
             self._num_ranges[key] = 0
         plans[plan.boxes, exact] = tuple(
-            [(p.pieces, p.merged, p.unit_nbytes, p.smallest_nbytes, p.cause, p.mixed) for p in plan.buffers]
+            (p.assignments, p.merged, p.unit_nbytes, p.smallest_nbytes, p.cause, p.mixed)
+            for p in plan.buffers
         )
         more = 1 + sum(
-            sum(len(piece.needs.ranges) + len(piece.owns.ranges) for piece in used.pieces) + len(used.merged)
+            sum(len(one.needs.ranges) + len(one.owns.ranges) for one in used.assignments) + len(used.merged)
             for used in plan.buffers
         )
         self._num_ranges[key] += more

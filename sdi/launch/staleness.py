@@ -1,4 +1,4 @@
-"""What a piece of a launch lacks of a buffer, as copies from each set of holders: for predicting their time.
+"""What an assignment lacks of a buffer, as copies from each set of holders: for predicting their time.
 
 The same question is asked for each way of running a launch, and again by launches on new buffers that are in
 the state in which others were: answers are kept by residency and ranges.

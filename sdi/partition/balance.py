@@ -25,14 +25,14 @@ from sdi.partition.table import grid
 BalanceMode = Literal["auto", "off", "random"]
 
 IMBALANCE = 0.05
-"""What is left alone: how much shorter the mean piece is than the longest."""
+"""What is left alone: how much shorter the mean assignment is than the longest."""
 _SIGMAS = 2.5
 _NOISE, _NOISE_WEIGHT = 0.02, 4
 """Standard deviation of measured times that is assumed first, and how many measurements this counts for."""
 _WORTH, _WORTH_TRIED = 0.5, 0.85
 """A cut must be predicted to leave less than this part of the imbalance, or have left it before."""
 _SHORTEST_NS = 50_000.0
-"""Pieces that take less say more about issuing than about work."""
+"""Assignments that take less say more about issuing than about work."""
 _FREE_MOVES = 4
 """After so many moves the next ones need 2, 4, 8 ... launches."""
 _LAUNCHES_MAX = 64
@@ -48,7 +48,7 @@ _PART = 1 / 16
 _LASTING = 16
 _TRIALS_MAX = 10
 _MODEL_VARIANCE = 4e-4
-"""What the fit may be off by: costs are no smooth curves, and pieces are cut between work-groups."""
+"""What the fit may be off by: costs are no smooth curves, and assignments are cut between work-groups."""
 _FORESEEN = 0.1
 """So much imbalance must be estimated before anything is measured."""
 _OTHER_KERNELS = 0.02
@@ -58,7 +58,7 @@ _EXPLAINED = 0.03
 _BALANCES_MAX = 32
 """Kernels that are asked how slow members are."""
 _GRAINS = 64
-"""Cuts lie at multiples of about so small a part of a piece: positions with many twos in them suit tiles."""
+"""Cuts lie at multiples of about such a part of an assignment: positions with many twos in them fit tiles."""
 
 
 @dataclass(slots=True, eq=False)
@@ -67,7 +67,7 @@ class ShareEpoch:
 
     ``is_current``: launches may go on with it; any thread may clear it, then the scheduler looks at it anew.
     ``launches``: that were measured; ``logs``, ``longest_ns``: means over them.
-    ``is_proven``: it was even for some launches.  ``share``: the longest piece's part of the time of all.
+    ``is_proven``: it was even for some launches.  ``share``: the longest assignment's of the time of all.
     ``short``: how many of those that were measured last, in a row, took too short a time.
     ``cell``: in ``cells``, how many launches may be replayed.
     """
@@ -136,17 +136,17 @@ class ShareEpoch:
 
     @property
     def is_brief(self) -> bool:
-        """Whether all pieces that were measured lately took too short a time to learn from it."""
+        """Whether all assignments that were measured lately took too short a time to learn from it."""
         return self.short >= _WATCHED
 
     @property
     def imbalance(self) -> float:
-        """How much shorter the mean piece is than the longest: 0 to 1."""
+        """How much shorter the mean assignment is than the longest: 0 to 1."""
         return 1 - self._even if self.logs else 0.0
 
     @property
     def share(self) -> float | None:
-        """The longest piece's part of the time of all pieces; None before a launch was measured."""
+        """The longest assignment's part of the time of all assignments; None before a launch was measured."""
         return 1 / (len(self.logs) * self._even) if self.logs else None
 
     @property
@@ -164,14 +164,14 @@ class Speeds:
         """Hear what ``balance`` finds out."""
         self._balances.append(balance)
 
-    def known(self, pieces: int, apart: Balance) -> tuple[list[float], list[float]]:
-        """Slowness (logarithm, 0 in the mean) and its variance of the first ``pieces`` members, without what
-        ``apart`` says.
+    def known(self, assignments: int, apart: Balance) -> tuple[list[float], list[float]]:
+        """Slowness (logarithm, 0 in the mean) and its variance of the first ``assignments`` members, without
+        what ``apart`` says.
         """
-        weights, totals = [1 / UNKNOWN] * pieces, [0.0] * pieces
+        weights, totals = [1 / UNKNOWN] * assignments, [0.0] * assignments
         for balance in self._balances:
             cost = None if balance is apart else balance.members_cost()
-            for member in range(0 if cost is None else min(pieces, len(cost.slowness))):
+            for member in range(0 if cost is None else min(assignments, len(cost.slowness))):
                 assert cost is not None
                 one = 1 / (float(cost.variances[member]) + _OTHER_KERNELS)
                 weights[member] += one
@@ -182,19 +182,19 @@ class Speeds:
 
 
 class Balance:
-    """The shares of one kernel's launches of about one size, cut along dimension ``dim`` into ``pieces``.
+    """The shares of one kernel's launches of about one size, cut along dimension ``dim`` into so many.
 
     Owned by: sdi-scheduler; any thread records.
     """
 
     def __init__(
-        self, dim: int, pieces: int, speeds: Speeds, seed: int | None = None, edges: Edges | None = None
+        self, dim: int, assignments: int, speeds: Speeds, seed: int | None = None, edges: Edges | None = None
     ) -> None:
         """``seed``: cuts are chosen at random, and changed now and then: for tests.  ``edges``: the cut to
         begin with, where one is known.
         """
         self.dim = dim
-        self._pieces = pieces
+        self._assignments = assignments
         self._speeds = speeds
         self._random = None if seed is None else random.Random(seed)
         self._lock = threading.Lock()
@@ -215,7 +215,7 @@ class Balance:
     def record(
         self, epoch: ShareEpoch, edges: Edges, times_ns: Sequence[float], is_first: bool = False
     ) -> None:
-        """A launch that was cut at ``edges``, as ``epoch`` says, took so long piece by piece.
+        """A launch that was cut at ``edges``, as ``epoch`` says, took so long assignment by assignment.
 
         ``is_first``: drivers may have loaded the kernel's code in that time.
         """
@@ -266,7 +266,7 @@ class Balance:
             return None
         cost = self._members_cost(tried, noise)
         if cost is None:
-            cost = fit(_samples(tried, noise), *self._speeds.known(self._pieces, self))
+            cost = fit(_samples(tried, noise), *self._speeds.known(self._assignments, self))
         best = min(tried, key=lambda epoch: epoch.imbalance)
         edges, worth = cost.level(), _WORTH
         if self.moves >= _FREE_MOVES and best.ran != current.ran:
@@ -282,13 +282,13 @@ class Balance:
 
     def estimated(self, density: Sequence[float]) -> tuple[Edges, float] | None:
         """A cut for work-groups that are thought to cost ``density``, and by which part of all work the
-        longest piece gets shorter; None where equal parts do as well.  Asked once, before any measurement.
+        longest assignment gets shorter; None where equal parts do as well.  Asked once, before measuring.
         """
         self.is_estimated = True
         if not density or self.current.launches:
             return None
-        cost = guess(density, *self._speeds.known(self._pieces, self))
-        even = cost.times(tuple([k / self._pieces for k in range(self._pieces + 1)]))
+        cost = guess(density, *self._speeds.known(self._assignments, self))
+        even = cost.times(tuple([k / self._assignments for k in range(self._assignments + 1)]))
         edges = cost.level()
         level = cost.times(edges)
         if _mean_of_longest(even) > 1 - _FORESEEN:
@@ -305,7 +305,7 @@ class Balance:
             found = None
             if len(tried) > 1:
                 samples = _samples(tried, noise)
-                found = fit(samples, [0.0] * self._pieces, [1.0] * self._pieces, EVEN)
+                found = fit(samples, [0.0] * self._assignments, [1.0] * self._assignments, EVEN)
                 if found.misfit(samples) > _EXPLAINED + math.sqrt(noise):
                     found = None
             self._settled = (state, found)
@@ -349,30 +349,30 @@ class Balance:
 
     def _by_speed(self) -> Edges | None:
         """Shares by throughput, as far as other kernels have shown it; None: equal parts."""
-        slowness, variances = self._speeds.known(self._pieces, self)
+        slowness, variances = self._speeds.known(self._assignments, self)
         spread = [
             abs(one) - 2 * math.sqrt(variance) for one, variance in zip(slowness, variances, strict=True)
         ]
         if max(spread) <= IMBALANCE:
             return None
         shares = [math.exp(-one) for one in slowness]
-        return (0.0, *[sum(shares[:k]) / sum(shares) for k in range(1, self._pieces)], 1.0)
+        return (0.0, *[sum(shares[:k]) / sum(shares) for k in range(1, self._assignments)], 1.0)
 
     def _drawn(self) -> Edges:
         assert self._random is not None
-        return (0.0, *sorted(self._random.random() for _ in range(self._pieces - 1)), 1.0)
+        return (0.0, *sorted(self._random.random() for _ in range(self._assignments - 1)), 1.0)
 
 
 def placed(edges: Edges, groups: int) -> list[int]:
     """Where to cut ``groups`` work-groups: 0, ..., ``groups``, rising; at multiples of a power of two where
     parts are large enough for that.
     """
-    pieces = len(edges) - 1
-    grain = 1 << max(0, (groups // (pieces * _GRAINS)).bit_length() - 1)
+    assignments = len(edges) - 1
+    grain = 1 << max(0, (groups // (assignments * _GRAINS)).bit_length() - 1)
     found = [0]
     for k, edge in enumerate(edges[1:-1], 1):
         at = round(edge * groups / grain) * grain
-        found.append(min(max(at, found[-1] + 1), groups - (pieces - k)))
+        found.append(min(max(at, found[-1] + 1), groups - (assignments - k)))
     return [*found, groups]
 
 

@@ -1,7 +1,7 @@
-"""What work-groups cost along the dimension that is cut, and how slow members are: fitted to measured pieces.
+"""What work-groups cost along the dimension that is cut, and how slow members are: fitted to what was seen.
 
-Only the proportions of the pieces of one launch count, so launches that do more or less work in all can be
-put together.  One cut can't tell a slow member from costly work-groups; the next ones do, because the same
+Only the proportions of the assignments of one launch count, so launches that do more or less work in all can
+be put together.  One cut can't tell a slow member from costly work-groups; the next ones do, because the same
 groups then run elsewhere.  Until then both are taken to be likely, as the weights of ``fit`` say.
 """
 
@@ -34,7 +34,7 @@ UNKNOWN = 0.16
 class Sample:
     """Measured launches that were cut alike.
 
-    ``logs[k]``: logarithm of the time of piece k, less the mean over the pieces.  ``variance``: of each.
+    ``logs[k]``: logarithm of the time of assignment k, less the mean of them all.  ``variance``: of each.
     """
 
     edges: Edges
@@ -53,7 +53,7 @@ class Cost:
     variances: _Array
 
     def times(self, edges: Edges) -> list[float]:
-        """Predicted times of the pieces, in units of its own."""
+        """Predicted times of the assignments, in units of its own."""
         work = _overlaps(edges) @ self.density
         return [float(part) for part in work * np.exp(self.slowness)]
 
@@ -123,7 +123,7 @@ def fit(
 
 
 def _overlaps(edges: Edges) -> _Array:
-    """How much of each bin lies in each piece."""
+    """How much of each bin lies in each assignment."""
     bins = np.arange(_BINS) / _BINS
     rows = [np.minimum(stop, bins + 1 / _BINS) - np.maximum(start, bins) for start, stop in pairwise(edges)]
     overlaps: _Array = np.maximum(np.array(rows), 0.0) * _BINS + 1e-9

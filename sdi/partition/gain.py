@@ -15,8 +15,8 @@ COPY_BYTES_PER_NS = 8.0
 RECONSIDER = frozenset({2, 5, 16, 64, 256, 1024, 4096, 16384})
 """After so many launches of a kind the way they run is chosen anew."""
 _MORE, _FEWER = 0.9, 0.97
-"""A way with more, or fewer, pieces must be predicted to take less than this part of the time: a launch that
-one member runs as fast is no business of several."""
+"""A way with more, or fewer, assignments must be predicted to take less than this part of the time: one that
+a single member runs as fast is no business of several."""
 _WEIGHT = 0.25
 SHORTEST_FIRST_NS = 250_000_000.0
 """A kernel's first launch that takes less says more about loading its code than about work."""
@@ -33,7 +33,7 @@ class Span(Protocol):
 
 @dataclass(slots=True)
 class Ran:
-    """One piece."""
+    """One assignment."""
 
     start_ns: int
     end_ns: int
@@ -41,9 +41,9 @@ class Ran:
 
 @dataclass(slots=True)
 class Rates:
-    """Measured time per work-group of one kernel, by the number of pieces that run side by side.
+    """Measured time per work-group of one kernel, by the number of assignments that run side by side.
 
-    ``is_shared``: members share one machine's cores, so that pieces may slow each other down.  ``guessed``:
+    ``is_shared``: members share one machine's cores, so that they may slow each other down.  ``guessed``:
     what earlier runs measured, as long as nothing that is measured contradicts it.  ``first``: in a kernel's
     first launch, which is no more than a guess for the next run.  ``times``: how often each was measured.
     """
@@ -60,7 +60,7 @@ class Rates:
         return {**self.guessed, **self.measured}
 
     def total_ns(self, ran: Sequence[Span]) -> float:
-        """The time of all pieces of a launch.
+        """The time of all assignments of a launch.
 
         Those that share cores may run one after the other, each with all cores: what they took side by side
         is the time from the first one's start to the last one's end.  Those of others may be far apart.
@@ -69,58 +69,58 @@ class Rates:
             return len(ran) * (max(each.end_ns for each in ran) - min(each.start_ns for each in ran))
         return sum(each.end_ns - each.start_ns for each in ran)
 
-    def record(self, pieces: int, total_ns: float, groups: int, is_first: bool = False) -> None:
-        """``groups`` work-groups took ``total_ns`` in all, added up over the pieces.
+    def record(self, assignments: int, total_ns: float, groups: int, is_first: bool = False) -> None:
+        """``groups`` work-groups took ``total_ns`` in all, added up over the assignments.
 
         ``is_first``: drivers may have loaded the kernel's code in that time.
         A shorter time is believed at once, a longer one by and by: what disturbs a run only makes it longer.
         """
         now = total_ns / groups
         if is_first and total_ns < SHORTEST_FIRST_NS:
-            self.first[pieces] = now
+            self.first[assignments] = now
             return
-        guess = self.guessed.get(pieces, now)
+        guess = self.guessed.get(assignments, now)
         if not guess / _AGREE <= now <= guess * _AGREE:
             self.guessed = {}  # another machine, or other work: nothing else that it says can be trusted
-        self.times[pieces] = self.times.get(pieces, 0) + 1
-        known = self.measured.get(pieces, now)
-        self.measured[pieces] = now if now < known else (1 - _WEIGHT) * known + _WEIGHT * now
+        self.times[assignments] = self.times.get(assignments, 0) + 1
+        known = self.measured.get(assignments, now)
+        self.measured[assignments] = now if now < known else (1 - _WEIGHT) * known + _WEIGHT * now
 
-    def group_ns(self, pieces: int) -> float | None:
+    def group_ns(self, assignments: int) -> float | None:
         """Predicted time per work-group; None before anything was measured.
 
-        Numbers of pieces between two that were measured are on the line between them.  More than were
+        Numbers of assignments between two that were measured are on the line between them.  More than were
         measured are taken not to slow each other down; of fewer, which share a machine, each is taken to be
-        as much faster.  Where nothing is shared, fewer pieces have no more to do in all than more have.
+        as much faster.  Where nothing is shared, fewer assignments have no more to do in all than more have.
         """
         known = self.known
         if not known:
             return None
-        found = self._between(pieces, known)
-        return found if self.is_shared else min([found, *(ns for k, ns in known.items() if k >= pieces)])
+        found = self._between(assignments, known)
+        return found if self.is_shared else min([found, *(ns for k, ns in known.items() if k >= assignments)])
 
-    def _between(self, pieces: int, known: dict[int, float]) -> float:
-        if pieces in known:
-            return known[pieces]
-        fewer = max((k for k in known if k < pieces), default=0)
-        more = min((k for k in known if k > pieces), default=0)
+    def _between(self, assignments: int, known: dict[int, float]) -> float:
+        if assignments in known:
+            return known[assignments]
+        fewer = max((k for k in known if k < assignments), default=0)
+        more = min((k for k in known if k > assignments), default=0)
         if fewer and more:
-            share = (pieces - fewer) / (more - fewer)
+            share = (assignments - fewer) / (more - fewer)
             return (1 - share) * known[fewer] + share * known[more]
         if fewer:
             return known[fewer]
-        return known[more] * (pieces / more if self.is_shared else 1.0)
+        return known[more] * (assignments / more if self.is_shared else 1.0)
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """Predicted times of running a launch in some pieces, in ns.
+    """Predicted times of running a launch in some assignments, in ns.
 
-    ``run_ns``: the largest piece.  ``issue_ns``: for all pieces, planning included.  ``move_ns``: bringing
+    ``run_ns``: the largest assignment.  ``issue_ns``: for all, planning included.  ``move_ns``: bringing
     what is stale now.  ``steady_ns``: that, when launches like this one have run this way for a while.
     """
 
-    pieces: int
+    assignments: int
     run_ns: float
     issue_ns: float
     move_ns: float
@@ -133,22 +133,22 @@ class Candidate:
 
 
 def choose(ways: Sequence[Candidate], current: int, ahead: int) -> Candidate:
-    """The best way; that with ``current`` pieces (0: none yet) stays unless another one is clearly better."""
-    now = next((way for way in ways if way.pieces == current), None)
+    """The best way; that with ``current`` assignments (0: none yet) stays unless one is clearly better."""
+    now = next((way for way in ways if way.assignments == current), None)
     if now is not None:
         ways = [
             way
             for way in ways
             if way is now
-            or way.total_ns(ahead) < now.total_ns(ahead) * (_MORE if way.pieces > current else _FEWER)
+            or way.total_ns(ahead) < now.total_ns(ahead) * (_MORE if way.assignments > current else _FEWER)
         ]
-    return min(ways, key=lambda way: (way.total_ns(ahead), way.pieces))
+    return min(ways, key=lambda way: (way.total_ns(ahead), way.assignments))
 
 
 def described(chosen: Candidate, most: Candidate, ahead: int) -> str:
-    """Why not in as many pieces as there are members, in one sentence with figures."""
+    """Why not in as many assignments as there are members, in one sentence with figures."""
     return (
-        f"predicted {most.total_ns(ahead) / 1e6:.2f} ms in {most.pieces} pieces "
+        f"predicted {most.total_ns(ahead) / 1e6:.2f} ms in {most.assignments} assignments "
         f"({most.move_ns / 1e6:.2f} ms of it for copies), {chosen.total_ns(ahead) / 1e6:.2f} ms "
-        + ("whole" if chosen.pieces == 1 else f"in {chosen.pieces}")
+        + ("whole" if chosen.assignments == 1 else f"in {chosen.assignments}")
     )

@@ -35,14 +35,14 @@ class LaunchHistory:
     """Launches of a kernel on the same buffers, of about the same size.  Owned by: sdi-scheduler.
 
     ``shape``: parts per dimension of the cut in use, None before there is one.  ``version``: changes with it.
-    ``steady_ns``: by number of pieces, the time for copies when launches had run that way for a while.
+    ``steady_ns``: by number of assignments, the time for copies when launches had run that way for a while.
     ``decided_at``: after how many launches the cut was last chosen; ``begun_at``: and it was another one
     before.  ``is_fixed``: it is not chosen again, nor is anything measured.  ``is_final``: it is not chosen
     again.  ``is_small``: so little is done that no other way could win: measured less often.
     ``first_away``: after how many launches one member other than the first ran them, 0 if that is not so;
     ``home_at``: with which launch the first one is to, if any.
-    ``recheck_at``: when to look at a way that was chosen untried.  ``planning``: by number of pieces, the
-    time that new scalars cost in plans, and launches; ``plans``: how many there were.
+    ``recheck_at``: when to look at a way that was chosen untried.  ``planning``: by number of assignments,
+    the time that new scalars cost in plans, and launches; ``plans``: how many there were.
     ``has_gathered``: see ``may_gather``.
     ``at_stake_ns``: what epochs of the cut in use were taken to cost in vain, as long as that may be so.
     ``untried``: how often the way in use was looked at and nothing had been measured yet.
@@ -56,7 +56,7 @@ class LaunchHistory:
     is_fixed: bool = False
     launches: int = 0
     shape: Int3 | None = None
-    pieces: int = 0
+    assignments: int = 0
     version: int = 0
     decided_at: int = -1
     begun_at: int = -1
@@ -149,7 +149,7 @@ class LaunchHistory:
         self.rates.measured.update(other.rates.measured)
         self.rates.guessed.update(other.rates.guessed)
         self.planning.update(other.planning)
-        if is_smaller and other.pieces == 1 and other.shape is not None:
+        if is_smaller and other.assignments == 1 and other.shape is not None:
             self.launches = _SETTLED
             self.decide(other.shape, 1, other.why_fewer)
 
@@ -159,15 +159,15 @@ class LaunchHistory:
             return
         self.learnt = learnt
         self.rates.guessed.update(learnt.trusted())
-        if self.shape is None and any(pieces > 1 for pieces in self.rates.known):
-            self.decide(learnt.shape, learnt.pieces, "one member ran it best in an earlier run")
+        if self.shape is None and any(assignments > 1 for assignments in self.rates.known):
+            self.decide(learnt.shape, learnt.assignments, "one member ran it best in an earlier run")
 
     def learns(self) -> Learnt | None:
         """What the next run may begin with; None where there is nothing."""
         rates = self.rates
         if self.is_fixed or self.shape is None or not (rates.measured or rates.first):
             return None
-        has_tried = set(rates.measured) - {self.pieces} or set(rates.first) - set(rates.guessed)
+        has_tried = set(rates.measured) - {self.assignments} or set(rates.first) - set(rates.guessed)
         runs = 0 if self.learnt is None or has_tried else self.learnt.runs + 1
         moved = {
             shape: balance.current.edges
@@ -175,27 +175,27 @@ class LaunchHistory:
             if balance.current.edges is not None
         }
         try:
-            return Learnt({**rates.first, **rates.known}, self.shape, self.pieces, moved, runs)
+            return Learnt({**rates.first, **rates.known}, self.shape, self.assignments, moved, runs)
         except ValueError:
             return None
 
-    def ran(self, pieces: int, times: int = 1) -> None:
+    def ran(self, assignments: int, times: int = 1) -> None:
         """One more launch, or more."""
         self.launches += times
-        spent_ns, launches = self.planning.get(pieces, (0.0, 0))
-        self.planning[pieces] = (spent_ns, launches + times)
+        spent_ns, launches = self.planning.get(assignments, (0.0, 0))
+        self.planning[assignments] = (spent_ns, launches + times)
 
-    def planned(self, pieces: int, took_ns: float) -> None:
+    def planned(self, assignments: int, took_ns: float) -> None:
         """A launch was planned in a way that had been chosen before; the first ones are so whatever comes."""
-        self.plans[pieces] = self.plans.get(pieces, 0) + 1
-        if self.plans[pieces] <= _PLANS_FREE:
+        self.plans[assignments] = self.plans.get(assignments, 0) + 1
+        if self.plans[assignments] <= _PLANS_FREE:
             return
-        spent_ns, launches = self.planning.get(pieces, (0.0, 0))
-        self.planning[pieces] = (spent_ns + took_ns, launches)
+        spent_ns, launches = self.planning.get(assignments, (0.0, 0))
+        self.planning[assignments] = (spent_ns + took_ns, launches)
 
-    def plan_ns(self, pieces: int) -> float:
-        """What planning costs per launch in so many pieces; 0 before that is known."""
-        spent_ns, launches = self.planning.get(pieces, (0.0, 0))
+    def plan_ns(self, assignments: int) -> float:
+        """What planning costs per launch in so many assignments; 0 before that is known."""
+        spent_ns, launches = self.planning.get(assignments, (0.0, 0))
         return spent_ns / max(launches, 1)
 
     def is_due(self) -> bool:
@@ -231,16 +231,16 @@ class LaunchHistory:
         rarely = _RARELY if self.rates.is_shared else _RARELY_ALONE
         return max(_SELDOM if self.is_small else rarely, 1 << max(launch.bit_length() - 4, 0))
 
-    def decide(self, shape: Int3, pieces: int, why_fewer: str) -> None:
+    def decide(self, shape: Int3, assignments: int, why_fewer: str) -> None:
         """Use this cut from now on."""
-        if (shape, pieces) != (self.shape, self.pieces):
+        if (shape, assignments) != (self.shape, self.assignments):
             self.version += 1
             self.untried, self.begun_at = 0, self.launches
             self.first_away = self.home_at = 0
             if self.version_cell and self.cells is not None:
                 self.cells.at[self.version_cell] = self.version
-        self.shape, self.pieces, self.why_fewer = shape, pieces, why_fewer
+        self.shape, self.assignments, self.why_fewer = shape, assignments, why_fewer
         self.decided_at = self.launches
-        if pieces not in self.rates.known:
+        if assignments not in self.rates.known:
             self.recheck_at = self.launches + (TRIAL << self.untried)
             self.untried += 1

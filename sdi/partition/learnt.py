@@ -14,7 +14,7 @@ from sdi.partition.cost import Edges
 
 SIZES_MAX, KERNELS_MAX = 64, 1024
 """Of one kernel, and kernels of one program, of which something is kept."""
-_PIECES_MAX = 256
+_ASSIGNMENTS_MAX = 256
 _RUNS_MAX = 8
 """After so many runs that took the times of other ways on trust, these are found out anew."""
 _LONGEST_NS = 1e15
@@ -29,22 +29,22 @@ Book: TypeAlias = dict[str, dict[SizeKey, "Learnt"]]
 class Learnt:
     """Of launches of a kernel of about one size.
 
-    ``group_ns``: time per work-group by number of pieces.  ``shape``, ``pieces``: of the cut that was chosen.
+    ``group_ns``: time per work-group by number of assignments.  ``shape``, ``assignments``: the chosen cut's.
     ``edges``: where slabs are cut, by shape, where not into equal parts.  ``runs``: in a row that measured
     no other way than the chosen one.  Raises ValueError for what can't be.
     """
 
     group_ns: Mapping[int, float]
     shape: Int3
-    pieces: int
+    assignments: int
     edges: Mapping[Int3, Edges]
     runs: int = 0
 
     def __post_init__(self) -> None:
-        for pieces, ns in self.group_ns.items():
-            _require(1 <= pieces <= _PIECES_MAX and 0 < ns < _LONGEST_NS)
-        _require(1 <= self.pieces <= _PIECES_MAX and self.runs >= 0)
-        _require(self.shape == (0, 0, 0) or math.prod(_shape(self.shape)) == self.pieces)
+        for assignments, ns in self.group_ns.items():
+            _require(1 <= assignments <= _ASSIGNMENTS_MAX and 0 < ns < _LONGEST_NS)
+        _require(1 <= self.assignments <= _ASSIGNMENTS_MAX and self.runs >= 0)
+        _require(self.shape == (0, 0, 0) or math.prod(_shape(self.shape)) == self.assignments)
         for shape, edges in self.edges.items():
             parts = max(_shape(shape))
             _require(math.prod(shape) == parts > 1 and len(edges) == parts + 1)
@@ -55,7 +55,7 @@ class Learnt:
         """The times that may be taken as a guess."""
         if self.runs < _RUNS_MAX:
             return dict(self.group_ns)
-        return {pieces: ns for pieces, ns in self.group_ns.items() if pieces == self.pieces}
+        return {k: ns for k, ns in self.group_ns.items() if k == self.assignments}
 
 
 def packed(book: Book) -> bytes:
@@ -64,9 +64,9 @@ def packed(book: Book) -> bytes:
         kernel: [
             [
                 *size,
-                {str(pieces): ns for pieces, ns in one.group_ns.items()},
+                {str(assignments): ns for assignments, ns in one.group_ns.items()},
                 one.shape,
-                one.pieces,
+                one.assignments,
                 [[shape, edges] for shape, edges in one.edges.items()],
                 one.runs,
             ]
@@ -94,14 +94,14 @@ def _entry(
     bits: object,
     group_ns: Mapping[str, object],
     shape: list[object],
-    pieces: object,
+    assignments: object,
     edges: list[list[list[object]]],
     runs: object,
 ) -> tuple[SizeKey, Learnt]:
     return (_int(dims), _int(bits)), Learnt(
         {int(number): _float(ns) for number, ns in group_ns.items()},
         _triple(shape),
-        _int(pieces),
+        _int(assignments),
         {_triple(of): tuple([_float(edge) for edge in at]) for of, at in edges},
         _int(runs),
     )
@@ -113,7 +113,7 @@ def _triple(found: list[object]) -> Int3:
 
 
 def _shape(shape: Int3) -> Int3:
-    _require(all(1 <= parts <= _PIECES_MAX for parts in shape))
+    _require(all(1 <= parts <= _ASSIGNMENTS_MAX for parts in shape))
     return shape
 
 

@@ -12,7 +12,7 @@ def cut(num_groups: Int3, members: int) -> tuple[GroupBox, ...]:
     """``min(members, groups)`` disjoint boxes that cover the grid ``num_groups``.
 
     Slabs of the slowest dimension with at least ``members`` groups; where no dimension has as many, cuts
-    along the longest dimension first, then within the pieces.
+    along the longest dimension first, then within the parts.
     """
     parts = min(members, num_groups[0] * num_groups[1] * num_groups[2])
     for dim in (2, 1, 0):

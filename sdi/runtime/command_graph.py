@@ -36,7 +36,7 @@ class CommandNode:
     wait list failed.
     ``failure``: what went wrong with its own work, for ``listener``, the context that hears of it (or 0).
     ``is_profiled``: the application may ask when it ran.
-    ``arrived_ns``: when the command came.  ``floor_ns``: end of the last dependency.  Pieces of the next
+    ``arrived_ns``: when the command came.  ``floor_ns``: end of the last dependency.  Assignments of the next
     command may start before that, on members that are done with this one, but to the application commands in
     order run one after the other.
     """

@@ -348,7 +348,7 @@ def _error(tickets: list[Ticket]) -> BaseException | None:
 
 
 def _times(tickets: list[Ticket]) -> tuple[int, int]:
-    """Start of the earliest and end of the latest piece, 0 where nothing ran."""
+    """Start of the earliest and end of the latest assignment, 0 where nothing ran."""
     start_ns = end_ns = 0
     for ticket in tickets:
         if ticket.start_ns and (not start_ns or ticket.start_ns < start_ns):

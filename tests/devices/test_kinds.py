@@ -110,7 +110,7 @@ def test_nobody_asks_for_the_kind_or_class_of_a_member() -> None:
         "device.capabilities.kind == 'gpu'",
         "found.kind is CPU",
         "'cpu' in kinds",
-        "PIECE_NS = {'cpu': 1, 'gpu': 2}",
+        "ASSIGNMENT_NS = {'cpu': 1, 'gpu': 2}",
         "COSTS[device.capabilities.kind]",
         "type(member)",
         "match device:\n    case CudaDevice():\n        pass",

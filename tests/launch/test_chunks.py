@@ -144,7 +144,7 @@ __kernel void first(__global const int *a, __global const int *b, __global int *
 
 
 @pytest.mark.parametrize("coherence", ["lazy", "host"])
-def test_a_large_place_of_a_buffer_that_a_piece_does_not_touch_makes_room(coherence: Coherence) -> None:
+def test_a_large_place_of_a_buffer_that_an_assignment_does_not_touch_makes_room(coherence: Coherence) -> None:
     limit = 3 * 4096
     members = open_members(MemberSettings(count=2, memory_nbytes=limit))
     with WireClient(members, "always", coherence) as client:

@@ -77,48 +77,48 @@ class Launches:
         chosen, why = self.cutter.cut(self.history, GROUPS, self)
         assert bool(why) == (len(chosen.boxes) == 1)
         self.touch(chosen)
-        pieces, groups = len(chosen.boxes), GROUPS[0] * GROUPS[1]
-        self.history.rates.record(pieces, group_ns[pieces] * groups, groups)
+        assignments, groups = len(chosen.boxes), GROUPS[0] * GROUPS[1]
+        self.history.rates.record(assignments, group_ns[assignments] * groups, groups)
         self.history.launches += 1
         return chosen
 
     def touch(self, chosen: CutPlan) -> None:
         """Say in the directories what a launch reads and writes."""
         for used in chosen.buffers:
-            for k, piece in enumerate(used.pieces):
-                for part in piece.needs.ranges:
+            for k, assignment in enumerate(used.assignments):
+                for part in assignment.needs.ranges:
                     used.buffer.directory.read(k + 1, part)
-            for k, piece in enumerate(used.pieces):
-                for part in piece.owns.ranges:
+            for k, assignment in enumerate(used.assignments):
+                for part in assignment.owns.ranges:
                     used.buffer.directory.wrote(k + 1, part)
 
-    def pieces(self, group_ns: dict[int, float], count: int) -> list[int]:
-        """In how many pieces each of some launches ran."""
+    def assignments(self, group_ns: dict[int, float], count: int) -> list[int]:
+        """In how many assignments each of some launches ran."""
         return [len(self.launch(group_ns).boxes) for _ in range(count)]
 
 
 def test_long_kernels_stay_on_all_members() -> None:
-    assert set(Launches().pieces(dict.fromkeys((1, 2, 3, 4), 20_000.0), 300)) == {4}
+    assert set(Launches().assignments(dict.fromkeys((1, 2, 3, 4), 20_000.0), 300)) == {4}
 
 
 def test_short_kernels_end_on_one_member() -> None:
-    found = Launches().pieces(dict.fromkeys((1, 2, 3, 4), 5.0), 300)
+    found = Launches().assignments(dict.fromkeys((1, 2, 3, 4), 5.0), 300)
     assert found[0] == 4 and set(found[16:]) == {1}
 
 
 def test_members_that_slow_each_other_down_are_used_as_far_as_they_help() -> None:
-    found = Launches(kind=CPU).pieces({1: 1000.0, 2: 1000.0, 3: 2000.0, 4: 3000.0}, 400)
+    found = Launches(kind=CPU).assignments({1: 1000.0, 2: 1000.0, 3: 2000.0, 4: 3000.0}, 400)
     assert set(found[300:]) == {2}
 
 
 def test_cpu_members_that_share_cores_end_on_one() -> None:
-    found = Launches(kind=CPU).pieces({k: 1000.0 * k for k in (1, 2, 3, 4)}, 300)
+    found = Launches(kind=CPU).assignments({k: 1000.0 * k for k in (1, 2, 3, 4)}, 300)
     assert set(found[64:]) == {1}
 
 
 def test_always_uses_all_members_and_never_looks_again() -> None:
     launches = Launches("always")
-    assert set(launches.pieces(dict.fromkeys((1, 2, 3, 4), 5.0), 300)) == {4}
+    assert set(launches.assignments(dict.fromkeys((1, 2, 3, 4), 5.0), 300)) == {4}
     assert launches.history.version == 1
 
 
@@ -148,7 +148,7 @@ def test_copies_from_one_memory_follow_each_other_and_those_from_several_do_not(
         [tuple(GroupBox((0, 8 * k, 0), (32, 8 * k + 8, 1)) for k in range(4))], launches
     )
     from_host = move_ns(rows, links)
-    needed = [sum(used.pieces[k].needs.nbytes for used in rows.buffers) for k in range(4)]
+    needed = [sum(used.assignments[k].needs.nbytes for used in rows.buffers) for k in range(4)]
     each = [links.cost_ns(0, k + 1, n) for k, n in enumerate(needed)]
     assert from_host >= (sum(each) if kind is CPU else max(each)) - 1
     assert kind is CPU or from_host < 0.5 * sum(each)
@@ -174,16 +174,16 @@ def test_narrow_gaps_between_rows_are_owned_and_needed() -> None:
     rows = launches.plan(tuple(GroupBox((0, 8 * k, 0), (32, 8 * k + 8, 1)) for k in range(4)), True)
     out = next(used for used in rows.buffers if used.buffer.id == 2)
     row = 4 * N
-    for k, piece in enumerate(out.pieces):
+    for k, assignment in enumerate(out.assignments):
         first, last = max(128 * k, 1), min(128 * k + 128, N - 1)
-        assert piece.owns.ranges == (ByteRange(first * row + 4, last * row - 4),)
+        assert assignment.owns.ranges == (ByteRange(first * row + 4, last * row - 4),)
         gaps = [ByteRange(y * row - 4, y * row + 4) for y in range(first + 1, last)]
-        assert list(piece.needs.ranges) == gaps
+        assert list(assignment.needs.ranges) == gaps
     # Columns of one group each: what is between their rows belongs to others.
     columns = launches.plan(tuple(GroupBox((8 * k, 0, 0), (8 * k + 8, 32, 1)) for k in range(4)), True)
     out = next(used for used in columns.buffers if used.buffer.id == 2)
-    assert [len(piece.owns.ranges) for piece in out.pieces] == [N - 2] * 4
-    assert not any(piece.needs for piece in out.pieces) and not out.merged
+    assert [len(assignment.owns.ranges) for assignment in out.assignments] == [N - 2] * 4
+    assert not any(assignment.needs for assignment in out.assignments) and not out.merged
 
 
 def test_fewer_members_run_what_more_may_not() -> None:
@@ -206,14 +206,14 @@ def test_fewer_members_run_what_more_may_not() -> None:
 
 
 def balanced() -> Launches:
-    """Like ``Launches``, with shares that follow what pieces take."""
+    """Like ``Launches``, with shares that follow what assignments take."""
     launches = Launches("always")
     launches.cutter = Cutter("always", [GPU] * 4, launches.links, "auto")
     return launches
 
 
 def measured(launches: Launches, costs: list[float]) -> CutPlan:
-    """One launch whose pieces take ``costs`` per row of work-groups, in ns."""
+    """One launch whose assignments take ``costs`` per row of work-groups, in ns."""
     chosen = launches.launch(dict.fromkeys((1, 2, 3, 4), 5.0))
     epoch = launches.cutter.epoch(launches.history, chosen)
     assert epoch is not None
@@ -335,7 +335,7 @@ def test_few_numbers_of_members_are_tried_one_those_of_a_node_and_whole_nodes(
 class Life:
     """Several kernels' launches one after the other, and what they take on four members and on one.
 
-    Kernels take ``group_ns[pieces]`` per work-group, copies what is predicted, and planning no time.
+    Kernels take ``group_ns[assignments]`` per work-group, copies what is predicted, and planning no time.
     """
 
     def __init__(self, kind: MemberKind) -> None:
@@ -349,22 +349,22 @@ class Life:
         effort: float | None,
         is_measured: bool = True,
     ) -> int:
-        """In how many pieces."""
+        """In how many assignments."""
         launches, groups = self.launches, GROUPS[0] * GROUPS[1]
-        cutter, piece_ns = launches.cutter, (CPU if launches.cutter.is_shared else GPU).assignment_ns
+        cutter, assignment_ns = launches.cutter, (CPU if launches.cutter.is_shared else GPU).assignment_ns
         launches.accesses = effort
         chosen, _ = cutter.cut(history, GROUPS, launches)
-        pieces = len(chosen.boxes)
-        took = move_ns(chosen, launches.links) + pieces * piece_ns
-        took += group_ns[pieces] * max(box.total_groups for box in chosen.boxes)
+        assignments = len(chosen.boxes)
+        took = move_ns(chosen, launches.links) + assignments * assignment_ns
+        took += group_ns[assignments] * max(box.total_groups for box in chosen.boxes)
         launches.touch(chosen)
         self.several_ns += took
-        self.one_ns += piece_ns + group_ns[1] * groups
+        self.one_ns += assignment_ns + group_ns[1] * groups
         launches.now_ns += int(took)
         if is_measured:
-            history.rates.record(pieces, group_ns[pieces] * groups, groups)
-        history.ran(pieces)
-        return pieces
+            history.rates.record(assignments, group_ns[assignments] * groups, groups)
+        history.ran(assignments)
+        return assignments
 
     @property
     def is_within_budget(self) -> bool:
@@ -377,7 +377,7 @@ def test_finding_out_that_members_share_their_cores_stays_within_the_budget(
     kernels: int, count: int, group_ns: float
 ) -> None:
     life = Life(CPU)
-    costs = {k: group_ns * k for k in (1, 2, 3, 4)}  # all pieces together take what one takes
+    costs = {k: group_ns * k for k in (1, 2, 3, 4)}  # all assignments together take what one takes
     for _ in range(kernels):
         history = life.launches.cutter.history()
         for _ in range(count):
@@ -414,9 +414,9 @@ def test_a_first_launch_that_has_little_to_do_is_not_split() -> None:
     assert [life.launch(history, dict.fromkeys((1, 2, 3, 4), 5.0), 1e6) for _ in range(50)] == [1] * 50
 
 
-@pytest.mark.parametrize(("effort", "pieces"), [(1e7, 1), (1e10, 4), (None, 4)])
+@pytest.mark.parametrize(("effort", "assignments"), [(1e7, 1), (1e10, 4), (None, 4)])
 def test_a_first_launch_is_split_only_where_its_merges_cost_less_than_its_work(
-    effort: float | None, pieces: int
+    effort: float | None, assignments: int
 ) -> None:
     life = Life(GPU)
     make = life.launches.plan
@@ -428,7 +428,7 @@ def test_a_first_launch_is_split_only_where_its_merges_cost_less_than_its_work(
 
     life.launches.plan = plan  # type: ignore[method-assign]
     history = life.launches.cutter.history()
-    assert life.launch(history, dict.fromkeys((1, 2, 3, 4), 5.0), effort) == pieces
+    assert life.launch(history, dict.fromkeys((1, 2, 3, 4), 5.0), effort) == assignments
     # What may be lost is taken from the budget until it is known.
     assert (life.launches.budget.spent_ns > 1e6) == (effort is None)
     found = [life.launch(life.launches.cutter.history(), {1: 5.0, 4: 5.0}, None) for _ in range(9)]
@@ -451,13 +451,13 @@ def test_members_that_are_one_device_are_not_tried_side_by_side() -> None:
     for others, found in ((units, {1}), ([*units[:3], "another one"], {1, 4})):
         cutter = Cutter("auto", [CPU] * 4, launches.links, nodes=nodes, units=others, budget=launches.budget)
         launches.cutter, launches.history = cutter, cutter.history()
-        assert set(launches.pieces(dict.fromkeys((1, 2, 3, 4), 20_000.0), 30)) == found
+        assert set(launches.assignments(dict.fromkeys((1, 2, 3, 4), 20_000.0), 30)) == found
         # From then on it is replayed, and measured now and then.
         assert launches.history.is_routine() or found != {1}
         assert (launches.history.num_decided() > 400) == (found == {1})
     launches.cutter = Cutter("auto", [CPU] * 4, launches.links, nodes=[0, 0, 1, 1], units=units)
     launches.history = launches.cutter.history()
-    assert 4 in launches.pieces(dict.fromkeys((1, 2, 3, 4), 20_000.0), 30), "units of two machines"
+    assert 4 in launches.assignments(dict.fromkeys((1, 2, 3, 4), 20_000.0), 30), "units of two machines"
 
 
 def test_first_times_of_short_kernels_that_are_far_too_long_split_nothing() -> None:
@@ -479,11 +479,11 @@ def test_short_kernels_whose_bytes_lie_apart_bring_them_together() -> None:
     ]
     apart = life.launches.plan(tuple(slabs), True)
     costs = dict.fromkeys((1, 2, 3, 4), 10.0)
-    pieces = []
+    assignments = []
     for _ in range(20):
         life.launches.touch(apart)
-        pieces.append(life.launch(history, costs, 0.0))
-    assert set(pieces[5:]) == {1}, pieces
+        assignments.append(life.launch(history, costs, 0.0))
+    assert set(assignments[5:]) == {1}, assignments
 
 
 def test_the_first_plans_of_a_way_do_not_keep_launches_from_it() -> None:
@@ -494,7 +494,7 @@ def test_the_first_plans_of_a_way_do_not_keep_launches_from_it() -> None:
     assert history.plan_ns(1) == 0
 
 
-def test_one_piece_is_taken_to_have_no_more_to_do_than_several_have() -> None:
+def test_one_assignment_is_taken_to_have_no_more_to_do_than_several_have() -> None:
     assert Rates(False, {1: 200.0, 2: 30.0}).group_ns(1) == 30.0
     assert Rates(True, {1: 200.0, 2: 30.0}).group_ns(1) == 200.0
 
@@ -508,5 +508,5 @@ def test_a_short_kernel_that_an_earlier_run_split_stays_so_unless_measuring_cont
     guess = dict.fromkeys((1, 2, 3, 4), 600.0)
     history.begin_with(Learnt(guess, (1, 4, 1), 4, {}))
     costs = guess if is_right else dict.fromkeys((1, 2, 3, 4), 5.0)
-    pieces = [life.launch(history, costs, None) for _ in range(100)]
-    assert pieces[0] == 4 and set(pieces[20:]) == ({4} if is_right else {1}), pieces
+    assignments = [life.launch(history, costs, None) for _ in range(100)]
+    assert assignments[0] == 4 and set(assignments[20:]) == ({4} if is_right else {1}), assignments

@@ -57,11 +57,17 @@ class Run:
         return self.kernel.history(key, lambda: LaunchHistory(Rates(False)))
 
 
-def learn(history: LaunchHistory, pieces: int = 4, one_ns: float = 100.0, several_ns: float = 120.0) -> None:
+def learn(
+    history: LaunchHistory, assignments: int = 4, one_ns: float = 100.0, several_ns: float = 120.0
+) -> None:
     """Measure one way and another, and choose."""
     history.rates.record(1, one_ns * 1000, 1000)
     history.rates.record(4, several_ns * 1000, 1000)
-    history.decide((1, 4, 1) if pieces == 4 else (1, 1, 1), pieces, "" if pieces == 4 else "it is too small")
+    history.decide(
+        (1, 4, 1) if assignments == 4 else (1, 1, 1),
+        assignments,
+        "" if assignments == 4 else "it is too small",
+    )
 
 
 def test_a_second_run_begins_with_the_choice_and_the_shares_of_the_first(home: Path) -> None:
@@ -73,15 +79,15 @@ def test_a_second_run_begins_with_the_choice_and_the_shares_of_the_first(home: P
     balance.move(EDGES)
     first.learning.write()
     second = Run().history()
-    assert (second.shape, second.pieces, second.rates.known) == ((1, 4, 1), 4, {1: 100.0, 4: 120.0})
+    assert (second.shape, second.assignments, second.rates.known) == ((1, 4, 1), 4, {1: 100.0, 4: 120.0})
     assert not second.rates.measured, "a guess"
     assert second.learnt is not None and second.learnt.edges == {(1, 4, 1): EDGES}
     assert len(list(home.iterdir())) == 1
     whole = Run(b"another program")
-    learn(whole.history(), pieces=1)
+    learn(whole.history(), assignments=1)
     whole.learning.write()
     again = Run(b"another program").history()
-    assert again.pieces == 1 and again.why_fewer == "one member ran it best in an earlier run"
+    assert again.assignments == 1 and again.why_fewer == "one member ran it best in an earlier run"
 
 
 @pytest.mark.parametrize(
@@ -116,7 +122,7 @@ def test_what_is_new_is_written_now_and_then_and_only_if_it_is_new(home: Path) -
     run.history((2, 11, (5, 6)))  # a killed service loses little
     (file,) = home.iterdir()
     written = file.stat().st_ino
-    assert Run().history().pieces == 4
+    assert Run().history().assignments == 4
     run.learning.write()
     assert file.stat().st_ino == written
 
@@ -129,7 +135,7 @@ def test_launches_on_other_buffers_and_of_a_program_that_is_built_anew_know_the_
     run.build(b"text and options", "step", 4)
     assert run.history().shape is None and run.history().rates.known == {1: 100.0, 4: 120.0}
     run.learning.write()
-    assert Run().history().pieces == 4, "newer launches that chose nothing do not hide it"
+    assert Run().history().assignments == 4, "newer launches that chose nothing do not hide it"
 
 
 def test_a_session_that_lost_a_member_learns_nothing_more(home: Path) -> None:
@@ -171,12 +177,12 @@ def test_times_that_many_runs_took_on_trust_are_found_out_anew(home: Path) -> No
 
 def test_a_kernel_that_is_launched_once_in_each_run_is_known_by_that(home: Path) -> None:
     found = []
-    for pieces in (1, 4, 4):
+    for assignments in (1, 4, 4):
         run = Run()
         history = run.history()
         found.append(history.rates.known)
-        history.decide((1, pieces, 1), pieces, "")
-        history.rates.record(pieces, 1e5, 1000, is_first=True)
+        history.decide((1, assignments, 1), assignments, "")
+        history.rates.record(assignments, 1e5, 1000, is_first=True)
         assert not history.rates.measured
         run.learning.write()
     assert found == [{}, {1: 100.0}, {1: 100.0, 4: 100.0}]
@@ -254,7 +260,7 @@ def test_a_damaged_file_is_as_good_as_absent_and_written_anew(home: Path) -> Non
         assert run.history().shape is None
     learn(run.history())
     run.learning.write()
-    assert Run().history().pieces == 4
+    assert Run().history().assignments == 4
 
 
 @pytest.mark.parametrize("where", ["/proc/no/such/folder", "a file"])
@@ -293,7 +299,7 @@ def test_two_services_that_write_at_once_leave_a_whole_file(home: Path) -> None:
         writer.join()
         assert writer.exitcode == 0
     # One of them wrote last, and had read what the other one had written by then, or a whole file before.
-    assert any(Run(kernel=name).history((2, 29, (1,))).pieces == 4 for name in ("step", "other"))
-    assert all(Run(kernel=name).history((2, 0, (1,))).pieces == 4 for name in ("step", "other"))
+    assert any(Run(kernel=name).history((2, 29, (1,))).assignments == 4 for name in ("step", "other"))
+    assert all(Run(kernel=name).history((2, 0, (1,))).assignments == 4 for name in ("step", "other"))
     assert len(list(home.iterdir())) == 1
     assert cache.read(KIND, "nothing") is None

@@ -31,12 +31,12 @@ def argument(index: int) -> Argument:
 
 @dataclass(frozen=True)
 class Maps:
-    """``pieces[k][argument]``; box k starts at group k."""
+    """``assignments[k][argument]``; box k starts at group k."""
 
-    pieces: tuple[tuple[AccessRange, ...], ...]
+    assignments: tuple[tuple[AccessRange, ...], ...]
 
     def over(self, box: GroupBox) -> tuple[AccessRange, ...]:
-        return self.pieces[box.start[0]]
+        return self.assignments[box.start[0]]
 
 
 RANGE = st.tuples(st.integers(0, NBYTES - 1), st.integers(1, 12)).map(
@@ -58,19 +58,19 @@ def test_a_split_launch_leaves_what_one_device_would(
 ) -> None:
     choose = random.Random(seed)
     whole = RangeSet((ByteRange(0, NBYTES),))
-    pieces = tuple(
+    assignments = tuple(
         tuple(
             AccessRange(index, reads, whole if precision is Precision.WHOLE else writes, precision)
             for index, (reads, writes, precision) in enumerate(arguments)
         )
         for arguments in drawn
     )
-    members = len(pieces)
+    members = len(assignments)
     model = KernelModel("k", (argument(0), argument(1)), None, "", "", 1)
     values = tuple(BufferArgument(buffer, 0) for buffer in bound)
     buffers = {b: _buffer(b, members, defined) for b in sorted(set(bound))}
     boxes = tuple(GroupBox((k, 0, 0), (k + 1, 1, 1)) for k in range(members))
-    plan = make_plan(model, values, Maps(pieces), boxes, buffers)
+    plan = make_plan(model, values, Maps(assignments), boxes, buffers)
     noise = np.random.default_rng(seed)
     for used in plan.buffers:
         directory = used.buffer.directory
@@ -89,16 +89,16 @@ def test_a_split_launch_leaves_what_one_device_would(
 
         for merged in used.merged:
             _fetch(directory, memories, HOST, merged.over)
-        for k, piece in enumerate(used.pieces):
+        for k, assignment in enumerate(used.assignments):
             for merged in used.merged:
-                if k in merged.pieces:
+                if k in merged.assignments:
                     _fetch(directory, memories, member_memory(k), merged.over, same_undefined=True)
-            for part in piece.needs.ranges:
+            for part in assignment.needs.ranges:
                 _fetch(directory, memories, member_memory(k), part)
-        # What each piece writes: all of an exact range, some of the others; no byte by two pieces.
+        # What each assignment writes: all of an exact range, some of the others; no byte by two assignments.
         written: set[int] = set()
         for k in range(members):
-            for access, pointer in zip(pieces[k], values, strict=True):
+            for access, pointer in zip(assignments[k], values, strict=True):
                 if pointer.buffer != used.buffer.id:
                     continue
                 for read in access.reads.ranges:
@@ -113,15 +113,15 @@ def test_a_split_launch_leaves_what_one_device_would(
                         written.add(at)
                         value = choose.randrange(256)
                         memories[member_memory(k)][at] = truth[at] = value
-        # An exact range that another piece wrote too is a race of the drawn program: leave those bytes out.
-        racing = _racing(pieces, values, used.buffer.id)
-        for k, piece in enumerate(used.pieces):
-            for part in piece.owns.ranges:
+        # An exact range that another one wrote too is a race of the drawn program: leave those bytes out.
+        racing = _racing(assignments, values, used.buffer.id)
+        for k, assignment in enumerate(used.assignments):
+            for part in assignment.owns.ranges:
                 directory.wrote(member_memory(k), part)
         for merged in used.merged:
             part = slice(merged.over.start, merged.over.stop)
             merge_diffs(
-                memories[HOST][part], [memories[member_memory(k)][part].copy() for k in merged.pieces], 1
+                memories[HOST][part], [memories[member_memory(k)][part].copy() for k in merged.assignments], 1
             )
             directory.wrote(HOST, merged.over)
         directory.check()
@@ -143,7 +143,7 @@ def _fetch(
 
 
 def _scatter(directory: Directory, memories: np.ndarray, choose: random.Random) -> None:
-    """Leave the data where earlier launches might have: pieces on members only, copies elsewhere."""
+    """Leave the data where earlier launches might have: assignments on members only, copies elsewhere."""
     for _ in range(4):
         memory, start = choose.randrange(len(memories)), choose.randrange(NBYTES)
         over = ByteRange(start, min(start + choose.randrange(1, 24), NBYTES))
@@ -153,11 +153,11 @@ def _scatter(directory: Directory, memories: np.ndarray, choose: random.Random) 
 
 
 def _racing(
-    pieces: tuple[tuple[AccessRange, ...], ...], values: tuple[BufferArgument, ...], buffer: int
+    assignments: tuple[tuple[AccessRange, ...], ...], values: tuple[BufferArgument, ...], buffer: int
 ) -> set[int]:
-    """Bytes that two pieces claim to write exactly."""
+    """Bytes that two assignments claim to write exactly."""
     counts: dict[int, set[int]] = {}
-    for k, arguments in enumerate(pieces):
+    for k, arguments in enumerate(assignments):
         for access, pointer in zip(arguments, values, strict=True):
             if pointer.buffer == buffer and access.precision is Precision.EXACT:
                 for part in access.writes.ranges:
@@ -173,8 +173,8 @@ def test_disjoint_exact_writes_fetch_nothing_and_merge_nothing() -> None:
     boxes = (GroupBox((0, 0, 0), (1, 1, 1)), GroupBox((1, 0, 0), (2, 1, 1)))
     (used,) = make_plan(model, (BufferArgument(1, 0),), maps, boxes, {1: _buffer(1, 2, True)}).buffers
     assert used.merged == ()
-    assert [piece.needs for piece in used.pieces] == [EMPTY, EMPTY]
-    assert [piece.owns for piece in used.pieces] == halves
+    assert [assignment.needs for assignment in used.assignments] == [EMPTY, EMPTY]
+    assert [assignment.owns for assignment in used.assignments] == halves
 
 
 def test_only_the_overlap_of_uncertain_writes_is_merged() -> None:
@@ -183,8 +183,8 @@ def test_only_the_overlap_of_uncertain_writes_is_merged() -> None:
     maps = Maps(tuple((AccessRange(0, EMPTY, part, Precision.MAY),) for part in writes))
     boxes = (GroupBox((0, 0, 0), (1, 1, 1)), GroupBox((1, 0, 0), (2, 1, 1)))
     (used,) = make_plan(model, (BufferArgument(1, 0),), maps, boxes, {1: _buffer(1, 2, True)}).buffers
-    assert [(m.over, m.pieces) for m in used.merged] == [(ByteRange(32, 40), (0, 1))]
-    assert [piece.owns.nbytes for piece in used.pieces] == [32, 24]
+    assert [(m.over, m.assignments) for m in used.merged] == [(ByteRange(32, 40), (0, 1))]
+    assert [assignment.owns.nbytes for assignment in used.assignments] == [32, 24]
 
 
 def test_ranges_of_a_sub_buffer_count_from_its_root() -> None:
@@ -192,7 +192,7 @@ def test_ranges_of_a_sub_buffer_count_from_its_root() -> None:
     maps = Maps(((AccessRange(0, RangeSet((ByteRange(0, 8),)), EMPTY, Precision.EXACT),),))
     boxes = (GroupBox((0, 0, 0), (1, 1, 1)),)
     (used,) = make_plan(model, (BufferArgument(1, 16),), maps, boxes, {1: _buffer(1, 1, True)}).buffers
-    assert used.pieces[0].needs == RangeSet((ByteRange(16, 24),))
+    assert used.assignments[0].needs == RangeSet((ByteRange(16, 24),))
 
 
 ADD, OR = Update("add", 4), Update("or", 4)
@@ -202,20 +202,20 @@ def updating(*updates: tuple[Update, RangeSet], reads: RangeSet = EMPTY) -> Acce
     return AccessRange(0, reads, EMPTY, Precision.EXACT, updates=updates)
 
 
-def updates_plan(*pieces: AccessRange) -> CutPlan:
+def updates_plan(*assignments: AccessRange) -> CutPlan:
     model = KernelModel("k", (argument(0),), None, "", "", 1)
-    boxes = tuple(GroupBox((k, 0, 0), (k + 1, 1, 1)) for k in range(len(pieces)))
-    maps = Maps(tuple((piece,) for piece in pieces))
-    return make_plan(model, (BufferArgument(1, 0),), maps, boxes, {1: _buffer(1, len(pieces), True)})
+    boxes = tuple(GroupBox((k, 0, 0), (k + 1, 1, 1)) for k in range(len(assignments)))
+    maps = Maps(tuple((assignment,) for assignment in assignments))
+    return make_plan(model, (BufferArgument(1, 0),), maps, boxes, {1: _buffer(1, len(assignments), True)})
 
 
-def test_bytes_that_several_pieces_update_are_combined_and_the_others_owned() -> None:
+def test_bytes_that_several_assignments_update_are_combined_and_the_others_owned() -> None:
     parts = [RangeSet((ByteRange(0, 40),)), RangeSet((ByteRange(32, 64),))]
     plan = updates_plan(*(updating((ADD, part)) for part in parts))
     (used,) = plan.buffers
     assert used.merged == (MergedRange(ByteRange(32, 40), (0, 1), ADD),)
-    assert [piece.owns.nbytes for piece in used.pieces] == [32, 24]
-    assert [piece.needs for piece in used.pieces] == parts  # updates start from what was there
+    assert [assignment.owns.nbytes for assignment in used.assignments] == [32, 24]
+    assert [assignment.needs for assignment in used.assignments] == parts  # updates start from what was there
     assert not plan.why_whole and plan.combines_in([1]) and not plan.combines_in([2])
 
 
@@ -233,7 +233,7 @@ def test_updates_of_different_kinds_are_combined_where_they_are_disjoint() -> No
 def test_bytes_that_are_updated_and_read_forbid_to_split() -> None:
     low, high = RangeSet((ByteRange(0, 32),)), RangeSet((ByteRange(32, 64),))
     assert "a0" in updates_plan(updating((ADD, low)), updating(reads=low)).why_whole
-    assert not updates_plan(updating((ADD, low), reads=low)).why_whole  # one piece may do as it likes
+    assert not updates_plan(updating((ADD, low), reads=low)).why_whole  # one assignment may do as it likes
     assert not updates_plan(updating((ADD, low)), updating((ADD, low), reads=high)).why_whole
 
 

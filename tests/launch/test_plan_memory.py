@@ -36,13 +36,13 @@ class Maps:
             starts = [choose.randrange(NBYTES // 2 - 64) for _ in range(choose.randrange(4))]
             return RangeSet.of(ByteRange(start, start + choose.randrange(1, 64)) for start in starts)
 
-        self._pieces = [
+        self._assignments = [
             tuple(AccessRange(k, ranges(), ranges(), choose.choice(list(Precision))) for k in range(3))
             for _ in BOXES
         ]
 
     def over(self, box: GroupBox) -> tuple[AccessRange, ...]:
-        return self._pieces[box.start[0]]
+        return self._assignments[box.start[0]]
 
 
 def buffers_of(*ids: int) -> dict[int, VirtualBuffer]:

@@ -212,7 +212,7 @@ def test_a_refused_move_is_asked_for_again_later_and_more_seldom() -> None:
     assert 3 <= len(asked) <= 9 and asked[0] == 1
 
 
-def test_what_a_move_gains_is_how_much_sooner_the_longest_piece_ends() -> None:
+def test_what_a_move_gains_is_how_much_sooner_the_longest_assignment_ends() -> None:
     members = Members(COSTS["triangular"], [1.0] * 4)
     members.launch(0)
     proposal = members.balance.proposal()
@@ -257,13 +257,13 @@ def test_equal_parts_for_good_are_the_table_s() -> None:
 
 
 @pytest.mark.parametrize("groups", [2, 3, 5, 8, 100, 1024, 64_512])
-@pytest.mark.parametrize("pieces", [2, 3, 5, 8])
-def test_every_piece_has_work_groups_whatever_the_edges(groups: int, pieces: int) -> None:
-    if groups < pieces:
-        pytest.skip("fewer work-groups than pieces")
-    numbers = random.Random(groups * pieces)
+@pytest.mark.parametrize("assignments", [2, 3, 5, 8])
+def test_every_assignment_has_work_groups_whatever_the_edges(groups: int, assignments: int) -> None:
+    if groups < assignments:
+        pytest.skip("fewer work-groups than assignments")
+    numbers = random.Random(groups * assignments)
     for _ in range(200):
-        inner = sorted(numbers.random() ** numbers.choice((1, 9)) for _ in range(pieces - 1))
+        inner = sorted(numbers.random() ** numbers.choice((1, 9)) for _ in range(assignments - 1))
         found = placed((0.0, *inner, 1.0), groups)
         assert found[0] == 0 and found[-1] == groups
         assert all(a < b for a, b in pairwise(found))

@@ -21,14 +21,14 @@ def done(start_ns: int, end_ns: int) -> Ticket:
     return ticket
 
 
-def test_pieces_that_were_not_measured_are_taken_not_to_disturb_each_other() -> None:
+def test_assignments_that_were_not_measured_are_taken_not_to_disturb_each_other() -> None:
     rates = Rates(is_shared=False)
     assert rates.group_ns(4) is None
     rates.record(2, 1000.0, 10)
     assert rates.group_ns(2) == rates.group_ns(4) == rates.group_ns(1) == 100.0
 
 
-def test_one_piece_of_those_that_share_a_machine_may_have_it_for_itself() -> None:
+def test_one_assignment_of_those_that_share_a_machine_may_have_it_for_itself() -> None:
     rates = Rates(is_shared=True)
     rates.record(4, 4000.0, 10)
     assert rates.group_ns(1) == 100.0 and rates.group_ns(2) == 200.0
@@ -37,8 +37,8 @@ def test_one_piece_of_those_that_share_a_machine_may_have_it_for_itself() -> Non
     assert rates.group_ns(2) == pytest.approx(1000.0 / 3)
 
 
-def test_pieces_that_share_cores_took_what_passed_from_the_first_start_to_the_last_end() -> None:
-    # Two pieces one after the other, each with all cores: no faster than one.
+def test_assignments_that_share_cores_took_what_passed_from_the_first_start_to_the_last_end() -> None:
+    # Two assignments one after the other, each with all cores: no faster than one.
     spans = [done(100, 600), done(600, 1100)]
     assert Rates(is_shared=True).total_ns(spans) == 2 * 1000
     assert Rates(is_shared=False).total_ns(spans) == 1000
@@ -51,33 +51,33 @@ def test_a_shorter_time_is_believed_at_once_and_a_longer_one_by_and_by() -> None
     assert rates.group_ns(1) == 125.0
 
 
-def way(pieces: int, run: float, move: float = 0.0, steady: float = 0.0) -> Candidate:
-    return Candidate(pieces, run, pieces * 60_000.0, move, steady)
+def way(assignments: int, run: float, move: float = 0.0, steady: float = 0.0) -> Candidate:
+    return Candidate(assignments, run, assignments * 60_000.0, move, steady)
 
 
 def test_small_launches_run_whole_and_long_ones_on_all_members() -> None:
-    assert choose([way(k, 20_000.0 / k) for k in (1, 2, 3, 4)], 4, 5).pieces == 1
-    assert choose([way(k, 20 * MS / k) for k in (1, 2, 3, 4)], 1, 5).pieces == 4
+    assert choose([way(k, 20_000.0 / k) for k in (1, 2, 3, 4)], 4, 5).assignments == 1
+    assert choose([way(k, 20 * MS / k) for k in (1, 2, 3, 4)], 1, 5).assignments == 4
 
 
 def test_two_of_four_members_win_where_more_do_not_run_faster() -> None:
     runs = {1: 1 * MS, 2: 0.5 * MS, 3: 0.5 * MS, 4: 0.5 * MS}
-    assert choose([way(k, run) for k, run in runs.items()], 4, 16).pieces == 2
+    assert choose([way(k, run) for k, run in runs.items()], 4, 16).assignments == 2
 
 
 def test_what_moves_once_is_shared_by_the_launches_to_come() -> None:
     ways = [way(1, 4 * MS), way(4, 1 * MS, move=20 * MS, steady=0.1 * MS)]
-    assert choose(ways, 1, 2).pieces == 1
-    assert choose(ways, 1, 64).pieces == 4
+    assert choose(ways, 1, 2).assignments == 1
+    assert choose(ways, 1, 64).assignments == 4
     # What moves each time is not.
-    assert choose([way(1, 4 * MS), way(4, 1 * MS, 20 * MS, 20 * MS)], 1, 64).pieces == 1
+    assert choose([way(1, 4 * MS), way(4, 1 * MS, 20 * MS, 20 * MS)], 1, 64).assignments == 1
 
 
 def test_a_way_stays_unless_another_one_is_clearly_better() -> None:
     ways = [way(1, 1.0 * MS), way(2, 0.85 * MS)]
-    assert choose(ways, 1, 16).pieces == 1 and choose(ways, 2, 16).pieces == 2
-    assert choose([way(1, 1.0 * MS), way(2, 0.98 * MS)], 2, 16).pieces == 1
-    assert choose([way(1, 1.0 * MS), way(2, 0.5 * MS)], 1, 16).pieces == 2
+    assert choose(ways, 1, 16).assignments == 1 and choose(ways, 2, 16).assignments == 2
+    assert choose([way(1, 1.0 * MS), way(2, 0.98 * MS)], 2, 16).assignments == 1
+    assert choose([way(1, 1.0 * MS), way(2, 0.5 * MS)], 1, 16).assignments == 2
 
 
 @given(
@@ -92,13 +92,13 @@ def test_the_choice_is_within_a_tenth_of_the_best(
     best = min(each.total_ns(ahead) for each in ways)
     chosen = choose(ways, current, ahead)
     assert chosen.total_ns(ahead) <= best / 0.9 * (1 + 1e-9)
-    if chosen.pieces != current:
+    if chosen.assignments != current:
         assert chosen.total_ns(ahead) == best
 
 
 def test_the_reason_names_both_times() -> None:
     text = described(way(1, 1 * MS), way(3, 2 * MS, 5 * MS, 5 * MS), 8)
-    assert text == "predicted 7.18 ms in 3 pieces (5.00 ms of it for copies), 1.06 ms whole"
+    assert text == "predicted 7.18 ms in 3 assignments (5.00 ms of it for copies), 1.06 ms whole"
 
 
 @pytest.mark.parametrize("is_fixed", [False, True])
@@ -151,12 +151,14 @@ def test_launches_that_get_smaller_begin_where_larger_ones_ended() -> None:
     large.decide((1, 1, 1), 1, "too little for three")
     smaller, larger = LaunchHistory(Rates(True)), LaunchHistory(Rates(True))
     smaller.begin_like(large, is_smaller=True)
-    assert (smaller.pieces, smaller.why_fewer) == (1, "too little for three") and not smaller.is_due()
+    assert (smaller.assignments, smaller.why_fewer) == (1, "too little for three") and not smaller.is_due()
     larger.begin_like(large, is_smaller=False)
-    assert larger.pieces == 0 and larger.rates.measured == {1: 10.0, 3: 30.0} and larger.plan_ns(3) == 1e6
+    assert (
+        larger.assignments == 0 and larger.rates.measured == {1: 10.0, 3: 30.0} and larger.plan_ns(3) == 1e6
+    )
     fixed = LaunchHistory(Rates(True), is_fixed=True)
     fixed.begin_like(large, is_smaller=True)
-    assert fixed.pieces == 0 and not fixed.rates.measured
+    assert fixed.assignments == 0 and not fixed.rates.measured
 
 
 @pytest.mark.parametrize(

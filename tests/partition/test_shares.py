@@ -35,8 +35,8 @@ def groups_of_launches(folder: Path, *options: str, **settings: str) -> list[lis
     assert np.array_equal(*results)
     found: defaultdict[int, dict[int, int]] = defaultdict(dict)
     (session,) = read_profile(folder / "profile").sessions
-    for piece in session.pieces:
-        found[piece.command][piece.member] = piece.groups
+    for assignment in session.assignments:
+        found[assignment.command][assignment.member] = assignment.groups
     launches = [[groups[member] for member in sorted(groups)] for _, groups in sorted(found.items())]
     assert len(launches) == LAUNCHES and all(sum(groups) == 1024 for groups in launches)
     return launches

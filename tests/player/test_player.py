@@ -769,8 +769,8 @@ def _new_share(loop: Loop) -> None:
         for kernel in loop.client.session._launcher._builds[loop.build].kernels:
             for history in kernel._histories.values.values():
                 assert history.shape is not None
-                history.decide((history.shape[0] + 1, 1, 1), history.pieces, "")
-                history.decide((history.shape[0] - 1, 1, 1), history.pieces, "")
+                history.decide((history.shape[0] + 1, 1, 1), history.assignments, "")
+                history.decide((history.shape[0] - 1, 1, 1), history.assignments, "")
 
     _posted(loop, decide)
 

@@ -38,10 +38,12 @@ def check(session: SessionProfile, sent: list[int], members: int) -> None:
     ends = {command.id: command.end_ns for command in session.commands}
     groups: Counter[int] = Counter()
     first_ns = {}
-    for piece in session.pieces:
-        groups[piece.command] += piece.groups
-        assert 0 < piece.start_ns <= piece.end_ns <= ends[piece.command]
-        first_ns[piece.command] = min(first_ns.get(piece.command, piece.start_ns), piece.start_ns)
+    for assignment in session.assignments:
+        groups[assignment.command] += assignment.groups
+        assert 0 < assignment.start_ns <= assignment.end_ns <= ends[assignment.command]
+        first_ns[assignment.command] = min(
+            first_ns.get(assignment.command, assignment.start_ns), assignment.start_ns
+        )
     assert len({launch.command for launch in session.launches}) == len(session.launches)
     for launch in session.launches:
         assert groups[launch.command] == np.prod(shapes[launch.shape].num_groups)
@@ -49,7 +51,7 @@ def check(session: SessionProfile, sent: list[int], members: int) -> None:
         assert launch.begin_ns <= first_ns[launch.command]
     launches = {command.id for command in session.commands if command.kind == "launch"}
     assert launches == {launch.command for launch in session.launches} == set(groups)
-    assert len(session.pieces) == members * len(launches)
+    assert len(session.assignments) == members * len(launches)
     for command in session.commands:
         times = (command.queued_ns, command.submitted_ns, command.start_ns, command.end_ns)
         assert list(times) == sorted(times) and times[0] > 0 and command.status == 0
@@ -94,11 +96,11 @@ def test_replayed_commands_are_in_the_profile_once_each(serve: Serve, tmp_path: 
     (advance, _) = make_tables(Profile((session,))).kernels
     assert advance.replays + advance.bindings + advance.plans + advance.new_plans == advance.launches
     of_members = [0] * members
-    for piece in session.pieces:
-        if names[0] == "advance" and piece.command in {
+    for assignment in session.assignments:
+        if names[0] == "advance" and assignment.command in {
             launch.command for launch in session.launches if launch.kernel == "advance"
         }:
-            of_members[piece.member] += piece.end_ns - piece.start_ns
+            of_members[assignment.member] += assignment.end_ns - assignment.start_ns
     assert list(advance.member_ns) == of_members
 
 

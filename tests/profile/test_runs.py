@@ -164,7 +164,9 @@ def test_tables_sum_the_spans_and_the_losses_add_up_to_the_wall_time(known: tupl
     plus = next(row for row in found["kernels"] if row["name"] == "plus")
     mine = {launch.command for launch in session.launches if launch.kernel == "plus"}
     for member in range(3):
-        spans = [p.end_ns - p.start_ns for p in session.pieces if p.command in mine and p.member == member]
+        spans = [
+            p.end_ns - p.start_ns for p in session.assignments if p.command in mine and p.member == member
+        ]
         assert plus["member_ns"][member] == sum(spans) > 0
     spans = [c.end_ns - c.start_ns for c in session.commands if c.id in mine]
     row = next(row for row in found["commands"] if row["name"] == "plus")
@@ -188,9 +190,9 @@ def test_times_follow_each_other_on_one_clock(known: tuple[Path, Run]) -> None:
         assert session.opened_ns <= times[0] and list(times) == sorted(times)
         assert times[3] <= session.closed_ns
     launches = {launch.command: launch for launch in session.launches}
-    for piece in session.pieces:
-        assert launches[piece.command].begin_ns <= piece.start_ns <= piece.end_ns
-        assert piece.end_ns <= commands[piece.command].end_ns
+    for assignment in session.assignments:
+        assert launches[assignment.command].begin_ns <= assignment.start_ns <= assignment.end_ns
+        assert assignment.end_ns <= commands[assignment.command].end_ns
     for copy in session.copies:
         assert 0 < copy.start_ns <= copy.end_ns and HOST in (copy.source, copy.target)
 
@@ -276,14 +278,14 @@ def test_everything_in_the_trace_is_on_the_track_of_who_did_it(known: tuple[Path
     kernels = [place(span) for span in spans_of(known[0], "kernel")]
     session = session_in(known[0])
     for member in range(3):
-        pieces = sum(piece.member == member for piece in session.pieces)
-        assert kernels.count((f"member {member}", "kernels")) == pieces
-    assert len(kernels) == len(session.pieces)
+        assignments = sum(assignment.member == member for assignment in session.assignments)
+        assert kernels.count((f"member {member}", "kernels")) == assignments
+    assert len(kernels) == len(session.assignments)
     calls = {place(span)[0] for span in spans_of(known[0], "call")}
     assert calls == {f"application {session.application}"}
 
 
-def test_arrows_of_the_trace_go_forward_from_a_command_to_all_its_pieces_and_copies(
+def test_arrows_of_the_trace_go_forward_from_a_command_to_all_its_assignments_and_copies(
     known: tuple[Path, Run],
 ) -> None:
     events = trace(known[0])
@@ -482,7 +484,7 @@ def test_a_service_that_is_killed_leaves_what_it_had_written_of_replays(tmp_path
     assert {"replay"} < {launch.known for launch in session.launches}
     replayed = {launch.command for launch in session.launches if launch.known == "replay"}
     assert replayed <= {command.id for command in session.commands}
-    assert replayed <= {piece.command for piece in session.pieces}
+    assert replayed <= {assignment.command for assignment in session.assignments}
     assert tables(tmp_path)["kernels"][0]["replays"] == len(replayed)
 
 
@@ -618,7 +620,11 @@ def test_replays_are_in_the_profile_like_other_launches_and_explain_the_time(
     assert len({command.id for command in session.commands}) == len(session.commands)
     assert sum(plus["member_groups"]) == LOOPS * ITEMS // GROUP and min(plus["member_ns"]) > 0
     for member in range(members):
-        spans = [piece.end_ns - piece.start_ns for piece in session.pieces if piece.member == member]
+        spans = [
+            assignment.end_ns - assignment.start_ns
+            for assignment in session.assignments
+            if assignment.member == member
+        ]
         assert len(spans) == LOOPS and sum(spans) == plus["member_ns"][member]
     lost = {name: sum(row["ns"][name] for row in found["losses"]) for name in CLASSES}
     assert sum(lost.values()) == pytest.approx(found["wall_ns"])

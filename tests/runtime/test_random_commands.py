@@ -183,7 +183,7 @@ def test_what_every_work_group_wants_whole_is_used_in_the_arena_when_it_is_too_l
     made = rig(3, 8192, late=[2])
     machine = Machine(made)
     to, from_ = made.buffer(noise(NBYTES, 1)), made.buffer(noise(NBYTES, 2))
-    machine.launch(to.id, from_.id, 1, 5, 1)  # each piece may write every byte of ``to``
+    machine.launch(to.id, from_.id, 1, 5, 1)  # each assignment may write every byte of ``to``
     machine.launch(from_.id, to.id, 0, 0, 0)
     expected = move(*_arrays(1, 2), 1, 5, 1)
     assert made.read(to) == expected.tobytes()
@@ -549,17 +549,17 @@ def _launch_moves(plan: CutPlan, dense: dict[int, Dense]) -> int:
             moved += model.read(HOST, merged.over)
     for used in plan.buffers:
         model = dense[used.buffer.id]
-        for k, piece in enumerate(used.pieces):
+        for k, assignment in enumerate(used.assignments):
             for merged in used.merged:
-                if k in merged.pieces:
+                if k in merged.assignments:
                     moved += model.read(member_memory(k), merged.over)
-            for part in piece.needs.ranges:
+            for part in assignment.needs.ranges:
                 moved += model.read(member_memory(k), part)
-        for k, piece in enumerate(used.pieces):
-            for part in piece.owns.ranges:
+        for k, assignment in enumerate(used.assignments):
+            for part in assignment.owns.ranges:
                 model.wrote(member_memory(k), part)
         for merged in used.merged:
-            moved += merged.over.nbytes * len(merged.pieces)
+            moved += merged.over.nbytes * len(merged.assignments)
             model.wrote(HOST, merged.over)
     return moved
 

@@ -14,9 +14,9 @@ NO_KERNEL = ""
 
 @dataclass(slots=True)
 class RunningLaunch:
-    """A launch of which some pieces run, or have run and others will: when each member is through with it.
+    """A launch of which some assignments run, or have run and others will: when each member is through.
 
-    ``computing``: how many of its pieces run now; the sweep changes it.
+    ``computing``: how many of its assignments run now; the sweep changes it.
     """
 
     kernel: str
@@ -177,7 +177,7 @@ def _started(instant: Instant) -> str | None:
 for _each in (
     LossClass(
         "computing",
-        "a piece of a kernel runs on the member",
+        "an assignment of a kernel runs on the member",
         "#2e9e5b",
         lambda i: _first(i.now.computing[i.member]),
     ),

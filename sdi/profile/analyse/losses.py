@@ -90,21 +90,21 @@ def _launches(session: SessionProfile, kernels: dict[int, str]) -> dict[int, Run
     """The launches that ran, by command."""
     shapes = {launch.command: launch.shape for launch in session.launches}
     found: dict[int, RunningLaunch] = {}
-    for piece in session.pieces:
-        if not piece.end_ns:
+    for span in session.assignments:
+        if not span.end_ns:
             continue
-        launch = found.get(piece.command)
+        launch = found.get(span.command)
         if launch is None:
-            launch = found[piece.command] = RunningLaunch(
-                kernels.get(piece.command, NO_KERNEL),
-                shapes.get(piece.command, 0),
-                piece.start_ns,
-                piece.end_ns,
+            launch = found[span.command] = RunningLaunch(
+                kernels.get(span.command, NO_KERNEL),
+                shapes.get(span.command, 0),
+                span.start_ns,
+                span.end_ns,
                 {},
             )
-        launch.start_ns = min(launch.start_ns, piece.start_ns)
-        launch.end_ns = max(launch.end_ns, piece.end_ns)
-        launch.last_ns[piece.member] = max(launch.last_ns.get(piece.member, 0), piece.end_ns)
+        launch.start_ns = min(launch.start_ns, span.start_ns)
+        launch.end_ns = max(launch.end_ns, span.end_ns)
+        launch.last_ns[span.member] = max(launch.last_ns.get(span.member, 0), span.end_ns)
     return found
 
 
@@ -114,9 +114,9 @@ def _repeated_gaps(session: SessionProfile, running: dict[int, RunningLaunch]) -
     """
     busy: Counter[tuple[int, int]] = Counter()
     launches = Counter(launch.shape for launch in running.values())
-    for piece in session.pieces:
-        if piece.end_ns:
-            busy[running[piece.command].shape, piece.member] += piece.end_ns - piece.start_ns
+    for span in session.assignments:
+        if span.end_ns:
+            busy[running[span.command].shape, span.member] += span.end_ns - span.start_ns
     longest: Counter[int] = Counter()
     for (shape, _), ns in busy.items():
         longest[shape] = max(longest[shape], ns)
@@ -148,11 +148,11 @@ def _changes(
             (end_ns, lambda state: where(state).__delitem__(key)),
         ]
 
-    for piece in session.pieces:
-        kernel = kernels.get(piece.command, NO_KERNEL)
-        if 0 < piece.start_ns < piece.end_ns:
-            yield from during(piece.start_ns, piece.end_ns, _computing(piece.member), kernel)
-            yield from _counting(running[piece.command], piece.start_ns, piece.end_ns)
+    for span in session.assignments:
+        kernel = kernels.get(span.command, NO_KERNEL)
+        if 0 < span.start_ns < span.end_ns:
+            yield from during(span.start_ns, span.end_ns, _computing(span.member), kernel)
+            yield from _counting(running[span.command], span.start_ns, span.end_ns)
     for copy in session.copies:
         kernel = kernels.get(copy.command, NO_KERNEL)
         for memory in {copy.source, copy.target} - {HOST}:

@@ -28,7 +28,7 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class LaunchShape:
-    """How launches are cut: ``members`` pieces at a time in ``chunks``; ``cut``: parts per dimension."""
+    """How launches are cut: ``members`` assignments at a time in ``chunks``; ``cut``: parts per dimension."""
 
     id: int
     kernel: str
@@ -64,7 +64,7 @@ class LaunchSpan:
 
 
 @dataclass(frozen=True, slots=True)
-class PieceSpan:
+class AssignmentSpan:
     """Work-groups of a launch on one member."""
 
     command: int
@@ -161,7 +161,7 @@ class SessionProfile:
     commands: tuple[Command, ...] = ()
     shapes: tuple[LaunchShape, ...] = ()
     launches: tuple[LaunchSpan, ...] = ()
-    pieces: tuple[PieceSpan, ...] = ()
+    assignments: tuple[AssignmentSpan, ...] = ()
     copies: tuple[CopySpan, ...] = ()
     works: tuple[WorkSpan, ...] = ()
     turns: tuple[Turn, ...] = ()

@@ -67,7 +67,7 @@ def _expand(rows: Rows, recordings: dict[int, list[Any]], data: bytes) -> set[in
 
 
 def _time(rows: Rows, launches: set[int]) -> None:
-    """Launches that the service finished ran when their pieces did, of which it was not told."""
+    """Launches that the service finished ran when their assignments did, of which it was not told."""
     spans: dict[int, tuple[int, int]] = {}
     for command, _, _, _, start_ns, end_ns, _ in rows["piece"]:
         if command in launches and end_ns:

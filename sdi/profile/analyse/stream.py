@@ -9,13 +9,13 @@ from typing import Any, TypeVar
 
 from sdi.profile.analyse.calls import read_calls
 from sdi.profile.analyse.model import (
+    AssignmentSpan,
     Command,
     CopySpan,
     ExplainedKernel,
     LaunchShape,
     LaunchSpan,
     Member,
-    PieceSpan,
     Profile,
     Resident,
     SessionProfile,
@@ -104,7 +104,7 @@ def _session(
         commands=of("command", Command),
         shapes=shapes,
         launches=of("launch", LaunchSpan),
-        pieces=of("piece", PieceSpan),
+        assignments=of("piece", AssignmentSpan),
         copies=of("copy", CopySpan),
         works=of("work", WorkSpan),
         turns=of("turn", Turn),
@@ -124,6 +124,7 @@ def _session(
 def _ended(session: SessionProfile) -> SessionProfile:
     """The session of a killed service: it ended with the last thing that is known of it."""
     ends = [turn.end_ns for turn in (*session.turns, *session.builds)]
-    ends += [command.end_ns for command in session.commands] + [piece.end_ns for piece in session.pieces]
+    ends += [command.end_ns for command in session.commands]
+    ends += [span.end_ns for span in session.assignments]
     ends += [copy.end_ns for copy in session.copies] + [work.end_ns for work in session.works]
     return replace(session, closed_ns=max([session.opened_ns, *ends]))

@@ -13,11 +13,11 @@ from sdi.profile.analyse.classes import CLASSES, NO_KERNEL
 from sdi.profile.analyse.losses import CONSISTENCY, Losses, losses
 from sdi.profile.analyse.model import (
     HOST,
+    AssignmentSpan,
     Call,
     CallTotals,
     Command,
     CopySpan,
-    PieceSpan,
     Profile,
     SessionProfile,
     memory_name,
@@ -57,7 +57,7 @@ class KernelRow:
     """All launches of the kernels of one name.
 
     ``ns``: of the launches' events, from start to end.  ``member_ns``, ``member_groups``: per member.
-    ``imbalance_percent``: of the split launches, how much shorter the mean piece is than the longest.
+    ``imbalance_percent``: of the split launches, how much shorter the mean assignment is than the longest.
     ``replays``, ``bindings``, ``plans``, ``new_plans``: launches that the player executed, that looked up
     everything, that used a known plan, that made one; ``bind_ns``: for the last two.  ``issue_ns``: the
     service's time from there.  ``whole_ns``, ``split_ns``: mean times of whole and split launches of the same
@@ -287,12 +287,12 @@ def _kernel_row(name: str, sessions: Sequence[SessionProfile], members: int) -> 
     for session in sessions:
         launches = [launch for launch in session.launches if launch.kernel == name]
         mine = {launch.command for launch in launches}
-        pieces: defaultdict[int, list[PieceSpan]] = defaultdict(list)
-        for piece in session.pieces:
-            if piece.command in mine:
-                pieces[piece.command].append(piece)
-                member_groups[piece.member] += piece.groups
-                member_ns[piece.member] += max(0, piece.end_ns - piece.start_ns)
+        assignments: defaultdict[int, list[AssignmentSpan]] = defaultdict(list)
+        for span in session.assignments:
+            if span.command in mine:
+                assignments[span.command].append(span)
+                member_groups[span.member] += span.groups
+                member_ns[span.member] += max(0, span.end_ns - span.start_ns)
         shapes = {shape.id: shape for shape in session.shapes}
         commands = [command for command in session.commands if command.id in mine]
         times = {command.id: max(0, command.end_ns - command.start_ns) for command in commands}
@@ -300,8 +300,8 @@ def _kernel_row(name: str, sessions: Sequence[SessionProfile], members: int) -> 
         for launch in launches:
             shape = shapes[launch.shape]
             busy: Counter[int] = Counter()
-            for piece in pieces[launch.command]:
-                busy[piece.member] += max(0, piece.end_ns - piece.start_ns)
+            for span in assignments[launch.command]:
+                busy[span.member] += max(0, span.end_ns - span.start_ns)
             is_split = shape.members > 1
             split, whole = split + is_split, whole + (not is_split)
             known[launch.known] += 1

@@ -53,13 +53,14 @@ COLUMNS = {
 """The rows of each kind.  Times are of the host's monotonic clock; 0: it never came to that.  ``status``: 0,
 or -1 when it failed; a command's is its event's.  Memories (``source``, ``target``): 0 is the host, m + 1 is
 member m; ``member`` -1 is the host.  ``known``: "binding" or "plan" when a launch used an earlier one.
-Of commands that the player executed there are ``recording`` and ``replayed``, see ``replayed.py``."""
+Of commands that the player executed there are ``recording`` and ``replayed``, see ``replayed.py``.
+An assignment is a "piece" in the files: so it was named when they were first written."""
 
 
 class Recorder:
     """Records one session.  Any thread may record; ``close`` ends it.
 
-    ``command``, of pieces, copies and other work: the command that they were issued for.
+    ``command``, of assignments, copies and other work: the command that they were issued for.
     """
 
     def __init__(self, folder: Path, opening: dict[str, object]) -> None:
@@ -112,7 +113,7 @@ class Recorder:
         self._rows.append(("shape", self._shapes, *[columns[name] for name in COLUMNS["shape"][1:]]))
         return self._shapes
 
-    def piece(self, command: int, chunk: int, member: int, groups: int, ticket: Ticket) -> None:
+    def assignment(self, command: int, chunk: int, member: int, groups: int, ticket: Ticket) -> None:
         """A member got ``groups`` work-groups of a launch."""
         self._rows.append(("piece", command, chunk, member, groups, ticket))
 

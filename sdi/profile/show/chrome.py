@@ -123,11 +123,11 @@ def _session_spans(session: SessionProfile, base: int) -> Iterator[_Span]:
         yield _Span(
             service, "builds", "build", "build", build.start_ns, build.end_ns, {"cpu_ns": build.cpu_ns}
         )
-    for piece in session.pieces:
-        if piece.start_ns:
-            member, name = base + _MEMBERS + piece.member, kernels.get(piece.command, "?")
-            args = {"command": piece.command, "chunk": piece.chunk, "groups": piece.groups}
-            yield _Span(member, "kernels", name, "kernel", piece.start_ns, piece.end_ns, args, piece.command)
+    for span in session.assignments:
+        if span.start_ns:
+            member, name = base + _MEMBERS + span.member, kernels.get(span.command, "?")
+            args = {"command": span.command, "chunk": span.chunk, "groups": span.groups}
+            yield _Span(member, "kernels", name, "kernel", span.start_ns, span.end_ns, args, span.command)
     for copy in session.copies:
         if copy.start_ns:
             args = {

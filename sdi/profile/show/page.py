@@ -13,7 +13,7 @@ from typing import Any
 from plotly.offline import get_plotlyjs
 
 from sdi.profile.analyse.classes import CLASSES, NO_KERNEL
-from sdi.profile.analyse.model import HOST, PieceSpan, Profile, SessionProfile, memory_name
+from sdi.profile.analyse.model import HOST, AssignmentSpan, Profile, SessionProfile, memory_name
 from sdi.profile.analyse.tables import KernelRow, Tables
 from sdi.profile.show.text import FUNCTION_COLUMNS, functions, table_text, title
 from sdi.sizes import size
@@ -199,10 +199,10 @@ _Bar = tuple[str, str, int, int]
 
 
 def _timeline(session: SessionProfile, kernels: dict[int, str]) -> list[_Bar]:
-    pieces: Sequence[PieceSpan] = session.pieces
+    assignments: Sequence[AssignmentSpan] = session.assignments
     found = [
         (f"member {p.member} kernels", kernels.get(p.command, "?"), p.start_ns, p.end_ns)
-        for p in pieces
+        for p in assignments
         if p.end_ns > p.start_ns
     ]
     for copy in session.copies:

@@ -13,13 +13,13 @@ from sdi.profile.analyse.classes import CLASSES, LossClass, register
 from sdi.profile.analyse.figures import figures
 from sdi.profile.analyse.losses import losses
 from sdi.profile.analyse.model import (
+    AssignmentSpan,
     Call,
     Command,
     CopySpan,
     LaunchShape,
     LaunchSpan,
     Member,
-    PieceSpan,
     Profile,
     SessionProfile,
     Turn,
@@ -33,22 +33,26 @@ EMPTY = SessionProfile(1, 1, MEMBERS, 1000, 2000, True)
 
 
 def launched(
-    session: SessionProfile, command: int, pieces: dict[int, tuple[int, int]], shape: int = 1
+    session: SessionProfile, command: int, assignments: dict[int, tuple[int, int]], shape: int = 1
 ) -> SessionProfile:
-    """``session`` with one more launch of kernel "k": its pieces by member."""
-    start = min(start for start, _ in pieces.values())
-    end = max(end for _, end in pieces.values())
+    """``session`` with one more launch of kernel "k": its assignments by member."""
+    start = min(start for start, _ in assignments.values())
+    end = max(end for _, end in assignments.values())
     return replace(
         session,
         commands=(*session.commands, Command(command, 1, "launch", 0, start - 5, start - 5, start, end, 0)),
-        shapes=(LaunchShape(shape, "k", (8, 1, 1), (1, 1, 1), len(pieces), (len(pieces), 1, 1), "", 1, 0),),
+        shapes=(
+            LaunchShape(
+                shape, "k", (8, 1, 1), (1, 1, 1), len(assignments), (len(assignments), 1, 1), "", 1, 0
+            ),
+        ),
         launches=(
             *session.launches,
             LaunchSpan(command, "k", shape, "binding", start - 5, start - 5, start - 5, 0),
         ),
-        pieces=(
-            *session.pieces,
-            *(PieceSpan(command, 0, member, 4, *span, 0) for member, span in pieces.items()),
+        assignments=(
+            *session.assignments,
+            *(AssignmentSpan(command, 0, member, 4, *span, 0) for member, span in assignments.items()),
         ),
     )
 
@@ -101,7 +105,7 @@ def test_who_is_through_while_nobody_computes_waits_for_what_holds_up_the_others
     assert of(copied)["copies"] == 60
 
 
-def test_a_piece_that_starts_late_waits_for_its_copy_or_its_driver_or_the_service() -> None:
+def test_an_assignment_that_starts_late_waits_for_its_copy_or_its_driver_or_the_service() -> None:
     session = launched(EMPTY, 1, {0: (1100, 1200), 1: (1150, 1200)})
     copied = replace(session, copies=(CopySpan(1, 0, 2, 64, "k: x", False, 1110, 1140, 0),))
     busy = replace(session, turns=(Turn(1095, 1120, 5),))
@@ -147,8 +151,8 @@ def drawn(
 ) -> SessionProfile:
     """A session in which anything may overlap.  ``waits``: commands queued and submitted."""
     session = EMPTY
-    for command, pieces in enumerate(launches, 1):
-        session = launched(session, command, pieces)
+    for command, assignments in enumerate(launches, 1):
+        session = launched(session, command, assignments)
     late = [Command(100 + n, 1, "fill", 8, *span, span[1], span[1], 0) for n, span in enumerate(waits)]
     return replace(
         session,

@@ -10,7 +10,7 @@ import pytest
 
 from sdi import whole_file
 from sdi.devices.ticket import Ticket
-from sdi.profile.analyse.model import Command, CopySpan, LaunchSpan, PieceSpan, Turn, WorkSpan
+from sdi.profile.analyse.model import AssignmentSpan, Command, CopySpan, LaunchSpan, Turn, WorkSpan
 from sdi.profile.analyse.stream import ProfileError, read_profile, read_session
 from sdi.profile.record.recorder import Recorder
 from sdi.wire.api import NUM_SLOTS
@@ -86,13 +86,16 @@ def test_commands_that_the_player_executed_are_read_as_others_are(tmp_path: Path
         Command(12, 3, "fill", 32, 121, 121, 130, 131, 0),
         Command(13, 3, "write", 9, 140, 140, 140, 142, 0),
         Command(14, 3, "marker", 0, 150, 150, 150, 150, 0),
-        Command(15, 3, "launch", 0, 160, 160, 166, 170, 0),  # as its piece did
+        Command(15, 3, "launch", 0, 160, 160, 166, 170, 0),  # as its assignment did
     )
     assert session.launches == (
         LaunchSpan(11, "k", 5, "replay", 100, 100, 104, 0),
         LaunchSpan(15, "k", 5, "replay", 160, 160, 164, 0),
     )
-    assert session.pieces == (PieceSpan(11, 0, 0, 12, 107, 120, 0), PieceSpan(15, 0, 0, 12, 166, 170, 0))
+    assert session.assignments == (
+        AssignmentSpan(11, 0, 0, 12, 107, 120, 0),
+        AssignmentSpan(15, 0, 0, 12, 166, 170, 0),
+    )
     assert session.copies == (CopySpan(11, 0, 1, 64, "k: a", False, 105, 106, 0),)
     assert session.works == (
         WorkSpan(12, "fill", 0, 32, "fill", 130, 131, 0),

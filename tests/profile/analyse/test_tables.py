@@ -10,12 +10,12 @@ import pytest
 
 from sdi.profile.analyse.figures import figures
 from sdi.profile.analyse.model import (
+    AssignmentSpan,
     Command,
     CopySpan,
     LaunchShape,
     LaunchSpan,
     Member,
-    PieceSpan,
     Profile,
     Resident,
     SessionProfile,
@@ -57,12 +57,12 @@ SESSION = SessionProfile(
         LaunchSpan(3, "k", 2, "plan", 2_950, 2_960, 2_990, 0),
         LaunchSpan(4, "other", 3, "binding", 3_950, 3_955, 3_980, 0),
     ),
-    pieces=(
-        PieceSpan(2, 0, 0, 5, 2_000, 2_100, 0),
-        PieceSpan(2, 0, 1, 3, 2_000, 2_060, 0),
-        PieceSpan(3, 0, 1, 8, 3_000, 3_180, 0),
-        PieceSpan(4, 0, 0, 4, 4_000, 4_080, 0),
-        PieceSpan(4, 0, 1, 4, 4_000, 4_040, -1),
+    assignments=(
+        AssignmentSpan(2, 0, 0, 5, 2_000, 2_100, 0),
+        AssignmentSpan(2, 0, 1, 3, 2_000, 2_060, 0),
+        AssignmentSpan(3, 0, 1, 8, 3_000, 3_180, 0),
+        AssignmentSpan(4, 0, 0, 4, 4_000, 4_080, 0),
+        AssignmentSpan(4, 0, 1, 4, 4_000, 4_040, -1),
     ),
     copies=(
         CopySpan(2, 0, 1, 300, "k: x", False, 1_900, 1_940, 0),

@@ -13,13 +13,13 @@ import pytest
 pytest.importorskip("plotly", reason="plotly is not installed")
 
 from sdi.profile.analyse.model import (
+    AssignmentSpan,
     Command,
     CopySpan,
     ExplainedKernel,
     LaunchShape,
     LaunchSpan,
     Member,
-    PieceSpan,
     Profile,
     SessionProfile,
 )
@@ -49,10 +49,10 @@ def profile_of(kernels: int) -> Profile:
             commands=(*session.commands, Command(k + 1, 1, "launch", 0, start, start, start, end, 0)),
             shapes=(*session.shapes, LaunchShape(k + 1, name, (8, 1, 1), (1, 1, 1), 2, (2, 1, 1), "", 1, 0)),
             launches=(*session.launches, LaunchSpan(k + 1, name, k + 1, "", start - 9, start - 5, start, 0)),
-            pieces=(
-                *session.pieces,
-                PieceSpan(k + 1, 0, 0, 4, start, end, 0),
-                PieceSpan(k + 1, 0, 1, 4, start, (start + end) // 2, 0),
+            assignments=(
+                *session.assignments,
+                AssignmentSpan(k + 1, 0, 0, 4, start, end, 0),
+                AssignmentSpan(k + 1, 0, 1, 4, start, (start + end) // 2, 0),
             ),
             copies=(
                 *session.copies,

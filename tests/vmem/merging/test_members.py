@@ -28,7 +28,7 @@ def test_stores_to_one_unit_are_counted_alike_where_host_and_members_merge(
     if merge is not None:
         made.memory.merges.keep_twins(merge, FOR)
     written: list[tuple[int, list[Ticket]]] = []
-    for member in members:  # as pieces of one launch that race for the last 100 units
+    for member in members:  # as assignments of one launch that race for the last 100 units
         over = ByteRange(4096 - 4 * 100 * (3 - member), 4096)
         device, allocation = made.devices[member], made.memory.memories.allocation(buffer, member)
         waits = buffer.dependencies[member + 1].before_write(over)
