@@ -101,8 +101,8 @@ class Binding:
     """A launch whose launch plan, packed parameters and bound kernels are known.
 
     ``bounds``: per chunk, the kernel bound on each member where it was needed.  ``kernels``: those of
-    recordings as which it was issued when the placement had the generation ``placed``.  ``checked``: with
-    which buffers there were the launch was last looked at, see ``Session``.
+    recordings as which it was issued when placement and kernel had the generations ``kept_at``.
+    ``checked``: with which buffers there were the launch was last looked at, see ``Session``.
     """
 
     build: Build
@@ -112,7 +112,7 @@ class Binding:
     values: tuple[ArgumentValue, ...]
     bounds: tuple[dict[int, MemberKernel], ...] = field(init=False)
     kernels: dict[Recording, Sequence[BoundKernel]] = field(default_factory=dict)
-    placed: int = -1
+    kept_at: tuple[int, int] = (-1, -1)
     checked: int = -1
 
     def __post_init__(self) -> None:
@@ -193,7 +193,8 @@ class Kernel:
     ``note``: what it does, for people (``sdi/explain``), where that was asked for.
     ``plans``: of its launches, whatever buffers they used.  ``page``: what earlier runs learnt of it, if
     that counts.
-    ``is_warm``: it ran before, so that what a launch takes is its work.  ``cell``: see ``follow``.
+    ``is_warm``: it ran before, so that what a launch takes is its work.
+    ``generation``: changes whenever a launch plan is to be chosen anew, and with it ``cell``, see ``follow``.
     """
 
     def __init__(self, model: KernelModel, access: KernelAccess, has_variables: bool = False) -> None:
@@ -213,6 +214,7 @@ class Kernel:
         self.page: Page | None = None
         self.plans = PlanMemory()
         self.is_warm = False
+        self.generation = 0
         self.cell = 0
         self._cells: Cells | None = None
 
@@ -223,7 +225,7 @@ class Kernel:
         return float((1 + len(self.access.accesses)) * prod(ndrange.global_size))
 
     def follow(self, cells: Cells) -> None:
-        """Have a cell change whenever a launch plan is to be chosen anew."""
+        """Have a cell change with the generation."""
         self._cells, self.cell = cells, cells.new()
 
     def unfollow(self) -> None:
@@ -233,6 +235,7 @@ class Kernel:
         self._cells, self.cell = None, 0
 
     def _is_other(self) -> None:
+        self.generation += 1
         if self._cells is not None:
             self._cells.changed(self.cell)
 

@@ -144,7 +144,7 @@ class Launcher:
     def forget_kernels(self) -> None:
         """Have the player get launches anew that are issued again: it has dropped its recordings."""
         for binding in self.known.values.values():
-            binding.placed = -1
+            binding.kept_at = (-1, -1)
 
     def poison(self, launch: Launch, why: Exception) -> None:
         """``launch`` could not be issued: whoever reads what it may write fails too."""
@@ -174,7 +174,8 @@ class Launcher:
         recording, generation = launch_plan.chunks[0].find(), memory.placed.generation
         if recording is None or recording.tally is None or recording.placed != generation:
             return None
-        kernels = binding.kernels.get(recording) if binding.placed == generation else None
+        is_kept = binding.kept_at == (generation, binding.kernel.generation)
+        kernels = binding.kernels.get(recording) if is_kept else None
         if kernels is None:
             kernels = self._issuer.kernels(binding, 0, recording.where)
             self._keep(binding, recording, kernels)
@@ -196,9 +197,10 @@ class Launcher:
 
     def _keep(self, binding: Binding, recording: Recording, kernels: Sequence[BoundKernel]) -> None:
         """Remember as what a launch is issued while its buffers are as they are."""
-        if binding.placed != recording.placed or len(binding.kernels) >= RECORDINGS_MAX:
+        kept_at = (recording.placed, binding.kernel.generation)
+        if binding.kept_at != kept_at or len(binding.kernels) >= RECORDINGS_MAX:
             binding.kernels.clear()
-        binding.placed = recording.placed
+        binding.kept_at = kept_at
         binding.kernels[recording] = kernels
         if self.player is not None:
             self.player.keep_launch(binding, recording, kernels)

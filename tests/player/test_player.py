@@ -1075,6 +1075,32 @@ def test_known_launches_are_replayed_again_after_all_recordings_were_dropped(ser
     loop.check()
 
 
+def test_other_launches_of_a_kernel_are_replayed_again_after_one_plan_was_dropped(serve: Serve) -> None:
+    """They differ from it in a scalar that ranges depend on: each has its plan."""
+    loop = Loop(serve(2, plays=True))
+
+    def launch(first: int) -> None:
+        loop.truth[0] = loop.truth[0] + loop.truth[1][first]
+        values = [(loop.a, 0), (loop.b, 0), struct.pack("<i", first)]
+        loop.client.launch(loop.build, values, [ITEMS], [16], kernel_index=FROM)
+
+    def both(_: int) -> None:
+        launch(3)
+        launch(ITEMS - 1)
+
+    def forget() -> None:
+        kernel = loop.client.session._launcher._builds[loop.build].kernels[FROM]
+        assert len(kernel._launch_plans.values) == 2
+        kernel.forget(next(iter(kernel._launch_plans.values.values())))
+
+    loop.mix()
+    loop.until_replayed(both, 2)
+    _posted(loop, forget)
+    assert loop.replayed(lambda: both(0)) == 0
+    loop.until_replayed(both, 2)
+    loop.check()
+
+
 def test_launches_that_are_measured_are_replayed(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
     measured: list[list[int]] = []
 
