@@ -1,6 +1,7 @@
 """What the access analysis costs: per kernel at a build, and per launch with new scalars.
 
-``python bench/analysis.py [--quick]`` prints one table.  Times are medians of the thread's processor time.
+``python bench/analysis.py [--quick]`` prints one table; with ``--patterns`` what it answers for layouts in
+``tests/sampling/patterns.py``.  Times are medians of the thread's processor time.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -22,8 +24,9 @@ sys.path.insert(0, str(ROOT))
 
 from sdi.clc.preprocess.macros import MacroError  # noqa: E402
 from sdi.ndrange import GroupBox, NDRange  # noqa: E402
-from sdi.sampling import KernelAccess, analyse  # noqa: E402
+from sdi.sampling import AccessRange, KernelAccess, Precision, analyse  # noqa: E402
 from sdi.sampling.parametric import Parametric  # noqa: E402
+from tests.sampling.patterns import PATTERNS, Pattern  # noqa: E402
 from tests.sampling.sources import kernels_of, tree_of  # noqa: E402
 
 MEMBERS = 4
@@ -168,13 +171,44 @@ def per_launch(analysis: KernelAccess, case: Case, boxes: Sequence[GroupBox], ex
     return median_us(action, n)
 
 
+def described(pattern: Pattern, repetitions: int) -> str:
+    """One line: how precise the answer for what the first written argument gets is, and what it costs.
+
+    Bytes that two of the boxes may both write are those that the members would have to merge.
+    """
+    tree = tree_of(pattern.source)
+    analysis = analyse(tree, kernels_of(tree)["k"])
+    boxes = pattern.slabs(MEMBERS)
+
+    def answers(_: int) -> list[AccessRange]:
+        bound = analysis.bind(pattern.ndrange, pattern.values, pattern.buffer_nbytes)
+        found = [bound.over(box) for box in boxes]
+        number = next(each.argument for each in found[0] if each.writes)
+        return [each for one in found for each in one if each.argument == number]
+
+    found = answers(0)
+    precision = max((each.precision for each in found), key=list(Precision).index)
+    both = sum(a.writes.intersection(b.writes).nbytes for a, b in combinations(found, 2))
+    ranges = sum(len(each.writes.ranges) for each in found)
+    ms = median_us(answers, repetitions) / 1e3
+    return f"| {pattern.name} | {precision.name} | {ranges} | {both / (1 << 20):.0f} | {ms:.2f} |"
+
+
 def main() -> int:
     """Measure and print."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--quick", action="store_true", help="a tenth of the repetitions")
-    repetitions = 20 if parser.parse_args().quick else 200
+    parser.add_argument("--patterns", action="store_true", help="answers for layouts of what is written")
+    asked = parser.parse_args()
+    repetitions = 20 if asked.quick else 200
+    if asked.patterns:
+        print(f"| pattern | writes | ranges of {MEMBERS} members | MiB that two may write | ms |")
+        print("|---|---|---|---|---|")
+        for pattern in PATTERNS:
+            print(described(pattern, 3))
+        return 0
     commit = subprocess.run(
         ["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False
     ).stdout.strip()
