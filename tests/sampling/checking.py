@@ -1,9 +1,10 @@
-"""Compares access maps with the recorded truth."""
+"""Compares access maps with the recorded truth, and with isl's sets."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -12,6 +13,7 @@ from sdi.clc.frontend.syntax import Function, Tree
 from sdi.intervals import RangeSet
 from sdi.ndrange import GroupBox, Int3, NDRange
 from sdi.sampling import KernelAnalysis, Precision, analyse
+from tests.sampling.comparing import Asked, Tally, compare
 from tests.sampling.recorder import READ, WRITE, Recorder
 
 Array: TypeAlias = np.ndarray[Any, Any]
@@ -112,5 +114,6 @@ def check(
                 if found.precision is Precision.EXACT:
                     excess = found.writes.difference(writes)
                     assert not excess, f"{what}: EXACT, but does not write {excess.ranges[:4]}"
+    compare(analysis, Asked.of(ndrange, launch.arguments), islice(boxes(grid), 3), Tally())
     whole = bound.over(GroupBox((0, 0, 0), grid))
     return [(f.argument, f.precision, f.reads_whole) for f in whole]

@@ -1,12 +1,15 @@
-"""Every launch of tests/programs: the access maps against the recorded truth."""
+"""Every launch of tests/programs: the access maps against the record, and larger ones against isl's sets."""
 
 from __future__ import annotations
+
+from random import Random
 
 import pyopencl as cl
 import pytest
 
 from sdi.sampling import KernelAnalysis, analyse
 from tests.sampling.checking import CONTENTS, check
+from tests.sampling.comparing import Tally, compare, larger, some_boxes
 from tests.sampling.launches import catch, program_names
 from tests.sampling.recorder import Recorder
 from tests.sampling.sources import kernels_of, tree_of
@@ -45,3 +48,6 @@ def test_maps_of_each_launch_of_a_program_agree_with_what_it_touches(name: str, 
         analysis = analyse(tree, function)
         contents = ("given",) if depends_on_data(analysis) else CONTENTS
         check(recorder, tree, function, caught.options, caught.launch, contents, analysis)
+        random = Random(caught.kernel)
+        asked = larger(caught.launch.ndrange, caught.launch.arguments, random)
+        compare(analysis, asked, some_boxes(asked.ndrange.num_groups, random, 2), Tally())
