@@ -21,7 +21,7 @@ from sdi.cluster.records import IN_BATCH, DamagedBatch, NodeRecord, RecordKind, 
 from sdi.cluster.shared import Mapped, Pool
 from sdi.cluster.transport import Room, Transport
 from sdi.devices.base import Device
-from sdi.devices.copying import download, upload
+from sdi.devices.copying import all_of, download, upload
 from sdi.devices.handles import DeviceBuffer, HostBytes
 from sdi.devices.join import join
 from sdi.devices.ticket import Ticket, completed
@@ -214,7 +214,7 @@ class Exchange:
             reads.append(ticket)
             ticket.when_done(partial(self._read, to, key, at, part, memory, loan))
         device.flush()
-        return _last(reads)
+        return all_of(reads)
 
     def _ring(self, to: int, sizes: Sequence[int]) -> list[memoryview]:
         """Memory for chunks of these sizes that are lent to ``to``, each for every so manieth; none where
@@ -342,7 +342,7 @@ class Exchange:
             start += part.nbytes if rows.count == 1 else part.count * part.pitch
             writes.append(ticket)
         device.flush()
-        return _last(writes)
+        return all_of(writes)
 
     def _receive_lent(
         self,
@@ -438,7 +438,7 @@ class Exchange:
                 arrivals.append(spread)
             chunk.arrived.when_done(partial(self._came, source, key, at))
             start += part.nbytes if rows.count == 1 else part.count * part.pitch
-        return _last(arrivals)
+        return all_of(arrivals)
 
     def _spread(self, chunk: _Chunk, host: memoryview, rows: Rows, spread: Ticket, arrived: Ticket) -> None:
         if arrived.error is None:
@@ -565,20 +565,6 @@ def _fail(parts: Sequence[_Chunk], why: Exception) -> None:
     for chunk in parts:
         if not chunk.arrived.done:
             chunk.arrived.complete(why)
-
-
-def _last(parts: Sequence[Ticket]) -> Ticket:
-    """A ticket that stands for all of ``parts``."""
-    if len(parts) == 1:
-        return parts[0]
-    whole = Ticket()
-
-    def finished(error: BaseException | None) -> None:
-        starts = [part.start_ns for part in parts if part.start_ns]
-        whole.complete(error, min(starts, default=0), max(part.end_ns for part in parts))
-
-    join(parts, finished)
-    return whole
 
 
 def _both(sent: Callable[[], None], staging: Staging, memory: memoryview) -> None:

@@ -278,20 +278,15 @@ class BoundKernel:
                     found = same[key] = reach(
                         piece.offset, piece.nbytes, piece.is_regular, domain, inside, most_ranges
                     )
+                by_all = None
                 if most_ranges == MAX_RANGES and (found is None or not found.is_exact):
                     if id(piece.access) in done:
                         continue
-                    spans = self._all_bytes(piece.access, box)
-                    if spans is not None:
-                        done.add(id(piece.access))
-                        found = Footprint(spans, True)
-                    elif (covered := self._covered(piece.access, box)) is not None:
-                        done.add(id(piece.access))
-                        known = (reads if piece.mode is Mode.READ else possible)[piece.argument]
-                        if known is not None:
-                            known += covered
-                        continue
-                if found is not None and piece.is_unbounded and not found.is_exact:
+                    by_all = self._all_bytes(piece.access, box)
+                if by_all is not None:
+                    done.add(id(piece.access))
+                    found = by_all
+                elif found is not None and piece.is_unbounded and not found.is_exact:
                     (lo, hi), nbytes = found.spans[0], self._nbytes[piece.argument]
                     if lo <= 0 and hi >= nbytes:
                         found = None
@@ -320,9 +315,13 @@ class BoundKernel:
             for e in self._analysis.pointers
         )
 
-    def _all_bytes(self, access: Access, box: GroupBox) -> list[tuple[int, int]] | None:
-        """Exactly what an access without bounds of its own reaches; of reads only where that costs little."""
-        if not access.is_definite:
+    def _all_bytes(self, access: Access, box: GroupBox) -> Footprint | None:
+        """What an access reaches in all its domains together, exactly unless data decide whether it happens.
+
+        Of reads only where that costs little.
+        """
+        is_exact = not any(self._binding.opaque[guard] for guard in access.guards)
+        if not access.is_definite or not (is_exact or access.update is None):
             return None
         from sdi.sampling import dense, digits
 
@@ -331,17 +330,9 @@ class BoundKernel:
         if key not in self._by_digits:
             self._by_digits[key] = digits.spans_of(self._binding, access, box)
         found = self._by_digits[key]
-        if found is None and access.mode is Mode.WRITE:
+        if found is None and is_exact and access.mode is Mode.WRITE:
             found = dense.spans_of(self._binding, access, box)
-        return found
-
-    def _covered(self, access: Access, box: GroupBox) -> list[tuple[int, int]] | None:
-        """What an access reaches at most whose address data don't decide, only whether it happens."""
-        if access.update is not None or not access.is_definite:
-            return None
-        from sdi.sampling import digits
-
-        return digits.spans_of(self._binding, access, box, covers=True)
+        return None if found is None else Footprint(found, is_exact)
 
     def _answer(
         self,

@@ -45,20 +45,15 @@ class _Wraps(Exception):
         self.variable, self.at = variable, at
 
 
-def spans_of(
-    binding: AffineContext, access: Access, box: GroupBox, covers: bool = False
-) -> list[Span] | None:
-    """Exactly the bytes of a definite access outside of loops; None where ids are taken apart otherwise.
-
-    ``covers``: the bytes if all that data decide were decided for it.
+def spans_of(binding: AffineContext, access: Access, box: GroupBox) -> list[Span] | None:
+    """Exactly the bytes of a definite access outside of loops, if all that data decide is decided for it;
+    None where ids are taken apart otherwise.
     """
     guards: list[int] = []
     for guard in access.guards:
         row = binding.rows[guard]
-        parts = row.args if covers and row.op is TermOp.ALL else (guard,)
+        parts = row.args if row.op is TermOp.ALL else (guard,)
         guards += [part for part in parts if not binding.opaque[part]]
-        if binding.opaque[guard] and not covers:
-            return None
     if access.loops or binding.opaque[access.offset]:
         return None
     saved, binding.is_overapproximate = binding.is_overapproximate, False

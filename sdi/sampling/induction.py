@@ -38,11 +38,6 @@ def loosened(head: Value, end: Value) -> Value:
             return head
 
 
-def is_steady(head: Value, end: Value) -> bool:
-    """Whether all pointers of a variable still point to what they pointed to."""
-    return loosened(head, end) == head
-
-
 def forgotten(terms: Terms, value: Value) -> Value:
     """Anything of the same kind; a pointer may point anywhere."""
     match value:

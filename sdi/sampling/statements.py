@@ -21,7 +21,7 @@ from sdi.sampling.control import (
     variable_of,
 )
 from sdi.sampling.expressions import Expressions
-from sdi.sampling.induction import after_loop, at_iteration, forgotten, is_steady, loosened, placeholder
+from sdi.sampling.induction import after_loop, at_iteration, forgotten, loosened, placeholder
 from sdi.sampling.machine import Body, GaveUp, Loop, Machine
 from sdi.sampling.terms import I64, TermOp
 from sdi.sampling.values import (
@@ -356,13 +356,10 @@ class Statements:
             machine.dead = False
             machine.env = machine.copied(before)
             # What was found where pointers point to their first root holds only if they stay there.
-            steady = {name: ends or is_steady(head, after.get(name)) for name, head in heads.items()}
-            if all(steady.values()):
+            loose = {name: loosened(head, after.get(name)) for name, head in heads.items()}
+            if ends or loose == heads:
                 break
-            heads = {
-                name: head if steady[name] else loosened(head, after.get(name))
-                for name, head in heads.items()
-            }
+            heads = loose
         is_lost = False
         for name in changed:
             if not ends:
