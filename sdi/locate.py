@@ -96,6 +96,11 @@ def show_only_real_drivers() -> None:
     os.environ["SDI_IN_SERVICE"] = "1"
 
 
+def member_vendors(environ: Mapping[str, str]) -> Path:
+    """The folder whose .icd files name the real drivers."""
+    return Path(environ.get("SDI_MEMBER_VENDORS") or _real_vendors(environ) or "/etc/OpenCL/vendors")
+
+
 def _real_vendors(environ: Mapping[str, str]) -> str:
     """The user's own OCL_ICD_VENDORS: where drivers are, unless it is the image's."""
     given = environ.get("OCL_ICD_VENDORS", "")

@@ -7,17 +7,19 @@ import os
 import resource
 import select
 import signal
+import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from functools import partial
 from pathlib import Path
 
 from sdi import whole_file
 from sdi.cli.counters import CountersError, SessionCounts, explanation, merged, report
+from sdi.cli.loaders import LoaderWatch, drivers_named_in
 from sdi.cluster import start
-from sdi.locate import image_environ
+from sdi.locate import image_environ, library, member_vendors
 from sdi.settings import Settings, SettingsError
 
 Prepare = Callable[[], None]
@@ -33,6 +35,10 @@ _SI_KERNEL = 0x80
 _LOOK_S = 1.0
 """How long the end of an application may stay unseen if another thread was given the signal."""
 PR_SET_CHILD_SUBREAPER = 36
+_PR_SET_PDEATHSIG = 1
+
+
+_IDLE = "sdi: the application asked for the image's device, and left before it was ready"
 
 
 def _nothing() -> None:
@@ -40,7 +46,7 @@ def _nothing() -> None:
 
 
 def run(application: list[str], changes: Mapping[str, str], stats: bool, explain: bool = False) -> int:
-    """Run ``application``; its exit status.  Without ``stats`` or ``explain`` it replaces this process."""
+    """Run ``application``; its exit status."""
     if not application:
         print("sdi run: no application given; try: sdi run -n 4 -- ./application", file=sys.stderr)
         return 2
@@ -50,18 +56,14 @@ def run(application: list[str], changes: Mapping[str, str], stats: bool, explain
     try:
         if explain:
             environ["SDI_EXPLAIN"] = "1"
+        runs = _run_with_stats if stats or explain else _run_and_leave
         if place is not None or environ.get("SDI_TEST_NODES"):
             from sdi.cli import job
 
             if place is not None and place.rank:
                 return job.node(place)
-            runs = _run_with_stats if stats or explain else _run_and_leave
             return leave_like(job.run_root(place, environ, partial(runs, application, stats, explain)))
-        if stats or explain:
-            return leave_like(_run_with_stats(application, stats, explain, environ))
-        for number in _IGNORED_BY_PYTHON:
-            signal.signal(number, signal.SIG_DFL)
-        os.execvpe(application[0], application, environ)
+        return leave_like(runs(application, stats, explain, environ))
     except FileNotFoundError:
         print(f"sdi run: {application[0]}: no such program", file=sys.stderr)
         return 127
@@ -82,29 +84,50 @@ def _statistics_folder(wanted: str) -> tempfile.TemporaryDirectory[str]:
 
 
 def _run_and_leave(
-    application: list[str], _stats: bool, _explain: bool, environ: dict[str, str], prepare: Prepare
+    application: list[str], _stats: bool, _explain: bool, environ: dict[str, str], prepare: Prepare = _nothing
 ) -> int:
-    return run_and_wait(application, environ, prepare)
+    """The application's wait status, after a word on stderr if it did not use the image."""
+    status, verdict = _run_watched(application, environ, prepare)
+    if verdict:
+        print(verdict, file=sys.stderr)
+    return status
 
 
 def _run_with_stats(
     application: list[str], stats: bool, explain: bool, environ: dict[str, str], prepare: Prepare = _nothing
 ) -> int:
-    """The application's wait status."""
+    """The application's wait status, after its counters, or the same word, on stderr."""
     wanted = environ.get("SDI_STATS", "")
     with _statistics_folder(wanted) as folder:
         # One file per service: the application may fork, or start others that use OpenCL.
         environ["SDI_STATS"] = str(Path(folder, "%p.json"))
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-        status = run_and_wait(application, environ, prepare)
+        status, verdict = _run_watched(application, environ, prepare)
         late = wait_for_services()
         sys.stdout.flush()
-        _print_counters(Path(folder), late, wanted, stats, explain)
+        _print_counters(Path(folder), late, wanted, stats, explain, verdict)
     return status
 
 
-def run_and_wait(application: list[str], environ: dict[str, str], prepare: Prepare = _nothing) -> int:
-    """Wait status of the application; signals sent to this process reach it.
+def _run_watched(application: list[str], environ: Mapping[str, str], prepare: Prepare) -> tuple[int, str]:
+    """The application's wait status, and why it did not use the image, if so."""
+    watch = LoaderWatch(library(), drivers_named_in(member_vendors(environ)))
+    try:
+        status = run_and_wait(application, {**environ, **watch.environ()}, prepare, watch.look)
+        return status, watch.verdict()
+    finally:
+        watch.close()
+
+
+def run_and_wait(
+    application: list[str],
+    environ: Mapping[str, str],
+    prepare: Prepare = _nothing,
+    look: Callable[[int], float] | None = None,
+) -> int:
+    """Wait status of the application; signals sent to this process reach it, and it dies with this process.
+
+    ``look``: called with the application's process id now and then; seconds until it wants to be again.
 
     ``prepare`` may start threads: it is called when they would get none of these signals.  Nothing else of
     ours starts a thread before: that one would be given SIGCHLD, which it drops (the end of an
@@ -116,11 +139,10 @@ def run_and_wait(application: list[str], environ: dict[str, str], prepare: Prepa
     before = signal.pthread_sigmask(signal.SIG_BLOCK, watched)
     try:
         prepare()
-        child = os.posix_spawnp(
-            application[0], application, environ, setsigmask=before, setsigdef=_IGNORED_BY_PYTHON
-        )
+        child = _start(application, environ, before)
         while True:
-            got = signal.sigtimedwait(watched, _LOOK_S)
+            pause_s = _LOOK_S if look is None else min(look(child), _LOOK_S)
+            got = signal.sigtimedwait(watched, pause_s)
             if got is None or got.si_signo == signal.SIGCHLD:
                 pid, status = os.waitpid(child, os.WNOHANG)
                 if pid == child:
@@ -129,6 +151,20 @@ def run_and_wait(application: list[str], environ: dict[str, str], prepare: Prepa
                 os.kill(child, got.si_signo)
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _start(application: list[str], environ: Mapping[str, str], mask: Set[int]) -> int:
+    """The process id of the application, with the signals of ``mask`` blocked.  Raises OSError."""
+    prctl = ctypes.CDLL(None).prctl
+
+    def ready() -> None:
+        prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+    # Whoever ends this process with a signal that can't be handed on means the application.
+    process = subprocess.Popen(application, env=environ, close_fds=False, preexec_fn=ready)  # noqa: PLW1509
+    process.returncode = 0  # who called waits for it
+    return process.pid
 
 
 def wait_for_services() -> int:
@@ -161,8 +197,8 @@ def _is_service(pid: int) -> bool:
         return False
 
 
-def _print_counters(folder: Path, late: int, keep: str, stats: bool, explain: bool) -> None:
-    """Print what was asked for; store the services' files as ``keep`` too, unless it is empty."""
+def _print_counters(folder: Path, late: int, keep: str, stats: bool, explain: bool, verdict: str) -> None:
+    """Print what was asked for, or ``verdict``; store the services' files as ``keep`` too, unless empty."""
     found = []
     for path in sorted(folder.glob("*.json")):
         try:
@@ -183,7 +219,7 @@ def _print_counters(folder: Path, late: int, keep: str, stats: bool, explain: bo
         if stats:
             print(report(counters), file=sys.stderr)
     elif not late:
-        print("sdi: the application did not use the image", file=sys.stderr)
+        print(verdict or _IDLE, file=sys.stderr)
 
 
 def leave_like(status: int) -> int:

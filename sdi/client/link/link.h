@@ -17,6 +17,8 @@ bool sdi_forks_are_known(void);
  * itself; and where the program has more rights than who started it (AT_SECURE: setuid, setgid, file capabilities),
  * since the environment says what the service is. */
 bool sdi_hidden(void);
+/* Leaves a letter for `sdi run`, once: 'p', the application was shown the platform; 'd', it asked for devices. */
+void sdi_leave_mark(char what);
 void sdi_log(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void sdi_complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The absolute path of this library as the loader knows it, remembered at the first call. */

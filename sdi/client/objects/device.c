@@ -34,6 +34,7 @@ cl_int sdi_clGetDeviceIDs(cl_platform_id platform, cl_ulong type, cl_uint num_en
         return CL_INVALID_VALUE;
     if (num_devices)
         *num_devices = 0;
+    sdi_leave_mark('d');
     cl_device_id found = find();
     if (!found || !(type & (sdi_session.limits.type | CL_DEVICE_TYPE_DEFAULT)))
         return CL_DEVICE_NOT_FOUND;

@@ -21,6 +21,7 @@ cl_int sdi_clGetPlatformIDs(cl_uint num_entries, cl_platform_id *platforms, cl_u
         *num_platforms = sdi_hidden() ? 0 : 1;
     if (sdi_hidden())
         return CL_PLATFORM_NOT_FOUND_KHR;
+    sdi_leave_mark('p');
     if (platforms)
         platforms[0] = &sdi_platform;
     return CL_SUCCESS;
