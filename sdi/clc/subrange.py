@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from sdi.clc.arguments import argument_kind, is_kernel
 from sdi.clc.frontend.builtins import GEOMETRY_FUNCTIONS
-from sdi.clc.frontend.syntax import Function, NodeKind, Space, SyntaxNode, Tree, callee_of
+from sdi.clc.frontend.syntax import Function, NodeKind, Space, SyntaxNode, Tree, callee_of, outside_literals
 from sdi.clc.model import ArgumentKind
 from sdi.wire.kernels import GEOMETRY
 from sdi.wire.layout import declarations
@@ -90,21 +90,12 @@ def _opening(text: str, at: int) -> int:
 
 def _closing(text: str, opening: int) -> int:
     """Offset of the ``)`` that matches the ``(`` at ``opening``; strings are skipped."""
-    depth, at = 0, opening
-    while True:
-        char = text[at]
-        if char in "\"'":
-            quote = char
-            at += 1
-            while text[at] != quote:
-                at += 2 if text[at] == "\\" else 1
-        elif char == "(":
-            depth += 1
-        elif char == ")":
-            depth -= 1
-            if depth == 0:
-                return at
-        at += 1
+    depth = 0
+    for at, char in outside_literals(text, opening):
+        depth += (char == "(") - (char == ")")
+        if depth == 0:
+            return at
+    raise AssertionError(f"no end of the list at {opening}")
 
 
 def _calls(tree: Tree, body: SyntaxNode) -> list[tuple[SyntaxNode, SyntaxNode]]:

@@ -172,7 +172,12 @@ def _part(source: Place, from_: Region, target: Place, to: Region) -> Part:
 
 
 def bounce(
-    source: Place, target: Place, region: Region, leave: Sequence[Ticket], arrive: Sequence[Ticket]
+    source: Place,
+    target: Place,
+    region: Region,
+    leave: Sequence[Ticket],
+    arrive: Sequence[Ticket],
+    timing: Timing = MEASURED,
 ) -> Ends:
     """Between members that share no memory: down and up in chunks, two of them on the way at a time."""
     other, device = source.device, target.device
@@ -180,7 +185,7 @@ def bounce(
     if other.capabilities.node != device.capabilities.node:
         return cast(Sender, other).send_to(source, target, region, leave, arrive)
     if region.levels:
-        return run_by_run(by(device, leave, arrive), source, target, region)
+        return run_by_run(by(device, leave, arrive, timing), source, target, region)
     there, here, nbytes = source.offset + region.base, target.offset + region.base, region.nbytes
     from_, to = cast(DeviceBuffer, source.memory), cast(DeviceBuffer, target.memory)
     memory = memoryview(bytearray(min(nbytes, 2 * CHUNK_NBYTES)))
@@ -191,13 +196,12 @@ def bounce(
         half = number % 2 * CHUNK_NBYTES
         chunk = memory[half : half + size]
         before = [*leave, uploads[number - 2]] if number >= 2 else leave
-        downloads.append(download(other, from_, there + at, chunk, before))
-        uploads.append(upload(device, chunk, to, here + at, [*arrive, downloads[-1]]))
+        downloads.append(download(other, from_, there + at, chunk, before, timing=timing))
+        behind = [*arrive, downloads[-1]]
+        uploads.append(upload(device, chunk, to, here + at, behind, timing=timing))
     other.flush()
     device.flush()
-    whole = Ticket()
-    join(uploads, lambda error: whole.complete(error, downloads[0].start_ns, uploads[-1].end_ns))
-    return all_of(downloads), whole
+    return all_of(downloads), all_of([*downloads, *uploads])
 
 
 def all_of(parts: Sequence[Ticket]) -> Ticket:
@@ -205,6 +209,7 @@ def all_of(parts: Sequence[Ticket]) -> Ticket:
     if len(parts) == 1:
         return parts[0]
     whole = Ticket()
+    whole.is_typical = all(part.is_typical for part in parts)
 
     def finished(error: BaseException | None) -> None:
         starts = [part.start_ns for part in parts if part.start_ns]

@@ -156,14 +156,12 @@ class Transfers:
         device = memories.devices[(to or from_) - 1]
         there, here = self._place(buffer, source, from_, over), self._place(buffer, target, to, over)
         before: dict[Ticket, None] = {}
+        is_one = HOST in (from_, to) or from_ == to  # operation, not one at each end
+        behind = before if is_one else dict[Ticket, None]()
         transfer.leave.gather(before)
-        if HOST in (from_, to) or from_ == to:  # one operation
-            transfer.arrive.gather(before)
-            left, ticket = device.copy(there, here, transfer.region, list(before), (), timing)
-        else:
-            behind: dict[Ticket, None] = {}
-            transfer.arrive.gather(behind)
-            left, ticket = device.copy(there, here, transfer.region, list(before), list(behind), timing)
+        transfer.arrive.gather(behind)
+        then = () if is_one else list(behind)
+        left, ticket = device.copy(there, here, transfer.region, list(before), then, timing)
         if target == HOST:
             device.flush()
         transfer.leave.by(left)

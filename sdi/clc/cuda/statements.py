@@ -12,7 +12,7 @@ from sdi.clc.cuda.blocks import inside, label_of, leaves, statement_expression, 
 from sdi.clc.cuda.expressions import ExpressionWriter
 from sdi.clc.cuda.tree import CudaTree
 from sdi.clc.cuda.types import TypeNames, UnknownConstruct, safe_name
-from sdi.clc.frontend.syntax import LOOPS, Form, NodeKind, Space, SyntaxNode, Type
+from sdi.clc.frontend.syntax import LOOPS, Form, NodeKind, Space, SyntaxNode, Type, outside_literals
 from sdi.clc.preprocess.conditions import evaluate
 from sdi.clc.preprocess.lines import LineMap
 from sdi.clc.preprocess.macros import MacroError
@@ -203,15 +203,8 @@ class StatementWriter:
         """Offsets of a loop's two semicolons and of the parenthesis that closes its head."""
         text, depth = self.tree.text, 0
         found: list[int] = []
-        at = node.begin
-        while True:
-            char = text[at]
-            if char in "\"'":
-                quote = char
-                at += 1
-                while text[at] != quote:
-                    at += 2 if text[at] == "\\" else 1
-            elif char in "({[":
+        for at, char in outside_literals(text, node.begin):
+            if char in "({[":
                 depth += 1
             elif char in ")}]":
                 depth -= 1
@@ -219,7 +212,7 @@ class StatementWriter:
                     return found[0], found[1], at
             elif char == ";" and depth == 1:
                 found.append(at)
-            at += 1
+        raise AssertionError("a loop's head is open")
 
     # -- variables -------------------------------------------------------------------------------
 

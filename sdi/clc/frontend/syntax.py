@@ -230,3 +230,16 @@ def callee_of(call: SyntaxNode) -> SyntaxNode | None:
     while node is not None and node.kind in (NodeKind.UNEXPOSED, NodeKind.PAREN) and len(node.children) == 1:
         node = node.children[0]
     return node if node is not None and node.kind is NodeKind.DECL_REF else None
+
+
+def outside_literals(text: str, at: int) -> Iterator[tuple[int, str]]:
+    """Offset and character from ``at`` on, without string and character literals."""
+    while at < len(text):
+        char = text[at]
+        if char in "\"'":
+            at += 1
+            while text[at] != char:
+                at += 2 if text[at] == "\\" else 1
+        else:
+            yield at, char
+        at += 1

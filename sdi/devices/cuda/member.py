@@ -263,7 +263,7 @@ class CudaDevice:
         """
         other = source.device
         if not isinstance(other, CudaDevice) or self._links.way(other._links) is PeerRoute.HOST:
-            return bounce(source, target, region, leave, arrive)
+            return bounce(source, target, region, leave, arrive, timing)
         if not is_rows(source, target, region):
             return in_parts(by(self, leave, arrive, timing), source, target, region)
         if region.levels and not (self.link(other) and region.levels[0][0] <= MAX_PITCH):

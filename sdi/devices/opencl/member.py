@@ -248,7 +248,7 @@ class OpenCLDevice:
             # [M] pocl 3.1, 64 MiB: 10.7 GB/s directly, 7.0 through a bounce buffer, 5.4 through the arena.
             host = source.memory.host if isinstance(source.memory, OpenCLBuffer) else None
             if host is None:
-                return bounce(source, target, region, source_waits, target_waits)
+                return bounce(source, target, region, source_waits, target_waits, timing)
             there = Place(host, source.offset, None, source.levels)
             return self._copy_host(there, target, region, wait, to_device=True)
         return ticket, ticket
