@@ -1,14 +1,8 @@
 """A lane: gives a member's operations to its driver once they can't block, and completes their tickets.
 
 An operation goes to the driver's in-order queue when every ticket of another owner that it waits for is
-*done* and every ticket of its own member is *issued*: the queue orders the rest.  Until then it is held back
-here, not in the driver.  Why not OpenCL user events: pocl 3.1 hangs when a command waits for one that has
-failed, and a blocked command in an in-order queue blocks commands that do not depend on it.  [M] A hop
-between two members costs the same within the noise (alternating runs on two busy cores: held 41-105 us,
-through a user event 24-124 us).
-
-No deadlock: the driver only ever has operations that can run, and a held operation waits only for tickets
-that existed before it was issued, so that the waits form no cycle.
+*done* and every ticket of its own member is *issued*: the queue orders the rest.  Until then ``hold.py`` has
+it.
 """
 
 from __future__ import annotations
@@ -16,11 +10,11 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
 from queue import SimpleQueue
-from typing import Final, Generic, Protocol, TypeVar
+from typing import Final, Generic, Protocol, TypeVar, cast
 
+from sdi.devices.hold import Failed, HeldTicket, Hold
 from sdi.devices.ticket import Ticket
 from sdi.errors import DeviceFailed
 
@@ -39,62 +33,16 @@ Start = Callable[[], N]
 """Gives one operation to the driver; must not block.  Raises the driver's error."""
 
 
-class _Failed:
-    """Stands where the native handle would be, for an operation that never reaches the driver."""
+class LaneTicket(HeldTicket):
+    """Ticket of an operation of a lane.
 
-    __slots__ = ("error",)
-
-    def __init__(self, error: BaseException) -> None:
-        self.error = error
-
-
-class LaneTicket(Ticket, Generic[N]):
-    """Ticket of an operation of a lane; ``native`` is None while the operation is held back.
-
-    ``followers``: held operations of the same lane that wait until this one is issued.
+    ``handle``: what ``native`` will be, kept until it is complete: dropping that of a host copy would wait
+    holding the GIL.
     """
 
-    __slots__ = ("followers",)
+    __slots__ = ("handle",)
 
-    def __init__(self, owner: object) -> None:
-        super().__init__(owner)
-        self.followers: list[_Held[N]] | None = None
-
-
-class _Held(Generic[N]):
-    """An operation that is held back.  ``missing``: tickets that it still waits for here."""
-
-    __slots__ = ("keep", "missing", "start", "ticket", "wait")
-
-    def __init__(self, ticket: LaneTicket[N], start: Start[N], wait: Sequence[Ticket], keep: object) -> None:
-        self.ticket = ticket
-        self.start = start
-        self.wait = wait
-        self.keep = keep
-        self.missing = 0
-
-
-class _Issued(Generic[N]):
-    """An operation that the driver has, or that failed before: what the ``-done`` thread needs of it.
-
-    Keeps the native handle until it is complete: dropping that of a host copy would wait holding the GIL.
-    """
-
-    __slots__ = ("issued_ns", "keep", "native", "ticket", "wait")
-
-    def __init__(
-        self,
-        ticket: LaneTicket[N],
-        native: N | _Failed,
-        wait: Sequence[Ticket],
-        keep: object,
-        issued_ns: int,
-    ) -> None:
-        self.ticket = ticket
-        self.native = native
-        self.wait = wait
-        self.keep = keep
-        self.issued_ns = issued_ns
+    handle: object
 
 
 class Lane(Generic[N]):
@@ -110,13 +58,9 @@ class Lane(Generic[N]):
         self._owner: Final = owner
         self._name: Final = name
         self._times: Final = times
-        self._lock: Final = threading.Lock()
-        self._idle: Final = threading.Condition(self._lock)
-        self._held: Final[set[_Held[N]]] = set()
-        self._starting = 0  # operations on their way from _held to _issued
-        self._closed = False
+        self._hold: Final = Hold(name, owner, self._give)
         self._clock_offset_ns: int | None = None
-        self._issued: Final[SimpleQueue[_Issued[N] | None]] = SimpleQueue()
+        self._issued: Final[SimpleQueue[LaneTicket | None]] = SimpleQueue()
         self._unfinished: Final[set[Ticket]] = set()
         self._waiter: Final = threading.Thread(target=self._run, name=thread_name, daemon=True)
         self._waiter.start()
@@ -124,8 +68,8 @@ class Lane(Generic[N]):
     def issue(self, start: Start[N], wait: Sequence[Ticket], keep: object = None) -> Ticket:
         """Start when ``wait`` allows; never blocks.  ``keep`` is referenced until the ticket is done."""
         owner = self._owner
-        ticket: LaneTicket[N] = LaneTicket(owner)
-        if self._closed:
+        ticket = LaneTicket(owner, self._hold, start, wait, keep)
+        if self._hold.is_closed:
             ticket.complete(DeviceFailed(self._name, "is closed"))
             return ticket
         self._unfinished.add(ticket)
@@ -133,9 +77,9 @@ class Lane(Generic[N]):
             other for other in wait if not other.done and (other.owner is not owner or other.native is None)
         ]
         if blockers:
-            self._hold(_Held(ticket, start, wait, keep), blockers)
+            self._hold.add(ticket, blockers)
         else:
-            self._give(ticket, start, wait, keep)
+            self._give(ticket)
         return ticket
 
     def is_idle(self) -> bool:
@@ -144,115 +88,69 @@ class Lane(Generic[N]):
 
     def close(self) -> None:
         """Fail what is still held back, wait for everything that the driver has, join the thread."""
-        with self._lock:
-            if self._closed:
-                return
-            self._closed = True
-            abandoned = list(self._held)
-            self._held.clear()
-            self._idle.wait_for(lambda: not self._starting)
-        for held in abandoned:
-            failed = _Failed(DeviceFailed(self._name, "closed before the operation could start"))
-            self._issued.put(_Issued(held.ticket, failed, (), held.keep, 0))
-        self._issued.put(None)
-        self._waiter.join()
+        if self._hold.close(self._fail):
+            self._issued.put(None)
+            self._waiter.join()
 
-    def _give(self, ticket: LaneTicket[N], start: Start[N], wait: Sequence[Ticket], keep: object) -> None:
-        """Hand the operation to the driver, or mark it as failed if one of ``wait`` failed."""
-        native: N | _Failed
+    def _give(self, ticket: HeldTicket) -> bool:
+        """Hand the operation to the driver, or mark it as failed if one of what it waits for failed."""
+        own, start = cast(LaneTicket, ticket), ticket.start
+        assert start is not None
         error = None
-        for other in wait:
+        for other in own.wait:
             error = _failure(other)
             if error is not None:
                 break
-        issued_ns = time.monotonic_ns()
-        if error is not None:
-            native = _Failed(error)
-        else:
-            try:
-                native = start()
-            except Exception as cause:
-                failure = DeviceFailed(self._name, str(cause))
-                failure.__cause__ = cause
-                native = _Failed(failure)
+        own.issued_ns = time.monotonic_ns()
+        try:
+            own.handle = start() if error is None else Failed(error)
+        except Exception as cause:
+            own.handle = Failed(self._failed(cause))
+        own.start = None
         # In the queue before others can see that it is issued, so that a follower can't be queued before it.
-        self._issued.put(_Issued(ticket, native, wait, keep, issued_ns))
-        ticket.native = native
-        if ticket.done:
-            ticket.native = None
+        self._issued.put(own)
+        own.native = own.handle
+        if own.done:
+            own.native = None
+        return True
 
-    def _hold(self, held: _Held[N], blockers: Sequence[Ticket]) -> None:
-        held.missing = len(blockers) + 1
-        with self._lock:
-            self._held.add(held)
-        for blocker in blockers:
-            if isinstance(blocker, LaneTicket) and blocker.owner is self._owner:
-                if not self._follows(held, blocker):
-                    self._unblock(held)
-            else:
-                blocker.when_done(lambda _: self._unblock(held))
-        self._unblock(held)
+    def _fail(self, ticket: HeldTicket) -> None:
+        own = cast(LaneTicket, ticket)
+        own.handle = own.native
+        self._issued.put(own)
 
-    def _follows(self, held: _Held[N], blocker: LaneTicket[N]) -> bool:
-        """Whether ``held`` will be unblocked when ``blocker`` is issued; False where that has happened."""
-        with self._lock:
-            if blocker.native is not None or blocker.done:
-                return False
-            if blocker.followers is None:
-                blocker.followers = []
-            blocker.followers.append(held)
-            return True
-
-    def _unblock(self, held: _Held[N]) -> None:
-        with self._lock:
-            held.missing -= 1
-            if held.missing or held not in self._held:
-                return
-            self._held.remove(held)
-            self._starting += 1
-        ready = deque([held])
-        while ready:
-            now = ready.popleft()
-            self._give(now.ticket, now.start, now.wait, now.keep)
-            with self._lock:
-                self._starting -= 1
-                followers, now.ticket.followers = now.ticket.followers, None
-                for follower in followers or ():
-                    follower.missing -= 1
-                    if not follower.missing and follower in self._held:
-                        self._held.remove(follower)
-                        self._starting += 1
-                        ready.append(follower)
-                if not self._starting:
-                    self._idle.notify_all()
+    def _failed(self, cause: Exception) -> DeviceFailed:
+        failure = DeviceFailed(self._name, str(cause))
+        failure.__cause__ = cause
+        return failure
 
     def _run(self) -> None:
-        while (issued := self._issued.get()) is not None:
+        while (ticket := self._issued.get()) is not None:
             try:
-                self._complete(issued)
+                self._complete(ticket)
             except Exception:
                 _log.exception("%s: a callback of a completed ticket failed", self._name)
-            del issued
+            del ticket
 
-    def _complete(self, issued: _Issued[N]) -> None:
-        native = issued.native
+    def _complete(self, ticket: LaneTicket) -> None:
+        native = ticket.handle
         start_ns = end_ns = 0
-        error = None
-        if isinstance(native, _Failed):
+        error: BaseException | None = None
+        if isinstance(native, Failed):
             error = native.error
         else:
             try:
-                native.wait()
-                start_ns, end_ns = self._host_times(native, issued.issued_ns)
+                cast(Native, native).wait()
+                start_ns, end_ns = self._host_times(cast(N, native), ticket.issued_ns)
             except Exception as cause:
-                error = DeviceFailed(self._name, str(cause))
-                error.__cause__ = cause
-            for other in issued.wait:
+                error = self._failed(cause)
+            for other in ticket.wait:
                 if other.error is not None:
                     error, start_ns, end_ns = other.error, 0, 0
                     break
-        self._unfinished.discard(issued.ticket)
-        issued.ticket.complete(error, start_ns, end_ns)
+        self._unfinished.discard(ticket)
+        ticket.wait, ticket.keep, ticket.handle = (), None, None
+        ticket.complete(error, start_ns, end_ns)
 
     def _host_times(self, native: N, issued_ns: int) -> tuple[int, int]:
         now_ns = time.monotonic_ns()
@@ -268,4 +166,4 @@ class Lane(Generic[N]):
 
 def _failure(ticket: Ticket) -> BaseException | None:
     native = ticket.native  # read before ``error``: completion sets ``error`` first, then forgets ``native``
-    return native.error if isinstance(native, _Failed) else ticket.error
+    return native.error if isinstance(native, Failed) else ticket.error

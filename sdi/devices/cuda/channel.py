@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from queue import SimpleQueue
 from typing import Final, Protocol
 
+from sdi.devices.hold import Failed, HeldTicket, Hold
 from sdi.devices.join import join
 from sdi.devices.polling import Polling
 from sdi.devices.ticket import Ticket
@@ -71,45 +72,30 @@ class ChannelOwner(Protocol):
     def perform_next(self, ticket: CudaTicket) -> None: ...
 
 
-class Failed:
-    """``native`` of a ticket that never reaches the driver, until it is completed."""
-
-    __slots__ = ("error",)
-
-    def __init__(self, error: BaseException) -> None:
-        self.error = error
-
-
-class CudaTicket(Ticket):
-    """An operation of a CUDA member: the ticket, and what its lane keeps of it until it is done.
+class CudaTicket(HeldTicket):
+    """An operation of a CUDA member.
 
     ``native``: its channel once it is issued.  ``number``: its place on its stream.  ``end``: the event
     behind it, None where a later one serves; ``begin``: the one before it, None where it begins when the
     operation before it ends, or where nobody asks for its times (``is_timed``).  ``is_awaited``: a thread
-    waits for ``end`` in the driver; ``is_released``: nothing else needs that event any more.  ``followers``:
-    held operations that wait until this one is issued; ``missing``: what it waits for while it is held.
+    waits for ``end`` in the driver; ``is_released``: nothing else needs that event any more.
     """
 
     __slots__ = (
         "begin",
         "channel",
         "end",
-        "followers",
         "is_awaited",
         "is_blocking",
         "is_released",
         "is_timed",
-        "issued_ns",
-        "keep",
-        "missing",
         "number",
-        "start",
-        "wait",
     )
 
     def __init__(
         self,
         owner: object,
+        hold: Hold,
         channel: Channel,
         start: Callable[[], object],
         wait: Sequence[Ticket],
@@ -117,20 +103,14 @@ class CudaTicket(Ticket):
         is_blocking: bool,
         is_timed: bool,
     ) -> None:
-        super().__init__(owner)
+        super().__init__(owner, hold, start, wait, keep)
         self.channel = channel
-        self.start: Callable[[], object] | None = start
-        self.wait = wait
-        self.keep = keep
         self.is_blocking = is_blocking
         self.is_timed = is_timed
         self.is_awaited = self.is_released = False
         self.begin: Event | None = None
         self.end: Event | None = None
         self.number = 0
-        self.issued_ns = 0
-        self.missing = 0
-        self.followers: list[CudaTicket] | None = None
 
 
 _starting = threading.Lock()

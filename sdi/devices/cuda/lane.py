@@ -8,20 +8,16 @@ thread: the stream's own thread performs them.
 
 from __future__ import annotations
 
-import threading
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Final, cast
 
-from sdi.devices.cuda.channel import Channel, CudaTicket, Driver, Event, Failed, failure
+from sdi.devices.cuda.channel import Channel, CudaTicket, Driver, Event, failure
+from sdi.devices.hold import Failed, HeldTicket, Hold, release
 from sdi.devices.issue import MEASURED, TOGETHER, Timing
 from sdi.devices.polling import Polling
 from sdi.devices.ticket import Ticket
 from sdi.errors import DeviceFailed
-
-_order = threading.Lock()
-"""Guards who follows whom, over all CUDA members: an operation may follow one of another member."""
 
 
 class CudaLane:
@@ -34,10 +30,7 @@ class CudaLane:
         self.channels: Final[list[Channel]] = []
         self._timed: Final[list[Event]] = []
         self.untimed: Final[list[Event]] = []
-        self._held: Final[set[CudaTicket]] = set()
-        self._idle: Final = threading.Condition(_order)
-        self._starting = 0
-        self.is_closed = False
+        self.hold: Final = Hold(name, CudaLane, self._give)
         polling.add(self)
 
     def issue(
@@ -59,12 +52,12 @@ class CudaLane:
                 may_start = may_start and _is_issued(other)
             elif other.error is not None:
                 waits.append(other)
-        ticket = CudaTicket(self, channel, start, waits, keep, is_blocking, timing is MEASURED)
-        if self.is_closed:
+        ticket = CudaTicket(self, self.hold, channel, start, waits, keep, is_blocking, timing is MEASURED)
+        if self.hold.is_closed:
             ticket.complete(DeviceFailed(self.name, "is closed"))
             return ticket
         if not may_start and (blockers := [o for o in waits if not o.done and not _is_issued(o)]):
-            self._hold(ticket, blockers)
+            self.hold.add(ticket, blockers)
         elif is_blocking:
             channel.put(ticket)
         else:
@@ -74,7 +67,7 @@ class CudaLane:
 
     def is_idle(self) -> bool:
         """Whether all that was issued is done."""
-        return not self._held and not any(channel.pending for channel in self.channels)
+        return self.hold.is_empty() and not any(channel.pending for channel in self.channels)
 
     def ask(self) -> None:
         """See ``Pollable``."""
@@ -97,18 +90,8 @@ class CudaLane:
 
     def close(self) -> None:
         """Fail what is still held back, wait for everything that the driver has, join the threads."""
-        with _order:
-            if self.is_closed:
-                return
-            self.is_closed = True
-            abandoned = list(self._held)
-            self._held.clear()
-            self._idle.wait_for(lambda: not self._starting)
-        for ticket in abandoned:
-            ticket.wait = ()
-            ticket.native = Failed(DeviceFailed(self.name, "closed before the operation could start"))
-            ticket.channel.append(ticket)
-            release_followers(ticket)
+        if not self.hold.close(_fail):
+            return
         for channel in self.channels:
             channel.close()
         self.polling.remove(self)
@@ -183,7 +166,17 @@ class CudaLane:
     def perform_next(self, ticket: CudaTicket) -> None:
         """The same on the thread of its channel; then start what was held back until it was issued."""
         self.perform(ticket)
-        release_followers(ticket)
+        release(ticket)
+
+    def _give(self, ticket: HeldTicket) -> bool:
+        """What was held back may start now."""
+        own = cast(CudaTicket, ticket)
+        if own.is_blocking:
+            own.channel.put(own)
+            return False
+        self.perform(own)
+        own.channel.look_after()
+        return True
 
     def _follow(self, ticket: CudaTicket, last: dict[Channel, CudaTicket]) -> None:
         """Have the stream wait for operations of others that it does not wait for yet."""
@@ -218,84 +211,12 @@ class CudaLane:
         """Nothing refers to ``event`` any more."""
         (self._timed if is_timed else self.untimed).append(event)
 
-    def _hold(self, ticket: CudaTicket, blockers: Sequence[Ticket]) -> None:
-        ticket.missing = len(blockers) + 1
-        with _order:
-            self._held.add(ticket)
-        for blocker in blockers:
-            if isinstance(blocker, CudaTicket):
-                if not _held_by(blocker, ticket):
-                    _unblock(ticket)
-            else:
-                blocker.when_done(lambda _: _unblock(ticket))
-        _unblock(ticket)
-
-    def take(self, ticket: CudaTicket) -> bool:
-        """Whether the operation may start now; the caller holds ``_order``."""
-        ticket.missing -= 1
-        if ticket.missing or ticket not in self._held:
-            return False
-        self._held.remove(ticket)
-        self._starting += 1
-        return True
-
-    def started(self) -> None:
-        """An operation that ``take`` let start was given to its stream; the caller holds ``_order``."""
-        self._starting -= 1
-        if not self._starting:
-            self._idle.notify_all()
-
-
-def _held_by(blocker: CudaTicket, ticket: CudaTicket) -> bool:
-    """Whether ``ticket`` will be unblocked when ``blocker`` is issued; False where that has happened."""
-    with _order:
-        if blocker.native is not None or blocker.done:
-            return False
-        if blocker.followers is None:
-            blocker.followers = []
-        blocker.followers.append(ticket)
-        return True
-
 
 def _is_issued(ticket: Ticket) -> bool:
     """Whether a stream can wait for it; another kind of member's handle means nothing here."""
     return type(ticket) is CudaTicket and ticket.native is not None
 
 
-def _lane(ticket: CudaTicket) -> CudaLane:
-    owner = ticket.owner
-    assert isinstance(owner, CudaLane)
-    return owner
-
-
-def release_followers(ticket: CudaTicket) -> None:
-    """Start what was held back until ``ticket`` was issued."""
-    with _order:
-        followers, ticket.followers = ticket.followers, None
-        ready = [each for each in followers or () if _lane(each).take(each)]
-    _start_all(deque(ready))
-
-
-def _unblock(ticket: CudaTicket) -> None:
-    with _order:
-        if not _lane(ticket).take(ticket):
-            return
-    _start_all(deque([ticket]))
-
-
-def _start_all(ready: deque[CudaTicket]) -> None:
-    """Start operations and what followed them, without recursion."""
-    while ready:
-        ticket = ready.popleft()
-        lane, channel = _lane(ticket), ticket.channel
-        if ticket.is_blocking:
-            channel.put(ticket)
-            with _order:
-                lane.started()
-            continue
-        lane.perform(ticket)
-        channel.look_after()
-        with _order:
-            lane.started()
-            followers, ticket.followers = ticket.followers, None
-            ready.extend(each for each in followers or () if _lane(each).take(each))
+def _fail(ticket: HeldTicket) -> None:
+    own = cast(CudaTicket, ticket)
+    own.channel.append(own)

@@ -101,7 +101,7 @@ class CudaDevice:
                     # A closed member refuses every operation before it comes to its stream, and on one
                     # whose driver gives none every operation fails, each with its ticket.
                     stream = cast(Stream, None)
-                    if not self._lane.is_closed:
+                    if not self._lane.hold.is_closed:
                         with contextlib.suppress(drv.Error, DeviceFailed):
                             stream = self._context.new_stream()
                     suffix = "done" if kind == "done" else f"{kind}-done"
