@@ -207,7 +207,7 @@ def note_launch(
 def _precisions(
     model: KernelModel, access: BoundAccess, boxes: Sequence[GroupBox]
 ) -> tuple[PrecisionNote, ...]:
-    order = [Precision.EXACT, Precision.MAY, Precision.WHOLE]
+    order = list(Precision)
     reads: dict[int, str] = {}
     writes: dict[int, Precision] = {}
     updated: set[int] = set()

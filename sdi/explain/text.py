@@ -11,6 +11,7 @@ from sdi.sizes import size
 
 _WRITES = {
     "exact": "known exactly",
+    "cover": "in the ranges below, where data say so",
     "may": "somewhere in the ranges below",
     "whole": "perhaps anywhere in the buffer",
     "atomic": "atomic updates, on a copy of each member's own that is combined with the others",

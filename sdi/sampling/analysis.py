@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from sdi.atomics import Update
 from sdi.clc.arguments import argument_kind
@@ -19,6 +19,7 @@ from sdi.sampling.boxes import (
     MAX_RANGES,
     Domain,
     Footprint,
+    Span,
     base_ranges,
     merged,
     range_set,
@@ -91,7 +92,8 @@ class KernelAnalysis:
 class AffineAccess:
     """One access of a bound kernel, in one domain: its first byte as a form, and how many bytes.
 
-    ``is_regular``: the form depends on ids and counters only; the access happens whenever its guards hold.
+    ``precision``: EXACT where the form depends on ids and counters only and the access happens whenever its
+    guards hold; COVER where it may not happen then; else MAY.
     ``is_unbounded``: the form depends on something of which nothing is known.
     """
 
@@ -100,8 +102,13 @@ class AffineAccess:
     mode: Mode
     offset: Form
     nbytes: int
-    is_regular: bool
+    precision: Precision
     is_unbounded: bool
+
+    @property
+    def is_write(self) -> bool:
+        """Whether it stores; an atomic update is no store."""
+        return self.mode is Mode.WRITE and self.access.update is None
 
 
 @dataclass(slots=True)
@@ -109,7 +116,7 @@ class _Group:
     """What becomes a domain, with the accesses in it.  ``atoms``: as bits."""
 
     constraints: tuple[Form, ...]
-    is_exact: bool
+    precision: Precision
     atoms: int
     pieces: list[AffineAccess]
 
@@ -174,24 +181,44 @@ class BoundKernel:
                 by_guards.setdefault(access.guards, []).append(access)
         found: list[tuple[Domain, list[AffineAccess]]] = []
         for guards, accesses in by_guards.items():
-            binding.is_overapproximate = False
-            alternatives = binding.conjunction([binding.alternatives(g) for g in guards])
-            is_overapproximate = binding.is_overapproximate
+            precision = Precision.EXACT
+            alternatives: list[list[Form]] = [[]]
+            parts = [part for guard in guards for part in self._parts(guard)]
+            for lost, by_data in ((Precision.MAY, False), (Precision.COVER, True)):
+                binding.is_overapproximate = False
+                own = [binding.alternatives(part) for part in parts if binding.opaque[part] is by_data]
+                alternatives = binding.conjunction([alternatives, *own])
+                if binding.is_overapproximate and precision is Precision.EXACT:
+                    precision = lost
             for constraints in alternatives:
                 domains: dict[int, _Group] = {}
                 for access in accesses:
-                    self._piece(access, constraints, is_overapproximate, domains)
-                found += [
-                    (Domain(group.constraints, group.is_exact, _numbers(group.atoms)), group.pieces)
-                    for group in domains.values()
-                ]
+                    self._piece(access, constraints, precision, domains)
+                found += [(self._domain(group), group.pieces) for group in domains.values()]
         return found
+
+    def _parts(self, guard: int) -> tuple[int, ...]:
+        """What has to hold for a guard, one by one."""
+        row = self._binding.rows[guard]
+        return row.args if row.op is TermOp.ALL else (guard,)
+
+    def _domain(self, group: _Group) -> Domain:
+        regular: list[Form] = []
+        precision = group.precision
+        for constraint in group.constraints:
+            if self._is_regular(constraint):
+                regular.append(constraint)
+            elif not self._is_data(constraint):
+                precision = Precision.MAY
+            elif precision is Precision.EXACT:
+                precision = Precision.COVER
+        return Domain(group.constraints, tuple(regular), precision, _numbers(group.atoms))
 
     def _piece(
         self,
         access: Access,
         constraints: list[Form],
-        is_overapproximate: bool,
+        precision: Precision,
         domains: dict[int, _Group],
     ) -> None:
         binding = self._binding
@@ -203,14 +230,16 @@ class BoundKernel:
         offset = forms[0]
         group = domains.get(key)
         if group is None:
-            exact = not is_overapproximate and all(self._is_regular(f) for f in forms[1:])
-            group = domains[key] = _Group(tuple(forms[1:]), exact, self._atoms(forms[1:]), [])
+            group = domains[key] = _Group(tuple(forms[1:]), precision, self._atoms(forms[1:]), [])
         extra = self._atoms([offset])
         group.atoms |= extra
-        regular = access.is_definite and self._is_regular(offset) and self._are_closed(access.loops)
+        own = Precision.MAY
+        if self._is_regular(offset):
+            happens = access.is_definite and self._are_closed(access.loops)
+            own = Precision.EXACT if happens else Precision.COVER
         wild = bool(extra & self._wild)
         group.pieces.append(
-            AffineAccess(access, access.argument, access.mode, offset, access.nbytes, regular, wild)
+            AffineAccess(access, access.argument, access.mode, offset, access.nbytes, own, wild)
         )
 
     def _may_iterate(self, loops: tuple[int, ...]) -> bool:
@@ -222,6 +251,10 @@ class BoundKernel:
     def _is_regular(self, form: Form) -> bool:
         atoms = self._binding.atoms
         return all(v < BASES or atoms[v - BASES].kind is UnknownKind.COUNTER for v in form[1])
+
+    def _is_data(self, form: Form) -> bool:
+        atoms = self._binding.atoms
+        return any(v >= BASES and atoms[v - BASES].is_data for v in form[1])
 
     def _are_closed(self, loops: tuple[int, ...]) -> bool:
         """Whether what holds for one iteration of these loops holds for all earlier ones."""
@@ -260,68 +293,44 @@ class BoundKernel:
     def _over(self, box: GroupBox, most_ranges: int = MAX_RANGES) -> tuple[AccessRange, ...]:
         atoms = self._binding.atoms
         ranges = base_ranges(self._binding, box)
-        reads: dict[int, list[tuple[int, int]] | None] = {e: [] for e in self._nbytes}
-        certain: dict[int, list[tuple[int, int]]] = {e: [] for e in self._nbytes}
-        possible: dict[int, list[tuple[int, int]] | None] = {e: [] for e in self._nbytes}
-        updates: dict[int, dict[Update, list[tuple[int, int]] | None]] = {e: {} for e in self._nbytes}
+        found = {argument: _Found() for argument in self._nbytes}
         done: set[int] = set()
         for domain, pieces in self._groups:
             inside = tightened(domain, atoms, ranges)
             if inside is None:
                 continue
-            same: dict[tuple[int, int, bool], Footprint | None] = {}
+            same: dict[tuple[int, int, Precision, int], Footprint | None] = {}
             for piece in pieces:
-                key = (id(piece.offset), piece.nbytes, piece.is_regular)
-                if key in same:
-                    found = same[key]
-                else:
-                    found = same[key] = reach(
-                        piece.offset, piece.nbytes, piece.is_regular, domain, inside, most_ranges
-                    )
-                by_all = None
-                if most_ranges == MAX_RANGES and (found is None or not found.is_exact):
-                    if id(piece.access) in done:
-                        continue
-                    by_all = self._all_bytes(piece.access, box)
-                if by_all is not None:
-                    done.add(id(piece.access))
-                    found = by_all
-                elif found is not None and piece.is_unbounded and not found.is_exact:
-                    (lo, hi), nbytes = found.spans[0], self._nbytes[piece.argument]
+                if id(piece.access) in done:
+                    continue
+                most = most_ranges
+                if not piece.is_write and Precision.COVER in (piece.precision, domain.precision):
+                    most = MANY_RANGES
+                key = (id(piece.offset), piece.nbytes, piece.precision, most)
+                if key not in same:
+                    same[key] = reach(piece.offset, piece.nbytes, piece.precision, domain, inside, most)
+                reached = same[key]
+                if most_ranges == MAX_RANGES and (
+                    reached is None or reached.precision is not Precision.EXACT
+                ):
+                    better = self._closed_form(piece.access, box, reached)
+                    if better is not None:
+                        done.add(id(piece.access))
+                        reached = better
+                if reached is not None and piece.is_unbounded and reached.precision is Precision.MAY:
+                    (lo, hi), nbytes = reached.spans[0], self._nbytes[piece.argument]
                     if lo <= 0 and hi >= nbytes:
-                        found = None
-                is_write = piece.mode is Mode.WRITE and piece.access.update is None
-                if is_write and found is not None and found.is_exact:
-                    certain[piece.argument] += found.spans
-                    continue
-                update = piece.access.update
-                if update is not None:
-                    of_argument = updates[piece.argument]
-                    known = of_argument.setdefault(update, [])
-                    if found is None:
-                        of_argument[update] = None
-                    elif known is not None:
-                        known += found.spans
-                    continue
-                into = reads if piece.mode is Mode.READ else possible
-                if found is None:
-                    into[piece.argument] = None
-                    continue
-                spans = into[piece.argument]
-                if spans is not None:
-                    spans += found.spans
-        return tuple(
-            self._answer(e, reads[e.argument], certain[e.argument], possible[e.argument], updates[e.argument])
-            for e in self._analysis.pointers
-        )
+                        reached = None
+                found[piece.argument].add(piece, reached)
+        return tuple([self._answer(e, found[e.argument]) for e in self._analysis.pointers])
 
-    def _all_bytes(self, access: Access, box: GroupBox) -> Footprint | None:
-        """What an access reaches in all its domains together, exactly unless data decide whether it happens.
+    def _closed_form(self, access: Access, box: GroupBox, reached: Footprint | None) -> Footprint | None:
+        """What an access reaches in all its domains together, where that is better known than ``reached``.
 
         Of reads only where that costs little.
         """
-        is_exact = not any(self._binding.opaque[guard] for guard in access.guards)
-        if not access.is_definite or not (is_exact or access.update is None):
+        has_data = any(self._binding.opaque[guard] for guard in access.guards)
+        if not access.is_definite or (has_data and (access.update is not None or _is_cover(reached))):
             return None
         from sdi.sampling import dense, digits
 
@@ -329,36 +338,67 @@ class BoundKernel:
         key = (access.offset, access.guards, access.loops, access.nbytes, box)
         if key not in self._by_digits:
             self._by_digits[key] = digits.spans_of(self._binding, access, box)
-        found = self._by_digits[key]
-        if found is None and is_exact and access.mode is Mode.WRITE:
-            found = dense.spans_of(self._binding, access, box)
-        return None if found is None else Footprint(found, is_exact)
+        spans = self._by_digits[key]
+        if spans is None and not has_data and access.mode is Mode.WRITE:
+            spans = dense.spans_of(self._binding, access, box)
+        return None if spans is None else Footprint(spans, Precision.COVER if has_data else Precision.EXACT)
 
-    def _answer(
-        self,
-        effects: Effects,
-        reads: list[tuple[int, int]] | None,
-        certain: list[tuple[int, int]],
-        possible: list[tuple[int, int]] | None,
-        updates: dict[Update, list[tuple[int, int]] | None],
-    ) -> AccessRange:
+    def _answer(self, effects: Effects, found: _Found) -> AccessRange:
         nbytes = self._nbytes[effects.argument]
         whole = RangeSet((ByteRange(0, nbytes),)) if nbytes else RangeSet()
-        reads_whole = effects.reads_anything or reads is None
-        read = whole if reads is None or reads_whole else range_set(reads, nbytes)
+        reads_whole = effects.reads_anything or found.reads is None
+        read = whole if found.reads is None or reads_whole else range_set(found.reads, nbytes)
         updated = tuple(
             (update, whole if spans is None else range_set(merged(spans), nbytes))
-            for update, spans in sorted(updates.items())
+            for update, spans in sorted(found.updates.items())
         )
-        if effects.writes_anything or possible is None:
+        if effects.writes_anything or found.bounds is None:
             return AccessRange(effects.argument, read, whole, Precision.WHOLE, reads_whole, updated)
-        written = range_set(certain, nbytes)
-        precision = Precision.EXACT
-        if possible:
-            wider = range_set(merged([*certain, *possible]), nbytes)
-            if wider != written:
-                written, precision = wider, Precision.MAY
+        spans = found.exact
+        written, precision = range_set(spans, nbytes), Precision.EXACT
+        for more, other in ((found.covers, Precision.COVER), (found.bounds, Precision.MAY)):
+            if more:
+                spans = [*spans, *more]
+                wider = range_set(merged(spans), nbytes)
+                if wider != written:
+                    written, precision = wider, other
         return AccessRange(effects.argument, read, written, precision, reads_whole, updated)
+
+
+@dataclass(slots=True)
+class _Found:
+    """What one argument's accesses reach, by how well that is known; None: nothing is."""
+
+    reads: list[Span] | None = field(default_factory=list)
+    exact: list[Span] = field(default_factory=list)
+    covers: list[Span] = field(default_factory=list)
+    bounds: list[Span] | None = field(default_factory=list)
+    updates: dict[Update, list[Span] | None] = field(default_factory=dict)
+
+    def add(self, piece: AffineAccess, reached: Footprint | None) -> None:
+        """What one more access reaches."""
+        update = piece.access.update
+        if update is not None:
+            self.updates[update] = _with(self.updates.setdefault(update, []), reached)
+        elif piece.mode is Mode.READ:
+            self.reads = _with(self.reads, reached)
+        elif reached is not None and reached.precision is Precision.EXACT:
+            self.exact += reached.spans
+        elif reached is not None and reached.precision is Precision.COVER:
+            self.covers += reached.spans
+        else:
+            self.bounds = _with(self.bounds, reached)
+
+
+def _is_cover(reached: Footprint | None) -> bool:
+    return reached is not None and reached.precision is Precision.COVER
+
+
+def _with(spans: list[Span] | None, reached: Footprint | None) -> list[Span] | None:
+    if spans is None or reached is None:
+        return None
+    spans += reached.spans
+    return spans
 
 
 def _bits(needs: list[int], forms: Iterable[Form]) -> int:

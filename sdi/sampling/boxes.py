@@ -11,6 +11,7 @@ from sdi.ndrange import GroupBox
 from sdi.region import Region
 from sdi.sampling.affine import INFINITY, Form, Range, interval, is_finite, plus
 from sdi.sampling.forms import BASES, GLOBAL, GROUP, LOCAL, AffineContext, Atom, atom_range
+from sdi.sampling.model import MANY_RANGES, Precision
 from sdi.sampling.rows import spans_by_rows
 
 MAX_RANGES = 10_000
@@ -23,21 +24,24 @@ Span = tuple[int, int]
 class Domain:
     """One way in which a group of guards can hold: every constraint is >= 0.
 
-    ``is_exact``: the work-items and iterations that satisfy the constraints are those that pass the guards.
+    ``regular``: those of them that depend on ids and counters only.
+    ``precision``: EXACT where the work-items and iterations that satisfy these are those that pass the
+    guards; COVER where data decide which of them do; else MAY.
     ``atoms``: the atoms to compute, in order.
     """
 
     constraints: tuple[Form, ...]
-    is_exact: bool
+    regular: tuple[Form, ...]
+    precision: Precision
     atoms: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Footprint:
-    """The bytes one access reaches: spans, sorted or not.  ``is_exact``: these and no other ones."""
+    """The bytes one access reaches: spans, sorted or not.  ``precision``: see there; MAY: their bounds."""
 
     spans: list[Span]
-    is_exact: bool
+    precision: Precision
 
 
 def base_ranges(binding: AffineContext, box: GroupBox) -> list[Range]:
@@ -100,29 +104,32 @@ def tightened(domain: Domain, atoms: list[Atom], ranges: list[Range]) -> list[Ra
 def reach(
     offset: Form,
     nbytes: int,
-    is_regular: bool,
+    precision: Precision,
     domain: Domain,
     ranges: list[Range],
     most_ranges: int = MAX_RANGES,
 ) -> Footprint | None:
     """The bytes of ``offset`` over a tightened domain; None when they have no bounds.
 
-    ``is_regular``: the offset depends on ids and counters only.  ``most_ranges``: where there would be more,
-    the one range that holds them all is the answer, and not exact.
+    ``precision``: EXACT or COVER only where the offset depends on nothing but ids and counters.
+    ``most_ranges``: where there would be more, the one range that holds them all is the answer, MAY.
     """
     lo, hi = interval(offset, ranges)
     if not is_finite(lo, hi):
         return None
-    if is_regular and domain.is_exact:
+    bounded = Footprint([(lo, hi + nbytes)], Precision.MAY)
+    if precision is not Precision.MAY and domain.precision is not Precision.MAY:
+        if domain.precision is Precision.COVER:
+            precision = Precision.COVER
         bounds: Range = (lo, hi)
-        for constraint in domain.constraints:
+        for constraint in domain.regular:
             if interval(constraint, ranges)[0] < 0:
                 along = _along(offset, constraint, nbytes)
                 if along is None:
                     rows = None
-                    if most_ranges == MAX_RANGES:
-                        rows = spans_by_rows(offset, nbytes, domain.constraints, ranges, most_ranges)
-                    return Footprint([(lo, hi + nbytes)], False) if rows is None else Footprint(rows, True)
+                    if most_ranges > MANY_RANGES:
+                        rows = spans_by_rows(offset, nbytes, domain.regular, ranges, most_ranges)
+                    return bounded if rows is None else Footprint(rows, precision)
                 bounds = (max(bounds[0], along[0]), min(bounds[1], along[1]))
         strides = sorted((abs(c), ranges[v][1] - ranges[v][0] + 1) for v, c in offset[1].items())
         spans = image(lo, strides, nbytes, most_ranges)
@@ -133,8 +140,8 @@ def reach(
                 first = lo + -(-(bounds[0] - lo) // unit) * unit
                 stop = lo + (bounds[1] - lo) // unit * unit + nbytes
                 spans = [(max(a, first), min(b, stop)) for a, b in spans if a < stop and b > first]
-            return Footprint(spans, True)
-    return Footprint([(lo, hi + nbytes)], False)
+            return Footprint(spans, precision)
+    return bounded
 
 
 def _along(offset: Form, constraint: Form, nbytes: int) -> Range | None:

@@ -18,11 +18,14 @@ from sdi.ndrange import GroupBox, NDRange
 class Precision(Enum):
     """How well the written bytes of an argument are known.
 
-    EXACT: the box writes exactly ``writes``, whatever the buffers hold.  MAY: it writes within ``writes`` and
-    nowhere else.  WHOLE: nothing is known; ``writes`` is the whole buffer.
+    EXACT: the box writes exactly ``writes``, whatever the buffers hold.  COVER: data decide what of
+    ``writes`` it writes, but not where: boxes of which none writes what another one does have answers apart.
+    MAY: it writes within ``writes``, as far as bounds tell, and nowhere else.  WHOLE: nothing is known;
+    ``writes`` is the whole buffer.
     """
 
     EXACT = "exact"
+    COVER = "cover"
     MAY = "may"
     WHOLE = "whole"
 

@@ -22,7 +22,7 @@ from sdi.sampling.terms import IntType, Row, TermOp
 
 BOX = ("x0", "y0", "z0", "x1", "y1", "z1")
 """Parameters: the corners of a box, in work-groups."""
-OPERATIONS_MAX = 200_000
+OPERATIONS_MAX = 40_000
 _HORIZONS = (1 << 6, 1 << 12, 1 << 18, 1 << 25)
 """A loop's iterations are looked for below the first of these that it does not reach."""
 _TABLE_MAX = 256
@@ -434,7 +434,7 @@ class _Writer:
         return found
 
     def _operated(self, name: str, values: list[Sum], kind: IntType) -> Sum:
-        a, b = values[0], values[1]
+        a, b = values[0], values[-1]
         match name:
             case "min" | "max":
                 found = a
