@@ -33,7 +33,7 @@ pytest=("$PYTHON" -m pytest -q --timeout-method=thread -p no:benchmark -p no:cac
 # What needs no GPU, in processes that load no driver of one; then what does.
 step order 100 "${pytest[@]}" tests/devices/cuda/test_{channel,lane,memory,nvrtc,printing}.py \
     tests/devices/test_order.py
-step compiles 200 "${pytest[@]}" tests/clc/cuda/test_emit.py tests/clc/cuda/test_compiles.py tests/clc/cuda/test_images.py \
+step compiles 200 "${pytest[@]}" tests/clc/cuda/test_emit.py tests/clc/cuda/test_translate.py tests/clc/cuda/test_images.py \
     tests/clc/test_printf_text.py
 OCL_ICD_VENDORS=$VENDORS step members 250 "${pytest[@]}" tests/devices/cuda/test_member.py tests/devices/cuda/test_images.py
 OCL_ICD_VENDORS=$VENDORS step builtins 400 "${pytest[@]}" tests/devices/cuda/test_builtins.py

@@ -576,6 +576,3 @@ def _grid(memory: memoryview, rows: Rows, pitch: int) -> np.ndarray[tuple[int, i
     """``rows`` of ``memory``, one every ``pitch`` bytes, as uint8 of shape (count, nbytes)."""
     flat = np.frombuffer(memory, np.uint8, count=(rows.count - 1) * pitch + rows.nbytes)
     return np.lib.stride_tricks.as_strided(flat, (rows.count, rows.nbytes), (pitch, 1))
-
-
-__all__ = ["CHUNK_NBYTES", "Exchange", "Staging", "chunks", "rows_of"]

@@ -301,12 +301,6 @@ class Loopback:
         self._selector.register(peer.process, selectors.EVENT_READ, peer)
 
 
-def connected(size: int) -> list[Loopback]:
-    """Transports of ``size`` ranks, each connected to all others."""
-    ends = sockets(size)
-    return [Loopback(rank, ends[rank], f"sdi-net-{rank}") for rank in range(size)]
-
-
 def sockets(size: int) -> list[dict[int, socket.socket]]:
     """For each of ``size`` ranks a socket to each other one, by rank."""
     found: list[dict[int, socket.socket]] = [{} for _ in range(size)]

@@ -254,6 +254,3 @@ def _received(control: socket.socket, nbytes: int, count: int = 0) -> tuple[byte
     if len(data) < nbytes:
         raise OSError("the other end has gone")
     return data, descriptors
-
-
-__all__ = ["Met", "NearError", "NearListener", "come", "received_descriptor"]

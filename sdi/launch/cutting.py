@@ -429,6 +429,3 @@ def merge_ns(plan: CutPlan, links: Links) -> float:
                 total += links.cost_ns(member_memory(k), HOST, nbytes) + nbytes / COPY_BYTES_PER_NS
                 total += links.cost_ns(HOST, member_memory(k), nbytes)
     return total
-
-
-__all__ = ["Cutter", "SplitMode", "move_ns", "order"]

@@ -320,6 +320,3 @@ def _uses(chunk: Chunk, bound: MemberKernel, is_mapped: bool) -> list[Use]:
         for used, use in zip(chunk.plan.buffers, bound.uses, strict=True)
         if (used.buffer.id in chunk.mapped) == is_mapped
     ]
-
-
-__all__ = ["Issued", "Issuer"]

@@ -89,6 +89,3 @@ def numbered(shape: Sequence[ArgumentValue | None]) -> tuple[object, ...] | None
         else:
             found.append(value)
     return tuple(found)
-
-
-__all__ = ["PlanKey", "PlanMemory", "numbered"]

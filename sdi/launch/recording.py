@@ -137,6 +137,3 @@ class Recording:
             for use in assignment.leaves:
                 use.by(ticket)
         return tickets
-
-
-__all__ = ["Assignment", "Change", "Recording"]

@@ -317,6 +317,3 @@ def _are_beside(transfers: Sequence[Transfer]) -> bool:
 def address(view: memoryview) -> int:
     """Where its bytes are in this process."""
     return ctypes.addressof(ctypes.c_char.from_buffer(view))
-
-
-__all__ = ["Builder", "address"]

@@ -48,6 +48,3 @@ class Profiled:
         """Have the recorder write down what the player has done since the last time."""
         if count := self._quick.sdi_player_logged(self._handle, self._lines):
             self._recorder.replayed(ctypes.string_at(self._lines.value or 0, count * _LOGGED_NBYTES))
-
-
-__all__ = ["Profiled"]

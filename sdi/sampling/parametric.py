@@ -232,6 +232,3 @@ def traced(
 
 def _three(numbers: Sequence[int]) -> Int3:
     return (numbers[0], numbers[1], numbers[2])
-
-
-__all__ = ["AnswerShape", "Parametric", "ParametricBound", "shaping_arguments", "shaping_scalars", "traced"]

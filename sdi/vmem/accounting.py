@@ -135,11 +135,6 @@ class Accounting:
         if self.recorder is not None:
             self.recorder.resident(member, nbytes)
 
-    def link_nbytes(self, source: int, target: int) -> int:
-        """Bytes that went from one memory to another."""
-        found = self._links.get((source, target))
-        return found.nbytes if found else 0
-
     def report(self) -> dict[str, object]:
         """Everything but ``moved``, ready for JSON.  Memories are called "host", "0", "1" ..."""
         causes: dict[str, dict[str, int]] = {}

@@ -105,11 +105,6 @@ class Dependencies:
         """Likewise, an access that writes so many ranges of ``over`` that they are found when needed."""
         return Use(self, (), (over,), writes)
 
-    @property
-    def num_cells(self) -> int:
-        """Cells that the bytes are divided into now."""
-        return len(self._cells)
-
     def pending(self) -> list[Ticket]:
         """All tickets not done yet: the memory must stay until they are."""
         holders = [ticket for ticket in self._holders if not ticket.done]

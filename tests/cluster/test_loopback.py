@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from sdi.cluster import loopback
-from sdi.cluster.loopback import Loopback, connected
+from sdi.cluster.loopback import Loopback, sockets
 from sdi.cluster.transport import Room
 
 PATIENCE_S = 60.0
@@ -38,7 +38,7 @@ class Heard:
 @pytest.fixture
 def ends() -> Iterator[tuple[Loopback, Loopback, Heard]]:
     """Rank 0, rank 1, and what rank 0 has heard."""
-    first, second = connected(2)
+    first, second = (Loopback(rank, own, f"sdi-net-{rank}") for rank, own in enumerate(sockets(2)))
     heard = Heard()
     second.start(Heard())
     yield first, second, heard

@@ -18,13 +18,13 @@ from sdi.devices.polling import Polling
 from sdi.devices.pooled import PooledMemory
 from sdi.devices.testing.forwarding import ForwardingDevice
 from sdi.wire.opencl import DeviceType
-from tests.devices import test_comparing, test_image, test_peer_copy
-from tests.devices import test_device as every_member
+from tests.devices import test_base as every_member
+from tests.devices import test_comparing, test_copying, test_image
 from tests.devices.conftest import OpenMembers
 from tests.service.wire_client import WireClient
 
 # The tests of every member run here once more, on the fixtures below.
-for _tests in (every_member, test_comparing, test_image, test_peer_copy):
+for _tests in (every_member, test_comparing, test_copying, test_image):
     globals().update({name: test for name, test in vars(_tests).items() if name.startswith("test_")})
 host = every_member.host
 

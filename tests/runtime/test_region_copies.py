@@ -18,7 +18,7 @@ from sdi.region import Region, alike, region
 from sdi.runtime.region_copies import HeldBytes, packed_like, parts_of, pieces
 from sdi.vmem.buffer import VirtualBuffer
 from sdi.vmem.directory import Directory, member_memory
-from tests.runtime.test_random_commands import NBYTES, Machine, move
+from tests.runtime.test_virtual_device import NBYTES, Machine, move
 from tests.vmem.conftest import MakeRig, noise
 
 EXAMPLES = int(os.environ.get("MANY_BOXES", "25"))

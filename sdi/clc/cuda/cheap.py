@@ -93,6 +93,3 @@ def _is_geometry(node: SyntaxNode) -> bool:
         return len(before) == 1 and dimension.kind is NodeKind.INTEGER_LITERAL
     is_given = reference.name in geometry_functions() | _LOCAL_GEOMETRY
     return not before and is_given and dimension.kind is NodeKind.INTEGER_LITERAL
-
-
-__all__ = ["may_be_computed"]

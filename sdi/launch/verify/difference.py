@@ -158,6 +158,3 @@ def _scalar(type_name: str) -> tuple[np.dtype[np.generic], int] | None:
     scalar = np.dtype(f"<{_SCALARS[match[1]]}")
     count = int(match[2] or 1)
     return scalar, scalar.itemsize * (4 if count == 3 else count)
-
-
-__all__ = ["Difference", "Mismatch", "first_difference", "locate_argument"]

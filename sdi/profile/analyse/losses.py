@@ -37,10 +37,6 @@ class Losses:
     member_ns: dict[tuple[str, str], int]
     by_member: tuple[dict[str, int], ...]
 
-    def of_class(self, name: str) -> float:
-        """ns of wall time: the classes' sum is ``wall_ns``."""
-        return sum(ns for (_, found), ns in self.member_ns.items() if found == name) / max(1, self.members)
-
     def of_kernel(self, kernel: str) -> dict[str, float]:
         """ns of wall time by class."""
         return {name: self.member_ns.get((kernel, name), 0) / max(1, self.members) for name in CLASSES}

@@ -76,6 +76,3 @@ def _time(rows: Rows, launches: set[int]) -> None:
     for row in rows["command"]:
         if row[0] in spans and row[7]:
             row[6:8] = spans[row[0]]
-
-
-__all__ = ["expand"]

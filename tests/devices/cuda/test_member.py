@@ -28,12 +28,12 @@ from sdi.ndrange import GroupBox, NDRange
 from sdi.region import Region
 from sdi.vmem.arena import Arena
 from tests.clc.cuda.cases import INEXACT, ITEMS, LOCAL_ITEMS, LOCAL_NBYTES, PER_ITEM, SOURCES
-from tests.devices import test_comparing, test_image, test_peer_copy
-from tests.devices import test_device as every_member
+from tests.devices import test_base as every_member
+from tests.devices import test_comparing, test_copying, test_image
 from tests.devices.conftest import KINDS, OpenMembers, finish
 
 # The tests of every member run here once more, on the fixtures below.
-for _tests in (every_member, test_comparing, test_image, test_peer_copy):
+for _tests in (every_member, test_comparing, test_copying, test_image):
     globals().update({name: test for name, test in vars(_tests).items() if name.startswith("test_")})
 host = every_member.host
 

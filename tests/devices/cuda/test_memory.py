@@ -32,7 +32,7 @@ from sdi.devices.ticket import Ticket, completed
 from sdi.errors import ClError, DeviceFailed
 from sdi.region import Region
 from sdi.wire.opencl import MemObjectType
-from tests.devices import test_device
+from tests.devices import test_base
 from tests.devices import test_image as every_member
 from tests.devices.conftest import finish
 from tests.devices.cuda.stand_in import Error, StandIn
@@ -100,7 +100,7 @@ def test_copies_fills_and_rows_go_to_their_places(members: list[CudaDevice]) -> 
     two.free(b)
 
 
-@pytest.mark.parametrize(("from_", "to"), test_device.REGIONS)
+@pytest.mark.parametrize(("from_", "to"), test_base.REGIONS)
 @pytest.mark.parametrize("is_within", [False, True])
 def test_regions_go_to_their_places(
     members: list[CudaDevice], from_: Region, to: Region, is_within: bool
@@ -108,10 +108,10 @@ def test_regions_go_to_their_places(
     member = members[0]
     if to.bounds.stop + from_.bounds.stop > member.capabilities.memory_nbytes // 2:
         from_, to = from_.part(0, 1000), to.part(0, 1000)
-    test_device.test_regions_are_copied_and_what_lies_between_stays(member, from_, to, is_within)
+    test_base.test_regions_are_copied_and_what_lies_between_stays(member, from_, to, is_within)
 
 
-@pytest.mark.parametrize(("from_", "to"), test_device.REGIONS)
+@pytest.mark.parametrize(("from_", "to"), test_base.REGIONS)
 def test_the_driver_is_asked_for_as_few_copies_as_a_region_takes(
     monkeypatch: pytest.MonkeyPatch, from_: Region, to: Region
 ) -> None:
