@@ -35,10 +35,12 @@ Merges = dict[tuple[int, MergedRange], MemberMerge]
 class Issued:
     """``tickets``: of the assignments, in the order of the chunk's members, then those of merges.
 
-    ``recording``: if the chunk can be issued like this again, with ``kernels``.
+    ``copies_ns``: what the copies before it are predicted to take.  ``recording``: if the chunk can be issued
+    like this again, with ``kernels``.
     """
 
     tickets: list[Ticket]
+    copies_ns: float
     recording: Recording | None = None
     kernels: Sequence[BoundKernel] = ()
 
@@ -62,13 +64,14 @@ class Issuer:
         known = chunk.find()
         if known is not None and known.where == where:
             kernels = self.kernels(binding, number, where)
-            return Issued(known.replay(memory, kernels, issue, issue.timing), known, kernels)
+            tickets = known.replay(memory, kernels, issue, issue.timing)
+            return Issued(tickets, known.copies_ns, known, kernels)
         is_kept = is_usual and chunk.is_repeatable and memory.coherence == "lazy" and launch_plan.launches > 1
         before = chunk.states() if is_kept else (None,)
         recording, kernels, tickets = self._issue_planned(binding, number, where, issue)
         after = chunk.states() if None not in before else before
         if None in after:
-            return Issued(tickets)
+            return Issued(tickets, recording.copies_ns)
         changes = [
             Change(used.buffer.directory, old, new)
             for used, old, new in zip(chunk.plan.buffers, before, after, strict=True)
@@ -76,7 +79,7 @@ class Issuer:
         ]
         recording.changes = tuple(changes)
         chunk.keep(before, recording)
-        return Issued(tickets, recording, kernels)
+        return Issued(tickets, recording.copies_ns, recording, kernels)
 
     def kernels(self, binding: Binding, number: int, where: tuple[int, ...]) -> list[BoundKernel]:
         """What the members run in chunk ``number``."""
@@ -113,6 +116,7 @@ class Issuer:
             for member, box, bound in zip(members, plan.boxes, bounds, strict=True)
         ]
         recording = Recording(where, assignments, transfers, ndrange.local_size, ndrange.work_dim)
+        recording.copies_ns = memory.transfers.predicted_ns(transfers)
         kernels = [bound.kernel for bound in bounds]
         tickets = recording.start(kernels, issue.timing)
         done = (

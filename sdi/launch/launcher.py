@@ -183,6 +183,7 @@ class Launcher:
             return None
         launch_plan.launches += 1
         launch_plan.history.ran(len(kernels))
+        launch_plan.copied(recording.copies_ns)
         memory.placed.touch(recording.allocations)
         epoch = launch_plan.epoch
         # Not where copies come between: they wait for the launch before, which has an event then anyway.
@@ -275,6 +276,7 @@ class Launcher:
             else:
                 made = self._issuer.issue(binding, number, where, is_usual, issue)
                 issued = made.tickets
+                launch_plan.copied(made.copies_ns)
                 if (recording := made.recording) is not None and recording.placed != generation:
                     recording.allocations, recording.placed = chunk.allocations(where), generation
                 if is_measured:

@@ -71,7 +71,8 @@ class Recording:
     """A part of a launch, planned.  Owned by: sdi-scheduler.
 
     ``where``: the members of the launch.  ``transfers``: copies before it.  ``changes``: per buffer; none
-    where states are not known, and then it is carried out once only.  ``allocations``: places that it uses,
+    where states are not known, and then it is carried out once only.  ``copies_ns``: what its copies are
+    predicted to take.  ``allocations``: places that it uses,
     its buffers' own while the placement has the generation ``placed``.  ``tally``: counts its replays.
     """
 
@@ -79,6 +80,7 @@ class Recording:
         "allocations",
         "assignments",
         "changes",
+        "copies_ns",
         "local_size",
         "placed",
         "tally",
@@ -99,6 +101,7 @@ class Recording:
         self.assignments = tuple(assignments)
         self.transfers = tuple(transfers)
         self.changes: tuple[Change, ...] = ()
+        self.copies_ns = 0.0
         self.local_size = local_size
         self.work_dim = work_dim
         self.allocations: tuple[Allocation | ImageCopy, ...] = ()

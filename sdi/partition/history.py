@@ -24,6 +24,8 @@ _RARELY_ALONE = 256
 """Where launches are so short that one which is measured, and so no replay, costs as much as 30 others: of
 members that have something for themselves."""
 _ENDLESS = 1 << 31
+_LOSS_NS = 2e6
+"""Copies may take so much longer than a cut saves before it is looked at again; then twice as much."""
 _MISSED_MAX = 64
 """Launches that were to be measured and were not, for which others were."""
 _SETTLED = 64
@@ -44,6 +46,8 @@ class LaunchHistory:
     ``recheck_at``: when to look at a way that was chosen untried.  ``planning``: by number of assignments,
     the time that new scalars cost in plans, and launches; ``plans``: how many there were.
     ``has_gathered``: see ``may_gather``.
+    ``lost_ns``: what copies took since the cut was chosen beyond what it saves; ``losses``: how often it was
+    looked at because of that.
     ``at_stake_ns``: what epochs of the cut in use were taken to cost in vain, as long as that may be so.
     ``untried``: how often the way in use was looked at and nothing had been measured yet.
     ``balances``: the shares by shape of the cut, the same for all of a kernel's launches of about this size.
@@ -70,6 +74,8 @@ class LaunchHistory:
     planning: dict[int, tuple[float, int]] = field(default_factory=dict)
     plans: dict[int, int] = field(default_factory=dict)
     has_gathered: bool = False
+    lost_ns: float = 0.0
+    losses: int = 0
     at_stake_ns: float = 0.0
     untried: int = 0
     balances: dict[Int3, Balance] = field(default_factory=dict)
@@ -185,6 +191,18 @@ class LaunchHistory:
         spent_ns, launches = self.planning.get(assignments, (0.0, 0))
         self.planning[assignments] = (spent_ns, launches + times)
 
+    def copied(self, copies_ns: float, saved_ns: float, times: int = 1) -> None:
+        """Copies before a launch in several assignments, which saves no more than ``saved_ns``, took so long.
+
+        What moves with each launch shows only once the launches between these are cut, too.
+        """
+        if self.is_fixed or self.is_final:
+            return
+        self.lost_ns = max(0.0, self.lost_ns + times * (copies_ns - saved_ns))
+        if self.lost_ns > _LOSS_NS * (1 << self.losses):
+            self.recheck_at = self.launches
+            self.losses += 1
+
     def planned(self, assignments: int, took_ns: float) -> None:
         """A launch was planned in a way that had been chosen before; the first ones are so whatever comes."""
         self.plans[assignments] = self.plans.get(assignments, 0) + 1
@@ -241,6 +259,7 @@ class LaunchHistory:
                 self.cells.at[self.version_cell] = self.version
         self.shape, self.assignments, self.why_fewer = shape, assignments, why_fewer
         self.decided_at = self.launches
+        self.lost_ns = 0.0
         if assignments not in self.rates.known:
             self.recheck_at = self.launches + (TRIAL << self.untried)
             self.untried += 1

@@ -107,13 +107,18 @@ struct recording *recording_find(struct sdi_player *p, uint32_t op, const char *
     if (!form)
         return NULL;
     uint64_t hash = record_hash(key, form->mask, key_nbytes);
-    for (uint32_t n = p->buckets[hash % BUCKETS]; n; n = p->recordings[n - 1].next) {
+    uint32_t *bucket = &p->buckets[hash % BUCKETS];
+    for (uint32_t *at = bucket, n; (n = *at) != 0; at = &p->recordings[n - 1].next) {
         struct recording *r = &p->recordings[n - 1];
         if (r->hash != hash || r->op != op || r->key_nbytes != key_nbytes || !equal(key, r)
             || !fits(r, record))
             continue;
-        if (recording_holds(p, r))
+        if (recording_holds(p, r)) {
+            *at = r->next; /* first from now on: there may be many for states that never come again */
+            r->next = *bucket;
+            *bucket = n;
             return r;
+        }
         p->why = WHY_GUARDS;
     }
     return NULL;

@@ -55,6 +55,15 @@ class Transfers:
         self.links = links
         self._accounting = accounting
 
+    def predicted_ns(self, transfers: Iterable[Transfer]) -> float:
+        """What copies are expected to take that are made at once: each memory gets one after the other."""
+        received: dict[int, float] = {}
+        for each in transfers:
+            source, target = each.copy.source, each.copy.target
+            cost = self.links.cost_ns(source, target, each.nbytes)
+            received[target] = received.get(target, 0.0) + cost
+        return max(received.values(), default=0.0)
+
     def fetch_host(self, buffer: VirtualBuffer, over: ByteRange, issue: Issue) -> None:
         """Make ``over`` current in the arena; readers wait through the host's dependencies."""
         for transfer in self.plan(buffer, HOST, (over,), False, issue.cause):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import replace
+from itertools import product
 from typing import cast
 
 import pytest
@@ -104,6 +105,31 @@ def test_long_kernels_stay_on_all_members() -> None:
 def test_short_kernels_end_on_one_member() -> None:
     found = Launches().assignments(dict.fromkeys((1, 2, 3, 4), 5.0), 300)
     assert found[0] == 4 and set(found[16:]) == {1}
+
+
+def test_a_cut_whose_copies_cost_more_than_it_saves_is_given_up_soon() -> None:
+    launches = Launches()
+    group_ns, groups = dict.fromkeys((1, 2, 3, 4), 400.0), GROUPS[0] * GROUPS[1]
+    assert set(launches.assignments(group_ns, 70)[20:]) == {4}
+    history, row, found = launches.history, 4 * N, list[int]()
+    chosen = launches.launch(group_ns)
+    for _ in range(60):
+        for at, member in product(range(0, NBYTES, row), range(4)):  # another kernel writes columns
+            column = ByteRange(at + member * row // 4, at + (member + 1) * row // 4)
+            for buffer in launches.buffers.values():
+                buffer.directory.wrote(member + 1, column)
+        if history.is_due():
+            chosen, _ = launches.cutter.cut(history, GROUPS, launches)
+        history.ran(len(chosen.boxes))
+        if len(chosen.boxes) > 1:
+            copies_ns = move_ns(chosen, launches.links)
+            saved_ns = group_ns[1] * (groups - max(box.total_groups for box in chosen.boxes))
+            assert copies_ns > 1.2 * saved_ns
+            history.copied(copies_ns, saved_ns)
+        launches.touch(chosen)
+        found.append(len(chosen.boxes))
+    assert history.launches < 256, "it was looked at for no other reason"
+    assert found[0] == 4 and set(found[30:]) == {1}, found
 
 
 def test_members_that_slow_each_other_down_are_used_as_far_as_they_help() -> None:
