@@ -19,8 +19,7 @@ from tempfile import TemporaryDirectory
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from sdi.player.library import SOURCES  # noqa: E402
-from sdi.wire.generate import generate  # noqa: E402
+from sdi.player.library import SOURCES, generate  # noqa: E402
 
 KINDS = {
     "same": "the same",

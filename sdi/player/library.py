@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from pathlib import Path
+from typing import Any
 
 from sdi import cells
 
@@ -27,152 +28,132 @@ recorded for has changed; "lanes": its bytes are still in use elsewhere.
 """
 
 _u32, _u64, _pointer = ctypes.c_uint32, ctypes.c_uint64, ctypes.c_void_p
+_KINDS: dict[str, tuple[Any, str]] = {
+    "u32": (_u32, "uint32_t "),
+    "u64": (_u64, "uint64_t "),
+    "i32": (ctypes.c_int32, "int32_t "),
+    "void*": (_pointer, "void *"),
+    "u8*": (ctypes.c_char_p, "const uint8_t *"),
+    "u32*": (ctypes.POINTER(_u32), "const uint32_t *"),
+}
+"""Types of fields, here and in C."""
+_in_c = ["#include <stdint.h>"]
+"""The lines of ``sdi_player.h``, the structures of this module."""
+
+
+def _fields(structure: str, *groups: str) -> list[tuple[str, Any]]:
+    """Fields of ``structure``, as C calls it.  A group: "u64 kind size[3]", a type and names."""
+    found: list[tuple[str, Any]] = []
+    _in_c.append(f"struct {structure} {{")
+    for group in groups:
+        kind, *fields = group.split()
+        here, there = _KINDS[kind]
+        for field in fields:
+            name, _, count = field.partition("[")
+            found.append((name, here * int(count[:-1]) if count else here))
+            _in_c.append(f"    {there}{field.rstrip('_')};")
+    _in_c.append("};")
+    return found
 
 
 class Hole(ctypes.Structure):
-    """A scalar that changes: from the record to the parameter block, or to the kernel's argument ``to``."""
+    """A scalar that changes: ``nbytes`` from the record to the parameter block, or to the kernel's argument
+    ``to``.
+    """
 
-    _fields_ = [("from_", _u32), ("to", _u32), ("nbytes", _u32)]
+    _fields_ = _fields("hole", "u32 from_ to nbytes")
 
 
 class PlayerAccess(ctypes.Structure):
-    """What an operation does to a segment."""
+    """What an operation does to a segment.  ``writes``: 0, 1 or WRITES_BESIDE."""
 
-    _fields_ = [("segment", _u32), ("writes", _u32)]
+    _fields_ = _fields("access", "u32 segment writes")
 
 
 class PlayerOp(ctypes.Structure):
-    """``struct op``."""
+    """One operation of a part.  ``lane``: its member's; which stream it goes to is its queue's matter.
 
-    _fields_ = [
-        ("kind", _u32),
-        ("lane", _u32),
-        ("first_access", _u32),
-        ("num_accesses", _u32),
-        ("first_hole", _u32),
-        ("num_holes", _u32),
-        ("object", _u64),
-        ("other", _u64),
-        ("size", _u64 * 3),
-        ("local", _u64 * 3),
-        ("shared", _u32),
-        ("dim", _u32),
-        ("block_at", _u64),
-        ("block_nbytes", _u64),
-        ("to", _u64),
-        ("from_", _u64),
-        ("nbytes", _u64),
-    ]
+    What follows means what its kind has it mean.  ``object``: function or kernel; device buffer; of a copy
+    between GPUs the context of the target, ``other``: of the source.  ``to``, ``from_``: addresses, or
+    offsets in OpenCL buffers.
+    """
+
+    _fields_ = _fields(
+        "op",
+        "u32 kind lane first_access num_accesses first_hole num_holes",
+        "void* object other",
+        "u64 size[3] local[3]",
+        "u32 shared dim",
+        "u64 block_at block_nbytes to from_ nbytes",
+    )
 
 
 class CellValue(ctypes.Structure):
     """A cell and the value that it must have, or gets."""
 
-    _fields_ = [("cell", _u32), ("value", _u32)]
+    _fields_ = _fields("cell_value", "u32 cell value")
+
+
+for _name, _made in (("hole", Hole), ("access", PlayerAccess), ("op", PlayerOp), ("cell_value", CellValue)):
+    _KINDS[f"{_name}*"] = ctypes.POINTER(_made), f"const struct {_name} *"
 
 
 class Given(ctypes.Structure):
-    """``struct given``."""
+    """A recording as Python gives it: see ``struct recording``.  It is copied."""
 
-    _fields_ = [
-        ("op", _u32),
-        ("key_nbytes", _u32),
-        ("record_key", ctypes.c_char_p),
-        ("mask", ctypes.c_char_p),
-        ("guards", ctypes.POINTER(CellValue)),
-        ("effects", ctypes.POINTER(CellValue)),
-        ("budgets", ctypes.POINTER(_u32)),
-        ("ops", ctypes.POINTER(PlayerOp)),
-        ("accesses", ctypes.POINTER(PlayerAccess)),
-        ("holes", ctypes.POINTER(Hole)),
-        ("block", ctypes.c_char_p),
-        ("build", _u64),
-        ("block_nbytes", _u64),
-        ("client_nbytes", _u64),
-        ("client_at", _u64),
-        ("client_to", _u64),
-        ("client_from", _u64),
-        ("client_stop", _u64),
-        ("client_slack", _u64),
-        ("index", _u32),
-        ("num_guards", _u32),
-        ("num_effects", _u32),
-        ("num_budgets", _u32),
-        ("num_ops", _u32),
-        ("num_accesses", _u32),
-        ("num_holes", _u32),
-        ("client", _u32),
-        ("client_segment", _u32),
-        ("client_shown", _u32),
-        ("blocking", _u32),
-        ("watch", _u32),
-        ("profiled", _u32),
-        ("num_beside", _u32),
-    ]
+    _fields_ = _fields(
+        "given",
+        "u32 op key_nbytes",
+        "u8* record_key mask",
+        "cell_value* guards effects",
+        "u32* budgets",
+        "op* ops",
+        "access* accesses",
+        "hole* holes",
+        "u8* block",
+        "u64 build block_nbytes client_nbytes client_at client_to",
+        "u64 client_from client_stop client_slack",
+        "u32 index num_guards num_effects num_budgets num_ops num_accesses num_holes",
+        "u32 client client_segment client_shown blocking watch profiled num_beside",
+    )
 
 
 class Told(ctypes.Structure):
-    """``struct node_told``: a command in flight; ``lanes``: bits of members where some of it is not done."""
+    """A command in flight; ``lanes``: bits of members where some of it is not done; ``nbytes``: that came
+    with it.
+    """
 
-    _fields_ = [
-        ("id", _u64),
-        ("queue", _u64),
-        ("sequence", _u64),
-        ("submitted_ns", _u64),
-        ("began_ns", _u64),
-        ("ended_ns", _u64),
-        ("lanes", _u64),
-        ("slot", _u32),
-        ("recording", _u32),
-        ("stage", _u32),
-        ("forgotten", _u32),
-        ("status", ctypes.c_int32),
-        ("is_measured", _u32),
-        ("nbytes", _u32),
-        ("reserved", _u32),
-    ]
+    _fields_ = _fields(
+        "node_told",
+        "u64 id queue sequence submitted_ns began_ns ended_ns lanes",
+        "u32 slot recording stage forgotten",
+        "i32 status",
+        "u32 is_measured nbytes reserved",
+    )
 
 
 class PlayerReport(ctypes.Structure):
-    """``struct report``: when one operation of a command that is measured ran."""
+    """When a launch that is measured ran, on one member: operation ``op`` of its recording.
 
-    _fields_ = [
-        ("command", _u64),
-        ("recording", _u32),
-        ("op", _u32),
-        ("began_ns", _u64),
-        ("ended_ns", _u64),
-    ]
+    If that is not known, or it is short and others ran beside it, it began when it ended.
+    """
+
+    _fields_ = _fields("report", "u64 command", "u32 recording op", "u64 began_ns ended_ns")
 
 
 class Recycled(ctypes.Structure):
-    """``struct recycled``: a buffer that was recycled or reused; ``slot``: nobody said yet when it may be."""
+    """A buffer that was recycled or reused; ``slot``: nobody said yet when it may be."""
 
-    _fields_ = [("id", _u64), ("recycled_ns", _u64), ("slot", _u32), ("stage", _u32)]
+    _fields_ = _fields("recycled", "u64 id recycled_ns", "u32 slot stage")
 
 
-_STRUCTURES: dict[str, type[ctypes.Structure]] = {
-    "hole": Hole,
-    "access": PlayerAccess,
-    "op": PlayerOp,
-    "cell_value": CellValue,
-    "given": Given,
-    "node_told": Told,
-    "report": PlayerReport,
-    "recycled": Recycled,
-}
 _OWN = ("LOGGED_SOON", "CELLS_MAX", "ROW")
 _RESULTS = ("RECORD", "IDLE", "END", "POSTED", "FAILED", "WANTED", "MEASURED")
 
 
 def checks() -> str:
-    """C that compiles only where the structures and numbers of this module are those of ``player.h``."""
+    """C that compiles only where the numbers of this module are those of ``player.h``."""
     lines = ['#include "player.h"']
-    for name, made in _STRUCTURES.items():
-        lines.append(f'_Static_assert(sizeof(struct {name}) == {ctypes.sizeof(made)}, "{name}");')
-        for field in (each[0] for each in made._fields_):
-            at = f"offsetof(struct {name}, {field.rstrip('_')}) == {getattr(made, field).offset}"
-            lines.append(f'_Static_assert({at}, "{name}.{field}");')
     for name, value in {**vars(cells), **globals()}.items():
         if name[0].isupper() and name.isupper() and isinstance(value, int) and name not in _OWN:
             own = f"SDI_{name}" if name in _RESULTS else name
@@ -180,12 +161,20 @@ def checks() -> str:
     return "\n".join([*lines, ""])
 
 
+def generate(outdir: Path) -> None:
+    """Write what the player's sources include into ``outdir``."""
+    from sdi.wire import generate as wire
+
+    wire.generate(outdir)
+    (outdir / "sdi_player.h").write_text("\n".join([*_in_c, ""]), encoding="utf-8")
+
+
 def compile_player(outdir: Path) -> Path:
     """Compile into ``outdir``; the path of the library.
 
     Raises subprocess.CalledProcessError, or FileNotFoundError where there is no compiler.
     """
-    from sdi.wire.generate import compile_shared, generate
+    from sdi.wire.generate import compile_shared
 
     generate(outdir)
     check = outdir / "sdi_player_checks.c"

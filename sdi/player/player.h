@@ -12,6 +12,7 @@
 #include <time.h>
 
 #include "sdi_numbers.h"
+#include "sdi_player.h" /* the structures that Python hands over, from library.py */
 #include "sdi_wire.h"
 
 enum { LANES_MAX = 16, STREAMS_MAX = 4, NODES_MAX = 512, MARKS_MAX = 1024, QUEUES_MAX = 64, REPORTS_MAX = 1024 };
@@ -115,37 +116,12 @@ struct lane {
     bool has_offset;
 };
 
-struct hole {
-    uint32_t from, to, nbytes; /* in the record; in the block, or index of the kernel's argument; bytes */
-};
-
 /* Of a recording's operations the first `num_beside`, copies, use bytes that none of the others of these writes, and what
  * several write of a segment is on one lane: they need not follow each other. */
 enum { BESIDE_MAX = 32 };
 
 /* WRITES_BESIDE: it writes bytes that nothing else of its recording touches, so that what does need not come before it. */
 enum { WRITES_BESIDE = 2 };
-
-struct access {
-    uint32_t segment, writes; /* 0, 1 or WRITES_BESIDE */
-};
-
-/* One operation of a part.  `lane`: its member's; which stream it goes to is its queue's matter.  The meaning of what
- * follows is its kind's. */
-struct op {
-    uint32_t kind, lane;
-    uint32_t first_access, num_accesses;
-    uint32_t first_hole, num_holes;
-    void *object, *other; /* function or kernel; device buffer; contexts of a copy between GPUs: to, from */
-    uint64_t size[3], local[3];
-    uint32_t shared, dim;
-    uint64_t block_at, block_nbytes;
-    uint64_t to, from, nbytes; /* of copies: addresses, or the offset of an OpenCL buffer */
-};
-
-struct cell_value {
-    uint32_t cell, value;
-};
 
 /* What a command came to.  It is right while each guard's cell has the guard's value, and no budget is 0.  `watch`: 0, or
  * the first of three cells, see `is_watched`. */
@@ -225,23 +201,6 @@ struct queue {
     uint64_t after[LANES_MAX];
 };
 
-/* What Python is told of a command in flight; `lanes`: bits of members. */
-struct node_told {
-    uint64_t id, queue, sequence, submitted_ns, began_ns, ended_ns, lanes;
-    uint32_t slot, recording, stage, forgotten;
-    int32_t status;
-    uint32_t is_measured;
-    uint32_t nbytes, reserved; /* that came with it */
-};
-
-/* When a launch that is measured ran, on one member: operation `op` of its recording.  If that is not known, or it is short
- * and others ran beside it, it began when it ended. */
-struct report {
-    uint64_t command;
-    uint32_t recording, op;
-    uint64_t began_ns, ended_ns;
-};
-
 /* A buffer of the application that has cells: of its residency, and of its stage.  `slot`: the application waits there
  * until it may use the buffer again; 0: it does not, or was told.  `is_listed`: Python has to hear of it. */
 struct buffer {
@@ -254,12 +213,6 @@ struct buffer {
 
 /* Of a buffer; in RECYCLING only whoever began that knows when it ends. */
 enum { STAGE_RECYCLING = 0, STAGE_IN_USE = 1, STAGE_RECYCLED = 2 };
-
-/* What Python is told of a buffer that was recycled or reused. */
-struct recycled {
-    uint64_t id, recycled_ns;
-    uint32_t slot, stage;
-};
 
 enum { CELL_POSTED = 1, CELL_PYTHON_EVENTS = 2, CELL_NO_WAITS = 3, CELL_AWAITS = 4, CELLS_RESERVED = 8 };
 enum { NO_RECORDING = UINT32_MAX, BUCKETS = 1 << 12, FORMS = 1 << 10 };
@@ -416,22 +369,6 @@ bool recording_holds(const struct sdi_player *, const struct recording *);
 void recordings_free(struct sdi_player *);
 
 #define API __attribute__((visibility("default")))
-
-/* What Python gives: like `recording`, with the number of accesses, holes and bytes of the blocks; copied. */
-struct given {
-    uint32_t op, key_nbytes;
-    const uint8_t *record_key, *mask;
-    const struct cell_value *guards, *effects;
-    const uint32_t *budgets;
-    const struct op *ops;
-    const struct access *accesses;
-    const struct hole *holes;
-    const uint8_t *block;
-    uint64_t build, block_nbytes, client_nbytes, client_at, client_to, client_from, client_stop, client_slack;
-    uint32_t index, num_guards, num_effects, num_budgets, num_ops, num_accesses, num_holes;
-    uint32_t client, client_segment, client_shown, blocking; /* shown: + 1, to the bytes of this segment; 0: of none */
-    uint32_t watch, profiled, num_beside;
-};
 
 struct sdi_player *sdi_player_new(int commands, int notices, void *arena, uint32_t *cells, struct segment *segments,
                                   uint64_t *released);

@@ -16,8 +16,8 @@ import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from sdi.player.library import SOURCES
-from sdi.wire.generate import SANITIZE_FLAGS, generate
+from sdi.player.library import SOURCES, generate
+from sdi.wire.generate import SANITIZE_FLAGS
 
 HARNESS = Path(__file__).resolve().parent / "harness"
 # Some distributions check calls by other names (``__ppoll_chk``), which are not wrapped.
