@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from sdi.atomics import Update
 from sdi.clc.atomics import unused_calls, update_of
+from sdi.clc.constness import drops_const
 from sdi.clc.frontend import assembly
 from sdi.clc.frontend.base_header import PTX_TARGET
 from sdi.clc.frontend.builtins import FENCES, Action, action_of
@@ -115,6 +116,8 @@ class EffectAnalysis:
         self.reasons: dict[tuple[int, str], None] = {}
         self.visits = 0
         self._names = [p.name for p in kernel.parameters]
+        self._const: set[int] = set()
+        self._keeps_const: bool | None = None  # not asked for yet
         of_space: dict[Space, set[int]] = {space: set() for space in Space}
         own: list[Roots] = []
         for index, parameter in enumerate(kernel.parameters):
@@ -125,6 +128,8 @@ class EffectAnalysis:
             own.append(frozenset({index}) if is_rooted else NOTHING)
             if pointee is not None:
                 of_space[pointee.space].add(index)
+                if pointee.const:
+                    self._const.add(index)
         static = {STATIC} if tree.has_global_variables else set()
         self._all_global: Roots = frozenset(of_space[Space.GLOBAL] | of_space[Space.GENERIC] | static)
         self._all_constant: Roots = frozenset(of_space[Space.CONSTANT])
@@ -140,6 +145,7 @@ class EffectAnalysis:
             self.call(kernel, own, kernel.definition)
         except _TooLong:
             self._because(kernel.nodes[0], "is too long to analyse")
+            self._const.clear()  # that none loses its const was not seen either
             self._touch(self._all, reads=True, writes=True, nbytes={_UNKNOWN_NBYTES})
             for effects in self.arguments:
                 effects.atomic = True
@@ -519,9 +525,17 @@ class EffectAnalysis:
             effects = self.arguments[root]
             effects.only_updates = False
             effects.reads |= reads
-            if writes:
+            if writes and not self._is_only_read(root):
                 effects.writes = True
                 effects.store_nbytes |= nbytes
+
+    def _is_only_read(self, root: int) -> bool:
+        """Whether an argument points to ``const``, and nothing makes another pointer of such a one."""
+        if root not in self._const:
+            return False
+        if self._keeps_const is None:
+            self._keeps_const = not drops_const(self.tree)
+        return self._keeps_const
 
     def _update(self, roots: Roots, update: Update, at: SyntaxNode) -> None:
         for root in roots:
@@ -544,7 +558,7 @@ class EffectAnalysis:
 
     def _atomic(self, node: SyntaxNode, roots: Roots) -> None:
         for root in roots:
-            if root != STATIC:
+            if root != STATIC and not self._is_only_read(root):
                 self.arguments[root].atomic = True
         names = sorted(self._names[root] for root in roots if root != STATIC)
         through = f" through '{names[0]}'" if len(names) == 1 else ""

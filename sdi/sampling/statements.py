@@ -7,8 +7,8 @@ changes per iteration, and once with the values at iteration t.
 from __future__ import annotations
 
 from sdi.clc.frontend import assembly
-from sdi.clc.frontend.base_header import PTX_TARGET
 from sdi.clc.frontend.syntax import Form, Function, NodeKind, Space, SyntaxNode, Tree
+from sdi.sampling.blind import JUMPS, BlindCalls, computes
 from sdi.sampling.control import (
     NOT_PRIVATE,
     Assigned,
@@ -48,6 +48,7 @@ class Statements:
         self.machine = machine
         self.terms = machine.terms
         self.expressions = Expressions(tree, machine, self.inline)
+        self._blind_calls = BlindCalls(tree, self.expressions)
         self._active: list[int] = []
         self._assigned = Assigned(tree)
         self._scanned: set[int] = set()
@@ -64,8 +65,10 @@ class Statements:
         """Run a call of a function that has a body; the value it returns."""
         machine, body = self.machine, function.body
         assert body is not None
-        if function.declaration in self._active or len(self._active) > _MAX_INLINED:
-            raise GaveUp(f"calls '{function.name}' recursively", at.begin)
+        if self._active and (function.declaration in self._active or self._blind_calls.are_of(function)):
+            return self._blind_calls.call(function, arguments, at)
+        if len(self._active) > _MAX_INLINED:
+            raise GaveUp(f"calls '{function.name}' too deeply", at.begin)
         self._look_for_addresses(function.declaration, body)
         for parameter, value in zip(function.parameters, arguments, strict=False):
             machine.env[parameter.declaration] = value
@@ -105,7 +108,7 @@ class Statements:
             return
         self._scanned.add(declaration)
         for node in body.walk():
-            if node.kind in (NodeKind.GOTO, NodeKind.INDIRECT_GOTO, NodeKind.LABEL):
+            if node.kind in JUMPS:
                 raise GaveUp("uses goto", node.begin)
             if node.kind is NodeKind.UNARY_OPERATOR and node.operator == "&":
                 name, of = variable_of(node.children[0]), node.children[0].type
@@ -196,7 +199,7 @@ class Statements:
     def _assembly(self, node: SyntaxNode) -> None:
         """Assembly that computes: its outputs may become anything."""
         found = assembly.read(self.tree, node)
-        if found is None or self.tree.target != PTX_TARGET or assembly.effects_of(found):
+        if found is None or not computes(self.tree, node):
             raise GaveUp("uses inline assembly", node.begin)
         run = self.expressions
         for operand in found.operands:

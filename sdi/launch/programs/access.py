@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from sdi.clc.model import CompiledProgram, KernelModel
 from sdi.sampling import KernelAnalysis, analyse
-from sdi.sampling.machine import MAX_OPERATIONS
+from sdi.sampling.machine import MAX_OPERATIONS, Mode
 from sdi.sampling.model import KernelAccess
 from sdi.sampling.whole import WholeAccess
 
@@ -46,7 +46,25 @@ def access_of(
         f for f in compiled.tree.functions.values() if f.name == model.name and f.body is not None
     )
     try:
-        return analyse(compiled.tree, function, operations)
+        return _narrowed(analyse(compiled.tree, function, operations), model)
     except Exception:
         _log.exception("kernel %s: the analysis failed, so every member gets whole buffers", model.name)
         return WholeAccess(model)
+
+
+def _narrowed(access: KernelAnalysis, model: KernelModel) -> KernelAnalysis:
+    """Without what the front end knows that the kernel never does: whatever the path of an access that is not
+    followed, it writes through no argument through which no path writes.
+    """
+    effects = tuple(
+        replace(
+            each,
+            reads_anything=each.reads_anything and model.arguments[each.argument].reads,
+            writes_anything=each.writes_anything and model.arguments[each.argument].writes,
+        )
+        for each in access.pointers
+    )
+    accesses = tuple(
+        each for each in access.accesses if each.mode is Mode.READ or model.arguments[each.argument].writes
+    )
+    return replace(access, pointers=effects, accesses=accesses)

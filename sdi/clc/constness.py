@@ -1,0 +1,37 @@
+"""Whether a program writes to what it has declared ``const``."""
+
+from __future__ import annotations
+
+from sdi.clc.frontend.syntax import Form, NodeKind, Space, SyntaxNode, Tree, Type
+
+_OWN = (Space.PRIVATE, Space.LOCAL)
+
+
+def drops_const(tree: Tree) -> bool:
+    """Whether a pointer to ``const`` memory of an argument may become one to other memory, or a number.
+
+    Where none does, nothing is written through an argument that points to ``const``: not by a pointer that
+    was in memory or in a structure either, since whatever became of it is still of that type.
+    """
+    functions = (function.body for function in tree.functions.values())
+    return any(_drops(node) for body in functions if body is not None for node in body.walk())
+
+
+def _drops(node: SyntaxNode) -> bool:
+    if node.type.punned:
+        return True
+    if node.kind not in (NodeKind.CAST, NodeKind.UNEXPOSED) or len(node.operands) != 1:
+        return False
+    before, after = node.operands[0].type, node.type
+    if after.form is Form.POINTER and before.form in (Form.INTEGER, Form.VECTOR):
+        return node.operands[0].kind is not NodeKind.INTEGER_LITERAL  # an address made of a number
+    if not _is_const(before):
+        return False
+    return not _is_const(after) if after.form is Form.POINTER else node.kind is NodeKind.CAST
+
+
+def _is_const(of: Type) -> bool:
+    """Whether it points to ``const`` memory that an argument may name."""
+    if of.form is not Form.POINTER:
+        return False
+    return of.element is None or (of.element.const and of.element.space not in _OWN)

@@ -1,0 +1,164 @@
+"""Kernels that can't be followed all the way: what they write is still known of their other arguments."""
+
+import pytest
+
+from sdi.clc.compile import compile_source
+from sdi.clc.frontend.base_header import PTX_TARGET
+from sdi.intervals import ByteRange
+from sdi.launch.programs.access import access_of
+from sdi.ndrange import GroupBox, NDRange
+from sdi.sampling.model import AccessRange, Precision
+
+ADD = """
+inline void add(local float *at, float value) {
+    union { uint u; float f; } old, new;
+again:
+    old.f = *at; new.f = old.f + value;
+    if (atomic_cmpxchg((volatile local uint *)at, old.u, new.u) != old.u) goto again;
+}
+"""
+HISTOGRAM = """
+kernel void k(global const float *values, global float *sums, local float *own) {
+    int i = get_global_id(0), l = get_local_id(0);
+    own[l] = 0;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    add(&own[(int)values[i] & 7], values[i]);
+    barrier(CLK_LOCAL_MEM_FENCE);
+    sums[i] = own[l];
+}
+"""
+GROUPS, LOCAL = 8, 16
+NBYTES = 4 * GROUPS * LOCAL
+EVERYTHING = ByteRange(0, NBYTES)
+SECOND_HALF = ByteRange(NBYTES // 2, NBYTES)
+
+
+def accesses(source: str, *, groups: tuple[int, int] = (GROUPS // 2, GROUPS)) -> list[AccessRange]:
+    """What the work-groups of the second half do through each argument."""
+    compiled = compile_source(source, "")
+    (model,) = compiled.kernels
+    ndrange = NDRange(1, (0, 0, 0), (GROUPS * LOCAL, 1, 1), (LOCAL, 1, 1))
+    values = tuple(None for _ in model.arguments)
+    nbytes = tuple(NBYTES if each.nbytes else None for each in model.arguments)
+    bound = access_of(compiled, model).bind(ndrange, values, nbytes)
+    return [*bound.over(GroupBox((groups[0], 0, 0), (groups[1], 1, 1)))]
+
+
+def is_exact(access: AccessRange, over: ByteRange) -> bool:
+    return access.precision is Precision.EXACT and access.writes.ranges == (over,)
+
+
+def is_only_read(access: AccessRange) -> bool:
+    return access.precision is Precision.EXACT and not access.writes and bool(access.reads)
+
+
+def test_a_helper_that_jumps_in_local_memory_leaves_the_rest_exact() -> None:
+    values, sums = accesses(ADD + HISTOGRAM)
+    assert is_only_read(values) and values.reads.ranges == (SECOND_HALF,)
+    assert is_exact(sums, SECOND_HALF)
+
+
+def test_a_helper_that_jumps_may_do_anything_through_what_it_is_given() -> None:
+    helper = "void f(global int *x, global const int *y) { again: if (y[1] > *x) { *x += 1; goto again; } }"
+    kernel = """
+        kernel void k(global int *a, global const int *b, global int *c) {
+            int i = get_global_id(0);
+            c[i] = i; f(a + i, b);
+        }"""
+    a, b, c = accesses(helper + kernel)
+    assert a.precision is not Precision.EXACT and a.writes.ranges == (EVERYTHING,) == a.reads.ranges
+    assert is_only_read(b) and b.reads.ranges == (EVERYTHING,)
+    assert is_exact(c, SECOND_HALF)
+
+
+def test_variables_of_which_a_helper_that_jumps_has_the_address_are_not_known_afterwards() -> None:
+    helper = "void f(int *x) { again: if (*x % 3) { *x += 1; goto again; } }"
+    kernel = """
+        kernel void k(global int *a) {
+            int i = get_global_id(0), j = i;
+            f(&j);
+            a[j] = 1; a[i] = 2;
+        }"""
+    (a,) = accesses(helper + kernel)
+    assert a.precision is not Precision.EXACT and a.writes.ranges == (EVERYTHING,)
+
+
+HIDDEN = {
+    "in a structure": "struct s { global int *p; }; void f(struct s x) { a: if (--*x.p) goto a; }",
+    "behind a pointer": "struct s { global int *p; }; void f(struct s *x) { a: if (--*x->p) goto a; }",
+    "as a number": "void f(ulong x) { a: if (*(global int *)x) { *(global int *)x -= 1; goto a; } }",
+    "as bytes": "void f(uchar *x) { a: if (--**(global int **)x) goto a; }",
+    "in what it calls": "void g(ulong x) { --*(global int *)x; } void f(ulong x) { a: g(x); if (x) goto a; }",
+}
+GIVEN = {"in a structure": "s", "behind a pointer": "&s", "as a number": "(ulong)p"}
+GIVEN |= {"as bytes": "(uchar *)&p", "in what it calls": "(ulong)p"}
+
+
+@pytest.mark.parametrize("how", HIDDEN)
+def test_addresses_that_a_helper_that_jumps_gets_otherwise_reach_everything(how: str) -> None:
+    makes = "struct s s; s.p = p;" if "struct" in HIDDEN[how] else ""
+    kernel = f"""
+        kernel void k(global int *p, global int *q) {{ {makes} q[get_global_id(0)] = 1; f({GIVEN[how]}); }}"""
+    p, q = accesses(HIDDEN[how] + kernel)
+    assert p.precision is q.precision is Precision.WHOLE and p.reads_whole
+    assert p.writes.ranges == q.writes.ranges == (EVERYTHING,)
+
+
+JUMPS = """
+    kernel void k(global const int *a, global int *b) {
+        int i = get_global_id(0);
+    again:
+        b[i] += a[i];
+        if (b[i] < 9) goto again;
+        %s
+    }"""
+
+
+def test_what_no_path_writes_is_read_in_a_kernel_that_jumps_itself() -> None:
+    a, b = accesses(JUMPS % "")
+    assert is_only_read(a) and a.reads_whole
+    assert b.precision is Precision.WHOLE and b.writes.ranges == (EVERYTHING,)
+
+
+DROPPED = {
+    "a cast": "*(global int *)a = 1;",
+    "an assignment": "global int *c = a; *c = 1;",
+    "a number": "ulong n = (ulong)a; *(global int *)n = 1;",
+    "a pointer in memory": "struct { global int *p; } s; s.p = a; *s.p = 1;",
+}
+
+
+@pytest.mark.parametrize("how", DROPPED)
+def test_const_that_is_dropped_says_nothing(how: str) -> None:
+    a, b = accesses(JUMPS % DROPPED[how])
+    for found in (a, b):
+        assert found.precision is Precision.WHOLE and found.writes.ranges == (EVERYTHING,)
+
+
+THROUGH_MEMORY = """
+    struct scene { global const float *seen; global float *shown; };
+    kernel void k(global const float *a, global float *b, global struct scene *s) {
+        *s[get_global_id(0)].shown = *s[1].seen + a[0];
+        b[get_global_id(0)] = 1;
+    }"""
+
+
+def test_a_pointer_out_of_memory_writes_no_argument_that_is_const() -> None:
+    a, b, s = accesses(THROUGH_MEMORY)
+    assert is_only_read(a)
+    assert b.precision is Precision.WHOLE and s.precision is Precision.WHOLE
+    a, _, _ = accesses(THROUGH_MEMORY.replace("a[0];", "a[0]; s[0].shown = (global float *)a;"))
+    assert a.precision is Precision.WHOLE and a.writes.ranges == (EVERYTHING,)
+
+
+def test_assembly_that_stores_writes_no_argument_that_is_const() -> None:
+    source = """
+        kernel void k(global const int *a, global int *b) {
+            b[get_global_id(0)] = a[0];
+            asm volatile("st.global.u32 [%%0], 1;" :: "l"(b) : "memory");
+        }"""
+    compiled = compile_source(source.replace("%%", "%"), "")
+    assert compiled.tree.target == PTX_TARGET
+    a, b = compiled.kernels[0].arguments
+    assert (a.reads, a.writes, a.atomic) == (True, False, False)
+    assert b.writes and compiled.kernels[0].why_whole
