@@ -1,4 +1,4 @@
-"""The compiled player, and the structures that are handed to it."""
+"""The compiled player, and the structures and numbers that it shares with Python."""
 
 from __future__ import annotations
 
@@ -15,12 +15,23 @@ NO_RECORDING = 0xFFFFFFFF
 REPORTS_MAX = 1024
 LOGGED_SOON = 4096
 RECORD, IDLE, END, POSTED, FAILED, WANTED, MEASURED = 1, 2, 3, 4, 5, 6, 7
+"""Why ``sdi_player_run`` returned: Python acts on a record; nothing to read, nothing in flight; the
+application has gone; another thread posted something; a driver refused; the next records are known, so that
+it is worth waiting until Python has nothing in flight; there are reports, and Python takes nothing over."""
 OP_LAUNCH, OP_UPLOAD, OP_DOWNLOAD, OP_COPY, OP_FILL = 0, 1, 2, 3, 4
-WRITES_BESIDE, BESIDE_MAX = 2, 32
+WRITES_BESIDE = 2
+"""It writes bytes that nothing else of its recording touches, so that what does need not come before it."""
+BESIDE_MAX = 32
+"""So many of a recording's first operations may be copies that need not follow each other: they use bytes
+that none of the others of these writes, and what several write of a segment is on one lane."""
 CLIENT_NONE, CLIENT_READS, CLIENT_WRITES, CLIENT_FILLS, CLIENT_LOOKS, CLIENT_TAKES = range(6)
 CLIENT_SHOWN, CLIENT_WRITTEN = 6, 7
+"""What a command is to a buffer's bytes in the arena, besides its operations.  READS: the application copies
+them when it is told.  WRITES, FILLS: they, or a pattern, came with the record.  LOOKS: the application looks
+at them when the command is complete.  TAKES: and may write them then, or has.  SHOWN: they are copied to
+other bytes of the arena.  WRITTEN: the application has written them, early."""
 WHYS = ("played", "busy", "kind", "queue", "waits", "unknown", "guards", "lanes")
-"""As ``enum why``: what became of a record.  "played": executed by the player; else it was left to Python:
+"""What became of a record.  "played": executed by the player; else it was left to Python:
 
 "busy": that had commands in flight; "kind": its kind is never replayed; "queue": nor are those of its queue;
 "waits": it waits for what the player doesn't know; "unknown": it was not recorded yet; "guards": what it was
@@ -38,7 +49,7 @@ _KINDS: dict[str, tuple[Any, str]] = {
 }
 """Types of fields, here and in C."""
 _in_c = ["#include <stdint.h>"]
-"""The lines of ``sdi_player.h``, the structures of this module."""
+"""The lines of ``sdi_player.h``: the structures of this module, and then its numbers."""
 
 
 def _fields(structure: str, *groups: str) -> list[tuple[str, Any]]:
@@ -151,22 +162,19 @@ _OWN = ("LOGGED_SOON", "CELLS_MAX", "ROW")
 _RESULTS = ("RECORD", "IDLE", "END", "POSTED", "FAILED", "WANTED", "MEASURED")
 
 
-def checks() -> str:
-    """C that compiles only where the numbers of this module are those of ``player.h``."""
-    lines = ['#include "player.h"']
-    for name, value in {**vars(cells), **globals()}.items():
-        if name[0].isupper() and name.isupper() and isinstance(value, int) and name not in _OWN:
-            own = f"SDI_{name}" if name in _RESULTS else name
-            lines.append(f'_Static_assert({own} == {value}, "{name}");')
-    return "\n".join([*lines, ""])
-
-
 def generate(outdir: Path) -> None:
     """Write what the player's sources include into ``outdir``."""
     from sdi.wire import generate as wire
 
     wire.generate(outdir)
-    (outdir / "sdi_player.h").write_text("\n".join([*_in_c, ""]), encoding="utf-8")
+    lines = [
+        *_in_c,
+        f"enum why {{ PLAYED, {', '.join(f'WHY_{why.upper()}' for why in WHYS[1:])}, WHY_COUNT }};",
+    ]
+    for name, value in {**vars(cells), **globals()}.items():
+        if name[0].isupper() and name.isupper() and isinstance(value, int) and name not in _OWN:
+            lines.append(f"enum {{ {'SDI_' if name in _RESULTS else ''}{name} = {value} }};")
+    (outdir / "sdi_player.h").write_text("\n".join([*lines, ""]), encoding="utf-8")
 
 
 def compile_player(outdir: Path) -> Path:
@@ -177,10 +185,9 @@ def compile_player(outdir: Path) -> Path:
     from sdi.wire.generate import compile_shared
 
     generate(outdir)
-    check = outdir / "sdi_player_checks.c"
-    check.write_text(checks(), encoding="utf-8")
-    sources = [*sorted(SOURCES.glob("*.c")), check]
-    return compile_shared(outdir / LIBRARY_NAME, sources, ["-D_GNU_SOURCE", f"-I{SOURCES}"])
+    return compile_shared(
+        outdir / LIBRARY_NAME, sorted(SOURCES.glob("*.c")), ["-D_GNU_SOURCE", f"-I{SOURCES}"]
+    )
 
 
 def load(path: Path) -> tuple[ctypes.CDLL, ctypes.PyDLL]:

@@ -12,39 +12,12 @@
 #include <time.h>
 
 #include "sdi_numbers.h"
-#include "sdi_player.h" /* the structures that Python hands over, from library.py */
+#include "sdi_player.h" /* what is shared with Python, from library.py */
 #include "sdi_wire.h"
 
-enum { LANES_MAX = 16, STREAMS_MAX = 4, NODES_MAX = 512, MARKS_MAX = 1024, QUEUES_MAX = 64, REPORTS_MAX = 1024 };
-enum { BUFFERS_MAX = 1 << 12 };
-
-/* Why sdi_player_run returned. */
-enum {
-    SDI_RECORD = 1, /* sdi_player_record: Python acts on it */
-    SDI_IDLE = 2,   /* nothing to read, nothing in flight */
-    SDI_END = 3,    /* the application has gone */
-    SDI_POSTED = 4, /* another thread posted something */
-    SDI_FAILED = 5, /* a driver refused */
-    SDI_WANTED = 6, /* the next records are known: worth waiting until Python has nothing in flight */
-    SDI_MEASURED = 7, /* there are reports; Python takes nothing over */
-};
+enum { MARKS_MAX = 1024, QUEUES_MAX = 64, BUCKETS = 1 << 12, FORMS = 1 << 10, OPS_COUNT = SDI_OPS_COUNT };
 
 enum driver { DRIVER_CUDA = 1, DRIVER_OPENCL = 2 };
-enum op_kind { OP_LAUNCH = 0, OP_UPLOAD = 1, OP_DOWNLOAD = 2, OP_COPY = 3, OP_FILL = 4 };
-/* What a command is to a buffer's bytes in the arena, besides its operations.  READS: the application copies them when it
- * is told.  WRITES, FILLS: they, or a pattern, came with the record.  LOOKS: the application looks at them when the
- * command is complete.  TAKES: and may write them then, or has.  SHOWN: they are copied to other bytes of the arena.
- * WRITTEN: the application has written them, early. */
-enum client_kind {
-    CLIENT_NONE = 0,
-    CLIENT_READS = 1,
-    CLIENT_WRITES = 2,
-    CLIENT_FILLS = 3,
-    CLIENT_LOOKS = 4,
-    CLIENT_TAKES = 5,
-    CLIENT_SHOWN = 6,
-    CLIENT_WRITTEN = 7,
-};
 
 /* Entry points of the drivers, looked up by Python; those of a driver that is not there are NULL. */
 struct cuda_table {
@@ -116,13 +89,6 @@ struct lane {
     bool has_offset;
 };
 
-/* Of a recording's operations the first `num_beside`, copies, use bytes that none of the others of these writes, and what
- * several write of a segment is on one lane: they need not follow each other. */
-enum { BESIDE_MAX = 32 };
-
-/* WRITES_BESIDE: it writes bytes that nothing else of its recording touches, so that what does need not come before it. */
-enum { WRITES_BESIDE = 2 };
-
 /* What a command came to.  It is right while each guard's cell has the guard's value, and no budget is 0.  `watch`: 0, or
  * the first of three cells, see `is_watched`. */
 struct recording {
@@ -156,20 +122,6 @@ struct segment {
     uint64_t writer;
     uint64_t readers[LANES_MAX]; /* copies */
     uint64_t launch_writers[LANES_MAX], launch_readers[LANES_MAX]; /* and copies that write beside each other */
-};
-
-/* Why a record is Python's; 0: it was executed here. */
-enum why {
-    PLAYED,
-    WHY_BUSY,
-    WHY_KIND,
-    WHY_QUEUE,
-    WHY_WAITS,
-    WHY_UNKNOWN,
-    WHY_GUARDS,
-    WHY_LANES,
-    WHY_COUNT,
-    OPS_COUNT = SDI_OPS_COUNT
 };
 
 enum stage { STAGE_ISSUED = 0, STAGE_COPYING = 1 };
@@ -210,12 +162,6 @@ struct buffer {
     uint32_t slot, next; /* next: of the same bucket, or of those without cells */
     bool is_listed;
 };
-
-/* Of a buffer; in RECYCLING only whoever began that knows when it ends. */
-enum { STAGE_RECYCLING = 0, STAGE_IN_USE = 1, STAGE_RECYCLED = 2 };
-
-enum { CELL_POSTED = 1, CELL_PYTHON_EVENTS = 2, CELL_NO_WAITS = 3, CELL_AWAITS = 4, CELLS_RESERVED = 8 };
-enum { NO_RECORDING = UINT32_MAX, BUCKETS = 1 << 12, FORMS = 1 << 10 };
 
 /* Which bits of a kernel's launches count: all that no scalar fills. */
 struct form {

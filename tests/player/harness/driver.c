@@ -193,7 +193,7 @@ static void check_launch(const struct planned *planned, const uint64_t *size, co
         broken("a launch has another size than its recording");
 }
 
-static void check_copy(const struct planned *planned, enum op_kind kind, uint64_t to, uint64_t from, size_t nbytes)
+static void check_copy(const struct planned *planned, uint32_t kind, uint64_t to, uint64_t from, size_t nbytes)
 {
     const struct op *op = &planned->of->ops[planned->index];
     if (op->kind != (uint32_t)kind || op->to != to || op->from != from || op->nbytes != nbytes)
