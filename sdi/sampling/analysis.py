@@ -308,7 +308,9 @@ class BoundKernel:
                     most = MANY_RANGES
                 key = (id(piece.offset), piece.nbytes, piece.precision, most)
                 if key not in same:
-                    same[key] = reach(piece.offset, piece.nbytes, piece.precision, domain, inside, most)
+                    same[key] = reach(
+                        piece.offset, piece.nbytes, piece.precision, domain, inside, atoms, most
+                    )
                 reached = same[key]
                 if most_ranges == MAX_RANGES and (
                     reached is None or reached.precision is not Precision.EXACT

@@ -11,6 +11,7 @@ from sdi.ndrange import GroupBox
 from sdi.region import Region
 from sdi.sampling.affine import INFINITY, Form, Range, interval, is_finite, plus
 from sdi.sampling.forms import BASES, GLOBAL, GROUP, LOCAL, AffineContext, Atom, atom_range
+from sdi.sampling.forms import bounds as bounds_of
 from sdi.sampling.model import MANY_RANGES, Precision
 from sdi.sampling.rows import spans_by_rows
 
@@ -61,7 +62,7 @@ def tightened(domain: Domain, atoms: list[Atom], ranges: list[Range]) -> list[Ra
     for variable in domain.atoms:
         atom = atoms[variable - BASES]
         if atom.forms:
-            lo, hi = atom_range(atom, found)
+            lo, hi = atom_range(atom, found, atoms)
             found[variable] = (lo, hi)
     for _ in range(_ROUNDS):
         changed = False
@@ -93,7 +94,7 @@ def tightened(domain: Domain, atoms: list[Atom], ranges: list[Range]) -> list[Ra
         for variable in domain.atoms:
             atom = atoms[variable - BASES]
             if atom.forms:
-                lo, hi = atom_range(atom, found)
+                lo, hi = atom_range(atom, found, atoms)
                 lo, hi = max(lo, found[variable][0]), min(hi, found[variable][1])
                 if lo > hi:
                     return None
@@ -107,6 +108,7 @@ def reach(
     precision: Precision,
     domain: Domain,
     ranges: list[Range],
+    atoms: list[Atom],
     most_ranges: int = MAX_RANGES,
 ) -> Footprint | None:
     """The bytes of ``offset`` over a tightened domain; None when they have no bounds.
@@ -114,7 +116,7 @@ def reach(
     ``precision``: EXACT or COVER only where the offset depends on nothing but ids and counters.
     ``most_ranges``: where there would be more, the one range that holds them all is the answer, MAY.
     """
-    lo, hi = interval(offset, ranges)
+    lo, hi = bounds_of(offset, ranges, atoms)
     if not is_finite(lo, hi):
         return None
     bounded = Footprint([(lo, hi + nbytes)], Precision.MAY)

@@ -106,6 +106,10 @@ class AffineContext:
         self._made = 0
         self.is_overapproximate = False  # a condition had no form, and was left out
 
+    def bounds(self, found: Form) -> Range:
+        """Its smallest and largest value, as far as is known."""
+        return bounds(found, self.ranges, self.atoms)
+
     # -- forms -----------------------------------------------------------------------------------
 
     def form(self, term: int) -> Form:
@@ -132,7 +136,7 @@ class AffineContext:
         constant, parts = found
         if not parts:
             return (kind.wrap(constant), parts)
-        lo, hi = interval(found, self.ranges)
+        lo, hi = self.bounds(found)
         bits = kind.bits
         low = -(1 << (bits - 1)) if kind.signed else 0
         if low <= lo and hi < low + (1 << bits):
@@ -159,7 +163,7 @@ class AffineContext:
         if variable is None:
             made = Atom(kind, forms, number, of, bounds or (-INFINITY, INFINITY), is_data)
             if bounds is None:
-                made.range = atom_range(made, self.ranges)
+                made.range = atom_range(made, self.ranges, self.atoms)
             variable = self.add(made)
             self._keys[key] = variable
         return (0, {variable: 1})
@@ -176,7 +180,7 @@ class AffineContext:
         for later in range(variable + 1 - BASES, len(self.atoms)):
             atom = self.atoms[later]
             if atom.forms:
-                self.ranges[later + BASES] = atom.range = atom_range(atom, self.ranges)
+                self.ranges[later + BASES] = atom.range = atom_range(atom, self.ranges, self.atoms)
 
     def anything(self, term: int, kind: IntType, bounds: Range | None = None) -> Form:
         """The variable of a term that has no form."""
@@ -259,7 +263,7 @@ class AffineContext:
 
     def _looked_up(self, index: Form, table: tuple[int, ...], kind: IntType, term: int) -> Form:
         """An element of a table: between the least and the greatest of those that the index reaches."""
-        lo, hi = interval(index, self.ranges)
+        lo, hi = self.bounds(index)
         found = table[int(max(lo, 0)) : int(min(hi, len(table) - 1)) + 1] or table
         return self.anything(term, kind, (min(found), max(found)))
 
@@ -281,7 +285,7 @@ class AffineContext:
         quotient, remainder = divmod(constant, divisor)
         if not rest:
             return (quotient, whole)
-        lo, hi = interval((remainder, rest), self.ranges)
+        lo, hi = self.bounds((remainder, rest))
         if lo // divisor == hi // divisor:
             return (quotient + lo // divisor, whole)
         variable = self.atom(UnknownKind.FLOOR, ((remainder, rest),), divisor, is_data=self.opaque[term])
@@ -307,11 +311,13 @@ class AffineContext:
 
     def modulo(self, a: Form, divisor: int, term: int) -> Form:
         """``a - divisor * floor(a / divisor)``, ``divisor`` > 0."""
+        constant, parts = a
+        a = constant, self._split_ids(parts, divisor)
         return minus(a, scaled(self.floor(a, divisor, term), divisor))
 
     def extreme(self, least: bool, a: Form, b: Form, term: int) -> Form:
         """The least, or greatest, of two forms."""
-        lo, hi = interval(minus(a, b), self.ranges)
+        lo, hi = self.bounds(minus(a, b))
         if hi <= 0 or lo >= 0:
             return a if least == (hi <= 0) else b
         kind = UnknownKind.LEAST if least else UnknownKind.GREATEST
@@ -344,10 +350,10 @@ class AffineContext:
             case TermOp.CONST:
                 return payload != 0
             case TermOp.LT:
-                lo, hi = interval(minus(self.exact(args[0]), self.exact(args[1])), self.ranges)
+                lo, hi = self.bounds(minus(self.exact(args[0]), self.exact(args[1])))
                 return True if hi < 0 else False if lo >= 0 else None
             case TermOp.EQ:
-                lo, hi = interval(minus(self.exact(args[0]), self.exact(args[1])), self.ranges)
+                lo, hi = self.bounds(minus(self.exact(args[0]), self.exact(args[1])))
                 return True if lo == hi == 0 else False if lo > 0 or hi < 0 else None
             case TermOp.NOT:
                 inner = self.truth(args[0])
@@ -359,7 +365,7 @@ class AffineContext:
                     return absorbing
                 return None if None in known else not absorbing
             case _:
-                lo, hi = interval(self.exact(term), self.ranges)
+                lo, hi = self.bounds(self.exact(term))
                 return False if lo == hi == 0 else True if lo > 0 or hi < 0 else None
 
     def alternatives(self, term: int, wanted: bool = True) -> list[list[Form]]:
@@ -410,7 +416,7 @@ class AffineContext:
         for each in [part for one in lists for part in self._without_extremes(one)]:
             kept: list[Form] = []
             for one in each:
-                lo, hi = interval(one, self.ranges)
+                lo, hi = self.bounds(one)
                 if hi < 0:
                     break
                 if lo < 0:
@@ -555,14 +561,32 @@ class AffineContext:
         return self._keys.get((UnknownKind.COUNTER, self.rows[term].payload)) == variable
 
 
-def atom_range(atom: Atom, ranges: list[Range]) -> Range:
+def bounds(found: Form, ranges: list[Range], atoms: list[Atom]) -> Range:
+    """Smallest and largest value over a box of variables, where a remainder is below its divisor."""
+    lo, hi = interval(found, ranges)
+    constant, parts = found
+    for variable, factor in parts.items():
+        atom = atoms[variable - BASES] if variable >= BASES else None
+        if atom is None or atom.kind is not UnknownKind.FLOOR or factor % atom.number:
+            continue
+        # It is its form less 0 to number - 1, divided by the number.
+        times = factor // atom.number
+        rest = plus((constant, {v: c for v, c in parts.items() if v != variable}), atom.forms[0], times)
+        if len(rest[1]) < len(parts):
+            low, high = bounds(rest, ranges, atoms)
+            lo = max(lo, low - max(times, 0) * (atom.number - 1))
+            hi = min(hi, high - min(times, 0) * (atom.number - 1))
+    return lo, hi
+
+
+def atom_range(atom: Atom, ranges: list[Range], atoms: list[Atom]) -> Range:
     """The range of an atom, given those of the variables below it."""
-    lo, hi = _atom_range(atom, ranges)
+    lo, hi = _atom_range(atom, ranges, atoms)
     return (lo if lo > -FINITE else -INFINITY, hi if hi < FINITE else INFINITY)
 
 
-def _atom_range(atom: Atom, ranges: list[Range]) -> Range:
-    found = [interval(f, ranges) for f in atom.forms]
+def _atom_range(atom: Atom, ranges: list[Range], atoms: list[Atom]) -> Range:
+    found = [bounds(f, ranges, atoms) for f in atom.forms]
     match atom.kind:
         case UnknownKind.FLOOR:
             return (found[0][0] // atom.number, found[0][1] // atom.number)

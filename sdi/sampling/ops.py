@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
-from sdi.sampling.affine import Form, Range, interval, plus, scaled
+from sdi.sampling.affine import Form, Range, plus, scaled
 from sdi.sampling.terms import IntType, TermOp, Terms
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
@@ -27,6 +27,10 @@ class FormMaker(Protocol):
     """What forms are made with: ``AffineContext``.  ``term``: the one whose form is made."""
 
     ranges: list[Range]
+
+    def bounds(self, found: Form) -> Range:
+        """Its smallest and largest value, as far as is known."""
+        ...
 
     def anything(self, term: int, kind: IntType, bounds: Range | None = None) -> Form:
         """Any value of ``kind`` within ``bounds``."""
@@ -136,9 +140,9 @@ def _remainders(kind: IntType, a: Array, b: Array) -> Array:
 
 
 def _divided(made: FormMaker, term: int, kind: IntType, a: Form, b: Form) -> Form | None:
-    lo, hi = interval(a, made.ranges)
+    lo, hi = made.bounds(a)
     if b[1] or b[0] == 0:
-        low = interval(b, made.ranges)[0]
+        low = made.bounds(b)[0]
         return made.anything(term, kind, (0, hi // low)) if lo >= 0 and low > 0 else None
     divisor = b[0]
     if divisor > 0 and lo >= 0:
@@ -150,9 +154,9 @@ def _divided(made: FormMaker, term: int, kind: IntType, a: Form, b: Form) -> For
 
 
 def _remaining(made: FormMaker, term: int, kind: IntType, a: Form, b: Form) -> Form | None:
-    lo, hi = interval(a, made.ranges)
+    lo, hi = made.bounds(a)
     if b[1] or b[0] == 0:
-        low, high = interval(b, made.ranges)
+        low, high = made.bounds(b)
         return made.anything(term, kind, (0, min(hi, high - 1))) if lo >= 0 and low > 0 else None
     divisor = b[0]
     if divisor > 0 and lo >= 0:
@@ -200,7 +204,7 @@ def _amount(kind: IntType, values: Array, by: Array) -> Array:
 def _shifted_left(made: FormMaker, term: int, kind: IntType, a: Form, b: Form) -> Form | None:
     if not b[1]:
         return scaled(a, 1 << (b[0] & (kind.bits - 1)))
-    (lo, hi), (low, high) = interval(a, made.ranges), interval(b, made.ranges)
+    (lo, hi), (low, high) = made.bounds(a), made.bounds(b)
     if lo >= 0 and low >= 0 and high < kind.bits and hi << high <= kind.hi:
         return made.anything(term, kind, (lo << low, hi << high))
     return None
@@ -209,8 +213,12 @@ def _shifted_left(made: FormMaker, term: int, kind: IntType, a: Form, b: Form) -
 def _shifted_right(made: FormMaker, term: int, kind: IntType, a: Form, b: Form) -> Form | None:
     if not b[1]:
         return made.floor(a, 1 << (b[0] & (kind.bits - 1)), term)
-    lo, hi = interval(a, made.ranges)
-    return made.anything(term, kind, (0, hi)) if lo >= 0 and interval(b, made.ranges)[0] >= 0 else None
+    lo, hi = made.bounds(a)
+    return made.anything(term, kind, (0, hi)) if lo >= 0 and made.bounds(b)[0] >= 0 else None
+
+
+_BIT_RUNS_MAX = 4
+"""Of a mask; each makes two divisions."""
 
 
 def _is_mask(number: int | None) -> bool:
@@ -230,36 +238,66 @@ def _without_zero(terms: Terms, kind: IntType, a: int, b: int) -> int | None:
 
 def _in_both(made: FormMaker, term: int, kind: IntType, a: Form, b: Form) -> Form | None:
     for one, (mask, none) in ((a, b), (b, a)):
-        if not none and _is_mask(mask):
-            return made.modulo(one, mask + 1, term)
+        if not none and (found := _bits_of(made, term, one, mask)) is not None:
+            return found
     tops = _tops(made, a, b)
     return None if tops is None else made.anything(term, kind, (0, min(tops)))
 
 
+def _bits_of(made: FormMaker, term: int, one: Form, mask: int) -> Form | None:
+    """A form's bits in a mask, each run of them as what a division leaves; None where there are many runs."""
+    if mask < 0:
+        rest = _bits_of(made, term, one, ~mask)
+        return None if rest is None else plus(one, rest, -1)
+    if _is_mask(mask):
+        return made.modulo(one, mask + 1, term)
+    found: Form = (0, {})
+    mask = int(mask)
+    for _ in range(_BIT_RUNS_MAX):
+        low = mask & -mask
+        high = low + mask & -(low + mask)
+        part = made.modulo(made.floor(one, low, term), high // low, term)
+        found, mask = plus(found, part, low), mask & -high
+        if not mask:
+            return found
+    return None
+
+
 def _in_any(made: FormMaker, term: int, kind: IntType, a: Form, b: Form) -> Form | None:
     tops = _tops(made, a, b)
+    if tops is not None and (_are_disjoint(made, a, b) or _are_disjoint(made, b, a)):
+        return plus(a, b)
+    both = _in_both_with_number(made, term, a, b)
+    if both is not None:
+        return plus(plus(a, b), both, -1)
     if tops is None:
         return None
-    if _are_disjoint(made, a, b) or _are_disjoint(made, b, a):
-        return plus(a, b)
-    least = max(interval(a, made.ranges)[0], interval(b, made.ranges)[0])
+    least = max(made.bounds(a)[0], made.bounds(b)[0])
     return made.anything(term, kind, (least, (1 << max(tops).bit_length()) - 1))
 
 
 def _in_one(made: FormMaker, term: int, kind: IntType, a: Form, b: Form) -> Form | None:
+    both = _in_both_with_number(made, term, a, b)
+    if both is not None:
+        return plus(plus(a, b), both, -2)
     tops = _tops(made, a, b)
     return None if tops is None else made.anything(term, kind, (0, (1 << max(tops).bit_length()) - 1))
 
 
+def _in_both_with_number(made: FormMaker, term: int, a: Form, b: Form) -> Form | None:
+    """``a & b`` where one of them is a number."""
+    return None if a[1] and b[1] else _bits_of(made, term, *((b, a[0]) if not a[1] else (a, b[0])))
+
+
 def _tops(made: FormMaker, a: Form, b: Form) -> Range | None:
     """The largest values of two forms that are never negative, else None."""
-    (lo, hi), (low, high) = interval(a, made.ranges), interval(b, made.ranges)
+    (lo, hi), (low, high) = made.bounds(a), made.bounds(b)
     return (hi, high) if lo >= 0 and low >= 0 else None
 
 
 def _are_disjoint(made: FormMaker, a: Form, b: Form) -> bool:
     """Whether ``a`` is below a power of two that divides ``b``."""
-    unit = 1 << interval(a, made.ranges)[1].bit_length()
+    unit = 1 << made.bounds(a)[1].bit_length()
     return b[0] % unit == 0 and all(c % unit == 0 for c in b[1].values())
 
 
@@ -297,7 +335,7 @@ def _products_24(kind: IntType, a: Array, b: Array) -> Array:
 
 def _multiplied_24(made: FormMaker, term: int, kind: IntType, a: Form, b: Form) -> Form | None:
     low, high = _bounds_24(kind)
-    for lo, hi in (interval(a, made.ranges), interval(b, made.ranges)):
+    for lo, hi in (made.bounds(a), made.bounds(b)):
         if lo < low or hi > high:
             return None
     return made.product(a, b, term)
