@@ -564,18 +564,20 @@ class AffineContext:
 def bounds(found: Form, ranges: list[Range], atoms: list[Atom]) -> Range:
     """Smallest and largest value over a box of variables, where a remainder is below its divisor."""
     lo, hi = interval(found, ranges)
-    constant, parts = found
-    for variable, factor in parts.items():
-        atom = atoms[variable - BASES] if variable >= BASES else None
-        if atom is None or atom.kind is not UnknownKind.FLOOR or factor % atom.number:
-            continue
-        # It is its form less 0 to number - 1, divided by the number.
-        times = factor // atom.number
-        rest = plus((constant, {v: c for v, c in parts.items() if v != variable}), atom.forms[0], times)
-        if len(rest[1]) < len(parts):
-            low, high = bounds(rest, ranges, atoms)
-            lo = max(lo, low - max(times, 0) * (atom.number - 1))
-            hi = min(hi, high - min(times, 0) * (atom.number - 1))
+    below = above = 0
+    for variable in sorted([v for v in found[1] if v >= BASES], reverse=True):
+        atom, factor = atoms[variable - BASES], found[1].get(variable, 0)
+        if atom.kind is UnknownKind.FLOOR and factor % atom.number == 0:
+            # It is its form less 0 to number - 1, divided by the number.
+            times = factor // atom.number
+            rest = plus(plus(found, (0, {variable: 1}), -factor), atom.forms[0], times)
+            if len(rest[1]) < len(found[1]):
+                found = rest
+                below += min(-times, 0) * (atom.number - 1)
+                above += max(-times, 0) * (atom.number - 1)
+    if below or above:
+        low, high = interval(found, ranges)
+        lo, hi = max(lo, low + below), min(hi, high + above)
     return lo, hi
 
 
