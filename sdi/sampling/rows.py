@@ -1,17 +1,19 @@
 """Exact bytes of an access row by row: for domains that are no box, such as triangles.
 
 All variables but one are laid out as arrays; along the last, whose multiples touch, each row is one range
-whose ends follow from the constraints.
+whose ends follow from the constraints.  Where no variable's do, those of one may when the sum with it stands
+for another: what lies below the diagonal of a matrix, by columns, are rows again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import permutations
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from sdi.sampling.affine import Form, Range, interval
+from sdi.sampling.affine import Form, Range, interval, plus
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 
@@ -28,10 +30,16 @@ def spans_by_rows(
     ``ranges``: of the variables, all of them finite.  None where no variable's multiples touch, or there are
     too many rows or ranges.
     """
+    offset, *constraints = forms = [offset, *constraints]
+    ranges = list(ranges)
     touching = [(ranges[v][1] - ranges[v][0], v) for v, factor in offset[1].items() if abs(factor) <= nbytes]
     if not touching:
-        return None
-    along = max(touching)[1]
+        skewed = _skewed(forms, ranges, nbytes)
+        if skewed is None:
+            return None
+        along, (offset, *constraints) = skewed
+    else:
+        along = max(touching)[1]
     others = sorted({v for form in (offset, *constraints) for v in form[1]} - {along})
     total = 1
     for variable in others:
@@ -60,7 +68,7 @@ def spans_by_rows(
     first: Array = np.full((1,) * len(others), ranges[along][0], np.int64)
     last: Array = np.full((1,) * len(others), ranges[along][1], np.int64)
     for form in constraints:
-        if interval(form, list(ranges))[0] >= 0:
+        if interval(form, ranges)[0] >= 0:
             continue
         factor = form[1].get(along, 0)
         if factor > 0:
@@ -86,3 +94,26 @@ def spans_by_rows(
     firsts = starts[np.concatenate(([0], breaks + 1))].tolist()
     lasts = stops[np.concatenate((breaks, [stops.size - 1]))].tolist()
     return list(zip(firsts, lasts, strict=True))
+
+
+def _skewed(forms: Sequence[Form], ranges: list[Range], nbytes: int) -> tuple[int, list[Form]] | None:
+    """The same offset and constraints with the sum of two variables for one of them, so that the other's
+    multiples touch; that one first.  ``ranges`` gets the sum's.
+    """
+    (_, parts), *_ = forms
+    for along, other in permutations(parts, 2):
+        sign = 1 if parts[along] * parts[other] > 0 else -1
+        if abs(parts[along] - sign * parts[other]) <= nbytes:
+            break
+    else:
+        return None
+    # other = total - sign * along
+    total, (low, high) = len(ranges), ranges[other]
+    first, last = interval((0, {other: 1, along: sign}), ranges)
+    ranges.append((first, last))
+    value: Form = (0, {total: 1, along: -sign})
+    ends = [(-low, {other: 1}), (high, {other: -1})]
+    return along, [
+        plus((constant, {v: c for v, c in own.items() if v != other}), value, own.get(other, 0))
+        for constant, own in (*forms, *ends)
+    ]

@@ -64,7 +64,7 @@ def make(random: Random) -> Made:
         for _ in range(random.randint(1, 3))
     ]
     p, q = random.choice([(1, width), (height, 1), (1, width + 3), (3, 3 * width), (1, 7), (5, 2), (3, 1)])
-    d, t = random.randint(0, 50), random.choice([0, 1, 2, 17, width * height])
+    d, t = random.randint(0, 50), random.choice([0, 1, 2, 17, width * height, p + 1, q + 1])
     count = random.choice(list(COUNTS)) if random.random() < 0.5 else ""
     nbytes = 4 * (width * p + height * q + d + t * (width + height + 2) + 1)
     loop = f"for (int j = 0; j < {count}; ++j) " if count else ""

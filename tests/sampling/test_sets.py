@@ -20,7 +20,6 @@ from tests.sampling.patterns import PATTERNS, Pattern
 from tests.sampling.sources import kernels_of, tree_of
 from tests.sampling.test_arrays import ITEMS, Writer
 
-
 NOT_EXACT = {
     "matrix 16384, columns",
     "a work-item per column, 16384",
@@ -31,11 +30,12 @@ NOT_EXACT = {
     "checkerboard",
     "checkerboard, halved",
     "bitonic partners, 2",
-    "correlation 1024",
-    "correlation 4096",
     "bits reversed, 20",
 }
 """More ranges than are listed, a product of ids, and what has no closed form."""
+
+OPEN = {"bits reversed, 10", "bricks of 8 x 8 x 4", "butterfly by masks"}
+"""Too much for isl."""
 
 
 @pytest.mark.parametrize("pattern", PATTERNS, ids=lambda pattern: pattern.name)
@@ -44,7 +44,7 @@ def test_answers_for_layouts_of_real_kernels_are_isls(pattern: Pattern) -> None:
     analysis, tally = analyse(tree, kernels_of(tree)["k"]), Tally()
     asked = Asked(pattern.ndrange, pattern.values, pattern.buffer_nbytes)
     compare(analysis, asked, pattern.slabs(), tally)
-    assert not tally.open or pattern.name == "bits reversed, 10", tally
+    assert not tally.open or pattern.name in OPEN, tally
     bound = analysis.bind(asked.ndrange, asked.values, asked.buffer_nbytes)
     is_exact = all(found.precision is Precision.EXACT for box in pattern.slabs() for found in bound.over(box))
     assert is_exact is (pattern.name not in NOT_EXACT)
