@@ -27,12 +27,13 @@ from sdi.sampling.boxes import (
     tightened,
     without_mixed_ids,
 )
-from sdi.sampling.forms import BASES, AffineContext, TooManyForms, UnknownKind
+from sdi.sampling.forms import AffineContext, TooManyForms
 from sdi.sampling.layout import Layouts
 from sdi.sampling.machine import MAX_OPERATIONS, MAX_WEIGHT, Access, GaveUp, Loop, Machine, Mode, TooLong
 from sdi.sampling.model import MANY_RANGES, AccessRange, Precision, Reason, WorkEstimate
 from sdi.sampling.statements import Statements
 from sdi.sampling.terms import I64, TermOp, Terms, TermTable
+from sdi.sampling.unknowns import BASES, UnknownKind
 from sdi.sampling.values import HARMLESS, PointerValue, RecordValue, Value, int_type
 
 _log = logging.getLogger("sdi.access")

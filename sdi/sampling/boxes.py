@@ -10,10 +10,10 @@ from sdi.intervals import ByteRange, RangeSet
 from sdi.ndrange import GroupBox
 from sdi.region import Region
 from sdi.sampling.affine import INFINITY, Form, Range, interval, is_finite, plus
-from sdi.sampling.forms import BASES, GLOBAL, GROUP, LOCAL, AffineContext, Atom, atom_range
-from sdi.sampling.forms import bounds as bounds_of
+from sdi.sampling.forms import AffineContext
 from sdi.sampling.model import MANY_RANGES, Precision
 from sdi.sampling.rows import spans_by_rows
+from sdi.sampling.unknowns import BASES, GLOBAL, GROUP, LOCAL, Atom, atom_range, bounds
 
 MAX_RANGES = 10_000
 _ROUNDS = 3
@@ -116,14 +116,14 @@ def reach(
     ``precision``: EXACT or COVER only where the offset depends on nothing but ids and counters.
     ``most_ranges``: where there would be more, the one range that holds them all is the answer, MAY.
     """
-    lo, hi = bounds_of(offset, ranges, atoms)
+    lo, hi = bounds(offset, ranges, atoms)
     if not is_finite(lo, hi):
         return None
     bounded = Footprint([(lo, hi + nbytes)], Precision.MAY)
     if precision is not Precision.MAY and domain.precision is not Precision.MAY:
         if domain.precision is Precision.COVER:
             precision = Precision.COVER
-        bounds: Range = (lo, hi)
+        within: Range = (lo, hi)
         for constraint in domain.regular:
             if interval(constraint, ranges)[0] < 0:
                 along = _along(offset, constraint, nbytes)
@@ -132,15 +132,15 @@ def reach(
                     if most_ranges > MANY_RANGES:
                         rows = spans_by_rows(offset, nbytes, domain.regular, ranges, most_ranges)
                     return bounded if rows is None else Footprint(rows, precision)
-                bounds = (max(bounds[0], along[0]), min(bounds[1], along[1]))
+                within = (max(within[0], along[0]), min(within[1], along[1]))
         strides = sorted((abs(c), ranges[v][1] - ranges[v][0] + 1) for v, c in offset[1].items())
         spans = image(lo, strides, nbytes, most_ranges)
         if spans is not None:
-            if bounds != (lo, hi):
+            if within != (lo, hi):
                 # Whole elements: they lie on multiples of the strides' common divisor.
                 unit = gcd(*offset[1].values())
-                first = lo + -(-(bounds[0] - lo) // unit) * unit
-                stop = lo + (bounds[1] - lo) // unit * unit + nbytes
+                first = lo + -(-(within[0] - lo) // unit) * unit
+                stop = lo + (within[1] - lo) // unit * unit + nbytes
                 spans = [(max(a, first), min(b, stop)) for a, b in spans if a < stop and b > first]
             return Footprint(spans, precision)
     return bounded

@@ -18,9 +18,10 @@ from sdi.region import Region
 from sdi.regions import RegionSet
 from sdi.sampling.affine import Form, Range, interval, plus
 from sdi.sampling.boxes import MAX_RANGES, Span, base_ranges, image, merged, nested
-from sdi.sampling.forms import BASES, GLOBAL, GROUP, LOCAL, AffineContext, Atom, UnknownKind
+from sdi.sampling.forms import AffineContext
 from sdi.sampling.machine import Access
 from sdi.sampling.terms import TermOp
+from sdi.sampling.unknowns import BASES, GLOBAL, GROUP, LOCAL, Atom, UnknownKind
 
 _KNOWN_MAX = 4096
 _known: dict[object, list[Span] | None] = {}
