@@ -53,6 +53,8 @@ class Settings:
     """CL_PLATFORM_VENDOR, instead of the members' (SDI_PLATFORM_VENDOR)."""
     device_vendor: DeviceVendor | None = None
     """CL_DEVICE_VENDOR and CL_DEVICE_VENDOR_ID, instead of the members' (SDI_DEVICE_VENDOR: NAME:0x10DE)."""
+    device_name: str | None = None
+    """CL_DEVICE_NAME, instead of the image's; "members": theirs, where all have one (SDI_DEVICE_NAME)."""
     log: str = "warning"
     """Least severe level that the service writes to stderr: debug, info, warning or error (SDI_LOG)."""
     stats: Path | None = None
@@ -100,6 +102,7 @@ class Settings:
             member_vendors=read("SDI_MEMBER_VENDORS", _text, None),
             platform_vendor=read("SDI_PLATFORM_VENDOR", _vendor, None),
             device_vendor=read("SDI_DEVICE_VENDOR", _device_vendor, None),
+            device_name=read("SDI_DEVICE_NAME", _vendor, None),
             log=read("SDI_LOG", _one_of("debug", "info", "warning", "error"), "warning"),
             stats=read("SDI_STATS", _path, None),
             verify=read("SDI_VERIFY", _verify, "off"),
@@ -131,6 +134,7 @@ NAMES = (
     "SDI_MEMBER_VENDORS",
     "SDI_PLATFORM_VENDOR",
     "SDI_DEVICE_VENDOR",
+    "SDI_DEVICE_NAME",
     "SDI_SERVICE",
     "SDI_PLAYER",
     "SDI_LEARNT",

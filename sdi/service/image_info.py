@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from sdi import __version__
-from sdi.clc.frontend.base_header import NVIDIA_QUERY
+from sdi.clc.frontend.base_header import AMD_QUERY, INTEL_QUERY, NVIDIA_QUERY
 from sdi.devices.base import Device
 from sdi.launch.programs.language import common_formats, image_language
 from sdi.service.vendors import Vendors, vendors_of
@@ -70,6 +70,13 @@ _NVIDIA_LEAST = (
     Info.ATTRIBUTE_ASYNC_ENGINE_COUNT_NV,
 )
 _NVIDIA_PLACE = (Info.PCI_BUS_ID_NV, Info.PCI_SLOT_ID_NV, Info.PCI_DOMAIN_ID_NV)
+# What AMD's and Intel's extensions of that kind answer: what members have in common.
+_ATTRIBUTES = {
+    AMD_QUERY: tuple(each for each in Info if each.name.endswith("_AMD")),
+    INTEL_QUERY: tuple(each for each in Info if each.name.endswith("_INTEL")),
+}
+_OF_THE_FIRST = (Info.TOPOLOGY_AMD, Info.GLOBAL_FREE_MEMORY_AMD)
+"""Where a device is and what is free there differ between devices that are alike."""
 _TRUE = (Info.AVAILABLE, Info.COMPILER_AVAILABLE, Info.LINKER_AVAILABLE, Info.PREFERRED_INTEROP_USER_SYNC)
 
 # What atomic operations and fences may ask for: bits that every device has, and those of features.
@@ -89,7 +96,7 @@ def image_info(
     """Raw ``clGetDeviceInfo`` bytes by parameter, for everything the client does not answer itself.
 
     ``heap_nbytes``: what all buffers together can have of the memory shared with the application.
-    ``vendors``: what it says of itself; by default what its members say.
+    ``vendors``: what it says of itself; by default what its members say, under a name of its own.
     """
     facts = [device.capabilities for device in devices]
     known = [f.info for f in facts]
@@ -127,6 +134,9 @@ def image_info(
     info[FACT_PLATFORM_VENDOR] = _text(said.platform)
     if NVIDIA_QUERY in language.extensions:
         info |= _nvidia_attributes(known)
+    for extension, params in _ATTRIBUTES.items():
+        if extension in language.extensions:
+            info |= _attributes(known, params)
     info[Info.ADDRESS_BITS] = u32(64)
     # What a member can't hold stays on the host, so a buffer may be as large as all memory together.
     memories = {
@@ -136,9 +146,11 @@ def image_info(
     info[Info.MAX_MEM_ALLOC_SIZE] = info[Info.GLOBAL_MEM_SIZE] = u64(most)
     info[Info.EXECUTION_CAPABILITIES] = u64(1)  # kernels, not native ones
     info[Info.QUEUE_ON_HOST_PROPERTIES] = u64(QUEUES)
-    info[Info.NAME] = _text(image_name(devices))
+    info[Info.NAME] = _text(said.name or image_name(devices))
     info[Info.VENDOR] = _text(said.device)
-    info[Info.DRIVER_VERSION] = _text(__version__)
+    drivers = {each.get(Info.DRIVER_VERSION) for each in known}
+    driver = drivers.pop() if len(drivers) == 1 else None
+    info[Info.DRIVER_VERSION] = driver or _text(__version__)  # programs refuse a vendor's old ones
     info[Info.PROFILE] = _text("FULL_PROFILE")
     info[Info.VERSION] = _text(f"OpenCL 3.0 sdi {__version__}")
     info[Info.EXTENSIONS] = _text(" ".join(language.extensions))
@@ -169,6 +181,16 @@ def _nvidia_attributes(known: Sequence[Mapping[int, bytes]]) -> dict[int, bytes]
     info[Info.KERNEL_EXEC_TIMEOUT_NV] = u32(max(numbers(Info.KERNEL_EXEC_TIMEOUT_NV)))
     info[Info.INTEGRATED_MEMORY_NV] = u32(0)  # the image's is not the host's
     return info | {param: known[0][param] for param in _NVIDIA_PLACE if param in known[0]}
+
+
+def _attributes(known: Sequence[Mapping[int, bytes]], params: Sequence[Info]) -> dict[int, bytes]:
+    """What members that answer a vendor's questions all answer alike."""
+    first, *others = known
+    return {
+        param: first[param]
+        for param in params
+        if param in first and (param in _OF_THE_FIRST or all(o.get(param) == first[param] for o in others))
+    }
 
 
 def image_name(devices: Iterable[Device]) -> str:

@@ -174,7 +174,10 @@ def begin(
             except OSError as error:
                 raise SettingsError(f"SDI_PROFILE={str(settings.profile)!r}: {error.strerror}") from error
         vendors = vendors_of(
-            [d.capabilities for d in devices], settings.platform_vendor, settings.device_vendor
+            [d.capabilities for d in devices],
+            settings.platform_vendor,
+            settings.device_vendor,
+            settings.device_name or "",
         )
         shared = announce(commands, devices, room_nbytes, vendors, image.share)
     except Exception as error:

@@ -5,15 +5,17 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
 import pytest
 
+from sdi import __version__
 from sdi.devices.base import Device
 from sdi.devices.capabilities import CPU, GPU, Capabilities
 from sdi.devices.cuda.images import image_formats
-from sdi.devices.cuda.info import VENDOR, CudaAttributes, device_info
+from sdi.devices.cuda.info import VENDOR, CudaAttributes, device_info, driver_version
 from sdi.service.image_info import image_info
 from sdi.service.vendors import OWN_ID, Vendors, vendors_of
 from tests.image_runs import image_environ, plain_environ, run
@@ -76,6 +78,71 @@ def test_settings_come_before_the_members() -> None:
     assert (answered[0x80000002], answered[0x102C], answered[0x1001]) == (b"A\0", b"B\0", b"\7\0\0\0")
 
 
+def test_the_device_has_the_images_name_the_members_or_any() -> None:
+    two = [facts(), facts(T4)]
+    for wanted, name in ((None, b"SDI (2 x GPU)\0"), ("members", b"GPU\0"), ("Some GPU", b"Some GPU\0")):
+        assert image(*two, vendors=vendors_of(two, name=wanted or ""))[0x102B] == name
+    differing = [facts(), with_info(0x102B, b"other\0")]
+    found = image(*differing, vendors=vendors_of(differing, name="members"))[0x102B]
+    assert found == b"SDI (1 x GPU + 1 x other)\0"
+
+
+def test_the_driver_is_the_members_where_they_have_one() -> None:
+    old = with_info(0x102D, b"CUDA 11.0\0")
+    assert image(facts(), facts(T4))[0x102D] == b"CUDA 13.0\0"
+    assert image(facts(), old)[0x102D] == __version__.encode() + b"\0"
+
+
+@pytest.mark.parametrize(
+    ("said", "version"),
+    [
+        (
+            "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug\nGCC version: 12.3\n",
+            "535.104.05",
+        ),
+        (
+            "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  570.124.06  Release Build\n",
+            "570.124.06",
+        ),
+        ("something else\n", "CUDA 12.8"),
+        (None, "CUDA 12.8"),
+    ],
+)
+def test_nvidias_driver_has_the_number_that_programs_look_for(
+    tmp_path: Path, said: str | None, version: str
+) -> None:
+    if said is not None:
+        (tmp_path / "version").write_text(said)
+    assert driver_version(tmp_path / "version", 12080) == version
+
+
+def with_query(extension: str, answers: dict[int, bytes]) -> Capabilities:
+    """A member that a vendor's own questions can be asked."""
+    made = facts()
+    return replace(made, info={**made.info, 0x1030: f"cl_khr_fp64 {extension}\0".encode(), **answers})
+
+
+@pytest.mark.parametrize(
+    ("extension", "alike", "own"),
+    [
+        ("cl_amd_device_attribute_query", (0x4043, 0x404A, 0x4038), (0x4037, 0x4039)),
+        ("cl_intel_device_attribute_query", (0x4250, 0x4252, 0x4256), ()),
+    ],
+)
+def test_a_vendors_questions_are_answered_as_equal_members_do(
+    extension: str, alike: tuple[int, ...], own: tuple[int, ...]
+) -> None:
+    one = with_query(extension, {p: b"same" for p in alike} | {p: b"mine" for p in own})
+    other = with_query(extension, {p: b"same" for p in alike} | {p: b"your" for p in own})
+    answered = image(one, other)
+    assert extension.encode() in answered[0x1030]
+    assert {p: answered[p] for p in (*alike, *own)} == {p: one.info[p] for p in (*alike, *own)}
+    differs = image(one, with_query(extension, {p: b"else" for p in alike}))
+    assert not {*alike} & differs.keys()
+    lacks = image(one, with_info(0x1030, b"cl_khr_fp64\0"))
+    assert extension.encode() not in lacks[0x1030] and not {*alike, *own} & lacks.keys()
+
+
 def test_what_nvidias_devices_are_asked_is_the_weakest_members_answer() -> None:
     answered = {p: int.from_bytes(v, "little") for p, v in image(facts(), facts(T4)).items() if p >> 12 == 4}
     assert answered == {
@@ -101,7 +168,8 @@ import pyopencl as cl
 platform = cl.get_platforms()[0]
 first = platform.vendor if "first" in sys.argv else ""
 device = platform.get_devices()[0]
-print(json.dumps([platform.name, platform.vendor, device.vendor, device.vendor_id]))
+of_device = [device.vendor, device.vendor_id, device.driver_version, device.name]
+print(json.dumps([platform.name, platform.vendor, *of_device]))
 assert first in ("", platform.vendor)
 """
 
@@ -115,9 +183,10 @@ def answers(environ: dict[str, str], *arguments: str) -> list[object]:
 
 def test_an_image_of_cpus_is_of_their_vendor() -> None:
     plain, found = answers(plain_environ()), answers(image_environ(2), "first")
-    assert found == ["SDI", *plain[1:]]
-    settings = {"SDI_PLATFORM_VENDOR": "one", "SDI_DEVICE_VENDOR": "two:0x3"}
-    assert answers(image_environ(2, **settings)) == ["SDI", "one", "two", 3]
+    *like_plain, own = plain
+    assert found == ["SDI", *like_plain[1:], f"SDI (2 x {own})"]
+    settings = {"SDI_PLATFORM_VENDOR": "one", "SDI_DEVICE_VENDOR": "two:0x3", "SDI_DEVICE_NAME": "members"}
+    assert answers(image_environ(2, **settings)) == ["SDI", "one", "two", 3, like_plain[4], own]
 
 
 @pytest.mark.parametrize("asked", ["name", "vendor"])

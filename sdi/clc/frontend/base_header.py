@@ -157,6 +157,8 @@ ALL_EXTENSIONS = (
 NVIDIA_QUERY = "cl_nv_device_attribute_query"
 NVIDIA_EXTENSIONS = (NVIDIA_QUERY, "cl_nv_pragma_unroll")
 """What an image of NVIDIA's GPUs has beside, where all members have it."""
+AMD_QUERY, INTEL_QUERY = "cl_amd_device_attribute_query", "cl_intel_device_attribute_query"
+"""Likewise of AMD's and Intel's devices."""
 ALL_FEATURES = {"__opencl_c_int64": "", "__opencl_c_fp64": "cl_khr_fp64"}
 """Optional features of OpenCL C 3.0 that an image has, each with the extension that members need for it."""
 IMAGE_EXTENSIONS = ("cl_khr_3d_image_writes",)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from sdi.devices.capabilities import GPU, MemberKind
 from sdi.devices.cuda.driver import drv, why_missing
@@ -12,6 +13,7 @@ from sdi.devices.cuda.nvrtc import NvrtcMissing, version
 from sdi.wire.opencl import PCI_BUS_INFO
 
 _log = logging.getLogger(__name__)
+_NVIDIA_VERSION = Path("/proc/driver/nvidia/version")
 SHARED_NBYTES = 48 << 10
 """Shared memory of a work-group; more must be asked for, kernel by kernel."""
 
@@ -46,13 +48,12 @@ def cuda_devices() -> list[CudaGpu]:
 
 
 def _gpu(ordinal: int) -> CudaGpu:
-    from sdi.devices.cuda.info import CudaAttributes, device_info
+    from sdi.devices.cuda.info import CudaAttributes, device_info, driver_version
 
     device, of = drv.Device(ordinal), drv.device_attribute
     domain, bus, slot = device.pci_bus_id().replace(".", ":").split(":")[:3]
     pci = (int(domain, 16), int(bus, 16), int(slot, 16))
     unit = "pci " + PCI_BUS_INFO.pack(*pci, 0).hex()
-    major, minor = divmod(drv.get_driver_version(), 1000)
 
     def attribute(name: str, default: int = 0) -> int:
         wanted = getattr(of, name, None)
@@ -60,7 +61,7 @@ def _gpu(ordinal: int) -> CudaGpu:
 
     attributes = CudaAttributes(
         name=device.name(),
-        driver=f"CUDA {major}.{minor // 10}",
+        driver=driver_version(_NVIDIA_VERSION, drv.get_driver_version()),
         memory_nbytes=device.total_memory(),
         compute_units=attribute("MULTIPROCESSOR_COUNT"),
         clock_khz=attribute("CLOCK_RATE"),

@@ -5,7 +5,9 @@ Source: OpenCL 3.0 API specification, table of device queries; the values are CU
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from pathlib import Path
 
 from sdi.wire.opencl import QUEUES, DeviceType, FpConfig, VendorId, named_version, u32, u64
 from sdi.wire.opencl import DeviceInfo as Info
@@ -35,6 +37,21 @@ _FEATURES = (
     "__opencl_c_atomic_order_seq_cst",
     "__opencl_c_atomic_scope_device",
 )
+
+
+_OF_THE_MODULE = re.compile(r"^NVRM version:.*?\s(\d+\.\d+(?:\.\d+)*)\s", re.MULTILINE)
+
+
+def driver_version(described: Path, cuda: int) -> str:
+    """As NVIDIA's OpenCL has it, "570.124.06", from what its module says; else of ``cuda``'s API, 13020.
+
+    Programs refuse NVIDIA's devices where this is no recent number.
+    """
+    try:
+        found = _OF_THE_MODULE.search(described.read_text())
+    except (OSError, UnicodeDecodeError):
+        found = None
+    return found[1] if found is not None else f"CUDA {cuda // 1000}.{cuda % 1000 // 10}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,9 +14,11 @@ from functools import partial
 from sdi.clc.frontend.base_header import (
     ALL_EXTENSIONS,
     ALL_FEATURES,
+    AMD_QUERY,
     ATOMIC_FEATURES,
     IMAGE_EXTENSIONS,
     IMAGE_FEATURES,
+    INTEL_QUERY,
     NVIDIA_EXTENSIONS,
     OWN_IMAGE_EXTENSIONS,
     PTX_TARGET,
@@ -42,7 +44,7 @@ def image_language(devices: Iterable[Device]) -> Language:
     known = [set(f.info[DeviceInfo.EXTENSIONS].rstrip(b"\0").decode().split()) for f in facts]
     extensions = tuple(
         name
-        for name in (*ALL_EXTENSIONS, *NVIDIA_EXTENSIONS)
+        for name in (*ALL_EXTENSIONS, *NVIDIA_EXTENSIONS, AMD_QUERY, INTEL_QUERY)
         if all(name in had for had in known) and (images or name not in IMAGE_EXTENSIONS)
     )
     if images:
