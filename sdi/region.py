@@ -138,3 +138,12 @@ def region(base: int, counts: Sequence[int], pitches: Sequence[int]) -> Region:
     """``counts``: bytes of a run, and how often it is there on each level; ``pitches``: strides."""
     levels = [(pitch, count) for pitch, count in zip(pitches, counts[1:], strict=True) if count > 1]
     return Region(base, counts[0], tuple(levels))
+
+
+def packed_like(over: Region) -> Region:
+    """The same runs, one right after the other from 0 on."""
+    levels, span = [], over.nbytes
+    for _, count in over.levels:
+        levels.append((span, count))
+        span *= count
+    return Region(0, over.nbytes, tuple(levels))

@@ -26,7 +26,7 @@ from sdi.devices.handles import DeviceBuffer, HostBytes
 from sdi.devices.join import join
 from sdi.devices.ticket import Ticket, completed
 from sdi.errors import DeviceFailed
-from sdi.region import Region
+from sdi.region import Region, packed_like
 
 CHUNK_NBYTES = 4 << 20
 """Chunks of a copy are read, sent and written at the same time."""
@@ -39,48 +39,31 @@ _KEPT_NBYTES = 64 << 20
 _PAGE_NBYTES = 1 << 16
 
 
-@dataclass(frozen=True, slots=True)
-class Rows:
-    """``count`` rows of ``nbytes``, each ``pitch`` bytes after the one before; they never overlap."""
+def chunks(region: Region) -> Iterator[tuple[int, Region]]:
+    """Parts of at most ``CHUNK_NBYTES`` of a region of no more than one level, each with the number of packed
+    bytes before it.
 
-    count: int
-    nbytes: int
-    pitch: int
-
-    def __post_init__(self) -> None:
-        if not (self.count >= 1 and 1 <= self.nbytes <= self.pitch):
-            raise ValueError(f"no such rows: {self}")
-
-    @property
-    def extent(self) -> int:
-        """Bytes from the first to the last one."""
-        return (self.count - 1) * self.pitch + self.nbytes
-
-    @property
-    def region(self) -> Region:
-        """The same, from offset 0 on."""
-        return Region(0, self.nbytes, ((self.pitch, self.count),) if self.count > 1 else ())
-
-
-def chunks(rows: Rows) -> Iterator[tuple[int, Rows]]:
-    """``rows`` in parts of at most ``CHUNK_NBYTES``, each with the number of packed bytes before it.
-
-    A row that is larger is cut, too, where it is the only one.
+    A run that is larger is cut, too, where it is the only one.
     """
-    if rows.count == 1:
-        for at in range(0, rows.nbytes, CHUNK_NBYTES):
-            nbytes = min(CHUNK_NBYTES, rows.nbytes - at)
-            yield at, Rows(1, nbytes, nbytes)
+    if not region.levels:
+        for at in range(0, region.nbytes, CHUNK_NBYTES):
+            yield at, Region(region.base + at, min(CHUNK_NBYTES, region.nbytes - at))
         return
-    each = max(1, CHUNK_NBYTES // rows.nbytes)
-    for first in range(0, rows.count, each):
-        yield first * rows.nbytes, Rows(min(each, rows.count - first), rows.nbytes, rows.pitch)
+    ((_, count),) = region.levels
+    each = max(1, CHUNK_NBYTES // region.nbytes)
+    for first in range(0, count, each):
+        yield first * region.nbytes, region.part(first, min(first + each, count))
 
 
-def rows_of(region: Region) -> Rows:
-    """Of a region of no more than one level."""
+def fields_of(region: Region) -> tuple[int, int, int, int]:
+    """Offset, count, nbytes and pitch of a region of no more than one level, as records have them."""
     pitch, count = region.levels[0] if region.levels else (region.nbytes, 1)
-    return Rows(count, region.nbytes, pitch)
+    return region.base, count, region.nbytes, pitch
+
+
+def region_of(offset: int, count: int, nbytes: int, pitch: int) -> Region:
+    """The contrary.  Raises ValueError where they are none."""
+    return Region(offset, nbytes, () if count == 1 else ((pitch, count),))
 
 
 class Staging:
@@ -186,18 +169,17 @@ class Exchange:
         self,
         device: Device,
         buffer: DeviceBuffer,
-        offset: int,
-        rows: Rows,
+        region: Region,
         wait: Sequence[Ticket],
         to: int,
         key: int,
     ) -> Ticket:
-        """Send ``rows`` of ``buffer``; the ticket says that they were read."""
+        """Send ``region`` of ``buffer``; the ticket says that it was read."""
         reads: list[Ticket] = []
         loans: list[_Loan] = []
-        start, parts = offset, list(chunks(rows))
-        lent = sum(part.count * part.nbytes > LENT_NBYTES for _, part in parts)  # all, or all but the last
-        ring = self._ring(to, [part.count * part.nbytes for _, part in parts[:lent]])
+        parts = list(chunks(region))
+        lent = sum(part.total_nbytes > LENT_NBYTES for _, part in parts)  # all, or all but the last
+        ring = self._ring(to, [part.total_nbytes for _, part in parts[:lent]])
         for number, (at, part) in enumerate(parts):
             loan, before = None, wait
             if ring and number < lent:
@@ -205,12 +187,11 @@ class Exchange:
                 if number >= len(ring):
                     before = [*wait, loans[number - len(ring)].returned]
                 is_last = number + len(ring) >= lent
-                loan = _Loan(to, whole[: part.count * part.nbytes], whole, is_last, Ticket())
+                loan = _Loan(to, whole[: part.total_nbytes], whole, is_last, Ticket())
                 loans.append(loan)
-            is_lent = part.count == 1 and loan is not None
-            memory = loan.memory if loan is not None and is_lent else self._staging.take(part.extent)
-            ticket = download(device, buffer, start, memory, before, part.region)
-            start += part.nbytes if rows.count == 1 else part.count * part.pitch
+            is_lent = not part.levels and loan is not None
+            memory = loan.memory if loan is not None and is_lent else self._staging.take(part.span_nbytes)
+            ticket = download(device, buffer, part.base, memory, before, part.at(0))
             reads.append(ticket)
             ticket.when_done(partial(self._read, to, key, at, part, memory, loan))
         device.flush()
@@ -231,20 +212,18 @@ class Exchange:
         return found
 
     def _read(
-        self, to: int, key: int, at: int, rows: Rows, memory: memoryview, loan: _Loan | None, ticket: Ticket
+        self, to: int, key: int, at: int, part: Region, memory: memoryview, loan: _Loan | None, ticket: Ticket
     ) -> None:
-        is_spread = rows.count > 1
         if ticket.error is not None:
-            if is_spread or loan is None:
+            if part.levels or loan is None:
                 self._staging.give(memory)
             if loan is not None:
                 self._end(loan)
             self.send_failure(to, key, ticket.error)
             return
-        if is_spread:
-            nbytes = rows.count * rows.nbytes
-            together = self._staging.take(nbytes) if loan is None else loan.memory
-            np.copyto(_grid(together, rows, rows.nbytes), _grid(memory, rows, rows.pitch))
+        if part.levels:
+            together = self._staging.take(part.total_nbytes) if loan is None else loan.memory
+            np.copyto(packed_like(part).of(together), part.at(0).of(memory))
             self._staging.give(memory)
             memory = together
         if loan is not None:
@@ -272,8 +251,8 @@ class Exchange:
             self._staging.give(loan.whole)
         loan.returned.complete()
 
-    def send_host(self, host: HostBytes, rows: Rows, wait: Sequence[Ticket], to: int, key: int) -> Ticket:
-        """Send ``rows`` of ``host``, from its start; the ticket says that ``host`` may change."""
+    def send_host(self, host: HostBytes, region: Region, wait: Sequence[Ticket], to: int, key: int) -> Ticket:
+        """Send ``region`` of ``host``; the ticket says that ``host`` may change."""
         read = Ticket()
 
         def ready(error: BaseException | None) -> None:
@@ -281,7 +260,7 @@ class Exchange:
                 self.send_failure(to, key, error)
                 read.complete(error)
                 return
-            left = [sum(1 for _ in chunks(rows))]
+            left = [sum(1 for _ in chunks(region))]
             lock = threading.Lock()
 
             def sent() -> None:
@@ -291,17 +270,14 @@ class Exchange:
                 if is_last:
                     read.complete()
 
-            start = 0
-            for at, part in chunks(rows):
-                nbytes = part.count * part.nbytes
-                batch = packed(RecordKind.DATA, 0, key, (at, nbytes, IN_BATCH))
-                if part.count == 1:
-                    self._transport.send(to, batch, host[start : start + nbytes], sent)
+            for at, part in chunks(region):
+                batch = packed(RecordKind.DATA, 0, key, (at, part.total_nbytes, IN_BATCH))
+                if not part.levels:
+                    self._transport.send(to, batch, host[part.base : part.base + part.nbytes], sent)
                 else:
-                    memory = self._staging.take(nbytes)
-                    np.copyto(_grid(memory, part, part.nbytes), _grid(host[start:], part, part.pitch))
+                    memory = self._staging.take(part.total_nbytes)
+                    np.copyto(packed_like(part).of(memory), part.of(host))
                     self._transport.send(to, batch, memory, partial(_both, sent, self._staging, memory))
-                start += part.nbytes if rows.count == 1 else part.count * part.pitch
 
         join(wait, ready)
         return read
@@ -316,30 +292,27 @@ class Exchange:
         self,
         device: Device,
         buffer: DeviceBuffer,
-        offset: int,
-        rows: Rows,
+        region: Region,
         wait: Sequence[Ticket],
         source: int,
         key: int,
     ) -> Ticket:
-        """Write the ``rows`` that ``source`` sends to ``buffer``; the ticket says that they are there."""
+        """Write the ``region`` that ``source`` sends to ``buffer``; the ticket says that it is there."""
         writes: list[Ticket] = []
-        start = offset
-        for at, part in chunks(rows):
-            nbytes = part.count * part.nbytes
+        for at, part in chunks(region):
+            nbytes = part.total_nbytes
             may_be_lent = nbytes > LENT_NBYTES and source in self._pools
             chunk = self._chunk(source, key, at, nbytes, may_be_lent=may_be_lent)
             used = partial(self._used, source, key, at, chunk)
             if may_be_lent:
-                ticket = self._receive_lent(device, buffer, start, part, wait, chunk, used)
-            elif part.count == 1:
-                ticket = upload(device, chunk.bytes, buffer, start, [*wait, chunk.arrived])
+                ticket = self._receive_lent(device, buffer, part, wait, chunk, used)
+            elif not part.levels:
+                ticket = upload(device, chunk.bytes, buffer, part.base, [*wait, chunk.arrived])
                 # Where it failed its bytes may still be on their way into that memory.
                 join([ticket, chunk.arrived], used)
             else:
-                ticket = self._receive_rows(device, buffer, start, part, wait, chunk)
+                ticket = self._receive_rows(device, buffer, part, wait, chunk)
                 join([ticket], used)
-            start += part.nbytes if rows.count == 1 else part.count * part.pitch
             writes.append(ticket)
         device.flush()
         return all_of(writes)
@@ -348,8 +321,7 @@ class Exchange:
         self,
         device: Device,
         buffer: DeviceBuffer,
-        offset: int,
-        rows: Rows,
+        part: Region,
         wait: Sequence[Ticket],
         chunk: _Chunk,
         used: Callable[[BaseException | None], None],
@@ -364,19 +336,17 @@ class Exchange:
                 return
             memory = chunk.bytes
             try:
-                if rows.count > 1:
-                    memory = self._staging.take(rows.extent)
-                    np.copyto(_grid(memory, rows, rows.pitch), _grid(chunk.bytes, rows, rows.nbytes))
-                    written_there = upload(device, memory, buffer, offset, wait, rows.region)
-                else:
-                    written_there = upload(device, memory, buffer, offset, wait)
+                if part.levels:
+                    memory = self._staging.take(part.span_nbytes)
+                    np.copyto(part.at(0).of(memory), packed_like(part).of(chunk.bytes))
+                written_there = upload(device, memory, buffer, part.base, wait, part.at(0))
                 device.flush()
             except Exception as error:
                 written_there = completed(error)
             written_there.when_done(partial(finished, memory))
 
         def finished(memory: memoryview, ended: Ticket) -> None:
-            if rows.count > 1:
+            if part.levels:
                 self._staging.give(memory)
             used(ended.error)
             written.complete(ended.error, ended.start_ns, ended.end_ns)
@@ -384,10 +354,10 @@ class Exchange:
         chunk.arrived.when_done(arrived)
         return written
 
-    def drop(self, rows: Rows, source: int, key: int) -> None:
-        """The ``rows`` that ``source`` sends are not wanted."""
-        for at, part in chunks(rows):
-            nbytes = part.count * part.nbytes
+    def drop(self, region: Region, source: int, key: int) -> None:
+        """The ``region`` that ``source`` sends is not wanted."""
+        for at, part in chunks(region):
+            nbytes = part.total_nbytes
             may_be_lent = nbytes > LENT_NBYTES and source in self._pools
             chunk = self._chunk(source, key, at, nbytes, may_be_lent=may_be_lent)
             join([chunk.arrived], partial(self._used, source, key, at, chunk))
@@ -396,20 +366,19 @@ class Exchange:
         self,
         device: Device,
         buffer: DeviceBuffer,
-        offset: int,
-        rows: Rows,
+        part: Region,
         wait: Sequence[Ticket],
         chunk: _Chunk,
     ) -> Ticket:
-        memory, spread = self._staging.take(rows.extent), Ticket()
+        memory, spread = self._staging.take(part.span_nbytes), Ticket()
 
         def arrived(ticket: Ticket) -> None:
             if ticket.error is None:
-                np.copyto(_grid(memory, rows, rows.pitch), _grid(chunk.bytes, rows, rows.nbytes))
+                np.copyto(part.at(0).of(memory), packed_like(part).of(chunk.bytes))
             spread.complete(ticket.error)
 
         chunk.arrived.when_done(arrived)
-        ticket = upload(device, memory, buffer, offset, [*wait, spread], rows.region)
+        ticket = upload(device, memory, buffer, part.base, [*wait, spread], part.at(0))
         whole = Ticket()
 
         def written(error: BaseException | None) -> None:
@@ -419,30 +388,28 @@ class Exchange:
         join([ticket, spread], written)
         return whole
 
-    def receive_host(self, host: HostBytes, rows: Rows, source: int, key: int) -> Ticket:
-        """Write the ``rows`` that ``source`` sends to ``host``, from its start, as soon as they come.
+    def receive_host(self, host: HostBytes, region: Region, source: int, key: int) -> Ticket:
+        """Write the ``region`` that ``source`` sends to ``host``, as soon as it comes.
 
         To be called before ``source`` is asked for them.
         """
         arrivals: list[Ticket] = []
-        start = 0
-        for at, part in chunks(rows):
-            nbytes = part.count * part.nbytes
-            if part.count == 1:
-                chunk = self._chunk(source, key, at, nbytes, host[start : start + nbytes])
+        for at, part in chunks(region):
+            nbytes = part.total_nbytes
+            if not part.levels:
+                chunk = self._chunk(source, key, at, nbytes, host[part.base : part.base + nbytes])
                 arrivals.append(chunk.arrived)
             else:
                 chunk = self._chunk(source, key, at, nbytes)
                 spread = Ticket()
-                chunk.arrived.when_done(partial(self._spread, chunk, host[start:], part, spread))
+                chunk.arrived.when_done(partial(self._spread, chunk, host, part, spread))
                 arrivals.append(spread)
             chunk.arrived.when_done(partial(self._came, source, key, at))
-            start += part.nbytes if rows.count == 1 else part.count * part.pitch
         return all_of(arrivals)
 
-    def _spread(self, chunk: _Chunk, host: memoryview, rows: Rows, spread: Ticket, arrived: Ticket) -> None:
+    def _spread(self, chunk: _Chunk, host: memoryview, part: Region, spread: Ticket, arrived: Ticket) -> None:
         if arrived.error is None:
-            np.copyto(_grid(host, rows, rows.pitch), _grid(chunk.bytes, rows, rows.nbytes))
+            np.copyto(part.of(host), packed_like(part).of(chunk.bytes))
             self._staging.give(chunk.bytes)
         spread.complete(arrived.error)
 
@@ -570,9 +537,3 @@ def _fail(parts: Sequence[_Chunk], why: Exception) -> None:
 def _both(sent: Callable[[], None], staging: Staging, memory: memoryview) -> None:
     staging.give(memory)
     sent()
-
-
-def _grid(memory: memoryview, rows: Rows, pitch: int) -> np.ndarray[tuple[int, int], np.dtype[np.uint8]]:
-    """``rows`` of ``memory``, one every ``pitch`` bytes, as uint8 of shape (count, nbytes)."""
-    flat = np.frombuffer(memory, np.uint8, count=(rows.count - 1) * pitch + rows.nbytes)
-    return np.lib.stride_tricks.as_strided(flat, (rows.count, rows.nbytes), (pitch, 1))

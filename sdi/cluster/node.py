@@ -21,7 +21,7 @@ from typing import Final, cast
 
 from sdi.atomics import Update
 from sdi.cluster.arguments import UPDATES, arguments_of
-from sdi.cluster.exchange import Exchange, Rows
+from sdi.cluster.exchange import Exchange, region_of
 from sdi.cluster.mixed import MixedTransport
 from sdi.cluster.near import NearError, come, received_descriptor
 from sdi.cluster.records import (
@@ -384,8 +384,8 @@ class Node:
         if record.kind is RecordKind.SEND:
             self._exchange.send_failure(record.fields[5], record.ticket, error)
         elif record.kind is RecordKind.RECEIVE:
-            _, _, count, nbytes, pitch, source, key = record.fields
-            self._exchange.drop(Rows(count, nbytes, pitch), source, key)
+            _, *region, source, key = record.fields
+            self._exchange.drop(region_of(*region), source, key)
 
     def _object(self, name: int) -> object:
         """What was made under that id.  Raises why it was not."""
@@ -407,15 +407,13 @@ class Node:
                 bound = cast(BoundKernel, self._object(kernel))
                 return device.launch(bound, (gx, gy, gz), (lx, ly, lz), dimensions, wait)
             case RecordKind.SEND:
-                buffer, offset, count, nbytes, pitch, to = fields
-                rows = Rows(count, nbytes, pitch)
-                return self._exchange.send(
-                    device, self._buffer(buffer), offset, rows, wait, to, record.ticket
-                )
+                buffer, *strided, to = fields
+                sent = region_of(*strided)
+                return self._exchange.send(device, self._buffer(buffer), sent, wait, to, record.ticket)
             case RecordKind.RECEIVE:
-                buffer, offset, count, nbytes, pitch, source, key = fields
-                rows = Rows(count, nbytes, pitch)
-                return self._exchange.receive(device, self._buffer(buffer), offset, rows, wait, source, key)
+                buffer, *strided, source, key = fields
+                received = region_of(*strided)
+                return self._exchange.receive(device, self._buffer(buffer), received, wait, source, key)
             case RecordKind.UPLOAD | RecordKind.DOWNLOAD:
                 return self._copy_host(device, record, wait)
             case RecordKind.COPY:
@@ -441,19 +439,19 @@ class Node:
 
     def _copy_host(self, device: Device, record: NodeRecord, wait: list[Ticket]) -> Ticket:
         """Between a member and the arena that rank 0 has, too."""
-        buffer, offset, count, nbytes, pitch, place = record.fields
-        rows = Rows(count, nbytes, pitch)
-        host = self._shared(place, rows.extent)
+        buffer, *strided, place = record.fields
+        region = region_of(*strided)
+        host = self._shared(place, region.span_nbytes)
         if record.kind is RecordKind.UPLOAD:
-            return upload(device, host, self._buffer(buffer), offset, wait, rows.region)
-        self._transport.traffic[ROOT].shared_nbytes += count * nbytes
-        return download(device, self._buffer(buffer), offset, host, wait, rows.region)
+            return upload(device, host, self._buffer(buffer), region.base, wait, region.at(0))
+        self._transport.traffic[ROOT].shared_nbytes += region.total_nbytes
+        return download(device, self._buffer(buffer), region.base, host, wait, region.at(0))
 
     def _peer_copy(self, device: Device, record: NodeRecord, wait: list[Ticket]) -> Ticket:
-        member, source, start, target, offset, count, nbytes, pitch = record.fields
-        there, here = self._buffer(source), self._buffer(target)
-        region = Rows(count, nbytes, pitch).region
-        return across(device, self._devices[member], there, start, here, offset, region, wait, ())[1]
+        member, source, start, target, *strided = record.fields
+        there, here, region = self._buffer(source), self._buffer(target), region_of(*strided)
+        other, over = self._devices[member], region.at(0)
+        return across(device, other, there, start, here, region.base, over, wait, ())[1]
 
     def _comparison(self, record: NodeRecord) -> tuple[Comparison, DeviceBuffer]:
         buffer, offset, twin, twin_offset, nbytes, unit, smallest, changes, operation, width, signed = (

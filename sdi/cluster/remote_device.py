@@ -10,7 +10,7 @@ from typing import Final, cast
 
 from sdi.clc.preprocess.probe import Answers
 from sdi.cluster.arguments import UPDATES, bound
-from sdi.cluster.exchange import Rows, rows_of
+from sdi.cluster.exchange import fields_of
 from sdi.cluster.records import RecordKind, packed, regions, strings
 from sdi.cluster.remote_node import ROOT, RemoteNode, RemoteTicket, ids
 from sdi.devices.base import BoundArgument, Comparison, KernelFacts, MergeStep, Place
@@ -127,9 +127,8 @@ class RemoteDevice:
             return self._copy_peer(source, target, region, source_waits, target_waits)
         outside, inside = (source, target) if source.device is None else (target, source)
         host = outside.host(region.span_nbytes, outside.offset + region.base)
-        rows, offset = rows_of(region), inside.offset + region.base
         work = self._upload if source.device is None else self._download
-        ticket = work(host, cast(DeviceBuffer, inside.memory), offset, rows, wait)
+        ticket = work(host, cast(DeviceBuffer, inside.memory), inside.here(region), wait)
         return ticket, ticket
 
     def _copy_within(self, source: Place, target: Place, region: Region, wait: Sequence[Ticket]) -> Ticket:
@@ -142,22 +141,22 @@ class RemoteDevice:
         return self._issue(RecordKind.COPY, names, wait, places)
 
     def _upload(
-        self, host: HostBytes, buffer: DeviceBuffer, offset: int, rows: Rows, wait: Sequence[Ticket]
+        self, host: HostBytes, buffer: DeviceBuffer, region: Region, wait: Sequence[Ticket]
     ) -> Ticket:
         place = self.node.place(host)
         if place is not None:
-            self.node.copies_host(rows.count * rows.nbytes)
-            return self._copy_host(RecordKind.UPLOAD, buffer, offset, rows, place, wait)
+            self.node.copies_host(region.total_nbytes)
+            return self._copy_host(RecordKind.UPLOAD, buffer, region, place, wait)
         key = next(ids)
-        ticket = self._receive(buffer, offset, rows, wait, ROOT, key)
+        ticket = self._receive(buffer, region, wait, ROOT, key)
         # What writes ``host`` is done here, or lands here: the node's other tickets are of its own memory.
         node = self.node
         before = [t for t in wait if not (isinstance(t, RemoteTicket) and t.owner is node and t.left is None)]
-        node.exchange.send_host(host, rows, before, node.rank, key)
+        node.exchange.send_host(host, region.at(0), before, node.rank, key)
         return ticket
 
     def _download(
-        self, host: HostBytes, buffer: DeviceBuffer, offset: int, rows: Rows, wait: Sequence[Ticket]
+        self, host: HostBytes, buffer: DeviceBuffer, region: Region, wait: Sequence[Ticket]
     ) -> Ticket:
         if host.readonly:
             refused = DeviceFailed(self.capabilities.name, "host memory that can't be written")
@@ -165,30 +164,28 @@ class RemoteDevice:
             return completed(refused)
         place = self.node.place(host)
         if place is not None:
-            return self._copy_host(RecordKind.DOWNLOAD, buffer, offset, rows, place, wait)
+            return self._copy_host(RecordKind.DOWNLOAD, buffer, region, place, wait)
         node, key = self.node, next(ids)
-        landed = node.exchange.receive_host(host, rows, node.rank, key)
-        fields = (cast(_Made, buffer).name, offset, rows.count, rows.nbytes, rows.pitch, ROOT)
+        landed = node.exchange.receive_host(host, region.at(0), node.rank, key)
+        fields = (cast(_Made, buffer).name, *fields_of(region), ROOT)
         return node.issue(RecordKind.SEND, self._number, fields, wait, name=key, lands=landed, on_host=True)
 
     def _copy_host(
         self,
         kind: RecordKind,
         buffer: DeviceBuffer,
-        offset: int,
-        rows: Rows,
+        region: Region,
         place: int,
         wait: Sequence[Ticket],
     ) -> Ticket:
         """Copy between ``buffer`` and the arena, which the node has too."""
-        fields = (cast(_Made, buffer).name, offset, rows.count, rows.nbytes, rows.pitch, place)
+        fields = (cast(_Made, buffer).name, *fields_of(region), place)
         return self.node.issue(kind, self._number, fields, wait, on_host=True)
 
     def _receive(
-        self, buffer: DeviceBuffer, offset: int, rows: Rows, wait: Sequence[Ticket], source: int, key: int
+        self, buffer: DeviceBuffer, region: Region, wait: Sequence[Ticket], source: int, key: int
     ) -> Ticket:
-        to = cast(_Made, buffer).name
-        fields = (to, offset, rows.count, rows.nbytes, rows.pitch, source, key)
+        fields = (cast(_Made, buffer).name, *fields_of(region), source, key)
         return self._issue(RecordKind.RECEIVE, fields, wait)
 
     def _copy_peer(
@@ -200,22 +197,21 @@ class RemoteDevice:
         arrive: Sequence[Ticket],
     ) -> tuple[Ticket, Ticket]:
         node, key = self.node, next(ids)
-        rows, start, offset = rows_of(region), source.offset + region.base, target.offset + region.base
+        there, here = source.here(region), target.here(region)
         from_, to = cast(DeviceBuffer, source.memory), cast(DeviceBuffer, target.memory)
         device = source.device
         assert device is not None
         if not isinstance(device, RemoteDevice):
-            left = node.exchange.send(device, from_, start, rows, leave, node.rank, key)
-            return left, self._receive(to, offset, rows, arrive, ROOT, key)
+            left = node.exchange.send(device, from_, there, leave, node.rank, key)
+            return left, self._receive(to, here, arrive, ROOT, key)
         other, name = device.node, cast(_Made, from_).name
         if other is node:
-            places = (device._number, name, start, cast(_Made, to).name, offset)
-            both = (*places, rows.count, rows.nbytes, rows.pitch)
+            both = (device._number, name, there.base, cast(_Made, to).name, *fields_of(here))
             ticket = self._issue(RecordKind.PEER_COPY, both, united(leave, arrive))
             return ticket, ticket
-        fields = (name, start, rows.count, rows.nbytes, rows.pitch, node.rank)
+        fields = (name, *fields_of(there), node.rank)
         left = other.issue(RecordKind.SEND, device._number, fields, leave, name=key)
-        return left, self._receive(to, offset, rows, arrive, other.rank, key)
+        return left, self._receive(to, here, arrive, other.rank, key)
 
     def send_to(
         self,
@@ -232,13 +228,12 @@ class RemoteDevice:
                 return self.send_to(there, here, part, leave, arrive)
 
             return in_parts(copy, source, target, region)
-        node, key, rows = self.node, next(ids), rows_of(region)
-        start, offset = source.offset + region.base, target.offset + region.base
-        fields = (cast(_Made, source.memory).name, start, rows.count, rows.nbytes, rows.pitch, ROOT)
+        node, key, here = self.node, next(ids), target.here(region)
+        fields = (cast(_Made, source.memory).name, *fields_of(source.here(region)), ROOT)
         left = node.issue(RecordKind.SEND, self._number, fields, leave, name=key)
         to = cast(DeviceBuffer, target.memory)
         assert target.device is not None
-        return left, node.exchange.receive(target.device, to, offset, rows, arrive, node.rank, key)
+        return left, node.exchange.receive(target.device, to, here, arrive, node.rank, key)
 
     def fill(
         self,

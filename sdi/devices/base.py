@@ -157,7 +157,8 @@ class Device(Protocol):
         bytes of its own member, and ``region`` is what its shape calls the ``pixels`` of some slabs.
         The source is read behind ``source_waits``, the target written behind ``target_waits``.  The first
         ticket says that the source was read, the second that the target was written; they may be one.
-        Where the runs do not lie ``alike`` at both ends, or past the end of a buffer, the tickets fail.
+        Where the runs do not lie ``alike`` at both ends, or past the end of a buffer, the tickets fail, or
+        ValueError is raised: a bug of who calls.
         """
 
     def merge(
