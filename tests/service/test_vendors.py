@@ -132,12 +132,12 @@ def with_query(extension: str, answers: dict[int, bytes]) -> Capabilities:
 def test_a_vendors_questions_are_answered_as_equal_members_do(
     extension: str, alike: tuple[int, ...], own: tuple[int, ...]
 ) -> None:
-    one = with_query(extension, {p: b"same" for p in alike} | {p: b"mine" for p in own})
-    other = with_query(extension, {p: b"same" for p in alike} | {p: b"your" for p in own})
+    one = with_query(extension, dict.fromkeys(alike, b"same") | dict.fromkeys(own, b"mine"))
+    other = with_query(extension, dict.fromkeys(alike, b"same") | dict.fromkeys(own, b"your"))
     answered = image(one, other)
     assert extension.encode() in answered[0x1030]
     assert {p: answered[p] for p in (*alike, *own)} == {p: one.info[p] for p in (*alike, *own)}
-    differs = image(one, with_query(extension, {p: b"else" for p in alike}))
+    differs = image(one, with_query(extension, dict.fromkeys(alike, b"else")))
     assert not {*alike} & differs.keys()
     lacks = image(one, with_info(0x1030, b"cl_khr_fp64\0"))
     assert extension.encode() not in lacks[0x1030] and not {*alike, *own} & lacks.keys()
