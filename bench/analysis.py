@@ -189,7 +189,7 @@ def described(pattern: Pattern, repetitions: int) -> str:
     found = answers(0)
     precision = max((each.precision for each in found), key=list(Precision).index)
     both = sum(a.writes.intersection(b.writes).nbytes for a, b in combinations(found, 2))
-    ranges = sum(len(each.writes.ranges) for each in found)
+    ranges = sum(len(each.writes.regions) for each in found)
     ms = median_us(answers, repetitions) / 1e3
     return f"| {pattern.name} | {precision.name} | {ranges} | {both / (1 << 20):.0f} | {ms:.2f} |"
 
@@ -231,7 +231,7 @@ def main() -> int:
         boxes = slabs(case.ndrange)
         buffers = (*case.buffers, *(None,) * (len(case.values(0)) - len(case.buffers)))
         bound = analysis.bind(case.ndrange, case.values(1), buffers)
-        ranges = sum(len(r.writes.ranges) for box in boxes for r in bound.over(box))
+        ranges = sum(len(r.writes.runs()) for box in boxes for r in bound.over(box))
         few = per_launch(analysis, case, boxes, False, repetitions)
         many = per_launch(analysis, case, boxes, True, repetitions)
         maps = Parametric(analysis)

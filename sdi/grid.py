@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
 
-from sdi.region import Region
+from sdi.region import Bytes, bytes_of
 
 Interval = tuple[int, int]
 """Digits ``start`` <= d < ``stop``."""
@@ -47,7 +47,7 @@ class Grid:
         """How many values each digit but the highest has."""
         return tuple([stride // unit for stride, unit in zip(self.strides, self.units, strict=False)])
 
-    def refined(self, over: Region) -> Grid | None:
+    def refined(self, over: Bytes) -> Grid | None:
         """A grid that has the strides of ``over`` too; None where they are no multiples of each other."""
         missing = [stride for stride, _ in over.levels if stride not in self._digit]
         if not missing:
@@ -59,7 +59,7 @@ class Grid:
             return None
         return Grid(tuple(strides))
 
-    def boxes(self, over: Region) -> list[Box]:
+    def boxes(self, over: Bytes) -> list[Box]:
         """Disjoint boxes of the bytes of ``over``, whose strides the grid has."""
         counts = [1] * len(self.units)
         counts[0] = over.nbytes
@@ -90,7 +90,7 @@ class Grid:
             for rest in self._boxes(digit + 1, above + full, counts):
                 yield ((0, last), *rest)
 
-    def region(self, box: Box) -> Region:
+    def region(self, box: Box) -> Bytes:
         """The bytes of ``box``: on as few levels as they can have."""
         base = nbytes = 0
         levels: list[tuple[int, int]] = []
@@ -106,4 +106,4 @@ class Grid:
                 levels[-1] = (levels[-1][0], levels[-1][1] * count)
             elif count > 1:
                 levels.append((unit, count))
-        return Region(base, nbytes, tuple(levels))
+        return bytes_of(base, nbytes, tuple(levels))

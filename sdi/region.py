@@ -112,6 +112,56 @@ class Region:
         return np.ndarray(shape, element, memory, self.base, strides)
 
 
+Bytes: TypeAlias = ByteRange | Region
+"""Bytes of a buffer: a range, or runs at equal distances."""
+
+
+def bytes_of(base: int, nbytes: int, levels: Levels) -> Bytes:
+    """``nbytes`` from ``base`` on, as often as ``levels`` say: on as few levels as that takes."""
+    while levels and levels[0][0] == nbytes:
+        nbytes *= levels[0][1]
+        levels = levels[1:]
+    for number in range(len(levels) - 1, 0, -1):
+        (stride, count), (above, times) = levels[number - 1 : number + 1]
+        if stride * count == above:
+            levels = (*levels[: number - 1], (stride, count * times), *levels[number + 1 :])
+    return Region(base, nbytes, levels) if levels else ByteRange(base, base + nbytes)
+
+
+def as_region(over: Bytes) -> Region:
+    """The same, as what members copy."""
+    return over if isinstance(over, Region) else Region(over.start, over.nbytes)
+
+
+def within(over: Bytes, start: int, stop: int) -> list[Bytes]:
+    """The bytes of ``over`` from ``start`` up to ``stop``."""
+    return list(_within(over.base, over.nbytes, over.levels, start, stop))
+
+
+def _within(base: int, nbytes: int, levels: Levels, start: int, stop: int) -> Iterator[Bytes]:
+    """At most two of what a level repeats pass an end."""
+    span = nbytes + sum([(count - 1) * stride for stride, count in levels])
+    if base >= stop or base + span <= start:
+        return
+    if not levels:
+        yield ByteRange(max(base, start), min(base + nbytes, stop))
+        return
+    *inner, (stride, count) = levels
+    if start <= base and base + span <= stop:
+        yield bytes_of(base, nbytes, levels)
+        return
+    span -= (count - 1) * stride
+    first = max(0, -(-(start - base) // stride))  # the first that begins inside
+    last = min(count, max(0, (stop - span - base) // stride + 1))  # behind the last one that ends inside
+    if first > 0:
+        yield from _within(base + (first - 1) * stride, nbytes, (*inner,), start, stop)
+    if last - first > 0:
+        outer = ((stride, last - first),) if last - first > 1 else ()
+        yield bytes_of(base + first * stride, nbytes, (*inner, *outer))
+    if last < count and last >= first:
+        yield from _within(base + last * stride, nbytes, (*inner,), start, stop)
+
+
 def alike(source: Region, target: Region) -> tuple[Region, Region]:
     """The same two regions, of which one is to be copied to the other, with as few levels as both can have.
 

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sdi import intervals
-from sdi.intervals import ByteRange, RangeMap, RangeSet, coalesce
+from sdi.intervals import ByteRange, RangeMap, coalesce
+from sdi.regions import RegionSet
 
 N = 24
 RANGES = st.tuples(st.integers(0, N - 1), st.integers(1, N)).filter(lambda p: p[0] < p[1])
@@ -58,13 +59,13 @@ def test_coalesced_ranges_hold_the_same_bytes_and_never_touch(pairs: list[tuple[
     assert all(a.stop < b.start for a, b in itertools.pairwise(merged))
 
 
-def _bytes_of(a_set: RangeSet) -> set[int]:
-    return {b for part in a_set.ranges for b in range(part.start, part.stop)}
+def _bytes_of(a_set: RegionSet) -> set[int]:
+    return {b for part in a_set.runs() for b in range(part.start, part.stop)}
 
 
 @given(st.lists(RANGES), st.lists(RANGES))
 def test_range_sets_are_sets_of_bytes(first: list[tuple[int, int]], second: list[tuple[int, int]]) -> None:
-    a, b = (RangeSet.of(ByteRange(*pair) for pair in pairs) for pairs in (first, second))
+    a, b = (RegionSet.of(ByteRange(*pair) for pair in pairs) for pairs in (first, second))
     mine, theirs = _bytes_of(a), _bytes_of(b)
     assert _bytes_of(a.union(b)) == mine | theirs
     assert _bytes_of(a.intersection(b)) == mine & theirs

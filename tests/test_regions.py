@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sdi.grid import Grid
+from sdi.intervals import ByteRange
 from sdi.region import Region
 from sdi.regions import ENTRIES_MAX, RegionMap, RegionSet
 
@@ -139,7 +140,7 @@ def members_of(found: RegionSet) -> set[int]:
 def test_a_set_has_the_bytes_of_its_regions(given: list[Region]) -> None:
     found = RegionSet.of(given)
     assert members_of(found) == {byte for each in given for byte in listed(each)}
-    assert {byte for run in found.ranges().ranges for byte in range(run.start, run.stop)} == members_of(found)
+    assert {byte for run in found.runs() for byte in range(run.start, run.stop)} == members_of(found)
     bounds = found.bounds
     assert bounds is None or (bounds.start, bounds.stop) == (
         min(members_of(found)),
@@ -160,7 +161,7 @@ def test_unions_intersections_and_differences_are_those_of_sets(one: RegionSet, 
 
 @given(SETS)
 def test_equal_sets_compare_equal_however_they_came_about(found: RegionSet) -> None:
-    runs = RegionSet.of(Region(run.start, run.nbytes) for run in found.ranges().ranges)
+    runs = RegionSet.of(Region(run.start, run.nbytes) for run in found.runs())
     single = RegionSet.of(Region(byte, 1) for byte in members_of(found))
     assert found == runs == single and hash(found) == hash(runs) == hash(single)
 
@@ -181,7 +182,7 @@ def test_regions_of_a_set_are_as_few_as_they_can_be() -> None:
     assert RegionSet.of(rows).regions == (Region(0, 16, ((64, 100),)),)
     halves = [Region(0, 8, ((64, 100),)), Region(8, 8, ((64, 100),))]
     assert RegionSet.of(halves).regions == (Region(0, 16, ((64, 100),)),)
-    assert RegionSet.of([Region(0, 64), Region(64, 64), Region(128, 1)]).regions == (Region(0, 129),)
-    assert RegionSet.of(rows).filled(48).regions == (Region(0, 99 * 64 + 16),)
+    assert RegionSet.of([Region(0, 64), Region(64, 64), Region(128, 1)]).regions == (ByteRange(0, 129),)
+    assert RegionSet.of(rows).filled(48).regions == (ByteRange(0, 99 * 64 + 16),)
     checkers = [Region(row * 64 + row % 2 * 4, 4, ((8, 8),)) for row in range(100)]
     assert len(RegionSet.of(checkers).regions) <= 2

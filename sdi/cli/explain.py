@@ -389,7 +389,7 @@ def _reached(kernel: KernelNote, model: KernelModel, access: BoundAccess, ndrang
     for item in access.bounds(GroupBox((0, 0, 0), ndrange.num_groups)):
         name = model.arguments[item.argument].name
         touched = [item.reads, item.writes, *(ranges for _, ranges in item.updates)]
-        last = max((part.stop for ranges in touched for part in ranges.ranges), default=0)
+        last = max((bounds.stop for each in touched if (bounds := each.bounds) is not None), default=0)
         if 0 < last < (_LARGE_NBYTES if name in doubtful else _HUGE_NBYTES // 2):
             found[name] = last
     return found

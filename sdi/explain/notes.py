@@ -8,16 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from sdi.clc.frontend.syntax import Function, Type
 from sdi.clc.model import ArgumentKind, CompiledProgram, KernelModel
 from sdi.clc.preprocess.lines import LineMap
 from sdi.explain.advice import advice_for
-from sdi.intervals import RangeSet
 from sdi.launch.arguments import ArgumentValue, BufferArgument, ImageArgument
 from sdi.launch.plan import CutPlan
 from sdi.ndrange import GroupBox, Int3, NDRange
 from sdi.partition.table import shape_of
+from sdi.regions import RegionSet
 from sdi.sampling import KernelAnalysis, Precision
 from sdi.sampling.model import BoundAccess, KernelAccess
 from sdi.sampling.printing import Printer
@@ -71,11 +72,14 @@ class KernelNote:
 
 @dataclass(frozen=True, slots=True)
 class RangesNote:
-    """A set of bytes: its first few ranges as (start, stop), and how many there are in all."""
+    """A set of bytes: its first few regions, and how many there are in all.
+
+    A region is start and stop of its first run, then stride and count of each level, the innermost first.
+    """
 
     nbytes: int
     pieces: int
-    ranges: tuple[tuple[int, int], ...]
+    ranges: tuple[tuple[int, ...], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,15 +247,17 @@ def _buffer_notes(
             ),
             _ranges(used.assignments[k].needs),
             _ranges(used.assignments[k].owns),
-            _ranges(RangeSet.of(merged.over for merged in used.merged if k in merged.assignments)),
+            _ranges(RegionSet.of(merged.over for merged in used.merged if k in merged.assignments)),
         )
         for used in plan.buffers
     )
 
 
-def _ranges(found: RangeSet) -> RangesNote:
+def _ranges(found: RegionSet) -> RangesNote:
     return RangesNote(
         found.nbytes,
-        len(found.ranges),
-        tuple((part.start, part.stop) for part in found.ranges[:_RANGES_MAX]),
+        len(found.regions),
+        tuple(
+            (each.base, each.base + each.nbytes, *chain(*each.levels)) for each in found.regions[:_RANGES_MAX]
+        ),
     )

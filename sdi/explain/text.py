@@ -100,10 +100,15 @@ def _buffer_lines(buffer: BufferNote) -> list[str]:
 
 
 def ranges_text(found: RangesNote) -> str:
-    """``64.0 KiB [0, 65536)``, or with the first ranges of many."""
-    shown = " ".join(f"[{start}, {stop})" for start, stop in found.ranges)
+    """``64.0 KiB [0, 65536)``, ``16.0 KiB [0, 64) x 256 every 4096``, or with the first ones of many."""
+    shown = " ".join(_region_text(*each) for each in found.ranges)
     more = found.pieces - len(found.ranges)
     return f"{size(found.nbytes)} {shown}" + (f" and {more} more" if more else "")
+
+
+def _region_text(start: int, stop: int, *levels: int) -> str:
+    rows = zip(levels[::2], levels[1::2], strict=True)
+    return f"[{start}, {stop})" + "".join(f" x {count} every {stride}" for stride, count in rows)
 
 
 def by(sizes: Sequence[int] | Int3) -> str:

@@ -267,10 +267,6 @@ def _chunk(plan: CutPlan, members: tuple[int, ...], outside: Outside) -> Chunk:
 def _hull(used: BufferPlan, k: int) -> ByteRange | None:
     """The smallest range that holds all that box k touches of a buffer; None if it touches nothing."""
     assignment = used.assignments[k]
-    starts = [ranges.ranges[0].start for ranges in (assignment.needs, assignment.owns) if ranges]
-    stops = [ranges.ranges[-1].stop for ranges in (assignment.needs, assignment.owns) if ranges]
-    for merged in used.merged:
-        if k in merged.assignments:
-            starts.append(merged.over.start)
-            stops.append(merged.over.stop)
-    return ByteRange(min(starts), max(stops)) if starts else None
+    found = [bounds for each in (assignment.needs, assignment.owns) if (bounds := each.bounds) is not None]
+    found += [merged.over for merged in used.merged if k in merged.assignments]
+    return ByteRange(min([b.start for b in found]), max([b.stop for b in found])) if found else None

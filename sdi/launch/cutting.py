@@ -24,8 +24,8 @@ from sdi.vmem.links import Links
 
 SplitMode = Literal["auto", "always", "never"]
 
-_RANGE_NS, _ROW_NS = 40_000.0, 300.0
-"""What one more range costs: a copy of its own, or a row more of one.  [M] CPU members, two busy cores."""
+_COPY_NS, _ROW_NS = 40_000.0, 300.0
+"""What one more copy costs, and a run more of one.  [M] CPU members, two busy cores."""
 _SLACK = 8.0
 """A launch may take so many times as long as its accesses do at least."""
 _SURE_NS, _MEASURED_LEAST = 1e6, 3
@@ -388,7 +388,7 @@ def order(plan: CutPlan, links: Links, members: Sequence[int] = ()) -> tuple[int
     for buffer in plan.buffers:
         for assignment in buffer.assignments:
             needed += assignment.needs.nbytes
-            num_ranges += len(assignment.needs.ranges) + len(assignment.owns.ranges)
+            num_ranges += assignment.needs.num_runs + assignment.owns.num_runs
     return (
         bool(plan.why_whole),
         int(move_ns(plan, links, members) / 1e3),
@@ -409,10 +409,10 @@ def move_ns(plan: CutPlan, links: Links, members: Sequence[int] = ()) -> float:
     for used in plan.buffers:
         for k, assignment in enumerate(used.assignments):
             memory = member_memory(members[k] if members else k)
-            for holders, runs, nbytes, rows in stale(used.buffer.directory, memory, assignment.needs):
+            for holders, copies, runs, nbytes in stale(used.buffer.directory, memory, assignment.needs):
                 source = links.nearest(memory, holders)
                 cost = links.cost_ns(source, memory, nbytes)
-                cost += rows * _ROW_NS + (runs - 1 - rows) * _RANGE_NS
+                cost += (runs - copies) * _ROW_NS + (copies - 1) * _COPY_NS
                 sent[source] = sent.get(source, 0.0) + cost * links.occupies(source, memory)
                 received[memory] = received.get(memory, 0.0) + cost
     longest = max((*sent.values(), *received.values()), default=0.0)

@@ -15,12 +15,12 @@ from sdi.devices.issue import Issue
 from sdi.devices.join import join
 from sdi.devices.ticket import Ticket
 from sdi.errors import DeviceLost
-from sdi.intervals import ByteRange
 from sdi.launch.arguments import BufferArgument, ImageArgument, on_member
 from sdi.launch.chunks import Chunk, MemberKernel
 from sdi.launch.kernel import Binding
 from sdi.launch.plan import BufferPlan, MergedRange
 from sdi.launch.recording import Assignment, Change, Recording
+from sdi.region import Bytes
 from sdi.vmem.dependencies import Use
 from sdi.vmem.directory import HOST, member_memory
 from sdi.vmem.memory import VirtualMemory
@@ -174,9 +174,9 @@ class Issuer:
         found: list[Transfer] = []
 
         def fetch(
-            used: BufferPlan, where: int, ranges: Sequence[ByteRange], same_undefined: bool = False
+            used: BufferPlan, where: int, regions: Sequence[Bytes], same_undefined: bool = False
         ) -> None:
-            found.extend(memory.transfers.plan(used.buffer, where, ranges, same_undefined, used.cause))
+            found.extend(memory.transfers.plan(used.buffer, where, regions, same_undefined, used.cause))
 
         for used in plan.buffers:
             for merged in used.merged:
@@ -190,7 +190,7 @@ class Issuer:
                     for merged in used.merged:
                         if k in merged.assignments:
                             fetch(used, here, (merged.over,), same_undefined=True)
-                if needs := used.assignments[k].needs.ranges:
+                if needs := used.assignments[k].needs.regions:
                     fetch(used, memory.memories.backing(used.buffer) if is_mapped else here, needs)
         return found
 
@@ -242,7 +242,7 @@ class Issuer:
             tuple([(buffer, memory.memories.allocation(buffer, member)) for buffer in placed]),
             tuple([(image.buffer, copy) for image, copy in images]),
             uses,
-            tuple([copy.dependencies.use(i.needs[k].ranges, i.writes[k].ranges) for i, copy in images]),
+            tuple([copy.dependencies.use(i.needs[k].regions, i.writes[k].regions) for i, copy in images]),
             memory.placed.generation,
             tuple(
                 [
@@ -256,12 +256,7 @@ class Issuer:
     def _use(self, chunk: Chunk, used: BufferPlan, k: int, member: int) -> Use:
         is_mapped = used.buffer.id in chunk.mapped
         where = self._memory.memories.backing(used.buffer) if is_mapped else member_memory(member)
-        reads, writes = used.assignments[k].needs.ranges, used.written(k)
-        if len(reads) > 1:
-            over = ByteRange(reads[0].start, reads[-1].stop)
-            if any(part.start <= over.start and over.stop <= part.stop for part in writes):
-                reads = (over,)  # it waits for as much, in one range
-        return used.buffer.dependencies[where].use(reads, writes)
+        return used.buffer.dependencies[where].use(used.assignments[k].needs.regions, used.written(k))
 
     def _record_mapped(self, chunk: Chunk, bounds: Sequence[MemberKernel], done: list[list[Ticket]]) -> None:
         """Some assignments work on the arena's bytes of one buffer: they do not wait for each other, and what
@@ -293,7 +288,7 @@ class Issuer:
                         directory.wrote(memory.memories.backing(used.buffer), part)
                 continue
             for member, assignment in zip(members, used.assignments, strict=True):
-                for part in assignment.owns.ranges:
+                for part in assignment.owns.regions:
                     directory.wrote(member_memory(member), part)
             for merged in used.merged:
                 merge = merges.get((used.buffer.id, merged))

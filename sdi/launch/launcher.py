@@ -22,7 +22,7 @@ from sdi.devices.issue import MEASURED, SEEN, TOGETHER, Issue
 from sdi.devices.join import join
 from sdi.devices.ticket import Ticket
 from sdi.errors import ClError, DeviceFailed, Status, require
-from sdi.intervals import ByteRange, RangeSet
+from sdi.intervals import ByteRange
 from sdi.launch.access_plans import AccessPlans
 from sdi.launch.arguments import ArgumentValue, BufferArgument, ImageArgument, decode_arguments
 from sdi.launch.chunks import RECORDINGS_MAX, Chunk, make_chunks
@@ -39,6 +39,7 @@ from sdi.ndrange import GroupBox, Int3, NDRange
 from sdi.partition.balance import BalanceMode
 from sdi.partition.history import LaunchHistory
 from sdi.profile.record.recorder import Recorder
+from sdi.regions import RegionSet
 from sdi.sampling.model import BoundAccess, KernelAccess
 from sdi.sampling.whole import WholeAccess
 from sdi.vmem.directory import member_memory
@@ -454,7 +455,7 @@ class Launcher:
         """Whether one member has all that is current of some buffers: a launch there needs no ranges."""
         found = list(buffers)
         return any(
-            all(not b.directory.stale_nbytes(member_memory(m), RangeSet((b.whole,))) for b in found)
+            all(not b.directory.stale_nbytes(member_memory(m), RegionSet((b.whole,))) for b in found)
             for m in self._everyone
         )
 

@@ -7,20 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from operator import is_
 from typing import Protocol
 
 from sdi.atomics import Update
 from sdi.clc.model import Argument, KernelModel
-from sdi.intervals import ByteRange, RangeSet
+from sdi.intervals import ByteRange
 from sdi.launch.arguments import ArgumentValue, BufferArgument, ImageArgument
 from sdi.ndrange import GroupBox
+from sdi.region import Bytes
+from sdi.regions import EMPTY, RegionSet, shared
 from sdi.sampling.model import AccessRange, BoundAccess, Precision, WorkEstimate
 from sdi.vmem.buffer import ImageView
 from sdi.vmem.directory import member_memory
 from sdi.vmem.memory import VirtualBuffer
 
-_EMPTY = RangeSet()
 _ALIGNMENT = 8
 """Merged ranges are widened to multiples of the largest unit that a kernel can store."""
 _CANDIDATES_MAX = 16
@@ -38,8 +39,8 @@ class AssignmentAccess:
     whole or in bytes that were current before: the member is its only holder afterwards.
     """
 
-    needs: RangeSet
-    owns: RangeSet
+    needs: RegionSet
+    owns: RegionSet
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,12 +73,12 @@ class BufferPlan:
     cause: str
     mixed: bool = False
 
-    def written(self, k: int) -> list[ByteRange]:
-        """All that assignment k may write: disjoint, in order."""
-        found = list(self.assignments[k].owns.ranges)
-        if self.merged:
-            found = sorted([*found, *(merged.over for merged in self.merged if k in merged.assignments)])
-        return found
+    def written(self, k: int) -> list[Bytes]:
+        """All that assignment k may write: disjoint."""
+        return [
+            *self.assignments[k].owns.regions,
+            *(merged.over for merged in self.merged if k in merged.assignments),
+        ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,14 +92,14 @@ class ImagePlan:
 
     buffer: VirtualBuffer
     view: ImageView
-    needs: tuple[RangeSet, ...]
-    writes: tuple[RangeSet, ...]
+    needs: tuple[RegionSet, ...]
+    writes: tuple[RegionSet, ...]
     names: str
 
     @property
     def is_shared(self) -> bool:
         """Whether several assignments may write one pixel, or one slab as far as is known."""
-        seen = _EMPTY
+        seen = EMPTY
         for written in self.writes:
             if seen.overlaps(written):
                 return True
@@ -164,17 +165,17 @@ class _Gathered:
     ``updates``: the bytes that it updates atomically, by kind; they count as neither read nor written.
     """
 
-    reads: RangeSet
-    exact: RangeSet
-    may: RangeSet
-    updates: dict[Update, RangeSet] | None = None
+    reads: RegionSet
+    exact: RegionSet
+    may: RegionSet
+    updates: dict[Update, RegionSet] | None = None
 
     def union(self, other: _Gathered) -> _Gathered:
         """What two arguments do."""
         updates = self.updates or other.updates
         if self.updates and other.updates:
             updates = {
-                update: _union((self.updates.get(update, _EMPTY), other.updates.get(update, _EMPTY)))
+                update: _union((self.updates.get(update, EMPTY), other.updates.get(update, EMPTY)))
                 for update in (*self.updates, *other.updates)
             }
         return _Gathered(
@@ -206,11 +207,11 @@ def make_plan(
         for index, pointer in pointers:
             item = by_argument[index]
             is_exact = item.precision is Precision.EXACT
-            writes = _moved(item.writes, pointer.offset)
+            writes = item.writes.moved(pointer.offset)
             one = _Gathered(
-                _moved(item.reads, pointer.offset),
-                writes if is_exact else _EMPTY,
-                _EMPTY if is_exact else writes,
+                item.reads.moved(pointer.offset),
+                writes if is_exact else EMPTY,
+                EMPTY if is_exact else writes,
             )
             if item.updates or model.arguments[index].updates:
                 _count_updates(
@@ -222,7 +223,7 @@ def make_plan(
     images = _image_plans(model, values, boxes, buffers, image_access)
     for image in images:
         for by_buffer, needs, writes in zip(gathered, image.needs, image.writes, strict=True):
-            one = _Gathered(needs, _EMPTY, writes)
+            one = _Gathered(needs, EMPTY, writes)
             other = by_buffer.get(image.buffer.id)
             by_buffer[image.buffer.id] = one if other is None else other.union(one)
     named = [
@@ -266,7 +267,7 @@ def _image_plans(
             named.setdefault((value.buffer, value.view), []).append(index)
     plans = []
     for (buffer_id, view), indices in named.items():
-        whole = RangeSet((view.over,))
+        whole = RegionSet((view.over,))
         arguments = [(i, model.arguments[i]) for i in indices]
         writes = [
             _union(
@@ -328,15 +329,8 @@ def cost(plan: CutPlan) -> tuple[bool, int, int, int]:
     for buffer in plan.buffers:
         for assignment in buffer.assignments:
             needed += assignment.needs.nbytes
-            num_ranges += len(assignment.needs.ranges) + len(assignment.owns.ranges)
+            num_ranges += assignment.needs.num_runs + assignment.owns.num_runs
     return (bool(plan.why_whole), moved_nbytes(plan), needed, num_ranges)
-
-
-def _moved(ranges: RangeSet, offset: int) -> RangeSet:
-    """``ranges`` of a sub-buffer as ranges of its root."""
-    if not offset:
-        return ranges
-    return RangeSet(tuple(ByteRange(r.start + offset, r.stop + offset) for r in ranges.ranges))
 
 
 def _buffer_plan(
@@ -348,36 +342,34 @@ def _buffer_plan(
     writes = [one.exact.union(one.may) for one in gathered]
     arguments = [model.arguments[index] for index, buffer_id in named if buffer_id == buffer.id]
     cause = f"{model.name}: {', '.join([argument.name for argument in arguments])}"
-    shared = _shared(writes)
+    several = shared(writes)
     combined: tuple[MergedRange, ...] = ()
-    updated: Sequence[RangeSet] = ()
+    updated: Sequence[RegionSet] = ()
     mixed = False
     if any(one.updates for one in gathered):
         updated = [_union((one.updates or {}).values()) for one in gathered]
         combined = _combined(gathered)
         mixed = len(gathered) > 1 and _is_mixed(gathered)
-    elif not shared:
+    elif not several:
         found = [
-            AssignmentAccess(_filled(_union((one.reads, one.may, own.difference(written)))), own)
+            AssignmentAccess(_union((one.reads, one.may, own.difference(written))).filled(_GAP_NBYTES), own)
             for one, written, own in zip(gathered, writes, _owned(writes), strict=True)
         ]
         return BufferPlan(buffer, tuple(found), (), 1, 1, cause)
-    shared = _aligned(shared, buffer.nbytes)
-    if len(shared.ranges) > _MERGED_RANGES_MAX:
-        shared = RangeSet((ByteRange(shared.ranges[0].start, shared.ranges[-1].stop),))
-    common = RangeSet.of(merged.over for merged in combined)
-    shared = shared.difference(common)
-    common = common.union(shared)
+    several = _ranges(several.widened(_ALIGNMENT, buffer.nbytes))
+    common = RegionSet.of(merged.over for merged in combined)
+    several = several.difference(common)
+    common = common.union(several)
     # Bytes that may stay unwritten keep their old value, and bytes that are merged are compared with it:
     # both must be current before the launch.
-    compared = [_aligned(written, buffer.nbytes).intersection(shared) for written in writes]
+    compared = [written.widened(_ALIGNMENT, buffer.nbytes).intersection(several) for written in writes]
     units = [(a.unit_nbytes or 1, a.smallest_unit_nbytes or 1) for a in arguments if a.writes]
     return BufferPlan(
         buffer,
         tuple(
             AssignmentAccess(_union((one.reads, one.may, own, more)), written.union(more).difference(common))
             for one, written, own, more in zip(
-                gathered, writes, compared, updated or [_EMPTY] * len(gathered), strict=True
+                gathered, writes, compared, updated or [EMPTY] * len(gathered), strict=True
             )
         ),
         tuple(sorted((*_merged(compared), *combined), key=lambda merged: merged.over)),
@@ -394,45 +386,40 @@ def _count_updates(into: _Gathered, argument: Argument, item: AccessRange, offse
     if item.precision is Precision.WHOLE:
         # What is not known may be any of the updates that the kernel makes through this pointer.
         updates = tuple((update, item.writes) for update in argument.updates)
-    found: dict[Update, RangeSet] = {}
+    found: dict[Update, RegionSet] = {}
     for update, ranges in updates:
-        moved = _whole_units(_moved(ranges, offset), update.nbytes, nbytes)
+        moved = ranges.moved(offset).widened(update.nbytes, nbytes // update.nbytes * update.nbytes)
         if moved:
             found[update] = moved
     into.updates = found
     if argument.only_updates:
-        into.reads = into.exact = into.may = _EMPTY
+        into.reads = into.exact = into.may = EMPTY
 
 
-def _owned(writes: Sequence[RangeSet]) -> Sequence[RangeSet]:
+def _owned(writes: Sequence[RegionSet]) -> Sequence[RegionSet]:
     """Disjoint sets without narrow gaps, where that leaves them disjoint.
 
     What is in a gap is not written: it has to be current before the launch, and nobody else holds it
     afterwards.  A few bytes more to move, once, for one range instead of one per row or element.
     """
-    filled = [_filled(written) for written in writes]
-    return filled if filled != writes and not _shared(filled) else writes
+    filled = [written.filled(_GAP_NBYTES) for written in writes]
+    is_same = all(map(is_, filled, writes))
+    return writes if is_same or shared(filled) else filled
 
 
-def _filled(ranges: RangeSet) -> RangeSet:
-    """``ranges`` and the narrow gaps between them."""
-    parts = ranges.ranges
-    if len(parts) < 2 or all(b.start - a.stop > _GAP_NBYTES for a, b in pairwise(parts)):
-        return ranges
-    found = [[parts[0].start, parts[0].stop]]
-    for part in parts[1:]:
-        if part.start - found[-1][1] <= _GAP_NBYTES:
-            found[-1][1] = part.stop
-        else:
-            found.append([part.start, part.stop])
-    return RangeSet(tuple([ByteRange(start, stop) for start, stop in found]))
+def _ranges(found: RegionSet) -> RegionSet:
+    """What is merged, which is done range by range: the one that holds them all where they are too many."""
+    bounds = found.bounds
+    if bounds is not None and found.num_runs > _MERGED_RANGES_MAX:
+        return RegionSet((bounds,))
+    return RegionSet(tuple(found.runs()))
 
 
 def _is_mixed(gathered: Sequence[_Gathered]) -> bool:
     """Whether bytes that are atomically updated may be accessed in another way too, by anyone."""
     seen = _union(part for one in gathered for part in (one.reads, one.exact, one.may))
     for update in _kinds(gathered):
-        updated = _union((one.updates or {}).get(update, _EMPTY) for one in gathered)
+        updated = _union((one.updates or {}).get(update, EMPTY) for one in gathered)
         if updated.overlaps(seen):
             return True
         seen = seen.union(updated)
@@ -443,9 +430,9 @@ def _combined(gathered: Sequence[_Gathered]) -> tuple[MergedRange, ...]:
     """The bytes that several assignments update, by kind of update."""
     found: list[MergedRange] = []
     for update in _kinds(gathered):
-        updated = [(one.updates or {}).get(update, _EMPTY) for one in gathered]
-        shared = _shared(updated)
-        found += _merged([ranges.intersection(shared) for ranges in updated], update)
+        updated = [(one.updates or {}).get(update, EMPTY) for one in gathered]
+        several = shared(updated)
+        found += _merged([each.intersection(several) for each in updated], update)
     return tuple(found)
 
 
@@ -453,31 +440,20 @@ def _kinds(gathered: Sequence[_Gathered]) -> list[Update]:
     return sorted({update for one in gathered for update in one.updates or ()})
 
 
-def _union(sets: Iterable[RangeSet]) -> RangeSet:
+def _union(sets: Iterable[RegionSet]) -> RegionSet:
     """Bytes of any of the sets."""
-    found = [ranges for ranges in sets if ranges]
+    found = [regions for regions in sets if regions.regions]
     if len(found) < 2:
-        return found[0] if found else _EMPTY
-    return RangeSet.of(part for ranges in found for part in ranges.ranges)
+        return found[0] if found else EMPTY
+    return RegionSet.of([part for regions in found for part in regions.regions])
 
 
-def _whole_units(ranges: RangeSet, unit_nbytes: int, nbytes: int) -> RangeSet:
-    """``ranges`` widened to whole units, as far as a buffer of ``nbytes`` has them."""
-    found = []
-    for part in ranges.ranges:
-        start = part.start // unit_nbytes * unit_nbytes
-        stop = min(-(-part.stop // unit_nbytes), nbytes // unit_nbytes) * unit_nbytes
-        if start < stop:
-            found.append(ByteRange(start, stop))
-    return RangeSet.of(found)
-
-
-def _merged(compared: Sequence[RangeSet], update: Update | None = None) -> tuple[MergedRange, ...]:
+def _merged(compared: Sequence[RegionSet], update: Update | None = None) -> tuple[MergedRange, ...]:
     """The bytes of all sets, cut where the sets that hold them change."""
     edges = sorted(
         edge
         for k, ranges in enumerate(compared)
-        for part in ranges.ranges
+        for part in ranges.runs()
         for edge in ((part.start, k), (part.stop, k))
     )
     found: list[MergedRange] = []
@@ -489,29 +465,3 @@ def _merged(compared: Sequence[RangeSet], update: Update | None = None) -> tuple
         inside ^= {k}
         start = offset
     return tuple(found)
-
-
-def _shared(writes: Sequence[RangeSet]) -> RangeSet:
-    """Bytes that more than one set holds; O(n log n) over all ranges."""
-    everything = sorted([(part.start, part.stop) for ranges in writes for part in ranges.ranges])
-    if all(before[1] <= after[0] for before, after in pairwise(everything)):
-        return _EMPTY
-    edges = sorted(edge for start, stop in everything for edge in ((start, 1), (stop, -1)))
-    found: list[ByteRange] = []
-    depth = start = 0
-    for offset, step in edges:
-        if depth >= 2 and offset > start:
-            found.append(ByteRange(start, offset))
-        depth += step
-        start = offset
-    return RangeSet.of(found)
-
-
-def _aligned(ranges: RangeSet, nbytes: int) -> RangeSet:
-    """``ranges`` widened to multiples of the alignment, within the buffer."""
-    return RangeSet.of(
-        ByteRange(
-            part.start // _ALIGNMENT * _ALIGNMENT, min(-(-part.stop // _ALIGNMENT) * _ALIGNMENT, nbytes)
-        )
-        for part in ranges.ranges
-    )

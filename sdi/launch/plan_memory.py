@@ -16,8 +16,8 @@ from sdi.vmem.memory import VirtualBuffer
 
 LAUNCHES_MAX = 512
 """Launches of a kernel whose plans are kept, least recently used first out."""
-RANGES_MAX = 100_000
-"""Ranges in all of these together."""
+REGIONS_MAX = 100_000
+"""Regions in all of these together."""
 
 PlanKey = tuple[int, Int3, Int3, Int3 | None, tuple[object, ...], tuple[int, ...], bool]
 """Like a launch plan's key, with numbers for the buffers, in the order of arguments, and their sizes."""
@@ -31,8 +31,8 @@ class PlanMemory:
 
     def __init__(self) -> None:
         self._known: OrderedDict[PlanKey, _Plans] = OrderedDict()
-        self._num_ranges: dict[PlanKey, int] = {}
-        self._total_ranges = 0
+        self._num_regions: dict[PlanKey, int] = {}
+        self._total_regions = 0
 
     def find(
         self, key: PlanKey, boxes: tuple[GroupBox, ...], exact: bool, buffers: Sequence[VirtualBuffer]
@@ -54,26 +54,30 @@ class PlanMemory:
         plans = self._known.get(key)
         if plans is None:
             plans = self._known[key] = {}
-            self._num_ranges[key] = 0
+            self._num_regions[key] = 0
         plans[plan.boxes, exact] = tuple(
             (p.assignments, p.merged, p.unit_nbytes, p.smallest_nbytes, p.cause, p.mixed)
             for p in plan.buffers
         )
         more = 1 + sum(
-            sum(len(one.needs.ranges) + len(one.owns.ranges) for one in used.assignments) + len(used.merged)
+            sum(
+                len(assignment.needs.regions) + len(assignment.owns.regions)
+                for assignment in used.assignments
+            )
+            + len(used.merged)
             for used in plan.buffers
         )
-        self._num_ranges[key] += more
-        self._total_ranges += more
-        while len(self._known) > LAUNCHES_MAX or (self._total_ranges > RANGES_MAX and self._known):
+        self._num_regions[key] += more
+        self._total_regions += more
+        while len(self._known) > LAUNCHES_MAX or (self._total_regions > REGIONS_MAX and self._known):
             oldest, _ = self._known.popitem(last=False)
-            self._total_ranges -= self._num_ranges.pop(oldest)
+            self._total_regions -= self._num_regions.pop(oldest)
 
     def clear(self) -> None:
         """Forget everything."""
         self._known.clear()
-        self._num_ranges.clear()
-        self._total_ranges = 0
+        self._num_regions.clear()
+        self._total_regions = 0
 
 
 def numbered(shape: Sequence[ArgumentValue | None]) -> tuple[object, ...] | None:

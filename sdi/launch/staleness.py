@@ -8,28 +8,28 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from sdi.intervals import RangeSet
+from sdi.region import Bytes
+from sdi.regions import RegionSet
 from sdi.vmem.directory import Directory
 
 _KEPT_MAX = 4096
 
 
 class Stale(NamedTuple):
-    """``runs`` runs of bytes, ``nbytes`` in all, which the bit set ``holders`` of memories has.
-
-    ``rows`` of them are one more row of the copy before: as long, and as far away as the one before that.
+    """``copies`` regions of ``runs`` runs of bytes, ``nbytes`` in all, which the bit set ``holders`` of
+    memories has.
     """
 
     holders: int
+    copies: int
     runs: int
     nbytes: int
-    rows: int
 
 
-_kept: dict[tuple[object, int, int], tuple[RangeSet, tuple[Stale, ...]]] = {}
+_kept: dict[tuple[object, int, int], tuple[RegionSet, tuple[Stale, ...]]] = {}
 
 
-def stale(directory: Directory, memory: int, needs: RangeSet) -> tuple[Stale, ...]:
+def stale(directory: Directory, memory: int, needs: RegionSet) -> tuple[Stale, ...]:
     """What a read of ``needs`` for ``memory`` would move now."""
     whole = directory.one_mask()
     state = directory.key() if whole is None else whole
@@ -45,15 +45,9 @@ def stale(directory: Directory, memory: int, needs: RangeSet) -> tuple[Stale, ..
     return found
 
 
-def _stale(directory: Directory, memory: int, needs: RangeSet) -> tuple[Stale, ...]:
-    groups: dict[int, Stale] = {}
-    last: dict[int, tuple[int, int, int]] = {}
+def _stale(directory: Directory, memory: int, needs: RegionSet) -> tuple[Stale, ...]:
+    parts: dict[int, list[Bytes]] = {}
     for part, holders in directory.stale(memory, needs):
-        nbytes = part.stop - part.start
-        before, length, pitch = last.get(holders, (-1, 0, 0))
-        distance = part.start - before
-        is_row = before >= 0 and length == nbytes and pitch in (0, distance)
-        last[holders] = (part.start, nbytes, distance if is_row else 0)
-        _, runs, total, rows = groups.get(holders, (holders, 0, 0, 0))
-        groups[holders] = Stale(holders, runs + 1, total + nbytes, rows + is_row)
-    return tuple(groups.values())
+        parts.setdefault(holders, []).append(part)
+    found = [(holders, RegionSet.of(regions)) for holders, regions in parts.items()]
+    return tuple([Stale(holders, len(each.regions), each.num_runs, each.nbytes) for holders, each in found])

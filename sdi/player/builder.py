@@ -116,7 +116,7 @@ class Builder:
     def _transfer(self, transfer: Transfer) -> bool:
         player = self._player
         memory, copy, buffer = player.memory, transfer.copy, transfer.buffer
-        source, target, over = copy.source, copy.target, copy.over
+        source, target, over = copy.source, copy.target, copy.over.bounds
         is_pooled = memory.memories.pooled is not None and memory.memories.pooled_memory in (source, target)
         if transfer.region.levels or over.nbytes > _COPY_MAX_NBYTES or is_pooled:
             return False
@@ -306,7 +306,8 @@ def _are_beside(transfers: Sequence[Transfer]) -> bool:
         for other in transfers:
             if other is writer or other.buffer is not writer.buffer:
                 continue
-            is_near = copy.over.start < other.copy.over.stop and other.copy.over.start < copy.over.stop
+            here, there = copy.over.bounds, other.copy.over.bounds
+            is_near = here.start < there.stop and there.start < here.stop
             if is_near and copy.target in (other.copy.source, other.copy.target):
                 return False
             if copy.target == other.copy.target == HOST and copy.source != other.copy.source:

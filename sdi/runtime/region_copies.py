@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
 
 from sdi.devices.base import Place
 from sdi.devices.copying import within
@@ -16,23 +15,19 @@ from sdi.devices.handles import DeviceBuffer
 from sdi.devices.host_copy import BESIDE_KERNELS_NBYTES
 from sdi.devices.issue import Issue
 from sdi.devices.ticket import Ticket
-from sdi.errors import Status, require
 from sdi.intervals import ByteRange
 from sdi.launch.steps import Steps
 from sdi.region import Region, alike
 from sdi.vmem.buffer import VirtualBuffer
-from sdi.vmem.dependencies import RANGES_MAX, Use
 from sdi.vmem.directory import HOST, Directory
 from sdi.vmem.memory import VirtualMemory
 from sdi.vmem.placed import Wanted
 
 _PARTS_MAX = 64
 """Bytes that are scattered over memories more than that are copied in the arena."""
-POISONED_RUNS_MAX = 1 << 14
-"""So many runs are told apart where bytes among them are poisoned."""
 _ATTEMPTS = 4
-_RUNS_APART_MAX = 8
-"""Of more runs, what lies between waits for the same."""
+_FEW_RUNS = 64
+"""The arena's as well as packed ones'."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,14 +80,14 @@ class Packed:
 def parts_of(directory: Directory, over: ByteRange) -> list[HeldBytes] | None:
     """``over`` in as few parts as that takes, in order; None where these are very many."""
     found: list[HeldBytes] = []
-    intervals = directory.intervals(over)
-    for part, holders, defined in islice(intervals, 4 * _PARTS_MAX):
+    runs = directory.runs(over, 4 * _PARTS_MAX)
+    for part, holders, defined in runs or ():
         last = found[-1] if found else None
         if last is not None and last.defined == defined and last.holders & holders:
             found[-1] = HeldBytes(ByteRange(last.over.start, part.stop), last.holders & holders, defined)
         else:
             found.append(HeldBytes(part, holders, defined))
-    return None if len(found) > _PARTS_MAX or next(intervals, None) is not None else found
+    return None if runs is None or len(found) > _PARTS_MAX else found
 
 
 def pieces(
@@ -188,7 +183,7 @@ class RegionCopies:
         """
         over, _ = alike(over, over)
         parts = self._scattered(buffer, over)
-        if parts is None or over.num_runs <= RANGES_MAX:
+        if parts is None or over.num_runs <= _FEW_RUNS:
             return None
         found = _packed_pieces(over, parts)
         packed = self._memory.scratch.take(HOST, over.total_nbytes) if _is_on_members(found) else None
@@ -201,7 +196,7 @@ class RegionCopies:
                 self._memory.transfers.fetch_host(buffer, piece.bounds, self._for)
                 self._carry(from_, self._written(buffer, HOST, piece))
                 memory = HOST
-            buffer.directory.wrote(memory, piece.bounds)
+            buffer.directory.wrote(memory, piece)
         packed.give(taken)
         return packed.offset
 
@@ -209,7 +204,7 @@ class RegionCopies:
         """Repeat ``pattern`` over each run, where the bytes are; None where the arena is the place."""
         over, _ = alike(over, over)
         parts = self._scattered(buffer, over)
-        if parts is None or over.num_runs <= RANGES_MAX:
+        if parts is None or over.num_runs <= _FEW_RUNS:
             return None
         found = [(piece, _elsewhere(parts, piece)) for piece, _ in pieces(over, over, parts, parts)]
         is_cut = any(
@@ -231,7 +226,7 @@ class RegionCopies:
             target.by(ticket)
             memory.accounting.worked("fill", member - 1, nbytes, filled, self._for)
             scratch.give([filled, ticket])
-            buffer.directory.wrote(member, piece.bounds)
+            buffer.directory.wrote(member, piece)
             tickets.append(ticket)
         return tickets
 
@@ -312,17 +307,15 @@ class RegionCopies:
         left, right = self._reading(source, ends.source, from_), self._written(target, ends.target, to)
         ticket = self._carry(left, right)
         if ticket is not None:
-            are_alone = to.num_runs > RANGES_MAX or _is_only_in(target.directory, ends.target, to.bounds)
-            for over in (to.bounds,) if are_alone else to.runs():
-                target.directory.wrote(ends.target, over)
+            target.directory.wrote(ends.target, to)
         return ticket
 
     def _reading(self, buffer: VirtualBuffer, memory: int, over: Region) -> _End:
-        use = buffer.dependencies[memory].use((over.bounds,), ())
+        use = buffer.dependencies[memory].use((over,), ())
         return _End(memory, self._place(buffer, memory, over), use.waits(), use.by)
 
     def _written(self, buffer: VirtualBuffer, memory: int, over: Region) -> _End:
-        use = _writing(buffer, memory, over)
+        use = buffer.dependencies[memory].use((), (over,))
         return _End(memory, self._place(buffer, memory, over), use.waits(), use.by)
 
     def _place(self, buffer: VirtualBuffer, memory: int, over: Region) -> _Where:
@@ -452,38 +445,12 @@ class RegionCopies:
         memory = self._memory
         memory.transfers.fetch_host(source, from_.bounds, self._for)
         waits = source.dependencies[HOST].before_read(from_.bounds)
-        parts, more = overwritten(memory, target, to, self._for)
-        waits += more
-        for part in parts:
-            waits += target.dependencies[HOST].before_write(part)
+        waits += target.dependencies[HOST].before_write(to)
         reads = source.dependencies[HOST].use((from_.bounds,), ())
         ticket = self._local(HOST, self._place(source, HOST, from_), self._place(target, HOST, to), waits)
         reads.by(ticket)
-        for part in parts:
-            memory.write_host(target, part, ticket)
+        memory.write_host(target, to, ticket)
         return ticket
-
-
-def overwritten(
-    memory: VirtualMemory, buffer: VirtualBuffer, over: Region, issue: Issue
-) -> tuple[list[ByteRange], list[Ticket]]:
-    """What counts as written when ``over`` is, in the arena, and what to wait for besides.
-
-    What lies between the runs stays where it is, and poisoned if it is that.  Among very many runs of which
-    none is poisoned it is brought to the arena; raises ClError where one is, and they can't be told apart.
-    """
-    bounds = over.bounds
-    if over.is_dense:
-        return [bounds], []
-    is_poisoned = any(
-        part.start < bounds.stop and bounds.start < part.stop for part in buffer.dependencies[HOST].failed()
-    )
-    if is_poisoned or over.num_runs <= RANGES_MAX:
-        what = f"buffer {buffer.id}: {over.num_runs} rows among bytes that a failed command was to write"
-        require(over.num_runs <= POISONED_RUNS_MAX, Status.OUT_OF_RESOURCES, what)
-        return list(over.runs()), []
-    memory.transfers.fetch_host(buffer, bounds, issue)
-    return [bounds], buffer.dependencies[HOST].before_read(bounds)
 
 
 def packed_like(over: Region) -> Region:
@@ -493,18 +460,6 @@ def packed_like(over: Region) -> Region:
         levels.append((span, count))
         span *= count
     return Region(0, over.nbytes, tuple(levels))
-
-
-def _writing(buffer: VirtualBuffer, memory: int, over: Region) -> Use:
-    """The access of a copy to ``over``, between the runs of which the memory has what is there."""
-    if over.num_runs <= _RUNS_APART_MAX:
-        return buffer.dependencies[memory].use((), list(over.runs()))
-    return buffer.dependencies[memory].use_all(over.bounds, lambda: list(over.runs()))
-
-
-def _is_only_in(directory: Directory, memory: int, over: ByteRange) -> bool:
-    """Whether nobody else holds any of ``over``."""
-    return all(defined and holders == 1 << memory for _, holders, defined in directory.intervals(over))
 
 
 def _elsewhere(parts: list[HeldBytes], piece: Region) -> int:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import assert_never
 
@@ -31,17 +31,17 @@ from sdi.devices.issue import Issue
 from sdi.devices.join import join
 from sdi.devices.ticket import Ticket
 from sdi.errors import ClError, DeviceFailed, DeviceLost, Status, require
-from sdi.intervals import ByteRange, RangeSet
+from sdi.intervals import ByteRange
 from sdi.launch.launcher import Launcher
 from sdi.launch.recording import Change
 from sdi.launch.steps import Steps
 from sdi.player.keeper import READ_MAX_NBYTES, WRITE_GRANULE_NBYTES, Keeper
 from sdi.player.library import CLIENT_FILLS, CLIENT_LOOKS, CLIENT_TAKES
-from sdi.region import alike
-from sdi.runtime.region_copies import POISONED_RUNS_MAX, RegionCopies, overwritten, packed_like
+from sdi.region import Bytes, alike
+from sdi.regions import RegionSet
+from sdi.runtime.region_copies import RegionCopies, packed_like
 from sdi.vmem.buffer import VirtualBuffer
-from sdi.vmem.dependencies import RANGES_MAX
-from sdi.vmem.directory import HOST, State, member_memory
+from sdi.vmem.directory import HOST, HeldRun, State, member_memory
 from sdi.vmem.memory import VirtualMemory
 from sdi.vmem.placed import GRANULE_NBYTES
 from sdi.vmem.transfers import Transfer
@@ -126,11 +126,7 @@ class VirtualDevice:
             buffer = self._memory.buffer(buffer_id)
         except ClError:
             return  # what is gone is read by nobody
-        # With what lies between the rows, where there are very many.
-        num_rows = rectangle.region[1] * rectangle.region[2]
-        is_one = rectangle.contiguous or num_rows > POISONED_RUNS_MAX
-        for row in [rectangle] if is_one else _row_rectangles(rectangle):
-            self._memory.recovery.poison(buffer, row.bounds, why)
+        self._memory.recovery.poison(buffer, rectangle.strided, why)
 
     def drop_members(self, error: DeviceFailed) -> None:
         """``error`` made a command fail; nothing that was issued is pending any more.
@@ -204,7 +200,7 @@ class VirtualDevice:
         if change is not None:
             player.keep_read(command, buffer, tuple(transfers), change)
 
-    def _fetch(self, buffer: VirtualBuffer, over: ByteRange, issue: Issue) -> list[Transfer]:
+    def _fetch(self, buffer: VirtualBuffer, over: Bytes, issue: Issue) -> list[Transfer]:
         """Make ``over`` current in the arena, by these."""
         transfers = self._memory.transfers.plan(buffer, HOST, (over,), False, issue.cause)
         for transfer in transfers:
@@ -245,10 +241,8 @@ class VirtualDevice:
             return IssuedWork([self._write_carried(command, buffer, issue)])
         player = self.player if command.written_ns and rectangle.contiguous else None
         before = buffer.directory.state() if player is not None else None
-        parts, waits = overwritten(self._memory, buffer, rectangle.strided, issue)
-        for part in parts:
-            waits += [t for t in self._memory.write_host(buffer, part, transfer) if t is not transfer]
-        waits = list(dict.fromkeys(waits))
+        written = self._memory.write_host(buffer, rectangle.strided, transfer)
+        waits = [ticket for ticket in written if ticket is not transfer]
         change = _change(buffer, before)
         if player is not None and change is not None:
             player.keep_write(command, buffer, rectangle.bounds, 0, change)
@@ -259,15 +253,12 @@ class VirtualDevice:
         memory, over, data = self._memory, command.rectangle.strided, memoryview(command.data)
         player = self.player if command.rectangle.contiguous else None
         before = buffer.directory.state() if player is not None else None
-        parts, waits = overwritten(memory, buffer, over, issue)
         from_, to = alike(packed_like(over), over.at(0))
         target, source = to.of(memory.memories.host_view(buffer, over.bounds)), from_.of(data)
-        for part in parts:
-            waits += buffer.dependencies[HOST].before_write(part)
+        waits = buffer.dependencies[HOST].before_write(over)
         ticket = self._at_once(partial(np.copyto, target, source), waits, issue, "write", data.nbytes)
         hull = self._beside(buffer, over.bounds) if player is not None and player.is_on else None
-        for part in parts:
-            memory.write_host(buffer, part, ticket)
+        memory.write_host(buffer, over, ticket)
         if player is not None:
             counted, slack = over.bounds, 0
             if hull is not None:
@@ -285,7 +276,8 @@ class VirtualDevice:
         """
         start = over.start // WRITE_GRANULE_NBYTES * WRITE_GRANULE_NBYTES
         stop = min(-(-over.stop // WRITE_GRANULE_NBYTES) * WRITE_GRANULE_NBYTES, buffer.nbytes)
-        for run in buffer.directory.current_in(HOST, ByteRange(start, stop)):
+        held = buffer.directory.current_in(HOST, ByteRange(start, stop))
+        for run in [run for part in held for run in part.runs()]:
             if run.start <= over.start and over.stop <= run.stop:
                 return None if buffer.dependencies[HOST].before_read(run) else run
         return None
@@ -300,12 +292,12 @@ class VirtualDevice:
                 yield from RegionCopies(self._memory, issue).copy(source, here.strided, target, there.strided)
             )
         before = source.directory.state(), target.directory.state()
-        held = list(source.directory.holders(here.bounds))
+        held = source.directory.runs(here.bounds, _HOMES_MAX)
         tickets = yield from RegionCopies(self._memory, issue).copy(
             source, here.strided, target, there.strided
         )
         after = source.directory.state(), target.directory.state()
-        made = list(target.directory.holders(there.bounds))
+        made = target.directory.runs(there.bounds, _HOMES_MAX)
         changes = tuple(
             [
                 Change(buffer.directory, old, new)
@@ -364,16 +356,12 @@ class VirtualDevice:
     def _fill_in_arena(
         self, buffer: VirtualBuffer, rectangle: Rectangle, pattern: bytes, issue: Issue
     ) -> Ticket:
-        memory, over = self._memory, rectangle.bounds
-        parts, waits = overwritten(self._memory, buffer, rectangle.strided, issue)
-        target = rectangle.strided.at(0).of(memory.memories.host_view(buffer, over), len(pattern))
+        memory, over = self._memory, rectangle.strided
+        target = over.at(0).of(memory.memories.host_view(buffer, over.bounds), len(pattern))
         value = np.frombuffer(pattern, target.dtype)
-
-        for part in parts:
-            waits += buffer.dependencies[HOST].before_write(part)
+        waits = buffer.dependencies[HOST].before_write(over)
         ticket = self._at_once(partial(np.copyto, target, value), waits, issue, "fill", rectangle.nbytes)
-        for part in parts:
-            memory.write_host(buffer, part, ticket)
+        memory.write_host(buffer, over, ticket)
         return ticket
 
     def _map(self, command: Map, issue: Issue) -> IssuedWork:
@@ -413,7 +401,7 @@ class VirtualDevice:
         if self._is_host_only and buffer.nbytes - over.nbytes <= _BESIDE_NBYTES:
             shown = buffer.whole
         waits: list[Ticket] = []
-        for beside in RangeSet((shown,)).difference(RangeSet((over,))).ranges:
+        for beside in RegionSet((shown,)).difference(RegionSet((over,))).regions:
             transfers += self._fetch(buffer, beside, issue)
             waits += buffer.dependencies[HOST].before_read(beside)
         if not waits:
@@ -441,23 +429,7 @@ class VirtualDevice:
         buffer = self._buffer(command.buffer, rectangle.bounds)
         before = buffer.directory.state() if player is not None else None
         unmapped = Ticket()
-        # A kernel may have written what lies between the rows since the region was mapped.  Where that is
-        # brought to the arena the rows may come with it, as they were: they are put back.
-        has_many_rows = not rectangle.contiguous and rectangle.region[1] * rectangle.region[2] > RANGES_MAX
-        rows = rectangle.strided.at(0).of(memory.memories.host_view(buffer, rectangle.bounds))
-        kept = rows.copy() if has_many_rows and not command.transfer else None
-        parts, waits = overwritten(memory, buffer, rectangle.strided, issue)
-        if kept is not None:
-            for part in parts:
-                waits += buffer.dependencies[HOST].before_write(part)
-            unmapped = memory.run_on_host(
-                partial(np.copyto, rows, kept), waits, issue, "unmap", rectangle.nbytes
-            )
-            waits = []
-        for part in parts:
-            waits += [t for t in memory.write_host(buffer, part, unmapped) if t is not unmapped]
-        if kept is not None:
-            return IssuedWork([unmapped])
+        waits = [t for t in memory.write_host(buffer, rectangle.strided, unmapped) if t is not unmapped]
         change = _change(buffer, before)
         if player is not None and change is not None:
             player.keep_on_host(command, CLIENT_TAKES, buffer, (), change)
@@ -471,7 +443,7 @@ def _change(buffer: VirtualBuffer, before: State | None) -> Change | None:
 
 
 def _copied_by(
-    held: Sequence[tuple[ByteRange, int]], made: Sequence[tuple[ByteRange, int]], shift: int
+    held: Sequence[HeldRun] | None, made: Sequence[HeldRun] | None, shift: int
 ) -> list[tuple[int, ByteRange, ByteRange]]:
     """Which member copied what, and where to, of a copy to ``shift`` bytes further on in another buffer.
 
@@ -479,11 +451,13 @@ def _copied_by(
     was copied by a member that had it, and alone has the copy.
     """
     found: list[tuple[int, ByteRange, ByteRange]] = []
-    for there, holder in made:
+    if held is None or made is None:
+        return []
+    for there, holder, _ in made:
         if holder <= 1 or holder.bit_count() != 1:
             return []
         start, stop = there.start - shift, there.stop - shift
-        if not all(holders & holder for over, holders in held if over.start < stop and start < over.stop):
+        if not all(holders & holder for over, holders, _ in held if over.start < stop and start < over.stop):
             return []
         found.append((holder.bit_length() - 2, ByteRange(start, stop), there))
     return found
@@ -503,7 +477,10 @@ def _homes(buffer: VirtualBuffer, over: ByteRange, shared: int) -> list[tuple[in
     What is in the memory of all members together (``shared``) counts as the host's.
     """
     found: list[tuple[int, ByteRange]] = []
-    for part, holders in buffer.directory.holders(over):
+    runs = buffer.directory.runs(over, _HOMES_MAX)
+    if runs is None:
+        return [(HOST, over)]
+    for part, holders, _ in runs:
         memory = (holders & -holders).bit_length() - 1
         if memory == shared:
             memory = HOST
@@ -511,7 +488,7 @@ def _homes(buffer: VirtualBuffer, over: ByteRange, shared: int) -> list[tuple[in
             found[-1] = (memory, ByteRange(found[-1][1].start, part.stop))
         else:
             found.append((memory, part))
-    return found if len(found) <= _HOMES_MAX else [(HOST, over)]
+    return found
 
 
 def _fill_places(
@@ -532,9 +509,3 @@ def _fill_places(
     if any((part.start - over.start) % unit_nbytes or part.nbytes % unit_nbytes for _, part in found):
         return [(HOST, over)]
     return found
-
-
-def _row_rectangles(rectangle: Rectangle) -> Iterator[Rectangle]:
-    """The rows of ``rectangle``, each of them alone."""
-    for row in rectangle.strided.runs():
-        yield Rectangle(row.start, (row.nbytes, 1, 1), row.nbytes, row.nbytes)

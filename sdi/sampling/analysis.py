@@ -12,8 +12,9 @@ from sdi.clc.frontend.syntax import Form as TypeForm
 from sdi.clc.frontend.syntax import Function, Space, Tree, Type
 from sdi.clc.model import ArgumentKind
 from sdi.clc.preprocess.lines import LineMap
-from sdi.intervals import ByteRange, RangeSet
+from sdi.intervals import ByteRange
 from sdi.ndrange import GroupBox, NDRange
+from sdi.regions import RegionSet
 from sdi.sampling.affine import Form, interval
 from sdi.sampling.boxes import (
     MAX_RANGES,
@@ -348,7 +349,7 @@ class BoundKernel:
 
     def _answer(self, effects: Effects, found: _Found) -> AccessRange:
         nbytes = self._nbytes[effects.argument]
-        whole = RangeSet((ByteRange(0, nbytes),)) if nbytes else RangeSet()
+        whole = RegionSet((ByteRange(0, nbytes),)) if nbytes else RegionSet()
         reads_whole = effects.reads_anything or found.reads is None
         read = whole if found.reads is None or reads_whole else range_set(found.reads, nbytes)
         updated = tuple(

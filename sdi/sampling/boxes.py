@@ -6,9 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from math import gcd
 
-from sdi.intervals import ByteRange, RangeSet
+from sdi.intervals import ByteRange
 from sdi.ndrange import GroupBox
 from sdi.region import Region
+from sdi.regions import RegionSet
 from sdi.sampling.affine import INFINITY, Form, Range, interval, is_finite, plus
 from sdi.sampling.forms import AffineContext
 from sdi.sampling.model import MANY_RANGES, Precision
@@ -225,12 +226,12 @@ def merged(spans: list[Span]) -> list[Span]:
     return found
 
 
-def range_set(spans: list[Span], nbytes: int) -> RangeSet:
+def range_set(spans: list[Span], nbytes: int) -> RegionSet:
     """A set of bytes, cut to a buffer of ``nbytes``."""
     inside = merged(spans)
     if inside and (inside[0][0] < 0 or inside[-1][1] > nbytes):
         inside = [(max(a, 0), min(b, nbytes)) for a, b in inside if a < nbytes and b > 0]
-    return RangeSet(tuple([ByteRange(a, b) for a, b in inside]))
+    return RegionSet(tuple([ByteRange(a, b) for a, b in inside]))
 
 
 def without_mixed_ids(binding: AffineContext, forms: list[Form]) -> list[Form]:

@@ -14,7 +14,7 @@ from itertools import pairwise, product
 from math import gcd
 
 from sdi.ndrange import GroupBox
-from sdi.region import Region
+from sdi.region import Bytes, Region
 from sdi.regions import RegionSet
 from sdi.sampling.affine import Form, Range, interval, plus
 from sdi.sampling.boxes import MAX_RANGES, Span, base_ranges, image, merged, nested
@@ -183,7 +183,7 @@ class _Boxes:
         if count > _PARTS_MAX:
             raise _NoAnswer
         spans: list[Span] = []
-        strided: list[Region] = []
+        strided: list[Bytes] = []
         parts = [dict(zip(bases, chosen, strict=True)) for chosen in product(*choices)]
         for part in parts:  # more come while they are gone through
             if len(parts) > 2 * _PARTS_MAX:
@@ -279,7 +279,7 @@ class _Boxes:
         return _substituted(form, known)
 
 
-def _num_runs(regions: list[Region]) -> int:
+def _num_runs(regions: list[Bytes]) -> int:
     return sum([region.num_runs for region in regions])
 
 

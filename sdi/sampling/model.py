@@ -11,8 +11,8 @@ from enum import Enum
 from typing import Protocol
 
 from sdi.atomics import Update
-from sdi.intervals import RangeSet
 from sdi.ndrange import GroupBox, NDRange
+from sdi.regions import RegionSet
 
 
 class Precision(Enum):
@@ -41,11 +41,11 @@ class AccessRange:
     """
 
     argument: int
-    reads: RangeSet
-    writes: RangeSet
+    reads: RegionSet
+    writes: RegionSet
     precision: Precision
     reads_whole: bool = False
-    updates: tuple[tuple[Update, RangeSet], ...] = ()
+    updates: tuple[tuple[Update, RegionSet], ...] = ()
 
 
 MANY_RANGES = 64

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
-from sdi.intervals import ByteRange, RangeSet
+from sdi.intervals import ByteRange
+from sdi.regions import RegionSet
 from sdi.sampling.affine import INFINITY, Form, Range, interval
 from sdi.sampling.model import AccessRange
 from sdi.sampling.tracing import Guard, Relation, Trace, Traced, node_range
@@ -38,7 +39,7 @@ class _CodeWriter:
     def __init__(self, trace: Trace, inputs: Sequence[int]) -> None:
         self.constants: dict[str, Any] = {
             "ByteRange": ByteRange,
-            "RangeSet": RangeSet,
+            "RegionSet": RegionSet,
             "AccessRange": AccessRange,
         }
         self._trace = trace
@@ -106,13 +107,13 @@ class _CodeWriter:
     def _number(self, value: object) -> str:
         return self._sum(value.form) if isinstance(value, Traced) else str(value)
 
-    def _set(self, ranges: RangeSet) -> str:
+    def _set(self, ranges: RegionSet) -> str:
         """The name of a set of ranges; equal ones are made once."""
-        bounds = [(self._number(r.start), self._number(r.stop)) for r in ranges.ranges]
-        text = f"RangeSet(({''.join(f'ByteRange({a}, {b}), ' for a, b in bounds)}))"
+        bounds = [(self._number(r.start), self._number(r.stop)) for r in ranges.runs()]
+        text = f"RegionSet(({''.join(f'ByteRange({a}, {b}), ' for a, b in bounds)}))"
         name = self._sets.get(text)
         if name is None:
-            if any(isinstance(edge, Traced) for r in ranges.ranges for edge in cast(Any, (r.start, r.stop))):
+            if any(isinstance(edge, Traced) for r in ranges.runs() for edge in cast(Any, (r.start, r.stop))):
                 name = f"s{len(self._sets)}"
                 self._lines.append(f"    {name} = {text}")
             else:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sdi.clc.model import ArgumentKind, KernelModel
-from sdi.intervals import ByteRange, RangeSet
+from sdi.intervals import ByteRange
 from sdi.ndrange import GroupBox, NDRange
+from sdi.regions import RegionSet
 from sdi.sampling.model import AccessRange, Precision
 
 
@@ -48,13 +49,13 @@ class WholeAccess:
         for index, (argument, nbytes) in enumerate(zip(self.model.arguments, buffer_nbytes, strict=True)):
             if argument.kind not in (ArgumentKind.GLOBAL, ArgumentKind.CONSTANT):
                 continue
-            whole = RangeSet((ByteRange(0, nbytes),)) if nbytes else RangeSet()
+            whole = RegionSet((ByteRange(0, nbytes),)) if nbytes else RegionSet()
             writes = argument.writes or argument.atomic
             found.append(
                 AccessRange(
                     index,
-                    whole if argument.reads or argument.atomic else RangeSet(),
-                    whole if writes else RangeSet(),
+                    whole if argument.reads or argument.atomic else RegionSet(),
+                    whole if writes else RegionSet(),
                     Precision.WHOLE if writes else Precision.EXACT,
                     reads_whole=argument.reads,
                 )

@@ -16,7 +16,7 @@ from sdi.devices.pooled import PooledMemory
 from sdi.devices.ticket import Ticket
 from sdi.errors import ClError, DeviceFailed, Status
 from sdi.intervals import ByteRange
-from sdi.region import Region
+from sdi.region import Bytes, as_region
 from sdi.vmem.accounting import Accounting
 from sdi.vmem.buffer import Allocation, ImageCopy, VirtualBuffer
 from sdi.vmem.dependencies import Dependencies
@@ -41,7 +41,7 @@ class Placement:
         devices: Sequence[Device],
         accounting: Accounting,
         post: Callable[[Callable[[], None]], None],
-        spill: Callable[[VirtualBuffer, ByteRange, Issue], None],
+        spill: Callable[[VirtualBuffer, Bytes, Issue], None],
         pooled: PooledMemory | None = None,
     ) -> None:
         self._devices = devices
@@ -328,18 +328,18 @@ class Placement:
         for part in _outside(old.over, new.over):
             self._eviction.bring_home(buffer, member, part, issue)
         pending = dependencies.pending()
-        for part in buffer.directory.current_in(memory, old.over):
+        for held in buffer.directory.current_in(memory, old.over):
             ticket = within(
                 self._devices[member],
                 old.device_buffer,
-                Region(part.start - old.over.start, part.nbytes),
+                as_region(held.moved(-old.over.start)),
                 new.device_buffer,
-                Region(part.start - new.over.start, part.nbytes),
-                dependencies.before_read(part),
+                as_region(held.moved(-new.over.start)),
+                dependencies.before_read(held),
                 issue.timing,
             )
-            self._accounting.worked("move", member, part.nbytes, ticket, issue)
-            dependencies.written_by(part, ticket)
+            self._accounting.worked("move", member, held.total_nbytes, ticket, issue)
+            dependencies.written_by(held, ticket)
             pending.append(ticket)
         self._devices[member].flush()
         self.heaps[member].give(Block(old.device_buffer, old.nbytes), pending)

@@ -10,7 +10,8 @@ from sdi.devices.base import Place
 from sdi.devices.handles import DeviceBuffer
 from sdi.devices.image import ImageShape, Slabs
 from sdi.devices.join import join
-from sdi.intervals import ByteRange, RangeSet
+from sdi.intervals import ByteRange
+from sdi.regions import RegionSet
 from sdi.vmem.dependencies import Dependencies
 from sdi.vmem.directory import Directory
 
@@ -53,10 +54,10 @@ class ImageView:
         """From the first pixel's first byte to the last one's last."""
         return ByteRange(self.offset, self.offset + self.shape.span_nbytes)
 
-    def bytes_of(self, slabs: RangeSet) -> RangeSet:
+    def bytes_of(self, slabs: RegionSet) -> RegionSet:
         """The bytes of some slabs, by their numbers."""
-        found = [self.shape.bytes_of(Slabs(part.start, part.stop)) for part in slabs.ranges]
-        return RangeSet(tuple(ByteRange(o.start + self.offset, o.stop + self.offset) for o in found))
+        found = [self.shape.bytes_of(Slabs(part.start, part.stop)) for part in slabs.runs()]
+        return RegionSet(tuple([over.moved(self.offset) for over in found]))
 
 
 @dataclass(slots=True, eq=False)

@@ -6,15 +6,19 @@ Pure: it plans copies and performs none.  Source: papers/1 section 3.6, with dat
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from sdi.intervals import ByteRange, RangeMap, RangeSet, coalesce
+from sdi.intervals import ByteRange
+from sdi.region import Bytes
+from sdi.regions import RegionMap, RegionSet, as_few
 
 HOST = 0
 """The host memory's number; member k is memory k + 1."""
 
-State = RangeMap[int]
+HeldRun = tuple[ByteRange, int, bool]
+"""A run, the bit set of the memories that hold it, and whether it is defined."""
+State = RegionMap[int]
 """All holders of a buffer at one time; equal states of one directory are the same object.  Never changed."""
 
 _UNDEFINED = 1
@@ -37,13 +41,12 @@ class Copy:
 
     source: int
     target: int
-    over: ByteRange
+    over: Bytes
 
 
-_STATES_MAX = 64
+_STATES_MAX, _STATES_ENTRIES_MAX = 64, 1 << 20
+"""So many states are known, or fewer that have so many entries together."""
 _NUMBERS_MAX = 1 << 12
-_STATE_INTERVALS_MAX = 1024
-"""Finer states are not worth remembering."""
 
 
 class Directory:
@@ -64,6 +67,7 @@ class Directory:
         "_key",
         "_key_of",
         "_next_number",
+        "_num_entries",
         "_numbered",
         "_numbers",
         "_state",
@@ -73,11 +77,12 @@ class Directory:
 
     def __init__(self, nbytes: int, defined: bool = False) -> None:
         self.nbytes = nbytes
-        self._holders = RangeMap[int](nbytes, _HOLDER << HOST | (0 if defined else _UNDEFINED))
-        self._copies: RangeMap[int] | None = None
+        self._holders = RegionMap[int](nbytes, _HOLDER << HOST | (0 if defined else _UNDEFINED))
+        self._copies: RegionMap[int] | None = None
         self._state: State | None = None  # what _holders is, if that is known
         self._first: dict[bool, State] = {}  # states of a new directory, by whether it is defined
         self._states: OrderedDict[object, State] = OrderedDict()
+        self._num_entries = 0
         self._key: object = None  # of the state _key_of
         self._key_of: State | None = None
         self._cells: memoryview | None = None
@@ -142,7 +147,7 @@ class Directory:
         """The state of a new one, always the same object."""
         found = self._first.get(defined)
         if found is None:
-            made = RangeMap[int](self.nbytes, _HOLDER << HOST | (0 if defined else _UNDEFINED))
+            made = RegionMap[int](self.nbytes, _HOLDER << HOST | (0 if defined else _UNDEFINED))
             found = self._first[defined] = self._known(made)
         return found
 
@@ -151,19 +156,23 @@ class Directory:
         key = holders.key()
         known = self._states.setdefault(key, holders)
         self._states.move_to_end(key)
-        if len(self._states) > _STATES_MAX:
-            self._states.popitem(last=False)
+        if known is holders:
+            self._num_entries += len(known)
+        while len(self._states) > _STATES_MAX or (
+            self._num_entries > _STATES_ENTRIES_MAX and len(self._states) > 1
+        ):
+            self._num_entries -= len(self._states.popitem(last=False)[1])
         return known
 
     def state(self) -> State | None:
-        """The present state, to compare by identity and to ``enter`` again; None if it is too fine for that.
+        """The present state, to compare by identity and to ``enter`` again.
 
-        None too where there are opaque copies, of which a state says nothing.  A launch that is repeated
-        finds its buffers in the same few states again and again.
+        None where there are opaque copies, of which a state says nothing.  A launch that is repeated finds
+        its buffers in the same few states again and again.
         """
         if self._copies is not None:
             return None
-        if self._state is None and len(self._holders) <= _STATE_INTERVALS_MAX:
+        if self._state is None:
             self._state = self._holders = self._known(self._holders)
             self._show()
         return self._state
@@ -188,7 +197,7 @@ class Directory:
         self._state = self._holders = state
         self._show()
 
-    def _changing(self) -> RangeMap[int]:
+    def _changing(self) -> RegionMap[int]:
         """The holders, to be changed."""
         if self._state is not None:
             self._holders = self._holders.copy()
@@ -196,7 +205,7 @@ class Directory:
             self._show()
         return self._holders
 
-    def is_current(self, memory: int, over: ByteRange) -> bool:
+    def is_current(self, memory: int, over: Bytes) -> bool:
         """Whether ``memory`` holds all of ``over``."""
         bit = _HOLDER << memory
         return all(mask & bit for mask in self._holders.values(over))
@@ -204,7 +213,7 @@ class Directory:
     def read(
         self,
         memory: int,
-        over: ByteRange,
+        over: Bytes,
         same_undefined: bool = False,
         choose: Callable[[int, int], int] | None = None,
     ) -> list[Copy]:
@@ -218,7 +227,7 @@ class Directory:
         if self.is_current(memory, over):
             return []
         skip = bit if same_undefined else bit | _UNDEFINED
-        copies: list[Copy] = []
+        parts: dict[int, list[Bytes]] = {}
         sources: dict[int, int] = {}
         for part, mask in self._holders.items(over):
             if mask & skip:
@@ -229,62 +238,50 @@ class Directory:
             else:
                 source = sources.get(holders, -1)
                 if source < 0:
-                    source = sources[holders] = choose(holders, part.nbytes)
-            last = copies[-1] if copies else None
-            if last is not None and last.source == source and last.over.stop == part.start:
-                copies[-1] = Copy(source, memory, ByteRange(last.over.start, part.stop))
-            else:
-                copies.append(Copy(source, memory, part))
+                    source = sources[holders] = choose(holders, part.total_nbytes)
+            parts.setdefault(source, []).append(part)
         self._changing().update(over, lambda mask: mask if mask & skip else mask | bit)
-        return copies
+        return [Copy(source, memory, each) for source, found in parts.items() for each in as_few(found)]
 
-    def stale(self, memory: int, ranges: RangeSet) -> Iterator[tuple[ByteRange, int]]:
-        """What a ``read`` of ``ranges`` for ``memory`` would move, with the bit set of its holders."""
+    def stale(self, memory: int, regions: RegionSet) -> Iterator[tuple[Bytes, int]]:
+        """What a ``read`` of ``regions`` for ``memory`` would move, with the bit set of its holders."""
         skip = _HOLDER << memory | _UNDEFINED
         whole = self._holders.whole()
         if whole is not None and whole & skip:
             return
-        for over in ranges.ranges:
+        for over in regions.regions:
             for part, mask in self._holders.items(over):
                 if not mask & skip:
                     yield part, mask >> 1
 
-    def stale_nbytes(self, memory: int, ranges: RangeSet) -> int:
-        """Bytes of ``ranges`` that a ``read`` for ``memory`` would move."""
-        skip = _HOLDER << memory | _UNDEFINED
-        stale = 0
-        for over in ranges.ranges:
-            masks = self._holders.values(over)
-            if len(masks) == 1:
-                stale += 0 if masks[0] & skip else over.nbytes
-            else:
-                stale += sum(part.nbytes for part, mask in self._holders.items(over) if not mask & skip)
-        return stale
+    def stale_nbytes(self, memory: int, regions: RegionSet) -> int:
+        """Bytes of ``regions`` that a ``read`` for ``memory`` would move."""
+        return sum([part.total_nbytes for part, _ in self.stale(memory, regions)])
 
-    def wrote(self, memory: int, over: ByteRange) -> None:
+    def wrote(self, memory: int, over: Bytes) -> None:
         """``memory`` is the only holder of ``over`` from now on; opaque copies of these bytes are old."""
         self._changing().assign(over, _HOLDER << memory)
         if self._copies is not None:
             self._copies.assign(over, 0)
 
-    def copied(self, memory: int, over: ByteRange) -> None:
+    def copied(self, memory: int, over: Bytes) -> None:
         """``memory`` holds ``over`` too from now on."""
         bit = _HOLDER << memory
         self._changing().update(over, lambda mask: mask | bit)
 
-    def copied_opaquely(self, number: int, over: ByteRange) -> None:
+    def copied_opaquely(self, number: int, over: Bytes) -> None:
         """The opaque copy ``number`` (an image on a member) agrees with ``over`` from now on."""
         if self._copies is None:
-            self._copies = RangeMap[int](self.nbytes, 0)
+            self._copies = RegionMap[int](self.nbytes, 0)
             self._show()
         self._copies.update(over, lambda mask: mask | 1 << number)
 
-    def old_in(self, number: int, over: ByteRange) -> list[ByteRange]:
+    def old_in(self, number: int, over: Bytes) -> list[Bytes]:
         """The parts of ``over`` with which the opaque copy ``number`` may disagree."""
         if self._copies is None:
             return [over]
         bit = 1 << number
-        return coalesce(part for part, mask in self._copies.items(over) if not mask & bit)
+        return as_few([part for part, mask in self._copies.items(over) if not mask & bit])
 
     def dropped_opaquely(self, number: int) -> None:
         """The opaque copy ``number`` is gone; another one may have its number."""
@@ -298,23 +295,23 @@ class Directory:
             ByteRange(0, self.nbytes), lambda mask: _HOLDER << HOST if mask & _UNDEFINED else mask
         )
 
-    def dropped(self, memory: int, over: ByteRange | None = None) -> None:
+    def dropped(self, memory: int, over: Bytes | None = None) -> None:
         """``memory`` no longer holds ``over`` (default: anything); it must not be a byte's only holder."""
         keep = ~(_HOLDER << memory)
         self._changing().update(over or ByteRange(0, self.nbytes), lambda mask: mask & keep)
 
-    def without(self, bad: Sequence[tuple[int, ByteRange]], lost: int | None) -> list[ByteRange]:
+    def without(self, bad: Sequence[tuple[int, Bytes]], lost: int | None) -> list[Bytes]:
         """Memories do not hold what they should: ``bad`` names them with the bytes, ``lost`` one with all.
 
         Where others hold the bytes, these alone are holders from now on.  Where nobody does, the bytes are
         gone: those of ``lost`` are the answer, and the caller writes to them; of others the holders stay.
         """
-        wrong = RangeMap[int](self.nbytes, 0 if lost is None else _HOLDER << lost)
+        wrong = RegionMap[int](self.nbytes, 0 if lost is None else _HOLDER << lost)
         for memory, over in bad:
             bit = _HOLDER << memory
             wrong.update(over, lambda mask, bit=bit: mask | bit)  # type: ignore[misc]
-        gone: list[ByteRange] = []
-        changes: list[tuple[ByteRange, int]] = []
+        gone: list[Bytes] = []
+        changes: list[tuple[Bytes, int]] = []
         for part, mask in self._holders.items(ByteRange(0, self.nbytes)):
             for over, doubtful in wrong.items(part):
                 good = mask & ~doubtful
@@ -329,26 +326,32 @@ class Directory:
                     changes.append((over, new))
         for over, new in changes:
             self._changing().assign(over, new)
-        return coalesce(gone)
+        return as_few(gone)
 
-    def only_in(self, memory: int, over: ByteRange) -> list[ByteRange]:
+    def only_in(self, memory: int, over: Bytes) -> list[Bytes]:
         """The parts of ``over`` that no other memory holds."""
         bit = _HOLDER << memory
-        return coalesce(part for part, mask in self._holders.items(over) if mask == bit)
+        return as_few([part for part, mask in self._holders.items(over) if mask == bit])
 
-    def current_in(self, memory: int, over: ByteRange) -> list[ByteRange]:
+    def current_in(self, memory: int, over: Bytes) -> list[Bytes]:
         """The parts of ``over`` that ``memory`` holds."""
         bit = _HOLDER << memory
-        return coalesce(part for part, mask in self._holders.items(over) if mask & bit)
+        return as_few([part for part, mask in self._holders.items(over) if mask & bit])
 
-    def intervals(self, over: ByteRange) -> Iterator[tuple[ByteRange, int, bool]]:
-        """The same as ``holders``, with whether somebody wrote these bytes."""
-        for part, mask in self._holders.items(over):
-            yield part, mask >> 1, not mask & _UNDEFINED
+    def holders(self, over: Bytes) -> list[tuple[Bytes, int, bool]]:
+        """Disjoint parts of ``over``, by their first bytes: the bit set of the memories that hold them, and
+        whether they are defined.
+        """
+        found = [(part, mask >> 1, not mask & _UNDEFINED) for part, mask in self._holders.items(over)]
+        return sorted(found, key=lambda item: item[0].base) if len(found) > 1 else found
 
-    def holders(self, over: ByteRange) -> Iterable[tuple[ByteRange, int]]:
-        """Intervals of ``over`` with the bit set of the memories that hold them."""
-        return ((part, mask >> 1) for part, mask in self._holders.items(over))
+    def runs(self, over: ByteRange, most: int) -> list[HeldRun] | None:
+        """The same run by run, in order; None where these are more than ``most``."""
+        found = self.holders(over)
+        if sum([part.num_runs for part, _, _ in found]) > most:
+            return None
+        each = [(run, holders, defined) for part, holders, defined in found for run in part.runs()]
+        return sorted(each, key=lambda item: item[0].start)
 
     def check(self) -> None:
         """Assert the invariants (for tests)."""

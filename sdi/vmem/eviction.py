@@ -12,6 +12,7 @@ from sdi.devices.issue import Issue
 from sdi.devices.ticket import Ticket
 from sdi.errors import ClError, Status
 from sdi.intervals import ByteRange
+from sdi.region import Bytes
 from sdi.vmem.accounting import Events
 from sdi.vmem.buffer import Allocation, VirtualBuffer
 from sdi.vmem.directory import member_memory
@@ -26,7 +27,7 @@ class Eviction:
         placed: Placed,
         devices: Sequence[Device],
         events: Events,
-        spill: Callable[[VirtualBuffer, ByteRange, Issue], None],
+        spill: Callable[[VirtualBuffer, Bytes, Issue], None],
     ) -> None:
         self._placed = placed
         self._heaps = placed.heaps
@@ -55,7 +56,7 @@ class Eviction:
             self._spill(buffer, part, issue)
         if dirty:
             self._events.spills += 1
-            self._events.spilled_nbytes += sum(part.nbytes for part in dirty)
+            self._events.spilled_nbytes += sum(part.total_nbytes for part in dirty)
         else:
             self._events.drops += 1
             self._events.dropped_nbytes += over.nbytes

@@ -15,7 +15,9 @@ from sdi.devices.handles import DeviceBuffer
 from sdi.devices.image import Slabs
 from sdi.devices.issue import Issue, Timing
 from sdi.devices.ticket import Ticket
-from sdi.intervals import ByteRange, RangeSet
+from sdi.intervals import ByteRange
+from sdi.region import Bytes
+from sdi.regions import RegionSet
 from sdi.vmem.accounting import Accounting
 from sdi.vmem.buffer import ImageCopy, ImageView, VirtualBuffer
 from sdi.vmem.dependencies import Dependencies
@@ -40,7 +42,13 @@ class Images:
         self._accounting = accounting
 
     def refresh(
-        self, buffer: VirtualBuffer, member: int, view: ImageView, needs: RangeSet, mapped: bool, issue: Issue
+        self,
+        buffer: VirtualBuffer,
+        member: int,
+        view: ImageView,
+        needs: RegionSet,
+        mapped: bool,
+        issue: Issue,
     ) -> None:
         """Make the pixels in ``needs``, whose linear bytes are current there, current in the opaque copy."""
         copy, linear = buffer.images[member, view], self._linear(buffer, member, mapped)
@@ -53,7 +61,7 @@ class Images:
         buffer: VirtualBuffer,
         member: int,
         view: ImageView,
-        writes: RangeSet,
+        writes: RegionSet,
         mapped: bool,
         issue: Issue,
     ) -> list[Ticket]:
@@ -64,10 +72,10 @@ class Images:
         self._memories.devices[member].flush()
         return tickets
 
-    def is_current(self, buffer: VirtualBuffer, member: int, view: ImageView, writes: RangeSet) -> None:
+    def is_current(self, buffer: VirtualBuffer, member: int, view: ImageView, writes: RegionSet) -> None:
         """The linear bytes ``writes`` have their last values from this opaque copy."""
         memory = member_memory(member)
-        for over in writes.ranges:
+        for over in writes.regions:
             if buffer.directory.is_current(memory, over):
                 buffer.directory.copied_opaquely(buffer.images[member, view].number, over)
 
@@ -88,12 +96,12 @@ def _refresh(
     buffer: VirtualBuffer,
     copy: ImageCopy,
     linear: LinearBytes,
-    needs: RangeSet,
+    needs: RegionSet,
     timing: Timing,
 ) -> int:
     """Set the pixels in ``needs`` (current in the linear bytes, whole slabs) that are old; how many bytes."""
     view = copy.view
-    old = [part for over in needs.ranges for part in buffer.directory.old_in(copy.number, over)]
+    old = [part for over in needs.regions for part in buffer.directory.old_in(copy.number, over)]
     moved = 0
     for slabs in _slabs(view, old):
         over = _bytes(view, slabs)
@@ -115,11 +123,11 @@ def _refresh(
 
 
 def _write_back(
-    device: Device, copy: ImageCopy, linear: LinearBytes, writes: RangeSet, timing: Timing
+    device: Device, copy: ImageCopy, linear: LinearBytes, writes: RegionSet, timing: Timing
 ) -> list[Ticket]:
     """A kernel that was issued on ``copy`` may have written ``writes``: bring these to the linear bytes."""
     tickets = []
-    for slabs in _slabs(copy.view, writes.ranges):
+    for slabs in _slabs(copy.view, writes.regions):
         over = _bytes(copy.view, slabs)
         ticket = from_image(
             device,
@@ -137,11 +145,11 @@ def _write_back(
     return tickets
 
 
-def _slabs(view: ImageView, parts: Sequence[ByteRange]) -> list[Slabs]:
+def _slabs(view: ImageView, parts: Sequence[Bytes]) -> list[Slabs]:
     """The slabs that hold some bytes of the root buffer, those that touch as one."""
     found: list[Slabs] = []
     for part in parts:
-        slabs = view.shape.slabs_of(ByteRange(part.start - view.offset, part.stop - view.offset))
+        slabs = view.shape.slabs_of(part.bounds.moved(-view.offset))
         if found and slabs.start <= found[-1].stop:
             slabs = Slabs(found.pop().start, slabs.stop)
         found.append(slabs)
@@ -149,5 +157,4 @@ def _slabs(view: ImageView, parts: Sequence[ByteRange]) -> list[Slabs]:
 
 
 def _bytes(view: ImageView, slabs: Slabs) -> ByteRange:
-    over = view.shape.bytes_of(slabs)
-    return ByteRange(over.start + view.offset, over.stop + view.offset)
+    return view.shape.bytes_of(slabs).moved(view.offset)

@@ -14,6 +14,7 @@ from sdi.devices.pooled import PooledMemory
 from sdi.devices.ticket import Ticket
 from sdi.errors import ClError, Status
 from sdi.intervals import ByteRange
+from sdi.region import Bytes
 from sdi.vmem.accounting import Accounting, BytesMoved
 from sdi.vmem.allocation import Placement
 from sdi.vmem.arena import Arena
@@ -157,7 +158,7 @@ class VirtualMemory:
             for member in members:
                 buffer.directory.dropped(member_memory(member))
 
-    def write_host(self, buffer: VirtualBuffer, over: ByteRange, ticket: Ticket) -> list[Ticket]:
+    def write_host(self, buffer: VirtualBuffer, over: Bytes, ticket: Ticket) -> list[Ticket]:
         """``over`` is overwritten in the arena by an action that ``ticket`` stands for: what it waits for."""
         dependencies = buffer.dependencies[HOST]
         waits = dependencies.before_write(over)

@@ -6,7 +6,8 @@ Owned by: sdi-scheduler.
 from __future__ import annotations
 
 from sdi.devices.ticket import Ticket, completed
-from sdi.intervals import ByteRange, RangeSet
+from sdi.region import Bytes, within
+from sdi.regions import RegionSet
 from sdi.vmem.allocation import Placement
 from sdi.vmem.buffer import VirtualBuffer
 from sdi.vmem.directory import HOST, member_memory
@@ -22,13 +23,13 @@ class Recovery:
         self._placement = placement
         self.has_poisoned = False
 
-    def poison(self, buffer: VirtualBuffer, over: ByteRange, why: BaseException) -> None:
+    def poison(self, buffer: VirtualBuffer, over: Bytes, why: BaseException) -> None:
         """What should have been written to ``over`` was not: whoever reads it fails, until it is written."""
-        over = ByteRange(over.start, min(over.stop, buffer.nbytes))  # nobody checked what was not issued
-        buffer.directory.wrote(HOST, over)
         dependencies = buffer.dependencies[HOST]
-        dependencies.written_by(over, completed(why))
-        dependencies.poisoned = self.has_poisoned = True
+        for part in within(over, 0, buffer.nbytes):  # nobody checked what was not issued
+            buffer.directory.wrote(HOST, part)
+            dependencies.written_by(part, completed(why))
+            dependencies.poisoned = self.has_poisoned = True
 
     def pending(self) -> list[Ticket]:
         """Tickets of everything issued on any buffer that is not done yet."""
@@ -59,7 +60,7 @@ class Recovery:
             for memory in memories if bad or lost is not None else ():
                 for over in buffer.directory.without(bad, memory):
                     self.poison(buffer, over, why)
-                    gone_nbytes += over.nbytes
+                    gone_nbytes += over.total_nbytes
             for where in dict(bad):
                 forget_unheld(buffer, where)
             if lost is not None:
@@ -74,6 +75,6 @@ def forget_unheld(buffer: VirtualBuffer, memory: int) -> None:
     """What failed to arrive in ``memory`` does not matter where it does not count as a holder now."""
     dependencies = buffer.dependencies[memory]
     for over in dependencies.failed():
-        held = RangeSet.of(buffer.directory.current_in(memory, over))
-        dependencies.forget_failures(RangeSet((over,)).difference(held).ranges)
+        held = RegionSet.of(buffer.directory.current_in(memory, over))
+        dependencies.forget_failures(RegionSet((over,)).difference(held).regions)
     dependencies.poisoned = bool(dependencies.failed())

@@ -5,7 +5,7 @@ Source: papers/1 section 3.6.  Owned by: sdi-scheduler.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -13,16 +13,16 @@ from sdi.devices.base import Place
 from sdi.devices.issue import MEASURED, Issue
 from sdi.devices.pooled import PooledMemory
 from sdi.devices.ticket import Ticket
-from sdi.intervals import ByteRange, coalesce
-from sdi.region import Region
+from sdi.intervals import ByteRange
+from sdi.region import Bytes, Region, as_region, within
+from sdi.regions import as_few
 from sdi.vmem.accounting import Accounting
 from sdi.vmem.buffer import VirtualBuffer
-from sdi.vmem.dependencies import RANGES_MAX, Use
+from sdi.vmem.dependencies import Use
 from sdi.vmem.directory import HOST, Copy, member_memory
 from sdi.vmem.links import MEASURED_NBYTES, Links
 from sdi.vmem.memories import Memories
 from sdi.vmem.recovery import forget_unheld
-from sdi.vmem.rows import in_rows, ranges_of
 
 _PIECE_NBYTES = 4 << 20
 _PIECES_MAX = 64
@@ -32,7 +32,7 @@ _PIECES_MAX = 64
 class Transfer:
     """A copy of bytes of ``buffer`` between two memories, which can be made any number of times.
 
-    ``copy.over``: from its first to its last byte; ``region``: what is copied of that, ``nbytes`` in all.
+    ``region``: what is copied, ``nbytes`` in all.
     ``leave``, ``arrive``: what it reads and writes there.  ``cause``: see ``Accounting``.  ``is_staged``: one
     of two that together bring bytes from a member to another through the host.
     """
@@ -64,7 +64,7 @@ class Transfers:
             received[target] = received.get(target, 0.0) + cost
         return max(received.values(), default=0.0)
 
-    def fetch_host(self, buffer: VirtualBuffer, over: ByteRange, issue: Issue) -> None:
+    def fetch_host(self, buffer: VirtualBuffer, over: Bytes, issue: Issue) -> None:
         """Make ``over`` current in the arena; readers wait through the host's dependencies."""
         for transfer in self.plan(buffer, HOST, (over,), False, issue.cause):
             self.perform(transfer, issue)
@@ -73,67 +73,55 @@ class Transfers:
         self,
         buffer: VirtualBuffer,
         memory: int,
-        ranges: Sequence[ByteRange],
+        regions: Sequence[Bytes],
         same_undefined: bool,
         cause: str,
     ) -> list[Transfer]:
-        """What has to be performed, in order, to make ``ranges``, which are disjoint and in order, current in
-        ``memory``; it counts as done.
+        """What has to be performed, in order, to make ``regions``, which are disjoint, current in ``memory``;
+        it counts as done.
         """
         directory, choose = buffer.directory, partial(self.links.choose, memory)
         if buffer.dependencies[memory].poisoned:
             forget_unheld(buffer, memory)
-        direct: list[Copy] = []
-        home: list[Copy] = []  # the first halves of those that are staged
-        for over in ranges:
-            if directory.is_current(memory, over):
-                continue
+        direct: dict[int, list[Bytes]] = {}  # by where they come from
+        home: dict[int, list[Bytes]] = {}  # the first halves of those that are staged
+        for over in regions:
             for copy in directory.read(memory, over, same_undefined, choose):
                 source, part = copy.source, copy.over
-                if HOST not in (source, memory) and self.links.through_host(source, memory, part.nbytes):
+                if HOST not in (source, memory) and self.links.through_host(
+                    source, memory, part.total_nbytes
+                ):
                     directory.copied(HOST, part)
-                    home.append(Copy(source, HOST, part))
+                    home.setdefault(source, []).append(part)
                 else:
-                    direct.append(copy)
-        if not direct and not home:
-            return []
-        out = [Copy(HOST, memory, over) for over in coalesce(copy.over for copy in home)]
+                    direct.setdefault(source, []).append(part)
+        out = as_few([part for parts in home.values() for part in parts])
+        staged = [*_copies(home, HOST), *(Copy(HOST, memory, over) for over in out)]
+        others = self._in_pieces(_copies(direct, memory))
         return [
-            *(
-                self._transfer(buffer, copy, region, cause, True)
-                for copy, region in (*in_rows(home), *in_rows(out))
-            ),
-            *(self._transfer(buffer, *each, cause, False) for each in self._in_pieces(direct)),
+            *(self._transfer(buffer, copy, cause, True) for copy in staged),
+            *(self._transfer(buffer, copy, cause, False) for copy in others),
         ]
 
-    def _in_pieces(self, copies: list[Copy]) -> Iterable[tuple[Copy, Region]]:
-        """``copies`` in rows, large ones between nodes in pieces: the next is sent one while others come."""
-        return self._pieces(in_rows(copies)) if self.links.is_far else in_rows(copies)
-
-    def _pieces(self, copies: Iterable[tuple[Copy, Region]]) -> Iterator[tuple[Copy, Region]]:
-        for copy, region in copies:
-            if region.levels or not self.links.crosses(copy.source, copy.target):
-                yield copy, region
-                continue
+    def _in_pieces(self, copies: Iterable[Copy]) -> Iterator[Copy]:
+        """Large ranges between nodes in pieces: the next is sent one while others come."""
+        for copy in copies:
             over = copy.over
+            if over.levels or not self.links.is_far or not self.links.crosses(copy.source, copy.target):
+                yield copy
+                continue
             each = max(_PIECE_NBYTES, -(-over.nbytes // (_PIECES_MAX * _PIECE_NBYTES)) * _PIECE_NBYTES)
-            for start in range(over.start, over.stop, each):
-                stop = min(start + each, over.stop)
-                yield Copy(copy.source, copy.target, ByteRange(start, stop)), Region(start, stop - start)
+            for start in range(0, over.nbytes, each):
+                for part in within(over, over.base + start, over.base + start + each):
+                    yield Copy(copy.source, copy.target, part)
 
-    def _transfer(
-        self, buffer: VirtualBuffer, copy: Copy, region: Region, cause: str, is_staged: bool
-    ) -> Transfer:
-        over = ranges_of(copy.over, region, RANGES_MAX)
-        leave, there = buffer.dependencies[copy.source].use(over, ()), buffer.dependencies[copy.target]
-        if region.num_runs > RANGES_MAX:
-            arrive = there.use_all(copy.over, partial(ranges_of, copy.over, region, region.num_runs))
-        else:
-            arrive = there.use((), over)
-        nbytes = region.total_nbytes
+    def _transfer(self, buffer: VirtualBuffer, copy: Copy, cause: str, is_staged: bool) -> Transfer:
+        over, nbytes = (copy.over,), copy.over.total_nbytes
+        leave = buffer.dependencies[copy.source].use(over, ())
+        arrive = buffer.dependencies[copy.target].use((), over)
         # Who is asked next for the same bytes should know that this source is busy.
         self.links.planned(copy.source, copy.target, nbytes)
-        return Transfer(buffer, copy, nbytes, leave, arrive, cause, is_staged, region)
+        return Transfer(buffer, copy, nbytes, leave, arrive, cause, is_staged, as_region(copy.over))
 
     def _place(self, buffer: VirtualBuffer, memory: int, by: int, over: ByteRange) -> Place:
         """The buffer's bytes in ``memory``, those of ``over`` at least, as the member of memory ``by`` names
@@ -154,7 +142,7 @@ class Transfers:
         ``is_repeated``: it was planned for an earlier launch.
         """
         memories, buffer, copy = self._memories, transfer.buffer, transfer.copy
-        source, target, over = copy.source, copy.target, copy.over
+        source, target, over = copy.source, copy.target, copy.over.bounds
         nbytes = transfer.nbytes
         timing = MEASURED if nbytes >= MEASURED_NBYTES else issue.timing
         from_, to = source, target  # or, for the memory of all together, the member that copies
@@ -181,3 +169,8 @@ class Transfers:
             if is_repeated:
                 self.links.planned(source, target, nbytes)
             self.links.issued(source, target, nbytes, ticket)
+
+
+def _copies(parts: Mapping[int, list[Bytes]], target: int) -> list[Copy]:
+    """Copies of all parts, by where they come from, as few as that takes."""
+    return [Copy(source, target, each) for source, found in parts.items() for each in as_few(found)]

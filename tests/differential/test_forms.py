@@ -107,10 +107,10 @@ def test_closed_forms_agree_with_every_single_work_item(part: int, monkeypatch: 
                 continue
             what = f"kernel {seed} of {ndrange}, {values}:\n{body}\n"
             for found in (wide, form, bounds):
-                missed = truth.writes.difference(found.writes).ranges
+                missed = truth.writes.difference(found.writes).runs()
                 assert not missed, f"{what}writes {missed[:4]} too"
                 if found.precision is Precision.EXACT:
-                    excess = found.writes.difference(truth.writes).ranges
+                    excess = found.writes.difference(truth.writes).runs()
                     assert not excess, f"{what}EXACT, but does not write {excess[:4]}"
             decided += form.precision is Precision.EXACT
     assert decided > 100

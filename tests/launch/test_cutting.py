@@ -87,10 +87,10 @@ class Launches:
         """Say in the directories what a launch reads and writes."""
         for used in chosen.buffers:
             for k, assignment in enumerate(used.assignments):
-                for part in assignment.needs.ranges:
+                for part in assignment.needs.runs():
                     used.buffer.directory.read(k + 1, part)
             for k, assignment in enumerate(used.assignments):
-                for part in assignment.owns.ranges:
+                for part in assignment.owns.runs():
                     used.buffer.directory.wrote(k + 1, part)
 
     def assignments(self, group_ns: dict[int, float], count: int) -> list[int]:
@@ -202,13 +202,13 @@ def test_narrow_gaps_between_rows_are_owned_and_needed() -> None:
     row = 4 * N
     for k, assignment in enumerate(out.assignments):
         first, last = max(128 * k, 1), min(128 * k + 128, N - 1)
-        assert assignment.owns.ranges == (ByteRange(first * row + 4, last * row - 4),)
+        assert assignment.owns.runs() == [ByteRange(first * row + 4, last * row - 4)]
         gaps = [ByteRange(y * row - 4, y * row + 4) for y in range(first + 1, last)]
-        assert list(assignment.needs.ranges) == gaps
+        assert assignment.needs.runs() == gaps
     # Columns of one group each: what is between their rows belongs to others.
     columns = launches.plan(tuple(GroupBox((8 * k, 0, 0), (8 * k + 8, 32, 1)) for k in range(4)), True)
     out = next(used for used in columns.buffers if used.buffer.id == 2)
-    assert [len(assignment.owns.ranges) for assignment in out.assignments] == [N - 2] * 4
+    assert [len(assignment.owns.runs()) for assignment in out.assignments] == [N - 2] * 4
     assert not any(assignment.needs for assignment in out.assignments) and not out.merged
 
 

@@ -12,17 +12,18 @@ from hypothesis import strategies as st
 
 from sdi.atomics import Update
 from sdi.clc.model import Argument, ArgumentKind, KernelModel
-from sdi.intervals import ByteRange, RangeSet
+from sdi.intervals import ByteRange
 from sdi.launch.arguments import BufferArgument
 from sdi.launch.plan import CutPlan, MergedRange, make_plan
 from sdi.ndrange import GroupBox
+from sdi.regions import RegionSet
 from sdi.sampling.model import AccessRange, Precision
 from sdi.vmem.directory import HOST, Directory, member_memory
 from sdi.vmem.memory import VirtualBuffer
 from sdi.vmem.merging.host import merge_diffs
 
 NBYTES = 64
-EMPTY = RangeSet()
+EMPTY = RegionSet()
 
 
 def argument(index: int) -> Argument:
@@ -42,7 +43,7 @@ class Maps:
 RANGE = st.tuples(st.integers(0, NBYTES - 1), st.integers(1, 12)).map(
     lambda p: ByteRange(p[0], min(p[0] + p[1], NBYTES))
 )
-SETS = st.lists(RANGE, max_size=3).map(RangeSet.of)
+SETS = st.lists(RANGE, max_size=3).map(RegionSet.of)
 ACCESS = st.tuples(SETS, SETS, st.sampled_from([Precision.EXACT, Precision.MAY, Precision.WHOLE]))
 
 
@@ -54,10 +55,13 @@ ACCESS = st.tuples(SETS, SETS, st.sampled_from([Precision.EXACT, Precision.MAY, 
     st.booleans(),
 )
 def test_a_split_launch_leaves_what_one_device_would(
-    drawn: list[list[tuple[RangeSet, RangeSet, Precision]]], bound: tuple[int, int], seed: int, defined: bool
+    drawn: list[list[tuple[RegionSet, RegionSet, Precision]]],
+    bound: tuple[int, int],
+    seed: int,
+    defined: bool,
 ) -> None:
     choose = random.Random(seed)
-    whole = RangeSet((ByteRange(0, NBYTES),))
+    whole = RegionSet((ByteRange(0, NBYTES),))
     assignments = tuple(
         tuple(
             AccessRange(index, reads, whole if precision is Precision.WHOLE else writes, precision)
@@ -93,7 +97,7 @@ def test_a_split_launch_leaves_what_one_device_would(
             for merged in used.merged:
                 if k in merged.assignments:
                     _fetch(directory, memories, member_memory(k), merged.over, same_undefined=True)
-            for part in assignment.needs.ranges:
+            for part in assignment.needs.runs():
                 _fetch(directory, memories, member_memory(k), part)
         # What each assignment writes: all of an exact range, some of the others; no byte by two assignments.
         written: set[int] = set()
@@ -101,11 +105,11 @@ def test_a_split_launch_leaves_what_one_device_would(
             for access, pointer in zip(assignments[k], values, strict=True):
                 if pointer.buffer != used.buffer.id:
                     continue
-                for read in access.reads.ranges:
+                for read in access.reads.runs():
                     seen = memories[member_memory(k)][read.start : read.stop]
                     untouched = [at not in written for at in range(read.start, read.stop)]
                     assert (seen == truth[read.start : read.stop])[untouched].all()
-                for part in access.writes.ranges:
+                for part in access.writes.runs():
                     for at in range(part.start, part.stop):
                         exact = access.precision is Precision.EXACT
                         if at in written or not (exact or choose.random() < 0.5):
@@ -116,7 +120,7 @@ def test_a_split_launch_leaves_what_one_device_would(
         # An exact range that another one wrote too is a race of the drawn program: leave those bytes out.
         racing = _racing(assignments, values, used.buffer.id)
         for k, assignment in enumerate(used.assignments):
-            for part in assignment.owns.ranges:
+            for part in assignment.owns.runs():
                 directory.wrote(member_memory(k), part)
         for merged in used.merged:
             part = slice(merged.over.start, merged.over.stop)
@@ -138,8 +142,8 @@ def _fetch(
     directory: Directory, memories: np.ndarray, memory: int, over: ByteRange, same_undefined: bool = False
 ) -> None:
     for copy in directory.read(memory, over, same_undefined):
-        part = slice(copy.over.start, copy.over.stop)
-        memories[memory][part] = memories[copy.source][part]
+        for run in copy.over.runs():
+            memories[memory][run.start : run.stop] = memories[copy.source][run.start : run.stop]
 
 
 def _scatter(directory: Directory, memories: np.ndarray, choose: random.Random) -> None:
@@ -160,7 +164,7 @@ def _racing(
     for k, arguments in enumerate(assignments):
         for access, pointer in zip(arguments, values, strict=True):
             if pointer.buffer == buffer and access.precision is Precision.EXACT:
-                for part in access.writes.ranges:
+                for part in access.writes.runs():
                     for at in range(part.start, part.stop):
                         counts.setdefault(at, set()).add(k)
     return {at for at, members in counts.items() if len(members) > 1}
@@ -168,7 +172,7 @@ def _racing(
 
 def test_disjoint_exact_writes_fetch_nothing_and_merge_nothing() -> None:
     model = KernelModel("k", (argument(0),), None, "", "", 1)
-    halves = [RangeSet((ByteRange(0, 32),)), RangeSet((ByteRange(32, 64),))]
+    halves = [RegionSet((ByteRange(0, 32),)), RegionSet((ByteRange(32, 64),))]
     maps = Maps(tuple((AccessRange(0, EMPTY, half, Precision.EXACT),) for half in halves))
     boxes = (GroupBox((0, 0, 0), (1, 1, 1)), GroupBox((1, 0, 0), (2, 1, 1)))
     (used,) = make_plan(model, (BufferArgument(1, 0),), maps, boxes, {1: _buffer(1, 2, True)}).buffers
@@ -179,7 +183,7 @@ def test_disjoint_exact_writes_fetch_nothing_and_merge_nothing() -> None:
 
 def test_only_the_overlap_of_uncertain_writes_is_merged() -> None:
     model = KernelModel("k", (argument(0),), None, "", "", 1)
-    writes = [RangeSet((ByteRange(0, 40),)), RangeSet((ByteRange(32, 64),))]
+    writes = [RegionSet((ByteRange(0, 40),)), RegionSet((ByteRange(32, 64),))]
     maps = Maps(tuple((AccessRange(0, EMPTY, part, Precision.MAY),) for part in writes))
     boxes = (GroupBox((0, 0, 0), (1, 1, 1)), GroupBox((1, 0, 0), (2, 1, 1)))
     (used,) = make_plan(model, (BufferArgument(1, 0),), maps, boxes, {1: _buffer(1, 2, True)}).buffers
@@ -189,16 +193,16 @@ def test_only_the_overlap_of_uncertain_writes_is_merged() -> None:
 
 def test_ranges_of_a_sub_buffer_count_from_its_root() -> None:
     model = KernelModel("k", (argument(0),), None, "", "", 1)
-    maps = Maps(((AccessRange(0, RangeSet((ByteRange(0, 8),)), EMPTY, Precision.EXACT),),))
+    maps = Maps(((AccessRange(0, RegionSet((ByteRange(0, 8),)), EMPTY, Precision.EXACT),),))
     boxes = (GroupBox((0, 0, 0), (1, 1, 1)),)
     (used,) = make_plan(model, (BufferArgument(1, 16),), maps, boxes, {1: _buffer(1, 1, True)}).buffers
-    assert used.assignments[0].needs == RangeSet((ByteRange(16, 24),))
+    assert used.assignments[0].needs == RegionSet((ByteRange(16, 24),))
 
 
 ADD, OR = Update("add", 4), Update("or", 4)
 
 
-def updating(*updates: tuple[Update, RangeSet], reads: RangeSet = EMPTY) -> AccessRange:
+def updating(*updates: tuple[Update, RegionSet], reads: RegionSet = EMPTY) -> AccessRange:
     return AccessRange(0, reads, EMPTY, Precision.EXACT, updates=updates)
 
 
@@ -210,7 +214,7 @@ def updates_plan(*assignments: AccessRange) -> CutPlan:
 
 
 def test_bytes_that_several_assignments_update_are_combined_and_the_others_owned() -> None:
-    parts = [RangeSet((ByteRange(0, 40),)), RangeSet((ByteRange(32, 64),))]
+    parts = [RegionSet((ByteRange(0, 40),)), RegionSet((ByteRange(32, 64),))]
     plan = updates_plan(*(updating((ADD, part)) for part in parts))
     (used,) = plan.buffers
     assert used.merged == (MergedRange(ByteRange(32, 40), (0, 1), ADD),)
@@ -220,7 +224,7 @@ def test_bytes_that_several_assignments_update_are_combined_and_the_others_owned
 
 
 def test_updates_of_different_kinds_are_combined_where_they_are_disjoint() -> None:
-    low, high = RangeSet((ByteRange(0, 32),)), RangeSet((ByteRange(32, 64),))
+    low, high = RegionSet((ByteRange(0, 32),)), RegionSet((ByteRange(32, 64),))
     both = updating((ADD, low), (OR, high))
     (used,) = updates_plan(both, both).buffers
     assert [(merged.over, merged.update) for merged in used.merged] == [
@@ -231,14 +235,14 @@ def test_updates_of_different_kinds_are_combined_where_they_are_disjoint() -> No
 
 
 def test_bytes_that_are_updated_and_read_forbid_to_split() -> None:
-    low, high = RangeSet((ByteRange(0, 32),)), RangeSet((ByteRange(32, 64),))
+    low, high = RegionSet((ByteRange(0, 32),)), RegionSet((ByteRange(32, 64),))
     assert "a0" in updates_plan(updating((ADD, low)), updating(reads=low)).why_whole
     assert not updates_plan(updating((ADD, low), reads=low)).why_whole  # one assignment may do as it likes
     assert not updates_plan(updating((ADD, low)), updating((ADD, low), reads=high)).why_whole
 
 
 def test_what_is_not_known_of_an_argument_that_is_only_updated_may_be_any_of_its_updates() -> None:
-    whole = RangeSet((ByteRange(0, NBYTES),))
+    whole = RegionSet((ByteRange(0, NBYTES),))
     unknown = AccessRange(0, whole, whole, Precision.WHOLE)
     for updates, only, is_split in (((ADD,), True, True), ((ADD, OR), True, False), ((ADD,), False, False)):
         known = replace(argument(0), atomic=True, updates=updates, only_updates=only)

@@ -7,12 +7,13 @@ import random
 import pytest
 
 from sdi.clc.model import Argument, ArgumentKind, KernelModel
-from sdi.intervals import ByteRange, RangeSet
+from sdi.intervals import ByteRange
 from sdi.launch import plan_memory
 from sdi.launch.arguments import ArgumentValue, BufferArgument, LocalSize
 from sdi.launch.plan import CutPlan, make_plan
 from sdi.launch.plan_memory import PlanKey, PlanMemory, numbered
 from sdi.ndrange import GroupBox
+from sdi.regions import RegionSet
 from sdi.sampling.model import AccessRange, Precision
 from sdi.vmem.buffer import VirtualBuffer
 from sdi.vmem.directory import Directory
@@ -32,9 +33,9 @@ class Maps:
     """Ranges drawn once; box k starts at group k."""
 
     def __init__(self, choose: random.Random) -> None:
-        def ranges() -> RangeSet:
+        def ranges() -> RegionSet:
             starts = [choose.randrange(NBYTES // 2 - 64) for _ in range(choose.randrange(4))]
-            return RangeSet.of(ByteRange(start, start + choose.randrange(1, 64)) for start in starts)
+            return RegionSet.of(ByteRange(start, start + choose.randrange(1, 64)) for start in starts)
 
         self._assignments = [
             tuple(AccessRange(k, ranges(), ranges(), choose.choice(list(Precision))) for k in range(3))
@@ -110,6 +111,6 @@ def test_what_was_used_last_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     memory.keep(keys[3], False, plan)
     kept = [memory.find(key, BOXES, False, list(buffers.values())) is not None for key in keys]
     assert kept == [True, False, True, True, False]
-    monkeypatch.setattr(plan_memory, "RANGES_MAX", 0)
+    monkeypatch.setattr(plan_memory, "REGIONS_MAX", 0)
     memory.keep(keys[4], False, plan)
     assert not any(memory.find(key, BOXES, False, list(buffers.values())) for key in keys)

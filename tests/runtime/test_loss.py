@@ -219,7 +219,7 @@ def run(client: WireClient, in_a_row: bool, program: Program) -> tuple[int, Losi
         assert split.get(MEMBERS - 1), "the others share the work"
     for buffer in memory._buffers.values():
         buffer.directory.check()
-        for part, holders in buffer.directory.holders(ByteRange(0, buffer.nbytes)):
+        for part, holders, _ in buffer.directory.holders(ByteRange(0, buffer.nbytes)):
             assert all(m in memory.members for m in range(MEMBERS) if holders >> (m + 1) & 1), part
     return failures, losing
 

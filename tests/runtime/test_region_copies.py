@@ -76,7 +76,7 @@ def test_parts_are_held_by_the_memories_that_they_name(steps: list[tuple[int, in
     assert [part.over.start for part in found] == [0, *(part.over.stop for part in found[:-1])]
     for part in found:
         assert part.holders
-        for over, holders, defined in directory.intervals(part.over):
+        for over, holders, defined in directory.holders(part.over):
             assert holders & part.holders == part.holders and defined == part.defined, over
 
 
@@ -248,7 +248,7 @@ def test_a_column_of_what_members_hold_is_copied_there_and_nothing_else_moves(ri
     assert made.moved() == before
     half = NBYTES // 2
     for member, over in enumerate((ByteRange(0, half), ByteRange(half, NBYTES))):
-        assert {holders for _, holders in b.directory.holders(over)} == {1 << member_memory(member)}
+        assert {holders for _, holders, _ in b.directory.holders(over)} == {1 << member_memory(member)}
     machine.finish()
     machine.__dict__.clear()
 

@@ -21,13 +21,15 @@ from sdi.devices.handles import DeviceBuffer
 from sdi.devices.join import join
 from sdi.devices.ticket import Ticket
 from sdi.errors import ClError, DeviceLost, Status
-from sdi.intervals import ByteRange, RangeSet
+from sdi.intervals import ByteRange
 from sdi.launch.counters import Counters
 from sdi.launch.kernel import Build
 from sdi.launch.launcher import Launcher
 from sdi.launch.plan import CutPlan
 from sdi.launch.programs.builds import Target, build
 from sdi.ndrange import GroupBox, NDRange
+from sdi.regions import RegionSet
+from sdi.runtime.region_copies import parts_of
 from sdi.runtime.virtual_device import VirtualDevice
 from sdi.sampling.model import AccessRange, Precision
 from sdi.vmem.buffer import VirtualBuffer
@@ -82,8 +84,8 @@ class ByHand:
         writes = ByteRange(0, NBYTES) if self.scatter else ByteRange(start, stop)
         precision = Precision.MAY if self.seed or self.scatter else Precision.EXACT
         return (
-            AccessRange(0, RangeSet(), RangeSet((writes,)), precision),
-            AccessRange(1, RangeSet((reads,)), RangeSet(), Precision.EXACT),
+            AccessRange(0, RegionSet(), RegionSet((writes,)), precision),
+            AccessRange(1, RegionSet((reads,)), RegionSet(), Precision.EXACT),
         )
 
     bounds = over
@@ -174,7 +176,7 @@ def test_kernels_of_a_program_with_variables_in_global_memory_all_run_on_one_mem
         made.fill(member, to, to.whole, b"\1")
         made.fill(member, from_, from_.whole, b"\2")
         assert len(machine.launch(to.id, from_.id, 1, 0, 0).boxes) == 1
-        assert {holders for _, holders in to.directory.holders(to.whole)} == {1 << member_memory(0)}
+        assert {holders for _, holders, _ in to.directory.holders(to.whole)} == {1 << member_memory(0)}
         machine.finish()
     machine.__dict__.clear()
 
@@ -497,19 +499,19 @@ def test_random_commands_leave_what_one_device_would_and_move_only_what_is_stale
         elif kind == "fill":
             machine.run(Fill(buffers[a].id, _row(over), bytes([seed % 256])))
             truth[a][over.start : over.stop] = seed % 256
-            for part, holders in buffers[a].directory.holders(over):
+            for part, holders, _ in buffers[a].directory.runs(over, NBYTES) or ():
                 assert holders.bit_count() == 1, "one memory has what was filled"
                 dense[a].wrote(holders.bit_length() - 1, part)
         elif kind == "copy":
             at = choose.randrange(NBYTES - over.nbytes + 1)
             to = ByteRange(at, at + over.nbytes)
-            homes = [(p, m) for p, m in buffers[a].directory.holders(over)]
+            homes = parts_of(buffers[a].directory, over)
+            assert homes is not None
             machine.run(CopyBuffer(buffers[a].id, buffers[b].id, _row(over), _row(to)))
             truth[b][to.start : to.stop] = truth[a][over.start : over.stop]
-            for part, holders in homes:
-                home = (holders & -holders).bit_length() - 1
-                moved = ByteRange(part.start + at - over.start, part.stop + at - over.start)
-                dense[b].wrote(home, moved)
+            for part in homes:  # each where it is; neighbours that one memory has are one
+                home = (part.holders & -part.holders).bit_length() - 1
+                dense[b].wrote(home, part.over.moved(at - over.start))
         elif kind == "map":
             machine.run(Map(buffers[a].id, _row(over), True, True, False, True))
             rig.wait(*machine.pending)
@@ -553,10 +555,10 @@ def _launch_moves(plan: CutPlan, dense: dict[int, Dense]) -> int:
             for merged in used.merged:
                 if k in merged.assignments:
                     moved += model.read(member_memory(k), merged.over)
-            for part in assignment.needs.ranges:
+            for part in assignment.needs.runs():
                 moved += model.read(member_memory(k), part)
         for k, assignment in enumerate(used.assignments):
-            for part in assignment.owns.ranges:
+            for part in assignment.owns.runs():
                 model.wrote(member_memory(k), part)
         for merged in used.merged:
             moved += merged.over.nbytes * len(merged.assignments)
@@ -566,7 +568,7 @@ def _launch_moves(plan: CutPlan, dense: dict[int, Dense]) -> int:
 
 def _check_places(buffer: VirtualBuffer) -> None:
     """Members hold only bytes that have a place there."""
-    for part, holders in buffer.directory.holders(buffer.whole):
+    for part, holders, _ in buffer.directory.holders(buffer.whole):
         for member, extent in enumerate(buffer.allocations):
             if holders >> member_memory(member) & 1:
-                assert extent is not None and extent.holds(part)
+                assert extent is not None and extent.holds(part.bounds)

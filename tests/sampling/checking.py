@@ -10,8 +10,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from sdi.clc.frontend.syntax import Function, Tree
-from sdi.intervals import RangeSet
 from sdi.ndrange import GroupBox, Int3, NDRange
+from sdi.regions import RegionSet
 from sdi.sampling import KernelAnalysis, Precision, analyse
 from tests.sampling.comparing import Asked, Tally, compare
 from tests.sampling.recorder import READ, WRITE, Recorder
@@ -104,16 +104,16 @@ def check(
                 what = f"{function.name} argument {found.argument} of {ndrange}, {box}, {content}"
                 reads = touched.union(groups, found.argument, READ)
                 writes = touched.union(groups, found.argument, WRITE)
-                updated = RangeSet.of(part for _, ranges in found.updates for part in ranges.ranges)
+                updated = RegionSet.of(part for _, ranges in found.updates for part in ranges.runs())
                 missed = reads.difference(found.reads.union(updated))
-                assert not missed, f"{what}: reads {missed.ranges[:4]}, not only {found.reads.ranges[:4]}"
+                assert not missed, f"{what}: reads {missed.runs()[:4]}, not only {found.reads.runs()[:4]}"
                 missed = writes.difference(found.writes.union(updated))
                 assert not missed, (
-                    f"{what}: writes {missed.ranges[:4]} too, not only {found.writes.ranges[:4]}"
+                    f"{what}: writes {missed.runs()[:4]} too, not only {found.writes.runs()[:4]}"
                 )
                 if found.precision is Precision.EXACT:
                     excess = found.writes.difference(writes)
-                    assert not excess, f"{what}: EXACT, but does not write {excess.ranges[:4]}"
+                    assert not excess, f"{what}: EXACT, but does not write {excess.runs()[:4]}"
     compare(analysis, Asked.of(ndrange, launch.arguments), islice(boxes(grid), 3), Tally())
     whole = bound.over(GroupBox((0, 0, 0), grid))
     return [(f.argument, f.precision, f.reads_whole) for f in whole]

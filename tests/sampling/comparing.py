@@ -12,9 +12,8 @@ from random import Random
 import islpy as isl
 import numpy as np
 
-from sdi.intervals import RangeSet
 from sdi.ndrange import GroupBox, Int3, NDRange
-from sdi.region import Region
+from sdi.region import Bytes
 from sdi.regions import RegionSet
 from sdi.sampling import AccessRange, KernelAnalysis, Precision
 from sdi.sampling.machine import Mode
@@ -132,13 +131,13 @@ def _compare_reads(
             tally.contain += 1
 
 
-def regions_of(found: RangeSet) -> tuple[Region, ...]:
+def regions_of(found: RegionSet) -> tuple[Bytes, ...]:
     """As few regions as there are."""
-    return RegionSet.of(Region(each.start, each.nbytes) for each in found.ranges).regions
+    return RegionSet.of(found.regions).regions
 
 
 def _differences(
-    own: Sequence[ByteSet], regions: Sequence[Region], box: GroupBox, nbytes: int, is_exact: bool
+    own: Sequence[ByteSet], regions: Sequence[Bytes], box: GroupBox, nbytes: int, is_exact: bool
 ) -> tuple[str | None, str | None]:
     """What is in ``regions`` alone (if ``is_exact``, of what is certain), and what in the sets alone."""
     unit = gcd(nbytes, *(each.unit for each in own))
@@ -162,7 +161,7 @@ def _differences(
     return None, None
 
 
-def _windows(regions: Sequence[Region], nbytes: int, unit: int) -> Iterator[tuple[isl.Set, Sequence[Region]]]:
+def _windows(regions: Sequence[Bytes], nbytes: int, unit: int) -> Iterator[tuple[isl.Set, Sequence[Bytes]]]:
     """Some intervals, from neighbour to neighbour, and the regions that may be in them."""
     if len(regions) <= _WINDOW or any(each.levels for each in regions):
         yield isl.Set("{ [e] }"), regions
@@ -175,7 +174,7 @@ def _windows(regions: Sequence[Region], nbytes: int, unit: int) -> Iterator[tupl
         yield isl.Set(f"{{ [e] : {start // unit} <= e < {-(-stop // unit)} }}"), part
 
 
-def _listed(region: Region, unit: int) -> str:
+def _listed(region: Bytes, unit: int) -> str:
     names = [f"k{level}" for level in range(len(region.levels))]
     first = " + ".join(
         [

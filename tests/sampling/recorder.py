@@ -17,8 +17,9 @@ import pyopencl as cl
 
 from sdi.clc.frontend.syntax import Form, NodeKind, Space, SyntaxNode, Tree, callee_of
 from sdi.clc.subrange import Edit, apply_edits
-from sdi.intervals import ByteRange, RangeSet
+from sdi.intervals import ByteRange
 from sdi.ndrange import NDRange
+from sdi.regions import RegionSet
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
@@ -74,19 +75,19 @@ class Touched:
 
     rows: Array
 
-    def union(self, groups: Sequence[int], argument: int, mode: int) -> RangeSet:
+    def union(self, groups: Sequence[int], argument: int, mode: int) -> RegionSet:
         """The bytes of one buffer that some groups read, or write."""
         chosen = (self.rows[:, 0] == argument) & (self.rows[:, 1] & mode != 0)
         chosen &= np.isin(self.rows[:, 2], groups)
         starts, stops = self.rows[chosen, 3], self.rows[chosen, 4]
         if not starts.size:
-            return RangeSet()
+            return RegionSet()
         order = np.argsort(starts, kind="stable")
         starts, stops = starts[order], np.maximum.accumulate(stops[order])
         breaks = np.flatnonzero(starts[1:] > stops[:-1])
         firsts = starts[np.concatenate(([0], breaks + 1))].tolist()
         lasts = stops[np.concatenate((breaks, [stops.size - 1]))].tolist()
-        return RangeSet(tuple(ByteRange(a, b) for a, b in zip(firsts, lasts, strict=True)))
+        return RegionSet(tuple(ByteRange(a, b) for a, b in zip(firsts, lasts, strict=True)))
 
 
 def recording(tree: Tree, log: int) -> str:

@@ -45,7 +45,7 @@ def accesses(source: str, *, groups: tuple[int, int] = (GROUPS // 2, GROUPS)) ->
 
 
 def is_exact(access: AccessRange, over: ByteRange) -> bool:
-    return access.precision is Precision.EXACT and access.writes.ranges == (over,)
+    return access.precision is Precision.EXACT and access.writes.regions == (over,)
 
 
 def is_only_read(access: AccessRange) -> bool:
@@ -54,7 +54,7 @@ def is_only_read(access: AccessRange) -> bool:
 
 def test_a_helper_that_jumps_in_local_memory_leaves_the_rest_exact() -> None:
     values, sums = accesses(ADD + HISTOGRAM)
-    assert is_only_read(values) and values.reads.ranges == (SECOND_HALF,)
+    assert is_only_read(values) and values.reads.regions == (SECOND_HALF,)
     assert is_exact(sums, SECOND_HALF)
 
 
@@ -66,8 +66,8 @@ def test_a_helper_that_jumps_may_do_anything_through_what_it_is_given() -> None:
             c[i] = i; f(a + i, b);
         }"""
     a, b, c = accesses(helper + kernel)
-    assert a.precision is not Precision.EXACT and a.writes.ranges == (EVERYTHING,) == a.reads.ranges
-    assert is_only_read(b) and b.reads.ranges == (EVERYTHING,)
+    assert a.precision is not Precision.EXACT and a.writes.regions == (EVERYTHING,) == a.reads.regions
+    assert is_only_read(b) and b.reads.regions == (EVERYTHING,)
     assert is_exact(c, SECOND_HALF)
 
 
@@ -80,7 +80,7 @@ def test_variables_of_which_a_helper_that_jumps_has_the_address_are_not_known_af
             a[j] = 1; a[i] = 2;
         }"""
     (a,) = accesses(helper + kernel)
-    assert a.precision is not Precision.EXACT and a.writes.ranges == (EVERYTHING,)
+    assert a.precision is not Precision.EXACT and a.writes.regions == (EVERYTHING,)
 
 
 HIDDEN = {
@@ -101,7 +101,7 @@ def test_addresses_that_a_helper_that_jumps_gets_otherwise_reach_everything(how:
         kernel void k(global int *p, global int *q) {{ {makes} q[get_global_id(0)] = 1; f({GIVEN[how]}); }}"""
     p, q = accesses(HIDDEN[how] + kernel)
     assert p.precision is q.precision is Precision.WHOLE and p.reads_whole
-    assert p.writes.ranges == q.writes.ranges == (EVERYTHING,)
+    assert p.writes.regions == q.writes.regions == (EVERYTHING,)
 
 
 JUMPS = """
@@ -117,7 +117,7 @@ JUMPS = """
 def test_what_no_path_writes_is_read_in_a_kernel_that_jumps_itself() -> None:
     a, b = accesses(JUMPS % "")
     assert is_only_read(a) and a.reads_whole
-    assert b.precision is Precision.WHOLE and b.writes.ranges == (EVERYTHING,)
+    assert b.precision is Precision.WHOLE and b.writes.regions == (EVERYTHING,)
 
 
 DROPPED = {
@@ -132,7 +132,7 @@ DROPPED = {
 def test_const_that_is_dropped_says_nothing(how: str) -> None:
     a, b = accesses(JUMPS % DROPPED[how])
     for found in (a, b):
-        assert found.precision is Precision.WHOLE and found.writes.ranges == (EVERYTHING,)
+        assert found.precision is Precision.WHOLE and found.writes.regions == (EVERYTHING,)
 
 
 THROUGH_MEMORY = """
@@ -148,7 +148,7 @@ def test_a_pointer_out_of_memory_writes_no_argument_that_is_const() -> None:
     assert is_only_read(a)
     assert b.precision is Precision.WHOLE and s.precision is Precision.WHOLE
     a, _, _ = accesses(THROUGH_MEMORY.replace("a[0];", "a[0]; s[0].shown = (global float *)a;"))
-    assert a.precision is Precision.WHOLE and a.writes.ranges == (EVERYTHING,)
+    assert a.precision is Precision.WHOLE and a.writes.regions == (EVERYTHING,)
 
 
 def test_assembly_that_stores_writes_no_argument_that_is_const() -> None:

@@ -145,14 +145,14 @@ def test_millions_of_work_items_are_no_more_work_than_some() -> None:
     groups = across * down * deep
     plane = 2 * 4 * side * side
     (writes,) = [item.writes for item in kernel.over(GroupBox((0, 0, 0), (groups, 1, 1)))]
-    assert [(r.start, r.stop) for r in writes.ranges] == [(0, 4 * side**3)]
+    assert [(r.start, r.stop) for r in writes.runs()] == [(0, 4 * side**3)]
     boxes = [GroupBox((groups * k // 4, 0, 0), (groups * (k + 1) // 4, 1, 1)) for k in range(4)]
     found = [kernel.over(box)[0] for box in boxes]
     assert all(item.precision.value == "exact" for item in found)
     assert sum(item.writes.nbytes for item in found) == 4 * side**3
     for one, other in pairwise(found):
         assert not one.writes.overlaps(other.writes)
-        assert one.writes.ranges[-1].stop > other.writes.ranges[0].start - plane
+        assert one.writes.runs()[-1].stop > other.writes.runs()[0].start - plane
 
 
 @pytest.mark.parametrize("weights", [[1], [1, 8], [1, 4, 12], [1, 3, 6, 24]])

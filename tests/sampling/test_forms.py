@@ -52,7 +52,7 @@ def test_least_and_greatest_leave_writes_exact(
     boxes = [GroupBox((groups * k // 4, 0, 0), (groups * (k + 1) // 4, 1, 1)) for k in range(4)]
     found = [bound.over(box)[0] for box in boxes]
     assert all(each.precision is Precision.EXACT for each in found)
-    counts = sum(len(each.writes.ranges) for each in found), sum(each.writes.nbytes for each in found)
+    counts = sum(len(each.writes.runs()) for each in found), sum(each.writes.nbytes for each in found)
     assert counts == expected
 
 

@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from sdi.intervals import RangeSet
 from sdi.ndrange import GroupBox, NDRange
+from sdi.regions import RegionSet
 from sdi.sampling import analyse, dense
 from sdi.sampling.model import AccessRange, Precision
 from tests.sampling.sources import kernels_of, tree_of
@@ -103,9 +103,9 @@ def some_boxes(random: Random, ndrange: NDRange) -> Iterator[GroupBox]:
         yield GroupBox((x0, y0, 0), (x1, y1, 1))
 
 
-def as_bytes(ranges: RangeSet, nbytes: int) -> npt.NDArray[np.bool_]:
+def as_bytes(ranges: RegionSet, nbytes: int) -> npt.NDArray[np.bool_]:
     found = np.zeros(nbytes, bool)
-    for part in ranges.ranges:
+    for part in ranges.runs():
         found[part.start : part.stop] = True
     return found
 

@@ -12,8 +12,8 @@ from sdi.devices import copying
 from sdi.devices.base import Device
 from sdi.devices.discover import MemberSettings, open_members
 from sdi.devices.image import ImageShape, Slabs
-from sdi.intervals import RangeSet
 from sdi.ndrange import GroupBox, NDRange
+from sdi.regions import RegionSet
 from sdi.sampling import analyse
 from sdi.wire.opencl import IMAGE_TYPES, ChannelOrder, ChannelType
 from tests.devices.conftest import finish
@@ -91,7 +91,7 @@ def test_boxes_change_the_rows_that_the_maps_name(name: str, member: Device) -> 
     picture, whole = member.allocate(shape), Slabs(0, shape.num_slabs)
     ready = copying.upload(member, memoryview(data).cast("B"), table, 0, [])
     pixels = np.zeros(shape.span_nbytes // 4, np.uint32)
-    predicted: dict[GroupBox, RangeSet] = {}
+    predicted: dict[GroupBox, RegionSet] = {}
     rows_of_groups = [GroupBox((0, k, 0), (4, k + 1, 1)) for k in range(4)]
     for box in (*boxes(ndrange.num_groups), *rows_of_groups):
         cleared = member.fill(linear, 0, shape.span_nbytes, bytes(4), [ready])
@@ -103,7 +103,7 @@ def test_boxes_change_the_rows_that_the_maps_name(name: str, member: Device) -> 
         finish(ready)
         changed = {int(at) * 4 // shape.slab_pitch for at in np.flatnonzero(pixels)}
         (found,) = bound.bounds(box)
-        named = {k for part in found.writes.ranges for k in range(part.start, part.stop)}
+        named = {k for part in found.writes.runs() for k in range(part.start, part.stop)}
         assert changed <= named, f"{name}, {box}: {changed}, not only {named}"
         predicted[box] = found.writes
     rows = [predicted[box] for box in rows_of_groups]

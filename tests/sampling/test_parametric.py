@@ -14,9 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sdi.clc.compile import compile_source
-from sdi.intervals import ByteRange, RangeSet
+from sdi.intervals import ByteRange
 from sdi.launch.programs.access import access_of
 from sdi.ndrange import GroupBox, NDRange
+from sdi.regions import RegionSet
 from sdi.sampling import AccessRange, KernelAnalysis, Precision, analyse, parametric
 from sdi.sampling.parametric import Parametric, ParametricBound, shaping_scalars
 from sdi.sampling.straight import compiled
@@ -182,14 +183,14 @@ def test_a_traced_run_gives_the_plain_answer_wherever_it_gives_one(
         found = run(trace.input(0), trace.input(1), trace.input(2)) + 10_000_000
     except Untraceable:
         pytest.fail("these runs have forms")
-    ranges = RangeSet((ByteRange(found, found + 1),))
+    ranges = RegionSet((ByteRange(found, found + 1),))
     answer = (AccessRange(0, ranges, ranges, Precision.EXACT),)
     evaluate = compiled(trace, [], (0, 1, 2), answer)
     assert evaluate(first) is not None
     for inputs in (first, *others):
         made = evaluate(inputs)
         if made is not None:
-            assert made[0].reads.ranges[0].start == run(*inputs) + 10_000_000
+            assert made[0].reads.runs()[0].start == run(*inputs) + 10_000_000
 
 
 def test_binding_a_kernel_imports_neither_sympy_nor_islpy() -> None:

@@ -8,8 +8,9 @@ from random import Random
 
 import pytest
 
-from sdi.intervals import ByteRange, RangeSet
+from sdi.intervals import ByteRange
 from sdi.ndrange import GroupBox, NDRange
+from sdi.regions import RegionSet
 from sdi.sampling import AccessRange, KernelAnalysis, Precision, analyse
 from sdi.sampling.analysis import BoundKernel
 from tests.kernels.cases import FOLDER, LAUNCHES, B, I, launch
@@ -87,10 +88,10 @@ def compare_larger(analysis: KernelAnalysis, given: Launch, random: Random, tall
 
 
 COPY = "__kernel void k(__global int *a, __global int *b) { int i = get_global_id(0); a[2 * i] = b[i]; }"
-WRONG: dict[str, tuple[int, Callable[[RangeSet], RangeSet]]] = {
-    "writes unit": (0, lambda found: RangeSet(found.ranges[1:])),
-    "EXACT, but does not write": (0, lambda found: found.union(RangeSet((ByteRange(0, 4),)))),
-    "reads unit": (1, lambda found: RangeSet((ByteRange(found.ranges[0].start + 4, found.ranges[-1].stop),))),
+WRONG: dict[str, tuple[int, Callable[[RegionSet], RegionSet]]] = {
+    "writes unit": (0, lambda found: RegionSet.of(found.runs()[1:])),
+    "EXACT, but does not write": (0, lambda found: found.union(RegionSet((ByteRange(0, 4),)))),
+    "reads unit": (1, lambda found: found.difference(RegionSet((ByteRange(0, found.runs()[0].start + 4),)))),
 }
 
 

@@ -10,8 +10,10 @@ from hypothesis import strategies as st
 
 from sdi.devices.ticket import Ticket, completed
 from sdi.errors import DeviceFailed
-from sdi.intervals import ByteRange, RangeSet
-from sdi.vmem.dependencies import RANGES_MAX, Dependencies, Use
+from sdi.intervals import ByteRange
+from sdi.region import Bytes, Region
+from sdi.regions import RegionSet
+from sdi.vmem.dependencies import Dependencies, Use
 
 NBYTES = 40
 
@@ -24,7 +26,7 @@ class Model:
         self.readers: list[list[Ticket]] = [[] for _ in range(NBYTES)]
         self.holders: list[Ticket] = []
 
-    def waits(self, reads: RangeSet, writes: RangeSet) -> set[Ticket]:
+    def waits(self, reads: RegionSet, writes: RegionSet) -> set[Ticket]:
         found = set()
         for byte in _bytes(reads):
             writer = self.writer[byte]
@@ -34,33 +36,41 @@ class Model:
             found |= {t for t in (self.writer[byte], *self.readers[byte]) if t is not None and not t.done}
         return found
 
-    def by(self, reads: RangeSet, writes: RangeSet, ticket: Ticket) -> None:
+    def by(self, reads: RegionSet, writes: RegionSet, ticket: Ticket) -> None:
         for byte in _bytes(reads):
             self.readers[byte].append(ticket)
         for byte in _bytes(writes):
             before = [t for t in (self.writer[byte], *self.readers[byte]) if t is not None and not t.done]
             self.writer[byte], self.readers[byte] = ticket, before if ticket.done else []
-        if not (reads.ranges or writes.ranges):
+        if not (reads or writes):
             self.holders.append(ticket)
 
 
-def _bytes(ranges: RangeSet) -> list[int]:
-    return [byte for part in ranges.ranges for byte in range(part.start, part.stop)]
+def _bytes(ranges: RegionSet) -> list[int]:
+    return [byte for part in ranges.runs() for byte in range(part.start, part.stop)]
 
 
 @st.composite
-def range_sets(draw: st.DrawFn) -> RangeSet:
+def region_sets(draw: st.DrawFn) -> RegionSet:
+    """Ranges, and rows at a few distances."""
     parts = draw(st.lists(st.tuples(st.integers(0, NBYTES - 1), st.integers(1, 12)), max_size=3))
-    return RangeSet.of(ByteRange(start, min(start + size, NBYTES)) for start, size in parts)
+    found: list[Bytes] = [ByteRange(start, min(start + size, NBYTES)) for start, size in parts]
+    for stride, nbytes, start in draw(
+        st.lists(st.tuples(st.sampled_from([4, 7, 8, 16]), st.integers(1, 4), st.integers(0, 15)), max_size=2)
+    ):
+        count = (NBYTES - start - nbytes) // stride + 1
+        if count > 1:
+            found.append(Region(start, nbytes, ((stride, draw(st.integers(2, count))),)))
+    return RegionSet.of(found)
 
 
 @settings(max_examples=300, deadline=None)
-@given(accesses=st.lists(st.tuples(range_sets(), range_sets()), min_size=1, max_size=5), data=st.data())
+@given(accesses=st.lists(st.tuples(region_sets(), region_sets()), min_size=1, max_size=5), data=st.data())
 def test_repeated_accesses_wait_for_what_they_conflict_with_and_nothing_else(
-    accesses: list[tuple[RangeSet, RangeSet]], data: st.DataObject
+    accesses: list[tuple[RegionSet, RegionSet]], data: st.DataObject
 ) -> None:
     dependencies, model = Dependencies(NBYTES), Model()
-    uses: list[Use] = [dependencies.use(reads.ranges, writes.ranges) for reads, writes in accesses]
+    uses: list[Use] = [dependencies.use(reads.regions, writes.regions) for reads, writes in accesses]
     pending: list[Ticket] = []
     for _ in range(data.draw(st.integers(1, 12))):
         number = data.draw(st.integers(0, len(uses) - 1))
@@ -75,10 +85,10 @@ def test_repeated_accesses_wait_for_what_they_conflict_with_and_nothing_else(
         if pending and data.draw(st.booleans()):
             done = pending.pop(data.draw(st.integers(0, len(pending) - 1)))
             done.complete(DeviceFailed("member", "failed") if data.draw(st.booleans()) else None)
-    everything = RangeSet((ByteRange(0, NBYTES),))
-    assert set(dependencies.before_write(everything.ranges[0])) == model.waits(RangeSet(), everything)
+    everything = RegionSet((ByteRange(0, NBYTES),))
+    assert set(dependencies.before_write(everything.regions[0])) == model.waits(RegionSet(), everything)
     holders = {ticket for ticket in model.holders if not ticket.done}
-    assert set(dependencies.pending()) == model.waits(RangeSet(), everything) | holders
+    assert set(dependencies.pending()) == model.waits(RegionSet(), everything) | holders
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -103,12 +113,17 @@ def test_many_small_accesses_to_one_buffer_leave_few_cells_and_lose_no_edge(seed
     dependencies.check()
 
 
-def test_an_access_to_very_many_ranges_counts_as_one_to_all_between_them() -> None:
-    dependencies = Dependencies(4096)
+def test_an_access_to_rows_is_one_to_their_bytes_alone_however_many_they_are() -> None:
+    dependencies = Dependencies(1 << 20)
     ticket = Ticket()
-    dependencies.use((), tuple(ByteRange(8 * k, 8 * k + 4) for k in range(512))).by(ticket)
-    assert len(dependencies._cells) <= 2
-    assert dependencies.before_read(ByteRange(4, 8)) == [ticket]  # more than needed, never less
+    columns = [Region(512 * k, 512, ((4096, 256),)) for k in range(8)]
+    dependencies.use((), (columns[1],)).by(ticket)
+    assert len(dependencies._cells) <= 4
+    assert dependencies.before_read(columns[1]) == dependencies.before_write(columns[1]) == [ticket]
+    assert not dependencies.before_read(columns[0]) and not dependencies.before_read(columns[2])
+    assert not dependencies.before_write(ByteRange(1024, 4096))
+    assert dependencies.before_write(ByteRange(1023, 4096)) == [ticket]
+    dependencies.check()
 
 
 def test_an_operation_that_touches_no_byte_orders_nothing_but_keeps_the_memory() -> None:
@@ -127,18 +142,18 @@ def test_an_operation_that_touches_no_byte_orders_nothing_but_keeps_the_memory()
     assert not dependencies.pending()
 
 
-def test_what_lies_between_very_many_writes_stays_poisoned() -> None:
+@pytest.mark.parametrize("count", [3, 64, 65, 200])
+def test_what_lies_between_rows_stays_poisoned(count: int) -> None:
     dependencies = Dependencies(1 << 12)
-    failure = completed(ValueError("failed"))
+    failure, writer = completed(ValueError("failed")), Ticket()
     dependencies.written_by(ByteRange(0, 1 << 12), failure)
-    for count in (RANGES_MAX, RANGES_MAX + 1):
-        writes = [ByteRange(16 * k, 16 * k + 8) for k in range(count)]
-        assert (failure in dependencies.use((), writes).waits()) == (count > RANGES_MAX)
-    writer = Ticket()
-    few = dependencies.use((), writes[:RANGES_MAX])
-    few.by(writer)
-    assert dependencies.before_read(ByteRange(0, 8)) == [writer]
-    assert dependencies.before_read(ByteRange(8, 16)) == [failure]
+    rows = dependencies.use((), (Region(0, 8, ((16, count),)),))
+    assert failure not in rows.waits()
+    rows.by(writer)
+    for row in (0, 1, count - 1):
+        assert dependencies.before_read(ByteRange(16 * row, 16 * row + 8)) == [writer]
+        assert dependencies.before_read(ByteRange(16 * row + 8, 16 * row + 16)) == [failure]
+    assert sum(part.total_nbytes for part in dependencies.failed()) == (1 << 12) - 8 * count
 
 
 def test_what_pends_where_something_was_written_without_waiting_goes_before_the_next_write() -> None:

@@ -9,40 +9,47 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sdi.intervals import ByteRange, RangeSet
+from sdi.intervals import ByteRange
+from sdi.region import Bytes, Region
+from sdi.regions import RegionSet
 from sdi.vmem.directory import HOST, Directory, member_memory
 
 N, MEMORIES = 20, 4
-RANGES = st.tuples(st.integers(0, N - 1), st.integers(1, N)).filter(lambda p: p[0] < p[1])
+PAIRS = st.tuples(st.integers(0, N - 1), st.integers(1, N)).filter(lambda pair: pair[0] < pair[1])
+RANGES = PAIRS.map(lambda pair: ByteRange(*pair))
+ROWS = st.tuples(st.integers(0, 6), st.integers(1, 3), st.sampled_from([3, 4, 8]), st.integers(2, 6)).map(
+    lambda r: Region(r[0], r[1], ((r[2], min(r[3], (N - r[0] - r[1]) // r[2] + 1)),))
+)
+REGIONS = st.one_of(RANGES, ROWS)
 STEPS = st.lists(
-    st.tuples(st.sampled_from(["read", "write"]), st.integers(0, MEMORIES - 1), RANGES), max_size=30
+    st.tuples(st.sampled_from(["read", "write"]), st.integers(0, MEMORIES - 1), REGIONS), max_size=30
 )
 
 
 @settings(max_examples=300)
 @given(STEPS)
 def test_reads_see_the_last_write_and_only_stale_bytes_move(
-    steps: list[tuple[str, int, tuple[int, int]]],
+    steps: list[tuple[str, int, Bytes]],
 ) -> None:
     directory = Directory(N, defined=True)
     versions = [[0] * N] + [[-1] * N for _ in range(MEMORIES - 1)]
     latest = [0] * N
-    for step, (kind, memory, pair) in enumerate(steps, 1):
-        over = ByteRange(*pair)
+    for step, (kind, memory, over) in enumerate(steps, 1):
+        inside = numbers([over])
         if kind == "write":
             directory.wrote(memory, over)
-            for at in range(*pair):
+            for at in inside:
                 versions[memory][at] = latest[at] = step
         else:
-            stale = {at for at in range(*pair) if versions[memory][at] != latest[at]}
+            stale = {at for at in inside if versions[memory][at] != latest[at]}
             moved: list[int] = []
             for copy in directory.read(memory, over):
                 assert copy.target == memory
-                for at in range(copy.over.start, copy.over.stop):
+                for at in numbers([copy.over]):
                     versions[memory][at] = versions[copy.source][at]
                     moved.append(at)
             assert sorted(moved) == sorted(stale)
-            assert versions[memory][over.start : over.stop] == latest[over.start : over.stop]
+            assert [versions[memory][at] for at in inside] == [latest[at] for at in inside]
             assert directory.is_current(memory, over)
         directory.check()
 
@@ -92,11 +99,42 @@ def test_a_state_that_comes_again_is_the_same_object_and_can_be_entered() -> Non
     directory.check()
 
 
-def test_states_with_very_many_intervals_are_not_remembered() -> None:
-    directory = Directory(1 << 16, defined=True)
+@pytest.mark.parametrize("rows", [256, 257, 10_000])
+def test_columns_have_a_state_of_few_entries_whatever_their_height(rows: int) -> None:
+    members, pitch = 4, 1024
+    directory = Directory(rows * pitch, defined=True)
+    columns = [Region(256 * k, 256, ((pitch, rows),)) for k in range(members)]
+    for _ in range(2):
+        for k, column in enumerate(columns):
+            directory.read(member_memory(k), column)
+        for k, column in enumerate(columns):
+            directory.wrote(member_memory(k), column)
+        state = directory.state()
+        assert state is not None and len(state) == members
+    directory.wrote(HOST, ByteRange(0, rows * pitch))
+    first = directory.state()
+    for k, column in enumerate(columns):
+        copies = directory.read(member_memory(k), column)
+        assert [(copy.source, copy.over) for copy in copies] == [(HOST, column)]
+        directory.wrote(member_memory(k), column)
+    assert directory.state() is state is not first
+    directory.check()
+
+
+def test_states_with_many_entries_are_known_again_as_far_as_there_is_room(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("sdi.vmem.directory._STATES_ENTRIES_MAX", 5000)
+    directory, fine = Directory(1 << 16, defined=True), []
+    for member in (1, 2, 3):
+        for start in range(0, 1 << 14, 8):
+            directory.wrote(member, ByteRange(start, start + 4))
+        fine.append(directory.state())
+        assert directory.state() is fine[-1] is not None
+    assert len(fine[2] or ()) == 4096 and len(set(map(id, fine))) == 3
     for start in range(0, 1 << 14, 8):
         directory.wrote(1, ByteRange(start, start + 4))
-    assert directory.state() is None
+    assert directory.state() is not fine[0], "there was no room for it"
 
 
 def test_who_follows_a_new_one_has_no_opaque_copies() -> None:
@@ -141,20 +179,23 @@ def test_numbers_of_new_states_last_and_a_cell_has_none_of_those_that_are_forgot
 @settings(max_examples=200)
 @given(STEPS)
 def test_an_opaque_copy_is_old_where_bytes_were_written_after_it_was_made(
-    steps: list[tuple[str, int, tuple[int, int]]],
+    steps: list[tuple[str, int, Bytes]],
 ) -> None:
     directory = Directory(N, defined=True)
     latest, copied = [0] * N, [[-1] * N for _ in range(MEMORIES)]
-    for step, (kind, number, pair) in enumerate(steps, 1):
-        over = ByteRange(*pair)
+    for step, (kind, number, over) in enumerate(steps, 1):
+        inside = numbers([over])
         if kind == "write":
             directory.wrote(number, over)
-            latest[pair[0] : pair[1]] = [step] * over.nbytes
+            for at in inside:
+                latest[at] = step
         else:
-            old = {at for part in directory.old_in(number, over) for at in range(part.start, part.stop)}
-            assert old == {at for at in range(*pair) if copied[number][at] != latest[at]}
+            assert set(numbers(directory.old_in(number, over))) == {
+                at for at in inside if copied[number][at] != latest[at]
+            }
             directory.copied_opaquely(number, over)
-            copied[number][pair[0] : pair[1]] = latest[pair[0] : pair[1]]
+            for at in inside:
+                copied[number][at] = latest[at]
     directory.dropped_opaquely(1)
     assert directory.old_in(1, ByteRange(0, N)) == [ByteRange(0, N)]
 
@@ -170,7 +211,7 @@ MOVES = COUNTS.flatmap(
         st.tuples(
             st.sampled_from(KINDS),
             st.one_of(st.integers(0, count - 1), st.integers(max(0, count - 3), count - 1)),
-            RANGES,
+            REGIONS,
         ),
         max_size=25,
     )
@@ -184,21 +225,21 @@ class Dense:
     holders: list[set[int]] = field(default_factory=lambda: [{HOST} for _ in range(N)])
     defined: list[bool] = field(default_factory=lambda: [False] * N)
 
-    def read(self, memory: int, pair: tuple[int, int], same_undefined: bool) -> set[int]:
+    def read(self, memory: int, over: Bytes, same_undefined: bool) -> set[int]:
         """The bytes that are moved."""
         moved = {
             at
-            for at in range(*pair)
+            for at in numbers([over])
             if memory not in self.holders[at] and (same_undefined or self.defined[at])
         }
         for at in moved:
             self.holders[at].add(memory)
         return moved
 
-    def without(self, memory: int, pair: tuple[int, int], is_lost: bool) -> set[int]:
+    def without(self, memory: int, over: Bytes, is_lost: bool) -> set[int]:
         """The bytes that are gone."""
         gone = set()
-        for at in range(N) if is_lost else range(*pair):
+        for at in range(N) if is_lost else numbers([over]):
             if memory not in self.holders[at]:
                 continue
             if len(self.holders[at]) > 1:
@@ -208,35 +249,38 @@ class Dense:
         return gone
 
 
-def numbers(ranges: Iterable[ByteRange]) -> list[int]:
-    """The bytes of ranges, as often as they are there."""
-    return [at for part in ranges for at in range(part.start, part.stop)]
+def numbers(regions: Iterable[Bytes]) -> list[int]:
+    """The bytes of regions, as often as they are there."""
+    return [at for each in regions for part in each.runs() for at in range(part.start, part.stop)]
 
 
 def as_dense(directory: Directory) -> list[set[int]]:
     """Who holds each byte, from the bit sets."""
-    return [
-        {memory for memory in range(MEMORIES_MAX + 70) if bits >> memory & 1}
-        for part, bits in directory.holders(ByteRange(0, N))
-        for _ in range(part.nbytes)
-    ]
+    found = {
+        at: {memory for memory in range(MEMORIES_MAX + 70) if bits >> memory & 1}
+        for part, bits, _ in directory.holders(ByteRange(0, N))
+        for at in numbers([part])
+    }
+    by_runs = directory.runs(ByteRange(0, N), N)
+    assert by_runs is not None and numbers(run for run, _, _ in by_runs) == list(range(N))
+    return [found[at] for at in range(N)]
 
 
 @settings(max_examples=400)
 @given(MOVES)
 def test_one_to_three_hundred_members_are_held_apart_and_from_bytes_that_nobody_wrote(
-    moves: list[tuple[str, int, tuple[int, int]]],
+    moves: list[tuple[str, int, Bytes]],
 ) -> None:
     directory, dense = Directory(N), Dense()
-    for kind, memory, pair in moves:
-        over, inside = ByteRange(*pair), range(*pair)
+    for kind, memory, over in moves:
+        inside = numbers([over])
         would = {at for at in inside if dense.defined[at] and memory not in dense.holders[at]}
-        ranges = RangeSet((over,))
+        ranges = RegionSet((over,))
         assert directory.stale_nbytes(memory, ranges) == len(would)
         stale = list(directory.stale(memory, ranges))
-        assert numbers(part for part, _ in stale) == sorted(would)
+        assert sorted(numbers(part for part, _ in stale)) == sorted(would)
         for part, bits in stale:
-            assert bits == sum(1 << one for one in dense.holders[part.start])
+            assert all(bits == sum(1 << one for one in dense.holders[at]) for at in numbers([part]))
         match kind:
             case "wrote":
                 directory.wrote(memory, over)
@@ -244,11 +288,11 @@ def test_one_to_three_hundred_members_are_held_apart_and_from_bytes_that_nobody_
                     dense.holders[at], dense.defined[at] = {memory}, True
             case "read" | "read all":
                 before = [set(holders) for holders in dense.holders]
-                moved = dense.read(memory, pair, kind == "read all")
+                moved = dense.read(memory, over, kind == "read all")
                 copies = directory.read(
                     memory, over, kind == "read all", lambda bits, nbytes: bits.bit_length() - 1
                 )
-                assert numbers(copy.over for copy in copies) == sorted(moved)
+                assert sorted(numbers(copy.over for copy in copies)) == sorted(moved)
                 for copy in copies:
                     assert copy.target == memory
                     assert {max(before[at]) for at in numbers([copy.over])} == {copy.source}
@@ -269,18 +313,18 @@ def test_one_to_three_hundred_members_are_held_apart_and_from_bytes_that_nobody_
             case "lost" | "bad":
                 is_lost = kind == "lost"
                 gone = directory.without([] if is_lost else [(memory, over)], memory if is_lost else None)
-                assert set(numbers(gone)) == dense.without(memory, pair, is_lost)
+                assert set(numbers(gone)) == dense.without(memory, over, is_lost)
             case "reset":
                 directory.reset()
                 dense = Dense()
         directory.check()
         assert as_dense(directory) == dense.holders
         whole = ByteRange(0, N)
-        assert numbers(directory.current_in(memory, whole)) == [
+        assert sorted(numbers(directory.current_in(memory, whole))) == [
             at for at in range(N) if memory in dense.holders[at]
         ]
         alone = [at for at in range(N) if dense.holders[at] == {memory} and dense.defined[at]]
-        assert numbers(directory.only_in(memory, whole)) == alone
+        assert sorted(numbers(directory.only_in(memory, whole))) == alone
 
 
 @pytest.mark.parametrize("member", [60, 61, 62, 63, 64, 127, 255, 299])

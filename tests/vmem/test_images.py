@@ -5,7 +5,8 @@ from __future__ import annotations
 from sdi.devices import copying
 from sdi.devices.image import ImageShape, Slabs
 from sdi.devices.ticket import Ticket
-from sdi.intervals import ByteRange, RangeSet
+from sdi.intervals import ByteRange
+from sdi.regions import RegionSet
 from sdi.vmem.buffer import ImageView
 from sdi.vmem.directory import HOST
 from sdi.wire.opencl import ChannelOrder, ChannelType, MemObjectType
@@ -14,7 +15,7 @@ from tests.vmem.conftest import FOR, MakeRig, noise
 ROW = 256
 SHAPE = ImageShape(MemObjectType.IMAGE2D, ChannelOrder.RGBA, ChannelType.UNORM_INT8, 64, 64, 1, ROW, 64 * ROW)
 VIEW = ImageView(0, SHAPE)
-WHOLE = RangeSet((ByteRange(0, 64 * ROW),))
+WHOLE = RegionSet((ByteRange(0, 64 * ROW),))
 
 
 def test_only_what_is_old_in_a_copy_is_set_and_what_was_written_there_comes_back(rig: MakeRig) -> None:
@@ -39,9 +40,9 @@ def test_only_what_is_old_in_a_copy_is_set_and_what_was_written_there_comes_back
     waits = [*copy.dependencies.before_write(VIEW.over), *pixels.dependencies[1].before_read(pixels.whole)]
     there = memory.memories.allocation(pixels, 0).device_buffer
     made.wait(copying.to_image(device, there, 0, copy.device_image, SHAPE, Slabs(20, 22), waits))
-    written = RangeSet((ByteRange(20 * ROW, 22 * ROW),))
+    written = RegionSet((ByteRange(20 * ROW, 22 * ROW),))
     tickets: list[Ticket] = images.write_back(buffer, 0, VIEW, written, False, FOR)
-    buffer.directory.wrote(1, written.ranges[0])
+    buffer.directory.wrote(1, written.runs()[0])
     images.is_current(buffer, 0, VIEW, written)
     made.wait(*tickets)
     assert events.image_written_nbytes == 2 * ROW

@@ -16,7 +16,7 @@ def test_in_the_host_protocol_a_kernel_leaves_its_bytes_on_the_host_only(rig: Ma
     made.fetch(buffer, 0, buffer.whole, same_undefined=False)
     buffer.directory.wrote(1, ByteRange(0, 32))
     made.memory.after_kernel(buffer, [0, 1], FOR)
-    assert list(buffer.directory.holders(buffer.whole)) == [(buffer.whole, 1 << HOST)]
+    assert buffer.directory.holders(buffer.whole) == [(buffer.whole, 1 << HOST, True)]
     assert made.memory.moved.member_to_host == 32
 
 

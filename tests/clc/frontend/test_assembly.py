@@ -126,7 +126,7 @@ def precision_of(body: str) -> tuple[Precision, list[tuple[int, int]]]:
         NDRange(1, (0, 0, 0), (16, 1, 1), (8, 1, 1)), (None,) * 4, (64, 64, None, 128)
     )
     found = bound.over(GroupBox((1, 0, 0), (2, 1, 1)))[0]
-    return found.precision, [(r.start, r.stop) for r in found.writes.ranges]
+    return found.precision, [(r.start, r.stop) for r in found.writes.runs()]
 
 
 ADD = 'asm("add.u32 %0, %0, 1;" : "+r"(g));'

@@ -8,9 +8,10 @@ import sys
 from dataclasses import dataclass, replace
 
 from sdi.clc.model import KernelModel
-from sdi.intervals import ByteRange, RangeSet
+from sdi.intervals import ByteRange
 from sdi.launch.kernel import Kernel
 from sdi.ndrange import GroupBox, NDRange
+from sdi.regions import RegionSet
 from sdi.sampling.model import AccessRange, BoundAccess, KernelAccess, Precision
 
 
@@ -23,7 +24,7 @@ class HalfBound:
 
     def over(self, box: GroupBox) -> tuple[AccessRange, ...]:
         start, stop = box.start[0] * self.group_nbytes, box.stop[0] * self.group_nbytes
-        half = RangeSet((ByteRange(start, (start + stop) // 2),))
+        half = RegionSet((ByteRange(start, (start + stop) // 2),))
         return tuple(
             replace(item, writes=half, precision=Precision.EXACT) if item.writes else item
             for item in self.bound.over(box)
