@@ -95,7 +95,6 @@ class Capabilities:
     driver: str
     unit: str
     memory_nbytes: int
-    max_work_group_size: int
     info: Mapping[int, bytes]
     compares: bool = False
     is_host_memory: bool = False

@@ -268,9 +268,13 @@ def test_a_kernel_that_the_program_lacks_is_an_invalid_name(member: Device) -> N
         assert caught.value.status == Status.INVALID_KERNEL_NAME
 
 
+def max_work_group_size(member: Device) -> int:
+    return int.from_bytes(member.capabilities.info[0x1004], "little")
+
+
 def test_kernel_facts_are_those_of_the_driver(member: Device) -> None:
     facts = member.kernel_info(member.build(SOURCE, []), "sum")
-    assert 0 < facts.work_group_size <= member.capabilities.max_work_group_size
+    assert 0 < facts.work_group_size <= max_work_group_size(member)
     assert facts.preferred_multiple >= 1
     assert facts.local_mem_nbytes >= 0
     assert facts.private_mem_nbytes >= 0
@@ -281,7 +285,7 @@ def test_facts_carry_the_bytes_that_the_driver_gives(member: Device) -> None:
     assert member.capabilities.kind == CPU
     assert info[0x102B].rstrip(b"\0").decode() in member.capabilities.name  # CL_DEVICE_NAME
     assert len(info[0x1005]) == 8 * int.from_bytes(info[0x1003], "little")  # sizes per dimension
-    assert int.from_bytes(info[0x1004], "little") == member.capabilities.max_work_group_size
+    assert max_work_group_size(member) > 0
     assert not {0x1031, 0x1042} & set(info), "handles mean nothing to the application"
 
 
@@ -380,7 +384,7 @@ def test_a_failed_ticket_fails_all_that_depends_on_it_and_nothing_is_performed(
 def test_what_the_driver_refuses_fails_its_ticket_and_the_member_lives_on(member: Device) -> None:
     buffer = filled(member, 16)
     kernel = adder(member, buffer)
-    too_big = (2 * member.capabilities.max_work_group_size, 1, 1)
+    too_big = (2 * max_work_group_size(member), 1, 1)
     wrong_size = member.bind(member.build(SOURCE, []), "add", [buffer, b"12345678"])
     refused = [
         copying.upload(member, memoryview(bytes(65)), buffer, 0, []),

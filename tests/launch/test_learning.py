@@ -19,7 +19,7 @@ from sdi.partition.gain import Rates
 from sdi.partition.history import LaunchHistory
 from sdi.partition.learnt import KERNELS_MAX, SIZES_MAX, Learnt, packed, unpacked
 
-FACTS = Capabilities("a GPU", GPU, "", "1.0", "0", 1 << 34, 1024, {})
+FACTS = Capabilities("a GPU", GPU, "", "1.0", "0", 1 << 34, {})
 KEY: LaunchHistoryKey = (2, 11, (1, 2))
 EDGES = (0.0, 0.5, 0.75, 0.9, 1.0)
 ONE = Learnt({1: 100.0, 4: 120.0}, (1, 4, 1), 4, {(1, 4, 1): EDGES})

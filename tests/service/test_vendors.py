@@ -34,7 +34,7 @@ def facts(found: CudaAttributes = H100) -> Capabilities:
     """What a CUDA member reports."""
     info = device_info(found)
     return Capabilities(
-        "gpu", GPU, VENDOR, "", "pci", 1 << 30, 1024, info, True, image_formats(), platform_vendor=VENDOR
+        "gpu", GPU, VENDOR, "", "pci", 1 << 30, info, True, image_formats(), platform_vendor=VENDOR
     )
 
 

@@ -70,7 +70,6 @@ class CudaDevice:
             driver=gpu.info[DeviceInfo.DRIVER_VERSION].rstrip(b"\0").decode(),
             unit=gpu.unit,
             memory_nbytes=memory_nbytes,
-            max_work_group_size=int.from_bytes(gpu.info[DeviceInfo.MAX_WORK_GROUP_SIZE], "little"),
             info=gpu.info,
             compares=True,
             formats=image_formats(),

@@ -156,7 +156,6 @@ class OpenCLDevice:
             driver=_text(info, DeviceInfo.DRIVER_VERSION),
             unit=device.unit,
             memory_nbytes=memory_nbytes,
-            max_work_group_size=int.from_bytes(info[DeviceInfo.MAX_WORK_GROUP_SIZE], "little"),
             info=info,
             compares=True,
             is_host_memory=device.kind.is_host_processor,

@@ -42,7 +42,7 @@ class NullDevice:
         keeps: bool = False,
     ) -> None:
         name = f"null {number}"
-        self.capabilities = Capabilities(name, kind, "", "", name, memory_nbytes, 1024, info)
+        self.capabilities = Capabilities(name, kind, "", "", name, memory_nbytes, info)
         self.copies = self.launches = 0
         self._keeps: Final = keeps
         self._kept: Final[deque[Ticket]] = deque()
