@@ -17,7 +17,7 @@ from sdi.devices.issue import Issue
 from sdi.devices.ticket import Ticket
 from sdi.intervals import ByteRange
 from sdi.launch.steps import Steps
-from sdi.region import Region, alike
+from sdi.region import Region, alike, packed_like
 from sdi.vmem.buffer import VirtualBuffer
 from sdi.vmem.directory import HOST, Directory
 from sdi.vmem.memory import VirtualMemory
@@ -451,15 +451,6 @@ class RegionCopies:
         reads.by(ticket)
         memory.write_host(target, to, ticket)
         return ticket
-
-
-def packed_like(over: Region) -> Region:
-    """The same runs, one right after the other from 0 on."""
-    levels, span = [], over.nbytes
-    for _, count in over.levels:
-        levels.append((span, count))
-        span *= count
-    return Region(0, over.nbytes, tuple(levels))
 
 
 def _elsewhere(parts: list[HeldBytes], piece: Region) -> int:

@@ -37,9 +37,9 @@ from sdi.launch.recording import Change
 from sdi.launch.steps import Steps
 from sdi.player.keeper import READ_MAX_NBYTES, WRITE_GRANULE_NBYTES, Keeper
 from sdi.player.library import CLIENT_FILLS, CLIENT_LOOKS, CLIENT_TAKES
-from sdi.region import Bytes, alike
+from sdi.region import Bytes, alike, packed_like
 from sdi.regions import RegionSet
-from sdi.runtime.region_copies import RegionCopies, packed_like
+from sdi.runtime.region_copies import RegionCopies
 from sdi.vmem.buffer import VirtualBuffer
 from sdi.vmem.directory import HOST, HeldRun, State, member_memory
 from sdi.vmem.memory import VirtualMemory

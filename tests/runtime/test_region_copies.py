@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from sdi.commands import CopyBuffer, Fill, Read, Rectangle, Write
 from sdi.intervals import ByteRange
-from sdi.region import Region, alike, region
-from sdi.runtime.region_copies import HeldBytes, packed_like, parts_of, pieces
+from sdi.region import Region, alike, packed_like, region
+from sdi.runtime.region_copies import HeldBytes, parts_of, pieces
 from sdi.vmem.buffer import VirtualBuffer
 from sdi.vmem.directory import Directory, member_memory
 from tests.runtime.test_virtual_device import NBYTES, Machine, move
