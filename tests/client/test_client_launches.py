@@ -517,6 +517,39 @@ def setting_an_argument_asks_nobody(cl: Cl) -> None:
     assert asked == ["CREATE_BUFFER", "BUILD", "CREATE_QUEUE", "MARKER", "MARKER"]
 
 
+def launches_of_kernels_made_anew_are_told_as_those_before(cl: Cl) -> None:
+    """As libraries do that make their kernels for each call; kernels that live side by side differ."""
+    context = cl.context()
+    queue, buffer = cl.queue(context), cl.buffer(context, 64)
+    program = cl.program(context, ADD + ADD.replace("add", "other"))
+
+    def launched(*kernels: int) -> list[int]:
+        for n, kernel in enumerate(kernels):
+            cl.set_args(kernel, c_void_p(buffer), c_int32(n))
+            cl.launch(queue, kernel, 16)
+        for kernel in kernels:
+            cl.check(cl.clReleaseKernel(kernel))
+        cl.check(cl.clFinish(queue))
+        return [record["kernel"] for record in cl.records("NDRANGE")[-len(kernels) :]]
+
+    def pair() -> tuple[int, int, int]:
+        return cl.kernel(program, "add"), cl.kernel(program, "add"), cl.kernel(program, "other")
+
+    first = launched(*pair())
+    assert len({*first}) == 3
+    assert launched(*pair()) == launched(*pair()) == first
+    kept = cl.kernel(program, "add")
+    among = launched(*pair())
+    assert among[0] == first[1] and among[2] == first[2] and among[1] not in first
+    many = [cl.kernel(program, "other") for _ in range(40)]
+    assert len({*launched(*many)}) == 40
+    cl.check(cl.clReleaseKernel(kept))
+    unset = cl.kernel(program, "add")
+    assert cl.clEnqueueNDRangeKernel(queue, unset, 1, None, sizes([16]), None, 0, None, None) == -52
+    anew = cl.program(context, ADD)
+    assert launched(cl.kernel(anew, "add"))[0] not in {*first, *among}
+
+
 PROGRAMS = (
     builds_send_source_options_and_directory,
     binaries_hold_what_the_program_is_made_from,
@@ -528,6 +561,7 @@ PROGRAMS = (
     kernels_answer_from_the_tables,
     bad_arguments_have_their_codes,
     launches_carry_a_copy_of_their_arguments,
+    launches_of_kernels_made_anew_are_told_as_those_before,
     bad_launches_have_their_codes,
     kernels_compute_on_the_bytes_that_were_written,
     many_threads_enqueue_at_once,

@@ -146,7 +146,7 @@ static cl_int launch(cl_command_queue queue, cl_kernel kernel, cl_uint type, cl_
         return CL_OUT_OF_HOST_MEMORY;
     }
     body->build = kernel->build;
-    body->kernel = kernel->object.id;
+    body->kernel = kernel->id;
     body->kernel_index = kernel->index;
     body->work_dim = work_dim;
     for (int i = 0; i < 3; i++) {

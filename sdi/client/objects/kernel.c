@@ -4,10 +4,31 @@
 
 /* ---- creation ---------------------------------------------------------------------------------------------------- */
 
+/* Libraries make the same kernels anew for each call: launches are known again if the ids in their records are. */
+static uint64_t take_id(struct sdi_kernel_table *table, cl_kernel kernel)
+{
+    if (table->num_spare == 0)
+        return kernel->object.id;
+    uint64_t id = table->spare[0];
+    memmove(table->spare, table->spare + 1, --table->num_spare * sizeof id);
+    return id;
+}
+
+static void give_id(struct sdi_kernel_table *table, uint64_t id)
+{
+    uint32_t at = table->num_spare;
+    if (at == SDI_SPARE_KERNELS)
+        return;
+    for (; at > 0 && table->spare[at - 1] > id; at--)
+        table->spare[at] = table->spare[at - 1];
+    table->spare[at] = id;
+    table->num_spare++;
+}
+
 /* Client lock held.  NULL: no memory. */
 static cl_kernel make(cl_program program, uint32_t index)
 {
-    const struct sdi_kernel_table *table = &program->tables[index];
+    struct sdi_kernel_table *table = &program->tables[index];
     unsigned char *payload = calloc(1, table->payload_nbytes + 8);
     struct sdi_bound *bound = calloc(table->num_args + 1, sizeof *bound);
     cl_kernel kernel = payload && bound ? sdi_new(SDI_KERNEL) : NULL;
@@ -29,6 +50,7 @@ static cl_kernel make(cl_program program, uint32_t index)
     program->num_kernels++;
     kernel->table = table;
     kernel->build = program->build;
+    kernel->id = take_id(table, kernel);
     kernel->index = index;
     kernel->payload = payload;
     kernel->bound = bound;
@@ -111,6 +133,7 @@ static void drop(void *object)
     cl_kernel kernel = object;
     free(kernel->payload);
     free(kernel->bound);
+    give_id(&kernel->program->tables[kernel->index], kernel->id);
     kernel->program->num_kernels--;
     sdi_unhold(kernel->program);
 }

@@ -4,6 +4,8 @@
 
 #include "objects/object.h"
 
+enum { SDI_SPARE_KERNELS = 16 };
+
 struct sdi_argument {
     uint32_t kind, nbytes, address, access;
     uint64_t type;
@@ -20,6 +22,8 @@ struct sdi_kernel_table {
     uint64_t local_mem_nbytes, private_mem_nbytes;
     struct sdi_argument *arguments;
     size_t payload_nbytes;
+    uint64_t spare[SDI_SPARE_KERNELS]; /* ids of kernels that were released, for the next ones, ascending */
+    uint32_t num_spare;
 };
 
 enum sdi_origin { SDI_FROM_LINK = 0, SDI_FROM_SOURCE, SDI_FROM_BINARY };
@@ -53,6 +57,7 @@ struct sdi_kernel {
     cl_program program;
     const struct sdi_kernel_table *table;
     uint64_t build;
+    uint64_t id; /* in the records of its launches: that of a kernel before it, if one like it was released */
     uint32_t index;
     unsigned char *payload; /* the arguments as an NDRANGE record has them */
     struct sdi_bound *bound;
