@@ -15,7 +15,7 @@ from sdi.sampling.boxes import MAX_RANGES, Span
 from sdi.sampling.forms import AffineContext
 from sdi.sampling.machine import Access, Loop
 from sdi.sampling.ops import OPERATIONS, Array, Undefined, quotients
-from sdi.sampling.terms import IntType, TermOp
+from sdi.sampling.terms import IntType, TermOp, rows_below
 
 MAX_POINTS = 1 << 17
 _IDS = (TermOp.GLOBAL_ID, TermOp.GROUP_ID, TermOp.LOCAL_ID)
@@ -64,18 +64,11 @@ class Points:
     def lay_out(self, terms: list[int]) -> bool:
         """Give each id and counter that the terms need an axis; False when there are too many points."""
         rows = self._binding.rows
-        leaves: set[tuple[TermOp, int]] = set()
-        seen: set[int] = set()
-        pending = list(terms)
-        while pending:
-            term = pending.pop()
-            if term in seen:
-                continue
-            seen.add(term)
-            row = rows[term]
-            if row.op in _IDS or row.op is TermOp.COUNTER:
-                leaves.add((row.op, cast(int, row.payload)))
-            pending += row.args
+        leaves = {
+            (row.op, cast(int, row.payload))
+            for row in rows_below(rows, terms)
+            if row.op in _IDS or row.op is TermOp.COUNTER
+        }
         ranges: dict[tuple[TermOp, int], range] = {}
         n, box = self._binding.ndrange, self._box
         for op, number in leaves:

@@ -18,7 +18,7 @@ from sdi.sampling.analysis import BoundKernel, KernelAnalysis
 from sdi.sampling.forms import AffineContext, Scalar
 from sdi.sampling.model import AccessRange, WorkEstimate
 from sdi.sampling.straight import Answer, Evaluator, compiled
-from sdi.sampling.terms import TermOp
+from sdi.sampling.terms import TermOp, rows_below
 from sdi.sampling.tracing import Trace, Untraceable
 
 TRACE_AFTER = 16
@@ -173,22 +173,11 @@ class AnswerShape:
 def shaping_scalars(analysis: KernelAnalysis) -> tuple[Scalar, ...]:
     """The scalars that access ranges may depend on, in a fixed order."""
     rows = analysis.table.rows
-    pending = [t for a in analysis.accesses for t in (a.offset, *a.guards)]
-    pending += [t for loop in analysis.loops if loop is not None for t in (loop.counter, *loop.conditions)]
-    pending += [t for t, row in enumerate(rows) if row.op is TermOp.GEOMETRIC]
-    seen: set[int] = set()
-    found: set[Scalar] = set()
-    while pending:
-        term = pending.pop()
-        if term in seen:
-            continue
-        seen.add(term)
-        row = rows[term]
-        if row.op is TermOp.SCALAR:
-            argument, offset = cast(tuple[int, int], row.payload)
-            found.add((argument, offset, row.type))
-        pending += row.args
-    return tuple(sorted(found))
+    terms = [t for a in analysis.accesses for t in (a.offset, *a.guards)]
+    terms += [t for loop in analysis.loops if loop is not None for t in (loop.counter, *loop.conditions)]
+    terms += [t for t, row in enumerate(rows) if row.op is TermOp.GEOMETRIC]
+    scalars = [row for row in rows_below(rows, terms) if row.op is TermOp.SCALAR]
+    return tuple(sorted({(*cast(tuple[int, int], row.payload), row.type) for row in scalars}))
 
 
 def shaping_arguments(analysis: KernelAnalysis) -> frozenset[int]:

@@ -7,6 +7,7 @@ Sums are kept as linear combinations, so that equal sums are equal terms and dif
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple, cast
@@ -98,6 +99,17 @@ class TermTable:
 
     rows: tuple[Row, ...]
     opaque: tuple[bool, ...]
+
+
+def rows_below(rows: Sequence[Row], terms: Iterable[int]) -> Iterator[Row]:
+    """The rows of some terms and of all that they are made of, each once."""
+    pending, seen = list(terms), set[int]()
+    while pending:
+        term = pending.pop()
+        if term not in seen:
+            seen.add(term)
+            yield rows[term]
+            pending += rows[term].args
 
 
 class Terms:

@@ -20,7 +20,7 @@ from sdi.sampling.forms import AffineContext
 from sdi.sampling.machine import Access, Loop
 from sdi.sampling.model import WorkEstimate
 from sdi.sampling.ops import Undefined
-from sdi.sampling.terms import TermOp
+from sdi.sampling.terms import TermOp, rows_below
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 _Nest: TypeAlias = tuple[tuple[int, ...], tuple[int, ...]]
@@ -88,17 +88,11 @@ def _along(binding: AffineContext, nests: Counter[_Nest], dim: int) -> Array | N
 def _varies(binding: AffineContext, nest: tuple[tuple[int, ...], tuple[int, ...]], dim: int) -> bool:
     """Whether ids of ``dim`` decide how often the inside of some loops happens."""
     loops = [binding.loops[number] for number in nest[0]]
-    pending = [*nest[1], *(c for loop in loops if loop is not None for c in loop.conditions)]
-    seen: set[int] = set()
-    while pending:
-        term = pending.pop()
-        if term not in seen:
-            seen.add(term)
-            row = binding.rows[term]
-            if row.op in (TermOp.GLOBAL_ID, TermOp.GROUP_ID) and row.payload == dim:
-                return True
-            pending += row.args
-    return False
+    terms = [*nest[1], *(c for loop in loops if loop is not None for c in loop.conditions)]
+    return any(
+        row.op in (TermOp.GLOBAL_ID, TermOp.GROUP_ID) and row.payload == dim
+        for row in rows_below(binding.rows, terms)
+    )
 
 
 class _Sample:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sdi.clc.frontend import base_header
+from sdi.clc.frontend.builtins import GEOMETRY_FUNCTIONS
 from sdi.wire.kernels import CUDA_GRID, CUDA_IMAGE, CUDA_PRINT
 from sdi.wire.layout import declarations
 from sdi.wire.opencl import ChannelOrder, ChannelType, MemObjectType
@@ -39,16 +40,8 @@ _STORE = re.compile(
 )
 _AS = re.compile(r"as_[a-z_]+\d*\Z")
 
-_GEOMETRY = frozenset(
-    {
-        "get_work_dim",
-        "get_global_id",
-        "get_global_size",
-        "get_group_id",
-        "get_num_groups",
-        "get_global_linear_id",
-    }
-)
+NATIVE_GEOMETRY = GEOMETRY_FUNCTIONS - {"get_global_offset", "get_enqueued_local_size"}
+"""Built-ins that need the native geometry of the launch; the other two have one answer there."""
 _CONSTANTS = {
     "NULL": "0",
     "CLK_LOCAL_MEM_FENCE": "1",
@@ -101,11 +94,6 @@ def _functions() -> frozenset[str]:
 def _named_numbers() -> dict[str, str]:
     """Numbers that the base header names, such as M_PI_F and CLK_RGBA."""
     return {**base_header.image_constants(), **dict(_NUMBER.findall(base_header.header_text()))}
-
-
-def geometry_functions() -> frozenset[str]:
-    """Built-ins that need the native geometry of the launch."""
-    return _GEOMETRY
 
 
 def constant_of(name: str) -> str | None:

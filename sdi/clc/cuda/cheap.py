@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Container
 
-from sdi.clc.cuda.builtins import geometry_functions
+from sdi.clc.cuda.builtins import NATIVE_GEOMETRY
 from sdi.clc.cuda.types import is_scalar
 from sdi.clc.frontend.syntax import Form, NodeKind, Space, SyntaxNode, callee_of
 
@@ -91,5 +91,5 @@ def _is_geometry(node: SyntaxNode) -> bool:
         dimension = dimension.operands[0]
     if reference.name.startswith(_OWN_GEOMETRY):
         return len(before) == 1 and dimension.kind is NodeKind.INTEGER_LITERAL
-    is_given = reference.name in geometry_functions() | _LOCAL_GEOMETRY
+    is_given = reference.name in NATIVE_GEOMETRY | _LOCAL_GEOMETRY
     return not before and is_given and dimension.kind is NodeKind.INTEGER_LITERAL

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from sdi.clc.arguments import argument_kind, is_kernel, required_work_group_size
-from sdi.clc.cuda.builtins import PRINT_HEADER, geometry_functions, header_part, header_text
+from sdi.clc.cuda.builtins import NATIVE_GEOMETRY, PRINT_HEADER, header_part, header_text
 from sdi.clc.cuda.expressions import GRID, ExpressionWriter
 from sdi.clc.cuda.records import Records
 from sdi.clc.cuda.statements import StatementWriter
@@ -153,7 +153,7 @@ class _Emitter:
         needing = {
             key
             for key, references in calls.items()
-            if any(r.declaration not in functions and r.name in geometry_functions() for r in references)
+            if any(r.declaration not in functions and r.name in NATIVE_GEOMETRY for r in references)
         }
         grown = True
         while grown:

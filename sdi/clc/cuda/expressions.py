@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Mapping
 
 from sdi.clc.cuda.blocks import label_of, leaves, statement_expression, value_of
-from sdi.clc.cuda.builtins import Builtin, builtin, constant_of, geometry_functions
+from sdi.clc.cuda.builtins import NATIVE_GEOMETRY, Builtin, builtin, constant_of
 from sdi.clc.cuda.cheap import may_be_computed
 from sdi.clc.cuda.printf import Printing
 from sdi.clc.cuda.tree import CudaTree
@@ -554,7 +554,7 @@ class ExpressionWriter:
         parameters = list(found.template)
         if found.takes_result:
             parameters.insert(0, self.types.plain(node.type, node))
-        if name in geometry_functions():
+        if name in NATIVE_GEOMETRY:
             values = [GRID, *values]
         listed = f"<{', '.join(parameters)}>" if parameters else ""
         return f"{found.function}{listed}({', '.join(values)})"
