@@ -128,9 +128,9 @@ def test_what_a_failed_command_was_not_to_write_is_not_poisoned(app: Application
     def refuse(*_: object, **__: object) -> None:
         raise raised
 
-    fetch, memory.transfers.fetch_host = memory.transfers.fetch_host, refuse  # type: ignore[method-assign, assignment]
+    view, memory.memories.host_view = memory.memories.host_view, refuse  # type: ignore[method-assign, assignment]
     assert app.status(Op.FILL, b"\7" * 4, buffer=buffer, pattern_nbytes=4, **rows(ROWS)) < 0
-    memory.transfers.fetch_host = fetch  # type: ignore[method-assign]
+    memory.memories.host_view = view  # type: ignore[method-assign]
     assert app.is_poisoned(buffer, PITCH * 3, PITCH * 3 + 4)
     assert app.read(buffer, 64, PITCH * 3 + 64) == DATA[PITCH * 3 + 64 :][:64]
 
