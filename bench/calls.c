@@ -3,6 +3,7 @@
  *   calls times NAME LAUNCHES   set-arg, enqueue, launch + finish, sustained launches
  *   calls loops NAME LAUNCHES   launches of a kernel that writes: sustained, and each waited for; with the same and
  *                               with a new scalar each time, and with a small read behind each
+ *   calls halos NAME LAUNCHES   launches in a row that each read what their neighbours in the launch before wrote
  *   calls changes NAME ROUNDS   a round changes a buffer by a write, a fill or a map, launches a kernel that reads it, and
  *                               reads 4 bytes of what that writes; or maps and unmaps these
  *   calls copies NAME NBYTES    write and read of one large buffer beside memcpy in this process
@@ -86,7 +87,9 @@ static const char SOURCE[] =
     "__kernel void empty(__global int *p, int n) { }\n"
     "__kernel void number(__global uint *p, uint first) { p[get_global_id(0)] = first + get_global_id(0); }\n"
     "__kernel void spread(__global uint *p, uint first, __global const uint *from)\n"
-    "{ p[get_global_id(0)] = first + from[get_global_id(0)]; }\n";
+    "{ p[get_global_id(0)] = first + from[get_global_id(0)]; }\n"
+    "__kernel void beside(__global uint *p, uint last, __global const uint *from)\n"
+    "{ uint i = get_global_id(0); p[i] = from[i ? i - 1 : 0] + from[i < last ? i + 1 : last] + 1; }\n";
 
 struct session {
     cl_device_id device;
@@ -282,6 +285,50 @@ static void expect(int right, const char *what)
     }
 }
 
+static void halos(const char *name, size_t launches)
+{
+    enum { ITEMS = 4096, ROUNDS = 5 };
+    static cl_uint wanted[2][ITEMS], found[ITEMS];
+    struct session s = open_session(name);
+    build(&s);
+    cl_mem buffers[2];
+    cl_kernel kernels[2];
+    for (int k = 0; k < 2; k++) {
+        buffers[k] = make_buffer(&s, sizeof found);
+        check(clEnqueueWriteBuffer(s.queue, buffers[k], CL_TRUE, 0, sizeof found, found, 0, NULL, NULL), "write");
+    }
+    for (int k = 0; k < 2; k++) {
+        kernels[k] = make_kernel(&s, "beside", buffers[k], ITEMS - 1);
+        check(clSetKernelArg(kernels[k], 2, sizeof buffers[!k], &buffers[!k]), "clSetKernelArg");
+    }
+    double best = 1e9;
+    int last = 0;
+    for (int round = 0; round < ROUNDS + 1; round++) { /* the first one warms up */
+        double start = now();
+        for (size_t i = 0; i < launches; i++) {
+            last = !last;
+            launch(&s, kernels[last], ITEMS);
+        }
+        check(clFinish(s.queue), "clFinish");
+        double took = (now() - start) / (double)launches;
+        best = round && took < best ? took : best;
+    }
+    check(clEnqueueReadBuffer(s.queue, buffers[last], CL_TRUE, 0, sizeof found, found, 0, NULL, NULL), "read");
+    int to = 0;
+    for (size_t step = 0; step < launches * (ROUNDS + 1); step++) {
+        to = !to;
+        for (cl_uint i = 0; i < ITEMS; i++)
+            wanted[to][i] = wanted[!to][i ? i - 1 : 0] + wanted[!to][i < ITEMS - 1 ? i + 1 : i] + 1;
+    }
+    expect(memcmp(wanted[to], found, sizeof found) == 0, "of neighbours");
+    say("sustained_halos", best);
+    for (int k = 0; k < 2; k++) {
+        clReleaseKernel(kernels[k]);
+        clReleaseMemObject(buffers[k]);
+    }
+    close_session(&s);
+}
+
 static void copies(const char *name, size_t nbytes)
 {
     struct session s = open_session(name);
@@ -469,6 +516,8 @@ int main(int argc, char **argv)
         times(argv[2], (size_t)strtoull(argv[3], NULL, 10));
     else if (strcmp(what, "loops") == 0 && argc == 4)
         loops(argv[2], (size_t)strtoull(argv[3], NULL, 10));
+    else if (strcmp(what, "halos") == 0 && argc == 4)
+        halos(argv[2], (size_t)strtoull(argv[3], NULL, 10));
     else if (strcmp(what, "changes") == 0 && argc == 4)
         changes(argv[2], (size_t)strtoull(argv[3], NULL, 10));
     else if (strcmp(what, "copies") == 0 && argc == 4)
@@ -480,7 +529,7 @@ int main(int argc, char **argv)
     else if (strcmp(what, "platforms") == 0 && argc == 2)
         list_platforms();
     else {
-        fprintf(stderr, "usage: calls times|loops|changes|copies|stages|first|platforms ...\n");
+        fprintf(stderr, "usage: calls times|loops|halos|changes|copies|stages|first|platforms ...\n");
         return 2;
     }
     return 0;

@@ -15,7 +15,7 @@ from sdi.clc.preprocess.lines import LineMap
 from sdi.intervals import ByteRange
 from sdi.ndrange import GroupBox, NDRange
 from sdi.regions import RegionSet
-from sdi.sampling.affine import Form, interval
+from sdi.sampling.affine import Form, Range, interval
 from sdi.sampling.boxes import (
     MAX_RANGES,
     Domain,
@@ -136,7 +136,8 @@ class BoundKernel:
         self._by_digits: dict[object, list[tuple[int, int]] | None] = {}
         self._needs: list[int] = []  # of each atom, itself and those that it needs, as bits
         self._wild = 0  # atoms of which nothing is known, as bits
-        self._groups = self._compile()
+        # What happens under the fewest conditions comes first: it reads most of what the others read.
+        self._groups = sorted(self._compile(), key=lambda each: len(each[0].constraints))
 
     def over(self, box: GroupBox) -> tuple[AccessRange, ...]:
         """What the work-groups of ``box`` do, one entry per GLOBAL or CONSTANT argument, in order."""
@@ -308,6 +309,8 @@ class BoundKernel:
                 most = most_ranges
                 if not piece.is_write and Precision.COVER in (piece.precision, domain.precision):
                     most = MANY_RANGES
+                if piece.mode is Mode.READ and found[piece.argument].has_read(piece, inside):
+                    continue
                 key = (id(piece.offset), piece.nbytes, piece.precision, most)
                 if key not in same:
                     same[key] = reach(
@@ -371,13 +374,24 @@ class BoundKernel:
 
 @dataclass(slots=True)
 class _Found:
-    """What one argument's accesses reach, by how well that is known; None: nothing is."""
+    """What one argument's accesses reach, by how well that is known; None: nothing is.
+
+    ``dense``: of ``reads``, what single accesses reach without a gap.
+    """
 
     reads: list[Span] | None = field(default_factory=list)
+    dense: list[Span] = field(default_factory=list)
     exact: list[Span] = field(default_factory=list)
     covers: list[Span] = field(default_factory=list)
     bounds: list[Span] | None = field(default_factory=list)
     updates: dict[Update, list[Span] | None] = field(default_factory=dict)
+
+    def has_read(self, piece: AffineAccess, ranges: list[Range]) -> bool:
+        """Whether all that one more access may read is read without a gap."""
+        if not self.dense:
+            return False
+        lo, hi = interval(piece.offset, ranges)
+        return any(first <= lo and hi + piece.nbytes <= stop for first, stop in self.dense)
 
     def add(self, piece: AffineAccess, reached: Footprint | None) -> None:
         """What one more access reaches."""
@@ -385,6 +399,8 @@ class _Found:
         if update is not None:
             self.updates[update] = _with(self.updates.setdefault(update, []), reached)
         elif piece.mode is Mode.READ:
+            if reached is not None and len(reached.spans) == 1:
+                self.dense = merged([*self.dense, *reached.spans])
             self.reads = _with(self.reads, reached)
         elif reached is not None and reached.precision is Precision.EXACT:
             self.exact += reached.spans

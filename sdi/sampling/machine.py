@@ -8,6 +8,7 @@ from enum import Enum
 
 from sdi.atomics import Update
 from sdi.clc.frontend.syntax import Space, SyntaxNode
+from sdi.sampling.cases import cases
 from sdi.sampling.terms import I32, I64, TermOp, Terms
 from sdi.sampling.values import PRIVATE_MEMORY, PointerValue, Value, declaration_of, joined
 
@@ -193,9 +194,11 @@ class Machine:
             self.unknown.append(Unknown(space, mode, at))
             return
         is_definite = is_definite and len(pointer.choices) == 1
-        for root, offset in pointer.choices:
-            if root >= 0:
-                guards, loops = tuple(self.guards), tuple(self.loops)
+        for root, choice in pointer.choices:
+            if root < 0:
+                continue
+            for conditions, offset in cases(self.terms, choice):
+                guards, loops = (*self.guards, *conditions), tuple(self.loops)
                 self.terms.operations += len(guards)
                 self.accesses.append(
                     Access(root, mode, offset, nbytes, guards, loops, is_definite, at, update)

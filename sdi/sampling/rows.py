@@ -82,7 +82,7 @@ def spans_by_rows(
     if not inside.any():
         return []
     base, first, last = (part[inside] for part in every)
-    factor = offset[1][along]
+    factor = offset[1].get(along, 0)  # of a sum of both alone it is none
     if factor < 0:
         first, last = last, first
     starts, stops = base + factor * first, base + factor * last + nbytes

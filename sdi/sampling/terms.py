@@ -87,6 +87,7 @@ class Row(NamedTuple):
     payload: object
 
 
+_TRANSPARENT = frozenset({TermOp.LINEAR, TermOp.MUL, TermOp.CONVERT})
 TRUTHS = frozenset({TermOp.LT, TermOp.EQ, TermOp.NOT, TermOp.ALL, TermOp.ANY})
 
 
@@ -113,11 +114,16 @@ def rows_below(rows: Sequence[Row], terms: Iterable[int]) -> Iterator[Row]:
 
 
 class Terms:
-    """Builds a graph.  ``operations``: a measure of the work so far.  Owned by: the thread of the build."""
+    """Builds a graph.  Owned by: the thread of the build.
+
+    ``chooses``: for each term, whether it is a sum or product of what a condition chooses, not data.
+    ``operations``: a measure of the work so far.
+    """
 
     def __init__(self) -> None:
         self.rows: list[Row] = []
         self.opaque: list[bool] = []
+        self.chooses: list[bool] = []
         self._newest: list[int] = []
         self._depth: list[int] = []
         self._index: dict[Row, int] = {}
@@ -142,6 +148,10 @@ class Terms:
         self._index[row] = number
         self.rows.append(row)
         self.opaque.append(op is TermOp.OPAQUE or any(self.opaque[a] for a in args))
+        if op is TermOp.SELECT:
+            self.chooses.append(not self.opaque[args[0]])
+        else:
+            self.chooses.append(op in _TRANSPARENT and any(self.chooses[a] for a in args))
         newest = max((self._newest[a] for a in args), default=-1)
         self._newest.append(number if op in (TermOp.OPAQUE, TermOp.COUNTER) else newest)
         self._depth.append(depth)

@@ -1,0 +1,103 @@
+"""Indices that a condition chooses are read, and written, case by case."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+
+from sdi.clc import compile_source
+from sdi.intervals import ByteRange
+from sdi.launch.programs.access import access_of
+from sdi.ndrange import GroupBox, NDRange
+from sdi.sampling.cases import MAX_CASES, cases
+from sdi.sampling.model import Precision
+from sdi.sampling.terms import I32, TermOp, Terms
+
+N, LOCAL = 4096, 64
+HALF = 4 * N // 2
+INDICES = {
+    "clamped below": ("i ? i - 1 : 0", [(0, HALF - 4)], [(HALF - 4, 4 * N - 4)]),
+    "clamped above": ("i < n - 1 ? i + 1 : n - 1", [(4, HALF + 4)], [(HALF + 4, 4 * N)]),
+    "periodic below": ("i == 0 ? n - 1 : i - 1", [(0, HALF - 4), (4 * N - 4, 4 * N)],
+                       [(HALF - 4, 4 * N - 4)]),
+    "periodic above": ("i == n - 1 ? 0 : i + 1", [(4, HALF + 4)], [(0, 4), (HALF + 4, 4 * N)]),
+    "of both ends": ("(int)i - 3 < 0 ? 0 : (int)i - 3 >= (int)n ? n - 1 : i - 3", [(0, HALF - 12)],
+                     [(HALF - 12, 4 * N - 12)]),
+    "times a scalar": ("(i < n / 2 ? 1 : 0) * (n / 2)", [(HALF, HALF + 4)], [(0, 4)]),
+}  # fmt: skip
+
+
+def ranges(
+    text: str, members: int = 2
+) -> list[tuple[list[tuple[int, int]], list[tuple[int, int]], Precision]]:
+    """Of a kernel of ``out``, ``in`` and ``n``: what parts of the groups read and write, and how exactly."""
+    arguments = "global uint *out, global const uint *in, uint n"
+    source = f"kernel void k({arguments}) {{ uint i = get_global_id(0); {text} }}"
+    compiled = compile_source(source, "")
+    bound = access_of(compiled, compiled.kernels[0]).bind(
+        NDRange(1, (0, 0, 0), (N, 1, 1), (LOCAL, 1, 1)),
+        (None, None, struct.pack("<I", N)),
+        (4 * N, 4 * N, None),
+    )
+    groups = N // LOCAL
+    found = []
+    for k in range(members):
+        box = GroupBox((groups * k // members, 0, 0), (groups * (k + 1) // members, 1, 1))
+        out, given = bound.over(box)
+        found.append((_plain(given.reads.ranges), _plain(out.writes.ranges), out.precision))
+    return found
+
+
+def _plain(found: tuple[ByteRange, ...]) -> list[tuple[int, int]]:
+    return [(each.start, each.stop) for each in found]
+
+
+@pytest.mark.parametrize("name", INDICES)
+def test_reads_are_those_of_the_cases(name: str) -> None:
+    index, first, second = INDICES[name]
+    assert [each[0] for each in ranges(f"out[i] = in[{index}];")] == [first, second]
+
+
+def test_a_variable_that_a_branch_sets_is_a_choice_too() -> None:
+    found = ranges("uint l = i - 1; if (i == 0) l = n - 1; out[i] = in[l];")
+    assert [each[0] for each in found] == [[(0, HALF - 4), (4 * N - 4, 4 * N)], [(HALF - 4, 4 * N - 4)]]
+
+
+def test_writes_of_the_cases_are_exact() -> None:
+    found = ranges("out[i < n / 4 ? i : i + n / 4 < n ? i + n / 4 : i - n / 2] = 1;")
+    assert [each[2] for each in found] == [Precision.EXACT] * 2
+    quarter = 4 * N // 4
+    assert [each[1] for each in found] == [
+        [(0, quarter), (2 * quarter, 3 * quarter)],
+        [(quarter, 2 * quarter), (3 * quarter, 4 * quarter)],
+    ]
+
+
+def test_what_data_choose_is_anywhere_between() -> None:
+    found = ranges("out[i] = in[in[i] ? i : n - 1 - i];")
+    assert [each[0] for each in found] == [[(0, 4 * N)], [(0, 4 * N)]]
+
+
+def test_many_choices_of_choices_are_taken_together_and_cost_little() -> None:
+    terms = Terms()
+    i = terms.make(TermOp.GLOBAL_ID, (), I32, 0)
+    term = i
+    for number in range(200):
+        more = terms.add(term, terms.const(number))
+        term = terms.select(terms.less(i, terms.const(number)), more, term)
+    before = terms.operations
+    assert cases(terms, term) == [((), term)]
+    assert terms.operations - before < 10_000
+
+
+def test_no_more_than_the_most_cases_are_told_apart() -> None:
+    terms = Terms()
+    i = terms.make(TermOp.GLOBAL_ID, (), I32, 0)
+    total, found = terms.const(0), []
+    for number in range(5):
+        total = terms.add(
+            total, terms.select(terms.less(i, terms.const(number)), terms.const(1 << number), i)
+        )
+        found.append(len(cases(terms, total)))
+    assert found == [2, 4, 8, 1, 1] and MAX_CASES == 9
