@@ -7,9 +7,9 @@ import struct
 import pytest
 
 from sdi.clc import compile_source
-from sdi.intervals import ByteRange
 from sdi.launch.programs.access import access_of
 from sdi.ndrange import GroupBox, NDRange
+from sdi.regions import RegionSet
 from sdi.sampling.cases import MAX_CASES, cases
 from sdi.sampling.model import Precision
 from sdi.sampling.terms import I32, TermOp, Terms
@@ -45,12 +45,12 @@ def ranges(
     for k in range(members):
         box = GroupBox((groups * k // members, 0, 0), (groups * (k + 1) // members, 1, 1))
         out, given = bound.over(box)
-        found.append((_plain(given.reads.ranges), _plain(out.writes.ranges), out.precision))
+        found.append((_plain(given.reads), _plain(out.writes), out.precision))
     return found
 
 
-def _plain(found: tuple[ByteRange, ...]) -> list[tuple[int, int]]:
-    return [(each.start, each.stop) for each in found]
+def _plain(found: RegionSet) -> list[tuple[int, int]]:
+    return [(each.start, each.stop) for each in found.runs()]
 
 
 @pytest.mark.parametrize("name", INDICES)
@@ -72,6 +72,38 @@ def test_writes_of_the_cases_are_exact() -> None:
         [(0, quarter), (2 * quarter, 3 * quarter)],
         [(quarter, 2 * quarter), (3 * quarter, 4 * quarter)],
     ]
+
+
+def test_taps_in_loops_that_stop_at_the_edges_read_the_rows_around_a_part() -> None:
+    source = """
+    kernel void blur(global float *out, global const float *in, int w, int h)
+    {
+        int x = get_global_id(0), y = get_global_id(1);
+        float sum = 0;
+        for (int dy = -2; dy <= 2; dy++)
+            for (int dx = -2; dx <= 2; dx++) {
+                int at = x + dx, row = y + dy;
+                at = at < 0 ? 0 : at >= w ? w - 1 : at;
+                row = row < 0 ? 0 : row >= h ? h - 1 : row;
+                sum += in[row * w + at];
+            }
+        out[y * w + x] = sum;
+    }
+    """
+    compiled, side = compile_source(source, ""), 256
+    nbytes, number = 4 * side * side, struct.pack("<i", side)
+    bound = access_of(compiled, compiled.kernels[0]).bind(
+        NDRange(2, (0, 0, 0), (side, side, 1), (16, 16, 1)),
+        (None, None, number, number),
+        (nbytes, nbytes, None, None),
+    )
+    for first, stop in ((0, 4), (4, 12), (12, 16)):
+        out, given = bound.over(GroupBox((0, first, 0), (16, stop, 1)))
+        around = (max(16 * first - 2, 0), min(16 * stop + 2, side))
+        assert _plain(given.reads) == [(4 * side * around[0], 4 * side * around[1])]
+        assert (
+            _plain(out.writes) == [(64 * side * first, 64 * side * stop)] and out.precision is Precision.EXACT
+        )
 
 
 def test_what_data_choose_is_anywhere_between() -> None:
