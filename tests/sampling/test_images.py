@@ -33,7 +33,7 @@ KERNELS = {
         "for (int k = 0; k < 2; k++) write_imageui(to, (int2)(x, 2 * y + k), value);",
         True,
     ),
-    "tiled": ("image2d_t", "write_imageui(to, (int2)(x, get_group_id(1) * 2 + (y + 1) % 2), value);", False),
+    "tiled": ("image2d_t", "write_imageui(to, (int2)(x, get_group_id(1) * 2 + (y + 1) % 2), value);", True),
     "chosen": ("image2d_t", "write_imageui(to, (int2)(x, x < 4 ? y : 0), value);", False),
     "helped": ("image2d_t", "put(to, (int2)(x, y), value);", True),
     "assigned": ("image2d_t", "int2 at; at.x = x; at.y = y / 2; write_imageui(to, at, value);", True),
