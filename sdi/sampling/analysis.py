@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from sdi.atomics import Update
@@ -14,17 +14,20 @@ from sdi.clc.model import ArgumentKind
 from sdi.clc.preprocess.lines import LineMap
 from sdi.intervals import ByteRange
 from sdi.ndrange import GroupBox, NDRange
+from sdi.region import Region
 from sdi.regions import RegionSet
 from sdi.sampling.affine import Form, Range, interval
 from sdi.sampling.boxes import (
     MAX_RANGES,
     Domain,
     Footprint,
+    Part,
     Span,
     base_ranges,
     merged,
-    range_set,
     reach,
+    region_set,
+    simpler,
     tightened,
     without_mixed_ids,
 )
@@ -133,7 +136,7 @@ class BoundKernel:
         self._binding = binding
         self._nbytes = {e.argument: buffer_nbytes[e.argument] or 0 for e in analysis.pointers}
         self._known: dict[GroupBox, tuple[AccessRange, ...]] = {}
-        self._by_digits: dict[object, list[tuple[int, int]] | None] = {}
+        self._by_digits: dict[object, list[Part] | None] = {}
         self._needs: list[int] = []  # of each atom, itself and those that it needs, as bits
         self._wild = 0  # atoms of which nothing is known, as bits
         # What happens under the fewest conditions comes first: it reads most of what the others read.
@@ -298,6 +301,7 @@ class BoundKernel:
         ranges = base_ranges(self._binding, box)
         found = {argument: _Found() for argument in self._nbytes}
         done: set[int] = set()
+        is_strided = most_ranges == MAX_RANGES
         for domain, pieces in self._groups:
             inside = tightened(domain, atoms, ranges)
             if inside is None:
@@ -314,7 +318,7 @@ class BoundKernel:
                 key = (id(piece.offset), piece.nbytes, piece.precision, most)
                 if key not in same:
                     same[key] = reach(
-                        piece.offset, piece.nbytes, piece.precision, domain, inside, atoms, most
+                        piece.offset, piece.nbytes, piece.precision, domain, inside, atoms, most, is_strided
                     )
                 reached = same[key]
                 if most_ranges == MAX_RANGES and (
@@ -324,10 +328,14 @@ class BoundKernel:
                     if better is not None:
                         done.add(id(piece.access))
                         reached = better
-                if reached is not None and piece.is_unbounded and reached.precision is Precision.MAY:
-                    (lo, hi), nbytes = reached.spans[0], self._nbytes[piece.argument]
-                    if lo <= 0 and hi >= nbytes:
-                        reached = None
+                nbytes = self._nbytes[piece.argument]
+                if (
+                    reached is not None
+                    and piece.is_unbounded
+                    and reached.precision is Precision.MAY
+                    and region_set(reached.parts, nbytes).nbytes == nbytes
+                ):
+                    reached = None
                 found[piece.argument].add(piece, reached)
         return tuple([self._answer(e, found[e.argument]) for e in self._analysis.pointers])
 
@@ -344,29 +352,29 @@ class BoundKernel:
         # What is read and written again, or in several arrays at one index, is asked for once.
         key = (access.offset, access.guards, access.loops, access.nbytes, box)
         if key not in self._by_digits:
-            self._by_digits[key] = digits.spans_of(self._binding, access, box)
-        spans = self._by_digits[key]
-        if spans is None and not has_data and access.mode is Mode.WRITE:
-            spans = dense.spans_of(self._binding, access, box)
-        return None if spans is None else Footprint(spans, Precision.COVER if has_data else Precision.EXACT)
+            self._by_digits[key] = digits.bytes_of(self._binding, access, box)
+        parts: Sequence[Part] | None = self._by_digits[key]
+        if parts is None and not has_data and access.mode is Mode.WRITE:
+            parts = dense.spans_of(self._binding, access, box)
+        return None if parts is None else Footprint(parts, Precision.COVER if has_data else Precision.EXACT)
 
     def _answer(self, effects: Effects, found: _Found) -> AccessRange:
         nbytes = self._nbytes[effects.argument]
         whole = RegionSet((ByteRange(0, nbytes),)) if nbytes else RegionSet()
         reads_whole = effects.reads_anything or found.reads is None
-        read = whole if found.reads is None or reads_whole else range_set(found.reads, nbytes)
+        read = whole if found.reads is None or reads_whole else region_set(simpler(found.reads)[0], nbytes)
         updated = tuple(
-            (update, whole if spans is None else range_set(merged(spans), nbytes))
-            for update, spans in sorted(found.updates.items())
+            (update, whole if parts is None else region_set(parts, nbytes))
+            for update, parts in sorted(found.updates.items())
         )
         if effects.writes_anything or found.bounds is None:
             return AccessRange(effects.argument, read, whole, Precision.WHOLE, reads_whole, updated)
-        spans = found.exact
-        written, precision = range_set(spans, nbytes), Precision.EXACT
-        for more, other in ((found.covers, Precision.COVER), (found.bounds, Precision.MAY)):
+        parts, covers, bounds = simpler(found.exact, found.covers, found.bounds)
+        written, precision = region_set(parts, nbytes), Precision.EXACT
+        for more, other in ((covers, Precision.COVER), (bounds, Precision.MAY)):
             if more:
-                spans = [*spans, *more]
-                wider = range_set(merged(spans), nbytes)
+                parts = [*parts, *more]
+                wider = region_set(parts, nbytes)
                 if wider != written:
                     written, precision = wider, other
         return AccessRange(effects.argument, read, written, precision, reads_whole, updated)
@@ -379,12 +387,12 @@ class _Found:
     ``dense``: of ``reads``, what single accesses reach without a gap.
     """
 
-    reads: list[Span] | None = field(default_factory=list)
+    reads: list[Part] | None = field(default_factory=list)
     dense: list[Span] = field(default_factory=list)
-    exact: list[Span] = field(default_factory=list)
-    covers: list[Span] = field(default_factory=list)
-    bounds: list[Span] | None = field(default_factory=list)
-    updates: dict[Update, list[Span] | None] = field(default_factory=dict)
+    exact: list[Part] = field(default_factory=list)
+    covers: list[Part] = field(default_factory=list)
+    bounds: list[Part] | None = field(default_factory=list)
+    updates: dict[Update, list[Part] | None] = field(default_factory=dict)
 
     def has_read(self, piece: AffineAccess, ranges: list[Range]) -> bool:
         """Whether all that one more access may read is read without a gap."""
@@ -399,13 +407,13 @@ class _Found:
         if update is not None:
             self.updates[update] = _with(self.updates.setdefault(update, []), reached)
         elif piece.mode is Mode.READ:
-            if reached is not None and len(reached.spans) == 1:
-                self.dense = merged([*self.dense, *reached.spans])
+            if reached is not None and len(reached.parts) == 1 and not isinstance(reached.parts[0], Region):
+                self.dense = merged([*self.dense, reached.parts[0]])
             self.reads = _with(self.reads, reached)
         elif reached is not None and reached.precision is Precision.EXACT:
-            self.exact += reached.spans
+            self.exact += reached.parts
         elif reached is not None and reached.precision is Precision.COVER:
-            self.covers += reached.spans
+            self.covers += reached.parts
         else:
             self.bounds = _with(self.bounds, reached)
 
@@ -414,10 +422,10 @@ def _is_cover(reached: Footprint | None) -> bool:
     return reached is not None and reached.precision is Precision.COVER
 
 
-def _with(spans: list[Span] | None, reached: Footprint | None) -> list[Span] | None:
+def _with(spans: list[Part] | None, reached: Footprint | None) -> list[Part] | None:
     if spans is None or reached is None:
         return None
-    spans += reached.spans
+    spans += reached.parts
     return spans
 
 

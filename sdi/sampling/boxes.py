@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from math import gcd
 
 from sdi.intervals import ByteRange
 from sdi.ndrange import GroupBox
-from sdi.region import Region
+from sdi.region import Region, within
 from sdi.regions import RegionSet
 from sdi.sampling.affine import INFINITY, Form, Range, interval, is_finite, plus
 from sdi.sampling.forms import AffineContext
@@ -19,7 +20,14 @@ from sdi.sampling.unknowns import BASES, GLOBAL, GROUP, LOCAL, Atom, atom_range,
 MAX_RANGES = 10_000
 _ROUNDS = 3
 
+FEW_RANGES = 32
+"""So many are listed as fast as regions are put together."""
+
+_REGIONS_MAX = 128
+
 Span = tuple[int, int]
+Part = Span | Region
+"""Bytes: from one number up to another, or runs at equal distances."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +48,9 @@ class Domain:
 
 @dataclass(frozen=True, slots=True)
 class Footprint:
-    """The bytes one access reaches: spans, sorted or not.  ``precision``: see there; MAY: their bounds."""
+    """The bytes one access reaches, sorted or not.  ``precision``: see there; MAY: their bounds, one span."""
 
-    spans: list[Span]
+    parts: Sequence[Part]
     precision: Precision
 
 
@@ -110,12 +118,14 @@ def reach(
     domain: Domain,
     ranges: list[Range],
     atoms: list[Atom],
-    most_ranges: int = MAX_RANGES,
+    most_ranges: int,
+    is_strided: bool,
 ) -> Footprint | None:
     """The bytes of ``offset`` over a tightened domain; None when they have no bounds.
 
     ``precision``: EXACT or COVER only where the offset depends on nothing but ids and counters.
     ``most_ranges``: where there would be more, the one range that holds them all is the answer, MAY.
+    ``is_strided``: runs at equal distances are one region, and count as one range.
     """
     lo, hi = bounds(offset, ranges, atoms)
     if not is_finite(lo, hi):
@@ -124,7 +134,7 @@ def reach(
     if precision is not Precision.MAY and domain.precision is not Precision.MAY:
         if domain.precision is Precision.COVER:
             precision = Precision.COVER
-        within: Range = (lo, hi)
+        limits: Range = (lo, hi)
         for constraint in domain.regular:
             if interval(constraint, ranges)[0] < 0:
                 along = _along(offset, constraint, nbytes)
@@ -133,15 +143,18 @@ def reach(
                     if most_ranges > MANY_RANGES:
                         rows = spans_by_rows(offset, nbytes, domain.regular, ranges, most_ranges)
                     return bounded if rows is None else Footprint(rows, precision)
-                within = (max(within[0], along[0]), min(within[1], along[1]))
+                limits = (max(limits[0], along[0]), min(limits[1], along[1]))
         strides = sorted((abs(c), ranges[v][1] - ranges[v][0] + 1) for v, c in offset[1].items())
+        region = nested(lo, strides, nbytes) if is_strided and limits == (lo, hi) else None
+        if region is not None and region.num_runs > FEW_RANGES:
+            return Footprint([region], precision)
         spans = image(lo, strides, nbytes, most_ranges)
         if spans is not None:
-            if within != (lo, hi):
+            if limits != (lo, hi):
                 # Whole elements: they lie on multiples of the strides' common divisor.
                 unit = gcd(*offset[1].values())
-                first = lo + -(-(within[0] - lo) // unit) * unit
-                stop = lo + (within[1] - lo) // unit * unit + nbytes
+                first = lo + -(-(limits[0] - lo) // unit) * unit
+                stop = lo + (limits[1] - lo) // unit * unit + nbytes
                 spans = [(max(a, first), min(b, stop)) for a, b in spans if a < stop and b > first]
             return Footprint(spans, precision)
     return bounded
@@ -226,12 +239,41 @@ def merged(spans: list[Span]) -> list[Span]:
     return found
 
 
-def range_set(spans: list[Span], nbytes: int) -> RegionSet:
+def region_set(parts: Sequence[Part], nbytes: int) -> RegionSet:
     """A set of bytes, cut to a buffer of ``nbytes``."""
-    inside = merged(spans)
-    if inside and (inside[0][0] < 0 or inside[-1][1] > nbytes):
-        inside = [(max(a, 0), min(b, nbytes)) for a, b in inside if a < nbytes and b > 0]
-    return RegionSet(tuple([ByteRange(a, b) for a, b in inside]))
+    spans = merged([part for part in parts if not isinstance(part, Region)])
+    if spans and (spans[0][0] < 0 or spans[-1][1] > nbytes):
+        spans = [(max(a, 0), min(b, nbytes)) for a, b in spans if a < nbytes and b > 0]
+    ranges = [ByteRange(a, b) for a, b in spans]
+    regions = [part for part in parts if isinstance(part, Region)]
+    if not regions:
+        return RegionSet(tuple(ranges))
+    return RegionSet.of([*ranges, *(each for part in regions for each in within(part, 0, nbytes))])
+
+
+def simpler(*groups: list[Part]) -> list[list[Part]]:
+    """The same bytes without regions where these take long to join: with many spans, or on no common grid.
+
+    Where all would be too many ranges, the last group gets bounds and the others nothing.
+    """
+    parts = [part for group in groups for part in group]
+    regions = [part for part in parts if isinstance(part, Region)]
+    strides = sorted({stride for region in regions for stride, _ in region.levels})
+    is_grid = all(b % a == 0 for a, b in pairwise(strides)) and len(regions) <= _REGIONS_MAX
+    if not regions or len(parts) == 1 or (is_grid and len(parts) - len(regions) <= FEW_RANGES):
+        return list(groups)
+    if len(parts) + sum([region.num_runs for region in regions]) > MAX_RANGES:
+        ends = [_ends(part) for part in parts]
+        return [*([] for _ in groups[1:]), [(min(a for a, _ in ends), max(b for _, b in ends))]]
+    return [[span for part in group for span in _spans(part)] for group in groups]
+
+
+def _spans(part: Part) -> list[Span]:
+    return [(run.start, run.stop) for run in part.runs()] if isinstance(part, Region) else [part]
+
+
+def _ends(part: Part) -> Span:
+    return (part.bounds.start, part.bounds.stop) if isinstance(part, Region) else part
 
 
 def without_mixed_ids(binding: AffineContext, forms: list[Form]) -> list[Form]:

@@ -17,18 +17,16 @@ from sdi.ndrange import GroupBox
 from sdi.region import Bytes, Region
 from sdi.regions import RegionSet
 from sdi.sampling.affine import Form, Range, interval, plus
-from sdi.sampling.boxes import MAX_RANGES, Span, base_ranges, image, merged, nested
+from sdi.sampling.boxes import FEW_RANGES, MAX_RANGES, Part, Span, base_ranges, image, merged, nested
 from sdi.sampling.forms import AffineContext
 from sdi.sampling.machine import Access
 from sdi.sampling.terms import TermOp
 from sdi.sampling.unknowns import BASES, GLOBAL, GROUP, LOCAL, Atom, UnknownKind
 
 _KNOWN_MAX = 4096
-_known: dict[object, list[Span] | None] = {}
+_known: dict[object, list[Part] | None] = {}
 """Answers by what they follow from.  Any thread."""
 _PARTS_MAX = 256
-_FEW_RUNS = 32
-"""Of a region: so many are listed as fast as regions are put together."""
 
 Digit = tuple[int, int, int]
 """Weight, first value, number of values."""
@@ -46,7 +44,7 @@ class _Wraps(Exception):
         self.variable, self.at = variable, at
 
 
-def spans_of(binding: AffineContext, access: Access, box: GroupBox) -> list[Span] | None:
+def bytes_of(binding: AffineContext, access: Access, box: GroupBox) -> list[Part] | None:
     """Exactly the bytes of a definite access outside of loops, if all that data decide is decided for it;
     None where ids are taken apart otherwise.
     """
@@ -70,12 +68,15 @@ def spans_of(binding: AffineContext, access: Access, box: GroupBox) -> list[Span
     known = _known.get(key, key)  # a key is no answer
     if not isinstance(known, tuple):
         return known
-    spans: list[Span] = []
-    found: list[Span] | None = spans
+    found: list[Part] | None
     try:
-        for constraints in alternatives:
-            spans += _Boxes(binding, [offset, *constraints], box).spans(access.nbytes)
-        found = merged(spans)
+        every = [
+            part
+            for constraints in alternatives
+            for part in _Boxes(binding, [offset, *constraints], box).reached(access.nbytes)
+        ]
+        spans = merged([part for part in every if not isinstance(part, Region)])
+        found = [*spans, *(part for part in every if isinstance(part, Region))]
     except _NoAnswer:
         found = None
     if len(_known) >= _KNOWN_MAX:
@@ -166,7 +167,7 @@ class _Boxes:
             found = plus(found, part, factor)
         return found
 
-    def spans(self, nbytes: int) -> list[Span]:
+    def reached(self, nbytes: int) -> list[Part]:
         """All parts' bytes."""
         bases = sorted(self._weights)
         choices: list[list[list[Digit]]] = []
@@ -182,7 +183,7 @@ class _Boxes:
             count *= len(choices[-1])
         if count > _PARTS_MAX:
             raise _NoAnswer
-        spans: list[Span] = []
+        spans: list[Part] = []
         strided: list[Bytes] = []
         parts = [dict(zip(bases, chosen, strict=True)) for chosen in product(*choices)]
         for part in parts:  # more come while they are gone through
@@ -202,11 +203,16 @@ class _Boxes:
                 strided.append(found)
             else:
                 spans += found
-        if _num_runs(strided) > min(MAX_RANGES, _FEW_RUNS * len(strided)):  # together, they may be whole rows
-            strided = list(RegionSet.of(strided).regions)
-            if _num_runs(strided) > MAX_RANGES:
+        if sum([region.num_runs for region in strided]) > FEW_RANGES * len(strided):
+            strided = list(RegionSet.of(strided).regions)  # together, they may be whole rows
+            if len(strided) > MAX_RANGES:
                 raise _NoAnswer
-        return spans + [(run.start, run.stop) for region in strided for run in region.runs()]
+            return [
+                *spans,
+                *(each if isinstance(each, Region) else (each.start, each.stop) for each in strided),
+            ]
+        listed: list[Part] = [(run.start, run.stop) for region in strided for run in region.runs()]
+        return listed + spans
 
     def _part(
         self, digits: dict[int, list[Digit]], nbytes: int, where: list[tuple[int, int]]
@@ -277,10 +283,6 @@ class _Boxes:
                     raise _NoAnswer
                 known[variable] = below
         return _substituted(form, known)
-
-
-def _num_runs(regions: list[Bytes]) -> int:
-    return sum([region.num_runs for region in regions])
 
 
 def parts_of(low: int, stop: int, weights: list[int]) -> list[list[Digit]]:

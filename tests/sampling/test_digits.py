@@ -13,7 +13,7 @@ from sdi.launch.programs.access import access_of
 from sdi.ndrange import GroupBox, NDRange
 from sdi.sampling import KernelAnalysis, dense, digits
 from sdi.sampling.analysis import BoundKernel
-from sdi.sampling.boxes import merged
+from sdi.sampling.boxes import region_set
 from sdi.sampling.digits import parts_of
 
 BRICKS = """
@@ -82,7 +82,8 @@ def both(kernel: BoundKernel, box: GroupBox) -> list[tuple[object, object]]:
     for access in kernel._analysis.accesses:
         slow = dense.spans_of(binding, access, box)
         assert slow is not None
-        found.append((digits.spans_of(binding, access, box), merged(slow)))
+        parts = digits.bytes_of(binding, access, box)
+        found.append((None if parts is None else region_set(parts, 1 << 60), region_set(slow, 1 << 60)))
     return found
 
 
