@@ -97,9 +97,9 @@ __kernel void au_kinds(__global const int *in, __global int *slots)
 
 __kernel void au_aliases(__global const int *in, __global int *sums, __global int *most)
 {
-    int v = in[get_global_id(0)];
-    atomic_add(&sums[v & 3], v);
-    atomic_max(&most[4 + (v & 3)], v);
+    int v = in[get_global_id(0)], k = (int)(float)(v & 3);
+    atomic_add(&sums[k], v);
+    atomic_max(&most[4 + k], v);
 }
 """
 ITEMS, LOCAL = 960, 32
