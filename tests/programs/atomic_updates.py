@@ -82,17 +82,17 @@ __kernel void au_offset(__global const int *in, __global int *counts)
 __kernel void au_mixed(__global const uchar *in, __global uint *bins, __global uint *out)
 {
     if (bins[BINS] == 0)
-        atomic_inc(&bins[in[get_global_id(0)] % BINS]);
+        atomic_inc(&bins[(uint)(float)(in[get_global_id(0)] % BINS)]);
     out[get_global_id(0)] = in[get_global_id(0)];
 }
 
 __kernel void au_kinds(__global const int *in, __global int *slots)
 {
-    int v = in[get_global_id(0)];
+    int v = in[get_global_id(0)], k = (int)(float)((v >> 1) & 7);
     if (v & 1)
-        atomic_add(&slots[(v >> 1) & 7], v);
+        atomic_add(&slots[k], v);
     else
-        atomic_or(&slots[8 + ((v >> 1) & 7)], v);
+        atomic_or(&slots[8 + k], v);
 }
 
 __kernel void au_aliases(__global const int *in, __global int *sums, __global int *most)
