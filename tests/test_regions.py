@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from sdi.grid import Grid
 from sdi.intervals import ByteRange
 from sdi.region import Region
-from sdi.regions import ENTRIES_MAX, RegionMap, RegionSet
+from sdi.region_map import ENTRIES_MAX, RegionMap
+from sdi.regions import RegionSet
 
 NBYTES = 240
 STRIDES = (3, 4, 6, 12, 24, 48, 60, 120)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from sdi.devices.ticket import Ticket
 from sdi.intervals import ByteRange
 from sdi.region import Bytes
-from sdi.regions import RegionMap
+from sdi.region_map import RegionMap
 
 _ENTRIES = 32
 """So many entries may be there before cells that are alike become one."""

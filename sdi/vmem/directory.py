@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 from sdi.intervals import ByteRange
 from sdi.region import Bytes
-from sdi.regions import RegionMap, RegionSet, as_few
+from sdi.region_map import RegionMap
+from sdi.regions import RegionSet, as_few
 
 HOST = 0
 """The host memory's number; member k is memory k + 1."""
