@@ -17,24 +17,31 @@ from sdi.region import Bytes
 from sdi.regions import RegionSet
 from sdi.sampling import AccessRange, KernelAnalysis, Precision
 from sdi.sampling.machine import Mode
-from tests.sampling.sets import ByteSet, KernelSets, NoSet, few_operations
+from tests.sampling.sets import OPERATIONS_MAX, ByteSet, KernelSets, NoSet, few_operations
 
+_PATIENCE = 2
+"""Where isl has given up so often of one launch, its other reads are not compared: each try takes seconds."""
 _WINDOW = 12
 """So many neighbouring regions of an answer are compared at once."""
 
 
 @dataclass(slots=True)
 class Tally:
-    """How many answers were compared: found ``equal``, to ``contain`` the set, and left ``open``."""
+    """How many answers were compared: found ``equal``, to ``contain`` the set, and left ``open``.
+
+    ``exceeded``: of one launch, how often isl gave up.
+    """
 
     equal: int = 0
     contain: int = 0
     open: int = 0
+    exceeded: int = 0
     why: Counter[str] = field(default_factory=Counter)
 
     def leave(self, cause: NoSet) -> None:
         """Count what could not be compared."""
         self.open += 1
+        self.exceeded += "operations exceeded" in str(cause)
         self.why[str(cause)[-60:]] += 1
 
 
@@ -56,8 +63,15 @@ class Asked:
         )
 
 
-def compare(analysis: KernelAnalysis, asked: Asked, boxes: Iterable[GroupBox], tally: Tally) -> None:
-    """Fail on the first answer that isl contradicts."""
+def compare(
+    analysis: KernelAnalysis,
+    asked: Asked,
+    boxes: Iterable[GroupBox],
+    tally: Tally,
+    operations: int = OPERATIONS_MAX,
+) -> None:
+    """Fail on the first answer that isl contradicts within so many operations a comparison."""
+    tally.exceeded = 0
     sets = KernelSets(analysis, asked.ndrange, asked.values)
     bound = analysis.bind(asked.ndrange, asked.values, asked.buffer_nbytes)
     for box in boxes:
@@ -65,8 +79,8 @@ def compare(analysis: KernelAnalysis, asked: Asked, boxes: Iterable[GroupBox], t
             nbytes = asked.buffer_nbytes[found.argument]
             if nbytes:
                 what = f"{analysis.name}, argument {found.argument}, {asked}, {box}"
-                _compare_writes(analysis, sets, box, found, nbytes, what, tally)
-                _compare_reads(analysis, sets, box, found, nbytes, what, tally)
+                _compare_writes(analysis, sets, box, found, nbytes, what, tally, operations)
+                _compare_reads(analysis, sets, box, found, nbytes, what, tally, operations)
 
 
 def _compare_writes(
@@ -77,6 +91,7 @@ def _compare_writes(
     nbytes: int,
     what: str,
     tally: Tally,
+    operations: int,
 ) -> None:
     if found.precision is Precision.WHOLE:
         return
@@ -90,7 +105,7 @@ def _compare_writes(
                 unknown = cause
     regions = regions_of(found.writes)
     try:
-        with few_operations():
+        with few_operations(operations):
             excess, missing = _differences(own, regions, box, nbytes, found.precision is Precision.EXACT)
     except NoSet as cause:
         tally.leave(cause)
@@ -114,15 +129,19 @@ def _compare_reads(
     nbytes: int,
     what: str,
     tally: Tally,
+    operations: int,
 ) -> None:
     if found.reads_whole:
         return
     for access in analysis.accesses:
         if access.argument == found.argument and access.mode is Mode.READ:
+            if tally.exceeded >= _PATIENCE:
+                tally.leave(NoSet("isl gave up on others"))
+                continue
             try:
                 own = sets.of(access)
                 regions = regions_of(found.reads)
-                with few_operations():
+                with few_operations(operations):
                     _, missing = _differences(own, regions, box, nbytes, False)
             except NoSet as cause:
                 tally.leave(cause)

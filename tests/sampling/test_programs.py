@@ -50,4 +50,5 @@ def test_maps_of_each_launch_of_a_program_agree_with_what_it_touches(name: str, 
         check(recorder, tree, function, caught.options, caught.launch, contents, analysis)
         random = Random(caught.kernel)
         asked = larger(caught.launch.ndrange, caught.launch.arguments, random)
-        compare(analysis, asked, some_boxes(asked.ndrange.num_groups, random, 2), Tally())
+        boxes = some_boxes(asked.ndrange.num_groups, random, 2)
+        compare(analysis, asked, boxes, Tally(), operations=10_000)
