@@ -128,9 +128,11 @@ class RegionSet:
         def units(over: Bytes) -> Bytes:
             start = over.base // unit_nbytes * unit_nbytes
             stop = -(-(over.base + over.nbytes) // unit_nbytes) * unit_nbytes
-            strides = [stride for stride, _ in over.levels]
-            if any(stride % unit_nbytes for stride in strides) or (strides and strides[0] < stop - start):
-                return ByteRange(start, -(-over.bounds.stop // unit_nbytes) * unit_nbytes)
+            span = stop - start
+            for stride, count in over.levels:
+                if stride % unit_nbytes or stride < span:
+                    return ByteRange(start, -(-over.bounds.stop // unit_nbytes) * unit_nbytes)
+                span += stride * (count - 1)
             return bytes_of(start, stop - start, over.levels)
 
         return RegionSet.of([part for each in self.regions for part in within(units(each), 0, nbytes)])

@@ -187,3 +187,9 @@ def test_regions_of_a_set_are_as_few_as_they_can_be() -> None:
     assert RegionSet.of(rows).filled(48).regions == (ByteRange(0, 99 * 64 + 16),)
     checkers = [Region(row * 64 + row % 2 * 4, 4, ((8, 8),)) for row in range(100)]
     assert len(RegionSet.of(checkers).regions) <= 2
+
+
+def test_units_of_rows_whose_next_level_begins_within_them_are_all_between() -> None:
+    given = RegionSet.of([Region(4, 8, ((16, 2), (24, 10)))])
+    found = given.widened(8, 4096)
+    assert not given.difference(found) and found.runs() == [ByteRange(0, 248)]

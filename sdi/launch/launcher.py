@@ -488,7 +488,7 @@ class Launcher:
             history.first_away = history.home_at = 0
             return (best,), True
         history.first_away = history.first_away or history.launches
-        written = sum(part.nbytes for used in launch_plan.plan.buffers for part in used.written(0))
+        written = sum(part.total_nbytes for used in launch_plan.plan.buffers for part in used.written(0))
         history.home_at = history.first_away - 1 + -(-missing[0] // written) if written else 0
         if not 0 < history.home_at <= history.launches:
             return (best,), True

@@ -144,7 +144,8 @@ class Dependencies:
             by[cell] = first = alike.setdefault((cell.writer, *cell.readers), cell)
             if first is not cell:
                 first.nbytes += cell.nbytes
-        self._cells.update(self._whole, lambda cell: by[cell])
+        # Behind the end of the memory there may be cells that nobody finds any more.
+        self._cells.update(self._whole, lambda cell: by.get(cell, cell))
         self.generation += 1
         self._limit = max(_ENTRIES, 2 * len(self._cells))
 

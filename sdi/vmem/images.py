@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 
 from sdi.devices.base import Device
 from sdi.devices.copying import from_image, to_image
@@ -148,10 +149,11 @@ def _write_back(
 def _slabs(view: ImageView, parts: Sequence[Bytes]) -> list[Slabs]:
     """The slabs that hold some bytes of the root buffer, those that touch as one."""
     found: list[Slabs] = []
-    for part in parts:
-        slabs = view.shape.slabs_of(part.bounds.moved(-view.offset))
+    for run in sorted([run for part in parts for run in part.runs()], key=attrgetter("start")):
+        slabs = view.shape.slabs_of(run.moved(-view.offset))
         if found and slabs.start <= found[-1].stop:
-            slabs = Slabs(found.pop().start, slabs.stop)
+            before = found.pop()
+            slabs = Slabs(before.start, max(before.stop, slabs.stop))
         found.append(slabs)
     return found
 

@@ -170,3 +170,19 @@ def test_what_pends_where_something_was_written_without_waiting_goes_before_the_
     dependencies.written_by(ByteRange(0, 64), last)
     assert dependencies.before_write(ByteRange(0, 64)) == [last]
     dependencies.check()
+
+
+def test_cells_behind_a_short_last_row_are_forgotten() -> None:
+    row, rows = 4096, 16
+    dependencies = Dependencies(row * (rows - 1) + row // 2)
+    for region in (
+        Region(0, row // 2, ((row, rows),)),
+        Region(row // 2, row // 4, ((row, rows - 1),)),
+        Region(row // 2, row // 2, ((row, rows - 1),)),
+    ):
+        dependencies.written_by(region, Ticket())
+    for k in range(40):
+        at = row * (k % (rows - 1)) + 64 * k
+        last = Ticket()
+        dependencies.written_by(ByteRange(at, at + 4), last)
+        assert last in dependencies.before_read(ByteRange(at, at + 4))

@@ -6,9 +6,11 @@ from sdi.devices import copying
 from sdi.devices.image import ImageShape, Slabs
 from sdi.devices.ticket import Ticket
 from sdi.intervals import ByteRange
+from sdi.region import Region
 from sdi.regions import RegionSet
 from sdi.vmem.buffer import ImageView
 from sdi.vmem.directory import HOST
+from sdi.vmem.images import _slabs
 from sdi.wire.opencl import ChannelOrder, ChannelType, MemObjectType
 from tests.vmem.conftest import FOR, MakeRig, noise
 
@@ -56,3 +58,30 @@ def test_only_what_is_old_in_a_copy_is_set_and_what_was_written_there_comes_back
     made.fetch(buffer, 0, buffer.whole, same_undefined=False)
     images.refresh(buffer, 0, VIEW, WHOLE, False, FOR)
     assert events.image_refreshed_nbytes == 66 * ROW
+
+
+def test_an_image_shows_all_rows_of_which_columns_and_then_one_pixel_were_written(rig: MakeRig) -> None:
+    made = rig(2)
+    data = bytearray(noise(64 * ROW))
+    buffer, memory = made.buffer(bytes(data)), made.memory
+    made.reserve((buffer, 0, buffer.whole), images=[(buffer, 0, VIEW)])
+    made.fetch(buffer, 0, buffer.whole, same_undefined=False)
+    memory.images.refresh(buffer, 0, VIEW, WHOLE, False, FOR)
+    written = [(row * ROW, b"\1" * 32) for row in range(64)] + [(10 * ROW + 128, b"\2" * 4)]
+    for at, values in written:
+        data[at : at + len(values)] = values
+        made.write(buffer, at, values)
+    made.fetch(buffer, 0, buffer.whole, same_undefined=False)
+    memory.images.refresh(buffer, 0, VIEW, WHOLE, False, FOR)
+    tickets = memory.images.write_back(buffer, 0, VIEW, WHOLE, False, FOR)  # what the image shows
+    buffer.directory.wrote(1, buffer.whole)
+    made.wait(*tickets)
+    assert made.read(buffer) == bytes(data)
+
+
+def test_rows_that_are_apart_are_slabs_that_are_apart() -> None:
+    rows = Region(0, 64, ((8 * ROW, 3),))
+    assert _slabs(VIEW, [rows]) == [Slabs(0, 1), Slabs(8, 9), Slabs(16, 17)]
+    assert _slabs(VIEW, [Region(0, 32, ((ROW, 64),)), ByteRange(10 * ROW + 128, 10 * ROW + 132)]) == [
+        Slabs(0, 64)
+    ]
