@@ -15,6 +15,8 @@ _LOOKED_AT, _ROW_MIN = 4, 3
 """How many regions behind one may be the next of its row; how many make a row."""
 _RANGES_MAX = 64
 """Sets with more ranges among their regions are put together run by run."""
+_RUNS_MAX = 1 << 18
+"""As far as there are no more runs than that."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -145,6 +147,10 @@ class RegionSet:
         levels = _common_levels((*self.regions, *other.regions))
         if levels is not None:
             return _with_levels(_either(self.regions, other.regions, is_in), levels)
+        are_many = len(self.regions) + len(other.regions) > _RANGES_MAX
+        if are_many and self.num_runs + other.num_runs <= _RUNS_MAX:
+            runs = [coalesce(run for each in given.regions for run in each.runs()) for given in (self, other)]
+            return RegionSet(tuple(_joined(_either(runs[0], runs[1], is_in))))
         marked = _marked(other.regions, mine.stop)
         parts = [part for each in self.regions for part, has in marked.items(each) if has == is_in]
         return RegionSet(tuple(_joined(parts)))

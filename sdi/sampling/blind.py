@@ -5,6 +5,7 @@ Such a call may do anything to what it is given addresses of.  The rest of the k
 
 from __future__ import annotations
 
+from sdi.clc.constness import reaches_pointers
 from sdi.clc.frontend import assembly
 from sdi.clc.frontend.base_header import PTX_TARGET
 from sdi.clc.frontend.syntax import Form, Function, NodeKind, Space, SyntaxNode, Tree, Type, callee_of
@@ -70,7 +71,7 @@ class BlindCalls:
         if node.kind is NodeKind.ASM:
             found = assembly.read(self._tree, node)
             return found is None or any(
-                each.node.type.form not in _ADDRESSES and each.node.type.nbytes >= 8
+                each.node.type.form not in _ADDRESSES and each.node.type.nbytes >= 4  # half an address
                 for each in found.operands
             )
         if node.kind is NodeKind.CALL:
@@ -79,10 +80,15 @@ class BlindCalls:
             if called is None or called.body is None:
                 return reference is None
             return self._makes_addresses(called)
-        if node.type.form is not Form.POINTER or len(node.operands) != 1:
+        if node.kind not in (NodeKind.CAST, NodeKind.UNEXPOSED) or not node.operands:
             return node.type.punned
-        is_other = node.operands[0].type.form not in _ADDRESSES
-        return node.kind is NodeKind.CAST and (is_other or _has_addresses_within(node.type))
+        before, after = node.operands[-1].type, node.type
+        if reaches_pointers(before) or reaches_pointers(after):
+            return before.element != after.element
+        if after.form is not Form.POINTER:
+            return after.punned
+        is_other = before.form not in _ADDRESSES
+        return node.kind is NodeKind.CAST and (is_other or _has_addresses_within(after))
 
 
 def _has_addresses_within(of: Type) -> bool:

@@ -162,3 +162,22 @@ def test_assembly_that_stores_writes_no_argument_that_is_const() -> None:
     a, b = compiled.kernels[0].arguments
     assert (a.reads, a.writes, a.atomic) == (True, False, False)
     assert b.writes and compiled.kernels[0].why_whole
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "((global int (*)[4])a)[i][0] = b[i];",
+        "*(__typeof__(b))a = 1;",
+        "((global struct {int x;} *)a)->x = 1;",
+        "global const int *q = a; **(global int **)&q = 1;",
+        "global const int *q = a; void *v = &q; global int **r = v; **r = 1;",
+        "global const int *q[2]; q[0] = a; global int **r = (global int **)q; **r = 1;",
+        "global const int *q = a; global int *r; *(ulong *)&r = *(ulong *)&q; *r = 1;",
+        'asm volatile("st.global.u32 [%0], 1;" :: "l"(a) : "memory");',
+    ],
+)
+def test_const_that_may_be_dropped_says_nothing(text: str) -> None:
+    source = f"kernel void k(global const int *a, global int *b) {{ size_t i = get_global_id(0); {text} }}"
+    compiled = compile_source(source, "")
+    assert compiled.kernels[0].arguments[0].writes, text
