@@ -14,9 +14,9 @@ from sdi.region_map import RegionMap
 _LOOKED_AT, _ROW_MIN = 4, 3
 """How many regions behind one may be the next of its row; how many make a row."""
 _RANGES_MAX = 64
-"""Sets with more ranges among their regions are put together run by run."""
+"""Sets with more regions are put together run by run."""
 _RUNS_MAX = 1 << 18
-"""As far as there are no more runs than that."""
+"""As far as there are no more runs than that, or few for each region."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -147,8 +147,8 @@ class RegionSet:
         levels = _common_levels((*self.regions, *other.regions))
         if levels is not None:
             return _with_levels(_either(self.regions, other.regions, is_in), levels)
-        are_many = len(self.regions) + len(other.regions) > _RANGES_MAX
-        if are_many and self.num_runs + other.num_runs <= _RUNS_MAX:
+        num_regions = len(self.regions) + len(other.regions)
+        if num_regions > _RANGES_MAX and self.num_runs + other.num_runs <= max(_RUNS_MAX, 8 * num_regions):
             runs = [coalesce(run for each in given.regions for run in each.runs()) for given in (self, other)]
             return RegionSet(tuple(_joined(_either(runs[0], runs[1], is_in))))
         marked = _marked(other.regions, mine.stop)

@@ -19,6 +19,7 @@ from sdi.clc.frontend.syntax import Form, NodeKind, Space, SyntaxNode, Tree, cal
 from sdi.clc.subrange import Edit, apply_edits
 from sdi.intervals import ByteRange
 from sdi.ndrange import NDRange
+from sdi.region import Region
 from sdi.regions import RegionSet
 
 Array: TypeAlias = np.ndarray[Any, Any]
@@ -85,9 +86,13 @@ class Touched:
         order = np.argsort(starts, kind="stable")
         starts, stops = starts[order], np.maximum.accumulate(stops[order])
         breaks = np.flatnonzero(starts[1:] > stops[:-1])
-        firsts = starts[np.concatenate(([0], breaks + 1))].tolist()
-        lasts = stops[np.concatenate((breaks, [stops.size - 1]))].tolist()
-        return RegionSet(tuple(ByteRange(a, b) for a, b in zip(firsts, lasts, strict=True)))
+        firsts = starts[np.concatenate(([0], breaks + 1))]
+        lasts = stops[np.concatenate((breaks, [stops.size - 1]))]
+        distances, lengths = np.diff(firsts), lasts - firsts
+        if firsts.size > 2 and np.all(distances == distances[0]) and np.all(lengths == lengths[0]):
+            return RegionSet((Region(int(firsts[0]), int(lengths[0]), ((int(distances[0]), firsts.size),)),))
+        runs = zip(firsts.tolist(), lasts.tolist(), strict=True)
+        return RegionSet(tuple([ByteRange(start, stop) for start, stop in runs]))
 
 
 def recording(tree: Tree, log: int) -> str:

@@ -35,7 +35,6 @@ def depends_on_data(analysis: KernelAnalysis) -> bool:
 LINKED = ("compile_and_link", "argument_info")
 
 
-@pytest.mark.timeout(300)  # sets of 12,000 recorded ranges (columns)
 @pytest.mark.parametrize("name", [name for name in program_names() if name not in LINKED])
 def test_maps_of_each_launch_of_a_program_agree_with_what_it_touches(name: str, recorder: Recorder) -> None:
     def needs_content(source: str, options: str, kernel: str) -> bool:
