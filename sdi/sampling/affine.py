@@ -1,15 +1,15 @@
-"""Affine forms: a constant and integer coefficients of numbered variables."""
+"""Affine expressions: a constant and integer coefficients of numbered variables."""
 
 from __future__ import annotations
 
-Form = tuple[int, dict[int, int]]
+AffineExpr = tuple[int, dict[int, int]]
 Range = tuple[int, int]
 
 INFINITY = 1 << 400  # where unbounded ranges end
 FINITE = 1 << 300  # sums of what is smaller can't reach INFINITY
 
 
-def interval(found: Form, ranges: list[Range]) -> Range:
+def interval(found: AffineExpr, ranges: list[Range]) -> Range:
     """Smallest and largest value over a box of variables (papers/1, theorem 1, term by term)."""
     lo = hi = found[0]
     for variable, coefficient in found[1].items():
@@ -23,7 +23,7 @@ def interval(found: Form, ranges: list[Range]) -> Range:
     return lo, hi
 
 
-def plus(a: Form, b: Form, factor: int = 1) -> Form:
+def plus(a: AffineExpr, b: AffineExpr, factor: int = 1) -> AffineExpr:
     """``a + factor * b``."""
     parts = dict(a[1])
     for variable, coefficient in b[1].items():
@@ -35,17 +35,17 @@ def plus(a: Form, b: Form, factor: int = 1) -> Form:
     return (a[0] + factor * b[0], parts)
 
 
-def minus(a: Form, b: Form) -> Form:
+def minus(a: AffineExpr, b: AffineExpr) -> AffineExpr:
     """``a - b``."""
     return plus(a, b, -1)
 
 
-def scaled(a: Form, factor: int) -> Form:
+def scaled(a: AffineExpr, factor: int) -> AffineExpr:
     """``a * factor``."""
     return (a[0] * factor, {v: c * factor for v, c in a[1].items()} if factor else {})
 
 
-def shifted(a: Form, by: int) -> Form:
+def shifted(a: AffineExpr, by: int) -> AffineExpr:
     """``a + by``."""
     return (a[0] + by, a[1])
 

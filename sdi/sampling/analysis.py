@@ -16,7 +16,8 @@ from sdi.intervals import ByteRange
 from sdi.ndrange import GroupBox, NDRange
 from sdi.region import Region
 from sdi.regions import RegionSet
-from sdi.sampling.affine import Form, Range, interval
+from sdi.sampling.affine import AffineExpr, Range, interval
+from sdi.sampling.affine_context import AffineContext, TooManyExprs
 from sdi.sampling.boxes import (
     MAX_RANGES,
     Domain,
@@ -31,7 +32,6 @@ from sdi.sampling.boxes import (
     tightened,
     without_mixed_ids,
 )
-from sdi.sampling.forms import AffineContext, TooManyForms
 from sdi.sampling.layout import Layouts
 from sdi.sampling.machine import MAX_OPERATIONS, MAX_WEIGHT, Access, GaveUp, Loop, Machine, Mode, TooLong
 from sdi.sampling.model import MANY_RANGES, AccessRange, Precision, Reason, WorkEstimate
@@ -87,7 +87,7 @@ class KernelAnalysis:
         """The maps for one launch; see KernelAccess."""
         try:
             return BoundKernel(self, AffineContext(self.table, self.loops, ndrange, values), buffer_nbytes)
-        except TooManyForms:
+        except TooManyExprs:
             anything = tuple(Effects(each.argument, each.name, True, True) for each in self.pointers)
             less = replace(self, pointers=anything, accesses=(), loops=(), images=None)
             return BoundKernel(less, AffineContext(self.table, (), ndrange, values), buffer_nbytes)
@@ -95,17 +95,17 @@ class KernelAnalysis:
 
 @dataclass(frozen=True, slots=True)
 class AffineAccess:
-    """One access of a bound kernel, in one domain: its first byte as a form, and how many bytes.
+    """One access of a bound kernel, in one domain: its first byte as an expression, and how many bytes.
 
-    ``precision``: EXACT where the form depends on ids and counters only and the access happens whenever its
-    guards hold; COVER where it may not happen then; else MAY.
-    ``is_unbounded``: the form depends on something of which nothing is known.
+    ``precision``: EXACT where the expression depends on ids and counters only and the access happens whenever
+    its guards hold; COVER where it may not happen then; else MAY.
+    ``is_unbounded``: the expression depends on something of which nothing is known.
     """
 
     access: Access
     argument: int
     mode: Mode
-    offset: Form
+    offset: AffineExpr
     nbytes: int
     precision: Precision
     is_unbounded: bool
@@ -118,11 +118,11 @@ class AffineAccess:
 
 @dataclass(slots=True)
 class _Group:
-    """What becomes a domain, with the accesses in it.  ``atoms``: as bits."""
+    """What becomes a domain, with the accesses in it.  ``unknowns``: as bits."""
 
-    constraints: tuple[Form, ...]
+    constraints: tuple[AffineExpr, ...]
     precision: Precision
-    atoms: int
+    unknowns: int
     pieces: list[AffineAccess]
 
 
@@ -137,8 +137,8 @@ class BoundKernel:
         self._nbytes = {e.argument: buffer_nbytes[e.argument] or 0 for e in analysis.pointers}
         self._known: dict[GroupBox, tuple[AccessRange, ...]] = {}
         self._by_digits: dict[object, list[Part] | None] = {}
-        self._needs: list[int] = []  # of each atom, itself and those that it needs, as bits
-        self._wild = 0  # atoms of which nothing is known, as bits
+        self._needs: list[int] = []  # of each unknown, itself and those that it needs, as bits
+        self._unbounded = 0  # unknowns of which nothing is known, as bits
         # What happens under the fewest conditions comes first: it reads most of what the others read.
         self._groups = sorted(self._compile(), key=lambda each: len(each[0].constraints))
 
@@ -188,7 +188,7 @@ class BoundKernel:
         found: list[tuple[Domain, list[AffineAccess]]] = []
         for guards, accesses in by_guards.items():
             precision = Precision.EXACT
-            alternatives: list[list[Form]] = [[]]
+            alternatives: list[list[AffineExpr]] = [[]]
             parts = [part for guard in guards for part in self._parts(guard)]
             for lost, by_data in ((Precision.MAY, False), (Precision.COVER, True)):
                 binding.is_overapproximate = False
@@ -209,7 +209,7 @@ class BoundKernel:
         return row.args if row.op is TermOp.ALL else (guard,)
 
     def _domain(self, group: _Group) -> Domain:
-        regular: list[Form] = []
+        regular: list[AffineExpr] = []
         precision = group.precision
         for constraint in group.constraints:
             if self._is_regular(constraint):
@@ -218,32 +218,32 @@ class BoundKernel:
                 precision = Precision.MAY
             elif precision is Precision.EXACT:
                 precision = Precision.COVER
-        return Domain(group.constraints, tuple(regular), precision, _numbers(group.atoms))
+        return Domain(group.constraints, tuple(regular), precision, _numbers(group.unknowns))
 
     def _piece(
         self,
         access: Access,
-        constraints: list[Form],
+        constraints: list[AffineExpr],
         precision: Precision,
         domains: dict[int, _Group],
     ) -> None:
         binding = self._binding
         offset = binding.exact(access.offset)
-        forms = without_mixed_ids(binding, [offset, *constraints])
+        exprs = without_mixed_ids(binding, [offset, *constraints])
         key = 0
-        if forms[0] is not offset or any(a is not b for a, b in zip(forms[1:], constraints, strict=True)):
+        if exprs[0] is not offset or any(a is not b for a, b in zip(exprs[1:], constraints, strict=True)):
             key = len(domains) + 1
-        offset = forms[0]
+        offset = exprs[0]
         group = domains.get(key)
         if group is None:
-            group = domains[key] = _Group(tuple(forms[1:]), precision, self._atoms(forms[1:]), [])
-        extra = self._atoms([offset])
-        group.atoms |= extra
+            group = domains[key] = _Group(tuple(exprs[1:]), precision, self._unknowns(exprs[1:]), [])
+        extra = self._unknowns([offset])
+        group.unknowns |= extra
         own = Precision.MAY
         if self._is_regular(offset):
             happens = access.is_definite and self._are_closed(access.loops)
             own = Precision.EXACT if happens else Precision.COVER
-        wild = bool(extra & self._wild)
+        wild = bool(extra & self._unbounded)
         group.pieces.append(
             AffineAccess(access, access.argument, access.mode, offset, access.nbytes, own, wild)
         )
@@ -252,15 +252,15 @@ class BoundKernel:
         """Whether no loop around an access is known to end before its first iteration."""
         binding = self._binding
         found = [loop for number in loops if (loop := self._analysis.loops[number]) is not None]
-        return all(interval(binding.form(loop.counter), binding.ranges)[1] >= 0 for loop in found)
+        return all(interval(binding.expr(loop.counter), binding.ranges)[1] >= 0 for loop in found)
 
-    def _is_regular(self, form: Form) -> bool:
-        atoms = self._binding.atoms
-        return all(v < BASES or atoms[v - BASES].kind is UnknownKind.COUNTER for v in form[1])
+    def _is_regular(self, expr: AffineExpr) -> bool:
+        unknowns = self._binding.unknowns
+        return all(v < BASES or unknowns[v - BASES].kind is UnknownKind.COUNTER for v in expr[1])
 
-    def _is_data(self, form: Form) -> bool:
-        atoms = self._binding.atoms
-        return any(v >= BASES and atoms[v - BASES].is_data for v in form[1])
+    def _is_data(self, expr: AffineExpr) -> bool:
+        unknowns = self._binding.unknowns
+        return any(v >= BASES and unknowns[v - BASES].is_data for v in expr[1])
 
     def _are_closed(self, loops: tuple[int, ...]) -> bool:
         """Whether what holds for one iteration of these loops holds for all earlier ones."""
@@ -269,7 +269,7 @@ class BoundKernel:
             loop = self._analysis.loops[number]
             if loop is None:
                 return False
-            variable = next(iter(binding.form(loop.counter)[1]))
+            variable = next(iter(binding.expr(loop.counter)[1]))
             if not interval((0, {variable: 1}), binding.ranges)[1] < 1 << 64:
                 return False
             saved, binding.is_overapproximate = binding.is_overapproximate, False
@@ -284,26 +284,26 @@ class BoundKernel:
                 return False
         return True
 
-    def _atoms(self, forms: Iterable[Form]) -> int:
-        """The atoms that some forms need, as bits."""
-        atoms, known = self._binding.atoms, self._needs
-        for number in range(len(known), len(atoms)):  # an atom needs older ones
-            atom = atoms[number]
-            known.append(1 << number | _bits(known, atom.forms))
-            if atom.kind in (UnknownKind.ANY, UnknownKind.WRAPPED):
-                self._wild |= 1 << number
-        return _bits(known, forms)
+    def _unknowns(self, exprs: Iterable[AffineExpr]) -> int:
+        """The unknowns that some expressions need, as bits."""
+        unknowns, known = self._binding.unknowns, self._needs
+        for number in range(len(known), len(unknowns)):  # an unknown needs older ones
+            unknown = unknowns[number]
+            known.append(1 << number | _bits(known, unknown.exprs))
+            if unknown.kind in (UnknownKind.ANY, UnknownKind.WRAPPED):
+                self._unbounded |= 1 << number
+        return _bits(known, exprs)
 
     # -- boxes -----------------------------------------------------------------------------------
 
     def _over(self, box: GroupBox, most_ranges: int = MAX_RANGES) -> tuple[AccessRange, ...]:
-        atoms = self._binding.atoms
+        unknowns = self._binding.unknowns
         ranges = base_ranges(self._binding, box)
         found = {argument: _Found() for argument in self._nbytes}
         done: set[int] = set()
         is_strided = most_ranges == MAX_RANGES
         for domain, pieces in self._groups:
-            inside = tightened(domain, atoms, ranges)
+            inside = tightened(domain, unknowns, ranges)
             if inside is None:
                 continue
             same: dict[tuple[int, int, Precision, int], Footprint | None] = {}
@@ -318,7 +318,14 @@ class BoundKernel:
                 key = (id(piece.offset), piece.nbytes, piece.precision, most)
                 if key not in same:
                     same[key] = reach(
-                        piece.offset, piece.nbytes, piece.precision, domain, inside, atoms, most, is_strided
+                        piece.offset,
+                        piece.nbytes,
+                        piece.precision,
+                        domain,
+                        inside,
+                        unknowns,
+                        most,
+                        is_strided,
                     )
                 reached = same[key]
                 if most_ranges == MAX_RANGES and (
@@ -429,10 +436,10 @@ def _with(spans: list[Part] | None, reached: Footprint | None) -> list[Part] | N
     return spans
 
 
-def _bits(needs: list[int], forms: Iterable[Form]) -> int:
-    """The atoms below some forms, where ``needs`` has those of each atom."""
+def _bits(needs: list[int], exprs: Iterable[AffineExpr]) -> int:
+    """The unknowns below some expressions, where ``needs`` has those of each unknown."""
     found = 0
-    for _, parts in forms:
+    for _, parts in exprs:
         for variable in parts:
             if variable >= BASES:
                 found |= needs[variable - BASES]
@@ -440,7 +447,7 @@ def _bits(needs: list[int], forms: Iterable[Form]) -> int:
 
 
 def _numbers(bits: int) -> tuple[int, ...]:
-    """The variables of atoms given as bits, in order."""
+    """The variables of unknowns given as bits, in order."""
     return tuple([BASES + k for k, bit in enumerate(reversed(f"{bits:b}")) if bit == "1"])
 
 

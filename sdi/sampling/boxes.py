@@ -11,11 +11,11 @@ from sdi.intervals import ByteRange
 from sdi.ndrange import GroupBox
 from sdi.region import Region, within
 from sdi.regions import RegionSet
-from sdi.sampling.affine import INFINITY, Form, Range, interval, is_finite, plus
-from sdi.sampling.forms import AffineContext
+from sdi.sampling.affine import INFINITY, AffineExpr, Range, interval, is_finite, plus
+from sdi.sampling.affine_context import AffineContext
 from sdi.sampling.model import MANY_RANGES, Precision
 from sdi.sampling.rows import spans_by_rows
-from sdi.sampling.unknowns import BASES, GLOBAL, GROUP, LOCAL, Atom, atom_range, bounds
+from sdi.sampling.unknowns import BASES, GLOBAL, GROUP, LOCAL, Unknown, bounds, unknown_range
 
 MAX_RANGES = 10_000
 _ROUNDS = 3
@@ -37,13 +37,13 @@ class Domain:
     ``regular``: those of them that depend on ids and counters only.
     ``precision``: EXACT where the work-items and iterations that satisfy these are those that pass the
     guards; COVER where data decide which of them do; else MAY.
-    ``atoms``: the atoms to compute, in order.
+    ``unknowns``: the unknowns to compute, in order.
     """
 
-    constraints: tuple[Form, ...]
-    regular: tuple[Form, ...]
+    constraints: tuple[AffineExpr, ...]
+    regular: tuple[AffineExpr, ...]
     precision: Precision
-    atoms: tuple[int, ...]
+    unknowns: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Footprint:
 
 
 def base_ranges(binding: AffineContext, box: GroupBox) -> list[Range]:
-    """The ranges of all variables in a box; those of atoms are the whole launch's."""
+    """The ranges of all variables in a box; those of unknowns are the whole launch's."""
     n = binding.ndrange
     found = list(binding.ranges)
     for dim in range(3):
@@ -65,13 +65,13 @@ def base_ranges(binding: AffineContext, box: GroupBox) -> list[Range]:
     return found
 
 
-def tightened(domain: Domain, atoms: list[Atom], ranges: list[Range]) -> list[Range] | None:
+def tightened(domain: Domain, unknowns: list[Unknown], ranges: list[Range]) -> list[Range] | None:
     """The ranges inside a domain; None when it is empty."""
     found = list(ranges)
-    for variable in domain.atoms:
-        atom = atoms[variable - BASES]
-        if atom.forms:
-            lo, hi = atom_range(atom, found, atoms)
+    for variable in domain.unknowns:
+        unknown = unknowns[variable - BASES]
+        if unknown.exprs:
+            lo, hi = unknown_range(unknown, found, unknowns)
             found[variable] = (lo, hi)
     for _ in range(_ROUNDS):
         changed = False
@@ -100,10 +100,10 @@ def tightened(domain: Domain, atoms: list[Atom], ranges: list[Range]) -> list[Ra
                         changed = True
         if not changed:
             break
-        for variable in domain.atoms:
-            atom = atoms[variable - BASES]
-            if atom.forms:
-                lo, hi = atom_range(atom, found, atoms)
+        for variable in domain.unknowns:
+            unknown = unknowns[variable - BASES]
+            if unknown.exprs:
+                lo, hi = unknown_range(unknown, found, unknowns)
                 lo, hi = max(lo, found[variable][0]), min(hi, found[variable][1])
                 if lo > hi:
                     return None
@@ -112,12 +112,12 @@ def tightened(domain: Domain, atoms: list[Atom], ranges: list[Range]) -> list[Ra
 
 
 def reach(
-    offset: Form,
+    offset: AffineExpr,
     nbytes: int,
     precision: Precision,
     domain: Domain,
     ranges: list[Range],
-    atoms: list[Atom],
+    unknowns: list[Unknown],
     most_ranges: int,
     is_strided: bool,
 ) -> Footprint | None:
@@ -127,7 +127,7 @@ def reach(
     ``most_ranges``: where there would be more, the one range that holds them all is the answer, MAY.
     ``is_strided``: runs at equal distances are one region, and count as one range.
     """
-    lo, hi = bounds(offset, ranges, atoms)
+    lo, hi = bounds(offset, ranges, unknowns)
     if not is_finite(lo, hi):
         return None
     bounded = Footprint([(lo, hi + nbytes)], Precision.MAY)
@@ -160,7 +160,7 @@ def reach(
     return bounded
 
 
-def _along(offset: Form, constraint: Form, nbytes: int) -> Range | None:
+def _along(offset: AffineExpr, constraint: AffineExpr, nbytes: int) -> Range | None:
     """The bounds that a constraint puts on an offset's value, when it says something of that value only."""
     constant, parts = constraint
     base, own = offset
@@ -276,24 +276,24 @@ def _ends(part: Part) -> Span:
     return (part.bounds.start, part.bounds.stop) if isinstance(part, Region) else part
 
 
-def without_mixed_ids(binding: AffineContext, forms: list[Form]) -> list[Form]:
-    """Forms in which no dimension has a global id beside a group or local id."""
-    used = {v for _, parts in forms for v in parts if v < BASES}
+def without_mixed_ids(binding: AffineContext, exprs: list[AffineExpr]) -> list[AffineExpr]:
+    """Expressions in which no dimension has a global id beside a group or local id."""
+    used = {v for _, parts in exprs for v in parts if v < BASES}
     for dim in range(3):
         if dim in used and (GROUP + dim in used or LOCAL + dim in used):
             n = binding.ndrange
             parts = {GROUP + dim: n.local_size[dim], LOCAL + dim: 1}
-            whole: Form = (
+            whole: AffineExpr = (
                 n.offset[dim],
                 {v: c for v, c in parts.items() if binding.ranges[v][0] != binding.ranges[v][1]},
             )
-            forms = [_replaced(form, dim, whole) for form in forms]
-    return forms
+            exprs = [_replaced(expr, dim, whole) for expr in exprs]
+    return exprs
 
 
-def _replaced(form: Form, variable: int, value: Form) -> Form:
-    factor = form[1].get(variable, 0)
+def _replaced(expr: AffineExpr, variable: int, value: AffineExpr) -> AffineExpr:
+    factor = expr[1].get(variable, 0)
     if not factor:
-        return form
-    rest = (form[0], {v: c for v, c in form[1].items() if v != variable})
+        return expr
+    rest = (expr[0], {v: c for v, c in expr[1].items() if v != variable})
     return plus(rest, value, factor)

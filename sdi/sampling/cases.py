@@ -1,6 +1,6 @@
 """Values that a condition chooses (``c ? a : b``), case by case, with what holds in each.
 
-An index like ``i > 0 ? i - 1 : 0`` is an affine form in each of its cases only, within the ids of that case.
+An index like ``i > 0 ? i - 1 : 0`` is affine in each of its cases only, within the ids of that case.
 """
 
 from __future__ import annotations

@@ -11,8 +11,8 @@ from typing import Any, cast
 import numpy as np
 
 from sdi.ndrange import GroupBox
+from sdi.sampling.affine_context import AffineContext
 from sdi.sampling.boxes import MAX_RANGES, Span
-from sdi.sampling.forms import AffineContext
 from sdi.sampling.machine import Access, Loop
 from sdi.sampling.ops import OPERATIONS, Array, Undefined, quotients
 from sdi.sampling.terms import IntType, TermOp, rows_below
@@ -73,7 +73,7 @@ class Points:
         n, box = self._binding.ndrange, self._box
         for op, number in leaves:
             if op is TermOp.COUNTER:
-                variable = next(iter(self._binding.form(_term(rows, op, number))[1]))
+                variable = next(iter(self._binding.expr(_term(rows, op, number))[1]))
                 last = self._binding.ranges[variable][1]
                 if last >= MAX_POINTS:
                     return False
@@ -143,7 +143,7 @@ class Points:
             case TermOp.GLOBAL_ID | TermOp.GROUP_ID | TermOp.LOCAL_ID | TermOp.COUNTER:
                 return self._id(op, cast(int, payload))
             case _ if op <= TermOp.WORK_DIM:
-                constant, parts = self._binding.form(term)
+                constant, parts = self._binding.expr(term)
                 if parts:
                     raise Undefined
                 return self._constant(constant, kind)

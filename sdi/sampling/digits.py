@@ -16,12 +16,12 @@ from math import gcd
 from sdi.ndrange import GroupBox
 from sdi.region import Bytes, Region
 from sdi.regions import RegionSet
-from sdi.sampling.affine import Form, Range, interval, plus
+from sdi.sampling.affine import AffineExpr, Range, interval, plus
+from sdi.sampling.affine_context import AffineContext
 from sdi.sampling.boxes import FEW_RANGES, MAX_RANGES, Part, Span, base_ranges, image, merged, nested
-from sdi.sampling.forms import AffineContext
 from sdi.sampling.machine import Access
 from sdi.sampling.terms import TermOp
-from sdi.sampling.unknowns import BASES, GLOBAL, GROUP, LOCAL, Atom, UnknownKind
+from sdi.sampling.unknowns import BASES, GLOBAL, GROUP, LOCAL, Unknown, UnknownKind
 
 _KNOWN_MAX = 4096
 _known: dict[object, list[Part] | None] = {}
@@ -62,9 +62,9 @@ def bytes_of(binding: AffineContext, access: Access, box: GroupBox) -> list[Part
     if is_overapproximate:
         return None
     # Launches that differ in a scalar often ask the same again: of a step's number only the parity may count.
-    n, described = binding.ndrange, Described(binding.atoms)
-    forms = tuple([tuple([described.of(form) for form in (offset, *each)]) for each in alternatives])
-    key = forms, access.nbytes, box, n.offset, n.local_size
+    n, described = binding.ndrange, Described(binding.unknowns)
+    exprs = tuple([tuple([described.of(expr) for expr in (offset, *each)]) for each in alternatives])
+    key = exprs, access.nbytes, box, n.offset, n.local_size
     known = _known.get(key, key)  # a key is no answer
     if not isinstance(known, tuple):
         return known
@@ -86,15 +86,15 @@ def bytes_of(binding: AffineContext, access: Access, box: GroupBox) -> list[Part
 
 
 class Described:
-    """Forms of one launch as values that are equal where the forms say the same."""
+    """Expressions of one launch as values that are equal where the expressions say the same."""
 
-    def __init__(self, atoms: Sequence[Atom]) -> None:
-        self._atoms = atoms
+    def __init__(self, unknowns: Sequence[Unknown]) -> None:
+        self._unknowns = unknowns
         self._known: dict[int, object] = {}
 
-    def of(self, form: Form) -> object:
-        """``form`` by what its unknowns are, not by their numbers."""
-        constant, parts = form
+    def of(self, expr: AffineExpr) -> object:
+        """``expr`` by what its unknowns are, not by their numbers."""
+        constant, parts = expr
         return constant, frozenset([(self._variable(v), factor) for v, factor in parts.items()])
 
     def _variable(self, variable: int) -> object:
@@ -102,25 +102,25 @@ class Described:
             return variable
         known = self._known.get(variable)
         if known is None:
-            atom = self._atoms[variable - BASES]
-            forms = tuple([self.of(form) for form in atom.forms])
-            own = variable if atom.kind in (UnknownKind.ANY, UnknownKind.COUNTER) else atom.number
-            known = self._known[variable] = (atom.kind, forms, own, atom.type)
+            unknown = self._unknowns[variable - BASES]
+            exprs = tuple([self.of(expr) for expr in unknown.exprs])
+            own = variable if unknown.kind in (UnknownKind.ANY, UnknownKind.COUNTER) else unknown.number
+            known = self._known[variable] = (unknown.kind, exprs, own, unknown.type)
         return known
 
 
 class _Boxes:
     """An offset and what must be >= 0, over the parts of one box."""
 
-    def __init__(self, binding: AffineContext, forms: list[Form], box: GroupBox) -> None:
+    def __init__(self, binding: AffineContext, exprs: list[AffineExpr], box: GroupBox) -> None:
         self._binding = binding
-        self._forms = forms
+        self._exprs = exprs
         self._ranges = base_ranges(binding, box)
         self._weights: dict[int, set[int]] = {}
-        for form in forms:
-            self._divisors(form)
+        for expr in exprs:
+            self._divisors(expr)
         n = binding.ndrange
-        self._global: dict[int, Form] = {}
+        self._global: dict[int, AffineExpr] = {}
         self._local_sizes: dict[int, int] = {}
         for dim in range(3):
             used = [v for v in (GROUP + dim, LOCAL + dim) if v in self._weights]
@@ -139,31 +139,35 @@ class _Boxes:
                 self._weights.setdefault(variable, {1})
             self._global[GLOBAL + dim] = (n.offset[dim], {GROUP + dim: local, LOCAL + dim: 1})
 
-    def _divisors(self, form: Form) -> dict[int, set[int]]:
-        """By what each id in a form is divided; all of it is noted."""
+    def _divisors(self, expr: AffineExpr) -> dict[int, set[int]]:
+        """By what each id in an expression is divided; all of it is noted."""
         found: dict[int, set[int]] = {}
-        for variable in form[1]:
+        for variable in expr[1]:
             if variable < BASES:
                 found.setdefault(variable, set()).add(1)
                 continue
-            atom = self._binding.atoms[variable - BASES]
-            if atom.kind not in (UnknownKind.FLOOR, UnknownKind.WRAPPED):
+            unknown = self._binding.unknowns[variable - BASES]
+            if unknown.kind not in (UnknownKind.FLOOR, UnknownKind.WRAPPED):
                 raise _NoAnswer
-            for inner, factor in self._unwrapped(atom.forms[0])[1].items():
-                by = atom.number // gcd(factor, atom.number) if atom.kind is UnknownKind.FLOOR else 1
+            for inner, factor in self._unwrapped(unknown.exprs[0])[1].items():
+                by = unknown.number // gcd(factor, unknown.number) if unknown.kind is UnknownKind.FLOOR else 1
                 for base, divisors in self._divisors((0, {inner: 1})).items():
                     found.setdefault(base, set()).update(divisor * by for divisor in divisors)
         for base, divisors in found.items():
             self._weights.setdefault(base, {1}).update(divisors)
         return found
 
-    def _unwrapped(self, form: Form) -> Form:
+    def _unwrapped(self, expr: AffineExpr) -> AffineExpr:
         """With what is wrapped to a type as if it were not."""
-        found: Form = (form[0], {})
-        for variable, factor in form[1].items():
-            atom = self._binding.atoms[variable - BASES] if variable >= BASES else None
-            is_wrapped = atom is not None and atom.kind is UnknownKind.WRAPPED
-            part = self._unwrapped(atom.forms[0]) if atom is not None and is_wrapped else (0, {variable: 1})
+        found: AffineExpr = (expr[0], {})
+        for variable, factor in expr[1].items():
+            unknown = self._binding.unknowns[variable - BASES] if variable >= BASES else None
+            is_wrapped = unknown is not None and unknown.kind is UnknownKind.WRAPPED
+            part = (
+                self._unwrapped(unknown.exprs[0])
+                if unknown is not None and is_wrapped
+                else (0, {variable: 1})
+            )
             found = plus(found, part, factor)
         return found
 
@@ -222,7 +226,7 @@ class _Boxes:
         ``where``: takes which digit of which id each variable is.  Raises _Wraps, _NoAnswer.
         """
         ranges: list[Range] = []
-        known: dict[int, Form] = {}
+        known: dict[int, AffineExpr] = {}
         for base, own in digits.items():
             constant, parts = 0, {}
             for place, (weight, first, count) in enumerate(own):
@@ -239,10 +243,10 @@ class _Boxes:
                 above = {v: weight // local for v, weight in parts.items() if weight >= local}
                 known[base - GLOBAL + GROUP] = ((constant - low) // local, above)
                 known[base - GLOBAL + LOCAL] = (low, below)
-        for variable, form in self._global.items():
-            known[variable] = _substituted(form, known)
-        forms = [self._valued(form, known, ranges) for form in self._forms]
-        offset, *constraints = joined(forms, ranges)
+        for variable, expr in self._global.items():
+            known[variable] = _substituted(expr, known)
+        exprs = [self._valued(expr, known, ranges) for expr in self._exprs]
+        offset, *constraints = joined(exprs, ranges)
         for constraint in constraints:
             constant, parts = constraint
             low, high = interval(constraint, ranges)
@@ -269,20 +273,20 @@ class _Boxes:
             raise _NoAnswer
         return found
 
-    def _valued(self, form: Form, known: dict[int, Form], ranges: list[Range]) -> Form:
-        """A form in digits.  Adds what is below it to ``known``."""
-        for variable in form[1]:
+    def _valued(self, expr: AffineExpr, known: dict[int, AffineExpr], ranges: list[Range]) -> AffineExpr:
+        """An expression in digits.  Adds what is below it to ``known``."""
+        for variable in expr[1]:
             if variable not in known:
-                atom = self._binding.atoms[variable - BASES]
-                below = self._valued(atom.forms[0], known, ranges)
-                if atom.kind is UnknownKind.FLOOR:
-                    known[variable] = _quotient(below, atom.number, ranges)
+                unknown = self._binding.unknowns[variable - BASES]
+                below = self._valued(unknown.exprs[0], known, ranges)
+                if unknown.kind is UnknownKind.FLOOR:
+                    known[variable] = _quotient(below, unknown.number, ranges)
                     continue
                 low, high = interval(below, ranges)
-                if low < atom.type.lo or high > atom.type.hi:
+                if low < unknown.type.lo or high > unknown.type.hi:
                     raise _NoAnswer
                 known[variable] = below
-        return _substituted(form, known)
+        return _substituted(expr, known)
 
 
 def parts_of(low: int, stop: int, weights: list[int]) -> list[list[Digit]]:
@@ -311,39 +315,39 @@ def _under(top: int, digit: int, low: int, stop: int, lower: list[int]) -> list[
     return [[*part, (top, digit, 1)] for part in inner]
 
 
-def joined(forms: list[Form], ranges: list[Range]) -> list[Form]:
-    """``forms`` with variables put together that all of them use as digits of one number; ``ranges``, which
+def joined(exprs: list[AffineExpr], ranges: list[Range]) -> list[AffineExpr]:
+    """``exprs`` with variables put together that all of them use as digits of one number; ``ranges``, which
     all begin at 0, gets the new variables' ranges.
     """
-    forms = [(constant, dict(parts)) for constant, parts in forms]
-    while (pair := _digits_of_one(forms, ranges)) is not None:
+    exprs = [(constant, dict(parts)) for constant, parts in exprs]
+    while (pair := _digits_of_one(exprs, ranges)) is not None:
         low, high = pair
         count = (ranges[low][1] + 1) * (ranges[high][1] + 1)
         new = len(ranges)
         ranges.append((0, count - 1))
-        for _, parts in forms:
+        for _, parts in exprs:
             factor = parts.pop(low, 0)
             parts.pop(high, None)
             if factor:
                 parts[new] = factor
-    return forms
+    return exprs
 
 
-def _digits_of_one(forms: list[Form], ranges: list[Range]) -> tuple[int, int] | None:
-    """Two variables of which one counts as often as the other has values, in every form."""
-    used = sorted({variable for _, parts in forms for variable in parts})
+def _digits_of_one(exprs: list[AffineExpr], ranges: list[Range]) -> tuple[int, int] | None:
+    """Two variables of which one counts as often as the other has values, in every expression."""
+    used = sorted({variable for _, parts in exprs for variable in parts})
     for low, high in product(used, used):
         values = ranges[low][1] + 1
-        if low != high and all(parts.get(high, 0) == values * parts.get(low, 0) for _, parts in forms):
+        if low != high and all(parts.get(high, 0) == values * parts.get(low, 0) for _, parts in exprs):
             return low, high
     return None
 
 
-def _quotient(form: Form, divisor: int, ranges: list[Range]) -> Form:
-    """``form`` divided by ``divisor``, rounded down."""
-    constant, parts = form
+def _quotient(expr: AffineExpr, divisor: int, ranges: list[Range]) -> AffineExpr:
+    """``expr`` divided by ``divisor``, rounded down."""
+    constant, parts = expr
     out = {v: c // divisor for v, c in parts.items() if c % divisor == 0}
-    rest: Form = (constant, {v: c for v, c in parts.items() if c % divisor})
+    rest: AffineExpr = (constant, {v: c for v, c in parts.items() if c % divisor})
     low, high = interval(rest, ranges)
     if low // divisor != high // divisor:
         if len(rest[1]) != 1:
@@ -355,8 +359,8 @@ def _quotient(form: Form, divisor: int, ranges: list[Range]) -> Form:
     return (low // divisor, out)
 
 
-def _substituted(form: Form, known: dict[int, Form]) -> Form:
-    found: Form = (form[0], {})
-    for variable, factor in form[1].items():
+def _substituted(expr: AffineExpr, known: dict[int, AffineExpr]) -> AffineExpr:
+    found: AffineExpr = (expr[0], {})
+    for variable, factor in expr[1].items():
         found = plus(found, known[variable], factor)
     return found

@@ -80,7 +80,7 @@ class Loop:
 
 
 @dataclass(frozen=True, slots=True)
-class Unknown:
+class UnknownAccess:
     """An access through a pointer of which nothing but the address space is known."""
 
     space: Space
@@ -116,7 +116,7 @@ class Machine:
         self.guards: list[int] = []
         self.loops: list[int] = []
         self.accesses: list[Access] = []
-        self.unknown: list[Unknown] = []
+        self.unknown: list[UnknownAccess] = []
         self.found_loops: list[Loop | None] = []
         self.dead = False
         self.functions: list[Body] = []
@@ -191,7 +191,7 @@ class Machine:
         if space in (Space.LOCAL, Space.PRIVATE):
             return
         if not isinstance(pointer, PointerValue):
-            self.unknown.append(Unknown(space, mode, at))
+            self.unknown.append(UnknownAccess(space, mode, at))
             return
         is_definite = is_definite and len(pointer.choices) == 1
         for root, choice in pointer.choices:

@@ -1,8 +1,8 @@
 """What operators and built-in functions of OpenCL C do to integers, one entry for each.
 
 ``OPERATIONS`` has them by the name that OpenCL C has for them; a new one needs an entry, and nothing else.
-Sums, products by numbers, floor divisions by powers of two and truth values are no entries: affine forms are
-made of them (``terms.py``, ``forms.py``).
+Sums, products by numbers, floor divisions by powers of two and truth values are no entries: affine
+expressions are made of them (``terms.py``, ``affine_context.py``).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
-from sdi.sampling.affine import Form, Range, plus, scaled
+from sdi.sampling.affine import AffineExpr, Range, plus, scaled
 from sdi.sampling.terms import IntType, TermOp, Terms
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
@@ -23,33 +23,33 @@ class Undefined(Exception):
     """A value depends on what the specification leaves open."""
 
 
-class FormMaker(Protocol):
-    """What forms are made with: ``AffineContext``.  ``term``: the one whose form is made."""
+class ExprMaker(Protocol):
+    """What expressions are made with: ``AffineContext``.  ``term``: the one whose expression is made."""
 
     ranges: list[Range]
 
-    def bounds(self, found: Form) -> Range:
+    def bounds(self, found: AffineExpr) -> Range:
         """Its smallest and largest value, as far as is known."""
         ...
 
-    def anything(self, term: int, kind: IntType, bounds: Range | None = None) -> Form:
+    def fresh_unknown(self, term: int, kind: IntType, bounds: Range | None = None) -> AffineExpr:
         """Any value of ``kind`` within ``bounds``."""
         ...
 
-    def floor(self, a: Form, divisor: int, term: int) -> Form:
+    def floor(self, a: AffineExpr, divisor: int, term: int) -> AffineExpr:
         """``floor(a / divisor)``, ``divisor`` > 0."""
         ...
 
-    def modulo(self, a: Form, divisor: int, term: int) -> Form:
+    def modulo(self, a: AffineExpr, divisor: int, term: int) -> AffineExpr:
         """``a - divisor * floor(a / divisor)``, ``divisor`` > 0."""
         ...
 
-    def product(self, a: Form, b: Form, term: int) -> Form:
+    def product(self, a: AffineExpr, b: AffineExpr, term: int) -> AffineExpr:
         """``a * b``."""
         ...
 
-    def extreme(self, least: bool, a: Form, b: Form, term: int) -> Form:
-        """The least, or greatest, of two forms."""
+    def extreme(self, least: bool, a: AffineExpr, b: AffineExpr, term: int) -> AffineExpr:
+        """The least, or greatest, of two expressions."""
         ...
 
 
@@ -57,7 +57,7 @@ def _not_simpler(terms: Terms, kind: IntType, *operands: int) -> int | None:
     return None
 
 
-def _no_form(made: FormMaker, term: int, kind: IntType, *operands: Form) -> Form | None:
+def _no_expr(made: ExprMaker, term: int, kind: IntType, *operands: AffineExpr) -> AffineExpr | None:
     return None
 
 
@@ -69,8 +69,8 @@ class Operation:
     ``fold``: ``(type, numbers...)`` to the number, not yet wrapped; None where C leaves it undefined.  These
     may be traced: such ones have ``+ - * // % << >> & | ^ abs`` and compare, and ``int(x)`` has everything.
     ``dense``: the same of arrays of the type; raises Undefined.
-    ``form``: ``(maker, term, type, exact forms...)`` to a form congruent to the value; None: it may be any of
-    the type.  Where all forms are numbers ``fold`` is asked instead.
+    ``expr``: ``(maker, term, type, exact expressions...)`` to one congruent to the value; None: it may be any
+    of the type.  Where all expressions are numbers ``fold`` is asked instead.
     ``simplify``: ``(terms, type, terms...)`` to a term without the operation; None: there is none.
     ``level``: how strongly an operator binds where it is printed; ``*`` has 5.
     """
@@ -78,7 +78,7 @@ class Operation:
     name: str
     fold: Callable[..., int | None]
     dense: Callable[..., Array]
-    form: Callable[..., Form | None] = _no_form
+    expr: Callable[..., AffineExpr | None] = _no_expr
     simplify: Callable[..., int | None] = _not_simpler
     commutes: bool = False
     level: int = 2
@@ -139,32 +139,32 @@ def _remainders(kind: IntType, a: Array, b: Array) -> Array:
     return found
 
 
-def _divided(made: FormMaker, term: int, kind: IntType, a: Form, b: Form) -> Form | None:
+def _divided(made: ExprMaker, term: int, kind: IntType, a: AffineExpr, b: AffineExpr) -> AffineExpr | None:
     lo, hi = made.bounds(a)
     if b[1] or b[0] == 0:
         low = made.bounds(b)[0]
-        return made.anything(term, kind, (0, hi // low)) if lo >= 0 and low > 0 else None
+        return made.fresh_unknown(term, kind, (0, hi // low)) if lo >= 0 and low > 0 else None
     divisor = b[0]
     if divisor > 0 and lo >= 0:
         return made.floor(a, divisor, term)
     if divisor > 0 and hi <= 0:
         return scaled(made.floor(scaled(a, -1), divisor, term), -1)
     bound = max(abs(lo), abs(hi)) // abs(divisor)
-    return made.anything(term, kind, (-bound, bound))
+    return made.fresh_unknown(term, kind, (-bound, bound))
 
 
-def _remaining(made: FormMaker, term: int, kind: IntType, a: Form, b: Form) -> Form | None:
+def _remaining(made: ExprMaker, term: int, kind: IntType, a: AffineExpr, b: AffineExpr) -> AffineExpr | None:
     lo, hi = made.bounds(a)
     if b[1] or b[0] == 0:
         low, high = made.bounds(b)
-        return made.anything(term, kind, (0, min(hi, high - 1))) if lo >= 0 and low > 0 else None
+        return made.fresh_unknown(term, kind, (0, min(hi, high - 1))) if lo >= 0 and low > 0 else None
     divisor = b[0]
     if divisor > 0 and lo >= 0:
         return made.modulo(a, divisor, term)
     if divisor > 0 and hi <= 0:
         return scaled(made.modulo(scaled(a, -1), divisor, term), -1)
     size = abs(divisor)
-    return made.anything(term, kind, (-(size - 1) if lo < 0 else 0, size - 1 if hi > 0 else 0))
+    return made.fresh_unknown(term, kind, (-(size - 1) if lo < 0 else 0, size - 1 if hi > 0 else 0))
 
 
 def _simpler_division(terms: Terms, kind: IntType, a: int, b: int) -> int | None:
@@ -201,20 +201,24 @@ def _amount(kind: IntType, values: Array, by: Array) -> Array:
     return (by & (kind.bits - 1)).astype(values.dtype)
 
 
-def _shifted_left(made: FormMaker, term: int, kind: IntType, a: Form, b: Form) -> Form | None:
+def _shifted_left(
+    made: ExprMaker, term: int, kind: IntType, a: AffineExpr, b: AffineExpr
+) -> AffineExpr | None:
     if not b[1]:
         return scaled(a, 1 << (b[0] & (kind.bits - 1)))
     (lo, hi), (low, high) = made.bounds(a), made.bounds(b)
     if lo >= 0 and low >= 0 and high < kind.bits and hi << high <= kind.hi:
-        return made.anything(term, kind, (lo << low, hi << high))
+        return made.fresh_unknown(term, kind, (lo << low, hi << high))
     return None
 
 
-def _shifted_right(made: FormMaker, term: int, kind: IntType, a: Form, b: Form) -> Form | None:
+def _shifted_right(
+    made: ExprMaker, term: int, kind: IntType, a: AffineExpr, b: AffineExpr
+) -> AffineExpr | None:
     if not b[1]:
         return made.floor(a, 1 << (b[0] & (kind.bits - 1)), term)
     lo, hi = made.bounds(a)
-    return made.anything(term, kind, (0, hi)) if lo >= 0 and made.bounds(b)[0] >= 0 else None
+    return made.fresh_unknown(term, kind, (0, hi)) if lo >= 0 and made.bounds(b)[0] >= 0 else None
 
 
 _BIT_RUNS_MAX = 4
@@ -236,22 +240,22 @@ def _without_zero(terms: Terms, kind: IntType, a: int, b: int) -> int | None:
     return a if terms.value(b) == 0 else b if terms.value(a) == 0 else None
 
 
-def _in_both(made: FormMaker, term: int, kind: IntType, a: Form, b: Form) -> Form | None:
+def _in_both(made: ExprMaker, term: int, kind: IntType, a: AffineExpr, b: AffineExpr) -> AffineExpr | None:
     for one, (mask, none) in ((a, b), (b, a)):
         if not none and (found := _bits_of(made, term, one, mask)) is not None:
             return found
     tops = _tops(made, a, b)
-    return None if tops is None else made.anything(term, kind, (0, min(tops)))
+    return None if tops is None else made.fresh_unknown(term, kind, (0, min(tops)))
 
 
-def _bits_of(made: FormMaker, term: int, one: Form, mask: int) -> Form | None:
-    """A form's bits in a mask, each run of them as what a division leaves; None where there are many runs."""
+def _bits_of(made: ExprMaker, term: int, one: AffineExpr, mask: int) -> AffineExpr | None:
+    """Its bits in a mask, each run of them as what a division leaves; None where there are many runs."""
     if mask < 0:
         rest = _bits_of(made, term, one, ~mask)
         return None if rest is None else plus(one, rest, -1)
     if _is_mask(mask):
         return made.modulo(one, mask + 1, term)
-    found: Form = (0, {})
+    found: AffineExpr = (0, {})
     mask = int(mask)
     for _ in range(_BIT_RUNS_MAX):
         low = mask & -mask
@@ -263,7 +267,7 @@ def _bits_of(made: FormMaker, term: int, one: Form, mask: int) -> Form | None:
     return None
 
 
-def _in_any(made: FormMaker, term: int, kind: IntType, a: Form, b: Form) -> Form | None:
+def _in_any(made: ExprMaker, term: int, kind: IntType, a: AffineExpr, b: AffineExpr) -> AffineExpr | None:
     tops = _tops(made, a, b)
     if tops is not None and (_are_disjoint(made, a, b) or _are_disjoint(made, b, a)):
         return plus(a, b)
@@ -273,29 +277,29 @@ def _in_any(made: FormMaker, term: int, kind: IntType, a: Form, b: Form) -> Form
     if tops is None:
         return None
     least = max(made.bounds(a)[0], made.bounds(b)[0])
-    return made.anything(term, kind, (least, (1 << max(tops).bit_length()) - 1))
+    return made.fresh_unknown(term, kind, (least, (1 << max(tops).bit_length()) - 1))
 
 
-def _in_one(made: FormMaker, term: int, kind: IntType, a: Form, b: Form) -> Form | None:
+def _in_one(made: ExprMaker, term: int, kind: IntType, a: AffineExpr, b: AffineExpr) -> AffineExpr | None:
     both = _in_both_with_number(made, term, a, b)
     if both is not None:
         return plus(plus(a, b), both, -2)
     tops = _tops(made, a, b)
-    return None if tops is None else made.anything(term, kind, (0, (1 << max(tops).bit_length()) - 1))
+    return None if tops is None else made.fresh_unknown(term, kind, (0, (1 << max(tops).bit_length()) - 1))
 
 
-def _in_both_with_number(made: FormMaker, term: int, a: Form, b: Form) -> Form | None:
+def _in_both_with_number(made: ExprMaker, term: int, a: AffineExpr, b: AffineExpr) -> AffineExpr | None:
     """``a & b`` where one of them is a number."""
     return None if a[1] and b[1] else _bits_of(made, term, *((b, a[0]) if not a[1] else (a, b[0])))
 
 
-def _tops(made: FormMaker, a: Form, b: Form) -> Range | None:
-    """The largest values of two forms that are never negative, else None."""
+def _tops(made: ExprMaker, a: AffineExpr, b: AffineExpr) -> Range | None:
+    """The largest values of two expressions that are never negative, else None."""
     (lo, hi), (low, high) = made.bounds(a), made.bounds(b)
     return (hi, high) if lo >= 0 and low >= 0 else None
 
 
-def _are_disjoint(made: FormMaker, a: Form, b: Form) -> bool:
+def _are_disjoint(made: ExprMaker, a: AffineExpr, b: AffineExpr) -> bool:
     """Whether ``a`` is below a power of two that divides ``b``."""
     unit = 1 << made.bounds(a)[1].bit_length()
     return b[0] % unit == 0 and all(c % unit == 0 for c in b[1].values())
@@ -308,11 +312,11 @@ def _same(terms: Terms, kind: IntType, a: int, b: int) -> int | None:
     return a if a == b else None
 
 
-def _least(made: FormMaker, term: int, kind: IntType, a: Form, b: Form) -> Form:
+def _least(made: ExprMaker, term: int, kind: IntType, a: AffineExpr, b: AffineExpr) -> AffineExpr:
     return made.extreme(True, a, b, term)
 
 
-def _greatest(made: FormMaker, term: int, kind: IntType, a: Form, b: Form) -> Form:
+def _greatest(made: ExprMaker, term: int, kind: IntType, a: AffineExpr, b: AffineExpr) -> AffineExpr:
     return made.extreme(False, a, b, term)
 
 
@@ -333,7 +337,9 @@ def _products_24(kind: IntType, a: Array, b: Array) -> Array:
     return found
 
 
-def _multiplied_24(made: FormMaker, term: int, kind: IntType, a: Form, b: Form) -> Form | None:
+def _multiplied_24(
+    made: ExprMaker, term: int, kind: IntType, a: AffineExpr, b: AffineExpr
+) -> AffineExpr | None:
     low, high = _bounds_24(kind)
     for lo, hi in (made.bounds(a), made.bounds(b)):
         if lo < low or hi > high:

@@ -14,8 +14,8 @@ from typing import cast
 
 from sdi.ndrange import GroupBox, Int3, NDRange
 from sdi.sampling.affine import Range
+from sdi.sampling.affine_context import AffineContext, Scalar
 from sdi.sampling.analysis import BoundKernel, KernelAnalysis
-from sdi.sampling.forms import AffineContext, Scalar
 from sdi.sampling.model import AccessRange, WorkEstimate
 from sdi.sampling.straight import Answer, Evaluator, compiled
 from sdi.sampling.terms import TermOp, rows_below

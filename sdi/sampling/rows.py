@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from sdi.sampling.affine import Form, Range, interval, plus
+from sdi.sampling.affine import AffineExpr, Range, interval, plus
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 
@@ -23,31 +23,35 @@ _SAFE = 1 << 61
 
 
 def spans_by_rows(
-    offset: Form, nbytes: int, constraints: Sequence[Form], ranges: Sequence[Range], most_ranges: int
+    offset: AffineExpr,
+    nbytes: int,
+    constraints: Sequence[AffineExpr],
+    ranges: Sequence[Range],
+    most_ranges: int,
 ) -> list[tuple[int, int]] | None:
     """``nbytes`` at every value of ``offset`` where all constraints are >= 0; sorted, never touching.
 
     ``ranges``: of the variables, all of them finite.  None where no variable's multiples touch, or there are
     too many rows or ranges.
     """
-    offset, *constraints = forms = [offset, *constraints]
+    offset, *constraints = exprs = [offset, *constraints]
     ranges = list(ranges)
     touching = [(ranges[v][1] - ranges[v][0], v) for v, factor in offset[1].items() if abs(factor) <= nbytes]
     if not touching:
-        skewed = _skewed(forms, ranges, nbytes)
+        skewed = _skewed(exprs, ranges, nbytes)
         if skewed is None:
             return None
         along, (offset, *constraints) = skewed
     else:
         along = max(touching)[1]
-    others = sorted({v for form in (offset, *constraints) for v in form[1]} - {along})
+    others = sorted({v for expr in (offset, *constraints) for v in expr[1]} - {along})
     total = 1
     for variable in others:
         total *= ranges[variable][1] - ranges[variable][0] + 1
         if total > MAX_ROWS:
             return None
-    for form in (offset, *constraints):
-        reach = abs(form[0]) + sum(abs(c) * max(map(abs, ranges[v])) for v, c in form[1].items())
+    for expr in (offset, *constraints):
+        reach = abs(expr[0]) + sum(abs(c) * max(map(abs, ranges[v])) for v, c in expr[1].items())
         if reach >= _SAFE:
             return None
     axes: dict[int, Array] = {}
@@ -57,26 +61,26 @@ def spans_by_rows(
         shape[axis] = hi - lo + 1
         axes[variable] = np.arange(lo, hi + 1, dtype=np.int64).reshape(shape)
 
-    def rest(form: Form) -> Array:
-        """A form without its part along the row."""
-        found: Array = np.full((1,) * len(others), form[0], np.int64)
-        for variable, factor in form[1].items():
+    def rest(expr: AffineExpr) -> Array:
+        """An expression without its part along the row."""
+        found: Array = np.full((1,) * len(others), expr[0], np.int64)
+        for variable, factor in expr[1].items():
             if variable != along:
                 found = found + factor * axes[variable]
         return found
 
     first: Array = np.full((1,) * len(others), ranges[along][0], np.int64)
     last: Array = np.full((1,) * len(others), ranges[along][1], np.int64)
-    for form in constraints:
-        if interval(form, ranges)[0] >= 0:
+    for expr in constraints:
+        if interval(expr, ranges)[0] >= 0:
             continue
-        factor = form[1].get(along, 0)
+        factor = expr[1].get(along, 0)
         if factor > 0:
-            first = np.maximum(first, -(rest(form) // factor))
+            first = np.maximum(first, -(rest(expr) // factor))
         elif factor < 0:
-            last = np.minimum(last, rest(form) // -factor)
+            last = np.minimum(last, rest(expr) // -factor)
         else:
-            last = np.where(rest(form) >= 0, last, ranges[along][0] - 1)
+            last = np.where(rest(expr) >= 0, last, ranges[along][0] - 1)
     every = np.broadcast_arrays(rest(offset), first, last)
     inside = every[1] <= every[2]
     if not inside.any():
@@ -96,11 +100,13 @@ def spans_by_rows(
     return list(zip(firsts, lasts, strict=True))
 
 
-def _skewed(forms: Sequence[Form], ranges: list[Range], nbytes: int) -> tuple[int, list[Form]] | None:
+def _skewed(
+    exprs: Sequence[AffineExpr], ranges: list[Range], nbytes: int
+) -> tuple[int, list[AffineExpr]] | None:
     """The same offset and constraints with the sum of two variables for one of them, so that the other's
     multiples touch; that one first.  ``ranges`` gets the sum's.
     """
-    (_, parts), *_ = forms
+    (_, parts), *_ = exprs
     for along, other in permutations(parts, 2):
         sign = 1 if parts[along] * parts[other] > 0 else -1
         if abs(parts[along] - sign * parts[other]) <= nbytes:
@@ -111,9 +117,9 @@ def _skewed(forms: Sequence[Form], ranges: list[Range], nbytes: int) -> tuple[in
     total, (low, high) = len(ranges), ranges[other]
     first, last = interval((0, {other: 1, along: sign}), ranges)
     ranges.append((first, last))
-    value: Form = (0, {total: 1, along: -sign})
+    value: AffineExpr = (0, {total: 1, along: -sign})
     ends = [(-low, {other: 1}), (high, {other: -1})]
     return along, [
         plus((constant, {v: c for v, c in own.items() if v != other}), value, own.get(other, 0))
-        for constant, own in (*forms, *ends)
+        for constant, own in (*exprs, *ends)
     ]

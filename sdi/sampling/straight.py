@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from sdi.intervals import ByteRange
 from sdi.regions import RegionSet
-from sdi.sampling.affine import INFINITY, Form, Range, interval
+from sdi.sampling.affine import INFINITY, AffineExpr, Range, interval
 from sdi.sampling.model import AccessRange
 from sdi.sampling.tracing import Guard, Relation, Trace, Traced, node_range
 
@@ -59,10 +59,10 @@ class _CodeWriter:
         self._check(first)
         pending: list[str] = []
         for guard in others:
-            if any(v not in self._written for v in guard.form[1]):
+            if any(v not in self._written for v in guard.expr[1]):
                 self._check(pending)
                 pending = []
-            pending.append(f"{self._sum(guard.form)} {guard.relation.value}")
+            pending.append(f"{self._sum(guard.expr)} {guard.relation.value}")
         self._check(pending)
         items = [
             f"AccessRange({a.argument}, {self._set(a.reads)}, {self._set(a.writes)}, "
@@ -93,8 +93,8 @@ class _CodeWriter:
             self._lines.append(f"    {name} = {made}")
         return name
 
-    def _sum(self, form: Form) -> str:
-        constant, parts = form
+    def _sum(self, expr: AffineExpr) -> str:
+        constant, parts = expr
         text = ""
         for variable, factor in sorted(parts.items()):
             name = self._node(variable)
@@ -105,7 +105,7 @@ class _CodeWriter:
         return text if not constant else f"{text} {'-' if constant < 0 else '+'} {abs(constant)}"
 
     def _number(self, value: object) -> str:
-        return self._sum(value.form) if isinstance(value, Traced) else str(value)
+        return self._sum(value.expr) if isinstance(value, Traced) else str(value)
 
     def _set(self, ranges: RegionSet) -> str:
         """The name of a set of ranges; equal ones are made once."""
@@ -133,7 +133,7 @@ def _bounds_and_others(trace: Trace) -> tuple[dict[int, Range], list[Guard]]:
     ranges = list(whole)
     others: list[Guard] = []
     for guard in trace.guards():
-        constant, parts = guard.form
+        constant, parts = guard.expr
         variable, factor = next(iter(parts.items()))
         if len(parts) > 1 or variable >= trace.inputs or guard.relation is Relation.NOT_ZERO:
             others.append(guard)
@@ -159,7 +159,7 @@ def _beyond(found: Range, known: Range) -> Range:
 
 
 def _is_implied(guard: Guard, ranges: list[Range]) -> bool:
-    lo, hi = interval(guard.form, ranges)
+    lo, hi = interval(guard.expr, ranges)
     match guard.relation:
         case Relation.AT_LEAST_ZERO:
             return lo >= 0

@@ -1,10 +1,10 @@
 """Integers that write down what is computed with them: from one run, straight code for other values.
 
 The code that binds a kernel and bounds its ranges runs once with ``Traced`` numbers in place of scalars and
-box coordinates.  Sums are kept as linear forms over *nodes*: the inputs, floor divisions and products.  Every
-comparison notes, as a guard, what made it come out as it did.  For other inputs for which all guards hold,
-the same code would take the same way, so its results are the noted forms.  Whatever would need the number
-itself (an index, a range) notes that the number is what it is now; what has no such meaning fails.
+box coordinates.  Sums are kept as linear expressions over *nodes*: the inputs, floor divisions and products.
+Every comparison notes, as a guard, what made it come out as it did.  For other inputs for which all guards
+hold, the same code would take the same way, so its results are the noted expressions.  Whatever would need
+the number itself (an index, a range) notes that the number is what it is now; what has no such meaning fails.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from enum import Enum
 from math import gcd
 from typing import Any, cast
 
-from sdi.sampling.affine import INFINITY, Form, Range, interval, minus, plus, scaled, shifted
+from sdi.sampling.affine import INFINITY, AffineExpr, Range, interval, minus, plus, scaled, shifted
 
 GUARDS_MAX = 600
 """Runs that compare more often are not worth repeating this way."""
 
 
 class Untraceable(Exception):
-    """The run does something that has no form, or is too long."""
+    """The run does something that has no such expression, or is too long."""
 
 
 class Relation(Enum):
-    """What a guard says of a form."""
+    """What a guard says of an expression."""
 
     AT_LEAST_ZERO = ">= 0"
     ZERO = "== 0"
@@ -34,7 +34,7 @@ class Relation(Enum):
 
 
 class Made(Enum):
-    """How a node is computed from two forms."""
+    """How a node is computed from two expressions."""
 
     FLOOR = "//"
     PRODUCT = "*"
@@ -45,16 +45,16 @@ class TraceNode:
     """A value that is no sum: ``first made second``; inputs have none."""
 
     made: Made
-    first: Form
-    second: Form
+    first: AffineExpr
+    second: AffineExpr
 
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """A condition of the run, on forms over nodes made before it."""
+    """A condition of the run, on expressions over nodes made before it."""
 
     relation: Relation
-    form: Form
+    expr: AffineExpr
 
 
 _Parts = tuple[tuple[int, int], ...]
@@ -82,7 +82,7 @@ class Trace:
         """What has to hold, in the order of the run: a divisor is compared with zero before it divides."""
         return [Guard(relation, (c, dict(parts))) for (relation, parts, _), c in self._guards.items()]
 
-    def node(self, made: Made, first: Form, second: Form) -> Traced:
+    def node(self, made: Made, first: AffineExpr, second: AffineExpr) -> Traced:
         """The value of an operation; equal ones are one node."""
         key = (made, first[0], _items(first), second[0], _items(second))
         number = self._known.get(key)
@@ -95,14 +95,14 @@ class Trace:
             self.ranges.append(node_range(node, self.ranges))
         return Traced(self, 0, {number: 1}, self.values[number])
 
-    def value(self, form: Form) -> int:
-        """A form's value in this run."""
-        return form[0] + sum(c * self.values[v] for v, c in form[1].items())
+    def value(self, expr: AffineExpr) -> int:
+        """An expression's value in this run."""
+        return expr[0] + sum(c * self.values[v] for v, c in expr[1].items())
 
-    def require(self, relation: Relation, form: Form) -> None:
+    def require(self, relation: Relation, expr: AffineExpr) -> None:
         """Note a condition, which holds now.  Raises Untraceable after too many."""
-        constant, parts = form
-        lo, hi = interval(form, self.ranges)
+        constant, parts = expr
+        lo, hi = interval(expr, self.ranges)
         if relation is Relation.AT_LEAST_ZERO:
             if lo >= 0:
                 return
@@ -119,8 +119,8 @@ class Trace:
             raise Untraceable("too many comparisons")
 
 
-def _items(form: Form) -> _Parts:
-    return tuple(sorted(form[1].items()))
+def _items(expr: AffineExpr) -> _Parts:
+    return tuple(sorted(expr[1].items()))
 
 
 def node_range(node: TraceNode, ranges: Sequence[Range]) -> Range:
@@ -149,18 +149,18 @@ class Traced:
         self.value = value
 
     @property
-    def form(self) -> Form:
-        """The linear form."""
+    def expr(self) -> AffineExpr:
+        """The linear expression."""
         return (self.constant, self.parts)
 
-    def _made(self, form: Form) -> Any:  # noqa: ANN401 (an int, or what stands for one)
-        return Traced(self.trace, *form, self.trace.value(form)) if form[1] else form[0]
+    def _made(self, expr: AffineExpr) -> Any:  # noqa: ANN401 (an int, or what stands for one)
+        return Traced(self.trace, *expr, self.trace.value(expr)) if expr[1] else expr[0]
 
     # -- sums ------------------------------------------------------------------------------------
 
     def __add__(self, other: object) -> Any:  # noqa: ANN401
         if isinstance(other, Traced):
-            return self._made(plus(self.form, other.form))
+            return self._made(plus(self.expr, other.expr))
         if isinstance(other, int):
             return Traced(self.trace, self.constant + other, self.parts, self.value + other)
         return NotImplemented
@@ -168,7 +168,7 @@ class Traced:
     __radd__ = __add__
 
     def __neg__(self) -> Any:  # noqa: ANN401
-        return self._made(scaled(self.form, -1))
+        return self._made(scaled(self.expr, -1))
 
     def __sub__(self, other: object) -> Any:  # noqa: ANN401
         return self + (-other) if isinstance(other, (int, Traced)) else NotImplemented
@@ -178,9 +178,9 @@ class Traced:
 
     def __mul__(self, other: object) -> Any:  # noqa: ANN401
         if isinstance(other, Traced):
-            return self.trace.node(Made.PRODUCT, self.form, other.form)
+            return self.trace.node(Made.PRODUCT, self.expr, other.expr)
         if isinstance(other, int):
-            return self._made(scaled(self.form, other)) if other else 0
+            return self._made(scaled(self.expr, other)) if other else 0
         return NotImplemented
 
     __rmul__ = __mul__
@@ -193,7 +193,7 @@ class Traced:
     def __floordiv__(self, other: object) -> Any:  # noqa: ANN401
         if isinstance(other, Traced):
             _ = other > 0 or other < 0  # noted: it is not zero, and where it is
-            return self.trace.node(Made.FLOOR, self.form, other.form)
+            return self.trace.node(Made.FLOOR, self.expr, other.expr)
         if not isinstance(other, int):
             return NotImplemented
         if other <= 0:
@@ -208,7 +208,7 @@ class Traced:
         if not isinstance(other, int):
             return NotImplemented
         _ = self > 0 or self < 0
-        return self.trace.node(Made.FLOOR, (other, {}), self.form)
+        return self.trace.node(Made.FLOOR, (other, {}), self.expr)
 
     def __mod__(self, other: object) -> Any:  # noqa: ANN401
         return self - other * (self // other) if isinstance(other, (int, Traced)) else NotImplemented
@@ -264,12 +264,12 @@ class Traced:
 
     def _at_least(self, other: object, more: int = 0) -> bool:
         """``self >= other + more``."""
-        form = minus(self.form, other.form) if isinstance(other, Traced) else shifted(self.form, -_int(other))
-        form = shifted(form, -more)
-        if not form[1]:
-            return form[0] >= 0
-        holds = self.trace.value(form) >= 0
-        self.trace.require(Relation.AT_LEAST_ZERO, form if holds else shifted(scaled(form, -1), -1))
+        expr = minus(self.expr, other.expr) if isinstance(other, Traced) else shifted(self.expr, -_int(other))
+        expr = shifted(expr, -more)
+        if not expr[1]:
+            return expr[0] >= 0
+        holds = self.trace.value(expr) >= 0
+        self.trace.require(Relation.AT_LEAST_ZERO, expr if holds else shifted(scaled(expr, -1), -1))
         return holds
 
     def __ge__(self, other: object) -> bool:
@@ -287,11 +287,11 @@ class Traced:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, (int, Traced)):
             return NotImplemented
-        form = minus(self.form, other.form if isinstance(other, Traced) else (other, {}))
-        if not form[1]:
-            return form[0] == 0
-        equal = self.trace.value(form) == 0
-        self.trace.require(Relation.ZERO if equal else Relation.NOT_ZERO, form)
+        expr = minus(self.expr, other.expr if isinstance(other, Traced) else (other, {}))
+        if not expr[1]:
+            return expr[0] == 0
+        equal = self.trace.value(expr) == 0
+        self.trace.require(Relation.ZERO if equal else Relation.NOT_ZERO, expr)
         return equal
 
     def __ne__(self, other: object) -> bool:
@@ -304,7 +304,7 @@ class Traced:
         return 0x5D1
 
     def __index__(self) -> int:
-        self.trace.require(Relation.ZERO, shifted(self.form, -self.value))
+        self.trace.require(Relation.ZERO, shifted(self.expr, -self.value))
         return self.value
 
     __int__ = __index__

@@ -15,8 +15,8 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 
 from sdi.ndrange import GroupBox
+from sdi.sampling.affine_context import AffineContext
 from sdi.sampling.dense import Points
-from sdi.sampling.forms import AffineContext
 from sdi.sampling.machine import Access, Loop
 from sdi.sampling.model import WorkEstimate
 from sdi.sampling.ops import Undefined
@@ -136,7 +136,7 @@ class _Sample:
         binding = self._binding
         if any(binding.opaque[condition] for condition in loop.conditions):
             raise Undefined
-        variable = next(iter(binding.form(loop.counter)[1]))
+        variable = next(iter(binding.expr(loop.counter)[1]))
         most = min(int(binding.ranges[variable][1]), 1 << 40) + 1
         counter = cast(int, binding.rows[loop.counter].payload)
 

@@ -11,8 +11,8 @@ import pytest
 from sdi.clc import compile_source
 from sdi.ndrange import NDRange
 from sdi.sampling import Precision, analyse, dense
-from sdi.sampling.affine import Form, interval
-from sdi.sampling.forms import AffineContext
+from sdi.sampling.affine import AffineExpr, interval
+from sdi.sampling.affine_context import AffineContext
 from sdi.sampling.ops import OPERATIONS, Undefined, operate
 from sdi.sampling.printing import Printer
 from sdi.sampling.terms import I32, I64, U32, U64, IntType, TermOp, Terms
@@ -75,8 +75,8 @@ def check_terms(name: str, arity: int) -> None:
                 assert context.exact(term) == (expected, {}), f"{name} of {operands}, constants {constant}"
 
 
-def check_forms(name: str, arity: int) -> None:
-    """A form is never without a value that a work-item has; one over ids alone is right for each of them."""
+def check_exprs(name: str, arity: int) -> None:
+    """An expression is never without a value that a work-item has; one over ids alone is right for each."""
     ndrange = NDRange(1, (0,) * 3, (_ITEMS, 1, 1), (4, 1, 1))
     operands = [(s, c) for s in (0, 1, 3, 8, -2) for c in (0, 5, 64, -9)]
     for kind in (I32, U32):
@@ -85,8 +85,8 @@ def check_forms(name: str, arity: int) -> None:
             own = terms.convert(terms.make(TermOp.GLOBAL_ID, (), U64, 0), kind)
             term = operate(terms, name, *(terms.sum(c, {own: s}, kind) for s, c in chosen))
             context = AffineContext(terms.finish(), (), ndrange, (), {})
-            constant, parts = form = context.exact(term)
-            lo, hi = interval(form, context.ranges)
+            constant, parts = expr = context.exact(term)
+            lo, hi = interval(expr, context.ranges)
             for item in range(_ITEMS):
                 expected = folded(name, kind, tuple(kind.wrap(s * item + c) for s, c in chosen))
                 if expected is None:
@@ -106,8 +106,8 @@ def check_traced(name: str, arity: int) -> None:
             for others in (first, *every[::11]):
                 values = _replayed(trace, others)
                 if values is not None:
-                    form = found.form if isinstance(found, Traced) else (found, {})
-                    made = None if found is None else _value(form, values)
+                    expr = found.expr if isinstance(found, Traced) else (found, {})
+                    made = None if found is None else _value(expr, values)
                     assert made == OPERATIONS[name].fold(kind, *others), f"{name} of {others}, as of {first}"
 
 
@@ -121,7 +121,7 @@ def _replayed(trace: Trace, inputs: tuple[int, ...]) -> list[int] | None:
             return None
         values.append(first // second if node.made is Made.FLOOR else first * second)
     for guard in trace.guards():
-        value = _value(guard.form, values)
+        value = _value(guard.expr, values)
         match guard.relation:
             case Relation.AT_LEAST_ZERO if value < 0:
                 return None
@@ -132,8 +132,8 @@ def _replayed(trace: Trace, inputs: tuple[int, ...]) -> list[int] | None:
     return values
 
 
-def _value(form: Form, values: list[int]) -> int:
-    return form[0] + sum(factor * values[node] for node, factor in form[1].items())
+def _value(expr: AffineExpr, values: list[int]) -> int:
+    return expr[0] + sum(factor * values[node] for node, factor in expr[1].items())
 
 
 def check_kernel(name: str, arity: int, recorder: Recorder) -> None:
@@ -182,7 +182,7 @@ def written(name: str, operands: tuple[str, ...]) -> str:
 CHECKS: tuple[Callable[[str, int], None], ...] = (
     check_arrays,
     check_terms,
-    check_forms,
+    check_exprs,
     check_traced,
     check_text,
     check_undefined,

@@ -1,8 +1,8 @@
 """The bytes of a kernel's accesses as sets of integers that isl computes, at any size: an oracle.
 
-Nothing here uses the affine forms, ranges or closed forms of ``sdi.sampling``.  From the symbolic run's terms
-each access becomes a set over ids, loop counters and what C computes from them, wrapping included, with the
-corners of a box of work-groups as parameters.  Data are any values of their types.
+Nothing here uses the affine expressions, ranges or closed forms of ``sdi.sampling``.  From the symbolic run's
+terms each access becomes a set over ids, loop counters and what C computes from them, wrapping included, with
+the corners of a box of work-groups as parameters.  Data are any values of their types.
 """
 
 from __future__ import annotations

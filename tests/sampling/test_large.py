@@ -12,7 +12,7 @@ from sdi.explain.advice import advice_for
 from sdi.launch.programs import access
 from sdi.launch.programs.access import accesses_of
 from sdi.ndrange import GroupBox, NDRange
-from sdi.sampling import KernelAnalysis, analyse, forms
+from sdi.sampling import KernelAnalysis, affine_context, analyse
 from sdi.sampling.machine import MAX_OPERATIONS, MAX_WEIGHT
 from sdi.sampling.model import AccessRange, Precision
 from tests.sampling.sources import kernels_of, tree_of
@@ -85,7 +85,7 @@ def test_accesses_under_very_many_conditions_are_too_much() -> None:
 def test_a_launch_with_too_many_forms_is_bound_to_whole_buffers(monkeypatch: pytest.MonkeyPatch) -> None:
     found = analysed("straight", 300)
     assert any(each.precision is not Precision.WHOLE for each in ranges(found))
-    monkeypatch.setattr(forms, "MAX_FORMS", 100)
+    monkeypatch.setattr(affine_context, "MAX_EXPRS", 100)
     assert_nothing_is_known(ranges(found))
 
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pytest
 
-from sdi.sampling.affine import Form, plus
-from sdi.sampling.ops import OPERATIONS, Array, FormMaker, Operation, register
+from sdi.sampling.affine import AffineExpr, plus
+from sdi.sampling.ops import OPERATIONS, Array, ExprMaker, Operation, register
 from sdi.sampling.terms import IntType
 from tests.sampling.operations import CHECKS, check_kernel
 from tests.sampling.recorder import Recorder
@@ -26,7 +26,7 @@ def _all_rotated(kind: IntType, values: Array, by: Array) -> Array:
     return found
 
 
-def _halves(made: FormMaker, term: int, kind: IntType, a: Form, b: Form) -> Form:
+def _halves(made: ExprMaker, term: int, kind: IntType, a: AffineExpr, b: AffineExpr) -> AffineExpr:
     return made.floor(plus(a, b), 2, term)
 
 

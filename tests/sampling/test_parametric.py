@@ -182,7 +182,7 @@ def test_a_traced_run_gives_the_plain_answer_wherever_it_gives_one(
     try:
         found = run(trace.input(0), trace.input(1), trace.input(2)) + 10_000_000
     except Untraceable:
-        pytest.fail("these runs have forms")
+        pytest.fail("these runs have expressions")
     ranges = RegionSet((ByteRange(found, found + 1),))
     answer = (AccessRange(0, ranges, ranges, Precision.EXACT),)
     evaluate = compiled(trace, [], (0, 1, 2), answer)

@@ -1,8 +1,8 @@
-"""Affine forms of a bound launch: a kernel's terms with scalars, sizes and offsets put in.
+"""Affine expressions of a bound launch: a kernel's terms with scalars, sizes and offsets put in.
 
-A form is ``(constant, {variable: coefficient})``.  Variables 0 to 8 are the global ids, group ids and local
-ids; then come loop counters and other *atoms*: what is not affine (floor divisions, minima, wrapped
-values, data), each with its range.  A range that is unbounded ends at INFINITY.
+An expression is ``(constant, {variable: coefficient})``.  Variables 0 to 8 are the global ids, group ids
+and local ids; then come loop counters and other *unknowns*: what is not affine (floor divisions, minima,
+wrapped values, data), each with its range.  A range that is unbounded ends at INFINITY.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import cast
 from sdi.ndrange import NDRange
 from sdi.sampling.affine import (
     INFINITY,
-    Form,
+    AffineExpr,
     Range,
     interval,
     is_finite,
@@ -25,7 +25,7 @@ from sdi.sampling.affine import (
 from sdi.sampling.machine import Loop
 from sdi.sampling.ops import OPERATIONS
 from sdi.sampling.terms import I32, IntType, Row, TermOp, TermTable
-from sdi.sampling.unknowns import BASES, GLOBAL, GROUP, LOCAL, Atom, UnknownKind, atom_range, bounds
+from sdi.sampling.unknowns import BASES, GLOBAL, GROUP, LOCAL, Unknown, UnknownKind, bounds, unknown_range
 
 Scalar = tuple[int, int, IntType]
 """A number in the arguments: argument, offset in its bytes, type."""
@@ -34,16 +34,16 @@ _MAX_ITERATIONS = 130
 _MAX_ALTERNATIVES = 8
 
 
-MAX_FORMS = 200_000
+MAX_EXPRS = 200_000
 """Of one launch; a kernel of a few hundred lines has a few hundred."""
 
 
-class TooManyForms(Exception):
+class TooManyExprs(Exception):
     """The kernel's terms are too much to bind."""
 
 
 class AffineContext:
-    """The forms of one launch.  Owned by: the thread that binds."""
+    """The expressions of one launch.  Owned by: the thread that binds."""
 
     def __init__(
         self,
@@ -65,40 +65,40 @@ class AffineContext:
         self.ranges: list[Range] = [(first[d], first[d] + size[d] - 1) for d in range(3)]
         self.ranges += [(0, groups[d] - 1) for d in range(3)]
         self.ranges += [(0, local[d] - 1) for d in range(3)]
-        self.atoms: list[Atom] = []
-        self._forms: dict[int, Form] = {}
+        self.unknowns: list[Unknown] = []
+        self._exprs: dict[int, AffineExpr] = {}
         self._keys: dict[object, int] = {}
         self._assumed = 0  # depth of runs that take values not to wrap
         self._wraps = 0
         self._made = 0
-        self.is_overapproximate = False  # a condition had no form, and was left out
+        self.is_overapproximate = False  # a condition had no expression, and was left out
 
-    def bounds(self, found: Form) -> Range:
+    def bounds(self, found: AffineExpr) -> Range:
         """Its smallest and largest value, as far as is known."""
-        return bounds(found, self.ranges, self.atoms)
+        return bounds(found, self.ranges, self.unknowns)
 
-    # -- forms -----------------------------------------------------------------------------------
+    # -- expressions -----------------------------------------------------------------------------------
 
-    def form(self, term: int) -> Form:
+    def expr(self, term: int) -> AffineExpr:
         """The value of a term, or a number congruent to it in the ring of its type."""
-        known = self._forms.get(term)
+        known = self._exprs.get(term)
         if known is None:
             self._made += 1
-            if self._made > MAX_FORMS:
-                raise TooManyForms
+            if self._made > MAX_EXPRS:
+                raise TooManyExprs
             known = self._make(term, self.rows[term])
             if not self._assumed:
-                self._forms[term] = known
+                self._exprs[term] = known
         return known
 
-    def exact(self, term: int) -> Form:
+    def exact(self, term: int) -> AffineExpr:
         """The value of a term."""
-        found = self.form(term)
+        found = self.expr(term)
         if self._assumed and found[1]:
             return found
         return self.wrapped(found, self.rows[term].type, self.opaque[term])
 
-    def wrapped(self, found: Form, kind: IntType, is_data: bool) -> Form:
+    def wrapped(self, found: AffineExpr, kind: IntType, is_data: bool) -> AffineExpr:
         """``found`` as a value of ``kind``."""
         constant, parts = found
         if not parts:
@@ -113,54 +113,56 @@ class AffineContext:
             if turns == (hi - low) >> bits:
                 return (constant - (turns << bits), parts)
         self._wraps += 1
-        return self.atom(UnknownKind.WRAPPED, (found,), 0, kind, (kind.lo, kind.hi), is_data)
+        return self.unknown(UnknownKind.WRAPPED, (found,), 0, kind, (kind.lo, kind.hi), is_data)
 
-    def atom(
+    def unknown(
         self,
         kind: UnknownKind,
-        forms: tuple[Form, ...],
+        exprs: tuple[AffineExpr, ...],
         number: int = 0,
         of: IntType = I32,
         bounds: Range | None = None,
         is_data: bool = False,
-    ) -> Form:
-        """The variable for an atom, as a form; equal atoms are one variable."""
-        key = (kind, tuple((c, tuple(sorted(p.items()))) for c, p in forms), number, of)
+    ) -> AffineExpr:
+        """The variable for an unknown, as an expression; equal unknowns are one variable."""
+        key = (kind, tuple((c, tuple(sorted(p.items()))) for c, p in exprs), number, of)
         variable = self._keys.get(key)
         if variable is None:
-            made = Atom(kind, forms, number, of, bounds or (-INFINITY, INFINITY), is_data)
+            made = Unknown(kind, exprs, number, of, bounds or (-INFINITY, INFINITY), is_data)
             if bounds is None:
-                made.range = atom_range(made, self.ranges, self.atoms)
+                made.range = unknown_range(made, self.ranges, self.unknowns)
             variable = self.add(made)
             self._keys[key] = variable
         return (0, {variable: 1})
 
-    def add(self, atom: Atom) -> int:
+    def add(self, unknown: Unknown) -> int:
         """Number a new variable."""
-        self.atoms.append(atom)
-        self.ranges.append(atom.range)
-        return BASES + len(self.atoms) - 1
+        self.unknowns.append(unknown)
+        self.ranges.append(unknown.range)
+        return BASES + len(self.unknowns) - 1
 
     def set_range(self, variable: int, found: Range) -> None:
-        """Change a variable's range, and those of the atoms over it."""
+        """Change a variable's range, and those of the unknowns over it."""
         self.ranges[variable] = found
-        for later in range(variable + 1 - BASES, len(self.atoms)):
-            atom = self.atoms[later]
-            if atom.forms:
-                self.ranges[later + BASES] = atom.range = atom_range(atom, self.ranges, self.atoms)
+        for later in range(variable + 1 - BASES, len(self.unknowns)):
+            unknown = self.unknowns[later]
+            if unknown.exprs:
+                self.ranges[later + BASES] = unknown.range = unknown_range(
+                    unknown, self.ranges, self.unknowns
+                )
 
-    def anything(self, term: int, kind: IntType, bounds: Range | None = None) -> Form:
-        """The variable of a term that has no form."""
+    def fresh_unknown(self, term: int, kind: IntType, bounds: Range | None = None) -> AffineExpr:
+        """The variable of a term that has no expression."""
         key = (UnknownKind.ANY, term)
         variable = self._keys.get(key)
         if variable is None:
             lo, hi = bounds or (kind.lo, kind.hi)
             found = (max(lo, kind.lo), min(hi, kind.hi))
-            variable = self.add(Atom(UnknownKind.ANY, (), term, kind, found, self.opaque[term]))
+            variable = self.add(Unknown(UnknownKind.ANY, (), term, kind, found, self.opaque[term]))
             self._keys[key] = variable
         return (0, {variable: 1})
 
-    def _make(self, term: int, row: Row) -> Form:
+    def _make(self, term: int, row: Row) -> AffineExpr:
         op, args, kind, payload = row
         if op <= TermOp.WORK_DIM:
             return self._leaf(op, payload, kind, term)
@@ -169,37 +171,37 @@ class AffineContext:
                 constant, coefficients = cast(tuple[int, tuple[int, ...]], payload)
                 total: dict[int, int] = {}
                 for arg, factor in zip(args, coefficients, strict=True):
-                    more, parts = self.form(arg)
+                    more, parts = self.expr(arg)
                     constant += factor * more
                     for variable, coefficient in parts.items():
                         total[variable] = total.get(variable, 0) + factor * coefficient
                 return (constant, {v: c for v, c in total.items() if c})
             case TermOp.CONVERT:
                 inner = self.rows[args[0]].type
-                return self.form(args[0]) if kind.bits <= inner.bits else self.exact(args[0])
+                return self.expr(args[0]) if kind.bits <= inner.bits else self.exact(args[0])
             case TermOp.MUL:
-                return self.product(self.form(args[0]), self.form(args[1]), term)
+                return self.product(self.expr(args[0]), self.expr(args[1]), term)
             case TermOp.COUNTER:
                 return self._counter(cast(int, payload))
             case TermOp.OPAQUE:
-                return self.anything(term, kind)
+                return self.fresh_unknown(term, kind)
             case TermOp.FLOORDIV:
                 return self.floor(self.exact(args[0]), cast(int, payload), term)
             case TermOp.FLOORMOD:
-                return self.modulo(self.form(args[0]), cast(int, payload), term)
+                return self.modulo(self.expr(args[0]), cast(int, payload), term)
             case TermOp.SELECT:
                 return self._select(args, term)
             case TermOp.LT | TermOp.EQ | TermOp.NOT | TermOp.ALL | TermOp.ANY:
                 found = self.truth(term)
-                return (int(found), {}) if found is not None else self.anything(term, kind, (0, 1))
+                return (int(found), {}) if found is not None else self.fresh_unknown(term, kind, (0, 1))
             case TermOp.GEOMETRIC:
-                return self.anything(term, kind)
+                return self.fresh_unknown(term, kind)
             case TermOp.LOOKUP:
                 return self._looked_up(self.exact(args[0]), cast(tuple[int, ...], payload), kind, term)
             case _:
                 return self._operated(cast(str, payload), [self.exact(a) for a in args], kind, term)
 
-    def _leaf(self, op: TermOp, payload: object, kind: IntType, term: int) -> Form:
+    def _leaf(self, op: TermOp, payload: object, kind: IntType, term: int) -> AffineExpr:
         n = self.ndrange
         if op is TermOp.SCALAR:
             argument, offset = cast(tuple[int, int], payload)
@@ -207,7 +209,7 @@ class AffineContext:
                 return (self._numbers[argument, offset, kind], {})
             raw = self.values[argument]
             if raw is None or len(raw) < offset + kind.bits // 8:
-                return self.anything(term, kind)
+                return self.fresh_unknown(term, kind)
             return (int.from_bytes(raw[offset : offset + kind.bits // 8], "little", signed=kind.signed), {})
         number = int(payload) if isinstance(payload, int) else 0
         match op:
@@ -228,21 +230,21 @@ class AffineContext:
             case _:
                 return (number, {})
 
-    def _looked_up(self, index: Form, table: tuple[int, ...], kind: IntType, term: int) -> Form:
+    def _looked_up(self, index: AffineExpr, table: tuple[int, ...], kind: IntType, term: int) -> AffineExpr:
         """An element of a table: between the least and the greatest of those that the index reaches."""
         lo, hi = self.bounds(index)
         found = table[int(max(lo, 0)) : int(min(hi, len(table) - 1)) + 1] or table
-        return self.anything(term, kind, (min(found), max(found)))
+        return self.fresh_unknown(term, kind, (min(found), max(found)))
 
-    def product(self, a: Form, b: Form, term: int) -> Form:
+    def product(self, a: AffineExpr, b: AffineExpr, term: int) -> AffineExpr:
         """``a * b``."""
         for (factor, none), (constant, parts) in ((a, b), (b, a)):
             if not none:
                 return (constant * factor, {v: c * factor for v, c in parts.items()} if factor else {})
-        return self.atom(UnknownKind.PRODUCT, (a, b), is_data=self.opaque[term])
+        return self.unknown(UnknownKind.PRODUCT, (a, b), is_data=self.opaque[term])
 
-    def floor(self, a: Form, divisor: int, term: int) -> Form:
-        """``floor(a / divisor)`` of an exact form, ``divisor`` > 0."""
+    def floor(self, a: AffineExpr, divisor: int, term: int) -> AffineExpr:
+        """``floor(a / divisor)`` of an exact expression, ``divisor`` > 0."""
         constant, parts = a
         if divisor == 1 or not parts:
             return (constant // divisor, parts)
@@ -255,8 +257,8 @@ class AffineContext:
         lo, hi = self.bounds((remainder, rest))
         if lo // divisor == hi // divisor:
             return (quotient + lo // divisor, whole)
-        variable = self.atom(UnknownKind.FLOOR, ((remainder, rest),), divisor, is_data=self.opaque[term])
-        return plus((quotient, whole), variable)  # which may be in the form already: x % 8 % 8
+        variable = self.unknown(UnknownKind.FLOOR, ((remainder, rest),), divisor, is_data=self.opaque[term])
+        return plus((quotient, whole), variable)  # which may be in the expression already: x % 8 % 8
 
     def _split_ids(self, parts: dict[int, int], divisor: int) -> dict[int, int]:
         """Global ids in terms of group and local ids where that divides evenly."""
@@ -276,37 +278,37 @@ class AffineContext:
                     return made
         return parts
 
-    def modulo(self, a: Form, divisor: int, term: int) -> Form:
+    def modulo(self, a: AffineExpr, divisor: int, term: int) -> AffineExpr:
         """``a - divisor * floor(a / divisor)``, ``divisor`` > 0."""
         constant, parts = a
         a = constant, self._split_ids(parts, divisor)
         return minus(a, scaled(self.floor(a, divisor, term), divisor))
 
-    def extreme(self, least: bool, a: Form, b: Form, term: int) -> Form:
-        """The least, or greatest, of two forms."""
+    def extreme(self, least: bool, a: AffineExpr, b: AffineExpr, term: int) -> AffineExpr:
+        """The least, or greatest, of two expressions."""
         lo, hi = self.bounds(minus(a, b))
         if hi <= 0 or lo >= 0:
             return a if least == (hi <= 0) else b
         kind = UnknownKind.LEAST if least else UnknownKind.GREATEST
-        return self.atom(kind, (a, b), is_data=self.opaque[term])
+        return self.unknown(kind, (a, b), is_data=self.opaque[term])
 
-    def _operated(self, name: str, operands: list[Form], kind: IntType, term: int) -> Form:
+    def _operated(self, name: str, operands: list[AffineExpr], kind: IntType, term: int) -> AffineExpr:
         operation = OPERATIONS[name]
         if not any(parts for _, parts in operands):
             folded = operation.fold(kind, *(constant for constant, _ in operands))
-            return self.anything(term, kind) if folded is None else (kind.wrap(folded), {})
-        found = operation.form(self, term, kind, *operands)
-        return self.anything(term, kind) if found is None else found
+            return self.fresh_unknown(term, kind) if folded is None else (kind.wrap(folded), {})
+        found = operation.expr(self, term, kind, *operands)
+        return self.fresh_unknown(term, kind) if found is None else found
 
-    def _select(self, args: tuple[int, ...], term: int) -> Form:
+    def _select(self, args: tuple[int, ...], term: int) -> AffineExpr:
         condition, a, b = args
         found = self.truth(condition)
         if found is not None:
-            return self.form(a if found else b)
+            return self.expr(a if found else b)
         then, other = self.exact(a), self.exact(b)
         if then == other:
             return then
-        return self.atom(UnknownKind.EITHER, (then, other), term, is_data=self.opaque[term])
+        return self.unknown(UnknownKind.EITHER, (then, other), term, is_data=self.opaque[term])
 
     # -- truth values ----------------------------------------------------------------------------
 
@@ -335,8 +337,8 @@ class AffineContext:
                 lo, hi = self.bounds(self.exact(term))
                 return False if lo == hi == 0 else True if lo > 0 or hi < 0 else None
 
-    def alternatives(self, term: int, wanted: bool = True) -> list[list[Form]]:
-        """Lists of forms: where the truth value is ``wanted``, all forms of one list are >= 0.
+    def alternatives(self, term: int, wanted: bool = True) -> list[list[AffineExpr]]:
+        """Lists of expressions: where the truth value is ``wanted``, all expressions of one list are >= 0.
 
         The reverse holds too, unless ``is_overapproximate`` is set, which stays.
         """
@@ -367,9 +369,9 @@ class AffineContext:
         self.is_overapproximate = True
         return [[]]
 
-    def conjunction(self, parts: list[list[list[Form]]]) -> list[list[Form]]:
+    def conjunction(self, parts: list[list[list[AffineExpr]]]) -> list[list[AffineExpr]]:
         """Alternatives of "all of them"."""
-        found: list[list[Form]] = [[]]
+        found: list[list[AffineExpr]] = [[]]
         for part in parts:
             if len(found) * len(part) > _MAX_ALTERNATIVES:
                 self.is_overapproximate = True
@@ -377,11 +379,11 @@ class AffineContext:
             found = [[*a, *b] for a in found for b in part]
         return found
 
-    def _kept(self, lists: list[list[Form]]) -> list[list[Form]]:
+    def _kept(self, lists: list[list[AffineExpr]]) -> list[list[AffineExpr]]:
         """Without what always holds; without lists that never hold; least and greatest of two taken apart."""
-        found: list[list[Form]] = []
+        found: list[list[AffineExpr]] = []
         for each in [part for one in lists for part in self._without_extremes(one)]:
-            kept: list[Form] = []
+            kept: list[AffineExpr] = []
             for one in each:
                 lo, hi = self.bounds(one)
                 if hi < 0:
@@ -394,43 +396,43 @@ class AffineContext:
                 found.append(kept)
         return found
 
-    def _without_extremes(self, forms: list[Form]) -> list[list[Form]]:
-        """Lists of forms: all of ``forms`` are >= 0 where all of one list are."""
-        found: list[list[Form]] = [[]]
-        for form in forms:
-            parts = self._taken_apart(form)
+    def _without_extremes(self, exprs: list[AffineExpr]) -> list[list[AffineExpr]]:
+        """Lists of expressions: all of ``exprs`` are >= 0 where all of one list are."""
+        found: list[list[AffineExpr]] = [[]]
+        for expr in exprs:
+            parts = self._taken_apart(expr)
             if len(found) * len(parts) > _MAX_ALTERNATIVES:
-                parts = [[form]]
+                parts = [[expr]]
             found = [[*one, *part] for one in found for part in parts]
         return found
 
-    def _taken_apart(self, form: Form) -> list[list[Form]]:
-        """Likewise of one form: the least of two makes two conditions, the greatest a choice; or so."""
-        for variable, factor in form[1].items():
-            atom = self.atoms[variable - BASES] if variable >= BASES else None
-            if atom is None or atom.kind not in (UnknownKind.LEAST, UnknownKind.GREATEST):
+    def _taken_apart(self, expr: AffineExpr) -> list[list[AffineExpr]]:
+        """Likewise of one expression: the least of two makes two conditions, the greatest a choice; or so."""
+        for variable, factor in expr[1].items():
+            unknown = self.unknowns[variable - BASES] if variable >= BASES else None
+            if unknown is None or unknown.kind not in (UnknownKind.LEAST, UnknownKind.GREATEST):
                 continue
-            rest = form[0], {v: c for v, c in form[1].items() if v != variable}
-            one, other = (self._taken_apart(plus(rest, scaled(each, factor))) for each in atom.forms)
-            if (atom.kind is UnknownKind.LEAST) == (factor > 0):
+            rest = expr[0], {v: c for v, c in expr[1].items() if v != variable}
+            one, other = (self._taken_apart(plus(rest, scaled(each, factor))) for each in unknown.exprs)
+            if (unknown.kind is UnknownKind.LEAST) == (factor > 0):
                 return [[*a, *b] for a in one for b in other]
             return [*one, *other]
-        return [[form]]
+        return [[expr]]
 
     # -- loops -----------------------------------------------------------------------------------
 
-    def _counter(self, number: int) -> Form:
+    def _counter(self, number: int) -> AffineExpr:
         key = (UnknownKind.COUNTER, number)
         variable = self._keys.get(key)
         if variable is None:
-            atom = Atom(UnknownKind.COUNTER, (), number, I32, (0, INFINITY), False)
-            variable = self.add(atom)
+            unknown = Unknown(UnknownKind.COUNTER, (), number, I32, (0, INFINITY), False)
+            variable = self.add(unknown)
             self._keys[key] = variable
             loop = self.loops[number]
             if loop is not None:
                 last = self._last_iteration(loop, variable)
-                atom.range = (0, last)
-                self.set_range(variable, atom.range)
+                unknown.range = (0, last)
+                self.set_range(variable, unknown.range)
         return (0, {variable: 1})
 
     def _last_iteration(self, loop: Loop, variable: int) -> int:
@@ -449,10 +451,10 @@ class AffineContext:
             if last < best:
                 self.set_range(variable, (0, max(last + 1, 0)))
                 wraps = self._wraps
-                saved, self._forms = self._forms, {}
+                saved, self._exprs = self._exprs, {}
                 self._assumed, depth = 0, self._assumed
                 after = self._last_by(term, variable, assume=False)
-                self._forms, self._assumed = saved, depth
+                self._exprs, self._assumed = saved, depth
                 if wraps == self._wraps and after <= last:
                     best = last
                 self.set_range(variable, (0, INFINITY))
@@ -468,10 +470,10 @@ class AffineContext:
         best = max([self._last_in(each, variable) for each in found], default=-1)
         return self._unequal(found, variable) if best == INFINITY else best
 
-    def _last_in(self, forms: list[Form], variable: int) -> int:
-        """The last iteration for which all forms can be >= 0."""
+    def _last_in(self, exprs: list[AffineExpr], variable: int) -> int:
+        """The last iteration for which all expressions can be >= 0."""
         best = INFINITY
-        for constant, parts in forms:
+        for constant, parts in exprs:
             slope = parts.get(variable, 0)
             if slope < 0:
                 _, hi = interval((constant, {v: c for v, c in parts.items() if v != variable}), self.ranges)
@@ -479,7 +481,7 @@ class AffineContext:
                     best = min(best, hi // -slope if hi >= 0 else -1)
         return best
 
-    def _unequal(self, found: list[list[Form]], variable: int) -> int:
+    def _unequal(self, found: list[list[AffineExpr]], variable: int) -> int:
         """The last iteration of a loop that runs until two values are equal, one unit nearer each time."""
         if [len(each) for each in found] != [1, 1] or plus(found[0][0], found[1][0]) != (-2, {}):
             return INFINITY
@@ -501,16 +503,16 @@ class AffineContext:
             bounds = interval(start, self.ranges)
             if factor[1] or factor[0] < 2 or bounds[0] < 0:
                 continue
-            place = next(iter(self.form(term)[1]))
+            place = next(iter(self.expr(term)[1]))
             whole = self.ranges[place]
             low, high = bounds
             for iteration in range(_MAX_ITERATIONS):
                 if bounds[1] > kind.hi:
                     break
                 self.set_range(place, bounds)
-                saved, self._forms = self._forms, {term: (0, {place: 1})}
+                saved, self._exprs = self._exprs, {term: (0, {place: 1})}
                 ended = any(self.truth(c) is False for c in conditions)
-                self._forms = saved
+                self._exprs = saved
                 if ended:
                     best = min(best, iteration - 1)
                     whole = (low, high)
@@ -520,7 +522,7 @@ class AffineContext:
                     bounds = (bounds[0] * factor[0], bounds[1] * factor[0])
                 else:
                     bounds = (bounds[0] // factor[0], bounds[1] // factor[0])
-            self.atoms[place - BASES].range = whole
+            self.unknowns[place - BASES].range = whole
             self.set_range(place, whole)
         return best
 
