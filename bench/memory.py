@@ -286,7 +286,7 @@ def cycles(count: int, nbytes: int) -> None:
                     resident = int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf(
                         "SC_PAGESIZE"
                     )
-                    found.append((sum(member.memory_in_use() for member in made), resident))
+                    found.append((sum(member.memory.in_use for member in made), resident))
             (early, early_all), (late, late_all) = found
             text = f"{early / MIB:.1f} and {late / MIB:.1f} MiB"
             row(f"on members after {count // 10} and {count} cycles, {coherence}", text)

@@ -148,6 +148,13 @@ def classes() -> Iterator[tuple[str, Path]]:
                 yield node.name, path.relative_to(PACKAGE)
 
 
+def test_a_member_is_a_dozen_methods() -> None:
+    """``native`` is a value that is asked for when it is there."""
+    (device,) = (n for n in tree(PACKAGE / "devices" / "base.py").body if getattr(n, "name", "") == "Device")
+    methods = [node.name for node in ast.walk(device) if isinstance(node, ast.FunctionDef)]
+    assert len(set(methods) - {"native"}) == 13, methods
+
+
 def test_a_class_name_stands_once_in_the_package() -> None:
     where: dict[str, list[str]] = {}
     for name, path in classes():

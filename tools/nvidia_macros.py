@@ -63,7 +63,7 @@ def main() -> int:
         print(found[0].compiler)
         return 0
     member = OpenCLDevice(found[0], 0, found[0].memory_nbytes)
-    dialect = Compiler(found[0].compiler, member.answers, is_kept=False)
+    dialect = Compiler(found[0].compiler, member.ask, is_kept=False)
     questions = [*usual_questions(), QUOTED]
     questions += [f"{operator}({name})" for operator, names in TESTS.items() for name in names.split()]
     usual = dict(dialect.answers(questions, ()))

@@ -334,7 +334,7 @@ class Node:
 
     def _ask_compiler(self, record: NodeRecord) -> bytes:
         questions, options = pickle.loads(record.tail)
-        return pickle.dumps(self._devices[record.member].answers(questions, options))
+        return pickle.dumps(self._devices[record.member].ask(questions, options))
 
     def _facts(self, record: NodeRecord) -> bytes:
         if record.member >= len(self._devices):
@@ -352,7 +352,7 @@ class Node:
                 nbytes, is_on_host = record.fields
                 made = device.allocate(nbytes, bool(is_on_host))
             elif record.kind is RecordKind.ADOPT:
-                made = device.map_host(self._shared(*record.fields))
+                made = device.allocate(self._shared(*record.fields))
             elif record.kind is RecordKind.CREATE_IMAGE:
                 made = device.allocate(ImageShape(*record.fields))
             else:

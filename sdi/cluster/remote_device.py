@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final, cast
 
+from sdi.clc.preprocess.compiler import Ask
 from sdi.clc.preprocess.probe import Answers
 from sdi.cluster.arguments import UPDATES, bound
 from sdi.cluster.exchange import fields_of
@@ -20,6 +21,7 @@ from sdi.devices.handles import BoundKernel, DeviceBuffer, DeviceProgram, HostBy
 from sdi.devices.image import ImageShape
 from sdi.devices.issue import MEASURED, Timing
 from sdi.devices.join import united
+from sdi.devices.memory_share import MemoryShare
 from sdi.devices.native import NativeMember
 from sdi.devices.ticket import Ticket, completed
 from sdi.errors import ClError, DeviceFailed, DeviceLost, Status, require
@@ -52,14 +54,15 @@ class RemoteDevice:
         self.capabilities: Capabilities = facts
         self.node: Final = node
         self._number: Final = number
-        self._used_nbytes = 0
+        self.memory: MemoryShare = MemoryShare(facts.name, facts.memory_nbytes)
+        self.ask: Ask = self._ask
 
     def _made(self, kind: RecordKind, fields: Sequence[int], nbytes: int = 0, tail: bytes = b"") -> _Made:
         if self.is_lost():
             raise self._loss()
         made = _Made(self, next(ids), nbytes)
         self.node.say(packed(kind, self._number, made.name, fields, tail=tail))
-        self._used_nbytes += nbytes
+        self.memory.in_use += nbytes
         return made
 
     def _loss(self) -> DeviceLost:
@@ -70,14 +73,13 @@ class RemoteDevice:
     ) -> Ticket:
         return self.node.issue(kind, self._number, fields, wait, tail)
 
-    def allocate(self, wanted: int | ImageShape, on_host: bool = False) -> DeviceBuffer:
+    def allocate(self, wanted: int | ImageShape | HostBytes, on_host: bool = False) -> DeviceBuffer:
+        if isinstance(wanted, memoryview):
+            return self._map_host(wanted)
         if isinstance(wanted, int) and on_host:
             return DeviceBuffer(self._made(RecordKind.ALLOCATE, (wanted, 1)))
         nbytes = wanted if isinstance(wanted, int) else wanted.nbytes
-        own = self.capabilities
-        available = own.memory_nbytes - self._used_nbytes
-        asked = f"{own.name}: {nbytes} bytes asked, {available} of {own.memory_nbytes} available"
-        require(0 < nbytes <= available, Status.MEM_OBJECT_ALLOCATION_FAILURE, asked)
+        asked = self.memory.asked(nbytes)
         if not isinstance(wanted, int):
             fields = (
                 *(wanted.type, wanted.order, wanted.data_type, wanted.width, wanted.rows, wanted.planes),
@@ -91,7 +93,7 @@ class RemoteDevice:
         require(nbytes <= most, Status.MEM_OBJECT_ALLOCATION_FAILURE, too_large)
         return DeviceBuffer(self._made(RecordKind.ALLOCATE, (nbytes, 0), nbytes))
 
-    def map_host(self, host: HostBytes) -> DeviceBuffer:
+    def _map_host(self, host: HostBytes) -> DeviceBuffer:
         place = self.node.place(host)
         if place is not None:
             return DeviceBuffer(self._made(RecordKind.ADOPT, (place, host.nbytes)))
@@ -102,7 +104,7 @@ class RemoteDevice:
 
     def free(self, buffer: DeviceBuffer) -> None:
         own = cast(_Made, buffer)
-        self._used_nbytes -= own.nbytes
+        self.memory.give(own.nbytes)
         self.node.say(packed(RecordKind.FREE, self._number, own.name))
 
     def host_bytes(self, buffer: DeviceBuffer) -> HostBytes | None:
@@ -286,7 +288,7 @@ class RemoteDevice:
         weakref.finalize(made, self.node.unused.append, drop).atexit = False
         return made
 
-    def answers(self, questions: Sequence[str], options: Sequence[str]) -> Answers:
+    def _ask(self, questions: Sequence[str], options: Sequence[str]) -> Answers:
         asked = pickle.dumps((list(questions), list(options)))
         found: Answers = pickle.loads(self.node.question(RecordKind.ASK_COMPILER, self._number, tail=asked)())
         return found
@@ -320,9 +322,6 @@ class RemoteDevice:
 
     def is_lost(self) -> bool:
         return self.node.failure is not None or self._number in self.node.lost_members
-
-    def memory_in_use(self) -> int:
-        return self._used_nbytes
 
     def close(self) -> None:
         with suppress(DeviceFailed):  # its node is lost: the member is gone with it

@@ -3,7 +3,7 @@
 Implemented in ``opencl`` (any installed OpenCL driver), ``cuda``, ``testing`` and ``cluster``.
 What differs between kinds of members is a value of their ``capabilities``.
 
-Contract.  Every operation but ``build`` and ``memory_in_use`` returns at once with a ``Ticket``; it starts
+Contract.  Every operation but ``build`` returns at once with a ``Ticket``; it starts
 when all tickets in ``wait`` are done (tickets may belong to other members or be completed by hand).  If
 one of those failed, the operation is not performed and its ticket fails with the same error.  Operations
 are issued from one thread (sdi-scheduler); tickets complete on the member's own ``-done`` thread.
@@ -21,11 +21,12 @@ from enum import Enum
 from typing import NamedTuple, Protocol, cast
 
 from sdi.atomics import Update
-from sdi.clc.preprocess.probe import Answers
+from sdi.clc.preprocess.compiler import Ask
 from sdi.devices.capabilities import Capabilities
 from sdi.devices.handles import BoundKernel, DeviceBuffer, DeviceProgram, HostBytes
 from sdi.devices.image import ImageShape, Sampler
 from sdi.devices.issue import MEASURED, Timing
+from sdi.devices.memory_share import MemoryShare
 from sdi.devices.native import NativeMember
 from sdi.devices.ticket import Ticket
 from sdi.ndrange import Int3
@@ -109,28 +110,27 @@ BoundArgument = DeviceBuffer | Sampler | bytes | LocalBytes | None
 
 
 class Device(Protocol):
-    """One member.  Owned by: sdi-scheduler (issue), its own ``-done`` thread (completions)."""
+    """One member.  Owned by: sdi-scheduler (issue), its own ``-done`` thread (completions).
+
+    ``memory``: its own, counted.  ``ask``: its compiler, from a build thread.
+    """
 
     capabilities: Capabilities
+    memory: MemoryShare
+    ask: Ask
 
     @property
     def native(self) -> NativeMember | None:
         """What the player issues its operations by; None: it can't."""
 
-    def allocate(self, wanted: int | ImageShape, on_host: bool = False) -> DeviceBuffer:
-        """New bytes, so many, > 0, or a new image; the content is undefined.
+    def allocate(self, wanted: int | ImageShape | HostBytes, on_host: bool = False) -> DeviceBuffer:
+        """New bytes, so many, > 0, or a new image, their content undefined; or a buffer of these very bytes.
 
-        Raises ClError(MEM_OBJECT_ALLOCATION_FAILURE), also past ``capabilities.memory_nbytes`` in all.
+        Raises ClError(MEM_OBJECT_ALLOCATION_FAILURE), also past ``memory.nbytes`` in all and for host bytes
+        that the member can't use.
         ``on_host``: bytes in the memory of the host that the member is on, which count as none of its own and
-        which kernels reach as what is mapped: for what is larger than the member.
-        """
-
-    def map_host(self, host: HostBytes) -> DeviceBuffer:
-        """A device buffer whose bytes are ``host`` itself: nothing is copied, nothing counts as allocated.
-
-        For what is larger than the member.  ``host`` starts at a page and outlives the buffer, and whoever
-        uses either orders all access to both.  Raises ClError(MEM_OBJECT_ALLOCATION_FAILURE) where the
-        member can't.
+        which kernels reach as those of the host: both for what is larger than the member.
+        Host bytes start at a page and outlive the buffer, and whoever uses either orders all access to both.
         """
 
     def free(self, buffer: DeviceBuffer) -> None:
@@ -192,12 +192,6 @@ class Device(Protocol):
     def build(self, text: str, options: Sequence[str]) -> DeviceProgram:
         """Compile OpenCL C for this member.  Blocks; called from a build thread.  Raises BuildError."""
 
-    def answers(self, questions: Sequence[str], options: Sequence[str]) -> Answers:
-        """What its compiler says it has defined, with these options: see ``clc/preprocess/probe.py``.
-
-        Blocks; called from a build thread.  Raises BuildError when the compiler refuses.
-        """
-
     def kernel_info(self, program: DeviceProgram, kernel: str) -> KernelFacts:
         """Work-group info of ``kernel``.  May block; called from a build thread."""
 
@@ -220,9 +214,6 @@ class Device(Protocol):
 
     def is_lost(self) -> bool:
         """Whether the driver refuses everything from now on; asked when something failed.  Doesn't block."""
-
-    def memory_in_use(self) -> int:
-        """Bytes allocated on this member now."""
 
     def close(self) -> None:
         """Wait for what the driver has, release the driver's objects, join the ``-done`` thread.

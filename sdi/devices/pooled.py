@@ -11,8 +11,9 @@ from typing import Final, cast
 
 from sdi.devices.base import Device
 from sdi.devices.capabilities import Capabilities
-from sdi.devices.handles import DeviceBuffer
+from sdi.devices.handles import DeviceBuffer, HostBytes
 from sdi.devices.image import ImageShape
+from sdi.devices.memory_share import MemoryShare
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,32 +35,29 @@ class PooledMemory:
     def __init__(self, members: Sequence[Device], make: Make, share_nbytes: Callable[[int], int]) -> None:
         """``share_nbytes(n)``: what of n bytes lies on each member.  May raise DeviceFailed."""
         self.share_nbytes: Final = share_nbytes
+        name = "all members together"
         self.capabilities: Capabilities = replace(
             members[0].capabilities,
-            name="all members together",
+            name=name,
             memory_nbytes=sum(member.capabilities.memory_nbytes for member in members),
         )
         self._make: Final = make
-        self._used_nbytes = 0
+        self.memory: MemoryShare = MemoryShare(name, self.capabilities.memory_nbytes)
 
     @staticmethod
     def view(buffer: DeviceBuffer, member: int) -> DeviceBuffer:
         """``buffer`` as ``member`` names it."""
         return cast(PooledBytes, buffer).views[member]
 
-    def allocate(self, wanted: int | ImageShape, on_host: bool = False) -> DeviceBuffer:
+    def allocate(self, wanted: int | ImageShape | HostBytes, on_host: bool = False) -> DeviceBuffer:
         """See ``Device``; it has no images."""
         assert isinstance(wanted, int) and not on_host
         made = self._make(wanted)
-        self._used_nbytes += wanted
+        self.memory.in_use += wanted
         return DeviceBuffer(made)
 
     def free(self, buffer: DeviceBuffer) -> None:
         """See ``Device``."""
         own = cast(PooledBytes, buffer)
-        self._used_nbytes -= own.nbytes
+        self.memory.give(own.nbytes)
         own.free()
-
-    def memory_in_use(self) -> int:
-        """Bytes allocated now."""
-        return self._used_nbytes

@@ -170,7 +170,7 @@ class Placement:
             allocation.used = self.placed.clock + 1
             self._events.shared += 1
             for member in members:
-                self._accounting.resident(member, self._devices[member].memory_in_use())
+                self._accounting.resident(member, self._devices[member].memory.in_use)
         return []
 
     def _unshare(self, waits: list[Ticket], issue: Issue) -> bool:

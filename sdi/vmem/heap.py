@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from sdi.devices.capabilities import Capabilities
-from sdi.devices.handles import DeviceBuffer
+from sdi.devices.handles import DeviceBuffer, HostBytes
 from sdi.devices.image import ImageShape
 from sdi.devices.join import join
+from sdi.devices.memory_share import MemoryShare
 from sdi.devices.ticket import Ticket
 from sdi.errors import ClError, DeviceLost
 
@@ -58,12 +59,11 @@ class HeapMemory(Protocol):
     """A member, or the memory of several together; see ``Device``."""
 
     capabilities: Capabilities
+    memory: MemoryShare
 
-    def allocate(self, wanted: int | ImageShape, on_host: bool = False) -> DeviceBuffer: ...
+    def allocate(self, wanted: int | ImageShape | HostBytes, on_host: bool = False) -> DeviceBuffer: ...
 
     def free(self, buffer: DeviceBuffer) -> None: ...
-
-    def memory_in_use(self) -> int: ...
 
 
 class MemberHeap:
@@ -101,7 +101,7 @@ class MemberHeap:
     @property
     def available(self) -> int:
         """Bytes that can be had at once: free ones and those of the pool."""
-        return 0 if self.is_lost else self.capacity - self._device.memory_in_use() + self._pool_nbytes
+        return 0 if self.is_lost else self.capacity - self._device.memory.in_use + self._pool_nbytes
 
     @property
     def obtainable(self) -> int:
@@ -122,7 +122,7 @@ class MemberHeap:
                 if made is not None:
                     return made
         made = self._make_buffer(nbytes)
-        in_use = self._device.memory_in_use()
+        in_use = self._device.memory.in_use
         if made is None and nbytes <= self.available:
             # The driver has less than it said (others use it too): count on no more from now on.
             self.capacity = in_use + nbytes - 1
@@ -176,11 +176,11 @@ class MemberHeap:
         if self.is_lost:
             raise DeviceLost(self._device.capabilities.name, "was lost while a command waited for memory")
         has_room = nbytes <= self.available
-        is_idle = self._device.memory_in_use() == self._pool_nbytes
+        is_idle = self._device.memory.in_use == self._pool_nbytes
         # Also more than ``capacity`` where nothing is in use: what was refused may be there by now.
         if not has_room and not (is_idle and nbytes <= self._device.capabilities.memory_nbytes):
             return None
-        while self._pool and (not has_room or self.capacity - self._device.memory_in_use() < nbytes):
+        while self._pool and (not has_room or self.capacity - self._device.memory.in_use < nbytes):
             self._free_oldest()
         while True:
             try:
@@ -191,7 +191,7 @@ class MemberHeap:
                     return None
                 self._free_oldest()
             else:
-                self._used(self._device.memory_in_use())
+                self._used(self._device.memory.in_use)
                 return made
 
     def _make_buffer(self, nbytes: int) -> Block | None:
@@ -254,7 +254,7 @@ class MemberHeap:
         most = self.capacity // GPU_POOL_SHARE if self._keeps_memory else self._lasting_nbytes
         if self.tight or self._is_pooled or not block.nbytes or self._pool_nbytes + block.nbytes > most:
             self._device.free(block.device_buffer)
-            self._used(self._device.memory_in_use())
+            self._used(self._device.memory.in_use)
         else:
             self._next_kept += 1
             self._pool[self._next_kept] = _Kept(block, time.monotonic_ns())
@@ -274,7 +274,7 @@ class MemberHeap:
         block = self._taken(next(iter(self._pool)))
         assert block.device_buffer is not None
         self._device.free(block.device_buffer)
-        self._used(self._device.memory_in_use())
+        self._used(self._device.memory.in_use)
 
 
 def _class_nbytes(nbytes: int) -> int:

@@ -62,7 +62,7 @@ class Memories:
             return PooledMemory.view(pooled.device_buffer, member)
         found = buffer.mapped.get(member)
         if found is None:
-            found = buffer.mapped[member] = self.devices[member].map_host(
+            found = buffer.mapped[member] = self.devices[member].allocate(
                 self.host_view(buffer, buffer.whole)
             )
             self._accounting.events.mapped += 1

@@ -73,7 +73,7 @@ def test_every_pair_is_tried_and_measured(members: list[Device]) -> None:
     assert ends == {(a, b) for a in range(HOST, 3) for b in range(HOST, 3) if a != b}
     assert all(copied.gb_s > 0 and not copied.failure for copied in copies)
     assert told == [(k, 9) for k in range(9)]
-    assert all(member.memory_in_use() == 0 for member in members)
+    assert all(member.memory.in_use == 0 for member in members)
 
 
 def test_a_copy_that_arrives_damaged_is_found(members: list[Device]) -> None:

@@ -10,12 +10,10 @@ import pytest
 from sdi.cluster.job import Job
 from sdi.cluster.members import facts_of, open_job_members
 from sdi.devices.discover import MemberSettings, all_devices
-from sdi.devices.handles import DeviceBuffer
-from sdi.devices.image import ImageShape
 from sdi.devices.opencl.member import DriverDevice
-from sdi.devices.testing.forwarding import ForwardingDevice
-from sdi.errors import ClError, Status
+from sdi.errors import Status
 from tests.cluster import jobs
+from tests.devices.short import ShortDevice
 from tests.service.wire_client import WireClient
 
 LIMIT_NBYTES, COUNT = 64 << 10, 1 << 16
@@ -70,21 +68,12 @@ def test_buffers_larger_than_members_lie_in_the_memory_of_their_hosts(job: Job, 
     job.end_session()
 
 
-class Short(ForwardingDevice):
-    """A member whose driver has less than it says, since others use the device too."""
-
-    def allocate(self, wanted: int | ImageShape, on_host: bool = False) -> DeviceBuffer:
-        if isinstance(wanted, int) and self.memory_in_use() + wanted > 1 << 18:
-            raise ClError(Status.MEM_OBJECT_ALLOCATION_FAILURE, "the driver has no more")
-        return super().allocate(wanted, on_host)
-
-
 @pytest.mark.logs("the driver has no more")
 def test_buffers_that_a_nodes_driver_refuses_fail_what_uses_them_and_nothing_else(
     monkeypatch: pytest.MonkeyPatch, driver: DriverDevice
 ) -> None:
     open_all = jobs.open_here
-    monkeypatch.setattr(jobs, "open_here", lambda *given: [Short(member) for member in open_all(*given)])
+    monkeypatch.setattr(jobs, "open_here", lambda *given: [ShortDevice(each) for each in open_all(*given)])
     data = np.arange(1 << 14, dtype=np.int32)
     with jobs.threads(1) as made, WireClient(jobs.open_on_nodes(made.job, driver, 1), "always") as client:
         build, status, _ = client.build(SOURCE)

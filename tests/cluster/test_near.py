@@ -185,7 +185,7 @@ def test_kernels_use_bytes_of_the_arena_where_they_are(shared: Shared) -> None:
     source = "kernel void add(global uchar *a, uchar b) { a[get_global_id(0)] += b; }"
     member, data = shared.members[1], content(PAGE_NBYTES)
     there = shared.bytes(data)
-    buffer = member.map_host(there)
+    buffer = member.allocate(there)
     kernel = member.bind(member.build(source, []), "add", [buffer, b"\5"])
     assert finish(member.launch(kernel, (PAGE_NBYTES // 16, 1, 1), (16, 1, 1), 1, [])).error is None
     assert bytes(there) == (data + np.uint8(5)).tobytes()

@@ -125,9 +125,9 @@ def test_facts_carry_the_bytes_that_the_driver_gives(member: Device) -> None:
 
 def test_memory_is_limited_and_given_back(member: Device) -> None:
     buffer = member.allocate(1 << 20)
-    assert member.memory_in_use() == 1 << 20
+    assert member.memory.in_use == 1 << 20
     member.free(buffer)
-    assert member.memory_in_use() == 0
+    assert member.memory.in_use == 0
 
 
 def test_they_are_found_behind_the_others_and_chosen_where_they_are_wanted(slates: Slates) -> None:

@@ -292,16 +292,16 @@ def test_facts_carry_the_bytes_that_the_driver_gives(member: Device) -> None:
 def test_memory_is_limited_and_given_back(member: Device) -> None:
     limit = member.capabilities.memory_nbytes
     buffer = member.allocate(1 << 20)
-    assert member.memory_in_use() == 1 << 20
+    assert member.memory.in_use == 1 << 20
     with pytest.raises(ClError, match=f"{limit} bytes asked, {limit - (1 << 20)} of {limit} avail") as caught:
         member.allocate(limit)
     assert caught.value.status == Status.MEM_OBJECT_ALLOCATION_FAILURE
     member.free(buffer)
-    assert member.memory_in_use() == 0
+    assert member.memory.in_use == 0
     for _ in range(3):
         buffer = member.allocate(1 << 20)
         member.free(buffer)
-    assert member.memory_in_use() == 0
+    assert member.memory.in_use == 0
 
 
 def test_a_request_that_the_driver_refuses_is_an_allocation_failure(member: Device) -> None:
@@ -311,7 +311,7 @@ def test_a_request_that_the_driver_refuses_is_an_allocation_failure(member: Devi
     with pytest.raises(ClError, match="available; ") as caught:
         member.allocate(largest + 1)
     assert caught.value.status == Status.MEM_OBJECT_ALLOCATION_FAILURE
-    assert member.memory_in_use() == 0
+    assert member.memory.in_use == 0
 
 
 def test_times_are_on_the_host_clock(member: Device) -> None:

@@ -95,7 +95,7 @@ def test_pixels_come_back_and_bytes_between_rows_stay(member: Device, kind: int,
     first, second = random.integers(0, 256, (2, nbytes + 64), np.uint8)
     source, target = member.allocate(nbytes + 64), member.allocate(nbytes + 64)
     picture = member.allocate(shape)
-    before = member.memory_in_use()
+    before = member.memory.in_use
     waits = [
         copying.upload(member, memoryview(first), source, 0, []),
         copying.upload(member, memoryview(second), target, 0, []),
@@ -112,7 +112,7 @@ def test_pixels_come_back_and_bytes_between_rows_stay(member: Device, kind: int,
         expected[at - skipped + 16] = first[at + 32]
     assert (found == expected).all()
     member.free(picture)
-    assert member.memory_in_use() == before - shape.nbytes
+    assert member.memory.in_use == before - shape.nbytes
 
 
 READ = """

@@ -12,19 +12,17 @@ import pytest
 
 from sdi.devices.base import Device, Place
 from sdi.devices.discover import MemberSettings, open_members
-from sdi.devices.handles import DeviceBuffer
-from sdi.devices.image import ImageShape
 from sdi.devices.issue import MEASURED, Timing
 from sdi.devices.opencl.images import MemberImage
 from sdi.devices.testing.forwarding import ForwardingDevice
 from sdi.devices.ticket import Ticket
-from sdi.errors import ClError, Status
 from sdi.launch import access_plans
 from sdi.launch.plan import make_plan
 from sdi.region import Region
 from sdi.vmem.memory import Coherence
 from sdi.wire.arguments import IMAGE_ARGUMENT, ArgumentKind
 from sdi.wire.layout import layout
+from tests.devices.short import ShortDevice
 from tests.image_runs import image_environ, plain_environ, run
 from tests.service.wire_client import WireClient
 
@@ -186,18 +184,9 @@ def test_an_argument_of_more_than_half_a_member_costs_few_plans(monkeypatch: pyt
     assert len(made) < 100  # each cut in halves, quarters ... down to single work-groups would be 1,000
 
 
-class Short(ForwardingDevice):
-    """A member whose driver has less than it says, since others use the device too."""
-
-    def allocate(self, wanted: int | ImageShape, on_host: bool = False) -> DeviceBuffer:
-        if isinstance(wanted, int) and self.memory_in_use() + wanted > 1 << 18:
-            raise ClError(Status.MEM_OBJECT_ALLOCATION_FAILURE, "the driver has no more")
-        return super().allocate(wanted, on_host)
-
-
 @pytest.mark.parametrize("members", [1, 2])
 def test_a_launch_for_which_a_driver_has_less_than_it_said_is_cut_anew(members: int) -> None:
-    devices = [Short(device) for device in open_members(MemberSettings(count=members))]
+    devices = [ShortDevice(device) for device in open_members(MemberSettings(count=members))]
     with WireClient(devices, "always") as client:
         build, status, _ = client.build("kernel void grow(global int *p) { p[get_global_id(0)] += 7; }")
         assert status == 0

@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 
 from sdi.devices.discover import MemberSettings, open_members
-from sdi.errors import ClError, DeviceFailed, Status
+from sdi.errors import DeviceFailed, Status
 from sdi.intervals import ByteRange
 from sdi.wire.records import NoticeKind, Op
+from tests.devices.short import refuse_host_memory
 from tests.service.wire_client import WireClient
 
 pytestmark = pytest.mark.logs("failed: |refused")
@@ -140,10 +141,7 @@ def test_a_launch_that_finds_no_memory_poisons_what_it_was_to_write() -> None:
         build, _, _ = app.build(SOURCE)
         from_, to = app.buffer(DATA), app.buffer(DATA)
 
-        def refuse(_: memoryview) -> None:
-            raise ClError(Status.MEM_OBJECT_ALLOCATION_FAILURE, "refused")
-
-        app.session._memory.devices[0].map_host = refuse  # type: ignore[method-assign, assignment]
+        refuse_host_memory(app.session._memory.devices[0])
         status = app.wait(app.launch(build, [(from_, 0), (to, 0)], [NBYTES // 4], [64], PICK))
         assert status == Status.MEM_OBJECT_ALLOCATION_FAILURE
         assert app.is_poisoned(to, 0, 4)
@@ -192,10 +190,7 @@ def test_what_follows_a_refused_launch_waits_for_what_was_under_way() -> None:
         from_, to = app.buffer(DATA), app.buffer(DATA)
         app.finish()
 
-        def refuse(_: memoryview) -> None:
-            raise ClError(Status.MEM_OBJECT_ALLOCATION_FAILURE, "refused")
-
-        app.session._memory.devices[0].map_host = refuse  # type: ignore[method-assign, assignment]
+        refuse_host_memory(app.session._memory.devices[0])
         write = app.command(Op.WRITE, buffer=to, offset=0, region=[NBYTES, 1, 1])
         assert app.notice()[:2] == (NoticeKind.TRANSFER_READY, write)
         launch = app.launch(build, [(from_, 0), (to, 0)], [NBYTES // 4], [64], PICK)

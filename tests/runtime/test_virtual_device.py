@@ -17,10 +17,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sdi.commands import Command, CopyBuffer, Fill, Launch, Map, Read, Rectangle, Unmap, Write
-from sdi.devices.handles import DeviceBuffer
 from sdi.devices.join import join
 from sdi.devices.ticket import Ticket
-from sdi.errors import ClError, DeviceLost, Status
+from sdi.errors import ClError, DeviceLost
 from sdi.intervals import ByteRange
 from sdi.launch.counters import Counters
 from sdi.launch.kernel import Build
@@ -35,6 +34,7 @@ from sdi.sampling.model import AccessRange, Precision
 from sdi.vmem.buffer import VirtualBuffer
 from sdi.vmem.directory import HOST, member_memory
 from sdi.vmem.memory import Coherence
+from tests.devices.short import refuse_host_memory
 from tests.vmem.conftest import FOR, MakeRig, Rig, noise
 
 GROUP = 512
@@ -196,18 +196,12 @@ def test_what_every_work_group_wants_whole_is_used_in_the_arena_when_it_is_too_l
     machine.__dict__.clear()
 
 
-def test_what_no_memory_can_hold_fails_and_says_how_much_is_missing(
-    rig: MakeRig, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_no_memory_can_hold_fails_and_says_how_much_is_missing(rig: MakeRig) -> None:
     made = rig(1, 8192)
-
-    def refuse(host: memoryview) -> DeviceBuffer:
-        raise ClError(Status.MEM_OBJECT_ALLOCATION_FAILURE, f"{host.nbytes} bytes of host memory: refused")
-
-    monkeypatch.setattr(made.devices[0], "map_host", refuse)
+    refuse_host_memory(made.devices[0])
     machine = Machine(made)
     to, from_ = made.buffer(noise(NBYTES, 1)), made.buffer(noise(NBYTES, 2))
-    with pytest.raises(ClError, match=f"{NBYTES} bytes of host memory: refused"):
+    with pytest.raises(ClError, match=f"{NBYTES} bytes of host memory are refused"):
         machine.launch(to.id, from_.id, 1, 5, 1)
     assert made.read(to) == noise(NBYTES, 1)
     machine.__dict__.clear()
@@ -364,7 +358,7 @@ def test_memory_in_use_is_flat_over_many_buffers(rig: MakeRig, monkeypatch: pyte
             gate.complete()
         machine.finish()
         made.until(lambda freed=freed, count=100 * (number + 1): len(freed) == count)  # type: ignore[misc]
-        in_use.append([device.memory_in_use() for device in made.devices])
+        in_use.append([device.memory.in_use for device in made.devices])
     assert in_use == [in_use[0]] * 10 and min(in_use[0]) > 0
     machine.__dict__.clear()
 

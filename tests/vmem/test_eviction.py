@@ -8,16 +8,16 @@ from functools import partial
 import pytest
 
 from sdi.devices.capabilities import GPU
-from sdi.devices.handles import DeviceBuffer
 from sdi.devices.image import ImageShape
 from sdi.devices.testing.forwarding import ForwardingDevice
 from sdi.devices.ticket import Ticket
-from sdi.errors import ClError, DeviceLost, Status
+from sdi.errors import ClError, DeviceLost
 from sdi.intervals import ByteRange
 from sdi.vmem import heap
 from sdi.vmem.buffer import ImageView
 from sdi.vmem.heap import MemberHeap
 from sdi.wire.opencl import ChannelOrder, ChannelType, MemObjectType
+from tests.devices.short import ShortDevice
 from tests.vmem.conftest import FOR, MakeRig, Rig, noise
 
 _GPU_NBYTES = 1 << 24
@@ -30,7 +30,7 @@ def test_memory_that_is_given_up_is_reused_only_when_nothing_uses_it(rig: MakeRi
     gate = Ticket()
     first.dependencies[1].read_by(first.whole, gate)  # as a kernel that has not started
     waits = made.memory.placement.reserve([(second, 0, second.whole)], FOR)
-    assert gate in waits and made.devices[0].memory_in_use() == 8192
+    assert gate in waits and made.devices[0].memory.in_use == 8192
     gate.complete()
     made.wait(*waits)
     assert made.memory.placement.reserve([(second, 0, second.whole)], FOR) == []
@@ -115,27 +115,27 @@ def test_a_gpu_keeps_more_memory_for_reuse_until_it_is_idle(
     for _ in range(3):
         buffers = [made.buffer(nbytes), made.buffer(nbytes)]
         made.reserve(*((buffer, 0, buffer.whole) for buffer in buffers))
-        assert first.memory_in_use() == 2 * nbytes and not keeps_more()
+        assert first.memory.in_use == 2 * nbytes and not keeps_more()
         for buffer in buffers:
             made.memory.release(buffer.id)
         made.turn()
-        assert first.memory_in_use() == 2 * nbytes and keeps_more()
+        assert first.memory.in_use == 2 * nbytes and keeps_more()
     placement.trim()
     assert keeps_more(), "it was used just now"
     large = made.buffer(_GPU_NBYTES - nbytes)
     made.reserve((large, 0, large.whole))
-    assert first.memory_in_use() == _GPU_NBYTES, "what is wanted goes before what is kept"
+    assert first.memory.in_use == _GPU_NBYTES, "what is wanted goes before what is kept"
     made.memory.release(large.id)
     made.turn()
-    assert first.memory_in_use() == nbytes, "half of its memory at most"
+    assert first.memory.in_use == nbytes, "half of its memory at most"
     other = made.buffer(nbytes)
     made.reserve((other, 1, other.whole))
     made.memory.release(other.id)
     made.turn()
-    assert second.memory_in_use() == nbytes
+    assert second.memory.in_use == nbytes
     monkeypatch.setattr(heap.time, "monotonic_ns", lambda: 1 << 62)
     placement.trim()
-    assert first.memory_in_use() == second.memory_in_use() == 0 and not keeps_more()
+    assert first.memory.in_use == second.memory.in_use == 0 and not keeps_more()
 
 
 def test_places_on_a_gpu_have_room_for_the_edges_of_their_neighbours(rig: MakeRig) -> None:
@@ -154,22 +154,9 @@ def test_places_on_a_gpu_have_room_for_the_edges_of_their_neighbours(rig: MakeRi
     )
 
 
-class Misleading(ForwardingDevice):
-    """A member whose driver has less than it says, ``has`` bytes, and no images."""
-
-    has = 3 << 16
-
-    def allocate(self, wanted: int | ImageShape, on_host: bool = False) -> DeviceBuffer:
-        if not isinstance(wanted, int):
-            raise ClError(Status.MEM_OBJECT_ALLOCATION_FAILURE, f"no image of {wanted.nbytes} bytes")
-        if self.memory_in_use() + wanted > self.has:
-            raise ClError(Status.MEM_OBJECT_ALLOCATION_FAILURE, "the driver has no more")
-        return super().allocate(wanted, on_host)
-
-
 def test_a_driver_that_has_less_than_it_says_is_not_asked_for_it_again(rig: MakeRig) -> None:
     made = rig(1)
-    heap = MemberHeap(Misleading(made.devices[0]), made.post, lambda nbytes: None)
+    heap = MemberHeap(ShortDevice(made.devices[0], 3 << 16), made.post, lambda nbytes: None)
     made.memory.placement.heaps[0] = heap
     buffers = [made.buffer(noise(1 << 16, seed)) for seed in range(5)]
     for buffer in (*buffers, *buffers):
@@ -183,7 +170,7 @@ def test_a_driver_that_has_less_than_it_says_is_not_asked_for_it_again(rig: Make
 
 def test_memory_that_others_gave_back_is_used_again(rig: MakeRig) -> None:
     made = rig(1)
-    device = Misleading(made.devices[0])
+    device = ShortDevice(made.devices[0], 3 << 16)
     heap = made.memory.placement.heaps[0] = MemberHeap(device, made.post, lambda nbytes: None)
     everything, large = heap.capacity, made.buffer(noise(1 << 18))
     with pytest.raises(ClError, match="the driver has no more"):
@@ -197,7 +184,7 @@ def test_memory_that_others_gave_back_is_used_again(rig: MakeRig) -> None:
 
 def test_a_refused_image_takes_no_memory_from_buffers(rig: MakeRig) -> None:
     made = rig(1)
-    heap = MemberHeap(Misleading(made.devices[0]), made.post, lambda nbytes: None)
+    heap = MemberHeap(ShortDevice(made.devices[0], 3 << 16), made.post, lambda nbytes: None)
     made.memory.placement.heaps[0] = heap
     everything, (wanted, other) = heap.capacity, (made.buffer(noise(1 << 16, seed)) for seed in range(2))
     made.fill(0, other, other.whole, b"\1")

@@ -40,7 +40,7 @@ def test_sizes_that_grow_a_little_each_round_share_few_blocks(rig: MakeRig, nbyt
     assert len(device.asked) <= 8
     assert max(device.asked) <= (nbytes + rounds * step) * 17 // 16
     heap.free_pool()
-    assert device.memory_in_use() == 0
+    assert device.memory.in_use == 0
 
 
 def test_small_blocks_and_those_of_a_member_that_is_nearly_full_have_the_size_asked_for(rig: MakeRig) -> None:

@@ -30,7 +30,7 @@ def test_a_buffer_is_found_by_its_number_and_by_its_bytes_until_it_is_released(r
     forgotten: list[int] = []
     buffer.on_release.add(forgotten.append)
     made.wait(made.fill(1, buffer, buffer.whole, b"\1"))
-    assert made.devices[1].memory_in_use() >= 8192
+    assert made.devices[1].memory.in_use >= 8192
     memory.release(buffer.id)
     made.turn()
     assert forgotten == [buffer.id]

@@ -44,7 +44,7 @@ def pool_of(members: Sequence[Device]) -> PooledMemory:
     def make(nbytes: int) -> PooledBytes:
         taken = [member.allocate(share(nbytes)) for member in members]
         host: HostBytes = memoryview(mmap.mmap(-1, nbytes)).cast("B")
-        views = tuple(member.map_host(host) for member in members)
+        views = tuple(member.allocate(host) for member in members)
 
         def free() -> None:
             for member, view, part in zip(members, views, taken, strict=True):
@@ -126,7 +126,7 @@ def test_what_all_share_goes_where_members_need_the_room(is_told_late: bool) -> 
         assert events(client).shared == 3 and events(client).mapped == 0
         client.send(Op.RELEASE_BUFFER, tables)
         client.finish()
-        assert pool_of_session(client).memory_in_use() == 0
+        assert pool_of_session(client).memory.in_use == 0
 
 
 def test_memory_of_all_that_is_refused_is_not_asked_for_again_and_takes_no_places_away() -> None:
@@ -167,4 +167,4 @@ def test_with_a_member_the_memory_of_all_together_is_lost(lasts: int) -> None:
         assert np.array_equal(read(client, out, PICKED), picked(table))
         assert isinstance(memory.devices[1], LosingDevice) and memory.devices[1].is_lost()
         assert memory.members == [0, 2]
-        assert pool_of_session(client).memory_in_use() == 0, "the others have their parts back"
+        assert pool_of_session(client).memory.in_use == 0, "the others have their parts back"

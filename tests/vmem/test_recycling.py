@@ -44,7 +44,7 @@ def reused(app: Application, buffer: int, seed: int) -> int:
 
 
 def in_use(app: Application) -> list[int]:
-    return [member.memory_in_use() for member in app.client.session._devices]
+    return [member.memory.in_use for member in app.client.session._devices]
 
 
 def test_the_same_problem_on_new_buffers_is_issued_as_before(app: Application) -> None:

@@ -13,8 +13,8 @@ import threading
 from collections.abc import Sequence
 from typing import Final, cast
 
+from sdi.clc.preprocess.compiler import Ask
 from sdi.clc.preprocess.nvidia_dialect import nvidia_answers, nvidia_name
-from sdi.clc.preprocess.probe import Answers
 from sdi.devices.base import BoundArgument, Comparison, KernelFacts, MergeStep, Place
 from sdi.devices.capabilities import Capabilities
 from sdi.devices.comparing import (
@@ -42,10 +42,11 @@ from sdi.devices.handles import BoundKernel, DeviceBuffer, DeviceProgram, HostBy
 from sdi.devices.image import ImageShape
 from sdi.devices.issue import MEASURED, Timing
 from sdi.devices.join import united
+from sdi.devices.memory_share import MemoryShare
 from sdi.devices.page_locks import PAGE_LOCKS
 from sdi.devices.polling import Polling
 from sdi.devices.ticket import Ticket
-from sdi.errors import ClError, DeviceFailed, DeviceLost, Status, require
+from sdi.errors import ClError, DeviceFailed, DeviceLost, Status
 from sdi.ndrange import Int3
 from sdi.region import Region
 from sdi.wire.opencl import DeviceInfo
@@ -78,7 +79,8 @@ class CudaDevice:
         )
         self.gpu: Final = gpu
         self._number: Final = number
-        self._used_nbytes = 0
+        self.memory: MemoryShare = MemoryShare(name, memory_nbytes)
+        self.ask: Ask = nvidia_answers
         self._buffers: set[CudaBuffer] = set()
         self._opening: Final = threading.Lock()
         self._context: Final = CudaContext(gpu.ordinal, name)
@@ -113,16 +115,15 @@ class CudaDevice:
 
     # -- memory --------------------------------------------------------------------------------------
 
-    def allocate(self, wanted: int | ImageShape, on_host: bool = False) -> DeviceBuffer:
+    def allocate(self, wanted: int | ImageShape | HostBytes, on_host: bool = False) -> DeviceBuffer:
+        if isinstance(wanted, memoryview):
+            return self._map_host(wanted)
         if not isinstance(wanted, int):
             return DeviceBuffer(CudaImage(self._allocate(wanted.nbytes), wanted))
         return self._allocate_on_host(wanted) if on_host else DeviceBuffer(self._allocate(wanted))
 
     def _allocate(self, nbytes: int) -> CudaBuffer:
-        own = self.capabilities
-        available = own.memory_nbytes - self._used_nbytes
-        asked = f"{own.name}: {nbytes} bytes asked, {available} of {own.memory_nbytes} available"
-        require(0 < nbytes <= available, Status.MEM_OBJECT_ALLOCATION_FAILURE, asked)
+        asked = self.memory.asked(nbytes)
         try:
             with self._context.pushed():
                 memory = drv.mem_alloc(nbytes)
@@ -130,22 +131,12 @@ class CudaDevice:
             if self.is_lost():
                 raise DeviceLost(self.capabilities.name, str(cause)) from cause
             raise ClError(Status.MEM_OBJECT_ALLOCATION_FAILURE, f"{asked}; {cause}") from cause
-        self._used_nbytes += nbytes
+        self.memory.take(nbytes)
         buffer = CudaBuffer(memory, int(memory), nbytes)
         self._buffers.add(buffer)
         return buffer
 
-    def claim(self, nbytes: int) -> None:
-        """Count so much as allocated that lies on the GPU and was made elsewhere; negative: no more.
-
-        Raises ClError where there is not so much.
-        """
-        available = self.capabilities.memory_nbytes - self._used_nbytes
-        asked = f"{self.capabilities.name}: {nbytes} bytes asked, {available} available"
-        require(nbytes <= available, Status.MEM_OBJECT_ALLOCATION_FAILURE, asked)
-        self._used_nbytes += nbytes
-
-    def map_host(self, host: HostBytes) -> DeviceBuffer:
+    def _map_host(self, host: HostBytes) -> DeviceBuffer:
         """``host`` page-locked, wherever it is; kernels reach it over the host link."""
         try:
             address = PAGE_LOCKS.lock(host)
@@ -163,7 +154,7 @@ class CudaDevice:
             what = f"{self.capabilities.name}: {nbytes} bytes of host memory: {cause}"
             raise ClError(Status.MEM_OBJECT_ALLOCATION_FAILURE, what) from cause
         try:
-            buffer = self.map_host(host.bytes)
+            buffer = self._map_host(host.bytes)
         except ClError:
             host.free()
             raise
@@ -178,7 +169,7 @@ class CudaDevice:
             own.host.free()
         if own.memory is None:
             return
-        self._used_nbytes -= own.nbytes
+        self.memory.give(own.nbytes)
         try:
             with self._context.pushed():
                 own.memory.free()
@@ -354,9 +345,6 @@ class CudaDevice:
     def build(self, text: str, options: Sequence[str]) -> DeviceProgram:
         return DeviceProgram(self._programs.build(text, options))
 
-    def answers(self, questions: Sequence[str], options: Sequence[str]) -> Answers:
-        return nvidia_answers(questions, options)
-
     def kernel_info(self, program: DeviceProgram, kernel: str) -> KernelFacts:
         return self._programs.kernel_facts(cast(CudaMemberProgram, program), kernel)
 
@@ -387,9 +375,6 @@ class CudaDevice:
 
     def is_lost(self) -> bool:
         return self._context.is_dead()
-
-    def memory_in_use(self) -> int:
-        return self._used_nbytes
 
     def close(self) -> None:
         self._lane.close()

@@ -129,8 +129,8 @@ def pool_over(members: Sequence[CudaDevice]) -> PooledMemory:
             try:
                 each = piece_nbytes(ordinals, nbytes)
                 for member in members:
-                    member.claim(each)
-                    undo.callback(member.claim, -each)
+                    member.memory.take(each)
+                    undo.callback(member.memory.give, each)
                 made = spread(ordinals, nbytes)
             except DeviceFailed as cause:
                 raise ClError(Status.MEM_OBJECT_ALLOCATION_FAILURE, str(cause)) from cause

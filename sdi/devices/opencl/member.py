@@ -21,7 +21,7 @@ os.environ.setdefault("PYOPENCL_NO_CACHE", "1")
 import pyopencl as cl
 from pyopencl import _cl
 
-from sdi.clc.preprocess.probe import Answers
+from sdi.clc.preprocess.compiler import Ask
 from sdi.devices.base import BoundArgument, Comparison, KernelFacts, LocalBytes, MergeStep, Place
 from sdi.devices.capabilities import CPU, GPU, Capabilities, MemberKind
 from sdi.devices.copying import bounce, by, in_parts, is_rows
@@ -31,6 +31,7 @@ from sdi.devices.image import ImageShape, Sampler
 from sdi.devices.issue import MEASURED, Timing
 from sdi.devices.join import united
 from sdi.devices.lane import Lane
+from sdi.devices.memory_share import MemoryShare
 from sdi.devices.native import NativeMember
 from sdi.devices.opencl.context import DriverContext
 from sdi.devices.opencl.copies import copy_bytes, copy_region, copy_rows
@@ -165,8 +166,9 @@ class OpenCLDevice:
         )
         self._device: Final = device.handle
         self._comparer: Final = self.shared.comparer
-        self._used_nbytes = 0
+        self.memory: MemoryShare = MemoryShare(name, memory_nbytes)
         self._programs: Final = OpenCLPrograms(self.shared, device.handle, number, name)
+        self.ask: Ask = self._programs.answers
         self._is_pocl: Final = device.platform == "Portable Computing Language"
         self._lane: Final[Lane[cl.Event]] = Lane(self, name, _times, f"sdi-gpu-{number}-done")
         self._copies: Final[Lane[HostCopy]] = Lane(object(), name, HostCopy.times, f"sdi-gpu-{number}-copy")
@@ -174,22 +176,21 @@ class OpenCLDevice:
             self._queue, self._lane, self._copies.is_idle, self._is_pocl
         )
 
-    def allocate(self, wanted: int | ImageShape, on_host: bool = False) -> DeviceBuffer:
-        own = self.capabilities
+    def allocate(self, wanted: int | ImageShape | HostBytes, on_host: bool = False) -> DeviceBuffer:
+        if isinstance(wanted, memoryview):
+            return self._map_host(wanted)
         if isinstance(wanted, int) and on_host:
             flags = cl.mem_flags.READ_WRITE | cl.mem_flags.ALLOC_HOST_PTR
-            memory, host = self._memory(wanted, flags, f"{own.name}: {wanted} bytes of host memory")
+            memory, host = self._memory(wanted, flags, f"{self.memory.name}: {wanted} bytes of host memory")
             return DeviceBuffer(OpenCLBuffer(memory, host))
         nbytes = wanted if isinstance(wanted, int) else wanted.nbytes
-        available = own.memory_nbytes - self._used_nbytes
-        asked = f"{own.name}: {nbytes} bytes asked, {available} of {own.memory_nbytes} available"
-        require(0 < nbytes <= available, Status.MEM_OBJECT_ALLOCATION_FAILURE, asked)
+        asked = self.memory.asked(nbytes)
         made: OpenCLBuffer | MemberImage
         if isinstance(wanted, int):
             made = OpenCLBuffer(*self._memory(nbytes, cl.mem_flags.READ_WRITE, asked), nbytes)
         else:
             made = self._image(wanted, asked)
-        self._used_nbytes += nbytes
+        self.memory.take(nbytes)
         return DeviceBuffer(made)
 
     def _image(self, shape: ImageShape, asked: str) -> MemberImage:
@@ -209,7 +210,7 @@ class OpenCLDevice:
         except (cl.Error, MemoryError, OSError) as cause:
             raise ClError(Status.MEM_OBJECT_ALLOCATION_FAILURE, f"{asked}; {cause}") from cause
 
-    def map_host(self, host: HostBytes) -> DeviceBuffer:
+    def _map_host(self, host: HostBytes) -> DeviceBuffer:
         asked = f"{self.capabilities.name}: {host.nbytes} bytes of host memory"
         # Elsewhere the driver may keep a copy of its own, which others would not see.
         require(self._is_pocl, Status.MEM_OBJECT_ALLOCATION_FAILURE, f"{asked}: the driver can't share them")
@@ -222,7 +223,7 @@ class OpenCLDevice:
     def free(self, buffer: DeviceBuffer) -> None:
         own = cast(OpenCLBuffer | MemberImage, buffer)
         own.release()
-        self._used_nbytes -= own.nbytes
+        self.memory.give(own.nbytes)
 
     def host_bytes(self, buffer: DeviceBuffer) -> HostBytes | None:
         return cast(OpenCLBuffer, buffer).host
@@ -331,9 +332,6 @@ class OpenCLDevice:
     def build(self, text: str, options: Sequence[str]) -> DeviceProgram:
         return DeviceProgram(self._programs.build(text, options))
 
-    def answers(self, questions: Sequence[str], options: Sequence[str]) -> Answers:
-        return self._programs.answers(questions, options)
-
     def kernel_info(self, program: DeviceProgram, kernel: str) -> KernelFacts:
         return self._programs.kernel_facts(cast(OpenClMemberProgram, program), kernel)
 
@@ -376,9 +374,6 @@ class OpenCLDevice:
 
     def is_lost(self) -> bool:
         return not self._device.available
-
-    def memory_in_use(self) -> int:
-        return self._used_nbytes
 
     def close(self) -> None:
         self._copies.close()

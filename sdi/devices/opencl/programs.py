@@ -114,7 +114,7 @@ class OpenCLPrograms:
         return handle
 
     def answers(self, questions: Sequence[str], options: Sequence[str]) -> Answers:
-        """See ``Device``.  On a queue of its own: members' queues belong to another thread."""
+        """See ``Ask``.  On a queue of its own: members' queues belong to another thread."""
         text = probe_text(questions)
         try:
             try:

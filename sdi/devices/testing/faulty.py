@@ -82,13 +82,9 @@ class LosingDevice(ForwardingDevice):
         if self.is_lost():
             raise self._loss()
 
-    def allocate(self, wanted: int | ImageShape, on_host: bool = False) -> DeviceBuffer:
+    def allocate(self, wanted: int | ImageShape | HostBytes, on_host: bool = False) -> DeviceBuffer:
         self._alive()
         return super().allocate(wanted, on_host)
-
-    def map_host(self, host: HostBytes) -> DeviceBuffer:
-        self._alive()
-        return super().map_host(host)
 
     def host_bytes(self, buffer: DeviceBuffer) -> HostBytes | None:
         return None if self.is_lost() else super().host_bytes(buffer)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sdi.clc.preprocess.probe import Answers
+from sdi.clc.preprocess.compiler import Ask
 from sdi.devices.base import BoundArgument, Comparison, Device, KernelFacts, MergeStep, Place
 from sdi.devices.capabilities import Capabilities
 from sdi.devices.handles import BoundKernel, DeviceBuffer, DeviceProgram, HostBytes
 from sdi.devices.image import ImageShape
 from sdi.devices.issue import MEASURED, Timing
+from sdi.devices.memory_share import MemoryShare
 from sdi.devices.native import NativeMember
 from sdi.devices.ticket import Ticket
 from sdi.ndrange import Int3
@@ -23,17 +24,16 @@ class ForwardingDevice:
 
     def __init__(self, device: Device) -> None:
         self.capabilities: Capabilities = device.capabilities
+        self.memory: MemoryShare = device.memory
+        self.ask: Ask = device.ask
         self._device = device
 
     def _before(self, wait: Sequence[Ticket]) -> Sequence[Ticket]:
         """What an operation waits for that was asked to wait for ``wait``."""
         return wait
 
-    def allocate(self, wanted: int | ImageShape, on_host: bool = False) -> DeviceBuffer:
+    def allocate(self, wanted: int | ImageShape | HostBytes, on_host: bool = False) -> DeviceBuffer:
         return self._device.allocate(wanted, on_host)
-
-    def map_host(self, host: HostBytes) -> DeviceBuffer:
-        return self._device.map_host(host)
 
     def free(self, buffer: DeviceBuffer) -> None:
         self._device.free(buffer)
@@ -83,9 +83,6 @@ class ForwardingDevice:
     def build(self, text: str, options: Sequence[str]) -> DeviceProgram:
         return self._device.build(text, options)
 
-    def answers(self, questions: Sequence[str], options: Sequence[str]) -> Answers:
-        return self._device.answers(questions, options)
-
     def kernel_info(self, program: DeviceProgram, kernel: str) -> KernelFacts:
         return self._device.kernel_info(program, kernel)
 
@@ -108,9 +105,6 @@ class ForwardingDevice:
 
     def is_lost(self) -> bool:
         return self._device.is_lost()
-
-    def memory_in_use(self) -> int:
-        return self._device.memory_in_use()
 
     def close(self) -> None:
         self._device.close()

@@ -7,16 +7,16 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from sdi.clc.preprocess.clang_dialect import ask
-from sdi.clc.preprocess.probe import Answers
+from sdi.clc.preprocess.compiler import Ask
 from sdi.devices.base import BoundArgument, Comparison, KernelFacts, MergeStep, Place
 from sdi.devices.capabilities import GPU, Capabilities, MemberKind
 from sdi.devices.handles import BoundKernel, DeviceBuffer, DeviceProgram, HostBytes
 from sdi.devices.image import ImageShape
 from sdi.devices.issue import MEASURED, Timing
 from sdi.devices.join import join, united
+from sdi.devices.memory_share import MemoryShare
 from sdi.devices.native import NativeMember
 from sdi.devices.ticket import Ticket
-from sdi.errors import Status, require
 from sdi.ndrange import Int3
 from sdi.region import Region
 from sdi.wire.opencl import DeviceInfo
@@ -46,7 +46,8 @@ class NullDevice:
         self.copies = self.launches = 0
         self._keeps: Final = keeps
         self._kept: Final[deque[Ticket]] = deque()
-        self._used_nbytes = 0
+        self.memory: MemoryShare = MemoryShare(name, memory_nbytes)
+        self.ask: Ask = ask
 
     def complete(self, keep: int = 0) -> None:
         """End all operations that were kept but the last ``keep``."""
@@ -65,22 +66,18 @@ class NullDevice:
         self.copies += 1
         return self._issue(wait)
 
-    def allocate(self, wanted: int | ImageShape, on_host: bool = False) -> DeviceBuffer:
+    def allocate(self, wanted: int | ImageShape | HostBytes, on_host: bool = False) -> DeviceBuffer:
+        if isinstance(wanted, memoryview):
+            return DeviceBuffer(0)
         nbytes = wanted if isinstance(wanted, int) else wanted.nbytes
         if on_host:
             return DeviceBuffer(0)
-        available = self.capabilities.memory_nbytes - self._used_nbytes
-        what = f"{self.capabilities.name}: {nbytes} bytes asked, {available} available"
-        require(0 < nbytes <= available, Status.MEM_OBJECT_ALLOCATION_FAILURE, what)
-        self._used_nbytes += nbytes
+        self.memory.take(nbytes)
         return DeviceBuffer(nbytes)
-
-    def map_host(self, host: HostBytes) -> DeviceBuffer:
-        return DeviceBuffer(0)
 
     def free(self, buffer: DeviceBuffer) -> None:
         assert isinstance(buffer, int)
-        self._used_nbytes -= buffer
+        self.memory.give(buffer)
 
     def host_bytes(self, buffer: DeviceBuffer) -> HostBytes | None:
         return None
@@ -121,9 +118,6 @@ class NullDevice:
     def build(self, text: str, options: Sequence[str]) -> DeviceProgram:
         return DeviceProgram(text)
 
-    def answers(self, questions: Sequence[str], options: Sequence[str]) -> Answers:
-        return ask(questions, options)
-
     def kernel_info(self, program: DeviceProgram, kernel: str) -> KernelFacts:
         return KernelFacts(1024, 32, 0, 0)
 
@@ -147,9 +141,6 @@ class NullDevice:
 
     def is_lost(self) -> bool:
         return False
-
-    def memory_in_use(self) -> int:
-        return self._used_nbytes
 
     def close(self) -> None:
         self.complete()

@@ -81,7 +81,7 @@ def _ask(alike: Sequence[Device], questions: Sequence[str], options: Sequence[st
     """Any device will do that is not lost."""
     for device in alike:
         with contextlib.suppress(DeviceLost):
-            return device.answers(questions, options)
+            return device.ask(questions, options)
     raise DeviceLost(alike[0].capabilities.name, "no device is left that could be asked for its macros")
 
 

@@ -277,16 +277,16 @@ def test_kernels_work_on_host_memory_that_a_member_adopted(member: Device) -> No
         at = arena.allocate(4 * items)
         values = np.frombuffer(arena.view(at, 4 * items), np.int32)
         values[:] = np.arange(items)
-        used = member.memory_in_use()
-        buffer = member.map_host(arena.view(at, 4 * items))
-        assert member.memory_in_use() == used
+        used = member.memory.in_use
+        buffer = member.allocate(arena.view(at, 4 * items))
+        assert member.memory.in_use == used
         source = "kernel void k(global int *a) { a[get_global_id(0)] *= 3; }"
         kernel = member.bind(member.build(source, []), "k", [buffer])
         finish(member.launch(kernel, (items // 256, 1, 1), (256, 1, 1), 1, []))
         assert (values == 3 * np.arange(items)).all()
         member.free(buffer)
         with pytest.raises(ClError, match="can't be page-locked"):
-            member.map_host(memoryview(bytearray(4096)))
+            member.allocate(memoryview(bytearray(4096)))
     finally:
         arena.close()
 

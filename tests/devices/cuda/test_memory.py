@@ -220,7 +220,7 @@ def test_closing_goes_on_where_the_driver_refuses_to_free_a_buffer(
 
         monkeypatch.setattr(memory, "free", free)
     members[0].close()
-    assert not driver.memories and members[0].memory_in_use() == 0
+    assert not driver.memories and members[0].memory.in_use == 0
     assert members[0]._context.kept.streams == streams, "to be used again"
 
 
@@ -313,17 +313,17 @@ def test_memory_of_all_counts_on_each_member_while_it_is_there(
     monkeypatch.setattr(cuda_pooled, "piece_nbytes", lambda ordinals, nbytes: 4096)
     monkeypatch.setattr(cuda_pooled, "spread", spread)
     shared = cuda_pooled.pool_over(members)
-    members[2].claim((1 << 20) - free_nbytes)
-    before = [member.memory_in_use() for member in members]
+    members[2].memory.take((1 << 20) - free_nbytes)
+    before = [member.memory.in_use for member in members]
     if fails or free_nbytes < 4096:
         with pytest.raises(ClError, match="MEM_OBJECT_ALLOCATION_FAILURE"):
             shared.allocate(3 * 4096)
     else:
         buffer = shared.allocate(3 * 4096)
-        assert [member.memory_in_use() for member in members] == [nbytes + 4096 for nbytes in before]
+        assert [member.memory.in_use for member in members] == [nbytes + 4096 for nbytes in before]
         shared.free(buffer)
         assert freed == [3 * 4096]
-    assert [member.memory_in_use() for member in members] == before and shared.memory_in_use() == 0
+    assert [member.memory.in_use for member in members] == before and shared.memory.in_use == 0
 
 
 def _work(one: CudaDevice, two: CudaDevice) -> tuple[list[Ticket], np.ndarray]:
