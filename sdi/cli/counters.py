@@ -7,10 +7,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from sdi.cli.verdict import Course, verdict
 from sdi.sizes import size
 from sdi.wire.records import COMMANDS
 
-_SUMS = ("conflicts", "members_lost", "lost_nbytes", "host_compared_nbytes", "host_copied_nbytes")
+_SUMS = ("members_lost", "lost_nbytes", "host_compared_nbytes", "host_copied_nbytes")
 
 
 class CountersError(ValueError):
@@ -66,10 +67,22 @@ class Sent:
 
 
 @dataclass(frozen=True, slots=True)
-class SessionCounts:
-    """One session's counters.
+class Race:
+    """Launches in which a member's store took the place of another's.
 
-    ``conflicts``: how often a member's store took the place of another's in one launch: the program races.
+    ``cause``: the kernel and the arguments that name the buffer.  ``lines``: that store there, where they are
+    known.
+    """
+
+    cause: str
+    lines: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SessionCounts:
+    """Counters of a session, or of several.
+
+    ``races``: how often each was seen.  ``courses``: of each session, by what the verdict goes.
     ``lost_nbytes``: what members alone had that were lost.
     ``host_compared_nbytes``, ``host_copied_nbytes``: of memory of the application that buffers use.
     ``network``: from one node to another.
@@ -79,13 +92,14 @@ class SessionCounts:
     members: int
     kernels: Mapping[str, KernelCounts]
     bytes_moved: MovedCounts
-    conflicts: int = 0
+    races: Mapping[Race, int] = field(default_factory=dict)
     members_lost: int = 0
     lost_nbytes: int = 0
     host_compared_nbytes: int = 0
     host_copied_nbytes: int = 0
     network: Mapping[tuple[int, int], Sent] = field(default_factory=dict)
     records: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    courses: tuple[Course, ...] = ()
 
     @staticmethod
     def from_json(text: str) -> SessionCounts:
@@ -98,13 +112,17 @@ class SessionCounts:
                 bytes_moved=MovedCounts(
                     **{key: int(data["bytes_moved"][key]) for key in MovedCounts.__dataclass_fields__}
                 ),
-                conflicts=int(data["merge_conflicts"]),
+                races={
+                    Race(str(race["cause"]), tuple(map(str, race["lines"]))): int(race["times"])
+                    for race in data["races"]
+                },
+                courses=(Course.from_json(text),),
                 records={
                     str(op): {str(why): int(count) for why, count in whys.items()}
                     for op, whys in data.get("records", {}).items()
                 },
                 network={(int(e["from"]), int(e["to"])): _sent(e) for e in data.get("network", ())},
-                **{key: int(data.get("memory", {}).get(key, 0)) for key in _SUMS[1:]},
+                **{key: int(data.get("memory", {}).get(key, 0)) for key in _SUMS},
             )
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise CountersError(f"not the counters of a session: {error!r}") from error
@@ -163,7 +181,13 @@ def merged(sessions: Sequence[SessionCounts]) -> SessionCounts:
     records: dict[str, Counter[str]] = {}
     for op, whys in (item for s in sessions for item in s.records.items()):
         records.setdefault(op, Counter()).update(whys)
-    return SessionCounts(members, kernels, moved, **sums, network=network, records=records)
+    races: Counter[Race] = Counter()
+    for session in sessions:
+        races.update(session.races)
+    courses = tuple(course for session in sessions for course in session.courses)
+    return SessionCounts(
+        members, kernels, moved, races, **sums, network=network, records=records, courses=courses
+    )
 
 
 def report(counters: SessionCounts) -> str:
@@ -197,10 +221,12 @@ def report(counters: SessionCounts) -> str:
             sizes = size(sent.bulk_nbytes), size(sent.record_nbytes), size(sent.shared_nbytes)
             links.append((f"node {from_} to {to}", str(sent.messages), *sizes))
         lines += table(links, right={1, 2, 3, 4})
-    if counters.conflicts:
+    for race, times in counters.races.items():
+        name, _, arguments = race.cause.partition(": ")
+        at = f", {' and '.join(race.lines)}" if race.lines else ""
         lines.append(
-            f"races: {counters.conflicts} times two members stored to the same place in one launch; "
-            "the later value was kept"
+            f"races: {times} times two members stored to the same place in one launch of {name}, "
+            f"through {arguments}{at}; the later value was kept"
         )
     if counters.members_lost:
         data = (
@@ -210,6 +236,8 @@ def report(counters: SessionCounts) -> str:
         )
         many = "s were" if counters.members_lost > 1 else " was"
         lines.append(f"lost: {counters.members_lost} member{many} lost, {data}")
+    if said := verdict(counters.courses):
+        lines.append(f"verdict: {said}")
     return "\n".join(lines)
 
 

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from sdi import whole_file
+from sdi.launch.arguments import BufferArgument, ImageArgument
 from sdi.launch.kernel import Binding, Kernel, LaunchPlan
+from sdi.launch.plan import BufferPlan
 from sdi.launch.recording import Tally
+from sdi.partition.gain import Rates
+from sdi.sampling import KernelAnalysis
 from sdi.vmem.accounting import Accounting
+from sdi.vmem.links import Links
 
 
 @dataclass(slots=True)
@@ -51,6 +57,17 @@ class KernelCounters:
 
 
 @dataclass(frozen=True, slots=True)
+class Timed:
+    """What was measured of launches of a kernel of about one size.
+
+    ``may_split``: how many members run them is chosen by these times; else they run on as many as they may.
+    """
+
+    rates: Rates
+    may_split: bool
+
+
+@dataclass(frozen=True, slots=True)
 class LastLaunch:
     """A launch, box k on member ``members[k]``: costs nothing to keep."""
 
@@ -62,9 +79,18 @@ class LastLaunch:
 class Counters:
     """All counters of a session.  Owned by: sdi-scheduler."""
 
-    def __init__(self, members: int, accounting: Accounting) -> None:
+    def __init__(
+        self, members: int, accounting: Accounting, links: Links, split: str, assignment_ns: float
+    ) -> None:
+        """``split``: the setting.  ``assignment_ns``: what issuing one more assignment costs."""
         self._members = members
         self._accounting = accounting
+        self._links = links
+        self._split = split
+        self._assignment_ns = assignment_ns
+        self._opened_ns = time.monotonic_ns()
+        self._timed: dict[str, dict[int, Timed]] = {}
+        self._stores: dict[str, tuple[str, ...]] = {}
         self._kernels: dict[str, KernelCounters] = {}
         self.last: dict[str, LastLaunch] = {}
         """Of each kernel that was built with a note."""
@@ -102,10 +128,24 @@ class Counters:
 
     def planned(self, kernel: Kernel, binding: Binding, took_ns: int) -> None:
         """A launch of ``kernel`` was like none before."""
-        counters = self._kernel(kernel.model.name)
+        counters, plan = self._kernel(kernel.model.name), binding.launch_plan.plan
         counters.plans += 1
-        counters.plans_merging += binding.launch_plan.plan.merged_nbytes > 0
         counters.plan_ns += took_ns
+        if plan.merged_nbytes:
+            counters.plans_merging += 1
+            for used in plan.buffers:
+                if used.merged and used.cause not in self._stores:
+                    self._stores[used.cause] = _stores(kernel, binding, used)
+
+    def lacks_times(self, name: str, num_groups: int) -> bool:
+        """Whether nothing was measured yet of launches of about that size."""
+        timed = self._timed.get(name, {}).get(num_groups.bit_length())
+        return timed is None or not timed.rates.measured
+
+    def timed(self, name: str, launch_plan: LaunchPlan) -> None:
+        """A launch is measured."""
+        history, bits = launch_plan.history, launch_plan.ndrange.total_groups.bit_length()
+        self._timed.setdefault(name, {})[bits] = Timed(history.rates, not history.is_fixed)
 
     def ran(self, kernel: Kernel, binding: Binding, members: tuple[int, ...]) -> None:
         """A launch of ``kernel`` was issued."""
@@ -125,6 +165,11 @@ class Counters:
         kernels = {name: asdict(kernel) for name, kernel in self._kernels.items()}
         for name, note in explained.items():
             kernels[name]["explain"] = note
+        for name, sizes in self._timed.items():
+            kernels[name]["timed"] = {
+                bits: {"may_split": of.may_split, "group_ns": {**of.rates.first, **of.rates.known}}
+                for bits, of in sizes.items()
+            }
         text = json.dumps(
             {
                 "pid": os.getpid(),
@@ -132,7 +177,14 @@ class Counters:
                 "members": self._members,
                 "kernels": kernels,
                 "bytes_moved": asdict(self._accounting.moved),
-                "merge_conflicts": self._accounting.events.conflicts,
+                "races": [
+                    {"cause": cause, "lines": self._stores.get(cause, ()), "times": times}
+                    for cause, times in self._accounting.races.items()
+                ],
+                "split": self._split,
+                "assignment_ns": self._assignment_ns,
+                "elapsed_ns": time.monotonic_ns() - self._opened_ns,
+                "between_members_ns": self._accounting.between_members_ns(self._links.cost_ns),
                 "memory": self._accounting.report(),
                 "records": self.records(),
                 "network": [{"from": a, "to": b, **sent} for (a, b), sent in sorted(self.network.items())],
@@ -140,3 +192,15 @@ class Counters:
             indent=1,
         )
         whole_file.replace(path, text)
+
+
+def _stores(kernel: Kernel, binding: Binding, used: BufferPlan) -> tuple[str, ...]:
+    """The lines that store to a buffer, through any of the arguments that name it."""
+    if not isinstance(kernel.access, KernelAnalysis):
+        return ()
+    named = {
+        index
+        for index, value in enumerate(binding.values)
+        if isinstance(value, BufferArgument | ImageArgument) and value.buffer == used.buffer.id
+    }
+    return tuple(dict.fromkeys(at for index, at in kernel.access.stores if index in named))

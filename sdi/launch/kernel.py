@@ -78,9 +78,8 @@ class LaunchPlan:
         times_ns = [each.end_ns - each.start_ns for each in ran]
         if min(times_ns) <= 0:
             return  # it is not known
-        if not history.is_fixed:
-            groups = sum([box.total_groups for box in boxes])
-            history.rates.record(len(ran), history.rates.total_ns(ran), groups, is_first)
+        groups = sum([box.total_groups for box in boxes])
+        history.rates.record(len(ran), history.rates.total_ns(ran), groups, is_first)
         if epoch is not None:
             edges = edges_of(boxes, self.ndrange.num_groups, epoch.balance.dim)
             epoch.balance.record(epoch, edges, times_ns, is_first)

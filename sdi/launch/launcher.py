@@ -241,7 +241,13 @@ class Launcher:
         bound_ns = time.monotonic_ns() if recorder is not None else 0
         placement, placed = self._memory.placement, self._memory.placed
         history, asked = launch_plan.history, issue
-        is_measured, epoch = not history.is_fixed and history.is_sampled(), launch_plan.epoch
+        epoch = launch_plan.epoch
+        if history.is_fixed:  # it makes no difference to launches, but people want to know
+            is_measured = len(self._everyone) > 1 and self._counters.lacks_times(
+                kernel.model.name, launch_plan.ndrange.total_groups
+            )
+        else:
+            is_measured = history.is_sampled()
         if epoch is not None and epoch.count(history.launches):
             is_measured = True
         if is_measured and issue.timing is not MEASURED:
@@ -503,6 +509,7 @@ class Launcher:
     def _measure(self, kernel: Kernel, launch_plan: LaunchPlan, chunk: Chunk, issued: list[Ticket]) -> None:
         """Learn from a launch once it is done."""
         is_first, kernel.is_warm = not kernel.is_warm, True
+        self._counters.timed(kernel.model.name, launch_plan)
         launched = issued[: len(chunk.members)]
 
         def record(error: BaseException | None) -> None:

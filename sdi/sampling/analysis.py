@@ -69,6 +69,7 @@ class KernelAnalysis:
     planes); None where it writes none, or nothing is known.
     ``too_long``: why nothing is known, with the line, where the kernel is larger than what is analysed: it
     runs whole then.  ``operations``: what the analysis took.
+    ``stores``: by argument, where the text stores through it ("line 4"), as far as that is followed.
     """
 
     name: str
@@ -80,6 +81,7 @@ class KernelAnalysis:
     images: KernelAnalysis | None = None
     too_long: str = ""
     operations: int = 0
+    stores: tuple[tuple[int, str], ...] = ()
 
     def bind(
         self, ndrange: NDRange, values: tuple[bytes | None, ...], buffer_nbytes: tuple[int | None, ...]
@@ -504,6 +506,11 @@ def analyse(tree: Tree, function: Function, operations: int = MAX_OPERATIONS) ->
         _image_analysis(function.name, images, names, pixels, loops, table, lines),
         too_long,
         run.operations,
+        tuple(
+            dict.fromkeys(
+                (a.argument, lines.describe(a.at)) for a in machine.accesses if a.mode is Mode.WRITE
+            )
+        ),
     )
 
 

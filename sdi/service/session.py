@@ -94,7 +94,13 @@ class Session:
         self._host = HostWorker()
         self._memory = VirtualMemory(self._arena, devices, self._host, post, coherence, pooled=pooled)
         self._memory.accounting.recorder = self._recorder = recorder
-        self.counters = Counters(len(devices), self._memory.accounting)
+        self.counters = Counters(
+            len(devices),
+            self._memory.accounting,
+            self._memory.transfers.links,
+            split,
+            max(device.capabilities.kind.assignment_ns for device in devices),
+        )
         note: Note | None = None
         if explain or recorder is not None:
             from sdi.explain.notes import note_kernel as note

@@ -5,6 +5,8 @@ Issue and profile read these; nothing decides by them.  Owned by: sdi-scheduler.
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 
 from sdi.devices.issue import Issue
@@ -28,7 +30,7 @@ class Events:
     """How often things happened, and to how many bytes.
 
     ``twins``: regions that several members might write, compared with their bytes from before the launch.
-    ``diff_nbytes``: what had changed in them.  ``conflicts``: as ``MergeResult`` has them; the program races.
+    ``diff_nbytes``: what had changed in them.
     ``drops``: device buffers given up that were current elsewhere too; ``spills``: those that had to be
     copied to the host first.  ``moves``: device buffers replaced by others of another range.  ``chunks``:
     launches' parts beyond the first, issued because not all fitted.  ``holds``: times that issuing stood
@@ -42,7 +44,6 @@ class Events:
     twins: int = 0
     twin_nbytes: int = 0
     diff_nbytes: int = 0
-    conflicts: int = 0
     drops: int = 0
     dropped_nbytes: int = 0
     spills: int = 0
@@ -74,12 +75,14 @@ class Accounting:
 
     ``peak_nbytes``: the most that was allocated on each member at a time.
     ``recorder``: of a session that is profiled.
+    ``races``: conflicts as ``MergeResult`` has them, by cause ("kernel: arguments"): the program races.
     """
 
     moved: BytesMoved
     peak_nbytes: list[int]
     events: Events = field(default_factory=Events)
     recorder: Recorder | None = None
+    races: Counter[str] = field(default_factory=Counter)
     _links: dict[tuple[int, int], _Sum] = field(default_factory=dict)
     _causes: dict[tuple[str, int, int], _Sum] = field(default_factory=dict)
 
@@ -128,6 +131,23 @@ class Accounting:
         """Something else was issued on a member, or on the host (-1); see ``Recorder.worked``."""
         if self.recorder is not None:
             self.recorder.worked(issue.command, what, member, nbytes, issue.cause, ticket)
+
+    def raced(self, cause: str, conflicts: int) -> None:
+        """So many conflicts were found in what a launch wrote to one buffer."""
+        if conflicts:
+            self.races[cause] += conflicts
+
+    def between_members_ns(self, cost_ns: Callable[[int, int, int], float]) -> float:
+        """What copies between members took that one member alone would not have needed.
+
+        ``cost_ns``: expected time of one copy, by source, target and bytes.  Members receive side by side.
+        """
+        received: dict[int, float] = {}
+        for (source, target), total in self._links.items():
+            if HOST not in (source, target) and total.copies:
+                each_ns = cost_ns(source, target, total.nbytes // total.copies)
+                received[target] = received.get(target, 0.0) + total.copies * each_ns
+        return max(received.values(), default=0.0)
 
     def resident(self, member: int, nbytes: int) -> None:
         """So many bytes are allocated on a member from now on."""

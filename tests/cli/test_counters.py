@@ -8,6 +8,7 @@ from sdi.cli.counters import (
     CountersError,
     KernelCounts,
     MovedCounts,
+    Race,
     SessionCounts,
     explanation,
     merged,
@@ -36,8 +37,13 @@ WRITTEN = {
         },
     },
     "bytes_moved": {"host_to_member": 4096, "member_to_host": 10, "member_to_member": 0, "application": 7},
-    "merge_conflicts": 0,
+    "races": [],
+    "split": "always",
+    "assignment_ns": 3e4,
+    "elapsed_ns": 2e9,
+    "between_members_ns": 0.0,
 }
+RACE = Race("step: p", ("line 4",))
 
 
 def test_what_a_service_writes_is_read() -> None:
@@ -65,13 +71,14 @@ def test_what_memory_of_the_application_costs_is_said() -> None:
 def test_sessions_add_up() -> None:
     one = SessionCounts.from_json(json.dumps(WRITTEN))
     other = SessionCounts(4, {"step": KernelCounts(1, 1, "too few groups", {1: 1, 3: 1}, (1, 1, 1, 0))},
-                     MovedCounts(1, 1, 1, 1), conflicts=3)  # fmt: skip
+                     MovedCounts(1, 1, 1, 1), races={RACE: 3})  # fmt: skip
     both = merged([one, other])
     assert both.members == 4
     assert both.kernels["step"] == KernelCounts(11, 1, "too few groups", {1: 1, 2: 10, 3: 1}, (41, 41, 1, 0))
     assert both.kernels["histogram"].groups_per_member == (12, 0, 0, 0)
     assert both.bytes_moved == MovedCounts(4097, 11, 1, 8)
-    assert both.conflicts == 3
+    assert both.races == {RACE: 3}
+    assert merged([other, both]).races == {RACE: 6}
 
 
 def test_report_shows_each_kernel_and_why_it_ran_whole() -> None:
@@ -81,14 +88,23 @@ def test_report_shows_each_kernel_and_why_it_ran_whole() -> None:
         "step          10      0  2        40 40",
         "histogram      0      3  1        12 0                   whole: line 4: atomic_inc on bins",
         "moved: 4.0 KiB host to members, 10 B members to host, 0 B between members, 7 B for the application",
+        "verdict: split 10 of 13 launches as SDI_SPLIT=always asks; what these take on one device was not "
+        "measured",
     ]
 
 
 def test_report_names_races() -> None:
-    racing = SessionCounts.from_json(json.dumps(WRITTEN | {"merge_conflicts": 12}))
-    assert report(racing).splitlines()[-1] == (
-        "races: 12 times two members stored to the same place in one launch; the later value was kept"
-    )
+    races = [
+        {"cause": "step: p, q", "lines": ["line 4", "line 7 of a.h"], "times": 12},
+        {"cause": "histogram: bins", "lines": [], "times": 1},
+    ]
+    racing = SessionCounts.from_json(json.dumps(WRITTEN | {"races": races}))
+    assert report(racing).splitlines()[-3:-1] == [
+        "races: 12 times two members stored to the same place in one launch of step, through p, q, "
+        "line 4 and line 7 of a.h; the later value was kept",
+        "races: 1 times two members stored to the same place in one launch of histogram, through bins; "
+        "the later value was kept",
+    ]
 
 
 def test_the_last_explanation_of_each_kernel_is_shown() -> None:

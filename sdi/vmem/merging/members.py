@@ -182,16 +182,16 @@ class MemberMerges:
     def _bring(self, merge: MemberMerge, issue: Issue, error: BaseException | None) -> None:
         """All have compared: copy the changes to the first member and apply them there."""
         if error is not None:
-            self._finish(merge, error, [])
+            self._finish(merge, issue, error, [])
             return
         issued: list[Ticket] = []
         try:
             headers = self._apply(merge, issue, issued)
         except Exception as cause:  # or nobody would ever hear of the launch again
             failure = cause
-            join(issued, lambda _error: self._finish(merge, failure, []))
+            join(issued, lambda _error: self._finish(merge, issue, failure, []))
             raise
-        join(issued, lambda error: self._finish(merge, error, headers))
+        join(issued, lambda error: self._finish(merge, issue, error, headers))
 
     def _apply(self, merge: MemberMerge, issue: Issue, issued: list[Ticket]) -> list[bytearray]:
         """Copy and apply the changes one member after the other; what then tells of conflicts.
@@ -242,14 +242,15 @@ class MemberMerges:
         events.twin_nbytes += merge.over.nbytes
         return headers
 
-    def _finish(self, merge: MemberMerge, error: BaseException | None, headers: list[bytearray]) -> None:
+    def _finish(
+        self, merge: MemberMerge, issue: Issue, error: BaseException | None, headers: list[bytearray]
+    ) -> None:
         """On any thread."""
         merge.done.complete(error)
 
         def settle() -> None:
-            self._accounting.events.conflicts += sum(
-                int(np.frombuffer(header, np.uint32)[2]) for header in headers
-            )
+            conflicts = sum(int(np.frombuffer(header, np.uint32)[2]) for header in headers)
+            self._accounting.raced(issue.cause, conflicts)
 
         self._post(settle)
 

@@ -113,7 +113,7 @@ class HostMerges:
         def finished() -> None:
             for offset in staged:
                 self._memories.arena.free(offset)
-            events.conflicts += sum(result.conflicts for result in found)
+            self._accounting.raced(issue.cause, sum(result.conflicts for result in found))
             events.diff_nbytes += unit_nbytes * sum(result.changed_units for result in found)
 
         merged.when_done(lambda _ticket: self._post(finished))

@@ -44,7 +44,7 @@ def test_stores_to_one_unit_are_counted_alike_where_host_and_members_merge(
         made.wait(made.memory.host_merges.merge(buffer, whole, written, 4, 4, None, FOR))
     assert made.read(buffer) == expected
     made.turn()
-    assert made.memory.accounting.events.conflicts == 100 + 2 * 100  # of two members, and of all three
+    assert made.memory.accounting.races == {FOR.cause: 100 + 2 * 100}  # of two members, and of all three
 
 
 @pytest.mark.parametrize("what", ["peer copy", "apply", "download"])
