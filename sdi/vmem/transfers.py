@@ -13,7 +13,6 @@ from sdi.devices.base import Place
 from sdi.devices.issue import MEASURED, Issue
 from sdi.devices.pooled import PooledMemory
 from sdi.devices.ticket import Ticket
-from sdi.intervals import ByteRange
 from sdi.region import Bytes, Region, as_region, within
 from sdi.regions import as_few
 from sdi.vmem.accounting import Accounting
@@ -123,12 +122,13 @@ class Transfers:
         self.links.planned(copy.source, copy.target, nbytes)
         return Transfer(buffer, copy, nbytes, leave, arrive, cause, is_staged, as_region(copy.over))
 
-    def _place(self, buffer: VirtualBuffer, memory: int, by: int, over: ByteRange) -> Place:
+    def _place(self, buffer: VirtualBuffer, memory: int, by: int, over: Bytes) -> Place:
         """The buffer's bytes in ``memory``, those of ``over`` at least, as the member of memory ``by`` names
         them.
         """
         if memory == HOST:
-            return Place(self._memories.host_view(buffer, over), -over.start)
+            bounds = over.bounds
+            return Place(self._memories.host_view(buffer, bounds), -bounds.start)
         allocation = buffer.allocations[memory - 1]
         assert allocation is not None, f"buffer {buffer.id} has no place on member {memory - 1}"
         if allocation.place is not None:
@@ -142,7 +142,7 @@ class Transfers:
         ``is_repeated``: it was planned for an earlier launch.
         """
         memories, buffer, copy = self._memories, transfer.buffer, transfer.copy
-        source, target, over = copy.source, copy.target, copy.over.bounds
+        source, target, over = copy.source, copy.target, copy.over
         nbytes = transfer.nbytes
         timing = MEASURED if nbytes >= MEASURED_NBYTES else issue.timing
         from_, to = source, target  # or, for the memory of all together, the member that copies
@@ -153,12 +153,11 @@ class Transfers:
         device = memories.devices[(to or from_) - 1]
         there, here = self._place(buffer, source, from_, over), self._place(buffer, target, to, over)
         before: dict[Ticket, None] = {}
+        behind: dict[Ticket, None] = {}
         is_one = HOST in (from_, to) or from_ == to  # operation, not one at each end
-        behind = before if is_one else dict[Ticket, None]()
         transfer.leave.gather(before)
-        transfer.arrive.gather(behind)
-        then = () if is_one else list(behind)
-        left, ticket = device.copy(there, here, transfer.region, list(before), then, timing)
+        transfer.arrive.gather(before if is_one else behind)
+        left, ticket = device.copy(there, here, transfer.region, list(before), list(behind), timing)
         if target == HOST:
             device.flush()
         transfer.leave.by(left)
