@@ -13,6 +13,8 @@ from sdi.wire.records import COMMANDS
 
 _SUMS = ("members_lost", "lost_nbytes", "host_compared_nbytes", "host_copied_nbytes")
 
+_FAILURES_SHOWN = 3
+
 
 class CountersError(ValueError):
     """The file is not what a service writes."""
@@ -83,6 +85,7 @@ class SessionCounts:
     """Counters of a session, or of several.
 
     ``races``: how often each was seen.  ``courses``: of each session, by what the verdict goes.
+    ``failures``: what builds and commands that failed said.
     ``lost_nbytes``: what members alone had that were lost.
     ``host_compared_nbytes``, ``host_copied_nbytes``: of memory of the application that buffers use.
     ``network``: from one node to another.
@@ -93,6 +96,7 @@ class SessionCounts:
     kernels: Mapping[str, KernelCounts]
     bytes_moved: MovedCounts
     races: Mapping[Race, int] = field(default_factory=dict)
+    failures: tuple[str, ...] = ()
     members_lost: int = 0
     lost_nbytes: int = 0
     host_compared_nbytes: int = 0
@@ -116,6 +120,7 @@ class SessionCounts:
                     Race(str(race["cause"]), tuple(map(str, race["lines"]))): int(race["times"])
                     for race in data["races"]
                 },
+                failures=tuple(map(str, data["failures"])),
                 courses=(Course.from_json(text),),
                 records={
                     str(op): {str(why): int(count) for why, count in whys.items()}
@@ -185,8 +190,9 @@ def merged(sessions: Sequence[SessionCounts]) -> SessionCounts:
     for session in sessions:
         races.update(session.races)
     courses = tuple(course for session in sessions for course in session.courses)
+    failures = tuple(failure for session in sessions for failure in session.failures)
     return SessionCounts(
-        members, kernels, moved, races, **sums, network=network, records=records, courses=courses
+        members, kernels, moved, races, failures, **sums, network=network, records=records, courses=courses
     )
 
 
@@ -214,20 +220,14 @@ def report(counters: SessionCounts) -> str:
             f"{size(counters.host_copied_nbytes)} copied, for buffers in memory of the application"
         )
     if counters.records:
-        lines.append(_replayed(counters.records))
+        lines.append(f"replayed: {replayed(counters.records)}")
     if counters.network:
         links = [("network", "messages", "of buffers", "what to do", "in shared memory")]
         for (from_, to), sent in sorted(counters.network.items()):
             sizes = size(sent.bulk_nbytes), size(sent.record_nbytes), size(sent.shared_nbytes)
             links.append((f"node {from_} to {to}", str(sent.messages), *sizes))
         lines += table(links, right={1, 2, 3, 4})
-    for race, times in counters.races.items():
-        name, _, arguments = race.cause.partition(": ")
-        at = f", {' and '.join(race.lines)}" if race.lines else ""
-        lines.append(
-            f"races: {times} times two members stored to the same place in one launch of {name}, "
-            f"through {arguments}{at}; the later value was kept"
-        )
+    lines += [f"races: {said}" for said in races(counters)]
     if counters.members_lost:
         data = (
             f"with {size(counters.lost_nbytes)} that were nowhere else"
@@ -236,9 +236,25 @@ def report(counters: SessionCounts) -> str:
         )
         many = "s were" if counters.members_lost > 1 else " was"
         lines.append(f"lost: {counters.members_lost} member{many} lost, {data}")
+    lines += counters.failures[:_FAILURES_SHOWN]
+    if len(counters.failures) > _FAILURES_SHOWN:
+        lines.append(f"and {len(counters.failures) - _FAILURES_SHOWN} more failed")
     if said := verdict(counters.courses):
         lines.append(f"verdict: {said}")
     return "\n".join(lines)
+
+
+def races(counters: SessionCounts) -> list[str]:
+    """A sentence for each buffer of each kernel that races."""
+    found = []
+    for race, times in counters.races.items():
+        name, _, arguments = race.cause.partition(": ")
+        at = f", {' and '.join(race.lines)}" if race.lines else ""
+        found.append(
+            f"{times} times two members stored to the same place in one launch of {name}, "
+            f"through {arguments}{at}; the later value was kept"
+        )
+    return found
 
 
 def explanation(counters: SessionCounts) -> str:
@@ -265,7 +281,7 @@ _RECYCLED = {"RECYCLE_BUFFER": "buffers released", "REUSE_BUFFER": "buffers used
 _COMMANDS = _RECYCLED | {op.name: _CALLED.get(op.name, f"{op.name.lower()}s") for op in COMMANDS}
 
 
-def _replayed(records: Mapping[str, Mapping[str, int]]) -> str:
+def replayed(records: Mapping[str, Mapping[str, int]]) -> str:
     """How many commands were replayed without Python; of the others the most frequent, and why."""
     commands = [(_COMMANDS[op], whys) for op, whys in records.items() if op in _COMMANDS]
     total = sum(count for _, whys in commands for count in whys.values())
@@ -274,4 +290,4 @@ def _replayed(records: Mapping[str, Mapping[str, int]]) -> str:
         (-count, f"{name} {why}") for name, whys in commands for why, count in whys.items() if why != "played"
     ]
     most = ", ".join(f"{what} {-count}" for count, what in sorted(left)[:4])
-    return f"replayed: {played} of {total} commands" + (f"; the others: {most}" if most else "")
+    return f"{played} of {total} commands" + (f"; the others: {most}" if most else "")

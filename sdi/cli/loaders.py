@@ -88,7 +88,7 @@ class LoaderWatch:
 
     def look(self, child: int) -> float:
         """See what ``child`` and its children have loaded; seconds until it is worth to look again."""
-        if self._asked():
+        if self._asked() and any(loaded.has_image for loaded in self._seen.values()):
             return _SELDOM_S
         begun_ns = time.monotonic_ns()
         for pid in _family(child):
@@ -101,6 +101,14 @@ class LoaderWatch:
             _FIRST_NS, (ended_ns - self._begun_ns) // _PART_OF_LIFE, _PART_OF_LIFE * (ended_ns - begun_ns)
         )
         return min(pause_ns / 1e9, _SELDOM_S)
+
+    def used(self) -> list[str]:
+        """Which program reached the image, and by which loader, as far as that was seen."""
+        return [
+            f"{program} found the image by {' and '.join(loaded.loaders) or 'a loader of its own'}"
+            for program, loaded in self._seen.items()
+            if loaded.has_image
+        ]
 
     def verdict(self) -> str:
         """Why the application did not use the image, with what it loaded and what to set; "": it did."""

@@ -65,6 +65,10 @@ def _call(options: argparse.Namespace) -> int:
         case _:
             from sdi.cli.doctor import examine
 
+            if options.app:
+                from sdi.cli.application import examine_application
+
+                return examine_application(_strip_dashes(options.application), _changes(options))
             return examine(_changes(options))
 
 
@@ -175,7 +179,18 @@ def _parser() -> argparse.ArgumentParser:
         action="store_true",
         help="copy between all of them; print GB/s, and what arrives damaged",
     )
-    commands.add_parser("doctor", parents=[image], help="check the installation; say what to fix")
+    doctor = commands.add_parser(
+        "doctor",
+        parents=[image],
+        help="check the installation; say what to fix",
+        usage="sdi doctor [-n N] [--devices WHICH] [--app [--] APPLICATION ...]",
+    )
+    doctor.add_argument(
+        "--app",
+        action="store_true",
+        help="run an application once; say what it used, lacked, and what to set",
+    )
+    doctor.add_argument("application", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
     return parser
 
 

@@ -87,9 +87,10 @@ def _run_and_leave(
     application: list[str], _stats: bool, _explain: bool, environ: dict[str, str], prepare: Prepare = _nothing
 ) -> int:
     """The application's wait status, after a word on stderr if it did not use the image."""
-    status, verdict = _run_watched(application, environ, prepare)
-    if verdict:
-        print(verdict, file=sys.stderr)
+    status, watch = _run_watched(application, environ, prepare)
+    if watch.verdict():
+        print(watch.verdict(), file=sys.stderr)
+    watch.close()
     return status
 
 
@@ -99,24 +100,48 @@ def _run_with_stats(
     """The application's wait status, after its counters, or the same word, on stderr."""
     wanted = environ.get("SDI_STATS", "")
     with _statistics_folder(wanted) as folder:
-        # One file per service: the application may fork, or start others that use OpenCL.
-        environ["SDI_STATS"] = str(Path(folder, "%p.json"))
-        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-        status, verdict = _run_watched(application, environ, prepare)
-        late = wait_for_services()
+        status, watch, late = run_counted(application, environ, Path(folder), prepare)
         sys.stdout.flush()
-        _print_counters(Path(folder), late, wanted, stats, explain, verdict)
+        _print_counters(Path(folder), late, wanted, stats, explain, watch.verdict())
+        watch.close()
     return status
 
 
-def _run_watched(application: list[str], environ: Mapping[str, str], prepare: Prepare) -> tuple[int, str]:
-    """The application's wait status, and why it did not use the image, if so."""
+def run_counted(
+    application: list[str], environ: Mapping[str, str], folder: Path, prepare: Prepare = _nothing
+) -> tuple[int, LoaderWatch, int]:
+    """Run with the counters of all services in files of ``folder``, see ``counters_in``.
+
+    The application's wait status, what was seen of its loaders, and how many services had not ended in time.
+    """
+    # One file per service: the application may fork, or start others that use OpenCL.
+    counted = {**environ, "SDI_STATS": str(folder / "%p.json")}
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    status, watch = _run_watched(application, counted, prepare)
+    return status, watch, wait_for_services()
+
+
+def counters_in(folder: Path) -> list[SessionCounts]:
+    """What services wrote there; of what is damaged stderr tells."""
+    found = []
+    for path in sorted(folder.glob("*.json")):
+        try:
+            found.append(SessionCounts.from_json(path.read_text()))
+        except CountersError as error:
+            print(f"sdi: {path.name}: {error}", file=sys.stderr)
+    return found
+
+
+def _run_watched(
+    application: list[str], environ: Mapping[str, str], prepare: Prepare
+) -> tuple[int, LoaderWatch]:
+    """The application's wait status, and what was seen of it, to be closed."""
     watch = LoaderWatch(library(), drivers_named_in(member_vendors(environ)))
     try:
-        status = run_and_wait(application, {**environ, **watch.environ()}, prepare, watch.look)
-        return status, watch.verdict()
-    finally:
+        return run_and_wait(application, {**environ, **watch.environ()}, prepare, watch.look), watch
+    except BaseException:
         watch.close()
+        raise
 
 
 def run_and_wait(
@@ -199,13 +224,9 @@ def _is_service(pid: int) -> bool:
 
 def _print_counters(folder: Path, late: int, keep: str, stats: bool, explain: bool, verdict: str) -> None:
     """Print what was asked for, or ``verdict``; store the services' files as ``keep`` too, unless empty."""
-    found = []
-    for path in sorted(folder.glob("*.json")):
-        try:
-            found.append(SessionCounts.from_json(path.read_text()))
-        except CountersError as error:
-            print(f"sdi: {path.name}: {error}", file=sys.stderr)
-        if keep:
+    found = counters_in(folder)
+    if keep:
+        for path in sorted(folder.glob("*.json")):
             try:
                 whole_file.replace(Path(keep.replace("%p", path.stem)), path.read_text())
             except OSError as error:

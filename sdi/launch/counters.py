@@ -99,6 +99,8 @@ class Counters:
         """What one node sent to another, where there are several: messages, record_nbytes, bulk_nbytes."""
         self.records: Callable[[], dict[str, dict[str, int]]] = dict
         """Of the player: records by kind, and what became of them."""
+        self.failures: list[str] = []
+        """What builds and commands that failed said."""
 
     def tally(self, kernel: Kernel, launch_plan: LaunchPlan, members: tuple[int, ...]) -> Tally:
         """Where to count launches that are issued again just as before."""
@@ -181,6 +183,7 @@ class Counters:
                     {"cause": cause, "lines": self._stores.get(cause, ()), "times": times}
                     for cause, times in self._accounting.races.items()
                 ],
+                "failures": self.failures,
                 "split": self._split,
                 "assignment_ns": self._assignment_ns,
                 "elapsed_ns": time.monotonic_ns() - self._opened_ns,

@@ -117,6 +117,7 @@ class Dispatcher:
                 exc_info=not expected,
             )
             status = error.status if isinstance(error, ClError) else Status.OUT_OF_RESOURCES
+            self._outbox.failed(f"{Op(number).name.lower()} {record_id} failed: {error}")
             self.door.forget(record_id)
             if number in REPLIED:
                 self._outbox.reply(record_id, status, 0, b"")
@@ -237,6 +238,9 @@ class Dispatcher:
             self._outbox.reply(build_id, Status.SUCCESS, 0, build_payload(result))
         elif isinstance(error, ClError):
             log = error.log if isinstance(error, BuildError) else f"error: {error.what}\n"
+            lines = log.splitlines()
+            said = next((line for line in lines if "error" in line), lines[0] if lines else str(error))
+            self._outbox.failed(f"build {build_id} failed: {said}")
             self._outbox.reply(build_id, error.status, 0, build_payload(Compiled(b"", log)))
         elif isinstance(error, MemoryError | OSError):
             is_memory = isinstance(error, MemoryError)

@@ -19,6 +19,7 @@ from sdi.wire.layout import padded
 from sdi.wire.records import FAILURE_MAX_NBYTES, NoticeKind, Op, record_layout
 
 _REPLY = record_layout(Op.REPLY)
+_FAILURES_MAX = 16
 
 
 class Outbox:
@@ -46,6 +47,8 @@ class Outbox:
         self._transfer_done = transfer_done
         self._gone = gone
         self._transfers: dict[int, tuple[int, bool]] = {}
+        self.failures: list[str] = []
+        """What the first builds and commands that failed said, one line each."""
 
     def expect_transfer(self, command_id: int, nbytes: int, blocking: bool) -> None:
         """The client copies so many bytes when it is told to; ``blocking``: it waits for that."""
@@ -102,9 +105,16 @@ class Outbox:
         # The completion thread holds what a transfer needs until it hears of it, also if it fails before.
         if node.watches or (transfer is not None and node.status < 0):
             self.notice(NoticeKind.EVENT_STATUS, node.id, node.status)
+        if node.failure:
+            self.failed(node.failure)
         if node.failure and node.listener:
             text = node.failure.encode("utf-8", "replace")[:FAILURE_MAX_NBYTES]
             self.notice(NoticeKind.FAILED, node.listener, node.status, text)
+
+    def failed(self, what: str) -> None:
+        """Have ``failures`` tell of a build or a command."""
+        if len(self.failures) < _FAILURES_MAX:
+            self.failures.append(" ".join(what.split()))
 
     def reply(self, record_id: int, status: int, value: int, payload: bytes) -> None:
         """The client waits for this reply, so the short time it takes to drain it is all we may block."""

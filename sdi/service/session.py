@@ -134,6 +134,7 @@ class Session:
             self.learning,
         )
         self._play: Play | None = None
+        self.counters.failures = self._outbox.failures
         if self.player is not None:
             self._play = Play(self, self.player, self._engine, self._memory, recorder)
             self._launcher.player = virtual_device.player = self.player.keeper

@@ -38,6 +38,7 @@ WRITTEN = {
     },
     "bytes_moved": {"host_to_member": 4096, "member_to_host": 10, "member_to_member": 0, "application": 7},
     "races": [],
+    "failures": [],
     "split": "always",
     "assignment_ns": 3e4,
     "elapsed_ns": 2e9,

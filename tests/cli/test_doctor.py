@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -176,3 +177,45 @@ def test_doctor_says_that_nothing_starts_jobs(monkeypatch: pytest.MonkeyPatch, t
     monkeypatch.setattr(doctor.sys, "executable", str(tmp_path / "python"))
     (found,) = doctor._mpi({"PATH": str(tmp_path)})
     assert (found.state, found.text) == ("note", "Open MPI, and no mpiexec that starts jobs")
+
+
+USES = """
+    import pyopencl as cl, sys, warnings
+    warnings.simplefilter("ignore")
+    context = cl.Context(cl.get_platforms()[0].get_devices())
+    queue = cl.CommandQueue(context)
+    try:
+        cl.Program(context, "__kernel void k(__global int *p) { p[0] = sub_group_of_mine(); }").build()
+    except cl.RuntimeError:
+        pass
+    program = cl.Program(context, '''
+        __kernel void count(__global int *n, __global int *found) { found[atomic_inc(n)] = get_global_id(0); }
+    ''').build()
+    n, found = (cl.Buffer(context, cl.mem_flags.READ_WRITE, 4096) for _ in range(2))
+    cl.enqueue_fill_buffer(queue, n, b"\\0" * 4, 0, 4096)
+    program.count(queue, (64,), (8,), n, found)
+    queue.finish()
+    sys.exit(3)
+"""
+
+
+def test_doctor_says_what_an_application_used_lacked_and_how_it_ended() -> None:
+    done = sdi("doctor", "-n", "2", "--app", "--", sys.executable, "-c", textwrap.dedent(USES))
+    assert done.returncode == 1
+    assert failures(done.stdout) == ["app", "lacked"]
+    lines = {line[6:15].strip(): line[16:] for line in done.stdout.splitlines() if line[0] != " "}
+    assert lines["app"].startswith("ended with status 3 after ")
+    assert re.fullmatch(r"python\S* found the image by \S*/libOpenCL\S*", lines["loader"])
+    assert re.fullmatch(r"build \d+ failed: .*sub_group_of_mine.*", lines["lacked"])
+    assert lines["kernels"].startswith("count ran whole 1 times: line 2: updates global memory atomically")
+    assert "fix: give each work-group a result of its own" in done.stdout
+    assert lines["verdict"].startswith("ran on one device: ")
+
+
+def test_doctor_says_why_an_application_did_not_use_the_image() -> None:
+    done = sdi("doctor", "--app", "--", sys.executable, "-c", "pass")
+    assert (done.returncode, failures(done.stdout)) == (1, ["loader"])
+    assert "app       ended well after " in done.stdout
+    done = sdi("doctor", "--app", "--", "/no/such/program")
+    assert (done.returncode, failures(done.stdout)) == (1, ["app"])
+    assert sdi("doctor", "--app").returncode == 2
