@@ -88,7 +88,7 @@ class Rig:
         self.arena = Arena(1 << 34, 1 << 20)
         self.host = HostWorker(1)
         self.memory = VirtualMemory(self.arena, devices, self.host, self.calls.append)
-        counters = Counters(members, self.memory.accounting)
+        counters = Counters(members, self.memory.accounting, self.memory.transfers.links, "always", 1e4)
         self.launcher = Launcher(self.memory, "always", counters)
         self.core = SchedulerCore()
         self.core.create_queue(1, in_order=True)

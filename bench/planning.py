@@ -110,7 +110,7 @@ class Rig:
         self.arena = Arena(arena_nbytes, 1 << 20)
         self.host = HostWorker(1)
         self.memory = VirtualMemory(self.arena, devices, self.host, self.calls.append)
-        self.counters = Counters(members, self.memory.accounting)
+        self.counters = Counters(members, self.memory.accounting, self.memory.transfers.links, "always", 1e4)
         launcher = Launcher(self.memory, "auto", self.counters, balance=("auto", 0))
         self.core = SchedulerCore()
         self.core.create_queue(1, in_order=True)

@@ -213,15 +213,17 @@ class _Mapping:
     flags: int
 
 
-def generate(seed: int, num_commands: int = 24) -> Program:
-    """The program ``seed``."""
-    return _Generator(seed).run(num_commands)
+def generate(seed: int, num_commands: int = 24, repeats: bool = False) -> Program:
+    """The program ``seed``.  ``repeats``: kernels are launched over and over, and no byte is undefined."""
+    return _Generator(seed, repeats).run(num_commands)
 
 
 class _Generator:
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, repeats: bool) -> None:
         self.random = random.Random(seed)
         self.seed = seed
+        self.repeats = repeats
+        self.launched: list[tuple[Launch, list[_Use]]] = []
         self.in_order = (True, self.random.random() < 0.5)
         self.steps: list[Step] = []
         self.buffers: list[_Buffer] = []
@@ -237,6 +239,8 @@ class _Generator:
             self.launch: 12, self.read: 3, self.write: 3, self.copy: 3, self.fill: 2, self.map: 2,
             self.unmap: 3, self.replace: 1, self.gate: 1, self.marker: 1, self.wait: 1,
         }  # fmt: skip
+        if self.repeats:
+            makers[self.again] = 12
         for maker in self.random.choices(list(makers), list(makers.values()), k=num_commands):
             maker()
         while self.mappings:
@@ -320,7 +324,7 @@ class _Generator:
         data = np.random.default_rng(self.seed * 100 + self.number).integers(0, 256, nbytes, np.uint8)
         buffer = _Buffer(self.number, data, [])
         self.buffers.append(buffer)
-        if self.random.random() < 0.5:
+        if self.random.random() < 0.5 or self.repeats:
             self.steps.append(Create(buffer.id, nbytes, data.tobytes()))
             return
         self.steps.append(Create(buffer.id, nbytes, None))
@@ -448,7 +452,6 @@ class _Generator:
             uses.append(_Use(root, start, stop, writes, start, high))
         if overlap(uses) or not self.is_free(uses):
             return
-        kind.model([use.buffer.bytes[use.start : use.stop] for use in uses], k, n)
         shape = kind.shape(n, k)
         local = (8, 2) if len(shape) == 2 else (LOCAL,)
         items = tuple(-(-size // own) * own for size, own in zip(shape, local, strict=True))
@@ -456,7 +459,19 @@ class _Generator:
             local, items = (8, 1), shape
         given = None if name != "swap_in_group" and self.random.random() < 0.2 else local
         buffers = tuple((use.buffer.id, use.low, use.high - use.low) for use in uses)
-        self.enqueue(Launch(name, buffers, k, n, items, given), uses)
+        self.launched.append((Launch(name, buffers, k, n, items, given), uses))
+        self.again(1)
+
+    def again(self, times: int = 4) -> None:
+        """The last launch, or the last two in turn."""
+        chosen = self.launched[-1:] if times == 1 or self.random.random() < 0.5 else self.launched[-2:]
+        if any(use.buffer not in self.buffers for _, uses in chosen for use in uses):
+            return
+        for work, uses in chosen * (times // max(len(chosen), 1)):
+            if self.is_free(uses):
+                views = [use.buffer.bytes[use.start : use.stop] for use in uses]
+                KINDS[work.kernel].model(views, work.k, work.n)
+                self.enqueue(work, uses)
 
 
 def overlap(uses: list[_Use]) -> bool:
