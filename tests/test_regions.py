@@ -97,9 +97,7 @@ def slabs(kind: str, members: int, side: int = 1024, record: int = 16) -> list[R
             "rows": Region(m * share * pitch, share * pitch),
             "columns": Region(m * share * record, share * record, ((pitch, side),)),
             "fields": Region(m * record // members, record // members, ((record, side * side),)),
-            "planes": Region(m * share // 4 * 4 * pitch, pitch * 4, ((share * pitch, 2),))
-            if False
-            else Region(m * pitch, pitch, ((members * pitch, side // members),)),
+            "planes": Region(m * pitch, pitch, ((members * pitch, side // members),)),
         }[kind]
         for m in range(members)
     ]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import os
 import random
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -18,8 +17,8 @@ from sdi.region import Region, alike, packed_like, region
 from sdi.runtime.region_copies import HeldBytes, parts_of, pieces
 from sdi.vmem.buffer import VirtualBuffer
 from sdi.vmem.directory import Directory, member_memory
-from tests.runtime.test_virtual_device import NBYTES, Machine, move
-from tests.vmem.conftest import MakeRig, noise
+from tests.runtime.mover import NBYTES, MakeMover, Mover, move
+from tests.vmem.conftest import noise
 
 EXAMPLES = int(os.environ.get("MANY_BOXES", "25"))
 """Sequences of commands on each image; more than that are others each time."""
@@ -103,22 +102,19 @@ KINDS = {
 
 
 @pytest.fixture(params=KINDS)
-def machine(request: pytest.FixtureRequest, rig: MakeRig) -> Iterator[Machine]:
+def machine(request: pytest.FixtureRequest, mover: MakeMover) -> Mover:
     """How many members, how much memory each has, which are late, the protocol, whether they are apart."""
     count, memory_nbytes, late, coherence, *apart = KINDS[request.param]
-    made = rig(count, memory_nbytes, late, coherence, apart=bool(apart))
-    made.limit = memory_nbytes
-    machine = Machine(made)
-    yield machine
-    machine.__dict__.clear()
+    return mover(count, memory_nbytes, late, coherence, apart=bool(apart))
 
 
 class Bytes:
     """Buffers on the image, and what they have on one device."""
 
-    def __init__(self, machine: Machine, choose: random.Random) -> None:
+    def __init__(self, machine: Mover, choose: random.Random) -> None:
         self.machine = machine
         self.choose = choose
+        self.reads: list[tuple[bytearray, bytes]] = []
         data = [noise(NBYTES, seed) for seed in range(3)]
         self.buffers: list[VirtualBuffer] = [machine.rig.buffer(part) for part in data]
         self.truth = [np.frombuffer(part, np.uint8).copy() for part in data]
@@ -156,7 +152,7 @@ class Bytes:
         here, there = self.boxes(4 if kind == "fill" else 1)
         if kind == "launch":
             numbers = (choose.choice([0, 1, -700]), choose.choice([0, 0, 5]), choose.choice([0, 0, 0, 1]))
-            machine.launch(self.buffers[a].id, self.buffers[b].id, *numbers)
+            machine.move(self.buffers[a].id, self.buffers[b].id, *numbers)
             self.truth[a] = move(self.truth[a], self.truth[b], *numbers)
         elif kind == "copy":
             machine.run(CopyBuffer(self.buffers[a].id, self.buffers[b].id, here, there))
@@ -192,7 +188,7 @@ class Bytes:
                 Read(self.buffers[a].id, here, False),
                 lambda packed_at: into.__setitem__(slice(None), self.place(a, here, packed_at).tobytes()),
             )
-            machine.reads.append((into, expected))
+            self.reads.append((into, expected))
         else:
             sent = np.frombuffer(choose.randbytes(here.nbytes), self.array(a, here).dtype)
             shaped = sent.reshape(self.array(a, here).shape)
@@ -207,6 +203,7 @@ class Bytes:
             buffer.directory.check()
             assert self.machine.rig.read(buffer) == expected.tobytes()
         self.machine.finish()
+        assert all(bytes(found) == expected for found, expected in self.reads)
         for buffer in self.buffers:
             self.machine.memory.release(buffer.id)
         self.machine.rig.turn()
@@ -226,7 +223,7 @@ STEPS = st.lists(
     derandomize=EXAMPLES <= 25,
 )
 @given(STEPS, st.integers(0, 1 << 30))
-def test_random_boxes_leave_the_bytes_of_one_device(machine: Machine, steps: list[str], seed: int) -> None:
+def test_random_boxes_leave_the_bytes_of_one_device(machine: Mover, steps: list[str], seed: int) -> None:
     data = Bytes(machine, random.Random(seed))
     for kind in steps:
         data.step(kind)
@@ -237,12 +234,12 @@ def _column(offset: int, nbytes: int, rows: int, pitch: int) -> Rectangle:
     return Rectangle(offset, (nbytes, rows, 1), pitch, pitch * rows)
 
 
-def test_a_column_of_what_members_hold_is_copied_there_and_nothing_else_moves(rig: MakeRig) -> None:
-    made = rig(2)
-    machine = Machine(made)
-    a, b = made.buffer(noise(NBYTES, 1)), made.buffer(noise(NBYTES, 2))
-    machine.launch(a.id, b.id, 0, 0, 0)
-    machine.launch(b.id, a.id, 0, 0, 0)
+def test_a_column_of_what_members_hold_is_copied_there_and_nothing_else_moves(mover: MakeMover) -> None:
+    machine = mover(2)
+    made = machine.rig
+    a, b = machine.buffers(1, 2)
+    machine.move(a.id, b.id, 0, 0, 0)
+    machine.move(b.id, a.id, 0, 0, 0)
     before = made.moved()
     machine.run(CopyBuffer(a.id, b.id, _column(4, 4, NBYTES // 64, 64), _column(12, 4, NBYTES // 64, 64)))
     assert made.moved() == before
@@ -250,22 +247,20 @@ def test_a_column_of_what_members_hold_is_copied_there_and_nothing_else_moves(ri
     for member, over in enumerate((ByteRange(0, half), ByteRange(half, NBYTES))):
         assert {holders for _, holders, _ in b.directory.holders(over)} == {1 << member_memory(member)}
     machine.finish()
-    machine.__dict__.clear()
 
 
 @pytest.mark.parametrize("apart", [False, True], ids=["seen", "apart"])
 @pytest.mark.parametrize("kind", ["read", "write"])
 def test_of_a_column_that_members_hold_only_its_bytes_cross_a_link(
-    rig: MakeRig, kind: str, apart: bool
+    mover: MakeMover, kind: str, apart: bool
 ) -> None:
-    made = rig(2, apart=apart)
-    machine = Machine(made)
-    a, b = made.buffer(noise(NBYTES, 1)), made.buffer(noise(NBYTES, 2))
-    machine.launch(a.id, b.id, 0, 0, 0)
-    machine.launch(b.id, a.id, 0, 0, 0)
+    machine = mover(2, apart=apart)
+    made = machine.rig
+    a, b = machine.buffers(1, 2)
+    machine.move(a.id, b.id, 0, 0, 0)
+    machine.move(b.id, a.id, 0, 0, 0)
     before = made.moved()
     column = _column(4, 4, NBYTES // 64, 64)
     machine.run(Read(a.id, column, False) if kind == "read" else Write(a.id, column, False))
     assert made.moved() - before == column.nbytes
     machine.finish()
-    machine.__dict__.clear()

@@ -5,20 +5,11 @@ Access ranges are written by hand here, so that these tests are about what is do
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import cast
-
 import numpy as np
 import pytest
 
-from sdi.commands import Launch
 from sdi.devices.ticket import Ticket
 from sdi.errors import ClError, DeviceLost
-from sdi.intervals import ByteRange
-from sdi.launch.plan import CutPlan
-from sdi.ndrange import GroupBox, NDRange
-from sdi.regions import RegionSet
-from sdi.sampling.model import AccessRange, Precision
 from sdi.vmem.buffer import VirtualBuffer
 from sdi.vmem.directory import member_memory
 from sdi.vmem.memory import Coherence
@@ -26,83 +17,17 @@ from tests.devices.short import refuse_host_memory
 from tests.generated.generate import generate
 from tests.generated.issued import Issued
 from tests.generated.kernels import SOURCE as SOURCE_OF_PROGRAMS
-from tests.runtime.machine import Machine, argument_entries
-from tests.vmem.conftest import MakeRig, Rig, noise
+from tests.runtime.machine import Machine
+from tests.runtime.mover import GROUP, NBYTES, STEP, MakeMover, move
+from tests.vmem.conftest import MakeRig, noise
 
-GROUP = 512
-GROUPS = 40
-NBYTES = GROUP * GROUPS
 PROGRAMS, COMMANDS = 20, 12
-STEP = 31  # has no factor in common with NBYTES
-SOURCE = """
-kernel void move(global uchar *to, global const uchar *from, int distance, int seed, int scatter)
-{
-    int n = get_global_size(0), i = get_global_id(0), j = clamp(i + distance, 0, n - 1);
-    if (seed == 0 || (i * 13 + seed) % 3 != 0)
-        to[scatter ? (int)((long)i * 31 % n) : i] = from[j] + 1;
-}
-"""
 
 
-def move(to: np.ndarray, from_: np.ndarray, distance: int, seed: int, scatter: int) -> np.ndarray:
-    """What the kernel does."""
-    i = np.arange(NBYTES)
-    stored = i if seed == 0 else i[(i * 13 + seed) % 3 != 0]
-    result = to.copy()
-    result[stored * STEP % NBYTES if scatter else stored] = (
-        from_[np.clip(stored + distance, 0, NBYTES - 1)] + 1
-    )
-    return result
-
-
-@dataclass(frozen=True)
-class ByHand:
-    """Access maps of ``move``."""
-
-    distance: int = 0
-    seed: int = 0
-    scatter: int = 0
-
-    def bind(
-        self, ndrange: NDRange, values: tuple[bytes | None, ...], buffer_nbytes: tuple[int | None, ...]
-    ) -> ByHand:
-        return ByHand(*(int.from_bytes(cast(bytes, value), "little", signed=True) for value in values[2:]))
-
-    def over(self, box: GroupBox) -> tuple[AccessRange, ...]:
-        start, stop = box.start[0] * GROUP, box.stop[0] * GROUP
-        last = NBYTES - 1
-        reads = ByteRange(
-            min(max(start + self.distance, 0), last), min(max(stop - 1 + self.distance, 0), last) + 1
-        )
-        writes = ByteRange(0, NBYTES) if self.scatter else ByteRange(start, stop)
-        precision = Precision.MAY if self.seed or self.scatter else Precision.EXACT
-        return (
-            AccessRange(0, RegionSet(), RegionSet((writes,)), precision),
-            AccessRange(1, RegionSet((reads,)), RegionSet(), Precision.EXACT),
-        )
-
-    bounds = over
-
-
-class Mover(Machine):
-    """Runs ``move``."""
-
-    def __init__(self, rig: Rig) -> None:
-        super().__init__(rig, SOURCE)
-        self.build.kernels[0].maps = ByHand()
-
-    def move(self, to: int, from_: int, distance: int, seed: int, scatter: int) -> CutPlan:
-        """Launch it; how it is cut."""
-        entries = argument_entries([(to, 0, 0), (from_, 0, 0)], [distance, seed, scatter])
-        record = entries  # nothing else differs between records
-        launch = Launch(1, 0, 1, (0, 0, 0), (NBYTES, 1, 1), (GROUP, 1, 1), entries, 5, record=record)
-        return self.launch(launch)[0]
-
-
-def test_a_launch_larger_than_its_members_runs_in_chunks_that_fit(rig: MakeRig) -> None:
-    made = rig(2, 2 * 8192)
-    machine = Mover(made)
-    to, from_ = made.buffer(noise(NBYTES, 1)), made.buffer(noise(NBYTES, 2))
+def test_a_launch_larger_than_its_members_runs_in_chunks_that_fit(mover: MakeMover) -> None:
+    machine = mover(2, 2 * 8192)
+    made = machine.rig
+    to, from_ = machine.buffers(1, 2)
     for _ in range(3):
         machine.move(to.id, from_.id, 700, 0, 0)
     assert made.read(to) == move(*_arrays(1, 2), 700, 0, 0).tobytes()
@@ -110,27 +35,25 @@ def test_a_launch_larger_than_its_members_runs_in_chunks_that_fit(rig: MakeRig) 
     events = made.memory.accounting.events
     assert events.chunks >= 3 and events.spills > 0 and events.mapped == 0
     assert max(made.memory.accounting.peak_nbytes) <= 2 * 8192
-    machine.__dict__.clear()
 
 
-def test_kernels_of_a_program_with_variables_in_global_memory_all_run_on_one_member(rig: MakeRig) -> None:
-    made = rig(3)
-    machine = Mover(made)
+def test_kernels_of_a_program_with_variables_in_global_memory_all_run_on_one_member(mover: MakeMover) -> None:
+    machine = mover(3)
+    made = machine.rig
     machine.build.kernels[0].has_variables = True
-    to, from_ = made.buffer(noise(NBYTES, 1)), made.buffer(noise(NBYTES, 2))
+    to, from_ = machine.buffers(1, 2)
     for member in (1, 2):  # where fewer bytes are missing
         made.fill(member, to, to.whole, b"\1")
         made.fill(member, from_, from_.whole, b"\2")
         assert len(machine.move(to.id, from_.id, 1, 0, 0).boxes) == 1
         assert {holders for _, holders, _ in to.directory.holders(to.whole)} == {1 << member_memory(0)}
         machine.finish()
-    machine.__dict__.clear()
 
 
-def test_what_every_work_group_wants_whole_is_used_in_the_arena_when_it_is_too_large(rig: MakeRig) -> None:
-    made = rig(3, 8192, late=[2])
-    machine = Mover(made)
-    to, from_ = made.buffer(noise(NBYTES, 1)), made.buffer(noise(NBYTES, 2))
+def test_what_all_work_groups_want_whole_is_used_in_the_arena_when_it_is_too_large(mover: MakeMover) -> None:
+    machine = mover(3, 8192, late=[2])
+    made = machine.rig
+    to, from_ = machine.buffers(1, 2)
     machine.move(to.id, from_.id, 1, 5, 1)  # each assignment may write every byte of ``to``
     machine.move(from_.id, to.id, 0, 0, 0)
     expected = move(*_arrays(1, 2), 1, 5, 1)
@@ -139,27 +62,25 @@ def test_what_every_work_group_wants_whole_is_used_in_the_arena_when_it_is_too_l
     machine.finish()
     assert made.memory.accounting.events.mapped == 3
     assert not made.memory.accounting.races
-    machine.__dict__.clear()
 
 
-def test_what_no_memory_can_hold_fails_and_says_how_much_is_missing(rig: MakeRig) -> None:
-    made = rig(1, 8192)
+def test_what_no_memory_can_hold_fails_and_says_how_much_is_missing(mover: MakeMover) -> None:
+    machine = mover(1, 8192)
+    made = machine.rig
     refuse_host_memory(made.devices[0])
-    machine = Mover(made)
-    to, from_ = made.buffer(noise(NBYTES, 1)), made.buffer(noise(NBYTES, 2))
+    to, from_ = machine.buffers(1, 2)
     with pytest.raises(ClError, match=f"{NBYTES} bytes of host memory are refused"):
         machine.move(to.id, from_.id, 1, 5, 1)
     assert made.read(to) == noise(NBYTES, 1)
-    machine.__dict__.clear()
 
 
 @pytest.mark.parametrize("method", ["bind", "allocate"])
 def test_a_launch_that_fails_before_its_merges_gives_their_memory_back(
-    rig: MakeRig, monkeypatch: pytest.MonkeyPatch, method: str
+    mover: MakeMover, monkeypatch: pytest.MonkeyPatch, method: str
 ) -> None:
-    made = rig(3, compares=True)
-    machine = Mover(made)
-    to, from_ = made.buffer(noise(NBYTES, 1)), made.buffer(noise(NBYTES, 2))
+    machine = mover(3, compares=True)
+    made = machine.rig
+    to, from_ = machine.buffers(1, 2)
     made.reserve(*((buffer, member, buffer.whole) for buffer in (to, from_) for member in range(3)))
 
     def refuse(*_: object) -> None:
@@ -173,26 +94,24 @@ def test_a_launch_that_fails_before_its_merges_gives_their_memory_back(
     for k, heap in enumerate(made.memory.placement.heaps[:2]):
         places = sum(made.memory.memories.allocation(buffer, k).nbytes for buffer in (to, from_))
         assert heap.capacity - heap.available == places
-    machine.__dict__.clear()
 
 
-def test_a_second_launch_with_the_same_inputs_moves_nothing(rig: MakeRig) -> None:
-    made = rig(3)
-    machine = Mover(made)
-    to, from_ = made.buffer(noise(NBYTES, 1)), made.buffer(noise(NBYTES, 2))
+def test_a_second_launch_with_the_same_inputs_moves_nothing(mover: MakeMover) -> None:
+    machine = mover(3)
+    made = machine.rig
+    to, from_ = machine.buffers(1, 2)
     machine.move(to.id, from_.id, 700, 0, 0)
     once = made.moved()
     assert once == NBYTES - 700  # all that is read, each byte by one member
     machine.move(to.id, from_.id, 700, 0, 0)
     assert made.moved() == once
     machine.finish()
-    machine.__dict__.clear()
 
 
-def test_a_kernel_that_reads_what_its_member_alone_wrote_moves_nothing(rig: MakeRig) -> None:
-    made = rig(4)
-    machine = Mover(made)
-    a, b, c = (made.buffer(noise(NBYTES, k)) for k in range(3))
+def test_a_kernel_that_reads_what_its_member_alone_wrote_moves_nothing(mover: MakeMover) -> None:
+    machine = mover(4)
+    made = machine.rig
+    a, b, c = machine.buffers(0, 1, 2)
     machine.move(b.id, a.id, 0, 0, 0)
     once = made.moved()
     machine.move(c.id, b.id, 0, 0, 0)
@@ -201,13 +120,12 @@ def test_a_kernel_that_reads_what_its_member_alone_wrote_moves_nothing(rig: Make
     machine.finish()
     expected = _arrays(0)[0] + np.uint8(3)
     assert made.read(a) == expected.tobytes()
-    machine.__dict__.clear()
 
 
-def test_members_exchange_halos_without_the_host(rig: MakeRig) -> None:
-    made = rig(4)
-    machine = Mover(made)
-    a, b = made.buffer(noise(NBYTES, 1)), made.buffer(noise(NBYTES, 2))
+def test_members_exchange_halos_without_the_host(mover: MakeMover) -> None:
+    machine = mover(4)
+    made = machine.rig
+    a, b = machine.buffers(1, 2)
     machine.move(b.id, a.id, 100, 0, 0)
     machine.move(a.id, b.id, 100, 0, 0)
     uploaded = made.memory.moved.host_to_member
@@ -219,13 +137,12 @@ def test_members_exchange_halos_without_the_host(rig: MakeRig) -> None:
     moved = made.memory.moved
     assert (moved.host_to_member, moved.member_to_host) == (uploaded, 0)
     assert moved.member_to_member - before == 10 * 3 * 100
-    machine.__dict__.clear()
 
 
-def test_of_bytes_that_several_may_write_only_the_changed_ones_cross_a_link(rig: MakeRig) -> None:
-    made = rig(3, compares=True)
-    machine = Mover(made)
-    to, from_ = made.buffer(noise(NBYTES, 1)), made.buffer(noise(NBYTES, 2))
+def test_of_bytes_that_several_may_write_only_the_changed_ones_cross_a_link(mover: MakeMover) -> None:
+    machine = mover(3, compares=True)
+    made = machine.rig
+    to, from_ = machine.buffers(1, 2)
     machine.move(to.id, from_.id, 0, 0, 0)
     before = made.moved()
     machine.move(to.id, from_.id, 0, 5, 1)  # all may write anywhere
@@ -242,24 +159,22 @@ def test_of_bytes_that_several_may_write_only_the_changed_ones_cross_a_link(rig:
     lists = 2 * 16 + 16 * -(-NBYTES // 32) * 2  # headers and records at most
     assert made.moved() - before <= 2 * NBYTES + events.diff_nbytes + lists  # all had to become current
     assert made.read(to) == expected.tobytes()
-    machine.__dict__.clear()
 
 
-def test_members_hold_only_what_they_use(rig: MakeRig) -> None:
-    made = rig(4)
-    machine = Mover(made)
-    to, from_ = made.buffer(noise(NBYTES, 1)), made.buffer(noise(NBYTES, 2))
+def test_members_hold_only_what_they_use(mover: MakeMover) -> None:
+    machine = mover(4)
+    made = machine.rig
+    to, from_ = machine.buffers(1, 2)
     assert made.memory.accounting.peak_nbytes == [0] * 4
     machine.move(to.id, from_.id, 0, 0, 0)
     machine.finish()
     assert max(made.memory.accounting.peak_nbytes) <= 2 * (NBYTES // 4 + 2 * 4096)
-    machine.__dict__.clear()
 
 
-def test_reads_of_one_buffer_do_not_wait_for_kernels_on_others(rig: MakeRig) -> None:
-    made = rig(2)
-    machine = Mover(made)
-    a, b, c = (made.buffer(noise(NBYTES, k)) for k in range(3))
+def test_reads_of_one_buffer_do_not_wait_for_kernels_on_others(mover: MakeMover) -> None:
+    machine = mover(2)
+    made = machine.rig
+    a, b, c = machine.buffers(0, 1, 2)
     machine.move(a.id, b.id, 0, 0, 0)
     made.wait(*machine.pending)
     gate = Ticket()
@@ -272,13 +187,12 @@ def test_reads_of_one_buffer_do_not_wait_for_kernels_on_others(rig: MakeRig) -> 
     assert blocked and not any(ticket.done for ticket in blocked)
     gate.complete()
     machine.finish()
-    machine.__dict__.clear()
 
 
-def test_memory_in_use_is_flat_over_many_buffers(rig: MakeRig, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_in_use_is_flat_over_many_buffers(mover: MakeMover, monkeypatch: pytest.MonkeyPatch) -> None:
     """As much as the most buffers at a time need: every other hundred is held until all of it is issued."""
-    made = rig(2)
-    machine = Mover(made)
+    machine = mover(2)
+    made = machine.rig
     from_ = made.buffer(noise(NBYTES, 2))
     freed: list[int] = []
     free = made.memory._free
@@ -306,7 +220,6 @@ def test_memory_in_use_is_flat_over_many_buffers(rig: MakeRig, monkeypatch: pyte
         made.until(lambda freed=freed, count=100 * (number + 1): len(freed) == count)  # type: ignore[misc]
         in_use.append([device.memory.in_use for device in made.devices])
     assert in_use == [in_use[0]] * 10 and min(in_use[0]) > 0
-    machine.__dict__.clear()
 
 
 def _arrays(*seeds: int) -> list[np.ndarray]:
