@@ -170,6 +170,24 @@ def _parser() -> argparse.ArgumentParser:
     explain.add_argument("-I", dest="include", action="append", default=[], metavar="FOLDER")
     explain.add_argument("--options", default="", help="more build options")
     explain.add_argument("--json", action="store_true", help="print JSON (design/0005 has the fields)")
+    explain.add_argument(
+        "--formula",
+        action="store_true",
+        help="bytes and speed-up as formulas in N and in sizes that --global, --arg and --buffer name",
+    )
+    explain.add_argument(
+        "--at", action="append", default=[], metavar="NAME=VALUE", help="a size for which figures are shown"
+    )
+    explain.add_argument(
+        "--swap",
+        action="append",
+        default=[],
+        metavar="IN=OUT",
+        help="the next launch reads through IN what this one writes through OUT",
+    )
+    explain.add_argument("--profile", metavar="DIR", help="a profile with measured rates for --formula")
+    explain.add_argument("--latex", action="store_true", help="print formulas as LaTeX")
+    explain.add_argument("--plot", metavar="FILE", help="draw the speed-up over N (.png, .svg, .pdf)")
 
     devices = commands.add_parser(
         "devices", parents=[image], help="list the members that make the image and what links them"
