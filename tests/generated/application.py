@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from dataclasses import asdict
 
 import numpy as np
 
@@ -102,14 +103,14 @@ class Application:
         client, id_ = self._client, self._id
         match work:
             case Read(buffer, rectangle, expected):
-                event = client.command(Op.READ, b"", waits, queue, buffer=id_(buffer), **_fields(rectangle))
+                event = client.command(Op.READ, b"", waits, queue, buffer=id_(buffer), **asdict(rectangle))
                 data = self._bytes_of(buffer)
                 what = f"buffer {buffer}, {rectangle}"
                 self._transfers[event] = lambda: _same(
                     self._rows(event, data, rectangle).tobytes(), expected, what
                 )
             case Write(buffer, rectangle, given):
-                event = client.command(Op.WRITE, b"", waits, queue, buffer=id_(buffer), **_fields(rectangle))
+                event = client.command(Op.WRITE, b"", waits, queue, buffer=id_(buffer), **asdict(rectangle))
                 target = self._bytes_of(buffer)
 
                 def write() -> None:
@@ -122,19 +123,20 @@ class Application:
                     Op.COPY, b"", waits, queue, source=id_(source), target=id_(target_),
                     source_offset=from_.offset, target_offset=to.offset, region=from_.region,
                     source_row_pitch=from_.row_pitch, target_row_pitch=to.row_pitch,
+                    source_slice_pitch=from_.slice_pitch, target_slice_pitch=to.slice_pitch,
                 )  # fmt: skip
             case Fill(buffer, rectangle, pattern):
                 size = {"pattern_nbytes": len(pattern)}
                 event = client.command(
-                    Op.FILL, pattern, waits, queue, buffer=id_(buffer), **_fields(rectangle), **size
+                    Op.FILL, pattern, waits, queue, buffer=id_(buffer), **asdict(rectangle), **size
                 )
             case Map(buffer, rectangle, flags):
                 event = client.command(
-                    Op.MAP, b"", waits, queue, buffer=id_(buffer), **_fields(rectangle), flags=flags
+                    Op.MAP, b"", waits, queue, buffer=id_(buffer), **asdict(rectangle), flags=flags
                 )
             case Unmap(buffer, rectangle, wrote):
                 event = client.command(
-                    Op.UNMAP, b"", waits, queue, buffer=id_(buffer), **_fields(rectangle), wrote=wrote
+                    Op.UNMAP, b"", waits, queue, buffer=id_(buffer), **asdict(rectangle), wrote=wrote
                 )
             case Launch(kernel, buffers, k, n, global_size, local_size):
                 pointers = [(id_(buffer), offset, nbytes) for buffer, offset, nbytes in buffers]
@@ -183,8 +185,8 @@ class Application:
         packed_at = self._client.packed_at(event)
         if not packed_at:
             return rows_of(data(), rectangle)
-        row = rectangle.region[0]
-        return np.frombuffer(self._client.arena, np.uint8, rectangle.nbytes, packed_at).reshape(-1, row)
+        packed = np.frombuffer(self._client.arena, np.uint8, rectangle.nbytes, packed_at)
+        return packed.reshape(rectangle.region[::-1])
 
     def _id(self, buffer: int) -> int:
         return self._buffers[buffer][0]
@@ -196,10 +198,6 @@ class Application:
         """The buffer's bytes in the arena, also when it is released meanwhile."""
         client, (id_, nbytes) = self._client, self._buffers[buffer]
         return lambda: np.frombuffer(client.arena, np.uint8, nbytes, client.offsets[id_])
-
-
-def _fields(rectangle: Rectangle) -> dict[str, int | tuple[int, ...]]:
-    return {"offset": rectangle.offset, "region": rectangle.region, "row_pitch": rectangle.row_pitch}
 
 
 def _same(found: bytes, expected: bytes, what: str) -> None:

@@ -1,9 +1,10 @@
 """Runs generated programs on images, and says which of them read something else than numpy arrays have.
 
 ``python -m tests.generated.compare FIRST COUNT [--members 1,2,3,5,8] [--commands 24] [--late] [--json]
-[--ranks 3] [--devices 1,0] [--far]``
+[--more] [--ranks 3] [--devices 1,0] [--far]``
 runs each program under both protocols, with and without a limit per member that makes launches spill and go
 in chunks, on one of the numbers of members after the other; ``--late``: one member of each image is slow.
+``--more``: see ``generate``.
 ``--ranks``: members are those of a job of so many processes: of the MPI job of which this is rank 0, or of
 processes that this one starts.  ``--devices``: as SDI_DEVICES.  ``--far``: they share no memory.
 Ends with 1 when a program differs.
@@ -95,11 +96,16 @@ class _Warnings(logging.Handler):
 
 
 def compare(
-    image: Image, seeds: Sequence[int], num_commands: int, events: Counter[str], job: Job | None = None
+    image: Image,
+    seeds: Sequence[int],
+    num_commands: int,
+    more: bool,
+    events: Counter[str],
+    job: Job | None = None,
 ) -> list[str]:
     """What went wrong.  After a program that did the session is not used any more.
 
-    ``events`` gets what virtual memory did in all of them, and the most that a member held.
+    ``more``: see ``generate``.  ``events`` gets what virtual memory did in all of them, and the most that a member held.
     """
     waiting, warnings = list(seeds), _Warnings()
     logging.getLogger().addHandler(warnings)
@@ -109,7 +115,7 @@ def compare(
             while waiting:
                 seed, before = waiting.pop(0), len(found)
                 try:
-                    application.run(generate(seed, num_commands))
+                    application.run(generate(seed, num_commands, more))
                 except (AssertionError, TimeoutError) as error:
                     found.append(f"{image}: {error}")
                 found += [f"{image}: program {seed}: {text}" for text in warnings.found]
@@ -135,6 +141,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--chunk", type=int, default=500)
     parser.add_argument("--late", action="store_true")
     parser.add_argument("--json", action="store_true", help="a line for each image instead of each chunk")
+    parser.add_argument("--more", action="store_true")
     parser.add_argument("--ranks", type=int)
     parser.add_argument("--devices")
     parser.add_argument("--far", action="store_true")
@@ -155,7 +162,7 @@ def _compare_all(given: argparse.Namespace, job: Job | None) -> int:
             late = first // given.chunk % members if given.late else None
             for image in images(members, late, given.devices):
                 events: Counter[str] = Counter()
-                found = compare(image, seeds, given.commands, events, job)
+                found = compare(image, seeds, given.commands, given.more, events, job)
                 differing += len(found)
                 print("".join(f"{text}\n" for text in found), end="", file=sys.stderr, flush=True)
                 if given.json:

@@ -213,16 +213,20 @@ class _Mapping:
     flags: int
 
 
-def generate(seed: int, num_commands: int = 24, repeats: bool = False) -> Program:
-    """The program ``seed``.  ``repeats``: kernels are launched over and over, and no byte is undefined."""
-    return _Generator(seed, repeats).run(num_commands)
+def generate(seed: int, num_commands: int = 24, more: bool = False) -> Program:
+    """The program ``seed``.
+
+    ``more``: one of those in which kernels are launched over and over, rectangles have slices, copies go from
+    rows to those between them, and no byte is undefined.
+    """
+    return _Generator(seed, more).run(num_commands)
 
 
 class _Generator:
-    def __init__(self, seed: int, repeats: bool) -> None:
+    def __init__(self, seed: int, more: bool) -> None:
         self.random = random.Random(seed)
         self.seed = seed
-        self.repeats = repeats
+        self.more = more
         self.launched: list[tuple[Launch, list[_Use]]] = []
         self.in_order = (True, self.random.random() < 0.5)
         self.steps: list[Step] = []
@@ -239,8 +243,8 @@ class _Generator:
             self.launch: 12, self.read: 3, self.write: 3, self.copy: 3, self.fill: 2, self.map: 2,
             self.unmap: 3, self.replace: 1, self.gate: 1, self.marker: 1, self.wait: 1,
         }  # fmt: skip
-        if self.repeats:
-            makers[self.again] = 12
+        if self.more:
+            makers |= {self.again: 12, self.copy_between: 2}
         for maker in self.random.choices(list(makers), list(makers.values()), k=num_commands):
             maker()
         while self.mappings:
@@ -304,12 +308,29 @@ class _Generator:
 
     def rectangle(self, nbytes: int, unit: int = 1) -> Rectangle:
         """A part of so many bytes: one run, or several rows."""
+        if self.more and self.random.random() < 0.5:
+            return self.boxes(unit, nbytes)[0]
         offset, size = self.part(nbytes, unit)
         if size < 64 * unit or self.random.random() < 0.6:
             return Rectangle(offset, (size, 1, 1), 0, 0)
         pitch = self.random.randint(1, size // unit // 4) * unit
         row = self.random.randint(1, pitch // unit) * unit
         return Rectangle(offset, (row, min(size // pitch, 40), 1), pitch, 0)
+
+    def boxes(self, unit: int, *sizes: int) -> list[Rectangle]:
+        """One region in each of so many bytes: narrow or wide, of few rows or many, multiples of ``unit``."""
+        row = unit * self.random.choice((1, 1, 2, 3, 4, 40))
+        rows, slices = self.random.choice(((1, 1), (5, 1), (70, 1), (200, 1), (9, 9), (1, 30), (3, 40)))
+        found = []
+        for nbytes in sizes:
+            pitch = row + unit * self.random.choice((0, 0, 1, 3, 20))
+            far = pitch * (rows + self.random.choice((0, 0, 1)))
+            span = (slices - 1) * far + (rows - 1) * pitch + row
+            if span > nbytes:
+                return self.boxes(unit, *sizes)
+            offset = self.random.choice((0, self.random.randrange(0, nbytes - span + 1, unit)))
+            found.append(Rectangle(offset, (row, rows, slices), pitch, far))
+        return found
 
     def use(self, buffer: _Buffer, rectangle: Rectangle, writes: bool) -> _Use:
         """Of the bytes of a rectangle, through the buffer or a sub-buffer that ends with them."""
@@ -324,7 +345,7 @@ class _Generator:
         data = np.random.default_rng(self.seed * 100 + self.number).integers(0, 256, nbytes, np.uint8)
         buffer = _Buffer(self.number, data, [])
         self.buffers.append(buffer)
-        if self.random.random() < 0.5 or self.repeats:
+        if self.random.random() < 0.5 or self.more:
             self.steps.append(Create(buffer.id, nbytes, data.tobytes()))
             return
         self.steps.append(Create(buffer.id, nbytes, None))
@@ -375,23 +396,42 @@ class _Generator:
         if self.is_free(uses):
             pattern = self.random.randbytes(unit)
             rows = rows_of(buffer.bytes, rectangle)
-            rows[:] = np.frombuffer(pattern * (rows.shape[1] // unit), np.uint8)
+            rows[:] = np.frombuffer(pattern * (rectangle.region[0] // unit), np.uint8)
             self.enqueue(Fill(buffer.id, rectangle, pattern), uses)
 
     def copy(self) -> None:
         source, target = self.random.choice(self.buffers), self.random.choice(self.buffers)
-        from_ = self.rectangle(source.bytes.size)
-        row, rows, _ = from_.region
-        if row * rows > target.bytes.size:
-            return
-        pitch = self.random.randint(row, target.bytes.size // rows)
-        slack = target.bytes.size - pitch * (rows - 1) - row
-        to = Rectangle(self.random.randint(0, slack), from_.region, pitch, 0)
+        if self.more:
+            from_, to = self.boxes(1, source.bytes.size, target.bytes.size)
+        else:
+            from_ = self.rectangle(source.bytes.size)
+            row, rows, _ = from_.region
+            if row * rows > target.bytes.size:
+                return
+            pitch = self.random.randint(row, target.bytes.size // rows)
+            slack = target.bytes.size - pitch * (rows - 1) - row
+            to = Rectangle(self.random.randint(0, slack), from_.region, pitch, 0)
         uses = [self.use(source, from_, False), self.use(target, to, True)]
         if overlap(uses) or not self.is_free(uses):
             return
         rows_of(target.bytes, to)[:] = rows_of(source.bytes, from_)
         self.enqueue(Copy(source.id, target.id, from_, to), uses)
+
+    def copy_between(self) -> None:
+        """Rows of a buffer to what lies between them, as two sub-buffers may have it."""
+        buffer = self.random.choice(self.buffers)
+        row, rows, slices = self.boxes(1, buffer.bytes.size)[0].region
+        pitch = 2 * row + self.random.choice((0, 5))
+        span = pitch * rows * slices
+        if span > buffer.bytes.size:
+            return
+        offset = self.random.randrange(buffer.bytes.size - span + 1)
+        ends = [Rectangle(offset + at, (row, rows, slices), pitch, pitch * rows) for at in (0, row)]
+        from_, to = self.random.sample(ends, 2)
+        uses = [self.use(buffer, from_, False), self.use(buffer, to, True)]
+        if self.is_free(uses):
+            rows_of(buffer.bytes, to)[:] = rows_of(buffer.bytes, from_).copy()
+            self.enqueue(Copy(buffer.id, buffer.id, from_, to), uses)
 
     def map(self) -> None:
         buffer = self.random.choice(self.buffers)
@@ -480,7 +520,8 @@ def overlap(uses: list[_Use]) -> bool:
 
 
 def rows_of(data: Array, rectangle: Rectangle) -> Array:
-    """The rectangle's bytes in ``data``: a view of shape (rows, bytes per row)."""
-    row, rows, _ = rectangle.region
+    """The rectangle's bytes in ``data``: a view of shape (slices, rows, bytes per row)."""
+    row, rows, slices = rectangle.region
     pitch = rectangle.row_pitch or row
-    return np.lib.stride_tricks.as_strided(data[rectangle.offset :], (rows, row), (pitch, 1))
+    strides = (rectangle.slice_pitch or pitch * rows, pitch, 1)
+    return np.lib.stride_tricks.as_strided(data[rectangle.offset :], (slices, rows, row), strides)

@@ -262,14 +262,14 @@ class Issued:
         if not packed_at:
             return rows_of(self._bytes(number), rectangle)
         packed = self._machine.memory.arena.view(packed_at, rectangle.nbytes)
-        return np.frombuffer(packed, np.uint8).reshape(-1, rectangle.region[0])
+        return np.frombuffer(packed, np.uint8).reshape(rectangle.region[::-1])
 
 
 def _whole(rectangle: Rectangle) -> Rectangle:
     """With all pitches, as the door makes it."""
     row, rows, _ = rectangle.region
     pitch = rectangle.row_pitch or row
-    return replace(rectangle, row_pitch=pitch, slice_pitch=pitch * rows)
+    return replace(rectangle, row_pitch=pitch, slice_pitch=rectangle.slice_pitch or pitch * rows)
 
 
 def _check_places(buffer: VirtualBuffer) -> None:

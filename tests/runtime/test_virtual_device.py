@@ -12,15 +12,15 @@ from sdi.devices.ticket import Ticket
 from sdi.errors import ClError, DeviceLost
 from sdi.vmem.buffer import VirtualBuffer
 from sdi.vmem.directory import member_memory
-from sdi.vmem.memory import Coherence
 from tests.devices.short import refuse_host_memory
 from tests.generated.generate import generate
 from tests.generated.issued import Issued
-from tests.generated.kernels import SOURCE as SOURCE_OF_PROGRAMS
+from tests.generated.kernels import SOURCE
 from tests.runtime.machine import Machine
 from tests.runtime.mover import GROUP, NBYTES, STEP, MakeMover, move
 from tests.vmem.conftest import MakeRig, noise
 
+AMPLE = 1 << 30
 PROGRAMS, COMMANDS = 20, 12
 
 
@@ -226,39 +226,44 @@ def _arrays(*seeds: int) -> list[np.ndarray]:
     return [np.frombuffer(noise(NBYTES, seed), np.uint8) for seed in seeds]
 
 
-KINDS: dict[str, tuple[int, list[int], Coherence] | tuple[int, list[int], Coherence, bool]] = {
-    "ample": (1 << 30, [], "lazy"),
-    "late-0": (1 << 30, [0], "lazy"),
-    "late-1-2": (1 << 30, [1, 2], "lazy"),
-    "full": (96 << 10, [], "lazy"),  # room for some buffers
-    "full-late": (96 << 10, [0, 2], "lazy"),
-    "tiny": (24 << 10, [], "lazy"),  # for less than one
-    "tiny-late": (24 << 10, [1], "lazy"),
-    "host": (1 << 30, [1], "host"),
-    "compares": (1 << 30, [], "lazy", True),
-    "compares-late": (1 << 30, [0, 2], "lazy", True),
-    "compares-full": (96 << 10, [1], "lazy", True),
+KINDS: dict[str, tuple[int, int, list[int], dict[str, object]]] = {
+    "one": (1, AMPLE, [], {}),
+    "two": (2, AMPLE, [], {}),
+    "three": (3, AMPLE, [], {}),
+    "five": (5, AMPLE, [], {}),
+    "late-0": (3, AMPLE, [0], {}),
+    "late-1-2": (3, AMPLE, [1, 2], {}),
+    "full": (3, 96 << 10, [], {}),  # room for some buffers
+    "full-late": (3, 96 << 10, [0, 2], {}),
+    "tiny": (3, 24 << 10, [], {}),  # for less than one
+    "tiny-late": (3, 24 << 10, [1], {}),
+    "host": (3, AMPLE, [1], {"coherence": "host"}),
+    "compares": (3, AMPLE, [], {"compares": True}),
+    "compares-late": (3, AMPLE, [0, 2], {"compares": True}),
+    "compares-full": (3, 96 << 10, [1], {"compares": True}),
+    "apart": (3, AMPLE, [1], {"apart": True}),
+    "apart-full": (3, 96 << 10, [0], {"apart": True}),
+    "apart-tiny": (2, 24 << 10, [], {"apart": True}),
 }
+"""Members, how much memory each has, which are late, and more that a rig is told."""
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_random_commands_leave_what_one_device_would_and_move_only_what_is_stale(
     kind: str, rig: MakeRig
 ) -> None:
-    """3 members: how much memory each has, which are late, and the protocol."""
-    memory_nbytes, late, coherence, *compares = KINDS[kind]
-    made = rig(3, memory_nbytes, late, coherence, bool(compares))
-    machine = Machine(made, SOURCE_OF_PROGRAMS)
+    members, memory_nbytes, late, more = KINDS[kind]
+    made = rig(members, memory_nbytes, late, **more)
+    machine = Machine(made, SOURCE)
+    is_ample, is_lazy = memory_nbytes == AMPLE, "coherence" not in more
     # What merges on members move depends on the data.
-    is_counted = memory_nbytes == 1 << 30 and coherence == "lazy" and not compares
+    is_counted = is_ample and is_lazy and "compares" not in more
     issued = Issued(machine, is_counted)
     for seed in range(PROGRAMS):
-        issued.run(generate(seed, COMMANDS, repeats=True))
+        issued.run(generate(seed, COMMANDS, more=True))
         assert max(made.memory.accounting.peak_nbytes) <= memory_nbytes
     events = made.memory.accounting.events
-    assert coherence == "host" or machine.repeated > PROGRAMS
+    assert machine.repeated > PROGRAMS or not is_lazy
     assert (issued.counted > PROGRAMS * COMMANDS) == is_counted
-    assert (events.spills > 0) == ("full" in kind or "tiny" in kind) and (events.chunks > 0) == (
-        "tiny" in kind
-    )
+    assert (events.spills > 0) == (not is_ample) and (events.chunks > 0) == ("tiny" in kind)
     machine.__dict__.clear()  # pytest keeps what a fixture made for a while
