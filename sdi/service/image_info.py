@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from sdi import __version__
-from sdi.clc.frontend.base_header import AMD_QUERY, INTEL_QUERY, NVIDIA_QUERY
+from sdi.clc.frontend.base_header import AMD_QUERY, IMAGE_OF_BUFFER, INTEL_QUERY, NVIDIA_QUERY
 from sdi.devices.base import Device
 from sdi.launch.programs.language import common_formats, image_language
 from sdi.service.vendors import Vendors, vendors_of
@@ -60,8 +60,8 @@ _IMAGE_U64 = (
     *(Info.IMAGE2D_MAX_WIDTH, Info.IMAGE2D_MAX_HEIGHT, Info.IMAGE3D_MAX_WIDTH, Info.IMAGE3D_MAX_HEIGHT),
     *(Info.IMAGE3D_MAX_DEPTH, Info.IMAGE_MAX_BUFFER_SIZE, Info.IMAGE_MAX_ARRAY_SIZE),
 )
-# Whether there are images; and the alignment, in pixels, of 2D images made from buffers.
-_IMAGES = (Info.IMAGE_SUPPORT, Info.IMAGE_PITCH_ALIGNMENT, Info.IMAGE_BASE_ADDRESS_ALIGNMENT)
+# The alignment, in pixels, of 2D images made from buffers: any will do, where these are claimed.
+_OF_BUFFERS = (Info.IMAGE_PITCH_ALIGNMENT, Info.IMAGE_BASE_ADDRESS_ALIGNMENT)
 _EMPTY_TEXT = (Info.BUILT_IN_KERNELS, Info.IL_VERSION)
 _EMPTY_LIST = (Info.ILS_WITH_VERSION, Info.BUILT_IN_KERNELS_WITH_VERSION)
 # cl_nv_device_attribute_query.
@@ -109,7 +109,8 @@ def image_info(
     info |= {param: u64(0) for param in _ZERO_U64}
     info |= {param: u32(min(numbers(param)) if language.images else 0) for param in _IMAGE_U32}
     info |= {param: u64(min(numbers(param)) if language.images else 0) for param in _IMAGE_U64}
-    info |= dict.fromkeys(_IMAGES, u32(int(language.images)))
+    info[Info.IMAGE_SUPPORT] = u32(int(language.images))
+    info |= dict.fromkeys(_OF_BUFFERS, u32(int(IMAGE_OF_BUFFER in language.extensions)))
     if "__opencl_c_read_write_images" not in language.features:
         info[Info.MAX_READ_WRITE_IMAGE_ARGS] = u32(0)
     info[FACT_IMAGE_FORMATS] = b"".join(

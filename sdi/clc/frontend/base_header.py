@@ -161,9 +161,9 @@ AMD_QUERY, INTEL_QUERY = "cl_amd_device_attribute_query", "cl_intel_device_attri
 """Likewise of AMD's and Intel's devices."""
 ALL_FEATURES = {"__opencl_c_int64": "", "__opencl_c_fp64": "cl_khr_fp64"}
 """Optional features of OpenCL C 3.0 that an image has, each with the extension that members need for it."""
-IMAGE_EXTENSIONS = ("cl_khr_3d_image_writes",)
-OWN_IMAGE_EXTENSIONS = ("cl_khr_image2d_from_buffer",)
-"""What an image has as soon as its members have images: pixels lie in linear bytes whatever drivers do."""
+IMAGE_OF_BUFFER = "cl_khr_image2d_from_buffer"
+"""Any image with images can do that, but programs that find it take other paths: claimed where members do."""
+IMAGE_EXTENSIONS = ("cl_khr_3d_image_writes", IMAGE_OF_BUFFER)
 IMAGE_FEATURES = ("__opencl_c_images", "__opencl_c_3d_image_writes", "__opencl_c_read_write_images")
 """Likewise, where all members have images and say that they have the feature."""
 ATOMIC_FEATURES = (

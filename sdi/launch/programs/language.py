@@ -18,9 +18,9 @@ from sdi.clc.frontend.base_header import (
     ATOMIC_FEATURES,
     IMAGE_EXTENSIONS,
     IMAGE_FEATURES,
+    IMAGE_OF_BUFFER,
     INTEL_QUERY,
     NVIDIA_EXTENSIONS,
-    OWN_IMAGE_EXTENSIONS,
     PTX_TARGET,
     USUAL_TARGET,
     Language,
@@ -44,11 +44,9 @@ def image_language(devices: Iterable[Device]) -> Language:
     known = [set(f.info[DeviceInfo.EXTENSIONS].rstrip(b"\0").decode().split()) for f in facts]
     extensions = tuple(
         name
-        for name in (*ALL_EXTENSIONS, *NVIDIA_EXTENSIONS, AMD_QUERY, INTEL_QUERY)
+        for name in (*ALL_EXTENSIONS, *NVIDIA_EXTENSIONS, AMD_QUERY, INTEL_QUERY, IMAGE_OF_BUFFER)
         if all(name in had for had in known) and (images or name not in IMAGE_EXTENSIONS)
     )
-    if images:
-        extensions += OWN_IMAGE_EXTENSIONS
     features = [name for name, needed in ALL_FEATURES.items() if not needed or needed in extensions]
     claimed = [_features(f) | {"__opencl_c_images"} for f in facts]
     wanted = (*ATOMIC_FEATURES, *(IMAGE_FEATURES if images else ()))
