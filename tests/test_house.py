@@ -290,3 +290,23 @@ def test_scripts_use_what_the_package_has() -> None:
 def test_stale_names_of_scripts_are_found() -> None:
     text = "from sdi.devices import copying, gone\nfrom sdi.lost import x\ncopying.upload\ncopying.up"
     assert list(stale_names(text)) == ["sdi.devices.gone", "sdi.lost.x", "sdi.devices.copying.up"]
+
+
+def does_something(module: ast.Module) -> bool:
+    """Whether some function of it has more than a docstring."""
+    functions = [node for node in ast.walk(module) if isinstance(node, ast.FunctionDef)]
+    return any(not isinstance(node.body[-1], ast.Expr) or len(node.body) > 2 for node in functions)
+
+
+def test_a_modules_test_has_its_name() -> None:
+    """But for those that ``untested.txt`` lists: tests of what uses them reach them.  It may only shrink."""
+    found = set()
+    for path in PACKAGE.rglob("*.py"):
+        within = path.relative_to(PACKAGE)
+        test = ROOT / "tests" / within.parent / f"test_{within.name}"
+        if path.name != "__init__.py" and not test.exists() and does_something(tree(path)):
+            found.add(str(within))
+    listed = (ROOT / "tests" / "untested.txt").read_text().split()
+    assert listed == sorted(set(listed)), "one a line, sorted"
+    assert found - set(listed) == set(), "new modules come with a test of their name"
+    assert set(listed) - found == set(), "these have a test now, or are gone: no longer to be listed"

@@ -1,4 +1,4 @@
-"""Maps of regions against a dense model: one value per byte."""
+"""Sets of regions against sets of bytes."""
 
 from __future__ import annotations
 
@@ -7,10 +7,8 @@ from itertools import pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sdi.grid import Grid
 from sdi.intervals import ByteRange
 from sdi.region import Region
-from sdi.region_map import ENTRIES_MAX, RegionMap
 from sdi.regions import RegionSet
 
 NBYTES = 240
@@ -33,96 +31,6 @@ def regions(draw: st.DrawFn, nbytes: int = NBYTES) -> Region:
             levels.append((stride, count))
             span += (count - 1) * stride
     return Region(draw(st.integers(0, nbytes - span)), run, tuple(levels))
-
-
-@settings(max_examples=300)
-@given(
-    st.integers(NBYTES - 7, NBYTES),
-    st.lists(st.tuples(regions(NBYTES - 7), st.integers(0, 2)), max_size=8),
-    st.data(),
-)
-def test_a_map_has_what_one_value_per_byte_has(
-    nbytes: int, changes: list[tuple[Region, int]], data: st.DataObject
-) -> None:
-    found, model = RegionMap(nbytes, 0), [0] * nbytes
-    whole = Region(0, nbytes)
-    for over, value in changes:
-        if data.draw(st.booleans()):
-            found.assign(over, value)
-            for byte in listed(over):
-                model[byte] = value
-        else:
-            found.update(over, lambda old, value=value: (old + value) % 3)  # type: ignore[misc]
-            for byte in listed(over):
-                model[byte] = (model[byte] + value) % 3
-        found.check()
-        asked = data.draw(regions(nbytes))
-        items = found.copy().items(asked)
-        bytes_of = [byte for part, _ in items for byte in listed(part)]
-        assert sorted(bytes_of) == listed(asked)
-        assert all(model[byte] == value for part, value in items for byte in listed(part))
-        assert set(found.values(asked)) == {model[byte] for byte in listed(asked)}
-    again = [0] * nbytes
-    for part, value in found.items(whole):
-        for byte in listed(part):
-            again[byte] = value
-    assert again == model
-    assert found.whole() == (model[0] if len(set(model)) == 1 else None)
-
-
-@given(st.lists(st.tuples(regions(), st.integers(0, 1)), max_size=5), st.permutations(range(5)))
-def test_maps_of_equal_values_on_a_grid_have_equal_keys(
-    changes: list[tuple[Region, int]], order: list[int]
-) -> None:
-    """However they came about: what is assigned last, in another order."""
-    grid, last = Grid((12, 60)), {}
-    first = RegionMap(NBYTES, 0, grid)
-    for over, value in changes:
-        for run in over.runs():
-            part = Region(run.start, run.nbytes)
-            first.assign(part, value)
-            last.update(dict.fromkeys(listed(part), value))
-    second = RegionMap(NBYTES, 0, grid)
-    for byte in sorted(last, key=lambda byte: (order[byte % 5], byte)):
-        second.assign(Region(byte, 1), last[byte])
-    assert first.key() == second.key() and first.grid == second.grid
-
-
-def slabs(kind: str, members: int, side: int = 1024, record: int = 16) -> list[Region]:
-    """What each of the members has of a square matrix of records."""
-    pitch = side * record
-    share = side // members
-    return [
-        {
-            "rows": Region(m * share * pitch, share * pitch),
-            "columns": Region(m * share * record, share * record, ((pitch, side),)),
-            "fields": Region(m * record // members, record // members, ((record, side * side),)),
-            "planes": Region(m * pitch, pitch, ((members * pitch, side // members),)),
-        }[kind]
-        for m in range(members)
-    ]
-
-
-def test_ways_to_share_a_matrix_in_turn_leave_few_entries() -> None:
-    members = 8
-    found = RegionMap(1024 * 1024 * 16, 0)
-    for number in range(60):
-        kind = ("rows", "columns", "fields", "planes")[number % 4]
-        for member, over in enumerate(slabs(kind, members)):
-            found.assign(over, member)
-            assert len(found) < 8 * members**2
-        assert [found.values(over) for over in slabs(kind, members)] == [[m] for m in range(members)]
-
-
-def test_a_triangle_has_an_entry_per_row() -> None:
-    side = 100
-    found = RegionMap(side * side, 0)
-    found.assign(Region(0, 1, ((side, side),)), 1)
-    for row in range(side):
-        found.assign(Region(row * side, row + 1), 2)
-    assert len(found) <= ENTRIES_MAX or not found.grid.strides
-    assert [len(listed(part)) for part, value in found.items(Region(0, side * side)) if value == 2] != []
-    assert sum(len(listed(part)) for part, value in found.items(Region(0, side * side)) if value == 2) == 5050
 
 
 SETS = st.lists(regions(), max_size=5).map(RegionSet.of)

@@ -105,7 +105,8 @@ def compare(
 ) -> list[str]:
     """What went wrong.  After a program that did the session is not used any more.
 
-    ``more``: see ``generate``.  ``events`` gets what virtual memory did in all of them, and the most that a member held.
+    ``more``: see ``generate``.  ``events`` gets what virtual memory did in all of them, and the most that a
+    member held.
     """
     waiting, warnings = list(seeds), _Warnings()
     logging.getLogger().addHandler(warnings)

@@ -1,0 +1,24 @@
+"""What finding out how launches run best may cost a session."""
+
+from __future__ import annotations
+
+from sdi.partition.budget import LEAST_NS, PART, Budget
+
+
+def test_it_grows_with_the_session_and_is_never_less_than_a_time() -> None:
+    now = [0]
+    budget = Budget(lambda: now[0])
+    assert budget.left_ns() == LEAST_NS
+    now[0] = int(10 * LEAST_NS / PART)
+    assert budget.left_ns() == 10 * LEAST_NS
+
+
+def test_one_question_takes_half_of_what_is_left_and_what_was_not_lost_is_left_again() -> None:
+    budget = Budget(lambda: 0)
+    assert budget.affords(LEAST_NS / 2) and not budget.affords(LEAST_NS * 0.6)
+    budget.spend(LEAST_NS / 2)
+    assert not budget.affords(LEAST_NS / 2)
+    budget.spend(-LEAST_NS / 2)
+    assert budget.affords(LEAST_NS / 2)
+    budget.spend(-LEAST_NS)
+    assert budget.left_ns() == LEAST_NS, "nothing is gained by what was not lost"
