@@ -86,12 +86,13 @@ class LaunchPlan:
 
     def copied(self, copies_ns: float, times: int = 1) -> None:
         """So much of the time of each of some launches went into copies."""
-        if copies_ns and len(self.groups) > 1:
-            rates = self.history.rates
+        history = self.history
+        if copies_ns and len(self.groups) > 1 and not (history.is_fixed or history.is_final):
+            rates = history.rates
             one_ns, several_ns = rates.group_ns(1), rates.group_ns(len(self.groups))
             if one_ns is not None and several_ns is not None:
                 saved_ns = one_ns * sum(self.groups) - several_ns * max(self.groups)
-                self.history.copied(copies_ns, saved_ns, times)
+                history.copied(copies_ns, saved_ns, times)
 
     def passes(self) -> bool:
         """Whether the next launch is cut like this and nothing is to be learnt from it.

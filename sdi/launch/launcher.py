@@ -184,7 +184,8 @@ class Launcher:
             return None
         launch_plan.launches += 1
         launch_plan.history.ran(len(kernels))
-        launch_plan.copied(recording.copies_ns)
+        if recording.copies_ns:
+            launch_plan.copied(recording.copies_ns)
         memory.placed.touch(recording.allocations)
         epoch = launch_plan.epoch
         # Not where copies come between: they wait for the launch before, which has an event then anyway.

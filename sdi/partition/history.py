@@ -194,10 +194,9 @@ class LaunchHistory:
     def copied(self, copies_ns: float, saved_ns: float, times: int = 1) -> None:
         """Copies before a launch in several assignments, which saves no more than ``saved_ns``, took so long.
 
-        What moves with each launch shows only once the launches between these are cut, too.
+        What moves with each launch shows only once the launches between these are cut, too.  Not where
+        nothing is chosen any more.
         """
-        if self.is_fixed or self.is_final:
-            return
         self.lost_ns = max(0.0, self.lost_ns + times * (copies_ns - saved_ns))
         if self.lost_ns > _LOSS_NS * (1 << self.losses):
             self.recheck_at = self.launches

@@ -149,20 +149,27 @@ class Dependencies:
         self.generation += 1
         self._limit = max(_ENTRIES, 2 * len(self._cells))
 
-    def cells(self, regions: Sequence[Bytes]) -> list[_Cell]:
-        """The cells that make up ``regions``; what others have of them is taken from these."""
-        sizes = [item for each in regions for item in self._cells.sizes(each)]
-        if len(sizes) == 1 and sizes[0][0].nbytes == sizes[0][1]:
-            return [sizes[0][0]]
+    def cells(self, regions: Sequence[Bytes], beside: list[_Cell] | None = None) -> list[_Cell]:
+        """The cells that make up ``regions``; what others have of them is taken from these.
+
+        ``beside``: those of other regions, which get what is taken from them too.
+        """
+        sizes = [self._cells.sizes(each) for each in regions]
         inside: dict[_Cell, int] = {}
-        for cell, nbytes in sizes:
-            inside[cell] = inside.get(cell, 0) + nbytes
+        for items in sizes:
+            for cell, nbytes in items:
+                inside[cell] = inside.get(cell, 0) + nbytes
         taken = {cell: cell.taken(nbytes) for cell, nbytes in inside.items() if nbytes < cell.nbytes}
         if not taken:
             return list(inside)
-        for each in regions:
-            self._cells.update(each, lambda cell: taken.get(cell, cell))
+        for each, items in zip(regions, sizes, strict=True):
+            if len(items) > 1:
+                self._cells.update(each, lambda cell: taken.get(cell, cell))
+            elif items[0][0] in taken:
+                self._cells.assign(each, taken[items[0][0]])
         self.generation += 1
+        if beside:
+            beside += [taken[cell] for cell in beside if cell in taken]
         return [taken.get(cell, cell) for cell in inside]
 
     def unite(self, regions: Sequence[Bytes], cells: Sequence[_Cell]) -> None:
@@ -252,8 +259,5 @@ class Use:
         of.tidy()
         self._read = of.cells(reads) if reads else []
         if writes:
-            generation = of.generation
-            self._written = of.cells(writes)
-            if reads and of.generation != generation:
-                self._read = of.cells(reads)  # of which some are two now
+            self._written = of.cells(writes, self._read)
         self._generation = of.generation
