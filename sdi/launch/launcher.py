@@ -42,7 +42,7 @@ from sdi.profile.record.recorder import Recorder
 from sdi.regions import RegionSet
 from sdi.sampling.model import BoundAccess, KernelAccess
 from sdi.sampling.whole import WholeAccess
-from sdi.vmem.directory import member_memory
+from sdi.vmem.directory import HOST, member_memory
 from sdi.vmem.memory import VirtualBuffer, VirtualMemory
 from sdi.vmem.placed import GRANULE_NBYTES, Wanted, WantedImage
 
@@ -459,10 +459,17 @@ class Launcher:
         return self._are_gathered(used.buffer for used in launch_plan.plan.buffers)
 
     def _are_gathered(self, buffers: Iterable[VirtualBuffer]) -> bool:
-        """Whether one member has all that is current of some buffers: a launch there needs no ranges."""
+        """Whether one member and the host have all that is current of some buffers.
+
+        A launch there needs no ranges: what it lacks is what the application wrote, which moves but once.
+        """
         found = list(buffers)
         return any(
-            all(not b.directory.stale_nbytes(member_memory(m), RegionSet((b.whole,))) for b in found)
+            all(
+                holders >> HOST & 1
+                for b in found
+                for _, holders in b.directory.stale(member_memory(m), RegionSet((b.whole,)))
+            )
             for m in self._everyone
         )
 

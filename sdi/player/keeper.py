@@ -109,9 +109,8 @@ class Keeper:
             return
         self._table.make_room()
         record = launch.record
-        # Without ranges on the only member all scalars are free: whole buffers are there.
-        has_ranges = len(self._table.memory.members) > 1 or not launch_plan.is_trivial
-        holes = _scalars(kernel, record, has_ranges)
+        # Where no ranges were asked for all scalars are free: whole buffers are there.
+        holes = _scalars(kernel, record, not launch_plan.is_trivial)
         mask = bytearray(b"\xff" * len(record))
         for _, at, nbytes in holes:
             mask[at : at + nbytes] = bytes(nbytes)

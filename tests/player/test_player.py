@@ -35,6 +35,13 @@ kernel void blend(global int *b, global const int *a) { b[get_global_id(0)] ^= a
 
 kernel void pick(global int *a, global const int *b, int first) { a[get_global_id(0)] += b[first]; }
 """
+CHOOSE = """
+kernel void choose(global int *number, global const int *x, global int *y, int k)
+{
+    int i = get_global_id(0);
+    if (i < k && x[i] > 4) y[atomic_inc(number)] = i;
+}
+"""
 STEP, MIX, FROM = 0, 1, 2  # by name
 ITEMS = 256
 PROFILED = 2
@@ -961,6 +968,35 @@ def test_commands_of_profiled_queues_are_replayed_with_the_times_of_their_member
     found = client.session.player
     assert found is not None and found.records()["NDRANGE"]["played"] > 60
     assert took_ns[1] > took_ns[0], "each has its own time, not when it was seen"
+
+
+@pytest.mark.parametrize(("members", "split"), [(1, "auto"), (2, "auto"), (3, "always")])
+def test_what_runs_whole_is_replayed_with_scalars_that_ranges_depend_on_after_writes_of_the_application(
+    serve: Serve, members: int, split: str
+) -> None:
+    """What the host alone has moves but once: whole buffers may go to the member that runs the kernel."""
+    client = serve(members, split, plays=True)
+    build, status, _ = client.build(CHOOSE)
+    assert status == 0
+    values = np.random.default_rng(5).integers(0, 9, ITEMS * 8, np.int32)
+    number, x, y = (client.buffer(data) for data in (bytes(4), values.tobytes(), bytes(values.nbytes)))
+    assert client.session.player is not None
+    replayed = []
+    for k in range(1, 120):
+        values[k : k + 16] = k % 9
+        before = client.session.player.replayed()
+        client.put(x, values[k : k + 16].tobytes(), offset=4 * k)
+        client.put(number, bytes(4))
+        arguments = [(number, 0), (x, 0), (y, 0), struct.pack("<i", 16 * k)]
+        client.launch(build, arguments, [len(values)], [16])
+        client.finish()
+        replayed.append(client.session.player.replayed() - before)
+        chosen = np.flatnonzero(values[: 16 * k] > 4)
+        if k % 20 == 0:
+            assert struct.unpack("<i", client.read(number, 4)) == (len(chosen),)
+    found = np.frombuffer(client.read(y, 4 * len(chosen)), np.int32)
+    assert np.array_equal(np.sort(found), chosen)
+    assert sum(each == 3 for each in replayed) > 80, client.session.player.summary()
 
 
 def test_scalars_that_ranges_depend_on_are_no_holes_where_a_buffer_is_larger_than_its_member(
