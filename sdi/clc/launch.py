@@ -13,10 +13,12 @@ from sdi.clc.model import ArgumentKind, KernelModel
 from sdi.ndrange import GroupBox, Int3, NDRange
 from sdi.wire.kernels import GEOMETRY_LAYOUT
 
+_SHIFTED = (ArgumentKind.GLOBAL, ArgumentKind.CONSTANT)
+
 
 def shifted_arguments(kernel: KernelModel) -> int:
     """How many arguments have a shift: the GLOBAL and CONSTANT pointers."""
-    return sum(a.kind in (ArgumentKind.GLOBAL, ArgumentKind.CONSTANT) for a in kernel.arguments)
+    return len([argument for argument in kernel.arguments if argument.kind in _SHIFTED])
 
 
 def hidden_nbytes(kernel: KernelModel) -> int:
@@ -33,10 +35,11 @@ def pack_hidden(kernel: KernelModel, ndrange: NDRange, box: GroupBox, shifts: Se
     count = shifted_arguments(kernel)
     if len(shifts) != count:
         raise ValueError(f"kernel {kernel.name}: {len(shifts)} shifts for {count} pointers")
-    if any(stop > groups for stop, groups in zip(box.stop, ndrange.num_groups, strict=True)):
-        raise ValueError(f"kernel {kernel.name}: box {box.start}..{box.stop} of {ndrange.num_groups} groups")
+    (x, y, z), groups = box.stop, ndrange.num_groups
+    if x > groups[0] or y > groups[1] or z > groups[2]:
+        raise ValueError(f"kernel {kernel.name}: box {box.start}..{box.stop} of {groups} groups")
     geometry = GEOMETRY_LAYOUT.pack(
-        *box.start, *ndrange.num_groups, *ndrange.offset, *ndrange.global_size, ndrange.work_dim, 0
+        *box.start, *groups, *ndrange.offset, *ndrange.global_size, ndrange.work_dim, 0
     )
     return geometry + struct.pack(f"<{count}q", *shifts)
 
