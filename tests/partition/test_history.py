@@ -1,0 +1,79 @@
+"""What is remembered of launches that are alike."""
+
+from __future__ import annotations
+
+from sdi.cells import Cells
+from sdi.partition.gain import RECONSIDER, Rates
+from sdi.partition.history import _LOSS_NS, TRIAL, LaunchHistory
+
+SLABS, COLUMNS = (1, 4, 1), (4, 1, 1)
+
+
+def test_a_new_cut_is_a_new_version_and_the_same_one_is_not() -> None:
+    history = LaunchHistory(Rates(False))
+    history.decide(SLABS, 4, "")
+    first = history.version
+    history.decide(SLABS, 4, "for another reason")
+    assert history.version == first and history.why_fewer == "for another reason"
+    history.ran(4, 3)
+    history.decide(COLUMNS, 4, "")
+    assert history.version == first + 1 and history.begun_at == 3 == history.decided_at
+
+
+def test_a_cut_that_was_never_measured_is_looked_at_soon_and_then_later_and_later() -> None:
+    history, waited = LaunchHistory(Rates(False)), []
+    for _ in range(3):
+        history.decide(SLABS, 4, "")
+        begun = history.launches
+        while not history.is_due() or history.launches in RECONSIDER:
+            history.ran(4)
+        waited.append(history.launches - begun)
+    assert waited == [TRIAL, 2 * TRIAL, 4 * TRIAL]
+
+
+def test_what_is_fixed_or_final_is_not_chosen_again() -> None:
+    for fixed, final in ((True, False), (False, True)):
+        history = LaunchHistory(Rates(False), is_fixed=fixed, is_final=final)
+        history.decide(SLABS, 4, "")
+        for _ in range(max(TRIAL, *(due for due in RECONSIDER if due < 1000))):
+            history.ran(4)
+            assert not history.is_due()
+
+
+def test_copies_that_cost_more_than_a_cut_saves_have_it_looked_at_and_then_less_soon() -> None:
+    history = LaunchHistory(Rates(False))
+    history.decide(SLABS, 4, "")
+    history.ran(4, 1000)
+    found = []
+    for number in range(7):
+        history.copied(2 * _LOSS_NS, 1.1 * _LOSS_NS)
+        if history.recheck_at == history.launches:
+            found.append(number)
+            history.lost_ns, history.recheck_at = 0.0, -1
+        history.ran(4)
+    assert found == [1, 4], "after 1.8 times that time, then after 2.7 times"
+    history.copied(0.0, 10 * _LOSS_NS)
+    assert history.lost_ns == 0.0
+
+
+def test_planning_counts_from_the_third_plan_of_a_way_on() -> None:
+    history = LaunchHistory(Rates(False))
+    for _ in range(4):
+        history.planned(4, 1000.0)
+    history.ran(4, 10)
+    assert history.plan_ns(4) == 200.0 and history.plan_ns(1) == 0.0
+
+
+def test_cells_say_how_many_launches_may_be_replayed() -> None:
+    history, cells = LaunchHistory(Rates(False)), Cells()
+    left = cells.num_left
+    history.follow(cells)
+    history.decide(SLABS, 4, "")
+    history.refill(None)
+    assert cells.at[history.version_cell] == history.version
+    assert cells.at[history.cell] == history.num_decided() == min(due for due in (*RECONSIDER, TRIAL) if due)
+    history.home_at = history.launches + 2
+    assert history.num_decided() == 1
+    history.unfollow()
+    history.refill(None)
+    assert cells.num_left == left and history.cell == 0

@@ -1,0 +1,78 @@
+"""The arena's allocator, and what it keeps of pages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from sdi.errors import ClError
+from sdi.vmem import arena as arenas
+from sdi.vmem.arena import PAGE_NBYTES, Arena
+
+HEAP, NBYTES = 4 * PAGE_NBYTES, 64 * PAGE_NBYTES
+
+
+class Locks:
+    """Page locks of which some are held: ``unless_locked`` is the only question."""
+
+    def __init__(self) -> None:
+        self.is_locked = False
+        self.offered: list[tuple[int, int]] = []
+
+    def offer(self, address: int, nbytes: int) -> None:
+        self.offered.append((address, nbytes))
+
+    def withdraw(self, address: int) -> None:
+        self.offered = [each for each in self.offered if each[0] != address]
+
+    def unless_locked(self, address: int, nbytes: int, then: Callable[[], object]) -> bool:
+        if not self.is_locked:
+            then()
+        return not self.is_locked
+
+
+@pytest.fixture
+def locks() -> Locks:
+    return Locks()
+
+
+@pytest.fixture
+def arena(locks: Locks) -> Iterator[Arena]:
+    made = Arena(NBYTES, HEAP, locks)  # type: ignore[arg-type]
+    yield made
+    made.close()
+    assert not locks.offered and made.fd == -1
+    made.__dict__.clear()  # pytest keeps what a fixture made for a while
+
+
+def test_pieces_are_pages_behind_the_first_and_neighbours_become_one_again(arena: Arena) -> None:
+    one, two, three = (arena.allocate(nbytes) for nbytes in (1, PAGE_NBYTES + 1, PAGE_NBYTES))
+    assert (one, two, three) == (HEAP, HEAP + PAGE_NBYTES, HEAP + 3 * PAGE_NBYTES)
+    arena.free(one)
+    arena.free(three)
+    assert arena.allocate(2 * PAGE_NBYTES) == three, "it does not fit where the first was"
+    arena.free(two)
+    assert arena.allocate(3 * PAGE_NBYTES) == one, "what lies side by side is one piece"
+
+
+def test_what_there_is_no_room_for_is_refused_with_the_largest_piece(arena: Arena) -> None:
+    arena.allocate(NBYTES - HEAP - PAGE_NBYTES)
+    with pytest.raises(ClError, match=f"{2 * PAGE_NBYTES} bytes asked, largest free piece {PAGE_NBYTES}"):
+        arena.allocate(PAGE_NBYTES + 1)
+    arena.allocate(1)
+
+
+@pytest.mark.parametrize("is_locked", [False, True])
+def test_pages_past_what_is_kept_go_unless_a_driver_has_locked_some(
+    arena: Arena, locks: Locks, monkeypatch: pytest.MonkeyPatch, is_locked: bool
+) -> None:
+    monkeypatch.setattr(arenas, "KEEP_NBYTES", PAGE_NBYTES)
+    locks.is_locked = is_locked
+    kept, large = arena.allocate(PAGE_NBYTES), arena.allocate(4 * PAGE_NBYTES)
+    for offset in (kept, large):
+        arena.view(offset, 4)[:] = b"here"
+    arena.free(kept)
+    arena.free(large)
+    assert bytes(arena.view(kept, 4)) == b"here"
+    assert bytes(arena.view(large, 4)) == (b"here" if is_locked else bytes(4))
