@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from operator import attrgetter, is_
 
+from sdi.bands import combined
 from sdi.intervals import ByteRange, coalesce
 from sdi.region import Bytes, Levels, bytes_of, within
 from sdi.region_map import RegionMap
@@ -47,8 +48,10 @@ class RegionSet:
         if levels is not None:
             firsts = coalesce([ByteRange(each.base, each.base + each.nbytes) for each in given])
             return _with_levels(firsts, levels)
-        union = _marked(given)
-        parts = [part for part, has in union.items(ByteRange(0, union.nbytes)) if has]
+        parts = combined(given, (), False)
+        if parts is None:
+            union = _marked(given)
+            parts = [part for part, has in union.items(ByteRange(0, union.nbytes)) if has]
         return RegionSet(tuple(_joined(parts)))
 
     def __bool__(self) -> bool:
@@ -147,6 +150,9 @@ class RegionSet:
         levels = _common_levels((*self.regions, *other.regions))
         if levels is not None:
             return _with_levels(_either(self.regions, other.regions, is_in), levels)
+        parts = combined(self.regions, other.regions, is_in)
+        if parts is not None:
+            return RegionSet(tuple(_joined(parts)))
         num_regions = len(self.regions) + len(other.regions)
         if num_regions > _RANGES_MAX and self.num_runs + other.num_runs <= max(_RUNS_MAX, 8 * num_regions):
             runs = [coalesce(run for each in given.regions for run in each.runs()) for given in (self, other)]

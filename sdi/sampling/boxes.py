@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from math import gcd
 
+from sdi.bands import FEW
 from sdi.intervals import ByteRange
 from sdi.ndrange import GroupBox
 from sdi.region import Region, within
@@ -145,18 +146,18 @@ def reach(
                     return bounded if rows is None else Footprint(rows, precision)
                 limits = (max(limits[0], along[0]), min(limits[1], along[1]))
         strides = sorted((abs(c), ranges[v][1] - ranges[v][0] + 1) for v, c in offset[1].items())
-        region = nested(lo, strides, nbytes) if is_strided and limits == (lo, hi) else None
-        if region is not None and region.num_runs > FEW_RANGES:
-            return Footprint([region], precision)
-        spans = image(lo, strides, nbytes, most_ranges)
-        if spans is not None:
+        region = nested(lo, strides, nbytes) if is_strided else None
+        parts: Sequence[Part] | None = [region] if region is not None and region.levels else None
+        if parts is None:
+            parts = image(lo, strides, nbytes, most_ranges)
+        if parts is not None:
             if limits != (lo, hi):
                 # Whole elements: they lie on multiples of the strides' common divisor.
                 unit = gcd(*offset[1].values())
                 first = lo + -(-(limits[0] - lo) // unit) * unit
                 stop = lo + (limits[1] - lo) // unit * unit + nbytes
-                spans = [(max(a, first), min(b, stop)) for a, b in spans if a < stop and b > first]
-            return Footprint(spans, precision)
+                parts = [each for part in parts for each in _clipped(part, first, stop)]
+            return Footprint(parts, precision)
     return bounded
 
 
@@ -260,12 +261,22 @@ def simpler(*groups: list[Part]) -> list[list[Part]]:
     regions = [part for part in parts if isinstance(part, Region)]
     strides = sorted({stride for region in regions for stride, _ in region.levels})
     is_grid = all(b % a == 0 for a, b in pairwise(strides)) and len(regions) <= _REGIONS_MAX
+    if len(parts) > FEW:
+        is_grid = is_grid and sum([region.num_runs for region in regions]) > FEW_RANGES * len(regions)
     if not regions or len(parts) == 1 or (is_grid and len(parts) - len(regions) <= FEW_RANGES):
         return list(groups)
     if len(parts) + sum([region.num_runs for region in regions]) > MAX_RANGES:
         ends = [_ends(part) for part in parts]
         return [*([] for _ in groups[1:]), [(min(a for a, _ in ends), max(b for _, b in ends))]]
     return [[span for part in group for span in _spans(part)] for group in groups]
+
+
+def _clipped(part: Part, start: int, stop: int) -> list[Part]:
+    if not isinstance(part, Region):
+        return [(max(part[0], start), min(part[1], stop))] if part[0] < stop and part[1] > start else []
+    return [
+        each if isinstance(each, Region) else (each.start, each.stop) for each in within(part, start, stop)
+    ]
 
 
 def _spans(part: Part) -> list[Span]:
